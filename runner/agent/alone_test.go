@@ -206,7 +206,7 @@ func TestEndlessLoop(t *testing.T) {
 func TestDamagedAgent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
-		"lane":    "UPDATE agent_states SET data = '{' WHERE agent_id = 'bad'",
+		"state":   "UPDATE agent_states SET data = '{' WHERE agent_id = 'bad'",
 		"agent":   "UPDATE agents SET data = '{' WHERE id = 'bad'",
 		"message": "UPDATE messages SET data = '{' WHERE agent_id = 'bad'",
 		"timer":   "UPDATE timers SET data = '{' WHERE agent_id = 'bad'",

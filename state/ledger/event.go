@@ -72,8 +72,8 @@ type EventPage struct {
 
 // Row implements Record.
 func (e *Event) Row() Row {
-	return Row{"events", "event", 2, []Column{{"agent_id", &e.AgentID}, {"seq", &e.Seq}, {"created_at", millis(e.CreatedAt)},
-		{"level", e.Level}, {"turn_id", e.TurnID}}}
+	return Row{"events", "event", 2, []Column{{"agent_id", &e.AgentID}, {"seq", &e.Seq},
+		{"created_at", millis(e.CreatedAt)}, {"level", e.Level}, {"turn_id", e.TurnID}}}
 }
 
 // notable is the highest level of the events that a store finds without reading the others, which are most.

@@ -62,7 +62,7 @@ func TestBackupAndRestore(t *testing.T) {
 			l, err := v.AgentState("a")
 			page, pageErr := v.Events("a", ledger.EventQuery{Limit: 1 << 30})
 			if n := int64(len(page.Events)); n < before || n != l.EventSeq || n != page.Newest {
-				t.Errorf("%s: %d events of %d at least, the lane is %+v", name, n, before, l)
+				t.Errorf("%s: %d events of %d at least, the state is %+v", name, n, before, l)
 			}
 			return errors.Join(err, pageErr)
 		}); err != nil {

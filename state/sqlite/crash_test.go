@@ -172,7 +172,7 @@ func checkAfterKill(t *testing.T, path string, acknowledged map[string]int64) {
 			}
 			if n := int64(len(page.Events)); n < acknowledged[agent] || l.EventSeq != n || l.Revision != n ||
 				l.Admitted != n || int64(queued) != n {
-				return fmt.Errorf("%s: acknowledged %d; the lane says event %d, revision %d, message %d; there are "+
+				return fmt.Errorf("%s: acknowledged %d; the state says event %d, revision %d, message %d; there are "+
 					"%d events and %d entries",
 					agent, acknowledged[agent], l.EventSeq, l.Revision, l.Admitted, n, queued)
 			}

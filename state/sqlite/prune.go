@@ -53,7 +53,8 @@ func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int6
 }
 
 // keptFrom returns the number of an agent's oldest event that stays, or that after the first limit events.
-func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last, limit int64) (until int64, err error) {
+func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last, limit int64) (until int64,
+	err error) {
 	err = t.query(func(rows *sql.Rows) error {
 		var seq, created int64
 		if err := rows.Scan(&seq, &created); err != nil {

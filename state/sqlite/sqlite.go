@@ -5,7 +5,7 @@
 //	View   ─▶ a read transaction with its own snapshot
 //
 // The invariant: an acknowledged Update survives a loss of power, a refused one
-// leaves no trace, and watchers hear only of committed changes. The process that
+// leaves no trace, and watchers are notified of committed changes alone. The process that
 // holds the lock file is the only writer. Updates run one at a time, in no order
 // that is promised.
 //

@@ -132,7 +132,8 @@ func testUnique(t *testing.T, open Reopener) {
 		}
 	}
 	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
-		return tx.Update(&ledger.Wait{ID: "w4", AgentID: "a", Owner: "agent", Status: ledger.WaitActive}) // one that begins again
+		// one that begins again
+		return tx.Update(&ledger.Wait{ID: "w4", AgentID: "a", Owner: "agent", Status: ledger.WaitActive})
 	}), ledger.CodeConflict)
 }
 

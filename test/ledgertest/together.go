@@ -76,7 +76,7 @@ func testSnapshot(t *testing.T, open Reopener) {
 		l, err := v.AgentState("a")
 		must(t, err)
 		equal(t, "events", seqs(after), seqs(before))
-		equal(t, "newest in the lane", l.EventSeq, 1)
+		equal(t, "newest in the state", l.EventSeq, 1)
 	})
 	look(t, s, func(v ledger.View) {
 		page, err := v.Events("a", ledger.EventQuery{})

@@ -175,27 +175,30 @@ func firstEvents(v *view, sent int64, err *error) iter.Seq[responses.Event] {
 	}
 }
 
-// lines sends the lines of a journal numbered above after; with follow those to come as well.
-func (o *writer) lines(ctx context.Context, journal *record.Journal, follow bool, after int64) error {
+// lines sends the lines of a journal numbered above after; with follow those to come as well. It returns how many lines it
+// dealt with, and how many events of the stream are among them.
+func (o *writer) lines(ctx context.Context, journal *record.Journal, follow bool, after int64) (passed, events int64,
+	err error) {
 	f := journal.Follow()
 	if err := o.rc.Flush(); err != nil { // the head, so that the reader knows that the request arrived
-		return err
+		return 0, 0, errors.Join(errReader, err)
 	}
-	for passed := int64(0); follow || !f.Waiting(); {
+	for follow || !f.Waiting() {
 		lines, err := f.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return passed, events, nil
 		}
 		if err != nil {
-			return err
+			return passed, events, err
 		}
-		n := int64(bytes.Count(lines, []byte{'\n'}))
-		if err := o.send(skipLines(lines, after-passed), f.Waiting()); err != nil {
-			return err
+		rest := skipLines(lines, after-passed)
+		passed += int64(bytes.Count(lines, []byte{'\n'}))
+		events += int64(bytes.Count(record.AppendStream(nil, lines), []byte{'\n'}))
+		if err := o.send(rest, f.Waiting()); err != nil {
+			return passed, events, err
 		}
-		passed += n
 	}
-	return nil
+	return passed, events, nil
 }
 
 // send writes buf. The reader gets

@@ -1,6 +1,8 @@
 package agentd
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -8,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
@@ -72,5 +75,19 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newWriter(w, s.waits)
-	_ = out.lines(r.Context(), v.journal, follow, after) // the reader is gone, or the disk is
+	passed, events, err := out.lines(r.Context(), v.journal, follow, after)
+	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
+		return
+	}
+	s.log.Error("the journal broke off", "request", w.Header().Get(headerRequestID), "err", err)
+	end, err := s.brokenEnd(v, events, recordError(err))
+	if err != nil {
+		return
+	}
+	var lines []byte
+	for event := range bytes.Lines(end) {
+		passed++
+		lines = turns.AppendEntry(lines, passed, turns.EntryStream, event[:len(event)-1])
+	}
+	_ = out.send(lines, true) // as above
 }

@@ -3,12 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
-	"iter"
 	"sync"
 	"time"
 
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner/gateway"
 )
@@ -18,7 +16,6 @@ import (
 const (
 	cancelGrace   = 5 * time.Second
 	deadlineGrace = 15 * time.Second
-	factsGrace    = 2 * time.Second
 )
 
 // Turn is one turn of a session: what agentd is asked for, and what the host bounds and keeps while it runs.
@@ -73,8 +70,8 @@ func Optional[T comparable](value T) *T {
 	return &value
 }
 
-// Observer watches a turn. Its methods are called from two goroutines, never
-// for the same kind of event at once, and must return quickly.
+// Observer watches a turn. Its methods are called from one goroutine, in the order in which things happened, and must
+// return quickly. An item is complete before the runtime event that names it.
 type Observer interface {
 	// Event is called for every event of the response stream.
 	Event(ev responses.Event)
@@ -92,28 +89,20 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
 	agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
 	told := tracing{watch, trace}
 	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
-		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
-			return agent.Follow(ctx, s.request(req))
+		return s.watchTurn(ctx, req, w, func(ctx context.Context) (*responses.Response, error) {
+			return agent.Background(ctx, s.request(req))
 		})
 	}))
 }
 
-// Rejoin watches a turn that another process began, from its first event on. It
+// Rejoin watches a turn that another process began, from its first entry on. It
 // asks for nothing to be done: a turn that agentd never accepted is an error of
 // agentd's with code turn_not_found.
 func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) End {
-	rec, err := s.client.Turn(ctx, req.ID())
-	if err != nil {
-		end := End{TurnID: req.ID(), SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
-		end.Settle(context.Cause(ctx), s.cfg.Secrets)
-		return end
-	}
 	trace := s.trace(ctx, req, true)
 	told := tracing{watch, trace}
 	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
-		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
-			return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
-		})
+		return s.watchTurn(ctx, req, w, nil)
 	}))
 }
 
@@ -143,58 +132,66 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 	return result
 }
 
-// watchTurn reads the events of the turn to their end.
+// watchTurn reads the journal of the turn to its end. begin asks for the turn, nil for one that was begun before.
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
-	events func(context.Context) iter.Seq2[responses.Event, error]) (result End) {
+	begin func(context.Context) (*responses.Response, error)) (result End) {
 	result = End{TurnID: req.ID(), SessionID: s.id}
 	if s.cfg.Scenario != "" {
 		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
 	}
-	// The stream must outlive ctx: the end of a cancelled turn is read from it.
-	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	// The journal must outlive ctx: the end of a cancelled turn is read from it.
+	reading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	if limit := req.Limits().TimeoutMS; limit > 0 {
 		var cancel context.CancelFunc
-		streaming, cancel = context.WithTimeoutCause(streaming, time.Duration(limit)*time.Millisecond+deadlineGrace,
+		reading, cancel = context.WithTimeoutCause(reading, time.Duration(limit)*time.Millisecond+deadlineGrace,
 			ErrDeadline)
 		defer cancel()
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	known := make(chan string, 1)
-	var facts chan struct{} // closed when there are no more, nil before the turn has begun
-	group.Go(func() { s.cancelWith(ctx, streaming, stop, known) })
-	defer func() { result.interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
-	for ev, err := range events(streaming) {
-		if err != nil {
-			result.Err = namingMCPConfig(s.turnError(ctx, streaming, err), s.cfg.MCPConfig)
-			break
+	begun := make(chan string, 1)
+	group.Go(func() { s.cancelWith(ctx, reading, stop, begun) })
+	err := s.read(reading, req.ID(), begin, func(resp *responses.Response) {
+		if result.Response == nil {
+			begun <- resp.ID
 		}
-		if ev.Response != nil {
-			if result.Response == nil {
-				known <- ev.Response.ID
-				turnID, ended := result.TurnID, make(chan struct{})
-				facts = ended
-				group.Go(func() {
-					defer close(ended)
-					s.follow(streaming, turnID, watch)
-				})
-			}
-			result.Response = ev.Response
-		}
-		watch.Event(ev)
+		result.Response = resp
+	}, watch)
+	if err == nil && result.Response == nil {
+		err = &Error{Code: codeBadStream, Message: "agentd's stream had no response in it"}
 	}
-	if result.Err == nil && result.Response == nil {
-		result.Err = &Error{Code: codeBadStream, Message: "agentd's stream had no response in it"}
+	if err != nil {
+		result.Err = namingMCPConfig(s.turnError(ctx, reading, err), s.cfg.MCPConfig)
 	}
-	if facts != nil && result.Err == nil {
-		select { // the facts end with the turn, on a connection of their own
-		case <-facts:
-		case <-time.After(factsGrace):
-		}
-	}
+	result.interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result)
 	stop(nil)
 	return result
+}
+
+// read begins a turn, if begin is not nil, and passes what it does to watch, and each snapshot of its response to note.
+func (s *Session) read(ctx context.Context, turnID string, begin func(context.Context) (*responses.Response, error),
+	note func(*responses.Response), watch Observer) error {
+	if begin != nil {
+		resp, err := begin(ctx)
+		if err != nil {
+			return err
+		}
+		note(resp)
+	}
+	for e, err := range s.client.Entries(ctx, turnID) {
+		switch {
+		case err != nil:
+			return err
+		case e.Runtime != nil:
+			watch.Fact(Named(*e.Runtime, s.cfg.Model))
+			continue
+		case e.Stream.Response != nil:
+			note(e.Stream.Response)
+		}
+		watch.Event(*e.Stream)
+	}
+	return nil
 }
 
 // completed reports whether the turn came to its own end.
@@ -241,29 +238,10 @@ func (s *Session) workDir() string {
 	return dir
 }
 
-// follow hands the turn's runtime events to watch until the turn is over. They
-// are for show; the record of them is in the turn directory.
-func (s *Session) follow(ctx context.Context, turnID string, watch Observer) {
-	for line, err := range s.client.TurnEvents(ctx, turnID, 0, true) {
-		if err != nil {
-			if ctx.Err() == nil {
-				s.cfg.Log.Debug("runtime events broke off", "turn", turnID, "err", err)
-			}
-			return
-		}
-		ev, err := turns.DecodeRuntimeEvent(line)
-		if err != nil {
-			s.cfg.Log.Debug("a runtime event is malformed", "turn", turnID, "err", err)
-			continue
-		}
-		watch.Fact(Named(ev, s.cfg.Model))
-	}
-}
-
 // cancelWith cancels the turn when ctx ends, and gives up on its stream if the
-// turn does not end soon after, whether or not agentd has answered at all. known
-// gives the response's id once it is.
-func (s *Session) cancelWith(ctx, streaming context.Context, stop context.CancelCauseFunc, known <-chan string) {
+// turn does not end soon after, whether or not agentd has answered at all. begun
+// gives the response's id once agentd accepted the turn.
+func (s *Session) cancelWith(ctx, streaming context.Context, stop context.CancelCauseFunc, begun <-chan string) {
 	select {
 	case <-streaming.Done():
 		return
@@ -276,7 +254,7 @@ func (s *Session) cancelWith(ctx, streaming context.Context, stop context.Cancel
 	grace, cancel := context.WithTimeout(streaming, cancelGrace)
 	defer cancel()
 	select {
-	case id := <-known:
+	case id := <-begun:
 		if _, err := s.client.Cancel(grace, id); err != nil {
 			s.cfg.Log.Debug("the turn did not end when it was cancelled", "err", err)
 			cancel()

@@ -58,7 +58,7 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	if m == nil && err == nil {
 		view.takeOver(watched)
 		recovery := l.recovery()
-		recovery.Watch = newOrdered(view, view.live())
+		recovery.Watch = view
 		recovery.Telemetry = openTelemetry(ctx, l.streams.Secrets, recovery.Log)
 		defer recovery.Telemetry.Close()
 		m, err = recovery.Attach(ctx, entry.ID)

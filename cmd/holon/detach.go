@@ -73,17 +73,16 @@ func (o *runOptions) showDetached(id string) error {
 
 // leaving is the watcher of a run whose caller returns as soon as the agent works.
 type leaving struct {
-	*ordered
-	view *progress
-	id   string
+	*progress
+	id string
 }
 
 // Phase implements daemon.Watcher. Nothing is printed once the caller has the id: its terminal may be gone.
 func (l *leaving) Phase(name string) {
-	l.ordered.Phase(name)
+	l.progress.Phase(name)
 	if name != "turn" {
 		return
 	}
-	l.view.end()
+	l.end()
 	daemon.Leave(l.id)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"holon/internal/visible"
@@ -57,12 +56,9 @@ type hostEvent struct {
 	Payload       any        `json:"payload"`
 }
 
-// eventStream prints the events of a run as they happen, one a line, next to the progress on stderr. It is told of them
-// in their order (ordered).
+// eventStream prints the events of a run as they happen, one a line, next to the progress on stderr.
 type eventStream struct {
 	*progress
-
-	mu              sync.Mutex
 	session, turnID string
 	schema          string
 	err             error // of the first line that could not be written
@@ -76,27 +72,21 @@ type completed struct {
 
 // Fact implements runner.Observer.
 func (s *eventStream) Fact(ev turns.RuntimeEvent) {
-	s.mu.Lock()
 	s.session, s.turnID, s.schema = ev.SessionID, ev.TurnID, ev.SchemaVersion
 	s.print(ev)
-	s.mu.Unlock()
 	s.progress.Fact(ev)
 }
 
 // Event implements runner.Observer. Messages are whole when they are printed.
 func (s *eventStream) Event(ev responses.Event) {
 	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone {
-		s.mu.Lock()
 		s.tell(messageCompleted, "", completed{m.ID, m.Text()})
-		s.mu.Unlock()
 	}
 	s.progress.Event(ev)
 }
 
 // finish prints the last event and returns the first error of all.
 func (s *eventStream) finish(m *state.Manifest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	manifest, err := m.Encode()
 	if err != nil {
 		return err
@@ -109,13 +99,13 @@ func (s *eventStream) finish(m *state.Manifest) error {
 	return s.err
 }
 
-// tell prints an event of the host. The caller holds mu.
+// tell prints an event of the host.
 func (s *eventStream) tell(class, status string, payload any) {
 	s.print(hostEvent{Type: class, EventID: responses.NewID(responses.PrefixEvent), Timestamp: turns.At(time.Now()),
 		SchemaVersion: s.schema, SessionID: s.session, TurnID: s.turnID, Status: status, Payload: payload})
 }
 
-// print writes a line. The run goes on when its reader is gone. The caller holds mu.
+// print writes a line. The run goes on when its reader is gone.
 func (s *eventStream) print(v any) {
 	if s.err != nil {
 		return

@@ -44,14 +44,14 @@ func TestMemory(t *testing.T) {
 		warning string
 	}{
 		"small events, cut": {`n=$(wc -l < $TURN/events.ndjson); awk -v n=$n 'BEGIN {for (i = n; i < n+` + lines + `; ` +
-			`i++) print "{\"type\":\"response.output_text.delta\",\"sequence_number\":" i "}"; printf "{\"type\":"}' ` +
-			`>> $TURN/events.ndjson` + end, "failure", ""},
-		"small facts": {`awk 'BEGIN {for (i = 0; i < ` + lines + `; i++) print "{\"type\":\"holon.egress.decision\",` +
-			`\"sequence\":" i "}"}' >> $TURN/runtime.ndjson` + end, "failure", ""},
-		"one line": {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/events.ndjson` + end, "failure",
-			"an event has more than"},
-		"many values": {`(printf '{"type":"response.created","response":{"output":['; for i in $(seq 20); ` +
-			`do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}') > $TURN/events.ndjson` + end,
+			`i++) print "{\"seq\":" i+1 ",\"stream\":{\"type\":\"response.output_text.delta\",\"sequence_number\":" i ` +
+			`"}}"; printf "{\"seq\":"}' >> $TURN/journal.ndjson` + end, "failure", ""},
+		"small facts": {`awk 'BEGIN {for (i = 0; i < ` + lines + `; i++) print "{\"seq\":" i+1 ",\"runtime\":` +
+			`{\"type\":\"holon.egress.decision\",\"sequence\":" i "}}"}' >> $TURN/journal.ndjson` + end, "failure", ""},
+		"one line": {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/journal.ndjson` + end, "failure",
+			""},
+		"many values": {`(printf '{"seq":1,"stream":{"type":"response.created","response":{"output":['; for i in ` +
+			`$(seq 20); do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}}') > $TURN/journal.ndjson` + end,
 			"failure", "values"},
 		"record": {`(printf '{"artifacts":['; head -c 2000000 /dev/zero | sed 's/\x00/{},/g'; ` +
 			`echo '{}]}') > $TURN/turn.json` + end, "failure", "values"},

@@ -330,14 +330,14 @@ func runRun(ctx context.Context, o *runOptions) error {
 	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
 	defer shot.Session.Telemetry.Close()
 	view.announce(eng.Name(), shot, o.parent)
-	shown := newOrdered(view, view.live())
 	stream := &eventStream{progress: view}
-	if o.Format == formatStream {
-		shown = newOrdered(stream, false)
-	}
-	shot.Watch = shown
-	if o.Detached {
-		shot.Watch = &leaving{ordered: shown, view: view, id: shot.ID}
+	switch {
+	case o.Detached:
+		shot.Watch = &leaving{progress: view, id: shot.ID}
+	case o.Format == formatStream:
+		shot.Watch = stream
+	default:
+		shot.Watch = view
 	}
 	manifest, err := shot.Do(ctx)
 	view.end()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/oneshot"
@@ -165,28 +163,25 @@ func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progres
 	return entry.Manifest, nil
 }
 
-// story is what a turn did, in order: the facts of the runtime and, between them, the messages of the model.
+// story is what a turn did, in the order of its journal.
 type story struct {
 	*lifecycle
-	turn   *turnfiles.Files
-	view   *progress
-	output bool // print the output of each command below it
-	facts  *turnfiles.Cursor
-	events *turnfiles.Cursor
-	next   *responses.Event // read, and later than the facts so far
-	open   []openCall       // in the order in which they began
-	ended  bool
+	turn    *turnfiles.Files
+	view    *progress
+	output  bool // print the output of each command below it
+	journal *turnfiles.Cursor
+	open    []openCall // in the order in which they began
+	ended   bool
 }
 
 // openCall is a call that has begun and not ended.
 type openCall struct{ id, dir string } // dir has its output
 
 func newStory(l *lifecycle, turn *turnfiles.Files, view *progress) *story {
-	return &story{lifecycle: l, turn: turn, view: view, facts: turn.Cursor(turns.RuntimeFile),
-		events: turn.Cursor(turns.EventsFile)}
+	return &story{lifecycle: l, turn: turn, view: view, journal: turn.Cursor(turns.JournalFile)}
 }
 
-func (s *story) close() error { return errors.Join(s.facts.Close(), s.events.Close()) }
+func (s *story) close() error { return s.journal.Close() }
 
 // follow tells the story to the end of the turn, or as far as it goes once more says no.
 func (s *story) follow(ctx context.Context, more func() bool) error {
@@ -198,70 +193,50 @@ func (s *story) follow(ctx context.Context, more func() bool) error {
 	}
 }
 
-// read tells what is written by now.
+// read shows what is written by now.
 func (s *story) read() error {
 	for {
-		text, err := s.facts.Next()
-		if err != nil {
+		line, err := s.journal.Next()
+		if line == nil || err != nil {
 			return err
 		}
-		if text == nil {
-			return s.say("~")
-		}
-		ev, err := turns.DecodeRuntimeEvent(text)
-		if err != nil {
-			continue // it is for --json to show
-		}
-		until := moment(ev.EventID)
-		if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
-			until += "~" // what the model said in this millisecond comes before that it said it, and after all else
-		}
-		if err := s.say(until); err != nil {
-			return err
-		}
-		s.view.Fact(ev)
-		switch ev.Type {
-		case turns.ToolStarted:
-			var f turns.Begun
-			_ = json.Unmarshal(ev.Payload, &f) // without it, the output is not found
-			s.open = append(s.open, openCall{ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)})
-		case turns.ToolResult, turns.ToolFailed:
-			s.open = slices.DeleteFunc(s.open, func(c openCall) bool { return c.id == ev.ToolCallID })
-		}
-		if err := s.showOutput(ev); err != nil {
-			return err
+		e, err := turns.DecodeEntry(line)
+		switch {
+		case err != nil: // it is for --json to show
+		case e.Stream != nil:
+			s.event(*e.Stream)
+		default:
+			if err := s.fact(*e.Runtime); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// say prints the messages from before a moment.
-func (s *story) say(before string) error {
-	for {
-		if s.next == nil {
-			text, err := s.events.Next()
-			if text == nil || err != nil {
-				return err
-			}
-			ev, err := client.DecodeEvent(text)
-			if err != nil {
-				continue
-			}
-			s.next = &ev
-		}
-		ev := *s.next
-		m, ok := ev.Item.(*responses.Message)
-		if ok = ok && ev.Type == responses.EventItemDone; ok && moment(m.ID) >= before {
-			return nil
-		}
-		s.next = nil
-		if ev.Response != nil {
-			s.ended = s.ended || ev.Response.Status.Terminal()
-			s.view.Event(ev)
-		}
-		if ok && m.Phase == responses.PhaseCommentary {
-			s.view.commentary(m.Text())
-		}
+// event shows a message of the model, and keeps the response.
+func (s *story) event(ev responses.Event) {
+	if ev.Response != nil {
+		s.ended = s.ended || ev.Response.Status.Terminal()
+		s.view.Event(ev)
 	}
+	m, ok := ev.Item.(*responses.Message)
+	if ok && ev.Type == responses.EventItemDone && m.Phase == responses.PhaseCommentary {
+		s.view.commentary(m.Text())
+	}
+}
+
+// fact shows a runtime event, with the output of a command if that is wanted.
+func (s *story) fact(ev turns.RuntimeEvent) error {
+	s.view.Fact(ev)
+	switch ev.Type {
+	case turns.ToolStarted:
+		var f turns.Begun
+		_ = json.Unmarshal(ev.Payload, &f) // without it, the output is not found
+		s.open = append(s.open, openCall{ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)})
+	case turns.ToolResult, turns.ToolFailed:
+		s.open = slices.DeleteFunc(s.open, func(c openCall) bool { return c.id == ev.ToolCallID })
+	}
+	return s.showOutput(ev)
 }
 
 // unfinished prints the calls that run, or that the end of the container cut off.
@@ -276,12 +251,6 @@ func (s *story) unfinished() error {
 		}
 	}
 	return nil
-}
-
-// moment is the part of an id of agentd's that says when it was made (responses.NewID).
-func moment(id string) string {
-	_, made, _ := strings.Cut(id, "_")
-	return made[:min(10, len(made))]
 }
 
 // showOutput prints the output of a command that has ended, if that is wanted.

@@ -1,18 +1,14 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
 	"net/http"
-	"strconv"
 
 	"holon/responses"
 	"holon/responses/stream"
-	"holon/responses/turns"
 )
 
 // Stream runs a turn and yields its events as they come; req.Stream is ignored.
@@ -97,55 +93,6 @@ func (c *Client) raw(ctx context.Context, method, path string, body []byte) iter
 			}
 			ended = responses.Terminal(responses.EventType(event))
 			if !yield(event, nil) {
-				return
-			}
-		}
-	}
-}
-
-// TurnEvents yields the runtime events of a turn whose sequence number exceeds
-// after, each as its JSON line. With follow it goes on until the turn is over;
-// otherwise it ends with what there is. Lines are the caller's to keep; decode
-// them with turns.DecodeRuntimeEvent.
-func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, follow bool) iter.Seq2[json.RawMessage,
-	error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		if err := responses.CheckID("turn_id", turnID); err != nil {
-			yield(nil, err)
-			return
-		}
-		path := "/turns/" + turnID + "/events?after=" + strconv.FormatInt(after, 10)
-		if follow {
-			path += "&follow=true"
-		}
-		for line, err := range c.lines(ctx, path) {
-			_, key, value, _ := turns.CutEntry(line)
-			if (err != nil || key == turns.EntryRuntime) && !yield(bytes.Clone(value), err) {
-				return
-			}
-		}
-	}
-}
-
-// lines makes a call whose answer is lines of JSON. A line is valid until the next; an error is the last pair.
-func (c *Client) lines(ctx context.Context, path string) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		resp, err := c.do(ctx, http.MethodGet, path, nil, stream.TypeNDJSON)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			yield(nil, c.failure(ctx, resp))
-			return
-		}
-		for line, err := range stream.NewDecoder(resp.Body, stream.NDJSON).Limit(maxResponse).Lines() {
-			if err != nil {
-				yield(nil, c.streamError(ctx, "GET "+path, err))
-				return
-			}
-			if !yield(line, nil) {
 				return
 			}
 		}

@@ -2,8 +2,6 @@ package client_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,38 +92,5 @@ func TestHealthAndTurn(t *testing.T) {
 	isError(t, other.Shutdown(t.Context()), responses.CodeServerError)
 	if _, err := other.Health(t.Context()); err == nil || err.Error() != "broken" {
 		t.Errorf("Health of a broken server: %v", err)
-	}
-}
-
-func TestTurnEvents(t *testing.T) {
-	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if got := r.URL.String(); got != "/turns/turn_1/events?after=3&follow=true" &&
-			got != "/turns/turn_1/events?after=3" {
-			answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound,
-				"no turn").Envelope())(w, r)
-			return
-		}
-		_, _ = io.WriteString(w, "{\"seq\":4,\"runtime\":{\"sequence\":4}}\n{\"seq\":5,\"runtime\":{\"sequence\":5}}\n")
-		if r.URL.Query().Get("follow") != "" {
-			_, _ = io.WriteString(w, "{\"sequence\":")
-		}
-	}))
-	var got []json.RawMessage
-	for line, err := range c.TurnEvents(t.Context(), "turn_1", 3, false) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, line)
-	}
-	if s := fmt.Sprintf("%s", got); s != `[{"sequence":4} {"sequence":5}]` {
-		t.Errorf("lines are %s", s)
-	}
-	for id, code := range map[string]string{"turn_1": responses.CodeServerDisconnected,
-		"turn_2": responses.CodeTurnNotFound, "a/b": responses.CodeInvalidValue} {
-		var last error
-		for _, err := range c.TurnEvents(t.Context(), id, 3, true) {
-			last = err
-		}
-		isError(t, last, code)
 	}
 }

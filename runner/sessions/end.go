@@ -120,17 +120,22 @@ func plausible(u *responses.Usage) *responses.Usage {
 func (m *Manager) Replay(ctx context.Context, key Key, turnID, model string, watch runner.Observer) {
 	turn, err := turnfiles.Open(m.SessionDir(key), turnID)
 	if err != nil {
-		return // the turn has no directory, and no facts
+		return // the turn has no directory, and no journal
 	}
 	defer turn.Close()
 	ctx = context.WithoutCancel(ctx) // however the turn was ended
-	for line, err := range turn.Lines(ctx, turns.RuntimeFile, func() bool { return false }) {
+	for line, err := range turn.Lines(ctx, turns.JournalFile, func() bool { return false }) {
 		if err != nil {
-			m.Log.Warn("facts of a turn cannot be read", "session", key, "turn", turnID, "err", err)
+			m.Log.Warn("the journal of a turn cannot be read", "session", key, "turn", turnID, "err", err)
 			return
 		}
-		if ev, err := turns.DecodeRuntimeEvent(line); err == nil {
-			watch.Fact(runner.Named(ev, model))
+		e, err := turns.DecodeEntry(line)
+		switch {
+		case err != nil:
+		case e.Stream != nil:
+			watch.Event(*e.Stream)
+		default:
+			watch.Fact(runner.Named(*e.Runtime, model))
 		}
 	}
 }

@@ -62,6 +62,9 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 		}
 	}
+	if err := project(o.To); err != nil {
+		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
+	}
 	if o.Limit > 0 {
 		c.limit = min(c.bytes+o.Limit, MaxCollect)
 	}
@@ -108,8 +111,8 @@ func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []st
 	return c.warnings, nil
 }
 
-// turnNames are the files of the turn's own record.
-var turnNames = []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}
+// turnNames are the files of the turn's own record. The others follow from its journal.
+var turnNames = []string{turns.RecordFile, turns.JournalFile, turns.FailureFile}
 
 type collector struct {
 	src, dst *os.Root

@@ -108,8 +108,7 @@ func TestSettleTurn(t *testing.T) {
 			dir := t.TempDir()
 			writeRecord(t, dir, responses.StatusInProgress)
 			if tc.events != nil {
-				write(t, filepath.Join(dir, turns.EventsFile), string(tc.events))
-				write(t, filepath.Join(dir, turns.RuntimeFile), begunFacts(t)+`{"type":"tool.sta`)
+				write(t, filepath.Join(dir, turns.JournalFile), entries(begunFacts(t), string(tc.events)))
 			}
 			resp, err := Settle(dir, gone)
 			switch {
@@ -146,7 +145,7 @@ func TestSettleTurnWithCosts(t *testing.T) {
 		}
 		facts += string(line)
 	}
-	write(t, filepath.Join(dir, turns.RuntimeFile), facts)
+	write(t, filepath.Join(dir, turns.JournalFile), entries(facts, ""))
 	if _, err := Settle(dir, responses.Internal("the container ended", nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +160,25 @@ func TestSettleTurnWithCosts(t *testing.T) {
 	}
 }
 
-// begunFacts is a runtime.ndjson of a turn that goes on.
+// entries is a journal with facts and then events, lines each. Half a line at the end stays half a line.
+func entries(facts, events string) string {
+	var b []byte
+	seq := int64(0)
+	add := func(key, lines string) {
+		for line := range strings.Lines(lines) {
+			seq++
+			b = turns.AppendEntry(b, seq, key, []byte(strings.TrimSuffix(line, "\n")))
+			if !strings.HasSuffix(line, "\n") {
+				b = b[:len(b)-len("}\n")]
+			}
+		}
+	}
+	add(turns.EntryRuntime, facts)
+	add(turns.EntryStream, events)
+	return string(b)
+}
+
+// begunFacts are the facts of a turn that goes on.
 func begunFacts(t *testing.T) string {
 	t.Helper()
 	ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.TurnStarted(turns.Started{})
@@ -223,14 +240,14 @@ func TestSettleRefuses(t *testing.T) {
 		t.Errorf("no record: %v", err)
 	}
 	writeRecord(t, dir, responses.StatusInProgress)
-	write(t, filepath.Join(dir, turns.EventsFile), "not an event\n")
+	write(t, filepath.Join(dir, turns.JournalFile), entries("", "not an event\n"))
 	if _, err := Settle(dir, responses.Internal("x", nil)); err == nil {
 		t.Error("garbage was taken for events")
 	}
-	if err := os.Remove(filepath.Join(dir, turns.EventsFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, turns.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.EventsFile)); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Settle(dir, responses.Internal("x", nil)); err == nil {
@@ -248,15 +265,14 @@ func FuzzEndStream(f *testing.F) {
 	f.Add([]byte("\n"))
 	f.Fuzz(func(t *testing.T, events []byte) {
 		rec := newRecord(responses.StatusInProgress)
-		path := filepath.Join(t.TempDir(), turns.EventsFile)
-		write(t, path, string(events))
-		end := func() ([]byte, *responses.Response, error) {
-			f, err := openOwn(path, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			resp, err := endStream(f, &rec, responses.Internal("gone", nil))
+		dir := t.TempDir()
+		path := filepath.Join(dir, turns.JournalFile)
+		write(t, path, entries("", string(events)))
+		end := func() (data []byte, resp responses.Response, err error) {
+			err = rewrite(dir, func(j *journal) (err error) {
+				resp, err = j.endStream(&rec, responses.Internal("gone", nil))
+				return err
+			})
 			data, readErr := os.ReadFile(path)
 			return data, resp, errors.Join(err, readErr)
 		}

@@ -30,7 +30,7 @@ func Hide(dir string, secrets *redact.Set) error {
 			return fmt.Errorf("take secrets out of %s: %w", name, err)
 		}
 	}
-	return nil
+	return project(dir)
 }
 
 func hide(path string, secrets *redact.Set) error {
@@ -62,7 +62,7 @@ func hide(path string, secrets *redact.Set) error {
 	return errors.Join(err, os.Remove(out.Name()))
 }
 
-// hiding copies the lines of a file. A line whose text may go on with the rest of a secret waits for the next ones.
+// hiding copies the lines of a journal. A line whose text may go on with the rest of a secret waits for the next ones.
 type hiding struct {
 	secrets *redact.Set
 	out     *bufio.Writer
@@ -80,12 +80,19 @@ type part struct {
 	SummaryIndex int    `json:"summary_index"`
 }
 
-// delta is a line with a piece of a part.
+// delta is an entry with a piece of a part.
 type delta struct {
 	part
 	Delta string `json:"delta"`
-	line  []byte
-	text  []byte // what is shown of it
+	entry
+	text []byte // what is shown of it
+}
+
+// entry is a line of a journal.
+type entry struct {
+	seq  int64
+	key  string
+	line []byte // its value
 }
 
 func (h *hiding) lines(in *os.File) error {
@@ -100,12 +107,16 @@ func (h *hiding) lines(in *os.File) error {
 		case err != nil:
 			return err
 		}
-		d := delta{line: bytes.Clone(line)}
+		d := delta{}
+		if d.seq, d.key, line, _ = turns.CutEntry(line); d.key == "" {
+			continue // agentd did not write it
+		}
+		d.line = bytes.Clone(line)
 		if bytes.Contains(line, []byte(`.delta"`)) && json.Unmarshal(line, &d) == nil &&
 			strings.HasSuffix(d.Type, ".delta") {
 			err = h.piece(&d)
 		} else if err = h.flush(); err == nil { // a part ends with any other event
-			err = h.write(h.secrets.JSON(line, turns.Structure), line)
+			err = h.write(d.entry, h.secrets.JSON(line, turns.Structure))
 		}
 		if err != nil {
 			return err
@@ -172,11 +183,12 @@ func (h *hiding) writeDelta(d *delta) error {
 			return err
 		}
 	}
-	return h.write(h.secrets.JSON(line, turns.Structure), d.line)
+	return h.write(d.entry, h.secrets.JSON(line, turns.Structure))
 }
 
-func (h *hiding) write(line, was []byte) error {
-	h.changed = h.changed || !bytes.Equal(line, was)
-	_, err := h.out.Write(append(line[:len(line):len(line)], '\n'))
+// write writes an entry with another value.
+func (h *hiding) write(e entry, value []byte) error {
+	h.changed = h.changed || !bytes.Equal(value, e.line)
+	_, err := h.out.Write(turns.AppendEntry(nil, e.seq, e.key, value))
 	return err
 }

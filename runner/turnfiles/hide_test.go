@@ -38,7 +38,8 @@ func TestHide(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, turns.EventsFile)
 		before := strings.Join(tt.lines, "\n") + "\n"
-		expect.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+		journal := filepath.Join(dir, turns.JournalFile)
+		expect.NoError(t, os.WriteFile(journal, []byte(entries("", before)), 0o600))
 		record := filepath.Join(dir, turns.RecordFile)
 		expect.NoError(t, os.WriteFile(record, []byte(`{"status":"completed","error":"`+key+`"}`), 0o600))
 		var secrets redact.Set
@@ -55,14 +56,17 @@ func TestHide(t *testing.T) {
 		expect.Equal(t, name+": the text", text.String(), tt.text)
 		expect.Equal(t, name+": lines", strings.Count(string(after), "\n"), len(tt.lines))
 		expect.Equal(t, name+": holds the key", strings.Contains(string(after), key), false)
+		all, err := os.ReadFile(journal)
+		expect.NoError(t, err)
+		expect.Equal(t, name+": the journal", string(all), entries("", string(after)))
 		if name == "none" || name == "begins alike" {
 			expect.Equal(t, name, string(after), before)
 		}
 		kept, err := os.ReadFile(record)
 		expect.NoError(t, err)
 		expect.Equal(t, name+": the record", string(kept), `{"status":"completed","error":"[redacted]"}`)
-		entries, err := os.ReadDir(dir)
+		left, err := os.ReadDir(dir)
 		expect.NoError(t, err)
-		expect.Equal(t, name+": files", len(entries), 2)
+		expect.Equal(t, name+": files", len(left), 4)
 	}
 }

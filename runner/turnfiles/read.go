@@ -79,51 +79,59 @@ func (t *Files) record() (*turns.Record, error) {
 
 // begun reads the record of a turn that has none yet from its first facts. fs.ErrNotExist: it has no fact either.
 func (t *Files) begun() (*turns.Record, error) {
-	f, err := t.Open(turns.RuntimeFile)
+	f, err := t.Open(turns.JournalFile)
 	if err != nil {
-		return nil, fmt.Errorf("open the turn's facts: %w", err)
+		return nil, fmt.Errorf("open the turn's journal: %w", err)
 	}
 	defer f.Close()
-	facts := lineReader{in: bufio.NewReader(f), most: maxFactLine}
-	line, err := facts.next()
-	if err == io.EOF {
-		return nil, fmt.Errorf("the turn has no fact: %w", fs.ErrNotExist)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the turn's facts: %w", err)
-	}
-	submitted, err := turns.DecodeRuntimeEvent(line)
+	lines := lineReader{in: bufio.NewReader(f), most: maxFactLine}
+	submitted, err := nextFact(&lines)
 	if err == nil && submitted.Type == turns.ThreadStarted {
-		if line, err = facts.next(); err == io.EOF {
-			return nil, fmt.Errorf("the turn has no fact: %w", fs.ErrNotExist)
-		}
-		if err == nil {
-			submitted, err = turns.DecodeRuntimeEvent(line)
-		}
+		submitted, err = nextFact(&lines)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errForged, err)
+		return nil, err
 	}
 	rec, err := turns.RecordOf(submitted)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errForged, err)
 	}
-	if line, err = facts.next(); err == nil {
-		if started, err := turns.DecodeRuntimeEvent(line); err == nil {
-			rec.Start(started)
-		}
+	if started, err := nextFact(&lines); err == nil {
+		rec.Start(started)
 	}
 	return rec, nil
 }
 
+// nextFact reads the next fact of a journal.
+func nextFact(lines *lineReader) (turns.RuntimeEvent, error) {
+	for {
+		line, err := lines.next()
+		if err == io.EOF {
+			return turns.RuntimeEvent{}, fmt.Errorf("the turn has no fact: %w", fs.ErrNotExist)
+		}
+		if err != nil {
+			return turns.RuntimeEvent{}, fmt.Errorf("read the turn's journal: %w", err)
+		}
+		_, key, value, ok := turns.CutEntry(line)
+		if ok && key == turns.EntryStream {
+			continue
+		}
+		ev, err := turns.DecodeRuntimeEvent(value)
+		if err != nil {
+			return turns.RuntimeEvent{}, fmt.Errorf("%w: %w", errForged, err)
+		}
+		return ev, nil
+	}
+}
+
 // end reads the final response from the last event of the turn.
 func (t *Files) end(rec *turns.Record) (*responses.Response, error) {
-	f, err := t.Open(turns.EventsFile)
+	f, err := t.Open(turns.JournalFile)
 	if err != nil {
-		return nil, fmt.Errorf("open the turn's events: %w", err)
+		return nil, fmt.Errorf("open the turn's journal: %w", err)
 	}
 	defer f.Close()
-	line, err := lastLine(f)
+	line, err := lastEvent(f)
 	if err != nil {
 		return nil, fmt.Errorf("read the turn's last event: %w", err)
 	}
@@ -137,8 +145,8 @@ func (t *Files) end(rec *turns.Record) (*responses.Response, error) {
 	return ev.Response, nil
 }
 
-// lastLine reads the last whole line of a file from its end.
-func lastLine(f *os.File) ([]byte, error) {
+// lastEvent reads the last event of the stream in a journal from its end.
+func lastEvent(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -150,11 +158,23 @@ func lastLine(f *os.File) ([]byte, error) {
 		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		tail = tail[:n] // it may have been cut since
-		whole := tail[:bytes.LastIndexByte(tail, '\n')+1]
-		whole = bytes.TrimSuffix(whole, []byte{'\n'})
-		if at := bytes.LastIndexByte(whole, '\n'); at >= 0 || size == info.Size() {
-			return whole[at+1:], nil
+		rest := tail[:bytes.LastIndexByte(tail[:n], '\n')+1] // it may have been cut since
+		for len(rest) > 0 {
+			at := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
+			if at == 0 && size < info.Size() {
+				break // the line began before
+			}
+			_, key, value, ok := turns.CutEntry(rest[at:])
+			switch {
+			case !ok:
+				return nil, errForged
+			case key == turns.EntryStream:
+				return value, nil
+			}
+			rest = rest[:at]
+		}
+		if size == info.Size() {
+			return nil, fmt.Errorf("%w: the journal has no event", errForged)
 		}
 		if size == maxLastEvent {
 			return nil, fmt.Errorf("%w: the last event has more than %d bytes", errForged, maxLastEvent)

@@ -63,7 +63,7 @@ func TestReadTurnThatWasCutOff(t *testing.T) {
 	turn := filepath.Join(dir, "output/turns/turn_1")
 	mkdir(t, turn)
 	submitted, started := firstFacts(t)
-	write(t, filepath.Join(turn, turns.RuntimeFile), submitted+started)
+	write(t, filepath.Join(turn, turns.JournalFile), entries(submitted+started, ""))
 	rec, end, err := Read(dir, "turn_1")
 	if err != nil || end != nil {
 		t.Fatalf("end %v, error %v", end, err)
@@ -97,12 +97,12 @@ func TestReadTurn(t *testing.T) {
 	}
 	events := func(text string) func(string) error {
 		return func(turn string) error {
-			return os.WriteFile(filepath.Join(turn, turns.EventsFile), []byte(text), 0o600)
+			return os.WriteFile(filepath.Join(turn, turns.JournalFile), []byte(entries("", text)), 0o600)
 		}
 	}
 	facts := func(text string) func(string) error {
 		return func(turn string) error {
-			return os.WriteFile(filepath.Join(turn, turns.RuntimeFile), []byte(text), 0o600)
+			return os.WriteFile(filepath.Join(turn, turns.JournalFile), []byte(entries(text, "")), 0o600)
 		}
 	}
 	submitted, started := firstFacts(t)
@@ -140,7 +140,7 @@ func TestReadTurn(t *testing.T) {
 			return os.Truncate(filepath.Join(turn, turns.RecordFile), 10<<30)
 		}}, false, errForged},
 		"huge events": {[]func(string) error{record(done), events(end + "\n"), func(turn string) error {
-			return os.Truncate(filepath.Join(turn, turns.EventsFile), 10<<30)
+			return os.Truncate(filepath.Join(turn, turns.JournalFile), 10<<30)
 		}}, false, errForged},
 		"record is a link": {[]func(string) error{func(turn string) error {
 			return os.Symlink("/etc/passwd", filepath.Join(turn, turns.RecordFile))
@@ -188,7 +188,7 @@ func FuzzReadTurn(f *testing.F) {
 		turn := filepath.Join(dir, "output/turns/turn_1")
 		mkdir(t, turn)
 		if err := errors.Join(os.WriteFile(filepath.Join(turn, turns.RecordFile), record, 0o600),
-			os.WriteFile(filepath.Join(turn, turns.EventsFile), events, 0o600)); err != nil {
+			os.WriteFile(filepath.Join(turn, turns.JournalFile), []byte(entries("", string(events))), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		rec, resp, err := Read(dir, "turn_1")

@@ -1,10 +1,8 @@
 package turnfiles
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,16 +10,14 @@ import (
 
 	"holon/internal/durable"
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
 )
 
 // Settle completes the record of a turn whose container ended before the
 // turn did, in the directory that it was collected into: the stream gets its terminal event and turn.json its
 // end. It never changes a record that has an end. gone says why there is none. It returns the
-// response as it was settled, nil when there was nothing to settle. The files are
-// read an event at a time, however large they are, and completed in place: a holon
-// that is killed meanwhile leaves the run to be collected again.
+// response as it was settled, nil when there was nothing to settle. The journal is
+// read an entry at a time, however large it is: a holon that is killed meanwhile leaves the run to be collected again.
 func Settle(dir string, gone *responses.Error) (*responses.Response, error) {
 	files, err := OpenCollected(dir)
 	if err != nil {
@@ -32,23 +28,22 @@ func Settle(dir string, gone *responses.Error) (*responses.Response, error) {
 	if err != nil || rec.Status.Terminal() {
 		return nil, err
 	}
-	events, err := openOwn(filepath.Join(dir, turns.EventsFile), os.O_CREATE)
-	if err != nil {
-		return nil, fmt.Errorf("open the turn's events: %w", err)
-	}
-	resp, err := endStream(events, rec, gone)
-	if err = errors.Join(err, events.Close()); err == nil {
-		err = endFacts(dir, rec, resp)
-	}
+	var resp responses.Response
+	err = rewrite(dir, func(j *journal) (err error) {
+		if resp, err = j.endStream(rec, gone); err == nil && !j.ended {
+			err = j.fact(closingFact(rec, &resp, j.spent))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	rec.Settle(resp, time.Now())
+	rec.Settle(&resp, time.Now())
 	data, err := rec.Encode()
 	if err != nil {
 		return nil, err
 	}
-	return resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
+	return &resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
 }
 
 // openOwn opens a regular file among the results for reading and writing. It
@@ -75,50 +70,48 @@ func ReadEnd(dir string) (*responses.Response, error) {
 	return end, err
 }
 
-// endStream appends the terminal event to the events of a turn if they lack it,
-// and returns the final response. Half a line at the end is cut off. A turn that
-// ended before its first event was written gets a stream of its own.
-func endStream(f *os.File, rec *turns.Record, gone *responses.Error) (*responses.Response, error) {
-	lines := lineReader{in: bufio.NewReaderSize(f, 64<<10), most: responses.MaxResponse}
+// endStream copies the journal and appends the terminal event of its stream if it lacks it, and returns the final response.
+// A turn that ended before its first event was written gets a stream of its own.
+func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses.Response, error) {
+	sink := func(_ string, event []byte) error { return j.write(turns.EntryStream, event) }
 	var bad error
-	sink := func(_ string, event []byte) error {
-		n, err := f.WriteAt(append(event, '\n'), lines.at)
-		lines.at += int64(n)
-		return err
-	}
+	events := 0
 	em, err := responses.Resume(func(yield func(responses.Event) bool) {
-		var ev responses.Event
-		for ev, bad = nextEvent(&lines); bad == nil && yield(ev); ev, bad = nextEvent(&lines) {
-		}
+		bad = j.copy(func(ev responses.Event) bool {
+			events++
+			return yield(ev)
+		})
 	}, sink)
 	switch {
-	case bad != nil && bad != io.EOF:
+	case bad != nil:
 		err = bad
-	case lines.at == 0:
+	case events == 0:
 		em, err = newStream(rec, sink)
 	}
 	if err == nil && !em.Ended() {
 		err = em.Fail(gone, responses.Usage{})
 	}
-	if err == nil {
-		err = errors.Join(f.Truncate(lines.at), f.Sync())
-	}
 	if err != nil {
-		return nil, fmt.Errorf("end the turn's events: %w", err)
+		return responses.Response{}, err
 	}
-	resp := em.Response()
-	return &resp, nil
+	return em.Response(), nil
 }
 
-func nextEvent(lines *lineReader) (responses.Event, error) {
-	line, err := lines.next()
-	if lines.left > 0 {
-		err = fmt.Errorf("an event has more than %d bytes", lines.most)
+// closingFact is the end of a turn that is being settled. spent is what the facts before say of its usage.
+func closingFact(rec *turns.Record, resp *responses.Response, spent responses.Usage) turns.RuntimeEvent {
+	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID}
+	if resp.Status == responses.StatusCompleted {
+		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID, Usage: turns.UsageOf(spent)})
 	}
-	if err != nil {
-		return responses.Event{}, err
+	failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery",
+		InterruptedBy: "container_end"}
+	if spent != (responses.Usage{}) {
+		failure.Usage = new(turns.UsageOf(spent))
 	}
-	return client.DecodeEvent(line)
+	if resp.Error != nil {
+		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
+	}
+	return scope.TurnFailed(turns.StatusLost, failure)
 }
 
 // newStream begins the stream of a turn of which only the record is known.

@@ -62,7 +62,7 @@ func TestAppendFacts(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, turns.RuntimeFile)
 			if tc.before != "" {
-				write(t, path, tc.before)
+				write(t, filepath.Join(dir, turns.JournalFile), entries(tc.before, ""))
 			}
 			for range 2 { // a second time changes nothing
 				if err := AppendFacts(dir, facts); err != nil {
@@ -97,7 +97,7 @@ func TestAppendFacts(t *testing.T) {
 	if list, _ := os.ReadDir(dir); len(list) > 0 {
 		t.Error("a file was made for nothing")
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.RuntimeFile)); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := AppendFacts(dir, facts); err == nil {

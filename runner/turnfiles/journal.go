@@ -1,0 +1,192 @@
+package turnfiles
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holon/internal/durable"
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/turns"
+)
+
+// AppendFacts adds facts of the host to the journal that was collected into dir, whose sequences go
+// on. The journal comes from the container: lines in it that claim to be such facts are taken out, since only
+// the host can know them.
+func AppendFacts(dir string, facts []turns.RuntimeEvent) error {
+	_, err := os.Lstat(filepath.Join(dir, turns.JournalFile))
+	if errors.Is(err, fs.ErrNotExist) && len(facts) == 0 {
+		return nil
+	}
+	return rewrite(dir, func(j *journal) error {
+		err := j.copy(nil)
+		for _, f := range facts {
+			if err == nil {
+				err = j.fact(f)
+			}
+		}
+		return err
+	})
+}
+
+// project makes the files that hold one kind of entries each from the journal that was collected into dir, if there is one.
+func project(dir string) error { return AppendFacts(dir, nil) }
+
+// journal is the journal of a turn that was collected, while it is written anew with what the host adds. The container
+// wrote it: what agentd cannot have written, and half a line at the end, is left out.
+type journal struct {
+	lines lineReader
+	out   map[string]*bufio.Writer // by key of the entry; "" for the journal
+	seq   int64                    // of the newest line
+
+	last  int64           // the highest number of a fact
+	ended bool            // the facts have the end of the turn
+	place turns.Scope     // runtime and thread of the facts
+	spent responses.Usage // in the recorded costs
+}
+
+// files are the names of the files by the key of the entries that they hold.
+var files = map[string]string{"": turns.JournalFile, turns.EntryStream: turns.EventsFile,
+	turns.EntryRuntime: turns.RuntimeFile}
+
+// rewrite replaces the journal in dir, which need not be there, and the files of its kinds with what fill writes. A holon
+// that is killed meanwhile leaves the journal as it was.
+func rewrite(dir string, fill func(*journal) error) (err error) {
+	in, err := openOwn(filepath.Join(dir, turns.JournalFile), os.O_CREATE)
+	if err != nil {
+		return fmt.Errorf("open the turn's journal: %w", err)
+	}
+	defer in.Close()
+	j := &journal{lines: lineReader{in: bufio.NewReaderSize(in, 64<<10), most: responses.MaxResponse},
+		out: make(map[string]*bufio.Writer)}
+	made := make(map[string]*os.File)
+	defer func() {
+		for _, f := range made { // those that were not renamed
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	for key := range files {
+		f, err := os.CreateTemp(dir, durable.TempPrefix+"*")
+		if err != nil {
+			return fmt.Errorf("write the turn's journal: %w", err)
+		}
+		made[key], j.out[key] = f, bufio.NewWriterSize(f, 64<<10)
+	}
+	if err := fill(j); err != nil {
+		return fmt.Errorf("complete the turn's journal: %w", err)
+	}
+	for _, key := range []string{turns.EntryStream, turns.EntryRuntime, ""} { // the journal last, from which they follow
+		f := made[key]
+		err := errors.Join(j.out[key].Flush(), f.Sync(), os.Rename(f.Name(), filepath.Join(dir, files[key])))
+		if err != nil {
+			return fmt.Errorf("write the turn's journal: %w", err)
+		}
+		delete(made, key)
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy copies what the container wrote, but for lines that are too long. Events of the stream are checked where take is not nil, which gets each.
+func (j *journal) copy(take func(responses.Event) bool) error {
+	for {
+		line, err := j.lines.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, key, value, ok := turns.CutEntry(line)
+		switch {
+		case !ok:
+		case key == turns.EntryRuntime:
+			err = j.note(value)
+		case take != nil:
+			ev, invalid := client.DecodeEvent(value)
+			if invalid != nil || !take(ev) {
+				return invalid
+			}
+			fallthrough
+		default:
+			err = j.write(key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// egressPrefix begins the classes that only the host can record.
+const egressPrefix = "holon.egress."
+
+// note writes a fact of the container in the form in which it was understood, and notes what it says.
+func (j *journal) note(value []byte) error {
+	const plausible = 1 << 53 // a greater number does not count lines
+	ev, err := turns.DecodeRuntimeEvent(value)
+	if err != nil || strings.HasPrefix(ev.Type, egressPrefix) {
+		return nil //nolint:nilerr // it is left out
+	}
+	if ev.Sequence < plausible {
+		j.last = max(j.last, ev.Sequence)
+	}
+	if ev.ThreadID != "" {
+		j.place = turns.Scope{RuntimeID: ev.RuntimeID, ThreadID: ev.ThreadID}
+	}
+	switch ev.Type {
+	case turns.CostRecorded:
+		j.spend(ev)
+	case turns.TurnCompleted, turns.TurnFailed:
+		j.ended = true
+	}
+	if value, err = ev.MarshalJSON(); err != nil {
+		return err
+	}
+	return j.write(turns.EntryRuntime, value)
+}
+
+// spend adds a recorded cost, unless it is impossible.
+func (j *journal) spend(ev turns.RuntimeEvent) {
+	const most = 1 << 40
+	var cost struct {
+		Usage turns.TokenUsage `json:"usage"`
+	}
+	_ = json.Unmarshal(ev.Payload, &cost) // a cost without counts is none
+	u := cost.Usage
+	if min(u.InputTokens, u.OutputTokens) < 0 || max(u.InputTokens, u.OutputTokens) > most {
+		return
+	}
+	j.spent = j.spent.Add(responses.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		TotalTokens: u.InputTokens + u.OutputTokens, Estimated: u.Estimated})
+}
+
+// fact appends a fact of the host, with the next number and the thread of those before.
+func (j *journal) fact(ev turns.RuntimeEvent) error {
+	j.last++
+	ev.Sequence = j.last
+	ev.RuntimeID, ev.ThreadID = cmp.Or(j.place.RuntimeID, ev.RuntimeID), cmp.Or(j.place.ThreadID, ev.ThreadID)
+	value, err := ev.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return j.write(turns.EntryRuntime, value)
+}
+
+func (j *journal) write(key string, value []byte) error {
+	j.seq++
+	_, err := j.out[""].Write(turns.AppendEntry(nil, j.seq, key, value))
+	if err == nil {
+		_, err = j.out[key].Write(append(value[:len(value):len(value)], '\n'))
+	}
+	return err
+}

@@ -134,7 +134,7 @@ func (s *server) inspectTurn(ctx context.Context, c *client.Client, t *turn) (kn
 		err = conform.CheckStream(bytes.NewReader(events), stream.NDJSON)
 	}
 	if err == nil {
-		err = errors.Join(check.Ended(dir), check.Numbered(dir), check.Facts(dir), check.Artifacts(dir),
+		err = errors.Join(check.Ended(dir), check.Numbered(dir), check.Journal(dir), check.Facts(dir), check.Artifacts(dir),
 			check.Trajectory(s.State, t.responseID))
 	}
 	if !t.background {

@@ -53,12 +53,25 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// journal has the events, and then the facts.
+var journal = func() (all string) {
+	seq := 0
+	for _, kind := range []struct{ key, lines string }{{"stream", events}, {"runtime", facts}} {
+		for line := range strings.Lines(kind.lines) {
+			seq++
+			all += fmt.Sprintf(`{"seq":%d,%q:%s}`+"\n", seq, kind.key, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return all
+}()
+
 // newTurn lays out a directory in which every check holds: a turn, and a store.
 func newTurn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path, data := range map[string]string{
 		"turn/turn.json": turnRecord, "turn/events.ndjson": events, "turn/runtime.ndjson": facts,
+		"turn/journal.ndjson":           journal,
 		"turn/made.txt":                 "foo",
 		"state/responses/resp_1.ndjson": trajectory, "ran": "a\nb\n",
 	} {
@@ -86,6 +99,7 @@ func TestTurn(t *testing.T) {
 		"ended":      func(dir string) error { return Ended(dir + "/turn") },
 		"numbered":   func(dir string) error { return Numbered(dir + "/turn") },
 		"facts":      func(dir string) error { return Facts(dir + "/turn") },
+		"journal":    func(dir string) error { return Journal(dir + "/turn") },
 		"artifacts":  func(dir string) error { return Artifacts(dir + "/turn") },
 		"trajectory": func(dir string) error { return Trajectory(dir+"/state", "resp_1") },
 		"settled":    func(dir string) error { return Settled(dir + "/state") },
@@ -120,6 +134,10 @@ func TestTurn(t *testing.T) {
 		{"numbered", "a torn line", "turn/events.ndjson", events[:len(events)-5]},
 		{"numbered", "a line cut short", "turn/events.ndjson", strings.Replace(events, `0,"response"`, "0\n", 1)},
 		{"numbered", "no number", "turn/events.ndjson", `{"type":"response.created"}` + "\n"},
+		{"journal", "a gap", "turn/journal.ndjson", strings.Replace(journal, `{"seq":2,`, `{"seq":3,`, 1)},
+		{"journal", "no journal", "turn/journal.ndjson", ""},
+		{"journal", "an event that only its file has", "turn/events.ndjson", events + lines[2]},
+		{"journal", "facts that only the journal has", "turn/runtime.ndjson", ""},
 		{"facts", "a gap", "turn/runtime.ndjson", strings.Replace(facts, ":2}", ":3}", 1)},
 		{"facts", "no end", "turn/runtime.ndjson", strings.Replace(facts, "turn.completed", "tool.started", 1)},
 		{"facts", "two ends", "turn/runtime.ndjson", facts + `{"type":"turn.failed","sequence":3}` + "\n"},

@@ -22,6 +22,7 @@ import (
 // Names of a turn's files, as docs/reference/turn.md has them.
 const (
 	recordFile  = "turn.json"
+	journalFile = "journal.ndjson"
 	eventsFile  = "events.ndjson"
 	runtimeFile = "runtime.ndjson"
 	failureFile = "failure.json"
@@ -116,6 +117,38 @@ func Numbered(dir string) error {
 	})
 }
 
+// Journal checks that the journal of the turn in dir is numbered from 1 without a gap, and that the files of its two kinds
+// have exactly its lines.
+func Journal(dir string) error {
+	kinds := make(map[string][]byte) // by key
+	err := lines(filepath.Join(dir, journalFile), func(n int, line []byte) error {
+		entry := struct {
+			Seq     int             `json:"seq"`
+			Stream  json.RawMessage `json:"stream"`
+			Runtime json.RawMessage `json:"runtime"`
+		}{}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			return err
+		}
+		if entry.Seq != n+1 || (entry.Stream == nil) == (entry.Runtime == nil) {
+			return fmt.Errorf("the line has the number %d: %.100s", entry.Seq, line)
+		}
+		name := eventsFile
+		if entry.Stream == nil {
+			name = runtimeFile
+		}
+		kinds[name] = append(append(append(kinds[name], entry.Stream...), entry.Runtime...), '\n')
+		return nil
+	})
+	for _, name := range []string{eventsFile, runtimeFile} {
+		data, readErr := os.ReadFile(filepath.Join(dir, name))
+		if err = errors.Join(err, readErr); err == nil && !bytes.Equal(data, kinds[name]) {
+			err = fmt.Errorf("%s has %d bytes and is not what the journal has in %d", name, len(data), len(kinds[name]))
+		}
+	}
+	return err
+}
+
 // Facts checks that runtime.ndjson of the turn in dir is numbered without a gap, from
 // 1 where it begins a thread, and has one end, at its end.
 func Facts(dir string) error {
@@ -194,7 +227,7 @@ func Artifacts(dir string) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{recordFile: true, eventsFile: true, runtimeFile: true, failureFile: true}
+	known := map[string]bool{recordFile: true, journalFile: true, eventsFile: true, runtimeFile: true, failureFile: true}
 	if err := listed(dir, rec.Artifacts, known); err != nil {
 		return fmt.Errorf("%s: %w", rec.TurnID, err)
 	}

@@ -23,7 +23,7 @@ const noHold = math.MaxInt64
 
 // Journal is journal.ndjson of a turn: one line for each thing that the turn does, in the order in which it happened,
 // numbered from 1. Followers read the file, not memory; a slow one costs nothing. A line is with the kernel before a
-// follower sees it, so that a kill takes nothing back; Sync puts all lines on the disk.
+// follower sees it, so that a kill takes nothing back; sync puts all lines on the disk.
 //
 // Each line is also written to the file of its kind, events.ndjson or runtime.ndjson. Those are for readers from
 // outside: a journal is never read from them.
@@ -31,15 +31,19 @@ type Journal struct {
 	file  *os.File
 	kinds map[string]*os.File // by key of the entry; nil in a journal that is read or settled
 
-	mu     sync.Mutex
-	change chan struct{} // closed and replaced when more is visible, or the journal ends
-	buf    []byte        // of the newest line
-	seq    int64         // of the newest line
-	size   int64         // of all lines
-	copied int64         // to the files of their kinds
-	holdAt int64         // bytes that may become visible at most
-	ended  bool          // no line will follow
-	err    error         // why the journal broke off
+	mu      sync.Mutex
+	change  chan struct{} // closed and replaced when more is visible, or the journal ends
+	work    sync.Cond     // something was written
+	pending batch         // what is not being written yet
+	spare   batch         // empty, to be used again
+	writing bool          // a goroutine writes what is pending
+	seq     int64         // of the newest line
+	total   int64         // bytes of all lines
+	size    int64         // of those that are with the kernel
+	copied  int64         // to the files of their kinds
+	holdAt  int64         // bytes that may become visible at most
+	ended   bool          // no line will follow
+	err     error         // why the journal broke off
 }
 
 // kindFiles are the files of the kinds of entries.
@@ -51,7 +55,7 @@ func createJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the journal: %w", err)
 	}
-	j := &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
+	j := newJournal(f)
 	if err := j.createKinds(dir); err != nil {
 		return nil, errors.Join(err, j.remove())
 	}
@@ -70,6 +74,12 @@ func (j *Journal) createKinds(dir string) error {
 	return nil
 }
 
+func newJournal(f *os.File) *Journal {
+	j := &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
+	j.work.L = &j.mu
+	return j
+}
+
 // OpenJournal opens the journal of a turn that is over, to be read.
 func OpenJournal(dir string) (*Journal, error) {
 	f, err := durable.Open(filepath.Join(dir, turns.JournalFile))
@@ -80,7 +90,9 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", errors.Join(err, f.Close()))
 	}
-	return &Journal{file: f, change: make(chan struct{}), size: size, holdAt: noHold, ended: true}, nil
+	j := newJournal(f)
+	j.size, j.ended = size, true
+	return j, nil
 }
 
 // reopenJournal opens the journal in dir to append to it after a crash, or creates it. A last line without an end is cut
@@ -90,7 +102,7 @@ func reopenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reopen the journal: %w", err)
 	}
-	j := &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
+	j := newJournal(f)
 	size, err := wholeLines(f)
 	if err == nil {
 		err = j.cut(size, 0)
@@ -128,7 +140,7 @@ func wholeLines(f *os.File) (int64, error) {
 func (j *Journal) cut(size, seq int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.size, j.seq = size, seq
+	j.size, j.total, j.seq = size, size, seq
 	return j.file.Truncate(size)
 }
 
@@ -163,39 +175,106 @@ func (j *Journal) restore(dir string) error {
 	return nil
 }
 
-// append adds an entry whose value is one JSON value without a line end. It is visible when append returns, unless it is
-// held. After an error of the disk nothing can be appended any more.
+// append adds an entry whose value is one JSON value without a line end. It returns before the entry is written: lines
+// pile up while others are written, so that a flood of them takes few writes. An error of the disk is returned by drain and
+// by the next append, after which nothing can be appended any more.
 func (j *Journal) append(key string, value []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for len(j.pending.lines) > maxPending && j.err == nil && !j.ended { // it is faster than the disk
+		j.work.Wait()
+	}
 	switch {
 	case j.err != nil:
 		return j.err
 	case j.ended:
 		return errEnded
 	}
-	line := turns.AppendEntry(j.buf[:0], j.seq+1, key, value)
-	if j.buf = line; cap(line) > maxKept {
-		j.buf = nil
+	j.seq++
+	before := len(j.pending.lines)
+	j.pending.lines = turns.AppendEntry(j.pending.lines, j.seq, key, value)
+	j.total += int64(len(j.pending.lines) - before)
+	kind := &j.pending.stream
+	if key == turns.EntryRuntime {
+		kind = &j.pending.runtime
 	}
-	_, err := j.file.WriteAt(line, j.size)
-	if kind := j.kinds[key]; err == nil && kind != nil {
-		own := line[len(line)-len("}\n")-len(value) : len(line)-1] // the value, and room for the end of its line
-		own[len(value)] = '\n'
-		_, err = kind.Write(own)
+	*kind = append(append(*kind, value...), '\n')
+	if !j.writing {
+		j.writing = true
+		go func() {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.flush()
+		}()
 	}
-	if err != nil {
-		j.err = fmt.Errorf("write the journal: %w", err)
-		_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
-	} else {
-		j.seq, j.size, j.copied = j.seq+1, j.size+int64(len(line)), j.copied+int64(len(value))+1
+	return nil
+}
+
+// maxPending bounds the lines that wait to be written.
+const maxPending = 4 << 20
+
+// batch is lines to be written, and their values by kind.
+type batch struct{ lines, stream, runtime []byte }
+
+// flush writes what is pending. The caller holds mu, which is released meanwhile, and has set writing.
+func (j *Journal) flush() {
+	for len(j.pending.lines) > 0 && j.err == nil {
+		b := j.pending
+		j.pending, j.spare = batch{j.spare.lines[:0], j.spare.stream[:0], j.spare.runtime[:0]}, batch{}
+		j.mu.Unlock()
+		err := j.write(b)
+		j.mu.Lock()
+		if err != nil {
+			j.err = fmt.Errorf("write the journal: %w", err)
+			_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
+			break
+		}
+		j.size += int64(len(b.lines))
+		if j.kinds != nil {
+			j.copied += int64(len(b.stream) + len(b.runtime))
+		}
+		if cap(b.lines) <= maxKept {
+			j.spare = b
+		}
+		j.announce()
+		j.work.Broadcast()
 	}
+	j.writing = false
 	j.announce()
-	return j.err
+	j.work.Broadcast()
 }
 
 // maxKept bounds the buffer that a silent journal keeps.
-const maxKept = 64 << 10
+const maxKept = 256 << 10
+
+func (j *Journal) write(b batch) error {
+	if _, err := j.file.WriteAt(b.lines, j.size); err != nil { // only the one that writes changes size
+		return err
+	}
+	for key, values := range map[string][]byte{turns.EntryStream: b.stream, turns.EntryRuntime: b.runtime} {
+		if f := j.kinds[key]; f != nil && len(values) > 0 {
+			if _, err := f.Write(values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// drain returns when all that was appended is with the kernel.
+func (j *Journal) drain() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.settle()
+	return j.err
+}
+
+// settle returns when nothing is written any more, and nothing is pending unless the journal broke off. The caller holds mu.
+func (j *Journal) settle() {
+	for j.writing {
+		j.work.Wait()
+	}
+}
 
 // written returns how many bytes the files of the journal have.
 func (j *Journal) written() int64 {
@@ -209,7 +288,7 @@ func (j *Journal) written() int64 {
 func (j *Journal) hold() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.holdAt = j.size
+	j.holdAt = j.total
 }
 
 // release makes held lines visible.
@@ -222,7 +301,11 @@ func (j *Journal) release() {
 
 // sync returns when all that was appended before is on disk.
 func (j *Journal) sync() error {
-	if err := j.file.Sync(); err != nil {
+	err := j.drain()
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
 		return fmt.Errorf("sync the journal: %w", err)
 	}
 	return nil
@@ -232,16 +315,18 @@ func (j *Journal) sync() error {
 func (j *Journal) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.settle()
 	j.ended = true
 	j.announce()
 }
 
-// abort ends the journal because of cause. What is held is dropped, and followers get cause after what they could see
-// already: a reader is never shown an end that did not come to be. Where the journal broke off by itself, or has ended,
-// the first reason stands.
+// abort ends the journal because of cause. What is held, or not written yet, is dropped, and followers get cause after what
+// they could see already: a reader is never shown an end that did not come to be. Where the journal broke off by itself, or
+// has ended, the first reason stands.
 func (j *Journal) abort(cause error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.settle()
 	if j.ended {
 		return
 	}

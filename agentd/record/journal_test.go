@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func newJournal(t *testing.T) (j *Journal, dir string) {
+func startJournal(t *testing.T) (j *Journal, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	j, err := createJournal(dir)
@@ -39,6 +39,7 @@ func add(t *testing.T, j *Journal, values ...string) {
 	for _, v := range values {
 		must(t, j.append(turns.EntryStream, []byte(v)))
 	}
+	must(t, j.drain())
 }
 
 // rest reads the values of a journal to its end.
@@ -61,7 +62,7 @@ func read(t *testing.T, parts ...string) string {
 }
 
 func TestFollowersSeeEverythingInOrder(t *testing.T) {
-	j, _ := newJournal(t)
+	j, _ := startJournal(t)
 	const lines = 2000
 	var want strings.Builder
 	var readers sync.WaitGroup
@@ -76,7 +77,7 @@ func TestFollowersSeeEverythingInOrder(t *testing.T) {
 		})
 	}
 	for i := range lines {
-		add(t, j, fmt.Sprint(i))
+		must(t, j.append(turns.EntryStream, fmt.Append(nil, i)))
 	}
 	j.end()
 	readers.Wait()
@@ -90,7 +91,7 @@ func TestFollowersSeeEverythingInOrder(t *testing.T) {
 
 // Both kinds have one sequence, and each a file of its own.
 func TestKindsOfEntries(t *testing.T) {
-	j, dir := newJournal(t)
+	j, dir := startJournal(t)
 	var writers sync.WaitGroup
 	for _, key := range []string{turns.EntryStream, turns.EntryRuntime} {
 		writers.Go(func() {
@@ -102,6 +103,7 @@ func TestKindsOfEntries(t *testing.T) {
 		})
 	}
 	writers.Wait()
+	must(t, j.drain())
 	values := make(map[string]string)
 	seq := int64(0)
 	must(t, j.Lines(func(line []byte) error {
@@ -127,7 +129,7 @@ func TestKindsOfEntries(t *testing.T) {
 }
 
 func TestAFollowerWaitsUntilItsContextEnds(t *testing.T) {
-	j, _ := newJournal(t)
+	j, _ := startJournal(t)
 	reason := errors.New("the reader left")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
@@ -145,7 +147,7 @@ func TestAFollowerWaitsUntilItsContextEnds(t *testing.T) {
 }
 
 func TestHeldLinesAreWrittenAndInvisible(t *testing.T) {
-	j, dir := newJournal(t)
+	j, dir := startJournal(t)
 	add(t, j, "0")
 	j.hold()
 	add(t, j, "1", "2")
@@ -163,7 +165,7 @@ func TestHeldLinesAreWrittenAndInvisible(t *testing.T) {
 }
 
 func TestAbortDropsWhatIsHeld(t *testing.T) {
-	j, dir := newJournal(t)
+	j, dir := startJournal(t)
 	add(t, j, "0")
 	j.hold()
 	add(t, j, "1")
@@ -182,7 +184,7 @@ func TestAbortDropsWhatIsHeld(t *testing.T) {
 }
 
 func TestHugeLines(t *testing.T) {
-	j, _ := newJournal(t)
+	j, _ := startJournal(t)
 	huge := strings.Repeat("9", 20<<20)
 	add(t, j, "0", huge, "1")
 	var sizes []int
@@ -248,15 +250,17 @@ func TestNoSpecialFileIsOpened(t *testing.T) {
 }
 
 func TestDiskErrorReachesEverybody(t *testing.T) {
-	j, _ := newJournal(t)
+	j, _ := startJournal(t)
 	add(t, j, "0")
 	f := j.Follow()
 	_, err := f.Next(t.Context())
 	must(t, err, j.file.Close()) // the disk is gone
-	for range 2 {
-		if err := j.append(turns.EntryStream, []byte("1")); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("append: %v", err)
-		}
+	must(t, j.append(turns.EntryStream, []byte("1")))
+	if err := j.drain(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("drain: %v", err)
+	}
+	if err := j.append(turns.EntryStream, []byte("2")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("append: %v", err)
 	}
 	if _, err := f.Next(t.Context()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("follow: %v", err)

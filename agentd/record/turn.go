@@ -243,7 +243,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	}
 	t.buf, t.seq = line, ev.Sequence
 	t.causes.take(ev)
-	return nil
+	return t.Journal.drain() // before what it says has effects
 }
 
 // Commit ends a turn whose terminal event was emitted, in the order that the

@@ -2,26 +2,19 @@ package agentd
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
+	"math"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"holon/agentd/process"
 	"holon/responses/turns"
 )
 
-// How often the output of commands in files is counted, how long a count rests
-// until the next one, and how many files and folders it looks at: a command may
-// have added any number of its own.
+// How often the output of commands in files is counted, and how long a count rests until the next one.
 const (
 	recountEvery = 10 * time.Minute
 	recountRest  = time.Second
-	maxCounted   = 2_000_000
-	readAtOnce   = 256
 )
 
 // logBytes bounds what the commands of all turns leave in files. The caller owns
@@ -88,41 +81,11 @@ func (l *logBytes) keep(ctx context.Context) {
 }
 
 // loggedUnder adds up the files of tool calls, tools/<call>/<file>, in the
-// directories of turns under dir. It follows no link, holds no more than a few
-// names at once, and counts what it cannot read as nothing.
-func loggedUnder(ctx context.Context, dir string) (total int64, err error) {
-	seen := 0
-	var walk func(dir string, calls, files bool) error
-	walk = func(dir string, calls, files bool) error {
-		d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return nil
-		}
-		defer d.Close()
-		for {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			entries, err := d.ReadDir(readAtOnce)
-			for _, e := range entries {
-				if seen++; seen > maxCounted {
-					return fmt.Errorf("%s holds more than %d files", dir, maxCounted)
-				}
-				switch {
-				case e.IsDir() && !files:
-					if err := walk(filepath.Join(dir, e.Name()), e.Name() == turns.ToolsDir, calls); err != nil {
-						return err
-					}
-				case e.Type().IsRegular() && files:
-					if info, err := e.Info(); err == nil {
-						total += info.Size()
-					}
-				}
-			}
-			if err != nil { // the end, as a rule
-				return nil
-			}
-		}
-	}
-	return total, walk(dir, false, false)
+// directories of turns under dir.
+func loggedUnder(ctx context.Context, dir string) (int64, error) {
+	m := diskMeter{limit: math.MaxInt64, counts: func(path string) bool {
+		return filepath.Base(filepath.Dir(filepath.Dir(path))) == turns.ToolsDir
+	}}
+	err := m.add(ctx, dir)
+	return m.total, err
 }

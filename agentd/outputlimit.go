@@ -2,12 +2,9 @@ package agentd
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"holon/agentd/privilege"
 	"holon/agentd/record"
@@ -92,43 +89,8 @@ func (g *outputGauge) watch(end context.CancelCauseFunc) (stop func()) {
 }
 
 // holdsMore reports whether the regular files under dir, but for those under
-// skip, have more than limit bytes, or are more than can be counted. It follows
-// no link, and counts what it cannot read as nothing.
+// skip, have more than limit bytes, or are more than can be counted.
 func holdsMore(dir, skip string, limit int64, users *privilege.Users) bool {
-	seen, total := 0, int64(0)
-	artifacts, over := filepath.Join(dir, turns.ArtifactsDir), false
-	var walk func(dir string) bool
-	walk = func(dir string) bool {
-		d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return false
-		}
-		defer d.Close()
-		for {
-			entries, err := d.ReadDir(readAtOnce)
-			for _, e := range entries {
-				if seen++; seen > maxCounted {
-					return true
-				}
-				path := filepath.Join(dir, e.Name())
-				if e.IsDir() && path == artifacts {
-					if users.Do(func() { over = walk(path) }); over {
-						return true
-					}
-				} else if e.IsDir() && path != skip {
-					if walk(path) {
-						return true
-					}
-				} else if info, err := e.Info(); err == nil && e.Type().IsRegular() {
-					if total += info.Size(); total > limit || total < 0 {
-						return true
-					}
-				}
-			}
-			if err != nil { // the end, as a rule
-				return false
-			}
-		}
-	}
-	return walk(dir)
+	m := diskMeter{limit: limit, skip: skip, users: users, theirs: filepath.Join(dir, turns.ArtifactsDir)}
+	return m.add(context.Background(), dir) != nil // the directory of one turn
 }

@@ -73,6 +73,7 @@ type Conn struct {
 	queue   waiting
 
 	heard   atomic.Int64 // when something last came, in Unix nanoseconds
+	wrote   atomic.Int64 // when a text was last sent whole
 	writing atomic.Int64 // since when a text is being sent; 0 while none is
 }
 

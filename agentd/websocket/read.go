@@ -123,9 +123,9 @@ func (l *listened) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ping finds out when the peer is gone without a word. It does not ask while a text is
-// written: one that does not go through says the same, and a ping that has no room to
-// be sent would end a connection whose reader is only slow.
+// ping finds out when the peer is gone without a word. It asks only when the
+// connection is quiet: texts that do not go through say the same, and a ping that has
+// no room to be sent would end a connection whose reader is only slow.
 func (c *Conn) ping() {
 	every := c.options.Ping
 	for tick := time.NewTicker(every); ; {
@@ -135,7 +135,7 @@ func (c *Conn) ping() {
 			tick.Stop()
 			return
 		}
-		if c.writing.Load() != 0 || since(c.heard.Load()) < every {
+		if c.writing.Load() != 0 || since(c.wrote.Load()) < every || since(c.heard.Load()) < every {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, pongGrace)

@@ -36,6 +36,7 @@ func (c *Conn) Send(lines []byte) error {
 			return err
 		}
 	}
+	c.wrote.Store(time.Now().UnixNano())
 	return nil
 }
 

@@ -84,7 +84,7 @@ func New(opts Options) (*Transport, error) {
 }
 
 // post sends a request with the official client, which knows the path, and returns the answer. The client's stream
-// would lose an event without an empty line behind it, end at "error": null and accept a truncated answer.
+// would end at "error": null, and not tell a truncated answer from one that ended.
 func post(ctx context.Context, client *http.Client, base string, header http.Header,
 	body []byte) (*http.Response, error) {
 	var resp *http.Response

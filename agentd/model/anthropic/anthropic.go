@@ -58,7 +58,7 @@ func New(opts Options) (*Transport, error) {
 // Capabilities implements model.Capable: images and documents, no video. Where the
 // API cannot enforce a format of the answer, an instruction asks for it.
 func (t *Transport) Capabilities(string) model.Capabilities {
-	return model.Capabilities{Images: true, Files: true}
+	return model.Capabilities{Images: true, Files: true, StrictTools: t.StrictTools()}
 }
 
 // Stream implements model.Transport.

@@ -52,7 +52,7 @@ func New(opts Options) (*Transport, error) {
 // Capabilities implements model.Capable, as the dialect declares them.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	d := t.dialect
-	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools,
+	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, StrictTools: t.StrictTools(),
 		NoStructured: d.Structured == providers.StructuredNone}
 }
 

@@ -33,6 +33,7 @@ func TestDialects(t *testing.T) {
 		want   modeltest.Answer
 	}{
 		{"text", []string{hello, end("stop"), done}, modeltest.Answer{Text: "hello"}},
+		{"a reason of its own", []string{hello, end("bored"), done}, modeltest.Answer{Text: "hello"}},
 		{"no end mark", []string{hello, end("stop")}, modeltest.Answer{Text: "hello"}},
 		{"only an end mark", []string{hello, done}, modeltest.Answer{Text: "hello"}},
 		{"usage after the end", []string{hello, end("stop"),
@@ -179,7 +180,6 @@ func TestStreamFaults(t *testing.T) {
 		{"a wrong type of a key", []string{`{"choices":7}`}, "", model.KindProtocol, "can't be read", false},
 		{"a call without a name", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}`),
 			end("tool_calls"), done}, "", model.KindProtocol, "names no tool", false},
-		{"an unknown reason", []string{hello, end("bored"), done}, "hello", model.KindProtocol, "bored", false},
 		{"a reason that is a failure", []string{end("insufficient_system_resource"), done}, "", model.KindOverloaded,
 			"insufficient_system_resource", true},
 		{"an error object", []string{hello, `{"error":{"message":"upstream is gone","code":502}}`}, "hello",

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"mime"
 	"net/http"
+	"slices"
 	"time"
 
 	"holon/agentd/model"
@@ -66,6 +67,14 @@ type Read func(req model.Request, header http.Header, yield func(model.Event) bo
 // Without a key there is none.
 func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode Encode,
 	read Read) iter.Seq2[model.Event, error] {
+	if e.strict {
+		req.Tools = slices.Clone(req.Tools)
+		for i := range req.Tools {
+			if t := &req.Tools[i]; t.StrictForm != nil { // those of clients have none
+				t.Parameters, t.Strict = t.StrictForm, new(true)
+			}
+		}
+	}
 	return func(yield func(model.Event, error) bool) {
 		err := e.Check(req.Model)
 		if err != nil {

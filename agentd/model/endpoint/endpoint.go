@@ -40,6 +40,7 @@ type Options struct {
 	HTTPClient  *http.Client      // used as it is, except that redirects are never followed
 	Headers     map[string]string // sent with every request
 	IdleTimeout time.Duration     // longest silence, from the request on
+	StrictTools bool              // offer the container's tools in the form for providers that enforce schemas
 	Post        Poster            // nil: the HTTP client alone
 }
 
@@ -58,6 +59,7 @@ type Endpoint struct {
 	idle     time.Duration
 	secrets  []string // never shown
 	ready    bool     // it needs no key, or there is one
+	strict   bool
 }
 
 // New returns an endpoint. It does not connect. A missing key is an error of
@@ -74,8 +76,8 @@ func New(opts Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		provider: opts.Provider, base: base, header: make(http.Header), idle: opts.IdleTimeout,
-		poster: opts.Post,
-		ready:  opts.APIKey != "" || opts.SocketPath != "" || opts.KeyOptional,
+		poster: opts.Post, strict: opts.StrictTools,
+		ready: opts.APIKey != "" || opts.SocketPath != "" || opts.KeyOptional,
 	}
 	if e.idle <= 0 {
 		e.idle = DefaultIdleTimeout
@@ -152,6 +154,10 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client, owned
 }
+
+// StrictTools reports whether tools are offered in their strict form (runtime
+// specification, "Provider Tool Schema Contract").
+func (e *Endpoint) StrictTools() bool { return e.strict }
 
 // Close drops idle connections. Streams that are being read go on.
 func (e *Endpoint) Close() error {

@@ -110,7 +110,8 @@ func post(ctx context.Context, client *http.Client, base string, header http.Hea
 // Capabilities implements model.Capable. Only the provider knows which of its
 // models accept images and files; it refuses the others.
 func (t *Transport) Capabilities(name string) model.Capabilities {
-	return model.Capabilities{Images: true, Files: true, CacheKey: true, Freeform: t.freeform && takesGrammars(name)}
+	return model.Capabilities{Images: true, Files: true, CacheKey: true, Freeform: t.freeform && takesGrammars(name),
+		StrictTools: t.StrictTools()}
 }
 
 // Stream implements model.Transport.

@@ -173,9 +173,6 @@ func (s *Set) add(p providers.Provider, opts Options, wanted bool) error {
 	if err != nil {
 		return err
 	}
-	if c.strict {
-		t = strict{t}
-	}
 	if c.total > 0 {
 		s.Totals[p.Name] = c.total
 	}
@@ -194,7 +191,7 @@ func (c *settings) transport() (model.Transport, error) {
 		return refusing{e}, nil
 	}
 	at := endpoint.Options{Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional,
-		SocketPath: c.socket, IdleTimeout: c.idle}
+		SocketPath: c.socket, IdleTimeout: c.idle, StrictTools: c.strict}
 	switch p.Contract {
 	case providers.OpenAIResponses, providers.OpenAICodexResponses, providers.OpenResponses:
 		return openai.New(openai.Options{Options: at, Whole: c.whole,

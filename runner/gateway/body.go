@@ -3,12 +3,12 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"holon/responses"
 )
@@ -76,115 +76,120 @@ func (s *Server) readBody(ctx context.Context, r *http.Request, grammar *rule) (
 
 // parseBody checks a JSON body against a grammar. It is strict where a provider's parser could read another document
 // into the same bytes: one object of well-formed UTF-8, no comments, known keys in their plain spelling, each once.
-// Within values that are free, keys are not checked.
+// Within values that are free, keys are not checked. Nothing of the body is copied.
 func parseBody(data []byte, grammar *rule) (*requestBody, error) {
-	if !utf8.Valid(data) {
-		return nil, malformed("it is not UTF-8")
-	}
-	if err := json.Unmarshal(data, &json.RawMessage{}); err != nil { // a Decoder is less strict between values
-		return nil, malformed(err.Error())
-	}
-	b := &requestBody{data: data}
-	p := parser{Decoder: json.NewDecoder(bytes.NewReader(data)), body: b}
-	p.UseNumber()
-	if token, err := p.Token(); err != nil || token != json.Delim('{') {
+	p := parser{Decoder: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true)),
+		body: &requestBody{data: data}}
+	if p.PeekKind() != '{' {
 		return nil, malformed("it is not an object")
 	}
-	if err := p.object(grammar, 1); err != nil {
+	if err := p.value(grammar); err != nil {
 		return nil, err
 	}
-	if b.model == "" && !p.named {
+	if _, err := p.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, malformed("something follows the object")
+	}
+	if !p.named {
 		return nil, malformed("it names no model")
 	}
-	return b, nil
+	return p.body, nil
 }
 
-// parser checks the tokens of a body that is valid JSON.
+// parser checks the tokens of a body.
 type parser struct {
-	*json.Decoder
+	*jsontext.Decoder
 	body  *requestBody
 	named bool // the model was found
 }
 
-func (p *parser) value(r *rule, depth int) error {
-	token, err := p.Token()
-	if err != nil {
-		return malformed(err.Error())
-	}
+func (p *parser) value(r *rule) error {
 	p.body.wide = p.body.wide || r.wide
-	switch t := token.(type) {
-	case json.Delim:
-		switch {
-		case depth > maxDepth:
-			return malformed("it is nested too deep")
-		case t == '{' && (r.free || r.keys != nil):
-			return p.object(r, depth)
-		case t == '[' && (r.free || r.items != nil):
-			return p.array(r, depth)
-		}
-		return unallowed(fmt.Sprintf("%q as %s", string(t), r.name))
-	case string:
-		return p.string(r, t)
-	}
-	switch {
-	case r.text == modelText || r.text == wordText:
-		return malformed("its model, or a type, is not a string")
-	case r.only != "" && fmt.Sprint(token) != r.only:
-		return unallowed(fmt.Sprintf("%s: %.40v", r.name, token))
-	}
-	return nil
-}
-
-// object checks the members of an object whose bracket was read.
-func (p *parser) object(r *rule, depth int) error {
-	seen := make(map[string]bool)
-	for p.More() {
-		token, err := p.Token()
-		name, _ := token.(string)
+	switch kind := p.PeekKind(); {
+	case kind != '{' && kind != '[':
+		raw, err := p.ReadValue()
 		if err != nil {
 			return malformed(err.Error())
 		}
-		within := r
-		if !r.free {
-			if !bytes.HasSuffix(p.body.data[:p.InputOffset()], []byte(`"`+name+`"`)) {
-				return malformed(fmt.Sprintf("the key %.40q is written with an escape", name))
-			}
-			if within, err = r.member(name, seen); err != nil {
-				return err
-			}
-		}
-		if err := p.value(within, depth+1); err != nil {
-			return err
+		return p.scalar(r, raw)
+	case p.StackDepth() == maxDepth:
+		return malformed("it is nested too deep")
+	case kind == '{' && (r.free || r.keys != nil):
+		return p.object(r)
+	case kind == '[' && (r.free || r.items != nil):
+		return p.array(r)
+	default:
+		return unallowed(fmt.Sprintf("%q as %s", string(kind), r.name))
+	}
+}
+
+func (p *parser) object(r *rule) error {
+	_, err := p.ReadToken()
+	seen := make(map[string]bool)
+	for err == nil && p.PeekKind() != '}' {
+		var within *rule
+		if within, err = p.member(r, seen); err == nil {
+			err = p.value(within)
 		}
 	}
-	_, err := p.Token()
+	if err == nil {
+		_, err = p.ReadToken()
+	}
 	return err
 }
 
-// array checks the items of an array whose bracket was read.
-func (p *parser) array(r *rule, depth int) error {
-	within := r
-	if !r.free {
-		within = r.items
+// member reads a key and returns the rule of its value.
+func (p *parser) member(r *rule, seen map[string]bool) (*rule, error) {
+	raw, err := p.ReadValue()
+	if err != nil {
+		return nil, malformed(err.Error())
 	}
-	for p.More() {
-		if err := p.value(within, depth+1); err != nil {
-			return err
-		}
+	if r.free {
+		return r, nil
 	}
-	_, err := p.Token()
+	name, _ := jsontext.AppendUnquote(nil, raw) // it is a string
+	if len(name) != len(raw)-2 {
+		return nil, malformed(fmt.Sprintf("the key %.40q is written with an escape", name))
+	}
+	return r.member(string(name), seen)
+}
+
+func (p *parser) array(r *rule) error {
+	within := r.items
+	if r.free {
+		within = r
+	}
+	_, err := p.ReadToken()
+	for err == nil && p.PeekKind() != ']' {
+		err = p.value(within)
+	}
+	if err == nil {
+		_, err = p.ReadToken()
+	}
 	return err
 }
 
-func (p *parser) string(r *rule, text string) error {
-	if r.text == noText && !r.free {
+// scalar checks a string, a number or a literal.
+func (p *parser) scalar(r *rule, raw jsontext.Value) error {
+	isText := raw.Kind() == '"'
+	switch {
+	case !isText && (r.text == modelText || r.text == wordText):
+		return malformed("its model, or a type, is not a string")
+	case !isText && r.only != "" && string(raw) != r.only:
+		return unallowed(fmt.Sprintf("%s: %.40s", r.name, raw))
+	case !isText:
+		return nil
+	case r.text == noText && !r.free:
 		return unallowed("a string as " + r.name)
 	}
 	if r.read {
-		p.body.text += int64(len(text))
+		p.body.text += int64(len(raw) - 2)
 	}
+	if r.text <= anyText {
+		return nil
+	}
+	text, _ := jsontext.AppendUnquote(nil, raw)
 	if r.text == modelText {
-		p.body.model, p.named = text, true
+		p.body.model, p.named = string(text), true
 	}
-	return r.check(text)
+	return r.check(string(text))
 }

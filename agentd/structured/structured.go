@@ -18,7 +18,6 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"holon/internal/visible"
 	"holon/responses"
 )
 
@@ -112,5 +111,10 @@ func (f *Format) validate(v any) (err error) {
 
 // clip makes one bounded line.
 func clip(s string) string {
-	return visible.Clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), 300)
+	const limit = 300
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
 }

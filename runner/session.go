@@ -170,13 +170,14 @@ func (s *Session) start(ctx context.Context) (err error) {
 	s.created = true
 	s.tell(ContainerChange{Phase: Created})
 	s.awaitExit(ctx)
-	if err := s.hold(); err != nil {
-		return err
+	// Until this is on the disk the container is found by its labels.
+	recorded := make(chan error, 1)
+	go func() { recorded <- s.hold() }()
+	err = s.checkConfined(ctx)
+	if err == nil {
+		err = s.cfg.Engine.Start(ctx, s.handle)
 	}
-	if err := s.checkConfined(ctx); err != nil {
-		return err
-	}
-	if err := s.cfg.Engine.Start(ctx, s.handle); err != nil {
+	if err = errors.Join(err, <-recorded); err != nil {
 		return err
 	}
 	state, err := s.cfg.Engine.Inspect(ctx, s.handle)
@@ -321,18 +322,15 @@ func (s *Session) Stop(ctx context.Context) error {
 // Close removes everything that the session made but its Dir, which belongs to
 // the caller. It may be called at any point and more than once.
 func (s *Session) Close(ctx context.Context) error {
-	var errs []error
 	if s.client != nil {
 		s.client.Close()
 	}
-	if s.created {
-		s.Ended() // notes an end that was not seen before
-		err := s.cfg.Engine.Remove(ctx, s.handle)
-		if errs = append(errs, err); err == nil {
-			s.tell(ContainerChange{Phase: Removed})
-		}
-		s.created, s.stopped = false, true
-		s.forget()
+	var errs []error
+	removed := make(chan error, 1)
+	if s.stopped { // nothing of it writes any more
+		go func() { removed <- s.remove(ctx) }()
+	} else {
+		removed <- s.remove(ctx)
 	}
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.Close(ctx))
@@ -347,7 +345,22 @@ func (s *Session) Close(ctx context.Context) error {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, <-removed)...)
+}
+
+// remove removes the container, if there is one.
+func (s *Session) remove(ctx context.Context) error {
+	if !s.created {
+		return nil
+	}
+	s.Ended() // notes an end that was not seen before
+	err := s.cfg.Engine.Remove(ctx, s.handle)
+	if err == nil {
+		s.tell(ContainerChange{Phase: Removed})
+	}
+	s.created, s.stopped = false, true
+	s.forget()
+	return err
 }
 
 // Tree returns the session's working tree, nil when it has none.

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,7 +86,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 			return nil, err
 		}
 	}
-	started := time.Now()
+	started, version := time.Now(), askVersion(ctx, o.Session.Engine, o.Session.Log)
 	id := cmp.Or(o.ID, state.NewRunID())
 	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
@@ -107,6 +108,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := o.plan(run, source, started)
+	r.version = version
 	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
 		Prompt:    r.config.Secrets.Text(visible.Clip(r.ask.Prompt(), sessions.MaxRecordedPrompt)),
 		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
@@ -226,7 +228,7 @@ type execution struct {
 	denied   []string // by the egress proxy
 	warned   []string // of MCP servers, by agentd
 	info     workspace.Info
-	version  chan string // of the engine; receives once
+	version  <-chan string // of the engine; receives once
 
 	recovered bool            // another process began the run
 	stopped   bool            // with recovered: somebody ends it
@@ -247,11 +249,12 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	// From here on everything is undone and collected even if the user has had
 	// enough: nothing may be left behind or lost. Each step has its own bound.
 	finishing := context.WithoutCancel(ctx)
-	if err := r.describeSession(finishing, r.session); err != nil {
-		return err
-	}
+	saved := r.describeSession(r.session)
 	r.spec.Watch.Phase("turn")
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
+	if err := saved(); err != nil { // the record of before is enough to take the run up
+		r.config.Log.Warn("what runs is not recorded", "run", r.run.ID(), "err", err)
+	}
 	r.manifest.Warnings = append(r.manifest.Warnings, r.warned...)
 
 	r.spec.Watch.Phase("stop")
@@ -264,23 +267,28 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	return err
 }
 
-// describeSession puts into the manifest what runs and what confines it. The
-// engine's version is asked for concurrently with the turn: nothing waits for it.
-func (r *execution) describeSession(ctx context.Context, s *sessions.Session) error {
+// askVersion asks the engine for its version while the run is prepared: nothing waits for it, and what the engine
+// reports of itself then is there when it makes the container.
+func askVersion(ctx context.Context, eng engine.Engine, log *slog.Logger) <-chan string {
+	version := make(chan string, 1)
+	go func() { // Check has its own bound
+		info, err := eng.Check(context.WithoutCancel(ctx))
+		if err != nil {
+			log.Debug("the engine does not report its version", "err", err)
+		}
+		version <- info.Version
+	}()
+	return version
+}
+
+// describeSession puts into the manifest what runs and what confines it, which is recorded while the turn runs already.
+func (r *execution) describeSession(s *sessions.Session) (saved func() error) {
 	if s.Tree() != nil {
 		r.info = s.Tree().Info()
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
 	r.describeContainer(s)
-	r.version = make(chan string, 1)
-	go func() { // finish receives from it; Check has its own bound
-		info, err := r.config.Engine.Check(ctx)
-		if err != nil {
-			r.config.Log.Debug("the engine does not say its version", "err", err)
-		}
-		r.version <- info.Version
-	}()
-	return s.Save()
+	return s.SaveMeanwhile()
 }
 
 func (r *execution) describeContainer(s *sessions.Session) {

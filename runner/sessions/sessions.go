@@ -74,7 +74,8 @@ type Session struct {
 	manager *Manager
 	key     Key
 	record  *Record
-	token   string // of the newest turn, which is a secret until another is asked for or the session is given up
+	next    gateway.Secret // token of a turn that is on record and was not asked for yet
+	token   string         // of the newest turn, which is a secret until another is asked for or the session is given up
 }
 
 // Start makes the container of a session. record has what only the caller knows. On error nothing is left.
@@ -86,7 +87,11 @@ func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner
 		cfg.ID = "agent-" + key.agent + "-" + name
 	}
 	cfg.SocketDir = m.Home.IPCDir(name)
-	return m.open(key, record, cfg, func(cfg runner.Config) (*runner.Session, error) {
+	s := &Session{manager: m, key: key, record: record}
+	if record.TurnID != "" { // its token is recorded along with the container
+		s.next, record.Grant = gateway.NewToken()
+	}
+	return s.open(cfg, func(cfg runner.Config) (*runner.Session, error) {
 		s, err := runner.Start(ctx, cfg)
 		if err != nil {
 			err = errors.Join(err, m.RemoveRecord(key))
@@ -97,14 +102,14 @@ func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner
 
 // TakeUp takes up what record says that another process held: see runner.TakeUp.
 func (m *Manager) TakeUp(ctx context.Context, key Key, record *Record, cfg runner.Config, serve bool) (*Session, error) {
-	return m.open(key, record, cfg, func(cfg runner.Config) (*runner.Session, error) {
+	s := &Session{manager: m, key: key, record: record}
+	return s.open(cfg, func(cfg runner.Config) (*runner.Session, error) {
 		return runner.TakeUp(ctx, cfg, record.Held, serve)
 	})
 }
 
-func (m *Manager) open(key Key, record *Record, cfg runner.Config,
-	open func(runner.Config) (*runner.Session, error)) (_ *Session, err error) {
-	s := &Session{manager: m, key: key, record: record}
+func (s *Session) open(cfg runner.Config, open func(runner.Config) (*runner.Session, error)) (_ *Session, err error) {
+	m, key := s.manager, s.key
 	dir := m.Dir(key)
 	cfg.Dir, cfg.Hold = filepath.Join(dir, "session"), s.hold
 	cfg.EgressRecord, cfg.NotesRecord = filepath.Join(dir, runner.EgressFile), filepath.Join(dir, runner.NotesFile)
@@ -132,6 +137,17 @@ func (s *Session) hold(held runner.Held) error {
 // Save writes the record, whose caller has changed its own part.
 func (s *Session) Save() error { return s.record.write(s.manager.Dir(s.key)) }
 
+// SaveMeanwhile is Save, as the record is now, while the caller goes on. It returns what waits for it.
+func (s *Session) SaveMeanwhile() (wait func() error) {
+	data, err := s.record.encode()
+	if err != nil {
+		return func() error { return err }
+	}
+	saved := make(chan error, 1)
+	go func() { saved <- writeRecord(s.manager.Dir(s.key), data) }()
+	return func() error { return <-saved }
+}
+
 // tokenName is what a person knows the secret of a turn by.
 const tokenName = "the turn's token"
 
@@ -140,9 +156,7 @@ var ErrNotAsked = errors.New("record which turn is asked for")
 
 // Turn makes a turn, which is recorded before it is asked for. See runner.Session.Turn.
 func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
-	t.Token, t.Grant = gateway.NewToken()
-	s.record.TurnID, s.record.Grant = t.ID(), t.Grant
-	if err := s.Save(); err != nil {
+	if err := s.ask(&t); err != nil {
 		end := runner.End{TurnID: t.ID(), Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
 		end.Settle(nil, s.manager.Secrets)
 		return end
@@ -155,6 +169,18 @@ func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer
 		s.seen(&end)
 	}
 	return end
+}
+
+// ask records a turn that is about to be asked for, unless Start did.
+func (s *Session) ask(t *runner.Turn) error {
+	if s.record.TurnID == t.ID() && s.next != (gateway.Secret{}) {
+		t.Token, t.Grant = s.next, s.record.Grant
+		s.next = gateway.Secret{}
+		return nil
+	}
+	t.Token, t.Grant = gateway.NewToken()
+	s.record.TurnID, s.record.Grant = t.ID(), t.Grant
+	return s.Save()
 }
 
 // Rejoin watches a turn that another process asked for. It can ask no more models if it is not the one on record.
@@ -188,7 +214,14 @@ func (s *Session) Leave(ctx context.Context) error {
 // Discard is Close, and removes what was written, too.
 func (s *Session) Discard(ctx context.Context) error {
 	defer s.manager.Secrets.Forget(s.token)
-	err := errors.Join(s.Stop(ctx), s.Session.Close(ctx), files.RemoveAll(s.manager.SessionDir(s.key)))
+	err := s.Stop(ctx)
+	removed := make(chan error, 1)
+	if err == nil {
+		go func() { removed <- files.RemoveAll(s.manager.SessionDir(s.key)) }()
+	} else {
+		removed <- nil // what may still run has its files
+	}
+	err = errors.Join(err, s.Session.Close(ctx), <-removed)
 	if err == nil {
 		err = s.manager.RemoveRecord(s.key)
 	}

@@ -43,19 +43,20 @@ func (s *Session) Ended() bool {
 }
 
 // Working asks agentd whether something goes on in the container: a turn, or a
-// command that outlives the turn that started it.
-func (s *Session) Working(ctx context.Context) (bool, error) {
+// command that outlives the turn that started it, of which it returns how many there are.
+func (s *Session) Working(ctx context.Context) (works bool, commands int, err error) {
 	health, err := s.client.Health(ctx)
 	if err == nil && s.resumed { // the process before may have ended without telling it
 		s.resumed = false
 		s.tell(ContainerChange{Phase: Ready})
 	}
-	if err != nil || health.ActiveTurns+health.QueuedTurns > 0 {
-		return err == nil, err
+	if err != nil {
+		return false, 0, err
 	}
-	if health.Status != turns.HealthReady {
-		return false, &Error{Code: CodeNotReady, Message: "agentd answers that it is " + health.Status}
+	turn := health.ActiveTurns+health.QueuedTurns > 0
+	if !turn && health.Status != turns.HealthReady {
+		return false, 0, &Error{Code: CodeNotReady, Message: "agentd answers that it is " + health.Status}
 	}
 	n, err := s.Tasks(ctx)
-	return n > 0, err
+	return turn || n > 0, n, err
 }

@@ -80,7 +80,7 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	if !a.paused && k.opts.Now().Sub(a.checked) < trustFor {
 		return ""
 	}
-	if err := k.wake(ctx, a); err != nil {
+	if _, err := k.working(ctx, a); err != nil {
 		return "agentd does not answer: " + visible.OneLine(err.Error(), 300)
 	}
 	return ""
@@ -135,21 +135,6 @@ func (a *agent) checkProviders() error {
 }
 
 func modelsOf(t Turn) []string { return append([]string{t.Model}, t.Fallbacks...) }
-
-// wake lets the container go on and asks agentd whether it is well.
-func (k *Pool) wake(ctx context.Context, a *agent) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	if err := a.session.Resume(ctx); err != nil {
-		return err
-	}
-	a.paused = false
-	if _, err := a.session.Working(ctx); err != nil {
-		return err
-	}
-	a.checked = k.opts.Now()
-	return k.countTasks(ctx, a)
-}
 
 // start makes a container from the agent's state.
 func (k *Pool) start(ctx context.Context, a *agent, t Turn, want sessions.Made) error {

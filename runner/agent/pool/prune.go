@@ -102,60 +102,53 @@ func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) (gone []ledg
 		n, _ := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", id))
 		kept, total = append(kept, ledger.ExpiredOutput{TurnID: id, SizeBytes: n}), total+n
 	}
-	may := kept[:max(len(kept)-keepNewest, 0)]
-	reasons, err := k.unneeded(ctx, a, k.beyond(kept, total))
+	old, n, rest := kept[:max(len(kept)-keepNewest, 0)], 0, total
+	for n < len(old) && (len(kept)-n > k.opts.KeepTurns || rest > k.opts.KeepBytes) {
+		rest -= old[n].SizeBytes
+		n++
+	}
+	states, err := k.outputStates(ctx, a, old[:n])
 	if err != nil {
 		return nil, err
 	}
-	for i, e := range may {
-		if may[i].Reason = reasons[e.TurnID]; may[i].Reason != "" {
-			total -= e.SizeBytes
+	for i, e := range old[:n] {
+		switch states[e.TurnID] {
+		case ledger.OutputPinned:
+			continue
+		case ledger.OutputSaved:
+			old[i].Reason = ledger.OutputExported
+		default: // or no record is kept
+			old[i].Reason = ledger.OutputRetention
 		}
+		total -= e.SizeBytes
 	}
-	for i, e := range may {
+	for i, e := range old {
 		if e.Reason == "" && k.opts.MaxBytes > 0 && total > k.opts.MaxBytes {
-			may[i].Reason = ledger.OutputLimit
+			old[i].Reason = ledger.OutputLimit
 			total -= e.SizeBytes
 		}
-		if may[i].Reason != "" {
-			gone = append(gone, may[i])
+		if old[i].Reason != "" {
+			gone = append(gone, old[i])
 		}
 	}
 	return gone, nil
 }
 
-// beyond returns the oldest turns from which on they are too many, or larger than they may be.
-func (k *Pool) beyond(turns []ledger.ExpiredOutput, bytes int64) (ids []string) {
-	for i, e := range turns[:max(len(turns)-keepNewest, 0)] {
-		if len(turns)-i <= k.opts.KeepTurns && bytes <= k.opts.KeepBytes {
-			break
-		}
-		ids = append(ids, e.TurnID)
-		bytes -= e.SizeBytes
+// outputStates says of turns whether the record needs them.
+func (k *Pool) outputStates(ctx context.Context, a *agent, turns []ledger.ExpiredOutput) (map[string]ledger.OutputState,
+	error) {
+	if k.opts.Outputs == nil || len(turns) == 0 {
+		return nil, nil
 	}
-	return ids
-}
-
-// unneeded says why turns may go that the record does not need.
-func (k *Pool) unneeded(ctx context.Context, a *agent, ids []string) (map[string]ledger.OutputReason, error) {
-	reasons := map[string]ledger.OutputReason{}
-	states := map[string]ledger.OutputState{}
-	if k.opts.Outputs != nil && len(ids) > 0 {
-		var err error
-		if states, err = k.opts.Outputs.OutputStates(ctx, a.id, ids); err != nil {
-			return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
-		}
+	ids := make([]string, len(turns))
+	for i, e := range turns {
+		ids[i] = e.TurnID
 	}
-	for _, id := range ids {
-		switch states[id] {
-		case ledger.OutputPinned:
-		case ledger.OutputSaved:
-			reasons[id] = ledger.OutputExported
-		default: // or no record is kept
-			reasons[id] = ledger.OutputRetention
-		}
+	states, err := k.opts.Outputs.OutputStates(ctx, a.id, ids)
+	if err != nil {
+		return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
 	}
-	return reasons, nil
+	return states, nil
 }
 
 // Of one expiry: how many directories it records at a time, and how many files of each.

@@ -38,7 +38,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 			return sessions.Found{}, k.typed(ctx, err)
 		}
 	}
-	if err := k.wake(ctx, a); err != nil {
+	if _, err := k.working(ctx, a); err != nil {
 		if ctx.Err() != nil {
 			return sessions.Found{}, k.typed(ctx, err)
 		}

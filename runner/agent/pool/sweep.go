@@ -188,36 +188,24 @@ func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 }
 
 // working is works for a caller that decides itself about a container that does not answer.
-func (k *Pool) working(ctx context.Context, a *agent) (bool, error) {
+func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	err := a.session.Resume(ctx) // somebody else may have paused it
-	works := false
-	if err == nil {
-		a.paused, a.checked = false, k.opts.Now()
-		works, err = a.session.Working(ctx)
+	if err := a.session.Resume(ctx); err != nil { // another process may have paused it
+		return false, err
 	}
-	if err == nil {
-		err = k.countTasks(ctx, a)
-	}
-	if works && err == nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		a.idle = k.opts.Now()
-	}
-	return works, err
-}
-
-// countTasks asks the container how many tasks run.
-func (k *Pool) countTasks(ctx context.Context, a *agent) error {
-	n, err := a.session.Tasks(ctx)
+	a.paused = false
+	works, tasks, err := a.session.Working(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
+	a.checked = k.opts.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a.tasks = n
-	return nil
+	if a.tasks = tasks; works {
+		a.idle = k.opts.Now()
+	}
+	return works, nil
 }
 
 // noteTasks counts the tasks after a turn that may have begun some.
@@ -228,9 +216,14 @@ func (k *Pool) noteTasks(ctx context.Context, a *agent, r runner.End) {
 	// the turn may have been ended
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
-	if err := k.countTasks(ctx, a); err != nil {
+	n, err := a.session.Tasks(ctx)
+	if err != nil {
 		k.opts.Log.Debug("the tasks of an agent cannot be counted", "agent", a.id, "err", err)
+		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.tasks = n
 }
 
 // Tasks returns how many tasks of an agent ran when its container was last asked, after

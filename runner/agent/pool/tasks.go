@@ -7,6 +7,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
+	"holon/responses/turns"
 	"holon/runner/sessions"
 	"holon/state"
 )
@@ -56,28 +57,33 @@ func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 var unanswered = []string{responses.CodeCancelled, responses.CodeServerDisconnected, responses.CodeServerError}
 
 // TaskInput writes to a task of an agent.
-func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input) (res *tasks.InputResult, err error) {
-	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
-		res, err = s.TaskInput(ctx, id, in)
-		return err
-	})
-	return res, err
+func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input) (*tasks.InputResult, error) {
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.InputResult, error) { return s.TaskInput(ctx, id, in) })
 }
 
 // StopTask ends a task of an agent, by force or after asking.
-func (k *Pool) StopTask(ctx context.Context, t Turn, id string, force bool) (res *tasks.StopResult, err error) {
-	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
-		res, err = s.StopTask(ctx, id, force)
-		return err
-	})
-	return res, err
+func (k *Pool) StopTask(ctx context.Context, t Turn, id string, force bool) (*tasks.StopResult, error) {
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.StopResult, error) { return s.StopTask(ctx, id, force) })
 }
 
 // TaskOutput returns a preview of what a task of an agent has printed, of about so many tokens; 0 for agentd's default.
-func (k *Pool) TaskOutput(ctx context.Context, t Turn, id string, tokens int) (res *tasks.OutputResult, err error) {
+func (k *Pool) TaskOutput(ctx context.Context, t Turn, id string, tokens int) (*tasks.OutputResult, error) {
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.OutputResult, error) {
+		return s.TaskOutput(ctx, id, tokens)
+	})
+}
+
+// Preview returns what a model would be asked first in a turn, which is not made. The agent gets a container for it as
+// for a turn; while a turn runs, its container is asked, and the turn goes on. The error is an *Error.
+func (k *Pool) Preview(ctx context.Context, t Turn) (turns.Preview, error) {
+	return answer(ctx, k, t, func(s *sessions.Session) (turns.Preview, error) { return s.Preview(ctx, k.request(t)) })
+}
+
+// answer is what the container of an agent answers to ask.
+func answer[T any](ctx context.Context, k *Pool, t Turn, ask func(*sessions.Session) (T, error)) (answer T, err error) {
 	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
-		res, err = s.TaskOutput(ctx, id, tokens)
+		answer, err = ask(s)
 		return err
 	})
-	return res, err
+	return answer, err
 }

@@ -42,8 +42,8 @@ func (s *Session) planMounts() []engine.Mount {
 	mounts := []engine.Mount{
 		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
 		// an agentd that is not root's makes it its own
-		{Source: filepath.Join(s.sockets, hostDir), Target: hostPath, ReadOnly: os.Geteuid() == 0 || s.server == nil},
-		{Source: filepath.Join(s.sockets, agentDir), Target: ipcPath},
+		{Source: filepath.Join(s.seam.sockets, hostDir), Target: hostPath, ReadOnly: os.Geteuid() == 0 || s.server == nil},
+		{Source: filepath.Join(s.seam.sockets, agentDir), Target: ipcPath},
 		{Source: input, Target: inputPath, ReadOnly: true},
 		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},
 		{Source: filepath.Join(s.cfg.Dir, "state"), Target: statePath},

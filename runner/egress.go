@@ -18,7 +18,7 @@ func (s *Session) openEgress(ctx context.Context) (err error) {
 	if record == "" {
 		record = filepath.Join(s.cfg.Dir, EgressFile)
 	}
-	s.egress, err = s.cfg.Egress.Serve(ctx, s.hostSocket(egressSocket), record, s.cfg.OnEgress)
+	s.egress, err = s.cfg.Egress.Serve(ctx, s.seam.service(egressSocket), record, s.cfg.OnEgress)
 	return err
 }
 

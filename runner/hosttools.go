@@ -22,7 +22,7 @@ func (s *Session) openHostTools(ctx context.Context) (err error) {
 		record = filepath.Join(s.cfg.Dir, NotesFile)
 	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: s.hostSocket(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Gate: s.gate,
+		Socket: s.seam.service(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Gate: s.gate,
 		Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err
@@ -38,7 +38,7 @@ func (s *Session) placeMCPConfig() error {
 		return nil
 	}
 	s.mcpConfig = filepath.Join(s.cfg.Dir, "mcp.yaml")
-	if err := copyReadable(s.cfg.MCPConfig, s.mcpConfig); err != nil {
+	if err := s.seam.put(s.cfg.MCPConfig, s.mcpConfig); err != nil {
 		return &Error{Code: CodeUsage, Param: "--mcp-config",
 			Message: fmt.Sprintf("%.200q cannot be given to the container: %v", s.cfg.MCPConfig, err),
 			Hint:    "name a readable file"}

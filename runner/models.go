@@ -36,7 +36,7 @@ func (s *Session) SetModels(ctx context.Context, m Models) error {
 // serveModels serves what asks the session's models: the gateway, and the scenario.
 func (s *Session) serveModels(ctx context.Context) (err error) {
 	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.ServeBehind(ctx, s.hostSocket(modelSocket), s.gate); err != nil {
+		if s.gateway, err = s.cfg.Gateway.ServeBehind(ctx, s.seam.service(modelSocket), s.gate); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (s *Session) serveModels(ctx context.Context) (err error) {
 		if s.scenario, err = os.Stat(s.cfg.Scenario); err != nil { // before it is copied: what changes then is seen later
 			return err
 		}
-		if err := copyReadable(s.cfg.Scenario, s.hostSocket(scenarioFile)); err != nil {
+		if err := s.seam.put(s.cfg.Scenario, s.seam.service(scenarioFile)); err != nil {
 			return fmt.Errorf("copy the scenario: %w", err)
 		}
 	}

@@ -26,7 +26,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
@@ -37,7 +36,6 @@ import (
 	"holon/runner/socket"
 	"holon/runner/workspace"
 	"holon/skills"
-	"holon/state/files"
 )
 
 // How long starting and stopping may take. agentd has StopGrace to end in good order: it lets turns go on for turnGrace
@@ -52,7 +50,7 @@ const (
 type Session struct {
 	cfg       Config
 	tree      *workspace.Tree // nil when there is none
-	sockets   string
+	seam      seam
 	gate      *socket.Gate // of the sockets, until it is known what agentd may ask for
 	gateway   *gateway.Server
 	scenario  fs.FileInfo    // of the file whose copy the container has, nil for none
@@ -108,7 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 
 // prepare makes what the container will see: tree, directories, sockets.
 func (s *Session) prepare(ctx context.Context) (err error) {
-	if err := s.makeSocketDir(); err != nil {
+	if err := s.seam.make(s.cfg.SocketDir); err != nil {
 		return err
 	}
 	if err := s.chooseUsers(); err != nil {
@@ -186,7 +184,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
 	s.tellStarted(state)
-	s.client = client.Unix(s.agentSocket())
+	s.client = s.seam.client()
 	s.gate.Open()
 	if err := s.awaitReady(ctx); err != nil {
 		return err
@@ -218,7 +216,7 @@ func (s *Session) hold() error {
 		return nil
 	}
 	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir,
-		Sockets:   s.sockets,
+		Sockets:   s.seam.sockets,
 		SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
 	if s.created {
 		handle := s.handle
@@ -257,7 +255,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
-		conn, err := unixsocket.Dial(ctx, s.agentSocket())
+		conn, err := s.seam.dial(ctx)
 		if err == nil {
 			if err := conn.Close(); err != nil {
 				return err
@@ -337,10 +335,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.gateway = nil
 	}
 	errs = append(errs, s.CloseEgress(), s.CloseHostTools())
-	if s.sockets != "" {
-		errs = append(errs, files.RemoveAll(s.sockets))
-		s.sockets = ""
-	}
+	errs = append(errs, s.seam.remove())
 	if s.tree != nil {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil

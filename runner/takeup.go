@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"holon/responses/client"
 	"holon/runner/engine"
 	"holon/runner/socket"
 	"holon/runner/workspace"
@@ -26,7 +25,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 		}
 	}
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image = held.ID, held.Dir, held.User, held.Image
-	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, gate: socket.NewGate(),
+	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, seam: seam{held.Sockets}, gate: socket.NewGate(),
 		server: held.Server, resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {
 		if err != nil {
@@ -56,7 +55,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 		return s, s.bury(ctx, found)
 	}
 	s.awaitExit(ctx)
-	s.client = client.Unix(s.agentSocket())
+	s.client = s.seam.client()
 	if !serve {
 		s.gone = &Error{Code: CodeInterrupted, Message: "holon was killed during the turn, which was stopped later"}
 		return s, nil
@@ -158,7 +157,7 @@ func (s *Session) serveAgain(ctx context.Context) error {
 		return err
 	}
 	// They may be gone, if a holon could remove them and not the container.
-	if err := s.makeSocketDirs(); err != nil {
+	if err := s.seam.makeDirs(); err != nil {
 		return err
 	}
 	if err := s.serve(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,7 +66,7 @@ func (s *Session) chooseUsers() error {
 			name = s.cfg.Source.Info().Path // its cached trees
 		}
 		take := func(of *engine.User, dir, name string) error {
-			uid, err := s.cfg.UIDs.Take(dir, name, s.sockets)
+			uid, err := s.cfg.UIDs.Take(dir, name, s.seam.sockets)
 			*of = engine.User{UID: uid, GID: uid}
 			return err
 		}
@@ -173,7 +172,7 @@ func (s *Session) giveSockets() error {
 	if s.cfg.User == nil || os.Geteuid() != 0 && s.server == nil {
 		return nil
 	}
-	host := filepath.Join(s.sockets, hostDir)
+	host := filepath.Join(s.seam.sockets, hostDir)
 	served, err := os.ReadDir(host)
 	if err != nil {
 		return fmt.Errorf("look at the sockets: %w", err)
@@ -182,7 +181,7 @@ func (s *Session) giveSockets() error {
 	if os.Geteuid() != 0 {
 		give = func(path string) error { return os.Chmod(path, 0o660) }
 	} else {
-		err = errors.Join(give(filepath.Join(s.sockets, agentDir)), give(host))
+		err = errors.Join(give(filepath.Join(s.seam.sockets, agentDir)), give(host))
 	}
 	for _, e := range served {
 		err = errors.Join(err, give(filepath.Join(host, e.Name())))
@@ -192,9 +191,6 @@ func (s *Session) giveSockets() error {
 	}
 	return nil
 }
-
-// maxScenario bounds the copy of a scenario file.
-const maxScenario = 64 << 20
 
 // checkReadable looks at what the user gave, which may be private to root: input that
 // can't be read is refused, and objects that can't be read are only missed by git in
@@ -230,26 +226,6 @@ func mayEnter(user engine.User, dir string) bool {
 		perm >>= 3
 	}
 	return perm&0o5 == 0o5
-}
-
-func copyReadable(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	n, err := io.Copy(out, io.LimitReader(in, maxScenario+1))
-	if n > maxScenario {
-		err = fmt.Errorf("it has more than %d MiB", maxScenario>>20)
-	}
-	return errors.Join(err, out.Chmod(0o644), out.Close())
 }
 
 // writeAccounts writes the passwd and group files of the container, which name

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -115,12 +116,15 @@ var turnNames = []string{turns.RecordFile, turns.JournalFile, turns.FailureFile}
 
 type collector struct {
 	src, dst *os.Root
-	again    bool // files that a broken-off attempt copied are replaced
+	links    map[inode]string // files with several names, by where the first was
+	again    bool             // files that a broken-off attempt copied are replaced
 	files    int
 	bytes    int64
 	limit    int64
 	warnings []string
 }
+
+type inode struct{ device, number uint64 }
 
 func (c *collector) warn(format string, args ...any) {
 	const most = 50
@@ -200,6 +204,11 @@ func (c *collector) file(path string) error {
 		c.warn("%q is not a regular file and was left out", path)
 		return nil
 	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		if c.link(inode{uint64(st.Dev), st.Ino}, path) {
+			return nil
+		}
+	}
 	if c.bytes += info.Size(); c.bytes > c.limit || c.bytes < 0 {
 		c.bytes -= info.Size()
 		c.warn("%q was left out: the turn's files have more than %s", path, visible.Size(c.limit))
@@ -215,6 +224,34 @@ func (c *collector) file(path string) error {
 		return err
 	}
 	return errors.Join(copyData(out, in, info.Size()), out.Close())
+}
+
+// link gives a file that was taken under another name this one too, so that it is
+// neither copied nor counted twice. done is false for the first of its names.
+func (c *collector) link(file inode, path string) (done bool) {
+	first, known := c.links[file]
+	var err error
+	switch {
+	case !known:
+		if c.links == nil {
+			c.links = map[inode]string{}
+		}
+		c.links[file] = path
+		return false
+	case slices.Contains(turnNames, first):
+		err = errors.ErrUnsupported // the host changes the record that it took
+	default:
+		err = c.dst.Link(first, path)
+	}
+	if c.again && errors.Is(err, fs.ErrExist) {
+		if err = c.dst.Remove(path); err == nil {
+			err = c.dst.Link(first, path)
+		}
+	}
+	if err != nil {
+		c.warn("%q was left out: it is the same file as %q", path, first)
+	}
+	return true
 }
 
 // copyData copies the first size bytes of a file. Holes stay holes: a container

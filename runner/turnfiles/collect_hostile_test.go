@@ -218,6 +218,37 @@ func TestCollectSwappedFiles(t *testing.T) {
 	}
 }
 
+// A file with many names is copied and counted once.
+func TestCollectHardLinks(t *testing.T) {
+	t.Parallel()
+	const size, names = 1 << 20, 1000
+	dir, dst := t.TempDir(), t.TempDir()
+	turn := filepath.Join(dir, "output/turns/turn_1")
+	mkdir(t, filepath.Join(turn, "artifacts"))
+	write(t, filepath.Join(turn, "turn.json"), "{}")
+	write(t, filepath.Join(turn, "artifacts/f"), strings.Repeat("x", size))
+	links := map[string]string{"artifacts/forged": "turn.json"}
+	for i := range names {
+		links[fmt.Sprint("artifacts/f", i)] = "artifacts/f"
+	}
+	for name, to := range links {
+		if err := os.Link(filepath.Join(turn, to), filepath.Join(turn, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warnings, err := collect(t, dir, dst, size+size/2)
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "forged") {
+		t.Fatalf("%q, %v", warnings, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dst, "artifacts/f7"), &st); err != nil || st.Nlink != names+1 || st.Size != size {
+		t.Errorf("%d names of %d bytes, %v", st.Nlink, st.Size, err)
+	}
+	if err := unix.Lstat(filepath.Join(dst, "turn.json"), &st); err != nil || st.Nlink != 1 {
+		t.Errorf("the record has %d names, %v", st.Nlink, err)
+	}
+}
+
 // closeAll takes every permission away from dir and all beneath.
 func closeAll(t *testing.T, dir string) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"holon/internal/durable"
 	"holon/internal/visible"
 	"holon/responses/turns"
-	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 	"holon/runner/control/wire"
 )
 
@@ -60,7 +60,7 @@ func runExport(ctx context.Context, r *remote, kind, file string, through int64)
 	if file == "" || file == "-" {
 		return printExport(r.streams, doc)
 	}
-	var d struct{ Manifest readmodel.Manifest }
+	var d struct{ Manifest record.Manifest }
 	if err := json.Unmarshal(doc, &d); err != nil {
 		return fmt.Errorf("read the manifest of the export: %w", err)
 	}

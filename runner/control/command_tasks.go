@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"holon/responses/tasks"
-	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -104,7 +104,7 @@ func (s *Server) ofTask(r *http.Request, c wire.Command, taskID string, noOp boo
 	if err != nil {
 		return outcome{}, err
 	}
-	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
+	for _, t := range model.(record.TaskSnapshot).Tasks.Items {
 		if t.TaskID == taskID {
 			return outcome{result: t, noOp: noOp}, nil
 		}

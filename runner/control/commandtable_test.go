@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"holon/responses/tasks"
-	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
@@ -201,7 +201,7 @@ func supported() map[string]carried {
 // tells checks the task that a command answers with.
 func tells(status, objective string) func(*rig, wire.CommandAnswer) {
 	return func(r *rig, a wire.CommandAnswer) {
-		var t readmodel.Task
+		var t record.Task
 		if err := json.Unmarshal(a.Result, &t); err != nil || t.Status != status || t.Objective != objective {
 			r.t.Errorf("the task is %s (%v), want %q and %s", a.Result, err, objective, status)
 		}

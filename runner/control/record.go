@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"holon/responses/agentruntime"
-	"holon/runner/agent/readmodel"
 	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -190,13 +189,13 @@ func byAgentID(err error) error {
 }
 
 // fold folds the whole record of an agent, as one snapshot of the ledger has it.
-func (s *Server) fold(ctx context.Context, agentID string) (*readmodel.Fold, error) {
+func (s *Server) fold(ctx context.Context, agentID string) (*record.Fold, error) {
 	release, err := s.limit.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	f := readmodel.New(agentID)
+	f := record.New(agentID)
 	err = s.store.View(ctx, func(v ledger.View) error {
 		return s.record(ctx, v, agentID, 0, func(e *agentruntime.Event) error {
 			f.Apply(e)
@@ -217,10 +216,10 @@ func (s *Server) getReadModel(_ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func (s *Server) readModel(ctx context.Context, agentID, name string) (any, error) {
-	if _, ok := readmodel.New(agentID).Model(name); !ok { // before a long record is folded in vain
+	if _, ok := record.New(agentID).Model(name); !ok { // before a long record is folded in vain
 		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "model",
 			Message: fmt.Sprintf("there is no read model %.80q", name),
-			Hint:    "use one of " + strings.Join(readmodel.Names(), ", ")}
+			Hint:    "use one of " + strings.Join(record.Names(), ", ")}
 	}
 	f, err := s.fold(ctx, agentID)
 	if err != nil {
@@ -255,8 +254,8 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 // export cuts the record of an agent in one snapshot of the ledger, so that what it says belongs together. The same cut
 // taken again is the same document until retention lets events of it go. last is the last event, nil for the newest.
-func (s *Server) export(ctx context.Context, agentID, kind string, last *int64) (*readmodel.Document, error) {
-	doc, ok := readmodel.NewDocument(kind, agentID)
+func (s *Server) export(ctx context.Context, agentID, kind string, last *int64) (*record.Document, error) {
+	doc, ok := record.NewDocument(kind, agentID)
 	if !ok {
 		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "kind",
 			Message: fmt.Sprintf("there is no export %.80q", kind), Hint: "use evidence, replay or review"}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
@@ -23,9 +23,9 @@ func TestReadModelsAreOfTheWholeRecord(t *testing.T) {
 		r.turn("main", "Seen.")
 	}
 	newest := must(r.client().Events(t.Context(), "", viewAll))(t).NewestSeq
-	for _, name := range readmodel.Names() {
+	for _, name := range record.Names() {
 		a := r.ask(d, get("/runtime/read/"+name+"?agent_id=main"))
-		var head readmodel.Head
+		var head record.Head
 		if err := json.Unmarshal([]byte(a.body), &head); err != nil || a.status != 200 {
 			t.Fatalf("%s: %d %s %v", name, a.status, a.body, err)
 		}
@@ -45,7 +45,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 	d := r.described()
 	c, ctx := r.client(), t.Context()
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Look."}, ""))(t)
-	var first readmodel.Document
+	var first record.Document
 	whole := must(c.Export(ctx, "", "evidence", 0))(t)
 	expect.NoError(t, json.Unmarshal(whole, &first))
 	through := first.Manifest.ThroughSequence

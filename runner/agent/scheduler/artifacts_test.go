@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"holon/responses/turns"
-	"holon/runner/agent/readmodel"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -23,7 +22,7 @@ func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 		end.Artifacts = append(end.Artifacts, turns.Artifact{Path: fmt.Sprint("file", i)})
 	}
 	w.settle(c.Attempt.ID, end)
-	fold := readmodel.New("alpha")
+	fold := record.New("alpha")
 	_, events := w.events(0)
 	for _, e := range events {
 		event := record.RuntimeEvent(e, testLog)
@@ -37,7 +36,7 @@ func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 		}
 	}
 	model, _ := fold.Model("artifact_checkpoint_summary")
-	got := model.(readmodel.ArtifactSummary).Artifacts
+	got := model.(record.ArtifactSummary).Artifacts
 	if len(got.Items) != 50 || got.Total != 63 || got.Omitted != 13 {
 		t.Errorf("%d files are listed of %d, %d omitted, want 50 of 63, 13 omitted", len(got.Items), got.Total, got.Omitted)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner/agent/readmodel"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
@@ -47,7 +46,7 @@ type replayed struct {
 
 // cuts is the record of an agent at each comparison.
 type cuts struct {
-	fold  *readmodel.Fold
+	fold  *record.Fold
 	said  map[int64]map[string][32]byte // digests of the models by the last event then
 	known map[string]bool               // ids of events
 }
@@ -60,7 +59,7 @@ func (r *replayed) compare() {
 		for _, id := range agents {
 			c := r.agents[id]
 			if c == nil {
-				c = &cuts{readmodel.New(id), map[int64]map[string][32]byte{}, map[string]bool{}}
+				c = &cuts{record.New(id), map[int64]map[string][32]byte{}, map[string]bool{}}
 				r.agents[id] = c
 			}
 			if err := r.compareAgent(v, id, c); err != nil {
@@ -92,7 +91,7 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 	}
 	c.said[c.fold.Through()] = r.digests(c.fold)
 	if model, _ := c.fold.Model("thread_read_model"); c.fold.Through() > 0 {
-		record := told(model.(readmodel.ThreadReadModel), c.fold)
+		record := told(model.(record.ThreadReadModel), c.fold)
 		tables, err := kept(v, id, record)
 		if err != nil {
 			return err
@@ -113,7 +112,7 @@ func (r *replayed) again() {
 			if err != nil {
 				return err
 			}
-			fold := readmodel.New(id)
+			fold := record.New(id)
 			for _, e := range page.Events {
 				event := record.RuntimeEvent(e, testLog)
 				fold.Apply(&event)
@@ -128,9 +127,9 @@ func (r *replayed) again() {
 	})
 }
 
-func (r *replayed) digests(fold *readmodel.Fold) map[string][32]byte {
+func (r *replayed) digests(fold *record.Fold) map[string][32]byte {
 	all := map[string][32]byte{}
-	for _, name := range readmodel.Names() {
+	for _, name := range record.Names() {
 		model, _ := fold.Model(name)
 		text, err := json.Marshal(model)
 		if err != nil {
@@ -143,24 +142,24 @@ func (r *replayed) digests(fold *readmodel.Fold) map[string][32]byte {
 
 // picture is what both the record and the tables say of an agent. Everything that has an id is by it.
 type picture struct {
-	Kind, Template, Created          string
-	Status, Phase, ActiveTurn        string
-	Outcome, Waiting, Posture        string
-	Signal, Continuation             string
-	Model, Effort                    string
-	LastFailure, Container           string
-	Input, Output                    int64 // tokens of all turns
-	Queue, Briefs                    []string
-	Back                             map[string]bool // messages that wait again
-	Turns, Waits, Open, Tools        map[string]string
-	Rounds, Channels, Work, Commands map[string]string
+	Kind, Template, Created   string
+	Status, Phase, ActiveTurn string
+	Outcome, Waiting, Posture string
+	Signal, Continuation      string
+	Model, Effort             string
+	LastFailure, Container    string
+	Input, Output             int64 // tokens of all turns
+	Queue, Briefs             []string
+	Back                      map[string]bool // messages that wait again
+	Turns, Waits, Open        map[string]string
+	Channels, Work, Commands  map[string]string
 }
 
 // newPicture is a picture without anything that has an id.
 func newPicture() picture {
 	made := func() map[string]string { return map[string]string{} }
-	return picture{Back: map[string]bool{}, Turns: made(), Waits: made(), Open: made(), Tools: made(),
-		Rounds: made(), Channels: made(), Work: made(), Commands: made()}
+	return picture{Back: map[string]bool{}, Turns: made(), Waits: made(), Open: made(),
+		Channels: made(), Work: made(), Commands: made()}
 }
 
 // text is a record as the record of an agent has it; "" for none.

@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"holon/responses/tasks"
@@ -37,7 +36,7 @@ func kept(v ledger.View, id string, told picture) (picture, error) {
 		p.LastFailure = f.Code + ": " + f.Summary
 	}
 	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{keptThread, keptQueue, keptBriefs,
-		keptTurns, keptWaits, keptCalls, keptChannels, keptWork, keptTasks}
+		keptTurns, keptWaits, keptChannels, keptWork, keptTasks}
 	for _, step := range steps {
 		if err := step(v, l, told, &p); err != nil {
 			return p, err
@@ -201,31 +200,6 @@ func keptWaits(v ledger.View, l ledger.AgentState, told picture, p *picture) err
 			asked = w.WaitingFor
 		}
 		p.Waits[id] = line(status, w.Owner, string(w.Kind), w.WaitingFor, w.UpdatedAt, asked)
-	}
-	return err
-}
-
-func keptCalls(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
-	calls, err := record.Executions(v, l.AgentID, all)
-	if err != nil {
-		return err
-	}
-	for _, c := range calls {
-		expired, gone, err := v.ExpiredOutput(c.TurnID)
-		if err != nil {
-			return err
-		}
-		status, at := map[string]string{"success": "completed", "error": "failed"}[c.Status], ""
-		if gone && c.OutputRef != "" {
-			at = line(expired.At)
-		}
-		p.Tools[c.TurnID+" "+c.ID] = line(c.Tool, status, c.DurationMS, c.OutputRef, at)
-	}
-	said, err := record.Transcript(v, l.AgentID, all)
-	for _, r := range said {
-		if r.Kind == record.EntryRound {
-			p.Rounds[fmt.Sprint(r.TurnID, " ", r.Round)] = line(r.InputTokens, r.OutputTokens, r.StopReason)
-		}
 	}
 	return err
 }

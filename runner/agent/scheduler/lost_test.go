@@ -8,7 +8,6 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/readmodel"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -66,8 +65,8 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 		for _, e := range page.Events {
 			var p struct {
 				Outcome  string                  `json:"outcome"`
-				Usage    readmodel.Usage         `json:"usage"`
-				Token    readmodel.Usage         `json:"token_usage"`
+				Usage    record.Usage            `json:"usage"`
+				Token    record.Usage            `json:"token_usage"`
 				Timeline *turns.ProviderTimeline `json:"provider_attempt_timeline"`
 				Rounds   int                     `json:"model_rounds"`
 			}

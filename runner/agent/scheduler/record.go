@@ -86,7 +86,7 @@ var closings = map[string]string{
 
 // closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself, and returns what the log
 // has of the turn then.
-func (s *step) closeOpen(a ledger.Attempt, v verdict) (record.Turn, error) {
+func (s *step) closeOpen(a ledger.Attempt, v verdict) (record.Recorded, error) {
 	turn, begun, err := s.logged(a)
 	if err != nil {
 		return turn, err
@@ -114,7 +114,7 @@ func (s *step) closeOpen(a ledger.Attempt, v verdict) (record.Turn, error) {
 }
 
 // logged is what the log has of the turn of an attempt, with the events that began what is open, by their numbers.
-func (s *step) logged(a ledger.Attempt) (turn record.Turn, begun map[int64]ledger.Event, err error) {
+func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]ledger.Event, err error) {
 	begun = make(map[int64]ledger.Event)
 	for _, u := range a.Open {
 		begun[u.Seq] = ledger.Event{CreatedAt: a.StartedAt} // retention may have let go of it
@@ -191,7 +191,7 @@ func (s *step) costOfCutOff(a ledger.Attempt, begun ledger.Event, u ledger.Unfin
 }
 
 // completed is the end of a turn with what the log has of it, where the end does not say: its container was lost.
-func (e End) completed(t record.Turn) End {
+func (e End) completed(t record.Recorded) End {
 	e.Model, e.Usage, e.Provider = cmp.Or(e.Model, t.Model()), cmp.Or(e.Usage, t.Usage), cmp.Or(e.Provider, t.Provider)
 	e.ModelRounds, e.ToolCalls = max(e.ModelRounds, t.ModelRounds), max(e.ToolCalls, t.ToolCalls)
 	return e

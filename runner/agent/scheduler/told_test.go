@@ -1,13 +1,11 @@
 package scheduler_test
 
 import (
-	"fmt"
-
-	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 )
 
 // told is what the fold of a record says.
-func told(m readmodel.ThreadReadModel, fold *readmodel.Fold) picture {
+func told(m record.ThreadReadModel, fold *record.Fold) picture {
 	p := newPicture()
 	p.Status, p.Phase, p.ActiveTurn = m.Status, m.Phase, m.ActiveTurnID
 	p.Outcome, p.Waiting, p.Posture = m.Outcome, m.WaitingReason, m.RuntimePosture
@@ -16,7 +14,7 @@ func told(m readmodel.ThreadReadModel, fold *readmodel.Fold) picture {
 		c := *m.Continuation
 		c.MessageID = "" // which the tables don't have
 		p.Continuation = text(struct {
-			readmodel.Continuation
+			record.Continuation
 			At *string `json:"decided_at,omitempty"`
 		}{c, nil})
 	}
@@ -54,7 +52,7 @@ func told(m readmodel.ThreadReadModel, fold *readmodel.Fold) picture {
 	return p
 }
 
-func lastFailure(m readmodel.ThreadReadModel) (last string) {
+func lastFailure(m record.ThreadReadModel) (last string) {
 	for _, i := range m.Incidents.Items {
 		if i.Level == "error" {
 			last = i.Code + ": " + i.Message
@@ -63,41 +61,34 @@ func lastFailure(m readmodel.ThreadReadModel) (last string) {
 	return last
 }
 
-// tellCalls is the tools and requests.
-func tellCalls(p *picture, m readmodel.ThreadReadModel) {
+// tellCalls is the calls and requests that are open.
+func tellCalls(p *picture, m record.ThreadReadModel) {
 	for _, c := range m.ToolCalls.Items {
-		switch {
-		case c.Status == "running":
+		if c.Status == "running" {
 			p.Open[c.ToolCallID] = "tool.started"
-		default:
-			p.Tools[c.TurnID+" "+c.ToolCallID] = line(c.ToolName, c.Status, c.DurationMS, c.OutputRef,
-				c.OutputExpiredAt)
 		}
 	}
 	for _, q := range m.ModelRequests.Items {
-		switch q.Status {
-		case "running":
+		if q.Status == "running" {
 			p.Open[q.ModelRequestID] = "model.requested"
-		case "completed":
-			p.Rounds[fmt.Sprint(q.TurnID, " ", q.Round)] = line(q.Usage.InputTokens, q.Usage.OutputTokens, q.StopReason)
 		}
 	}
 }
 
-func tellRest(p *picture, fold *readmodel.Fold) {
+func tellRest(p *picture, fold *record.Fold) {
 	model, _ := fold.Model("session_snapshot")
-	session := model.(readmodel.SessionSnapshot)
+	session := model.(record.SessionSnapshot)
 	model, _ = fold.Model("execution_environment_snapshot")
-	if c := model.(readmodel.Execution).Container; c != nil {
+	if c := model.(record.ExecutionEnvironment).Container; c != nil {
 		p.Container = line(c.ContainerID, c.Status)
 	}
 	p.Kind, p.Template, p.Created = session.Kind, session.Template, session.CreatedAt
 	model, _ = fold.Model("channel_summary")
-	for _, c := range model.(readmodel.ChannelSummary).Channels.Items {
+	for _, c := range model.(record.ChannelSummary).Channels.Items {
 		p.Channels[c.ChannelID] = line(c.Status, c.Messages)
 	}
 	model, _ = fold.Model("task_snapshot")
-	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
+	for _, t := range model.(record.TaskSnapshot).Tasks.Items {
 		if t.TaskKind == "work_item" {
 			p.Work[t.TaskID] = line(t.Status, t.Objective, t.RequiredAction, waitsFor(t), asked(fold, t.TaskID),
 				t.CurrentRunID, t.DeliveryState, t.CreatedAt, t.UpdatedAt)
@@ -109,7 +100,7 @@ func tellRest(p *picture, fold *readmodel.Fold) {
 }
 
 // waitsFor is what a task waits for, "" for nothing.
-func waitsFor(t readmodel.Task) string {
+func waitsFor(t record.Task) string {
 	if t.WaitFor == nil {
 		return ""
 	}
@@ -117,9 +108,9 @@ func waitsFor(t readmodel.Task) string {
 }
 
 // asked reports whether a work item asks its operator. What it asked stays as it was, also when the item is renamed.
-func asked(fold *readmodel.Fold, itemID string) bool {
+func asked(fold *record.Fold, itemID string) bool {
 	model, _ := fold.Model("thread_read_model")
-	for _, a := range model.(readmodel.ThreadReadModel).PendingRequests.Items {
+	for _, a := range model.(record.ThreadReadModel).PendingRequests.Items {
 		if a.ActionID == "action_"+itemID {
 			return a.Prompt != ""
 		}

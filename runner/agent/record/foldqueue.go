@@ -1,9 +1,8 @@
-package readmodel
+package record
 
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"holon/responses/agentruntime"
 )
@@ -31,15 +30,14 @@ func (f *Fold) applyQueue(e fact) {
 	switch e.text("op") {
 	case "enqueue", "restore", "promote":
 		q := f.queue.at(id)
-		resume := cmp.Or(q.ResumeState, "queued")
-		if e.text("reason") != "" {
-			resume = "requeued"
+		q.QueuedTurnID, q.Blocked, q.Band = id, false, 0
+		q.Priority, q.EnqueuedAt = or(q.Priority), cmp.Or(q.EnqueuedAt, e.at())
+		entry.into(q)
+		q.EnqueuedAt = cmp.Or(entry.time("enqueued_at"), q.EnqueuedAt)
+		q.Kind, q.Source = cmp.Or(e.text("kind"), q.Kind), cmp.Or(entry.text("sender"), q.Source)
+		if q.ResumeState = cmp.Or(q.ResumeState, "queued"); e.text("reason") != "" {
+			q.ResumeState = "requeued"
 		}
-		*q = QueueEntry{QueuedTurnID: id, Priority: or(cmp.Or(entry.text("priority"), q.Priority)),
-			Number: cmp.Or(entry.number("number"), q.Number), Band: entry.number("band"),
-			Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind), Source: cmp.Or(entry.text("sender"), q.Source),
-			EnqueuedAt: cmp.Or(entry.time("enqueued_at"), q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume,
-			Blocked: entry.fields["blocked"] == true}
 	case "dequeue", "interject", "remove", "drop":
 		f.queue.drop(id)
 	}
@@ -76,19 +74,14 @@ type Wait struct {
 	At         string `json:"at"`     // of that status
 }
 
-func (f *Fold) applyWait(e fact) {
-	status, ok := strings.CutPrefix(e.Type, "holon.wait.")
-	if !ok {
-		return
-	}
-	wait := e.in("wait_condition")
-	id := cmp.Or(wait.text("id"), wait.text("wait_id"), e.text("wait_id"))
+func (f *Fold) applyWait(e fact, status string) {
+	wait := e.in(RecordWait)
+	id := wait.text("id")
 	if id == "" {
 		return
 	}
 	w := f.waits.at(id)
-	w.WaitID, w.Kind = id, or(cmp.Or(wait.text("kind"), w.Kind))
-	w.Owner = or(cmp.Or(wait.text("owner"), w.Owner))
-	w.WaitingFor = cmp.Or(wait.text("waiting_for"), wait.text("summary"), w.WaitingFor)
-	w.Status, w.At = clip(status, maxID), clip(e.Timestamp, maxID)
+	w.Owner, w.Kind = or(w.Owner), or(w.Kind)
+	wait.into(w)
+	w.WaitID, w.Status, w.At = id, clip(status, maxID), e.at()
 }

@@ -1,9 +1,8 @@
-package readmodel
+package record
 
 import (
 	"cmp"
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"holon/responses/agentruntime"
@@ -84,14 +83,6 @@ type Step struct {
 	Kind   string `json:"kind"` // the family of the event that named it first
 }
 
-// Usage counts tokens.
-type Usage struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
-	TotalTokens  int64 `json:"total_tokens"`
-	Estimated    bool  `json:"estimated,omitempty"` // a provider did not count all of it
-}
-
 func (f *Fold) applyThread(e fact) {
 	switch e.Type {
 	case "session.created":
@@ -114,20 +105,42 @@ func (f *Fold) applyThread(e fact) {
 		}
 	case "run.status":
 		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
-		if t := f.turns.find(e.id(agentruntime.Turn)); t != nil && e.Status == "cancelling" && !ended(t.Status) {
+		if t := f.turns.find(e.turn()); t != nil && e.Status == "cancelling" && !ended(t.Status) {
 			t.Status = e.Status
 			if f.thread.ActiveTurnID == t.TurnID {
 				f.thread.Phase = e.Status
 			}
 		}
 	case "runtime.warning", "runtime.error":
-		*f.incidents.at(strconv.FormatInt(e.Sequence, 10)) = Incident{EventID: clip(e.EventID, maxID),
-			Level: strings.TrimPrefix(e.Type, "runtime."), Code: or(e.text("code")),
-			Message: cmp.Or(e.text("summary"), e.text("message")), TurnID: e.id(agentruntime.Turn),
-			At: clip(e.Timestamp, maxID)}
+		*f.incidents.at(e.place()) = Incident{clip(e.EventID, maxID), strings.TrimPrefix(e.Type, "runtime."),
+			or(e.text("code")), cmp.Or(e.text("summary"), e.text("message")), e.turn(), e.at()}
 	}
 	if _, known := agentruntime.Statuses[f.thread.Status]; !known {
 		f.thread.Status = Unknown
+	}
+}
+
+// applyHost takes what the standard has no class for.
+func (f *Fold) applyHost(e fact) {
+	family, kind, _ := strings.Cut(strings.TrimPrefix(e.Type, "holon."), ".")
+	switch family {
+	case "continuation":
+		c := Continuation{Class: Unknown, TriggerKind: Unknown}
+		e.into(&c)
+		c.MessageID, c.DecidedAt = e.ref("message_id"), e.at()
+		f.continuation = &c
+	case "brief":
+		b := Brief{Kind: Unknown}
+		e.into(&b)
+		b.BriefID, b.TurnID, b.At = or(e.ref("record_id")), e.turn(), e.at()
+		*f.briefs.at(e.place()) = b
+	case "wait":
+		f.applyWait(e, kind)
+	case "container":
+		f.applyContainer(e, kind)
+	}
+	if t := f.tasks.find(e.in(RecordWork).text("id")); t != nil { // which changed and has no event of a task
+		t.touch(e)
 	}
 }
 
@@ -139,19 +152,8 @@ func ended(status string) bool {
 	return false
 }
 
-// applyContinuation takes what a message means.
-func (f *Fold) applyContinuation(e fact) {
-	if e.Type != "holon.continuation.resolved" {
-		return
-	}
-	f.continuation = &Continuation{Class: or(e.text("class")), TriggerKind: or(e.text("trigger_kind")),
-		ModelReentry: e.flag("model_reentry"), PriorOutcome: e.text("prior_closure_outcome"),
-		PriorWaiting: e.text("prior_waiting_reason"), MatchedWait: e.flag("matched_waiting_reason"),
-		Evidence: e.raw("evidence"), MessageID: e.ref("message_id"), DecidedAt: clip(e.Timestamp, maxID)}
-}
-
 func (f *Fold) applyTurn(e fact) {
-	id := e.id(agentruntime.Turn)
+	id := e.turn()
 	if id == "" {
 		return
 	}
@@ -161,12 +163,11 @@ func (f *Fold) applyTurn(e fact) {
 	}
 	switch e.Type {
 	case "turn.submitted":
-		t.Status, t.SubmittedAt = e.status(), clip(e.Timestamp, maxID)
-		t.AttemptID, t.MessageID = e.text("attempt_id"), e.text("message_id")
-		t.TurnIndex, t.Source, t.Model = e.number("turn_index"), e.text("source"), e.text("model")
+		e.into(t)
+		t.Status, t.SubmittedAt = e.status(), e.at()
 		f.thread.ActiveTurnID, f.thread.Phase, f.thread.begun = id, "accepted", false
 	case "turn.started":
-		t.StartedAt, t.TurnIndex = clip(e.Timestamp, maxID), cmp.Or(t.TurnIndex, e.number("turn_index"))
+		t.StartedAt, t.TurnIndex = e.at(), cmp.Or(t.TurnIndex, e.number("turn_index"))
 		if t.Status != "cancelling" { // it was to end before it began
 			t.Status = "running"
 		}
@@ -203,15 +204,12 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 	if e.Type == "turn.failed" && ended(e.Status) && e.Status != "completed" {
 		t.Status = e.Status
 	}
-	t.StartedAt = cmp.Or(e.time("started_at"), t.StartedAt)
-	t.CompletedAt = cmp.Or(e.time("completed_at"), clip(e.Timestamp, maxID)) // it may be recorded later
-	t.DurationMS = e.number("duration_ms")
-	t.Model = cmp.Or(e.text("model"), t.Model)
-	t.ResponseID, t.TerminalKind = e.text("response_id"), cmp.Or(e.text("kind"), e.text("terminal_kind"))
-	t.FailureCategory, t.Message, t.Retryable = e.text("failure_category"), e.text("message"), e.flag("retryable")
-	if _, ok := e.fields["usage"].(map[string]any); ok {
-		u := usageOf(e.in("usage"))
-		t.Usage = &u
+	status, calls := t.Status, t.ToolCalls
+	e.into(t)
+	t.Status, t.ToolCalls = status, calls         // those that began
+	t.CompletedAt = cmp.Or(t.CompletedAt, e.at()) // it may be recorded later
+	if t.TerminalKind = e.text("kind"); t.Usage != nil {
+		t.Usage.TotalTokens = t.Usage.total()
 	}
 	f.byStatus[t.Status]++
 	f.thread.LastTurnID, f.thread.LastOutcome = t.TurnID, t.Status
@@ -223,19 +221,10 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 	}
 }
 
-func usageOf(e fact) Usage {
-	u := Usage{e.number("input_tokens"), e.number("output_tokens"), e.number("total_tokens"),
-		e.fields["estimated"] == true}
-	if u.TotalTokens == 0 {
-		u.TotalTokens = u.InputTokens + u.OutputTokens
-	}
-	return u
-}
-
 // step notes the step of a turn that an event names first.
 func (f *Fold) step(e fact) {
 	id := e.id(agentruntime.Step)
-	t := f.turns.find(e.id(agentruntime.Turn))
+	t := f.turns.find(e.turn())
 	if id == "" || t == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package readmodel
+package record
 
 import (
 	"cmp"
@@ -57,8 +57,6 @@ type Fold struct {
 	decisions        window[Decision]
 	violations       window[Violation]
 	limits           window[Limit]
-	subagents        window[Subagent]
-	jobs             window[Job]
 	channels         window[Channel]
 	incidents        window[Incident]
 	outputs          window[Output]
@@ -87,7 +85,6 @@ func New(agentID string) *Fold {
 		compactions: newWindow[Compaction](maxRecent), artifacts: newWindow[Artifact](maxRecent),
 		evidence: newWindow[Evidence](maxRecent), decisions: newWindow[Decision](maxRecent),
 		violations: newWindow[Violation](maxRecent), limits: newWindow[Limit](maxRecent),
-		subagents: newWindow[Subagent](maxRecent), jobs: newWindow[Job](maxRecent),
 		channels: newWindow[Channel](maxRecent), incidents: newWindow[Incident](maxRecent),
 		outputs: newWindow[Output](maxRecent), waits: newWindow[Wait](maxRecent), briefs: newWindow[Brief](maxRecent),
 		routing: Routing{Profile: Unknown, Model: Unknown}, policy: Policy{Mode: Unknown},
@@ -176,15 +173,9 @@ func (f *Fold) apply(e fact) {
 		f.applyPolicy(e)
 	case "routing", "limit", "rate_limit", "quota":
 		f.applyRouting(e)
-	case "subagent", "job":
-		f.applyChild(e)
 	case "channel":
 		f.applyChannel(e)
 	case "holon":
-		f.applyContinuation(e)
-		f.applyBrief(e)
-		f.applyWait(e)
-		f.applyWork(e)
-		f.applyContainer(e)
+		f.applyHost(e)
 	}
 }

@@ -1,4 +1,4 @@
-package readmodel
+package record
 
 import (
 	"cmp"
@@ -25,19 +25,39 @@ type Head struct {
 
 // models are the read models by name.
 var models = map[string]func(*Fold, Head) any{
-	"session_snapshot":               func(f *Fold, h Head) any { return f.session(h) },
-	"thread_read_model":              func(f *Fold, h Head) any { return f.threadRead(h) },
-	"tool_inventory_snapshot":        func(f *Fold, h Head) any { return ToolInventory{h, f.inventory} },
-	"queue_snapshot":                 func(f *Fold, h Head) any { return f.queueSnapshot(h) },
-	"task_snapshot":                  func(f *Fold, h Head) any { return f.taskSnapshot(h) },
-	"context_boundary_snapshot":      func(f *Fold, h Head) any { return f.contextBoundary(h) },
-	"artifact_checkpoint_summary":    func(f *Fold, h Head) any { return f.artifactSummary(h) },
-	"evidence_summary":               func(f *Fold, h Head) any { return f.evidenceSummary(h) },
-	"permission_sandbox_summary":     func(f *Fold, h Head) any { return f.permissions(h) },
-	"execution_environment_snapshot": func(f *Fold, h Head) any { return f.execution(h) },
-	"routing_limit_summary":          func(f *Fold, h Head) any { return f.routingSummary(h) },
-	"subagent_job_summary":           func(f *Fold, h Head) any { return f.children(h) },
-	"channel_summary":                func(f *Fold, h Head) any { return f.channelSummary(h) },
+	"session_snapshot":        func(f *Fold, h Head) any { return f.session(h) },
+	"thread_read_model":       func(f *Fold, h Head) any { return f.threadRead(h) },
+	"tool_inventory_snapshot": func(f *Fold, h Head) any { return ToolInventory{h, f.inventory} },
+	"queue_snapshot": func(f *Fold, h Head) any {
+		return QueueSnapshot{h, QueueID(h.AgentID), f.depth(), "priority_then_order", f.queued()}
+	},
+	"task_snapshot": func(f *Fold, h Head) any {
+		blocked := f.tasks.list(func(t *Task) bool { return t.Status == "blocked" })
+		return TaskSnapshot{h, f.counted().TasksByStatus, f.tasks.list(nil), f.edges.list(nil), blocked.Items}
+	},
+	"context_boundary_snapshot": func(f *Fold, h Head) any {
+		warnings := f.incidents.list(func(i *Incident) bool { return i.Level == "warning" })
+		return ContextBoundary{h, f.contexts.list(nil), f.compactions.list(nil), warnings.Items}
+	},
+	"artifact_checkpoint_summary": func(f *Fold, h Head) any { return ArtifactSummary{h, f.artifacts.list(nil), Unknown} },
+	"evidence_summary":            func(f *Fold, h Head) any { return f.evidenceSummary(h) },
+	"permission_sandbox_summary": func(f *Fold, h Head) any {
+		return PermissionSummary{h, f.policy, f.actions.list(isOpen), f.decisions.list(nil), f.sandbox,
+			f.violations.list(nil)}
+	},
+	"execution_environment_snapshot": func(f *Fold, h Head) any {
+		active := f.processes.list(func(p *Process) bool { return p.Status == "running" })
+		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: f.cwd,
+			AdditionalRoots: Unknown, Shell: Unknown, OS: Unknown, Arch: Unknown, Sandbox: f.sandbox,
+			ResourceLimits: Unknown, Active: active.Items, Container: f.container}
+	},
+	"routing_limit_summary": func(f *Fold, h Head) any {
+		return RoutingSummary{h, f.routing, f.usage, Unknown, f.limits.list(nil)}
+	},
+	"subagent_job_summary": func(_ *Fold, h Head) any { // of which this runtime records none
+		return ChildSummary{h, List[struct{}]{Items: []struct{}{}}, List[struct{}]{Items: []struct{}{}}}
+	},
+	"channel_summary": func(f *Fold, h Head) any { return ChannelSummary{h, f.channels.list(nil), NotApplicable} },
 }
 
 // Names are the names of the read models, sorted.
@@ -185,10 +205,6 @@ type QueueSnapshot struct {
 	Entries List[QueueEntry] `json:"entries"`
 }
 
-func (f *Fold) queueSnapshot(h Head) QueueSnapshot {
-	return QueueSnapshot{h, "queue_" + h.AgentID, f.depth(), "priority_then_order", f.queued()}
-}
-
 // TaskSnapshot is the tasks with their graph.
 type TaskSnapshot struct {
 	Head
@@ -196,11 +212,6 @@ type TaskSnapshot struct {
 	Tasks    List[Task]       `json:"tasks"`
 	Graph    List[Edge]       `json:"graph"`
 	Blocked  []Task           `json:"blocked"`
-}
-
-func (f *Fold) taskSnapshot(h Head) TaskSnapshot {
-	blocked := f.tasks.list(func(t *Task) bool { return t.Status == "blocked" })
-	return TaskSnapshot{h, f.counted().TasksByStatus, f.tasks.list(nil), f.edges.list(nil), blocked.Items}
 }
 
 // ContextBoundary is what the model was given, and where it was made shorter.
@@ -211,20 +222,11 @@ type ContextBoundary struct {
 	Warnings    []Incident       `json:"warnings"`
 }
 
-func (f *Fold) contextBoundary(h Head) ContextBoundary {
-	warnings := f.incidents.list(func(i *Incident) bool { return i.Level == "warning" })
-	return ContextBoundary{h, f.contexts.list(nil), f.compactions.list(nil), warnings.Items}
-}
-
 // ArtifactSummary refers to deliverables.
 type ArtifactSummary struct {
 	Head
 	Artifacts        List[Artifact] `json:"artifacts"`
 	ValidationIssues string         `json:"validation_issues"`
-}
-
-func (f *Fold) artifactSummary(h Head) ArtifactSummary {
-	return ArtifactSummary{h, f.artifacts.list(nil), Unknown}
 }
 
 // EvidenceSummary refers to what was exported.
@@ -253,13 +255,8 @@ type PermissionSummary struct {
 	Violations List[Violation] `json:"violations"`
 }
 
-func (f *Fold) permissions(h Head) PermissionSummary {
-	return PermissionSummary{h, f.policy, f.actions.list(isOpen), f.decisions.list(nil), f.sandbox,
-		f.violations.list(nil)}
-}
-
-// Execution is where commands run.
-type Execution struct {
+// ExecutionEnvironment is where commands run.
+type ExecutionEnvironment struct {
 	Head
 	Environment     string    `json:"environment_ref"`
 	WorkspaceID     string    `json:"workspace_id"`
@@ -275,13 +272,6 @@ type Execution struct {
 	Container *Container `json:"container"` // the newest; null: none yet
 }
 
-func (f *Fold) execution(h Head) Execution {
-	active := f.processes.list(func(p *Process) bool { return p.Status == "running" })
-	return Execution{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: f.cwd,
-		AdditionalRoots: Unknown, Shell: Unknown, OS: Unknown, Arch: Unknown, Sandbox: f.sandbox,
-		ResourceLimits: Unknown, Active: active.Items, Container: f.container}
-}
-
 // RoutingSummary is how the model was chosen, and which limits there are.
 type RoutingSummary struct {
 	Head
@@ -291,19 +281,11 @@ type RoutingSummary struct {
 	Limits        List[Limit] `json:"limits"`
 }
 
-func (f *Fold) routingSummary(h Head) RoutingSummary {
-	return RoutingSummary{h, f.routing, f.usage, Unknown, f.limits.list(nil)}
-}
-
 // ChildSummary is the children and jobs of the agent.
 type ChildSummary struct {
 	Head
-	Subagents List[Subagent] `json:"subagents"`
-	Jobs      List[Job]      `json:"jobs"`
-}
-
-func (f *Fold) children(h Head) ChildSummary {
-	return ChildSummary{h, f.subagents.list(nil), f.jobs.list(nil)}
+	Subagents List[struct{}] `json:"subagents"`
+	Jobs      List[struct{}] `json:"jobs"`
 }
 
 // ChannelSummary is the remote peers of the agent.
@@ -311,8 +293,4 @@ type ChannelSummary struct {
 	Head
 	Channels List[Channel] `json:"channels"`
 	Resume   string        `json:"resume_cursors"`
-}
-
-func (f *Fold) channelSummary(h Head) ChannelSummary {
-	return ChannelSummary{h, f.channels.list(nil), NotApplicable}
 }

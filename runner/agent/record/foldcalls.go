@@ -1,4 +1,4 @@
-package readmodel
+package record
 
 import (
 	"cmp"
@@ -74,44 +74,47 @@ type Action struct {
 	ResolvedAt string          `json:"resolved_at,omitempty"`
 }
 
+// Usage counts tokens.
+type Usage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+	Estimated    bool  `json:"estimated,omitempty"` // a provider did not count all of it
+}
+
 func (f *Fold) applyModel(e fact) {
-	if id := e.id(agentruntime.ModelRequest); id != "" && e.Type != "cost.recorded" && e.Type != "cost.estimated" {
-		f.applyRequest(id, e)
-	}
 	if e.Type == "cost.recorded" {
-		u := usageOf(e.in("usage"))
-		f.usage.InputTokens += u.InputTokens
-		f.usage.OutputTokens += u.OutputTokens
-		f.usage.TotalTokens += u.TotalTokens
-		f.usage.Estimated = f.usage.Estimated || u.Estimated
+		var cost struct{ Usage Usage }
+		e.into(&cost)
+		f.usage.InputTokens += cost.Usage.InputTokens
+		f.usage.OutputTokens += cost.Usage.OutputTokens
+		f.usage.TotalTokens += cost.Usage.total()
+		f.usage.Estimated = f.usage.Estimated || cost.Usage.Estimated
+	}
+	id := e.id(agentruntime.ModelRequest)
+	if id == "" || !strings.HasPrefix(e.Type, "model.") || e.Type == ModelDelta {
+		return
+	}
+	m := f.requests.at(id)
+	if m.ModelRequestID == "" {
+		*m = ModelRequest{ModelRequestID: id, TurnID: e.turn(), Provider: Unknown, Model: Unknown}
+	}
+	e.into(m)
+	if m.Usage != nil {
+		m.Usage.TotalTokens = m.Usage.total()
+	}
+	t := f.turnOf(m.TurnID)
+	m.Status = cmp.Or(map[string]string{"model.requested": "running"}[e.Type], strings.TrimPrefix(e.Type, "model."))
+	switch {
+	case t == nil:
+	case e.Type == "model.requested":
+		t.ModelRequests++
+	case e.Type == "model.failed":
+		t.FailedRequests++
 	}
 }
 
-func (f *Fold) applyRequest(id string, e fact) {
-	m := f.requests.at(id)
-	if m.ModelRequestID == "" {
-		*m = ModelRequest{ModelRequestID: id, Status: Unknown, TurnID: e.id(agentruntime.Turn), Provider: Unknown,
-			Model: Unknown}
-	}
-	t := f.turnOf(m.TurnID)
-	switch e.Type {
-	case "model.requested":
-		m.Status, m.Provider, m.Model = "running", or(e.text("provider_name")), or(e.text("model_name"))
-		m.Attempt, m.Round = e.number("attempt"), e.number("round")
-		if t != nil {
-			t.ModelRequests++
-		}
-	case "model.completed":
-		u := usageOf(e.in("usage"))
-		m.Status, m.Usage, m.StopReason, m.DurationMS = "completed", &u, e.text("stop_reason"), e.number("duration_ms")
-	case "model.failed":
-		m.Status, m.FailureCategory, m.Message = "failed", e.text("failure_category"), e.text("message")
-		m.HTTPStatus, m.DurationMS = e.number("http_status"), e.number("duration_ms")
-		if t != nil {
-			t.FailedRequests++
-		}
-	}
-}
+func (u Usage) total() int64 { return cmp.Or(u.TotalTokens, u.InputTokens+u.OutputTokens) }
 
 // Inventory is the surface of tools that the last turn was given.
 type Inventory struct {
@@ -128,18 +131,14 @@ type Inventory struct {
 
 // applyCatalog takes a catalog. One that is as it was is not listed again.
 func (f *Fold) applyCatalog(e fact) {
-	before := f.inventory
-	f.inventory = Inventory{State: "resolved", Count: e.number("tool_count"), InventoryRef: e.text("inventory_ref"),
-		Revision: e.text("revision"), TurnID: e.id(agentruntime.Turn), ResolvedAt: clip(e.Timestamp, maxID)}
-	tools, _ := json.Marshal(e.fields["tools"]) // what was decoded can be encoded
-	switch {
-	case e.fields["tools"] != nil && len(tools) <= agentruntime.MaxPayload:
-		f.inventory.Tools = tools
-	case e.fields["tools"] == nil && before.Tools != nil && before.Revision == f.inventory.Revision:
-		f.inventory.Tools = before.Tools
-	default:
-		f.inventory.OmittedDetail = true
+	before, now := f.inventory, Inventory{}
+	e.into(&now)
+	now.State, now.TurnID, now.ResolvedAt = "resolved", e.turn(), e.at()
+	if now.Tools == nil && before.Revision == now.Revision {
+		now.Tools = before.Tools
 	}
+	now.OmittedDetail = now.Tools == nil
+	f.inventory = now
 }
 
 func (f *Fold) applyTool(e fact) {
@@ -151,54 +150,39 @@ func (f *Fold) applyTool(e fact) {
 	if id == "" {
 		return
 	}
-	c := f.tool(id, e)
+	c := f.tools.at(toolKey(e.turn(), id))
+	if c.ToolCallID == "" {
+		*c = ToolCall{ToolCallID: id, Status: Unknown, TurnID: e.turn(), Decision: Unknown, Host: Unknown, ToolName: Unknown}
+	}
 	if ended(c.Status) {
 		return // a call has one end
 	}
 	t := f.turnOf(c.TurnID)
 	switch e.Type {
 	case "tool.started":
-		c.Status, c.ToolName, c.Host = "running", or(e.text("tool_name")), or(e.text("host"))
-		if c.StartedAt = clip(e.Timestamp, maxID); c.Decision == Unknown {
+		e.into(c)
+		if c.Status, c.StartedAt = "running", e.at(); c.Decision == Unknown {
 			c.Decision = or(e.text("policy"))
 		}
-		c.ArgsTruncated = e.fields["args_truncated"] == true
-		c.ArgsDigest, c.InputRef = e.text("args_digest"), e.text("input_ref")
 		if t != nil {
 			t.ToolCalls++
 		}
-	case "tool.result", "tool.failed":
-		f.endTool(c, e)
-		if t != nil && c.Status != "completed" {
+	case "tool.result":
+		e.into(c)
+		c.Status, c.EndedAt = "completed", e.at()
+	case "tool.failed":
+		e.into(c)
+		c.FailureCategory = or(c.FailureCategory)
+		if c.Status, c.EndedAt = "failed", e.at(); e.Status == "cancelled" {
+			c.Status = e.Status
+		}
+		if f.failedTools++; t != nil {
 			t.FailedTools++
 		}
 	}
 }
 
-// tool returns the call of an id, which is one of its turn.
-func (f *Fold) tool(id string, e fact) *ToolCall {
-	c := f.tools.at(toolKey(e.id(agentruntime.Turn), id))
-	if c.ToolCallID == "" {
-		*c = ToolCall{ToolCallID: id, Status: Unknown, TurnID: e.id(agentruntime.Turn), Decision: Unknown,
-			Host: Unknown, ToolName: or(e.text("tool_name"))}
-	}
-	return c
-}
-
 func toolKey(turnID, callID string) string { return turnID + " " + callID }
-
-func (f *Fold) endTool(c *ToolCall, e fact) {
-	c.Status = "completed"
-	if e.Type == "tool.failed" {
-		c.Status, c.FailureCategory, c.Message = "failed", or(e.text("failure_category")), e.text("message")
-		if e.Status == "cancelled" {
-			c.Status = e.Status
-		}
-		f.failedTools++
-	}
-	c.EndedAt, c.DurationMS = clip(e.Timestamp, maxID), e.number("duration_ms")
-	c.OutputRef = cmp.Or(e.text("output_ref"), e.text("result_ref"))
-}
 
 func (f *Fold) applyProcess(e fact) {
 	id := e.id(agentruntime.Process)
@@ -207,18 +191,17 @@ func (f *Fold) applyProcess(e fact) {
 	}
 	p := f.processes.at(id)
 	if p.ProcessID == "" {
-		*p = Process{ProcessID: id, Status: Unknown, TurnID: e.id(agentruntime.Turn), TaskID: e.id(agentruntime.Task)}
+		*p = Process{ProcessID: id, Status: Unknown, TurnID: e.turn(), TaskID: e.id(agentruntime.Task)}
 	}
 	switch e.Type {
 	case "process.started":
-		p.Status, p.Command, p.StartedAt = "running", e.text("command"), clip(e.Timestamp, maxID)
+		e.into(p)
+		p.Status, p.StartedAt = "running", e.at()
 	case "process.completed", "process.failed", "process.terminated":
-		p.Status = map[string]string{"process.terminated": "cancelled"}[e.Type]
-		p.Status = cmp.Or(p.Status, strings.TrimPrefix(e.Type, "process."))
-		p.FailureCategory, p.EndedAt = e.text("failure_category"), clip(e.Timestamp, maxID)
-		if _, ok := e.fields["exit_code"].(float64); ok {
-			code := e.number("exit_code")
-			p.ExitCode = &code
+		e.into(p)
+		p.Status, p.EndedAt = strings.TrimPrefix(e.Type, "process."), e.at()
+		if e.Type == "process.terminated" {
+			p.Status = "cancelled"
 		}
 	}
 }
@@ -230,15 +213,13 @@ func (f *Fold) applyAction(e fact) {
 	}
 	a := f.actions.at(id)
 	if a.ActionID == "" {
-		*a = Action{ActionID: id, Status: Unknown, ActionType: Unknown, TurnID: e.id(agentruntime.Turn),
-			ToolCallID: e.id(agentruntime.ToolCall)}
+		*a = Action{ActionID: id, ActionType: Unknown, TurnID: e.turn(), ToolCallID: e.id(agentruntime.ToolCall)}
 	}
-	switch e.Type {
-	case "action.required":
-		a.Status, a.ActionType, a.Prompt = "open", or(e.text("action_type")), e.text("prompt")
-		a.Choices, a.ExpiresAt, a.RequiredAt = e.raw("choices"), e.text("expires_at"), clip(e.Timestamp, maxID)
-	case "action.resolved":
-		a.Status, a.Decision, a.Via = "resolved", or(e.text("decision")), e.text("via")
-		a.ResolvedAt = clip(e.Timestamp, maxID)
+	if e.fields["choices"] != nil {
+		a.Choices = nil
+	}
+	e.into(a)
+	if a.Status, a.RequiredAt = "open", cmp.Or(a.RequiredAt, e.at()); e.Type == "action.resolved" {
+		a.Status, a.Decision, a.ResolvedAt = "resolved", or(a.Decision), e.at()
 	}
 }

@@ -11,9 +11,9 @@ import (
 // maxAttempts bounds the attempts at models of a turn that its container did not end, in bytes.
 const maxAttempts = 2 << 10
 
-// Turn is what the log says of a turn, for an end that says less: its container was lost. The zero value is a turn
+// Recorded is what the log says of a turn, for an end that says less: its container was lost. The zero value is a turn
 // of which nothing is recorded.
-type Turn struct {
+type Recorded struct {
 	ModelRounds int
 	ToolCalls   int // that have ended, or were ended with their turn
 	Usage       *responses.Usage
@@ -21,7 +21,7 @@ type Turn struct {
 }
 
 // Model is the one that gave the newest answer, "" for none.
-func (t *Turn) Model() string {
+func (t *Recorded) Model() string {
 	if t.Provider == nil {
 		return ""
 	}
@@ -29,7 +29,7 @@ func (t *Turn) Model() string {
 }
 
 // Apply adds an event of the turn.
-func (t *Turn) Apply(e ledger.Event) {
+func (t *Recorded) Apply(e ledger.Event) {
 	var p struct {
 		Round   int                    `json:"round"`
 		Purpose string                 `json:"purpose"`
@@ -61,7 +61,7 @@ func (t *Turn) Apply(e ledger.Event) {
 const MaxTokens = 1 << 40
 
 // spend adds what a request to a model took.
-func (t *Turn) spend(u responses.Usage) {
+func (t *Recorded) spend(u responses.Usage) {
 	if min(u.InputTokens, u.OutputTokens) < 0 || max(u.InputTokens, u.OutputTokens) > MaxTokens {
 		return
 	}

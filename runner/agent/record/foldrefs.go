@@ -1,9 +1,10 @@
-package readmodel
+package record
 
 import (
 	"cmp"
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"holon/responses/agentruntime"
 )
@@ -63,52 +64,48 @@ type Brief struct {
 	At         string `json:"at"`
 }
 
-func (f *Fold) applyBrief(e fact) {
-	if e.Type == "holon.brief.created" {
-		*f.briefs.at(f.now(e)) = Brief{or(e.ref("record_id")), or(e.text("kind")), e.text("summary"), e.number("chars"),
-			e.id(agentruntime.Turn), e.text("work_item_id"), clip(e.Timestamp, maxID)}
-	}
-}
-
 func (f *Fold) applyReference(e fact) {
-	at := clip(e.Timestamp, maxID)
 	switch e.Type {
 	case "artifact.changed":
 		if id := e.id(agentruntime.Artifact); id != "" {
-			*f.artifacts.at(id) = Artifact{id, or(e.text("op")), or(e.text("kind")), e.text("read_ref"),
-				e.text("version_id"), e.text("diff_ref"), e.text("preview_ref"), e.number("size_bytes"),
-				e.text("digest"), e.id(agentruntime.Turn), at}
+			a := Artifact{Op: Unknown, Kind: Unknown}
+			e.into(&a)
+			a.ArtifactID, a.TurnID, a.At = id, e.turn(), e.at()
+			*f.artifacts.at(id) = a
 		}
 	case "evidence.changed":
 		if id := e.id(agentruntime.Evidence); id != "" {
-			*f.evidence.at(id) = Evidence{id, or(e.text("op")), e.text("pack_ref"), e.text("replay_ref"),
-				e.text("review_ref"), e.text("trace_ref"), e.raw("verification_outcomes"), e.number("from_sequence"),
-				e.number("through_sequence"), e.text("events_digest"), false, at}
+			x := Evidence{Op: Unknown}
+			e.into(&x)
+			x.EvidenceID, x.At = id, e.at()
+			*f.evidence.at(id) = x
 		}
-	case "output.spilled", "output.truncated", "output.redacted", "output.expired":
-		*f.outputs.at(f.now(e)) = Output{e.Type[len("output."):],
-			cmp.Or(e.id(agentruntime.OutputRef), e.text("output_ref")), e.id(agentruntime.ToolCall),
-			e.id(agentruntime.Process), e.number("size_bytes"), e.number("kept_bytes"), e.text("reason"),
-			cmp.Or(e.id(agentruntime.Turn), e.text("turn_id")), at}
+	default:
+		var o Output
+		e.into(&o)
+		o.Op, o.OutputRef = strings.TrimPrefix(e.Type, "output."), cmp.Or(e.id(agentruntime.OutputRef), o.OutputRef)
+		o.ToolCallID, o.ProcessID = e.id(agentruntime.ToolCall), e.id(agentruntime.Process)
+		o.TurnID, o.At = cmp.Or(e.turn(), o.TurnID), e.at()
+		*f.outputs.at(e.place()) = o
 	}
-	if e.Type == "output.expired" {
-		f.expireOutputs(e, at)
+	if e.Type == OutputExpired {
+		f.expireOutputs(e)
 	}
 }
 
 // expireOutputs says of the calls of a turn whose directory is gone that their files went with it.
-func (f *Fold) expireOutputs(e fact, at string) {
+func (f *Fold) expireOutputs(e fact) {
 	turn := e.text("turn_id")
 	for _, c := range f.tools.byKey {
 		files := c.OutputRef != "" || c.InputRef != "" && c.Host != "client" // whose input is in the conversation
 		if c.TurnID == turn && files && turn != "" {
-			c.OutputExpiredAt = cmp.Or(e.text("expires_at"), at)
+			c.OutputExpiredAt = cmp.Or(e.text("expires_at"), e.at())
 		}
 	}
 }
 
-// now is the key of something that has no id but the place of its event.
-func (f *Fold) now(e fact) string { return strconv.FormatInt(e.Sequence, 10) }
+// place is the key of something that has no id but the place of its event.
+func (e fact) place() string { return strconv.FormatInt(e.Sequence, 10) }
 
 // Decision is one of the policy about a call, a process or an action.
 type Decision struct {
@@ -149,17 +146,17 @@ type Sandbox struct {
 }
 
 func (f *Fold) applyPolicy(e fact) {
-	id, at, turn, call := clip(e.EventID, maxID), clip(e.Timestamp, maxID), e.id(agentruntime.Turn),
-		e.id(agentruntime.ToolCall)
+	id, call := clip(e.EventID, maxID), e.id(agentruntime.ToolCall)
 	switch e.Type {
 	case "permission.evaluated", "permission.resolved":
-		d := Decision{id, or(e.text("decision")), or(e.text("decision_source")), e.text("decision_reason"), call,
-			e.id(agentruntime.Action), turn, at}
-		*f.decisions.at(f.now(e)) = d
-		if t := f.turns.find(turn); t != nil && d.Decision == "deny" {
+		d := Decision{Decision: Unknown, Source: Unknown}
+		e.into(&d)
+		d.EventID, d.ToolCallID, d.ActionID, d.TurnID, d.At = id, call, e.id(agentruntime.Action), e.turn(), e.at()
+		*f.decisions.at(e.place()) = d
+		if t := f.turns.find(d.TurnID); t != nil && d.Decision == "deny" {
 			t.Denials++
 		}
-		if c := f.tools.find(toolKey(turn, call)); c != nil {
+		if c := f.tools.find(toolKey(d.TurnID, call)); c != nil {
 			c.Decision = d.Decision
 		}
 	case "policy.changed":
@@ -167,11 +164,13 @@ func (f *Fold) applyPolicy(e fact) {
 			f.routing.Override, f.routing.ReasoningEffort = e.text("model"), e.text("reasoning_effort")
 			return
 		}
-		f.policy = Policy{Mode: or(e.text("permission_mode")), Rules: e.raw("rules"), ChangedAt: at}
+		f.policy = Policy{Mode: or(e.text("permission_mode")), Rules: e.raw("rules"), ChangedAt: e.at()}
 	case "sandbox.applied":
-		f.sandbox = Sandbox{or(e.in("sandbox_profile").text("mode")), e.raw("sandbox_profile"), e.raw("enforcement"), at}
+		f.sandbox = Sandbox{or(e.in("sandbox_profile").text("mode")), e.raw("sandbox_profile"), e.raw("enforcement"), e.at()}
 	case "sandbox.violation":
-		*f.violations.at(f.now(e)) = Violation{id, or(e.text("axis")), or(e.text("outcome")), e.text("violation_ref"),
-			call, turn, at}
+		v := Violation{Axis: Unknown, Outcome: Unknown}
+		e.into(&v)
+		v.EventID, v.ToolCallID, v.TurnID, v.At = id, call, e.turn(), e.at()
+		*f.violations.at(e.place()) = v
 	}
 }

@@ -1,4 +1,4 @@
-package readmodel
+package record
 
 import (
 	"cmp"
@@ -48,7 +48,9 @@ type Edge struct {
 func (f *Fold) applyTask(e fact) {
 	id := e.id(agentruntime.Task)
 	if id == "" || e.Type == "task.profile.resolved" {
-		f.applyProfile(e)
+		if e.Type == "task.profile.resolved" {
+			f.routing.Profile = or(e.text("kind"))
+		}
 		return
 	}
 	t := f.tasks.at(id)
@@ -56,27 +58,48 @@ func (f *Fold) applyTask(e fact) {
 		*t = Task{TaskID: id, Status: Unknown, TaskKind: Unknown, DeliveryState: Unknown}
 		f.taskStatus[Unknown]++
 	}
-	t.touch(e)
+	turn := t.TurnID
 	switch e.Type {
-	case "task.created":
-		t.TaskKind, t.Objective, t.Source = or(e.text("task_kind")), e.text("objective"), e.text("source")
-		t.TurnID = cmp.Or(e.id(agentruntime.Turn), clip(e.text("turn_id"), maxID))
-		t.ParentTaskID = e.id(agentruntime.ParentTask)
-		t.CreatedAt = cmp.Or(t.CreatedAt, t.UpdatedAt)
 	case "task.started":
 		t.Attempts = max(t.Attempts, 1) // which is the only one, where no attempts are told of
 	case "task.attempt.started":
 		t.tried++
 		t.Attempts = max(t.Attempts, t.tried)
 	case "task.blocked", "task.waiting", "task.updated", "task.resumed": // a blocker is another one, or none any more
-		t.RequiredAction = e.text("required_action")
+		t.RequiredAction = ""
 	case "task.delegated":
 		f.edge(Edge{id, "parent", e.text("child_task_id"), "active"})
 	case "task.dependency.updated":
-		edge := e.in("edge")
-		f.edge(Edge{id, or(edge.text("kind")), edge.text("target_id"), or(cmp.Or(edge.text("status"), e.text("op")))})
+		edge := Edge{TaskID: id, Kind: Unknown}
+		e.in("edge").into(&edge)
+		edge.Status = or(cmp.Or(edge.Status, e.text("op")))
+		f.edge(edge)
 	}
-	f.advance(t, e)
+	if status := e.TaskStatus(); status != "" {
+		f.move(t, status)
+	}
+	if e.fields["wait_for"] != nil {
+		t.WaitFor = nil
+	}
+	e.into(t)
+	t.touch(e)
+	if t.CurrentRunID = cmp.Or(e.id(agentruntime.Run), t.CurrentRunID); e.Type == "task.created" {
+		turn = cmp.Or(e.turn(), t.TurnID)
+		t.ParentTaskID, t.CreatedAt = e.id(agentruntime.ParentTask), cmp.Or(t.CreatedAt, t.UpdatedAt)
+	}
+	t.TurnID = turn
+}
+
+// move gives a task another status.
+func (f *Fold) move(t *Task, status string) {
+	if _, known := agentruntime.Statuses[status]; !known {
+		status = Unknown
+	}
+	f.taskStatus[t.Status]--
+	f.taskStatus[status]++
+	if t.Status = status; !strings.HasPrefix(status, "waiting_") {
+		t.WaitFor = nil
+	}
 }
 
 // touch takes the times and the objective of a task from its record, which an event may have: it may tell of the task
@@ -87,37 +110,8 @@ func (t *Task) touch(e fact) {
 		record = e.in("task")
 	}
 	t.CreatedAt = cmp.Or(record.time("created_at"), t.CreatedAt)
-	t.UpdatedAt = cmp.Or(record.time("updated_at"), clip(e.Timestamp, maxID))
+	t.UpdatedAt = cmp.Or(record.time("updated_at"), e.at())
 	t.Objective = cmp.Or(record.text("objective"), t.Objective) // of a work item, which may be given another one
-}
-
-// applyWork notes that the record of a work item changed of which no event of a task tells.
-func (f *Fold) applyWork(e fact) {
-	if t := f.tasks.find(e.in("work_item").text("id")); t != nil {
-		t.touch(e)
-	}
-}
-
-// advance notes what any event of a task may say.
-func (f *Fold) advance(t *Task, e fact) {
-	if status := e.TaskStatus(); status != "" {
-		if _, known := agentruntime.Statuses[status]; !known {
-			status = Unknown
-		}
-		f.taskStatus[t.Status]--
-		f.taskStatus[status]++
-		if t.Status = status; !strings.HasPrefix(status, "waiting_") {
-			t.WaitFor = nil
-		}
-	}
-	if wait := e.in("wait_for"); wait.fields != nil {
-		t.WaitFor = &WaitFor{or(wait.text("kind")), wait.text("ref")}
-	}
-	t.CurrentRunID = cmp.Or(e.id(agentruntime.Run), t.CurrentRunID)
-	t.FailureCategory = cmp.Or(e.text("failure_category"), t.FailureCategory)
-	t.Message = cmp.Or(e.text("message"), t.Message)
-	t.OutputRef = cmp.Or(e.text("output_ref"), t.OutputRef)
-	t.DeliveryState = cmp.Or(e.text("delivery_state"), t.DeliveryState)
 }
 
 func (f *Fold) edge(edge Edge) {
@@ -153,34 +147,28 @@ type Compaction struct {
 }
 
 func (f *Fold) applyContext(e fact) {
-	id, at, turn := clip(e.EventID, maxID), clip(e.Timestamp, maxID), e.id(agentruntime.Turn)
-	switch e.Type {
-	case "context.resolved":
-		*f.contexts.at(id) = Context{id, turn, or(cmp.Or(e.text("frame_digest"), e.text("fingerprint"))),
-			e.number("bytes"), e.raw("selected"), e.raw("omissions"), e.raw("missing"), at}
-	case "context.compaction.started":
-		c := f.compaction(turn, id)
-		c.Status, c.Trigger, c.TokensBefore, c.At = "running", or(e.text("trigger")), e.number("tokens_before"), at
-	case "context.compaction.completed", "context.compaction.failed":
-		c := f.compaction(turn, id)
-		if c.Status = "completed"; e.Type == "context.compaction.failed" {
-			c.Status = "failed"
-		}
-		c.Trigger = or(cmp.Or(e.text("trigger"), c.Trigger))
-		c.TokensBefore = cmp.Or(e.number("tokens_before"), c.TokensBefore)
-		c.TokensAfter, c.SummaryRef, c.At = e.number("tokens_after"), e.text("summary_ref"), at
-		c.FailureCategory, c.Message = e.text("failure_category"), e.text("message")
+	id := clip(e.EventID, maxID)
+	if e.Type == "context.resolved" {
+		c := Context{MissingRefs: e.raw("missing")}
+		e.into(&c)
+		c.EventID, c.TurnID, c.At = id, e.turn(), e.at()
+		c.FrameDigest = or(cmp.Or(c.FrameDigest, e.text("fingerprint")))
+		*f.contexts.at(id) = c
+		return
 	}
-}
-
-// compaction returns the one that a thread has open, or a new one.
-func (f *Fold) compaction(turn, eventID string) *Compaction {
+	status, ok := map[string]string{"started": "running", "completed": "completed",
+		"failed": "failed"}[strings.TrimPrefix(e.Type, "context.compaction.")]
+	if !ok {
+		return
+	}
+	var c *Compaction // that is open, or a new one
 	if n := len(f.compactions.order); n > 0 {
-		if last := f.compactions.find(f.compactions.order[n-1]); last.Status == "running" && last.TurnID == turn {
-			return last
-		}
+		c = f.compactions.find(f.compactions.order[n-1])
 	}
-	c := f.compactions.at(eventID)
-	c.EventID, c.TurnID = eventID, turn
-	return c
+	if c == nil || c.Status != "running" || c.TurnID != e.turn() {
+		c = f.compactions.at(id)
+		*c = Compaction{EventID: id, Trigger: Unknown}
+	}
+	e.into(c)
+	c.Status, c.TurnID, c.At = status, e.turn(), e.at()
 }

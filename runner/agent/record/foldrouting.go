@@ -1,0 +1,131 @@
+package record
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"holon/responses/agentruntime"
+)
+
+// Routing is the last decision about which model answers.
+type Routing struct {
+	Profile        string          `json:"task_profile"`
+	CandidateCount *int64          `json:"candidate_count"` // null: unknown
+	Candidates     json.RawMessage `json:"candidates,omitempty"`
+	State          string          `json:"state,omitempty"` // decided, single_candidate, not_possible
+	Provider       string          `json:"selected_provider,omitempty"`
+	Model          string          `json:"selected_model"`
+	Reason         string          `json:"decision_reason,omitempty"`
+	Fallbacks      int64           `json:"fallbacks"`
+	LastFallback   json.RawMessage `json:"last_fallback,omitempty"`
+	TurnID         string          `json:"turn_id,omitempty"`
+	// the model that the operator set for the agent; "": that of the runtime
+	Override        string `json:"model_override,omitempty"`
+	ReasoningEffort string `json:"model_override_reasoning_effort,omitempty"`
+}
+
+// Limit is a limit that was met or changed.
+type Limit struct {
+	EventID string `json:"event_id"`
+	Class   string `json:"class"` // limit.changed, rate_limit.hit, quota.low, quota.blocked
+	Status  string `json:"limit_status"`
+	Kind    string `json:"limit_kind,omitempty"`
+	By      string `json:"by,omitempty"`
+	Scope   string `json:"scope,omitempty"` // what it holds for: provider/model
+	ResetAt string `json:"reset_at,omitempty"`
+	// how long the provider says to wait; 0: it does not say
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+
+	TurnID string `json:"turn_id,omitempty"`
+	At     string `json:"at"`
+}
+
+func (f *Fold) applyRouting(e fact) {
+	r := &f.routing
+	switch e.Type {
+	case "routing.candidates.resolved":
+		r.CandidateCount, r.Candidates = nil, nil
+		e.into(r)
+	case "routing.decided", "routing.single_candidate", "routing.not_possible":
+		count := r.CandidateCount
+		r.CandidateCount, r.Provider, r.Model, r.Reason = nil, "", Unknown, ""
+		e.into(r)
+		r.CandidateCount = cmp.Or(r.CandidateCount, count)
+		r.State, r.TurnID = strings.TrimPrefix(e.Type, "routing."), e.turn()
+	case "routing.fallback.applied":
+		r.Fallbacks, r.LastFallback = r.Fallbacks+1, e.Payload
+	case "limit.changed", "rate_limit.hit", "quota.low", "quota.blocked":
+		var l Limit
+		e.into(&l)
+		l.EventID, l.Class, l.TurnID, l.At = clip(e.EventID, maxID), e.Type, e.turn(), e.at()
+		says := map[string]string{"rate_limit.hit": "hit", "quota.low": "low", "quota.blocked": "blocked"}
+		l.Status = or(cmp.Or(l.Status, says[e.Type]))
+		*f.limits.at(e.place()) = l
+	}
+}
+
+// Channel is a remote peer of the agent.
+type Channel struct {
+	ChannelID        string `json:"channel_id"`
+	Status           string `json:"status"` // connected, disconnected
+	Transport        string `json:"transport"`
+	PeerRole         string `json:"peer_role,omitempty"`
+	Messages         int64  `json:"messages"`
+	LastAck          *int64 `json:"last_ack_sequence"` // null: unknown
+	PermissionBridge string `json:"permission_bridge"`
+	At               string `json:"at"`
+}
+
+func (f *Fold) applyChannel(e fact) {
+	id := e.id(agentruntime.Channel)
+	if id == "" {
+		return
+	}
+	c := f.channels.at(id)
+	if c.ChannelID == "" {
+		*c = Channel{ChannelID: id, Status: Unknown, Transport: Unknown, PermissionBridge: NotApplicable}
+	}
+	c.At = e.at()
+	switch e.Type {
+	case "channel.connected", "channel.resumed":
+		c.Status, c.Transport, c.PeerRole = "connected", or(e.text("transport")), e.text("peer_role")
+	case "channel.disconnected":
+		c.Status = "disconnected"
+		if ack := e.number("last_ack_sequence"); e.fields["last_ack_sequence"] != nil {
+			c.LastAck = &ack
+		}
+	case "channel.message":
+		c.Messages++
+	}
+}
+
+// Container is what an agent works in.
+type Container struct {
+	ContainerID string `json:"container_id"`
+	Status      string `json:"status"` // created, started, ready, exited, lost, removed
+	Engine      string `json:"engine"`
+	Image       string `json:"image,omitempty"`
+	ImageDigest string `json:"image_digest,omitempty"`
+	Network     string `json:"network,omitempty"`
+	Mounts      string `json:"mounts,omitempty"`
+	ExitCode    *int64 `json:"exit_code"` // null: it runs, or that is not known
+	OOMKilled   *bool  `json:"oom_killed,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	At          string `json:"at"`
+}
+
+// applyContainer takes what became of the container. What is told of one that the agent did not get is left out.
+func (f *Fold) applyContainer(e fact, phase string) {
+	c := Container{Engine: Unknown}
+	if phase != "created" {
+		if f.container == nil || f.container.ContainerID != e.text("container_id") {
+			return
+		}
+		c = *f.container
+		c.Reason = ""
+	}
+	e.into(&c)
+	c.Status, c.At = phase, e.at()
+	f.container = &c
+}

@@ -45,6 +45,7 @@ type recorder struct {
 	entries record.Entries
 	writing writing
 	through scheduler.Through    // that came
+	next    int64                // number of the next event of the response
 	pending []scheduler.Progress // the oldest first
 	waiting int                  // bytes of pending
 }
@@ -120,11 +121,17 @@ func (rec *recorder) add(change func()) {
 	}
 }
 
-// Event implements runner.Observer: it takes the text of each message, and records it when the message is complete.
+// Event implements runner.Observer: it takes the text of each message, and records it when the message is complete. An
+// event that comes again after a connection broke is skipped.
 func (rec *recorder) Event(ev responses.Event) {
 	rec.mu.Lock()
-	more := rec.writing.apply(ev, rec.cfg.Secrets)
+	again := ev.SequenceNumber < rec.next
+	rec.next = max(rec.next, ev.SequenceNumber+1)
+	more := !again && rec.writing.apply(ev, rec.cfg.Secrets)
 	rec.mu.Unlock()
+	if again {
+		return
+	}
 	if more {
 		rec.add(func() {})
 	}

@@ -18,8 +18,8 @@ import (
 // killed process recorded a part.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
-	message := func(id string) responses.Event {
-		return responses.Event{Type: responses.EventItemDone, Item: &responses.Message{ID: id,
+	message := func(n int64, id string) responses.Event {
+		return responses.Event{Type: responses.EventItemDone, SequenceNumber: n, Item: &responses.Message{ID: id,
 			Role:    responses.RoleAssistant,
 			Content: []responses.Part{{Type: responses.PartOutputText, Text: "text of " + id}}}}
 	}
@@ -27,17 +27,17 @@ func TestRecorded(t *testing.T) {
 		return turns.RuntimeEvent{Type: class, Sequence: n, ModelRequestID: "mreq_1", Payload: json.RawMessage(`{}`)}
 	}
 	asked, ended, task := fact(1, turns.ModelRequested), fact(2, turns.ModelCompleted), fact(3, turns.TaskStarted)
-	all := []any{asked, message("a"), message("b"), ended, task}
+	all := []any{asked, message(0, "a"), message(1, "b"), ended, task}
 	for name, c := range map[string]struct {
 		come    []any
 		attempt ledger.Attempt
 		want    string
 	}{
 		"all":       {all, ledger.Attempt{}, "model.requested text of a text of b model.completed"},
-		"twice":     {append(all, asked, ended), ledger.Attempt{}, "model.requested text of a text of b model.completed"},
+		"twice":     {append(all, asked, message(0, "a"), ended), ledger.Attempt{}, "model.requested text of a text of b model.completed"},
 		"recorded":  {all, ledger.Attempt{Facts: 2, Items: 2}, ""},
 		"in part":   {all, ledger.Attempt{Facts: 1, Items: 1}, "text of b model.completed"},
-		"text only": {[]any{message("a")}, ledger.Attempt{Items: 1}, ""},
+		"text only": {[]any{message(0, "a")}, ledger.Attempt{Items: 1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := &recorder{Runtime: &Runtime{cfg: Config{Now: time.Now}}, attempt: c.attempt,

@@ -27,7 +27,7 @@ import (
 )
 
 // watch follows a message until it has ended. Unless it is quiet it shows what the agent does for the message. shells
-// counts the commands that were run. It is one function because it is one loop over events with one way to end.
+// counts the commands that were run.
 func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int,
 	err error) {
 	end, err = r.messageNow(ctx, sent)
@@ -39,37 +39,21 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 		return end, 0, err
 	}
 	r.streams.watch(true)
-	live := r.showLive(quiet || r.streaming())
-	defer func() { r.told = live.close(lastOf(end)) }()
-	ofMessage := map[string]bool{}
+	w := &messageWatch{remote: r, sent: sent, quiet: quiet, live: r.showLive(quiet || r.streaming()),
+		turns: map[string]bool{}}
+	defer func() { r.told = w.live.close(lastOf(end)) }()
 	follow := client.Follow{After: max(sent.EventSeq-1, 0), Away: r.sayAway}
 	for item, err := range r.Follow(ctx, sent.AgentID, follow) {
 		if err != nil {
-			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
-		}
-		if item.Text != nil {
-			if item.Text.MessageID == sent.MessageID {
-				live.write(item.Text)
-			}
-			continue
+			return end, w.shells, r.stoppedWatching(ctx, err, sent.AgentID)
 		}
 		if ev := item.Event; ev != nil {
 			if err := follow.Read(ctx, func() error { return r.events.upTo(ctx, ev.EventSeq) }); err != nil {
-				return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
+				return end, w.shells, r.stoppedWatching(ctx, err, sent.AgentID)
 			}
-			if ev.Provenance.MessageID == sent.MessageID && ev.Provenance.TurnID != "" {
-				ofMessage[ev.Provenance.TurnID] = true
-			}
-			ours := ev.Provenance.MessageID == sent.MessageID || ofMessage[ev.Provenance.TurnID]
-			if ours && ev.Type == record.ToolExecuted && isShell(ev) {
-				shells++
-			}
-			if ours && !quiet {
-				r.showDoing(live, ev)
-			}
-			if ev.Type != record.AgentStateChanged && (!ours || !mayEnd[ev.Type]) {
-				continue
-			}
+		}
+		if !w.take(item) {
+			continue
 		}
 		err = follow.Read(ctx, func() (err error) {
 			if end, err = r.messageNow(ctx, sent); err == nil && ended(end) {
@@ -78,10 +62,44 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 			return err
 		})
 		if err != nil || ended(end) {
-			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
+			return end, w.shells, r.stoppedWatching(ctx, err, sent.AgentID)
 		}
 	}
-	return end, shells, context.Cause(ctx)
+	return end, w.shells, context.Cause(ctx)
+}
+
+// messageWatch shows what an agent does for a message.
+type messageWatch struct {
+	*remote
+	sent   wire.Enqueued
+	quiet  bool
+	live   *liveAnswer
+	turns  map[string]bool // that were made for the message
+	shells int             // commands that were run
+}
+
+// take shows an item of the stream, and reports whether the message may have ended.
+func (w *messageWatch) take(item client.Item) (mayHaveEnded bool) {
+	ev := item.Event
+	switch {
+	case item.Text != nil && item.Text.MessageID == w.sent.MessageID:
+		w.live.write(item.Text)
+		return false
+	case ev == nil:
+		return item.Reset != nil
+	}
+	ours := ev.Provenance.MessageID == w.sent.MessageID
+	if ours && ev.Provenance.TurnID != "" {
+		w.turns[ev.Provenance.TurnID] = true
+	}
+	ours = ours || w.turns[ev.Provenance.TurnID]
+	if ours && ev.Type == record.ToolExecuted && isShell(ev) {
+		w.shells++
+	}
+	if ours && !w.quiet {
+		w.showDoing(w.live, ev)
+	}
+	return ev.Type == record.AgentStateChanged || ours && mayEnd[ev.Type]
 }
 
 // ended reports whether waiting for a message makes no sense any more: it has ended, or a setting has to change before

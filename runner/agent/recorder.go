@@ -26,9 +26,9 @@ const (
 	recordRetry     = time.Second
 )
 
-// recorder brings what a turn does into the ledger while it runs, in the order in which the container tells it. A commit
-// takes everything that came since the one before; when the ledger is slow, what reads from agentd waits, so that
-// nothing is left out. What a killed process recorded is skipped by its number.
+// recorder brings what a turn does into the ledger while it runs, in the order in which the container tells it. A
+// commit takes everything that came since the one before; when the ledger is slow, what reads from agentd waits, so
+// that nothing is left out. What a killed process recorded is skipped by its number.
 type recorder struct {
 	*Runtime
 	attempt ledger.Attempt

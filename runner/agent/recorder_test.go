@@ -33,8 +33,9 @@ func TestRecorded(t *testing.T) {
 		attempt ledger.Attempt
 		want    string
 	}{
-		"all":       {all, ledger.Attempt{}, "model.requested text of a text of b model.completed"},
-		"twice":     {append(all, asked, message(0, "a"), ended), ledger.Attempt{}, "model.requested text of a text of b model.completed"},
+		"all": {all, ledger.Attempt{}, "model.requested text of a text of b model.completed"},
+		"twice": {append(all, asked, message(0, "a"), ended), ledger.Attempt{},
+			"model.requested text of a text of b model.completed"},
 		"recorded":  {all, ledger.Attempt{Facts: 2, Items: 2}, ""},
 		"in part":   {all, ledger.Attempt{Facts: 1, Items: 1}, "text of b model.completed"},
 		"text only": {[]any{message(0, "a")}, ledger.Attempt{Items: 1}, ""},
@@ -88,7 +89,8 @@ func TestWriting(t *testing.T) {
 		{responses.Event{Type: responses.EventTextDelta, Delta: "x"}, "", ""},
 		{responses.Event{Type: responses.EventItemAdded, Item: item}, "item_1", ""},
 		{responses.Event{Type: responses.EventTextDelta, Delta: "I beg \xc3"}, "item_1", "I beg "},
-		{responses.Event{Type: responses.EventTextDelta, Delta: "\xa9 secret-value-of-a-key."}, "item_1", "I beg \u00e9 [redacted]."},
+		{responses.Event{Type: responses.EventTextDelta, Delta: "\xa9 secret-value-of-a-key."}, "item_1",
+			"I beg \u00e9 [redacted]."},
 		{responses.Event{Type: responses.EventItemDone, Item: item}, "", ""},
 	} {
 		w.apply(step.ev, secrets)

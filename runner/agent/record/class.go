@@ -22,8 +22,8 @@ const (
 	HistoryReconstructed = "history.reconstructed" // what was lost was made up for, as far as that can be
 )
 
-// Keys of an event's data that hold a copy of the record that it is about, as it was then. KeyClipped has those of texts
-// that there was no room for.
+// Keys of an event's data that hold a copy of the record that it is about, as it was then. KeyClipped has those of
+// texts that there was no room for.
 const (
 	RecordMessage      = "message_record"        // a ledger.Message
 	RecordBrief        = "brief"                 // a ledger.Brief
@@ -37,8 +37,8 @@ const (
 )
 
 // Copies are the keys of copies that a view has in places of their own.
-var Copies = []string{RecordMessage, RecordBrief, RecordNotification, RecordWait, RecordTimer, RecordTrigger, RecordWork,
-	KeyClipped}
+var Copies = []string{RecordMessage, RecordBrief, RecordNotification, RecordWait, RecordTimer, RecordTrigger,
+	RecordWork, KeyClipped}
 
 // ContainerEvent is the class of the event with which a container comes to a phase.
 func ContainerEvent(p ledger.ContainerPhase) string { return "holon.container." + string(p) }

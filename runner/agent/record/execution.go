@@ -19,7 +19,7 @@ type Execution struct {
 	Files      []activity.File `json:"files,omitempty"`
 	Arguments  string          `json:"arguments"`            // cut
 	Output     string          `json:"output"`               // what the model was shown, cut
-	OutputRef  string          `json:"output_ref,omitempty"` // file with the whole output, relative to the turn's directory
+	OutputRef  string          `json:"output_ref,omitempty"` // file with the whole output, below the turn's directory
 	Summary    string          `json:"summary,omitempty"`
 	Kind       string          `json:"kind,omitempty"` // of a failure
 	Error      string          `json:"error,omitempty"`

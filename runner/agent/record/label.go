@@ -75,8 +75,8 @@ const (
 	TaskResultReceived     = "task_result_received"
 )
 
-// Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key. Level
-// is that of an event unless what happened says otherwise.
+// Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key.
+// Level is that of an event unless what happened says otherwise.
 type Label struct {
 	Name     string
 	Class    string // or the beginning of classes and *

@@ -274,8 +274,8 @@ const (
 	maxBack  = 20_000
 )
 
-// newestTurns returns the newest events of an agent, the oldest first, from the beginning of a turn on: so many that n of
-// them are wanted, or all that there are.
+// newestTurns returns the newest events of an agent, the oldest first, from the beginning of a turn on: so many that n
+// of them are wanted, or all that there are.
 func newestTurns(v ledger.View, agentID string, n int, wanted func(ledger.Event) bool) ([]ledger.Event, error) {
 	var events []ledger.Event
 	before := int64(0)

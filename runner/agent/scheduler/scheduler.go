@@ -179,9 +179,9 @@ func (s *step) close() error {
 // facts are the data of an event. Empty texts are left out.
 type facts map[string]any
 
-// emit records an event of a label, or of a class that has none, and returns its number. Class, level and time are those
-// of the label and the step unless e has its own. Empty texts are left out, times have milliseconds, and known secrets
-// are taken out.
+// emit records an event of a label, or of a class that has none, and returns its number. Class, level and time are
+// those of the label and the step unless e has its own. Empty texts are left out, times have milliseconds, and known
+// secrets are taken out.
 func (s *step) emit(label string, e ledger.Event, f facts) int64 {
 	e.AgentID, e.Class = s.state.AgentID, cmp.Or(e.Class, record.Class(label))
 	if e.ID == "" {

@@ -235,7 +235,8 @@ func TestProgressBoundsData(t *testing.T) {
 	if s.Turn == nil || s.Status != ledger.Aborted {
 		t.Fatalf("%+v", s)
 	}
-	expect.Equal(t, "data", string(w.newest(record.ToolExecuted).Data), `{"omitted_bytes":8194,"ref":"turns/`+c.Attempt.TurnID+`/runtime.ndjson"}`)
+	expect.Equal(t, "data", string(w.newest(record.ToolExecuted).Data),
+		`{"omitted_bytes":8194,"ref":"turns/`+c.Attempt.TurnID+`/runtime.ndjson"}`)
 }
 
 func TestQueueOrder(t *testing.T) {

@@ -58,11 +58,13 @@ const (
 // withMessage adds a copy of a message as an event has room for it.
 func (f facts) withMessage(m ledger.Message) facts {
 	m.Body.Text = f.short("message.body.text", m.Body.Text)
-	for key, value := range map[string]*json.RawMessage{"message.body.value": &m.Body.Value, "message.metadata": &m.Metadata} {
-		if len(*value) > maxAside {
-			*value = nil
-			f.clipped(key)
-		}
+	if len(m.Body.Value) > maxAside {
+		m.Body.Value = nil
+		f.clipped("message.body.value")
+	}
+	if len(m.Metadata) > maxAside {
+		m.Metadata = nil
+		f.clipped("message.metadata")
 	}
 	if len(m.Body.Attachments) > 0 {
 		m.Body.Attachments = nil

@@ -23,9 +23,7 @@ var Families = []Family{
 	{"action", Action, "action.required", nil, []string{"action.resolved"}},
 	{"compaction", Thread, "context.compaction.started", nil,
 		[]string{"context.compaction.completed", "context.compaction.failed"}},
-	{"hook", Thread, "hook.started", nil, []string{"hook.completed", "hook.failed"}},
 	{"attempt", Run, "task.attempt.started", nil, []string{"task.attempt.completed", "task.attempt.failed"}},
-	{"job item", JobItem, "job.item.started", nil, []string{"job.item.completed", "job.item.failed"}},
 	{"rollback", Thread, "history.rollback.started", nil, []string{"history.rollback.completed"}},
 }
 
@@ -39,16 +37,10 @@ func FamilyOf(class string) (Family, bool) {
 	return Family{}, false
 }
 
-// key names one thing of the family. Hooks have no id of their own: the thread and the handler name one.
+// key names one thing of the family.
 func (f Family) key(e *Event) string {
-	id := e.IDs[f.ID]
-	switch {
-	case f.Name == "hook":
-		return f.Name + " " + e.thread() + " " + e.text("handler_ref")
-	case f.ID == Thread:
-		id = e.thread()
-	case f.ID == JobItem:
-		id = e.IDs[Job] + " " + id
+	if f.ID == Thread {
+		return f.Name + " " + e.thread()
 	}
-	return f.Name + " " + id
+	return f.Name + " " + e.IDs[f.ID]
 }

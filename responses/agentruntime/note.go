@@ -1,10 +1,19 @@
 package agentruntime
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // note counts what happened to an open thing, as far as a rule asks for it later.
 func (o *object) note(e *Event) {
 	o.seen[e.Type]++
+	switch {
+	case strings.HasPrefix(e.Type, "routing."):
+		o.noteRoute(e)
+	case strings.HasPrefix(e.Type, "model."):
+		o.noteModel(e)
+	}
 	switch e.Type {
 	case "permission.evaluated", "permission.resolved":
 		o.text["decision"], o.text["decision_source"] = e.text("decision"), e.text("decision_source")
@@ -20,19 +29,33 @@ func (o *object) note(e *Event) {
 		if e.text("phase") == "executing" || e.Phase == "executing" {
 			o.seen["executing"]++
 		}
-	case "routing.candidates.resolved", "routing.decided", "routing.single_candidate", "routing.not_possible":
-		if n, ok := e.number("candidate_count"); ok {
-			o.text["candidates"] = fmt.Sprint(n)
-		}
 	case "rate_limit.hit":
 		o.seen[e.Type+" "+e.IDs[ModelRequest]]++
-	case "routing.fallback.applied":
-		delete(o.text, "advanced")
-		o.text["fallback"] = e.text("to")
 	case "action.required":
 		o.text["expires_at"] = e.text("expires_at")
 	case "turn.started": // again: what its last attempt was about to ask is not asked
 		o.asks("")
+	case "cost.recorded":
+		used := e.tokens()
+		o.spent.in, o.spent.out = o.spent.in+used.in, o.spent.out+used.out
+		o.seen[costOf(e.IDs[ModelRequest])]++
+		o.use(e)
+	}
+}
+
+func (o *object) noteRoute(e *Event) {
+	if e.Type == "routing.fallback.applied" {
+		delete(o.text, "advanced")
+		o.text["fallback"] = e.text("to")
+		return
+	}
+	if n, ok := e.number("candidate_count"); ok {
+		o.text["candidates"] = fmt.Sprint(n)
+	}
+}
+
+func (o *object) noteModel(e *Event) {
+	switch e.Type {
 	case "model.requested":
 		o.asks(requestedModel(e))
 		o.attempt, _ = e.number("attempt")
@@ -47,11 +70,6 @@ func (o *object) note(e *Event) {
 		}
 	case "model.completed":
 		o.text["model_outcome"] = "completed"
-		o.use(e)
-	case "cost.recorded":
-		used := e.tokens()
-		o.spent.in, o.spent.out = o.spent.in+used.in, o.spent.out+used.out
-		o.seen[costOf(e.IDs[ModelRequest])]++
 		o.use(e)
 	}
 }

@@ -28,6 +28,9 @@ type Rule struct {
 	check func(*finding)
 }
 
+// noProducer is why a rule about events that no runtime of ours writes has no check.
+const noProducer = "nothing records such events"
+
 // ID is the name of the rule, V1 to V94.
 func (r *Rule) ID() string { return fmt.Sprintf("V%d", r.Number) }
 

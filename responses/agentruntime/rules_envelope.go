@@ -31,7 +31,7 @@ func envelopeRules() []Rule {
 			Statement: "Ids of one kind never equal ids of another kind, and no turn, task or tool call has the id of a " +
 				"message."},
 		{Number: 9, check: checkIntroduced,
-			Statement: "Every thread, task, channel, job and subagent that is named was introduced earlier or is declared " +
+			Statement: "Every thread, task, channel and subagent that is named was introduced earlier or is declared " +
 				"external, a thread stays in its session and a log in its runtime, a cause is an earlier event, and what " +
 				"happens within a turn or to what is open has one."},
 		{Number: 10, Why: "needs the published fixtures",
@@ -201,7 +201,7 @@ func checkIntroduced(f *finding) {
 }
 
 // openers are the classes that introduce what later events of their family, and ours, name.
-var openers = map[ID]string{Channel: "channel.connected", Job: "job.created", Subagent: "subagent.spawned"}
+var openers = map[ID]string{Channel: "channel.connected", Subagent: "subagent.spawned"}
 
 // external reports whether the event declares one of its ids external: another log introduces what it names, and judges
 // what becomes of it.
@@ -243,7 +243,7 @@ func (e *Event) follows() bool {
 // users are the kinds of what an event opens and another one uses, and uses are classes, by prefix, that do so.
 var (
 	users = []ID{Turn, Task, ToolCall, ModelRequest}
-	uses  = []string{"process.", "cost.", "rate_limit.", "output.", "routing.", "hook."}
+	uses  = []string{"process.", "cost.", "rate_limit.", "output.", "routing."}
 )
 
 // knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids,

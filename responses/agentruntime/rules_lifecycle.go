@@ -31,8 +31,8 @@ func lifecycleRules() []Rule {
 		pair(14, "Events of a process follow process.started, and exactly one ends it.", "process"),
 		pair(15, "Every model request begins with model.requested and has exactly one end.", "model request"),
 		{Number: 16, On: ends, check: checkOpenAtEnd,
-			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids, which are open, attempts " +
-				"at tasks and items of jobs."},
+			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids, which are open, and attempts " +
+				"at tasks."},
 		{Number: 17, On: turnWork, check: checkAfterEnd,
 			Statement: "After the end of a turn no event of its work names it."},
 		turn,
@@ -41,8 +41,7 @@ func lifecycleRules() []Rule {
 				"its completion."},
 		{Number: 20, Why: "holds by construction: nothing is demanded at the end of a log",
 			Statement: "A prefix of a legal stream is legal."},
-		pair(21, "Compactions, hooks, attempts, job items and rollbacks open before they close.",
-			"compaction", "hook", "attempt", "job item", "rollback"),
+		pair(21, "Compactions, attempts and rollbacks open before they close.", "compaction", "attempt", "rollback"),
 		{Number: 22, Why: "needs the boundaries of the batches",
 			Statement: "A batch is committed whole or not at all."},
 	}

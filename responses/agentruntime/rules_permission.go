@@ -31,7 +31,7 @@ func permissionRules() []Rule {
 				"unknown."},
 		{Number: 49, On: []string{"tool.result", "tool.failed"}, check: checkViolation,
 			Statement: "A tool that violated its sandbox ends as tool.failed with sandbox_violation, and no other does."},
-		{Number: 50, On: []string{"hook.failed"}, check: checkHook,
+		{Number: 50, Why: noProducer,
 			Statement: "A failed hook says whether it fails open or closed."},
 	}
 }
@@ -88,5 +88,3 @@ func checkViolation(f *finding) {
 		"tool.failed with sandbox_violation")
 	f.must(violated || !says, "no sandbox.violation of "+tool.id, "sandbox.violation before its tool.failed")
 }
-
-func checkHook(f *finding) { f.oneOf("fail_mode", "open", "closed") }

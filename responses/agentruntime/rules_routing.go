@@ -27,8 +27,7 @@ func routingRules() []Rule {
 			Statement: "A subagent names its thread, its task and the tool call that caused it."},
 		{Number: 82, Why: "needs a live server",
 			Statement: "A remote approval records who asked, who decided and the channel."},
-		{Number: 83, On: []string{"job.item.started"}, check: checkItem,
-			Statement: "An item of a job that runs again has a later attempt."},
+		{Number: 83, Why: noProducer, Statement: "An item of a job that runs again has a later attempt."},
 		{Number: 84, Why: "needs a live server", Statement: "A disconnect never changes the status of a task."},
 	}
 }
@@ -158,13 +157,4 @@ func checkLimited(f *finding) {
 func checkSpawned(f *finding) {
 	f.has("child_thread_id", "cause_tool_call_id")
 	f.must(f.IDs[Task] != "" || f.field("task_id") != nil, "no task_id", "the task of the subagent")
-}
-
-func checkItem(f *finding) {
-	family, _ := FamilyOf(f.Type)
-	key := family.key(f.Event)
-	attempt, _ := f.number("attempt")
-	last, again := f.items[key]
-	f.must(!again && !f.closed.set[key] || attempt > max(last, 1), fmt.Sprintf("attempt %v of an item that ran before",
-		attempt), fmt.Sprintf("%v or more", max(last, 1)+1))
 }

@@ -16,15 +16,14 @@ type state struct {
 	tasks      map[string]*task
 	queues     map[string]*queue
 	closed     recent            // keys of what ended, and in a part of a log of entries that left their queue
-	introduced recent            // ids of channels, jobs and subagents
+	introduced recent            // ids of channels and subagents
 	nouns      map[string]ID     // what recent ids name, by id
 	ids        recent            // those ids
 	messages   recent            // ids of messages
 	unmet      recent            // ids of causes that no event had when they were named
 	digests    map[string]uint64 // of recent events, by event id
 	eventIDs   recent
-	items      map[string]float64 // the last attempts at items of jobs whose ends are remembered
-	partial    bool               // what came before the log is not known
+	partial    bool // what came before the log is not known
 }
 
 // thread is one stream of events.
@@ -48,7 +47,7 @@ type object struct {
 	text     map[string]string
 	spent    tokens
 	used     map[string]tokens // by model request
-	attempt  float64           // number of a job item's attempt, and of a turn's last model request
+	attempt  float64           // number of a turn's last model request
 	round    float64           // of the turn's last request
 	limited  []string          // requests that a provider answered with 429
 	toolName string
@@ -81,7 +80,7 @@ func (q *queue) place(entry string) string {
 
 func newState() *state {
 	return &state{threads: map[string]*thread{}, open: map[string]*object{}, tasks: map[string]*task{},
-		queues: map[string]*queue{}, digests: map[string]uint64{}, items: map[string]float64{}, nouns: map[string]ID{}}
+		queues: map[string]*queue{}, digests: map[string]uint64{}, nouns: map[string]ID{}}
 }
 
 // recent is a set of the last strings that were added to it.
@@ -116,9 +115,9 @@ func (r *recent) add(s string) (forgotten string) {
 func (s *state) turnOf(e *Event) *object { return s.open["turn "+e.IDs[Turn]] }
 
 // ownerOf is the open turn in which something of a family begins and ends: the one that it names, or that of its tool
-// call. Attempts at tasks and items of jobs go on after the turn that began them.
+// call. Attempts at tasks go on after the turn that began them.
 func (s *state) ownerOf(f Family, e *Event) *object {
-	if f.ID == Run || f.ID == JobItem {
+	if f.ID == Run {
 		return nil
 	}
 	if tool := s.toolOf(e); tool != nil && e.IDs[Turn] == "" && f.Name == "process" {
@@ -257,24 +256,15 @@ func (s *state) applyFamily(f Family, e *Event) {
 		} else if o.turn = s.ownerOf(f, e); o.turn != nil {
 			o.turn.parts[o] = true
 		}
-		if f.ID == JobItem {
-			o.attempt, _ = e.number("attempt")
-		}
 		s.open[key] = o
 	case slices.Contains(f.Close, e.Type):
 		if o != nil && o.turn != nil {
 			delete(o.turn.parts, o)
 		}
 		delete(s.open, key)
-		s.end(key)
-		if o != nil && f.ID == JobItem {
-			s.items[key] = o.attempt
-		}
+		s.closed.add(key)
 	}
 }
-
-// end remembers what ended, in place of the oldest.
-func (s *state) end(key string) { delete(s.items, s.closed.add(key)) }
 
 func (s *state) applyTask(e *Event) {
 	id := e.IDs[Task]
@@ -314,7 +304,7 @@ func (s *state) applyTask(e *Event) {
 		}
 	case "archived":
 		delete(s.tasks, id)
-		s.end("task " + id)
+		s.closed.add("task " + id)
 	}
 }
 
@@ -342,7 +332,7 @@ func (s *state) applyQueue(e *Event) {
 		q.claimed[entry] = priority
 	case "remove", "drop", "settle":
 		if s.partial { // else the queue says it
-			s.end("entry " + e.IDs[Queue] + " " + entry)
+			s.closed.add("entry " + e.IDs[Queue] + " " + entry)
 		}
 	}
 }

@@ -21,7 +21,8 @@ const (
 
 // outputGauge knows whether a turn's directory, with its streams, the output of
 // tools and what the agent made, holds more than it may. What the directory holds
-// is counted, not what is written: anybody may write to it, and remove files.
+// is counted, not what is written: anybody may write to it, and remove files. What the turn's journal has in other files
+// once more counts once.
 type outputGauge struct {
 	turn  *record.Turn
 	dir   string
@@ -37,21 +38,22 @@ type outputGauge struct {
 // full reports whether there is too much. Until the turn has run a tool, it looks
 // only at what the turn has written itself.
 func (g *outputGauge) full() bool {
-	if n, alone := g.turn.Written(); alone {
-		return n > g.limit
+	size, copied, alone := g.turn.Written()
+	if alone {
+		return size > g.limit
 	}
-	return g.measure()
+	return g.measure(g.limit + copied)
 }
 
-// measure is full for whatever has written to the directory.
-func (g *outputGauge) measure() bool {
+// measure is full for whatever has written to the directory, which may hold limit.
+func (g *outputGauge) measure(limit int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	start := time.Now()
 	if g.over || start.Before(g.rest) {
 		return g.over
 	}
-	g.over = holdsMore(g.dir, g.state, g.limit, g.users)
+	g.over = holdsMore(g.dir, g.state, limit, g.users)
 	took := time.Since(start)
 	g.rest = start.Add(took)
 	if took > time.Millisecond { // a common directory is cheap enough to count anew

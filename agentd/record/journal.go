@@ -276,11 +276,11 @@ func (j *Journal) settle() {
 	}
 }
 
-// written returns how many bytes the files of the journal have.
-func (j *Journal) written() int64 {
+// written returns how many bytes the journal has, and how many of them the files of its kinds repeat.
+func (j *Journal) written() (size, copied int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.size + j.copied
+	return j.size, j.copied
 }
 
 // hold keeps lines that are appended from now on invisible until release: this is how the end of a turn is recorded

@@ -163,9 +163,11 @@ func (t *Turn) Thread() (Thread, *turns.Fork) {
 	return Thread{h.ThreadID, t.seq}, h.Fork
 }
 
-// Written returns how many bytes the turn's directory holds, as long as alone: nothing but the turn has written there.
-func (t *Turn) Written() (n int64, alone bool) {
-	return t.Journal.written(), t.made && !t.ran.Load()
+// Written returns how many bytes the turn's journal has, and how many of them other files of its directory repeat. alone
+// says that nothing but the turn has written there.
+func (t *Turn) Written() (size, copied int64, alone bool) {
+	size, copied = t.Journal.written()
+	return size, copied, t.made && !t.ran.Load()
 }
 
 // Running notes when the turn left the queue.

@@ -44,7 +44,7 @@ func (s *Session) seen(e *runner.End) {
 		e.Model = cmp.Or(e.Model, named(s.Models(), e.Response.Model))
 	}
 	if s.record.Made != nil { // whose stored responses other turns continue
-		s.Seal()
+		s.seal()
 	}
 }
 
@@ -143,8 +143,8 @@ func (m *Manager) Replay(ctx context.Context, key Key, turnID, model string, wat
 // sealFile has the digests of the stored responses that were seen, of a session whose commands could write them.
 func (m *Manager) sealFile(key Key) string { return filepath.Join(m.Dir(key), "responses.json") }
 
-// Seal keeps what is stored now as what was seen, or drops the digests where commands cannot write it.
-func (s *Session) Seal() {
+// seal keeps what is stored now as what was seen, or drops the digests where commands cannot write it.
+func (s *Session) seal() {
 	err := error(nil)
 	if seal := s.manager.sealFile(s.key); s.Separated() {
 		err = files.RemoveAll(seal)

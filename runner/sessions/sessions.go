@@ -92,11 +92,14 @@ func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner
 		s.next, record.Grant = gateway.NewToken()
 	}
 	return s.open(cfg, func(cfg runner.Config) (*runner.Session, error) {
-		s, err := runner.Start(ctx, cfg)
+		started, err := runner.Start(ctx, cfg)
 		if err != nil {
-			err = errors.Join(err, m.RemoveRecord(key))
+			return nil, errors.Join(err, m.RemoveRecord(key))
 		}
-		return s, err
+		if s.Session = started; record.Made != nil {
+			s.seal()
+		}
+		return started, nil
 	})
 }
 

@@ -178,7 +178,6 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want session
 	}
 	k.hold(a, session, access, want, now)
 	a.use(t, cfg.Providers)
-	session.Seal()
 	return nil
 }
 

@@ -132,7 +132,7 @@ func TestFreeformStream(t *testing.T) {
 // arguments are those of the whole, and are JSON.
 func TestFreeformCalls(t *testing.T) {
 	const text = "*** Begin Patch\n+\"é\\\" 😀<&>\t\u2028\n"
-	const want = `{"patch":"*** Begin Patch\n+\"é\\\" 😀<&>\t` + "\u2028" + `\n"}`
+	const want = `{"patch":"*** Begin Patch\n+\"é\\\" 😀<&>\t\u2028\n"}`
 	quote := func(s string) string {
 		data, err := json.Marshal(s)
 		if err != nil {

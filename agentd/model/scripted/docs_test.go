@@ -14,8 +14,8 @@ func TestDocumentedExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(examples) < 3 {
-		t.Fatalf("the page has %d examples", len(examples))
+	if len(examples) == 0 {
+		t.Fatal("the page has no example")
 	}
 	for i, example := range examples {
 		tr, _ := open(t, map[string]string{"e.yaml": string(example[1])})

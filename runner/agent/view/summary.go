@@ -116,9 +116,12 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	}
 	if open {
 		at.attempt, at.RunID = &attempt, attempt.TurnID
-		if at.Retrying, err = retrying(s.ledger, attempt); err != nil {
+		page, err := s.ledger.Events(a.ID,
+			ledger.EventQuery{After: attempt.Submitted, Limit: newestEvents, Descending: true})
+		if err != nil {
 			return at, err
 		}
+		at.Retrying = retrying(page.Events)
 	}
 	if at.Queued, err = s.ledger.CountQueued(a.ID); err != nil {
 		return at, err
@@ -149,28 +152,25 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 // newestEvents is how far back the newest request to a model of a turn is looked for that waits to be made again.
 const newestEvents = 50
 
-// retrying says which model the turn of an attempt asks again after a pause, and when: "" when it is not in one.
-func retrying(v eventLog, a ledger.Attempt) (string, error) {
-	if slices.ContainsFunc(a.Open, func(u ledger.Unfinished) bool { return u.Class == turns.ModelRequested }) {
-		return "", nil
-	}
-	page, err := v.Events(a.AgentID, ledger.EventQuery{After: a.Submitted, Limit: newestEvents, Descending: true})
-	for _, e := range page.Events {
+// retrying says which model a turn asks again after a pause, and when, by its events, the newest first; "" when it is
+// not in one.
+func retrying(events []ledger.Event) string {
+	for _, e := range events {
 		var f turns.AttemptFailure
 		switch {
-		case e.Class == turns.ModelCompleted:
-			return "", nil
+		case e.Class == turns.ModelRequested, e.Class == turns.ModelCompleted:
+			return ""
 		case e.Class != turns.ModelFailed:
 			continue
 		case json.Unmarshal(e.Data, &f) != nil || f.ProviderAttempt == nil || f.ProviderAttempt.BackoffMS == 0:
-			return "", nil
+			return ""
 		}
 		tried := f.ProviderAttempt
 		at := tried.CompletedAt.Time().Add(time.Duration(tried.BackoffMS) * time.Millisecond)
 		return fmt.Sprintf("%s at %s: %s", visible.OneLine(tried.ModelRef, 200), at.UTC().Format(time.RFC3339),
-			visible.OneLine(tried.FailureKind, 50)), nil
+			visible.OneLine(tried.FailureKind, 50))
 	}
-	return "", err
+	return ""
 }
 
 // waitingReason is what the agent waits for, "" for nothing.
@@ -351,9 +351,4 @@ func activeTimers(v ledger.View, agentID string) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// eventLog reads the events of agents.
-type eventLog interface {
-	Events(agentID string, q ledger.EventQuery) (ledger.EventPage, error)
 }

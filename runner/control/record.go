@@ -3,13 +3,11 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
@@ -126,49 +124,25 @@ func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordC
 	}
 	defer release()
 	at.limit = streamPage
-	for r.Context().Err() == nil {
-		changed := s.store.Changed(at.agentID)
+	st := eventStream{server: s, w: w, agentID: at.agentID}
+	_, err := st.tail(r.Context(), func() (bool, <-chan struct{}, error) {
 		page, err := s.recordPage(r.Context(), at)
 		if err != nil {
-			s.log.Warn("a stream of the record ended", "agent", at.agentID, "err", err)
-			return
+			return false, nil, ignoreCancelled(r.Context(), err)
 		}
 		at.epoch = "" // what follows is of this ledger
-		st := eventStream{server: s, w: w}
 		if page.Gap != nil {
-			data, err := json.Marshal(page.Gap)
-			if err != nil {
-				s.log.Error("a gap of the record cannot be encoded", "agent", at.agentID, "err", err)
-				return
-			}
 			at.after = page.Gap.Next - 1
-			st.append(at.after, "gap", data)
+			err = st.add(at.after, "gap", page.Gap)
 		}
 		for i := range page.Events {
-			data, err := json.Marshal(&page.Events[i])
-			if err != nil {
-				s.log.Error("an event cannot be encoded", "agent", at.agentID, "err", err)
-				return
-			}
 			at.after = page.Events[i].Sequence
-			st.append(at.after, "", data)
+			err = errors.Join(err, st.add(at.after, "", &page.Events[i]))
 		}
-		if st.flush() != nil {
-			return
-		}
-		if page.HasMore && !s.ended() {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-time.After(s.limits.KeepAlive):
-			if s.write(w, []byte(": nothing new\n\n")) != nil {
-				return
-			}
-		case <-r.Context().Done():
-		case <-s.ending:
-			return
-		}
+		return page.HasMore, nil, errors.Join(err, st.flush())
+	})
+	if err != nil && r.Context().Err() == nil {
+		s.log.Warn("a stream of the record ended", "agent", at.agentID, "err", err)
 	}
 }
 

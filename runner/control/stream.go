@@ -204,34 +204,48 @@ func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error 
 	if err := st.flush(); err != nil {
 		return err
 	}
+	ended, err := st.tail(ctx, func() (bool, <-chan struct{}, error) {
+		before, wrote := st.server.host.Writing(st.agentID)
+		more, err := st.page(ctx)
+		if err == nil && !more {
+			err = st.text(before.ItemID)
+		}
+		return more, wrote, err
+	})
+	if ended {
+		return st.end()
+	}
+	return err
+}
+
+// tail sends a page after another as events come, until the client goes, the server ends or the reader is too slow. page
+// says whether there may be more, and gives a channel that is closed when there is, although there is no event.
+func (st *eventStream) tail(ctx context.Context,
+	page func() (more bool, changed <-chan struct{}, err error)) (ended bool, err error) {
 	quiet := time.NewTimer(st.server.limits.KeepAlive)
 	defer quiet.Stop()
 	for {
-		changed := st.server.store.Changed(st.agentID)
-		before, wrote := st.server.host.Writing(st.agentID)
-		more, err := st.page(ctx)
+		recorded := st.server.store.Changed(st.agentID)
+		more, changed, err := page()
 		if err != nil {
-			return err
+			return false, err
 		}
 		if more && ctx.Err() == nil && !st.server.ended() {
 			continue
 		}
-		if err := st.text(before.ItemID); err != nil {
-			return err
-		}
 		quiet.Reset(st.server.limits.KeepAlive)
 		select {
+		case <-recorded:
 		case <-changed:
-		case <-wrote:
 		case <-quiet.C:
 			st.frames = append(st.frames, ": nothing new\n\n"...)
 			if err := st.flush(); err != nil {
-				return err
+				return false, err
 			}
 		case <-ctx.Done():
-			return nil
+			return false, nil
 		case <-st.server.ending:
-			return st.end()
+			return true, nil
 		}
 	}
 }
@@ -249,14 +263,10 @@ func (st *eventStream) text(item string) error {
 	if len(now.Text) == st.sent {
 		return nil
 	}
-	data, err := json.Marshal(wire.Text{Type: wire.FrameText, TurnID: now.TurnID, MessageID: now.MessageID,
-		ItemID: item, Offset: st.sent, Text: string(now.Text[st.sent:])})
-	if err != nil {
-		return fmt.Errorf("encode text: %w", err)
-	}
+	text := wire.Text{Type: wire.FrameText, TurnID: now.TurnID, MessageID: now.MessageID, ItemID: item, Offset: st.sent,
+		Text: string(now.Text[st.sent:])}
 	st.sent = len(now.Text)
-	st.append(0, wire.FrameText, data)
-	return st.flush()
+	return errors.Join(st.add(0, wire.FrameText, text), st.flush())
 }
 
 func (s *Server) ended() bool {
@@ -290,11 +300,9 @@ func (st *eventStream) page(ctx context.Context) (more bool, err error) {
 		return true, errors.Join(st.frame(at), st.flush())
 	}
 	for i := range page.Events {
-		data, err := json.Marshal(&page.Events[i])
-		if err != nil {
-			return false, fmt.Errorf("encode event %d of agent %s: %w", page.Events[i].EventSeq, st.agentID, err)
+		if err := st.add(page.Events[i].EventSeq, "", &page.Events[i]); err != nil {
+			return false, err
 		}
-		st.append(page.Events[i].EventSeq, "", data)
 		st.query.AfterSeq = page.Events[i].EventSeq
 	}
 	if more = len(page.Events) == page.Limit; !more {
@@ -318,26 +326,26 @@ func (st *eventStream) end() error {
 }
 
 func (st *eventStream) frame(f wire.StreamFrame) error {
-	data, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("encode a frame: %w", err)
-	}
 	seq := int64(0)
 	if f.Type == wire.FrameReset {
 		seq = f.AfterSeq // so that a reader that knows no resets goes on from here
 	}
-	st.append(seq, f.Type, data)
-	return nil
+	return st.add(seq, f.Type, f)
 }
 
-// append adds a server-sent event. Events of agents have no name, so that every
-// reader gets them; data is JSON on one line.
-func (st *eventStream) append(id int64, name string, data []byte) {
+// add adds a server-sent event. Events of agents have no name, so that every
+// reader gets them.
+func (st *eventStream) add(id int64, name string, of any) error {
+	data, err := json.Marshal(of)
+	if err != nil {
+		return fmt.Errorf("encode a frame of agent %s: %w", st.agentID, err)
+	}
 	at := ""
 	if id > 0 {
 		at = strconv.FormatInt(id, 10)
 	}
 	st.frames = stream.AppendEvent(st.frames, at, name, st.server.opts.Hide(data))
+	return nil
 }
 
 // flush sends what is there. A reader that takes nothing for too long gets an

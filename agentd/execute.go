@@ -234,37 +234,15 @@ func (j *job) endQueued(cause error) error {
 
 // closing is the runtime event that ends the turn's facts.
 func (j *job) closing(resp *responses.Response, result *turn.Result, s *Server) turns.RuntimeEvent {
-	took := s.parts.Now().Sub(j.created).Milliseconds()
-	if resp.Status == responses.StatusCompleted {
-		kind := ""
-		if result.Handed > 0 {
-			kind = turns.KindClientTools
-		}
-		return j.scope.TurnCompleted(turns.Completed{
-			TerminalKind: kind, ResponseID: resp.ID, DurationMS: took, Rounds: result.Rounds,
-			ToolCalls: result.ToolCalls.Total, Usage: turns.UsageOf(result.Usage),
-			OpenActions: turns.ActionIDs(resp.Output),
-		})
+	end := turns.End{DurationMS: s.parts.Now().Sub(j.created).Milliseconds(), Rounds: result.Rounds,
+		ToolCalls: result.ToolCalls.Total, OpenActions: turns.ActionIDs(resp.Output)}
+	switch {
+	case resp.Status == responses.StatusCompleted:
+		end.Usage = new(turns.UsageOf(result.Usage))
+	case resp.Usage != nil:
+		end.Usage = new(turns.UsageOf(*resp.Usage))
 	}
-	status, failure := turns.StatusFailed,
-		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete", Rounds: result.Rounds,
-			ToolCalls: result.ToolCalls.Total, OpenActions: turns.ActionIDs(resp.Output)}
-	if resp.Usage != nil {
-		failure.Usage = new(turns.UsageOf(*resp.Usage))
-	}
-	if d := resp.IncompleteDetails; d != nil {
-		failure.IncompleteReason, failure.Message = d.Reason, "the turn ended early: "+d.Reason
-		if d.Reason == responses.ReasonTimeout {
-			status = turns.StatusTimedOut
-		}
-	}
-	if e := resp.Error; e != nil {
-		failure.FailureCategory, failure.Message = e.Code, e.Message
-	}
-	if resp.Status == responses.StatusCancelled {
-		status = turns.StatusCancelled
-	}
-	return j.scope.TurnFailed(status, failure)
+	return j.scope.TurnEnded(resp, end)
 }
 
 // recordError explains why a turn could not be written down.

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"time"
 
 	"holon/responses"
@@ -82,42 +81,18 @@ func beyond(whole *responses.Usage, known *turns.TokenUsage) *turns.TokenUsage {
 // closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
 // lost only afterwards.
 func closingFact(scope turns.Scope, stored *Stored, resp responses.Response, totals Totals) turns.RuntimeEvent {
-	actions := turns.ActionIDs(stored.Items)
-	took := lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now()))
-	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
-		Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
+	end := turns.End{DurationMS: lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now())), Rounds: totals.Rounds,
+		ToolCalls: totals.ToolCalls.Total, OpenActions: turns.ActionIDs(stored.Items), Phase: "recovery"}
 	switch u, known := resp.Usage, totals.Attempts.AggregatedTokenUsage; {
 	case known == nil: // no request of the log has a cost
 	case u != nil && u.InputTokens == known.InputTokens && u.OutputTokens == known.OutputTokens:
-		failure.Usage = new(turns.UsageOf(*u))
-	default: // the readers were told an end without it, or requests of the response are not in the log
-		failure.Usage = new(turns.UsageOf(responses.Usage{InputTokens: known.InputTokens,
+		end.Usage = new(turns.UsageOf(*u))
+	default: // the readers got an end without it, or requests of the response are not in the log
+		end.Usage = new(turns.UsageOf(responses.Usage{InputTokens: known.InputTokens,
 			OutputTokens: known.OutputTokens, TotalTokens: known.TotalTokens, Estimated: known.Estimated}))
 	}
-	switch {
-	case resp.Status == responses.StatusCompleted:
-		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took,
-			Usage:  *cmp.Or(failure.Usage, &turns.Usage{}),
-			Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
-		if len(actions) > 0 {
-			ended.TerminalKind = turns.KindClientTools
-		}
-		return scope.TurnCompleted(ended)
-	case resp.IncompleteDetails != nil:
-		failure.IncompleteReason = resp.IncompleteDetails.Reason
-		failure.Message = "the turn ended early: " + failure.IncompleteReason
-		if failure.IncompleteReason == responses.ReasonTimeout {
-			return scope.TurnFailed(turns.StatusTimedOut, failure)
-		}
-	case resp.Error != nil:
-		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
+	if resp.Error != nil && resp.Error.Code == interrupted.Code {
+		end.Lost = "process_end"
 	}
-	switch {
-	case resp.Status == responses.StatusCancelled:
-		return scope.TurnFailed(turns.StatusCancelled, failure)
-	case failure.FailureCategory == interrupted.Code:
-		failure.InterruptedBy = "process_end"
-		return scope.TurnFailed(turns.StatusLost, failure)
-	}
-	return scope.TurnFailed(turns.StatusFailed, failure)
+	return scope.TurnEnded(&resp, end)
 }

@@ -100,18 +100,11 @@ func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses
 // closingFact is the end of a turn that is being settled. spent is what the facts before say of its usage.
 func closingFact(rec *turns.Record, resp *responses.Response, spent responses.Usage) turns.RuntimeEvent {
 	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID}
-	if resp.Status == responses.StatusCompleted {
-		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID, Usage: turns.UsageOf(spent)})
-	}
-	failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery",
-		InterruptedBy: "container_end"}
+	end := turns.End{Phase: "recovery", Lost: "container_end"}
 	if spent != (responses.Usage{}) {
-		failure.Usage = new(turns.UsageOf(spent))
+		end.Usage = new(turns.UsageOf(spent))
 	}
-	if resp.Error != nil {
-		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
-	}
-	return scope.TurnFailed(turns.StatusLost, failure)
+	return scope.TurnEnded(resp, end)
 }
 
 // newStream begins the stream of a turn of which only the record is known.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,60 +12,20 @@ import (
 	"holon/internal/redact"
 )
 
-// commonFlags are the columns of the table: flags that mean the same in every command that has them.
-var commonFlags = []string{"json", "quiet", "follow", "all", "no-header", "agent", "model", "engine", "workspace"}
-
-// The table of commands and flags in the documentation is that of the program, and a flag has one short form in all of
-// it.
-func TestCommandsAreDocumented(t *testing.T) {
-	const path = "../../docs/reference/commands.md"
-	var b strings.Builder
-	b.WriteString("# Commands and flags\n\nWritten by `go test ./cmd/holon -run TestCommandsAreDocumented " +
-		"-update`. A short form stands behind its flag; `•` has none,\nas has `--all` of " +
-		"`holon stop`, which ends runs, on purpose.\n\n| command | `--" +
-		strings.Join(
-			commonFlags,
-			"` | `--",
-		) + "` | others |\n|---" + strings.Repeat("|---", len(commonFlags)+1) + "|\n")
-	short := map[string]string{}
+// A short form stands for the same flag in every command that has it.
+func TestShortFormsAgree(t *testing.T) {
+	long := map[string]string{}
 	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
-		b.WriteString("| `" + cmd.CommandPath() + "`")
-		for _, name := range commonFlags {
-			b.WriteString(" | ")
-			if f := cmd.Flags().Lookup(name); f != nil {
-				mark := "•"
-				if f.Shorthand != "" {
-					mark = "`-" + f.Shorthand + "`"
-				}
-				b.WriteString(mark)
-			}
-		}
-		var others []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Shorthand != "" && short[f.Shorthand] != "" && short[f.Shorthand] != f.Name {
-				t.Errorf(
-					"%s: -%s is --%s, and --%s elsewhere",
-					cmd.CommandPath(),
-					f.Shorthand,
-					f.Name,
-					short[f.Shorthand],
-				)
+			if f.Shorthand == "" {
+				return
 			}
-			if short[f.Shorthand] = f.Name; !f.Hidden && !slices.Contains(commonFlags, f.Name) && f.Name != "help" {
-				others = append(others, "`--"+f.Name+"`")
+			if other, ok := long[f.Shorthand]; ok && other != f.Name {
+				t.Errorf("%s: -%s is --%s, and --%s elsewhere", cmd.CommandPath(), f.Shorthand, f.Name, other)
 			}
+			long[f.Shorthand] = f.Name
 		})
-		slices.Sort(others)
-		b.WriteString(" | " + strings.Join(others, " ") + " |\n")
 	})
-	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if have, err := os.ReadFile(path); err != nil || string(have) != b.String() {
-		t.Errorf("%s is not what the program has (%v); write it with -update", path, err)
-	}
 }
 
 // walk visits the commands that do something, each before those below it.

@@ -20,7 +20,7 @@ import (
 	"holon/test/programs"
 )
 
-var update = flag.Bool("update", false, "write the golden files, and docs/reference/commands.md")
+var update = flag.Bool("update", false, "write the golden files")
 
 const errorsFile, scriptErrorsFile = "testdata/errors.txtar", "testdata/scripterrors.txtar"
 

@@ -14,7 +14,7 @@ import (
 // gitAttacks are what an agent plants in its working tree and its .git for git
 // on the host to run or follow. $PWN is a command that leaves the canary;
 // $REPO is the user's repository. Every attack also changes a.txt, which has
-// to arrive. docs/reference/git.md lists them under "Attacks".
+// to arrive.
 var gitAttacks = []struct {
 	name, plant string
 	added       []string // beyond a.txt, which is modified

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,12 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/durable"
 	"holon/internal/folder"
+	"holon/internal/procfs"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"
-
-	"holon/internal/procfs"
 )
 
 // record is the host's knowledge of a working tree: the entries of its base, sorted by path, each with the
@@ -40,7 +41,7 @@ type recordHeader struct {
 }
 
 const (
-	recordVersion = 2
+	recordVersion = 3
 	recordMagic   = "holon workspace record "
 
 	// A file changed within one tick of the kernel's coarse clock after the
@@ -83,8 +84,8 @@ func (r *record) untouched(recorded folder.Stat, st *unix.Stat_t, boot string) b
 	return ctime <= r.header.Stamp-int64(racyWindow)
 }
 
-// write replaces the record at name by renaming. It does not sync: after a power cut the record may be lost
-// or torn, which readRecord notices, or belong to another boot, which compare notices. It returns the git
+// write replaces the record at name. It does not sync: after a power cut the record may be lost or torn, which
+// readRecord notices by the digest at its end, or belong to another boot, which compare notices. It returns the git
 // index of the base, which is part of the record.
 func (r *record) write(name string) (index []byte, err error) {
 	header, err := json.Marshal(r.header)
@@ -97,13 +98,8 @@ func (r *record) write(name string) (index []byte, err error) {
 	data = append(data, index...)
 	data = append(data, git.EncodeIndex(r.format, modules)...)
 	data = append(data, git.EncodeIndex(r.format, r.dirs)...)
-	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
-		return nil, fmt.Errorf("write record: %w", err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return nil, fmt.Errorf("write record: %w", err)
-	}
-	return index, nil
+	sum := sha256.Sum256(data)
+	return index, durable.Replace(name, append(data, sum[:]...))
 }
 
 // splitModules separates the files within submodules from the rest, which is
@@ -129,22 +125,19 @@ func readRecord(name string, format git.ObjectFormat) *record {
 	if err != nil {
 		return empty
 	}
-	line, rest, _ := bytes.Cut(data, []byte("\n"))
+	content := data[:max(0, len(data)-sha256.Size)]
+	if sum := sha256.Sum256(content); !bytes.HasSuffix(data, sum[:]) {
+		return empty
+	}
+	line, rest, _ := bytes.Cut(content, []byte("\n"))
 	text, ok := strings.CutPrefix(string(line), recordMagic+string(format)+" ")
 	r := &record{format: format}
 	if !ok || json.Unmarshal([]byte(text), &r.header) != nil || r.header.Version != recordVersion {
 		return empty
 	}
-	if r.entries, rest, err = git.DecodeIndex(format, rest); err != nil {
-		return empty
-	}
-	modules, rest, err := git.DecodeIndex(format, rest)
-	if err != nil {
-		return empty
-	}
-	if r.dirs, rest, err = git.DecodeIndex(format, rest); err != nil || len(rest) > 0 {
-		return empty
-	}
+	r.entries, rest = git.DecodeIndex(format, rest)
+	modules, rest := git.DecodeIndex(format, rest)
+	r.dirs, _ = git.DecodeIndex(format, rest)
 	if len(modules) > 0 {
 		for i := range modules {
 			modules[i].Module = true

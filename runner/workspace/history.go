@@ -91,7 +91,7 @@ func (h *history) leftOut(err error) {
 
 func (h *history) save(ctx context.Context) error {
 	base := h.tree.info.BaseCommit
-	tip, headErr := agentHead(h.gitDir)
+	tip, headErr := git.AgentHead(h.gitDir)
 	if tip == base || len(tip) != 2*h.tree.source.format.Size() {
 		tip = ""
 	}
@@ -235,33 +235,6 @@ func (c *treeCheck) Write(p []byte) (int, error) {
 	}
 	c.rest = append(c.rest[:0], c.rest[whole:]...)
 	return len(p), nil
-}
-
-// agentHead returns the commit of an agent's HEAD, empty if its branch has none.
-func agentHead(gitDir folder.Dir) (string, error) {
-	head, err := git.ReadLine(gitDir, "HEAD")
-	if err != nil || git.ObjectID.MatchString(head) {
-		return head, err
-	}
-	ref, ok := strings.CutPrefix(head, "ref: ")
-	branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
-	if !ok || !isBranch {
-		return "", fmt.Errorf("HEAD is %.100q", head)
-	}
-	if err := git.CheckBranch(branch); err != nil {
-		return "", err
-	}
-	at := folder.NewCursor(gitDir, false)
-	defer at.Close()
-	if dir, name, err := at.Parent(ref); err == nil {
-		if id, err := git.ReadLine(dir, name); err == nil {
-			if !git.ObjectID.MatchString(id) {
-				return "", fmt.Errorf("the branch holds %.100q", id)
-			}
-			return id, nil
-		}
-	}
-	return git.PackedReference(gitDir, ref)
 }
 
 // objectImport copies objects of an agent's repository into one of ours.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +17,6 @@ import (
 	"holon/internal/folder"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,28 +35,47 @@ func (u *UserRepository) readHead() error {
 		return u.broken("HEAD", err)
 	}
 	defer dir.Close()
-	head, err := ReadLine(dir, "HEAD")
-	if err != nil || ObjectID.MatchString(head) {
-		u.HeadCommit = head
-		return u.brokenIf("HEAD", err)
+	commit, target, err := head(dir)
+	if err == nil && target != "" {
+		commit, err = u.Resolve(target)
 	}
-	target, err := symbolic(head)
 	if err != nil {
 		return u.broken("HEAD", err)
 	}
-	u.Branch, _ = strings.CutPrefix(target, "refs/heads/")
-	if u.Branch == target {
-		u.Branch = ""
+	u.HeadCommit = commit
+	if branch, ok := strings.CutPrefix(target, "refs/heads/"); ok {
+		u.Branch = branch
 	}
-	u.HeadCommit, err = u.Resolve(target)
-	return u.brokenIf("HEAD", err)
+	return nil
 }
 
-func (u *UserRepository) brokenIf(part string, err error) error {
-	if err == nil {
-		return nil
+// AgentHead returns the commit of HEAD of a repository that a container could write, empty if its branch has none.
+func AgentHead(gitDir folder.Dir) (string, error) {
+	commit, target, err := head(gitDir)
+	if err != nil {
+		return "", fmt.Errorf("its HEAD can't be used: %w", err)
 	}
-	return u.broken(part, err)
+	if target == "" {
+		return commit, nil
+	}
+	branch, ok := strings.CutPrefix(target, "refs/heads/")
+	if !ok {
+		return "", fmt.Errorf("HEAD is at %.100q", target)
+	}
+	if err := CheckBranch(branch); err != nil {
+		return "", err
+	}
+	return resolve(gitDir, target)
+}
+
+// head returns the commit or the reference that HEAD is at.
+func head(gitDir folder.Dir) (commit, target string, err error) {
+	line, err := readLine(gitDir, "HEAD")
+	if err != nil || ObjectID.MatchString(line) {
+		return line, "", err
+	}
+	target, err = symbolic(line)
+	return "", target, err
 }
 
 // symbolic returns what "ref: NAME" names.
@@ -78,17 +96,23 @@ func (u *UserRepository) Resolve(name string) (string, error) {
 		return "", err
 	}
 	defer dir.Close()
-	at := folder.NewCursor(dir, false)
+	return resolve(dir, name)
+}
+
+func resolve(gitDir folder.Dir, name string) (string, error) {
+	at := folder.NewCursor(gitDir, false)
 	defer at.Close()
 	for range maxReferenceDepth {
 		parent, base, err := at.Parent(name)
 		line := ""
 		if err == nil {
-			line, err = ReadLine(parent, base)
+			line, err = readLine(parent, base)
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, folder.ErrNotRegular):
-			return PackedReference(dir, name)
+			packed := map[string]string{}
+			err = addPacked(packed, gitDir, func(other string) bool { return other == name })
+			return packed[name], err
 		case err != nil:
 			return "", fmt.Errorf("read %.200q: %w", name, err)
 		case ObjectID.MatchString(line):
@@ -107,29 +131,24 @@ const packedHeader = "# pack-refs with: sorted \n"
 // LoadReferences lists the references that the agent's repository shows: branches, tags and remote branches, as a
 // packed-refs file.
 func (u *UserRepository) LoadReferences(ctx context.Context) error {
-	loose, err := u.looseReferences(ctx)
+	dir, err := folder.Open(u.CommonDir)
 	if err != nil {
 		return u.broken("references", err)
 	}
-	list, err := u.packedReferences(loose)
+	defer dir.Close()
+	found, err := references(ctx, dir, maxLooseRefs, shownReference)
 	if err != nil {
 		return u.broken("references", err)
 	}
-	for name, line := range loose {
-		if target, err := symbolic(line); err == nil {
-			if line, err = u.Resolve(target); err != nil {
-				continue // it refers to itself, or is damaged
-			}
-		}
-		if ObjectID.MatchString(line) && strings.Trim(line, "0") != "" {
-			list = append(list, name+" "+line)
-		}
-	}
-	slices.Sort(list)
 	out := bytes.NewBufferString(packedHeader)
-	for _, line := range list {
-		name, id, _ := strings.Cut(line, " ")
-		out.WriteString(id + " " + name + "\n")
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		id := found[name]
+		if target, err := symbolic(id); err == nil {
+			id, _ = resolve(dir, target) // unless it refers to itself, or is damaged
+		}
+		if ObjectID.MatchString(id) && strings.Trim(id, "0") != "" {
+			out.WriteString(id + " " + name + "\n")
+		}
 	}
 	u.References = out.Bytes()
 	return nil
@@ -153,18 +172,28 @@ func shownReference(name string) bool {
 	return shown && !strings.HasSuffix(name, ".lock") && plumbing.ReferenceName(name).Validate() == nil
 }
 
-// looseReferences reads the files of the user's references.
-func (u *UserRepository) looseReferences(ctx context.Context) (map[string]string, error) {
-	refs, err := folder.Open(filepath.Join(u.CommonDir, "refs"))
+// AgentReferences returns the branches, the tags and the stash of a repository that a container could write. Symbolic
+// references are left out: they lead to one of these. More than most files of them are an error. Names are not checked.
+func AgentReferences(ctx context.Context, gitDir folder.Dir, most int) (map[string]string, error) {
+	found, err := references(ctx, gitDir, most, func(name string) bool {
+		return name == "refs/stash" || !strings.HasSuffix(name, ".lock") &&
+			(strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/"))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("its references can't be read: %w", err)
+	}
+	maps.DeleteFunc(found, func(_, id string) bool { return !ObjectID.MatchString(id) })
+	return found, nil
+}
+
+// references reads the references that are shown, of which at most so many have files of their own: what each holds by
+// its name.
+func references(ctx context.Context, gitDir folder.Dir, most int, shown func(string) bool) (map[string]string, error) {
+	refs, err := gitDir.Sub("refs")
 	if err != nil {
 		return nil, err
 	}
 	defer refs.Close()
-	return looseIn(ctx, refs, maxLooseRefs, shownReference)
-}
-
-// looseIn reads the files of references that are shown: what each holds by its name.
-func looseIn(ctx context.Context, refs folder.Dir, most int, shown func(string) bool) (map[string]string, error) {
 	var mu sync.Mutex
 	found := map[string]string{}
 	visit := func(dir folder.Dir, path string, names []string) (descend []string, err error) {
@@ -180,7 +209,7 @@ func looseIn(ctx context.Context, refs folder.Dir, most int, shown func(string) 
 					descend = append(descend, name)
 				}
 			case st.Mode&unix.S_IFMT == unix.S_IFREG && shown(full):
-				line, err := ReadLine(dir, name)
+				line, err := readLine(dir, name)
 				if err != nil {
 					continue
 				}
@@ -195,33 +224,25 @@ func looseIn(ctx context.Context, refs folder.Dir, most int, shown func(string) 
 		}
 		return descend, nil
 	}
-	return found, folder.Walk(ctx, refs, "refs", visit, func(_ string, err error) error { return err })
-}
-
-// packedReferences lists "NAME ID" of the user's packed-refs but for those in except.
-func (u *UserRepository) packedReferences(except map[string]string) ([]string, error) {
-	dir, err := folder.Open(u.CommonDir)
-	if err != nil {
+	if err := folder.Walk(ctx, refs, "refs", visit, func(_ string, err error) error { return err }); err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	return packedIn(dir, except, shownReference)
+	return found, addPacked(found, gitDir, shown)
 }
 
-// packedIn lists "NAME ID" of the references of packed-refs that are shown, but for those in except.
-func packedIn(gitDir folder.Dir, except map[string]string, shown func(string) bool) ([]string, error) {
+// addPacked adds the references of packed-refs that are shown and have no file of their own.
+func addPacked(found map[string]string, gitDir folder.Dir, shown func(string) bool) error {
 	file, st, err := gitDir.OpenFile("packed-refs")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close()
 	if st.Size > maxPackedRefs {
-		return nil, errTooManyReferences
+		return fmt.Errorf("its packed-refs has more than %d bytes", maxPackedRefs)
 	}
-	var list []string
 	lines := bufio.NewScanner(io.LimitReader(file, maxPackedRefs))
 	for lines.Scan() {
 		line := lines.Text()
@@ -230,84 +251,21 @@ func packedIn(gitDir folder.Dir, except map[string]string, shown func(string) bo
 		}
 		id, name, ok := strings.Cut(line, " ")
 		if !ok || !ObjectID.MatchString(id) {
-			return nil, fmt.Errorf("packed-refs has the line %.100q", line)
+			return fmt.Errorf("packed-refs has the line %.100q", line)
 		}
-		if _, newer := except[name]; !newer && shown(name) {
-			list = append(list, name+" "+id)
+		if _, newer := found[name]; !newer && shown(name) {
+			found[name] = id
 		}
 	}
-	return list, lines.Err()
+	return lines.Err()
 }
 
-// LoadHeadTree finds the tree of HEAD's commit: in its file if it is a loose object, otherwise with git,
-// through a view.
+// LoadHeadTree finds the tree of HEAD's commit, through a view.
 func (u *UserRepository) LoadHeadTree(ctx context.Context, v View) (err error) {
-	if u.HeadCommit == "" {
-		return nil
-	}
-	if u.HeadTree = u.looseTree(u.HeadCommit); u.HeadTree == "" {
+	if u.HeadCommit != "" {
 		u.HeadTree, err = v.Git().Line(ctx, "rev-parse", "--verify", u.HeadCommit+"^{tree}")
 	}
 	return err
-}
-
-// looseTree reads the beginning of a commit, "tree ID"; "" when that can't be done.
-func (u *UserRepository) looseTree(commit string) string {
-	file, err := openIn(u.Objects, commit[:2]+"/"+commit[2:])
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	object, err := objfile.NewReader(file)
-	if err != nil {
-		return ""
-	}
-	defer object.Close()
-	kind, _, err := object.Header()
-	if err != nil || kind != plumbing.CommitObject {
-		return ""
-	}
-	line := make([]byte, len("tree ")+2*u.Format.Size())
-	if _, err := io.ReadFull(object, line); err != nil {
-		return ""
-	}
-	id, ok := strings.CutPrefix(string(line), "tree ")
-	if !ok || !ObjectID.MatchString(id) {
-		return ""
-	}
-	return id
-}
-
-// AgentReferences returns the branches, the tags and the stash of a repository that a container could write. Symbolic
-// references are left out: they lead to one of these. More than most files of them are an error. Names are not checked.
-func AgentReferences(ctx context.Context, gitDir folder.Dir, most int) (map[string]string, error) {
-	refs, err := gitDir.Sub("refs")
-	if err != nil {
-		return nil, fmt.Errorf("its references can't be read: %w", err)
-	}
-	defer refs.Close()
-	shown := func(name string) bool {
-		return name == "refs/stash" || !strings.HasSuffix(name, ".lock") &&
-			(strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/"))
-	}
-	found, err := looseIn(ctx, refs, most, shown)
-	if err != nil {
-		return nil, fmt.Errorf("its references can't be read: %w", err)
-	}
-	packed, err := packedIn(gitDir, found, shown)
-	if err != nil {
-		return nil, fmt.Errorf("its references can't be read: %w", err)
-	}
-	for _, line := range packed {
-		name, id, _ := strings.Cut(line, " ")
-		found[name] = id
-	}
-	for name, id := range found {
-		if !ObjectID.MatchString(id) {
-			delete(found, name)
-		}
-	}
-	return found, nil
 }
 
 // Commits returns those of the ids that are commits, or tags, which a repository has.
@@ -328,8 +286,8 @@ func (r Repository) Commits(ctx context.Context, ids []string) (present []string
 	return present, nil
 }
 
-// ReadLine returns the first line of a small regular file.
-func ReadLine(dir folder.Dir, name string) (string, error) {
+// readLine returns the first line of a small regular file.
+func readLine(dir folder.Dir, name string) (string, error) {
 	file, st, err := dir.OpenFile(name)
 	if err != nil {
 		return "", err
@@ -342,27 +300,5 @@ func ReadLine(dir folder.Dir, name string) (string, error) {
 	line, _, _ := strings.Cut(string(data), "\n")
 	return strings.TrimRight(line, " \r"), err
 }
-
-// PackedReference finds a reference in packed-refs, which holds "id SP name"
-// lines; empty when it is not there.
-func PackedReference(gitDir folder.Dir, ref string) (string, error) {
-	file, st, err := gitDir.OpenFile("packed-refs")
-	if err != nil {
-		return "", nil // no such file, or none that counts
-	}
-	defer file.Close()
-	if st.Size > maxPackedRefs {
-		return "", errTooManyReferences
-	}
-	lines := bufio.NewScanner(io.LimitReader(file, maxPackedRefs))
-	for lines.Scan() {
-		if id, name, ok := strings.Cut(lines.Text(), " "); ok && name == ref && ObjectID.MatchString(id) {
-			return id, nil
-		}
-	}
-	return "", lines.Err()
-}
-
-var errTooManyReferences = fmt.Errorf("its packed-refs has more than %d bytes", maxPackedRefs)
 
 var ObjectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

@@ -77,8 +77,8 @@ func newWriter(w http.ResponseWriter, limits waits) *writer {
 // with its end mark, and returns how many events were dealt with. A
 // nil error means that the stream was sent to its end. The head of the answer goes
 // out at once, so that the reader knows that the request arrived.
-func (o *writer) events(ctx context.Context, journal *record.Journal, framing stream.Framing, after int64) (passed int64,
-	err error) {
+func (o *writer) events(ctx context.Context, journal *record.Journal, framing stream.Framing, after int64) (
+	passed int64, err error) {
 	f := journal.Follow()
 	if f.Waiting() || after >= 0 {
 		if err := o.send(nil, true); err != nil {
@@ -175,8 +175,8 @@ func firstEvents(v *view, sent int64, err *error) iter.Seq[responses.Event] {
 	}
 }
 
-// lines sends the lines of a journal numbered above after; with follow those to come as well. It returns how many lines it
-// dealt with, and how many events of the stream are among them.
+// lines sends the lines of a journal numbered above after; with follow those to come as well. It returns how many
+// lines it dealt with, and how many events of the stream are among them.
 func (o *writer) lines(ctx context.Context, journal *record.Journal, follow bool, after int64) (passed, events int64,
 	err error) {
 	f := journal.Follow()

@@ -19,10 +19,9 @@ const (
 	measureShare = 20
 )
 
-// outputGauge knows whether a turn's directory, with its streams, the output of
-// tools and what the agent made, holds more than it may. What the directory holds
-// is counted, not what is written: anybody may write to it, and remove files. What the turn's journal has in other files
-// once more counts once.
+// outputGauge knows whether a turn's directory, with its streams, the output of tools and what the agent made, holds
+// more than it may. What the directory holds is counted, not what is written: anybody may write to it, and remove
+// files. What the turn's journal has in other files once more counts once.
 type outputGauge struct {
 	turn  *record.Turn
 	dir   string

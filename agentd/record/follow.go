@@ -10,8 +10,8 @@ import (
 	"holon/responses/turns"
 )
 
-// Buffer sizes of a follower: it reads as much as there is up to the first, and grows to at most the second for a single
-// line, which no line of ours exceeds.
+// Buffer sizes of a follower: it reads as much as there is up to the first, and grows to at most the second for a
+// single line, which no line of ours exceeds.
 const (
 	followStep = 32 << 10
 	followMax  = 64 << 20
@@ -28,9 +28,9 @@ type Follower struct {
 // Follow returns a follower that starts at the first line.
 func (j *Journal) Follow() *Follower { return &Follower{journal: j} }
 
-// Next returns the next complete lines, each with its line end; the slice is valid until the call after. It waits for new
-// lines and returns io.EOF when the journal has ended, the reason when it broke off, and ctx's error when ctx ended
-// first. Lines that were visible before are returned first.
+// Next returns the next complete lines, each with its line end; the slice is valid until the call after. It waits for
+// new lines and returns io.EOF when the journal has ended, the reason when it broke off, and ctx's error when ctx
+// ended first. Lines that were visible before are returned first.
 func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 	for {
 		visible, ended, change, broken := f.journal.state()
@@ -58,8 +58,8 @@ func (f *Follower) Waiting() bool {
 	return f.off >= visible
 }
 
-// next returns lines that are visible now. Because what is visible always ends with a line, a buffer without the end of
-// one only needs to grow.
+// next returns lines that are visible now. Because what is visible always ends with a line, a buffer without the end
+// of one only needs to grow.
 func (f *Follower) next() ([]byte, error) {
 	limit, _, _, _ := f.journal.state()
 	for want := min(followStep, limit-f.off); want <= followMax; want *= 2 {

@@ -95,10 +95,11 @@ func OpenJournal(dir string) (*Journal, error) {
 	return j, nil
 }
 
-// reopenJournal opens the journal in dir to append to it after a crash, or creates it. A last line without an end is cut
-// off. The files of its kinds are made by restore, when all is in it.
+// reopenJournal opens the journal in dir to append to it after a crash, or creates it. A last line without an end is
+// cut off. The files of its kinds are made by restore, when all is in it.
 func reopenJournal(dir string) (*Journal, error) {
-	f, err := os.OpenFile(filepath.Join(dir, turns.JournalFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, durable.Private)
+	path := filepath.Join(dir, turns.JournalFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, durable.Private)
 	if err != nil {
 		return nil, fmt.Errorf("reopen the journal: %w", err)
 	}
@@ -175,9 +176,9 @@ func (j *Journal) restore(dir string) error {
 	return nil
 }
 
-// append adds an entry whose value is one JSON value without a line end. It returns before the entry is written: lines
-// pile up while others are written, so that a flood of them takes few writes. An error of the disk is returned by drain and
-// by the next append, after which nothing can be appended any more.
+// append adds an entry whose value is one JSON value without a line end. It returns before the entry is written:
+// lines pile up while others are written, so that a flood of them takes few writes. An error of the disk is returned
+// by drain and by the next append, after which nothing can be appended any more.
 func (j *Journal) append(key string, value []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -269,7 +270,8 @@ func (j *Journal) drain() error {
 	return j.err
 }
 
-// settle returns when nothing is written any more, and nothing is pending unless the journal broke off. The caller holds mu.
+// settle returns when nothing is written any more, and nothing is pending unless the journal broke off. The caller
+// holds mu.
 func (j *Journal) settle() {
 	for j.writing {
 		j.work.Wait()
@@ -320,9 +322,9 @@ func (j *Journal) end() {
 	j.announce()
 }
 
-// abort ends the journal because of cause. What is held, or not written yet, is dropped, and followers get cause after what
-// they could see already: a reader is never shown an end that did not come to be. Where the journal broke off by itself, or
-// has ended, the first reason stands.
+// abort ends the journal because of cause. What is held, or not written yet, is dropped, and followers get cause
+// after what they could see already: a reader is never shown an end that did not come to be. Where the journal broke
+// off by itself, or has ended, the first reason stands.
 func (j *Journal) abort(cause error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -338,8 +340,8 @@ func (j *Journal) abort(cause error) {
 	j.announce()
 }
 
-// Close ends the journal and releases its files. Followers that still read get an error, so close only a journal without
-// followers.
+// Close ends the journal and releases its files. Followers that still read get an error, so close only a journal
+// without followers.
 func (j *Journal) Close() error {
 	j.end()
 	err := j.file.Close()

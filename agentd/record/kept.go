@@ -41,8 +41,8 @@ type keptFacts struct {
 // errStop ends a reading of lines early.
 var errStop = errors.New("stop")
 
-// resumeJournal opens the journal of a turn that was cut off. A power cut can damage lines that were not synced in any
-// place, so it is cut at the first line that cannot stay; where a client saw that, its turn ends as interrupted.
+// resumeJournal opens the journal of a turn that was cut off. A power cut can damage lines that were not synced in
+// any place, so it is cut at the first line that cannot stay; where a client saw that, its turn ends as interrupted.
 func resumeJournal(h Header) (k *kept, err error) {
 	j, err := reopenJournal(h.TurnDir)
 	if err != nil {
@@ -149,8 +149,8 @@ func (k *keptFacts) count(ev turns.RuntimeEvent) {
 // bytesPerToken is about how long a token is.
 const bytesPerToken = 4
 
-// spent is what the attempts at models took: what is on record of those that ended, and for one that did not what it was
-// sent, as was estimated, and had streamed.
+// spent is what the attempts at models took: what is on record of those that ended, and for one that did not what it
+// was sent, as was estimated, and had streamed.
 func (k *kept) spent() (u responses.Usage) {
 	if known := k.totals.Attempts.AggregatedTokenUsage; known != nil {
 		u.InputTokens, u.OutputTokens, u.Estimated = known.InputTokens, known.OutputTokens, known.Estimated

@@ -54,7 +54,7 @@ func (t *Turn) heard(in turns.Input) error {
 	}
 	err = t.trajectory.sync()
 	if err == nil {
-		err = durable.Replace(filepath.Join(t.Dir, turns.RecordFile), t.Shown(data)) // settling makes it from the trajectory
+		err = durable.Replace(filepath.Join(t.Dir, turns.RecordFile), t.Shown(data)) // settling has the trajectory
 	}
 	if err != nil {
 		return fmt.Errorf("record a message of the user: %w", err)

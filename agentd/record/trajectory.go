@@ -35,8 +35,8 @@ type trajectory struct {
 	names func() redact.Constants // of tools
 }
 
-// begin creates the trajectory of a turn with its header, history and input. It is on disk only after sync. Until it is
-// published or discarded, the response that it continues is kept.
+// begin creates the trajectory of a turn with its header, history and input. It is on disk only after sync. Until it
+// is published or discarded, the response that it continues is kept.
 func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, error) {
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func (t *trajectory) clean(data []byte) []byte {
 	return t.store.secrets.JSON(data, t.store.words, t.names())
 }
 
-// sync makes what was written durable, and the name of the file with it: the file systems of Linux commit the names of a
-// new file together with its content.
+// sync makes what was written durable, and the name of the file with it: the file systems of Linux commit the names
+// of a new file together with its content.
 func (t *trajectory) sync() error {
 	if err := t.file.Sync(); err != nil {
 		return fmt.Errorf("sync trajectory: %w", err)
@@ -104,8 +104,8 @@ func (t *trajectory) sync() error {
 	return nil
 }
 
-// Started records durably that a tool call is about to run. If the process dies before Add, the chain shows the call as
-// interrupted: it may have had effects and must not be run again.
+// Started records durably that a tool call is about to run. If the process dies before Add, the chain shows the call
+// as interrupted: it may have had effects and must not be run again.
 func (t *trajectory) Started(call *responses.ToolCall) error {
 	err := t.encodeItem("started", call)
 	if err == nil {

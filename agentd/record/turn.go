@@ -9,15 +9,16 @@
 //	<turn dir>/tools/          full outputs of tools
 //	<state dir>/open|responses|deleted/<response_id>.ndjson   the trajectory (see Store)
 //
-// A write is with the kernel at once, so it survives a kill. It is on disk, and so survives a power cut, at three points:
-// the trajectory when the turn is acknowledged and before a call with effects runs, and everything when the turn ends. A
-// message that the user sends meanwhile is on disk when it is accepted.
+// A write is with the kernel at once, so it survives a kill. It is on disk, and so survives a power cut, at three
+// points: the trajectory when the turn is acknowledged and before a call with effects runs, and everything when the
+// turn ends. A message that the user sends meanwhile is on disk when it is accepted.
 //
-// Order on the way in: the trajectory's header makes the turn exist, and is on disk before the first line of the journal
-// becomes visible, which is the acknowledgement. The turn runs meanwhile, but no tool starts before. turn.json comes with
-// the first message that the user sends while the turn runs, as a rule with its end. Order on the way out: the journal
-// with the terminal event, the final response and turn.json are on disk; the trajectory moves to responses/; and only
-// then the terminal event becomes visible. A client that has seen a response complete can therefore continue it.
+// Order on the way in: the trajectory's header makes the turn exist, and is on disk before the first line of the
+// journal becomes visible, which is the acknowledgement. The turn runs meanwhile, but no tool starts before.
+// turn.json comes with the first message that the user sends while the turn runs, as a rule with its end. Order on
+// the way out: the journal with the terminal event, the final response and turn.json are on disk; the trajectory
+// moves to responses/; and only then the terminal event becomes visible. A client that has seen a response complete
+// can therefore continue it.
 //
 // A turn that was in flight when the process died is found under open/ and
 // settled by [Store.Settle] from its trajectory and its journal: it is never run again.
@@ -84,9 +85,9 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []r
 	return t, nil
 }
 
-// Acknowledge makes the turn durable and its journal visible. The turn may run meanwhile: Started and Commit wait, so no
-// tool starts before the turn is durable. After an error the turn does not exist: the caller ends what runs, then calls
-// Discard.
+// Acknowledge makes the turn durable and its journal visible. The turn may run meanwhile: Started and Commit wait, so
+// no tool starts before the turn is durable. After an error the turn does not exist: the caller ends what runs, then
+// calls Discard.
 func (t *Turn) Acknowledge() error {
 	err := t.trajectory.sync()
 	if err == nil {
@@ -163,8 +164,8 @@ func (t *Turn) Thread() (Thread, *turns.Fork) {
 	return Thread{h.ThreadID, t.seq}, h.Fork
 }
 
-// Written returns how many bytes the turn's journal has, and how many of them other files of its directory repeat. alone
-// says that nothing but the turn has written there.
+// Written returns how many bytes the turn's journal has, and how many of them other files of its directory repeat.
+// alone says that nothing but the turn has written there.
 func (t *Turn) Written() (size, copied int64, alone bool) {
 	size, copied = t.Journal.written()
 	return size, copied, t.made && !t.ran.Load()
@@ -264,8 +265,8 @@ func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.Runtim
 	return nil
 }
 
-// Abort ends a turn that cannot be recorded any further. Readers get cause after the visible lines; the journal is cut
-// there. The turn is then like one that a crash interrupted, for Store.SettleTurn.
+// Abort ends a turn that cannot be recorded any further. Readers get cause after the visible lines; the journal is
+// cut there. The turn is then like one that a crash interrupted, for Store.SettleTurn.
 func (t *Turn) Abort(cause error) {
 	t.Journal.abort(cause)
 	_ = t.trajectory.Close() // it is opened again to be settled
@@ -312,8 +313,8 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	return t.trajectory.Publish(resp.Store)
 }
 
-// syncFile makes a file durable, with its name: the file systems of Linux commit the names of a new file together with its
-// content.
+// syncFile makes a file durable, with its name: the file systems of Linux commit the names of a new file together
+// with its content.
 func syncFile(path string) error {
 	f, err := durable.Open(path)
 	if err != nil {

@@ -42,7 +42,7 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	w := &messageWatch{remote: r, sent: sent, quiet: quiet, live: r.showLive(quiet || r.streaming()),
 		turns: map[string]bool{}}
 	defer func() { r.told = w.live.close(lastOf(end)) }()
-	follow := client.Follow{After: max(sent.EventSeq-1, 0), Away: r.sayAway}
+	follow := client.Follow{After: max(sent.EventSeq-1, 0), Text: w.live.on, Away: r.sayAway}
 	for item, err := range r.Follow(ctx, sent.AgentID, follow) {
 		if err != nil {
 			return end, w.shells, r.stoppedWatching(ctx, err, sent.AgentID)

@@ -84,7 +84,7 @@ func followTail(ctx context.Context, r *remote, f client.Follow) error {
 			return err
 		case item.Reset != nil:
 			fmt.Fprintf(r.streams.Err, "holon: events up to %d are no longer kept\n", item.Reset.AfterSeq)
-		case item.Event != nil:
+		default:
 			if err := r.showEvent(item.Event); err != nil {
 				return err
 			}

@@ -102,7 +102,7 @@ var labels = []Label{
 	{TurnTerminal, "turn.failed", "kind", LevelTrace, "runtime"},
 	{ProviderRound, "model.failed", "", LevelTrace, "runtime"},
 	{ProviderRound, "model.completed", "provider_attempt.purpose", LevelTrace, "runtime"},
-	{AssistantRound, "model.completed", "", LevelProgress, "assistant_progress"},
+	{AssistantRound, "model.completed", "", LevelTrace, "assistant_progress"},
 	{ToolExecuted, "tool.result", "", LevelProgress, "tool"},
 	{ToolExecuted, "tool.failed", "", LevelProgress, "tool"},
 	{CurrentRunAborted, "run.status", "by", LevelProgress, "control"},

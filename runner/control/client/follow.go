@@ -25,6 +25,7 @@ type Follow struct {
 	Epoch      string // of the snapshot that After is of; "": unknown
 	MaxLevel   int    // of Display.Level; 0: all
 	Projection string // "": operator
+	Text       bool   // also what a model writes, before it is an event
 
 	// Patience is how long a daemon may be away until Follow gives up; 0: 30 s.
 	Patience time.Duration
@@ -215,6 +216,9 @@ func (s *following) take(data []byte) error {
 		var text wire.Text
 		if err := json.Unmarshal(data, &text); err != nil {
 			return s.client.bad("an event stream", err)
+		}
+		if !s.follow.Text {
+			return nil
 		}
 		s.gone = !s.yield(Item{Text: &text}, nil)
 		return nil

@@ -281,7 +281,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 				}
 			}
 			if r := found.End; r.Status != responses.StatusCompleted || r.Answer != "done" {
-				t.Errorf("%s: %+v", found.How, r)
+				t.Errorf("%s: %+v, %+v", found.How, r, r.Failure)
 			}
 			l.ranOnce()
 		})

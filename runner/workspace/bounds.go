@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -69,31 +71,16 @@ func (c *capture) admit(files []found) []found {
 	})
 }
 
-// changeSize estimates how many bytes a change of path needs in a manifest.
+// changeSize estimates how many bytes a change of path needs in a manifest, where one that is not UTF-8 is there twice.
 func changeSize(path string) int {
-	size := 200                  // what is around it
-	if !utf8.ValidString(path) { // it is there twice
+	text, _ := json.Marshal(path) // a string has a JSON form
+	size := 200 + len(text)
+	if !utf8.ValidString(path) {
 		size += base64.StdEncoding.EncodedLen(len(path))
-	}
-	for _, r := range path {
-		switch {
-		case r < ' ' || r == '<' || r == '>' || r == '&' || r == utf8.RuneError || r == '\u2028' || r == '\u2029':
-			size += len(`\u0000`)
-		case r == '"' || r == '\\':
-			size += 2
-		default:
-			size += utf8.RuneLen(r)
-		}
 	}
 	return size
 }
 
-// isLeftover reports whether name is one that the patch tool gives to files
-// while it commits a patch: .holon-<12 hex digits>-<number>. A tool killed in
-// between leaves them behind.
-func isLeftover(name string) bool {
-	rest, ok := strings.CutPrefix(name, ".holon-")
-	id, number, two := strings.Cut(rest, "-")
-	return ok && two && len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "" &&
-		number != "" && strings.Trim(number, "0123456789") == ""
-}
+// leftover is a name that the patch tool gives to files while it commits a patch. A tool killed in between leaves them
+// behind.
+var leftover = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-[0-9]+$`)

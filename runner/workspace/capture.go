@@ -56,7 +56,6 @@ type capture struct {
 	root   folder.Dir
 	record *record
 	layout *layout
-	boot   string
 	limits Limits
 
 	have          []bool // by entry: unchanged; each is set by one goroutine
@@ -85,8 +84,8 @@ type found struct {
 }
 
 // compareTree walks root and compares its content with the record.
-func compareTree(ctx context.Context, root folder.Dir, r *record, boot string, limits Limits) (*capture, error) {
-	c := &capture{root: root, record: r, layout: newLayout(r.entries), boot: boot, limits: limits,
+func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits) (*capture, error) {
+	c := &capture{root: root, record: r, layout: newLayout(r.entries), limits: limits,
 		have: make([]bool, len(r.entries)), ignores: map[string]bool{}, omitted: map[string]bool{}}
 	if err := folder.Walk(ctx, root, "", c.visit, c.unreadable); err != nil {
 		return nil, fmt.Errorf("compare tree: %w", err)
@@ -177,7 +176,7 @@ func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t
 // matches compares stat data, and then content if the stat data leave a doubt and the sizes are equal.
 func (c *capture) matches(dir folder.Dir, name string, i int32, st *unix.Stat_t) bool {
 	e := &c.record.entries[i]
-	if c.record.compare(e, st, c.boot) == same {
+	if c.record.same(e, st) {
 		return true
 	}
 	if git.ModeOf(uint32(st.Mode)) != e.Mode || uint32(st.Size) != e.Stat.Size {
@@ -318,7 +317,7 @@ func (c *capture) usable(files []found) []found {
 	return slices.DeleteFunc(files, func(f found) bool {
 		_, name := folder.Split(f.path)
 		switch {
-		case isLeftover(name):
+		case leftover.MatchString(name):
 			c.warn(WarnLeftover, f.path, "left by a patch that was cut off; the diff does not include it")
 		case f.mode == 0:
 			c.omit(f.path, WarnSpecialFile, "not a file, directory or link")

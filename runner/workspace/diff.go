@@ -72,7 +72,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	var repo git.Repository
 	group, groupContext := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		c, err = compareTree(groupContext, root, t.record, t.boot, t.source.options.Limits)
+		c, err = compareTree(groupContext, root, t.record, t.source.options.Limits)
 		return err
 	})
 	group.Go(func() (err error) { repo, err = t.resultRepository(groupContext); return err })
@@ -154,16 +154,15 @@ func (d *comparison) write(ctx context.Context, repo git.Repository) error {
 // writeWith reads the list of changes and the patch at the same time.
 func (d *comparison) writeWith(ctx context.Context, repo git.Repository, renames ...string) error {
 	common := slices.Concat(diffArguments, renames)
-	return git.ReplaceFile(d.Patch, func(w io.Writer) error {
+	err := git.ReplaceFile(d.Patch, func(w io.Writer) error {
 		if d.BaseTree == d.ResultTree {
 			return nil
 		}
-		count := &countingWriter{to: w}
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error {
 			arguments := slices.Concat(common, []string{"--patch", "--binary", "--unified=3",
 				"--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})
-			return repo.Git().Stream(ctx, nil, count, arguments...)
+			return repo.Git().Stream(ctx, nil, w, arguments...)
 		})
 		group.Go(func() error {
 			arguments := slices.Concat(common, []string{"-z", "--raw", "--numstat", d.BaseTree, d.ResultTree})
@@ -174,21 +173,16 @@ func (d *comparison) writeWith(ctx context.Context, repo git.Repository, renames
 			d.Files, d.ids, err = parseChanges(out)
 			return err
 		})
-		err := group.Wait()
-		d.PatchBytes = count.n
-		return err
+		return group.Wait()
 	})
-}
-
-type countingWriter struct {
-	to io.Writer
-	n  int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	c.n += int64(n)
-	return n, err
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(d.Patch)
+	if err == nil {
+		d.PatchBytes = info.Size()
+	}
+	return err
 }
 
 // parseChanges reads `git diff-tree -z --raw --numstat`: for each file

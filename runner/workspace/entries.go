@@ -16,7 +16,7 @@ import (
 // Listing a tree needs a process, so it happens only if the base differs from the last one.
 func (t *Tree) loadEntries(ctx context.Context, tree string) error {
 	old := t.record
-	t.record = &record{format: old.format, header: old.header, dirs: old.dirs}
+	t.record = &record{format: old.format, header: old.header, sinceBoot: old.sinceBoot, dirs: old.dirs}
 	own, modules := splitModules(old.entries)
 	if old.header.Tree != tree || !old.header.Complete {
 		listed, err := t.listTree(ctx, tree, "")

@@ -174,7 +174,7 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 		known.header.Tree = t.source.format.EmptyTree()
 	}
 	started := now()
-	c, err := compareTree(ctx, root, known, t.boot,
+	c, err := compareTree(ctx, root, known,
 		Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files})
 	if err != nil {
 		return "", err
@@ -223,7 +223,7 @@ func (t *Tree) rememberSource(ctx context.Context, root folder.Dir, tree string,
 		}
 	}
 	r := &record{format: t.source.format, entries: listed,
-		header: recordHeader{Version: recordVersion, Boot: t.boot, Stamp: started, Tree: tree, Complete: true}}
+		header: recordHeader{Stamp: started, Tree: tree, Complete: true}}
 	_, err = r.write(t.slot.source())
 	return err
 }

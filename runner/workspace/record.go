@@ -22,10 +22,11 @@ import (
 // stat data of the file as the host wrote it, and the stat data of its directories. It is stored in a file
 // that only the host can write.
 type record struct {
-	format  git.ObjectFormat
-	header  recordHeader
-	entries []git.Entry
-	dirs    []git.Entry // by path, the top as "."; their mode is all of st_mode, their oid zero
+	format    git.ObjectFormat
+	header    recordHeader
+	sinceBoot bool // it was written during the present boot
+	entries   []git.Entry
+	dirs      []git.Entry // by path, the top as "."; their mode is all of st_mode, their oid zero
 }
 
 type recordHeader struct {
@@ -50,44 +51,23 @@ const (
 	racyWindow = 20 * time.Millisecond
 )
 
-// verdict is the result of comparing stat data.
-type verdict int
-
-const (
-	same    verdict = iota
-	verify          // likely the same: compare the content
-	changed         // touched since it was recorded
-)
-
-// compare compares a file found at the entry's path with the entry.
-func (r *record) compare(e *git.Entry, st *unix.Stat_t, boot string) verdict {
-	switch {
-	case e.Mode != git.ModeOf(uint32(st.Mode)) || !r.untouched(e.Stat, st, boot):
-		return changed
-	case r.header.Boot != boot:
-		return verify
-	}
-	return same
+// same reports whether the file that was found at the entry's path is the one that the host wrote, untouched.
+func (r *record) same(e *git.Entry, st *unix.Stat_t) bool {
+	return e.Mode == git.ModeOf(uint32(st.Mode)) && r.untouched(e.Stat, st)
 }
 
 // untouched reports whether st is the recorded inode, without any change of content or metadata since.
-func (r *record) untouched(recorded folder.Stat, st *unix.Stat_t, boot string) bool {
-	found := folder.StatOf(st)
-	recorded.Dev = found.Dev // device numbers change with a reboot
-	if found != recorded {
-		return false
-	}
-	if r.header.AtRest && r.header.Boot == boot {
-		return true
-	}
+func (r *record) untouched(recorded folder.Stat, st *unix.Stat_t) bool {
 	ctime := int64(recorded.CtimeSec)*int64(time.Second) + int64(recorded.CtimeNsec)
-	return ctime <= r.header.Stamp-int64(racyWindow)
+	return r.sinceBoot && folder.StatOf(st) == recorded &&
+		(r.header.AtRest || ctime <= r.header.Stamp-int64(racyWindow))
 }
 
 // write replaces the record at name. It does not sync: after a power cut the record may be lost or torn, which
-// readRecord notices by the digest at its end, or belong to another boot, which compare notices. It returns the git
+// readRecord notices by the digest at its end, or belong to another boot, which it names. It returns the git
 // index of the base, which is part of the record.
 func (r *record) write(name string) (index []byte, err error) {
+	r.header.Version, r.header.Boot, r.sinceBoot = recordVersion, bootID(), true
 	header, err := json.Marshal(r.header)
 	if err != nil {
 		return nil, err
@@ -135,6 +115,7 @@ func readRecord(name string, format git.ObjectFormat) *record {
 	if !ok || json.Unmarshal([]byte(text), &r.header) != nil || r.header.Version != recordVersion {
 		return empty
 	}
+	r.sinceBoot = r.header.Boot != "" && r.header.Boot == bootID()
 	r.entries, rest = git.DecodeIndex(format, rest)
 	modules, rest := git.DecodeIndex(format, rest)
 	r.dirs, _ = git.DecodeIndex(format, rest)
@@ -148,8 +129,7 @@ func readRecord(name string, format git.ObjectFormat) *record {
 	return r
 }
 
-// bootID identifies the present boot. It is empty where that is not known: the empty one equals no recorded
-// one.
+// bootID identifies the present boot; "" where that is unknown.
 func bootID() string {
 	id, _ := procfs.BootID()
 	return id

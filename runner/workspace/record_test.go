@@ -13,7 +13,7 @@ import (
 func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "index")
-	r := &record{format: git.SHA1, header: recordHeader{Version: recordVersion, Complete: true}}
+	r := &record{format: git.SHA1, header: recordHeader{Complete: true}}
 	if _, err := r.write(name); err != nil {
 		t.Fatal(err)
 	}

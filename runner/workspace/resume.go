@@ -52,7 +52,7 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	options.Claim, options.Owner, options.Borrowing = held.Claim, held.Owner, held.Borrowing
 	source := &Source{options: options, info: held.Info, format: git.ObjectFormat(held.Info.ObjectFormat),
 		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
-	tree := &Tree{source: source, info: held.Info, slot: s, boot: bootID()}
+	tree := &Tree{source: source, info: held.Info, slot: s}
 	tree.start = held.Info.BaseTree // also of a tree that began with more: the record need not agree with the files
 	tree.info.Submodules = nil      // found again with the entries
 	tree.base = git.Repository{Dir: s.git(), Format: source.format}

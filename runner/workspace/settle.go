@@ -75,8 +75,7 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 	if err := s.recordDirs(root); err != nil {
 		return err
 	}
-	t.record.header.Version, t.record.header.Boot, t.record.header.Stamp, t.record.header.AtRest = recordVersion,
-		t.boot, now(), atRest
+	t.record.header.Stamp, t.record.header.AtRest = now(), atRest
 	t.index, err = t.record.write(t.slot.record())
 	return err
 }
@@ -139,7 +138,7 @@ func (s *settler) clean(ctx context.Context) error {
 // look remembers a directory if it was touched and makes it accessible.
 func (s *settler) look(parent folder.Dir, name, path string, st *unix.Stat_t) error {
 	if e := s.known[path]; e != nil && e.Mode == uint32(st.Mode) && s.tree.owned(st) &&
-		s.tree.record.untouched(e.Stat, st, s.tree.boot) {
+		s.tree.record.untouched(e.Stat, st) {
 		return nil
 	}
 	s.mu.Lock()
@@ -168,7 +167,7 @@ func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []
 			descend = append(descend, name)
 			continue
 		}
-		if i, belongs := s.layout.files[child]; belongs && s.unchanged(dir, name, &st, i) {
+		if i, belongs := s.layout.files[child]; belongs && s.unchanged(&st, i) {
 			s.have[i] = true
 			continue
 		}
@@ -179,23 +178,9 @@ func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []
 	return descend, nil
 }
 
-func (s *settler) unchanged(dir folder.Dir, name string, st *unix.Stat_t, i int32) bool {
-	if !s.tree.owned(st) { // written again, to give it to its owner
-		return false
-	}
-	e := &s.layout.entries[i]
-	switch s.tree.record.compare(e, st, s.tree.boot) {
-	case same:
-		return true
-	case verify:
-		oid, found, err := hashFile(s.tree.source.format, dir, name, st)
-		if err != nil || oid != e.Oid {
-			return false
-		}
-		e.Stat = folder.StatOf(&found) // only the device number can differ
-		return true
-	}
-	return false
+// unchanged reports whether a file can stay: one of another owner is written again, to give it to its own.
+func (s *settler) unchanged(st *unix.Stat_t, i int32) bool {
+	return s.tree.owned(st) && s.tree.record.same(&s.layout.entries[i], st)
 }
 
 // hashFile returns the blob id of a regular file or link and the stat data of the inode that was read.

@@ -25,7 +25,6 @@ type Tree struct {
 	record  *record
 	index   []byte // git index of the base, as of the last settle
 	objects []ObjectDir
-	boot    string
 }
 
 // ObjectDir is a git object directory that the agent's repository borrows
@@ -45,7 +44,7 @@ func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 	if err != nil {
 		return nil, git.WithCode("acquire working tree", err)
 	}
-	tree := &Tree{source: s, slot: held, boot: bootID()}
+	tree := &Tree{source: s, slot: held}
 	err = tree.prepare(ctx)
 	if isPermission(err) { // a container of another user left files that we may not change
 		if err = held.abandon(); err == nil {

@@ -293,21 +293,9 @@ func (h *history) changed(ctx context.Context, g git.Runner, b Branch) (int, err
 		}
 		from, _, _ = strings.Cut(cmp.Or(strings.TrimSpace(string(out)), from), "\n")
 	}
-	files := &nameCounter{left: maxHistoryTree}
-	err := g.Stream(ctx, nil, files, "diff-tree", "-r", "--no-renames", "--name-only", "-z", from, b.Commit)
-	return files.n, err
-}
-
-// nameCounter counts names that end with NUL.
-type nameCounter struct{ n, left int }
-
-// Write implements io.Writer. An error ends git.
-func (c *nameCounter) Write(p []byte) (int, error) {
-	if c.left -= len(p); c.left < 0 {
-		return 0, errors.New("its files are too many")
-	}
-	c.n += bytes.Count(p, []byte{0})
-	return len(p), nil
+	names, err := g.WithOutput(maxHistoryTree).Run(ctx, nil, "diff-tree", "-r", "--no-renames", "--name-only", "-z", from,
+		b.Commit)
+	return bytes.Count(names, []byte{0}), err
 }
 
 // bundle writes the bundle, from the quarantine, whose references have names that were checked. It needs commits of the

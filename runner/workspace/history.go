@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -201,11 +200,10 @@ func (t *Tree) checkHistory(ctx context.Context, staging git.Repository, tip str
 
 // checkTree checks that the tree of a commit may be written to disk.
 func checkTree(ctx context.Context, repo git.Repository, commit string) error {
-	check := &treeCheck{format: repo.Format, left: maxHistoryTree}
-	g := repo.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc)
-	err := g.Stream(ctx, nil, check, "ls-tree", "-r", "-z", "--full-tree", commit)
-	if check.err != nil {
-		return check.err
+	out, err := repo.Git().With("GIT_ALLOC_LIMIT="+historyAlloc).WithOutput(maxHistoryTree).Run(ctx, nil,
+		"ls-tree", "-r", "-z", "--full-tree", commit)
+	if err == nil {
+		_, err = git.ParseTree(repo.Format, out, "")
 	}
 	return err
 }
@@ -213,29 +211,6 @@ func checkTree(ctx context.Context, repo git.Repository, commit string) error {
 // maxHistoryTree bounds the listing of the tree that an agent's commits end in, in
 // bytes: a tree of a few objects can hold itself a million times. It is a variable for the test.
 var maxHistoryTree = 64 << 20
-
-// treeCheck takes `git ls-tree -r -z` and checks each path, keeping none.
-type treeCheck struct {
-	format git.ObjectFormat
-	left   int // bytes that may come
-	rest   []byte
-	err    error
-}
-
-// Write implements io.Writer. An error ends git.
-func (c *treeCheck) Write(p []byte) (int, error) {
-	if c.left -= len(p); c.left < 0 {
-		c.err = errors.New("their files are too many")
-		return 0, c.err
-	}
-	c.rest = append(c.rest, p...)
-	whole := bytes.LastIndexByte(c.rest, 0) + 1
-	if _, c.err = git.ParseTree(c.format, c.rest[:whole], ""); c.err != nil {
-		return 0, c.err
-	}
-	c.rest = append(c.rest[:0], c.rest[whole:]...)
-	return len(p), nil
-}
 
 // objectImport copies objects of an agent's repository into one of ours.
 type objectImport struct {

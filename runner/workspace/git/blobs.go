@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -142,17 +141,18 @@ func (w *fileWriter) file(dir folder.Dir, name string, size int64, e *Entry) err
 	if err != nil {
 		return &os.PathError{Op: "create", Path: e.Path, Err: err}
 	}
-	defer unix.Close(fd)
-	if _, err := io.CopyN(descriptor(fd), w.blobs, size); err != nil {
+	file := os.NewFile(uintptr(fd), e.Path)
+	defer file.Close()
+	if _, err := io.CopyN(file, w.blobs, size); err != nil {
 		return err
 	}
 	if w.owner != nil {
-		if err := unix.Fchown(fd, w.owner.UID, w.owner.GID); err != nil {
-			return &os.PathError{Op: "chown", Path: e.Path, Err: err}
+		if err := file.Chown(w.owner.UID, w.owner.GID); err != nil {
+			return err
 		}
 	}
-	if err := unix.Fchmod(fd, perm); err != nil { // the umask must have no effect
-		return &os.PathError{Op: "chmod", Path: e.Path, Err: err}
+	if err := file.Chmod(os.FileMode(perm)); err != nil { // the umask must have no effect
+		return err
 	}
 	if err := unix.UtimesNanoAt(dir.FD, name, w.times(e), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return &os.PathError{Op: "utimes", Path: e.Path, Err: err}
@@ -163,25 +163,6 @@ func (w *fileWriter) file(dir folder.Dir, name string, size int64, e *Entry) err
 	}
 	e.Stat = folder.StatOf(&st)
 	return nil
-}
-
-// descriptor writes to a file without the bookkeeping of os.File, of which
-// tens of thousands would be made.
-type descriptor int
-
-func (d descriptor) Write(p []byte) (int, error) {
-	written := 0
-	for written < len(p) {
-		n, err := unix.Write(int(d), p[written:])
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return written, os.NewSyscallError("write", err)
-		}
-		written += n
-	}
-	return written, nil
 }
 
 // ReadBlobs returns the contents of blobs, as many as fit a bound. One that is

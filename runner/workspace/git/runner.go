@@ -48,6 +48,7 @@ type Runner struct {
 	config    []string      // settings beyond hardening
 	processor time.Duration // that it may use
 	memory    uint64        // bytes, likewise
+	output    int           // bytes that Run returns; 0: maxGitOutput
 	clock     time.Duration // bound of the time on the clock; 0: maxGitTime
 	bound     bool          // the process ends with this one
 }
@@ -91,6 +92,12 @@ func (g Runner) WithCPUTime(limit time.Duration) Runner {
 	return g
 }
 
+// WithOutput limits what Run returns, in bytes.
+func (g Runner) WithOutput(limit int) Runner {
+	g.output = limit
+	return g
+}
+
 // EndingWithParent kills a command of Run or Stream when this process ends, where the system can. It is not for
 // commands that write to a user's repository, whose locks would stay.
 func (g Runner) EndingWithParent() Runner {
@@ -118,10 +125,10 @@ func InheritedEnv(keep func(name string) bool) []string {
 
 // Run returns what the command printed.
 func (g Runner) Run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
-	out := &boundedBuffer{limit: maxGitOutput}
+	out := &boundedBuffer{limit: cmp.Or(g.output, maxGitOutput)}
 	err := g.Stream(ctx, stdin, out, args...)
 	if out.passed {
-		err = overBudget(args[0], fmt.Sprintf("printed more than %d MiB", maxGitOutput>>20))
+		err = overBudget(args[0], fmt.Sprintf("printed more than %d MiB", out.limit>>20))
 	}
 	return out.kept.Bytes(), err
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Bounds on submodules, and on how deep they nest.
@@ -35,7 +37,14 @@ type Status struct {
 // LoadStatus asks git about the files. It asks about submodules through views of their own, because git would
 // load their configuration. A file that git would wait for is refused.
 func (u *UserRepository) LoadStatus(ctx context.Context, v View) error {
-	return withoutPipes(ctx, u.Top, func(ctx context.Context) error { return u.loadStatus(ctx, v, 0) })
+	group, ctx := errgroup.WithContext(ctx) // which ends git when a pipe is found
+	looking, done := context.WithCancel(ctx)
+	group.Go(func() error { return findPipe(looking, u.Top) })
+	group.Go(func() error {
+		defer done()
+		return u.loadStatus(ctx, v, 0)
+	})
+	return group.Wait()
 }
 
 func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) error {

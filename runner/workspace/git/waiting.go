@@ -14,27 +14,6 @@ import (
 // openedFiles are the files that git opens in a working tree by their names. It would wait for the writer of a pipe.
 var openedFiles = []string{".gitattributes", ".gitignore", ".gitmodules"}
 
-// withoutPipes runs what reads the working tree at top with git. Meanwhile it looks for a file that git would open and
-// wait for; then it ends git and returns an *Error.
-func withoutPipes(ctx context.Context, top string, read func(context.Context) error) error {
-	reading, end := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if found := findPipe(reading, top); found != nil {
-			end(found)
-		}
-	}()
-	err := read(reading)
-	found, ok := errors.AsType[*Error](context.Cause(reading))
-	end(nil)
-	<-done
-	if ok {
-		return found
-	}
-	return err
-}
-
 // findPipe looks for a file of openedFiles that is special, until ctx ends. What it may not enter, git may not either.
 func findPipe(ctx context.Context, top string) (found error) {
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {

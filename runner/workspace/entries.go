@@ -48,15 +48,7 @@ func (t *Tree) listTree(ctx context.Context, object, prefix string) ([]git.Entry
 	if object == t.source.format.EmptyTree() {
 		return nil, nil
 	}
-	out, err := t.base.Git().Run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", object)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := git.ParseTree(t.source.format, out, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("read tree %s: %w", object, err)
-	}
-	return entries, nil
+	return git.ReadTree(ctx, t.base.Git(), t.source.format, object, prefix)
 }
 
 // adopt copies the stat data of old entries to listed ones with the same content. Both are sorted by path.

@@ -200,11 +200,8 @@ func (t *Tree) checkHistory(ctx context.Context, staging git.Repository, tip str
 
 // checkTree checks that the tree of a commit may be written to disk.
 func checkTree(ctx context.Context, repo git.Repository, commit string) error {
-	out, err := repo.Git().With("GIT_ALLOC_LIMIT="+historyAlloc).WithOutput(maxHistoryTree).Run(ctx, nil,
-		"ls-tree", "-r", "-z", "--full-tree", commit)
-	if err == nil {
-		_, err = git.ParseTree(repo.Format, out, "")
-	}
+	g := repo.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc).WithOutput(maxHistoryTree)
+	_, err := git.ReadTree(ctx, g, repo.Format, commit, "")
 	return err
 }
 

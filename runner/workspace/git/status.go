@@ -134,23 +134,20 @@ func contains(from io.Reader, bytesOf []byte) bool {
 
 // loadSubmoduleStatus looks at every submodule that is checked out.
 func (u *UserRepository) loadSubmoduleStatus(ctx context.Context, v View, depth int) error {
-	out, err := v.InTree(u.Index()).Run(ctx, nil, "ls-files", "--stage", "-z")
+	lines, err := ReadIndex(ctx, v.InTree(u.Index()))
 	if err != nil {
 		return fmt.Errorf("list submodules: %w", err)
 	}
-	for line := range bytes.SplitSeq(out, []byte{0}) {
-		about, path, _ := strings.Cut(string(line), "\t") // "mode id stage"
-		fields := strings.Fields(about)
-		if len(fields) != 3 || fields[0] != strconv.FormatInt(ModeSubmodule, 8) ||
-			slices.Contains(u.Status.Gitlinks, path) {
+	for _, e := range lines {
+		if e.Mode != strconv.FormatInt(ModeSubmodule, 8) || slices.Contains(u.Status.Gitlinks, e.Path) {
 			continue
 		}
-		u.Status.Gitlinks = append(u.Status.Gitlinks, path)
+		u.Status.Gitlinks = append(u.Status.Gitlinks, e.Path)
 		if len(u.Status.Gitlinks) > MaxSubmodules {
 			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the repository has more than %d submodules",
 				MaxSubmodules)}
 		}
-		if err := u.lookInto(ctx, v, path, fields[1], depth); err != nil {
+		if err := u.lookInto(ctx, v, e.Path, e.Oid, depth); err != nil {
 			return err
 		}
 	}

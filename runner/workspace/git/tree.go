@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -9,6 +10,19 @@ import (
 
 	"holon/internal/folder"
 )
+
+// ReadTree lists a tree, or that of a commit, with every path checked and prefix before each.
+func ReadTree(ctx context.Context, g Runner, format ObjectFormat, object, prefix string) ([]Entry, error) {
+	out, err := g.Run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", object)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := ParseTree(format, out, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("read tree %s: %w", object, err)
+	}
+	return entries, nil
+}
 
 // ParseTree reads `git ls-tree -r -z`: "mode type id\tpath\0".
 func ParseTree(format ObjectFormat, out []byte, prefix string) ([]Entry, error) {

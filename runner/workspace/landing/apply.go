@@ -8,7 +8,6 @@
 package landing
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -294,9 +293,15 @@ func (m *merge) fillIndex(ctx context.Context) error {
 			return err
 		}
 	}
-	marked, err := git.MarkedEntries(ctx, m.tree)
+	lines, err := git.ReadIndex(ctx, m.tree)
 	if err != nil {
 		return err
+	}
+	marked := map[string]git.IndexEntry{}
+	for _, e := range lines {
+		if e.Marked && !e.Unmerged {
+			marked[e.Path] = e.IndexEntry
+		}
 	}
 	var entries, present strings.Builder
 	for _, name := range m.names {
@@ -387,24 +392,19 @@ func (m *merge) blocked(name string, deleted []string) bool {
 
 // entries reads an index of ours, as far as the patch is concerned.
 func (m *merge) entries(ctx context.Context, index string) (map[string]git.IndexEntry, error) {
-	out, err := m.repo.Git().With("GIT_INDEX_FILE="+index).Run(ctx, nil, "ls-files", "--stage", "-z")
+	lines, err := git.ReadIndex(ctx, m.repo.Git().With("GIT_INDEX_FILE="+index))
 	if err != nil {
 		return nil, err
 	}
 	entries := map[string]git.IndexEntry{}
-	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
-		about, path, ok := strings.Cut(string(line), "\t") // "mode id stage"
-		fields := strings.Fields(about)
-		if !ok || len(fields) != 3 {
-			continue // an empty index
-		}
-		if _, concerned := slices.BinarySearch(m.names, path); !concerned {
+	for _, e := range lines {
+		if _, concerned := slices.BinarySearch(m.names, e.Path); !concerned {
 			continue
 		}
-		if fields[2] != "0" {
-			return nil, m.conflict([]string{path}, nil)
+		if e.Unmerged {
+			return nil, m.conflict([]string{e.Path}, nil)
 		}
-		entries[path] = git.IndexEntry{Mode: fields[0], Oid: fields[1]}
+		entries[e.Path] = e.IndexEntry
 	}
 	return entries, nil
 }

@@ -70,11 +70,8 @@ func (o *CheckoutOptions) noSuchBranch() error {
 func executedBetween(ctx context.Context, repo git.Repository, before, after string) ([]workspace.Warning, error) {
 	var trees [2][]git.Entry
 	for i, tree := range []string{before, after} {
-		out, err := repo.Git().Run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", tree)
-		if err != nil {
-			return nil, err
-		}
-		if trees[i], err = git.ParseTree(repo.Format, out, ""); err != nil {
+		var err error
+		if trees[i], err = git.ReadTree(ctx, repo.Git(), repo.Format, tree, ""); err != nil {
 			return nil, err
 		}
 	}

@@ -58,38 +58,11 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 		return nil, err
 	}
 	r := &removal{options: o, known: known, result: &RemoveResult{Registration: *known}}
-	if !git.Exists(known.Repository) {
-		if git.Exists(known.Path) {
-			return nil, r.inUse("its repository "+known.Repository+" is gone",
-				"save what is needed and remove the directory")
-		}
-		if o.DryRun {
-			return r.result, nil
-		}
-		return r.result, os.Remove(registrationPath(o.RunDir))
-	}
-	if r.scratch, err = os.MkdirTemp(o.RunDir, checkoutPrefix); err != nil {
+	if err := r.remove(ctx); err != nil {
 		return nil, err
-	}
-	defer os.RemoveAll(r.scratch)
-	if err := r.openRepository(ctx); err != nil {
-		return nil, err
-	}
-	if r.gitDir = known.gitDirOf(); r.gitDir != "" {
-		if err := r.removeTree(ctx); err != nil {
-			return nil, err
-		}
-	} else if git.Exists(known.Path) {
-		return nil, r.inUse("the repository doesn't know it as a working tree",
-			"save what is needed and remove the directory")
 	}
 	if o.DryRun {
 		return r.result, nil
-	}
-	if o.DeleteBranch {
-		if err := r.deleteBranch(ctx); err != nil {
-			return nil, err
-		}
 	}
 	return r.result, os.Remove(registrationPath(o.RunDir))
 }
@@ -101,6 +74,35 @@ type removal struct {
 	repository git.View // of the shared git directory
 	gitDir     string   // of the working tree
 	scratch    string
+}
+
+// remove removes the working tree and, if that is wanted, its branch. Without a repository nothing is left to remove.
+func (r *removal) remove(ctx context.Context) (err error) {
+	there, o := git.Exists(r.known.Path), r.options
+	if !git.Exists(r.known.Repository) {
+		if there {
+			return r.inUse("its repository "+r.known.Repository+" is gone", "save what is needed and remove the directory")
+		}
+		return nil
+	}
+	if r.scratch, err = os.MkdirTemp(o.RunDir, checkoutPrefix); err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.scratch)
+	if err := r.openRepository(ctx); err != nil {
+		return err
+	}
+	r.gitDir = r.known.gitDirOf()
+	switch {
+	case r.gitDir != "":
+		err = r.removeTree(ctx)
+	case there:
+		err = r.inUse("the repository doesn't know it as a working tree", "save what is needed and remove the directory")
+	}
+	if err != nil || o.DryRun || !o.DeleteBranch {
+		return err
+	}
+	return r.deleteBranch(ctx)
 }
 
 // openRepository opens the recorded git directory; it does not trust a working tree to name it.
@@ -204,13 +206,13 @@ func (r *removal) checkClean(ctx context.Context) error {
 			return r.inUse("a submodule is checked out in it", "git worktree remove --force it")
 		}
 	}
-	marked, err := git.MarkedEntries(ctx, v.InTree(tree.Index()))
+	lines, err := git.ReadIndex(ctx, v.InTree(tree.Index()))
 	if err != nil {
 		return err
 	}
-	for path := range marked {
-		if git.Exists(filepath.Join(r.known.Path, path)) {
-			return r.inUse(fmt.Sprintf("%.200q is marked so that git does not see its changes", path),
+	for _, e := range lines {
+		if e.Marked && !e.Unmerged && git.Exists(filepath.Join(r.known.Path, e.Path)) {
+			return r.inUse(fmt.Sprintf("%.200q is marked so that git does not see its changes", e.Path),
 				"git update-index --no-skip-worktree --no-assume-unchanged it")
 		}
 	}

@@ -31,15 +31,11 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 			Hint:    "holon checkout --remove " + o.Run + " removes that working tree"}
 	}
 	gitDir, otherBranch := known.gitDirOf(), o.Branch != "" && o.Branch != known.Branch || o.From != known.From
-	if gitDir != "" && git.Exists(filepath.Join(known.Path, ".git")) && known.filled() {
-		if otherBranch || o.Path != "" && !samePath(o.Path, known.Path) {
-			return nil, &git.Error{Code: CodeCheckedOut, Param: "RUN",
-				Message: fmt.Sprintf("%s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
-				Hint:    "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
+	if gitDir != "" {
+		if git.Exists(filepath.Join(known.Path, ".git")) && known.filled() {
+			return o.existing(known, otherBranch)
 		}
-		return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil
-	}
-	if gitDir != "" { // a person removed the files, or the checkout was interrupted before it wrote them
+		// a person removed the files, or the checkout was interrupted before it wrote them
 		if err := forget(known.Path, gitDir); err != nil {
 			return nil, err
 		}
@@ -49,6 +45,16 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 		return nil, err
 	}
 	return w.addAgain(ctx, o, *known)
+}
+
+// existing returns the working tree that an earlier checkout made, unless another was asked for.
+func (o CheckoutOptions) existing(known *Registration, otherBranch bool) (*CheckoutResult, error) {
+	if otherBranch || o.Path != "" && !samePath(o.Path, known.Path) {
+		return nil, &git.Error{Code: CodeCheckedOut, Param: "RUN",
+			Message: fmt.Sprintf("%s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
+			Hint:    "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
+	}
+	return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil
 }
 
 // addAgain makes a new working tree for the branch of an earlier checkout.

@@ -20,7 +20,7 @@ func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *
 	if asJSON {
 		err = printRun(streams, m, dir, streams.Secrets.Text(view.answer()))
 	} else {
-		err = view.showAnswer()
+		err = view.showAnswer(view.answer())
 	}
 	return showClosing(streams, m, dir, view, err)
 }

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/runner/agent/view"
 	"holon/state"
 )
 
@@ -32,7 +34,7 @@ func checkFormat(format *string, asJSON *bool) error {
 			"choose text, json or stream-json")
 	}
 	if *asJSON && *format != formatJSON {
-		return usage("--json", "goes not with --output-format "+*format, "leave one of them out")
+		return usage("--json", "cannot be combined with --output-format "+*format, "leave one of them out")
 	}
 	*asJSON = *format == formatJSON
 	return nil
@@ -56,12 +58,30 @@ type hostEvent struct {
 	Payload       any        `json:"payload"`
 }
 
-// eventStream prints the events of a run as they happen, one a line, next to the progress on stderr.
-type eventStream struct {
+// eventLines prints events as they happen, one a line, for programs.
+type eventLines struct {
+	streams               Streams
+	schema, session, turn string // of the newest event
+	err                   error  // of the first line that could not be written
+}
+
+// print writes a line. What is watched goes on when the reader is gone.
+func (l *eventLines) print(event any) {
+	if l.err == nil {
+		l.err = printLine(l.streams, event)
+	}
+}
+
+// printHost prints an event of the host.
+func (l *eventLines) printHost(class, status string, payload any) {
+	l.print(hostEvent{Type: class, EventID: responses.NewID(responses.PrefixEvent), Timestamp: turns.At(time.Now()),
+		SchemaVersion: l.schema, SessionID: l.session, TurnID: l.turn, Status: status, Payload: payload})
+}
+
+// runEvents prints the events of a run next to the progress on stderr.
+type runEvents struct {
 	*progress
-	session, turnID string
-	schema          string
-	err             error // of the first line that could not be written
+	eventLines
 }
 
 // completed is the payload of a message that is complete.
@@ -71,48 +91,75 @@ type completed struct {
 }
 
 // Fact implements runner.Observer.
-func (s *eventStream) Fact(ev turns.RuntimeEvent) {
-	s.session, s.turnID, s.schema = ev.SessionID, ev.TurnID, ev.SchemaVersion
+func (s *runEvents) Fact(ev turns.RuntimeEvent) {
+	s.session, s.turn, s.schema = ev.SessionID, ev.TurnID, ev.SchemaVersion
 	s.print(ev)
 	s.progress.Fact(ev)
 }
 
 // Event implements runner.Observer. Messages are whole when they are printed.
-func (s *eventStream) Event(ev responses.Event) {
+func (s *runEvents) Event(ev responses.Event) {
 	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone {
-		s.tell(messageCompleted, "", completed{m.ID, m.Text()})
+		s.printHost(messageCompleted, "", completed{m.ID, m.Text()})
 	}
 	s.progress.Event(ev)
 }
 
 // finish prints the last event and returns the first error of all.
-func (s *eventStream) finish(m *state.Manifest) error {
+func (s *runEvents) finish(m *state.Manifest) error {
 	manifest, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	s.tell(runEnded, string(m.Status), struct {
+	s.printHost(runEnded, string(m.Status), struct {
 		RunID     string          `json:"run_id"`
 		FinalText string          `json:"final_text"`
 		Manifest  json.RawMessage `json:"manifest"`
-	}{m.RunID, strings.TrimSpace(s.answer()), manifest})
+	}{m.RunID, s.answer(), manifest})
 	return s.err
 }
 
-// tell prints an event of the host.
-func (s *eventStream) tell(class, status string, payload any) {
-	s.print(hostEvent{Type: class, EventID: responses.NewID(responses.PrefixEvent), Timestamp: turns.At(time.Now()),
-		SchemaVersion: s.schema, SessionID: s.session, TurnID: s.turnID, Status: status, Payload: payload})
+// agentEvents prints the record of an agent for one message.
+type agentEvents struct {
+	eventLines
+	*ofMessage
+	remote *remote
+	after  int64 // number of the newest event that was read
 }
 
-// print writes a line. The run goes on when its reader is gone.
-func (s *eventStream) print(v any) {
-	if s.err != nil {
-		return
+// upTo prints the events up to a number, and those after it that there are. Nil prints nothing.
+func (e *agentEvents) upTo(ctx context.Context, seq int64) error {
+	for e != nil && e.after < seq && e.err == nil {
+		page, err := e.remote.RuntimeEvents(ctx, e.sent.AgentID, e.after)
+		if err != nil || len(page.Events) == 0 {
+			return err
+		}
+		for _, ev := range page.Events {
+			e.after = ev.Sequence
+			var refs struct {
+				Message string `json:"message_id"`
+			}
+			if ev.Refs != nil && json.Unmarshal(ev.Refs, &refs) != nil || !e.has(refs.Message, ev.IDs[agentruntime.Turn]) {
+				continue
+			}
+			e.schema, e.session, e.turn = agentruntime.SchemaVersion, ev.IDs[agentruntime.Session],
+				ev.IDs[agentruntime.Turn]
+			e.print(ev)
+		}
 	}
-	data, err := json.Marshal(v)
-	if err == nil {
-		_, err = fmt.Fprintln(s.streams.Out, string(machineText(data)))
+	if e == nil {
+		return nil
 	}
-	s.err = err
+	return e.err
+}
+
+// finish prints the last event, which holds what the command prints with --json, and returns the first error of all.
+func (e *agentEvents) finish(end view.MessageState, finalText string, result any) error {
+	e.printHost(runEnded, string(statusOf(end)), struct {
+		AgentID   string `json:"agent_id"`
+		MessageID string `json:"message_id"`
+		FinalText string `json:"final_text"`
+		Result    any    `json:"result"`
+	}{e.sent.AgentID, e.sent.MessageID, finalText, result})
+	return e.err
 }

@@ -86,7 +86,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) (
 	case l.JSON:
 		return l.records(ctx, turn, turns.RuntimeFile, more)
 	}
-	return l.tell(ctx, turn, entry.ID, more, o.outputs)
+	return l.showStory(ctx, turn, entry.ID, more, o.outputs)
 }
 
 // records prints the lines of a file that are JSON.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,16 +22,16 @@ import (
 	"holon/state/files"
 )
 
-// progress shows a run on stderr: one line for each thing that was done, and on
-// a terminal a last line that says what is being done now. It is calm: a line,
-// once printed, does not change.
+// progress shows a turn, of a run or of an agent, from the one sequence of its events: on stderr one line for each thing
+// that was done and on a terminal a last line with what is being done now, on stdout of a terminal the messages while
+// they are written. A line, once printed, does not change.
 type progress struct {
 	streams Streams
 	quiet   bool
 	json    bool // the answer is not printed
 	wraps   bool // Err is a terminal, although not one that is redrawn
 	opening string
-	insists bool // opening is said to a person who wants no progress too
+	insists bool // opening is shown although no progress is wanted
 	started time.Time
 
 	mu      sync.Mutex
@@ -37,11 +39,12 @@ type progress struct {
 	doing   string
 	since   time.Time
 	calls   map[string]activity.Call // that run, by id
-	denied  map[string]bool          // connections of which it was said
-	warned  []string                 // what was warned of already
+	denied  map[string]bool          // connections whose denial was shown
+	warned  []string                 // warnings that were shown
 	retried retries                  // what was shown of models that are asked again
-	writing *answer                  // the message that is being written, nil when none is
-	told    string                   // the newest message that was shown while it was written
+	message message                  // the newest that was shown while it was written
+	edited  []activity.File          // by the turn
+	shells  int                      // calls that ran commands
 	final   *responses.Response
 	drawn   bool // the status line is on the screen
 	ticker  chan struct{}
@@ -58,8 +61,7 @@ func newProgress(streams Streams, quiet bool) *progress {
 	return p
 }
 
-// announce notes what is to be said when the agent runs: a run that cannot start
-// has its error to say and nothing else.
+// announce sets the line that is shown when the agent runs: of a run that cannot start only the error is shown.
 func (p *progress) announce(engineName string, shot *oneshot.Run, parent *files.Entry) {
 	where := engineName
 	if engineName == "docker" {
@@ -75,8 +77,8 @@ func (p *progress) announce(engineName string, shot *oneshot.Run, parent *files.
 	p.opening = opening + looser(&shot.Session)
 }
 
-// takeOver notes that this holon goes on with the run, so that Ctrl-C ends it, which a person who watched it so far is
-// told in any case.
+// takeOver notes that this holon goes on with the run, so that Ctrl-C ends it, which is shown in any case to a person
+// who watched it so far.
 func (p *progress) takeOver(watched bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,28 +95,23 @@ func (p *progress) Phase(name string) {
 	defer p.mu.Unlock()
 	p.phase, p.doing, p.since = name, "", time.Now()
 	switch {
-	case name == "turn" && p.quiet && p.insists:
+	case name != "turn" || p.opening == "":
+	case p.quiet && p.insists:
 		p.streams.say(p.opening)
-	case name == "turn":
+	default:
 		p.printLocked(p.opening)
 	}
 	p.draw()
-}
-
-// Event shows what the model says, and keeps the response, whose text is the answer.
-func (p *progress) Event(ev responses.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ev.Response != nil {
-		p.final = ev.Response
-	}
-	p.message(ev)
 }
 
 // Fact shows rounds and tool calls.
 func (p *progress) Fact(ev turns.RuntimeEvent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	switch ev.Type {
+	case turns.ModelCompleted, turns.ModelFailed, turns.ToolStarted:
+		p.endMessage()
+	}
 	switch ev.Type {
 	case turns.RuntimeWarning:
 		if why, ok := oneshot.MCPWarning(ev); ok {
@@ -140,15 +137,10 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 			}
 			p.doing, p.since = call.Text, time.Now()
 		}
-	case turns.ToolResult:
-		var f turns.Result
-		if json.Unmarshal(ev.Payload, &f) == nil {
-			p.finishCall(ev.ToolCallID, f)
-		}
-	case turns.ToolFailed:
-		var f turns.ToolFailure
-		if json.Unmarshal(ev.Payload, &f) == nil {
-			p.printCall(ev.ToolCallID, f.DurationMS, "  failed: "+visible.OneLine(f.Message, 160))
+	case turns.ToolResult, turns.ToolFailed:
+		var end callEnd
+		if json.Unmarshal(ev.Payload, &end) == nil {
+			p.finishCall(ev.ToolCallID, end)
 		}
 	}
 	p.draw()
@@ -171,8 +163,8 @@ type retries struct {
 	wait time.Duration // the longest for it
 }
 
-// retry says what is done after a failed request, "" when no model is asked again: that it failed for good is for the
-// end to say. The line has the reason too. It comes once for a reason, and again for each wait that is at least twice
+// retry is what is done after a failed request, "" when no model is asked again: the end of the turn shows a failure for
+// good. The line has the reason too. It comes once for a reason, and again for each wait that is at least twice
 // as long as the last one shown, so that a long outage shows some lines.
 func retry(f turns.AttemptFailure, shown *retries) (next, line string) {
 	pause := (time.Duration(f.BackoffMS) * time.Millisecond).Round(100 * time.Millisecond)
@@ -222,12 +214,38 @@ const (
 	maxCalls  = 1000
 )
 
+// callEnd is the payload of the end of a call. That of an agent's record has in addition what the call did.
+type callEnd struct {
+	turns.Result
+	Call    string          `json:"call"`
+	Files   []activity.File `json:"files"`
+	Message string          `json:"message"` // of a failure
+}
+
 // finishCall shows what a call did: on a terminal also the change of an edit, and what a command printed last that
 // failed or took long.
-func (p *progress) finishCall(id string, f turns.Result) {
-	call := p.calls[id]
-	note := outcomeNote(f.ExitCode, len(call.Files) > 0, f.Summary)
-	p.printCall(id, f.DurationMS, note)
+func (p *progress) finishCall(id string, end callEnd) {
+	call, begun := p.calls[id]
+	if delete(p.calls, id); !begun || end.Call != "" && end.Call != call.Text {
+		call = activity.Call{Text: visible.OneLine(cmp.Or(end.Call, end.ToolName), 3000), Files: end.Files}
+	}
+	if end.ToolName == "ExecCommand" || end.ToolName == "ExecCommandBatch" {
+		p.shells++
+	}
+	note := outcomeNote(end.ExitCode, len(call.Files) > 0, end.Summary)
+	if end.Message != "" {
+		note = "  failed: " + visible.OneLine(end.Message, 160)
+	}
+	p.printLocked("  " + p.streams.callLine(call.Text, "  ("+elapsed(end.DurationMS)+")"+note))
+	p.doing, p.since = "", time.Now()
+	if end.Message == "" {
+		p.noteEdits(call.Files)
+		p.showDetails(call, end, note != "")
+	}
+}
+
+// showDetails prints on a terminal what stands below the line of a call.
+func (p *progress) showDetails(call activity.Call, end callEnd, noted bool) {
 	if !p.streams.ErrTTY {
 		return
 	}
@@ -242,10 +260,23 @@ func (p *progress) finishCall(id string, f turns.Result) {
 		}
 		p.printStyled("      ", style, line)
 	}
-	if note != "" && f.ExitCode != nil || f.DurationMS >= longCommand.Milliseconds() {
-		for _, line := range activity.Output(f.Canonical, maxDetails/2) {
+	if noted && end.ExitCode != nil || end.DurationMS >= longCommand.Milliseconds() {
+		for _, line := range activity.Output(end.Canonical, maxDetails/2) {
 			p.printStyled("      ", styleDim, line)
 		}
+	}
+}
+
+// noteEdits adds the lines that an edit changed to those of the turn.
+func (p *progress) noteEdits(files []activity.File) {
+	for _, f := range files {
+		i := slices.IndexFunc(p.edited, func(e activity.File) bool { return e.Path == f.Path })
+		if i < 0 {
+			p.edited = append(p.edited, f)
+			continue
+		}
+		p.edited[i].Added += f.Added
+		p.edited[i].Deleted += f.Deleted
 	}
 }
 
@@ -260,24 +291,11 @@ func outcomeNote(exitCode *int, edited bool, summary string) string {
 	return ""
 }
 
-// took says how long a call of a tool lasted.
-func took(ms int64) string {
-	return "  (" + elapsed(ms) + ")"
-}
-
 // Bounds of what is shown of a call.
 const (
 	maxDetails  = 6
 	longCommand = 3 * time.Second
 )
-
-// printCall prints that a call has ended.
-func (p *progress) printCall(id string, ms int64, note string) {
-	what := p.calls[id].Text
-	delete(p.calls, id)
-	p.printLocked("  " + p.streams.callLine(what, took(ms)+note))
-	p.doing, p.since = "", time.Now()
-}
 
 // callLine is what a call did and how it ended, whole in a pipe. On a terminal it is one row, in which neither takes
 // the room of the other.
@@ -306,16 +324,6 @@ func (p *progress) printStyled(indent, style, text string) {
 
 // cut shortens text to columns of a terminal.
 func cut(text string, width int) string { return ansi.Truncate(text, width, "…") }
-
-// answer is the text that the turn ended with.
-func (p *progress) answer() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.final == nil {
-		return ""
-	}
-	return p.final.OutputText()
-}
 
 func count(n int, noun string) string {
 	if n == 1 {

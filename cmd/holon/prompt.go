@@ -78,27 +78,14 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 		_, err = fmt.Fprintln(r.streams.Out, visible.OneLine(sent.MessageID, 100))
 		return err
 	}
-	if r.streaming() {
-		r.streamEvents(sent)
-	}
-	end, _, err := r.watch(ctx, sent, o.quiet || r.JSON)
+	end, err := r.watch(ctx, sent, o.quiet || r.JSON)
 	if err != nil {
 		return err
 	}
-	if !r.JSON && !r.streaming() {
-		return r.showAnswer(end, o.quiet)
-	}
-	outcome, failure := outcomeOf(end)
-	result := struct {
+	outcome, _ := outcomeOf(end)
+	return r.showEnd(end, struct {
 		view.MessageState
 		Outcome  state.Outcome `json:"outcome"` // as in the manifest of a run
 		ExitCode int           `json:"exit_code"`
-	}{end, outcome, outcome.ExitCode()}
-	if r.streaming() {
-		return r.events.finish(end, lastOf(end), result, o.quiet)
-	}
-	if err := printJSON(r.streams, result); err != nil {
-		return err
-	}
-	return r.streams.showOutcome(outcome, failure)
+	}{end, outcome, outcome.ExitCode()}, lastOf(end), o.quiet)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
-	"holon/runner/activity"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/runner/daemon"
@@ -31,12 +30,10 @@ type remote struct {
 	byArgument bool   // the first argument is an agent
 	agentFrom  string // the argument, the flag or the variable that names the agent; "": nothing does
 
-	home    state.Home
-	args    []string
-	events  *agentEvents    // of the message that is watched, nil when they are not printed
-	told    bool            // the answer that was waited for stands on the terminal
-	edited  []activity.File // by the turn that is watched
-	retried retries         // what was shown of models that are asked again
+	home   state.Home
+	args   []string
+	view   *progress    // of the message that is watched
+	events *agentEvents // of it, nil when they are not printed
 	*client.Client
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"holon/internal/redact"
+	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state"
@@ -158,7 +159,8 @@ func drawProgress(s Streams) error {
 		`"exit_code":2,"canonical":{"result":{"stdout_preview":"1\n2\n3\n4\n","stderr_preview":null}}}`)})
 	p.Fact(turns.RuntimeEvent{Type: turns.ToolStarted, Payload: []byte(`{"tool_name":"ExecCommand","safe_args":` +
 		`"{\"cmd\":\"` + strings.Repeat("日 very long ", 20) + `\"}"}`)})
-	p.commentary(long)
+	p.Event(responses.Event{Type: responses.EventItemDone, Item: &responses.Message{ID: "m",
+		Phase: responses.PhaseCommentary, Content: []responses.Part{{Type: responses.PartOutputText, Text: long}}}})
 	p.end()
 	ended := "  (2.8s)  failed: " + strings.Repeat("it was cancelled ", 5)
 	return write(s, s.callLine("$ "+strings.Repeat("echo ", 60)+"end", ended)+"\n"+s.callLine("$ true", "  (0.1s)")+"\n")

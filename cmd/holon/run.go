@@ -330,7 +330,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
 	defer shot.Session.Telemetry.Close()
 	view.announce(eng.Name(), shot, o.parent)
-	stream := &eventStream{progress: view}
+	stream := &runEvents{view, eventLines{streams: o.streams}}
 	switch {
 	case o.Detached:
 		shot.Watch = &leaving{progress: view, id: shot.ID}

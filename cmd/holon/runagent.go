@@ -76,30 +76,15 @@ func (a *agentRun) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if a.streaming() {
-		a.streamEvents(sent)
-	}
-	end, shells, err := a.watch(ctx, sent, a.quiet || a.JSON)
+	end, err := a.watch(ctx, sent, a.quiet || a.JSON)
 	if err != nil {
 		return err
 	}
-	result, err := a.result(ctx, end, shells)
+	result, err := a.result(ctx, end)
 	if err != nil {
 		return err
 	}
-	if !a.JSON && !a.streaming() {
-		if end.Turn != nil {
-			end.Turn.Last = result.FinalText
-		}
-		return a.showAnswer(end, a.quiet)
-	}
-	if a.streaming() {
-		return a.events.finish(end, result.FinalText, result, a.quiet)
-	}
-	if err := printJSON(a.streams, result); err != nil {
-		return err
-	}
-	return a.streams.showOutcome(outcomeOf(end))
+	return a.showEnd(end, result, result.FinalText, a.quiet)
 }
 
 // ensure makes the agent when that was asked for and there is none.
@@ -159,14 +144,14 @@ func withoutTurn(end view.MessageState, newest *ledger.Failure) *ledger.Failure 
 		Code: cmp.Or(end.Entry.Code, string(e.Code)), Summary: e.Message, Hint: e.Hint}
 }
 
-func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
+func (a *agentRun) result(ctx context.Context, end view.MessageState) (runResult, error) {
 	r := runResult{
 		AgentID:       a.Agent,
 		MessageID:     end.Message.ID,
 		FinalStatus:   finalStatus(end),
 		Tasks:         []view.TaskRecord{},
 		ChangedFiles:  []string{},
-		ShellCommands: shells,
+		ShellCommands: a.view.shells,
 	}
 	r.Outcome, _ = outcomeOf(end)
 	r.ExitCode = r.Outcome.ExitCode()
@@ -204,7 +189,7 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 		}
 	}
 	items, err := a.WorkItems(ctx, a.Agent, 0)
-	for _, w := range items { // the newest report goes before what was said last
+	for _, w := range items { // the newest report goes before the last text
 		if w.CompletionTurnID == t.ID {
 			r.FinalText = w.CompletionReport
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/oneshot"
@@ -24,7 +23,7 @@ const (
 	enginePoll = 2 * time.Second
 )
 
-// goesOn tells whether a run goes on: a holon holds it, or its container works on its turn without one. A turn that has
+// goesOn reports whether a run goes on: a holon holds it, or its container works on its turn without one. A turn that has
 // not begun does not begin without a holon: that is asked twice, since the holon may have been killed while it began.
 func (l *lifecycle) goesOn(ctx context.Context, id string) func() bool {
 	var asked time.Time
@@ -93,8 +92,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tell prints what a run did, as long as more says so, then its answer, and the error that ended it.
-func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, more func() bool, output bool) error {
+// showStory prints what a run did, as long as more says so, then its answer, and the error that ended it.
+func (l *lifecycle) showStory(ctx context.Context, turn *turnfiles.Files, id string, more func() bool, output bool) error {
 	out := l.streams
 	out.Err, out.ErrTTY, out.ErrWidth = out.Out, false, nil // without a status line
 	view := newProgress(out, false)
@@ -109,10 +108,8 @@ func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, 
 	if err := s.unfinished(); err != nil {
 		return err
 	}
-	if answer := strings.TrimSpace(view.answer()); answer != "" {
-		if err := l.streams.printAnswer(answer); err != nil {
-			return err
-		}
+	if err := view.showAnswer(view.answer()); err != nil {
+		return err
 	}
 	e, err := l.settled(ctx, id, more)
 	switch {
@@ -183,7 +180,7 @@ func newStory(l *lifecycle, turn *turnfiles.Files, view *progress) *story {
 
 func (s *story) close() error { return s.journal.Close() }
 
-// follow tells the story to the end of the turn, or as far as it goes once more says no.
+// follow shows the story to the end of the turn, or as far as it goes once more says no.
 func (s *story) follow(ctx context.Context, more func() bool) error {
 	for {
 		last := !more() // asked before reading: what is written until then is read
@@ -204,24 +201,13 @@ func (s *story) read() error {
 		switch {
 		case err != nil: // it is for --json to show
 		case e.Stream != nil:
-			s.event(*e.Stream)
+			s.ended = s.ended || e.Stream.Response != nil && e.Stream.Response.Status.Terminal()
+			s.view.Event(*e.Stream)
 		default:
 			if err := s.fact(*e.Runtime); err != nil {
 				return err
 			}
 		}
-	}
-}
-
-// event shows a message of the model, and keeps the response.
-func (s *story) event(ev responses.Event) {
-	if ev.Response != nil {
-		s.ended = s.ended || ev.Response.Status.Terminal()
-		s.view.Event(ev)
-	}
-	m, ok := ev.Item.(*responses.Message)
-	if ok && ev.Type == responses.EventItemDone && m.Phase == responses.PhaseCommentary {
-		s.view.commentary(m.Text())
 	}
 }
 

@@ -201,6 +201,12 @@ func printJSON(streams Streams, v any) error {
 	return err
 }
 
+// printLine prints JSON on one line, also on a terminal.
+func printLine(streams Streams, v any) error {
+	streams.OutTTY = false
+	return printJSON(streams, v)
+}
+
 // machineText makes JSON fit for a terminal and a CI log too, without changing
 // what it says: what could not be seen, or be a command, is written as an escape.
 func machineText(data []byte) []byte {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,11 +98,7 @@ const fixedTime = "2006-01-02T15:04:05.000Z07:00"
 // showEvent prints one event on one line.
 func (r *remote) showEvent(ev *view.EventEnvelope) error {
 	if r.JSON {
-		data, err := json.Marshal(ev)
-		if err == nil {
-			_, err = fmt.Fprintln(r.streams.Out, string(machineText(data)))
-		}
-		return err
+		return printLine(r.streams, ev)
 	}
 	summary := r.streams.oneLine(ev.Display.Summary, 1000)
 	if r.streams.OutTTY {

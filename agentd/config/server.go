@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -51,7 +52,11 @@ func (s *Server) Token() (string, error) {
 	}
 	token, err := httpserver.ReadToken(s.TokenFile, minToken)
 	if wrong, ok := errors.AsType[*httpserver.TokenError](err); ok {
-		return "", Wrong("--token-file", wrong.What, wrong.Remedy)
+		what := wrong.What
+		if reason, ok := errors.AsType[*fs.PathError](err); ok {
+			what += ": " + reason.Err.Error() // the flag names the file
+		}
+		return "", Wrong("--token-file", what, wrong.Remedy)
 	}
 	return token, err
 }

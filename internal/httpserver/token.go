@@ -1,10 +1,8 @@
 package httpserver
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -31,13 +29,7 @@ func (e *TokenError) Unwrap() error { return e.Err }
 // there is no file.
 func ReadToken(path string, least int) (string, error) {
 	const name = "name a file that holds the token"
-	unreadable := func(err error) error {
-		what := "cannot be read"
-		if reason, ok := errors.AsType[*fs.PathError](err); ok {
-			what += ": " + reason.Err.Error() // the caller names the file
-		}
-		return &TokenError{what, name, err}
-	}
+	unreadable := func(err error) error { return &TokenError{"cannot be read", name, err} }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
 	if err != nil {
 		return "", unreadable(err)

@@ -179,9 +179,18 @@ func checkIntroduced(f *finding) {
 	if f.partial {
 		return
 	}
+	checkThread(f)
+	checkTasks(f)
+	checkOpeners(f)
+}
+
+func checkThread(f *finding) {
 	if id := f.IDs[Thread]; id != "" && f.Type != "thread.started" && f.Type != "session.created" {
 		f.must(f.threadOf(f.Event).started, "thread_id "+id, "thread.started before it")
 	}
+}
+
+func checkTasks(f *finding) {
 	for _, kind := range []ID{Task, ParentTask, RootTask} {
 		id := f.IDs[kind]
 		if kind == ParentTask && f.Type == "task.created" {
@@ -190,6 +199,9 @@ func checkIntroduced(f *finding) {
 		f.must(id == "" || f.introduces(kind) || f.external(id) || f.tasks[id] != nil || f.known("task "+id),
 			fmt.Sprintf("%s %.80s", kind, id), "task.created before it")
 	}
+}
+
+func checkOpeners(f *finding) {
 	for kind, opener := range openers {
 		id := f.IDs[kind]
 		family, _, _ := strings.Cut(opener, ".")

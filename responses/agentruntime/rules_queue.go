@@ -61,17 +61,26 @@ func checkQueue(f *finding) {
 	before := f.partial && is == "out" && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
 	f.must(before || slices.Contains(from, is), op+" of "+entry+", which is "+is,
 		"one that is "+strings.Join(from, " or "))
-	said, had := f.text("entry.priority"), cmp.Or(q.waiting[entry], q.claimed[entry])
-	f.must(said == "" || had == "" || said == had || op == "enqueue" || op == "promote" || op == "restore",
-		fmt.Sprintf("priority %.40q of %s", said, entry), had+", until it is promoted")
+	checkPriority(f, q, entry, op)
+	checkDepth(f, q, is, op)
+}
+
+func checkPriority(f *finding, q *queue, entry, op string) {
+	priority, had := f.text("entry.priority"), cmp.Or(q.waiting[entry], q.claimed[entry])
+	f.must(priority == "" || had == "" || priority == had || op == "enqueue" || op == "promote" || op == "restore",
+		fmt.Sprintf("priority %.40q of %s", priority, entry), had+", until it is promoted")
+}
+
+// checkDepth compares the depth that an event gives with that of the queue after it. is is where the entry was.
+func checkDepth(f *finding, q *queue, is, op string) {
 	depth := len(q.waiting)
 	if op == "enqueue" && is != "waiting" {
 		depth++
 	} else if is == "waiting" && op != "enqueue" && op != "promote" {
 		depth--
 	}
-	if said, ok := f.number("depth"); ok && !f.partial && op != "restore" {
-		f.must(said == float64(depth), fmt.Sprintf("depth %v after %s", said, op), fmt.Sprint(depth))
+	if given, ok := f.number("depth"); ok && !f.partial && op != "restore" {
+		f.must(given == float64(depth), fmt.Sprintf("depth %v after %s", given, op), fmt.Sprint(depth))
 	}
 }
 

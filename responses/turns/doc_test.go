@@ -10,8 +10,8 @@ import (
 	"holon/responses/turns"
 )
 
-// The page that describes these files shows a real record, and names every
-// key and every class there is.
+// The page that describes these files shows a real record. It and the page of
+// egress, which has the host's events, name every key and every class there is.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "turn.md"))
 	if err != nil {
@@ -45,9 +45,14 @@ func TestDocumentation(t *testing.T) {
 			names = append(names, key)
 		}
 	}
+	egress, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "egress.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := string(page) + string(egress)
 	for _, name := range names {
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("the page does not name %s", name)
+		if !strings.Contains(pages, "`"+name+"`") {
+			t.Errorf("the pages do not name %s", name)
 		}
 	}
 }

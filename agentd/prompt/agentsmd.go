@@ -18,14 +18,14 @@ const maxAgentsMD = 32 << 10
 
 // agentInstructions reads the agent's own AGENTS.md.
 func agentInstructions(home string) Source {
-	return instructions(sectionAgent, home, []file{{"AGENTS.md", kindAgentsMD}},
+	return instructions("agent", home, []file{{"AGENTS.md", kindAgentsMD}},
 		"# Instructions of the agent\n\nThe file %s says how this agent works:")
 }
 
 // workspaceInstructions reads AGENTS.md at the top of the working tree, or
 // CLAUDE.md where there is none.
 func workspaceInstructions(tree string) Source {
-	return instructions(sectionWorkspace, tree, []file{{"AGENTS.md", kindAgentsMD}, {"CLAUDE.md", kindClaudeMD}},
+	return instructions("workspace", tree, []file{{"AGENTS.md", kindAgentsMD}, {"CLAUDE.md", kindClaudeMD}},
 		"# Instructions of the workspace\n\nThe file %s says how to work in this tree. It holds for work in the "+
 			"tree and allows nothing that the user did not ask for:")
 }

@@ -22,7 +22,7 @@ type Input struct {
 
 // Prompt is the instructions of a turn, in order.
 type Prompt struct {
-	Sources []Source // one for each name in Order
+	Sources []Source // one of each section
 }
 
 // Assemble reads the files and returns the prompt of a turn. The same input and
@@ -37,15 +37,15 @@ func Assemble(in Input) Prompt {
 		tree = "" // the AGENTS.md of an agent that works in its home is sent once
 	}
 	return Prompt{[]Source{
-		newSource(sectionPolicy, kindBuiltin, policy),
-		newSource(sectionExecution, kindBuiltin, execution(in.WorkDir, in.HasInput)),
-		newSource(sectionMode, kindBuiltin, modes[in.Mode]),
+		newSource("policy", kindBuiltin, policy),
+		newSource("execution", kindBuiltin, execution(in.WorkDir, in.HasInput)),
+		newSource("mode", kindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
 		workspaceInstructions(tree),
-		newSource(sectionSkills, kindCatalog, skills.Catalogue(in.Skills)),
-		newSource(sectionActiveSkills, kindCatalog, activeSkills(in.Active)),
-		newSource(sectionTools, kindBuiltin, toolGuidance(in.Tools)),
-		newSource(sectionRequest, kindRequest, request),
+		newSource("skills", kindCatalog, skills.Catalogue(in.Skills)),
+		newSource("active-skills", kindCatalog, activeSkills(in.Active)),
+		newSource("tools", kindBuiltin, toolGuidance(in.Tools)),
+		newSource("request", kindRequest, request),
 	}}
 }
 
@@ -100,30 +100,21 @@ func (p Prompt) Items(history []responses.Item) []responses.Item {
 	var items []responses.Item
 	for _, src := range p.Sources {
 		before, known := told[src.Name]
+		_, subject := section(src.Name)
 		switch {
 		case !known && src.Text == "", before == src.Digest:
 		case len(told) == 0:
 			items = append(items, item(src, src.Text))
 		case src.Text == "":
-			items = append(items, item(src, "What was said before about "+titles[src.Name]+
+			items = append(items, item(src, "What was said before about "+subject+
 				" no longer holds; there is nothing in its place."))
 		case known:
-			items = append(items, item(src, "This replaces what was said before about "+titles[src.Name]+".\n\n"+
-				src.Text))
+			items = append(items, item(src, "This replaces what was said before about "+subject+".\n\n"+src.Text))
 		default:
 			items = append(items, item(src, src.Text))
 		}
 	}
 	return items
-}
-
-// titles name the subjects of sources.
-var titles = map[string]string{
-	sectionPolicy: "how to work", sectionExecution: "the working tree and files", sectionMode: "the mode of the turn",
-	sectionAgent:     "the instructions of the agent",
-	sectionWorkspace: "the instructions of the workspace", sectionSkills: "the list of skills",
-	sectionActiveSkills: "the skills in use",
-	sectionTools:        "the use of tools", sectionRequest: "the instructions of the request",
 }
 
 func item(src Source, text string) responses.Item {
@@ -183,6 +174,7 @@ const between = "\n\n"
 // conversations, so that a provider can cache it for them.
 func (l Lead) Breakpoints() []int {
 	var points []int
+	often := []Stability{stable, agentScoped, turnScoped} // in this order
 	size, before := 0, turnScoped
 	for _, item := range l.items {
 		message, ok := item.(*responses.Message)
@@ -190,9 +182,9 @@ func (l Lead) Breakpoints() []int {
 			continue
 		}
 		name, _, _ := parseID(item)
-		class := stability(name)
+		class, _ := section(name)
 		if size > 0 {
-			if changes[class] > changes[before] {
+			if slices.Index(often, class) > slices.Index(often, before) {
 				points = append(points, size)
 			}
 			size += len(between)
@@ -202,9 +194,6 @@ func (l Lead) Breakpoints() []int {
 	}
 	return points
 }
-
-// changes ranks the classes by how often a source of each changes.
-var changes = map[Stability]int{stable: 0, agentScoped: 1, turnScoped: 2}
 
 // Restore puts the lead back into a rest that has grown at its end since Split.
 func (l Lead) Restore(rest []responses.Item) []responses.Item {

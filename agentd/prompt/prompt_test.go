@@ -52,21 +52,15 @@ func TestOrder(t *testing.T) {
 	var names []string
 	for _, src := range p.Sources {
 		names = append(names, src.Name)
-		switch {
-		case src.Bytes != len(src.Text):
-			t.Errorf("%+v: src.Bytes = %d, want %d", src, src.Bytes, len(src.Text))
-		case src.Digest == "":
-			t.Errorf(`%+v: src.Digest = "", want another value`, src)
-		case src.Stability == "":
-			t.Errorf(`%+v: src.Stability = "", want another value`, src)
-		case src.Kind == "":
-			t.Errorf(`%+v: src.Kind = "", want another value`, src)
+		if src.Bytes != len(src.Text) || src.Digest == "" || src.Stability == "" || src.Kind == "" {
+			t.Errorf("a field is missing or wrong: %+v", src)
 		}
 	}
-	if diff := cmp.Diff(prompt.Order, names); diff != "" {
+	order := []string{"policy", "execution", "mode", "agent", "workspace", "skills", "active-skills", "tools", "request"}
+	if diff := cmp.Diff(order, names); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(prompt.Order, p.Told()); diff != "" {
+	if diff := cmp.Diff(order, p.Told()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	text, at := p.Text(), 0
@@ -149,23 +143,13 @@ func TestWorkspaceInstructions(t *testing.T) {
 			}
 			p := prompt.Assemble(prompt.Input{WorkDir: tree})
 			src := source(t, p, "workspace")
-			switch {
-			case src.Kind != tc.kind:
-				t.Errorf("%s: src.Kind = %q, want %q", src.Kind, src.Kind, tc.kind)
-			case !strings.Contains(src.Text, tc.text):
-				t.Errorf("%s: src.Text = %q, want it to contain %q", src.Kind, src.Text, tc.text)
-			case tc.text == "" && src.Text != "":
-				t.Errorf(`%s: tc.text == "" && src.Text != "", want the contrary`, src.Kind)
-			case tc.not != "" && strings.Contains(src.Text, tc.not):
-				t.Errorf(`%s: tc.not != "" && strings.Contains(src.Text, tc.not), want the contrary`, src.Kind)
+			if src.Kind != tc.kind || !strings.Contains(src.Text, tc.text) || tc.text == "" && src.Text != "" ||
+				tc.not != "" && strings.Contains(src.Text, tc.not) {
+				t.Errorf("kind %q, text %q", src.Kind, src.Text)
 			}
-			switch {
-			case !strings.Contains(src.Note, tc.note):
-				t.Errorf("src.Note = %q, want it to contain %q", src.Note, tc.note)
-			case tc.note == "" && src.Note != "":
-				t.Error(`tc.note == "" && src.Note != "", want the contrary`)
-			case (len(p.Notes()) > 0) != (tc.note != ""):
-				t.Errorf("(len(p.Notes()) > 0) = %v, want %v", (len(p.Notes()) > 0), (tc.note != ""))
+			if !strings.Contains(src.Note, tc.note) || tc.note == "" && src.Note != "" ||
+				(len(p.Notes()) > 0) != (tc.note != "") {
+				t.Errorf("note %q, %q in all, want %q", src.Note, p.Notes(), tc.note)
 			}
 			if strings.Contains(p.Text(), "SECRET") || src.Bytes > 40<<10 {
 				t.Errorf("%d bytes", src.Bytes)
@@ -315,21 +299,12 @@ func TestSplitFindsTheBeginningAnywhere(t *testing.T) {
 	conversation := append(append([]responses.Item{}, old...), p.Items(old)...)
 	conversation = append(conversation, &responses.Message{ID: "msg_3", Role: responses.RoleUser})
 	lead, rest := prompt.Split(conversation)
-	switch {
-	case lead.Text() != p.Text():
-		t.Errorf("lead.Text() = %q, want %q", lead.Text(), p.Text())
-	case len(rest) != 3:
-		t.Errorf("len(rest) = %d (%+v), want 3", len(rest), rest)
-	case !reflect.DeepEqual(conversation, lead.Restore(rest)):
-		t.Errorf("conversation = %+v, want %+v", conversation, lead.Restore(rest))
+	if lead.Text() != p.Text() || len(rest) != 3 || !reflect.DeepEqual(conversation, lead.Restore(rest)) {
+		t.Errorf("lead %q, rest %+v", lead.Text(), rest)
 	}
-	switch lead, rest := prompt.Split(old); {
-	case lead.Text() != "":
-		t.Errorf(`lead.Text() = %q, want ""`, lead.Text())
-	case len(rest) != 2:
-		t.Errorf("len(rest) = %d (%+v), want 2", len(rest), rest)
-	case len(lead.Restore(rest)) != 2:
-		t.Errorf("len(lead.Restore(rest)) = %d (%+v), want 2", len(lead.Restore(rest)), lead.Restore(rest))
+	lead, rest = prompt.Split(old)
+	if lead.Text() != "" || len(rest) != 2 || len(lead.Restore(rest)) != 2 {
+		t.Errorf("without a lead: %q, rest %+v", lead.Text(), rest)
 	}
 }
 

@@ -33,22 +33,32 @@ const (
 	turnScoped  Stability = "turn_scoped"  // with any turn
 )
 
-// Names of sources, in their order in a prompt.
-const (
-	sectionPolicy       = "policy"
-	sectionExecution    = "execution"
-	sectionMode         = "mode"
-	sectionAgent        = "agent"
-	sectionWorkspace    = "workspace"
-	sectionSkills       = "skills"
-	sectionActiveSkills = "active-skills"
-	sectionTools        = "tools"
-	sectionRequest      = "request"
-)
+// sections are the sources that there are, with the subject of each for a model, in their order in a prompt.
+var sections = []struct {
+	name, subject string
+	stability     Stability
+}{
+	{"policy", "how to work", stable},
+	{"execution", "the working tree and files", turnScoped},
+	{"mode", "the mode of the turn", agentScoped},
+	{"agent", "the instructions of the agent", agentScoped},
+	{"workspace", "the instructions of the workspace", agentScoped},
+	{"skills", "the list of skills", agentScoped},
+	{"active-skills", "the skills in use", turnScoped},
+	{"tools", "the use of tools", stable},
+	{"request", "the instructions of the request", turnScoped},
+}
 
-// Order is the order of sources.
-var Order = []string{sectionPolicy, sectionExecution, sectionMode, sectionAgent, sectionWorkspace, sectionSkills,
-	sectionActiveSkills, sectionTools, sectionRequest}
+// section returns the stability and the subject of the named source; an unknown name, of another version, gets the
+// class that changes most often.
+func section(name string) (class Stability, subject string) {
+	for _, s := range sections {
+		if s.name == name {
+			return s.stability, s.subject
+		}
+	}
+	return turnScoped, name
+}
 
 // Source is one part of a prompt. A source without text is not sent.
 type Source struct {
@@ -71,22 +81,11 @@ const (
 	kindRequest  = "request"
 )
 
-// stability returns the class of the named source; an unknown name, of another
-// version, gets the class that changes most often.
-func stability(name string) Stability {
-	switch name {
-	case sectionPolicy, sectionTools:
-		return stable
-	case sectionMode, sectionAgent, sectionWorkspace, sectionSkills:
-		return agentScoped
-	}
-	return turnScoped
-}
-
 // newSource returns a source and derives the other fields from name and text.
 func newSource(name, kind, text string) Source {
 	text = strings.TrimSpace(text)
-	return Source{Name: name, Kind: kind, Stability: stability(name), Bytes: len(text), Digest: digest(text),
+	class, _ := section(name)
+	return Source{Name: name, Kind: kind, Stability: class, Bytes: len(text), Digest: digest(text),
 		Text: text}
 }
 

@@ -8,13 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"holon/internal/durable"
 	"holon/responses"
@@ -170,12 +168,7 @@ func (s *Sealer) key(create bool) (cipher.AEAD, error) {
 
 // readKey reads the key and restricts its permissions to the owner.
 func readKey(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("read the key of compaction items: %w", err)
-	}
-	defer f.Close()
-	key, err := io.ReadAll(io.LimitReader(f, keySize+1))
+	key, err := durable.ReadFile(path, keySize+1)
 	if err != nil {
 		return nil, fmt.Errorf("read the key of compaction items: %w", err)
 	}
@@ -183,7 +176,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("the key of compaction items, %s, is damaged; remove it, and compaction items that "+
 			"exist cannot be read any more", path)
 	}
-	if err := f.Chmod(0o600); err != nil {
+	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, fmt.Errorf("protect the key of compaction items: %w", err)
 	}
 	return key, nil

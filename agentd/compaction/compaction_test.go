@@ -14,6 +14,7 @@ import (
 	"holon/agentd/compaction"
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func say(role responses.Role, text string) *responses.Message {
@@ -259,9 +260,7 @@ func TestSummarizeInSteps(t *testing.T) {
 		return text(fmt.Sprintf("summary %d", n)), nil
 	}
 	got, usage, err := compaction.Summarizer{Transport: m, Window: 20_000}.Summarize(t.Context(), items)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	n := len(m.requests)
 	switch {
 	case n < 6:

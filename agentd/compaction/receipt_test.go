@@ -10,6 +10,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // ran returns the call number n whose command printed size bytes.
@@ -21,14 +22,10 @@ func ran(t testing.TB, n, size int) *responses.ToolCall {
 		"artifacts": []tools.Artifact{{Path: fmt.Sprintf("tools/call_%d/stdout.log", n)}}, "stdout_artifact": 0,
 		"task_handle": map[string]string{"task_id": fmt.Sprintf("task_%d", n)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	canonical, err := tools.Result{ToolName: "ExecCommand", Status: "success", SummaryText: "exited with 0",
 		Result: result}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return &responses.ToolCall{ID: fmt.Sprintf("tc_%d", n), CallID: fmt.Sprintf("call_%d", n), Name: "ExecCommand",
 		Arguments: `{"cmd":"make"}`, Result: canonical,
 		Output: "Process exited with code 0\nstdout:\n" +
@@ -76,9 +73,7 @@ func TestReceiptsKeepWhatMatters(t *testing.T) {
 func TestShorten(t *testing.T) {
 	failed, err := tools.Result{ToolName: "X", Status: "error", SummaryText: "no",
 		Error: &tools.Error{Kind: "x", Message: strings.Repeat("why ", 2000)}}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	items := []responses.Item{
 		&responses.Message{Role: responses.RoleUser,
 			Content: []responses.Part{responses.InputText(strings.Repeat("task ", 1000))}},

@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/compaction"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestSeal(t *testing.T) {
@@ -17,9 +18,7 @@ func TestSeal(t *testing.T) {
 	s := compaction.NewSealer(dir)
 	const summary = "They said <hello> & \"goodbye\"."
 	blob, err := s.Seal(summary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if strings.Contains(blob, "hello") || !strings.HasPrefix(blob, "holon.c1.") {
 		t.Errorf("the blob is %s", blob)
 	}
@@ -31,9 +30,7 @@ func TestSeal(t *testing.T) {
 		t.Errorf("the key file: %v, %v", info, err)
 	}
 	// The process after a restart reads the key, and closes it to others.
-	if err := os.Chmod(filepath.Join(dir, "compaction.key"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(filepath.Join(dir, "compaction.key"), 0o644))
 	if got, err := compaction.NewSealer(dir).Open(blob); err != nil || got != summary {
 		t.Errorf("opened to %q, %v", got, err)
 	}
@@ -77,9 +74,7 @@ func TestBadKeyFile(t *testing.T) {
 		"a dir": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		dir := t.TempDir()
-		if err := prepare(filepath.Join(dir, "compaction.key")); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, prepare(filepath.Join(dir, "compaction.key")))
 		if _, err := compaction.NewSealer(dir).Seal("x"); err == nil {
 			t.Errorf("%s: the key was used", name)
 		}
@@ -92,9 +87,7 @@ func TestBadKeyFile(t *testing.T) {
 func TestExpand(t *testing.T) {
 	s := compaction.NewSealer(t.TempDir())
 	blob, err := s.Seal("the summary")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	plain := []responses.Item{say(responses.RoleUser, "a")}
 	if got, err := s.Expand("input", plain); err != nil || &got[0] != &plain[0] {
 		t.Errorf("without a compaction item: %v, %v", got, err)

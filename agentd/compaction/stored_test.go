@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // message is the n-th message of a conversation.
@@ -73,9 +74,7 @@ func TestStoredAgain(t *testing.T) {
 		next := told.Summarized(nil, Parts{Told: told.Items[:1], After: told.Items[1:]}, fmt.Sprintf("summary %d", n))
 		next.Epoch++
 		item, err := next.Stored().Item()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		conversation = append(conversation, item, message(n+2))
 	}
 	got := Receipts{}.Told(conversation)

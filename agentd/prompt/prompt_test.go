@@ -16,16 +16,13 @@ import (
 	"holon/agentd/prompt"
 	"holon/responses"
 	"holon/skills"
+	"holon/test/expect"
 )
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // source returns the source of a name.
@@ -118,9 +115,7 @@ func TestWorkspaceInstructions(t *testing.T) {
 			write(t, tree+"/CLAUDE.md", "hello")
 		}, kind: "agents_md", note: "leads nowhere"},
 		{name: "fifo", prepare: func(t *testing.T, tree string) {
-			if err := syscall.Mkfifo(tree+"/AGENTS.md", 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, syscall.Mkfifo(tree+"/AGENTS.md", 0o600))
 		}, kind: "agents_md", note: "not a regular file"},
 		{name: "directory", prepare: func(t *testing.T, tree string) {
 			write(t, tree+"/AGENTS.md/x", "")
@@ -160,9 +155,7 @@ func TestWorkspaceInstructions(t *testing.T) {
 
 func link(t *testing.T, target, path string) {
 	t.Helper()
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink(target, path))
 }
 
 // Over any number of turns with anything changing between them, what a turn is
@@ -320,9 +313,7 @@ func TestFingerprint(t *testing.T) {
 // An agent that works in its own home has one AGENTS.md, and is told it once.
 func TestHomeIsTree(t *testing.T) {
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("Be brief.\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("Be brief.\n"), 0o644))
 	told := prompt.Assemble(prompt.Input{AgentHome: home, WorkDir: home}).Told()
 	if !slices.Contains(told, "agent") || slices.Contains(told, "workspace") {
 		t.Errorf("told %v", told)

@@ -14,6 +14,7 @@ import (
 
 	"holon/agentd/process"
 	wire "holon/responses/tasks"
+	"holon/test/expect"
 )
 
 func TestRetrieval(t *testing.T) {
@@ -79,9 +80,7 @@ func TestOutputTearsNoCharacter(t *testing.T) {
 		written += int64(len(part))
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			out, err := b.Output(t.Context(), "", task.TaskID, 0, 4000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if out.Task.OutputBytes == written {
 				return out.Task.OutputPreview
 			}
@@ -138,9 +137,7 @@ func TestOutputWithoutItsFile(t *testing.T) {
 	}
 	replace := func(how func(path string) error) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(s.Command.OutputPath), how(s.Command.OutputPath)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(os.RemoveAll(s.Command.OutputPath), how(s.Command.OutputPath)))
 		ended()
 	}
 	replace(func(string) error { return nil })
@@ -153,9 +150,7 @@ func TestOutputWithoutItsFile(t *testing.T) {
 // A file that holds the beginning of an output is named, although the preview is the excerpt of the record.
 func TestFileOfCutOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout.log")
-	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte("0123456789"), 0o600))
 	for logged, artifacts := range map[int64]int{10: 1, 20: 0} { // of the latter, bytes are gone
 		s := stream{Total: 1000, Logged: logged, Excerpt: "0123 … 999"}
 		out, rec := wire.Output{}, record{StdoutPath: path, End: &end{Stdout: s}}

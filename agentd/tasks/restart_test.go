@@ -14,6 +14,7 @@ import (
 	"holon/agentd/process"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // copy is the directory of the records as a kill would leave it.
@@ -80,18 +81,14 @@ func TestBrokenRecordsAreLeftOut(t *testing.T) {
 	big := strings.Repeat(" ", maxRecord+1)
 	for name, content := range map[string]string{"task_a.json": "{", "task_b.json": big, "task_c.json": `{"version":9}`,
 		"other.txt": "x", ".tmp-0": "x", "task_d.json": `{"version":1,"task_id":"task_e"}`} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600))
 	}
 	if err := errors.Join(unix.Mkfifo(filepath.Join(b.dir, "task_f.json"), 0o600),
 		os.Symlink(s.TaskID+".json", filepath.Join(b.dir, "task_g.json"))); err != nil {
 		t.Fatal(err)
 	}
 	again := New(Options{Dir: b.dir})
-	if err := again.Load(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, again.Load())
 	if l := again.List("", 100); len(l.Tasks) != 1 || l.Tasks[0].ID != s.TaskID {
 		t.Errorf("list %+v", l)
 	}

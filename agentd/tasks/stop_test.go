@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	wire "holon/responses/tasks"
+	"holon/test/expect"
 )
 
 func TestStop(t *testing.T) {
@@ -72,9 +73,7 @@ func TestCloseEndsTasks(t *testing.T) {
 	for range 5 {
 		ids = append(ids, b.start(Spec{Cmd: "sleep 600"}).TaskID)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Close())
 	for _, id := range ids {
 		if s, err := b.Get("", id); err != nil || s.Status != wire.Cancelled || s.Failure != "shutdown" {
 			t.Errorf("%+v, %v", s, err)

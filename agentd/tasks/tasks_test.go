@@ -15,6 +15,7 @@ import (
 	"holon/agentd/process"
 	"holon/responses"
 	wire "holon/responses/tasks"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -43,9 +44,7 @@ func newBench(t testing.TB, opts Options) *bench {
 	}
 	b := &bench{Manager: New(opts), t: t, sup: process.New(process.Options{Exclusive: true}), dir: opts.Dir,
 		out: t.TempDir()}
-	if err := b.Load(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Load())
 	t.Cleanup(func() {
 		if err := errors.Join(b.Close(), b.sup.Close()); err != nil {
 			t.Error(err)

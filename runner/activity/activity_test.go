@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/runner/activity"
+	"holon/test/expect"
 )
 
 func TestOf(t *testing.T) {
@@ -16,9 +17,7 @@ func TestOf(t *testing.T) {
 		"*** Delete File: d.txt\n*** End Patch"
 	quoted := func(key, value string) string {
 		data, err := json.Marshal(map[string]string{key: value})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return string(data)
 	}
 	for name, c := range map[string]struct{ tool, arguments, want string }{

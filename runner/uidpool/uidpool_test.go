@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestTake(t *testing.T) {
@@ -14,9 +15,7 @@ func TestTake(t *testing.T) {
 	holders := t.TempDir()
 	hold := func(name string) string {
 		path := filepath.Join(holders, name)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(path, 0o700))
 		return path
 	}
 	take := func(wish uint32, holder string, want int) {
@@ -32,9 +31,7 @@ func TestTake(t *testing.T) {
 	if _, err := p.takeFrom(0, hold("d")); !state.IsCode(err, codeExhausted) {
 		t.Errorf("Take from a pool in use: %v, want %s", err, codeExhausted)
 	}
-	if err := os.Remove(b); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(b))
 	take(1, hold("e"), 5002)
 }
 
@@ -50,9 +47,7 @@ func TestTakeAgain(t *testing.T) {
 		}
 	}
 	first, err := p.Take(filepath.Join(dir, "missing"), "name", gone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if again, err := p.Take("", "name", gone); again != first || err != nil {
 		t.Errorf("Take of the same name = %d, %v, want %d", again, err, first)
 	}
@@ -81,12 +76,8 @@ func TestTakeAtOnce(t *testing.T) {
 // A directory that others could write says nothing about what is in use.
 func TestOpenDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "uids")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(dir, 0o700))
+	expect.NoError(t, os.Chmod(dir, 0o777))
 	if uid, err := (Pool{Dir: dir, First: 5000, Count: 1}).Take("", "", dir); err == nil {
 		t.Errorf("Take = %d, want a refusal of a directory with mode 0777", uid)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
@@ -57,12 +58,8 @@ func TestPipeAsIndex(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a"})
 	index := filepath.Join(repo, ".git", "index")
-	if err := os.Remove(index); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(index, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(index))
+	expect.NoError(t, unix.Mkfifo(index, 0o600))
 	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: t.TempDir(), IncludeDirty: true})
 	switch e, ok := errors.AsType[*git.Error](err); {
 	case !ok:
@@ -89,9 +86,7 @@ func TestBombAsHistory(t *testing.T) {
 		echo z > b`)
 	d, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "p"),
 		Objects: filepath.Join(t.TempDir(), "o")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if d.History != nil {
 		t.Errorf("history %+v, want none", d.History)
 	}

@@ -9,6 +9,7 @@ import (
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -23,18 +24,12 @@ func (w *continuedWork) runIn(t *testing.T, from *workspace.Continuation,
 	t.Helper()
 	source, err := workspace.Open(t.Context(), workspace.Options{Dir: w.dir, CacheDir: w.cache, IncludeDirty: true,
 		Continue: from})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	tree, err := source.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	gittest.Write(t, tree.Dir(), work)
 	for _, name := range gone {
-		if err := os.Remove(filepath.Join(tree.Dir(), name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Remove(filepath.Join(tree.Dir(), name)))
 	}
 	results := t.TempDir()
 	result := workspace.Continuation{Run: "run_x", Patch: filepath.Join(results, "diff.patch"),
@@ -42,9 +37,7 @@ func (w *continuedWork) runIn(t *testing.T, from *workspace.Continuation,
 	if _, err := tree.Diff(t.Context(), workspace.DiffOptions{Patch: result.Patch, Objects: result.Objects}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tree.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.Release(t.Context()))
 	return result
 }
 
@@ -85,26 +78,18 @@ func TestContinue(t *testing.T) {
 		first := w.runIn(t, nil, map[string]string{"a.txt": "one\n2\n3\n4\n5\n6\n7\n8\n9\n", "new.txt": "new\n"})
 		gittest.Write(t, w.dir, map[string]string{"mine.txt": "changed meanwhile\n"})
 		second := w.runIn(t, &first, map[string]string{"new.txt": "newer\n", "sub/b.txt": "b\n"})
-		if err := os.RemoveAll(filepath.Dir(first.Patch)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.RemoveAll(filepath.Dir(first.Patch)))
 		source, err := workspace.Open(t.Context(), workspace.Options{Dir: w.dir, CacheDir: w.cache, IncludeDirty: true,
 			Continue: &second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		tree, err := source.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		want := []string{"one\n2\n3\n4\n5\n6\n7\n8\n9\n", "newer\n", "b\n", "changed meanwhile\n"}
 		names := []string{"a.txt", "new.txt", "sub/b.txt", "mine.txt"}
 		if got := content(t, tree.Dir(), names...); !slices.Equal(got, want) {
 			t.Fatalf("the third run begins with %q, not %q", got, want)
 		}
-		if err := tree.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tree.Release(t.Context()))
 		third := w.runIn(t, &second, map[string]string{"sub/b.txt": "bb\n"})
 		if _, err := landing.Apply(t.Context(), landing.ApplyOptions{Dir: w.dir, Patch: third.Patch,
 			Objects: third.Objects}); err != nil {
@@ -142,9 +127,7 @@ func TestContinueAppliedInPart(t *testing.T) {
 	files := map[string]string{"a.txt": "x\nx\nx\nx\nx\n", "gone.txt": "g\n", "b.txt": "b\n"}
 	kinds(t, files, func(t *testing.T, w *continuedWork) {
 		first := w.runIn(t, nil, map[string]string{"a.txt": "x\nx\nx\nx\nx\nx\n"}, "gone.txt", "b.txt")
-		if err := os.Remove(filepath.Join(w.dir, "gone.txt")); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Remove(filepath.Join(w.dir, "gone.txt")))
 		second := w.runIn(t, &first, map[string]string{"n.txt": "n\n"})
 		applied, err := landing.Apply(t.Context(), landing.ApplyOptions{Dir: w.dir, Patch: second.Patch,
 			Objects: second.Objects})
@@ -163,9 +146,7 @@ func TestContinueConflict(t *testing.T) {
 		gittest.Write(t, w.dir, map[string]string{"a.txt": "mine\n"})
 		source, err := workspace.Open(t.Context(), workspace.Options{Dir: w.dir, CacheDir: w.cache, IncludeDirty: true,
 			Continue: &first})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_, err = source.Acquire(t.Context())
 		e, ok := err.(*git.Error) //nolint:errorlint // exported functions return it as it is
 		if !ok || e.Code != workspace.CodeContinueConflict || !slices.Equal(e.Paths, []string{"a.txt"}) || e.Hint == "" {

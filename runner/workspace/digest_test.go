@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // A digest changes with what a tree holds, and with nothing else.
@@ -21,9 +23,7 @@ func TestDigest(t *testing.T) {
 	digest := func() string {
 		t.Helper()
 		sum, err := Digest(t.Context(), dir, "own")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return sum
 	}
 	last := digest()
@@ -46,9 +46,7 @@ func TestDigest(t *testing.T) {
 		{"its name elsewhere", write("a/own", "1"), true},
 		{"removed", func() error { return os.RemoveAll(filepath.Join(dir, "a")) }, true},
 	} {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, step.do())
 		now := digest()
 		if (now != last) != step.changes {
 			t.Errorf("%s: %s after %s", step.name, now, last)

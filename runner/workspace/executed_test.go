@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -41,9 +42,7 @@ func TestExecutedInResult(t *testing.T) {
 			})
 			gittest.Run(t, tree.WorkDir(), "sh", "-ec", "chmod +x tool; mkdir moved; mv src/hooks/use.ts moved/.envrc")
 			diff, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "patch")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var got []string
 			for _, w := range diff.Warnings {
 				if w.Code == WarnExecuted {

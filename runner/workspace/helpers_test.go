@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -28,9 +29,7 @@ func openSource(t testing.TB, options Options) *Source {
 	}
 	options.Name = "run-test"
 	source, err := Open(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return source
 }
 
@@ -43,9 +42,7 @@ func acquire(t testing.TB, options Options) *Tree {
 func acquireFrom(t testing.TB, source *Source) *Tree {
 	t.Helper()
 	tree, err := source.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tree.Release(context.Background()); err != nil { // the test's context is over by now
 			t.Error(err)
@@ -58,13 +55,9 @@ func acquireFrom(t testing.TB, source *Source) *Tree {
 func diffOf(t testing.TB, tree *Tree) (*Diff, string) {
 	t.Helper()
 	diff, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "diff.patch")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	patch, err := os.ReadFile(diff.Patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if int64(len(patch)) != diff.PatchBytes {
 		t.Fatalf("the patch has %d bytes, the diff says %d", len(patch), diff.PatchBytes)
 	}

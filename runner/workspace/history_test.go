@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -40,9 +41,7 @@ func TestLooseBomb(t *testing.T) {
 			out := t.TempDir()
 			diff, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(out, "diff.patch"),
 				Objects: filepath.Join(out, "objects")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if diff.History != nil {
 				t.Errorf("history %+v, want none", diff.History)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
@@ -51,9 +52,7 @@ func TestUserHostileTree(t *testing.T) {
 			gittest.Run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; "+
 				"mkfifo n/f; mknod "+
 				"dev c 1 3 || mkfifo dev")
-			if err := unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0))
 		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f",
 			WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
 		{name: "cut-off patch", do: func(t *testing.T, dir string) {
@@ -170,25 +169,17 @@ func TestTrackedLeftover(t *testing.T) {
 func deep(t *testing.T, dir, name string, levels int) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for range levels {
-		if err := unix.Mkdirat(fd, name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, unix.Mkdirat(fd, name, 0o755))
 		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		unix.Close(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		fd = next
 	}
 	file, err := unix.Openat(fd, "bottom", unix.O_CREAT|unix.O_WRONLY, 0o644)
 	unix.Close(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	unix.Close(file)
 }
 
@@ -227,9 +218,7 @@ func TestUserClosedTree(t *testing.T) {
 		for _, closed := range []string{"d/e/c", "new", "d/e", "n", "d", "."} {
 			tree := acquireFrom(t, source)
 			gittest.Write(t, tree.Dir(), map[string]string{"d/e/c": "changed\n", "n/f": "new\n", "new": "new\n"})
-			if err := os.Chmod(filepath.Join(tree.Dir(), closed), mode); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Chmod(filepath.Join(tree.Dir(), closed), mode))
 			diff, _ := diffOf(t, tree)
 			wantChanges(t, diff, "M d/e/c", "A n/f", "A new")
 			recycled(t, tree)
@@ -258,9 +247,7 @@ func TestManyNames(t *testing.T) {
 			gittest.Write(t, dir, map[string]string{fmt.Sprint("d/.git:", strings.Repeat("\x02", 240), i): ""})
 		},
 		"pipes": func(t *testing.T, dir string, i int) {
-			if err := unix.Mkfifo(filepath.Join(dir, fmt.Sprint(strings.Repeat("\x03", 240), i)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, unix.Mkfifo(filepath.Join(dir, fmt.Sprint(strings.Repeat("\x03", 240), i)), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

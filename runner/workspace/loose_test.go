@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 )
 
 // For any bytes that an agent left as a loose object, the result is an
@@ -41,19 +42,13 @@ func FuzzLooseObject(f *testing.F) {
 			return
 		}
 		taken, err := os.Open(to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer taken.Close()
 		inflate, err := zlib.NewReader(taken)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		content := bufio.NewReader(inflate)
 		size, header, err := looseHeader(content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		again := git.SHA1.NewHash()
 		fmt.Fprint(again, header)
 		if n, err := content.WriteTo(again); err != nil || n != size || hex.EncodeToString(again.Sum(nil)) != id {

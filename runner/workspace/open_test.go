@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -76,9 +77,7 @@ func TestRepositoryForms(t *testing.T) {
 		gittest.Run(t, tree.Dir(), "git", "commit", "-qm", "agent")
 		diff, _ := diffOf(t, tree)
 		wantChanges(t, diff, want...)
-		if err := tree.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tree.Release(t.Context()))
 		gittest.WantUntouched(t, before, gittest.Fingerprint(t, top))
 		return tree
 	}
@@ -178,9 +177,7 @@ func TestOpenErrors(t *testing.T) {
 	t.Run("HEAD is missing", func(t *testing.T) {
 		damaged := gittest.NewRepo(t, map[string]string{"a": "a"})
 		head := strings.TrimSpace(gittest.Run(t, damaged, "git", "rev-parse", "HEAD"))
-		if err := os.Remove(filepath.Join(damaged, ".git/objects", head[:2], head[2:])); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Remove(filepath.Join(damaged, ".git/objects", head[:2], head[2:])))
 		_, err := Open(t.Context(), Options{Dir: damaged, CacheDir: cache})
 		wantCode(t, err, git.CodeMissingObjects)
 	})

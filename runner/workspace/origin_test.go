@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/internal/folder"
+	"holon/test/expect"
 	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
@@ -43,18 +44,12 @@ func TestOriginOfTrees(t *testing.T) {
 	// Another repository that comes to the same path, while the first one's
 	// directory exists: its number can't have been given to the second.
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache})
-	if err := tree.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(repo, repo+"-moved"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.Release(t.Context()))
+	expect.NoError(t, os.Rename(repo, repo+"-moved"))
 	gittest.Run(t, "", "git", "clone", "-q", repo+"-moved", repo)
 	note("another repository at the same path", at(repo))
 	removed, err := Prune(t.Context(), cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
 		t.Errorf("trees of the repository that was there are left: %v, pruned %q", err, removed)
 	}
@@ -88,16 +83,12 @@ func TestTreeForAnother(t *testing.T) {
 				t.Errorf("%q is what %q was for another user", path, other)
 			}
 		}
-		if err := tree.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tree.Release(t.Context()))
 		for path, st := range owners(t, tree.Dir()) {
 			used[st.Ino] = path
 			// while it is open, no other gets its number
 			fd, err := unix.Open(tree.Dir()+path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer unix.Close(fd)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/internal/folder"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -27,9 +28,7 @@ func owners(t *testing.T, dir string) map[string]syscall.Stat_t {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return found
 }
 
@@ -65,19 +64,11 @@ func TestOwner(t *testing.T) {
 	wantReadableObjects(t, tree)
 	// As an agent would: new files belong to it, links lead anywhere.
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(outside, nil, 0o600))
 	gittest.Write(t, tree.Dir(), map[string]string{"new/file": "x", "to-outside": "-> " + outside, "a": "changed\n"})
-	if err := os.RemoveAll(filepath.Join(tree.Dir(), "d", "e")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Dir(outside), filepath.Join(tree.Dir(), "d", "e")); err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(filepath.Join(tree.Dir(), "d", "e")))
+	expect.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(tree.Dir(), "d", "e")))
+	expect.NoError(t, tree.Release(context.Background()))
 	again := acquire(t, options)
 	second := wantOwner(t, again.Dir(), *options.Owner)
 	for _, path := range []string{"/run.sh", "/link", "/dirty"} {
@@ -85,9 +76,7 @@ func TestOwner(t *testing.T) {
 			t.Errorf("%s was written again", path)
 		}
 	}
-	if err := again.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, again.Release(context.Background()))
 	options.Owner = &folder.Owner{UID: 4711, GID: 4711}
 	wantOwner(t, acquire(t, options).Dir(), *options.Owner)
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 )
 
 // A record that is cut or damaged anywhere is not used.
@@ -25,9 +26,7 @@ func TestDamagedRecord(t *testing.T) {
 		damaged := bytes.Clone(data)
 		damaged[i] ^= 0x41
 		for _, content := range [][]byte{damaged, data[:i]} {
-			if err := os.WriteFile(name, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(name, content, 0o600))
 			if readRecord(name, git.SHA1).header.Complete {
 				t.Fatalf("damage at byte %d of %d went unnoticed", i, len(data))
 			}

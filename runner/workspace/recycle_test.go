@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
@@ -30,9 +31,7 @@ var recycleBase = map[string]string{"a": "a\n", "run.sh": "#!/bin/sh\n", "link":
 func describe(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	var top unix.Stat_t
-	if err := unix.Lstat(dir, &top); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, unix.Lstat(dir, &top))
 	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		var st unix.Stat_t
@@ -50,9 +49,7 @@ func describe(t testing.TB, dir string) map[string]string {
 		found[name] = text + attributes(t, path) + content(t, name, path, d)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return found
 }
 
@@ -80,15 +77,11 @@ func content(t testing.TB, name, path string, d fs.DirEntry) string {
 	switch {
 	case d.Type()&fs.ModeSymlink != 0:
 		target, err := os.Readlink(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return " -> " + target
 	case d.Type().IsRegular() && name != ".git/index": // which holds inode numbers
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return fmt.Sprintf(" content %x", sha256.Sum256(data))
 	}
 	return ""

@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
 // die is what the kernel does for a holder that was killed.
 func die(t *testing.T, tree *Tree) {
 	t.Helper()
-	if err := tree.slot.unlock(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.slot.unlock())
 	tree.slot.lock = nil
 }
 
@@ -67,23 +66,17 @@ func TestResume(t *testing.T) {
 			}
 
 			resumed, err := Resume(t.Context(), options, held)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			diff, patch := diffOf(t, resumed)
 			wantChanges(t, diff, "M a.txt", "A later.txt", "A new.txt")
 			if diff.BaseTree != held.Info.BaseTree || patch == "" {
 				t.Errorf("base %s, want %s", diff.BaseTree, held.Info.BaseTree)
 			}
-			if err := resumed.Leave(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, resumed.Leave())
 			if resumed, err = Resume(t.Context(), options, held); err != nil {
 				t.Fatalf("after Leave: %v", err)
 			}
-			if err := resumed.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, resumed.Release(t.Context()))
 			_, err = Resume(t.Context(), options, held)
 			wantCode(t, err, CodeReleased)
 			third := acquire(t, options)
@@ -104,27 +97,19 @@ func TestResumeWithoutRepository(t *testing.T) {
 	held := tree.Held()
 	gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "work\n"})
 	die(t, tree)
-	if err := os.Rename(repo, repo+".away"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Rename(repo, repo+".away"))
 	if _, err := Resume(t.Context(), options, held); err == nil {
 		t.Fatal("a tree was taken up without its objects")
 	}
 	if forgotten, err := Prune(t.Context(), cache); err != nil || len(forgotten) > 0 {
 		t.Fatalf("unsaved work was pruned: %v, %v", forgotten, err)
 	}
-	if err := os.Rename(repo+".away", repo); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Rename(repo+".away", repo))
 	resumed, err := Resume(t.Context(), options, held)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	diff, _ := diffOf(t, resumed)
 	wantChanges(t, diff, "M a.txt")
-	if err := resumed.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, resumed.Release(t.Context()))
 }
 
 func TestDisclaim(t *testing.T) {
@@ -132,22 +117,16 @@ func TestDisclaim(t *testing.T) {
 	repo, cache := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache, Claim: "run_1"})
 	claim := Claim{tree.Held().Slot, "run_1"}
-	if err := Disclaim(t.Context(), cache, claim); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, Disclaim(t.Context(), cache, claim))
 	if claims, _ := Claims(t.Context(), cache); len(claims) != 1 {
 		t.Fatal("the claim of a live holder was given up")
 	}
 	die(t, tree)
-	if err := Disclaim(t.Context(), cache, Claim{claim.Slot, "run_2"}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, Disclaim(t.Context(), cache, Claim{claim.Slot, "run_2"}))
 	if claims, _ := Claims(t.Context(), cache); len(claims) != 1 {
 		t.Fatal("the claim of another was given up")
 	}
-	if err := Disclaim(t.Context(), cache, claim); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, Disclaim(t.Context(), cache, claim))
 	if claims, err := Claims(t.Context(), cache); err != nil || len(claims) != 0 {
 		t.Fatalf("claims %v, %v", claims, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
@@ -34,9 +35,7 @@ func TestTwoTreesAtOnce(t *testing.T) {
 	for tree, want := range map[*Tree]string{first: "A one", second: "A two"} {
 		diff, _ := diffOf(t, tree)
 		wantChanges(t, diff, want)
-		if err := tree.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tree.Release(t.Context()))
 		if err := tree.Release(t.Context()); err != nil {
 			t.Fatalf("second release: %v", err)
 		}
@@ -62,12 +61,8 @@ func TestSweepSlots(t *testing.T) {
 	for _, tree := range []*Tree{free, used} {
 		gittest.Write(t, tree.Dir(), map[string]string{half: "run_1"})
 	}
-	if err := free.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := SweepSlots(t.Context(), cache); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, free.Release(t.Context()))
+	expect.NoError(t, SweepSlots(t.Context(), cache))
 	if _, err := os.Stat(filepath.Join(free.Dir(), half)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is left in a free slot: %v", err)
 	}
@@ -102,9 +97,7 @@ func TestUserCrashBetweenAcquireAndRelease(t *testing.T) {
 			t.Fatalf("%s: the slot was not reused", harm)
 		}
 		wantPristine(t, next)
-		if err := next.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, next.Release(t.Context()))
 	}
 }
 
@@ -116,9 +109,7 @@ func TestBaseMoves(t *testing.T) {
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache})
 	handOutLater(tree)
 	kept, _ := os.Lstat(filepath.Join(tree.Dir(), "stays"))
-	if err := tree.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.Release(t.Context()))
 	for _, step := range []string{"echo 2 > a.txt", "rm -r d; echo f > d", "rm d; mkdir d; echo y > d/y",
 		"chmod +x a.txt", "rm a.txt; ln -s stays a.txt"} {
 		gittest.Run(t, repo, "sh", "-ec", step+"; git add -A; git commit -qm x")
@@ -129,9 +120,7 @@ func TestBaseMoves(t *testing.T) {
 		if err != nil || !os.SameFile(kept, now) {
 			t.Fatalf("an unchanged file was rewritten: %v", err)
 		}
-		if err := tree.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tree.Release(t.Context()))
 	}
 }
 
@@ -144,15 +133,11 @@ func TestPrune(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "cache")
 	gone, stays := gittest.NewRepo(t, map[string]string{"a": "a"}), gittest.NewRepo(t, map[string]string{"a": "a"})
 	released, kept := acquire(t, Options{Dir: gone, CacheDir: cache}), acquire(t, Options{Dir: stays, CacheDir: cache})
-	if err := os.RemoveAll(gone); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(gone))
 	if list, err := Prune(t.Context(), cache); err != nil || len(list) != 0 {
 		t.Fatalf("pruned %v, %v while in use", list, err)
 	}
-	if err := released.slot.unlock(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, released.slot.unlock())
 	released.slot.lock = nil
 	list, err := Prune(t.Context(), cache)
 	if err != nil || !slices.Equal(list, []string{gone}) {
@@ -224,9 +209,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "big": strings.Repeat("0123456789abcdef", 1<<15)})
 	cache := filepath.Join(t.TempDir(), "cache")
-	if err := os.Mkdir(cache, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(cache, 0o700))
 	if err := unix.Mount("tmpfs", cache, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("can't mount: %v", err)
 	}
@@ -238,9 +221,7 @@ func TestDiskFull(t *testing.T) {
 	filler := filepath.Join(cache, "filler")
 	full := func(bytes int) {
 		t.Helper()
-		if err := os.WriteFile(filler, make([]byte, bytes), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filler, make([]byte, bytes), 0o600))
 	}
 	source := openSource(t, Options{Dir: repo, CacheDir: cache})
 	full(1800 << 10)

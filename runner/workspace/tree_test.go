@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -76,9 +77,7 @@ func TestDiff(t *testing.T) {
 		{"odd names", func(t *testing.T, dir string) {
 			for _, name := range []string{"new\nline", "tab\there", "\xff\xfe", "esc\x1b[31m", " lead", "trail ",
 				`back\slash`, `"q"`, "ünï"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644))
 			}
 		}, []string{"A \x20lead", `A "q"`, `A back\slash`, "A esc\x1b[31m", "A new\nline", "A tab\there", "A trail ",
 			"A ünï", "A \xff\xfe"}},
@@ -110,9 +109,7 @@ func roundTrip(t *testing.T, repo, patch string, diff *Diff) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "p")
-	if err := os.WriteFile(file, []byte(patch), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(patch), 0o600))
 	got := gittest.Run(t, repo, "env", "GIT_INDEX_FILE="+filepath.Join(dir, "index"), "GIT_OBJECT_DIRECTORY="+dir,
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(repo, ".git/objects"), "sh", "-ec",
 		`git read-tree HEAD; git apply --cached --whitespace=nowarn "$0"; git write-tree`, file)
@@ -124,13 +121,9 @@ func roundTrip(t *testing.T, repo, patch string, diff *Diff) {
 // recycled releases the tree and checks that it is the base again.
 func recycled(t *testing.T, tree *Tree) {
 	t.Helper()
-	if err := tree.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.Release(t.Context()))
 	again, err := tree.source.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer again.Release(t.Context())
 	if again.Dir() != tree.Dir() {
 		t.Fatalf("the second tree is %s, want %s again", again.Dir(), tree.Dir())
@@ -157,9 +150,7 @@ func wantPristine(t *testing.T, tree *Tree) {
 	for i := range tree.record.entries {
 		e := &tree.record.entries[i]
 		st, err := os.Lstat(filepath.Join(tree.Dir(), e.Path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if want := os.FileMode(e.Mode & 0o777); st.Mode().IsRegular() && st.Mode().Perm() != want {
 			t.Fatalf("%s has mode %v, want %v", e.Path, st.Mode(), want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -25,14 +26,10 @@ func TestForeignFiles(t *testing.T) {
 		t.Skip("only root can leave files that another may not remove")
 	}
 	home, err := os.MkdirTemp("", "holon-foreign-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
 	const nobody = 65534
-	if err := os.Chown(home, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chown(home, nobody, nobody))
 	runAgain := func() {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^TestForeignFiles$", "-test.count=1")
 		cmd.Dir, cmd.Env = home, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home,

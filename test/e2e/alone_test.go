@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/programs"
 
 	"github.com/openai/openai-go/v3"
@@ -44,9 +45,7 @@ func TestImage(t *testing.T) {
 		t.Skip("there is no Dockerfile")
 	}
 	source := t.TempDir()
-	if err := os.WriteFile(filepath.Join(source, "Dockerfile"), dockerfile, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(source, "Dockerfile"), dockerfile, 0o600))
 	sh(t, source, "mkdir bin; cp '"+programs.Must("agentd")+"' bin/agentd")
 	image := fmt.Sprintf("holon/e2e:%d", os.Getpid())
 	// The first stage gets a name too, or the classic builder would leave it behind.
@@ -70,9 +69,7 @@ func TestImage(t *testing.T) {
 func mounted(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -132,9 +129,7 @@ func converse(t *testing.T, socket string) {
 			last = ev.Response
 		}
 	}
-	if err := stream.Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, stream.Err())
 	if last.Status != "completed" || !strings.Contains(text.String(), "The test passes now.") {
 		t.Fatalf("status %q: %s", last.Status, text.String())
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -34,9 +35,7 @@ func callerHome(t *testing.T) *home {
 	h.who = &syscall.Credential{Uid: caller, Gid: caller, Groups: []uint32{socket.Sys().(*syscall.Stat_t).Gid}}
 	// The programs belong to the user of the tests, as installed ones belong to root.
 	bin, err := os.MkdirTemp("", "holon-e2e-bin-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(bin) })
 	h.bin = filepath.Join(bin, "holon")
 	if err := errors.Join(os.Chmod(bin, 0o755), programs.Copy("holon", h.bin),
@@ -55,9 +54,7 @@ func own(t *testing.T, dir string) {
 		}
 		return os.Lchown(path, caller, caller)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // A caller who is not root is the container's user, under a name and with a home,
@@ -65,9 +62,7 @@ func own(t *testing.T, dir string) {
 func TestCallerIsTheUser(t *testing.T) {
 	h := callerHome(t)
 	repo := filepath.Join(h.dir, "repo")
-	if err := os.Mkdir(repo, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(repo, 0o755))
 	sh(t, repo, "git init -q -b main && echo a > a && git add a && git commit -qm base")
 	scenario := filepath.Join(h.dir, "who.yaml")
 	const text = `rounds:
@@ -75,9 +70,7 @@ func TestCallerIsTheUser(t *testing.T) {
 		`echo b > b; mkdir d && echo c > d/c; touch /etc/x /holon/bin/x; git status --short | wc -l'}}]
   - text: Done.
 `
-	if err := os.WriteFile(scenario, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(scenario, []byte(text), 0o644))
 	own(t, h.dir)
 	r := h.run(repo, "run", "--model", "scripted/"+scenario, "who am I")
 	if r.code != 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holon/runner/uidpool"
+	"holon/test/expect"
 )
 
 // inspected is what the engine itself says of a container.
@@ -157,9 +158,7 @@ func release(t *testing.T, h *home) {
 	if err != nil || len(trees) != 1 {
 		t.Fatal(trees, err)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(trees[0]), "go"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(trees[0]), "go"), nil, 0o666))
 }
 
 // lookAround calls a command that shows all that it can see.

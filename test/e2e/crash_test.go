@@ -15,6 +15,7 @@ import (
 	"holon/runner"
 	"holon/runner/oneshot"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // kill kills holon as nothing can be handled, and reaps it.
@@ -226,9 +227,7 @@ func listFiles(t *testing.T, dir string) (list []string) {
 		line := path + " " + info.Mode().String()
 		if info.Mode().IsRegular() {
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			line += " " + string(data)
 		}
 		list = append(list, line)
@@ -429,15 +428,11 @@ func TestStrangers(t *testing.T) {
 			"--label", "holon.home="+h.dir, "--label", label, "--entrypoint", "sleep", baseImage, "600"))
 	}
 	for _, dir := range []string{"containers", "runs/.new-1", "ipc/" + state.NewRunID()} {
-		if err := os.MkdirAll(filepath.Join(h.dir, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Join(h.dir, dir), 0o700))
 	}
 	h.age("runs/.new-1")
 	h.age("ipc/*")
-	if err := os.WriteFile(filepath.Join(h.dir, "containers", nonce), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(h.dir, "containers", nonce), nil, 0o600))
 	ours, stranger := run("holon.create="+nonce), run("holon.create=another")
 	t.Cleanup(func() { docker(t, "rm", "-f", stranger) })
 	if dry := h.gc("--dry-run"); len(dry) != 3 || len(h.containers()) != 2 {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // A full disk under the state home is said so, with the remedy, at every point
@@ -30,9 +32,7 @@ func TestFullDisk(t *testing.T) {
 			t.Parallel()
 			repo := repository(t, "echo a > a")
 			dir, err := os.MkdirTemp("", "holon-e2e-")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			t.Cleanup(func() { _ = os.Remove(dir) })
 			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
 				t.Skipf("no file system can be mounted: %v", err)
@@ -79,9 +79,7 @@ func unmount(t *testing.T, dir string) {
 func fill(t *testing.T, path string, size int64) {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = io.CopyN(f, zeros{}, size)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr

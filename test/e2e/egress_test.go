@@ -27,6 +27,7 @@ import (
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -84,9 +85,7 @@ func serveInternet(t *testing.T, dir string) *internet {
 	t.Cleanup(secure.Close)
 	t.Cleanup(plain.Close)
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
-	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), cert, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "ca.pem"), cert, 0o644))
 	return &internet{secure: secure.Listener.Addr().String(), plain: plain.Listener.Addr().String(),
 		names: map[string][]string{
 			"example.com": {publicAddress}, "a.example.org": {publicAddress},
@@ -117,20 +116,12 @@ func (w *watcher) Egress(f egress.Fact) {
 // returns its output with what the run left.
 func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, watch *watcher) (string, result) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(input, "probe.sh"), []byte(script), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(input, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(input, "probe.sh"), []byte(script), 0o644))
+	expect.NoError(t, os.Chmod(input, 0o755))
 	stateHome, err := state.MakeHome(h.dir, h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	eng, err := dockerengine.New("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer func() { _ = eng.Close() }()
 	shot := &oneshot.Run{
 		Home: stateHome, Turn: runner.NewTurn("", "probe"), Watch: watch,
@@ -148,9 +139,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	manifest, err := shot.Do(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := result{code: manifest.ExitCode, dir: shot.ResultDir(), manifest: manifest}
 	if r.code != 0 {
 		t.Fatalf("%+v", manifest.Error)
@@ -160,9 +149,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 		t.Fatal(logs, err)
 	}
 	out, err := os.ReadFile(logs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(out), r
 }
 
@@ -226,9 +213,7 @@ func TestEgressEmptyList(t *testing.T) {
 	h, input := newHome(t), t.TempDir()
 	world := serveInternet(t, input)
 	proxy, err := egress.New(egress.Options{Resolver: world, Dialer: world})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	out, r := probe(t, h, input, rows(map[string]string{"https": "code https://example.com/page",
 		"http": "code http://example.com/page"}), proxy, &watcher{})
 	if got := outcomes(out); got["https"] != "000 403 56" || got["http"] != "403 000 0" {
@@ -252,14 +237,10 @@ func TestEgressAllowList(t *testing.T) {
 	t.Parallel()
 	h, input, watch := newHome(t), t.TempDir(), &watcher{}
 	world := serveInternet(t, input)
-	if err := programs.Copy("goclient", filepath.Join(input, "goclient")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, programs.Copy("goclient", filepath.Join(input, "goclient")))
 	proxy, err := egress.New(egress.Options{Allow: []string{"Example.COM.", "*.example.org"}, Resolver: world,
 		Dialer: world})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	const ca = "--cacert $HOLON_INPUT_DIR/ca.pem "
 	send := func(bytes string) string { // as it is, to the port that programs are told of
 		return `exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:}; printf "` + bytes + `" >&3; timeout 20 cat <&3`
@@ -372,9 +353,7 @@ func checkCounts(t *testing.T, e *state.Egress, allowed, denied int64, shown int
 func checkEgress(t *testing.T, r result, watch *watcher) {
 	t.Helper()
 	facts, err := egress.ReadFacts(filepath.Join(r.dir, runner.EgressFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	allowed, denied := egress.Count(facts)
 	checkCounts(t, r.manifest.Egress, allowed, denied, len(watch.denied))
 	events := runtimeEvents(t, r)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"holon/test/expect"
 )
 
 // gitAttacks are what an agent plants in its working tree and its .git for git
@@ -236,8 +238,6 @@ func shellModel(t *testing.T, script string) string {
 	if err == nil {
 		err = os.WriteFile(path, scenario, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return "scripted/" + path
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -37,9 +38,7 @@ type home struct {
 func newHome(t *testing.T, env ...string) *home {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return homeIn(t, dir, env...)
 }
 
@@ -218,9 +217,7 @@ func (p *process) signal(sig os.Signal) {
 func scripted(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("testdata", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return "scripted/" + path
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -13,9 +14,7 @@ import (
 // what it noted is in the run's record.
 func TestMCP(t *testing.T) {
 	dir := t.TempDir()
-	if err := programs.Copy("calculator", filepath.Join(dir, "calculator")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, programs.Copy("calculator", filepath.Join(dir, "calculator")))
 	config := filepath.Join(t.TempDir(), "mcp.json")
 	name := filepath.Base(dir)
 	if err := os.WriteFile(config, []byte(`{"servers": {

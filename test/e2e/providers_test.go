@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // A run in a container asks a provider that the user configured, with a key that a
@@ -65,9 +66,7 @@ func TestProviders(t *testing.T) {
 	h := newHome(t, "ANTHROPIC_API_KEY="+second, "ANTHROPIC_BASE_URL="+messages.URL)
 	project := demoProject(t)
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(first+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(key, []byte(first+"\n"), 0o600))
 	for _, args := range [][]string{
 		{"providers", "set", "acme", "--base-url", chat.URL + "/v1", "--credential-command",
 			fmt.Sprintf(`["cat", %q]`, key)},
@@ -98,9 +97,7 @@ func TestProviders(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if text := r.stdout + r.stderr; strings.Contains(text, first) || strings.Contains(text, second) {
 		t.Errorf("a key is shown:\n%s", text)
 	}

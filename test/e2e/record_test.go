@@ -14,6 +14,7 @@ import (
 	"holon/responses/turns"
 	"holon/state"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 // checkRecord checks what every run that had a turn leaves: the manifest with
@@ -35,9 +36,7 @@ func checkRecord(t *testing.T, r result) *turns.Record {
 		}
 	}
 	rec, err := turns.DecodeRecord([]byte(r.read(t, turns.RecordFile)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if !rec.Status.Terminal() {
 		t.Errorf("the turn's record has status %s", rec.Status)
 	}
@@ -58,9 +57,7 @@ func checkRecord(t *testing.T, r result) *turns.Record {
 func checkKeys(t *testing.T, r result) {
 	t.Helper()
 	var m map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(r.read(t, state.ManifestFile)), &m); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(r.read(t, state.ManifestFile)), &m))
 	for _, key := range []string{
 		"schema", "run_id", "name", "task", "status", "outcome", "exit_code", "started_at", "completed_at", "timings",
 		"model", "usage",

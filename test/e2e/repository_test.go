@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // gitEnv keeps git away from the configuration of the user of the tests.
@@ -30,9 +32,7 @@ func repository(t *testing.T, script string) string {
 func demoProject(t *testing.T) string {
 	t.Helper()
 	project, err := filepath.Abs("../../cmd/holon/demo/project")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return repository(t, "cp -R '"+project+"/.' .")
 }
 
@@ -77,9 +77,7 @@ func describe(t *testing.T, dir string, one func(string, fs.FileInfo) string) ma
 		all[rel] = one(path, info)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return all
 }
 
@@ -95,8 +93,6 @@ func content(t *testing.T, path string, info fs.FileInfo) string {
 		target, err = os.Readlink(path)
 		data = []byte(target)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }

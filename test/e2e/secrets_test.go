@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // secretKey has a character for every way of escaping.
@@ -195,9 +197,7 @@ func TestSecretsInCommandLines(t *testing.T) {
 			secret := fmt.Sprintf("sesame-%x-", os.Getpid()) + rand.Text()
 			h := newHome(t, "THIRD="+secret)
 			dir, vars := repository(t, "echo a > a"), filepath.Join(t.TempDir(), "vars")
-			if err := os.WriteFile(vars, []byte("FOURTH="+secret+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(vars, []byte("FOURTH="+secret+"\n"), 0o600))
 			p := h.beginPlay(dir, "commandlines", "--engine", engine, "--env", "FIRST="+secret, "--env=SECOND="+secret,
 				"--env", "THIRD", "--env-file", vars, "--env", "EXPECTED="+secret)
 			own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
@@ -212,9 +212,7 @@ func TestSecretsInCommandLines(t *testing.T) {
 				t.Errorf(`string(own) = %q, want it to contain "commandlines.yaml"`, string(own))
 			}
 			lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			for _, path := range lines {
 				line, err := os.ReadFile(path) // one that has ended meanwhile shows nothing
 				if err == nil && strings.Contains(string(line), secret) {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -40,9 +41,7 @@ func Write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		os.Remove(path)
 		var err error
 		if target, ok := strings.CutPrefix(content, "-> "); ok {
@@ -52,9 +51,7 @@ func Write(t testing.TB, dir string, files map[string]string) {
 		} else {
 			err = os.WriteFile(path, []byte(content), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 }
 
@@ -70,12 +67,8 @@ func NewRepo(t testing.TB, files map[string]string) string {
 // test binary; the others are copies, so their commits have the same id.
 func FillRepo(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(dir))
+	expect.NoError(t, os.Mkdir(dir, 0o755))
 	key := fmt.Sprint(files) // in the order of the names
 	if entries, ok := made.Load(key); ok {
 		paste(t, dir, entries.([]entry))
@@ -88,13 +81,9 @@ func FillRepo(t testing.TB, dir string, files map[string]string) {
 		Run(t, dir, "git", "commit", "-qm", "base")
 	}
 	samples, err := filepath.Glob(filepath.Join(dir, ".git/hooks/*.sample"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, sample := range samples {
-		if err := os.Remove(sample); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Remove(sample))
 	}
 	made.Store(key, entriesOf(t, dir))
 }
@@ -131,9 +120,7 @@ func entriesOf(t testing.TB, dir string) (entries []entry) {
 		entries = append(entries, e)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return entries
 }
 
@@ -149,9 +136,7 @@ func paste(t testing.TB, dir string, entries []entry) {
 		default:
 			err = os.WriteFile(path, e.content, e.mode.Perm())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 }
 
@@ -171,9 +156,7 @@ func Isolate() {
 func DiskDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "holon-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -216,9 +199,7 @@ func Fingerprint(t testing.TB, dir string) string {
 		b.WriteByte('\n')
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b.String()
 }
 
@@ -272,8 +253,6 @@ func Contents(t *testing.T, dir string) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return found
 }

@@ -17,6 +17,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // rig is a state home and a user's templates.
@@ -31,9 +32,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	h, err := state.MakeHome(filepath.Join(dir, "holon"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := &rig{t: t, state: h, templates: filepath.Join(dir, "user", ".agents", "templates")}
 	r.homes = home.New(home.Options{Home: h, Templates: r.templates, Now: func() time.Time {
 		return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -89,9 +88,7 @@ func TestCreate(t *testing.T) {
 	dir := r.template("mine", map[string]string{"AGENTS.md": "# Mine\n\nBe brief.\n\n",
 		"skills.json": `{"skill_refs": ["` + skill + `/"]}`, "other.txt": "not part of it"})
 	for id, selector := range map[string]string{"one": "mine", "two": dir} {
-		if err := r.homes.Create(t.Context(), id, selector); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, r.homes.Create(t.Context(), id, selector))
 		r.checkHome(t, id)
 		r.checkProvenance(t, id, selector, dir)
 		want := []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: r.in(id, "AGENTS.md")}}
@@ -136,9 +133,7 @@ func (r *rig) checkHome(t *testing.T, id string) {
 func (r *rig) checkProvenance(t *testing.T, id, selector, dir string) {
 	t.Helper()
 	var p home.Provenance
-	if err := json.Unmarshal([]byte(r.read(r.in(id, ".holon/state/template.json"))), &p); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(r.read(r.in(id, ".holon/state/template.json"))), &p))
 	if p.Selector != selector || p.Path != dir {
 		t.Errorf("the provenance names %q at %q, want %q at %q", p.Selector, p.Path, selector, dir)
 	}
@@ -155,9 +150,7 @@ func TestBuiltin(t *testing.T) {
 	r := newRig(t)
 	for _, id := range []string{"holon-default", "holon-developer", ""} {
 		name := "a" + id
-		if err := r.homes.Create(t.Context(), name, id); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, r.homes.Create(t.Context(), name, id))
 		text := r.read(r.in(name, "AGENTS.md"))
 		if len(text) < 1000 || len(text) > 8<<10 || strings.Count(text, "<!-- holon: agent home -->") != 1 ||
 			!strings.Contains(text, "memory/operator.md") {
@@ -171,9 +164,7 @@ func TestNoTemplates(t *testing.T) {
 	r := newRig(t)
 	t.Chdir(t.TempDir())
 	homes := home.New(home.Options{Home: r.state, Templates: ".agents/templates"})
-	if err := homes.EnsureDefault(t.Context(), "main"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, homes.EnsureDefault(t.Context(), "main"))
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 0 {
 		t.Errorf("it wrote %v, %v", entries, err)
 	}
@@ -190,9 +181,7 @@ func TestRefusals(t *testing.T) {
 	r.write(secret, "a key")
 	link := func(id, name, target string) {
 		dir := r.template(id, map[string]string{"README": "x"})
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	link("link", "AGENTS.md", secret)
 	link("dangling", "AGENTS.md", "nowhere")
@@ -220,9 +209,7 @@ func TestRefusals(t *testing.T) {
 	}
 	evil := filepath.Join(t.TempDir(), "evil")
 	r.write(filepath.Join(evil, "SKILL.md"), "---\nname: evil\ndescription: x\n---\n")
-	if err := os.Symlink(secret, filepath.Join(evil, "key")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink(secret, filepath.Join(evil, "key")))
 	r.template("s-evil", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["` + evil + `"]}`})
 	for selector, code := range map[string]state.Code{
 		"https://github.com/holon-run/templates/tree/main/x": "template_remote_unsupported",
@@ -283,9 +270,7 @@ func TestEnsureDefault(t *testing.T) {
 	r := newRig(t)
 	ensure := func() {
 		t.Helper()
-		if err := r.homes.EnsureDefault(t.Context(), "main"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, r.homes.EnsureDefault(t.Context(), "main"))
 	}
 	r.write(filepath.Join(r.state.AgentsDir(), ".new-123", "half"), "x")
 	ensure()
@@ -307,9 +292,7 @@ func TestEnsureDefault(t *testing.T) {
 	if _, err := os.Stat(r.in("main", "notes")); err != nil {
 		t.Error(err)
 	}
-	if err := os.Remove(r.in("main", "AGENTS.md")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(r.in("main", "AGENTS.md")))
 	ensure()
 	if r.read(r.in("main", "AGENTS.md")) != original {
 		t.Error("AGENTS.md was not made again")
@@ -375,9 +358,7 @@ func TestSeed(t *testing.T) {
 	current, note := r.read(file), r.read(managed)
 	made := tree(t, r.templates)
 	before, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	seed()
 	if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) {
 		t.Errorf("a template that is up to date was replaced (%v)", err)
@@ -403,9 +384,7 @@ func TestSeed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.RemoveAll(filepath.Join(r.templates, home.Default)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.RemoveAll(filepath.Join(r.templates, home.Default)))
 			seed()
 			if after := tree(t, r.templates); after != made {
 				t.Fatalf("the templates are\n%s, want\n%s", after, made)
@@ -439,9 +418,7 @@ func tree(t *testing.T, dir string) string {
 		b.WriteString("\n")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b.String()
 }
 

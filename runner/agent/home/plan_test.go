@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/runner/agent/home"
+	"holon/test/expect"
 )
 
 // A plan is read as what a stranger wrote: plain text of a fair size, and through no link.
@@ -43,20 +44,14 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			h := r.homes
-			if err := h.Create(t.Context(), "alpha", ""); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, h.Create(t.Context(), "alpha", ""))
 			if h.Plan("alpha", "work_1") != nil {
 				t.Error("there is a plan before there is one")
 			}
 			for _, text := range []string{"first", "second"} { // the first stays
-				if err := h.SeedPlan(t.Context(), "alpha", "work_1", text); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, h.SeedPlan(t.Context(), "alpha", "work_1", text))
 			}
-			if err := c.make(filepath.Join(r.state.AgentDir("alpha"), "work-items", "work_1")); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, c.make(filepath.Join(r.state.AgentDir("alpha"), "work-items", "work_1")))
 			p := h.Plan("alpha", "work_1")
 			if p == nil || !strings.HasPrefix(p.Refused, c.refused) || c.refused == "" && p.Refused != "" ||
 				p.Bytes != c.bytes {

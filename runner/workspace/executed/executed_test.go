@@ -1,14 +1,8 @@
 package executed
 
 import (
-	"encoding/hex"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"holon/runner/workspace/git"
-	"holon/test/gittest"
 )
 
 // sampleOf returns a path that a pattern must name.
@@ -90,25 +84,6 @@ func TestExecuted(t *testing.T) {
 		"requirements.txt"} {
 		if entry := entryFor(folded(name)); entry != nil {
 			t.Errorf("%q is executed by %s", name, entry.program)
-		}
-	}
-}
-
-// Finding nothing in a large change of a large tree is quick.
-func BenchmarkExecuted(b *testing.B) {
-	repo := gittest.NewRepo(b, map[string]string{"a": "a\n"})
-	var files []File
-	for i := range 100_000 {
-		files = append(files, File{Path: fmt.Sprintf("src/module%d/internal/pkg/file%d.go", i%100, i),
-			Id: hex.EncodeToString(make([]byte, 20))})
-	}
-	for i := range 10_000 {
-		files[i].Changed = true
-	}
-	g := git.Repository{Dir: filepath.Join(repo, ".git")}.Git()
-	for b.Loop() {
-		if found, err := Find(b.Context(), g, files); err != nil || len(found) != 0 {
-			b.Fatal(found, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 )
 
 func TestParseRemote(t *testing.T) {
@@ -152,9 +153,7 @@ func fetchTree(t *testing.T, tree string, o Options) (*Result, error) {
 	if o.Dir = filepath.Join(t.TempDir(), "files"); o.Files == 0 {
 		o.Files, o.Bytes, o.Pack = 100, 1<<20, 1<<20
 	}
-	if err := os.Mkdir(o.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(o.Dir, 0o700))
 	got, err := Source{URL: "file://" + source, Ref: "main"}.Fetch(t.Context(), o)
 	if _, left := os.Lstat(o.Dir + ".git"); !errors.Is(left, os.ErrNotExist) {
 		t.Errorf("the repository is left behind: %v", left)
@@ -217,9 +216,7 @@ func TestFetchRunsNothing(t *testing.T) {
 	source, marker := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 	gitIn(t, source, "", "init", "-q", "-b", "main")
 	for name, text := range map[string]string{"a": "x", ".gitattributes": "* filter=evil\na export-ignore\n"} {
-		if err := os.WriteFile(filepath.Join(source, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(source, name), []byte(text), 0o600))
 	}
 	gitIn(t, source, "", "add", "-A")
 	gitIn(t, source, "", "commit", "-q", "-m", "x")
@@ -231,9 +228,7 @@ func TestFetchRunsNothing(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "files")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(dir, 0o700))
 	got, err := Source{URL: "file://" + source}.Fetch(t.Context(),
 		Options{Dir: dir, Files: 10, Bytes: 1 << 20, Pack: 1 << 20})
 	if err != nil || !slices.Equal(got.Files, []string{".gitattributes", "a"}) {

@@ -1,13 +1,12 @@
 package git
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
@@ -89,9 +88,7 @@ func TestBorrowing(t *testing.T) {
 			dir := t.TempDir()
 			home := filepath.Join(dir, "home")
 			gittest.Write(t, home, map[string]string{".ssh/id_rsa": "key\n", ".holon/x": ""})
-			if err := unix.Mknod(filepath.Join(home, "agent.sock"), unix.S_IFSOCK|0o600, 0); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, unix.Mknod(filepath.Join(home, "agent.sock"), unix.S_IFSOCK|0o600, 0))
 			repo, other := filepath.Join(dir, "repo"), filepath.Join(dir, "other")
 			for _, made := range []string{repo, other} {
 				gittest.FillRepo(t, made, map[string]string{"file": "a\n"})
@@ -156,25 +153,4 @@ func FuzzLayoutFiles(f *testing.F) {
 			}
 		})
 	})
-}
-
-// Many objects are looked at without opening any.
-func BenchmarkCheckStore(b *testing.B) {
-	objects := b.TempDir()
-	for i := range 100_000 {
-		dir := filepath.Join(objects, fmt.Sprintf("%02x", i%256))
-		if i < 256 {
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%038x", i)), nil, 0o444); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		if err := checkStore(objects); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

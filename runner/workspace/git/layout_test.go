@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -215,16 +216,12 @@ func TestDiscoverOwner(t *testing.T) {
 		t.Skip("only root can give files away")
 	}
 	global := filepath.Join(t.TempDir(), "gitconfig")
-	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o600))
 	t.Setenv("GIT_CONFIG_GLOBAL", global)
 	const stranger = 12345
 	for _, path := range []string{".", ".git", ".git/objects", ".git/refs"} {
 		repo := gittest.NewRepo(t, map[string]string{"a": "a\n"})
-		if err := os.Chown(filepath.Join(repo, path), stranger, stranger); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Chown(filepath.Join(repo, path), stranger, stranger))
 		t.Setenv("SUDO_UID", "")
 		_, err := find(repo)
 		wantCode(t, err, CodeUnsafeOwnership)
@@ -238,9 +235,7 @@ func TestDiscoverOwner(t *testing.T) {
 	}
 	linked := gittest.AddWorktree(t, gittest.NewRepo(t, map[string]string{"a": "a\n"}))
 	t.Setenv("SUDO_UID", "")
-	if err := syscall.Lchown(filepath.Join(linked, ".git"), stranger, stranger); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Lchown(filepath.Join(linked, ".git"), stranger, stranger))
 	_, err := find(linked)
 	wantCode(t, err, CodeUnsafeOwnership)
 }

@@ -20,9 +20,7 @@ import (
 func TestGitBudgets(t *testing.T) {
 	t.Parallel()
 	repo := Repository{Dir: filepath.Join(t.TempDir(), "r"), Format: SHA1}
-	if err := repo.Create(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, repo.Create())
 	t.Run("memory", func(t *testing.T) {
 		g := repo.Git()
 		g.memory = 64 << 20
@@ -46,9 +44,7 @@ func TestGitBudgets(t *testing.T) {
 	t.Run("references", func(t *testing.T) {
 		user := gittest.NewRepo(t, map[string]string{"a": "a\n"})
 		gittest.Write(t, user, map[string]string{".git/packed-refs": packedHeader})
-		if err := os.Truncate(filepath.Join(user, ".git/packed-refs"), maxPackedRefs+1); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Truncate(filepath.Join(user, ".git/packed-refs"), maxPackedRefs+1))
 		opened, err := Locate(t.Context(), user, Borrowing{})
 		if err == nil {
 			err = opened.LoadReferences(t.Context())

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/internal/folder"
+	"holon/test/expect"
 
 	gogitindex "github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/google/go-cmp/cmp"
@@ -42,9 +43,7 @@ func TestIndexRoundTrip(t *testing.T) {
 func TestIndexIsRead(t *testing.T) {
 	t.Parallel()
 	var got gogitindex.Index
-	if err := gogitindex.NewDecoder(bytes.NewReader(EncodeIndex(SHA1, sample()))).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, gogitindex.NewDecoder(bytes.NewReader(EncodeIndex(SHA1, sample()))).Decode(&got))
 	if len(got.Entries) != len(sample()) {
 		t.Fatalf("%d entries", len(got.Entries))
 	}

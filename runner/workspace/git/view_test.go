@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -67,9 +68,7 @@ func TestReferencesAgree(t *testing.T) {
 			gittest.Run(t, repo, "git", "branch", "other")
 			dir := arrange(t, repo)
 			user, err := Locate(t.Context(), dir, Borrowing{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			v, err := user.View(filepath.Join(t.TempDir(), "view"))
 			if err := errors.Join(err, user.LoadReferences(t.Context()),
 				user.LoadHeadTree(t.Context(), v)); err != nil {
@@ -111,9 +110,7 @@ func TestTakenOver(t *testing.T) {
 		"x.own": "x\n"})
 	gittest.Run(t, repo, "git", "add", "crlf")
 	user, err := Locate(t.Context(), repo, Borrowing{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if user.UserName != "U" {
 		t.Errorf("user name %q, want %q", user.UserName, "U")
 	}
@@ -121,9 +118,7 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("excludes %q, want %q", user.Excludes, want)
 	}
 	v, err := user.View(filepath.Join(t.TempDir(), "view"))
-	if err := errors.Join(err, user.LoadStatus(t.Context(), v)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(err, user.LoadStatus(t.Context(), v)))
 	if user.Status.Dirty {
 		t.Errorf("status %+v, want a clean tree", user.Status)
 	}
@@ -140,13 +135,9 @@ func TestCopyIndexKeepsItsTime(t *testing.T) {
 	gitDir := t.TempDir()
 	index, copied := filepath.Join(gitDir, "index"), filepath.Join(t.TempDir(), "index")
 	written := time.Now().Add(-time.Hour).Truncate(time.Second).Add(123 * time.Microsecond)
-	if err := errors.Join(os.WriteFile(index, []byte("DIRC"), 0o600), os.Chtimes(index, written, written)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.WriteFile(index, []byte("DIRC"), 0o600), os.Chtimes(index, written, written)))
 	user := &UserRepository{Layout: Layout{GitDir: gitDir}}
-	if err := user.CopyIndex(copied); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, user.CopyIndex(copied))
 	if info, err := os.Stat(copied); err != nil || !info.ModTime().Equal(written) {
 		t.Errorf("got %v, %v, want %v", info.ModTime(), err, written)
 	}

@@ -11,6 +11,7 @@ import (
 	"holon/internal/folder"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -23,15 +24,11 @@ func patchFor(t *testing.T, options workspace.Options, script string) (patch, ob
 	out := t.TempDir()
 	patch, objects = filepath.Join(out, "diff.patch"), filepath.Join(out, "objects")
 	diff, err := tree.Diff(t.Context(), workspace.DiffOptions{Patch: patch, Objects: objects})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(diff.Files) == 0 {
 		t.Fatal("the script changed nothing")
 	}
-	if err := tree.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.Release(t.Context()))
 	return patch, objects
 }
 
@@ -128,9 +125,7 @@ func TestUserApply(t *testing.T) {
 			gittest.Run(t, repo, "sh", "-ec", ":;"+tc.user)
 			expected := filepath.Join(t.TempDir(), "expected")
 			if tc.code == "" {
-				if err := os.CopyFS(expected, os.DirFS(repo)); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.CopyFS(expected, os.DirFS(repo)))
 			}
 			before, gitBefore := gittest.Fingerprint(t, repo), gittest.Fingerprint(t, filepath.Join(repo, ".git"))
 
@@ -143,9 +138,7 @@ func TestUserApply(t *testing.T) {
 				gittest.WantUntouched(t, undated(before), undated(gittest.Fingerprint(t, repo)))
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			gittest.Run(t, expected, "sh", "-ec", tc.want)
 			got, want := gittest.Contents(t, repo), gittest.Contents(t, expected)
 			for name := range want {
@@ -184,9 +177,7 @@ func TestApplyPlainDirectory(t *testing.T) {
 	patch, objects := patchFor(t, workspace.Options{Dir: dir}, "printf '6\\r\\n' >> a.txt; echo n > n; rm s")
 	gittest.Write(t, dir, map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n"})
 	result, err := Apply(t.Context(), ApplyOptions{Dir: dir, Patch: patch, Objects: objects})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got := gittest.Contents(t, dir)
 	want := map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n", ".gitattributes": "* text eol=lf\n",
 		"n": "n\n"}
@@ -278,9 +269,7 @@ func TestApplyRefusesBadPatches(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patch := filepath.Join(t.TempDir(), "p")
-			if err := os.WriteFile(patch, []byte(tc.patch), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(patch, []byte(tc.patch), 0o600))
 			before := gittest.Fingerprint(t, repo)
 			_, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch})
 			wantCode(t, err, tc.code)
@@ -294,17 +283,13 @@ func TestApplyRefusesBadPatches(t *testing.T) {
 	t.Run("too large", func(t *testing.T) {
 		patch := filepath.Join(t.TempDir(), "p")
 		gittest.Write(t, filepath.Dir(patch), map[string]string{"p": ""})
-		if err := os.Truncate(patch, 1<<30); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Truncate(patch, 1<<30))
 		_, err := Apply(t.Context(), ApplyOptions{Dir: t.TempDir(), Patch: patch})
 		wantCode(t, err, git.CodeTooLarge)
 	})
 	t.Run("empty", func(t *testing.T) {
 		patch := filepath.Join(t.TempDir(), "p")
-		if err := os.WriteFile(patch, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(patch, nil, 0o600))
 		result, err := Apply(t.Context(), ApplyOptions{Dir: filepath.Join(repo, "d"), Patch: patch})
 		if err != nil || result.Path != repo || len(result.Written) > 0 {
 			t.Fatalf("result = %+v, %v", result, err)
@@ -320,13 +305,9 @@ func TestReplaceUndo(t *testing.T) {
 		"echo b >> a.txt; rm -r d; mkdir n; echo x > n/x; echo z >> z")
 	scratch := t.TempDir()
 	m, err := newMerge(t.Context(), repo, scratch, ApplyOptions{Dir: repo, Objects: objects})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	root, err := folder.Open(repo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer root.Close()
 	before := gittest.Fingerprint(t, repo)
 	steps := func() (*ApplyResult, error) {

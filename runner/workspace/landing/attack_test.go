@@ -11,6 +11,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -68,9 +69,7 @@ func plantHooks(t testing.TB, gitDir, markers string) {
 func TestUserNoConfigurationExecutes(t *testing.T) {
 	dir := t.TempDir()
 	markers := filepath.Join(dir, "markers")
-	if err := os.Mkdir(markers, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(markers, 0o777))
 	inner := gittest.NewRepo(t, map[string]string{"inner.txt": "x\n"})
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "b.txt": "b\n",
 		".gitattributes": "* filter=x diff=x merge=x\n"})
@@ -89,9 +88,7 @@ func TestUserNoConfigurationExecutes(t *testing.T) {
 	for _, gitDir := range []string{".git", ".git/modules/lib", ".git/modules/lib2", "nested/.git"} {
 		gitDir = filepath.Join(repo, gitDir)
 		config, err := os.ReadFile(filepath.Join(gitDir, "config"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		gittest.Write(t, gitDir, map[string]string{"config.worktree": text, "config": string(config) + text +
 			"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n[include]\n\tpath = " +
 			included +

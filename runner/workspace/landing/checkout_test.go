@@ -10,6 +10,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -21,9 +22,7 @@ func finished(t testing.TB, repo string, tree *workspace.Tree, change func(dir s
 	objects := filepath.Join(runDir, "objects")
 	diff, err := tree.Diff(t.Context(),
 		workspace.DiffOptions{Patch: filepath.Join(runDir, "diff.patch"), Objects: objects})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return CheckoutOptions{Run: "run_1", RunDir: runDir, Objects: objects, Info: tree.Info(), Diff: *diff, Dir: repo,
 		Title: "fix it", At: time.Unix(1_700_000_000, 0), Default: filepath.Join(t.TempDir(), "worktrees")}
 }
@@ -41,9 +40,7 @@ func changedOnce(t testing.TB, files map[string]string) func(t testing.TB) Check
 		o := once
 		o.RunDir, o.Default = t.TempDir(), filepath.Join(t.TempDir(), "worktrees")
 		o.Objects = filepath.Join(o.RunDir, "objects")
-		if err := os.CopyFS(o.Objects, os.DirFS(once.Objects)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.CopyFS(o.Objects, os.DirFS(once.Objects)))
 		return o
 	}
 }
@@ -51,9 +48,7 @@ func changedOnce(t testing.TB, files map[string]string) func(t testing.TB) Check
 func checkedOut(t testing.TB, o CheckoutOptions) *CheckoutResult {
 	t.Helper()
 	result, err := Checkout(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return result
 }
 

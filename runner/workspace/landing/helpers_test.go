@@ -11,6 +11,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -40,18 +41,14 @@ func openSource(t testing.TB, options workspace.Options) *workspace.Source {
 	t.Helper()
 	options.CacheDir, options.Name = filepath.Join(t.TempDir(), "cache"), "run-test"
 	source, err := workspace.Open(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return source
 }
 
 func acquireFrom(t testing.TB, source *workspace.Source) *workspace.Tree {
 	t.Helper()
 	tree, err := source.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tree.Release(context.Background()); err != nil { // the test's context is over by now
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -103,9 +104,7 @@ func TestRemove(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			switch {
 			case git.Exists(result.Path):
 				t.Error("git.Exists(result.Path) = true, want false")
@@ -158,9 +157,7 @@ func TestRemoveWithoutRepository(t *testing.T) {
 	defer gittest.Run(t, repo, "mv", "elsewhere", ".git") // for the tree's release
 	_, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir, Save: true})
 	wantRefusal(t, err, CodeWorktreeInUse)
-	if err := os.RemoveAll(result.Path); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(result.Path))
 	if _, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir}); err != nil ||
 		git.Exists(registrationPath(o.RunDir)) {
 		t.Error(err)

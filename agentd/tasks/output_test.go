@@ -46,16 +46,10 @@ func TestRetrieval(t *testing.T) {
 		t.Errorf("%v, want the cause", err)
 	}
 	in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "word\n"})
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case !in.AcceptedInput:
-		t.Error("in.AcceptedInput = false, want true")
-	case in.BytesWritten != 5:
-		t.Errorf("in.BytesWritten = %d, want 5", in.BytesWritten)
-	case in.InputTarget != wire.TargetStdin:
-		t.Errorf("in.InputTarget = %q, want %q", in.InputTarget, wire.TargetStdin)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, "in.AcceptedInput", in.AcceptedInput, true)
+	expect.Equal(t, "in.BytesWritten", in.BytesWritten, 5)
+	expect.Equal(t, "in.InputTarget", in.InputTarget, wire.TargetStdin)
 	if got := b.ended(s.TaskID).Task.OutputPreview; got != "begun\ngot word\n" {
 		t.Errorf("output %q", got)
 	}

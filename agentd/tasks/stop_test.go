@@ -17,18 +17,11 @@ func TestStop(t *testing.T) {
 	s := b.start(Spec{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err := b.Stop(t.Context(), "", s.TaskID, false)
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case !r.StopRequested:
-		t.Error("r.StopRequested = false, want true")
-	case r.ForceStopRequested:
-		t.Error("r.ForceStopRequested = true, want false")
-	case r.Task.Status != wire.Cancelled:
-		t.Errorf("r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
-	case r.Task.Failure != "stopped":
-		t.Errorf(`r.Task.Failure = %q, want "stopped"`, r.Task.Failure)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, "r.StopRequested", r.StopRequested, true)
+	expect.Equal(t, "r.ForceStopRequested", r.ForceStopRequested, false)
+	expect.Equal(t, "r.Task.Status", r.Task.Status, wire.Cancelled)
+	expect.Equal(t, "r.Task.Failure", r.Task.Failure, "stopped")
 	// the shell may mourn its sleep
 	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") {
 		t.Errorf("output %q", got)

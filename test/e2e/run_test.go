@@ -80,14 +80,9 @@ func TestFailingCommands(t *testing.T) {
 
 	r := h.play(0, repo, "failing")
 	rec := checkRecord(t, r)
-	switch {
-	case r.stdout != "The command failed as it should.\n":
-		t.Errorf("r.stdout = %q, want %q", r.stdout, "The command failed as it should.\n")
-	case rec.ToolCalls.Total != 1:
-		t.Errorf("rec.ToolCalls.Total = %d, want 1", rec.ToolCalls.Total)
-	case rec.ToolCalls.Failed != 0:
-		t.Errorf("rec.ToolCalls.Failed = %d, want 0", rec.ToolCalls.Failed)
-	}
+	expect.Equal(t, "r.stdout", r.stdout, "The command failed as it should.\n")
+	expect.Equal(t, "rec.ToolCalls.Total", rec.ToolCalls.Total, 1)
+	expect.Equal(t, "rec.ToolCalls.Failed", rec.ToolCalls.Failed, 0)
 	checkChanged(t, r)
 
 	r = h.play(1, repo, "diverging")

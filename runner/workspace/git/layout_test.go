@@ -25,22 +25,13 @@ func wantLayout(t *testing.T, dir string, want Layout) {
 	if want.CommonDir == "" {
 		want.CommonDir = want.GitDir
 	}
-	switch {
-	case l.Top != want.Top:
-		t.Errorf("l.Top = %q, want %q", l.Top, want.Top)
-	case l.Prefix != want.Prefix:
-		t.Errorf("l.Prefix = %q, want %q", l.Prefix, want.Prefix)
-	case l.GitDir != want.GitDir:
-		t.Errorf("l.GitDir = %q, want %q", l.GitDir, want.GitDir)
-	case l.CommonDir != want.CommonDir:
-		t.Errorf("l.CommonDir = %q, want %q", l.CommonDir, want.CommonDir)
-	case l.Objects != filepath.Join(want.CommonDir, "objects"):
-		t.Errorf("l.Objects = %q, want %q", l.Objects, filepath.Join(want.CommonDir, "objects"))
-	case len(l.borrowed) != 0:
-		t.Errorf("len(l.borrowed) = %d (%q), want 0", len(l.borrowed), l.borrowed)
-	case l.ownTop != want.ownTop:
-		t.Errorf("l.ownTop = %q, want %q", l.ownTop, want.ownTop)
-	}
+	expect.Equal(t, "l.Top", l.Top, want.Top)
+	expect.Equal(t, "l.Prefix", l.Prefix, want.Prefix)
+	expect.Equal(t, "l.GitDir", l.GitDir, want.GitDir)
+	expect.Equal(t, "l.CommonDir", l.CommonDir, want.CommonDir)
+	expect.Equal(t, "l.Objects", l.Objects, filepath.Join(want.CommonDir, "objects"))
+	expect.Equal(t, "len(l.borrowed)", len(l.borrowed), 0)
+	expect.Equal(t, "l.ownTop", l.ownTop, want.ownTop)
 }
 
 func TestDiscoverFinds(t *testing.T) {

@@ -156,16 +156,10 @@ func TestCheckout(t *testing.T) {
 			before := userFiles(t, repo)
 			result := checkedOut(t, o)
 			gittest.WantUntouched(t, before, userFiles(t, repo))
-			switch {
-			case result.Existing:
-				t.Error("result.Existing = true, want false")
-			case result.Branch != "holon/run_1":
-				t.Errorf(`result.Branch = %q, want "holon/run_1"`, result.Branch)
-			case result.Commits != tc.commits:
-				t.Errorf("result.Commits = %d, want %d", result.Commits, tc.commits)
-			case result.Path != filepath.Join(o.Default, "run_1"):
-				t.Errorf("result.Path = %q, want %q", result.Path, filepath.Join(o.Default, "run_1"))
-			}
+			expect.Equal(t, "result.Existing", result.Existing, false)
+			expect.Equal(t, "result.Branch", result.Branch, "holon/run_1")
+			expect.Equal(t, "result.Commits", result.Commits, tc.commits)
+			expect.Equal(t, "result.Path", result.Path, filepath.Join(o.Default, "run_1"))
 			if got := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); got != o.Diff.ResultTree+"\n" {
 				t.Errorf("the branch has the tree %s, the result is %s", got, o.Diff.ResultTree)
 			}
@@ -226,16 +220,10 @@ func TestCheckoutAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			gittest.Run(t, repo, "sh", "-ec", tc.do)
 			again := checkedOut(t, o)
-			switch {
-			case again.Existing:
-				t.Error("again.Existing = true, want false")
-			case again.Branch != "holon/run_1":
-				t.Errorf(`again.Branch = %q, want "holon/run_1"`, again.Branch)
-			case again.Commit != first.Commit:
-				t.Errorf("again.Commit = %q, want %q", again.Commit, first.Commit)
-			case again.Path != first.Path:
-				t.Errorf("again.Path = %q, want %q", again.Path, first.Path)
-			}
+			expect.Equal(t, "again.Existing", again.Existing, false)
+			expect.Equal(t, "again.Branch", again.Branch, "holon/run_1")
+			expect.Equal(t, "again.Commit", again.Commit, first.Commit)
+			expect.Equal(t, "again.Path", again.Path, first.Path)
 			gittest.Run(t, again.Path, "git", "merge-base", "--is-ancestor", first.Commit, "HEAD")
 			gittest.Run(t, again.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"")
 		})

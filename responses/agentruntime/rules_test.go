@@ -280,32 +280,37 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "rewrite the table of docs/reference/agent-runtime.md")
+var update = flag.Bool("update", false, "rewrite the rules of docs/reference/agent-runtime.md")
 
-// The table of the reference page has the rules that judge a log; the others are named behind it.
+// The list of the reference page has the rules that judge a log; the others are named behind it.
 func TestPage(t *testing.T) {
-	const page = "../../docs/reference/agent-runtime.md"
+	const page, heading = "../../docs/reference/agent-runtime.md", "## The rules\n"
 	data, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, _ := strings.Cut(string(data), "| rule | level |")
+	head, _, _ := strings.Cut(string(data), heading)
 	var b strings.Builder
-	b.WriteString(head + "| rule | level | it says |\n|---|---|---|\n")
+	b.WriteString(head + heading)
+	var level byte
 	var others []string
 	for _, r := range Rules() {
-		if r.Checked() {
-			fmt.Fprintf(&b, "| %s | %c | %s |\n", r.ID(), r.Level, r.Statement)
-		} else {
+		if !r.Checked() {
 			others = append(others, r.ID())
+			continue
 		}
+		if byte(r.Level) != level {
+			level = byte(r.Level)
+			fmt.Fprintf(&b, "\nLevel %c:\n\n", level)
+		}
+		fmt.Fprintf(&b, "* %s: %s\n", r.ID(), r.Statement)
 	}
 	b.WriteString("\nNot judged from a log: " + strings.Join(others, ", ") + ".\n")
 	if b.String() == string(data) {
 		return
 	}
 	if !*update {
-		t.Fatal("the table differs from the rules: go test ./responses/agentruntime -run TestPage -update")
+		t.Fatal("the page differs from the rules: go test ./responses/agentruntime -run TestPage -update")
 	}
 	if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)

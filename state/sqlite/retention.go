@@ -26,7 +26,7 @@ type declared struct {
 	spared string
 	// names are the tables with a column that holds the id of a row of this one.
 	names []string
-	// then says what a reader of such a row is told when this one is gone.
+	// then says what a reader of such a row gets when this one is gone.
 	then string
 }
 
@@ -45,17 +45,17 @@ func retention() []declared {
 			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
 			UNION ALL SELECT wake_message FROM agent_states)`,
 			names: []string{"entries", "attempts", "waits", "timers", "events", "agent_states"},
-			then:  "the event or record is told without the message"},
+			then:  "the event or record is shown without the message"},
 		{table: "entries", bound: withRow},
-		{table: "briefs", bound: byAge, key: "n", names: []string{"events"}, then: "the event is told without the brief"},
+		{table: "briefs", bound: byAge, key: "n", names: []string{"events"}, then: "the event is shown without the brief"},
 		{table: "notifications", bound: byAge, key: "n", names: []string{"events"},
-			then: "the event is told without the notification"},
-		{table: "expired_outputs", bound: byAge, key: "n", then: "a reader of the turn is not told that its files are gone"},
+			then: "the event is shown without the notification"},
+		{table: "expired_outputs", bound: byAge, key: "n", then: "a reader of the turn does not see that its files are gone"},
 		{table: "commands", bound: byAge, key: "n", then: "the command is carried out again if it comes again"},
 		{table: "turns", bound: byAge, key: "n",
 			spared: `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM agent_states AS s WHERE s.agent_id = turns.agent_id)`,
-			names: []string{"events", "agent_states"}, then: "the event is told without the record of the turn"},
+			names: []string{"events", "agent_states"}, then: "the event is shown without the record of the turn"},
 		{table: "attempts", bound: byAge, key: "id", spared: "status = 'open' OR id IN (SELECT attempt_id FROM waits " +
 			"WHERE status IN ('active', 'triggered'))",
 			names: []string{"entries", "prompts", "waits"}, then: "nothing: who asks has ended before"},
@@ -66,10 +66,10 @@ func retention() []declared {
 		{table: "timers", bound: byAge, key: "n", spared: "status = 'active'",
 			then: "nothing: events have a copy of the timer"},
 		{table: "triggers", bound: forever, then: "nothing: events have a copy of the trigger"},
-		{table: "events", bound: byEvent, then: "a reader of the record is told of the gap"},
+		{table: "events", bound: byEvent, then: "a reader of the record gets the gap"},
 		{table: "tasks", bound: byAge, key: "n", spared: `open = 1 OR (SELECT count(*) FROM tasks AS newer
 			WHERE newer.agent_id = tasks.agent_id AND newer.n > tasks.n) < 2000`, // more than agentd reports
-			names: []string{"messages", "events"}, then: "the message or event is told without the task"},
+			names: []string{"messages", "events"}, then: "the message or event is shown without the task"},
 		{table: "work_items", bound: forever, names: []string{"delivery_summaries"}},
 		{table: "delivery_summaries", bound: forever},
 	}

@@ -364,7 +364,7 @@ func (o *runOptions) makeHome(ctx context.Context) (state.Home, error) {
 
 // source is where the tree of the run comes from.
 func (o *runOptions) source(home state.Home) workspace.Options {
-	return workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name,
+	return workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
 		Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}}
 }
 

@@ -215,13 +215,7 @@ func (c *collection) containers(ctx context.Context) error {
 
 // trees removes the cached trees of directories that are gone.
 func (c *collection) trees(ctx context.Context) error {
-	var gone []string
-	var err error
-	if c.DryRun {
-		gone, err = workspace.Vanished(ctx, c.Home.CacheDir(), c.frees)
-	} else {
-		gone, err = workspace.Prune(ctx, c.Home.CacheDir())
-	}
+	gone, err := workspace.Prune(ctx, c.Home.CacheDir(), c.DryRun, c.frees)
 	for _, dir := range gone {
 		c.found = append(c.found, Finding{Kind: "tree", Do: "remove", What: dir,
 			Why: "the directory that it was made from is gone", Done: !c.DryRun})

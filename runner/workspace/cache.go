@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,8 +50,8 @@ const viewPrefix = "view-"
 // A slot is one recycled working tree and what the host knows of it, locked by
 // this process. Its files: lock; tree, which a container writes; index, the
 // record; git, our objects of the base; result, the repository of the last
-// diff; trash; holder, which names the run; claim, which names the run whose
-// work may be in the tree although the lock is free.
+// diff; trash; claim, which names the run whose work may be in the tree
+// although the lock is free.
 type slot struct {
 	dir    string
 	number int
@@ -65,12 +64,11 @@ func (s *slot) source() string { return filepath.Join(s.dir, "source.index") } /
 func (s *slot) git() string    { return filepath.Join(s.dir, "git") }
 func (s *slot) result() string { return filepath.Join(s.dir, "result") }
 func (s *slot) trash() string  { return filepath.Join(s.dir, "trash") }
-func (s *slot) holder() string { return filepath.Join(s.dir, "holder") }
 func (s *slot) claim() string  { return filepath.Join(s.dir, "claim") }
 
 // acquire locks the first slot that is neither locked nor claimed. A lock ends with its process. A claim does
 // not, because the content of the tree may not be saved elsewhere yet, and a container may still write there.
-func (c repositoryCache) acquire(name, claim string) (*slot, error) {
+func (c repositoryCache) acquire(claim string) (*slot, error) {
 	for number := range maxSlots {
 		s, err := c.tryLock(number)
 		if err != nil {
@@ -86,7 +84,7 @@ func (c repositoryCache) acquire(name, claim string) (*slot, error) {
 			}
 			continue
 		}
-		if err := s.sign(name, claim); err != nil {
+		if err := s.sign(claim); err != nil {
 			return nil, errors.Join(err, s.unlock())
 		}
 		return s, nil
@@ -164,11 +162,8 @@ func SweepSlots(ctx context.Context, cacheDir string) error {
 	return nil
 }
 
-// sign writes the holder's name to the slot, and durably its claim, if there is one.
-func (s *slot) sign(name, claim string) error {
-	if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {
-		return fmt.Errorf("write holder: %w", err)
-	}
+// sign claims the slot durably, if it is to be claimed.
+func (s *slot) sign(claim string) error {
 	if claim == "" {
 		return nil
 	}
@@ -200,8 +195,13 @@ func (s *slot) disclaim() error {
 	return nil
 }
 
-// clear removes everything but the lock.
+// clear removes everything but the lock, the empty trash and the claim, which goes last, with the lock still held.
 func (s *slot) clear(ctx context.Context) error {
+	return s.discard(ctx, func(name string) bool { return name != "lock" && name != "claim" })
+}
+
+// discard removes the files and directories of the slot that go.
+func (s *slot) discard(ctx context.Context, goes func(name string) bool) error {
 	bin, err := folder.OpenTrash(s.trash())
 	if err != nil {
 		return err
@@ -213,21 +213,15 @@ func (s *slot) clear(ctx context.Context) error {
 	}
 	defer dir.Close()
 	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
 	for _, name := range names {
-		if name == "lock" || name == "trash" || name == "claim" { // the claim goes last, with the lock still held
-			continue
-		}
-		if err := bin.Take(dir, name); err != nil {
-			return fmt.Errorf("clear slot: %w", err)
+		if name != "trash" && goes(name) {
+			err = errors.Join(err, bin.Take(dir, name))
 		}
 	}
-	if err := bin.Empty(ctx); err != nil {
-		return err
+	if err = errors.Join(err, bin.Empty(ctx)); err != nil {
+		return fmt.Errorf("discard files of a slot: %w", err)
 	}
-	return dir.Rmdir("trash")
+	return nil
 }
 
 // abandon renames a tree that can't be cleaned, for example because of files of another user, so that the slot stays
@@ -246,8 +240,9 @@ func (s *slot) abandon() error {
 }
 
 // Prune deletes the cached trees of directories that no longer exist, and trees that earlier runs could not
-// delete. Trees in use stay. It returns the directories whose trees it deleted.
-func Prune(ctx context.Context, cacheDir string) ([]string, error) {
+// delete. Trees in use stay. It returns the directories whose trees it deleted. A dry run changes nothing and returns
+// those whose trees it would delete once the claims are given up that freed reports.
+func Prune(ctx context.Context, cacheDir string, dry bool, freed func(Claim) bool) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -255,49 +250,19 @@ func Prune(ctx context.Context, cacheDir string) ([]string, error) {
 	var forgotten []string
 	for _, e := range entries {
 		c := repositoryCache{dir: filepath.Join(cacheDir, "trees", e.Name())}
-		path, removed, pruneErr := c.prune(ctx)
+		source, vanished := c.vanished()
+		inUse, pruneErr := c.pruneSlots(ctx, vanished, dry, freed)
+		if vanished && !inUse && pruneErr == nil {
+			forgotten = append(forgotten, source)
+			if !dry {
+				pruneErr = os.RemoveAll(c.dir) // only locks and files of ours are left
+			}
+		}
 		if pruneErr != nil {
 			err = errors.Join(err, fmt.Errorf("prune %s: %w", c.dir, pruneErr))
 		}
-		if removed {
-			forgotten = append(forgotten, path)
-		}
 	}
 	return forgotten, git.WithCode("prune workspaces", err)
-}
-
-// Vanished lists the directories whose trees Prune would delete once the claims are given up that freed reports. It
-// changes nothing.
-func Vanished(ctx context.Context, cacheDir string, freed func(Claim) bool) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	claims, claimsErr := Claims(ctx, cacheDir)
-	claimed := map[string]bool{}
-	for _, claim := range claims {
-		if !freed(claim) {
-			claimed[filepath.Dir(claim.Slot)] = true
-		}
-	}
-	var list []string
-	for _, e := range entries {
-		c := repositoryCache{dir: filepath.Join(cacheDir, "trees", e.Name())}
-		if source, gone := c.vanished(); gone && !claimed[c.dir] && !c.locked() {
-			list = append(list, source)
-		}
-	}
-	return list, git.WithCode("list working trees", errors.Join(err, claimsErr))
-}
-
-// locked reports whether a process uses a tree.
-func (c repositoryCache) locked() bool {
-	files, err := filepath.Glob(filepath.Join(c.dir, "*", "lock"))
-	return err != nil || slices.ContainsFunc(files, func(file string) bool {
-		lock := flock.New(file, flock.SetFlag(os.O_RDONLY))
-		free, err := lock.TryRLock()
-		return errors.Join(err, lock.Close()) != nil || !free
-	})
 }
 
 // vanished reports whether the directory that the trees were made from is gone, so that no run can use them again.
@@ -317,20 +282,9 @@ func (c repositoryCache) vanished() (path string, gone bool) {
 	return of.top, of.gone()
 }
 
-func (c repositoryCache) prune(ctx context.Context) (path string, removed bool, err error) {
-	source, vanished := c.vanished()
-	inUse, err := c.pruneSlots(ctx, vanished)
-	if err != nil || !vanished || inUse {
-		return source, false, err
-	}
-	return source, true, os.RemoveAll(c.dir) // only locks and files of ours are left
-}
-
-func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse bool, err error) {
+func (c repositoryCache) pruneSlots(ctx context.Context, vanished, dry bool, freed func(Claim) bool) (inUse bool,
+	err error) {
 	entries, err := os.ReadDir(c.dir)
-	if err != nil {
-		return false, err
-	}
 	for _, e := range entries {
 		number, numberErr := strconv.Atoi(e.Name())
 		if numberErr != nil {
@@ -342,39 +296,17 @@ func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse b
 			err = errors.Join(err, lockErr)
 			continue
 		}
-		if claimed, claimErr := s.claimedBy(); claimErr != nil || claimed != "" {
+		claimed, slotErr := s.claimedBy()
+		switch {
+		case slotErr != nil || claimed != "" && !(dry && freed(Claim{Slot: s.dir, By: claimed})):
 			inUse = true
-			err = errors.Join(err, claimErr)
-		} else if vanished {
-			err = errors.Join(err, s.clear(ctx))
-		} else {
-			err = errors.Join(err, s.removeDead(ctx))
+		case dry:
+		case vanished:
+			slotErr = s.clear(ctx)
+		default: // what abandon renamed
+			slotErr = s.discard(ctx, func(name string) bool { return strings.HasPrefix(name, "dead-") })
 		}
-		err = errors.Join(err, s.unlock())
+		err = errors.Join(err, slotErr, s.unlock())
 	}
 	return inUse, err
-}
-
-// removeDead deletes trees that abandon renamed.
-func (s *slot) removeDead(ctx context.Context) error {
-	dir, err := folder.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	bin, err := folder.OpenTrash(s.trash())
-	if err != nil {
-		return err
-	}
-	defer bin.Close()
-	for _, name := range names {
-		if strings.HasPrefix(name, "dead-") {
-			err = errors.Join(err, bin.Take(dir, name))
-		}
-	}
-	return errors.Join(err, bin.Empty(ctx))
 }

@@ -27,7 +27,6 @@ func openSource(t testing.TB, options Options) *Source {
 	if options.CacheDir == "" {
 		options.CacheDir = filepath.Join(t.TempDir(), "cache")
 	}
-	options.Name = "run-test"
 	source, err := Open(t.Context(), options)
 	expect.NoError(t, err)
 	return source

@@ -48,7 +48,7 @@ func TestOriginOfTrees(t *testing.T) {
 	expect.NoError(t, os.Rename(repo, repo+"-moved"))
 	gittest.Run(t, "", "git", "clone", "-q", repo+"-moved", repo)
 	note("another repository at the same path", at(repo))
-	removed, err := Prune(t.Context(), cache)
+	removed, err := Prune(t.Context(), cache, false, nil)
 	expect.NoError(t, err)
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
 		t.Errorf("trees of the repository that was there are left: %v, pruned %q", err, removed)

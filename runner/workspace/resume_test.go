@@ -50,7 +50,7 @@ func TestResume(t *testing.T) {
 			if second.Dir() == first.Dir() {
 				t.Fatal("a run got the tree of another that was not saved")
 			}
-			if forgotten, err := Prune(t.Context(), cache); err != nil || len(forgotten) > 0 {
+			if forgotten, err := Prune(t.Context(), cache, false, nil); err != nil || len(forgotten) > 0 {
 				t.Fatalf("pruned %v, %v", forgotten, err)
 			}
 			claims, err := Claims(t.Context(), cache)
@@ -101,7 +101,7 @@ func TestResumeWithoutRepository(t *testing.T) {
 	if _, err := Resume(t.Context(), options, held); err == nil {
 		t.Fatal("a tree was taken up without its objects")
 	}
-	if forgotten, err := Prune(t.Context(), cache); err != nil || len(forgotten) > 0 {
+	if forgotten, err := Prune(t.Context(), cache, false, nil); err != nil || len(forgotten) > 0 {
 		t.Fatalf("unsaved work was pruned: %v, %v", forgotten, err)
 	}
 	expect.NoError(t, os.Rename(repo+".away", repo))

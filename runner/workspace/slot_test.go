@@ -134,12 +134,12 @@ func TestPrune(t *testing.T) {
 	gone, stays := gittest.NewRepo(t, map[string]string{"a": "a"}), gittest.NewRepo(t, map[string]string{"a": "a"})
 	released, kept := acquire(t, Options{Dir: gone, CacheDir: cache}), acquire(t, Options{Dir: stays, CacheDir: cache})
 	expect.NoError(t, os.RemoveAll(gone))
-	if list, err := Prune(t.Context(), cache); err != nil || len(list) != 0 {
+	if list, err := Prune(t.Context(), cache, false, nil); err != nil || len(list) != 0 {
 		t.Fatalf("pruned %v, %v while in use", list, err)
 	}
 	expect.NoError(t, released.slot.unlock())
 	released.slot.lock = nil
-	list, err := Prune(t.Context(), cache)
+	list, err := Prune(t.Context(), cache, false, nil)
 	if err != nil || !slices.Equal(list, []string{gone}) {
 		t.Fatalf("pruned %v, %v; want %s", list, err, gone)
 	}
@@ -149,7 +149,7 @@ func TestPrune(t *testing.T) {
 	if _, err := os.Stat(kept.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := Prune(t.Context(), filepath.Join(cache, "absent")); err != nil || list != nil {
+	if list, err := Prune(t.Context(), filepath.Join(cache, "absent"), false, nil); err != nil || list != nil {
 		t.Fatalf("pruned %v, %v", list, err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +39,7 @@ type ObjectDir struct {
 // commit, with the uncommitted changes of this moment when they are included.
 // The caller must Release it.
 func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
-	held, err := s.cache.acquire(s.options.Name, s.options.Claim)
+	held, err := s.cache.acquire(s.options.Claim)
 	if err != nil {
 		return nil, git.WithCode("acquire working tree", err)
 	}
@@ -188,7 +187,7 @@ func (t *Tree) recycle(ctx context.Context) error {
 	if t.slot.number >= t.source.options.Keep {
 		return t.slot.clear(ctx)
 	}
-	if err := t.discard(ctx, t.slot.result(), t.slot.holder()); err != nil {
+	if err := t.discard(ctx, t.slot.result()); err != nil {
 		return err
 	}
 	return t.settle(ctx, true)
@@ -196,22 +195,9 @@ func (t *Tree) recycle(ctx context.Context) error {
 
 // discard removes files and directories of the slot.
 func (t *Tree) discard(ctx context.Context, paths ...string) error {
-	bin, err := folder.OpenTrash(t.slot.trash())
-	if err != nil {
-		return err
-	}
-	defer bin.Close()
-	dir, err := folder.Open(t.slot.dir)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for _, path := range paths {
-		if err := bin.Take(dir, filepath.Base(path)); err != nil {
-			return err
-		}
-	}
-	return bin.Empty(ctx)
+	return t.slot.discard(ctx, func(name string) bool {
+		return slices.Contains(paths, filepath.Join(t.slot.dir, name))
+	})
 }
 
 // now returns the time up to which a new record describes its tree.

@@ -36,7 +36,6 @@ type Options struct {
 	IncludeDirty bool   // start from the files as they are now, not from HEAD; always so for a plain directory
 	Borrowing    git.Borrowing
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
-	Name         string // of the holder, for people; written to the slot's holder file
 	Claim        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
 
 	// ContainerObjects is where the runner mounts the object directories,

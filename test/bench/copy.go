@@ -85,7 +85,7 @@ func (p *repository) file(i int) string {
 
 // workspace is what `holon run` would ask for in the repository.
 func (p *repository) workspace() workspace.Options {
-	return workspace.Options{Dir: p.dir, IncludeDirty: true, CacheDir: p.cache, Name: "bench",
+	return workspace.Options{Dir: p.dir, IncludeDirty: true, CacheDir: p.cache,
 		ContainerObjects: "/holon/objects"}
 }
 

@@ -39,7 +39,7 @@ func acquire(t testing.TB, options workspace.Options) *workspace.Tree {
 
 func openSource(t testing.TB, options workspace.Options) *workspace.Source {
 	t.Helper()
-	options.CacheDir, options.Name = filepath.Join(t.TempDir(), "cache"), "run-test"
+	options.CacheDir = filepath.Join(t.TempDir(), "cache")
 	source, err := workspace.Open(t.Context(), options)
 	expect.NoError(t, err)
 	return source

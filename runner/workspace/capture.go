@@ -258,19 +258,24 @@ func (c *capture) isOmitted(path string) bool { return len(c.omitted) > 0 && any
 // which paths of one level are ignored; nil ignores nothing.
 func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, error) {
 	var fresh []found
-	files, dirs := c.files, c.dirs
+	files, dirs := slices.Clone(c.files), slices.Clone(c.dirs)
 	at := folder.NewCursor(c.root, false)
 	defer at.Close()
 	for len(files)+len(dirs) > 0 {
 		slices.SortFunc(files, func(a, b found) int { return strings.Compare(a.path, b.path) })
 		slices.Sort(dirs)
-		keepFiles, keepDirs, err := filterIgnored(files, dirs, ignored)
-		if err != nil {
-			return nil, err
+		if ignored != nil {
+			skip, err := ignored(files, dirs)
+			if err != nil {
+				return nil, err
+			}
+			files = slices.DeleteFunc(files, func(f found) bool { return skip[f.path] })
+			dirs = slices.DeleteFunc(dirs, func(dir string) bool { return skip[dir] })
 		}
-		fresh = append(fresh, c.usable(keepFiles)...)
+		fresh = append(fresh, c.usable(files)...)
+		level := dirs
 		files, dirs = nil, nil
-		for _, dir := range keepDirs {
+		for _, dir := range level {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -281,36 +286,8 @@ func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, err
 	return fresh, nil
 }
 
-// ignoreJudge reports for each path whether it is ignored. The last dirs paths are directories.
-type ignoreJudge func(paths []string, dirs int) ([]bool, error)
-
-func filterIgnored(files []found, dirs []string, ignored ignoreJudge) ([]found, []string, error) {
-	if ignored == nil {
-		return files, dirs, nil
-	}
-	paths := make([]string, 0, len(files)+len(dirs))
-	for _, f := range files {
-		paths = append(paths, f.path)
-	}
-	paths = append(paths, dirs...)
-	skip, err := ignored(paths, len(dirs))
-	if err != nil {
-		return nil, nil, err
-	}
-	var keepFiles []found
-	var keepDirs []string
-	for i := range files {
-		if !skip[i] {
-			keepFiles = append(keepFiles, files[i])
-		}
-	}
-	for i := range dirs {
-		if !skip[len(files)+i] {
-			keepDirs = append(keepDirs, dirs[i])
-		}
-	}
-	return keepFiles, keepDirs, nil
-}
+// ignoreJudge returns the paths that are ignored.
+type ignoreJudge func(files []found, dirs []string) (map[string]bool, error)
 
 // usable drops special files, which git can't store, and temporary files of interrupted patches.
 func (c *capture) usable(files []found) []found {

@@ -92,13 +92,17 @@ func (k *ignoreChecker) close() error {
 	return errors.Join(k.process.Close(), k.shadow.Close())
 }
 
-// ignored reports for each path whether git ignores it. The last dirs paths are directories. The caller asks
-// about parents first: git reads a directory's patterns at the first question about a path in it, and by then
-// the ignore file has to be in the shadow.
-func (k *ignoreChecker) ignored(paths []string, dirs int) ([]bool, error) {
+// ignored returns the paths that git ignores. The caller asks about parents first: git reads a directory's patterns at
+// the first question about a path in it, and by then the ignore file has to be in the shadow.
+func (k *ignoreChecker) ignored(files []found, dirs []string) (map[string]bool, error) {
+	paths := make([]string, 0, len(files)+len(dirs))
+	for _, f := range files {
+		paths = append(paths, f.path)
+	}
+	paths = append(paths, dirs...)
 	for i, path := range paths {
 		err := k.shadowParents(path)
-		if err == nil && i >= len(paths)-dirs {
+		if err == nil && i >= len(files) {
 			err = k.shadow.MkdirAll(path, 0o700) // makes it a directory for git
 		}
 		if err != nil {
@@ -113,17 +117,17 @@ func (k *ignoreChecker) ignored(paths []string, dirs int) ([]bool, error) {
 		}
 		asked <- k.process.In.Flush()
 	}()
-	answers, err := readAnswers(k.process.Out, paths)
+	skip, err := readAnswers(k.process.Out, paths)
 	if err != nil {
 		k.process.Kill() // it may be blocked in writing, and we in asking
 	}
-	return answers, errors.Join(err, <-asked)
+	return skip, errors.Join(err, <-asked)
 }
 
-// readAnswers parses "source NUL line NUL pattern NUL path NUL" for each path.
-func readAnswers(out *bufio.Reader, paths []string) ([]bool, error) {
-	answers := make([]bool, len(paths))
-	for i, path := range paths {
+// readAnswers parses "source NUL line NUL pattern NUL path NUL" for each path and returns the ignored ones.
+func readAnswers(out *bufio.Reader, paths []string) (map[string]bool, error) {
+	skip := make(map[string]bool)
+	for _, path := range paths {
 		var field [4]string
 		for k := range field {
 			text, err := out.ReadString(0)
@@ -135,9 +139,11 @@ func readAnswers(out *bufio.Reader, paths []string) ([]bool, error) {
 		if field[3] != "./"+path {
 			return nil, fmt.Errorf("check ignored paths: asked about %.100q, answered about %.100q", path, field[3])
 		}
-		answers[i] = field[2] != "" && !strings.HasPrefix(field[2], "!")
+		if field[2] != "" && !strings.HasPrefix(field[2], "!") {
+			skip[path] = true
+		}
 	}
-	return answers, nil
+	return skip, nil
 }
 
 // shadowParents copies the ignore files that can apply to path.

@@ -84,16 +84,14 @@ func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time
 	if err != nil {
 		return "", changed, err
 	}
-	defer func() { dir.Close() }()
-	for _, name := range strings.Split(path.Dir(view.PlanFile(itemID)), "/") {
-		sub, err := dir.Sub(name)
-		if err != nil {
-			return "", changed, planError(err)
-		}
-		dir.Close()
-		dir = sub
+	defer dir.Close()
+	at := folder.NewCursor(dir, false)
+	defer at.Close()
+	parent, name, err := at.Parent(view.PlanFile(itemID))
+	if err != nil {
+		return "", changed, planError(err)
 	}
-	f, _, err := dir.OpenFile(path.Base(view.PlanFile(itemID)))
+	f, _, err := parent.OpenFile(name)
 	if err != nil {
 		return "", changed, planError(err)
 	}

@@ -16,13 +16,12 @@ import (
 // gitAttacks are what an agent plants in its working tree and its .git for git
 // on the host to run or follow. $PWN is a command that leaves the canary;
 // $REPO is the user's repository. Every attack also changes a.txt, which has
-// to arrive.
+// to arrive. More of them, without a container, are in landing.TestHostileHistory and workspace.TestUserHostileTree.
 var gitAttacks = []struct {
 	name, plant string
 	added       []string // beyond a.txt, which is modified
 	history     bool     // check out with the agent's commits
 	refused     bool     // no branch is made of it; a patch is
-	below       bool     // runner/workspace shows the same: for the full tier
 }{
 	{name: "configuration", plant: `
 cat >> .git/config <<END
@@ -81,16 +80,12 @@ done
 rm hooks/[b-z]*
 `, added: []string{"hooks/applypatch-msg"}},
 	{name: "git directory of the user", plant: `rm -rf .git; echo "gitdir: $REPO/.git" > .git`},
-	{name: "git directory is a link", below: true, plant: `rm -rf .git; ln -s "$REPO/.git" .git`},
-	{name: "git directory is a FIFO", below: true, plant: `rm -rf .git; mkfifo .git`},
 	{name: "commondir, alternates, worktrees", plant: `
 echo "$REPO/.git" > .git/commondir
 printf '/\n%s/.git/objects\n../../..\n' "$REPO" >> .git/objects/info/alternates
 echo 'http://localhost/' > .git/objects/info/http-alternates
 mkdir -p .git/worktrees/w; echo "$REPO/.git" > .git/worktrees/w/gitdir; echo ../.. > .git/worktrees/w/commondir; ` +
 		`echo 'ref: refs/heads/main' > .git/worktrees/w/HEAD`},
-	{name: "objects are a FIFO", below: true, plant: `rm -rf .git/objects; mkfifo .git/objects`},
-	{name: "objects are a link", below: true, plant: `rm -rf .git/objects; ln -s "$REPO/.git/objects" .git/objects`},
 	{name: "index and references", plant: `
 blob=$(git hash-object -w a.txt)
 printf '100644 %s 0\t../../outside\n100644 %s 0\t.git/hooks/post-checkout\n' $blob $blob | git update-index ` +
@@ -128,10 +123,6 @@ mkdir -p bare/hooks bare/objects bare/refs; cp n/.git/config n/.git/HEAD bare/; 
 		`bare/hooks/; touch bare/objects/k bare/refs/k; mkdir m; echo "gitdir: $REPO/.git" > m/.git; echo x > m/f`,
 		added: []string{"bare/HEAD", "bare/config",
 			"bare/hooks/post-checkout", "bare/objects/k", "bare/refs/k", "d/f", "m/f", "n/f"}},
-	{name: "replacements, grafts, shallow", history: true, below: true, plant: `
-echo b > b; git add b; git commit -qm planted
-git replace HEAD HEAD~; git rev-parse HEAD > .git/shallow; git rev-parse HEAD > .git/info/grafts
-echo x > c`, added: []string{"b", "c"}},
 	{name: "commits of hostile trees", history: true, plant: `
 blob=$(printf '#!/bin/sh\n%s\n' "$PWN" | git hash-object -w --stdin)
 hooks=$(printf '100755 blob %s\tpost-checkout\n' $blob | git mktree)
@@ -150,9 +141,6 @@ test $(git rev-list --count HEAD) -gt 3`},
 func TestHostileGit(t *testing.T) {
 	for _, tc := range gitAttacks {
 		t.Run(tc.name, func(t *testing.T) {
-			if tc.below && testing.Short() {
-				t.Skip("full tier: landing.TestHostileHistory and workspace.TestUserHostileTree show it without a container")
-			}
 			t.Parallel()
 			canary := filepath.Join(t.TempDir(), "canary")
 			repo := repository(t, "git config user.name U; git config user.email u@example.org; echo a > a.txt; "+

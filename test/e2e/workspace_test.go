@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,26 +22,6 @@ func wantUntouched(t *testing.T, dir string, before map[string]string) {
 	t.Helper()
 	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
 		t.Errorf("the user's directory was touched:\n%s", diff)
-	}
-}
-
-// A large repository is borrowed, not copied.
-func TestFiveThousandFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("full tier: five thousand files take their time")
-	}
-	t.Parallel()
-	h := newHome(t)
-	repo := repository(t, `for d in $(seq 0 49); do mkdir d$d; (cd d$d; for f in $(seq 0 99); do echo "$d $f" > `+
-		`f$f.txt; done); done`)
-	before := snapshot(t, repo)
-	r := h.play(0, repo, "count")
-	checkRecord(t, r)
-	checkChanged(t, r, "modified d7/f42.txt")
-	wantUntouched(t, repo, before)
-	packs, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/git/objects/pack/*")) // the pattern is right
-	if len(packs) > 0 {
-		t.Errorf("objects were copied: %v", packs)
 	}
 }
 

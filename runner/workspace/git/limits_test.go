@@ -86,19 +86,6 @@ func TestGitIsStartedInOnePlace(t *testing.T) {
 	}
 }
 
-// However git's output is copied, its bound holds.
-func TestBoundedBuffer(t *testing.T) {
-	t.Parallel()
-	out := &boundedBuffer{limit: 1 << 20}
-	if n, err := io.Copy(out, io.LimitReader(zeros{}, 1<<30)); err == nil || n > 1<<20 || !out.passed {
-		t.Errorf("copied %d bytes, %v, passed %v, want an error after 1 MiB", n, err, out.passed)
-	}
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
 // endless never runs out of zeros.
 type endless struct{}
 

@@ -105,18 +105,6 @@ func TestParseTreeRefuses(t *testing.T) {
 	}
 }
 
-func FuzzParseStatus(f *testing.F) {
-	f.Add([]byte("# branch.oid (initial)\x00# branch.head main\x00? new\x00? nested/\x001 .M S.MU 160000 160000 " +
-		"160000 a b lib x\x00u UU N... 1 2 3 4 a b c path\x00"))
-	f.Add([]byte("1 \x00?\x00"))
-	f.Fuzz(func(t *testing.T, out []byte) {
-		s := parseStatus(out)
-		if (len(s.Untracked)+len(s.Nested)+len(s.submodules) > 0) && !s.Dirty {
-			t.Fatalf("changes but not dirty: %+v", s)
-		}
-	})
-}
-
 // Every name that git refuses as a component is refused here too, because one
 // such name would make a whole patch unusable.
 func FuzzDotGit(f *testing.F) {
@@ -145,38 +133,6 @@ func FuzzDotGit(f *testing.F) {
 			t.Fatalf("git refuses %q (%x), checkPath accepts it", name, name)
 		}
 	})
-}
-
-func FuzzQuotePath(f *testing.F) {
-	for _, path := range []string{"a", "a b", "\"", "\\", "\n\t\x01\x7f\x80\xff", "ü", "\\n", "7\x007"} {
-		f.Add(path)
-	}
-	f.Fuzz(func(t *testing.T, path string) {
-		if got := unquote(t, QuotePath(path)); got != path {
-			t.Fatalf("%q came back as %q", path, got)
-		}
-	})
-}
-
-// unquote reads git's C-style quoting as git does.
-func unquote(t *testing.T, quoted string) string {
-	var path []byte
-	inner := quoted[1 : len(quoted)-1]
-	for i := 0; i < len(inner); i++ {
-		switch {
-		case inner[i] == '"' || inner[i] < ' ' || inner[i] >= 0x7f:
-			t.Fatalf("%q holds a raw %q", quoted, inner[i])
-		case inner[i] != '\\':
-			path = append(path, inner[i])
-		case inner[i+1] == '"' || inner[i+1] == '\\':
-			i++
-			path = append(path, inner[i])
-		default:
-			path = append(path, (inner[i+1]-'0')<<6|(inner[i+2]-'0')<<3|(inner[i+3]-'0'))
-			i += 3
-		}
-	}
-	return string(path)
 }
 
 func TestEmptyTree(t *testing.T) {

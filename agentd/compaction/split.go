@@ -51,35 +51,7 @@ func Split(items []responses.Item, budget Budget) Parts {
 	items = spoken(items)
 	at := cut(items, budget.Tail, told)
 	parts := Parts{Told: items[:at]}
-	keep := make([]bool, at)
-	left := budget.Messages
-	calls := make(map[string]int) // by call id, whose outputs are kept
-	for i := at - 1; i >= 0; i-- {
-		must := budget.Keep != nil && budget.Keep(items[i])
-		m, ok := items[i].(*responses.Message)
-		switch item := items[i].(type) {
-		case *responses.FunctionCallOutput:
-			if keep[i] = must; must {
-				calls[item.CallID]++
-			}
-			continue
-		case *responses.FunctionCall:
-			if keep[i] = calls[item.CallID] > 0; keep[i] {
-				calls[item.CallID]--
-			}
-			continue
-		}
-		switch {
-		case !ok || m.Role == responses.RoleAssistant || isSummary(m):
-		case m.Role != responses.RoleUser || must:
-			keep[i] = true
-		default:
-			if left -= model.EstimateItem(m); left >= 0 {
-				keep[i] = true
-			}
-		}
-	}
-	open := waiting(items)
+	keep, open := kept(parts.Told, budget), waiting(items)
 	for i, item := range parts.Told {
 		switch {
 		case open[i]:
@@ -90,6 +62,35 @@ func Split(items []responses.Item, budget Budget) Parts {
 	}
 	parts.After = append(parts.After, items[at:]...)
 	return parts
+}
+
+// kept reports for each of the items before the tail whether it is kept.
+func kept(items []responses.Item, budget Budget) []bool {
+	keep := make([]bool, len(items))
+	calls := make(map[string]int) // by call id, whose outputs are kept
+	for i := len(items) - 1; i >= 0; i-- {
+		must := budget.Keep != nil && budget.Keep(items[i])
+		switch item := items[i].(type) {
+		case *responses.FunctionCallOutput:
+			if keep[i] = must; must {
+				calls[item.CallID]++
+			}
+		case *responses.FunctionCall:
+			if keep[i] = calls[item.CallID] > 0; keep[i] {
+				calls[item.CallID]--
+			}
+		case *responses.Message:
+			switch {
+			case item.Role == responses.RoleAssistant || isSummary(item):
+			case item.Role != responses.RoleUser || must:
+				keep[i] = true
+			default:
+				budget.Messages -= model.EstimateItem(item)
+				keep[i] = budget.Messages >= 0
+			}
+		}
+	}
+	return keep
 }
 
 // spoken returns the items of the conversation proper.

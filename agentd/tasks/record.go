@@ -226,31 +226,25 @@ func (s store) load() (list []record, broken []error, err error) {
 		return nil, nil, err
 	}
 	for _, e := range entries {
-		name := e.Name()
-		if strings.HasPrefix(name, durable.TempPrefix) {
-			_ = os.Remove(filepath.Join(s.dir, name)) // a write that a crash cut off
+		id, ok := strings.CutSuffix(e.Name(), recordSuffix)
+		if !ok || strings.HasPrefix(id, durable.TempPrefix) {
 			continue
 		}
-		id, ok := strings.CutSuffix(name, recordSuffix)
-		if !ok {
-			continue
+		data, err := durable.ReadFile(s.path(id), maxRecord)
+		var r record
+		if err == nil {
+			r, err = decodeRecord(data, id)
 		}
-		r, err := readRecord(filepath.Join(s.dir, name), id)
 		if err != nil {
-			broken = append(broken, fmt.Errorf("%s: %w", name, err))
+			broken = append(broken, fmt.Errorf("%s: %w", e.Name(), err))
 			continue
 		}
 		list = append(list, r)
 	}
-	return list, broken, nil
-}
-
-func readRecord(path, id string) (record, error) {
-	data, err := durable.ReadFile(path, maxRecord)
-	if err != nil {
-		return record{}, err
+	if err := durable.Sweep(s.dir); err != nil { // writes that a crash cut off
+		broken = append(broken, err)
 	}
-	return decodeRecord(data, id)
+	return list, broken, nil
 }
 
 // decodeRecord reads the record of the task id. Commands can write to the directory, so nothing in it is trusted.

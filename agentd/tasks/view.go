@@ -26,12 +26,10 @@ func (t *task) snapshot() wire.Snapshot {
 	if r.Spec.AcceptsInput && t.proc != nil && !t.noInput {
 		c.AcceptsInput, c.InputTarget = true, t.target()
 	}
+	failure := ""
 	if e := r.End; e != nil {
 		c.ExitStatus, c.Signal, c.ResultSummary, c.DurationMS = e.ExitStatus, e.Signal, e.Summary, e.DurationMS
-	}
-	failure := ""
-	if r.End != nil {
-		failure = r.End.Failure
+		failure = e.Failure
 	}
 	return wire.Snapshot{
 		TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), CreatedAt: r.CreatedAt,
@@ -95,10 +93,7 @@ func (m *Manager) Output(ctx context.Context, session, id string, wait time.Dura
 	m.mu.Lock()
 	rec, proc := t.rec, t.proc
 	m.mu.Unlock()
-	out := wire.OutputResult{RetrievalStatus: wire.Success, Task: wire.Output{
-		TaskID: rec.TaskID, Kind: wire.KindCommand, Status: rec.Status, Summary: rec.summary(),
-		Artifacts: []wire.Artifact{},
-	}}
+	out := wire.OutputResult{RetrievalStatus: wire.Success, Task: rec.output(proc, budget)}
 	switch {
 	case rec.Status.Terminal():
 	case wait > 0:
@@ -106,31 +101,35 @@ func (m *Manager) Output(ctx context.Context, session, id string, wait time.Dura
 	default:
 		out.RetrievalStatus = wire.NotReady
 	}
-	task := &out.Task
+	return out, nil
+}
+
+// output shows what a task has printed, from its process while that runs, otherwise from its files.
+func (r *record) output(proc *process.Process, budget int) wire.Output {
+	out := wire.Output{TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(),
+		Artifacts: []wire.Artifact{}}
 	var stdout, stderr process.Capture
-	var short bool
+	var cut, stderrCut bool
 	if proc != nil {
 		stdout, stderr = proc.Snapshot()
-		task.OutputBytes = stdout.Total + stderr.Total
+		out.OutputBytes = stdout.Total + stderr.Total
 	} else {
-		var short1, short2 bool
-		stdout, short1 = rec.End.Stdout.capture(rec.StdoutPath, budget)
-		stderr, short2 = rec.End.Stderr.capture(rec.StderrPath, budget)
-		short = short1 || short2
-		task.OutputBytes = max(rec.End.Stdout.Total, stdout.Total) + max(rec.End.Stderr.Total, stderr.Total)
+		stdout, cut = r.End.Stdout.capture(r.StdoutPath, budget)
+		stderr, stderrCut = r.End.Stderr.capture(r.StderrPath, budget)
+		out.OutputBytes = max(r.End.Stdout.Total, stdout.Total) + max(r.End.Stderr.Total, stderr.Total)
 	}
-	task.OutputPreview, task.OutputTruncated = preview.Joined(stdout, stderr, budget)
-	task.OutputTruncated = task.OutputTruncated || short
-	rec.addArtifacts(task, stdout, stderr)
-	rec.addNotes(task, stdout, stderr)
-	if e := rec.End; e != nil {
-		task.ExitStatus, task.ResultSummary = e.ExitStatus, e.Summary
+	out.OutputPreview, out.OutputTruncated = preview.Joined(stdout, stderr, budget)
+	out.OutputTruncated = out.OutputTruncated || cut || stderrCut
+	r.addArtifacts(&out, stdout, stderr)
+	r.addNotes(&out, stdout, stderr)
+	if e := r.End; e != nil {
+		out.ExitStatus, out.ResultSummary = e.ExitStatus, e.Summary
 		if e.Failure != "" {
-			task.FailureArtifact = &wire.Failure{Category: "task", Kind: e.Failure, Summary: e.Summary,
-				TaskID: rec.TaskID, ExitStatus: e.ExitStatus}
+			out.FailureArtifact = &wire.Failure{Category: "task", Kind: e.Failure, Summary: e.Summary,
+				TaskID: r.TaskID, ExitStatus: e.ExitStatus}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // addArtifacts lists the files that hold output.

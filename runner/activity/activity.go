@@ -5,6 +5,7 @@ package activity
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -123,19 +124,24 @@ func edit(patch string) Call {
 			c.Diff = append(c.Diff, visible.OneLine(strings.ReplaceAll(line, "\t", "    "), 300))
 		}
 	}
-	names := make([]string, 0, maxFiles)
-	for i, f := range c.Files {
-		if i == maxFiles {
-			names = append(names, fmt.Sprintf("and %d more", len(c.Files)-i))
-			break
-		}
+	c.Text = summary(c.Files)
+	return c
+}
+
+// summary is the files of a patch in a line: "edit a.go +2 −1, delete b.go".
+func summary(files []File) string {
+	var names []string
+	for _, f := range files[:min(len(files), maxFiles)] {
 		names = append(names, f.String())
 	}
-	c.Text = strings.Join(names, ", ")
-	if len(c.Files) == 0 || !c.Files[0].Removed {
-		c.Text = strings.TrimSpace("edit " + c.Text)
+	if more := len(files) - maxFiles; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return c
+	text := strings.Join(names, ", ")
+	if len(files) == 0 || !files[0].Removed {
+		text = strings.TrimSpace("edit " + text)
+	}
+	return text
 }
 
 const moveTo = "*** Move to: "
@@ -165,13 +171,8 @@ func (f File) String() string {
 
 // shown are arguments by name.
 func shown(args map[string]any) string {
-	names := make([]string, 0, len(args))
-	for name := range args {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var b strings.Builder
-	for i, name := range names {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(args)) {
 		value, ok := args[name].(string)
 		if !ok {
 			data, err := json.Marshal(args[name])
@@ -180,13 +181,9 @@ func shown(args map[string]any) string {
 			}
 			value = string(data)
 		}
-		sep := ", "
-		if i == 0 {
-			sep = " "
-		}
-		b.WriteString(sep + visible.OneLine(name, maxValue) + ": " + visible.OneLine(value, maxValue))
+		list = append(list, visible.OneLine(name, maxValue)+": "+visible.OneLine(value, maxValue))
 	}
-	return b.String()
+	return strings.TrimRight(" "+strings.Join(list, ", "), " ")
 }
 
 // Output is the end of what a command printed, at most n lines of it that say something. canonical is the result of

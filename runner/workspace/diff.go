@@ -68,15 +68,8 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	defer root.Close()
-	var c *capture
-	var repo git.Repository
-	group, groupContext := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		c, err = compareTree(groupContext, root, t.record, t.source.options.Limits)
-		return err
-	})
-	group.Go(func() (err error) { repo, err = t.resultRepository(groupContext); return err })
-	if err := group.Wait(); err != nil {
+	c, repo, err := t.compared(ctx, root)
+	if err != nil {
 		return nil, err
 	}
 	fresh, err := t.freshFiles(ctx, c, repo)
@@ -106,6 +99,18 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options)
+}
+
+// compared compares the tree with its record, and makes the repository of the result meanwhile.
+func (t *Tree) compared(ctx context.Context, root folder.Dir) (c *capture, repo git.Repository, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		c, err = compareTree(ctx, root, t.record, t.source.options.Limits)
+		return err
+	})
+	group.Go(func() (err error) { repo, err = t.resultRepository(ctx); return err })
+	err = group.Wait()
+	return c, repo, err
 }
 
 // maxListed bounds the list of changed files, as JSON. New files have a smaller

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -96,44 +95,26 @@ func (t *Tree) prepare(ctx context.Context) error {
 	return nil
 }
 
+// maxCopyPacks is how many imports a copy's repository collects before it is
+// made again, so that old versions don't accumulate.
+const maxCopyPacks = 20
+
 // openBase makes the slot's own repository ready. A git source's holds only
 // the last snapshot, which is taken anew each time; a copy's holds the files.
 func (t *Tree) openBase(ctx context.Context) error {
 	t.base = git.Repository{Dir: t.slot.git(), Format: t.source.format}
 	if t.source.info.Kind == KindGit {
 		t.base.Alternates = []string{t.source.user.Objects}
-		if t.unusedBase() {
+	} else if t.base.Usable() {
+		packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
+		if err == nil && len(packs) <= maxCopyPacks {
 			return nil
 		}
-	} else if !t.worthReplacing() {
-		return nil
 	}
 	if err := t.discard(ctx, t.slot.git(), t.slot.source()); err != nil {
 		return err
 	}
 	return t.base.Create()
-}
-
-// unusedBase reports whether the repository holds no objects yet.
-func (t *Tree) unusedBase() bool {
-	entries, err := os.ReadDir(t.base.Objects())
-	return err == nil && len(entries) == 2 && t.packs() == 0 && t.base.Usable()
-}
-
-// maxCopyPacks is how many imports a copy's repository collects before it is
-// made again, so that old versions don't accumulate.
-const maxCopyPacks = 20
-
-func (t *Tree) worthReplacing() bool {
-	return !t.base.Usable() || t.packs() > maxCopyPacks
-}
-
-func (t *Tree) packs() int {
-	packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
-	if err != nil {
-		return 0
-	}
-	return len(packs)
 }
 
 // chooseBase decides the base tree and what the agent begins with, and fills the record with its entries.

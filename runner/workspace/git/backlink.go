@@ -91,11 +91,11 @@ func (l *Layout) followSubmodule(dot string) error {
 	if err := checkOwners(l.GitDir); err != nil {
 		return err
 	}
-	core, err := readCore(l.GitDir)
+	worktree, _, err := readCore(l.GitDir)
 	if err != nil {
 		return err
 	}
-	if core.worktree == "" || !leadsTo(absoluteFrom(l.GitDir, core.worktree), l.Top) {
+	if worktree == "" || !leadsTo(absoluteFrom(l.GitDir, worktree), l.Top) {
 		return leadsElsewhere(dot, l.GitDir)
 	}
 	l.CommonDir, l.ownTop = l.GitDir, super.ownTop

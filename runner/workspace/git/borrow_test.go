@@ -147,8 +147,8 @@ func FuzzLayoutFiles(f *testing.F) {
 		}) {
 			t.Errorf("alternates = %q", paths)
 		}
-		parseConfig(string(data), func(key, _ string) {
-			if strings.Count(key, ".") != 1 || strings.ToLower(key) != key {
+		parseSettings(string(data), func(key, _ string) {
+			if !strings.Contains(key, ".") {
 				t.Errorf("key = %q", key)
 			}
 		})

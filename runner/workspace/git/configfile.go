@@ -8,37 +8,23 @@ import (
 	"strings"
 )
 
-// coreSettings are the settings that say where a repository's working tree is.
-type coreSettings struct {
-	worktree string
-	bare     bool
-}
-
-// readCore reads the configuration files of a git directory as data: no include is followed, and what they
-// say is compared, not obeyed. With a sparse checkout git keeps these settings in the second file.
-func readCore(gitDir string) (coreSettings, error) {
+// readCore reads the configuration files of a git directory as data, for the settings that say where its working tree
+// is: no include is followed, and what they say is compared, not obeyed. With a sparse checkout git keeps these settings
+// in the second file.
+func readCore(gitDir string) (worktree string, bare bool, err error) {
 	values := settings{}
 	for _, name := range []string{"config", "config.worktree"} {
 		if err := values.addFile(gitDir, name); err != nil {
-			return coreSettings{}, unreadable(filepath.Join(gitDir, name), err)
+			return "", false, unreadable(filepath.Join(gitDir, name), err)
 		}
 	}
-	return coreSettings{worktree: values["core.worktree"], bare: isTrue(values["core.bare"])}, nil
+	return values["core.worktree"], isTrue(values["core.bare"]), nil
 }
 
 var (
 	configSection = regexp.MustCompile(`^\[([A-Za-z0-9.-]+)([ \t]+"([^"\\\n]|\\[^\n])*")?\]`)
 	configKey     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)[ \t]*(=|\n|$)`)
 )
-
-// parseConfig is parseSettings for settings outside of a subsection, whose keys are "section.key".
-func parseConfig(text string, set func(key, value string)) error {
-	return parseSettings(text, func(key, value string) {
-		if strings.Count(key, ".") == 1 {
-			set(key, value)
-		}
-	})
-}
 
 // parseSettings reads the text of a configuration file as git does and calls set with each setting, in order: the key
 // as "section.key" or "section.subsection.key", in lower case but for the subsection, "true" for a key without a value.

@@ -128,11 +128,11 @@ func resemblesRepository(dir string) bool {
 // checkHere refuses an ordinary repository whose configuration says that its working tree is elsewhere or that it has
 // none: its index would describe other files. Configuration that can't be read is ignored here.
 func (l *Layout) checkHere() error {
-	core, err := readCore(l.GitDir)
+	worktree, bare, err := readCore(l.GitDir)
 	if err != nil {
 		return nil
 	}
-	if core.bare || core.worktree != "" && !leadsTo(absoluteFrom(l.GitDir, core.worktree), l.Top) {
+	if bare || worktree != "" && !leadsTo(absoluteFrom(l.GitDir, worktree), l.Top) {
 		return withoutWorkingTree(l.Top)
 	}
 	return nil

@@ -261,7 +261,11 @@ func TestParseConfig(t *testing.T) {
 				want = append(want, name+"="+value)
 			}
 		}
-		err := parseConfig(text, func(key, value string) { got = append(got, key+"="+value) })
+		err := parseSettings(text, func(key, value string) {
+			if strings.Count(key, ".") == 1 {
+				got = append(got, key+"="+value)
+			}
+		})
 		if (err == nil) != (gitErr == nil) || err == nil && !slices.Equal(got, want) {
 			t.Errorf("%q: %q, %v; git reads %q, %v", text, got, err, want, gitErr)
 		}

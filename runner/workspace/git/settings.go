@@ -159,8 +159,8 @@ func (s settings) addFile(dir, path string) error {
 
 // add reads a file's text.
 func (s settings) add(text string) error {
-	return parseConfig(strings.TrimPrefix(text, "\ufeff"), func(key, value string) {
-		if value != "" {
+	return parseSettings(strings.TrimPrefix(text, "\ufeff"), func(key, value string) {
+		if value != "" && strings.Count(key, ".") == 1 {
 			s[key] = value
 		}
 	})

@@ -129,9 +129,7 @@ func TestExpand(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	s := compaction.NewSealer(f.TempDir())
 	blob, err := s.Seal("summary")
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.NoError(f, err)
 	for _, seed := range []string{"", "holon.c1.", "holon.c1.AAAA", "gAAAAABpM0Yj", blob[:20], blob + "A",
 		strings.ToUpper(blob)} {
 		f.Add([]byte(seed))

@@ -21,9 +21,7 @@ import (
 func (b *bench) copy() string {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(b.dir)); err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, os.CopyFS(dir, os.DirFS(b.dir)))
 	return dir
 }
 
@@ -106,9 +104,7 @@ func FuzzRecord(f *testing.F) {
 	ended.interrupt(now, process.Strays{})
 	for _, r := range []record{good, ended} {
 		data, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.NoError(f, err)
 		f.Add(data)
 	}
 	f.Add([]byte(`{"version":1,"task_id":"task_1","status":"completed","created_at":"2026-01-01T00:00:00.000Z",` +

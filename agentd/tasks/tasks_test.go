@@ -57,9 +57,7 @@ func newBench(t testing.TB, opts Options) *bench {
 func (b *bench) start(spec Spec) wire.Snapshot {
 	b.t.Helper()
 	s, err := b.adopt(spec)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, err)
 	for time.Since(s.CreatedAt.Time()) < time.Millisecond {
 		runtime.Gosched()
 	}
@@ -76,9 +74,7 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 		c.StderrPath = name + ".err"
 	}
 	p, err := b.sup.Start(c)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, err)
 	spec.Workdir = b.out
 	s, err := b.Adopt(responses.NewID(wire.Prefix), Owner{SessionID: "sess_1", ThreadID: "thread_1", TurnID: "turn_1"},
 		spec, p, c.StdoutPath, c.StderrPath)
@@ -92,9 +88,7 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 func (b *bench) ended(id string) wire.OutputResult {
 	b.t.Helper()
 	out, err := b.Output(b.t.Context(), "", id, patience, 4000)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, err)
 	if out.RetrievalStatus != wire.Success {
 		b.t.Fatalf("%s: %+v", out.RetrievalStatus, out.Task)
 	}
@@ -192,9 +186,7 @@ func (b *bench) until(id, want string) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		out, err := b.Output(b.t.Context(), "", id, 0, 4000)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		expect.NoError(b.t, err)
 		if strings.Contains(out.Task.OutputPreview, want) {
 			return
 		}

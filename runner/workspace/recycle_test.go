@@ -250,9 +250,7 @@ func TestUserRecycledTreeAtRandom(t *testing.T) {
 	source := openSource(t, options)
 	rapid.Check(t, func(r *rapid.T) {
 		tree, err := source.Acquire(t.Context())
-		if err != nil {
-			r.Fatal(err)
-		}
+		expect.NoError(r, err)
 		wantFresh(r, want, describe(t, tree.Dir()), "an earlier check")
 		var done []string
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
@@ -280,8 +278,6 @@ func TestUserRecycledTreeAtRandom(t *testing.T) {
 			r.Fatalf("acquire after %q: %v", done, err)
 		}
 		wantFresh(r, want, describe(t, again.Dir()), fmt.Sprintf("%q", slices.Clip(done)))
-		if err := again.Release(t.Context()); err != nil {
-			r.Fatal(err)
-		}
+		expect.NoError(r, again.Release(t.Context()))
 	})
 }

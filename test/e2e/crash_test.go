@@ -21,9 +21,7 @@ import (
 // kill kills holon as nothing can be handled, and reaps it.
 func (p *process) kill() {
 	p.h.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.h.t.Fatal(err)
-	}
+	expect.NoError(p.h.t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // it was killed
 	p.cancel()
 }
@@ -41,18 +39,12 @@ func (h *home) proceed() {
 	if err != nil || len(trees) != 1 {
 		h.t.Fatalf("%v, %v", trees, err)
 	}
-	if err := os.WriteFile(filepath.Join(trees[0], "go"), nil, 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, os.WriteFile(filepath.Join(trees[0], "go"), nil, 0o644))
 	if os.Geteuid() == 0 { // the container's user removes it
 		info, err := os.Stat(trees[0])
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, err)
 		owner := int(info.Sys().(*syscall.Stat_t).Uid)
-		if err := os.Chown(filepath.Join(trees[0], "go"), owner, owner); err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, os.Chown(filepath.Join(trees[0], "go"), owner, owner))
 	}
 }
 
@@ -94,9 +86,7 @@ func (h *home) settled(id string) result {
 	if err == nil {
 		r.manifest, err = state.DecodeManifest(data)
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return r
 }
 
@@ -118,14 +108,10 @@ func (h *home) checkTidy() {
 func (h *home) age(pattern string) {
 	h.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(h.dir, pattern))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	old := time.Now().Add(-2 * time.Hour)
 	for _, path := range paths {
-		if err := os.Chtimes(path, old, old); err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, os.Chtimes(path, old, old))
 	}
 }
 
@@ -204,9 +190,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 func (h *home) awaitCreated() {
 	h.t.Helper()
 	announced, err := filepath.Glob(filepath.Join(h.dir, "containers", "*"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	for _, path := range announced {
 		nonce := filepath.Base(path)
 		if len(nonce) == 64 { // it is the id already

@@ -9,6 +9,7 @@ import (
 
 	"holon/responses"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // A run that is interrupted ends the turn in good order and keeps its work.
@@ -85,9 +86,7 @@ func TestInterruptedInEveryPhase(t *testing.T) {
 
 func exists(h *home, pattern string) bool {
 	found, err := filepath.Glob(filepath.Join(h.dir, pattern))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return len(found) > 0
 }
 

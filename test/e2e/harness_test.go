@@ -208,9 +208,7 @@ func (h *home) beginPlay(dir, scenario string, args ...string) *process {
 // signal sends sig to holon.
 func (p *process) signal(sig os.Signal) {
 	p.h.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.h.t.Fatal(err)
-	}
+	expect.NoError(p.h.t, p.cmd.Process.Signal(sig))
 }
 
 // scripted is the model that plays a file of testdata.

@@ -52,17 +52,13 @@ func (r *rig) template(id string, files map[string]string) string {
 
 func (r *rig) write(path, text string) {
 	r.t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 func (r *rig) read(path string) string {
 	r.t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	return string(data)
 }
 

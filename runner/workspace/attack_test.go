@@ -33,7 +33,7 @@ func TestSlowIgnoreRules(t *testing.T) {
 		tree := acquire(t, Options{Dir: gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})})
 		plant(tree.Dir())
 		diff, _ := diffOf(t, tree)
-		wantWarning(t, diff, WarnSlowIgnore, ".gitignore")
+		wantWarning(t, diff, warnSlowIgnore, ".gitignore")
 		if len(diff.Files) != 1001 {
 			t.Errorf("%d files, warnings %+v", len(diff.Files), diff.Warnings)
 		}
@@ -44,7 +44,7 @@ func TestSlowIgnoreRules(t *testing.T) {
 		plant(repo)
 		gittest.Write(t, repo, map[string]string{"a.txt": "dirty\n"})
 		dirty := acquire(t, Options{Dir: repo, IncludeDirty: true})
-		if warnings := dirty.Info().Warnings; len(warnings) != 1 || warnings[0].Code != WarnSlowIgnore {
+		if warnings := dirty.Info().Warnings; len(warnings) != 1 || warnings[0].Code != warnSlowIgnore {
 			t.Errorf("warnings = %+v", warnings)
 		}
 		if got := gittest.Contents(t, dirty.Dir()); got["a.txt"] != "dirty\n" || len(got) != 1 {

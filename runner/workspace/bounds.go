@@ -33,8 +33,8 @@ func (c *capture) room(path string) bool {
 	default:
 		return true
 	}
-	if c.warnings.count[WarnTooManyFiles] == 0 {
-		c.leaveOut("", WarnTooManyFiles, message)
+	if c.warnings.count[warnTooManyFiles] == 0 {
+		c.leaveOut("", warnTooManyFiles, message)
 	}
 	return false
 }
@@ -51,17 +51,17 @@ func (c *capture) admit(files []found) []found {
 		}
 		switch {
 		case c.limits.NameBytes > 0 && names > c.limits.NameBytes:
-			c.omit(f.path, WarnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes",
+			c.omit(f.path, warnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes",
 				c.limits.NameBytes))
 		case len(f.path) > gitname.MaxPath || strings.Count(f.path, "/") > folder.MaxDepth:
-			c.omit(f.path, WarnTooDeep, "nested too deeply")
+			c.omit(f.path, warnTooDeep, "nested too deeply")
 		case f.mode == git.ModeSymlink && gitname.IsDotGitmodules(name):
-			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
+			c.omit(f.path, warnUnsafeName, "git refuses .gitmodules as a link")
 		case f.size > c.limits.FileBytes:
-			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size,
+			c.omit(f.path, warnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size,
 				c.limits.FileBytes))
 		case sum+f.size > c.limits.DiffBytes:
-			c.omit(f.path, WarnDiffTooLarge, fmt.Sprintf(
+			c.omit(f.path, warnDiffTooLarge, fmt.Sprintf(
 				"the changed files are larger than the limit of %d bytes together", c.limits.DiffBytes))
 		default:
 			sum += f.size

@@ -20,21 +20,21 @@ import (
 
 // Codes of Warning: what a diff or a copy leaves out, and why.
 const (
-	WarnSpecialFile      = "special_file"      // a FIFO, device or socket
-	WarnUnreadable       = "unreadable"        // can't be opened or vanished meanwhile
-	WarnFileTooLarge     = "file_too_large"    // Limits.FileBytes
-	WarnDiffTooLarge     = "diff_too_large"    // Limits.DiffBytes
-	WarnTooManyFiles     = "too_many_files"    // Limits.Files or Limits.NameBytes
-	WarnTooDeep          = "too_deep"          // nested or named longer than git can hold
-	WarnUnsafeName       = "unsafe_name"       // a name that some system takes for .git
-	WarnNestedRepository = "nested_repository" // a repository within: files taken, history not
-	WarnSubmodule        = "submodule_changed" // files within a submodule, which a patch can't carry
-	WarnLeftover         = "leftover"          // a temporary file of a patch that was cut off; not part of the change
-	WarnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
-	WarnSlowIgnore       = "slow_ignore"       // ignore rules that took git too long and were not obeyed
-	WarnSlowRenames      = "slow_renames"      // renamed files that took too long to find
-	WarnManyLines        = "many_lines"        // too many to be compared line by line: included as binary data
-	WarnMore             = "more"              // further warnings of a kind were not listed
+	warnSpecialFile      = "special_file"      // a FIFO, device or socket
+	warnUnreadable       = "unreadable"        // can't be opened or vanished meanwhile
+	warnFileTooLarge     = "file_too_large"    // Limits.FileBytes
+	warnDiffTooLarge     = "diff_too_large"    // Limits.DiffBytes
+	warnTooManyFiles     = "too_many_files"    // Limits.Files or Limits.NameBytes
+	warnTooDeep          = "too_deep"          // nested or named longer than git can hold
+	warnUnsafeName       = "unsafe_name"       // a name that some system takes for .git
+	warnNestedRepository = "nested_repository" // a repository within: files taken, history not
+	warnSubmodule        = "submodule_changed" // files within a submodule, which a patch can't carry
+	warnLeftover         = "leftover"          // a temporary file of a patch that was cut off; not part of the change
+	warnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
+	warnSlowIgnore       = "slow_ignore"       // ignore rules that took git too long and were not obeyed
+	warnSlowRenames      = "slow_renames"      // renamed files that took too long to find
+	warnManyLines        = "many_lines"        // too many to be compared line by line: included as binary data
+	warnMore             = "more"              // further warnings of a kind were not listed
 
 	// WarnExecuted marks a changed file that some program executes without being asked to: git, an editor, a shell, a
 	// package manager or a service that builds what is pushed. The change is complete all the same.
@@ -102,7 +102,7 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 		child := folder.Join(path, name)
 		st, err := dir.Lstat(name)
 		if err != nil {
-			c.omit(child, WarnUnreadable, err.Error())
+			c.omit(child, warnUnreadable, err.Error())
 			continue
 		}
 		isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
@@ -111,7 +111,7 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 		case known && isDir:
 			descend = append(descend, name)
 		case top: // a submodule replaced by a file
-			c.warn(WarnSubmodule, child, "the submodule's directory was replaced; the diff keeps the submodule")
+			c.warn(warnSubmodule, child, "the submodule's directory was replaced; the diff keeps the submodule")
 		case module:
 			c.compareModule(dir, name, child, &st)
 		case isDir:
@@ -145,11 +145,11 @@ func (c *capture) skipName(dir, name string) bool {
 	switch {
 	case name == ".git":
 		if dir != "" && !c.layout.dirs[dir] {
-			c.warn(WarnNestedRepository, dir, "a repository within the tree; its files are taken, its history is not")
+			c.warn(warnNestedRepository, dir, "a repository within the tree; its files are taken, its history is not")
 		}
 		return true
 	case gitname.IsDotGit(name):
-		c.omit(folder.Join(dir, name), WarnUnsafeName, "some file systems take this name for .git")
+		c.omit(folder.Join(dir, name), warnUnsafeName, "some file systems take this name for .git")
 		return true
 	case name == ".gitignore":
 		c.add(func() { c.ignores[dir] = true })
@@ -165,7 +165,7 @@ func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t
 	case known && c.matches(dir, name, i, st):
 		c.have[i] = true
 	case mode == 0 && known: // an unknown one may be ignored, so the warning has to wait
-		c.omit(path, WarnSpecialFile, "not a file, directory or link")
+		c.omit(path, warnSpecialFile, "not a file, directory or link")
 	case known:
 		c.add(func() { c.changed = append(c.changed, found{path, mode, st.Size}) })
 	case c.room(path):
@@ -196,14 +196,14 @@ func (c *capture) compareModule(dir folder.Dir, name, path string, st *unix.Stat
 		c.have[i] = true
 		return
 	}
-	c.warn(WarnSubmodule, path, "changed within a submodule, which the diff does not include")
+	c.warn(warnSubmodule, path, "changed within a submodule, which the diff does not include")
 }
 
 func (c *capture) unreadable(path string, err error) error {
 	if git.IsCancelled(err) {
 		return err
 	}
-	c.omit(path, WarnUnreadable, err.Error())
+	c.omit(path, warnUnreadable, err.Error())
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (c *capture) deleted() []string {
 		switch {
 		case c.have[i] || e.Mode == git.ModeSubmodule || c.isOmitted(e.Path):
 		case e.Module:
-			c.warn(WarnSubmodule, e.Path, "deleted within a submodule, which the diff does not include")
+			c.warn(warnSubmodule, e.Path, "deleted within a submodule, which the diff does not include")
 		default:
 			gone[e.Path] = true
 		}
@@ -295,9 +295,9 @@ func (c *capture) usable(files []found) []found {
 		_, name := folder.Split(f.path)
 		switch {
 		case leftover.MatchString(name):
-			c.warn(WarnLeftover, f.path, "left by a patch that was cut off; the diff does not include it")
+			c.warn(warnLeftover, f.path, "left by a patch that was cut off; the diff does not include it")
 		case f.mode == 0:
-			c.omit(f.path, WarnSpecialFile, "not a file, directory or link")
+			c.omit(f.path, warnSpecialFile, "not a file, directory or link")
 		default:
 			return false
 		}
@@ -308,12 +308,12 @@ func (c *capture) usable(files []found) []found {
 // list reads one unknown directory.
 func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []string) {
 	if len(dir) > gitname.MaxPath-256 || strings.Count(dir, "/") >= folder.MaxDepth {
-		c.omit(dir, WarnTooDeep, "nested too deeply")
+		c.omit(dir, warnTooDeep, "nested too deeply")
 		return nil, nil
 	}
 	here, _, err := at.Parent(folder.Join(dir, "."))
 	if err != nil {
-		c.omit(dir, WarnUnreadable, err.Error())
+		c.omit(dir, warnUnreadable, err.Error())
 		return nil, nil
 	}
 	err = here.List(func(names []string) error {
@@ -326,7 +326,7 @@ func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []str
 			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
 			switch {
 			case err != nil:
-				c.omit(child, WarnUnreadable, err.Error())
+				c.omit(child, warnUnreadable, err.Error())
 			case !c.room(child):
 			case isDir:
 				dirs = append(dirs, child)
@@ -337,7 +337,7 @@ func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []str
 		return nil
 	})
 	if err != nil {
-		c.omit(dir, WarnUnreadable, err.Error())
+		c.omit(dir, warnUnreadable, err.Error())
 	}
 	return files, dirs
 }

@@ -87,7 +87,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	diff := &comparison{Diff: Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree,
 		ResultTree: tree, Files: []FileChange{}}}
 	diff.Warnings = c.warnings.list()
-	diff.Incomplete = c.partial || c.warnings.count[WarnSubmodule] > 0
+	diff.Incomplete = c.partial || c.warnings.count[warnSubmodule] > 0
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (d *comparison) shorten() {
 	size := 0
 	for i := range d.Files {
 		if size += changeSize(d.Files[i].Path + d.Files[i].From); size > maxListed {
-			d.Warnings = append(d.Warnings, Warning{Code: WarnMore,
+			d.Warnings = append(d.Warnings, Warning{Code: warnMore,
 				Message: fmt.Sprintf("%d more files changed; the patch has them all", len(d.Files)-i)})
 			d.Files = slices.Clip(d.Files[:i])
 			return
@@ -151,7 +151,7 @@ func (d *comparison) write(ctx context.Context, repo git.Repository) error {
 	if !git.IsOverBudget(err) {
 		return err
 	}
-	d.Warnings = append(d.Warnings, Warning{Code: WarnSlowRenames,
+	d.Warnings = append(d.Warnings, Warning{Code: warnSlowRenames,
 		Message: "renamed files are shown as removed and added, since finding them took too long"})
 	return d.writeWith(ctx, repo, "--no-renames")
 }

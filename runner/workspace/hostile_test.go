@@ -44,17 +44,17 @@ func TestUserHostileTree(t *testing.T) {
 		{name: "directory swapped for a link", do: func(t *testing.T, dir string) {
 			gittest.Run(t, dir, "rm", "-r", "d")
 			gittest.Write(t, dir, map[string]string{"d": "-> " + outside + "/d"})
-		}, want: []string{"A d", "D d/b.txt"}, warnings: []string{WarnOutsideLink + " d"}},
+		}, want: []string{"A d", "D d/b.txt"}, warnings: []string{warnOutsideLink + " d"}},
 		{name: "file swapped for a link", do: func(t *testing.T, dir string) {
 			gittest.Write(t, dir, map[string]string{"a.txt": "-> " + outside + "/secret"})
-		}, want: []string{"T a.txt"}, warnings: []string{WarnOutsideLink + " a.txt"}},
+		}, want: []string{"T a.txt"}, warnings: []string{warnOutsideLink + " a.txt"}},
 		{name: "special files", do: func(t *testing.T, dir string) {
 			gittest.Run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; "+
 				"mkfifo n/f; mknod "+
 				"dev c 1 3 || mkfifo dev")
 			expect.NoError(t, unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0))
-		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f",
-			WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
+		}, warnings: []string{warnSpecialFile + " a.txt", warnSpecialFile + " dev", warnSpecialFile + " n/f",
+			warnSpecialFile + " new", warnSpecialFile + " sock"}},
 		{name: "cut-off patch", do: func(t *testing.T, dir string) {
 			gittest.Write(t, dir, map[string]string{".holon-0123456789ab-1": "x",
 				"d/.holon-0123456789ab-20": "-> b.txt",
@@ -64,8 +64,8 @@ func TestUserHostileTree(t *testing.T) {
 			gittest.Run(t, dir, "mv", "a.txt", "d/.holon-0123456789ab-3")
 		}, want: []string{"A .holon-0123456789AB-1", "A .holon-0123456789ab-", "A .holon-notes", "D a.txt",
 			"A n/.holon-0123456789ab-1/f"},
-			warnings: []string{WarnLeftover + " .holon-0123456789ab-1", WarnLeftover + " d/.holon-0123456789ab-20",
-				WarnLeftover + " d/.holon-0123456789ab-3", WarnLeftover + " n/.holon-abcdefabcdef-3"}},
+			warnings: []string{warnLeftover + " .holon-0123456789ab-1", warnLeftover + " d/.holon-0123456789ab-20",
+				warnLeftover + " d/.holon-0123456789ab-3", warnLeftover + " n/.holon-abcdefabcdef-3"}},
 		{name: "filters, hooks and monitors", do: func(t *testing.T, dir string) {
 			gittest.Write(t, dir, map[string]string{
 				".gitattributes":               "* filter=x diff=x merge=x\n",
@@ -87,20 +87,20 @@ func TestUserHostileTree(t *testing.T) {
 				".g\u200cit/x": "x",
 				".git::$INDEX": "x",
 				".gitx":        "fine", "d/.Git": "x", `.git\x`: "x", ".GITMODULES": "-> a.txt"})
-		}, want: []string{"A .gitx"}, warnings: []string{WarnUnsafeName + " .GIT", WarnUnsafeName + " git~1",
-			WarnUnsafeName + " .g\u200cit",
-			WarnUnsafeName + " d/.Git", WarnUnsafeName + ` .git\x`, WarnUnsafeName + " .GITMODULES"}},
+		}, want: []string{"A .gitx"}, warnings: []string{warnUnsafeName + " .GIT", warnUnsafeName + " git~1",
+			warnUnsafeName + " .g\u200cit",
+			warnUnsafeName + " d/.Git", warnUnsafeName + ` .git\x`, warnUnsafeName + " .GITMODULES"}},
 		{name: "nested repositories", do: func(t *testing.T, dir string) {
 			gittest.Run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; "+
 				"git -c user.name=x -c "+
 				"user.email=x commit -qm x; cd ..; git -C d init -q; mkdir m; echo gitdir: /etc > m/.git; echo 2 > m/f")
-		}, want: []string{"A m/f", "A n/f"}, warnings: []string{WarnNestedRepository + " n",
-			WarnNestedRepository + " m", WarnNestedRepository + " d"}},
+		}, want: []string{"A m/f", "A n/f"}, warnings: []string{warnNestedRepository + " n",
+			warnNestedRepository + " m", warnNestedRepository + " d"}},
 		{name: "ignore file is a link", do: func(t *testing.T, dir string) {
 			gittest.Write(t, outside, map[string]string{"patterns": "*\n"})
 			gittest.Write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x",
 				"x.log": "x"})
-		}, want: []string{"T .gitignore", "A new", "A x.log"}, warnings: []string{WarnOutsideLink + " .gitignore"}},
+		}, want: []string{"T .gitignore", "A new", "A x.log"}, warnings: []string{warnOutsideLink + " .gitignore"}},
 		{name: "too deep", do: func(t *testing.T, dir string) {
 			deep(t, dir, "deep", 3000)
 			gittest.Write(t, dir, map[string]string{"new": "x"})
@@ -109,14 +109,14 @@ func TestUserHostileTree(t *testing.T) {
 			gittest.Run(t, dir, "truncate", "-s", "10G", "big")
 			gittest.Run(t, dir, "truncate", "-s", "10G", "a.txt")
 			gittest.Write(t, dir, map[string]string{"new": "x"})
-		}, want: []string{"A new"}, warnings: []string{WarnFileTooLarge + " big", WarnFileTooLarge + " a.txt"}},
+		}, want: []string{"A new"}, warnings: []string{warnFileTooLarge + " big", warnFileTooLarge + " a.txt"}},
 		{name: "many lines", do: func(t *testing.T, dir string) {
 			for _, name := range []string{"big", `odd [a*]"\ name`} {
 				gittest.Write(t, dir, map[string]string{name: strings.Repeat("\n", maxLines+1)})
 			}
 			gittest.Write(t, dir, map[string]string{"odd a name": "text\n"})
-		}, want: []string{"A big", `A odd [a*]"\ name`, "A odd a name"}, warnings: []string{WarnManyLines + " big",
-			WarnManyLines + ` odd [a*]"\ name`}, binary: 2},
+		}, want: []string{"A big", `A odd [a*]"\ name`, "A odd a name"}, warnings: []string{warnManyLines + " big",
+			warnManyLines + ` odd [a*]"\ name`}, binary: 2},
 		{name: "hard links", do: func(t *testing.T, dir string) {
 			gittest.Run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
 		}, want: []string{"M a.txt", "A hard"}},
@@ -193,9 +193,9 @@ func TestLimits(t *testing.T) {
 	gittest.Write(t, tree.Dir(), map[string]string{"d": strings.Repeat("x", 200)})
 	diff, _ := diffOf(t, tree)
 	wantChanges(t, diff, "A b") // d/x stays, as what took its place is left out
-	wantWarning(t, diff, WarnFileTooLarge, "a.txt")
-	wantWarning(t, diff, WarnFileTooLarge, "d")
-	wantWarning(t, diff, WarnDiffTooLarge, "c")
+	wantWarning(t, diff, warnFileTooLarge, "a.txt")
+	wantWarning(t, diff, warnFileTooLarge, "d")
+	wantWarning(t, diff, warnDiffTooLarge, "c")
 	if !diff.Incomplete {
 		t.Fatal("the diff says it is complete")
 	}
@@ -203,7 +203,7 @@ func TestLimits(t *testing.T) {
 		gittest.Write(t, tree.Dir(), map[string]string{fmt.Sprint("n/", i): "x"})
 	}
 	diff, _ = diffOf(t, tree)
-	wantWarning(t, diff, WarnTooManyFiles, "")
+	wantWarning(t, diff, warnTooManyFiles, "")
 	if !diff.Incomplete {
 		t.Fatal("the diff says it is complete")
 	}

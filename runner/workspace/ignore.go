@@ -34,7 +34,7 @@ func (t *Tree) freshFiles(ctx context.Context, c *capture, repo git.Repository) 
 		return fresh, err
 	}
 	c.warnings, c.ignoreNothing = known, true
-	c.warn(WarnSlowIgnore, ".gitignore", "the ignore rules in the tree take git too long and have no effect")
+	c.warn(warnSlowIgnore, ".gitignore", "the ignore rules in the tree take git too long and have no effect")
 	return t.freshWith(ctx, c, repo, "shadow-2")
 }
 
@@ -175,7 +175,7 @@ func (k *ignoreChecker) copy(dir string) error {
 	}
 	defer file.Close()
 	if size > maxIgnoreFile || k.bytes+int(size) > maxIgnoreBytes {
-		k.capture.warn(WarnFileTooLarge, name, "the ignore file is too large and has no effect")
+		k.capture.warn(warnFileTooLarge, name, "the ignore file is too large and has no effect")
 		return nil
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))

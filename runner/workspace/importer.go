@@ -85,12 +85,12 @@ func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, del
 func (c *capture) writeFile(w io.Writer, at *folder.Cursor, f found) error {
 	file, size, err := c.open(at, f)
 	if err != nil {
-		c.omit(f.path, WarnUnreadable, err.Error())
+		c.omit(f.path, warnUnreadable, err.Error())
 		return nil
 	}
 	defer file.Close()
 	if size > c.limits.FileBytes {
-		c.omit(f.path, WarnFileTooLarge, "the file grew past the limit while it was compared")
+		c.omit(f.path, warnFileTooLarge, "the file grew past the limit while it was compared")
 		return nil
 	}
 	fmt.Fprintf(w, "M %o inline %s\ndata %d\n", f.mode, git.QuotePath(f.path), size)
@@ -100,7 +100,7 @@ func (c *capture) writeFile(w io.Writer, at *folder.Cursor, f found) error {
 	}
 	if lines.n > maxLines {
 		c.long = append(c.long, f.path)
-		c.warn(WarnManyLines, f.path, fmt.Sprintf("the file has more than %d lines and is compared as binary data",
+		c.warn(warnManyLines, f.path, fmt.Sprintf("the file has more than %d lines and is compared as binary data",
 			maxLines))
 	}
 	_, err = io.WriteString(w, "\n")
@@ -149,12 +149,12 @@ func (c *capture) writeLink(w io.Writer, at *folder.Cursor, f found) error {
 		target, err = dir.Readlink(name)
 	}
 	if err != nil {
-		c.omit(f.path, WarnUnreadable, err.Error())
+		c.omit(f.path, warnUnreadable, err.Error())
 		return nil
 	}
 	if inside := path.Join(path.Dir(f.path), target); path.IsAbs(target) || inside == ".." ||
 		strings.HasPrefix(inside, "../") {
-		c.warn(WarnOutsideLink, f.path, fmt.Sprintf("the link leads out of the tree, to %.200q", target))
+		c.warn(warnOutsideLink, f.path, fmt.Sprintf("the link leads out of the tree, to %.200q", target))
 	}
 	_, err = fmt.Fprintf(w, "M %o inline %s\ndata %d\n%s\n", f.mode, git.QuotePath(f.path), len(target), target)
 	return err
@@ -190,7 +190,7 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 	}
 	for _, w := range c.warnings.list() {
 		switch w.Code {
-		case WarnFileTooLarge, WarnDiffTooLarge, WarnTooManyFiles:
+		case warnFileTooLarge, warnDiffTooLarge, warnTooManyFiles:
 			return "", &git.Error{Code: git.CodeTooLarge, Param: w.Path,
 				Message: "the directory " + t.info.Path + " is too large to copy: " + w.Message,
 				Hint: "name a smaller directory, or make it a git repository and list what is not " +

@@ -279,7 +279,7 @@ func TestSubmodule(t *testing.T) {
 		diff, patch := diffOf(t, tree)
 		wantChanges(t, diff, "M a.txt")
 		for _, path := range []string{"lib/lib.txt", "lib/new", "lib/x/y.txt"} {
-			wantWarning(t, diff, WarnSubmodule, path)
+			wantWarning(t, diff, warnSubmodule, path)
 		}
 		if !diff.Incomplete || strings.Contains(patch, "160000") {
 			t.Fatalf("incomplete = %v, patch:\n%s", diff.Incomplete, patch)

@@ -77,7 +77,7 @@ func TestUserUnreadable(t *testing.T) {
 	gittest.Run(t, plain, "chmod", "000", "locked", "d")
 	t.Cleanup(func() { os.Chmod(filepath.Join(plain, "d"), 0o700) })
 	tree := acquire(t, Options{Dir: plain})
-	if info := tree.Info(); len(info.Warnings) != 2 || info.Warnings[0].Code != WarnUnreadable {
+	if info := tree.Info(); len(info.Warnings) != 2 || info.Warnings[0].Code != warnUnreadable {
 		t.Fatalf("warnings = %+v", info.Warnings)
 	}
 	for _, name := range []string{"locked", "d"} {

@@ -38,7 +38,7 @@ func (l *warningList) add(w Warning) {
 func (l *warningList) list() []Warning {
 	list := slices.Clone(l.kept)
 	for code, n := range l.unsaid {
-		list = append(list, Warning{Code: WarnMore, Message: fmt.Sprintf("%d more of kind %s", n, code)})
+		list = append(list, Warning{Code: warnMore, Message: fmt.Sprintf("%d more of kind %s", n, code)})
 	}
 	slices.SortFunc(list, func(a, b Warning) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {

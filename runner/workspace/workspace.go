@@ -217,11 +217,11 @@ func (s *Source) judge() error {
 	s.info.Dirty = status.Dirty
 	s.info.IncludedDirty = status.Dirty && s.options.IncludeDirty
 	for _, nested := range status.Nested {
-		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnNestedRepository, Path: nested,
+		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNestedRepository, Path: nested,
 			Message: "an untracked repository is not part of the workspace"})
 	}
 	if status.WithoutUntracked {
-		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnSlowIgnore, Path: "",
+		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnSlowIgnore, Path: "",
 			Message: "the ignore rules of the repository take git too long; untracked files are not part of the " +
 				"workspace"})
 	}

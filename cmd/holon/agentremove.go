@@ -15,7 +15,7 @@ import (
 // newAgentRemoveCommand makes `holon agent remove`.
 func newAgentRemoveCommand(streams Streams) *cobra.Command {
 	a, yes := wire.Archive{}, false
-	cmd := agentCommand(streams, "remove AGENT", "Remove an agent for good", 1, 1,
+	cmd := agentCommand(streams, "remove AGENT", "Remove an agent for good",
 		func(ctx context.Context, r *remote) error { return runAgentRemove(ctx, r, a, yes) })
 	cmd.Long = `Remove an agent for good, after you have seen what it loses and said yes: messages in
 its queue, timers, the trigger, what it waits for, and with --force the turn that runs.
@@ -35,17 +35,11 @@ func runAgentRemove(ctx context.Context, r *remote, a wire.Archive, yes bool) er
 		}
 	}
 	done, err := r.Archive(ctx, r.args[0], a)
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, done)
-	}
 	verb := "removed"
 	if a.DryRun {
 		verb = "would remove"
 	}
-	return facts(r.streams, losses(verb, done)...)
+	return r.showFacts(done, err, losses(verb, done)...)
 }
 
 // confirmRemoval shows a person what is lost, and asks.
@@ -71,12 +65,12 @@ func (r *remote) confirmRemoval(ctx context.Context) error {
 }
 
 // losses are what a removal says, the home that stays last.
-func losses(verb string, a wire.Archived) [][2]string {
-	return [][2]string{{verb, a.AgentID}, {"turn", a.Lost.RunID},
-		{"queued messages", strconv.Itoa(a.Lost.QueuedMessages)}, {"timers", strconv.Itoa(a.Lost.Timers)},
-		{"triggers", strconv.Itoa(a.Lost.Triggers)}, {"waits", strconv.Itoa(a.Lost.Waits)},
-		{"open work items", strconv.Itoa(a.Lost.WorkItems)}, {"tasks", strconv.Itoa(a.Lost.Tasks)},
-		{"home, which stays", a.AgentHome}}
+func losses(verb string, a wire.Archived) []string {
+	return []string{verb, a.AgentID, "turn", a.Lost.RunID,
+		"queued messages", strconv.Itoa(a.Lost.QueuedMessages), "timers", strconv.Itoa(a.Lost.Timers),
+		"triggers", strconv.Itoa(a.Lost.Triggers), "waits", strconv.Itoa(a.Lost.Waits),
+		"open work items", strconv.Itoa(a.Lost.WorkItems), "tasks", strconv.Itoa(a.Lost.Tasks),
+		"home, which stays", a.AgentHome}
 }
 
 // ask asks a person at the terminal; anything but yes is no.

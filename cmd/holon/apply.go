@@ -17,23 +17,12 @@ import (
 	"holon/runner/workspace/landing"
 )
 
-// applyOptions are what `holon apply` was asked to do.
-type applyOptions struct {
-	streams Streams
-	host
-	Run       string
-	Workspace string
-	JSON      bool
-	gate      gate
-}
-
 // newApplyCommand makes `holon apply`.
-func newApplyCommand(streams Streams, do func(context.Context, *applyOptions) error) *cobra.Command {
-	opts := &applyOptions{streams: streams}
-	cmd := &cobra.Command{
-		Use:   "apply RUN",
-		Short: "Apply the change of a run to your files",
-		Long: `Apply the change of a run to the files it was made from, merging three ways with
+func newApplyCommand(streams Streams) *cobra.Command {
+	workspace, g := "", gate{}
+	cmd := lifecycleCommand(streams, "apply RUN", "Apply the change of a run to your files",
+		func(ctx context.Context, l *lifecycle) error { return runApply(ctx, l, workspace, g) })
+	cmd.Long = `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,
 nothing: then the files at fault are listed and nothing was touched. What is there
 already, such as a deleted file, is no conflict. A change with
@@ -41,31 +30,18 @@ files that programs execute without being asked to (git, editors, shells, packag
 managers, CI) needs --allow-executed, or your yes at a terminal.
 
 The change is left uncommitted, for you to review. A run of another workspace is
-applied there; it is said first where that is.
+applied there, which is announced first.
 
-` + aboutRun,
-		Example: "  holon apply last",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if opts.Run, err = oneRun(args); err == nil {
-				err = opts.host.fromEnv()
-			}
-			if err == nil {
-				err = do(cmd.Context(), opts)
-			}
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&opts.Workspace, "workspace", "",
+` + aboutRun
+	cmd.Example = "  holon apply last"
+	cmd.Flags().StringVar(&workspace, "workspace", "",
 		"`directory` to apply to (default the one that the run was made from)")
-	opts.gate.flag(cmd.Flags())
-	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print what was written as JSON")
+	g.flag(cmd.Flags())
 	return cmd
 }
 
-// runApply does what `holon apply` was asked to do.
-func runApply(ctx context.Context, o *applyOptions) error {
-	home, entry, err := o.open(ctx, o.Run)
+func runApply(ctx context.Context, l *lifecycle, into string, g gate) error {
+	entry, err := l.run(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,62 +49,67 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		return err
 	}
-	dir := cmp.Or(o.Workspace, info.Path)
+	dir := cmp.Or(into, info.Path)
 	if dir == "" {
-		return usage("--workspace", "the run does not say what it was made from", "name the directory")
+		return usage("--workspace", "the run has no record of what it was made from", "name the directory")
 	}
 	if diff == nil || len(diff.Files) == 0 {
-		fmt.Fprintf(o.streams.Err, "holon: %s changed no file\n", entry.ID)
-		if o.JSON {
-			return printJSON(o.streams,
-				landing.ApplyResult{RunID: entry.ID, Path: dir, Written: []string{}, Deleted: []string{}})
-		}
-		return nil
+		fmt.Fprintf(l.streams.Err, "holon: %s changed no file\n", entry.ID)
+		return l.show(landing.ApplyResult{RunID: entry.ID, Path: dir, Written: []string{}, Deleted: []string{}}, nil,
+			func() error { return nil })
 	}
-	if o.Workspace == "" {
-		if err := o.streams.fromElsewhere("RUN", o.Run, entry.ID, dir); err != nil {
+	merge := ""
+	if into == "" {
+		if err := l.streams.fromElsewhere("RUN", l.ref(), entry.ID, dir); err != nil {
 			return err
 		}
+		if info.Kind == workspace.KindGit { // git merges commits and leaves what conflicts to the user
+			merge = "commit your changes and git merge the branch that holon checkout " + entry.ID + " makes of the result"
+		}
+	}
+	if err := l.undoKilled(ctx, entry.ID); err != nil {
+		return err
 	}
 	patch, err := oneshot.PatchOf(entry)
 	if err != nil {
 		return err
 	}
-	killed, err := landing.UndoKilled(ctx, home.RunsDir(), false)
-	if err != nil {
-		return err
-	}
-	for _, k := range killed {
-		if k.Err != nil && k.Run != entry.ID { // which Apply refuses
-			o.streams.sayFailure(describe(k.Err))
-		}
-	}
-	merge := ""
-	if info.Kind == workspace.KindGit && o.Workspace == "" { // git merges commits and leaves what conflicts to the user
-		merge = "commit your changes and git merge the branch that holon checkout " + entry.ID + " makes of the result"
-	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: patch, Merge: merge, RunDir: entry.Dir,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
-		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
+		Borrowing: l.borrowing(l.home), Warnings: diff.Warnings, Confirm: g.confirm(ctx, l.streams, l.JSON, entry.ID),
 	})
 	if err != nil {
-		if e, ok := errors.AsType[*git.Error](err); ok && e.Code != landing.CodeExecutedFiles {
-			for _, path := range e.Paths {
-				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.Name(path))
-			}
-		}
-		return err
+		return l.showConflicts(err)
 	}
 	applied.RunID = entry.ID
-	return o.show(applied)
+	return l.show(applied, nil, func() error { return showApplied(l.streams, applied) })
 }
 
-func (o *applyOptions) show(result *landing.ApplyResult) error {
-	if o.JSON {
-		return printJSON(o.streams, result)
+// undoKilled undoes what killed commands left half written, and reports what cannot be undone; of the run id, landing
+// refuses it.
+func (l *lifecycle) undoKilled(ctx context.Context, id string) error {
+	killed, err := landing.UndoKilled(ctx, l.home.RunsDir(), false)
+	for _, k := range killed {
+		if k.Err != nil && k.Run != id {
+			l.streams.sayFailure(describe(k.Err))
+		}
 	}
-	t := newTable(o.streams)
+	return err
+}
+
+// showConflicts names the files that an error is about, and returns it.
+func (l *lifecycle) showConflicts(err error) error {
+	if e, ok := errors.AsType[*git.Error](err); ok && e.Code != landing.CodeExecutedFiles {
+		for _, path := range e.Paths {
+			fmt.Fprintf(l.streams.Err, "  conflict  %s\n", visible.Name(path))
+		}
+	}
+	return err
+}
+
+func showApplied(streams Streams, result *landing.ApplyResult) error {
+	t := newTable(streams)
 	for _, path := range result.Written {
 		t.row("written", visible.Name(path))
 	}
@@ -139,15 +120,15 @@ func (o *applyOptions) show(result *landing.ApplyResult) error {
 		return err
 	}
 	if len(result.Written)+len(result.Deleted) == 0 {
-		o.streams.say(fmt.Sprintf("the change of %s is in %s already", result.RunID, result.Path))
+		streams.say(fmt.Sprintf("the change of %s is in %s already", result.RunID, result.Path))
 		return nil
 	}
-	o.streams.say(fmt.Sprintf("applied %s to %s; nothing is committed", result.RunID, result.Path))
+	streams.say(fmt.Sprintf("applied %s to %s; nothing is committed", result.RunID, result.Path))
 	return nil
 }
 
 // fromElsewhere refuses a run of another workspace than this directory's, unless it is named by its whole id: then it
-// says which workspace that is.
+// prints which workspace that is.
 func (s *Streams) fromElsewhere(param, asked, id, dir string) error {
 	here, err := os.Getwd()
 	if err != nil || dir == "" || git.Within(dir, here) {

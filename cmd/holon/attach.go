@@ -16,10 +16,8 @@ import (
 func newAttachCommand(streams Streams) *cobra.Command {
 	quiet := false
 	cmd := lifecycleCommand(streams, "attach [RUN]",
-		"Watch a run to its end, or go on with one whose holon was killed", 1,
-		func(ctx context.Context, l *lifecycle, args []string) error {
-			return runAttach(ctx, l, args, quiet)
-		})
+		"Watch a run to its end, or go on with one whose holon was killed",
+		func(ctx context.Context, l *lifecycle) error { return runAttach(ctx, l, quiet) })
 	cmd.Long = `Watch a run that goes on, which Ctrl-C does not end; or go on with a run whose holon
 was killed, as if nothing had happened: its container, which kept working, gets its
 model and its tools back, its turn is watched to the end and its change is collected.
@@ -36,12 +34,8 @@ holon run.
 	return cmd
 }
 
-func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) error {
-	ref, err := runOrLast(args)
-	if err != nil {
-		return err
-	}
-	entry, err := findRun(ctx, l.home, ref)
+func runAttach(ctx context.Context, l *lifecycle, quiet bool) error {
+	entry, err := l.run(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"holon/internal/visible"
+	"holon/state"
+
 	"github.com/spf13/cobra"
 )
 
@@ -15,30 +18,21 @@ type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 
 // agentIDs completes ids of agents. A daemon that is not there completes nothing.
 func agentIDs(streams Streams) completer {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		r := &remote{streams: streams}
-		if r.connect() != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+	return onMachine(func(ctx context.Context, _ *host, _ state.Home) (ids []string) {
+		r := &remote{base: base{streams: streams}}
+		if r.begin(nil) != nil || r.connect() != nil {
+			return nil
 		}
 		defer r.Close()
-		// a completion has no context of its own
-		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
-		defer cancel()
 		agents, err := r.Agents(ctx)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil
 		}
-		ids := make([]string, len(agents))
-		for i, a := range agents {
-			ids[i] = streams.oneLine(a.Identity.AgentID, 100)
+		for _, a := range agents {
+			ids = append(ids, visible.OneLine(a.Identity.AgentID, 100))
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeWords completes a flag that takes few values.
-func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, oneOfWords(words...))
+		return ids
+	})
 }
 
 // bashWords is what the script for bash needs of the package bash-completion, where that is not installed: the words of

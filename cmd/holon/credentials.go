@@ -26,11 +26,10 @@ func newCredentialsCommand(streams Streams) *cobra.Command {
 		`Keys are stored in `+credentials.File+` of HOLON_HOME, which only you can read, by the
 name of a provider. A provider's variable, OPENAI_API_KEY for openai, outweighs
 its stored key. Keys stay on this machine: a run's gateway adds them.`,
-		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", 1, 1, runCredentialsSet),
+		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", runCredentialsSet),
 		tableCommand(surfaceCommand(streams, "list",
-			"List the keys that there are, masked, and which providers use them", 0,
-			0, runCredentialsList), streams),
-		surfaceCommand(streams, "remove NAME", "Remove a stored key", 1, 1, runCredentialsRemove),
+			"List the keys that there are, masked, and which providers use them", runCredentialsList), streams),
+		surfaceCommand(streams, "remove NAME", "Remove a stored key", runCredentialsRemove),
 	)
 }
 
@@ -114,22 +113,14 @@ type credential struct {
 
 func runCredentialsList(_ context.Context, s *surface) error {
 	list, err := s.credentials()
-	if err != nil {
-		return err
-	}
-	if s.json {
-		return printJSON(s.streams, list)
-	}
-	if len(list) == 0 {
+	if err == nil && len(list) == 0 && !s.JSON {
 		s.streams.say("holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one with: " +
 			"holon credentials set openai")
 		return nil
 	}
-	t := newTable(s.streams, "SOURCE", "NAME", "KEY", "USED BY")
-	for _, c := range list {
-		t.row(string(c.Source), c.Name, c.Masked, strings.Join(c.Used, ", "))
-	}
-	return t.end()
+	return showList(&s.base, list, err, []string{"SOURCE", "NAME", "KEY", "USED BY"}, func(c credential) []string {
+		return []string{c.Source, c.Name, c.Masked, strings.Join(c.Used, ", ")}
+	})
 }
 
 // credentials returns the keys that there are: those that providers use, and

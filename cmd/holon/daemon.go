@@ -14,9 +14,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses/turns"
-	"holon/runner/credentials"
 	"holon/runner/daemon"
-	"holon/runner/modelaccess"
 	"holon/state"
 	"holon/state/sqlite"
 )
@@ -91,8 +89,7 @@ func (b *background) ready(ctx context.Context) error {
 	if _, err := findAgentd(b.Agentd); err != nil {
 		return err
 	}
-	keys := &credentials.Keys{Store: credentials.StoreIn(b.Dir), Environ: os.Environ()}
-	if err := b.checkModels(&modelaccess.Host{Settings: &b.Settings, Keys: keys}); err != nil {
+	if err := b.checkModels(modelsOf(&b.Settings, keysOf(b.Dir, nil), nil)); err != nil {
 		return err
 	}
 	if err := b.checkImage(ctx); err != nil {
@@ -193,29 +190,29 @@ func (b *background) showStatus(s daemon.Status) error {
 			config = "other options than these; see holon daemon restart"
 		}
 	}
-	pairs := [][2]string{{"daemon", string(s.State)}, {"pid", pid}, {"home", s.HomeDir}, {"socket", s.SocketPath},
-		{"http", s.HTTPAddr}, {"advertised", s.AdvertiseURL},
-		{"started", b.streams.moment(s.StartedAt)}, {"version", s.Version + otherVersion(s.Version)}, {"engine", s.Engine},
-		{"default agent", s.DefaultAgent}, {"default model", s.DefaultModel}, {"runs with", config}}
+	pairs := []string{"daemon", string(s.State), "pid", pid, "home", s.HomeDir, "socket", s.SocketPath,
+		"http", s.HTTPAddr, "advertised", s.AdvertiseURL,
+		"started", b.streams.moment(s.StartedAt), "version", s.Version + otherVersion(s.Version), "engine", s.Engine,
+		"default agent", s.DefaultAgent, "default model", s.DefaultModel, "runs with", config}
 	if a := s.Activity; a != nil {
-		pairs = append(pairs, [2]string{"activity",
+		pairs = append(pairs, "activity",
 			fmt.Sprintf("%s: %s, %d processing, %d waiting, %s", a.State, count(a.ActiveAgentCount, "agent"),
-				a.ProcessingAgentCount, a.WaitingAgentCount, count(a.QueuedMessageCount, "message")+" queued")})
+				a.ProcessingAgentCount, a.WaitingAgentCount, count(a.QueuedMessageCount, "message")+" queued"))
 	}
-	pairs = append(pairs, [2]string{"problem", s.Control.Problem})
+	pairs = append(pairs, "problem", s.Control.Problem)
 	if f := s.LastFailure; f != nil {
 		when := b.streams.moment(turns.At(f.OccurredAt))
 		of := f.Phase
 		if f.AgentID != "" {
 			of = "agent " + f.AgentID
 		}
-		pairs = append(pairs, [2]string{"last failure", fmt.Sprintf("%s, %s: %s", when, of, f.Summary)},
-			[2]string{"look at", cmp.Or(f.Hint, "holon daemon logs")})
+		pairs = append(pairs, "last failure", fmt.Sprintf("%s, %s: %s", when, of, f.Summary),
+			"look at", cmp.Or(f.Hint, "holon daemon logs"))
 	}
 	if len(s.Stale) > 0 {
-		pairs = append(pairs, [2]string{"stale", strings.Join(s.Stale, ", ")})
+		pairs = append(pairs, "stale", strings.Join(s.Stale, ", "))
 	}
-	return facts(b.streams, append(pairs, [2]string{"next", remedies[s.State]})...)
+	return facts(b.streams, append(pairs, "next", remedies[s.State])...)
 }
 
 // otherVersion says, behind the version of a daemon, that this program has another.
@@ -251,9 +248,9 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	if b.json {
 		return printJSON(b.streams, logs)
 	}
-	pairs := [][2]string{{"log", logs.LogPath}, {"metadata", logs.MetadataPath}, {"failures", logs.FailurePath}}
+	pairs := []string{"log", logs.LogPath, "metadata", logs.MetadataPath, "failures", logs.FailurePath}
 	if f := logs.Failure; f != nil {
-		pairs = append(pairs, [2]string{f.Phase + " failure", b.streams.failure(f)})
+		pairs = append(pairs, f.Phase+" failure", b.streams.failure(f))
 	}
 	if err := facts(Streams{Out: b.streams.Err, OutTTY: b.streams.ErrTTY, CI: b.streams.CI}, pairs...); err != nil {
 		return err
@@ -309,43 +306,22 @@ follow events begin anew, since the numbers that they know are of another histor
 	return cmd
 }
 
-// ledgerCommand makes a command about the ledger of a home and another file. do
-// returns the file that it made.
+// ledgerCommand makes a command about the ledger of a home and another file. do returns the file that it made.
 func ledgerCommand(streams Streams, use, short, long string,
 	do func(ctx context.Context, ledger, file string) (string, error)) *cobra.Command {
-	h, inJSON := &host{}, false
-	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: func(cmd *cobra.Command, args []string) error {
-		err := countArgs(cmd, args, 1, 1)
-		if err == nil {
-			err = h.fromEnv()
+	cmd := lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
+		path, err := filepath.Abs(l.args[0])
+		if err != nil {
+			return usage("FILE", err.Error(), "give an absolute path")
 		}
-		if err == nil {
-			err = runLedger(cmd.Context(), streams, h, args[0], inJSON, do)
-		}
-		return err
-	}}
-	cmd.Flags().BoolVar(&inJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func runLedger(ctx context.Context, streams Streams, h *host, file string, inJSON bool,
-	do func(ctx context.Context, ledger, file string) (string, error)) error {
-	dir, err := state.FindHome(h.Home, h.UserHome)
-	if err != nil {
-		return err
-	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return usage("FILE", err.Error(), "give an absolute path")
-	}
-	if path, err = do(ctx, dir.LedgerPath(), path); err != nil {
-		return err
-	}
-	if inJSON {
-		return printJSON(streams, struct {
+		path, err = do(ctx, l.home.LedgerPath(), path)
+		return l.show(struct {
 			File string `json:"file"`
-		}{path})
-	}
-	_, err = fmt.Fprintln(streams.Out, visible.OneLine(path, 4096))
-	return err
+		}{path}, err, func() error {
+			_, err := fmt.Fprintln(streams.Out, visible.OneLine(path, 4096))
+			return err
+		})
+	})
+	cmd.Long = long
+	return cmd
 }

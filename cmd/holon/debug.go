@@ -13,24 +13,20 @@ import (
 
 // newDebugCommand makes `holon debug`.
 func newDebugCommand(streams Streams) *cobra.Command {
-	prompt, pr := remoteCommand(streams, "prompt TEXT",
-		"Print the whole prompt in which a text would be sent", 0, 64, runDebugPrompt)
+	prompt := remoteCommand(streams, "prompt TEXT",
+		"Print the whole prompt in which a text would be sent", runDebugPrompt)
 	prompt.Long = `Print what the model would be asked if an agent got a text now: model and cache key,
 instructions with those of AGENTS.md, skills, the conversation, and the names of the
 tools. --json has the schemas of tools too, and the blocks that holon itself makes.
 The agent's container is asked, and started if there is none. Nothing is sent to a
 model and nothing is recorded. A conversation that is too long for the model is shown
 as it is before a turn makes it shorter.`
-	pr.onAgent(prompt)
+	prompt.Args = cobra.ArbitraryArgs // which readPrompt checks
 	limit := 10
-	latency, lr := remoteCommand(streams, "latency", "Say where the time of an agent's newest turns went", 0, 0,
-		func(ctx context.Context, r *remote) error {
-			return runLatency(ctx, r, limit)
-		})
-	lr.onAgent(latency)
-	tableCommand(latency, streams)
+	latency := remoteCommand(streams, "latency", "Say where the time of an agent's newest turns went",
+		func(ctx context.Context, r *remote) error { return runLatency(ctx, r, limit) })
 	latency.Flags().IntVar(&limit, "limit", limit, "`number` of turns")
-	return group("debug", "Look into an agent", "", prompt, latency)
+	return group("debug", "Look into an agent", "", prompt, tableCommand(latency, streams))
 }
 
 func runLatency(ctx context.Context, r *remote, limit int) error {
@@ -38,27 +34,23 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 		return err
 	}
 	report, err := r.Latency(ctx, r.Agent, limit)
-	if err != nil {
-		return err
+	return r.show(report, err, func() error {
+		return printTable(r.streams, report.Turns,
+			[]string{"TURN*", "INDEX", "MESSAGE*", "ENDED", "QUEUED", "BEGIN", "TOOK", "ROUNDS", "CALLS"}, r.latencyRow)
+	})
+}
+
+func (r *remote) latencyRow(turn view.TurnLatency) []string {
+	begin, ended := "", string(turn.Kind)
+	if turn.Kind == ledger.TurnAborted && turn.FailureCode != scheduler.FailureAborted {
+		ended = "failed"
 	}
-	if r.JSON {
-		return printJSON(r.streams, report)
+	if turn.BeginMS != nil {
+		begin = r.streams.millis(*turn.BeginMS)
 	}
-	t := newTable(r.streams, "TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED", "BEGIN", "TOOK", "ROUNDS", "CALLS").
-		cutting("TURN", "MESSAGE")
-	for _, turn := range report.Turns {
-		begin, ended := "", string(turn.Kind)
-		if turn.Kind == ledger.TurnAborted && turn.FailureCode != scheduler.FailureAborted {
-			ended = "failed"
-		}
-		if turn.BeginMS != nil {
-			begin = r.streams.millis(*turn.BeginMS)
-		}
-		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
-			r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS),
-			strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
-	}
-	return t.end()
+	return []string{turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
+		r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS), strconv.Itoa(turn.ModelRounds),
+		strconv.Itoa(turn.ToolCalls)}
 }
 
 // millis is a time in milliseconds: a number in a pipe, with its unit for a person.

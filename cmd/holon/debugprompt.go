@@ -53,7 +53,7 @@ func (p promptReport) showKnown(streams Streams) error {
 	if f := p.Unknown; f != nil {
 		why = visible.WithRemedy(f.Message, f.Hint)
 	}
-	err := facts(streams, [2]string{"not known", "AGENTS.md, skills, tools, conversation and cache key: " + why})
+	err := facts(streams, "not known", "AGENTS.md, skills, tools, conversation and cache key: "+why)
 	var said []string
 	for _, b := range p.ContextBlocks {
 		said = append(said, b.Text)
@@ -75,11 +75,11 @@ func showPreview(streams Streams, p *turns.Preview) error {
 	if p.ContextWindow > 0 {
 		size += " of " + strconv.Itoa(p.ContextWindow)
 	}
-	err := facts(streams, [2]string{"model", p.Model}, [2]string{"fallbacks", strings.Join(p.ModelFallbacks, ", ")},
-		[2]string{"cache key", p.PromptCacheKey}, [2]string{"reasoning", effort}, [2]string{"max output", limit},
-		[2]string{"tokens", size}, [2]string{"session", p.SessionID}, [2]string{"continues", p.PreviousResponseID},
-		[2]string{"works in", p.WorkDir}, [2]string{"isolation", p.Isolation},
-		[2]string{"skills", strings.Join(p.Skills, ", ")})
+	err := facts(streams, "model", p.Model, "fallbacks", strings.Join(p.ModelFallbacks, ", "),
+		"cache key", p.PromptCacheKey, "reasoning", effort, "max output", limit,
+		"tokens", size, "session", p.SessionID, "continues", p.PreviousResponseID,
+		"works in", p.WorkDir, "isolation", p.Isolation,
+		"skills", strings.Join(p.Skills, ", "))
 	for _, s := range p.Sources {
 		err = errors.Join(err, printRow(streams, "source", s.Name, cmp.Or(s.Path, s.Kind), bytesText(s.Bytes)))
 	}

@@ -17,8 +17,8 @@ import (
 
 // newDoctorCommand makes `holon doctor`.
 func newDoctorCommand(streams Streams) *cobra.Command {
-	s := &surface{streams: streams, homeless: true}
-	cmd := s.command("doctor", "Look at everything that a run needs, and say what is wrong", 0, 0,
+	s := &surface{base: base{streams: streams, homeless: true}}
+	cmd := s.makeCommand("doctor", "Look at everything that a run needs, and say what is wrong",
 		runExamination)
 	cmd.Long = `Look at everything that a run needs: the state home and its disk, git, agentd, the
 engine and what it does to a container, keys, and whether the models answer. Each
@@ -49,14 +49,14 @@ func runExamination(ctx context.Context, s *surface) error {
 	results := []doctor.Result{}
 	well := d.Examine(ctx, func(r doctor.Result) {
 		results = append(results, r)
-		if !s.json {
+		if !s.JSON {
 			s.showResult(r)
 		}
 	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if s.json {
+	if s.JSON {
 		err = printJSON(s.streams, struct {
 			OK      bool            `json:"ok"`
 			Version string          `json:"version"`

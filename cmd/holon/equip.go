@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"os"
 	"strings"
 
 	"holon/runner"
@@ -20,11 +18,9 @@ import (
 	"holon/state"
 )
 
-// providers is what is known of models now: providers may have been set and keys stored since the start.
+// providers is how models are asked now: providers may have been set and keys stored since the start.
 func (h *agentHost) providers() *modelaccess.Host {
-	o := h.options
-	keys := &credentials.Keys{Store: credentials.StoreIn(o.Dir), Environ: os.Environ(), Secrets: o.streams.Secrets}
-	return &modelaccess.Host{Settings: h.settings.Load(), Keys: keys, Proxy: http.ProxyFromEnvironment, Log: h.log}
+	return modelsOf(h.settings.Load(), keysOf(h.options.Dir, h.options.streams.Secrets), h.log)
 }
 
 // CheckModel implements control.Host.

@@ -253,36 +253,3 @@ func exclusive(cmd *cobra.Command, _ []string) (err error) {
 	})
 	return err
 }
-
-// countArgs refuses arguments that a command does not take.
-func countArgs(cmd *cobra.Command, args []string, least, most int) error {
-	names := argumentNames(cmd)
-	write, help := "write: "+useLine(cmd), "; "+seeHelp(cmd)
-	if len(args) < least {
-		return usage(names[len(args)], "is missing", write+help)
-	}
-	if len(args) > most {
-		if parent := cmd.Parent(); parent != nil && parent.Name() == "credentials" { // it may be a key
-			return usage("ARGUMENT", "there is one more than expected", "a key is read from standard input; "+write+help)
-		}
-		if flag := cmd.Flags().Lookup("agent"); most == 0 && flag != nil && !flag.Changed &&
-			state.CheckAgentID(args[0]) == nil {
-			write = "write: " + cmd.CommandPath() + " --agent " + args[0]
-		}
-		return unexpected(args[most], write+help)
-	}
-	for i, arg := range args[:min(len(args), len(names))] {
-		if arg == "" && slices.Contains(namesOfThings, names[i]) {
-			return usage(names[i], "is empty", seeHelp(cmd))
-		}
-	}
-	return nil
-}
-
-// unexpected refuses an argument that a command does not take.
-func unexpected(arg, hint string) error {
-	return usage("ARGUMENT", fmt.Sprintf("%q is not expected", visible.OneLine(arg, 100)), hint)
-}
-
-// namesOfThings are the arguments that are never empty: an empty one comes from a variable of a script that is not set.
-var namesOfThings = []string{"AGENT", "MESSAGE", "TIMER", "TASK", "ITEM", "RUN", "NAME", "FILE", "SOURCE", "KEY"}

@@ -30,15 +30,14 @@ that it tells of are not kept for the record any more.`},
 		{"review", "Export what an agent is and what failed, without its events", ""},
 	} {
 		file, through := "", int64(0)
-		cmd, r := remoteCommand(streams, kind.name, kind.short, 0, 0,
-			func(ctx context.Context, r *remote) error { return runExport(ctx, r, kind.name, file, through) })
-		cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("through") && through < 1 {
-				return usage("--through", fmt.Sprintf("%d is not the number of an event", through), "give 1 or more")
-			}
-			return nil
-		}
-		r.onAgent(cmd)
+		var cmd *cobra.Command
+		cmd = remoteCommand(streams, kind.name, kind.short,
+			func(ctx context.Context, r *remote) error {
+				if cmd.Flags().Changed("through") && through < 1 {
+					return usage("--through", fmt.Sprintf("%d is not the number of an event", through), "give 1 or more")
+				}
+				return runExport(ctx, r, kind.name, file, through)
+			})
 		cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; default, and -, the standard output")
 		cmd.Flags().Int64Var(&through, "through", 0, "`number` of the last event that counts; default, the newest")
 		cmd.Long = kind.short + `: one JSON document, of one moment.

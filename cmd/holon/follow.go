@@ -69,7 +69,7 @@ func (r *remote) followMessage(ctx context.Context, end view.MessageState, of *o
 		if err != nil {
 			return end, err
 		}
-		if !r.show(item, of) {
+		if !r.showItem(item, of) {
 			continue
 		}
 		err = follow.Read(ctx, func() (err error) {
@@ -85,8 +85,8 @@ func (r *remote) followMessage(ctx context.Context, end view.MessageState, of *o
 	return end, context.Cause(ctx)
 }
 
-// show shows an item of the stream, and reports whether the message may have ended.
-func (r *remote) show(item client.Item, of *ofMessage) (mayHaveEnded bool) {
+// showItem shows an item of the stream, and reports whether the message may have ended.
+func (r *remote) showItem(item client.Item, of *ofMessage) (mayHaveEnded bool) {
 	ev := item.Event
 	switch {
 	case item.Text != nil:

@@ -23,10 +23,8 @@ type gcOptions struct {
 // newGCCommand makes `holon gc`.
 func newGCCommand(streams Streams) *cobra.Command {
 	o := &gcOptions{orphanAge: oneshot.DefaultOrphanAge, keepRuns: -1, olderThan: -1}
-	cmd := lifecycleCommand(streams, "gc", "Settle the runs of killed holons and remove what no run owns", 0,
-		func(ctx context.Context, l *lifecycle, _ []string) error {
-			return runGC(ctx, l, o)
-		})
+	cmd := lifecycleCommand(streams, "gc", "Settle the runs of killed holons and remove what no run owns",
+		func(ctx context.Context, l *lifecycle) error { return runGC(ctx, l, o) })
 	cmd.Long = `Settle the runs whose holon was killed, and remove containers, sockets, working
 trees and temporary files that belong to no run. The work of a run is never
 removed before its change is saved among its results.
@@ -60,14 +58,10 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	for _, f := range found {
 		failed = failed || f.Error != ""
 	}
-	if l.JSON {
-		if found == nil {
-			found = []oneshot.Finding{}
-		}
-		err = printJSON(l.streams, found)
-	} else {
-		err = l.showFindings(found, o.dryRun)
+	if found == nil {
+		found = []oneshot.Finding{}
 	}
+	err = l.show(found, nil, func() error { return l.showFindings(found, o.dryRun) })
 	if failed {
 		return errors.Join(err, exitError(1))
 	}
@@ -79,8 +73,7 @@ func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {
 		fmt.Fprintln(l.streams.Err, "nothing to do")
 		return nil
 	}
-	table := newTable(l.streams)
-	for _, f := range found {
+	return printTable(l.streams, found, nil, func(f oneshot.Finding) []string {
 		verb, why := f.Do, f.Why
 		switch {
 		case f.Error != "":
@@ -94,7 +87,6 @@ func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {
 		default:
 			verb += "d" // settled, removed
 		}
-		table.row(verb, f.Kind, f.What, why)
-	}
-	return table.end()
+		return []string{verb, f.Kind, f.What, why}
+	})
 }

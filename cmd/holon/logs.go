@@ -30,10 +30,8 @@ type logsOptions struct{ follow, outputs, events, container, tools bool }
 // newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
-	cmd := lifecycleCommand(streams, "logs [RUN]", "Show what a run did", 1,
-		func(ctx context.Context, l *lifecycle, args []string) error {
-			return runLogs(ctx, l, args, o)
-		})
+	cmd := lifecycleCommand(streams, "logs [RUN]", "Show what a run did",
+		func(ctx context.Context, l *lifecycle) error { return runLogs(ctx, l, o) })
 	cmd.Long = `Show what a run did or does, from its records: what the agent said, the commands
 it ran, its answer, and the error that ended it. With --json the records themselves,
 one a line. --follow ends with the run, also with one whose holon was killed.
@@ -52,12 +50,8 @@ It reads and changes nothing. Control characters of the agent's are not printed.
 	return cmd
 }
 
-func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) (err error) {
-	ref, err := runOrLast(args)
-	if err != nil {
-		return err
-	}
-	entry, err := findRun(ctx, l.home, ref)
+func runLogs(ctx context.Context, l *lifecycle, o *logsOptions) (err error) {
+	entry, err := l.run(ctx)
 	if err != nil {
 		return err
 	}

@@ -50,13 +50,13 @@ func TestFollowWithoutTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	l := &lifecycle{streams: Streams{Out: &out, Err: &out}, home: home,
+	l := &lifecycle{base: base{streams: Streams{Out: &out, Err: &out}, home: home, args: []string{run.ID()}},
 		open: map[string]engine.Engine{"fake": waiting{run: run.ID()}}}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		err := runLogs(ctx, l, []string{run.ID()}, &logsOptions{follow: true})
+		err := runLogs(ctx, l, &logsOptions{follow: true})
 		if !state.IsCode(err, oneshot.CodeNoTurn) || !strings.Contains(err.Error(), "killed before its turn began") {
 			t.Errorf("the error is %v, want that its turn never began", err)
 		}
@@ -84,7 +84,7 @@ func TestArgumentsAreNoOutput(t *testing.T) {
 	}
 	defer turn.Close()
 	var out bytes.Buffer
-	l := &lifecycle{streams: Streams{Out: &out, Err: &out}}
+	l := &lifecycle{base: base{streams: Streams{Out: &out, Err: &out}}}
 	if err := l.toolLogs(turn, turns.ToolsDir); err != nil || !strings.Contains(out.String(), "printed") ||
 		strings.Contains(out.String(), "arg") {
 		t.Errorf("the outputs are %q (%v)", out.String(), err)

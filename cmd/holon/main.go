@@ -19,8 +19,6 @@ import (
 	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/runner"
-	"holon/runner/credentials"
-	"holon/state"
 )
 
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
@@ -28,20 +26,16 @@ var version string
 
 func main() {
 	streams := systemStreams()
-	learnStored(streams.Secrets)
+	hideStored(streams.Secrets)
 	os.Exit(run(takeArguments(), streams))
 }
 
-// learnStored has the keys that are stored in HOLON_HOME taken out of all that is printed. A home that cannot be read is
+// hideStored has the keys that are stored in HOLON_HOME taken out of all that is printed. A home that cannot be read is
 // an error of the commands that need it.
-func learnStored(secrets *redact.Set) {
-	h := &host{}
-	if h.fromEnv() != nil {
-		return
-	}
-	if home, err := state.FindHome(h.Home, h.UserHome); err == nil {
-		keys := &credentials.Keys{Store: credentials.StoreIn(home), Secrets: secrets}
-		_ = keys.Learn()
+func hideStored(secrets *redact.Set) {
+	b := &base{}
+	if b.begin(nil) == nil {
+		_ = keysOf(b.home, secrets).Learn()
 	}
 }
 
@@ -137,7 +131,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs"}, &cobra.Group{ID: "agents", Title: "Agents"},
 		&cobra.Group{ID: "settings", Title: "Settings"})
 	addCommands(root, streams)
-	completeNames(root, streams)
+	completeNames(root, completers(streams))
 	root.SetHelpFunc(showHelp)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -162,8 +156,8 @@ does not fit on a screen. Without a COMMAND, show that of holon.`
 func addCommands(root *cobra.Command, streams Streams) {
 	for group, commands := range map[string][]*cobra.Command{
 		"runs": {
-			newRunCommand(streams, runRun), newPsCommand(streams), newShowCommand(streams), newLogsCommand(streams),
-			newDiffCommand(streams), newApplyCommand(streams, runApply), newStopCommand(streams),
+			newRunCommand(streams), newPsCommand(streams), newShowCommand(streams), newLogsCommand(streams),
+			newDiffCommand(streams), newApplyCommand(streams), newStopCommand(streams),
 		},
 		"agents": {
 			newDaemonCommand(streams), newAgentCommand(streams), newPromptCommand(streams), newStatusCommand(streams),
@@ -173,8 +167,8 @@ func addCommands(root *cobra.Command, streams Streams) {
 			newConfigCommand(streams), newCredentialsCommand(streams), newModelsCommand(streams), newDoctorCommand(streams),
 		},
 		"": {
-			newAttachCommand(streams), newCheckoutCommand(streams, runCheckout), newGCCommand(streams),
-			newServeCommand(streams, serve), newQueueCommand(streams), newWorkCommand(streams), newTaskCommand(streams),
+			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams),
+			newServeCommand(streams), newQueueCommand(streams), newWorkCommand(streams), newTaskCommand(streams),
 			newWakeCommand(streams), newTimerCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),

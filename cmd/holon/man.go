@@ -14,10 +14,8 @@ func newManCommand() *cobra.Command {
 		Use:    "man DIRECTORY",
 		Short:  "Write manual pages of all commands to a directory",
 		Hidden: true,
+		Args:   argumentsOfUse,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := countArgs(cmd, args, 1, 1); err != nil {
-				return err
-			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("make the directory of the pages: %w", err)
 			}

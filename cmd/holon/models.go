@@ -19,15 +19,10 @@ import (
 
 // newModelsCommand makes `holon models`.
 func newModelsCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list", "List the models that are set, and providers that can be asked",
-		0, 0, runModelsList)
-	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1,
-		func(ctx context.Context, s *surface) error {
-			if len(s.args) > 0 {
-				return noCommand(s.cmd, s.args)
-			}
-			return runModelsList(ctx, s)
-		})
+	list := surfaceCommand(streams, "list", "List the models that are set, and providers that can be asked", runModelsList)
+	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer",
+		runModelsList)
+	cmd.Args = noCommand
 	cmd.Long = `List the models that are set (the default, its fallbacks, models.catalog) and the
 providers that can be asked for any model of theirs, with where their keys come
 from. No provider is asked; "check" does that.`
@@ -36,7 +31,7 @@ from. No provider is asked; "check" does that.`
 		c.Flags().BoolP("all", "a", false, "list providers without a key too")
 	}
 	check := surfaceCommand(streams, "check [PROVIDER/NAME]",
-		"Ask a model for a word, or the default one and its fallbacks", 0, 1, runModelsCheck)
+		"Ask a model for a word, or the default one and its fallbacks", runModelsCheck)
 	cmd.AddCommand(list, check)
 	return cmd
 }
@@ -47,22 +42,20 @@ func runModelsList(_ context.Context, s *surface) error {
 	}
 	host := s.providers()
 	list := host.Models()
-	var others []modelaccess.Provider
+	others := []modelaccess.Provider{}
 	for _, p := range host.Providers() {
 		if p.Ready || s.asked("all") {
 			others = append(others, p)
 		}
 	}
-	if s.json {
-		if others == nil {
-			others = []modelaccess.Provider{}
-		}
-		return printJSON(s.streams, struct {
-			Models    []modelaccess.Model    `json:"models"`
-			Providers []modelaccess.Provider `json:"providers"`
-		}{list, others})
-	}
-	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY").cutting("KEY", "CONTRACT")
+	return s.show(struct {
+		Models    []modelaccess.Model    `json:"models"`
+		Providers []modelaccess.Provider `json:"providers"`
+	}{list, others}, nil, func() error { return s.modelTable(list, others) })
+}
+
+func (s *surface) modelTable(list []modelaccess.Model, others []modelaccess.Provider) error {
+	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT*", "WINDOW", "ANSWER", "KEY*")
 	for _, m := range list {
 		window := tokens(m.ContextWindow)
 		if m.Window == settings.WindowAssumed {
@@ -124,13 +117,13 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 		}
 		broken = broken || !c.OK
 		results = append(results, c)
-		if !s.json {
+		if !s.JSON {
 			if err := showChecked(s.streams, c); err != nil {
 				return err
 			}
 		}
 	}
-	if s.json {
+	if s.JSON {
 		if err := printJSON(s.streams, results); err != nil {
 			return err
 		}
@@ -172,24 +165,24 @@ var providerFlags = []struct{ flag, key, usage string }{
 
 // newProvidersCommand makes `holon providers`.
 func newProvidersCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list", "List the providers that are built in or set", 0, 0,
+	list := surfaceCommand(streams, "list", "List the providers that are built in or set",
 		runProvidersList)
-	set := surfaceCommand(streams, "set NAME", "Set how a provider is asked", 1, 1, runProvidersSet)
+	set := surfaceCommand(streams, "set NAME", "Set how a provider is asked", runProvidersSet)
 	for _, f := range providerFlags {
 		set.Flags().String(f.flag, "", f.usage)
 		if choices := settings.Choices("providers.x." + f.key); choices != nil {
-			completeWords(set, f.flag, choices...)
+			_ = set.RegisterFlagCompletionFunc(f.flag, oneOfWords(choices...)) // fails only for a flag that is not there
 		}
 	}
 	return group("providers", "Show and change how providers are asked",
 		`Providers that are built in need nothing but a key. Any other is a name of your
 own with an endpoint: holon providers set acme --base-url https://llm.example/v1`,
 		tableCommand(list, streams),
-		surfaceCommand(streams, "get NAME", "Show one provider", 1, 1, runProvidersGet),
+		surfaceCommand(streams, "get NAME", "Show one provider", runProvidersGet),
 		set,
-		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json", 1, 1,
+		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json",
 			runProvidersRemove),
-		surfaceCommand(streams, "doctor", "The same as holon config doctor", 0, 0, runDoctor),
+		surfaceCommand(streams, "doctor", "The same as holon config doctor", runDoctor),
 	)
 }
 
@@ -223,15 +216,10 @@ func runProvidersList(_ context.Context, s *surface) error {
 	if err := s.loaded.Err(); err != nil {
 		return err
 	}
-	list := s.providers().Providers()
-	if s.json {
-		return printJSON(s.streams, list)
-	}
-	t := newTable(s.streams, "PROVIDER", "CONTRACT", "ENDPOINT", "KEY").cutting("ENDPOINT", "KEY")
-	for _, p := range list {
-		t.row(p.Name, p.Contract, p.BaseURL, s.keyOf(p.Name, p.Credential, p.Ready))
-	}
-	return t.end()
+	return showList(&s.base, s.providers().Providers(), nil, []string{"PROVIDER", "CONTRACT", "ENDPOINT*", "KEY*"},
+		func(p modelaccess.Provider) []string {
+			return []string{p.Name, p.Contract, p.BaseURL, s.keyOf(p.Name, p.Credential, p.Ready)}
+		})
 }
 
 func runProvidersGet(_ context.Context, s *surface) error {
@@ -242,16 +230,16 @@ func runProvidersGet(_ context.Context, s *surface) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
+	if s.JSON {
 		return printJSON(s.streams, p)
 	}
 	problem := ""
 	if p.Problem != nil {
 		problem = line(*p.Problem)
 	}
-	if err := facts(s.streams, [2]string{"name", p.Name}, [2]string{"contract", p.Contract},
-		[2]string{"endpoint", cmp.Or(p.BaseURL, "-")}, [2]string{"key", s.keyOf(p.Name, p.Credential, p.Ready)},
-		[2]string{"problem", problem}); err != nil {
+	if err := facts(s.streams, "name", p.Name, "contract", p.Contract,
+		"endpoint", cmp.Or(p.BaseURL, "-"), "key", s.keyOf(p.Name, p.Credential, p.Ready),
+		"problem", problem); err != nil {
 		return err
 	}
 	entries, err := s.loaded.Get("providers." + s.args[0])

@@ -2,86 +2,84 @@ package main
 
 import (
 	"context"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/agent/rules"
+	"holon/runner/control"
 	"holon/runner/credentials"
 	"holon/runner/engine"
-	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/skills"
 	"holon/state"
 	"holon/state/files"
+	"holon/state/ledger"
 )
 
-// completeNames gives every command of a tree what completes its flags and arguments. What an argument is follows from
-// its name in the command's usage.
-func completeNames(cmd *cobra.Command, streams Streams) {
-	agents := agentIDs(streams)
-	flags := map[string]completer{"agent": agents, "model": onMachine(modelNames),
-		"model-fallbacks": onMachine(modelNames),
-		"skill":           onMachine(skillNames), "image": onMachine(imageNames),
-		"continue":      inOrder(onMachine(runIDs)),
-		"network":       oneOfWords(engine.NetworkNone, "bridge"),
-		"engine":        oneOfWords(settings.EngineAuto, settings.EngineDocker, settings.EngineLocal),
-		"accept-weaker": oneOfWords(runner.AxisNames()...), "reasoning-effort": oneOfWords(rules.Efforts...),
-		"template": oneOfWords("holon-default", "holon-developer")}
-	for name, complete := range flags {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() != "bool" {
-			_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails only for a flag that is not there
+// completers complete flags and arguments by their names, behind those of a command or a group where that matters.
+func completers(streams Streams) map[string]completer {
+	agents, runs, openRuns := agentIDs(streams), inOrder(onMachine(runIDs)), inOrder(onMachine(openRunIDs))
+	models, images, skills := onMachine(modelNames), onMachine(imageNames), onMachine(skillNames)
+	providers, files := onMachine(providerNames), oneOfFiles
+	return map[string]completer{
+		"AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs, "stop RUN": openRuns, "attach RUN": openRuns,
+		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models, "IMAGE": images, "--image": images,
+		"--skill": skills, "skills NAME": skills, "KEY": onMachine(settingKeys), "VALUE": settingValues,
+		"providers NAME": providers, "credentials NAME": providers, "credentials remove NAME": onMachine(keyNames),
+		"FILE": files, "FILE...": files, "SOURCE": files,
+		"--network":          oneOfWords(engine.NetworkNone, "bridge"),
+		"--engine":           oneOfWords(settings.EngineAuto, settings.EngineDocker, settings.EngineLocal),
+		"--accept-weaker":    oneOfWords(runner.AxisNames()...),
+		"--reasoning-effort": oneOfWords(rules.Efforts...),
+		"--template":         oneOfWords("holon-default", "holon-developer"),
+		"--output-format":    oneOfWords(outputFormats...),
+		"--priority": oneOfWords(string(ledger.Interject), string(ledger.Next), string(ledger.Normal),
+			string(ledger.Background)),
+		"--access": oneOfWords(string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
+			string(control.ModeTailnet)),
+		"tail --level":             oneOfWords("action_required", "work_done", "turn_result", "progress", "trace"),
+		"runtime validate --level": oneOfWords("A", "B", "C"),
+	}
+}
+
+// completeNames gives every command of a tree what completes its flags and arguments.
+func completeNames(cmd *cobra.Command, known map[string]completer) {
+	find := func(name string) completer {
+		for path := strings.Fields(cmd.CommandPath())[1:]; ; path = path[:len(path)-1] {
+			complete := known[strings.Join(append(slices.Clone(path), name), " ")]
+			if complete != nil || len(path) == 0 {
+				return complete
+			}
 		}
 	}
-	arguments := map[string]completer{"AGENT": agents, "RUN": inOrder(onMachine(runIDs)), "KEY": onMachine(settingKeys),
-		"PROVIDER/NAME": onMachine(modelNames), "IMAGE": onMachine(imageNames), "VALUE": settingValues}
-	if name := cmd.Name(); name == "stop" || name == "attach" {
-		arguments["RUN"] = inOrder(onMachine(openRunIDs))
-	}
-	switch parent := cmd.Parent(); {
-	case parent != nil && parent.Name() == "providers":
-		arguments["NAME"] = onMachine(providerNames)
-	case parent != nil && parent.Name() == "credentials":
-		arguments["NAME"] = onMachine(providerNames)
-		if cmd.Name() == "remove" {
-			arguments["NAME"] = onMachine(keyNames)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if complete := find("--" + f.Name); complete != nil && f.Value.Type() != "bool" {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails only for a flag that is not there
 		}
-	case parent != nil && parent.Name() == "skills":
-		arguments["NAME"] = onMachine(skillNames)
-	}
+	})
 	if names := argumentNames(cmd); len(names) > 0 && cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string,
-			cobra.ShellCompDirective) {
-			switch {
-			case len(args) >= len(names):
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			case arguments[names[len(args)]] != nil:
-				return arguments[names[len(args)]](c, args, begun)
-			case names[len(args)] == "FILE" || names[len(args)] == "SOURCE":
-				return nil, cobra.ShellCompDirectiveDefault
+		cmd.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if len(args) < len(names) {
+				if complete := find(names[len(args)]); complete != nil {
+					return complete(c, args, begun)
+				}
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		completeNames(sub, streams)
+		completeNames(sub, known)
 	}
 }
 
-// argumentNames are the words of a command's usage that stand for arguments.
-func argumentNames(cmd *cobra.Command) (names []string) {
-	words := strings.Fields(cmd.Use)
-	for _, word := range words[min(1, len(words)):] {
-		if word = strings.Trim(word, "[]"); word == strings.ToUpper(word) {
-			names = append(names, word)
-		}
-	}
-	return names
+// oneOfFiles completes as the shell does.
+func oneOfFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
 }
 
 // onMachine makes a completer of names that are on this machine. What cannot be read completes nothing.
@@ -171,19 +169,13 @@ func imageNames(ctx context.Context, h *host, home state.Home) []string {
 	return slices.Compact(images)
 }
 
-// access is what is known of providers here.
-func (h *host) access(home state.Home) *modelaccess.Host {
-	return &modelaccess.Host{Settings: &h.load(home, ".").Settings, Proxy: http.ProxyFromEnvironment,
-		Keys: &credentials.Keys{Store: credentials.StoreIn(home), Environ: os.Environ()}}
-}
-
 // modelNames are the models that are set and the built-in scenario.
 func modelNames(_ context.Context, h *host, home state.Home) []string {
 	names := []string{"scripted/" + demoScenario, settings.DefaultModel}
-	for _, m := range h.access(home).Models() {
+	for _, m := range h.models(home).Models() {
 		names = append(names, m.Ref)
 	}
-	for _, p := range h.access(home).Providers() {
+	for _, p := range h.models(home).Providers() {
 		if p.Ready {
 			names = append(names, p.Name+"/")
 		}
@@ -193,7 +185,7 @@ func modelNames(_ context.Context, h *host, home state.Home) []string {
 }
 
 func providerNames(_ context.Context, h *host, home state.Home) (names []string) {
-	for _, p := range h.access(home).Providers() {
+	for _, p := range h.models(home).Providers() {
 		names = append(names, p.Name)
 	}
 	return names

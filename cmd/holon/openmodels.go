@@ -4,18 +4,41 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 
 	"holon/internal/providers"
+	"holon/internal/redact"
 	"holon/internal/scenario"
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
+	"holon/runner/credentials"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
+
+// keysOf are the keys that a home has stored and the environment holds, and that secrets takes out of output.
+func keysOf(home state.Home, secrets *redact.Set) *credentials.Keys {
+	keys := &credentials.Keys{Environ: os.Environ(), Secrets: secrets}
+	if home != (state.Home{}) {
+		keys.Store = credentials.StoreIn(home)
+	}
+	return keys
+}
+
+// modelsOf is how models are asked with settings and keys.
+func modelsOf(s *settings.Settings, keys *credentials.Keys, log *slog.Logger) *modelaccess.Host {
+	return &modelaccess.Host{Settings: s, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
+}
+
+// models is how models are asked from this directory.
+func (h *host) models(home state.Home) *modelaccess.Host {
+	return modelsOf(&h.load(home, ".").Settings, keysOf(home, nil), nil)
+}
 
 // openModels makes what asks the models of refs part of a session: which gateway
 // they need, or which scenario file. The access lasts as long as the session.

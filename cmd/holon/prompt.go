@@ -15,17 +15,16 @@ import (
 
 // promptOptions are what `holon prompt` was asked to do, without the text.
 type promptOptions struct {
-	priority, key string
-	follow, quiet bool
+	priority, key, format string
+	follow, quiet         bool
 }
 
 // newPromptCommand makes `holon prompt`.
 func newPromptCommand(streams Streams) *cobra.Command {
 	o := &promptOptions{}
-	cmd, r := remoteCommand(streams, "prompt TEXT", "Give an agent something to do", 0, 64,
-		func(ctx context.Context, r *remote) error {
-			return runPrompt(ctx, r, o)
-		})
+	cmd := remoteCommand(streams, "prompt TEXT", "Give an agent something to do",
+		func(ctx context.Context, r *remote) error { return runPrompt(ctx, r, o) })
+	cmd.Args = cobra.ArbitraryArgs // which readPrompt checks
 	cmd.Long = `Give an agent of the daemon something to do. It is queued, and answered in a turn
 of its own; with --follow the command stays until that turn has ended, shows what
 is done, and prints the answer. The exit code is then that of the turn: 0
@@ -36,22 +35,19 @@ TEXT is one argument. Standard input that is not a terminal is added to it; "-" 
 no TEXT takes all of it from there. At a terminal, no TEXT opens your EDITOR.`
 	cmd.Example = `  holon prompt "what changed since yesterday?"
   holon prompt --agent release --follow "prepare the notes"`
-	r.onAgent(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.priority, "priority", string(ledger.Normal),
 		"`priority`: interject (into the turn that runs), next, normal or background")
 	f.BoolVarP(&o.follow, "follow", "f", false, "stay until the turn has ended, and print the answer")
 	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --follow: show no progress")
-	f.StringVar(&r.Format, "output-format", "",
+	f.StringVar(&o.format, "output-format", "",
 		"`format`: text (the default), json (as --json), or with --follow stream-json, each event on a line")
-	completeWords(cmd, "output-format", outputFormats...)
-	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal),
-		string(ledger.Background))
 	return cmd
 }
 
 func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
+	r.Format = o.format
 	if err := checkFormat(&r.Format, &r.JSON); err != nil {
 		return err
 	}

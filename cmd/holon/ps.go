@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +19,8 @@ import (
 // newPsCommand makes `holon ps`.
 func newPsCommand(streams Streams) *cobra.Command {
 	all := false
-	cmd := lifecycleCommand(streams, "ps", "List the runs", 0,
-		func(ctx context.Context, l *lifecycle, _ []string) error {
-			return runPs(ctx, l, all)
-		})
+	cmd := lifecycleCommand(streams, "ps", "List the runs",
+		func(ctx context.Context, l *lifecycle) error { return runPs(ctx, l, all) })
 	cmd.Long = `List the runs that go on: those that a holon holds, and those whose holon was
 killed (orphaned), which holon attach goes on with and holon gc settles. With
 --all those that have ended too.
@@ -32,38 +31,21 @@ It reads and changes nothing.`
 }
 
 func runPs(ctx context.Context, l *lifecycle, all bool) error {
-	views, err := oneshot.Inventory(ctx, l.home, l.engine)
-	if err != nil {
-		return err
+	list, err := oneshot.Inventory(ctx, l.home, l.engine)
+	if !all {
+		list = slices.DeleteFunc(list, func(v oneshot.View) bool {
+			return v.Status != state.StatusRunning && v.Status != state.StatusOrphaned
+		})
 	}
-	list := []oneshot.View{}
-	for _, v := range views {
-		if all || v.Status == state.StatusRunning || v.Status == state.StatusOrphaned {
-			list = append(list, v)
-		}
-	}
-	if l.JSON {
-		return printJSON(l.streams, list)
-	}
-	return l.listRuns(list)
-}
-
-// listRuns prints a line for each run: whole in a pipe, in the width of a terminal.
-func (l *lifecycle) listRuns(list []oneshot.View) error {
-	t := newTable(l.streams, "RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK")
-	if !l.streams.OutTTY {
-		for _, v := range list {
-			t.row(v.ID, l.streams.moment(v.StartedAt), standing(v), v.Workspace.Path, v.Name, v.Task)
-		}
-		return t.end()
-	}
-	t.cutting("TASK")
 	ids := shortIDs(list)
-	for _, v := range list {
-		t.row(ids[v.ID], age(time.Since(v.StartedAt.Time())), standing(v),
-			cut(dash(filepath.Base(v.Workspace.Path), 80), 14), cut(dash(v.Name, 80), 12), v.Task)
-	}
-	return t.end()
+	return showList(&l.base, list, err, []string{"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK*"},
+		func(v oneshot.View) []string {
+			if !l.streams.OutTTY {
+				return []string{v.ID, l.streams.moment(v.StartedAt), standing(v), v.Workspace.Path, v.Name, v.Task}
+			}
+			return []string{ids[v.ID], age(time.Since(v.StartedAt.Time())), standing(v),
+				cut(dash(filepath.Base(v.Workspace.Path), 80), 14), cut(dash(v.Name, 80), 12), v.Task}
+		})
 }
 
 // standing is what became of a run, or how it stands.

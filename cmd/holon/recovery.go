@@ -5,50 +5,41 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"holon/runner/credentials"
 	"holon/runner/engine"
 	"holon/runner/gateway"
-	"holon/runner/modelaccess"
 	"holon/runner/oneshot"
 	"holon/runner/settings"
-	"holon/state"
+	"holon/state/files"
 )
 
-// lifecycle is what the commands about runs share: where runs are and how the
-// engines are reached that hold their containers.
+// lifecycle is what the commands about runs share: where runs are and how the engines are reached that hold their
+// containers.
 type lifecycle struct {
-	streams Streams
-	host
-	JSON bool
-	home state.Home
+	base
 	open map[string]engine.Engine
 }
 
-// lifecycleCommand makes a command about runs that takes at most max arguments.
-// do does the work; engines are closed after it.
-func lifecycleCommand(streams Streams, use, short string, max int,
-	do func(ctx context.Context, l *lifecycle, args []string) error) *cobra.Command {
-	l := &lifecycle{streams: streams, open: map[string]engine.Engine{}}
-	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) (err error) {
-		if err := countArgs(cmd, args, 0, max); err != nil {
-			return err
-		}
-		if err = l.host.fromEnv(); err == nil {
-			l.home, err = state.FindHome(l.Home, l.UserHome)
-		}
-		if err == nil {
-			err = errors.Join(do(cmd.Context(), l, args), l.close())
-		}
-		return err
-	}}
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&l.JSON, "json", false, "print the result as JSON")
-	return cmd
+// lifecycleCommand makes a command about runs. do does the work; engines are closed after it.
+func lifecycleCommand(streams Streams, use, short string, do func(context.Context, *lifecycle) error) *cobra.Command {
+	l := &lifecycle{base: base{streams: streams}, open: map[string]engine.Engine{}}
+	return l.command(use, short, func(ctx context.Context) error { return errors.Join(do(ctx, l), l.close()) })
+}
+
+// run finds the run of the argument, by default the last one.
+func (l *lifecycle) run(ctx context.Context) (*files.Entry, error) {
+	return findRun(ctx, l.home, l.ref())
+}
+
+// ref is the argument RUN.
+func (l *lifecycle) ref() string {
+	if len(l.args) == 0 {
+		return files.Last
+	}
+	return l.args[0]
 }
 
 // engine opens an engine once. The local one, whose opening makes its directory,
@@ -96,23 +87,9 @@ func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string
 	if err := loaded.Err(); err != nil {
 		return nil, err
 	}
-	keys := &credentials.Keys{Store: credentials.StoreIn(l.home), Environ: os.Environ(), Secrets: l.streams.Secrets}
-	host := &modelaccess.Host{Settings: &loaded.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
-	access, err := host.Open(ctx, refs, "--model")
+	access, err := modelsOf(&loaded.Settings, keysOf(l.home, l.streams.Secrets), log).Open(ctx, refs, "--model")
 	if err != nil {
 		return nil, err
 	}
 	return access.Gateway, nil
-}
-
-// oneRun is the RUN argument.
-func oneRun(args []string) (string, error) {
-	const hint = `give a run's id, the beginning of it, its name, or "last"`
-	switch len(args) {
-	case 0:
-		return "", usage("RUN", "is missing", hint)
-	case 1:
-		return args[0], nil
-	}
-	return "", unexpected(args[1], hint)
 }

@@ -21,45 +21,47 @@ import (
 
 // remote is what the commands share that talk to a daemon about an agent.
 type remote struct {
-	streams Streams
-	host
-	JSON   bool
+	base
 	Format string // of --output-format, where a command has it
 	Agent  string // "": the daemon's default agent
 
 	byArgument bool   // the first argument is an agent
 	agentFrom  string // the argument, the flag or the variable that names the agent; "": nothing does
 
-	home   state.Home
-	args   []string
 	view   *progress    // of the message that is watched
 	events *agentEvents // of it, nil when they are not printed
 	*client.Client
 }
 
-// remoteCommand makes a command with min to max arguments that asks the daemon.
-func remoteCommand(streams Streams, use, short string, min, max int,
-	do func(context.Context, *remote) error) (*cobra.Command, *remote) {
-	r := &remote{streams: streams}
-	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
-		err := countArgs(cmd, args, min, max)
-		if agent := cmd.Flags().Lookup("agent"); err == nil && agent != nil && agent.Changed && agent.Value.String() == "" {
-			err = usage("--agent", "is empty", "give the id of an agent, or leave it out")
+// remoteCommand makes a command that asks the daemon about the agent of --agent.
+func remoteCommand(streams Streams, use, short string, do func(context.Context, *remote) error) *cobra.Command {
+	r := &remote{base: base{streams: streams}}
+	cmd := r.command(use, short, func(ctx context.Context) error { return r.ask(ctx, do) })
+	f := cmd.Flags()
+	f.StringVar(&r.Agent, "agent", "", "`id` of the agent (default HOLON_AGENT_ID, else the daemon's)")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if f.Changed("agent") && r.Agent == "" {
+			return usage("--agent", "is empty", "give the id of an agent, or leave it out")
 		}
-		if err == nil {
-			r.args = args
-			err = r.connect()
-		}
-		if err == nil {
-			defer r.Close()
-			err = r.explain(cmd.Context(), do(cmd.Context(), r))
-			r.saySkew()
-		}
+		return nil
+	}
+	return cmd
+}
+
+// agentCommand is remoteCommand for commands whose first argument, if there is one, is an agent.
+func agentCommand(streams Streams, use, short string, do func(context.Context, *remote) error) *cobra.Command {
+	r := &remote{base: base{streams: streams}, byArgument: true}
+	return r.command(use, short, func(ctx context.Context) error { return r.ask(ctx, do) })
+}
+
+// ask connects, and does what a command is for.
+func (r *remote) ask(ctx context.Context, do func(context.Context, *remote) error) error {
+	if err := r.connect(); err != nil {
 		return err
-	}}
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
-	return cmd, r
+	}
+	defer r.Close()
+	defer r.saySkew()
+	return r.explain(ctx, do(ctx, r))
 }
 
 // saySkew says that the daemon is of another version than this command, which may be why something is not as expected.
@@ -73,19 +75,8 @@ func (r *remote) saySkew() {
 // streaming reports whether events are printed as they happen.
 func (r *remote) streaming() bool { return r.Format == formatStream }
 
-// onAgent adds the flag that says which agent is meant.
-func (r *remote) onAgent(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.Agent, "agent", "", "`id` of the agent (default HOLON_AGENT_ID, else the daemon's)")
-}
-
 // connect finds the socket. The daemon is asked by the first call.
 func (r *remote) connect() (err error) {
-	if err := r.host.fromEnv(); err != nil {
-		return err
-	}
-	if r.home, err = state.FindHome(r.Home, r.UserHome); err != nil {
-		return err
-	}
 	path, err := r.socketPath("", r.home)
 	if err != nil {
 		return err
@@ -169,7 +160,7 @@ func (r *remote) agentFlag() string {
 	return " --agent " + r.Agent
 }
 
-// named is the agent that a command was given as its argument.
+// named is the agent of the argument, else of the flag.
 func (r *remote) named() string {
 	if len(r.args) > 0 {
 		return r.args[0]

@@ -118,8 +118,8 @@ func drawTables(s Streams) (err error) {
 	plain.row("image", "if it has a key", "default")
 	plain.row("long", "", "x\ty\n\x1b[31mz")
 	plain.row("wide", strings.Repeat("日", 160), "default")
-	cut := newTable(s, "NAME", "WHERE", "WHAT")
-	cut.cutting("WHERE", "WHAT").row("a", "https://example.org", "something to do")
+	cut := newTable(s, "NAME", "WHERE*", "WHAT*")
+	cut.row("a", "https://example.org", "something to do")
 	bare := true
 	s.NoHead = &bare
 	headless := newTable(s, "NAME", "VALUE")
@@ -137,7 +137,7 @@ func drawWords(s Streams) error {
 	s.sayFailure(state.Failure{Param: "--model", Message: long, Hint: "choose " + long})
 	return errors.Join(
 		s.print("blocked: ", "  ", long),
-		facts(s, [2]string{"outcome", long}, [2]string{"results", strings.Repeat("/x", 20)}),
+		facts(s, "outcome", long, "results", strings.Repeat("/x", 20)),
 		printRow(s, "a", long),
 		write(s, reflow("a\nb\n\nc\n  d\n  e\nf "+strings.Repeat("seven77 ", 11)+"\n  "+strings.Repeat("seven77 ", 11)+
 			"\n"+strings.Repeat("x", 90))),
@@ -169,5 +169,5 @@ func drawProgress(s Streams) error {
 // What an agent says is Markdown on a terminal, below a line of its own, and as it is elsewhere.
 func drawRecords(s Streams) error {
 	entry := record.TranscriptEntry{Kind: record.EntryRound, Data: []byte(`{"text":"- **b** [a](u)"}`)}
-	return (&remote{streams: s}).showEntry(entry)
+	return (&remote{base: base{streams: s}}).showEntry(entry)
 }

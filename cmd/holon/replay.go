@@ -26,12 +26,8 @@ OTEL_EXPORTER_OTLP_ENDPOINT. The FILE - is the standard input.
 
 Exit codes: 0 the collector has them, 1 it does not take them, 2 usage error.`,
 		Example: "  holon runtime trace output/turns/*/runtime.ndjson",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return countArgs(cmd, args, 1, 1)
-			}
-			return runTrace(cmd.Context(), streams, args)
-		},
+		Args:    argumentsOfUse,
+		RunE:    func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), streams, args) },
 	}
 }
 

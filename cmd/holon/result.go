@@ -20,24 +20,6 @@ import (
 const aboutRun = `RUN is the id of a run, the beginning of one, its name, or "last": the last run of
 this workspace.`
 
-// open finds a run by its id, the beginning of it, its name, or "last".
-func (h *host) open(ctx context.Context, run string) (state.Home, *files.Entry, error) {
-	home, err := state.FindHome(h.Home, h.UserHome)
-	if err != nil {
-		return home, nil, err
-	}
-	entry, err := findRun(ctx, home, run)
-	return home, entry, err
-}
-
-// runOrLast is the argument RUN where it may be left out.
-func runOrLast(args []string) (string, error) {
-	if len(args) == 0 {
-		return files.Last, nil
-	}
-	return oneRun(args)
-}
-
 // findRun finds the run that a person means in this directory.
 func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, error) {
 	return findRunOf(ctx, home, run, "")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner"
-	"holon/runner/credentials"
 	"holon/runner/gateway"
 	"holon/runner/modelaccess"
 	"holon/runner/oneshot"
@@ -48,8 +46,8 @@ type runOptions struct {
 	Quiet     bool
 }
 
-// newRunCommand makes `holon run`. Tests replace do to look at the options.
-func newRunCommand(streams Streams, do func(context.Context, *runOptions) error) *cobra.Command {
+// newRunCommand makes `holon run`.
+func newRunCommand(streams Streams) *cobra.Command {
 	opts := &runOptions{streams: streams}
 	defaults := settings.Default()
 	cmd := &cobra.Command{
@@ -103,7 +101,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			case err == nil && opts.Detach:
 				err = opts.detach(cmd)
 			case err == nil:
-				err = do(cmd.Context(), opts)
+				err = runRun(cmd.Context(), opts)
 			}
 			return opts.named(&opts.host, err)
 		},
@@ -155,7 +153,6 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
 	f.StringVar(&opts.Format, "output-format", "",
 		"`format`: text (the default), json (as --json), or stream-json, each event on a line")
-	completeWords(cmd, "output-format", outputFormats...)
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
 	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead")
 	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
@@ -311,8 +308,11 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if shot.Session.Agentd, err = findAgentd(o.Agentd); err != nil {
 		return err
 	}
-	keys := &credentials.Keys{Store: credentials.StoreIn(home), Environ: os.Environ(), Secrets: o.streams.Secrets}
-	access, err := o.chooseModel(ctx, keys, &shot.Session, log)
+	models := modelsOf(&o.Settings, keysOf(home, o.streams.Secrets), log)
+	if err := o.needModel(models); err != nil {
+		return err
+	}
+	access, err := openModels(ctx, models, o.Refs(), &shot.Session)
 	if err != nil {
 		return err
 	}
@@ -366,16 +366,6 @@ func (o *runOptions) makeHome(ctx context.Context) (state.Home, error) {
 func (o *runOptions) source(home state.Home) workspace.Options {
 	return workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
 		Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}}
-}
-
-// chooseModel resolves the models on the host's side.
-func (o *runOptions) chooseModel(ctx context.Context, keys *credentials.Keys, cfg *runner.Config,
-	log *slog.Logger) (*modelaccess.Access, error) {
-	host := &modelaccess.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
-	if err := o.needModel(host); err != nil {
-		return nil, err
-	}
-	return openModels(ctx, host, o.Refs(), cfg)
 }
 
 // needModel chooses the default model where none is set, if it can be asked.

@@ -34,7 +34,7 @@ var agentRunFlags = []string{"agent", "create-agent", "template", "json", "outpu
 
 // runOnAgent does what `holon run --agent` was asked to do.
 func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) {
-	a := &agentRun{remote: remote{streams: streams, args: args}}
+	a := &agentRun{remote: remote{base: base{streams: streams}}}
 	f := cmd.Flags()
 	for name, to := range map[string]*bool{"create-agent": &a.create, "json": &a.JSON, "quiet": &a.quiet} {
 		*to = f.Lookup(name).Value.String() == "true"
@@ -55,16 +55,14 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 	if err := checkFormat(&a.Format, &a.JSON); err != nil {
 		return err
 	}
+	if err := a.begin(args); err != nil {
+		return err
+	}
 	text, err := readPrompt(cmd.Context(), args, streams, &a.host)
 	if err != nil {
 		return err
 	}
-	if err := a.connect(); err != nil {
-		return err
-	}
-	defer a.Close()
-	defer a.saySkew()
-	return a.explain(cmd.Context(), a.run(cmd.Context(), text))
+	return a.ask(cmd.Context(), func(ctx context.Context, _ *remote) error { return a.run(ctx, text) })
 }
 
 // run sends the prompt, waits for its end and prints it.

@@ -29,10 +29,8 @@ to V94. Several files are one log, in the order given, such as those of the turn
 session; - is the standard input. With --partial the log is that of a later turn alone.
 Each violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
 		Example: "  holon runtime validate --level C turns/*/runtime.ndjson",
+		Args:    argumentsOfUse,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return countArgs(cmd, args, 1, 1)
-			}
 			o.files = args
 			return runValidate(cmd.Context(), o)
 		},
@@ -41,7 +39,6 @@ Each violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
 	f.StringVar(&o.level, "level", "A", "`rules` to hold the log to: A, B or C")
 	f.BoolVar(&o.json, "json", false, "print each violation and the summary as one JSON object a line")
 	f.BoolVar(&o.partial, "partial", false, "the log begins in the middle of its threads")
-	completeWords(validate, "level", "A", "B", "C")
 	return group("runtime", "Check what the runtime recorded",
 		"The record of an agent is a log of events in the vocabulary of the Agent Runtime\nstandard.", validate,
 		newTraceCommand(streams))

@@ -41,8 +41,8 @@ type serveOptions struct {
 	flags                                              *pflag.FlagSet
 }
 
-// newServeCommand makes `holon serve`. Tests replace do to look at the options.
-func newServeCommand(streams Streams, do func(context.Context, *serveOptions) error) *cobra.Command {
+// newServeCommand makes `holon serve`.
+func newServeCommand(streams Streams) *cobra.Command {
 	o := &serveOptions{streams: streams}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -56,13 +56,11 @@ holon daemon start runs the same in the background.
 Exit codes: 0 ended in good order, 2 usage error, 4 it could not start.`,
 		Example: `  holon serve --model scripted/demo
   holon serve --access tunnel --port 7878 --advertise https://holon.example.org`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := noArgs(cmd, args); err != nil {
-				return err
-			}
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.complete(cmd)
 			if err == nil {
-				err = do(cmd.Context(), o)
+				err = serve(cmd.Context(), o)
 			}
 			return o.named(&o.host, err)
 		},
@@ -92,8 +90,6 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")
 	rarely(f, "socket", "host", "port", "listen", "advertise", "token", "token-file")
-	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
-		string(control.ModeTailnet))
 }
 
 // complete merges the layers of settings and checks what was asked for. It makes

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,58 +24,39 @@ import (
 
 // surface is what the commands that show and change settings work with.
 type surface struct {
-	streams Streams
-	host
+	base
 	cmd       *cobra.Command
-	args      []string
 	flags     *pflag.FlagSet
-	json      bool
 	workspace string
-	homeless  bool // do works, and says what is wrong, without a home that can be used
 
-	home   state.Home // zero: none
 	loaded *settings.Loaded
 	keys   *credentials.Keys
 }
 
-// providers returns what is known of providers with these settings.
+// providers returns how models are asked with these settings.
 func (s *surface) providers() *modelaccess.Host {
-	return &modelaccess.Host{Settings: &s.loaded.Settings, Keys: s.keys, Proxy: http.ProxyFromEnvironment}
+	return modelsOf(&s.loaded.Settings, s.keys, nil)
 }
 
-// surfaceCommand makes a command with min to max arguments that reads what is
-// set, and writes nothing before do does.
-func surfaceCommand(streams Streams, use, short string, min, max int,
-	do func(context.Context, *surface) error) *cobra.Command {
-	return (&surface{streams: streams}).command(use, short, min, max, do)
+// surfaceCommand makes a command that reads what is set.
+func surfaceCommand(streams Streams, use, short string, do func(context.Context, *surface) error) *cobra.Command {
+	return (&surface{base: base{streams: streams}}).makeCommand(use, short, do)
 }
 
-func (s *surface) command(use, short string, min, max int, do func(context.Context, *surface) error) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
-		err := s.load(cmd, args, min, max)
-		if err == nil {
-			err = do(cmd.Context(), s)
+func (s *surface) makeCommand(use, short string, do func(context.Context, *surface) error) *cobra.Command {
+	s.cmd = s.command(use, short, func(ctx context.Context) error {
+		if err := s.load(); err != nil {
+			return err
 		}
-		return err
-	}}
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON")
-	cmd.Flags().StringVar(&s.workspace, "workspace", "",
+		return do(ctx, s)
+	})
+	s.flags = s.cmd.Flags()
+	s.flags.StringVar(&s.workspace, "workspace", "",
 		"`directory` whose project's settings count (default the current one)")
-	return cmd
+	return s.cmd
 }
 
-func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err error) {
-	if err := countArgs(cmd, args, min, max); err != nil {
-		return err
-	}
-	s.cmd, s.args, s.flags = cmd, args, cmd.Flags()
-	if err := s.host.fromEnv(); err != nil {
-		return err
-	}
-	if s.home, err = state.FindHome(s.Home, s.UserHome); err != nil && !s.homeless {
-		return err
-	}
+func (s *surface) load() error {
 	workspace, err := filepath.Abs(s.workspace)
 	if err != nil {
 		return usage("--workspace", err.Error(), "")
@@ -88,10 +67,7 @@ func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err err
 		}
 	}
 	s.loaded = s.host.load(s.home, workspace)
-	s.keys = &credentials.Keys{Environ: os.Environ()}
-	if s.home != (state.Home{}) {
-		s.keys.Store = credentials.StoreIn(s.home)
-	}
+	s.keys = keysOf(s.home, nil)
 	return nil
 }
 
@@ -114,7 +90,7 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 
 // newConfigCommand makes `holon config`.
 func newConfigCommand(streams Streams) *cobra.Command {
-	get := surfaceCommand(streams, "get KEY", "Print a setting as it is in force, or all below a group", 1, 1,
+	get := surfaceCommand(streams, "get KEY", "Print a setting as it is in force, or all below a group",
 		runConfigGet)
 	get.Flags().Bool("show-origin", false, "print also where it comes from")
 	return group("config", "Show, change and check settings",
@@ -122,14 +98,14 @@ func newConfigCommand(streams Streams) *cobra.Command {
 project, then config.json of HOLON_HOME, which "set" and "unset" write. What a
 repository may not decide, and keys of providers, are in no project's file.`,
 		get,
-		surfaceCommand(streams, "set KEY VALUE", "Set a value in config.json of HOLON_HOME", 2, 2, runConfigSet),
-		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json", 1, 1,
+		surfaceCommand(streams, "set KEY VALUE", "Set a value in config.json of HOLON_HOME", runConfigSet),
+		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json",
 			runConfigUnset),
 		tableCommand(surfaceCommand(streams, "list",
-			"List every setting with its value and where it comes from", 0, 0,
+			"List every setting with its value and where it comes from",
 			runConfigList), streams),
-		surfaceCommand(streams, "schema", "Print the JSON Schema of config.json", 0, 0, runConfigSchema),
-		surfaceCommand(streams, "doctor", "Say what is wrong with files, variables, keys and models", 0, 0,
+		surfaceCommand(streams, "schema", "Print the JSON Schema of config.json", runConfigSchema),
+		surfaceCommand(streams, "doctor", "Say what is wrong with files, variables, keys and models",
 			runDoctor),
 	)
 }
@@ -142,14 +118,13 @@ func runConfigGet(_ context.Context, s *surface) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return printJSON(s.streams, entries)
-	}
-	if len(entries) == 1 && entries[0].Key == s.args[0] && !s.asked("show-origin") {
-		_, err := fmt.Fprintln(s.streams.Out, visible.Text(entries[0].Text()))
-		return err
-	}
-	return s.table(entries, s.asked("show-origin"))
+	return s.show(entries, nil, func() error {
+		if len(entries) == 1 && entries[0].Key == s.args[0] && !s.asked("show-origin") {
+			_, err := fmt.Fprintln(s.streams.Out, visible.Text(entries[0].Text()))
+			return err
+		}
+		return s.table(entries, s.asked("show-origin"))
+	})
 }
 
 func runConfigSet(_ context.Context, s *surface) error {
@@ -212,7 +187,7 @@ func (s *surface) warnOutweighed() {
 // runConfigList lists the settings, also when some cannot be read: which that are is the error.
 func runConfigList(_ context.Context, s *surface) error {
 	wrong := s.loaded.Err()
-	if s.json {
+	if s.JSON {
 		if wrong != nil {
 			return wrong
 		}
@@ -229,33 +204,35 @@ func runConfigSchema(_ context.Context, s *surface) error {
 // runDoctor says what is wrong; something that is makes the exit code 1.
 func runDoctor(_ context.Context, s *surface) error {
 	findings := append(s.providers().Doctor(s.loaded), s.refusedByRuns()...)
-	if s.json {
-		if findings == nil {
-			findings = []modelaccess.Finding{}
-		}
-		if err := printJSON(s.streams, struct {
-			OK       bool                  `json:"ok"`
-			Findings []modelaccess.Finding `json:"findings"`
-		}{!modelaccess.Broken(findings), findings}); err != nil {
-			return err
-		}
-	} else {
-		for _, f := range findings {
-			where := f.Source
-			if f.Key != "" && f.Key != f.Source {
-				where += ": " + f.Key
-			}
-			if err := s.showFinding(f, where); err != nil {
-				return err
-			}
-		}
-		if len(findings) == 0 {
-			_, err := fmt.Fprintln(s.streams.Out, "nothing is wrong")
-			return err
-		}
+	if findings == nil {
+		findings = []modelaccess.Finding{}
+	}
+	err := s.show(struct {
+		OK       bool                  `json:"ok"`
+		Findings []modelaccess.Finding `json:"findings"`
+	}{!modelaccess.Broken(findings), findings}, nil, func() error { return s.showProblems(findings) })
+	if err != nil {
+		return err
 	}
 	if modelaccess.Broken(findings) {
 		return exitError(state.OutcomeFailure.ExitCode())
+	}
+	return nil
+}
+
+func (s *surface) showProblems(findings []modelaccess.Finding) error {
+	if len(findings) == 0 {
+		_, err := fmt.Fprintln(s.streams.Out, "nothing is wrong")
+		return err
+	}
+	for _, f := range findings {
+		where := f.Source
+		if f.Key != "" && f.Key != f.Source {
+			where += ": " + f.Key
+		}
+		if err := s.showFinding(f, where); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -308,17 +285,11 @@ func (s *surface) showFinding(f modelaccess.Finding, where string) (err error) {
 
 // table prints settings in columns.
 func (s *surface) table(entries []settings.Entry, origin bool) error {
-	head := []string{"KEY", "VALUE"}
-	if origin {
-		head = append(head, "SOURCE")
+	heads := []string{"KEY", "VALUE", "SOURCE"}
+	if !origin {
+		heads = heads[:2]
 	}
-	t := newTable(s.streams, head...)
-	for _, e := range entries {
-		cells := []string{e.Key, e.Text()}
-		if origin {
-			cells = append(cells, settings.Tilde(e.Origin.String(), s.UserHome))
-		}
-		t.row(cells...)
-	}
-	return t.end()
+	return printTable(s.streams, entries, heads, func(e settings.Entry) []string {
+		return []string{e.Key, e.Text(), settings.Tilde(e.Origin.String(), s.UserHome)}[:len(heads)]
+	})
 }

@@ -20,17 +20,13 @@ import (
 
 // newShowCommand makes `holon show`.
 func newShowCommand(streams Streams) *cobra.Command {
-	cmd := lifecycleCommand(streams, "show [RUN]", "Show what became of a run", 1,
-		func(ctx context.Context, l *lifecycle, args []string) error {
-			ref, err := runOrLast(args)
+	cmd := lifecycleCommand(streams, "show [RUN]", "Show what became of a run",
+		func(ctx context.Context, l *lifecycle) error {
+			entry, err := l.run(ctx)
 			if err != nil {
 				return err
 			}
-			entry, err := findRun(ctx, l.home, ref)
-			if err != nil {
-				return err
-			}
-			return l.show(ctx, entry)
+			return l.showRun(ctx, entry)
 		})
 	cmd.Long = `Show what became of a run, by default the last one: its task, its end, what it
 used, how it was isolated, the files that it changed, what to look at before they
@@ -42,7 +38,7 @@ its manifest, or, of a run without an end, what holon ps knows of it.
 	return cmd
 }
 
-func (l *lifecycle) show(ctx context.Context, entry *files.Entry) error {
+func (l *lifecycle) showRun(ctx context.Context, entry *files.Entry) error {
 	m := entry.Manifest
 	if m == nil {
 		return l.showOpen(ctx, entry)
@@ -57,11 +53,7 @@ func (l *lifecycle) show(ctx context.Context, entry *files.Entry) error {
 	if err := l.showManifest(m, entry.OutputDir()); err != nil {
 		return err
 	}
-	changed := newTable(l.streams)
-	for _, f := range changes(m) {
-		changed.row(f.Status, namesOf(f), lineCounts(f))
-	}
-	if err := changed.end(); err != nil {
+	if err := printChanges(l.streams, changes(m)); err != nil {
 		return err
 	}
 	if err := l.showWarnings(m); err != nil {
@@ -92,17 +84,10 @@ func ignoreMissing(err error) error {
 // showOpen shows a run without an end.
 func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
 	v, err := oneshot.Look(ctx, l.home, l.engine, entry)
-	if err != nil {
-		return err
-	}
-	if l.JSON {
-		return printJSON(l.streams, v)
-	}
-	return facts(l.streams, [2]string{"run", v.ID}, [2]string{"name", v.Name}, [2]string{"task", v.Task},
-		[2]string{"continues", v.Parent}, [2]string{"status", standing(v)}, [2]string{"problem", v.Problem},
-		[2]string{"container", v.Container}, [2]string{"started", l.streams.moment(v.StartedAt)},
-		[2]string{"workspace", v.Workspace.Path}, [2]string{"model", v.Model}, [2]string{"engine", v.Engine.Name},
-		[2]string{"results", v.OutputDir})
+	return l.showFacts(v, err, "run", v.ID, "name", v.Name, "task", v.Task, "continues", v.Parent,
+		"status", standing(v), "problem", v.Problem, "container", v.Container,
+		"started", l.streams.moment(v.StartedAt), "workspace", v.Workspace.Path, "model", v.Model,
+		"engine", v.Engine.Name, "results", v.OutputDir)
 }
 
 func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
@@ -115,13 +100,13 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 	if engine == settings.EngineDocker {
 		engine += " " + m.Image
 	}
-	return facts(l.streams, [2]string{"run", m.RunID}, [2]string{"name", m.Name}, [2]string{"task", m.Task},
-		[2]string{"continues", m.ParentRunID}, [2]string{"status", string(m.Status)}, [2]string{"outcome", end},
-		[2]string{"started", l.streams.moment(m.StartedAt)},
-		[2]string{"took", elapsed(m.Timings.TotalMS)},
-		[2]string{"workspace", filepath.Join(ws.Path, ws.Prefix)}, [2]string{"model", m.Model},
-		[2]string{"tokens", tokensUsed(m)}, [2]string{"budget", oneshot.Spent(m)}, [2]string{"engine", engine},
-		[2]string{"isolation", isolationOf(m)}, [2]string{"network", networkOf(m)}, [2]string{"results", dir})
+	return facts(l.streams, "run", m.RunID, "name", m.Name, "task", m.Task,
+		"continues", m.ParentRunID, "status", string(m.Status), "outcome", end,
+		"started", l.streams.moment(m.StartedAt),
+		"took", elapsed(m.Timings.TotalMS),
+		"workspace", filepath.Join(ws.Path, ws.Prefix), "model", m.Model,
+		"tokens", tokensUsed(m), "budget", oneshot.Spent(m), "engine", engine,
+		"isolation", isolationOf(m), "network", networkOf(m), "results", dir)
 }
 
 // networkOf names the hosts that the container could reach, "" for none of its own.
@@ -136,19 +121,19 @@ func networkOf(m *state.Manifest) string {
 // showWarnings names what programs execute of the change, what was left out of it, and what else was not as it should
 // be.
 func (l *lifecycle) showWarnings(m *state.Manifest) error {
-	var lines [][2]string
+	var lines []string
 	if diff := workspaceOf(m).Changes; diff != nil {
 		for i, line := range oneshot.ExecutedFiles(diff.Warnings) {
 			if i > 0 { // the first is a heading
-				lines = append(lines, [2]string{"executed", strings.TrimSpace(line)})
+				lines = append(lines, "executed", strings.TrimSpace(line))
 			}
 		}
 		if diff.Incomplete {
-			lines = append(lines, [2]string{"incomplete", "changes were left out, which the warnings name"})
+			lines = append(lines, "incomplete", "changes were left out, which the warnings name")
 		}
 	}
 	for _, w := range m.Warnings {
-		lines = append(lines, [2]string{"warning", w})
+		lines = append(lines, "warning", w)
 	}
 	return facts(l.streams, lines...)
 }

@@ -20,16 +20,10 @@ import (
 	"holon/state"
 )
 
-// skillOptions are what a command of `holon skills` was asked to do.
+// skillOptions are what `holon skills install` was asked to do.
 type skillOptions struct {
-	streams Streams
-	host
-	Source string // or the name
-	Ref    string
-	Path   string
-	Digest string
-	Update bool
-	JSON   bool
+	source, ref, path, digest string
+	update                    bool
 }
 
 // Bounds of what is fetched for one skill.
@@ -41,48 +35,36 @@ const (
 
 // newSkillsCommand makes `holon skills`.
 func newSkillsCommand(streams Streams) *cobra.Command {
-	install, opts := skillCommand(streams,
-		"install SOURCE", "Install a skill from a folder or a git repository", 1,
-		runSkillsInstall)
+	o := &skillOptions{}
+	install := skillCommand(streams, "install SOURCE", "Install a skill from a folder or a git repository",
+		func(ctx context.Context, l *lifecycle) error {
+			o.source = l.args[0]
+			return runSkillsInstall(ctx, l, o)
+		})
 	install.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
 git repository (https, ssh or file), or a folder on GitHub as
 https://github.com/OWNER/REPO/tree/REF/PATH.
 
 A skill that is installed already must be the same, unless --update is given.`
 	f := install.Flags()
-	f.SortFlags = false
-	f.StringVar(&opts.Ref, "ref", "",
+	f.StringVar(&o.ref, "ref", "",
 		"`branch`, tag or commit of the repository (default its own default branch)")
-	f.StringVar(&opts.Path, "path", "", "`directory` of the skill in the repository")
-	f.StringVar(&opts.Digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
-	f.BoolVar(&opts.Update, "update", false, "replace what is installed, and pin the new digest")
-	list, _ := skillCommand(streams, "list", "List the installed skills", 0, runSkillsList)
-	remove, _ := skillCommand(streams, "remove NAME", "Remove an installed skill", 1, runSkillsRemove)
+	f.StringVar(&o.path, "path", "", "`directory` of the skill in the repository")
+	f.StringVar(&o.digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
+	f.BoolVar(&o.update, "update", false, "replace what is installed, and pin the new digest")
 	return group("skills", "Install skills, and see what is installed",
 		`Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
 An installed skill is pinned: a run refuses it when its files are not those that
-were installed. Give it to a run with "holon run --skill NAME".`, install, tableCommand(list, streams), remove)
+were installed. Give it to a run with "holon run --skill NAME".`, install,
+		tableCommand(skillCommand(streams, "list", "List the installed skills", runSkillsList), streams),
+		skillCommand(streams, "remove NAME", "Remove an installed skill", runSkillsRemove))
 }
 
-// skillCommand makes a command of `holon skills` with n arguments.
-func skillCommand(streams Streams, use, short string, n int,
-	do func(context.Context, *skillOptions) error) (*cobra.Command, *skillOptions) {
-	opts := &skillOptions{streams: streams}
-	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
-		if err := countArgs(cmd, args, n, n); err != nil {
-			return err
-		}
-		if n == 1 {
-			opts.Source = args[0]
-		}
-		err := opts.host.fromEnv()
-		if err == nil {
-			err = do(cmd.Context(), opts)
-		}
-		return skillError(err)
-	}}
-	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print the result as JSON")
-	return cmd, opts
+// skillCommand makes a command of `holon skills`.
+func skillCommand(streams Streams, use, short string, do func(context.Context, *lifecycle) error) *cobra.Command {
+	return lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
+		return skillError(do(ctx, l))
+	})
 }
 
 // skillError names the argument at fault where a package below speaks of paths.
@@ -109,17 +91,17 @@ func skillError(err error) error {
 	return err
 }
 
-func runSkillsInstall(ctx context.Context, o *skillOptions) error {
-	if o.Digest != "" && !strings.HasPrefix(o.Digest, "sha256:") {
+func runSkillsInstall(ctx context.Context, l *lifecycle, o *skillOptions) error {
+	if o.digest != "" && !strings.HasPrefix(o.digest, "sha256:") {
 		return usage("--digest", "it is not sha256:…", "give what holon skills list shows")
 	}
-	home, err := state.MakeHome(o.Home, o.UserHome)
+	home, err := state.MakeHome(l.Home, l.UserHome)
 	if err != nil {
 		return err
 	}
-	in := skills.Install{Folder: o.Source, Update: o.Update, Now: time.Now(),
-		Pin: skills.Pin{Source: o.Source, Digest: o.Digest}}
-	if fetch.IsURL(o.Source) {
+	in := skills.Install{Folder: o.source, Update: o.update, Now: time.Now(),
+		Pin: skills.Pin{Source: o.source, Digest: o.digest}}
+	if fetch.IsURL(o.source) {
 		dir, err := os.MkdirTemp(home.CacheDir(), "skill-")
 		if err != nil {
 			return fmt.Errorf("fetch the skill: %w", err)
@@ -128,27 +110,21 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 		if err := fetchSkill(ctx, o, filepath.Join(dir, "files"), &in); err != nil {
 			return err
 		}
-	} else if o.Ref != "" {
+	} else if o.ref != "" {
 		return usage("--ref", "a folder has no refs", "leave it out, or give the URL of a repository")
-	} else if o.Path != "" {
+	} else if o.path != "" {
 		return usage("--path", "is for a repository", "name the folder itself as SOURCE")
-	} else if in.Folder, err = filepath.Abs(o.Source); err != nil {
+	} else if in.Folder, err = filepath.Abs(o.source); err != nil {
 		return usage("SOURCE", err.Error(), "name a folder")
 	}
 	in.Pin.Source = visible.OneLine(in.Pin.Source, 2048)
 	pin, err := skills.NewStore(home.SkillsDir()).Install(ctx, in)
-	if err != nil {
-		return err
-	}
-	if o.JSON {
-		return printJSON(o.streams, pin)
-	}
-	return facts(o.streams, [2]string{"installed", pin.Name}, [2]string{"digest", pin.Digest})
+	return l.showFacts(pin, err, "installed", pin.Name, "digest", pin.Digest)
 }
 
 // fetchSkill gets the skill's folder from a repository.
 func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Install) error {
-	source, err := fetch.Parse(o.Source, o.Ref, o.Path)
+	source, err := fetch.Parse(o.source, o.ref, o.path)
 	if err != nil {
 		return err
 	}
@@ -183,40 +159,18 @@ func candidatesHint(got *fetch.Result) string {
 	return "there is one in " + strings.Join(dirs, ", ")
 }
 
-func runSkillsList(_ context.Context, o *skillOptions) error {
-	home, err := state.FindHome(o.Home, o.UserHome)
-	if err != nil {
-		return err
-	}
-	list, err := skills.NewStore(home.SkillsDir()).List()
-	if err != nil {
-		return err
-	}
-	if o.JSON {
-		if list == nil {
-			list = []skills.Installed{}
-		}
-		return printJSON(o.streams, list)
-	}
-	t := newTable(o.streams, "SKILL", "STATE", "DIGEST", "SOURCE")
-	for _, skill := range list {
-		t.row(skill.Name, string(skill.State), skill.Digest[:min(19, len(skill.Digest))], skill.Source)
-	}
-	return t.end()
+func runSkillsList(_ context.Context, l *lifecycle) error {
+	list, err := skills.NewStore(l.home.SkillsDir()).List()
+	return showList(&l.base, list, err, []string{"SKILL", "STATE", "DIGEST", "SOURCE"},
+		func(s skills.Installed) []string {
+			return []string{s.Name, string(s.State), s.Digest[:min(19, len(s.Digest))], s.Source}
+		})
 }
 
-func runSkillsRemove(_ context.Context, o *skillOptions) error {
-	home, err := state.FindHome(o.Home, o.UserHome)
-	if err != nil {
-		return err
-	}
-	if err := skills.NewStore(home.SkillsDir()).Remove(o.Source); err != nil {
-		return err
-	}
-	if o.JSON {
-		return printJSON(o.streams, map[string]string{"removed": o.Source})
-	}
-	return facts(o.streams, [2]string{"removed", o.Source})
+func runSkillsRemove(_ context.Context, l *lifecycle) error {
+	name := l.args[0]
+	err := skills.NewStore(l.home.SkillsDir()).Remove(name)
+	return l.showFacts(map[string]string{"removed": name}, err, "removed", name)
 }
 
 // findSkills turns names of installed skills into their folders.

@@ -13,22 +13,15 @@ import (
 
 // newStatusCommand makes `holon status`.
 func newStatusCommand(streams Streams) *cobra.Command {
-	cmd, r := remoteCommand(streams, "status", "Say what an agent does and waits for", 0, 0, runStatus)
-	cmd.Long = "Say what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and " +
+	cmd := remoteCommand(streams, "status", "Show what an agent does and waits for", runStatus)
+	cmd.Long = "Show what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and " +
 		"changes nothing."
-	r.onAgent(cmd)
 	return cmd
 }
 
 func runStatus(ctx context.Context, r *remote) error {
 	s, err := r.Status(ctx, r.named())
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, s)
-	}
-	return summary(r.streams, s)
+	return r.show(s, err, func() error { return summary(r.streams, s) })
 }
 
 // summary prints what there is to say of an agent.
@@ -37,40 +30,40 @@ func summary(streams Streams, s view.AgentSummary) error {
 	if s.Model.Source == view.ModelOverride {
 		model += " (set for this agent)"
 	}
-	pairs := [][2]string{
-		{"agent", s.Identity.AgentID}, {"status", string(s.Agent.Status)},
-		{"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason},
-		{"model", model}, {"image", s.Identity.Image}, {"home", s.Identity.AgentHome},
-		{"current run", s.Agent.CurrentRunID}, {"pending", strconv.Itoa(s.Agent.Pending)},
-		{"next try", streams.moment(s.Agent.RetryAt)},
-		{"sleeps until", streams.moment(s.Agent.SleepingUntil)}, {"turns", strconv.FormatInt(s.Agent.TurnIndex, 10)},
-		{"last wake", s.Agent.LastWakeReason}, {"last brief", streams.moment(s.Agent.LastBriefAt)},
-		{"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens)},
+	pairs := []string{
+		"agent", s.Identity.AgentID, "status", string(s.Agent.Status),
+		"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason,
+		"model", model, "image", s.Identity.Image, "home", s.Identity.AgentHome,
+		"current run", s.Agent.CurrentRunID, "pending", strconv.Itoa(s.Agent.Pending),
+		"next try", streams.moment(s.Agent.RetryAt),
+		"sleeps until", streams.moment(s.Agent.SleepingUntil), "turns", strconv.FormatInt(s.Agent.TurnIndex, 10),
+		"last wake", s.Agent.LastWakeReason, "last brief", streams.moment(s.Agent.LastBriefAt),
+		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
 	}
 	if s.Agent.OpenWorkItems > 0 {
-		pairs = append(pairs, [2]string{"work items", strconv.Itoa(s.Agent.OpenWorkItems) + " open"},
-			[2]string{"works on", s.Agent.CurrentWorkItemID})
+		pairs = append(pairs, "work items", strconv.Itoa(s.Agent.OpenWorkItems)+" open",
+			"works on", s.Agent.CurrentWorkItemID)
 	}
 	if s.ActiveTaskCount > 0 {
-		pairs = append(pairs, [2]string{"tasks", strconv.Itoa(s.ActiveTaskCount)})
+		pairs = append(pairs, "tasks", strconv.Itoa(s.ActiveTaskCount))
 	}
 	for _, w := range s.ActiveWaits {
-		pairs = append(pairs, [2]string{"waits for", w.WaitingFor})
+		pairs = append(pairs, "waits for", w.WaitingFor)
 	}
 	for _, t := range s.ActiveTriggers {
-		pairs = append(pairs, [2]string{"trigger", fmt.Sprintf("%s, %s", t.ID, used(t.DeliveryCount))})
+		pairs = append(pairs, "trigger", fmt.Sprintf("%s, %s", t.ID, used(t.DeliveryCount)))
 	}
 	if s.ActiveTimerCount > 0 {
-		pairs = append(pairs, [2]string{"timers", strconv.Itoa(s.ActiveTimerCount)})
+		pairs = append(pairs, "timers", strconv.Itoa(s.ActiveTimerCount))
 	}
 	if f := s.Agent.LastRuntimeFailure; f != nil {
-		pairs = append(pairs, [2]string{"last failure", streams.failure(f)})
+		pairs = append(pairs, "last failure", streams.failure(f))
 	}
 	for _, n := range s.Notifications {
-		pairs = append(pairs, [2]string{"notice", streams.moment(turns.At(n.CreatedAt)) + ": " + n.Summary})
+		pairs = append(pairs, "notice", streams.moment(turns.At(n.CreatedAt))+": "+n.Summary)
 	}
-	return facts(streams, append(pairs, [2]string{"hint", s.Lifecycle.OperatorHint},
-		[2]string{"resume with", s.Lifecycle.ResumeCLIHint})...)
+	return facts(streams, append(pairs, "hint", s.Lifecycle.OperatorHint,
+		"resume with", s.Lifecycle.ResumeCLIHint)...)
 }
 
 // used says how often something was.

@@ -16,10 +16,8 @@ import (
 // newStopCommand makes `holon stop`.
 func newStopCommand(streams Streams) *cobra.Command {
 	all, grace := false, 30*time.Second
-	cmd := lifecycleCommand(streams, "stop RUN", "End a run and keep its work", 1,
-		func(ctx context.Context, l *lifecycle, args []string) error {
-			return runStop(ctx, l, args, all, grace)
-		})
+	cmd := lifecycleCommand(streams, "stop [RUN]", "End a run and keep its work",
+		func(ctx context.Context, l *lifecycle) error { return runStop(ctx, l, all, grace) })
 	cmd.Long = `End a run and keep its work: its turn is cancelled and its change collected, as
 after Ctrl-C. When its holon does not manage that within the grace, the container
 is killed. A run whose holon was killed is settled.
@@ -39,11 +37,11 @@ type stopped struct {
 	Error  *state.Failure `json:"error"` // why it could not be stopped
 }
 
-func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace time.Duration) error {
-	if all == (len(args) > 0) {
+func runStop(ctx context.Context, l *lifecycle, all bool, grace time.Duration) error {
+	if all == (len(l.args) > 0) {
 		return usage("RUN", "name one run", "or all with --all")
 	}
-	ids, err := l.toStop(ctx, args)
+	ids, err := l.toStop(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,15 +65,19 @@ func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace t
 		}
 	}
 	if l.JSON && (failed == nil || all) {
-		return errors.Join(printJSON(l.streams, results), exitIf(failed))
+		err := printJSON(l.streams, results)
+		if failed != nil { // each result has its error
+			err = errors.Join(err, exitError(exitFailure))
+		}
+		return err
 	}
 	return failed
 }
 
 // toStop lists the runs that are meant.
-func (l *lifecycle) toStop(ctx context.Context, args []string) (ids []string, err error) {
-	if len(args) == 1 {
-		entry, err := findRun(ctx, l.home, args[0])
+func (l *lifecycle) toStop(ctx context.Context) (ids []string, err error) {
+	if len(l.args) == 1 {
+		entry, err := l.run(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -88,12 +90,4 @@ func (l *lifecycle) toStop(ctx context.Context, args []string) (ids []string, er
 		}
 	}
 	return ids, err
-}
-
-// exitIf is the exit of a command whose output says already what went wrong.
-func exitIf(err error) error {
-	if err == nil {
-		return nil
-	}
-	return exitError(state.OutcomeFailure.ExitCode())
 }

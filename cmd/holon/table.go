@@ -30,21 +30,28 @@ type table struct {
 // columnGap is how many spaces stand between columns.
 const columnGap = 2
 
-func newTable(streams Streams, head ...string) *table {
-	t := &table{streams: streams, head: slices.Clone(head)}
-	if streams.OutTTY && len(head) > 0 && (streams.NoHead == nil || !*streams.NoHead) {
-		t.row(head...)
+// newTable makes a table with heads of its columns. Columns whose heads end with "*" are shortened, the widest first,
+// where the table is wider than the terminal: they hold nothing that another command takes.
+func newTable(streams Streams, heads ...string) *table {
+	t := &table{streams: streams, head: slices.Clone(heads)}
+	for i, head := range t.head {
+		if name, cut := strings.CutSuffix(head, "*"); cut {
+			t.head[i], t.cut = name, append(t.cut, i)
+		}
+	}
+	if streams.OutTTY && len(heads) > 0 && (streams.NoHead == nil || !*streams.NoHead) {
+		t.row(slices.Clone(t.head)...)
 	}
 	return t
 }
 
-// cutting names columns that are shortened, the widest first, where the table is wider than the terminal. They hold
-// nothing that another command takes.
-func (t *table) cutting(head ...string) *table {
-	for _, name := range head {
-		t.cut = append(t.cut, slices.Index(t.head, name))
+// printTable prints a row for each of a list.
+func printTable[T any](streams Streams, list []T, heads []string, row func(T) []string) error {
+	t := newTable(streams, heads...)
+	for _, v := range list {
+		t.row(row(v)...)
 	}
-	return t
+	return t.end()
 }
 
 // tableCommand adds what every command has that prints a table with a head.
@@ -151,13 +158,12 @@ func printRow(streams Streams, cells ...string) error {
 	return t.end()
 }
 
-// facts prints what is known of one thing, a name and a value in each line.
-// Values of "" are left out.
-func facts(streams Streams, pairs ...[2]string) error {
+// facts prints names with their values, one of each in a line. Values of "" are left out.
+func facts(streams Streams, pairs ...string) error {
 	t := &table{streams: streams}
-	for _, p := range pairs {
-		if p[1] != "" {
-			t.row(p[0], p[1])
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			t.row(pair[0], pair[1])
 		}
 	}
 	return t.end()

@@ -28,7 +28,7 @@ var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result":
 // newTailCommand makes `holon tail`.
 func newTailCommand(streams Streams) *cobra.Command {
 	o := &tailOptions{}
-	cmd, r := remoteCommand(streams, "tail", "Show the events of an agent", 0, 0,
+	cmd := remoteCommand(streams, "tail", "Show the events of an agent",
 		func(ctx context.Context, r *remote) error {
 			return runTail(ctx, r, o)
 		})
@@ -37,13 +37,11 @@ from now on as well, also across restarts of the daemon. With --json the events
 themselves, one a line. In a pipe the columns are number, time, level, type and
 summary, with tabs between.`
 	cmd.Example = "  holon tail -f\n  holon tail --level trace --limit 200"
-	r.onAgent(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until interrupted")
 	f.IntVar(&o.limit, "limit", 20, "`number` of events that have happened already")
 	f.StringVar(&o.level, "level", "progress",
 		"`level` of what is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
-	completeWords(cmd, "level", "action_required", "work_done", "turn_result", "progress", "trace")
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,14 +22,16 @@ import (
 func newTaskCommand(streams Streams) *cobra.Command {
 	var start wire.Task
 	var key string
-	run, r := remoteCommand(streams, "run COMMAND", "Run a command in the container of an agent", 1, 1,
+	run := remoteCommand(streams, "run COMMAND", "Run a command in the container of an agent",
 		func(ctx context.Context, r *remote) error {
 			start.Cmd = r.args[0]
 			task, err := r.StartTask(ctx, r.Agent, start, key)
-			return r.printTask(task, err)
+			return r.show(task, err, func() error {
+				return printTable(r.streams, []view.TaskRecord{task}, taskHeads, r.taskRow)
+			})
 		})
 	run.Long = `Run a command in the container of an agent, as a task: it goes on by itself, and the
-agent is told of its end by a message. COMMAND is one argument for a shell.`
+agent gets a message when it ends. COMMAND is one argument for a shell.`
 	flags := run.Flags()
 	flags.StringVar(&start.Summary, "summary", "", "`text` that says what it is for")
 	flags.StringVar(&start.Workdir, "workdir", "", "`directory` in the workspace to run it in")
@@ -36,52 +39,34 @@ agent is told of its end by a message. COMMAND is one argument for a shell.`
 	flags.BoolVar(&start.TTY, "tty", false, "give it a terminal")
 	flags.BoolVar(&start.AcceptsInput, "accepts-input", false, "keep its input open for holon task input")
 	flags.StringVar(&key, "key", "", "`text` under which it is started once, however often that is asked for")
-	r.onAgent(run)
 
 	all, limit := false, 50
-	list, r := remoteCommand(streams, "list", "List the tasks of an agent", 0, 0,
+	list := remoteCommand(streams, "list", "List the tasks of an agent",
 		func(ctx context.Context, r *remote) error { return runTaskList(ctx, r, all, limit) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
 	list.Flags().IntVar(&limit, "limit", limit, "`number` of the newest, besides all that have\nnot ended")
-	tableCommand(list, streams)
-	r.onAgent(list)
-
-	show, r := remoteCommand(streams, "show TASK", "Show a task", 1, 1, runTaskShow)
-	r.onAgent(show)
 
 	wait, tokens := time.Duration(0), 0
-	output, r := remoteCommand(streams, "output TASK", "Show what a task has printed", 1, 1,
+	output := remoteCommand(streams, "output TASK", "Show what a task has printed",
 		func(ctx context.Context, r *remote) error { return runTaskOutput(ctx, r, wait, tokens) })
 	timeVar(output.Flags(), &wait, "wait", "wait for its end, but no longer than this `time`")
 	output.Flags().IntVar(&tokens, "tokens", 0, "show about so many `tokens` of it, 64000 at most")
-	r.onAgent(output)
 
 	var in tasks.Input
-	input, r := remoteCommand(streams, "input TASK [TEXT]", "Write to a task", 1, 2,
+	input := remoteCommand(streams, "input TASK [TEXT]", "Write to a task",
 		func(ctx context.Context, r *remote) error { return runTaskInput(ctx, r, in) })
 	input.Long = `Write a line to a task that was started with input. Without TEXT, standard input is
 written as it is.`
 	input.Flags().BoolVar(&in.Close, "close", false, "end the input after that")
-	r.onAgent(input)
 
 	force := false
-	stop, r := remoteCommand(streams, "stop TASK", "End a task", 1, 1,
-		func(ctx context.Context, r *remote) error { return runTaskStop(ctx, r, force) })
+	stop := remoteCommand(streams, "stop TASK", "End a task", func(ctx context.Context, r *remote) error {
+		res, err := r.Client.StopTask(ctx, r.Agent, r.args[0], force)
+		return r.show(res, err, func() error { return r.noteTask(res.Task.TaskID, res.SummaryText) })
+	})
 	stop.Flags().BoolVar(&force, "force", false, "kill it without asking first")
-	r.onAgent(stop)
-	return group("task", "Run commands in the containers of agents and follow them", "", run, list, show, output, input,
-		stop)
-}
-
-// printTask shows the task that a command made.
-func (r *remote) printTask(task view.TaskRecord, err error) error {
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, task)
-	}
-	return taskTable(r.streams, task)
+	return group("task", "Run commands in the containers of agents and follow them", "", run,
+		tableCommand(list, streams), remoteCommand(streams, "show TASK", "Show a task", runTaskShow), output, input, stop)
 }
 
 func runTaskList(ctx context.Context, r *remote, all bool, limit int) error {
@@ -89,31 +74,20 @@ func runTaskList(ctx context.Context, r *remote, all bool, limit int) error {
 		return err
 	}
 	list, err := r.Client.Tasks(ctx, r.Agent, limit)
-	if err != nil {
-		return err
+	if !all {
+		list = slices.DeleteFunc(list, func(t view.TaskRecord) bool { return t.Status.Terminal() })
 	}
-	shown := []view.TaskRecord{}
-	for _, t := range list {
-		if all || !t.Status.Terminal() {
-			shown = append(shown, t)
-		}
-	}
-	if r.JSON {
-		return printJSON(r.streams, shown)
-	}
-	return taskTable(r.streams, shown...)
+	return showList(&r.base, list, err, taskHeads, r.taskRow)
 }
 
-func taskTable(streams Streams, list ...view.TaskRecord) error {
-	t := newTable(streams, "TASK", "STATUS", "STARTED", "CHANGED", "COMMAND").cutting("COMMAND")
-	for _, task := range list {
-		command := task.Command.CmdPreview
-		if streams.OutTTY {
-			command = visible.OneLine(command, 40)
-		}
-		t.row(task.ID, string(task.Status), streams.moment(task.CreatedAt), streams.moment(task.UpdatedAt), command)
+var taskHeads = []string{"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND*"}
+
+func (r *remote) taskRow(t view.TaskRecord) []string {
+	command := t.Command.CmdPreview
+	if r.streams.OutTTY {
+		command = visible.OneLine(command, 40)
 	}
-	return t.end()
+	return []string{t.ID, string(t.Status), r.streams.moment(t.CreatedAt), r.streams.moment(t.UpdatedAt), command}
 }
 
 func runTaskShow(ctx context.Context, r *remote) error {
@@ -121,22 +95,16 @@ func runTaskShow(ctx context.Context, r *remote) error {
 	if err != nil {
 		return err
 	}
-	if r.JSON {
-		return printJSON(r.streams, status)
-	}
 	t, c := status.Task, status.Task.Command
 	exit := ""
 	if c.ExitStatus != nil {
 		exit = fmt.Sprint(*c.ExitStatus)
 	}
-	return facts(r.streams, [][2]string{{"task", t.TaskID}, {"status", string(t.Status)}, {"purpose", t.Purpose},
-		{
-			"command",
-			r.streams.oneLine(c.Cmd, 1000),
-		}, {"how it is", r.streams.oneLine(t.Summary, 300)}, {"exit status", exit},
-		{"directory", c.Workdir}, {"input", c.InputTarget}, {"started", r.streams.moment(t.CreatedAt)},
-		{"changed", r.streams.moment(t.UpdatedAt)}, {"turn", t.TurnID}, {"work item", t.WorkItemID},
-		{"output in the container", c.OutputPath}, {"errors in the container", c.StderrPath}}...)
+	return r.showFacts(status, nil, "task", t.TaskID, "status", string(t.Status), "purpose", t.Purpose,
+		"command", r.streams.oneLine(c.Cmd, 1000), "how it is", r.streams.oneLine(t.Summary, 300), "exit status", exit,
+		"directory", c.Workdir, "input", c.InputTarget, "started", r.streams.moment(t.CreatedAt),
+		"changed", r.streams.moment(t.UpdatedAt), "turn", t.TurnID, "work item", t.WorkItemID,
+		"output in the container", c.OutputPath, "errors in the container", c.StderrPath)
 }
 
 func runTaskOutput(ctx context.Context, r *remote, wait time.Duration, tokens int) error {
@@ -190,17 +158,6 @@ func runTaskInput(ctx context.Context, r *remote, in tasks.Input) error {
 	case !res.AcceptedInput:
 		return &state.Error{Code: "no_input", Param: res.Task.TaskID, Message: "took no input: " + res.SummaryText,
 			Hint: "holon task show" + r.agentFlag() + " " + res.Task.TaskID + " says how it is"}
-	}
-	return r.noteTask(res.Task.TaskID, res.SummaryText)
-}
-
-func runTaskStop(ctx context.Context, r *remote, force bool) error {
-	res, err := r.Client.StopTask(ctx, r.Agent, r.args[0], force)
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, res)
 	}
 	return r.noteTask(res.Task.TaskID, res.SummaryText)
 }

@@ -29,10 +29,8 @@ type timerOptions struct {
 // newTimerCommand makes `holon timer`.
 func newTimerCommand(streams Streams) *cobra.Command {
 	o := &timerOptions{}
-	cmd, r := remoteCommand(streams, "timer", "Wake an agent later, once or again and again", 0, 0,
-		func(ctx context.Context, r *remote) error {
-			return runTimer(ctx, r, o)
-		})
+	cmd := remoteCommand(streams, "timer", "Wake an agent later, once or again and again",
+		func(ctx context.Context, r *remote) error { return runTimer(ctx, r, o) })
 	o.given = cmd.Flags().Changed
 	cmd.Long = `Make a timer of an agent. When it is due the agent gets a message with the
 summary. While that is not answered yet, later times are counted and not queued;
@@ -41,7 +39,6 @@ what came due while the daemon was down comes once.`
   holon timer --every 24h --summary "write the report"
   holon timer list
   holon timer cancel TIMER`
-	r.onAgent(cmd)
 	f := cmd.Flags()
 	timeVar(f, &o.after, "after", "`time` until it fires first, such as 90s or 2h (default --every)")
 	f.Int64Var(&o.afterMS, "after-ms", 0, "the same in `milliseconds`")
@@ -53,14 +50,14 @@ what came due while the daemon was down comes once.`
 	cmd.MarkFlagsMutuallyExclusive("every", "every-ms")
 
 	all := false
-	list, lr := remoteCommand(streams, "list", "List the timers of an agent", 0, 0,
+	list := remoteCommand(streams, "list", "List the timers of an agent",
 		func(ctx context.Context, r *remote) error { return runTimerList(ctx, r, all) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
-	tableCommand(list, streams)
-	lr.onAgent(list)
-	cancel, cr := remoteCommand(streams, "cancel TIMER", "Cancel a timer", 1, 1, runTimerCancel)
-	cr.onAgent(cancel)
-	cmd.AddCommand(list, cancel)
+	cmd.AddCommand(tableCommand(list, streams), remoteCommand(streams, "cancel TIMER", "Cancel a timer",
+		func(ctx context.Context, r *remote) error {
+			timer, err := r.CancelTimer(ctx, r.Agent, r.args[0])
+			return r.showTimer(timer, timer, err)
+		}))
 	return cmd
 }
 
@@ -115,49 +112,30 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 			e.Param = every
 		}
 	}
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, made)
-	}
-	return timerTable(r.streams, made.Timer)
+	return r.showTimer(made, made.Timer, err)
 }
 
 func runTimerList(ctx context.Context, r *remote, all bool) error {
 	timers, err := r.Timers(ctx, r.Agent, 0)
-	if err != nil {
-		return err
-	}
 	if !all {
 		timers = slices.DeleteFunc(timers, func(t view.Timer) bool { return t.Status != ledger.TimerActive })
 	}
-	if r.JSON {
-		return printJSON(r.streams, timers)
-	}
-	return timerTable(r.streams, timers...)
+	return showList(&r.base, timers, err, timerHeads, r.timerRow)
 }
 
-func runTimerCancel(ctx context.Context, r *remote) error {
-	timer, err := r.CancelTimer(ctx, r.Agent, r.args[0])
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, timer)
-	}
-	return timerTable(r.streams, timer)
+func (r *remote) showTimer(found any, timer view.Timer, err error) error {
+	return r.show(found, err, func() error {
+		return printTable(r.streams, []view.Timer{timer}, timerHeads, r.timerRow)
+	})
 }
 
-func timerTable(streams Streams, timers ...view.Timer) error {
-	t := newTable(streams, "TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY").cutting("SUMMARY")
-	for _, one := range timers {
-		every := ""
-		if one.IntervalMS > 0 {
-			every = duration.Text(time.Duration(one.IntervalMS) * time.Millisecond)
-		}
-		t.row(one.ID, one.AgentID, string(one.Status), streams.moment(one.NextFireAt), every,
-			strconv.FormatInt(one.FireCount, 10), fmt.Sprintf("%.200s", one.Summary))
+var timerHeads = []string{"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY*"}
+
+func (r *remote) timerRow(t view.Timer) []string {
+	every := ""
+	if t.IntervalMS > 0 {
+		every = duration.Text(time.Duration(t.IntervalMS) * time.Millisecond)
 	}
-	return t.end()
+	return []string{t.ID, t.AgentID, string(t.Status), r.streams.moment(t.NextFireAt), every,
+		strconv.FormatInt(t.FireCount, 10), fmt.Sprintf("%.200s", t.Summary)}
 }

@@ -18,14 +18,12 @@ import (
 // newTranscriptCommand makes `holon transcript`.
 func newTranscriptCommand(streams Streams) *cobra.Command {
 	limit := 50
-	cmd, r := remoteCommand(streams, "transcript", "Show what was said to an agent, and what it said and did",
-		0, 0, func(ctx context.Context, r *remote) error {
-			return runTranscript(ctx, r, limit)
-		})
+	cmd := remoteCommand(streams, "transcript", "Show what was said to an agent, and what it said and did", func(ctx context.Context, r *remote) error {
+		return runTranscript(ctx, r, limit)
+	})
 	cmd.Long = `Show the newest of what was said to an agent, and of what it said and did, in order:
 rounds of the model with their number and tokens, calls of tools with the beginning of
 their results and the file that has the whole. It reads and changes nothing.`
-	r.onAgent(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "`number` of entries")
 	return cmd
 }
@@ -35,18 +33,14 @@ func runTranscript(ctx context.Context, r *remote, limit int) error {
 		return err
 	}
 	entries, err := r.Transcript(ctx, r.Agent, limit)
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, entries)
-	}
-	for _, e := range entries {
-		if err := r.showEntry(e); err != nil {
-			return err
+	return r.show(entries, err, func() error {
+		for _, e := range entries {
+			if err := r.showEntry(e); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // speakers are how entries begin.

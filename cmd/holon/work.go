@@ -18,70 +18,41 @@ import (
 // newWorkCommand makes `holon work`.
 func newWorkCommand(streams Streams) *cobra.Command {
 	var key string
-	add, r := remoteCommand(streams, "add OBJECTIVE", "Give an agent a work item", 1, 1,
-		func(ctx context.Context, r *remote) error { return runWorkAdd(ctx, r, key) })
+	add := remoteCommand(streams, "add OBJECTIVE", "Give an agent a work item",
+		func(ctx context.Context, r *remote) error {
+			item, err := r.CreateWork(ctx, r.Agent, wire.WorkItem{Objective: r.args[0]}, key)
+			return r.showWork(item, err)
+		})
 	add.Long = `Give an agent a work item: one objective that it keeps track of over many turns. An
 agent that has nothing else to do is woken for it. It takes nothing away from what the
 agent works on now.`
 	add.Flags().StringVar(&key, "key", "", "`text` under which this item is made once, however often that is asked for")
-	r.onAgent(add)
 	all, limit := false, 50
-	list, r := remoteCommand(streams, "list", "List the work items of an agent", 0, 0,
+	list := remoteCommand(streams, "list", "List the work items of an agent",
 		func(ctx context.Context, r *remote) error { return runWorkList(ctx, r, all, limit) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that are completed")
 	list.Flags().IntVar(&limit, "limit", limit, "`number` of completed ones, those that were\ncompleted last")
-	tableCommand(list, streams)
-	r.onAgent(list)
-	show, r := remoteCommand(
-		streams,
-		"show ITEM",
-		"Show a work item with its plan and its report",
-		1,
-		1,
-		runWorkShow,
-	)
-	r.onAgent(show)
-	pick, r := remoteCommand(streams, "pick ITEM", "Have an agent work on an item next", 1, 1, runWorkPick)
-	r.onAgent(pick)
-	block, r := remoteCommand(streams, "block ITEM REASON", "Say what a work item waits for", 2, 2, runWorkBlock)
-	block.Long = `Say what a work item waits for. Its agent gets no turns for it before that is cleared, by
+	pick := remoteCommand(streams, "pick ITEM", "Have an agent work on an item next",
+		func(ctx context.Context, r *remote) error {
+			item, err := r.PickWork(ctx, r.Agent, r.args[0])
+			return r.showWork(item, err)
+		})
+	block := remoteCommand(streams, "block ITEM REASON", "Set what a work item waits for",
+		func(ctx context.Context, r *remote) error {
+			item, err := r.BlockWork(ctx, r.Agent, r.args[0], r.args[1])
+			return r.showWork(item, err)
+		})
+	block.Long = `Set what a work item waits for. Its agent gets no turns for it before that is cleared, by
 the agent or with an empty REASON, but one an hour later to look at it.`
-	r.onAgent(block)
-	done, r := remoteCommand(streams, "done ITEM", "Complete a work item for an agent", 1, 1, runWorkDone)
+	done := remoteCommand(streams, "done ITEM", "Complete a work item for an agent",
+		func(ctx context.Context, r *remote) error {
+			item, err := r.CompleteWork(ctx, r.Agent, r.args[0])
+			return r.showWork(item, err)
+		})
 	done.Long = "Complete a work item for an agent. An agent that completes one itself reports what it did."
-	r.onAgent(done)
-	return group("work", "Give an agent objectives and see how far it is", "", add, list, show, pick, block, done)
-}
-
-func runWorkAdd(ctx context.Context, r *remote, key string) error {
-	item, err := r.CreateWork(ctx, r.Agent, wire.WorkItem{Objective: r.args[0]}, key)
-	return r.printWork(item, err)
-}
-
-func runWorkPick(ctx context.Context, r *remote) error {
-	item, err := r.PickWork(ctx, r.Agent, r.args[0])
-	return r.printWork(item, err)
-}
-
-func runWorkBlock(ctx context.Context, r *remote) error {
-	item, err := r.BlockWork(ctx, r.Agent, r.args[0], r.args[1])
-	return r.printWork(item, err)
-}
-
-func runWorkDone(ctx context.Context, r *remote) error {
-	item, err := r.CompleteWork(ctx, r.Agent, r.args[0])
-	return r.printWork(item, err)
-}
-
-// printWork shows the item that a command changed.
-func (r *remote) printWork(item view.WorkRecord, err error) error {
-	if err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(r.streams, item)
-	}
-	return workTable(r.streams, item)
+	return group("work", "Give an agent objectives and see how far it is", "", add, tableCommand(list, streams),
+		remoteCommand(streams, "show ITEM", "Show a work item with its plan and its report", runWorkShow),
+		pick, block, done)
 }
 
 func runWorkList(ctx context.Context, r *remote, all bool, limit int) error {
@@ -89,28 +60,27 @@ func runWorkList(ctx context.Context, r *remote, all bool, limit int) error {
 		return err
 	}
 	items, err := r.WorkItems(ctx, r.Agent, limit)
-	if err != nil {
-		return err
-	}
 	if !all {
 		items = slices.DeleteFunc(items, func(w view.WorkRecord) bool { return w.State == ledger.WorkCompleted })
 	}
-	if r.JSON {
-		return printJSON(r.streams, items)
-	}
-	return workTable(r.streams, items...)
+	return showList(&r.base, items, err, workHeads, r.workRow)
 }
 
-func workTable(streams Streams, items ...view.WorkRecord) error {
-	t := newTable(streams, "ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE").cutting("OBJECTIVE")
-	for _, w := range items {
-		objective := w.Objective
-		if streams.OutTTY {
-			objective = visible.OneLine(objective, 40)
-		}
-		t.row(w.ID, workState(w), todoCount(w.Todo), streams.moment(w.UpdatedAt), objective)
+// showWork shows the item that a command changed.
+func (r *remote) showWork(item view.WorkRecord, err error) error {
+	return r.show(item, err, func() error {
+		return printTable(r.streams, []view.WorkRecord{item}, workHeads, r.workRow)
+	})
+}
+
+var workHeads = []string{"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE*"}
+
+func (r *remote) workRow(w view.WorkRecord) []string {
+	objective := w.Objective
+	if r.streams.OutTTY {
+		objective = visible.OneLine(objective, 40)
 	}
-	return t.end()
+	return []string{w.ID, workState(w), todoCount(w.Todo), r.streams.moment(w.UpdatedAt), objective}
 }
 
 // workState is the scheduling state of an item, and whether it is the current one.
@@ -143,27 +113,27 @@ func runWorkShow(ctx context.Context, r *remote) error {
 	if r.JSON {
 		return printJSON(r.streams, w)
 	}
-	pairs := [][2]string{{"item", w.ID}, {"objective", r.streams.oneLine(w.Objective, 1000)}, {"state", workState(w)},
-		{"plan status", string(w.PlanStatus)}, {"blocked by", r.streams.oneLine(w.BlockedBy, 1000)}}
+	pairs := []string{"item", w.ID, "objective", r.streams.oneLine(w.Objective, 1000), "state", workState(w),
+		"plan status", string(w.PlanStatus), "blocked by", r.streams.oneLine(w.BlockedBy, 1000)}
 	if w.RecheckConsumedAt.IsZero() {
-		pairs = append(pairs, [2]string{"looked at again", r.streams.moment(w.RecheckAt)})
+		pairs = append(pairs, "looked at again", r.streams.moment(w.RecheckAt))
 	}
-	pairs = append(pairs, [2]string{"created", r.streams.moment(w.CreatedAt)},
-		[2]string{"changed", r.streams.moment(w.UpdatedAt)})
+	pairs = append(pairs, "created", r.streams.moment(w.CreatedAt),
+		"changed", r.streams.moment(w.UpdatedAt))
 	for _, todo := range w.Todo {
 		pairs = append(
 			pairs,
-			[2]string{strings.ReplaceAll(string(todo.State), "_", " "), r.streams.oneLine(todo.Text, 500)},
+			strings.ReplaceAll(string(todo.State), "_", " "), r.streams.oneLine(todo.Text, 500),
 		)
 	}
 	plan := w.PlanArtifact
 	switch {
 	case plan == nil:
 	case plan.Refused != "":
-		pairs = append(pairs, [2]string{"plan", plan.RelativePath + " cannot be shown: " + plan.Refused})
+		pairs = append(pairs, "plan", plan.RelativePath+" cannot be shown: "+plan.Refused)
 	case plan.Hash == "": // there is none yet
 	default:
-		pairs = append(pairs, [2]string{"plan", fmt.Sprintf("%s, %d bytes", plan.RelativePath, plan.Bytes)})
+		pairs = append(pairs, "plan", fmt.Sprintf("%s, %d bytes", plan.RelativePath, plan.Bytes))
 	}
 	if err := facts(r.streams, pairs...); err != nil {
 		return err

@@ -47,7 +47,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(agentd.DebugContainer(*exchange))
 }
 
-// debugPrompt shows what a model would be told besides the conversation. It
+// debugPrompt shows what a model would be sent besides the conversation. It
 // asks no model and no server.
 func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
 	cfg := config.Default()

@@ -40,7 +40,7 @@ Usage:
   agentd serve [flags]    serve the API until SIGTERM
   agentd run   [flags]    run the one turn of --request and exit
   agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
-  agentd debug prompt     show what a model is told, and where it comes from
+  agentd debug prompt     show what a model is sent, and where it comes from
   agentd debug container  show what a process sees of its container
   agentd version          print the version
 
@@ -107,7 +107,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// exitError ends the program with a code after everything was said.
+// exitError ends the program with a code after everything was reported.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

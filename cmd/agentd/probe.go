@@ -50,7 +50,7 @@ func probe(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// noAnswer is the error of a probe that did not learn how the server is.
+// noAnswer is the error of a probe without an answer of the server.
 type noAnswer struct{ error }
 
 func (e noAnswer) Unwrap() error { return e.error }

@@ -17,7 +17,7 @@ func newAgentRemoveCommand(streams Streams) *cobra.Command {
 	a, yes := wire.Archive{}, false
 	cmd := agentCommand(streams, "remove AGENT", "Remove an agent for good",
 		func(ctx context.Context, r *remote) error { return runAgentRemove(ctx, r, a, yes) })
-	cmd.Long = `Remove an agent for good, after you have seen what it loses and said yes: messages in
+	cmd.Long = `Remove an agent for good, after you have seen what it loses and agreed: messages in
 its queue, timers, the trigger, what it waits for, and with --force the turn that runs.
 Its home directory stays where it is, and so does its record: holon transcript and
 holon tail show it. No other agent gets its id. The default agent stays.`

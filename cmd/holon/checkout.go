@@ -164,7 +164,7 @@ func (o *checkoutOptions) removeTree(ctx context.Context, entry *files.Entry) er
 	}
 	switch {
 	case result == nil && o.deleteBranch: // which branch it was is not recorded any more
-		return usage("--delete-branch", entry.ID+" is not checked out, so its branch is not known",
+		return usage("--delete-branch", entry.ID+" is not checked out, so its branch is not recorded",
 			"delete it with git branch -d NAME, which refuses where something is not merged")
 	case result == nil:
 		fmt.Fprintf(o.streams.Err, "holon: %s is not checked out\n", entry.ID)

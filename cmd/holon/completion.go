@@ -89,7 +89,7 @@ loaded.`
 		shell.Short = "Print the script for " + shell.Name()
 		shell.Long = shell.Short + ".\n\n" + loading[shell.Name()]
 		if f := shell.Flags().Lookup("no-descriptions"); f != nil {
-			f.Usage = "complete names without what is said of them"
+			f.Usage = "complete names without their descriptions"
 		}
 		if shell.Name() == "bash" {
 			standalone(shell)

@@ -142,8 +142,8 @@ func (o *configured) agentLimits(watched bool) (env []string) {
 	return env
 }
 
-// learn registers the secrets of --env for redaction.
-func (o *runOptions) learn() error {
+// hideSecrets registers the secrets of --env for redaction.
+func (o *runOptions) hideSecrets() error {
 	for _, name := range o.Secret {
 		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {
 			return usage("--secret", fmt.Sprintf("%q is not given with --env or --env-file", visible.OneLine(name, 80)),

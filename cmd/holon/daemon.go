@@ -80,8 +80,8 @@ func (b *background) find() error {
 	return nil
 }
 
-// ready checks what the daemon would be refused for, while there is somebody to
-// tell, and makes its home.
+// ready checks what the daemon would be refused for, while a person sees the error,
+// and makes its home.
 func (b *background) ready(ctx context.Context) error {
 	if err := b.makeHome(); err != nil {
 		return err

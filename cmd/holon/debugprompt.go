@@ -42,24 +42,24 @@ func runDebugPrompt(ctx context.Context, r *remote) error {
 		return fmt.Errorf("decode the answer of the daemon: %w", err)
 	}
 	if p.Request == nil {
-		return p.showKnown(r.streams)
+		return p.showOwn(r.streams)
 	}
 	return showPreview(r.streams, p.Request)
 }
 
-// showKnown prints what holon itself says, when it is not known what the container adds.
-func (p promptReport) showKnown(streams Streams) error {
-	why := "the daemon does not say why"
+// showOwn prints what holon itself sends, when what the container adds cannot be found out.
+func (p promptReport) showOwn(streams Streams) error {
+	why := "the daemon gives no reason"
 	if f := p.Unknown; f != nil {
 		why = visible.WithRemedy(f.Message, f.Hint)
 	}
 	err := facts(streams, "not known", "AGENTS.md, skills, tools, conversation and cache key: "+why)
-	var said []string
+	var texts []string
 	for _, b := range p.ContextBlocks {
-		said = append(said, b.Text)
+		texts = append(texts, b.Text)
 	}
 	return errors.Join(err, section(streams, "Instructions of holon", p.SystemPrompt),
-		section(streams, "What is said", strings.Join(said, "\n\n")))
+		section(streams, "Context", strings.Join(texts, "\n\n")))
 }
 
 // showPreview prints a request in sections.
@@ -113,7 +113,7 @@ func showTools(streams Streams, tools []turns.PreviewTool) error {
 	return errors.Join(err, t.end())
 }
 
-// itemText is the kind of an item of a conversation and what it says.
+// itemText is the kind of an item of a conversation and its text.
 func itemText(item responses.Item) (kind, text string) {
 	switch item := item.(type) {
 	case *responses.Message:

@@ -71,7 +71,7 @@ func (h *host) openEngine(set string, streams Streams, home state.Home) (engine.
 }
 
 // checkImage refuses an image that the engine says it cannot run. An engine that does not answer, or whose programs run
-// in no image, lets any pass: the first turn tells.
+// in no image, lets any pass: the first turn fails then.
 func checkImage(ctx context.Context, eng engine.Engine, image string) error {
 	imager, ok := eng.(engine.Imager)
 	if !ok {

@@ -50,7 +50,7 @@ func (h *agentHost) CheckImage(ctx context.Context, image string) error {
 		Hint: strings.TrimSuffix(e.Hint, " with --image"), Err: e.Err}
 }
 
-// configure says what the container of an agent needs for a turn: its models, and
+// configure returns what the container of an agent needs for a turn: its models, and
 // what was set of its confinement and its limits.
 func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	o := h.options
@@ -107,18 +107,18 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 		Changes: h.steps, Removed: h.steps.Removed,
 		Configure: h.configure, Tools: h.tools,
 		Secrets: o.streams.Secrets,
-		Log:     h.log, SetAside: h.tell}), nil
+		Log:     h.log, SetAside: h.notify}), nil
 }
 
-// tell notifies the operator about an agent.
-func (h *agentHost) tell(agentID, text string) {
-	// The turn about which it is may be over, and the operator is told all the same.
+// notify notifies the operator about an agent.
+func (h *agentHost) notify(agentID, text string) {
+	// The notification outlives the turn that it is about.
 	if _, err := h.steps.Notify(context.Background(), agentID, text, "", ""); err != nil {
-		h.log.Error("the operator cannot be told", "agent", agentID, "err", err)
+		h.log.Error("the operator cannot be notified", "agent", agentID, "err", err)
 	}
 }
 
-// reminding says when models are reminded of what their agents work on.
+// reminding is when models are reminded of what their agents work on.
 func (o *serveOptions) reminding() prompt.Reminding {
 	r := o.Reminder
 	return prompt.Reminding{Rounds: r.Rounds, CooldownRounds: r.Pause, MaxTokens: r.Tokens}
@@ -132,7 +132,7 @@ func (h *agentHost) tools(agentID string) []hosttools.Tool {
 		Triggers: h, Secrets: h.options.streams.Secrets, Info: h.info})
 }
 
-// facts are what views tell of the agents and the ledger does not know.
+// facts are what views show of the agents that is not in the ledger.
 func (h *agentHost) facts() view.Facts {
 	o, refs := h.options, h.options.Refs()
 	return view.Facts{DefaultAgent: o.Agent, Model: refs[0], Fallbacks: refs[1:],

@@ -33,19 +33,19 @@ import (
 // usageError is a mistake on the command line or in the configuration.
 type usageError struct{ state.Failure }
 
-// usage says which argument is wrong, how, and what to do about it.
+// usage names which argument is wrong, how, and what to do about it.
 func usage(param, message, hint string) error {
 	return &usageError{state.Failure{Code: "usage", Param: param, Message: message, Hint: hint}}
 }
 
 func (e *usageError) Error() string { return line(e.Failure) }
 
-// exitError ends the program with a code after everything was said.
+// exitError ends the program with a code after everything was reported.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// inJSON tells whether a command line asks for JSON: also one that is wrong in another place, so that what reads the
+// inJSON reports whether a command line asks for JSON: also one that is wrong in another place, so that what reads the
 // output of a command finds its error there.
 func inJSON(root *cobra.Command, args []string) bool {
 	cmd, args, err := root.Find(args)
@@ -69,7 +69,7 @@ func inJSON(root *cobra.Command, args []string) bool {
 	return format == formatJSON || format == formatStream
 }
 
-// report says what went wrong, on one line with the remedy, as JSON also where a program reads it, and returns the
+// report prints what went wrong, on one line with the remedy, as JSON also where a program reads it, and returns the
 // exit code (docs/reference/run.md, "Exit codes").
 func report(err error, streams Streams, asJSON bool) int {
 	if err == nil {
@@ -96,7 +96,7 @@ func report(err error, streams Streams, asJSON bool) int {
 		if e, ok := errors.AsType[*git.Error](err); ok {
 			shown.Error.Paths = e.Paths
 		}
-		_ = printJSON(streams, shown) // stdout is gone: the exit code still tells
+		_ = printJSON(streams, shown) // stdout is gone: the exit code is left
 	}
 	streams.sayFailure(failure)
 	return exitCode(err)
@@ -246,7 +246,7 @@ func exclusive(cmd *cobra.Command, _ []string) (err error) {
 		for _, names := range f.Annotations[group] {
 			for _, other := range strings.Fields(names) {
 				if other != f.Name && cmd.Flags().Changed(other) && err == nil {
-					err = usage("--"+f.Name, "goes not with --"+other, "leave one of them out")
+					err = usage("--"+f.Name, "cannot be combined with --"+other, "leave one of them out")
 				}
 			}
 		}

@@ -24,8 +24,8 @@ func newExportCommand(streams Streams) *cobra.Command {
 	for _, kind := range []struct{ name, short, note string }{
 		{"evidence", "Export all that an agent did, with its read models", `
 
-Evidence that was written to a file is told in the record: the directories of the turns
-that it tells of are not kept for the record any more.`},
+Evidence that was written to a file is noted in the record: the directories of the turns
+in it are not kept for the record any more.`},
 		{"replay", "Export all that an agent did, to fold it again", ""},
 		{"review", "Export what an agent is and what failed, without its events", ""},
 	} {
@@ -93,7 +93,7 @@ func writeExport(path string, doc []byte) (kept bool, err error) {
 	return false, nil
 }
 
-// confirmExport tells the record that evidence is on disk, so that directories of turns may go.
+// confirmExport records that evidence is on disk, so that directories of turns may go.
 func confirmExport(ctx context.Context, r *remote, through int64) error {
 	_, err := r.Command(ctx, "export_evidence", wire.Command{AgentID: r.Agent, Through: &through,
 		CommandID: fmt.Sprint("export-", through)})

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help fits a screen. Where all there is to say does not, -h and --help show the beginning, the flags that are used
+// Help fits a screen. Where all of it does not, -h and --help show the beginning, the flags that are used
 // often, and the names of the others; holon help COMMAND shows all of it, as the manual page does.
 const (
 	helpColumns = 80
@@ -36,7 +36,7 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(cmd.OutOrStdout(), text)
 }
 
-// helpText is all that there is to say of a command, or short of it.
+// helpText is all help of a command, or short of it.
 func helpText(cmd *cobra.Command, short bool) string {
 	about := cmp.Or(cmd.Long, cmd.Short)
 	if short {
@@ -55,7 +55,7 @@ func helpText(cmd *cobra.Command, short bool) string {
 	if short {
 		parts = append(parts, "All of it: holon help"+strings.TrimPrefix(cmd.CommandPath(), "holon")+"\n")
 	} else if cmd.HasAvailableSubCommands() {
-		parts = append(parts, cmd.CommandPath()+" COMMAND --help tells more of a command.\n")
+		parts = append(parts, cmd.CommandPath()+" COMMAND --help shows more of a command.\n")
 	}
 	return strings.Join(parts, "\n")
 }

@@ -72,7 +72,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.checkModels(h.providers()); err != nil {
 		return err
 	}
-	h.learnKeys()
+	h.hideKeys()
 	if err := o.checkImage(ctx); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
 	cmd := lifecycleCommand(streams, "logs [RUN]", "Show what a run did",
 		func(ctx context.Context, l *lifecycle) error { return runLogs(ctx, l, o) })
-	cmd.Long = `Show what a run did or does, from its records: what the agent said, the commands
+	cmd.Long = `Show what a run did or does, from its records: the messages of the agent, the commands
 it ran, its answer, and the error that ended it. With --json the records themselves,
 one a line. --follow ends with the run, also with one whose holon was killed.
 

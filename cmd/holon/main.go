@@ -49,7 +49,7 @@ func run(args []string, streams Streams) int {
 	err := root.ExecuteContext(ctx)
 	streams.flush()
 	if code, ended := errors.AsType[exitError](err); ended && streams.lost() != nil {
-		report(streams.lost(), streams, false) // what was said may be what could not be written
+		report(streams.lost(), streams, false) // the message may be what could not be written
 		return int(code)
 	}
 	if err == nil {
@@ -59,7 +59,7 @@ func run(args []string, streams Streams) int {
 }
 
 // interruptible returns a context that the first SIGINT, SIGTERM, SIGQUIT or SIGHUP ends
-// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only say that the end is
+// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only print that the end is
 // under way: it is bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -143,8 +143,8 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		}
 		if cmd.Name() == "help" {
 			cmd.Args, cmd.Run = knownCommand, showAll
-			cmd.Use, cmd.Short = "help [COMMAND]", "Show all that there is to say of a command"
-			cmd.Long = `Show all that there is to say of a command, also where COMMAND --help leaves out what
+			cmd.Use, cmd.Short = "help [COMMAND]", "Show all help of a command"
+			cmd.Long = `Show all help of a command, also where COMMAND --help leaves out what
 does not fit on a screen. Without a COMMAND, show that of holon.`
 			cmd.Example = "  holon help run\n  holon help agent model set"
 		}
@@ -262,7 +262,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// buildVersion returns what the linker was told, else what Go recorded.
+// buildVersion returns what the linker set, else what Go recorded.
 func buildVersion() string {
 	if version != "" {
 		return version

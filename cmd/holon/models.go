@@ -138,11 +138,11 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 func showChecked(streams Streams, c modelaccess.Checked) error {
 	state, found := "ok", fmt.Sprintf("%d ms", c.LatencyMS)
 	if !c.OK {
-		said := *c.Error
-		if said.Param == "REF" {
-			said.Param = "" // the model stands before it
+		failure := *c.Error
+		if failure.Param == "REF" {
+			failure.Param = "" // the model stands before it
 		}
-		state, found = "failed", fmt.Sprintf("%s: %s", said.Code, line(said))
+		state, found = "failed", fmt.Sprintf("%s: %s", failure.Code, line(failure))
 	}
 	if !streams.OutTTY {
 		return printRow(streams, state, c.Ref, found)

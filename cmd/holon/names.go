@@ -48,10 +48,10 @@ func completers(streams Streams) map[string]completer {
 }
 
 // completeNames gives every command of a tree what completes its flags and arguments.
-func completeNames(cmd *cobra.Command, known map[string]completer) {
+func completeNames(cmd *cobra.Command, all map[string]completer) {
 	find := func(name string) completer {
 		for path := strings.Fields(cmd.CommandPath())[1:]; ; path = path[:len(path)-1] {
-			complete := known[strings.Join(append(slices.Clone(path), name), " ")]
+			complete := all[strings.Join(append(slices.Clone(path), name), " ")]
 			if complete != nil || len(path) == 0 {
 				return complete
 			}
@@ -73,7 +73,7 @@ func completeNames(cmd *cobra.Command, known map[string]completer) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		completeNames(sub, known)
+		completeNames(sub, all)
 	}
 }
 

@@ -44,13 +44,13 @@ func (h *noticeHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs implements slog.Handler. What is said of all records is left out: there is one run.
+// WithAttrs implements slog.Handler. What all records have is left out: there is one run.
 func (h *noticeHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // WithGroup implements slog.Handler.
 func (h *noticeHandler) WithGroup(string) slog.Handler { return h }
 
-// notices are the streams for what a run says before it begins.
+// notices are the streams for what a run prints before it begins.
 func (p *progress) notices() Streams {
 	s := p.streams
 	if p.quiet {

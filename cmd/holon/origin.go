@@ -50,9 +50,9 @@ func (e *settingError) name(f *state.Failure) {
 
 // settingOf is the key that files have for what an error names: a flag, or a key without a flag; "" for anything else.
 func settingOf(param string) string {
-	for _, known := range flagKeys {
-		if "--"+known.flag == param {
-			return known.key
+	for _, f := range flagKeys {
+		if "--"+f.flag == param {
+			return f.key
 		}
 	}
 	if strings.HasPrefix(param, "runtime.") {

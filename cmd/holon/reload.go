@@ -87,21 +87,21 @@ func (h *agentHost) reload() {
 	now.Providers, now.Catalog, now.Unknown = l.Providers, l.Catalog, l.Unknown
 	h.settings.Store(&now)
 	h.containers.Reconfigure(!reflect.DeepEqual(old, &now))
-	h.learnKeys()
+	h.hideKeys()
 }
 
-// hide takes known secrets out of the data of events.
+// hide takes registered secrets out of the data of events.
 func (h *agentHost) hide(data []byte) []byte {
 	return h.options.streams.Secrets.JSON(data, turns.Recorded)
 }
 
-// hideAnswer takes known secrets out of an answer, but for the URL of a trigger, which tells one to its operator.
+// hideAnswer takes registered secrets out of an answer, but for the URL of a trigger, which its operator is to see.
 func (h *agentHost) hideAnswer(data []byte) []byte {
 	return h.options.streams.Secrets.JSON(data, turns.Recorded, redact.Constants{"trigger_url": {redact.Any}})
 }
 
-// learnKeys has stored keys taken out of what is recorded and told, also those that no model has needed yet.
-func (h *agentHost) learnKeys() {
+// hideKeys has stored keys taken out of what is recorded and printed, also those that no model has needed yet.
+func (h *agentHost) hideKeys() {
 	if err := h.providers().Keys.Learn(); err != nil {
 		h.log.Warn("stored keys cannot be read: texts that have one are not recognised", "err", err)
 	}

@@ -64,7 +64,7 @@ func uncollected(entry *files.Entry) error {
 	return e
 }
 
-// workspaceOf is the workspace of a manifest; zero when the run ended before it was known.
+// workspaceOf is the workspace of a manifest; zero when the run ended before it was recorded.
 func workspaceOf(m *state.Manifest) state.Workspace {
 	if m.Workspace == nil {
 		return state.Workspace{}

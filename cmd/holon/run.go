@@ -24,9 +24,8 @@ import (
 
 // runOptions are what `holon run` was asked to do.
 type runOptions struct {
-	streams Streams
+	base
 	configured
-	host
 	Prompt    string
 	Continue  string       // a run, or "" where none is continued
 	parent    *files.Entry // that run
@@ -42,13 +41,15 @@ type runOptions struct {
 	Detach    bool   // the run goes on without this command
 	Detached  bool   // this is the process of such a run
 	Format    string // of what is printed
-	JSON      bool
 	Quiet     bool
+
+	agent, template string // of the daemon, which does it instead
+	createAgent     bool
 }
 
 // newRunCommand makes `holon run`.
 func newRunCommand(streams Streams) *cobra.Command {
-	opts := &runOptions{streams: streams}
+	opts := &runOptions{base: base{streams: streams}}
 	defaults := settings.Default()
 	cmd := &cobra.Command{
 		Use:   "run [RUN] PROMPT",
@@ -78,23 +79,18 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
   holon run --continue "now add a test"
   git diff | holon run "review this change"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("agent") {
-				if cmd.Flags().Changed("continue") {
-					return usage(
-						"--continue",
-						"is for a run of its own",
-						"leave it out: an agent remembers its conversation",
-					)
-				}
-				if opts.Detach {
-					return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
-				}
-				return runOnAgent(cmd, args, streams)
-			}
-			for _, flag := range []string{"create-agent", "template"} {
-				if cmd.Flags().Changed(flag) {
-					return usage("--"+flag, "is for an agent that lives", "name one with --agent")
-				}
+			given := cmd.Flags().Changed
+			switch {
+			case given("agent") && given("continue"):
+				return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
+			case given("agent") && opts.Detach:
+				return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
+			case given("agent"):
+				return runOnAgent(cmd, args, opts)
+			case given("create-agent"):
+				return usage("--create-agent", "is for an agent that lives", "name one with --agent")
+			case given("template"):
+				return usage("--template", "is for an agent that lives", "name one with --agent")
 			}
 			err := opts.complete(cmd, args)
 			switch {
@@ -108,12 +104,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringP(
-		"model",
-		"m",
-		"",
-		"model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)",
-	)
+	f.StringP("model", "m", "", "model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)")
 	f.StringSlice("model-fallbacks", nil, "`models` to ask, in order, when the first fails before it says anything")
 	f.String("image", defaults.Image, "container `image`")
 	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")
@@ -154,9 +145,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Format, "output-format", "",
 		"`format`: text (the default), json (as --json), or stream-json, each event on a line")
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
-	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead")
-	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
-	f.String("template", "", "with --create-agent: `name` of a template, or its directory")
+	f.StringVar(&opts.agent, "agent", "", "`id` of an agent of the daemon, which does it in its home instead")
+	f.BoolVar(&opts.createAgent, "create-agent", false, "with --agent: make the agent when there is none")
+	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "output", "input", "env-file", "secret", "max-rounds",
 		"max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus", "disk",
 		"network", "allow-host", "user", "runtime", "accept-weaker", "skill", "keep", "create-agent", "template")
@@ -186,32 +177,19 @@ func checkRunName(name string) error {
 
 // complete merges the layers of settings and checks the arguments.
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
-	if err := checkFormat(&o.Format, &o.JSON); err != nil {
+	if err := o.checkFlags(); err != nil {
 		return err
 	}
-	if o.Detach && o.Format == formatStream {
-		return usage("--detach", "goes not with the events of the run", "follow them with holon logs --events -f")
-	}
-	if err := checkRunName(o.Name); err != nil {
+	if err := o.begin(args); err != nil {
 		return err
 	}
-	if err := o.host.fromEnv(); err != nil {
+	if args, err = o.findParent(cmd, o.home, args); err != nil {
 		return err
-	}
-	home, err := state.FindHome(o.Home, o.UserHome)
-	if err != nil {
-		return err
-	}
-	if args, err = o.findParent(cmd, home, args); err != nil {
-		return err
-	}
-	if o.Workspace == "" {
-		o.Workspace = "."
 	}
 	if o.Workspace, err = filepath.Abs(o.Workspace); err != nil {
 		return usage("--workspace", err.Error(), "")
 	}
-	if err := o.merge(&o.host, home, o.Workspace, cmd.Flags()); err != nil {
+	if err := o.merge(&o.host, o.home, o.Workspace, cmd.Flags()); err != nil {
 		return err
 	}
 	if err = o.findSkills(); err != nil {
@@ -223,22 +201,37 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if o.Env, err = environ(o.EnvFile, o.Env); err != nil {
 		return err
 	}
-	if err = o.learn(); err != nil {
+	if err := o.hideSecrets(); err != nil {
 		return err
 	}
-	for _, dir := range []struct {
+	return o.findFiles()
+}
+
+// checkFlags refuses what is wrong by itself.
+func (o *runOptions) checkFlags() error {
+	if err := checkFormat(&o.Format, &o.JSON); err != nil {
+		return err
+	}
+	if o.Detach && o.Format == formatStream {
+		return usage("--detach", "cannot be combined with the events of the run", "follow them with holon logs --events -f")
+	}
+	return checkRunName(o.Name)
+}
+
+// findFiles makes the paths of files absolute, and refuses those that cannot be used.
+func (o *runOptions) findFiles() (err error) {
+	for _, f := range []struct {
 		flag string
 		path *string
-		must bool
-	}{{"--output", &o.Output, false}, {"--input", &o.Input, true}, {"--mcp-config", &o.MCPConfig, false}} {
-		if *dir.path == "" {
+	}{{"--output", &o.Output}, {"--input", &o.Input}, {"--mcp-config", &o.MCPConfig}} {
+		if *f.path == "" {
 			continue
 		}
-		if *dir.path, err = filepath.Abs(*dir.path); err == nil && dir.must {
-			*dir.path, err = existingDir(*dir.path)
+		if *f.path, err = filepath.Abs(*f.path); err == nil && f.flag == "--input" {
+			*f.path, err = existingDir(*f.path)
 		}
 		if err != nil {
-			return usage(dir.flag, err.Error(), "name an existing directory")
+			return usage(f.flag, err.Error(), "name an existing directory")
 		}
 	}
 	return checkMCPConfig(o.MCPConfig)
@@ -271,41 +264,8 @@ func runRun(ctx context.Context, o *runOptions) error {
 	view.json = o.Format != formatText
 	defer view.end()
 	log := slog.New(&noticeHandler{progress: view})
-	shot := &oneshot.Run{
-		ID: state.NewRunID(), Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn:      runner.NewTurn("", o.Prompt),
-		Workspace: o.source(home),
-		Blame:     (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
-		Session: runner.Config{
-			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},
-			Log:         log,
-			Files:       runner.Files{Skills: o.Skills, InputDir: o.Input},
-			Reach:       runner.Reach{MCPConfig: o.MCPConfig},
-			Environment: runner.Environment{Env: o.Env, SecretEnv: o.Secret},
-			Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
-		},
-	}
-	req, limits := shot.Turn.Request, shot.Turn.Limits()
-	req.MaxToolCalls, req.MaxOutputTokens = runner.Optional(o.MaxToolCalls), runner.Optional(o.MaxOutputTokens)
-	limits.MaxRounds, limits.TimeoutMS, shot.Turn.Budget = o.MaxRounds, o.Timeout.Milliseconds(), budgetOf(o.Budget)
-	if o.parent != nil {
-		if err := shot.Continue(o.parent); err != nil {
-			return err
-		}
-	}
-	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
-		return err
-	}
-	if limits.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
-		return err
-	}
-	if shot.Quota, err = o.quota(); err != nil {
-		return err
-	}
-	if err := o.Confinement.confine(&shot.Session); err != nil {
-		return err
-	}
-	if shot.Session.Agentd, err = findAgentd(o.Agentd); err != nil {
+	shot, err := o.shot(home, log)
+	if err != nil {
 		return err
 	}
 	models := modelsOf(&o.Settings, keysOf(home, o.streams.Secrets), log)
@@ -330,12 +290,12 @@ func runRun(ctx context.Context, o *runOptions) error {
 	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
 	defer shot.Session.Telemetry.Close()
 	view.announce(eng.Name(), shot, o.parent)
-	stream := &runEvents{view, eventLines{streams: o.streams}}
+	events := &runEvents{view, eventLines{streams: o.streams}}
 	switch {
 	case o.Detached:
 		shot.Watch = &leaving{progress: view, id: shot.ID}
 	case o.Format == formatStream:
-		shot.Watch = stream
+		shot.Watch = events
 	default:
 		shot.Watch = view
 	}
@@ -345,18 +305,55 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	if o.Format == formatStream {
-		return showClosing(o.streams, manifest, shot.ResultDir(), view, stream.finish(manifest))
+		return showClosing(o.streams, manifest, shot.ResultDir(), view, events.finish(manifest))
 	}
 	return showEnd(o.streams, o.JSON, manifest, shot.ResultDir(), view)
 }
 
+// shot is the run with all that needs no engine and no model.
+func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, error) {
+	shot := &oneshot.Run{
+		ID: state.NewRunID(), Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
+		Turn:      runner.NewTurn("", o.Prompt),
+		Workspace: o.source(home),
+		Blame:     (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
+		Session: runner.Config{
+			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},
+			Log:         log,
+			Files:       runner.Files{Skills: o.Skills, InputDir: o.Input},
+			Reach:       runner.Reach{MCPConfig: o.MCPConfig},
+			Environment: runner.Environment{Env: o.Env, SecretEnv: o.Secret},
+			Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
+		},
+	}
+	req, limits := shot.Turn.Request, shot.Turn.Limits()
+	req.MaxToolCalls, req.MaxOutputTokens = runner.Optional(o.MaxToolCalls), runner.Optional(o.MaxOutputTokens)
+	limits.MaxRounds, limits.TimeoutMS, shot.Turn.Budget = o.MaxRounds, o.Timeout.Milliseconds(), budgetOf(o.Budget)
+	if o.parent != nil {
+		if err := shot.Continue(o.parent); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
+		return nil, err
+	}
+	if limits.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
+		return nil, err
+	}
+	if shot.Quota, err = o.quota(); err != nil {
+		return nil, err
+	}
+	if err := o.Confinement.confine(&shot.Session); err != nil {
+		return nil, err
+	}
+	shot.Session.Agentd, err = findAgentd(o.Agentd)
+	return shot, err
+}
+
 // makeHome makes the home of runs, unless the run is refused because the workspace holds it.
 func (o *runOptions) makeHome(ctx context.Context) (state.Home, error) {
-	home, err := state.FindHome(o.Home, o.UserHome)
-	if err == nil {
-		err = workspace.Check(ctx, o.source(home))
-	}
-	if err != nil {
+	if err := workspace.Check(ctx, o.source(o.home)); err != nil {
 		return state.Home{}, err
 	}
 	return state.MakeHome(o.Home, o.UserHome)

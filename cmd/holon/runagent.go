@@ -33,35 +33,30 @@ type agentRun struct {
 var agentRunFlags = []string{"agent", "create-agent", "template", "json", "output-format", "quiet"}
 
 // runOnAgent does what `holon run --agent` was asked to do.
-func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) {
-	a := &agentRun{remote: remote{base: base{streams: streams}}}
-	f := cmd.Flags()
-	for name, to := range map[string]*bool{"create-agent": &a.create, "json": &a.JSON, "quiet": &a.quiet} {
-		*to = f.Lookup(name).Value.String() == "true"
-	}
-	a.Agent, a.template = f.Lookup("agent").Value.String(), f.Lookup("template").Value.String()
-	a.Format = f.Lookup("output-format").Value.String()
-	f.Visit(func(flag *pflag.Flag) {
+func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(agentRunFlags, flag.Name) {
 			err = usage("--"+flag.Name, "an agent that lives has its own", "leave it out, or --agent")
 		}
 	})
-	if err == nil && a.Agent == "" {
+	if err == nil && o.agent == "" {
 		err = usage("--agent", "is empty", "name an agent, or leave it out for a run of its own")
 	}
+	if err == nil {
+		err = checkFormat(&o.Format, &o.JSON)
+	}
+	if err == nil {
+		err = o.begin(args)
+	}
 	if err != nil {
 		return err
 	}
-	if err := checkFormat(&a.Format, &a.JSON); err != nil {
-		return err
-	}
-	if err := a.begin(args); err != nil {
-		return err
-	}
-	text, err := readPrompt(cmd.Context(), args, streams, &a.host)
+	text, err := readPrompt(cmd.Context(), args, o.streams, &o.host)
 	if err != nil {
 		return err
 	}
+	a := &agentRun{remote: remote{base: o.base, Agent: o.agent, Format: o.Format}, create: o.createAgent,
+		template: o.template, quiet: o.Quiet}
 	return a.ask(cmd.Context(), func(ctx context.Context, _ *remote) error { return a.run(ctx, text) })
 }
 
@@ -111,7 +106,7 @@ type runResult struct {
 	FinalStatus    string                  `json:"final_status"` // completed, waiting, failed, max_turns_exceeded
 	WaitingReason  string                  `json:"waiting_reason,omitempty"`
 	FinalText      string                  `json:"final_text"`
-	RawFinalText   string                  `json:"raw_final_text"` // what the agent said last
+	RawFinalText   string                  `json:"raw_final_text"` // the last text of the agent
 	SleepReason    string                  `json:"sleep_reason,omitempty"`
 	Failure        *ledger.Failure         `json:"failure,omitempty"`
 	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`

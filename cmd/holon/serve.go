@@ -158,7 +158,7 @@ func (o *serveOptions) checkImage(ctx context.Context) error {
 	return errors.Join(checkImage(ctx, eng, o.Image), eng.Close())
 }
 
-// makeHome makes the home, whose path is known only then.
+// makeHome makes the home, whose path is final only then.
 func (o *serveOptions) makeHome() (err error) {
 	if o.Dir, err = state.MakeHome(o.Home, o.UserHome); err != nil {
 		return err
@@ -168,38 +168,45 @@ func (o *serveOptions) makeHome() (err error) {
 }
 
 // completeAccess puts the way in over TCP together.
-func (o *serveOptions) completeAccess() (err error) {
+func (o *serveOptions) completeAccess() error {
 	a := control.Access{Mode: control.Mode(o.accessMode), Host: o.bindHost, Port: o.port, Listen: o.HTTPAddr,
 		Advertise: o.CallbackBaseURL, Auth: control.Auth(o.AuthMode)}
-	if (o.flags.Changed("host") || o.flags.Changed("port")) && !o.flags.Changed("listen") {
+	given := o.flags.Changed
+	if (given("host") || given("port")) && !given("listen") {
 		a.Listen = "" // a setting, which the flags outweigh
 	}
-	if a.Listen == "" && a.Mode == "" && !o.flags.Changed("advertise") {
+	if a.Listen == "" && a.Mode == "" && !given("advertise") {
 		a.Advertise = "" // likewise: there is no port that it could be of
 	}
-	if o.flags.Changed("port") {
+	if given("port") {
 		if err := checkRange("--port", o.port, 1, 65535); err != nil {
 			return err
 		}
 	}
-	if o.flags.Changed("token") && o.tokenFile != "" {
-		return usage("--token", "--token-file is given as well", "give one of them")
+	var err error
+	if a.Token, err = o.findToken(); err != nil {
+		return err
 	}
-	a.Token = cmp.Or(o.token, o.ControlToken)
-	if o.tokenFile != "" {
-		if o.tokenFile, err = filepath.Abs(o.tokenFile); err == nil {
-			a.Token, err = control.ReadToken(o.tokenFile)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	o.streams.Secrets.Add("control token", a.Token)
 	o.Access, err = a.Check()
 	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "token" && o.token == "" && o.tokenFile == "" {
 		e.Param = "HOLON_CONTROL_TOKEN"
 	}
 	return err
+}
+
+// findToken is the token that is given, "" for none.
+func (o *serveOptions) findToken() (token string, err error) {
+	if o.flags.Changed("token") && o.tokenFile != "" {
+		return "", usage("--token", "--token-file is given as well", "give one of them")
+	}
+	token = cmp.Or(o.token, o.ControlToken)
+	if o.tokenFile != "" {
+		if o.tokenFile, err = filepath.Abs(o.tokenFile); err == nil {
+			token, err = control.ReadToken(o.tokenFile)
+		}
+	}
+	o.streams.Secrets.Add("control token", token)
+	return token, err
 }
 
 // placeScenario makes the path of a scripted model absolute: the daemon runs
@@ -219,7 +226,7 @@ func (o *serveOptions) placeScenario() error {
 	return o.Override("model.default", "--model", providers.Scripted+"/"+path)
 }
 
-// fingerprint tells the options of one daemon from those of another: it covers
+// fingerprint differs between daemons with different options: it covers
 // what is in force, wherever that was set, and no secret can be found from it.
 func (o *serveOptions) fingerprint() string {
 	var token string
@@ -249,7 +256,7 @@ func (o *serveOptions) fingerprint() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// reloaded reports whether a daemon takes up by itself what config.json says of a setting.
+// reloaded reports whether a daemon takes up a change of a setting in config.json by itself.
 func reloaded(e settings.Entry) bool {
 	if e.Origin.Layer != settings.LayerUser && e.Origin.Layer != settings.LayerDefault {
 		return false

@@ -201,7 +201,7 @@ func runConfigSchema(_ context.Context, s *surface) error {
 	return err
 }
 
-// runDoctor says what is wrong; something that is makes the exit code 1.
+// runDoctor reports what is wrong; something that is makes the exit code 1.
 func runDoctor(_ context.Context, s *surface) error {
 	findings := append(s.providers().Doctor(s.loaded), s.refusedByRuns()...)
 	if findings == nil {
@@ -240,7 +240,7 @@ func (s *surface) showProblems(findings []modelaccess.Finding) error {
 // refusedByRuns is what a run would not accept of the settings that can be read.
 func (s *surface) refusedByRuns() []modelaccess.Finding {
 	if s.loaded.Err() != nil {
-		return nil // told already
+		return nil // reported already
 	}
 	c, err := configured{Loaded: s.loaded}, s.host.refused(&s.loaded.Settings)
 	if err == nil {
@@ -250,7 +250,7 @@ func (s *surface) refusedByRuns() []modelaccess.Finding {
 	return []modelaccess.Finding{{Level: modelaccess.Wrong, Source: f.Param, Message: f.Message, Hint: f.Hint}}
 }
 
-// refused says why no run, or no daemon, would accept settings, nil when nothing is known against them.
+// refused is why no run, or no daemon, would accept settings, nil when they are accepted.
 func (h *host) refused(s *settings.Settings) error {
 	confined := confinementOf(s)
 	if err := confined.check(s.Engine); err != nil {

@@ -53,7 +53,7 @@ A skill that is installed already must be the same, unless --update is given.`
 	f.StringVar(&o.digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
 	f.BoolVar(&o.update, "update", false, "replace what is installed, and pin the new digest")
 	return group("skills", "Install skills, and see what is installed",
-		`Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
+		`Skills are folders with a SKILL.md that teach an agent how to do one kind of task.
 An installed skill is pinned: a run refuses it when its files are not those that
 were installed. Give it to a run with "holon run --skill NAME".`, install,
 		tableCommand(skillCommand(streams, "list", "List the installed skills", runSkillsList), streams),
@@ -188,7 +188,7 @@ func (o *runOptions) findSkills() error {
 // skillFolder is the folder of a skill that is named in a setting: a folder, or an installed skill.
 func (h *host) skillFolder(skill string) (string, error) {
 	if _, err := os.Stat(skill); err == nil || strings.ContainsRune(skill, filepath.Separator) {
-		return skill, nil // what is wrong with a folder is said when it is read
+		return skill, nil // what is wrong with a folder is reported when it is read
 	}
 	home, err := state.FindHome(h.Home, h.UserHome)
 	if err != nil {

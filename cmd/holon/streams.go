@@ -21,11 +21,11 @@ import (
 	"holon/state"
 )
 
-// Streams are the standard streams of a command and what is known of them.
+// Streams are the standard streams of a command and their properties.
 // Results go to Out, everything else to Err.
 //
 // Every byte that holon prints passes Out and Err, which take out what Secrets
-// knows: the variables of this process that are secret by name, and what commands
+// has: the variables of this process that are secret by name, and what commands
 // add to it.
 type Streams struct {
 	Secrets  *redact.Set

@@ -18,10 +18,10 @@ import (
 // newTranscriptCommand makes `holon transcript`.
 func newTranscriptCommand(streams Streams) *cobra.Command {
 	limit := 50
-	cmd := remoteCommand(streams, "transcript", "Show what was said to an agent, and what it said and did", func(ctx context.Context, r *remote) error {
+	cmd := remoteCommand(streams, "transcript", "Show the messages to an agent, and what it wrote and did", func(ctx context.Context, r *remote) error {
 		return runTranscript(ctx, r, limit)
 	})
-	cmd.Long = `Show the newest of what was said to an agent, and of what it said and did, in order:
+	cmd.Long = `Show the newest of the messages to an agent, and of what it wrote and did, in order:
 rounds of the model with their number and tokens, calls of tools with the beginning of
 their results and the file that has the whole. It reads and changes nothing.`
 	cmd.Flags().IntVar(&limit, "limit", limit, "`number` of entries")
@@ -69,7 +69,7 @@ func (r *remote) showEntry(e record.TranscriptEntry) error {
 	return r.streams.paragraph(text)
 }
 
-// entryHead says what an entry is: of a round its number, and what it took.
+// entryHead is what an entry is: of a round its number, and what it took.
 func entryHead(e record.TranscriptEntry) string {
 	head := cmp.Or(speakers[e.Kind], string(e.Kind))
 	if e.Round > 0 {
@@ -91,7 +91,7 @@ func entryHead(e record.TranscriptEntry) string {
 // shownResult bounds what is shown of a result, in bytes. The whole of what is kept is in the JSON.
 const shownResult = 400
 
-// entryText is what an entry says, for a person: its text if it has one, else its
+// entryText is the text of an entry, for a person: its text if it has one, else its
 // data as they are.
 func entryText(e record.TranscriptEntry) string {
 	var data struct {

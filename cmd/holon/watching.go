@@ -41,7 +41,7 @@ func (w *watching) start() {
 	}
 	woken, wake, err := os.Pipe()
 	if err != nil {
-		return // the next write tells
+		return // the next write fails
 	}
 	w.wake = wake
 	w.ended.Go(func() {

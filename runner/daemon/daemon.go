@@ -44,7 +44,7 @@ type Options struct {
 	Env     []string
 
 	StartWithin time.Duration // until it is ready; default 30 s
-	StopWithin  time.Duration // for an end in good order, before it is told by signals; default 30 s
+	StopWithin  time.Duration // for an end in good order, before it gets signals; default 30 s
 	KillWithin  time.Duration // after each signal; default 5 s
 	AskWithin   time.Duration // until an answer of the control surface; default 5 s
 }
@@ -73,7 +73,7 @@ func New(o Options) *Daemon {
 // SocketPath is where the control socket of a home is.
 func SocketPath(home string) string { return filepath.Join(home, "run", "holon.sock") }
 
-// Started tells what Start did.
+// Started is what Start did.
 type Started struct {
 	Already bool // it ran, with the same options
 	Status  Status
@@ -97,7 +97,7 @@ func (d *Daemon) start(ctx context.Context) (Started, error) {
 		return Started{}, err
 	}
 	if seen.answer == nil && seen.process != nil {
-		// It was started by somebody who did not wait for it.
+		// It was started by another command that did not wait for it.
 		if seen, err = d.awaitOther(ctx, seen); err != nil {
 			return Started{}, err
 		}
@@ -129,7 +129,7 @@ const (
 	Killed     = "killed"     // by SIGKILL
 )
 
-// Stopped tells what Stop did.
+// Stopped is what Stop did.
 type Stopped struct {
 	How string `json:"how"`
 	PID int    `json:"pid,omitempty"`

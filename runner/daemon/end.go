@@ -11,7 +11,7 @@ import (
 	"holon/state"
 )
 
-// end ends the daemon that was seen, and says how.
+// end ends the daemon that was seen, and returns how.
 func (d *Daemon) end(ctx context.Context, seen sighting) (how string, err error) {
 	process := *seen.process
 	if seen.answer != nil && d.askToEnd(ctx) && gone(ctx, process, d.opts.StopWithin) {
@@ -20,14 +20,14 @@ func (d *Daemon) end(ctx context.Context, seen sighting) (how string, err error)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	if how = d.tell(ctx, process); how == "" {
+	if how = d.kill(ctx, process); how == "" {
 		return "", &state.Error{Code: codeNotStopped, Param: "daemon",
 			Message: fmt.Sprintf("process %d does not end", process.PID), Hint: "look at: holon daemon logs"}
 	}
 	return how, nil
 }
 
-// askToEnd reports whether it was told. A connection that breaks is an end that
+// askToEnd reports whether the daemon accepted to end. A connection that breaks is an end that
 // was quicker than its answer.
 func (d *Daemon) askToEnd(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, d.opts.AskWithin)
@@ -38,9 +38,9 @@ func (d *Daemon) askToEnd(ctx context.Context) bool {
 	return err == nil || state.IsCode(err, wire.CodeDisconnected)
 }
 
-// tell ends a process by signals: first the one that it can follow in good
+// kill ends a process by signals: first the one that it can follow in good
 // order. "": it did not end.
-func (d *Daemon) tell(ctx context.Context, process procfs.Process) (how string) {
+func (d *Daemon) kill(ctx context.Context, process procfs.Process) (how string) {
 	for _, with := range []struct {
 		signal syscall.Signal
 		how    string

@@ -40,7 +40,7 @@ const (
 	maxTail = 1 << 20
 )
 
-// metadata tells which process was started. It is a hint: whether that process
+// metadata names the process that was started. It is a hint: whether that process
 // lives, and is the daemon, is always looked up.
 type metadata struct {
 	procfs.Process
@@ -58,7 +58,7 @@ const (
 )
 
 // readMetadata returns nil when there is none that can be read: what cannot be
-// read tells nothing, and is replaced.
+// read is ignored, and replaced.
 func (f files) readMetadata() *metadata {
 	var m metadata
 	if f.readJSON(f.metadata(), &m) != nil || m.PID <= 0 {
@@ -76,7 +76,7 @@ func (f files) readFailure() *ledger.Failure {
 	return &last
 }
 
-// readJSON reads a small file of ours. Keys that are missing or not known are no
+// readJSON reads a small file of ours. Keys that are missing or new are not an
 // error: another version of holon may have written it.
 func (f files) readJSON(path string, into any) error {
 	data, err := durable.ReadFile(path, maxJSON)
@@ -114,7 +114,7 @@ func (f files) remove(path string) error {
 	return nil
 }
 
-// openLog opens the log for a new process, and says where what it writes begins.
+// openLog opens the log for a new process, and returns where what it writes begins.
 func (f files) openLog() (log *os.File, from int64, err error) {
 	if info, err := os.Lstat(f.log()); err == nil && info.Mode().IsRegular() && info.Size() > maxLog {
 		if err := os.Rename(f.log(), f.log()+".1"); err != nil {
@@ -170,6 +170,6 @@ func (f files) tail(most int, from int64) (lines []string, end int64, err error)
 
 func (f files) unusable(err error) error {
 	return &state.Error{Code: codeUnusable, Param: "HOLON_HOME",
-		Message: fmt.Sprintf("the files of the daemon in %.200q can't be used", f.dir),
+		Message: fmt.Sprintf("the files of the daemon in %.200q cannot be used", f.dir),
 		Hint:    "look at the directory's permissions", Err: err}
 }

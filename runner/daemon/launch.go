@@ -27,7 +27,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "/", d.opts.Env, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal of ours is its terminal
 	if err := cmd.Start(); err != nil {
-		return sighting{}, &state.Error{Code: codeNotStarted, Param: "daemon", Message: "it can't be started",
+		return sighting{}, &state.Error{Code: codeNotStarted, Param: "daemon", Message: "it cannot be started",
 			Hint: "check that the program is there", Err: err}
 	}
 	process, err := procfs.Identify(cmd.Process.Pid)
@@ -48,7 +48,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 		return seen, d.died(cmd, from)
 	}
 	// The process is ended even if ctx is the reason: no other caller would end it.
-	d.tell(context.WithoutCancel(ctx), process)
+	d.kill(context.WithoutCancel(ctx), process)
 	_ = cmd.Wait() // how it ended follows from what was done to it
 	return seen, err
 }
@@ -94,7 +94,7 @@ func (d *Daemon) awaitOther(ctx context.Context, seen sighting) (sighting, error
 		Hint:    "replace it with: holon daemon restart; its log: holon daemon logs", Err: found.silent}
 }
 
-// died says why a process ended before it was ready, as far as its log tells.
+// died returns why a process ended before it was ready, as far as its log has it.
 func (d *Daemon) died(cmd *exec.Cmd, from int64) error {
 	reason := "it ended before it was ready"
 	if err := cmd.Wait(); err != nil {
@@ -102,8 +102,8 @@ func (d *Daemon) died(cmd *exec.Cmd, from int64) error {
 	}
 	lines, _, _ := d.files.tail(200, from) // without a log the reason is what there is
 	for i := len(lines) - 1; i >= 0; i-- {
-		if said, ok := strings.CutPrefix(lines[i], "holon: "); ok {
-			reason += ": " + visible.OneLine(said, 500)
+		if message, ok := strings.CutPrefix(lines[i], "holon: "); ok {
+			reason += ": " + visible.OneLine(message, 500)
 			break
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	Foreign      State = "foreign"       // something else is where its socket should be
 )
 
-// Status is what is known of the daemon of a home (runtime specification,
+// Status is the state of the daemon of a home (runtime specification,
 // "Local Daemon Lifecycle Contract").
 type Status struct {
 	State             State      `json:"state"`
@@ -45,7 +45,7 @@ type Status struct {
 	Stale       []string        `json:"stale_files,omitempty"` // that the next start or stop removes
 }
 
-// Control says whether the control surface answers.
+// Control is whether the control surface answers.
 type Control struct {
 	Reachable bool   `json:"reachable"`
 	Healthy   bool   `json:"healthy"`

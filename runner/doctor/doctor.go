@@ -62,26 +62,26 @@ type Doctor struct {
 	Loaded    *settings.Loaded
 	Providers *modelaccess.Host
 	Refs      []string // models that a run would ask
-	Chosen    bool     // somebody said which
+	Chosen    bool     // it was chosen
 	Offline   bool     // ask no provider
 }
 
 // checkTime bounds one check.
 const checkTime = 60 * time.Second
 
-// Examine makes all checks and tells report of each result, in order. It returns
+// Examine makes all checks and calls report with each result, in order. It returns
 // whether a run can work. When ctx ends, checks end soon; what they could not see
 // is reported as failed.
 func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 	well := true
-	tell := func(list []Result) {
+	add := func(list []Result) {
 		for _, r := range list {
 			well = well && r.Status != statusFailed
 			report(r)
 		}
 	}
 	e := &examination{Doctor: d}
-	tell(timed(ctx, "home", e.checkHome))
+	add(timed(ctx, "home", e.checkHome))
 	lanes := [][]named{e.hostChecks(), e.engineChecks(), e.modelChecks()}
 	results := make([]chan []Result, len(lanes))
 	for i, lane := range lanes {
@@ -95,13 +95,13 @@ func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 		}()
 	}
 	for _, list := range results {
-		tell(<-list)
+		add(<-list)
 	}
 	// cleaning up must not end with the caller's context
 	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	if err := errors.Join(e.place.close(finishing), e.tidy()); err != nil {
-		tell([]Result{failed(fmt.Errorf("remove what the doctor made: %w", err)).of("home")})
+		add([]Result{failed(fmt.Errorf("remove what the doctor made: %w", err)).of("home")})
 	}
 	return well
 }
@@ -127,7 +127,7 @@ func timed(ctx context.Context, name string, do check) []Result {
 	return list
 }
 
-// examination is what checks learn for those after them.
+// examination is what checks find out for those after them.
 type examination struct {
 	*Doctor
 	home  *state.Home // nil: there is none to use

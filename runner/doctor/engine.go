@@ -24,7 +24,7 @@ import (
 // place is the container that the doctor makes, and what it saw.
 type place struct {
 	eng    engine.Engine
-	info   *engine.Info // nil: the engine can't be used
+	info   *engine.Info // nil: the engine cannot be used
 	user   *engine.User // nil: the engine confines nothing
 	dir    string       // shared with the container
 	word   string       // what the host's file says
@@ -79,7 +79,7 @@ func (e *examination) checkEngine(ctx context.Context) []Result {
 	return one(seen("%s", text))
 }
 
-const noEngine = "the engine can't be used"
+const noEngine = "the engine cannot be used"
 
 func (e *examination) checkAPI(context.Context) []Result {
 	switch info := e.place.info; {
@@ -87,7 +87,7 @@ func (e *examination) checkAPI(context.Context) []Result {
 		return skipped(noEngine)
 	case info.APIVersion == "":
 		return skipped("the engine has none")
-	default: // one that is too old can't be used
+	default: // one that is too old cannot be used
 		return one(seen("version %s", info.APIVersion))
 	}
 }
@@ -175,14 +175,14 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	if err != nil {
 		return one(failed(ended(ctx, err)))
 	}
-	said, err := p.eng.Logs(ctx, p.handle, maxReport)
+	output, err := p.eng.Logs(ctx, p.handle, maxReport)
 	if err != nil {
 		return one(failed(ended(ctx, err)))
 	}
 	var report turns.Place
-	if err := json.NewDecoder(bytes.NewReader(said)).Decode(&report); err != nil || exit.Code != 0 {
-		return one(seen("agentd ended with code %d and said %q", exit.Code,
-			visible.OneLine(string(said), 300)).but(statusFailed,
+	if err := json.NewDecoder(bytes.NewReader(output)).Decode(&report); err != nil || exit.Code != 0 {
+		return one(seen("agentd ended with code %d and printed %q", exit.Code,
+			visible.OneLine(string(output), 300)).but(statusFailed,
 			"use the agentd of this holon (HOLON_AGENTD), and an image for this machine's processor"))
 	}
 	p.seen = &report

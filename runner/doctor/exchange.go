@@ -40,7 +40,7 @@ func (e *examination) checkUser(context.Context) []Result {
 		if x := p.seen.Exchange; x != nil && x.Error != "" {
 			why = x.Error
 		}
-		return one(seen("%d:%d can't share files: %s", want.UID, want.GID, why).but(statusFailed, remedy))
+		return one(seen("%d:%d cannot share files: %s", want.UID, want.GID, why).but(statusFailed, remedy))
 	}
 	if int(st.Uid) != want.UID || int(st.Gid) != want.GID {
 		return one(seen("files of the container's user %d:%d belong to %d:%d here", want.UID, want.GID, st.Uid,

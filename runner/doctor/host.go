@@ -90,7 +90,7 @@ func (e *examination) tidy() error {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) &&
 			!errors.Is(err, syscall.EEXIST) {
 			if e.home == nil {
-				return nil // it could not be made either, which was said
+				return nil // it could not be made either, which was reported
 			}
 			return err
 		}
@@ -175,7 +175,7 @@ func (e *examination) checkAgentd(context.Context) []Result {
 		return one(failed(fmt.Errorf("look at agentd: %w", err)))
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || os.Geteuid() == 0 && info.Mode()&0o005 != 0o005 {
-		return one(seen("%s can't be run by the container's user (mode %s)", path, info.Mode()).but(statusFailed,
+		return one(seen("%s cannot be run by the container's user (mode %s)", path, info.Mode()).but(statusFailed,
 			"chmod 755 "+path))
 	}
 	f, err := elf.Open(path)

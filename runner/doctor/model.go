@@ -10,7 +10,7 @@ import (
 )
 
 // checkSettings is what is wrong with what is set. What it means for the models
-// that a run would ask is said by others.
+// that a run would ask is reported by other checks.
 func (e *examination) checkSettings(context.Context) (list []Result) {
 	for _, f := range e.Providers.Doctor(e.Loaded) {
 		if slices.Contains(e.Refs, f.Source) {
@@ -80,7 +80,7 @@ func (e *examination) checkModels(ctx context.Context) (list []Result) {
 			continue
 		}
 		if r := e.checkCredential(ref); r.Status == statusFailed {
-			list = append(list, seen("%s can't be asked", ref).but(statusSkipped, ""))
+			list = append(list, seen("%s cannot be asked", ref).but(statusSkipped, ""))
 			continue
 		}
 		c := e.Providers.Check(ctx, ref)

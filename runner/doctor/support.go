@@ -20,7 +20,7 @@ func judgeSystem(system, arch string) Result {
 	return seen("%s/%s", system, arch)
 }
 
-// checkSupport says what is known of the engine before anything is tried with it.
+// checkSupport reports the properties of the engine before anything is tried with it.
 func (e *examination) checkSupport(context.Context) []Result {
 	switch info := e.place.info; {
 	case info == nil:

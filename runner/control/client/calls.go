@@ -70,7 +70,7 @@ func (c *Client) get(ctx context.Context, agentID, below string, out any) error 
 	return c.call(ctx, http.MethodGet, path, nil, "", out)
 }
 
-// Status tells about an agent.
+// Status returns the state of an agent.
 func (c *Client) Status(ctx context.Context, agentID string) (out view.AgentSummary, err error) {
 	return out, c.get(ctx, agentID, "/status", &out)
 }
@@ -95,7 +95,7 @@ func (c *Client) Timers(ctx context.Context, agentID string, limit int) (out []v
 	return out, c.get(ctx, agentID, limited("/timers", limit), &out)
 }
 
-// Message tells where a message is, and how its turn ended.
+// Message returns where a message is, and how its turn ended.
 func (c *Client) Message(ctx context.Context, agentID, messageID string) (out view.MessageState, err error) {
 	return out, c.get(ctx, agentID, "/messages/"+url.PathEscape(messageID), &out)
 }
@@ -105,7 +105,7 @@ func (c *Client) Queue(ctx context.Context, agentID string, limit int) (out []vi
 	return out, c.get(ctx, agentID, limited("/queue", limit), &out)
 }
 
-// Latency tells where the time of the newest turns went.
+// Latency returns where the time of the newest turns went.
 func (c *Client) Latency(ctx context.Context, agentID string, limit int) (out view.LatencyReport, err error) {
 	return out, c.get(ctx, agentID, limited("/latency", limit), &out)
 }
@@ -320,7 +320,7 @@ func (c *Client) SetImage(ctx context.Context, agentID, image string) (out wire.
 	return out, c.post(ctx, agentID, "/image", wire.Image{Image: image}, "", &out)
 }
 
-// Archive removes an agent for good, or tells what it would lose.
+// Archive removes an agent for good, or returns what it would lose.
 func (c *Client) Archive(ctx context.Context, agentID string, a wire.Archive) (out wire.Archived, err error) {
 	return out, c.post(ctx, agentID, "/archive", a, "", &out)
 }

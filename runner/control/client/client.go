@@ -2,7 +2,7 @@
 // or a URL.
 //
 // Every call ends with a reason: an answer of failure becomes the *state.Error it
-// was on the server, with its hint; a daemon that can't be reached becomes one
+// was on the server, with its hint; a daemon that cannot be reached becomes one
 // with wire.CodeUnreachable; a context that ended gives the context's error. The
 // server is not trusted: answers are bounded and redirects are not followed, and
 // a client made by [Unix] reaches nothing but its socket. Nothing is sent twice
@@ -78,7 +78,7 @@ func New(baseURL, token string) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
 		u.Fragment != "" || u.User != nil {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "url",
-			Message: fmt.Sprintf("%.200q is no URL of a daemon", baseURL), Hint: "give one like http://127.0.0.1:7878"}
+			Message: fmt.Sprintf("%.200q is not the URL of a daemon", baseURL), Hint: "give one like http://127.0.0.1:7878"}
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
 		MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10}
@@ -102,7 +102,7 @@ func (c *Client) call(ctx context.Context, method, path string, body any, key st
 	if body != nil {
 		var err error
 		if data, err = json.Marshal(body); err != nil {
-			return &state.Error{Code: wire.CodeInvalidJSON, Message: "the request can't be encoded", Err: err}
+			return &state.Error{Code: wire.CodeInvalidJSON, Message: "the request cannot be encoded", Err: err}
 		}
 	}
 	header := http.Header{"Accept": {"application/json"}}
@@ -142,7 +142,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
 	if err != nil {
 		return nil, &state.Error{Code: wire.CodeInvalidValue,
-			Message: fmt.Sprintf("the request %s %.200q can't be made", method, path), Err: err}
+			Message: fmt.Sprintf("the request %s %.200q cannot be made", method, path), Err: err}
 	}
 	req.Header = header
 	req.Header.Set("User-Agent", "holon")

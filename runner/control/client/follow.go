@@ -70,22 +70,22 @@ func (c *Client) Follow(ctx context.Context, agentID string, f Follow) iter.Seq2
 
 // following is one Follow. It belongs to one goroutine.
 type following struct {
-	client *Client
-	follow Follow
-	yield  func(Item, error) bool
-	gone   bool // the consumer has had enough
-	heard  bool // something came on this connection
+	client   *Client
+	follow   Follow
+	yield    func(Item, error) bool
+	gone     bool // the consumer has had enough
+	answered bool // something came on this connection
 }
 
 // run connects again and again.
 func (s *following) run(ctx context.Context, path string) {
 	err := s.follow.retry(ctx, func() (bool, error) {
-		s.heard = false
+		s.answered = false
 		err := s.once(ctx, path)
 		if s.gone {
 			return true, nil
 		}
-		return s.heard, err
+		return s.answered, err
 	})
 	if !s.gone {
 		s.yield(Item{}, err)
@@ -163,7 +163,7 @@ func (s *following) once(ctx context.Context, path string) error {
 		if err := s.take(data); err != nil || s.gone {
 			return err
 		}
-		s.heard = true
+		s.answered = true
 	}
 	return s.client.broken(ctx, io.ErrUnexpectedEOF)
 }

@@ -15,7 +15,6 @@ import (
 	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner/daemon"
-	"holon/state"
 	"holon/state/sqlite"
 )
 
@@ -44,17 +43,13 @@ Exit codes: 0 it runs and is healthy, 1 it does not.`
 type background struct {
 	*serveOptions
 	*daemon.Daemon
-	json bool
 }
 
 // daemonCommand makes a command with the options of `holon serve`.
 func daemonCommand(streams Streams, use, short string, do func(context.Context, *background) error) *cobra.Command {
-	b := &background{serveOptions: &serveOptions{streams: streams}}
-	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
-		err := noArgs(cmd, args)
-		if err == nil {
-			err = b.serveOptions.complete(cmd)
-		}
+	b := &background{serveOptions: &serveOptions{base: base{streams: streams}}}
+	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		err := b.serveOptions.complete(cmd)
 		if err == nil {
 			err = b.find()
 		}
@@ -64,7 +59,7 @@ func daemonCommand(streams Streams, use, short string, do func(context.Context, 
 		return b.named(&b.host, err)
 	}}
 	b.define(cmd)
-	cmd.Flags().BoolVar(&b.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&b.JSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -74,8 +69,8 @@ func (b *background) find() error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	args, env := b.command()
-	b.Daemon = daemon.New(daemon.Options{Home: b.Dir.Dir(), Socket: b.Socket, Fingerprint: b.fingerprint(),
+	args, env := b.invocation()
+	b.Daemon = daemon.New(daemon.Options{Home: b.home.Dir(), Socket: b.Socket, Fingerprint: b.fingerprint(),
 		Program: self, Args: args, Env: env})
 	return nil
 }
@@ -89,7 +84,7 @@ func (b *background) ready(ctx context.Context) error {
 	if _, err := findAgentd(b.Agentd); err != nil {
 		return err
 	}
-	if err := b.checkModels(modelsOf(&b.Settings, keysOf(b.Dir, nil), nil)); err != nil {
+	if err := b.checkModels(modelsOf(&b.Settings, keysOf(b.home, nil), nil)); err != nil {
 		return err
 	}
 	if err := b.checkImage(ctx); err != nil {
@@ -98,70 +93,47 @@ func (b *background) ready(ctx context.Context) error {
 	return b.find()
 }
 
-func runDaemonStart(ctx context.Context, b *background) error {
+func runDaemonStart(ctx context.Context, b *background) error { return b.launch(ctx, (*daemon.Daemon).Start) }
+
+func runDaemonRestart(ctx context.Context, b *background) error { return b.launch(ctx, (*daemon.Daemon).Restart) }
+
+// launch starts the daemon with do, and shows how it is.
+func (b *background) launch(ctx context.Context, do func(*daemon.Daemon, context.Context) (daemon.Started, error)) error {
 	if err := b.ready(ctx); err != nil {
 		return err
 	}
-	started, err := b.Start(ctx)
-	return b.showStarted(started, err)
-}
-
-func runDaemonRestart(ctx context.Context, b *background) error {
-	if err := b.ready(ctx); err != nil {
-		return err
-	}
-	started, err := b.Restart(ctx)
-	return b.showStarted(started, err)
-}
-
-func (b *background) showStarted(s daemon.Started, err error) error {
-	if err != nil {
-		return err
-	}
-	if b.json {
-		return printJSON(b.streams, struct {
-			Already bool          `json:"already_running"`
-			Status  daemon.Status `json:"status"`
-		}{s.Already, s.Status})
-	}
-	what := "started"
-	if s.Already {
-		what = "runs already"
-	}
-	fmt.Fprintf(b.streams.Err, "holon: the daemon %s, as process %d\n", what, s.Status.PID)
-	return nil
+	s, err := do(b.Daemon, ctx)
+	return b.show(struct {
+		Already bool          `json:"already_running"`
+		Status  daemon.Status `json:"status"`
+	}{s.Already, s.Status}, err, func() error {
+		what := "started"
+		if s.Already {
+			what = "runs already"
+		}
+		fmt.Fprintf(b.streams.Err, "holon: the daemon %s, as process %d\n", what, s.Status.PID)
+		return nil
+	})
 }
 
 func runDaemonStop(ctx context.Context, b *background) error {
 	stopped, err := b.Stop(ctx)
-	if err != nil {
-		return err
-	}
-	if b.json {
-		return printJSON(b.streams, stopped)
-	}
-	text := map[string]string{daemon.NotRunning: "the daemon does not run", daemon.Graceful: "the daemon has ended",
-		daemon.Terminated: "the daemon has ended, by SIGTERM",
-		daemon.Killed:     "the daemon was killed: it did not end"}[stopped.How]
-	fmt.Fprintln(b.streams.Err, "holon: "+text)
-	return nil
+	return b.show(stopped, err, func() error {
+		fmt.Fprintln(b.streams.Err, "holon: "+map[string]string{daemon.NotRunning: "the daemon does not run",
+			daemon.Graceful: "the daemon has ended", daemon.Terminated: "the daemon has ended, by SIGTERM",
+			daemon.Killed: "the daemon was killed: it did not end"}[stopped.How])
+		return nil
+	})
 }
 
 func runDaemonStatus(ctx context.Context, b *background) error {
 	s, err := b.Status(ctx)
-	if err != nil {
-		return err
-	}
 	if s.ConfigMatch != nil && !*s.ConfigMatch && !b.compares() {
 		s.ConfigMatch = nil // there is nothing that it was to match
 	}
-	if b.json {
-		err = printJSON(b.streams, s)
-	} else {
-		err = b.showStatus(s)
-	}
+	err = b.show(s, err, func() error { return b.showStatus(s) })
 	if err == nil && !(s.State == daemon.Running && s.Control.Healthy) {
-		return exitError(state.OutcomeFailure.ExitCode())
+		return exitError(exitFailure)
 	}
 	return err
 }
@@ -228,9 +200,7 @@ func newDaemonLogsCommand(streams Streams) *cobra.Command {
 	tail, follow := 0, false
 	cmd := daemonCommand(streams, "logs",
 		"Show the end of the daemon's log, and its last failure",
-		func(ctx context.Context, b *background) error {
-			return runDaemonLogs(ctx, b, tail, follow)
-		})
+		func(ctx context.Context, b *background) error { return runDaemonLogs(ctx, b, tail, follow) })
 	cmd.Flags().IntVar(&tail, "tail", 80, "`number` of lines")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what the daemon writes, until interrupted")
 	cmd.MarkFlagsMutuallyExclusive("follow", "json")
@@ -245,7 +215,7 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	if err != nil {
 		return err
 	}
-	if b.json {
+	if b.JSON {
 		return printJSON(b.streams, logs)
 	}
 	pairs := []string{"log", logs.LogPath, "metadata", logs.MetadataPath, "failures", logs.FailurePath}

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holon/internal/providers"
-	"holon/internal/visible"
 	"holon/runner/doctor"
 	"holon/runner/engine"
 	"holon/runner/settings"
@@ -116,9 +114,5 @@ func (s *surface) showResult(r doctor.Result) {
 		_ = printRow(s.streams, string(r.Status), r.Check, r.Seen, r.Remedy) // main reports that it cannot be written
 		return
 	}
-	indent := strings.Repeat(" ", 22)
-	_ = s.streams.print(fmt.Sprintf("%-7s  %-11s  ", r.Status, r.Check), indent, visible.Text(r.Seen))
-	if r.Remedy != "" {
-		_ = s.streams.print(indent+"→ ", indent+"  ", visible.Text(r.Remedy))
-	}
+	_ = s.streams.printVerdict(fmt.Sprintf("%-7s  %-11s  ", r.Status, r.Check), r.Seen, r.Remedy)
 }

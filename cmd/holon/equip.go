@@ -20,7 +20,7 @@ import (
 
 // providers is how models are asked now: providers may have been set and keys stored since the start.
 func (h *agentHost) providers() *modelaccess.Host {
-	return modelsOf(h.settings.Load(), keysOf(h.options.Dir, h.options.streams.Secrets), h.log)
+	return modelsOf(h.settings.Load(), keysOf(h.options.home, h.options.streams.Secrets), h.log)
 }
 
 // CheckModel implements control.Host.
@@ -101,7 +101,7 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pool.New(pool.Options{Home: o.Dir, Engine: h.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
+	return pool.New(pool.Options{Home: o.home, Engine: h.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
 		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps, Tasks: h.steps,
 		Changes: h.steps, Removed: h.steps.Removed,

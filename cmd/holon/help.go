@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -142,43 +142,25 @@ func flagsOf(cmd *cobra.Command) (often, rare *pflag.FlagSet) {
 	return often, rare
 }
 
-// reflow breaks paragraphs at words. The lines of a paragraph have the indent of its first one; lines with another
-// indent than the one before begin anew, as examples do.
+// reflow joins the lines of paragraphs without an indent and breaks rows at spaces, with the indent of the row.
 func reflow(text string) string {
-	var b strings.Builder
-	column, indent := 0, ""
-	end := func() {
-		if column > 0 {
-			b.WriteByte('\n')
+	var rows []string
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		last := len(rows) - 1
+		if last >= 0 && line != "" && line[0] != ' ' && rows[last] != "" && rows[last][0] != ' ' {
+			rows[last] += " " + line
+			continue
 		}
-		column = 0
+		rows = append(rows, line)
 	}
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		before := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-		if len(words) == 0 || before != indent || before != "" {
-			end()
-		}
-		if len(words) == 0 {
-			b.WriteByte('\n')
-		}
-		indent = before
-		for _, word := range words {
-			width := utf8.RuneCountInString(word)
-			if column > 0 && column+1+width > helpColumns {
-				end()
-			}
-			if column == 0 {
-				b.WriteString(indent)
-				column = len(indent)
-			} else {
-				b.WriteByte(' ')
-				column++
-			}
-			b.WriteString(word)
-			column += width
-		}
+	for i, row := range rows {
+		words := strings.TrimLeft(row, " ")
+		indent := row[:len(row)-len(words)]
+		// a hyphen of a flag is not a place to break
+		words = ansi.Wordwrap(strings.ReplaceAll(words, "-", noBreak), helpColumns-len(indent), "")
+		rows[i] = indent + strings.NewReplacer(noBreak, "-", "\n", "\n"+indent).Replace(words)
 	}
-	end()
-	return b.String()
+	return strings.Join(rows, "\n") + "\n"
 }
+
+const noBreak = "\u2011" // the hyphen at which no line is broken

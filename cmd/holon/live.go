@@ -85,19 +85,19 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		err = errors.Join(err, end(ctx))
 	}
 
-	if h.ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.Dir.LedgerPath(), Log: h.log}); err != nil {
+	if h.ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.home.LedgerPath(), Log: h.log}); err != nil {
 		return err
 	}
 	defer closing(h.ledger.Close)
-	key, err := o.Dir.TriggerKey()
+	key, err := o.home.TriggerKey()
 	if err != nil {
 		return err
 	}
 	owner := rand.Text()
 	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide})
-	h.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
+	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
-	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.Dir); err != nil {
+	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {
 		return err
 	}
 	defer closing(h.engine.Close)
@@ -127,7 +127,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	defer closing(h.listeners.Close)
 	close(h.listening)
-	h.log.Info("agents live", "home", o.Dir.Dir(), "socket", o.Socket, "http", h.listeners.HTTPAddr())
+	h.log.Info("agents live", "home", o.home.Dir(), "socket", o.Socket, "http", h.listeners.HTTPAddr())
 	return h.run(ctx)
 }
 
@@ -135,7 +135,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 func (h *agentHost) run(ctx context.Context) error {
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
 		Hide: h.hideAnswer, Facts: h.facts()})
-	logs := daemon.New(daemon.Options{Home: h.options.Dir.Dir(), Socket: h.options.Socket})
+	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })
 	group.Go(func() error { return h.Run(ctx) })
@@ -157,7 +157,7 @@ func (h *agentHost) Shutdown() { h.stop() }
 func (h *agentHost) Info() view.RuntimeInfo {
 	o, refs := h.options, h.options.Refs()
 	return view.RuntimeInfo{
-		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.Dir.Dir(), SocketPath: h.listeners.SocketPath(),
+		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.home.Dir(), SocketPath: h.listeners.SocketPath(),
 		HTTPAddr: h.listeners.HTTPAddr(), AdvertiseURL: h.listeners.AdvertiseURL(),
 		StartedAt: turns.At(h.started), ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine),
 		DefaultAgent: o.Agent,
@@ -197,7 +197,7 @@ func (h *agentHost) homeOf(agentID string) string {
 	if state.CheckAgentID(agentID) != nil {
 		return ""
 	}
-	return h.options.Dir.AgentDir(agentID)
+	return h.options.home.AgentDir(agentID)
 }
 
 // retention is what the ledger keeps.

@@ -68,7 +68,7 @@ func (h *agentHost) followSettings(ctx context.Context) {
 func (h *agentHost) takeUp() settingsFiles {
 	h.reading.Lock()
 	defer h.reading.Unlock()
-	if now := lookAtSettings(h.options.Dir); !now.same(h.files) {
+	if now := lookAtSettings(h.options.home); !now.same(h.files) {
 		h.files = now
 		h.reload()
 	}
@@ -77,7 +77,7 @@ func (h *agentHost) takeUp() settingsFiles {
 
 // reload reads anew how models are asked. Of all other settings those count with which the daemon started.
 func (h *agentHost) reload() {
-	l := h.options.host.load(h.options.Dir, "")
+	l := h.options.host.load(h.options.home, "")
 	l.Consider(h.options.Refs()...)
 	if err := l.Err(); err != nil {
 		h.log.Warn("settings cannot be read; those that were there before stay in force", "err", err)

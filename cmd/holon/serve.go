@@ -25,11 +25,9 @@ import (
 // serveOptions are what `holon serve` was asked to do, and what `holon daemon`
 // starts it with.
 type serveOptions struct {
-	streams Streams
+	base
 	configured
-	host
 
-	Dir    state.Home
 	Socket string // absolute path
 	Access control.Access
 
@@ -43,7 +41,7 @@ type serveOptions struct {
 
 // newServeCommand makes `holon serve`.
 func newServeCommand(streams Streams) *cobra.Command {
-	o := &serveOptions{streams: streams}
+	o := &serveOptions{base: base{streams: streams}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Keep agents alive, in the foreground",
@@ -96,10 +94,7 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 // nothing.
 func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 	o.flags = cmd.Flags()
-	if err := o.host.fromEnv(); err != nil {
-		return err
-	}
-	if o.Dir, err = state.FindHome(o.Home, o.UserHome); err != nil {
+	if err := o.begin(nil); err != nil {
 		return err
 	}
 	if o.Agentd != "" {
@@ -107,14 +102,14 @@ func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 			return usage("HOLON_AGENTD", err.Error(), "give an absolute path")
 		}
 	}
-	o.files = lookAtSettings(o.Dir)
-	if err := o.merge(&o.host, o.Dir, "", o.flags); err != nil {
+	o.files = lookAtSettings(o.home)
+	if err := o.merge(&o.host, o.home, "", o.flags); err != nil {
 		return err
 	}
 	if err := o.placeScenario(); err != nil {
 		return err
 	}
-	if o.Socket, err = o.socketPath(o.socketFlag, o.Dir); err != nil {
+	if o.Socket, err = o.socketPath(o.socketFlag, o.home); err != nil {
 		return err
 	}
 	return o.completeAccess()
@@ -151,7 +146,7 @@ func (o *serveOptions) checkImage(ctx context.Context) error {
 	if o.Origin("image").Layer == settings.LayerDefault {
 		return nil
 	}
-	eng, err := o.newEngine(engineName(o.Loaded.Engine), o.Dir)
+	eng, err := o.newEngine(engineName(o.Loaded.Engine), o.home)
 	if err != nil {
 		return err
 	}
@@ -160,10 +155,10 @@ func (o *serveOptions) checkImage(ctx context.Context) error {
 
 // makeHome makes the home, whose path is final only then.
 func (o *serveOptions) makeHome() (err error) {
-	if o.Dir, err = state.MakeHome(o.Home, o.UserHome); err != nil {
+	if o.home, err = state.MakeHome(o.Home, o.UserHome); err != nil {
 		return err
 	}
-	o.Socket, err = o.socketPath(o.socketFlag, o.Dir)
+	o.Socket, err = o.socketPath(o.socketFlag, o.home)
 	return err
 }
 
@@ -248,7 +243,7 @@ func (o *serveOptions) fingerprint() string {
 		Home, Socket, Agentd, DockerHost, Token string
 		Access                                  control.Access
 		Settings                                []setting
-	}{o.Dir.Dir(), o.Socket, o.Agentd, o.DockerHost, token, access, inForce})
+	}{o.home.Dir(), o.Socket, o.Agentd, o.DockerHost, token, access, inForce})
 	if err != nil { // it is all text and numbers
 		panic(err)
 	}
@@ -269,10 +264,10 @@ func reloaded(e settings.Entry) bool {
 	return false
 }
 
-// command returns the arguments and variables with which `holon serve` has the
+// invocation returns the arguments and variables with which `holon serve` has the
 // same options in another directory. The token is a variable: arguments can be
 // seen by others.
-func (o *serveOptions) command() (args, env []string) {
+func (o *serveOptions) invocation() (args, env []string) {
 	args = []string{"serve", "--socket=" + o.Socket}
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
@@ -291,7 +286,7 @@ func (o *serveOptions) command() (args, env []string) {
 			env = append(env, kv)
 		}
 	}
-	env = append(env, "HOLON_HOME="+o.Dir.Dir())
+	env = append(env, "HOLON_HOME="+o.home.Dir())
 	if o.Agentd != "" {
 		env = append(env, "HOLON_AGENTD="+o.Agentd)
 	}
@@ -305,7 +300,7 @@ func (o *serveOptions) command() (args, env []string) {
 func (o *serveOptions) listen(ctx context.Context) (*control.Listeners, error) {
 	access := o.Access
 	if access.NeedsToken() && access.Token == "" {
-		path := filepath.Join(o.Dir.Dir(), "run", "control.token")
+		path := filepath.Join(o.home.Dir(), "run", "control.token")
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, fmt.Errorf("make the directory of the token: %w", err)
 		}

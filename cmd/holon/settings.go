@@ -270,17 +270,22 @@ func (h *host) refused(s *settings.Settings) error {
 	return err
 }
 
-// showFinding prints what is wrong, and on a terminal below it the remedy.
-func (s *surface) showFinding(f modelaccess.Finding, where string) (err error) {
+// showFinding prints what is wrong.
+func (s *surface) showFinding(f modelaccess.Finding, where string) error {
 	if !s.streams.OutTTY {
 		return printRow(s.streams, string(f.Level), where, f.Message, f.Hint)
 	}
-	indent := strings.Repeat(" ", 9)
-	err = s.streams.print(fmt.Sprintf("%-7s  ", f.Level), indent, visible.Text(where)+": "+visible.Text(f.Message))
-	if err != nil {
+	return s.streams.printVerdict(fmt.Sprintf("%-7s  ", f.Level), where+": "+f.Message, f.Hint)
+}
+
+// printVerdict prints on a terminal what was found, behind a head, and below it the remedy.
+func (s Streams) printVerdict(head, found, remedy string) error {
+	indent := strings.Repeat(" ", cells(head))
+	err := s.print(head, indent, visible.Text(found))
+	if err != nil || remedy == "" {
 		return err
 	}
-	return s.streams.print(indent, indent, visible.Text(f.Hint))
+	return s.print(indent+"→ ", indent+"  ", visible.Text(remedy))
 }
 
 // table prints settings in columns.

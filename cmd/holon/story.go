@@ -99,9 +99,7 @@ func (l *lifecycle) showStory(ctx context.Context, turn *turnfiles.Files, id str
 	view := newProgress(out, false)
 	view.wraps = out.OutTTY
 	defer view.end()
-	s := newStory(l, turn, view)
-	s.output = output
-	defer s.close()
+	s := &story{lifecycle: l, turn: turn, view: view, output: output}
 	if err := s.follow(ctx, more); err != nil {
 		return err
 	}
@@ -145,8 +143,7 @@ func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progres
 		return nil, err
 	}
 	defer turn.Close()
-	s := newStory(l, turn, view)
-	defer s.close()
+	s := &story{lifecycle: l, turn: turn, view: view}
 	view.Phase("turn")
 	if err := s.follow(ctx, more); err != nil {
 		return nil, err
@@ -163,52 +160,36 @@ func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progres
 // story is what a turn did, in the order of its journal.
 type story struct {
 	*lifecycle
-	turn    *turnfiles.Files
-	view    *progress
-	output  bool // print the output of each command below it
-	journal *turnfiles.Cursor
-	open    []openCall // in the order in which they began
-	ended   bool
+	turn   *turnfiles.Files
+	view   *progress
+	output bool       // print the output of each command below it
+	open   []openCall // in the order in which they began
 }
 
 // openCall is a call that has begun and not ended.
 type openCall struct{ id, dir string } // dir has its output
 
-func newStory(l *lifecycle, turn *turnfiles.Files, view *progress) *story {
-	return &story{lifecycle: l, turn: turn, view: view, journal: turn.Cursor(turns.JournalFile)}
-}
-
-func (s *story) close() error { return s.journal.Close() }
-
 // follow shows the story to the end of the turn, or as far as it goes once more says no.
 func (s *story) follow(ctx context.Context, more func() bool) error {
-	for {
-		last := !more() // asked before reading: what is written until then is read
-		if err := s.read(); err != nil || last || s.ended || !wait(ctx, storyPoll) {
-			return err
-		}
-	}
-}
-
-// read shows what is written by now.
-func (s *story) read() error {
-	for {
-		line, err := s.journal.Next()
-		if line == nil || err != nil {
+	for line, err := range s.turn.Lines(ctx, turns.JournalFile, more) {
+		if err != nil {
 			return err
 		}
 		e, err := turns.DecodeEntry(line)
 		switch {
 		case err != nil: // it is for --json to show
-		case e.Stream != nil:
-			s.ended = s.ended || e.Stream.Response != nil && e.Stream.Response.Status.Terminal()
-			s.view.Event(*e.Stream)
-		default:
+		case e.Stream == nil:
 			if err := s.fact(*e.Runtime); err != nil {
 				return err
 			}
+		default:
+			s.view.Event(*e.Stream)
+			if r := e.Stream.Response; r != nil && r.Status.Terminal() {
+				return nil
+			}
 		}
 	}
+	return nil
 }
 
 // fact shows a runtime event, with the output of a command if that is wanted.

@@ -90,7 +90,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		id := responses.NewID(responses.PrefixRequest)
 		w.Header().Set(wire.HeaderRequestID, id)
 		httpserver.Begin(w, r)
-		answer, began := middleware.NewWrapResponseWriter(w, r.ProtoMajor), time.Now()
+		answer, began := httpserver.NewAnswer(w, r), time.Now()
 		control := http.NewResponseController(w)
 		// the one of the request before may be on the connection
 		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + snapshotTimeout))

@@ -131,50 +131,6 @@ func (t *Files) Lines(ctx context.Context, name string, more func() bool) iter.S
 	}
 }
 
-// Cursor reads the whole lines of a file that may grow, or come to be, meanwhile.
-type Cursor struct {
-	files *Files
-	name  string
-	file  *os.File
-	lines lineReader
-}
-
-// Cursor returns one at the beginning of a file, to be closed.
-func (t *Files) Cursor(name string) *Cursor { return &Cursor{files: t, name: name} }
-
-// Next returns the next line without its end, valid until the next call, or nil when there is none by now.
-func (c *Cursor) Next() ([]byte, error) {
-	if c.file == nil {
-		f, err := c.files.Open(c.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("open %s: %w", c.name, err)
-		}
-		c.file, c.lines = f, lineReader{in: bufio.NewReaderSize(f, 64<<10), most: responses.MaxResponse}
-	}
-	line, err := c.lines.next()
-	if err == io.EOF {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", c.name, err)
-	}
-	if line == nil {
-		line = []byte{} // an empty line
-	}
-	return line, nil
-}
-
-// Close closes the file.
-func (c *Cursor) Close() error {
-	if c.file == nil {
-		return nil
-	}
-	return c.file.Close()
-}
-
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

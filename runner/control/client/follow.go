@@ -20,12 +20,11 @@ import (
 
 // Follow says which events to follow.
 type Follow struct {
-	After      int64  // events newer than this; negative: than the newest there is now
-	Tail       int    // with a negative After: this many of the newest as well
-	Epoch      string // of the snapshot that After is of; "": unknown
-	MaxLevel   int    // of Display.Level; 0: all
-	Projection string // "": operator
-	Text       bool   // also what a model writes, before it is an event
+	After    int64  // events newer than this; negative: than the newest there is now
+	Tail     int    // with a negative After: this many of the newest as well
+	Epoch    string // of the snapshot that After is of; "": unknown
+	MaxLevel int    // of Display.Level; 0: all
+	Text     bool   // also what a model writes, before it is an event
 
 	// Patience is how long a daemon may be away until Follow gives up; 0: 30 s.
 	Patience time.Duration
@@ -192,9 +191,6 @@ func (s *following) query() string {
 	}
 	if s.follow.MaxLevel > 0 {
 		v.Set("max_level", strconv.Itoa(s.follow.MaxLevel))
-	}
-	if s.follow.Projection != "" {
-		v.Set("projection", s.follow.Projection)
 	}
 	return v.Encode()
 }

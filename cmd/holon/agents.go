@@ -31,7 +31,8 @@ func newAgentCommand(streams Streams) *cobra.Command {
 	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing " +
 		"more is taken in. Its tasks go on."
 	stop.Flags().BoolVar(&withTasks, "with-tasks", false, "end its tasks too")
-	image := agentCommand(streams, "image [AGENT [IMAGE]]", "Show or set the image of an agent's container", runAgentImage)
+	image := agentCommand(streams, "image [AGENT [IMAGE]]", "Show or set the image of an agent's container",
+		runAgentImage)
 	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the " +
 		"daemon's own again."
 	return group("agent", "Make agents, and see and control them",

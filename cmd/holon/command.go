@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,12 +24,13 @@ type base struct {
 
 // command makes a command whose arguments are those of its use. It makes nothing before do does.
 func (b *base) command(use, short string, do func(context.Context) error) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: argumentsOfUse, RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &cobra.Command{Use: use, Short: short, Args: argumentsOfUse}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := b.begin(args); err != nil {
 			return err
 		}
 		return do(cmd.Context())
-	}}
+	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&b.JSON, "json", false, "print JSON")
 	return cmd
@@ -101,11 +103,7 @@ func argumentsOfUse(cmd *cobra.Command, args []string) error {
 		if parent := cmd.Parent(); parent != nil && parent.Name() == "credentials" { // it may be a key
 			return usage("ARGUMENT", "there is one more than expected", "a key is read from standard input; "+write+help)
 		}
-		if flag := cmd.Flags().Lookup("agent"); most == 0 && flag != nil && !flag.Changed &&
-			state.CheckAgentID(args[0]) == nil {
-			write = "write: " + cmd.CommandPath() + " --agent " + args[0]
-		}
-		return unexpected(args[most], write+help)
+		return usage("ARGUMENT", fmt.Sprintf("%q is not expected", visible.OneLine(args[most], 100)), write+help)
 	}
 	for i, arg := range args[:min(len(args), len(names))] {
 		if arg == "" && slices.Contains(namesOfThings, names[i]) {
@@ -113,9 +111,4 @@ func argumentsOfUse(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return nil
-}
-
-// unexpected refuses an argument that a command does not take.
-func unexpected(arg, hint string) error {
-	return usage("ARGUMENT", "\""+visible.OneLine(arg, 100)+"\" is not expected", hint)
 }

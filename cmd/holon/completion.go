@@ -85,7 +85,7 @@ func describeCompletion(cmd *cobra.Command) {
 on this machine: runs, agents, models, settings. The help of each shell says how it is
 loaded.`
 	for _, shell := range cmd.Commands() {
-		shell.Args = noArgs
+		shell.Args = argumentsOfUse
 		shell.Short = "Print the script for " + shell.Name()
 		shell.Long = shell.Short + ".\n\n" + loading[shell.Name()]
 		if f := shell.Flags().Lookup("no-descriptions"); f != nil {

@@ -65,8 +65,8 @@ func (o *runOptions) takeRun(ctx context.Context, home state.Home, args []string
 // leastBeginning is how much of an id means a run where a prompt could stand as well.
 const leastBeginning = 4
 
-// meansRun reports whether an argument is a run rather than the prompt: "last", the name of a run, what has the form of an
-// id, or the beginning of an id that is not a short word.
+// meansRun reports whether an argument is a run rather than the prompt: "last", the name of a run, what has the form of
+// an id, or the beginning of an id that is not a short word.
 func (o *runOptions) meansRun(ctx context.Context, home state.Home, arg string) bool {
 	if arg == files.Last || strings.HasPrefix(arg, "run_") && !strings.ContainsAny(arg, " \t\n") {
 		return true // which need not exist: then it is refused

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,21 +60,16 @@ func runCredentialsSet(ctx context.Context, s *surface) error {
 	if err := credentials.StoreIn(home).Set(s.args[0], key, time.Now()); err != nil {
 		return err
 	}
-	if !s.usesProfile(s.args[0]) {
+	list, err := s.credentials()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(list, func(c credential) bool {
+		return c.Source == settings.SourceFile && c.Name == s.args[0] && len(c.Used) > 0
+	}) {
 		s.streams.say(fmt.Sprintf("holon: no provider uses the profile %s here; see holon credentials list", s.args[0]))
 	}
 	return nil
-}
-
-func (s *surface) usesProfile(name string) bool {
-	for _, provider := range s.loaded.ProviderNames() {
-		p, _ := s.loaded.Provider(provider)
-		if w, found, err := s.keys.Locate(p); err == nil && found &&
-			w == (credentials.Where{Source: settings.SourceFile, Name: name}) {
-			return true
-		}
-	}
-	return false
 }
 
 // askSecretly reads a line from a terminal that does not show it, and leaves the

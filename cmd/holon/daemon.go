@@ -48,18 +48,17 @@ type background struct {
 // daemonCommand makes a command with the options of `holon serve`.
 func daemonCommand(streams Streams, use, short string, do func(context.Context, *background) error) *cobra.Command {
 	b := &background{serveOptions: &serveOptions{base: base{streams: streams}}}
-	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		err := b.serveOptions.complete(cmd)
+	cmd := b.command(use, short, func(ctx context.Context) error {
+		err := b.complete()
 		if err == nil {
 			err = b.find()
 		}
 		if err == nil {
-			err = do(cmd.Context(), b)
+			err = do(ctx, b)
 		}
 		return b.named(&b.host, err)
-	}}
-	b.define(cmd)
-	cmd.Flags().BoolVar(&b.JSON, "json", false, "print JSON")
+	})
+	b.define(cmd.Flags())
 	return cmd
 }
 
@@ -93,9 +92,13 @@ func (b *background) ready(ctx context.Context) error {
 	return b.find()
 }
 
-func runDaemonStart(ctx context.Context, b *background) error { return b.launch(ctx, (*daemon.Daemon).Start) }
+func runDaemonStart(ctx context.Context, b *background) error {
+	return b.launch(ctx, (*daemon.Daemon).Start)
+}
 
-func runDaemonRestart(ctx context.Context, b *background) error { return b.launch(ctx, (*daemon.Daemon).Restart) }
+func runDaemonRestart(ctx context.Context, b *background) error {
+	return b.launch(ctx, (*daemon.Daemon).Restart)
+}
 
 // launch starts the daemon with do, and shows how it is.
 func (b *background) launch(ctx context.Context, do func(*daemon.Daemon, context.Context) (daemon.Started, error)) error {

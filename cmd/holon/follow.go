@@ -127,7 +127,12 @@ func (r *remote) messageNow(ctx context.Context, sent wire.Enqueued) (view.Messa
 	return end, err
 }
 
-// sayAway says why nothing happens while the daemon is away.
+// sayAway reports why nothing happens while the daemon is away.
 func (r *remote) sayAway(patience time.Duration) {
-	r.streams.say("holon: the daemon does not answer; it is waited for, " + duration.Text(patience) + " at most")
+	text := "holon: the daemon does not answer; it is waited for, " + duration.Text(patience) + " at most"
+	if r.view != nil && !r.view.quiet {
+		r.view.println(text) // above the status line
+		return
+	}
+	r.streams.say(text)
 }

@@ -129,25 +129,33 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files, dir string) error {
 	})
 }
 
-// copyPrintable prints text, in pieces that end with a line where there are lines.
+// copyPrintable prints text, and a line end behind it where it has none.
 func (s Streams) copyPrintable(in io.Reader) error {
-	lines := bufio.NewReaderSize(in, 64<<10)
 	ended := true
+	err := s.copyLines(in, func(piece string) string {
+		ended = strings.HasSuffix(piece, "\n")
+		return s.shown(piece)
+	})
+	if !ended {
+		fmt.Fprintln(s.Out)
+	}
+	return err
+}
+
+// copyLines prints what show makes of text, in pieces that end with a line where there are lines.
+func (s Streams) copyLines(in io.Reader, show func(piece string) string) error {
+	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		piece, err := lines.ReadSlice('\n')
 		if len(piece) > 0 {
-			ended = piece[len(piece)-1] == '\n'
-			if _, err := io.WriteString(s.Out, s.shown(string(piece))); err != nil {
+			if _, err := io.WriteString(s.Out, show(string(piece))); err != nil {
 				return err
 			}
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			if !ended {
-				fmt.Fprintln(s.Out)
-			}
-			if err == io.EOF {
-				return nil
-			}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return err
 		}
 	}

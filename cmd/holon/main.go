@@ -59,8 +59,8 @@ func run(args []string, streams Streams) int {
 }
 
 // interruptible returns a context that the first SIGINT, SIGTERM, SIGQUIT or SIGHUP ends
-// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only print that the end is
-// under way: it is bounded, and what it removes would stay behind otherwise.
+// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only print that the end
+// is under way: it is bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	if streams.Watching != nil {
@@ -247,19 +247,12 @@ func newVersionCommand(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  argumentsOfUse,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(streams.Out, "holon", buildVersion())
 			return err
 		},
 	}
-}
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return unexpected(args[0], seeHelp(cmd))
-	}
-	return nil
 }
 
 // buildVersion returns what the linker set, else what Go recorded.

@@ -14,6 +14,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/credentials"
 	"holon/runner/engine"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/skills"
 	"holon/state"
@@ -184,39 +185,28 @@ func modelNames(_ context.Context, h *host, home state.Home) []string {
 	return slices.Compact(names)
 }
 
-func providerNames(_ context.Context, h *host, home state.Home) (names []string) {
-	for _, p := range h.models(home).Providers() {
-		names = append(names, p.Name)
-	}
-	return names
+func providerNames(_ context.Context, h *host, home state.Home) []string {
+	return each(h.models(home).Providers(), func(p modelaccess.Provider) string { return p.Name })
 }
 
 // keyNames are the providers whose key is stored.
-func keyNames(_ context.Context, _ *host, home state.Home) (names []string) {
-	stored, err := credentials.StoreIn(home).List()
-	if err != nil {
-		return nil
-	}
-	for _, p := range stored {
-		names = append(names, p.Name)
-	}
-	return names
+func keyNames(_ context.Context, _ *host, home state.Home) []string {
+	stored, _ := credentials.StoreIn(home).List() // what cannot be read completes nothing
+	return each(stored, func(p credentials.Profile) string { return p.Name })
 }
 
-func settingKeys(_ context.Context, h *host, home state.Home) (keys []string) {
-	for _, e := range h.load(home, ".").All() {
-		keys = append(keys, e.Key)
-	}
-	return keys
+func settingKeys(_ context.Context, h *host, home state.Home) []string {
+	return each(h.load(home, ".").All(), func(e settings.Entry) string { return e.Key })
 }
 
-func skillNames(_ context.Context, _ *host, home state.Home) (names []string) {
-	installed, err := skills.NewStore(home.SkillsDir()).List()
-	if err != nil {
-		return nil
-	}
-	for _, s := range installed {
-		names = append(names, s.Name)
+func skillNames(_ context.Context, _ *host, home state.Home) []string {
+	installed, _ := skills.NewStore(home.SkillsDir()).List() // likewise
+	return each(installed, func(s skills.Installed) string { return s.Name })
+}
+
+func each[T any](list []T, name func(T) string) (names []string) {
+	for _, v := range list {
+		names = append(names, name(v))
 	}
 	return names
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,34 +15,21 @@ import (
 
 // copyPatch prints a patch line by line, fit for a terminal and coloured.
 func (s Streams) copyPatch(in io.Reader) error {
-	lines := bufio.NewReaderSize(in, 64<<10)
 	inHunk, whole, style := false, true, ""
-	for {
-		piece, err := lines.ReadSlice('\n')
-		if text := string(piece); text != "" {
-			if whole { // else it goes on with a line that is longer than the buffer
-				inHunk = !strings.HasPrefix(text, "diff --git ") && (inHunk || strings.HasPrefix(text, "@@ "))
-				style = styleOf(text, inHunk)
-			}
-			whole = strings.HasSuffix(text, "\n")
-			line := strings.TrimSuffix(s.shown(text), "\n")
-			if style != "" {
-				line = s.paint(style, line)
-			}
-			if whole {
-				line += "\n"
-			}
-			if _, err := io.WriteString(s.Out, line); err != nil {
-				return err
-			}
+	return s.copyLines(in, func(text string) string {
+		if whole { // else it goes on with a line that is longer than a piece
+			inHunk = !strings.HasPrefix(text, "diff --git ") && (inHunk || strings.HasPrefix(text, "@@ "))
+			style = styleOf(text, inHunk)
 		}
-		if err == io.EOF {
-			return nil
+		line := strings.TrimSuffix(s.shown(text), "\n")
+		if style != "" {
+			line = s.paint(style, line)
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return err
+		if whole = strings.HasSuffix(text, "\n"); whole {
+			line += "\n"
 		}
-	}
+		return line
+	})
 }
 
 // styleOf is the style of a line of a patch, "" for none.

@@ -22,8 +22,8 @@ import (
 	"holon/state/files"
 )
 
-// progress shows a turn, of a run or of an agent, from the one sequence of its events: on stderr one line for each thing
-// that was done and on a terminal a last line with what is being done now, on stdout of a terminal the messages while
+// progress shows a turn, of a run or of an agent, from the one sequence of its events: on stderr one line for each
+// thing that was done and on a terminal a last line with what is being done now, on stdout of a terminal the messages while
 // they are written. A line, once printed, does not change.
 type progress struct {
 	streams Streams
@@ -163,8 +163,8 @@ type retries struct {
 	wait time.Duration // the longest for it
 }
 
-// retry is what is done after a failed request, "" when no model is asked again: the end of the turn shows a failure for
-// good. The line has the reason too. It comes once for a reason, and again for each wait that is at least twice
+// retry is what is done after a failed request, "" when no model is asked again: the end of the turn shows a failure
+// for good. The line has the reason too. It comes once for a reason, and again for each wait that is at least twice
 // as long as the last one shown, so that a long outage shows some lines.
 func retry(f turns.AttemptFailure, shown *retries) (next, line string) {
 	pause := (time.Duration(f.BackoffMS) * time.Millisecond).Round(100 * time.Millisecond)

@@ -39,6 +39,13 @@ func remoteCommand(streams Streams, use, short string, do func(context.Context, 
 	cmd := r.command(use, short, func(ctx context.Context) error { return r.ask(ctx, do) })
 	f := cmd.Flags()
 	f.StringVar(&r.Agent, "agent", "", "`id` of the agent (default HOLON_AGENT_ID, else the daemon's)")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && len(argumentNames(cmd)) == 0 && r.Agent == "" && state.CheckAgentID(args[0]) == nil {
+			return usage("ARGUMENT", fmt.Sprintf("%q is not expected", args[0]),
+				"write: "+cmd.CommandPath()+" --agent "+args[0]+"; "+seeHelp(cmd))
+		}
+		return argumentsOfUse(cmd, args)
+	}
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if f.Changed("agent") && r.Agent == "" {
 			return usage("--agent", "is empty", "give the id of an agent, or leave it out")

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"holon/internal/providers"
 	"holon/runner/control"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
@@ -54,23 +53,25 @@ holon daemon start runs the same in the background.
 Exit codes: 0 ended in good order, 2 usage error, 4 it could not start.`,
 		Example: `  holon serve --model scripted/demo
   holon serve --access tunnel --port 7878 --advertise https://holon.example.org`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := o.complete(cmd)
+		Args: argumentsOfUse,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := o.begin(args)
+			if err == nil {
+				err = o.complete()
+			}
 			if err == nil {
 				err = serve(cmd.Context(), o)
 			}
 			return o.named(&o.host, err)
 		},
 	}
-	o.define(cmd)
+	o.define(cmd.Flags())
 	return cmd
 }
 
 // define makes the flags, which the commands of the daemon share.
-func (o *serveOptions) define(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.SortFlags = false
+func (o *serveOptions) define(f *pflag.FlagSet) {
+	f.SortFlags, o.flags = false, f
 	f.StringVar(&o.socketFlag, "socket", "",
 		"`path` of the control socket (default HOLON_SOCKET_PATH, else run/holon.sock of HOLON_HOME)")
 	f.StringVar(&o.accessMode, "access", "",
@@ -92,11 +93,7 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 
 // complete merges the layers of settings and checks what was asked for. It makes
 // nothing.
-func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
-	o.flags = cmd.Flags()
-	if err := o.begin(nil); err != nil {
-		return err
-	}
+func (o *serveOptions) complete() (err error) {
 	if o.Agentd != "" {
 		if o.Agentd, err = filepath.Abs(o.Agentd); err != nil {
 			return usage("HOLON_AGENTD", err.Error(), "give an absolute path")
@@ -204,21 +201,16 @@ func (o *serveOptions) findToken() (token string, err error) {
 	return token, err
 }
 
-// placeScenario makes the path of a scripted model absolute: the daemon runs
-// elsewhere.
+// placeScenario makes the path of a scripted model absolute: the daemon runs elsewhere.
 func (o *serveOptions) placeScenario() error {
-	provider, name, _ := providers.SplitRef(o.Model)
-	if provider != providers.Scripted || name == demoScenario || filepath.IsAbs(name) {
+	placed := scenarioFromHere(o.Model)
+	if placed == o.Model {
 		return nil
-	}
-	path, err := filepath.Abs(name)
-	if err != nil {
-		return usage("--model", err.Error(), "give an absolute path")
 	}
 	if from := o.Origin("model.default"); from.Layer != settings.LayerFlag {
 		o.scenarioFrom = from.Name
 	}
-	return o.Override("model.default", "--model", providers.Scripted+"/"+path)
+	return o.Override("model.default", "--model", placed)
 }
 
 // fingerprint differs between daemons with different options: it covers

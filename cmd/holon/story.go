@@ -23,8 +23,8 @@ const (
 	enginePoll = 2 * time.Second
 )
 
-// goesOn reports whether a run goes on: a holon holds it, or its container works on its turn without one. A turn that has
-// not begun does not begin without a holon: that is asked twice, since the holon may have been killed while it began.
+// goesOn reports whether a run goes on: a holon holds it, or its container works on its turn without one. A turn that
+// has not begun does not begin without a holon: that is asked twice, since the holon may have been killed while it began.
 func (l *lifecycle) goesOn(ctx context.Context, id string) func() bool {
 	var asked time.Time
 	works, before := false, false
@@ -93,7 +93,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // showStory prints what a run did, as long as more says so, then its answer, and the error that ended it.
-func (l *lifecycle) showStory(ctx context.Context, turn *turnfiles.Files, id string, more func() bool, output bool) error {
+func (l *lifecycle) showStory(ctx context.Context, turn *turnfiles.Files, id string, more func() bool,
+	output bool) error {
 	out := l.streams
 	out.Err, out.ErrTTY, out.ErrWidth = out.Out, false, nil // without a status line
 	view := newProgress(out, false)

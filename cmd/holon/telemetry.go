@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,19 +19,20 @@ import (
 // telemetryVariables are those of OpenTelemetry that say whether anything is exported, and what. The SDK reads the same
 // ones and the others.
 type telemetryVariables struct {
-	Endpoint        string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	TracesEndpoint  string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"`
-	MetricsEndpoint string `env:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"`
-	Traces          string `env:"OTEL_TRACES_EXPORTER"`
-	Metrics         string `env:"OTEL_METRICS_EXPORTER"`
-	Protocol        string `env:"OTEL_EXPORTER_OTLP_PROTOCOL"`
-	TracesProtocol  string `env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"`
-	MetricsProtocol string `env:"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"`
-	Headers         string `env:"OTEL_EXPORTER_OTLP_HEADERS"`
-	TracesHeaders   string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS"`
-	MetricsHeaders  string `env:"OTEL_EXPORTER_OTLP_METRICS_HEADERS"`
-	Disabled        string `env:"OTEL_SDK_DISABLED"`
-	Content         string `env:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"`
+	All      signalVariables `envPrefix:"OTEL_EXPORTER_OTLP_"`
+	Traces   signalVariables `envPrefix:"OTEL_EXPORTER_OTLP_TRACES_"`
+	Metrics  signalVariables `envPrefix:"OTEL_EXPORTER_OTLP_METRICS_"`
+	TracesBy string          `env:"OTEL_TRACES_EXPORTER"`
+	MetricBy string          `env:"OTEL_METRICS_EXPORTER"`
+	Disabled string          `env:"OTEL_SDK_DISABLED"`
+	Content  string          `env:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"`
+}
+
+// signalVariables are those of all signals, or of one.
+type signalVariables struct {
+	Endpoint string `env:"ENDPOINT"`
+	Protocol string `env:"PROTOCOL"`
+	Headers  string `env:"HEADERS"`
 }
 
 // openTelemetry starts what exports traces and metrics, nil when no variable asks for it. Variables that cannot be
@@ -43,7 +45,8 @@ func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *
 	}
 	o := telemetry.Options{Version: buildVersion(), Secrets: secrets, Log: log,
 		Content: strings.EqualFold(v.Content, "true"),
-		Traces:  v.exports(v.Traces, v.TracesEndpoint), Metrics: v.exports(v.Metrics, v.MetricsEndpoint)}
+		Traces:  v.exports(v.TracesBy, v.Traces.Endpoint),
+		Metrics: v.exports(v.MetricBy, v.Metrics.Endpoint)}
 	if !o.Traces && !o.Metrics {
 		return nil
 	}
@@ -63,7 +66,7 @@ func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *
 // hide makes the values of headers secrets, as they are given and as they are sent, and keys behind a scheme such as
 // Bearer by themselves.
 func (v *telemetryVariables) hide(secrets *redact.Set) {
-	for _, list := range []string{v.Headers, v.TracesHeaders, v.MetricsHeaders} {
+	for _, list := range []string{v.All.Headers, v.Traces.Headers, v.Metrics.Headers} {
 		for pair := range strings.SplitSeq(list, ",") {
 			_, value, _ := strings.Cut(pair, "=")
 			for _, form := range []func(string) (string, error){func(s string) (string, error) { return s, nil },
@@ -99,24 +102,20 @@ func (h *agentHost) queued(ctx context.Context) (n int64, err error) {
 
 // exports reports whether a signal is exported whose own endpoint and exporter are given.
 func (v *telemetryVariables) exports(exporter, endpoint string) bool {
-	return !strings.EqualFold(v.Disabled, "true") && (endpoint != "" || v.Endpoint != "") &&
+	return !strings.EqualFold(v.Disabled, "true") && cmp.Or(endpoint, v.All.Endpoint) != "" &&
 		(exporter == "" || exporter == "otlp")
 }
 
-// check refuses what the SDK would replace by a default, and say so nowhere.
+// check refuses what the SDK would silently replace by a default.
 func (v *telemetryVariables) check() error {
-	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": v.Endpoint,
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": v.TracesEndpoint, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": v.MetricsEndpoint} {
-		u, err := url.Parse(value)
-		if value != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return fmt.Errorf("%s is not a URL like http://127.0.0.1:4318", name)
+	for prefix, s := range map[string]signalVariables{"": v.All, "TRACES_": v.Traces, "METRICS_": v.Metrics} {
+		prefix = "OTEL_EXPORTER_OTLP_" + prefix
+		u, err := url.Parse(s.Endpoint)
+		if s.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return fmt.Errorf("%sENDPOINT is not a URL like http://127.0.0.1:4318", prefix)
 		}
-	}
-	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": v.Protocol,
-		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL":  v.TracesProtocol,
-		"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": v.MetricsProtocol} {
-		if value != "" && value != "http/protobuf" {
-			return fmt.Errorf("%s is %.40q, and only http/protobuf is spoken", name, value)
+		if s.Protocol != "" && s.Protocol != "http/protobuf" {
+			return fmt.Errorf("%sPROTOCOL is %.40q, and only http/protobuf is spoken", prefix, s.Protocol)
 		}
 	}
 	return nil

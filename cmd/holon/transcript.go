@@ -18,9 +18,10 @@ import (
 // newTranscriptCommand makes `holon transcript`.
 func newTranscriptCommand(streams Streams) *cobra.Command {
 	limit := 50
-	cmd := remoteCommand(streams, "transcript", "Show the messages to an agent, and what it wrote and did", func(ctx context.Context, r *remote) error {
-		return runTranscript(ctx, r, limit)
-	})
+	cmd := remoteCommand(streams, "transcript", "Show the messages to an agent, and what it wrote and did",
+		func(ctx context.Context, r *remote) error {
+			return runTranscript(ctx, r, limit)
+		})
 	cmd.Long = `Show the newest of the messages to an agent, and of what it wrote and did, in order:
 rounds of the model with their number and tokens, calls of tools with the beginning of
 their results and the file that has the whole. It reads and changes nothing.`

@@ -138,9 +138,9 @@ func (f files) openLog() (log *os.File, from int64, err error) {
 	return log, info.Size(), nil
 }
 
-// tail returns the last lines of the log, so many at most, that begin at or
-// after from, and where the log ends. Without a log there are none.
-func (f files) tail(most int, from int64) (lines []string, end int64, err error) {
+// read returns at most maxTail bytes of the log from where begin puts the beginning, by its size. Without a log there is
+// nothing, at 0.
+func (f files) read(begin func(size int64) int64) (data []byte, at int64, err error) {
 	file, err := durable.Open(f.log())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
@@ -150,20 +150,26 @@ func (f files) tail(most int, from int64) (lines []string, end int64, err error)
 	}
 	defer file.Close()
 	info, err := file.Stat()
+	if err == nil {
+		at = begin(info.Size())
+		data, err = io.ReadAll(io.NewSectionReader(file, at, maxTail))
+	}
 	if err != nil {
 		return nil, 0, f.unusable(err)
 	}
-	at := max(from, info.Size()-maxTail)
-	data, err := io.ReadAll(io.NewSectionReader(file, at, maxTail))
-	if err != nil {
-		return nil, 0, f.unusable(err)
+	return data, at, nil
+}
+
+// tail returns the last lines of the log, so many at most, that begin at or
+// after from, and where the log ends. Without a log there are none.
+func (f files) tail(most int, from int64) (lines []string, end int64, err error) {
+	data, at, err := f.read(func(size int64) int64 { return max(from, size-maxTail) })
+	if err != nil || len(data) == 0 {
+		return nil, at, err
 	}
 	lines = strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	if at > from && len(lines) > 0 {
+	if at > from {
 		lines = lines[1:] // which may have lost its beginning
-	}
-	if len(data) == 0 {
-		lines = nil
 	}
 	return lines[max(0, len(lines)-most):], at + int64(len(data)), nil
 }

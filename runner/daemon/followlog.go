@@ -3,13 +3,8 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
-	"io/fs"
 	"iter"
 	"time"
-
-	"holon/internal/durable"
 )
 
 const followPoll = 200 * time.Millisecond
@@ -46,25 +41,18 @@ func (d *Daemon) Follow(ctx context.Context, logs Logs) iter.Seq2[string, error]
 // readLog reads complete lines of the log from at on, and moves at behind them. A line without end is given out in
 // pieces of maxTail.
 func (f files) readLog(at *int64) ([]byte, error) {
-	file, err := durable.Open(f.log())
-	if errors.Is(err, fs.ErrNotExist) {
-		*at = 0
-		return nil, nil
-	}
+	data, begin, err := f.read(func(size int64) int64 {
+		if size < *at {
+			return 0
+		}
+		return *at
+	})
 	if err != nil {
-		return nil, f.unusable(err)
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() < *at {
-		*at = 0
-	}
-	data, err := io.ReadAll(io.NewSectionReader(file, *at, maxTail))
-	if err != nil {
-		return nil, f.unusable(err)
+		return nil, err
 	}
 	if len(data) < maxTail {
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
 	}
-	*at += int64(len(data))
+	*at = begin + int64(len(data))
 	return data, nil
 }

@@ -63,11 +63,27 @@ func (c *Client) Agents(ctx context.Context) (out []view.AgentListEntry, err err
 
 // get reads below an agent.
 func (c *Client) get(ctx context.Context, agentID, below string, out any) error {
-	path, err := c.agent(ctx, agents, agentID, below)
+	return c.callAgent(ctx, http.MethodGet, agents, agentID, below, nil, "", out)
+}
+
+// post sends body below an agent's control path.
+func (c *Client) post(ctx context.Context, agentID, below string, body any, key string, out any) error {
+	return c.callAgent(ctx, http.MethodPost, control, agentID, below, body, key, out)
+}
+
+// remove deletes what is below an agent's control path.
+func (c *Client) remove(ctx context.Context, agentID, below string, out any) error {
+	return c.callAgent(ctx, http.MethodDelete, control, agentID, below, nil, "", out)
+}
+
+// callAgent is call for a path of an agent.
+func (c *Client) callAgent(ctx context.Context, method, prefix, agentID, below string, body any, key string,
+	out any) error {
+	path, err := c.agent(ctx, prefix, agentID, below)
 	if err != nil {
 		return err
 	}
-	return c.call(ctx, http.MethodGet, path, nil, "", out)
+	return c.call(ctx, method, path, body, key, out)
 }
 
 // Status returns the state of an agent.
@@ -148,15 +164,6 @@ func (c *Client) Events(ctx context.Context, agentID string, q view.EventQuery) 
 	return out, c.get(ctx, agentID, "/events?"+v.Encode(), &out)
 }
 
-// post sends body below an agent's control path.
-func (c *Client) post(ctx context.Context, agentID, below string, body any, key string, out any) error {
-	path, err := c.agent(ctx, control, agentID, below)
-	if err != nil {
-		return err
-	}
-	return c.call(ctx, http.MethodPost, path, body, key, out)
-}
-
 // Prompt gives an agent a message of the operator. With a key, which may be "",
 // the same call again is answered with the message there is.
 func (c *Client) Prompt(ctx context.Context, agentID string, p wire.Prompt, key string) (out wire.Enqueued, err error) {
@@ -166,11 +173,7 @@ func (c *Client) Prompt(ctx context.Context, agentID string, p wire.Prompt, key 
 // Enqueue gives an agent a message from outside. key is as with Prompt.
 func (c *Client) Enqueue(ctx context.Context, agentID string, e wire.Enqueue, key string) (out wire.Enqueued,
 	err error) {
-	path, err := c.agent(ctx, agents, agentID, "/enqueue")
-	if err != nil {
-		return out, err
-	}
-	return out, c.call(ctx, http.MethodPost, path, e, key, &out)
+	return out, c.callAgent(ctx, http.MethodPost, agents, agentID, "/enqueue", e, key, &out)
 }
 
 // Wake asks an agent to look.
@@ -289,20 +292,12 @@ func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, 
 
 // CancelTimer ends a timer.
 func (c *Client) CancelTimer(ctx context.Context, agentID, timerID string) (out view.Timer, err error) {
-	path, err := c.agent(ctx, control, agentID, "/timers/"+url.PathEscape(timerID))
-	if err != nil {
-		return out, err
-	}
-	return out, c.call(ctx, http.MethodDelete, path, nil, "", &out)
+	return out, c.remove(ctx, agentID, "/timers/"+url.PathEscape(timerID), &out)
 }
 
 // Unqueue takes a message out of the queue of an agent.
 func (c *Client) Unqueue(ctx context.Context, agentID, messageID string) (out ledger.Entry, err error) {
-	path, err := c.agent(ctx, control, agentID, "/queue/"+url.PathEscape(messageID))
-	if err != nil {
-		return out, err
-	}
-	return out, c.call(ctx, http.MethodDelete, path, nil, "", &out)
+	return out, c.remove(ctx, agentID, "/queue/"+url.PathEscape(messageID), &out)
 }
 
 // SetModel sets which model an agent asks from its next turn on.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
+	"holon/internal/httpserver"
 	"holon/responses"
 )
 
@@ -29,7 +29,7 @@ func requestID(next http.Handler) http.Handler {
 // be seen.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		answer := httpserver.NewAnswer(w, r)
 		began := time.Now()
 		defer s.answered(answer, r, began)
 		if r.ContentLength != 0 { // a body that no handler reads is not waited for either
@@ -40,7 +40,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 }
 
 // answered is deferred by observe: it recovers from a panic of the handler.
-func (s *Server) answered(answer middleware.WrapResponseWriter, r *http.Request, began time.Time) {
+func (s *Server) answered(answer httpserver.Answer, r *http.Request, began time.Time) {
 	p := recover()
 	log := s.log.With("request", answer.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path",
 		strconv.Quote(clipID(r.URL.Path)))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,7 +38,7 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	}
 	pidfd := -1
 	attr := &syscall.ProcAttr{
-		Dir: c.Dir, Env: unique(c.Env), Files: files.child[:],
+		Dir: c.Dir, Env: unique(s.named(c.Env, p)), Files: files.child[:],
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, PidFD: &pidfd},
 	}
 	program, argv := path, c.Argv
@@ -103,6 +104,14 @@ func startError(path, dir string, err error) error {
 		}
 	}
 	return &StartError{"start", path, err}
+}
+
+// named adds the id of a command to its environment, where traces are recorded.
+func (s *Supervisor) named(env []string, p *Process) []string {
+	if !s.records() {
+		return env
+	}
+	return append(slices.Clone(env), idVariable+"="+p.id)
 }
 
 // unique returns env with the last value of each name: programs disagree on which of two equal names counts.

@@ -12,6 +12,7 @@ import (
 // Trace is recorded for a command so that a later program can find what is left of it after this one was killed. It
 // holds no secret and is not trusted: see [EndStrays].
 type Trace struct {
+	ID    string `json:"command_id"`    // of the command, which its processes have in their environment
 	Boot  string `json:"boot_id"`       // of the kernel
 	Space string `json:"pid_namespace"` // in which PID counts
 	PID   int    `json:"pid"`           // of the leader, and of its session; 0: it has not started yet
@@ -24,7 +25,7 @@ func (p *Process) Trace() Trace {
 	if err != nil || isClosed(p.done) {
 		return Trace{}
 	}
-	return Trace{Boot: p.s.boot, Space: p.s.space, PID: p.pid, Start: st.Start}
+	return Trace{ID: p.id, Boot: p.s.boot, Space: p.s.space, PID: p.pid, Start: st.Start}
 }
 
 // place names the kernel and the pid namespace that this program runs in.
@@ -47,16 +48,17 @@ type Strays struct {
 }
 
 // EndStrays ends what is left of commands whose supervisor was killed, and returns for each trace how much that was. A
-// process is taken for a stray of a command only by evidence that no other process can have by accident: it is the
-// leader, by pid and time of start, or it is in the session or below the living leader. A pid that is used again is not
-// enough. This program, its ancestors and its descendants are spared, and so is every process if the machine has been
+// process is taken for a stray of a command only by evidence that no other process can have by accident: it has the id of
+// the command in its environment, or it is the leader, by pid and time of start, or it is in the session or below the
+// living leader. A pid that is used again is not enough. This program, its ancestors and its descendants are spared, and so is every process if the machine has been
 // restarted or the pid namespace differs.
 func EndStrays(traces []Trace) []Strays {
 	return endStrays(traces, relation(procfs.All(), os.Getpid()))
 }
 
 func endStrays(traces []Trace, spare map[int]bool) []Strays {
-	s := search{spare: spare, leaders: leaders(traces), seen: make(map[birth]int)}
+	s := search{spare: spare, leaders: leaders(traces), ids: ids(traces), asked: make(map[birth]string),
+		seen: make(map[birth]int)}
 	return s.end(len(traces))
 }
 
@@ -102,11 +104,24 @@ func leaders(traces []Trace) map[birth]int {
 	return found
 }
 
+// ids maps the ids of commands to the indexes of their traces.
+func ids(traces []Trace) map[string]int {
+	found := make(map[string]int)
+	for i, t := range traces {
+		if t.ID != "" {
+			found[t.ID] = i
+		}
+	}
+	return found
+}
+
 // search is one search for strays.
 type search struct {
 	spare   map[int]bool
-	leaders map[birth]int // indexes of traces
-	seen    map[birth]int // strays that were found, which may lose their leader before they end
+	leaders map[birth]int    // indexes of traces
+	ids     map[string]int   // the same by command
+	asked   map[birth]string // the command in the environment of a process, "" for none
+	seen    map[birth]int    // strays that were found, which may lose their leader before they end
 }
 
 // end kills the strays until none is left, and returns the counts of n traces.
@@ -144,7 +159,18 @@ type stray struct {
 	trace int
 }
 
-// look lists the running strays: living leaders, and what is in their sessions or below them.
+// command is the id of a command in the environment of a process, "" for none.
+func (s search) command(st procfs.Stat) string {
+	key := birth{st.PID, st.Start}
+	id, ok := s.asked[key]
+	if !ok && len(s.ids) > 0 {
+		id = procfs.Environ(st.PID, idVariable)
+		s.asked[key] = id
+	}
+	return id
+}
+
+// look lists the running strays: living leaders, what is in their sessions or below them, and what names their command.
 func (s search) look() map[birth]stray {
 	all := procfs.All()
 	owner := make(map[int]int) // by pid
@@ -166,7 +192,11 @@ func (s search) look() map[birth]stray {
 	found := make(map[birth]stray)
 	for _, st := range all {
 		key := birth{st.PID, st.Start}
-		if i, ok := owner[st.PID]; ok && st.PID > 1 && !s.spare[st.PID] {
+		i, ok := owner[st.PID]
+		if !ok {
+			i, ok = s.ids[s.command(st)]
+		}
+		if ok && st.PID > 1 && !s.spare[st.PID] {
 			s.seen[key] = i
 		}
 		if i, ok := s.seen[key]; ok && st.Running() {

@@ -129,6 +129,28 @@ func TestRecordedTraces(t *testing.T) {
 	}
 }
 
+// What a leader left is found by the id of its command, also where the program was killed before it recorded a process.
+func TestStraysWithoutTheirLeader(t *testing.T) {
+	s := newTestOf(t, Options{Exclusive: true, Dir: filepath.Join(t.TempDir(), "commands")})
+	p, dir := startStray(t, s, `sh -c 'trap "" HUP; echo $$ > deaf; while :; do sleep 600; done' &
+while [ ! -s deaf ]; do sleep 0.01; done`)
+	s.starting.Lock() // its supervisor does nothing any more
+	if err := unix.Kill(p.pid, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if st, err := procfs.ReadStat(p.pid); err != nil || !st.Running() {
+			break
+		}
+	}
+	got := endStrays([]Trace{{ID: p.id}}, nil)
+	s.starting.Unlock()
+	if got[0].Ended < 2 || got[0].Survivors != 0 || alive(t, filepath.Join(dir, "deaf")) {
+		t.Errorf("%+v were ended, want the loop and what it waits for", got[0])
+	}
+	p.Result()
+}
+
 // A command whose trace cannot be recorded does not start, and nothing of its trace stays. PID 1 needs no trace.
 func TestUnrecordedTraces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "commands")

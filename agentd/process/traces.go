@@ -14,6 +14,10 @@ import (
 	"holon/internal/durable"
 )
 
+// idVariable is the variable by which processes name their command, where traces are recorded: a leader may be gone, or not
+// be recorded yet, when this program is killed.
+const idVariable = "HOLON_COMMAND_ID"
+
 const (
 	traceBytes = 256     // of a file, at least, so that the second record needs no more room than the first
 	maxTrace   = 4 << 10 // bytes of a file
@@ -26,7 +30,7 @@ func (s *Supervisor) recordTrace(p *Process) error {
 	if !s.records() {
 		return nil
 	}
-	var t Trace
+	t := Trace{ID: p.id}
 	if p.pid != 0 {
 		t = p.Trace()
 	}

@@ -111,3 +111,17 @@ func BootID() (string, error) {
 	}
 	return strings.TrimSpace(string(id)), nil
 }
+
+// Environ returns a variable of the environment that a process began with, "" when it has none or may not be looked at.
+func Environ(pid int, name string) string {
+	data, err := ReadFile("/proc/"+strconv.Itoa(pid)+"/environ", 1<<20)
+	if err != nil {
+		return ""
+	}
+	for pair := range strings.SplitSeq(string(data), "\x00") {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -105,16 +106,25 @@ func (t *Tree) openBase(ctx context.Context) error {
 	t.base = git.Repository{Dir: t.slot.git(), Format: t.source.format}
 	if t.source.info.Kind == KindGit {
 		t.base.Alternates = []string{t.source.user.Objects}
-	} else if t.base.Usable() {
-		packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
-		if err == nil && len(packs) <= maxCopyPacks {
-			return nil
-		}
+	}
+	if t.base.Usable() && t.baseStays() {
+		return nil
 	}
 	if err := t.discard(ctx, t.slot.git(), t.slot.source()); err != nil {
 		return err
 	}
 	return t.base.Create()
+}
+
+// baseStays reports whether the repository can be used as it is: that of a git source is empty, that of a copy has not
+// collected too much.
+func (t *Tree) baseStays() bool {
+	packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
+	if t.source.info.Kind == KindCopy {
+		return err == nil && len(packs) <= maxCopyPacks
+	}
+	objects, readErr := os.ReadDir(t.base.Objects())
+	return err == nil && readErr == nil && len(packs) == 0 && len(objects) == 2
 }
 
 // chooseBase decides the base tree and what the agent begins with, and fills the record with its entries.

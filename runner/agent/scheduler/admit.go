@@ -46,11 +46,9 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 			facts{"kind": string(a.Kind), "template": clip(a.Template)})
 		s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, nil)
 		if !n.Private {
-			if _, err := s.newTrigger(); err != nil {
-				return err
-			}
+			s.newTrigger()
 		}
-		return s.close()
+		return s.transaction.close(nil)
 	})
 	if taken {
 		err = &state.Error{
@@ -78,10 +76,8 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 	err = m.step(ctx, in.AgentID, func(s *step) error {
 		msg := msg
 		from := rules.Sender(msg.Origin)
-		if err := s.inherit(&msg, from); err != nil {
-			return err
-		}
-		if earlier, ok, err := s.earlier(msg); ok || err != nil {
+		s.inherit(&msg, from)
+		if earlier, ok, err := s.earlier(msg); ok {
 			adm = Admission{MessageID: earlier.ID, EventSeq: earlier.AdmittedSeq, Replayed: true}
 			return err
 		}
@@ -91,25 +87,21 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 		if err := s.checkQueueQuota(from); err != nil {
 			return err
 		}
-		seq, err := s.admit(msg, from)
-		adm = Admission{MessageID: msg.ID, EventSeq: seq}
-		return err
+		adm = Admission{MessageID: msg.ID, EventSeq: s.admit(msg, from)}
+		return nil
 	})
 	return adm, err
 }
 
 // inherit bounds the authority of what an agent makes for itself by that of the message
 // in whose turn it is made, its cause.
-func (s *step) inherit(msg *ledger.Message, from ledger.Sender) error {
+func (s *step) inherit(msg *ledger.Message, from ledger.Sender) {
 	if from != ledger.FromSelf || msg.CausationID == "" {
-		return nil
+		return
 	}
-	cause, err := s.Message(msg.CausationID)
-	if state.IsCode(err, ledger.CodeNotFound) {
-		return nil
+	if cause, ok := find(s, ledger.View.Message, msg.CausationID); ok {
+		rules.Inherit(msg, cause)
 	}
-	rules.Inherit(msg, cause)
-	return err
 }
 
 // envelope makes the message of an ingress that is in order.
@@ -170,9 +162,13 @@ func (s *step) earlier(msg ledger.Message) (ledger.Message, bool, error) {
 	if msg.Key == "" {
 		return ledger.Message{}, false, nil
 	}
-	old, ok, err := s.MessageByKey(msg.AgentID, msg.Key)
-	if err != nil || !ok {
-		return old, false, err
+	ok := false
+	old := ask(s, func(v ledger.View) (m ledger.Message, err error) {
+		m, ok, err = v.MessageByKey(msg.AgentID, msg.Key)
+		return m, err
+	})
+	if !ok {
+		return old, false, nil
 	}
 	if !sameMessage(old, msg) {
 		return old, true, refused(CodeKeyConflict, "idempotency_key", "use another key for another message",
@@ -193,10 +189,7 @@ func (s *step) checkAccepts(via ledger.AdmissionContext) error {
 	if err := s.checkRunning(); err != nil {
 		return err
 	}
-	a, err := s.Agent(s.state.AgentID)
-	if err != nil {
-		return err
-	}
+	a := s.agentRow()
 	if a.Visibility == ledger.Private && (via == ledger.PublicUnauthenticated || via == ledger.TriggerCapability) {
 		return refused(CodeAgentPrivate, "agent_id", "", "agent %s takes no messages from outside", a.ID)
 	}
@@ -207,10 +200,7 @@ func (s *step) checkAccepts(via ledger.AdmissionContext) error {
 // the operator's alone, and what an agent makes for itself takes next to nothing.
 func (s *step) checkQueueQuota(from ledger.Sender) error {
 	id, most := s.state.AgentID, s.m.opts.MaxQueued
-	n, err := s.CountQueued(id)
-	if err != nil {
-		return err
-	}
+	n := s.countQueued()
 	switch from {
 	case ledger.FromSelf:
 		if err := s.checkSelf(); err != nil {
@@ -222,11 +212,10 @@ func (s *step) checkQueueQuota(from ledger.Sender) error {
 		}
 		return nil
 	}
-	operators, err := s.CountQueuedFrom(id, ledger.FromOperator)
-	if err == nil && n-operators >= most-max(most/10, 1) {
-		err = queueFull(id, n)
+	if n-s.countQueuedFrom(ledger.FromOperator) >= most-max(most/10, 1) {
+		return queueFull(id, n)
 	}
-	return err
+	return nil
 }
 
 func queueFull(id string, n int) error {
@@ -238,11 +227,9 @@ func queueFull(id string, n int) error {
 // checkSelf refuses an agent one more message to itself when too many wait, or
 // when it has gone on by itself for as long as it may.
 func (s *step) checkSelf() error {
-	waiting, err := s.CountQueuedFrom(s.state.AgentID, ledger.FromSelf)
+	waiting := s.countQueuedFrom(ledger.FromSelf)
 	soon := s.state.Progress.Turns + 1 + waiting // with the turn that runs
 	switch {
-	case err != nil:
-		return err
 	case waiting >= rules.MaxSelfQueued:
 		return refused(CodeSelfLimit, "agent_id", "end the turn; they are taken one after another",
 			"%d messages of your own wait in your queue, and no more than %d may", waiting, rules.MaxSelfQueued)
@@ -257,7 +244,7 @@ func (s *step) checkSelf() error {
 
 // admit queues a message and triggers the agent's wait if it ends it. It returns
 // the number of the event of its admission.
-func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
+func (s *step) admit(msg ledger.Message, from ledger.Sender) int64 {
 	s.state.Admitted++
 	s.state.Totals.Messages++
 	msg.Number, msg.CreatedAt = s.state.Admitted, s.now
@@ -270,10 +257,9 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 	s.emitQueue(record.MessageAdmitted, "enqueue", e,
 		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
 		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)}.withMessage(msg))
-	if err := s.Insert(&msg, &e); err != nil {
-		return 0, err
-	}
-	return msg.AdmittedSeq, s.trigger(msg)
+	s.insert(&msg, &e)
+	s.trigger(msg)
+	return msg.AdmittedSeq
 }
 
 // Bounds of what comes from outside, in bytes.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	"holon/runner/agent/record"
 	"holon/state"
@@ -15,20 +16,14 @@ import (
 func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 	var lost Losses
 	err := m.step(ctx, r.AgentID, func(s *step) error {
-		a, err := s.Agent(r.AgentID)
-		if err != nil {
-			return err
-		}
+		a := s.agentRow()
 		switch {
 		case a.ArchivedAt != nil:
 			return s.archived()
 		case a.Kind == ledger.KindDefault:
 			return refused(CodeDefaultAgent, "agent_id", "", "agent %s is the default one and stays", a.ID)
 		}
-		attempt, runs, err := s.OpenAttempt(a.ID)
-		if err != nil {
-			return err
-		}
+		attempt, runs := s.openAttempt()
 		if runs && !r.DryRun && !r.Force {
 			return refused(CodeAgentBusy, "agent_id", "wait for its end, or end it too with --force",
 				"a turn of agent %s runs", a.ID)
@@ -42,83 +37,50 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 				facts{"action": "archive", "by": clip(r.By)})
 		}
 		if runs && apply {
-			if _, err := s.abort(attempt, Abort{By: r.By}); err != nil {
-				return err
-			}
+			s.abort(attempt, Abort{By: r.By})
 		}
-		if err := s.release(&lost, "the agent was removed by "+r.By, apply); err != nil || !apply {
-			return err
+		s.release(&lost, clip("the agent was removed by "+r.By), apply)
+		if !apply {
+			return nil
 		}
 		s.state.Stopped, s.state.PendingWake = true, nil
 		a.ArchivedAt, a.UpdatedAt = &s.now, s.now
-		if err := s.emitAgentState("archived", r.By); err != nil {
-			return err
-		}
-		return s.Update(&a)
+		s.emitAgentState("archived", r.By)
+		s.update(&a)
+		return nil
 	})
 	return lost, err
 }
 
 // release counts what an agent holds, and gives it up if that is to be applied.
-func (s *step) release(lost *Losses, reason string, apply bool) error {
+func (s *step) release(lost *Losses, reason string, apply bool) {
 	id := s.state.AgentID
-	queued, err := s.Queued(id, s.m.opts.MaxQueued+maxTimers)
-	if err != nil {
-		return err
-	}
-	lost.QueuedMessages = len(queued)
-	open, err := s.OpenWork(id)
-	if err != nil {
-		return err
-	}
-	lost.WorkItems = len(open)
-	if lost.Tasks, err = s.CountOpenTasks(id); err != nil {
-		return err
-	}
-	waits, err := s.UnresolvedWaits(id)
-	lost.Waits = len(waits)
-	for _, w := range waits {
-		if apply && err == nil {
-			err = s.cancelWait(w, clip(reason))
-		}
-	}
-	for _, e := range queued {
-		if apply && err == nil {
-			err = s.dispose(e, ledger.Dropped, clip(reason))
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.releaseTimers(lost, apply); err != nil {
-		return err
-	}
-	t, ok, err := s.activeTrigger()
-	if ok {
+	queued, waits := newest(s, ledger.View.Queued, s.m.opts.MaxQueued+maxTimers), s.waits()
+	timers := slices.DeleteFunc(newest(s, ledger.View.Timers, allTimers), func(t ledger.Timer) bool {
+		return t.Status != ledger.TimerActive
+	})
+	trigger, triggered := s.activeTrigger()
+	lost.QueuedMessages, lost.Waits, lost.Timers = len(queued), len(waits), len(timers)
+	lost.WorkItems = len(read(s, ledger.View.OpenWork, id))
+	lost.Tasks = read(s, ledger.View.CountOpenTasks, id)
+	if triggered {
 		lost.Triggers = 1
 	}
-	if ok && apply {
-		err = s.revoke(&t)
+	if !apply {
+		return
 	}
-	return err
-}
-
-func (s *step) releaseTimers(lost *Losses, apply bool) error {
-	timers, err := s.Timers(s.state.AgentID, allTimers)
-	if err != nil {
-		return err
+	for _, w := range waits {
+		s.cancelWait(w, reason)
+	}
+	for _, e := range queued {
+		s.dispose(e, ledger.Dropped, reason)
 	}
 	for _, t := range timers {
-		if t.Status != ledger.TimerActive {
-			continue
-		}
-		if lost.Timers++; apply {
-			if err := s.cancelTimer(&t); err != nil {
-				return err
-			}
-		}
+		s.cancelTimer(&t)
 	}
-	return nil
+	if triggered {
+		s.revoke(&trigger)
+	}
 }
 
 // allTimers is more than an agent has timers, ended ones included.
@@ -157,9 +119,8 @@ func (m *Scheduler) liveStep(ctx context.Context, agentID string, fn func(*step)
 
 // checkLive refuses what an agent that was removed may not get.
 func (s *step) checkLive() error {
-	a, err := s.Agent(s.state.AgentID)
-	if err == nil && a.ArchivedAt != nil {
-		err = s.archived()
+	if s.agentRow().ArchivedAt != nil {
+		return s.archived()
 	}
-	return err
+	return nil
 }

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,8 +26,8 @@ func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, err
 		var c Claim
 		var ok, more bool
 		err := m.step(ctx, agentID, func(s *step) (err error) {
-			c, ok, more, err = s.claimSome()
-			return err
+			c, ok, more = s.claimSome()
+			return nil
 		})
 		switch {
 		case err != nil && m.claimed(ctx, c.Attempt.ID):
@@ -62,40 +61,25 @@ func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
 
 // claimSome consumes what needs no turn and claims the first message that does.
 // more is set when it stopped before it found the end of the queue.
-func (s *step) claimSome() (c Claim, ok, more bool, err error) {
-	if busy, err := s.busy(); busy || s.state.Stopped || err != nil {
-		return Claim{}, false, false, err
+func (s *step) claimSome() (c Claim, ok, more bool) {
+	if s.busy() || s.state.Stopped {
+		return Claim{}, false, false
 	}
 	for range maxConsumed {
-		head, found, err := s.head()
-		if err != nil || !found {
-			return Claim{}, false, false, err
+		head, found := s.head()
+		if !found {
+			return Claim{}, false, false
 		}
-		msg, err := s.Message(head.MessageID)
-		if err != nil {
-			return Claim{}, false, false, err
-		}
+		msg := s.message(head.MessageID)
 		if head.Sender == ledger.FromSelf && rules.Stalled(s.state.Progress) {
-			if err := s.stopSelf(); err != nil {
-				return Claim{}, false, false, err
-			}
+			s.stopSelf()
 			continue
 		}
-		if stale, err := s.dropStale(head, msg); stale || err != nil {
-			if err != nil {
-				return Claim{}, false, false, err
-			}
+		if s.dropStale(head, msg) {
 			continue
 		}
-		waits, err := s.UnresolvedWaits(s.state.AgentID)
-		if err != nil {
-			return Claim{}, false, false, err
-		}
-		sit, err := s.before(waits)
-		if err != nil {
-			return Claim{}, false, false, err
-		}
-		cont := rules.Continue(sit, msg, cameBack(head))
+		waits := s.waits()
+		cont := rules.Continue(s.before(waits), msg, cameBack(head))
 		s.state.LastResolved = &cont
 		s.emit(record.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
@@ -103,67 +87,49 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 			"prior_waiting_reason": string(cont.PriorWaiting), "evidence": bounded(cont.Evidence),
 		})
 		if cont.ModelVisible {
-			c, err = s.claim(head, msg, cont, waits)
-			return c, err == nil, false, err
+			return s.claim(head, msg, cont, waits), true, false
 		}
-		if err := s.dispose(head, ledger.Processed, string(cont.Class)); err != nil {
-			return Claim{}, false, false, err
-		}
+		s.dispose(head, ledger.Processed, string(cont.Class))
 	}
-	_, more, err = s.head() // which leaves no hint behind that only another claim would find
-	return Claim{}, false, more, err
+	_, more = s.head() // which leaves no hint behind that only another claim would find
+	return Claim{}, false, more
 }
 
 // head returns the entry to take now. When the queue is empty a kept hint becomes an
 // entry, or else the work that may go on.
-func (s *step) head() (ledger.Entry, bool, error) {
-	e, ok, err := s.Head(s.state.AgentID)
-	if err == nil && !ok {
-		if err := s.free(); err != nil {
-			return e, false, err
-		}
-		e, ok, err = s.Head(s.state.AgentID)
+func (s *step) head() (ledger.Entry, bool) {
+	e, ok := s.queueHead()
+	if !ok {
+		s.free()
+		e, ok = s.queueHead()
 	}
-	if err != nil || !ok || rules.Due(s.state.Progress, e).After(s.now) {
-		return e, false, err
-	}
-	return e, true, nil
+	return e, ok && !rules.Due(s.state.Progress, e).After(s.now)
 }
 
 // before is the situation before a message is taken. The rules do not look at its queue.
-func (s *step) before(waits []ledger.Wait) (rules.Situation, error) {
+func (s *step) before(waits []ledger.Wait) rules.Situation {
 	sit := rules.Situation{AgentID: s.state.AgentID}
 	sit.Waits(waits)
 	if last := s.state.LastClosure; last != nil {
 		sit.Ended, sit.Failed = true, last.Outcome == ledger.OutcomeFailed
 	}
-	open, err := s.OpenWork(s.state.AgentID)
-	waited := rules.Before(waits)
+	open, waited := read(s, ledger.View.OpenWork, s.state.AgentID), rules.Before(waits)
 	sit.Work, sit.Held = rules.WorkSignal(s.state, open, waited), rules.Held(open, waited)
-	return sit, err
+	return sit
 }
 
 // claim opens the attempt of a message, which ends the waits of all owners that it fits.
-func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuation, waits []ledger.Wait) (Claim,
-	error) {
-	agent, err := s.Agent(e.AgentID)
-	if err != nil {
-		return Claim{}, err
-	}
+func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuation, waits []ledger.Wait) Claim {
+	agent := s.agentRow()
 	a := ledger.Attempt{
 		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID,
 		TurnID:    responses.NewID(responses.PrefixTurn),
 		TurnIndex: s.state.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model,
 		Chain: s.state.Chain, WorkItemID: s.state.CurrentWork,
-		Readmit: cameBack(e), StartedAt: s.now,
-	}
-	if a.Earlier, err = s.earlierTurns(e); err != nil {
-		return Claim{}, err
+		Readmit: cameBack(e), StartedAt: s.now, Earlier: s.earlierTurns(e),
 	}
 	if !rules.Own(e.Sender) {
-		if err := s.letGoOn(waits, msg); err != nil {
-			return Claim{}, err
-		}
+		s.letGoOn(waits, msg)
 	}
 	c := Claim{Agent: agent, Message: msg, Continuation: cont}
 	waits = slices.DeleteFunc(waits, func(w ledger.Wait) bool { return !rules.Ends(&w, msg) })
@@ -174,36 +140,29 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	}
 	s.state.LastWake = string(msg.TriggerKind)
 	a.Submitted = s.submitTurn(a, msg)
-	if err := s.Insert(&a); err != nil {
-		return Claim{}, fmt.Errorf("open an attempt: %w", err)
-	}
+	s.insert(&a)
 	s.emitQueue(record.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
 		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
 	for _, w := range waits {
-		if err := s.resolveWait(w, a, msg.ID); err != nil {
-			return Claim{}, err
-		}
+		s.resolveWait(w, a, msg.ID)
 	}
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, false, nil, s.now
-	if err := s.Update(&e); err != nil {
-		return Claim{}, err
-	}
+	s.update(&e)
 	c.Attempt = a
-	return c, nil
+	return c
 }
 
 // earlierTurns is how many turns of a message were begun and interrupted. Those that a shutdown ended are counted only
 // while no other message has had a turn since.
-func (s *step) earlierTurns(e ledger.Entry) (int, error) {
+func (s *step) earlierTurns(e ledger.Entry) int {
 	if !cameBack(e) {
-		return 0, nil
+		return 0
 	}
-	newest, err := s.Turns(e.AgentID, 1)
-	if err != nil || len(newest) == 0 || newest[0].MessageID != e.MessageID {
-		return e.Readmitted, err
+	last := newest(s, ledger.View.Turns, 1)
+	if len(last) == 0 || last[0].MessageID != e.MessageID {
+		return e.Readmitted
 	}
-	before, err := s.Attempt(newest[0].AttemptID)
-	return max(e.Readmitted, before.Earlier+1), err
+	return max(e.Readmitted, read(s, ledger.View.Attempt, last[0].AttemptID).Earlier+1)
 }
 
 // submitTurn tells that a turn is made for a message, and returns the number of that event. It is the first one of the
@@ -219,7 +178,7 @@ func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) int64 {
 }
 
 // dispose ends a message. Waits that one was to end which no turn had are over with it.
-func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string) error {
+func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string) {
 	op := "settle" // a turn had it
 	if e.AttemptID == "" {
 		op = "remove"
@@ -228,21 +187,18 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
-	if err := s.Update(&e); err != nil || op == "settle" {
-		return err
+	s.update(&e)
+	if op == "remove" {
+		s.tellUndelivered(before)
+		s.cancelTriggered(e.MessageID)
 	}
-	if err := s.tellUndelivered(before); err != nil {
-		return err
-	}
-	return s.cancelTriggered(e.MessageID)
 }
 
 // tellUndelivered tells of a message that ended without a turn, unless an earlier turn of it was interrupted.
-func (s *step) tellUndelivered(e ledger.Entry) error {
-	if cameBack(e) {
-		return nil
+func (s *step) tellUndelivered(e ledger.Entry) {
+	if !cameBack(e) {
+		s.tellDelivery(e.MessageID, "", "failed")
 	}
-	return s.tellDelivery(e.MessageID, "", "failed")
 }
 
 // Began records that the container accepted the turn of an attempt, with
@@ -254,33 +210,27 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 			return nil
 		}
 		a.BegunAt, a.WorkShown = &s.now, sent.Work
-		if err := s.Update(&a); err != nil {
-			return err
-		}
-		if err := s.Insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt}); err != nil {
-			return err
-		}
+		s.update(&a)
+		s.insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt})
 		s.cause = submittedEvent(a.ID)
 		s.emit(record.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
 			facts{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
-		return s.begin(a)
+		s.begin(a)
+		return nil
 	})
 }
 
 // begin tells that a turn began.
-func (s *step) begin(a ledger.Attempt) error {
-	if err := s.unblock(false); err != nil { // what a setting kept from turns keeps it no more
-		return err
-	}
+func (s *step) begin(a ledger.Attempt) {
+	s.unblock(false) // what a setting kept from turns keeps it no more
 	f := facts{"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain}
 	if a.Readmit {
 		f["continued"] = true
 	}
 	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, f)
-	if a.Readmit {
-		return nil
+	if !a.Readmit {
+		s.tellDelivery(a.MessageID, a.TurnID, "delivered")
 	}
-	return s.tellDelivery(a.MessageID, a.TurnID, "delivered")
 }
 
 // Progress records what the turn of an attempt did, up to what through says. A
@@ -293,35 +243,25 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 		}
 		s.cause = submittedEvent(a.ID)
 		for _, p := range did {
-			if err := s.record(&a, p); err != nil {
-				return err
+			if p.Event.Class != "" {
+				s.recordEvent(&a, p)
+			}
+			if p.Task != nil {
+				s.taskOfTurn(&a, *p.Task)
 			}
 		}
 		a.Facts, a.Items = max(a.Facts, through.Facts), max(a.Items, through.Items)
-		return s.Update(&a)
+		s.update(&a)
+		return nil
 	})
 }
 
-func (s *step) record(a *ledger.Attempt, p Progress) error {
-	if p.Event.Class != "" {
-		if err := s.recordEvent(a, p); err != nil {
-			return err
-		}
-	}
-	if p.Task != nil {
-		return s.taskOfTurn(a, *p.Task)
-	}
-	return nil
-}
-
 // recordEvent tells of what a container recorded. Its time is the container's unless that cannot be.
-func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
+func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 	e := p.Event
 	process := strings.HasPrefix(e.Class, "process.") // its start may be the host's
-	if process {
-		if known, err := s.knownOtherwise(a, &e); known || err != nil {
-			return err
-		}
+	if process && s.knownOtherwise(a, &e) {
+		return
 	}
 	e.MessageID, e.TurnID = a.MessageID, a.TurnID
 	if e.ProducerSeq > 0 {
@@ -330,12 +270,8 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	if p.Cause > 0 && (e.Class == turns.ProcessStarted || !process) {
 		e.Cause = factEvent(a.TurnID, p.Cause)
 	}
-	said, err := s.interjection(*a, e)
-	if err != nil {
-		return err
-	}
-	if said != "" {
-		e.Cause = interjectedEvent(a.ID, said)
+	if id := s.interjection(*a, e); id != "" {
+		e.Cause = interjectedEvent(a.ID, id)
 	}
 	if e.CreatedAt = e.CreatedAt.UTC().Truncate(time.Millisecond); e.CreatedAt.Before(a.StartedAt) ||
 		e.CreatedAt.After(s.now) {
@@ -350,15 +286,4 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
 	s.emit(e.Class, e, nil)
 	s.track(a, &s.events[len(s.events)-1])
-	return nil
-}
-
-// openAttempt is the open attempt of an agent, or CodeNoRun.
-func (s *step) openAttempt() (ledger.Attempt, error) {
-	id := s.state.AgentID
-	a, ok, err := s.OpenAttempt(id)
-	if err != nil || ok {
-		return a, err
-	}
-	return a, refused(CodeNoRun, "agent_id", "holon agent status "+id, "no turn of agent %s runs", id)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"holon/responses"
@@ -40,7 +41,7 @@ func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time,
 		}
 		full := max(len(timers), len(waits), len(work)) == limit
 		due := dueOf(timers, waits, work)
-		maps.DeleteFunc(due, func(id string, _ []func(*step) error) bool { return damaged[id] })
+		maps.DeleteFunc(due, func(id string, _ []func(*step)) bool { return damaged[id] })
 		switch {
 		case len(due) > 0:
 			if err := m.fire(ctx, now, due, damaged); err != nil {
@@ -55,31 +56,29 @@ func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time,
 }
 
 // dueOf is what is due of each agent.
-func dueOf(timers []ledger.Timer, waits []ledger.Wait, work []ledger.WorkItem) map[string][]func(*step) error {
-	due := map[string][]func(*step) error{}
+func dueOf(timers []ledger.Timer, waits []ledger.Wait, work []ledger.WorkItem) map[string][]func(*step) {
+	due := map[string][]func(*step){}
 	for _, t := range timers {
-		due[t.AgentID] = append(due[t.AgentID], func(s *step) error { return s.fireTimer(t.ID) })
+		due[t.AgentID] = append(due[t.AgentID], func(s *step) { s.fireTimer(t.ID) })
 	}
 	for _, w := range waits {
-		due[w.AgentID] = append(due[w.AgentID], func(s *step) error { return s.fireWait(w.ID) })
+		due[w.AgentID] = append(due[w.AgentID], func(s *step) { s.fireWait(w.ID) })
 	}
 	for _, w := range work {
-		due[w.AgentID] = append(due[w.AgentID], func(s *step) error { return s.fireRecheck(w.ID) })
+		due[w.AgentID] = append(due[w.AgentID], func(s *step) { s.fireRecheck(w.ID) })
 	}
 	return due
 }
 
 // fire makes one step for each agent that has something due. An agent whose records
 // cannot be read is put among the damaged ones and stops none of the others.
-func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]func(*step) error,
+func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]func(*step),
 	damaged map[string]bool) error {
 	for agentID, fires := range due {
 		err := m.stepAt(ctx, now, agentID, func(s *step) error {
 			for _, f := range fires {
 				s.cause = "" // one thing does not come due because of another
-				if err := f(s); err != nil {
-					return err
-				}
+				f(s)
 			}
 			return nil
 		})
@@ -102,34 +101,27 @@ func Damaged(err error) bool {
 
 // fireTimer makes a tick of a timer that is still due, or counts one that comes
 // while the tick before it is in the queue. Times that were missed fire once.
-func (s *step) fireTimer(id string) error {
-	t, err := s.Timer(id)
-	if err != nil || s.state.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil ||
-		t.NextFireAt.After(s.now) {
-		return err
+func (s *step) fireTimer(id string) {
+	t := read(s, ledger.View.Timer, id)
+	if s.state.Stopped || t.Status != ledger.TimerActive || t.NextFireAt == nil || t.NextFireAt.After(s.now) {
+		return
 	}
 	missed := advance(&t, s.now)
-	waiting, err := s.queuedNow(t.MessageID)
-	if err != nil {
-		return err
-	}
-	if waiting {
+	if s.queuedNow(t.MessageID) {
 		t.Coalesced += missed + 1
-		return s.Update(&t)
+		s.update(&t)
+		return
 	}
 	msg := s.timerTick(t.ID, t.Summary,
 		map[string]any{"timer_id": t.ID, "fire_count": t.FireCount + 1, "coalesced": missed})
 	t.FireCount++
 	t.Coalesced += missed
 	t.LastFireAt, t.MessageID = &s.now, msg.ID
-	if err := s.Update(&t); err != nil {
-		return err
-	}
+	s.update(&t)
 	s.emitTimer(record.TimerFired, t, ledger.Event{MessageID: msg.ID, Cause: t.Event},
 		facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
 	s.cause = s.newest()
-	_, err = s.admit(msg, ledger.FromRuntime)
-	return err
+	s.admit(msg, ledger.FromRuntime)
 }
 
 // advance moves a timer that is due to its next time, in the rhythm that it has,
@@ -148,37 +140,29 @@ func advance(t *ledger.Timer, now time.Time) (missed int64) {
 
 // fireWait queues the tick that ends a wait whose time has come, or ends one that
 // expired.
-func (s *step) fireWait(id string) error {
-	w, err := s.Wait(id)
-	if err != nil || s.state.Stopped || w.Status != ledger.WaitActive {
-		return err
+func (s *step) fireWait(id string) {
+	w := read(s, ledger.View.Wait, id)
+	if s.state.Stopped || w.Status != ledger.WaitActive {
+		return
 	}
 	switch {
 	case w.WakeAt != nil && !w.WakeAt.After(s.now):
-		err = s.wakeUp(w)
+		s.wakeUp(w)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
-		if err = s.tellWait(record.WaitExpired, w, ledger.Event{}, nil, s.Update); err == nil {
-			err = s.freeIdle()
-		}
+		s.tellWait(record.WaitExpired, w, ledger.Event{}, nil, s.update)
+		s.freeIdle()
 	}
-	return err
 }
 
 // wakeUp queues the tick that ends a rest. What it says is of the turn that asked for
 // the rest.
-func (s *step) wakeUp(w ledger.Wait) error {
+func (s *step) wakeUp(w ledger.Wait) {
 	tick := s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt})
-	if a, err := s.Attempt(w.Registered); err == nil {
-		tick.CausationID = a.MessageID
-	} else if !state.IsCode(err, ledger.CodeNotFound) {
-		return err
-	}
-	if err := s.inherit(&tick, ledger.FromSelf); err != nil {
-		return err
-	}
-	_, err := s.admit(tick, ledger.FromSelf)
-	return err
+	a, _ := find(s, ledger.View.Attempt, w.Registered)
+	tick.CausationID = a.MessageID
+	s.inherit(&tick, ledger.FromSelf)
+	s.admit(tick, ledger.FromSelf)
 }
 
 // timerTick is the message of a clock: of a timer, or of a wait for a time.
@@ -214,16 +198,15 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 	err = m.step(ctx, n.AgentID, func(s *step) error {
 		t, made = s.newTimer(n), false
 		if n.Key != "" {
-			old, err := s.Timer(t.ID)
-			if err == nil && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS ||
-				old.Summary != t.Summary) {
+			old, known := find(s, ledger.View.Timer, t.ID)
+			if known && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS || old.Summary != t.Summary) {
 				return refused(CodeKeyConflict, "idempotency_key", "use another key for another timer",
 					"the key was used for timer %s, which is another one", old.ID)
 			}
-			if t = old; err == nil || !state.IsCode(err, ledger.CodeNotFound) {
-				return err
+			if known {
+				t = old
+				return nil
 			}
-			t = s.newTimer(n)
 		}
 		if err := s.checkLive(); err != nil {
 			return err
@@ -235,7 +218,8 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 		s.emitTimer(record.TimerCreated, t, ledger.Event{ID: t.Event},
 			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		made = true
-		return s.Insert(&t)
+		s.insert(&t)
+		return nil
 	})
 	return t, made, err
 }
@@ -273,14 +257,10 @@ func (s *step) newTimer(n NewTimer) ledger.Timer {
 
 // checkTimers refuses one more when the newest of an agent are all active.
 func (s *step) checkTimers() error {
-	list, err := s.Timers(s.state.AgentID, maxTimers)
-	if err != nil || len(list) < maxTimers {
-		return err
-	}
-	for _, t := range list {
-		if t.Status != ledger.TimerActive {
-			return nil
-		}
+	list := newest(s, ledger.View.Timers, maxTimers)
+	if len(list) < maxTimers ||
+		slices.ContainsFunc(list, func(t ledger.Timer) bool { return t.Status != ledger.TimerActive }) {
+		return nil
 	}
 	return refused(CodeInvalidTimer, "agent_id", "cancel some of them: holon timer list --agent "+s.state.AgentID,
 		"agent %s has %d timers", s.state.AgentID, maxTimers)
@@ -297,17 +277,17 @@ func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, e
 	if err != nil {
 		return t, err
 	}
-	err = m.step(ctx, t.AgentID, func(s *step) (err error) {
-		if t, err = s.Timer(id); err != nil || t.Status != ledger.TimerActive {
-			return err
+	err = m.step(ctx, t.AgentID, func(s *step) error {
+		if t = read(s, ledger.View.Timer, id); t.Status == ledger.TimerActive {
+			s.cancelTimer(&t)
 		}
-		return s.cancelTimer(&t)
+		return nil
 	})
 	return t, err
 }
 
-func (s *step) cancelTimer(t *ledger.Timer) error {
+func (s *step) cancelTimer(t *ledger.Timer) {
 	t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
 	s.emitTimer(record.TimerCancelled, *t, ledger.Event{}, nil)
-	return s.Update(t)
+	s.update(t)
 }

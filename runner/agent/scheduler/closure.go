@@ -12,49 +12,32 @@ import (
 
 // closure is what the end of the newest turn means with everything that this step did; a is the open attempt, which may
 // be none.
-func (s *step) closure(failed bool, a ledger.Attempt) (ledger.Closure, error) {
-	waits, err := s.UnresolvedWaits(s.state.AgentID)
-	if err != nil {
-		return ledger.Closure{}, err
-	}
-	n, err := s.CountQueued(s.state.AgentID)
-	if err != nil {
-		return ledger.Closure{}, err
-	}
-	open, err := s.OpenWork(s.state.AgentID)
-	if err != nil {
-		return ledger.Closure{}, err
-	}
+func (s *step) closure(failed bool, a ledger.Attempt) ledger.Closure {
+	waits := s.waits()
+	n := s.countQueued()
+	open := read(s, ledger.View.OpenWork, s.state.AgentID)
 	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: n,
 		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: failed}
 	sit.Waits(waits)
-	if head, ok, err := s.Head(s.state.AgentID); err != nil {
-		return ledger.Closure{}, err
-	} else if ok {
+	if head, ok := s.queueHead(); ok {
 		sit.Head(s.state.Progress, head)
 	}
 	c := sit.Closure()
 	s.state.LastClosure = c
-	return *c, nil
+	return *c
 }
 
 // tellClosure tells what the end of the newest turn means after a step that changed it: a wait began or ended, the
 // agent was stopped, or other work goes on. So the newest thread.updated is true, whatever happens between turns.
-func (s *step) tellClosure() error {
+func (s *step) tellClosure() {
 	last := s.state.LastClosure
 	if last == nil || !slices.ContainsFunc(s.events[s.told:], moves) {
-		return nil
+		return
 	}
-	a, open, err := s.OpenAttempt(s.state.AgentID)
-	if err != nil {
-		return err
+	a, open := s.openAttempt()
+	if now := s.closure(last.Outcome == ledger.OutcomeFailed, a); !sameClosure(*last, now) {
+		s.emitClosure(now, ledger.Event{Status: s.threadStatus(now, a, open)})
 	}
-	now, err := s.closure(last.Outcome == ledger.OutcomeFailed, a)
-	if err != nil || sameClosure(*last, now) {
-		return err
-	}
-	s.emitClosure(now, ledger.Event{Status: s.threadStatus(now, a, open)})
-	return nil
 }
 
 // threadStatus is the status of the agent's thread after a closure; a is the open attempt, if one is open.

@@ -19,12 +19,21 @@ func (m *Scheduler) Remember(ctx context.Context, c ledger.Command) (kept ledger
 }
 
 func (s *step) remember(c ledger.Command) (ledger.Command, error) {
-	before, known, err := s.Command(c.AgentID, c.ID)
-	if err != nil || known {
-		return before, matches(before, c, err)
+	if before, known := s.command(c); known {
+		return before, matches(before, c)
 	}
 	c.At = s.now
-	return c, s.Insert(&c)
+	s.insert(&c)
+	return c, nil
+}
+
+// command is the one that was carried out under the id of c.
+func (s *step) command(c ledger.Command) (before ledger.Command, known bool) {
+	before = ask(s, func(v ledger.View) (r ledger.Command, err error) {
+		r, known, err = v.Command(c.AgentID, c.ID)
+		return r, err
+	})
+	return before, known
 }
 
 // Recall finds the command that was carried out under the id of c. An id that was used for something else is
@@ -35,15 +44,15 @@ func (m *Scheduler) Recall(ctx context.Context, c ledger.Command) (before ledger
 		if !ok || err != nil {
 			return err
 		}
-		return matches(before, c, nil)
+		return matches(before, c)
 	})
 	return before, ok, err
 }
 
 // matches refuses a command whose id was used for another one.
-func matches(before, c ledger.Command, err error) error {
-	if err != nil || before.Name == c.Name && before.Digest == c.Digest {
-		return err
+func matches(before, c ledger.Command) error {
+	if before.Name == c.Name && before.Digest == c.Digest {
+		return nil
 	}
 	what := before.Name
 	if before.Name == c.Name {
@@ -63,17 +72,15 @@ const (
 // Resume is Start as a command, which is carried out once: it is recorded in the step that starts the agent.
 func (m *Scheduler) Resume(ctx context.Context, c ledger.Command, by string) (kept ledger.Command, err error) {
 	err = m.step(ctx, c.AgentID, func(s *step) (err error) {
-		before, known, err := s.Command(c.AgentID, c.ID)
-		if err != nil || known {
+		before, known := s.command(c)
+		if known {
 			kept = before
-			return matches(before, c, err)
+			return matches(before, c)
 		}
 		if err := s.checkLive(); err != nil {
 			return err
 		}
-		if err := s.startAgent(by); err != nil {
-			return err
-		}
+		s.startAgent(by)
 		done := c
 		done.Through, done.NoOp = s.state.EventSeq+int64(len(s.events)), len(s.events) == 0
 		outcome := Resumed

@@ -34,7 +34,8 @@ func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledg
 			s.emitContainer(c, "") // one that was left over, which the agent did not get
 			return nil
 		case !known:
-			return s.containerCreated(c)
+			s.containerCreated(c)
+			return nil
 		}
 		s.emitContainer(c, containerEvent(agentID, c.ID))
 		s.state.Container = &c.HeldContainer
@@ -47,20 +48,18 @@ func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledg
 }
 
 // containerCreated tells that the agent has another container.
-func (s *step) containerCreated(c ledger.ContainerChange) error {
+func (s *step) containerCreated(c ledger.ContainerChange) {
 	if held := s.state.Container; held != nil && !ended(held.Phase) {
 		s.emitContainer(ledger.ContainerChange{HeldContainer: ledger.HeldContainer{ID: held.ID, Phase: ledger.ContainerLost},
 			Reason: "its end was not seen, and the agent has another one"}, containerEvent(s.state.AgentID, held.ID))
 	}
-	a, open, err := s.OpenAttempt(s.state.AgentID)
 	cause := ""
-	if open {
+	if a, open := s.openAttempt(); open {
 		cause = submittedEvent(a.ID)
 	}
 	s.cause = "" // it is not made because the one before is lost
 	s.emitContainer(c, cause)
 	s.state.Container = &c.HeldContainer
-	return err
 }
 
 // ended reports whether a container runs no more.

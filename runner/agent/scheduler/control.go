@@ -23,49 +23,41 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 			return nil
 		}
 		s.state.Stopped = true
-		if err := s.control("stop", by, rules.Stopped); err != nil {
-			return err
+		s.control("stop", by, rules.Stopped)
+		s.cancelActive("the agent was stopped")
+		if a, ok := s.openAttempt(); ok {
+			s.abort(a, Abort{By: by})
 		}
-		if err := s.cancelActive("the agent was stopped"); err != nil {
-			return err
-		}
-		a, ok, err := s.OpenAttempt(agentID)
-		if err != nil || !ok {
-			return err
-		}
-		_, err = s.abort(a, Abort{By: by})
-		return err
+		return nil
 	})
 }
 
 // Start lets a stopped agent go on with its queue, and any agent try again what is blocked. Otherwise one that is not
 // stopped is left as it is.
 func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
-	return m.liveStep(ctx, agentID, func(s *step) error { return s.startAgent(by) })
+	return m.liveStep(ctx, agentID, func(s *step) error {
+		s.startAgent(by)
+		return nil
+	})
 }
 
-func (s *step) startAgent(by string) error {
-	if err := s.unblock(false); err != nil || !s.state.Stopped {
-		return err
+func (s *step) startAgent(by string) {
+	s.unblock(false)
+	if !s.state.Stopped {
+		return
 	}
 	s.state.Stopped, s.state.WorkHeld = false, ""
-	if err := s.control("start", by, rules.AwakeIdle); err != nil {
-		return err
-	}
-	busy, err := s.busy()
-	if err != nil || busy {
-		return err
-	}
-	return s.free()
+	s.control("start", by, rules.AwakeIdle)
+	s.freeIdle()
 }
 
 // Renew lets the conversation of an agent begin anew with its next turn; its record stays. A turn that runs is the last of
 // the old one. Without a conversation it changes nothing.
 func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 	return m.liveStep(ctx, agentID, func(s *step) error {
-		a, open, err := s.OpenAttempt(agentID)
-		if err != nil || s.state.Chain == "" && (!open || a.Renewed) {
-			return err
+		a, open := s.openAttempt()
+		if s.state.Chain == "" && (!open || a.Renewed) {
+			return nil
 		}
 		s.state.Chain, s.state.WorkShown = "", ""
 		s.emit(record.ControlApplied, ledger.Event{}, facts{"action": "renew", "by": clip(by)})
@@ -73,21 +65,21 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 			return nil
 		}
 		a.Renewed = true
-		return s.Update(&a)
+		s.update(&a)
+		return nil
 	})
 }
 
-func (s *step) control(action, by string, status rules.Status) error {
+func (s *step) control(action, by string, status rules.Status) {
 	s.emit(record.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
-	return s.emitAgentState(string(status), by)
+	s.emitAgentState(string(status), by)
 }
 
 // emitAgentState tells that an agent was stopped or started. A turn that has begun runs until its end.
-func (s *step) emitAgentState(status, by string) error {
-	a, open, err := s.OpenAttempt(s.state.AgentID)
+func (s *step) emitAgentState(status, by string) {
+	a, open := s.openAttempt()
 	e := ledger.Event{Status: record.AgentStatus(s.state.Stopped, open && a.BegunAt != nil)}
 	s.emit(record.AgentStateChanged, e, facts{"status": status, "by": clip(by)})
-	return err
 }
 
 // Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated call adds the mode; changed says
@@ -98,25 +90,25 @@ func (m *Scheduler) Abort(ctx context.Context, ab Abort) (a ledger.Attempt, chan
 		return ledger.Attempt{}, false, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,
 			"%.40q is not a mode of an abort", ab.Mode)
 	}
-	err = m.liveStep(ctx, ab.AgentID, func(s *step) (err error) {
-		changed = false
-		if a, err = s.openAttempt(); err != nil {
-			return err
+	err = m.liveStep(ctx, ab.AgentID, func(s *step) error {
+		open := false
+		if a, open = s.openAttempt(); !open {
+			return refused(CodeNoRun, "agent_id", "holon agent status "+ab.AgentID, "no turn of agent %s runs", ab.AgentID)
 		}
 		if ab.RunID != "" && ab.RunID != a.TurnID {
 			return refused(CodeRunMismatch, "run_id", "leave it out to end the turn that runs",
 				"turn %s of agent %s runs, and not %.128s", a.TurnID, a.AgentID, ab.RunID)
 		}
-		a, err = s.abort(a, ab)
+		a = s.abort(a, ab)
 		changed = len(s.events) > 0
-		return err
+		return nil
 	})
 	return a, changed, err
 }
 
-func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
+func (s *step) abort(a ledger.Attempt, ab Abort) ledger.Attempt {
 	if a.AbortedBy != "" && (ab.Mode == "" || a.AbortMode == ab.Mode) {
-		return a, nil
+		return a
 	}
 	if a.AbortedBy == "" {
 		if a.AbortedBy = clip(ab.By); a.AbortedBy == "" {
@@ -132,7 +124,8 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 	}
 	s.emit(record.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
 	a.AbortEvent = s.newest()
-	return a, s.Update(&a)
+	s.update(&a)
+	return a
 }
 
 // SetModel sets the model of an agent's next turns. The turn that runs keeps its
@@ -180,36 +173,31 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 	error) {
 	var a ledger.Agent
 	err := m.liveStep(ctx, agentID, func(s *step) error {
-		old, err := s.Agent(agentID)
-		if err != nil {
-			return err
-		}
+		old := s.agentRow()
 		a = old
 		if set(&a); a == old {
-			return s.unblock(false)
+			s.unblock(false)
+			return nil
 		}
 		a.UpdatedAt = s.now
 		var e ledger.Event
 		if record.Class(event) == "thread.updated" {
-			if e.Status, err = s.statusNow(); err != nil {
-				return err
-			}
+			e.Status = s.statusNow()
 		}
 		s.emit(event, e, f)
-		if err := s.unblock(false); err != nil {
-			return err
-		}
-		return s.Update(&a)
+		s.unblock(false)
+		s.update(&a)
+		return nil
 	})
 	return a, err
 }
 
 // statusNow is the status of the agent's thread, which the event that needs it does not change.
-func (s *step) statusNow() (string, error) {
-	a, open, err := s.OpenAttempt(s.state.AgentID)
+func (s *step) statusNow() string {
+	a, open := s.openAttempt()
 	var last ledger.Closure
 	if s.state.LastClosure != nil {
 		last = *s.state.LastClosure
 	}
-	return s.threadStatus(last, a, open), err
+	return s.threadStatus(last, a, open)
 }

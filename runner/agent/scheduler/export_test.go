@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -14,10 +13,7 @@ func (m *Scheduler) SettleTogether(ctx context.Context, e End, first string, oth
 			return err
 		}
 		for _, id := range others {
-			a, err := s.Attempt(id)
-			if err != nil {
-				return err
-			}
+			a := read(s, ledger.View.Attempt, id)
 			other, err := s.agent(a.AgentID)
 			if err != nil {
 				return err
@@ -33,14 +29,13 @@ func (m *Scheduler) SettleTogether(ctx context.Context, e End, first string, oth
 // WaitFor registers a wait of something that an agent works on, once.
 func (m *Scheduler) WaitFor(ctx context.Context, w ledger.Wait) (ledger.Wait, error) {
 	err := m.step(ctx, w.AgentID, func(s *step) error {
-		old, err := s.Wait(w.ID)
-		if err == nil || !state.IsCode(err, ledger.CodeNotFound) {
+		if old, ok := find(s, ledger.View.Wait, w.ID); ok {
 			w = old
-			return err
+			return nil
 		}
 		w.Status, w.CreatedAt, w.UpdatedAt = ledger.WaitActive, s.now, s.now
-		w, err = s.register(w, "", false)
-		return err
+		w = s.register(w, "", false)
+		return nil
 	})
 	return w, err
 }

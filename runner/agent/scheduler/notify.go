@@ -29,22 +29,18 @@ func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID,
 		}
 	}
 	var n ledger.Notification
-	err := m.step(ctx, agentID, func(s *step) (err error) {
-		if n, err = s.notification(message); err != nil {
-			return err
-		}
+	err := m.step(ctx, agentID, func(s *step) error {
+		n = s.notification(message)
 		n.CorrelationID, n.CausationID = correlationID, causationID
-		return s.notify(n)
+		s.notify(n)
+		return nil
 	})
 	return n, err
 }
 
 // notification makes one about the agent, for who answers for it.
-func (s *step) notification(message string) (ledger.Notification, error) {
-	a, err := s.Agent(s.state.AgentID)
-	if err != nil {
-		return ledger.Notification{}, err
-	}
+func (s *step) notification(message string) ledger.Notification {
+	a := s.agentRow()
 	n := ledger.Notification{
 		ID: responses.NewID(prefixNotification), AgentID: a.ID, RequestedBy: a.ID, Boundary: "primary_operator",
 		Message: message, Summary: rules.Summary(message), CreatedAt: s.now,
@@ -52,54 +48,43 @@ func (s *step) notification(message string) (ledger.Notification, error) {
 	if a.Ownership == ledger.ParentSupervised {
 		n.Boundary, n.ParentID = "parent_supervisor", a.ParentID
 	}
-	return n, nil
+	return n
 }
 
-func (s *step) notify(n ledger.Notification) error {
-	if err := s.Insert(&n); err != nil {
-		return err
-	}
+func (s *step) notify(n ledger.Notification) {
+	s.insert(&n)
 	text := n.Message
 	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary,
 		"summary": cut(n.Summary, maxBriefSummary)}
 	n.Message, n.Summary = f.short("operator_notification.message", n.Message), cut(n.Summary, maxBriefSummary)
 	f.with(record.RecordNotification, n)
-	told, err := s.briefed(text)
-	if err != nil {
-		return err
-	}
-	if told != "" {
-		event.Level, f["duplicate_of"] = record.LevelTrace, told
+	if same := s.briefed(text); same != "" {
+		event.Level, f["duplicate_of"] = record.LevelTrace, same
 	}
 	s.emit(record.NotificationRequested, event, f)
-	return nil
 }
 
 // briefed is the id of the newest brief if it says a text and no turn has begun
 // since, else "".
-func (s *step) briefed(text string) (string, error) {
-	if busy, err := s.busy(); busy || err != nil {
-		return "", err
+func (s *step) briefed(text string) string {
+	if s.busy() {
+		return ""
 	}
-	list, err := s.Briefs(s.state.AgentID, 1)
-	if err != nil || len(list) == 0 || !rules.SameText(list[0].Text, text) {
-		return "", err
+	list := newest(s, ledger.View.Briefs, 1)
+	if len(list) == 0 || !rules.SameText(list[0].Text, text) {
+		return ""
 	}
-	return list[0].ID, nil
+	return list[0].ID
 }
 
 // notified is the id of a notification since a time that says a text, else "".
-func (s *step) notified(text string, since time.Time) (string, error) {
-	list, err := s.Notifications(s.state.AgentID, lookBack)
-	if err != nil {
-		return "", err
-	}
-	for _, n := range list {
+func (s *step) notified(text string, since time.Time) string {
+	for _, n := range newest(s, ledger.View.Notifications, lookBack) {
 		if !n.CreatedAt.Before(since) && rules.SameText(n.Message, text) {
-			return n.ID, nil
+			return n.ID
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // Fail records a failure of an agent outside a turn.

@@ -55,18 +55,19 @@ func (m *Scheduler) ExpiredOutputs(ctx context.Context, turnIDs []string) (map[s
 func (m *Scheduler) ExpireOutputs(ctx context.Context, agentID string, gone []ledger.ExpiredOutput) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		for _, e := range gone {
-			if _, known, err := s.ExpiredOutput(e.TurnID); err != nil {
-				return err
-			} else if known {
+			known := false
+			ask(s, func(v ledger.View) (old ledger.ExpiredOutput, err error) {
+				old, known, err = v.ExpiredOutput(e.TurnID)
+				return old, err
+			})
+			if known {
 				continue
 			}
 			e.AgentID, e.At = agentID, s.now
 			for len(mustJSON(e.Artifacts)) > maxNamedFiles {
 				e.Artifacts = e.Artifacts[:len(e.Artifacts)-1]
 			}
-			if err := s.Insert(&e); err != nil {
-				return err
-			}
+			s.insert(&e)
 			s.expired(e)
 		}
 		return nil

@@ -9,7 +9,6 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
 	"holon/responses/turns"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -19,38 +18,29 @@ import (
 
 // knownOtherwise reports whether the record has a fact about a process already, or cannot have it: the process is that
 // of a task, or it does not run. What is written to the process of a task is told while that runs.
-func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) (bool, error) {
+func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) bool {
 	family, ok := agentruntime.FamilyOf(e.Class)
 	if !ok {
-		return true, nil
+		return true
 	}
 	id := tasks.Prefix + strings.TrimPrefix(e.IDs[agentruntime.Process], turns.ProcessOf(""))
-	t, err := s.Task(a.AgentID, id)
-	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
-		return false, err
-	}
-	ofTask := err == nil
+	t, ofTask := s.task(id)
 	switch {
 	case e.Class == family.Open:
-		return ofTask, nil
+		return ofTask
 	case slices.Contains(family.Use, e.Class) && ofTask:
 		e.IDs[agentruntime.Task] = id
-		return t.Status.Terminal() || t.Status == tasks.Queued || t.Handle.ProcessEvent == "", nil
+		return t.Status.Terminal() || t.Status == tasks.Queued || t.Handle.ProcessEvent == ""
 	}
-	return openUnit(a, family, e) < 0, nil
+	return openUnit(a, family, e) < 0
 }
 
 // taskOfTurn records a task that a turn began, unless its container told of it before. What makes no sense is left out:
 // it must not hold up what comes after it.
-func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) error {
-	err := checkReport(tasks.Report{Task: &r})
-	if err == nil {
-		_, err = s.reportTask(a, tasks.Report{Task: &r})
+func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) {
+	if checkReport(tasks.Report{Task: &r}) == nil {
+		_, _ = s.reportTask(a, tasks.Report{Task: &r}) // it is refused where the agent has too many
 	}
-	if state.IsCode(err, ledger.CodeInvalidTask) || state.IsCode(err, CodeTaskLimit) {
-		return nil
-	}
-	return err
 }
 
 // emitProcessBegun tells that the process of a task runs, unless the open attempt a has told so, and returns the event

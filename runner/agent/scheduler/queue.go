@@ -33,53 +33,48 @@ func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, 
 
 // Unblock lets an agent try again what is blocked: a setting may have changed.
 func (m *Scheduler) Unblock(ctx context.Context, agentID string) error {
-	return m.step(ctx, agentID, func(s *step) error { return s.unblock(false) })
+	return m.step(ctx, agentID, func(s *step) error {
+		s.unblock(false)
+		return nil
+	})
 }
 
 // unblock lets an agent take what is blocked: kept is the results that waited until it may go on by itself, else what
 // a setting kept from a turn.
-func (s *step) unblock(kept bool) error {
-	blocked, err := s.BlockedEntries(s.state.AgentID)
-	if err != nil {
-		return err
-	}
+func (s *step) unblock(kept bool) {
+	blocked := read(s, ledger.View.BlockedEntries, s.state.AgentID)
 	for _, e := range blocked {
 		if kept != (e.Code == rules.CodeStalled) {
 			continue
 		}
 		e.NotBefore, e.Failed, e.Reason, e.Code, e.UpdatedAt = nil, 0, "", "", s.now
 		s.emitQueue(record.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
-		if err := s.Update(&e); err != nil {
-			return err
-		}
+		s.update(&e)
 	}
-	return nil
 }
 
 // fresh begins the count of progress anew, and lets the agent take what it kept.
-func (s *step) fresh() error {
+func (s *step) fresh() {
 	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
-	return s.unblock(true)
+	s.unblock(true)
 }
 
 // keep leaves the result of a task in the queue until a message of another sender lets its agent go on.
-func (s *step) keep(e ledger.Entry) error {
+func (s *step) keep(e ledger.Entry) {
 	e.Block()
 	e.Code, e.Reason, e.UpdatedAt = rules.CodeStalled,
 		"the agent went on by itself for too long; it takes this after the next message of another sender", s.now
 	s.emitQueue(record.QueueEntryBlocked, "promote", e, ledger.Event{Class: "queue.changed", Status: "queued"},
 		facts{"code": e.Code, "summary": e.Reason})
-	return s.Update(&e)
+	s.update(&e)
 }
 
 // Remove takes a message out of the queue of its agent. A wait that it was to end is over with it. Errors: CodeNotFound
 // for a message of another agent, CodeNotQueued when its turn runs or it has ended.
 func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error) {
 	var e ledger.Entry
-	err := m.liveStep(ctx, agentID, func(s *step) (err error) {
-		if e, err = s.Entry(messageID); err != nil {
-			return err
-		}
+	err := m.liveStep(ctx, agentID, func(s *step) error {
+		e = read(s, ledger.View.Entry, messageID)
 		switch {
 		case e.AgentID != agentID:
 			return refused(ledger.CodeNotFound, "message", "holon queue list --agent "+agentID,
@@ -89,13 +84,10 @@ func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (
 		case e.Status != ledger.Queued:
 			return refused(CodeNotQueued, "message", "", "message %s is not in the queue: it is %s", messageID, e.Status)
 		}
-		if err = s.dispose(e, ledger.Dropped, clip("removed by "+by)); err != nil {
-			return err
-		}
-		if e, err = s.Entry(messageID); err != nil {
-			return err
-		}
-		return s.freeIdle()
+		s.dispose(e, ledger.Dropped, clip("removed by "+by))
+		e = read(s, ledger.View.Entry, messageID)
+		s.freeIdle()
+		return nil
 	})
 	return e, err
 }

@@ -86,11 +86,8 @@ var closings = map[string]string{
 
 // closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself, and returns what the log
 // has of the turn then.
-func (s *step) closeOpen(a ledger.Attempt, v verdict) (record.Recorded, error) {
-	turn, begun, err := s.logged(a)
-	if err != nil {
-		return turn, err
-	}
+func (s *step) closeOpen(a ledger.Attempt, v verdict) record.Recorded {
+	turn, begun := s.logged(a)
 	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
 		if !ok {
@@ -110,20 +107,19 @@ func (s *step) closeOpen(a ledger.Attempt, v verdict) (record.Recorded, error) {
 			turn.Apply(e)
 		}
 	}
-	return turn, nil
+	return turn
 }
 
 // logged is what the log has of the turn of an attempt, with the events that began what is open, by their numbers.
-func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]ledger.Event, err error) {
+func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]ledger.Event) {
 	begun = make(map[int64]ledger.Event)
 	for _, u := range a.Open {
 		begun[u.Seq] = ledger.Event{CreatedAt: a.StartedAt} // retention may have let go of it
 	}
 	for after, more := a.Submitted, true; more; {
-		page, err := s.Events(a.AgentID, ledger.EventQuery{After: after})
-		if err != nil {
-			return turn, begun, err
-		}
+		page := ask(s, func(v ledger.View) (ledger.EventPage, error) {
+			return v.Events(a.AgentID, ledger.EventQuery{After: after})
+		})
 		for _, e := range page.Events {
 			if after = e.Seq; e.TurnID != a.TurnID {
 				continue
@@ -135,7 +131,7 @@ func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]l
 		}
 		more = page.HasNewer
 	}
-	return turn, begun, nil
+	return turn, begun
 }
 
 // cutOff is the payload of the end of what an event began and a turn did not end.

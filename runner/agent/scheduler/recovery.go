@@ -42,7 +42,8 @@ func (m *Scheduler) TakeOver(ctx context.Context, attemptID string, r Recovery) 
 		a.Owner = m.opts.Owner
 		s.emitRecovery("daemon_restarted", "holon ended while it ran this turn",
 			ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Level: record.LevelProgress}, r)
-		return s.Update(&a)
+		s.update(&a)
+		return nil
 	})
 }
 

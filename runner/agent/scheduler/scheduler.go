@@ -75,7 +75,8 @@ func (m *Scheduler) now() time.Time { return m.opts.Now().UTC().Truncate(time.Mi
 
 // transaction is what one Update of the ledger does: a step of an agent, or steps of several that are taken together.
 type transaction struct {
-	ledger.Tx
+	tx   ledger.Tx
+	err  error // the first one of the store
 	m    *Scheduler
 	now  time.Time
 	open map[string]*step // by agent
@@ -86,7 +87,7 @@ func (t *transaction) agent(id string) (*step, error) {
 	if s, ok := t.open[id]; ok {
 		return s, nil
 	}
-	l, err := t.AgentState(id)
+	l, err := t.tx.AgentState(id)
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +100,15 @@ func (t *transaction) begin(l ledger.AgentState) *step {
 	return s
 }
 
-// close takes the steps, in the order of the ids of their agents.
-func (t *transaction) close() error {
-	for _, id := range slices.Sorted(maps.Keys(t.open)) {
-		if err := t.open[id].close(); err != nil {
-			return err
-		}
+// close takes the steps, in the order of the ids of their agents. refused is why they are not taken, nil if they are.
+func (t *transaction) close(refused error) error {
+	if t.err == nil && refused != nil {
+		return refused
 	}
-	return nil
+	for _, id := range slices.Sorted(maps.Keys(t.open)) {
+		t.open[id].close()
+	}
+	return t.err
 }
 
 // step is what a transaction does with one agent. The events that it emits are numbered and stored, and the agent's
@@ -141,14 +143,11 @@ func (m *Scheduler) run(tx ledger.Tx, now time.Time, agentID string, fn func(*st
 	if err != nil {
 		return err
 	}
-	if err := fn(s); err != nil {
-		return err
-	}
-	return t.close()
+	return t.close(fn(s))
 }
 
 func (m *Scheduler) transaction(tx ledger.Tx, now time.Time) *transaction {
-	return &transaction{Tx: tx, m: m, now: now, open: map[string]*step{}}
+	return &transaction{tx: tx, m: m, now: now, open: map[string]*step{}}
 }
 
 // attemptStep makes a step of the agent whose attempt it is.
@@ -162,18 +161,18 @@ func (m *Scheduler) attemptStep(ctx context.Context, attemptID string, fn func(*
 	})
 }
 
-func (s *step) close() error {
+func (s *step) close() {
 	if len(s.events) == 0 {
-		return nil
+		return
 	}
-	if err := s.tellClosure(); err != nil {
-		return err
+	s.tellClosure()
+	if s.err != nil {
+		return
 	}
 	s.state.UpdatedAt = s.now
-	if err := s.Step(&s.state, s.events...); err != nil {
-		return fmt.Errorf("take the step of %s: %w", s.state.AgentID, err)
+	if err := s.tx.Step(&s.state, s.events...); err != nil {
+		s.err = fmt.Errorf("take the step of %s: %w", s.state.AgentID, err)
 	}
-	return nil
 }
 
 // facts are the data of an event. Empty texts are left out.
@@ -247,11 +246,10 @@ func (s *step) provenance(messageID string) *ledger.Provenance {
 	if from, ok := s.from[messageID]; ok {
 		return from
 	}
-	m, err := s.Message(messageID)
-	if err != nil { // an event is written without it
-		return nil
+	if m, ok := find(s, ledger.View.Message, messageID); ok {
+		return s.came(m)
 	}
-	return s.came(m)
+	return nil // an event is written without it
 }
 
 // came notes where a message came from.
@@ -330,27 +328,6 @@ func (f facts) with(key string, record any) facts {
 	}
 	f[key] = record
 	return f
-}
-
-// agentWait is the agent's wait that is active or triggered, nil for none.
-func (s *step) agentWait() (*ledger.Wait, error) {
-	w, ok, err := s.UnresolvedWait(s.state.AgentID, ledger.OwnerAgent)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &w, nil
-}
-
-// queuedNow reports whether a message that the state refers to waits in the queue.
-func (s *step) queuedNow(messageID string) (bool, error) {
-	if messageID == "" {
-		return false, nil
-	}
-	e, err := s.Entry(messageID)
-	if state.IsCode(err, ledger.CodeNotFound) {
-		return false, nil // pruned, so it came to its end
-	}
-	return e.Status == ledger.Queued, err
 }
 
 // Prefixes of the ids that the scheduler makes, in addition to those of package responses.

@@ -11,19 +11,17 @@ import (
 	"holon/responses"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
 // Settle ends an attempt: it writes the turn and what is told of it, and
 // disposes of every message that the attempt holds. A second time it returns
 // what the first one made.
-func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (Settlement, error) {
-	var out Settlement
-	err := m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) (err error) {
+func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (out Settlement, err error) {
+	err = m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) (err error) {
 		if a.Status != ledger.AttemptOpen {
-			out, err = s.settled(a)
-			return err
+			out = s.settled(a)
+			return nil
 		}
 		out, err = s.settle(a, e)
 		return err
@@ -32,31 +30,19 @@ func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (Settle
 }
 
 // settled is what an earlier settlement made.
-func (s *step) settled(a ledger.Attempt) (Settlement, error) {
-	out := Settlement{Replayed: true}
-	e, err := s.Entry(a.MessageID)
-	if err != nil {
-		return out, err
+func (s *step) settled(a ledger.Attempt) Settlement {
+	e := read(s, ledger.View.Entry, a.MessageID)
+	out := Settlement{Replayed: true, Status: e.Status, RetryAt: e.NotBefore}
+	if t, ok := find(s, ledger.View.Turn, a.TurnID); ok {
+		out.Turn, out.Closure = &t, t.Closure
 	}
-	out.Status, out.RetryAt = e.Status, e.NotBefore
-	t, err := s.Turn(a.TurnID)
-	if state.IsCode(err, ledger.CodeNotFound) {
-		return out, nil
-	}
-	if err != nil {
-		return out, err
-	}
-	out.Turn, out.Closure = &t, t.Closure
-	return out, nil
+	return out
 }
 
 // settle is the main path: what becomes of the message, then of those that were
 // offered, then the agent's next step, then the records of the turn.
 func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
-	held, err := s.Held(a.ID)
-	if err != nil {
-		return Settlement{}, err
-	}
+	held := read(s, ledger.View.Held, a.ID)
 	at := slices.IndexFunc(held, func(h ledger.Entry) bool { return h.MessageID == a.MessageID })
 	if at < 0 {
 		return Settlement{}, refused(ledger.CodeUnreadable, "attempt", "", "attempt %s does not hold its message", a.ID)
@@ -70,105 +56,72 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if e.Forgotten {
 		s.forget()
 	}
+	e = s.endAttempt(a, e, v)
+	s.disposeOffered(a, slices.Delete(held, at, at+1), e)
+	out := s.disposeOwn(a, own, e, v)
+	s.stopAfter(a)
+	s.freeHint()
+	s.advance(a, own.Sender, e, v) // before the closure, which tells of its wait
+	s.awaitTasks()
+	s.endWork(a, e, v)
+	s.write(a, e, v, &out)
+	s.freeWork()
+	return out, nil
+}
+
+// endAttempt ends an attempt and what its turn left open, and returns the end of that with what the log has of it.
+func (s *step) endAttempt(a ledger.Attempt, e End, v verdict) End {
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
-	if err := s.Update(&a); err != nil {
-		return Settlement{}, err
-	}
+	s.update(&a)
 	if v.turn && a.BegunAt == nil && (!e.StartedAt.IsZero() || e.Kind == ledger.TurnCompleted) {
-		if err := s.begin(a); err != nil { // its start could not be recorded when it began
-			return Settlement{}, err
-		}
+		s.begin(a) // its start could not be recorded when it began
 	}
-	logged, err := s.closeOpen(a, v)
-	if err != nil {
-		return Settlement{}, err
-	}
-	e = e.completed(logged)
+	e = e.completed(s.closeOpen(a, v))
 	if !v.turn {
 		s.endNotBegun(a, e, v)
 	}
-	if err := s.disposeOffered(a, slices.Delete(held, at, at+1), e, v); err != nil {
-		return Settlement{}, err
-	}
-	out, err := s.disposeOwn(a, own, e, v)
-	if err != nil {
-		return out, err
-	}
-	if err := s.stopAfter(a); err != nil {
-		return out, err
-	}
-	if err := s.freeHint(); err != nil {
-		return out, err
-	}
-	if err := s.advance(a, own.Sender, e, v); err != nil { // before the closure, which tells of its wait
-		return out, err
-	}
-	if err := s.awaitTasks(); err != nil {
-		return out, err
-	}
-	if err := s.endWork(a, e, v); err != nil {
-		return out, err
-	}
-	if err := s.write(a, e, v, &out); err != nil {
-		return out, err
-	}
-	return out, s.freeWork()
+	return e
 }
 
 // advance counts a turn that has come to its end, and tells the operator when the
 // agent may not go on by itself any more.
-func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v verdict) error {
+func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v verdict) {
 	if !v.turn || v.entry == ledger.Queued {
-		return nil // it is not over
+		return // it is not over
 	}
 	s.state.Progress = rules.Advance(s.state.Progress, from, e.Home, a.Worked, s.now)
-	if s.state.Progress.Turns < rules.MaxSelfTurns {
-		return nil
+	if s.state.Progress.Turns >= rules.MaxSelfTurns {
+		s.tellStopped(0)
 	}
-	return s.tellStopped(0)
 }
 
 // stopSelf drops what an agent made for itself, and the rest that it would end by itself. Results of its tasks stay in
 // the queue until it may go on.
-func (s *step) stopSelf() error {
-	w, err := s.agentWait()
-	if err != nil {
-		return err
-	}
-	if w != nil && w.Kind != ledger.WaitOperator {
-		if err := s.cancelWait(*w, "the agent went on by itself for too long"); err != nil {
-			return err
-		}
-	}
-	queued, err := s.Queued(s.state.AgentID, 0)
-	if err != nil {
-		return err
+func (s *step) stopSelf() {
+	const why = "the agent went on by itself for too long"
+	if w := s.agentWait(); w != nil && w.Kind != ledger.WaitOperator {
+		s.cancelWait(*w, why)
 	}
 	dropped := 0
-	for _, e := range queued {
-		if e.Sender != ledger.FromSelf || e.Code == rules.CodeStalled {
-			continue
-		}
-		msg, err := s.Message(e.MessageID)
-		if err == nil && msg.Kind == ledger.KindTaskResult {
-			err = s.keep(e)
-		} else if err == nil {
+	for _, e := range newest(s, ledger.View.Queued, 0) {
+		switch {
+		case e.Sender != ledger.FromSelf || e.Code == rules.CodeStalled:
+		case s.message(e.MessageID).Kind == ledger.KindTaskResult:
+			s.keep(e)
+		default:
 			dropped++
-			err = s.dispose(e, ledger.Dropped, "the agent went on by itself for too long")
-		}
-		if err != nil {
-			return err
+			s.dispose(e, ledger.Dropped, why)
 		}
 	}
-	return s.tellStopped(dropped)
+	s.tellStopped(dropped)
 }
 
 // tellStopped tells the operator once that an agent may not go on by itself, and has the
 // agent wait for a prompt.
-func (s *step) tellStopped(dropped int) error {
+func (s *step) tellStopped(dropped int) {
 	p := &s.state.Progress
 	if p.Told {
-		return nil
+		return
 	}
 	p.Told = true
 	text := fmt.Sprintf("Agent %s was stopped from going on by itself: ", s.state.AgentID)
@@ -180,19 +133,16 @@ func (s *step) tellStopped(dropped int) error {
 	if dropped > 0 {
 		text += fmt.Sprintf(" Messages that it made for itself and that were dropped: %d.", dropped)
 	}
-	n, err := s.notification(text + " Send it a prompt to let it go on.")
-	if err != nil {
-		return err
+	n := s.notification(text + " Send it a prompt to let it go on.")
+	s.notify(n)
+	if s.state.Stopped {
+		return
 	}
-	if err := s.notify(n); err != nil || s.state.Stopped {
-		return err
-	}
-	_, err = s.register(ledger.Wait{
+	s.register(ledger.Wait{
 		ID: responses.NewID(prefixWait), AgentID: s.state.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
 		Kind: ledger.WaitOperator, Source: sourceProgress, WaitingFor: clip(n.Message),
 		Wakes: []ledger.WakeSource{{Kind: rules.WakeOperator}}, CreatedAt: s.now, UpdatedAt: s.now,
 	}, "", false)
-	return err
 }
 
 // sourceProgress is the source of the wait of an agent that may not go on by itself.
@@ -200,16 +150,13 @@ const sourceProgress = "progress"
 
 // letGoOn begins the count of progress anew for a message of another sender, whether or
 // not it is the prompt that the agent waits for.
-func (s *step) letGoOn(waits []ledger.Wait, msg ledger.Message) error {
-	if err := s.fresh(); err != nil {
-		return err
-	}
+func (s *step) letGoOn(waits []ledger.Wait, msg ledger.Message) {
+	s.fresh()
 	for _, w := range waits {
 		if w.Source == sourceProgress && !rules.Ends(&w, msg) {
-			return s.cancelWait(w, "another message lets the agent go on")
+			s.cancelWait(w, "another message lets the agent go on")
 		}
 	}
-	return nil
 }
 
 // verdict is what an end means for attempt and message.
@@ -260,24 +207,30 @@ func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 }
 
 // disposeOwn ends the message of the attempt or puts it back where it was.
-func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) (Settlement, error) {
-	out := Settlement{Status: v.entry}
+func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) Settlement {
 	own.Code = ""
 	if v.turn {
 		own.Failed = 0
 	} else if v.failed {
 		own.Failed++
 	}
-	if v.entry != ledger.Queued {
-		if v.entry == ledger.Quarantined {
-			s.emit(record.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
-				facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
-		}
-		if err := s.dispose(own, v.entry, v.reason); err != nil || v.turn {
-			return out, err
-		}
-		return out, s.tellUndelivered(own)
+	if v.entry == ledger.Queued {
+		return Settlement{Status: v.entry, RetryAt: s.comeBack(a, own, e, v)}
 	}
+	if v.entry == ledger.Quarantined {
+		s.emit(record.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
+			facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
+	}
+	s.dispose(own, v.entry, v.reason)
+	if !v.turn {
+		s.tellUndelivered(own)
+	}
+	return Settlement{Status: v.entry}
+}
+
+// comeBack puts the message of an attempt back in the queue, and returns when it is tried again if that is later.
+func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v verdict) (retry *time.Time) {
+	f := facts{"code": v.reason, "failed": own.Failed}
 	switch {
 	case v.turn && e.Suspended:
 		own.Reason = suspended
@@ -290,11 +243,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	case v.failed:
 		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
 		at := s.now.Add(d.Truncate(time.Millisecond))
-		own.NotBefore, out.RetryAt = &at, &at
-	}
-	f := facts{"code": v.reason, "failed": own.Failed}
-	if out.RetryAt != nil {
-		f["retry_at"] = out.RetryAt
+		own.NotBefore, retry, f["retry_at"] = &at, &at, at
 	}
 	if own.Blocked() {
 		s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
@@ -303,93 +252,65 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 		s.emit(record.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
 	}
 	if !v.turn {
-		if err := s.unresolve(a); err != nil {
-			return out, err
-		}
+		s.unresolve(a)
 	}
-	return out, s.requeue(own)
+	s.requeue(own)
+	return retry
 }
 
 // requeue puts an entry back in the queue, in its old place, where it may
 // trigger a wait that was registered since.
-func (s *step) requeue(e ledger.Entry) error {
+func (s *step) requeue(e ledger.Entry) {
 	e.Status, e.AttemptID, e.Interjects, e.UpdatedAt = ledger.Queued, "", false, s.now
-	msg, err := s.Message(e.MessageID)
-	if err != nil {
-		return err
-	}
-	f := facts{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued")}
-	if e.Code != "" {
-		f["code"] = e.Code
-	}
-	s.emitQueue(record.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, f)
-	if err := s.Update(&e); err != nil {
-		return err
-	}
-	return s.trigger(msg)
+	msg := s.message(e.MessageID)
+	s.emitQueue(record.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"},
+		facts{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued"), "code": e.Code})
+	s.update(&e)
+	s.trigger(msg)
 }
 
 // unresolve takes back that a claim ended waits: no turn was begun that would
 // know of it, and the message that ended it is in the queue again.
-func (s *step) unresolve(a ledger.Attempt) error {
+func (s *step) unresolve(a ledger.Attempt) {
 	for _, id := range a.Waits {
-		w, err := s.Wait(id)
-		if err != nil {
-			return err
-		}
-		_, waits, err := s.UnresolvedWait(w.AgentID, w.Owner)
-		if err != nil {
-			return err
-		}
-		if waits || s.state.Stopped && w.Owner == ledger.OwnerAgent || w.Status != ledger.WaitResolved ||
-			w.AttemptID != a.ID {
+		w := read(s, ledger.View.Wait, id)
+		if _, waits := s.waitOf(w.Owner); waits || s.state.Stopped && w.Owner == ledger.OwnerAgent ||
+			w.Status != ledger.WaitResolved || w.AttemptID != a.ID {
 			continue
 		}
-		if _, err := s.triggerWait(w, a.MessageID); err != nil {
-			return err
-		}
+		s.triggerWait(w, a.MessageID)
 	}
-	return nil
 }
 
 // disposeOffered ends the messages that the turn took in and puts the others
 // back. A turn that was lost without a response that the next one continues took
 // in nothing that anybody will know of; such a message comes back once, like the
 // one it joined.
-func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v verdict) error {
+func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End) {
+	forgotten := e.Lost && e.ResponseID == ""
 	for _, o := range offered {
-		inserted := slices.Contains(e.Inserted, o.MessageID)
-		forgotten := e.Lost && e.ResponseID == ""
-		var err error
-		switch {
+		switch inserted := slices.Contains(e.Inserted, o.MessageID); {
 		case inserted && !forgotten:
-			err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID)
+			s.dispose(o, ledger.Interjected, "into turn "+a.TurnID)
 		case inserted && o.Readmitted > 0:
-			err = s.dispose(o, ledger.Interrupted, "its turn was interrupted again")
+			s.dispose(o, ledger.Interrupted, "its turn was interrupted again")
 		case inserted:
 			o.Readmitted++
-			err = s.requeue(o)
+			s.requeue(o)
 		default:
-			err = s.requeue(o)
-		}
-		if err != nil {
-			return err
+			s.requeue(o)
 		}
 	}
-	return nil
 }
 
 // stopAfter stops the agent when that was asked for with the abort, and ends the
 // rest of one that is stopped.
-func (s *step) stopAfter(a ledger.Attempt) error {
+func (s *step) stopAfter(a ledger.Attempt) {
 	if a.AbortMode == StopAfterAbort && !s.state.Stopped {
 		s.state.Stopped = true
-		if err := s.emitAgentState(string(rules.Stopped), a.AbortedBy); err != nil {
-			return err
-		}
+		s.emitAgentState(string(rules.Stopped), a.AbortedBy)
 	}
-	if !s.state.Stopped {
-		return nil
+	if s.state.Stopped {
+		s.cancelActive("the agent was stopped")
 	}
-	return s.cancelActive("the agent was stopped")
 }

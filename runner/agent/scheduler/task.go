@@ -13,7 +13,6 @@ import (
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -50,16 +49,13 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 		return t, false, refused(ledger.CodeInvalidTask, bad.Param, "say it in fewer words", "%s", bad.Message)
 	}
 	err = m.step(ctx, n.AgentID, func(s *step) error {
-		id, old, err := s.taskOf(n.AgentID, cmp.Or(n.Key, responses.NewID("key_")))
-		if err == nil {
-			if t, made = old, false; !madeOf(old, n) {
+		id, old, known := s.taskOf(cmp.Or(n.Key, responses.NewID("key_")))
+		if known {
+			if t, made = old, false; old.Made != n.digest() {
 				return refused(CodeKeyConflict, "idempotency_key", "use another key for another command",
 					"the key was used for task %s, which was asked for with something else", id)
 			}
 			return nil
-		}
-		if !state.IsCode(err, ledger.CodeNotFound) {
-			return err
 		}
 		if err := s.checkRunning(); err != nil {
 			return err
@@ -75,18 +71,18 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 			Result: ledger.TaskResult{Summary: "command is accepted"}, Handle: ledger.TaskHandle{Command: &command,
 				TakesInput: n.Start.AcceptsInput, Runtime: m.opts.Owner}}, true
 		s.emitTaskBegun(t, "operator", "", false)
-		return s.Insert(&t)
+		s.insert(&t)
+		return nil
 	})
 	return t, made, err
 }
 
 func (s *step) checkOpenTasks() error {
-	n, err := s.CountOpenTasks(s.state.AgentID)
-	if err == nil && n >= maxOpenTasks {
+	if n := read(s, ledger.View.CountOpenTasks, s.state.AgentID); n >= maxOpenTasks {
 		return refused(CodeTaskLimit, "agent_id", "stop some of them first: holon task list --agent "+s.state.AgentID,
 			"%d tasks of agent %s have not ended, and no more may run", n, s.state.AgentID)
 	}
-	return err
+	return nil
 }
 
 // ReportTask takes what the container of an agent says of a task, which is not trusted. A task that has ended stays as
@@ -98,40 +94,36 @@ func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Repo
 		return err
 	}
 	return m.step(ctx, agentID, func(s *step) error {
-		a, open, err := s.OpenAttempt(agentID)
-		if err != nil {
-			return err
-		}
+		a, open := s.openAttempt()
 		turn, has := &a, len(a.Open)
 		if !open {
 			turn = nil
 		}
 		known, err := s.reportTask(turn, r)
 		if err == nil && len(a.Open) != has {
-			err = s.Update(&a)
+			s.update(&a)
 		}
-		if err != nil || known {
-			return err
+		if err == nil && !known {
+			s.awaitTasks() // the turn that started it may be over already
 		}
-		return s.awaitTasks() // the turn that started it may be over already
+		return err
 	})
 }
 
 // reportTask takes what a container says of a task, in its follower's stream or in the facts of the open attempt a, and
 // says whether the record knew the task. Without an open attempt a is nil.
 func (s *step) reportTask(a *ledger.Attempt, r tasks.Report) (known bool, err error) {
-	old, err := s.Task(s.state.AgentID, r.Task.TaskID)
-	switch known = err == nil; {
-	case known && old.Status.Terminal():
+	old, known := s.task(r.Task.TaskID)
+	if known && old.Status.Terminal() {
 		return true, nil
-	case !known && !state.IsCode(err, ledger.CodeNotFound):
-		return false, err
-	case !known:
+	}
+	if !known {
 		if old, err = s.newTask(a, *r.Task); err != nil {
 			return false, err
 		}
 	}
-	return known, s.advanceTask(a, old, r)
+	s.advanceTask(a, old, r)
+	return known, nil
 }
 
 // newTask records a task of which the container tells for the first time, as accepted and not yet running. Its process
@@ -143,37 +135,35 @@ func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error)
 	t := ledger.Task{ID: r.TaskID, AgentID: s.state.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
 		CreatedAt: s.notLater(r.CreatedAt), UpdatedAt: s.now,
 		Handle: ledger.TaskHandle{Command: boundedCommand(*r.Command)}}
-	if err := s.parent(a, &t, r.TurnID); err != nil {
-		return t, err
-	}
+	s.parent(a, &t, r.TurnID)
 	cause := ""
 	if at := openProcess(a, t.ID); at >= 0 {
 		cause = a.Open[at].Event
 	}
 	s.emitTaskBegun(t, "ExecCommand", cause, false)
-	return t, s.Insert(&t)
+	s.insert(&t)
+	return t, nil
 }
 
 // parent notes the turn that started a task, if the agent has made it, and the work item that was current then. a is
 // the open attempt, nil for none.
-func (s *step) parent(a *ledger.Attempt, t *ledger.Task, turnID string) error {
+func (s *step) parent(a *ledger.Attempt, t *ledger.Task, turnID string) {
 	if a != nil && a.TurnID == turnID {
 		t.Owner.TurnID, t.Owner.MessageID, t.Owner.WorkItemID = a.TurnID, a.MessageID, s.workOf(*a, openProcess(a, t.ID))
-		return nil
+		return
 	}
-	turn, err := s.Turn(turnID)
-	if state.IsCode(err, ledger.CodeNotFound) || err == nil && turn.AgentID != t.AgentID {
-		return nil
+	turn, ok := find(s, ledger.View.Turn, turnID)
+	if !ok || turn.AgentID != t.AgentID {
+		return
 	}
 	t.Owner.TurnID, t.Owner.MessageID, t.Owner.WorkItemID = turn.ID, turn.MessageID, turn.WorkItemID
 	if a == nil && turn.Index == s.state.Turns { // what it picked is current still
 		t.Owner.WorkItemID = cmp.Or(s.state.CurrentWork, turn.WorkItemID)
 	}
-	return err
 }
 
 // advanceTask brings a task that has not ended to what its container says.
-func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) error {
+func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 	t := old
 	t.Status, t.UpdatedAt, t.Handle.Runtime = r.Task.Status, s.now, ""
 	t.Handle.Command = fuller(*old.Command(), boundedCommand(*r.Task.Command))
@@ -190,7 +180,8 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 		s.emitTaskBegun(t, "", "", true)
 	}
 	if t.Status.Terminal() {
-		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output)
+		s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output)
+		return
 	}
 	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
 		s.emitTask(record.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
@@ -199,18 +190,15 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 	}
 	if t.Status == old.Status && t.Command().CmdDigest == old.Command().CmdDigest ||
 		old.Status == tasks.Cancelling { // which is newer than running
-		return nil
+		return
 	}
-	return s.Update(&t)
+	s.update(&t)
 }
 
 // endTask records how a task ended, and tells the agent. The end of its process is told if its beginning was: older
 // versions recorded none.
-func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) error {
-	agent, err := s.Agent(t.AgentID)
-	if err != nil {
-		return err
-	}
+func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
+	agent := s.agentRow()
 	t.EndedAt, t.UpdatedAt, t.Handle.Runtime = &at, s.now, ""
 	t.Result.Output = boundedOutput(out)
 	told := ""
@@ -243,10 +231,9 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 			ended = s.newest()
 		}
 	}
-	if err := s.Update(&t); err != nil || told != "" {
-		return err
+	if s.update(&t); told == "" {
+		s.tellOfTask(t)
 	}
-	return s.tellOfTask(t)
 }
 
 // SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knew at
@@ -254,24 +241,19 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 // for a person.
 func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []string, at time.Time, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		open, err := s.OpenTasks(agentID)
-		if err != nil {
-			return err
-		}
+		open := read(s, ledger.View.OpenTasks, agentID)
 		for _, t := range open {
 			if slices.Contains(known, t.ID) || t.UpdatedAt.After(at) ||
 				t.Status == tasks.Queued && t.Handle.Runtime != "" && t.Handle.Runtime == m.opts.Owner {
 				continue
 			}
-			if err := s.loseTask(t, tasks.FailureLost, why); err != nil {
-				return err
-			}
+			s.loseTask(t, tasks.FailureLost, why)
 		}
 		return nil
 	})
 }
 
-func (s *step) loseTask(old ledger.Task, failure, why string) error {
+func (s *step) loseTask(old ledger.Task, failure, why string) {
 	t := old
 	t.Status, t.Result.Failure, t.Result.Summary = tasks.Failed, failure, clip(why)
 	if old.Status == tasks.Cancelling {
@@ -280,7 +262,7 @@ func (s *step) loseTask(old ledger.Task, failure, why string) error {
 	if old.Status == tasks.Queued {
 		s.emitTaskBegun(t, "", "", true)
 	}
-	return s.endTask(old, t, s.now, nil)
+	s.endTask(old, t, s.now, nil)
 }
 
 // createdEvent is the id of the event with which a task came to be, which is the cause of what follows.

@@ -7,25 +7,17 @@ import (
 	"holon/state/ledger"
 )
 
-// taskOf finds the newest task that was made under a key. Those before it could not be started. Without one, the error
-// is ledger.CodeNotFound, and id that of the one to be made.
-func (s *step) taskOf(agentID, key string) (id string, t ledger.Task, err error) {
-	id = derivedID(tasks.Prefix, agentID, key)
+// taskOf finds the newest task that was made under a key. Those before it could not be started. Without one, id is that
+// of the one to be made.
+func (s *step) taskOf(key string) (id string, t ledger.Task, known bool) {
+	id = derivedID(tasks.Prefix, s.state.AgentID, key)
 	for {
-		t, err = s.Task(agentID, id)
-		if err != nil || t.Result.Failure != ledger.TaskNotStarted {
-			return id, t, err
+		t, known = s.task(id)
+		if !known || t.Result.Failure != ledger.TaskNotStarted {
+			return id, t, known
 		}
-		id = derivedID(tasks.Prefix, agentID, key, id)
+		id = derivedID(tasks.Prefix, s.state.AgentID, key, id)
 	}
-}
-
-// madeOf reports whether a task was made by a request for the same. Older ones know their command only.
-func madeOf(t ledger.Task, n NewTask) bool {
-	if t.Made == "" {
-		return t.Command().Cmd == cut(n.Start.Cmd, maxCommand)
-	}
-	return t.Made == n.digest()
 }
 
 // digest is one of all that a task is made of.
@@ -44,10 +36,10 @@ func (m *Scheduler) LoseTask(ctx context.Context, agentID, taskID, why string) e
 
 func (m *Scheduler) endUnreported(ctx context.Context, agentID, taskID, failure, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		t, err := s.Task(agentID, taskID)
-		if err != nil || t.Status.Terminal() {
-			return err
+		t := read(s, func(v ledger.View, id string) (ledger.Task, error) { return v.Task(agentID, id) }, taskID)
+		if s.err == nil && !t.Status.Terminal() {
+			s.loseTask(t, failure, why)
 		}
-		return s.loseTask(t, failure, why)
+		return nil
 	})
 }

@@ -47,7 +47,7 @@ func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 }
 
 func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
-	t, err := liveTrigger(s.View, hash)
+	t, err := liveTrigger(s.tx.View, hash)
 	if err != nil {
 		return wakeIgnored, err
 	}
@@ -56,20 +56,16 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	}
 	t.DeliveryCount++
 	t.LastDeliveredAt = &s.now
-	if err := s.Update(&t); err != nil {
-		return wakeIgnored, err
-	}
-	disposition, err := s.dispositionOfWake()
-	if err != nil {
-		return wakeIgnored, err
-	}
+	s.update(&t)
+	disposition := s.dispositionOfWake()
 	f := facts{"disposition": string(disposition), "source": d.Source, "resource": d.Resource,
 		"content_type": d.ContentType}
 	if d.LegacyMode {
 		f["deprecated_mode"] = "enqueue_message"
 	}
 	s.emitTrigger(record.CallbackDelivered, t, f)
-	return disposition, s.wake(w, disposition)
+	s.wake(w, disposition)
+	return disposition, nil
 }
 
 func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
@@ -87,35 +83,36 @@ func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
 // there is none. The token is "" when it was made under another key: it is valid, and
 // only RotateTrigger gives one that can be told.
 func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
-	var t ledger.Trigger
-	var token string
-	err := m.liveStep(ctx, agentID, func(s *step) (err error) {
-		var ok bool
-		if t, ok, err = s.activeTrigger(); !ok && err == nil {
-			t, err = s.newTrigger()
+	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
+		t, ok := s.activeTrigger()
+		if !ok {
+			t = s.newTrigger()
 		}
-		token = m.tokenOf(t)
+		return t, nil
+	})
+}
+
+// withTrigger makes a step about the trigger of an agent, and returns that with its token.
+func (m *Scheduler) withTrigger(ctx context.Context, agentID string, do func(*step) (ledger.Trigger, error)) (
+	t ledger.Trigger, token string, err error) {
+	err = m.liveStep(ctx, agentID, func(s *step) (err error) {
+		t, err = do(s)
 		return err
 	})
 	if err != nil {
 		return ledger.Trigger{}, "", err
 	}
-	return t, token, nil
+	return t, m.tokenOf(t), nil
 }
 
 // ProvideTrigger makes the default trigger of a public agent that never had one. One
 // that was revoked is not replaced: the operator ended it.
 func (m *Scheduler) ProvideTrigger(ctx context.Context, agentID string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		a, err := s.Agent(agentID)
-		if err != nil || a.Visibility == ledger.Private {
-			return err
+		if s.agentRow().Visibility != ledger.Private && len(read(s, ledger.View.Triggers, agentID)) == 0 {
+			s.newTrigger()
 		}
-		had, err := s.Triggers(agentID)
-		if err == nil && len(had) == 0 {
-			_, err = s.newTrigger()
-		}
-		return err
+		return nil
 	})
 }
 
@@ -123,56 +120,34 @@ func (m *Scheduler) ProvideTrigger(ctx context.Context, agentID string) error {
 // agent. The trigger is marked as told before. The error is ledger.CodeNotFound when
 // the agent has none, or one whose token cannot be told.
 func (m *Scheduler) TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
-	var t ledger.Trigger
-	var token string
-	err := m.step(ctx, agentID, func(s *step) (err error) {
-		var ok bool
-		if t, ok, err = s.activeTrigger(); err != nil {
-			return err
-		}
-		if token = m.tokenOf(t); !ok || token == "" {
-			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger rotate "+agentID,
+	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
+		t, ok := s.activeTrigger()
+		if !ok || m.tokenOf(t) == "" {
+			return t, refused(ledger.CodeNotFound, "trigger", "holon agent trigger rotate "+agentID,
 				"agent %s has no external trigger whose URL can be told", agentID)
 		}
-		a, _, err := s.OpenAttempt(agentID)
-		if err != nil || t.Told && t.ToldIn == a.ID {
-			return err
+		if a, _ := s.openAttempt(); !t.Told || t.ToldIn != a.ID {
+			t.Told, t.ToldIn = true, a.ID
+			s.update(&t)
 		}
-		t.Told, t.ToldIn = true, a.ID
-		return s.Update(&t)
+		return t, nil
 	})
-	if err != nil {
-		return ledger.Trigger{}, "", err
-	}
-	return t, token, nil
 }
 
 // RotateTrigger gives the active trigger of an agent a new token and forgets the
 // old one. Without a trigger it makes one.
 func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
-	var t ledger.Trigger
-	var token string
-	err := m.liveStep(ctx, agentID, func(s *step) error {
-		old, ok, err := s.activeTrigger()
-		if err != nil {
-			return err
-		}
+	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
+		t, ok := s.activeTrigger()
 		if !ok {
-			t, err = s.newTrigger()
-			token = m.tokenOf(t)
-			return err
+			return s.newTrigger(), nil
 		}
-		t = old
-		t.RotatedAt = rotation(s.now, old)
-		token = m.token(t)
-		t.TokenHash = TokenHash(token)
+		t.RotatedAt = rotation(s.now, t)
+		t.TokenHash = TokenHash(m.token(t))
 		s.emitTrigger(record.ExternalTriggerRotated, t, nil)
-		return s.Update(&t)
+		s.update(&t)
+		return t, nil
 	})
-	if err != nil {
-		return ledger.Trigger{}, "", err
-	}
-	return t, token, nil
 }
 
 // RevokeTrigger ends the active trigger of an agent, and reports a wait that
@@ -180,60 +155,47 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.Trigger, error) {
 	var t ledger.Trigger
 	err := m.liveStep(ctx, agentID, func(s *step) error {
-		active, ok, err := s.activeTrigger()
-		if err != nil {
-			return err
-		}
+		active, ok := s.activeTrigger()
 		if !ok {
 			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger show "+agentID,
 				"agent %s has no active external trigger", agentID)
 		}
 		t = active
-		if err := s.revoke(&t); err != nil {
-			return err
+		s.revoke(&t)
+		for _, w := range s.waits() { // the operator is told of those that only the trigger would have ended
+			if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != t.ID }) {
+				s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, facts{"trigger": t.ID})
+			}
 		}
-		return s.reportStranded(t.ID)
+		return nil
 	})
 	return t, err
 }
 
-func (s *step) revoke(t *ledger.Trigger) error {
+func (s *step) revoke(t *ledger.Trigger) {
 	t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
 	s.emitTrigger(record.ExternalTriggerRevoked, *t, nil)
-	return s.Update(t)
+	s.update(t)
 }
 
-// reportStranded tells the operator of waits that only a trigger would have ended.
-func (s *step) reportStranded(gone string) error {
-	return s.eachWait(func(w ledger.Wait) error {
-		if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != gone }) {
-			s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, facts{"trigger": gone})
-		}
-		return nil
-	})
-}
-
-func (s *step) activeTrigger() (ledger.Trigger, bool, error) {
-	all, err := s.Triggers(s.state.AgentID)
-	if err != nil {
-		return ledger.Trigger{}, false, err
-	}
-	for _, t := range all {
+func (s *step) activeTrigger() (ledger.Trigger, bool) {
+	for _, t := range read(s, ledger.View.Triggers, s.state.AgentID) {
 		if t.Status == ledger.TriggerActive {
-			return t, true, nil
+			return t, true
 		}
 	}
-	return ledger.Trigger{}, false, nil
+	return ledger.Trigger{}, false
 }
 
-func (s *step) newTrigger() (ledger.Trigger, error) {
+func (s *step) newTrigger() ledger.Trigger {
 	t := ledger.Trigger{
 		ID: responses.NewID(prefixTrigger), AgentID: s.state.AgentID, DeliveryMode: ledger.DeliverWakeHint,
 		Status: ledger.TriggerActive, CreatedAt: s.now,
 	}
 	t.TokenHash = TokenHash(s.m.token(t))
 	s.emitTrigger(record.ExternalTriggerCreated, t, nil)
-	return t, s.Insert(&t)
+	s.insert(&t)
+	return t
 }
 
 // rotation is the time of a rotation. It is later than that of the one before, whatever

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
@@ -9,24 +11,20 @@ import (
 )
 
 // write writes the turn and what is told of the end.
-func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) error {
+func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) {
 	failure := s.failure(a, e, v)
 	if v.turn {
-		if err := s.writeTurn(a, e, v, failure, out); err != nil {
-			return err
-		}
+		s.writeTurn(a, e, v, failure, out)
 	}
 	if failure != nil {
 		s.state.LastFailure = failure
 		s.writeFailure(a, e, v, *failure)
 	}
-	if v.entry == ledger.Queued {
-		return nil // its next turn tells the operator
+	comesBack := v.entry == ledger.Queued // its next turn tells the operator
+	asked := !v.turn && !v.failed         // aborted before it began, as somebody asked
+	if !comesBack && !asked {
+		s.writeBrief(a, e, failure, out.Closure)
 	}
-	if !v.turn && !v.failed {
-		return nil // aborted before it began, as somebody asked
-	}
-	return s.writeBrief(a, e, failure, out.Closure)
 }
 
 // FailureAborted is the code of the failure of a turn that somebody asked to end.
@@ -58,7 +56,7 @@ func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
 	return &f
 }
 
-func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) error {
+func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) {
 	t := ledger.Turn{
 		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
 		WorkItemID: a.WorkItemID, ResponseID: e.ResponseID,
@@ -74,20 +72,14 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 		t.Reason = failure.Code
 	}
 	s.times(a, &t)
-	closure, err := s.closure(v.failed, ledger.Attempt{}) // that of the turn has its end already
-	if err != nil {
-		return err
-	}
+	closure := s.closure(v.failed, ledger.Attempt{}) // that of the turn has its end already
 	t.Closure = closure
-	if err := s.Insert(&t); err != nil {
-		return err
-	}
+	s.insert(&t)
 	out.Turn, out.Closure = &t, closure
 	s.count(t, a)
 	s.endTurn(a, t, v, s.tellArtifacts(a, e))
 	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
 		Status: record.ThreadStatus(closure, s.state.Stopped)})
-	return nil
 }
 
 // times completes when a turn ran by what the ledger knows.
@@ -153,40 +145,30 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 
 // writeBrief tells the operator the end: the answer, which may be empty, or why
 // there is none.
-func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) error {
+func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) {
 	b := ledger.Brief{
 		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
 		MessageID: a.MessageID, TurnID: a.TurnID, WorkItemID: s.state.CurrentWork,
 	}
-	goesOn, err := s.goesOn(a)
 	switch {
-	case err != nil:
-		return err
 	case failure != nil:
 		b.Kind, b.Text = ledger.BriefFailure, failure.Summary
 		if failure.Hint != "" {
 			b.Text += "\n" + failure.Hint
 		}
-	case goesOn:
+	case s.goesOn(a):
 		b.Kind = ledger.BriefAck
 	}
-	if err := s.Insert(&b); err != nil {
-		return err
-	}
+	s.insert(&b)
 	s.state.LastBriefAt = &s.now
 	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
 		Level: record.BriefLevel(c, b.Kind == ledger.BriefAck)}
 	f := facts{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
 		"work_item_id": b.WorkItemID}.withBrief(b)
-	told, err := s.notified(b.Text, a.StartedAt)
-	if err != nil {
-		return err
-	}
-	if told != "" {
-		event.Level, f["duplicate_of"] = record.LevelTrace, told
+	if same := s.notified(b.Text, a.StartedAt); same != "" {
+		event.Level, f["duplicate_of"] = record.LevelTrace, same
 	}
 	s.emit(record.BriefCreated, event, f)
-	return nil
 }
 
 // maxBriefSummary bounds what the event of a brief says of its text, in bytes.
@@ -202,19 +184,8 @@ func briefSummary(text string) string { return cut(rules.Summary(text), maxBrief
 
 // goesOn reports whether the agent queued a next step of its own in the turn of an
 // attempt: its last text is an acknowledgement then, not a result.
-func (s *step) goesOn(a ledger.Attempt) (bool, error) {
-	queued, err := s.Queued(a.AgentID, maxOffered)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range queued {
-		if e.CreatedAt.Before(a.StartedAt) {
-			continue
-		}
-		msg, err := s.Message(e.MessageID)
-		if err != nil || msg.Kind == ledger.KindInternalFollowup {
-			return err == nil, err
-		}
-	}
-	return false, nil
+func (s *step) goesOn(a ledger.Attempt) bool {
+	return slices.ContainsFunc(newest(s, ledger.View.Queued, maxOffered), func(e ledger.Entry) bool {
+		return !e.CreatedAt.Before(a.StartedAt) && s.message(e.MessageID).Kind == ledger.KindInternalFollowup
+	})
 }

@@ -6,7 +6,6 @@ import (
 
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -31,20 +30,15 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 	}
 	var w ledger.Wait
 	err := m.step(ctx, agentID, func(s *step) error {
-		a, ok, err := s.OpenAttempt(agentID)
-		if err != nil {
-			return err
-		}
+		a, ok := s.openAttempt()
 		if !ok || a.AbortedBy != "" {
 			return refused(CodeNoRun, "agent_id", "", "no turn of agent %s runs that could rest", agentID)
 		}
-		if w, err = s.newSleep(a, callID, d, reason); err != nil {
-			return err
-		}
-		old, err := s.Wait(w.ID)
-		if err == nil && old.CallID == callID || err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+		w = s.newSleep(a, callID, d, reason)
+		old, again := find(s, ledger.View.Wait, w.ID)
+		if again && old.CallID == callID {
 			w = old
-			return err
+			return nil
 		}
 		if d > 0 && s.state.Progress.Turns+1 >= rules.MaxSelfTurns {
 			return refused(CodeSelfLimit, "duration_ms",
@@ -52,13 +46,13 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 				"you have gone on by yourself for %d turns, and no more may follow by the clock",
 				s.state.Progress.Turns+1)
 		}
-		w, err = s.register(w, a.TurnID, err == nil)
-		return err
+		w = s.register(w, a.TurnID, again)
+		return nil
 	})
 	return w, err
 }
 
-func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) (ledger.Wait, error) {
+func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) ledger.Wait {
 	w := ledger.Wait{
 		ID: derivedID(prefixWait, a.ID), AgentID: a.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
 		Kind: ledger.WaitSystem, Source: sourceSleep, WaitingFor: clip(reason), Wakes: rules.AnyWake(),
@@ -68,19 +62,11 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 		w.WaitingFor = "anything that wakes it"
 	}
 	if d == 0 {
-		t, ok, err := s.activeTrigger()
-		if err != nil || !ok {
-			return w, err
-		}
-		external := t.ToldIn == a.ID
-		if !external {
-			external, err = s.waitedInVain(a, t.ID)
-		}
-		if external {
+		if t, ok := s.activeTrigger(); ok && (t.ToldIn == a.ID || s.waitedInVain(a, t.ID)) {
 			w.Kind, w.SubjectRef = ledger.WaitExternal, t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: t.ID})
 		}
-		return w, err
+		return w
 	}
 	at := s.now.Add(d)
 	w.Kind, w.WakeAt = ledger.WaitTimer, &at
@@ -89,78 +75,52 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 			w.Wakes[i].WakeAt = &at
 		}
 	}
-	return w, nil
+	return w
 }
 
 // waitedInVain reports whether the message of an attempt ended a rest for an external trigger and did not come through
 // that.
-func (s *step) waitedInVain(a ledger.Attempt, triggerID string) (bool, error) {
+func (s *step) waitedInVain(a ledger.Attempt, triggerID string) bool {
 	for _, id := range a.Waits {
-		w, err := s.Wait(id)
-		if err != nil {
-			return false, err
+		w := read(s, ledger.View.Wait, id)
+		if w.Owner == ledger.OwnerAgent && w.Kind == ledger.WaitExternal && w.SubjectRef == triggerID {
+			return !rules.Expected(w, s.message(a.MessageID))
 		}
-		if w.Owner != ledger.OwnerAgent || w.Kind != ledger.WaitExternal || w.SubjectRef != triggerID {
-			continue
-		}
-		msg, err := s.Message(a.MessageID)
-		return err == nil && !rules.Expected(w, msg), err
 	}
-	return false, nil
+	return false
 }
 
 // register puts a wait in the place of the one that its owner has. again says that the
 // same wait was registered before, which it changes.
-func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, error) {
-	old, ok, err := s.UnresolvedWait(w.AgentID, w.Owner)
-	if err != nil {
-		return w, err
-	}
-	f, save := facts{"kind": string(w.Kind)}, s.Insert
+func (s *step) register(w ledger.Wait, turnID string, again bool) ledger.Wait {
+	f, save := facts{"kind": string(w.Kind)}, s.insert
 	if again {
-		save = s.Update
+		save = s.update
 	}
+	old, ok := s.waitOf(w.Owner)
 	if ok {
 		f["replaces"] = old.ID
 	}
 	if ok && old.ID != w.ID {
-		if err := s.cancelWait(old, "replaced"); err != nil {
-			return w, err
-		}
+		s.cancelWait(old, "replaced")
 	}
 	if w.WakeAt != nil {
 		f["wake_at"] = w.WakeAt
 	}
-	if err := s.tellWait(record.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save); err != nil {
-		return w, err
-	}
+	s.tellWait(record.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save)
 	return s.lookAtQueue(w)
 }
 
 // tellWait saves a wait and tells what happened to it, and whether the work item that it is of is held by something
 // else now.
-func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(...ledger.Record) error) error {
-	if w.Owner == ledger.OwnerAgent {
-		s.emitWait(typ, w, e, f)
-		return save(&w)
-	}
-	item, err := s.WorkItem(w.Owner)
-	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
-		return err
-	}
-	before, err := s.UnresolvedWaits(w.AgentID)
-	if err != nil {
-		return err
-	}
-	if err := save(&w); err != nil {
-		return err
-	}
+func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(...ledger.Record)) {
+	item, ok := find(s, ledger.View.WorkItem, w.Owner)
+	before := s.waits()
+	save(&w)
 	s.emitWait(typ, w, e, f)
-	after, err := s.UnresolvedWaits(w.AgentID)
-	if err != nil || item.ID == "" {
-		return err
-	}
+	after := s.waits()
 	switch was, now := heldAs(item, before), heldAs(item, after); {
+	case !ok: // the agent itself waits, or something that is no work item
 	case was != now:
 		s.emitHold("update", was, now, &item, after)
 	case now != "" && w.Status == ledger.WaitActive: // it waits for something more
@@ -168,7 +128,6 @@ func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save
 		f.held(now, item, after)
 		s.emitWork(record.WorkItemWritten, "task.updated", item, f)
 	}
-	return nil
 }
 
 // lookBehind is how many messages a new wait looks at for one that ends it. All
@@ -177,45 +136,23 @@ const lookBehind = 64
 
 // lookAtQueue triggers a wait by the first message that is in the queue already
 // and ends it.
-func (s *step) lookAtQueue(w ledger.Wait) (ledger.Wait, error) {
-	queued, err := s.Queued(w.AgentID, lookBehind)
-	if err != nil {
-		return w, err
-	}
-	for _, e := range queued {
-		if e.Code == rules.CodeStalled {
-			continue
-		}
-		msg, err := s.Message(e.MessageID)
-		if err != nil {
-			return w, err
-		}
-		if rules.Triggers(w, msg) {
-			return s.triggerWait(w, msg.ID)
+func (s *step) lookAtQueue(w ledger.Wait) ledger.Wait {
+	for _, e := range newest(s, ledger.View.Queued, lookBehind) {
+		if e.Code != rules.CodeStalled && rules.Triggers(w, s.message(e.MessageID)) {
+			return s.triggerWait(w, e.MessageID)
 		}
 	}
-	return w, nil
+	return w
 }
 
 // trigger marks the waits of all owners that a message ends which is put in the queue.
 // It is the one place where a message meets the waits that are there.
-func (s *step) trigger(msg ledger.Message) error {
-	return s.eachWait(func(w ledger.Wait) error {
-		if w.Status != ledger.WaitActive || !rules.Triggers(w, msg) {
-			return nil
+func (s *step) trigger(msg ledger.Message) {
+	for _, w := range s.waits() {
+		if w.Status == ledger.WaitActive && rules.Triggers(w, msg) {
+			s.triggerWait(w, msg.ID)
 		}
-		_, err := s.triggerWait(w, msg.ID)
-		return err
-	})
-}
-
-// eachWait calls fn for what the agent and all that it works on wait for.
-func (s *step) eachWait(fn func(ledger.Wait) error) error {
-	waits, err := s.UnresolvedWaits(s.state.AgentID)
-	for i := 0; err == nil && i < len(waits); i++ {
-		err = fn(waits[i])
 	}
-	return err
 }
 
 func triggeredBy(w ledger.Wait, messageID string) bool {
@@ -224,49 +161,47 @@ func triggeredBy(w ledger.Wait, messageID string) bool {
 
 // cancelTriggered gives up the waits that a message was to end which leaves the queue
 // without a turn.
-func (s *step) cancelTriggered(messageID string) error {
-	return s.eachWait(func(w ledger.Wait) error {
-		if !triggeredBy(w, messageID) {
-			return nil
+func (s *step) cancelTriggered(messageID string) {
+	for _, w := range s.waits() {
+		if triggeredBy(w, messageID) {
+			s.cancelWait(w, "the message that ended it was removed")
 		}
-		return s.cancelWait(w, "the message that ended it was removed")
-	})
+	}
 }
 
 // triggerWait notes that a message ends a wait, which its admission causes, also when it is put back in the queue.
-func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
+func (s *step) triggerWait(w ledger.Wait, messageID string) ledger.Wait {
 	if w.Status == ledger.WaitResolved && w.Kind == ledger.WaitOperator { // its message came back
 		s.emitAction(record.WaitRegistered, w)
 	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
-	return w, s.tellWait(record.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
-		facts{"kind": string(w.Kind)}, s.Update)
+	s.tellWait(record.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
+		facts{"kind": string(w.Kind)}, s.update)
+	return w
 }
 
 // waitAgain takes back that a message triggered a wait: it is dropped.
-func (s *step) waitAgain(w *ledger.Wait) error {
+func (s *step) waitAgain(w *ledger.Wait) {
 	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
-	return s.tellWait(record.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.Update)
+	s.tellWait(record.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.update)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.
-func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
+func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
-	return s.tellWait(record.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
-		facts{"attempt_id": a.ID}, s.Update)
+	s.tellWait(record.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
+		facts{"attempt_id": a.ID}, s.update)
 }
 
 // cancelWait gives a wait up. A message that triggered it stays where it is.
-func (s *step) cancelWait(w ledger.Wait, reason string) error {
+func (s *step) cancelWait(w ledger.Wait, reason string) {
 	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
-	return s.tellWait(record.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.Update)
+	s.tellWait(record.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.update)
 }
 
 // cancelActive gives up the agent's wait unless a message already ended it.
-func (s *step) cancelActive(reason string) error {
-	w, err := s.agentWait()
-	if err != nil || w == nil || w.Status != ledger.WaitActive {
-		return err
+func (s *step) cancelActive(reason string) {
+	if w := s.agentWait(); w != nil && w.Status == ledger.WaitActive {
+		s.cancelWait(*w, reason)
 	}
-	return s.cancelWait(*w, reason)
 }

@@ -26,10 +26,9 @@ func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 		if err := s.checkAccepts(w.Context); err != nil {
 			return err
 		}
-		if d, err = s.dispositionOfWake(); err != nil {
-			return err
-		}
-		return s.wake(w, d)
+		d = s.dispositionOfWake()
+		s.wake(w, d)
+		return nil
 	})
 	return d, err
 }
@@ -58,23 +57,15 @@ func checkWake(w Wake) *rules.Refusal {
 }
 
 // dispositionOfWake says what becomes of a wake: a busy agent looks later, and one tick in the queue is enough.
-func (s *step) dispositionOfWake() (Disposition, error) {
-	busy, err := s.busy()
-	if err != nil {
-		return wakeIgnored, err
+func (s *step) dispositionOfWake() Disposition {
+	if s.busy() || s.queuedNow(s.state.WakeMessage) {
+		return wakeCoalesced
 	}
-	ticking, err := s.queuedNow(s.state.WakeMessage)
-	if err != nil {
-		return wakeIgnored, err
-	}
-	if busy || ticking {
-		return wakeCoalesced, nil
-	}
-	return wakeTriggered, nil
+	return wakeTriggered
 }
 
 // wake makes a tick of a wake, or keeps it.
-func (s *step) wake(w Wake, d Disposition) error {
+func (s *step) wake(w Wake, d Disposition) {
 	hint := ledger.WakeHint{
 		Reason: w.Reason, Description: w.Description, Source: w.Source, ExternalTriggerID: w.TriggerID,
 		Resource: w.Resource,
@@ -84,35 +75,33 @@ func (s *step) wake(w Wake, d Disposition) error {
 	if hint.Reason == "" {
 		hint.Reason = "wake"
 	}
-	if err := s.correlate(&hint); err != nil {
-		return err
-	}
+	s.correlate(&hint)
 	s.emit(record.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason,
 		"description": clip(w.Description), "source": w.Source, "resource": w.Resource,
 		"waiting_intent_ids": strings.Join(hint.WaitingIntentIDs, " "), "work_item_ids": strings.Join(hint.WorkItemIDs, " ")})
 	hint.Event = s.newest()
-	if d == wakeTriggered {
-		return s.tick(*rules.MergeHint(s.takeHint(), hint))
-	}
 	s.state.PendingWake = rules.MergeHint(s.state.PendingWake, hint)
-	return s.correlate(s.state.PendingWake)
+	if d == wakeTriggered {
+		s.tickPending()
+		return
+	}
+	s.correlate(s.state.PendingWake)
 }
 
 // correlate names in a hint what waits for something outside and is ended by the tick of the hint as things are now.
-func (s *step) correlate(h *ledger.WakeHint) error {
+func (s *step) correlate(h *ledger.WakeHint) {
 	h.WaitingIntentIDs, h.WorkItemIDs = nil, nil
 	tick := ledger.Message{Kind: ledger.KindSystemTick, TriggerKind: ledger.TriggerSystemTick,
 		SourceRefs: map[string]string{"external_trigger_id": through(*h)}}
-	return s.eachWait(func(w ledger.Wait) error {
+	for _, w := range s.waits() {
 		if w.Kind != ledger.WaitExternal || w.Status != ledger.WaitActive || !rules.Triggers(w, tick) {
-			return nil
+			continue
 		}
 		h.WaitingIntentIDs = append(h.WaitingIntentIDs, w.ID)
 		if w.Owner != ledger.OwnerAgent {
 			h.WorkItemIDs = append(h.WorkItemIDs, w.Owner)
 		}
-		return nil
-	})
+	}
 }
 
 // through is the external trigger that a hint, or one that became part of it, came through; "" for none.
@@ -124,35 +113,19 @@ func through(h ledger.WakeHint) string {
 	return id
 }
 
-func (s *step) busy() (bool, error) {
-	_, open, err := s.OpenAttempt(s.state.AgentID)
-	return open, err
-}
-
-func (s *step) takeHint() *ledger.WakeHint {
-	h := s.state.PendingWake
-	s.state.PendingWake = nil
-	return h
-}
-
 // freeHint makes a kept hint a tick. The agent has no open attempt.
-func (s *step) freeHint() error {
-	if s.state.PendingWake == nil || s.state.Stopped {
-		return nil
+func (s *step) freeHint() {
+	if s.state.PendingWake != nil && !s.state.Stopped && !s.queuedNow(s.state.WakeMessage) {
+		s.tickPending()
 	}
-	ticking, err := s.queuedNow(s.state.WakeMessage)
-	if err != nil || ticking {
-		return err
-	}
-	return s.tick(*s.takeHint())
 }
 
-// tick queues the system tick of a hint. One that brings content has the hint as
+// tickPending queues the system tick of the hint that is kept. One that brings content has the hint as
 // its body, any other only the reason.
-func (s *step) tick(h ledger.WakeHint) error {
-	if err := s.correlate(&h); err != nil { // a wait may have begun since it came
-		return err
-	}
+func (s *step) tickPending() {
+	h := *s.state.PendingWake
+	s.state.PendingWake = nil
+	s.correlate(&h) // a wait may have begun since it came
 	g := rules.Tick(h)
 	msg := ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: ledger.KindSystemTick,
@@ -183,6 +156,5 @@ func (s *step) tick(h ledger.WakeHint) error {
 		facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
 	defer func(before string) { s.cause = before }(s.cause)
 	s.cause = s.newest()
-	_, err := s.admit(msg, from)
-	return err
+	s.admit(msg, from)
 }

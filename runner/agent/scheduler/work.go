@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -54,25 +52,18 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 	}
 	err = m.step(ctx, n.AgentID, func(s *step) error {
 		w, made = s.newWork(n), false
-		old, err := s.WorkItem(w.ID)
-		if err == nil && old.AgentID != n.AgentID {
-			err = fmt.Errorf("work item %s is of agent %s", old.ID, old.AgentID)
-		}
-		if err == nil && old.Made != "" && old.Made != w.Made {
-			err = refused(CodeKeyConflict, "idempotency_key", "use another key for another work item",
-				"the key was used for work item %s, which was made with something else", old.ID)
-		}
-		if err == nil || !state.IsCode(err, ledger.CodeNotFound) {
+		if old, known := find(s, ledger.View.WorkItem, w.ID); known {
+			if old.Made != w.Made {
+				return refused(CodeKeyConflict, "idempotency_key", "use another key for another work item",
+					"the key was used for work item %s, which was made with something else", old.ID)
+			}
 			w = old
-			return err
+			return nil
 		}
 		if err := s.checkLive(); err != nil {
 			return err
 		}
-		open, err := s.OpenWork(n.AgentID)
-		if err != nil {
-			return err
-		}
+		open := read(s, ledger.View.OpenWork, n.AgentID)
 		if len(open) >= maxOpenWork {
 			return refused(CodeWorkLimit, "agent_id", "complete some of them first",
 				"agent %s has %d open work items, and no more may be open", n.AgentID, len(open))
@@ -81,29 +72,20 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		s.emitWork(record.WorkItemWritten, "task.created", w, facts{"op": "create"})
 		s.emitWork(record.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
 		s.emitHold("create", "", heldAs(w, nil), &w, nil)
-		if err := s.Insert(&w); err != nil {
-			return err
-		}
-		return s.worked()
+		s.insert(&w)
+		s.worked()
+		return nil
 	})
 	return w, made, err
 }
 
 // goOn lets an idle agent go on by itself from the beginning, also one that had to ask its operator.
-func (s *step) goOn() error {
-	w, err := s.agentWait()
-	if err != nil {
-		return err
+func (s *step) goOn() {
+	if w := s.agentWait(); w != nil && w.Status == ledger.WaitActive && w.Source == sourceProgress {
+		s.cancelWait(*w, "the operator changed a work item")
 	}
-	if w != nil && w.Status == ledger.WaitActive && w.Source == sourceProgress {
-		if err := s.cancelWait(*w, "the operator changed a work item"); err != nil {
-			return err
-		}
-	}
-	if err := s.fresh(); err != nil {
-		return err
-	}
-	return s.freeWork()
+	s.fresh()
+	s.freeWork()
 }
 
 func (s *step) newWork(n NewWork) ledger.WorkItem {
@@ -125,9 +107,7 @@ func (m *Scheduler) PickWork(ctx context.Context, agentID, itemID, key string) (
 		if s.state.CurrentWork == w.ID {
 			return false, nil
 		}
-		if err := s.releaseFocus("another one was picked"); err != nil {
-			return false, err
-		}
+		s.releaseFocus("another one was picked")
 		s.state.CurrentWork = w.ID
 		s.start(w)
 		s.emitWork(record.WorkItemPicked, "", *w, nil)
@@ -151,10 +131,7 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 	}
 	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
 		before := mustJSON(*w)
-		waits, err := s.UnresolvedWaits(agentID)
-		if err != nil {
-			return false, err
-		}
+		waits := s.waits()
 		held := heldAs(*w, waits)
 		if c.Objective != nil {
 			w.Objective = *c.Objective
@@ -169,13 +146,11 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 			s.block(w, *c.BlockedBy, c.RecheckAfter)
 		}
 		if string(before) == string(mustJSON(*w)) {
-			return s.unblocked(*w, c)
+			return s.unblocked(*w, c), nil
 		}
-		if err := s.emitHeld(held, w); err != nil {
-			return false, err
-		}
-		_, err = s.unblocked(*w, c)
-		return true, err
+		s.emitHeld(held, w)
+		s.unblocked(*w, c)
+		return true, nil
 	})
 }
 
@@ -188,17 +163,13 @@ func heldAs(w ledger.WorkItem, waits []ledger.Wait) rules.WorkState {
 }
 
 // emitHeld tells of a changed item, which was held by what before says.
-func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) error {
-	waits, err := s.UnresolvedWaits(w.AgentID)
-	if err != nil {
-		return err
-	}
+func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) {
+	waits := s.waits()
 	if now := heldAs(*w, waits); now != before {
 		s.emitHold("update", before, now, w, waits)
-		return nil
+		return
 	}
 	s.emitWork(record.WorkItemWritten, "task.updated", *w, facts{"op": "update"})
-	return nil
 }
 
 // emitHold tells that an item is held by something else than before, "" for nothing.
@@ -283,10 +254,9 @@ func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
 			return err
 		}
 		w = next
-		if err := s.Update(&w); err != nil {
-			return err
-		}
-		return s.worked()
+		s.update(&w)
+		s.worked()
+		return nil
 	})
 	return w, err
 }
@@ -303,25 +273,20 @@ func (s *step) nextWork(w ledger.WorkItem, key string) ledger.WorkItem {
 
 // worked notes that a work item changed: the turn that runs made progress, and an idle agent may have work to go on
 // with.
-func (s *step) worked() error {
-	a, open, err := s.OpenAttempt(s.state.AgentID)
-	if err != nil {
-		return err
+func (s *step) worked() {
+	switch a, open := s.openAttempt(); {
+	case !open: // only the operator changes items then, and that is news
+		s.goOn()
+	case !a.Worked:
+		a.Worked = true
+		s.update(&a)
 	}
-	if !open { // only the operator changes items then, and that is news
-		return s.goOn()
-	}
-	if a.Worked {
-		return nil
-	}
-	a.Worked = true
-	return s.Update(&a)
 }
 
 // ownWork returns an item of the agent. One of another agent is unknown.
 func (s *step) ownWork(id string) (ledger.WorkItem, error) {
-	w, err := s.WorkItem(id)
-	if state.IsCode(err, ledger.CodeNotFound) || err == nil && w.AgentID != s.state.AgentID {
+	w, ok := find(s, ledger.View.WorkItem, id)
+	if !ok || w.AgentID != s.state.AgentID {
 		return ledger.WorkItem{}, refused(
 			ledger.CodeNotFound,
 			"work_item_id",
@@ -331,21 +296,17 @@ func (s *step) ownWork(id string) (ledger.WorkItem, error) {
 			id,
 		)
 	}
-	return w, err
+	return w, nil
 }
 
 // releaseFocus lets the current item go. It stays open.
-func (s *step) releaseFocus(reason string) error {
+func (s *step) releaseFocus(reason string) {
 	if s.state.CurrentWork == "" {
-		return nil
+		return
 	}
-	w, err := s.WorkItem(s.state.CurrentWork)
-	if err != nil {
-		return err
-	}
+	w := read(s, ledger.View.WorkItem, s.state.CurrentWork)
 	s.state.CurrentWork = ""
 	s.emitWork(record.WorkItemReleased, "", w, facts{"reason": reason})
-	return nil
 }
 
 // emitWork tells of an item as the step leaves it. A class of the standard needs the ids of a task.

@@ -8,7 +8,6 @@ import (
 	"holon/responses"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -41,9 +40,8 @@ type Warning struct {
 func (m *Scheduler) CompleteWork(ctx context.Context, agentID, itemID, key string, r *Round) (Completion, error) {
 	var c Completion
 	w, err := m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
-		var err error
-		c, err = s.complete(w, r)
-		return err == nil, err
+		c = s.complete(w, r)
+		return true, nil
 	})
 	if err != nil {
 		return Completion{}, err
@@ -54,21 +52,17 @@ func (m *Scheduler) CompleteWork(ctx context.Context, agentID, itemID, key strin
 	return c, nil
 }
 
-func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) {
+func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion) {
 	focused := s.state.CurrentWork == w.ID
 	s.start(w)
-	if err := s.endItemWait(w.ID, "its work item is completed"); err != nil {
-		return c, err
-	}
+	s.endItemWait(w.ID, "its work item is completed")
 	if held := heldAs(*w, nil); held != "" {
 		s.block(w, "", 0)
 		s.emitHold("update", held, "", w, nil)
 	}
 	w.State, w.CompletedAt = ledger.WorkCompleted, &s.now
 	if r != nil {
-		if c.Warnings, err = s.unreported(*w, *r, focused); err != nil {
-			return c, err
-		}
+		c.Warnings = s.unreported(*w, *r, focused)
 	}
 	if r != nil && len(c.Warnings) == 0 {
 		c.Report, w.ResultSummary = r.Text, rules.Summary(r.Text)
@@ -82,13 +76,13 @@ func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) 
 		s.emitWork(record.WorkCompletionWarned, "", *w, facts{"code": warning.Code})
 	}
 	if c.Report != "" {
-		err = s.report(*w, c.Report)
+		s.report(*w, c.Report)
 	}
-	return c, err
+	return c
 }
 
 // unreported says why the text of a round is not the report of the item that it completes.
-func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) ([]Warning, error) {
+func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) []Warning {
 	others := 0
 	seen := []string{w.ID}
 	for _, c := range r.Completes {
@@ -96,52 +90,40 @@ func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) ([]Warning, 
 			continue
 		}
 		seen = append(seen, c.ItemID)
-		other, err := s.ownWork(c.ItemID)
-		switch {
-		case state.IsCode(err, ledger.CodeNotFound): // that call fails
-		case err != nil:
-			return nil, err
-		case other.State == ledger.WorkOpen || slices.Contains(other.Calls, c.Key):
+		other, err := s.ownWork(c.ItemID) // with an error, that call fails
+		if err == nil && (other.State == ledger.WorkOpen || slices.Contains(other.Calls, c.Key)) {
 			others++
 		}
 	}
 	switch {
 	case others > 0:
 		return []Warning{{"several_completions",
-			"this round completes several work items, so its text is the report of none; complete one in each round"}}, nil
+			"this round completes several work items, so its text is the report of none; complete one in each round"}}
 	case !focused:
 		return []Warning{{"not_focused",
-			"the work item was not the current one, so there is no report; pick an item before you complete it"}}, nil
+			"the work item was not the current one, so there is no report; pick an item before you complete it"}}
 	case strings.TrimSpace(r.Text) == "":
 		return []Warning{{"no_report",
-			"there is no text beside this call, so there is no report; write it in the message that completes an item"}}, nil
+			"there is no text next to this call, so there is no report; write it in the message that completes an item"}}
 	}
-	return nil, nil
+	return nil
 }
 
 // report keeps what the agent reported of an item and tells the operator.
-func (s *step) report(w ledger.WorkItem, text string) error {
+func (s *step) report(w ledger.WorkItem, text string) {
 	d := ledger.DeliverySummary{ID: responses.NewID(prefixDelivery), AgentID: w.AgentID, WorkItemID: w.ID,
 		CreatedAt: s.now, Text: text}
 	b := ledger.Brief{ID: responses.NewID(prefixBrief), AgentID: w.AgentID, WorkItemID: w.ID, Kind: ledger.BriefResult,
 		CreatedAt: s.now, Text: text}
-	a, open, err := s.OpenAttempt(w.AgentID)
-	if err != nil {
-		return err
-	}
+	a, open := s.openAttempt()
 	if open {
 		d.TurnID, d.TurnIndex, b.TurnID, b.MessageID = a.TurnID, a.TurnIndex, a.TurnID, a.MessageID
 	}
-	if err := s.Insert(&d); err != nil {
-		return err
-	}
+	s.insert(&d)
 	s.emitWork(record.WorkReportPromoted, "", w, facts{"delivery_summary_id": d.ID, "chars": len(text)})
-	if err := s.Insert(&b); err != nil {
-		return err
-	}
+	s.insert(&b)
 	s.state.LastBriefAt = &s.now
 	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
 		Level: record.LevelWorkDone}, facts{"kind": string(b.Kind), "summary": briefSummary(text),
 		"chars": len(text), "work_item_id": w.ID}.withBrief(b))
-	return nil
 }

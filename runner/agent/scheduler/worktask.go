@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -12,66 +11,59 @@ const sourceSleep = "Sleep"
 // awaitTasks has the current work item wait when the agent rests until something happens: for what comes through the
 // external trigger if the agent rests for that, else for tasks: those of the item, and those of no item that it started
 // in the turn in which it said so. Other items may go on meanwhile. Called again, it adds the tasks that are new.
-func (s *step) awaitTasks() error {
-	rest, err := s.agentWait()
-	if err != nil || rest == nil || rest.Source != sourceSleep || s.state.CurrentWork == "" ||
+func (s *step) awaitTasks() {
+	rest := s.agentWait()
+	if rest == nil || rest.Source != sourceSleep || s.state.CurrentWork == "" ||
 		rest.Kind != ledger.WaitSystem && rest.Kind != ledger.WaitExternal {
-		return err
+		return
 	}
-	a, err := s.Attempt(rest.Registered)
-	if state.IsCode(err, ledger.CodeNotFound) || err == nil && a.Status == ledger.AttemptOpen {
-		return nil
+	a, ok := find(s, ledger.View.Attempt, rest.Registered)
+	if !ok || a.Status == ledger.AttemptOpen {
+		return
 	}
-	if err != nil {
-		return err
+	if has, ok := s.waitOf(s.state.CurrentWork); ok && has.Kind == ledger.WaitExternal && has.Status == ledger.WaitActive {
+		return // it waits for that still
 	}
-	if has, ok, err := s.UnresolvedWait(a.AgentID, s.state.CurrentWork); err != nil ||
-		ok && has.Kind == ledger.WaitExternal && has.Status == ledger.WaitActive {
-		return err // it waits for that still
+	w := s.itemWait(*rest, a)
+	old, again := find(s, ledger.View.Wait, w.ID)
+	if len(w.Wakes) == 0 || again && (old.Status != ledger.WaitActive || len(old.Wakes) >= len(w.Wakes)) {
+		return
 	}
-	open, err := s.OpenTasks(a.AgentID)
-	if err != nil {
-		return err
-	}
+	s.register(w, a.TurnID, again)
+}
+
+// itemWait is the wait of the current work item while the agent rests, as it asked for in an attempt.
+func (s *step) itemWait(rest ledger.Wait, a ledger.Attempt) ledger.Wait {
 	w := ledger.Wait{ID: derivedID(prefixWait, a.ID, s.state.CurrentWork), AgentID: a.AgentID,
 		Owner: s.state.CurrentWork, Status: ledger.WaitActive, Kind: ledger.WaitTask, Source: sourceSleep,
 		WaitingFor: rest.WaitingFor, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now}
 	if rest.Kind == ledger.WaitExternal {
-		w.Kind, w.SubjectRef, open = rest.Kind, rest.SubjectRef, nil
+		w.Kind, w.SubjectRef = rest.Kind, rest.SubjectRef
 		w.Wakes = []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: rest.SubjectRef}}
+		return w
 	}
-	for _, t := range open {
+	for _, t := range read(s, ledger.View.OpenTasks, a.AgentID) {
 		if rules.WaitsFor(t, w.Owner, a.TurnID) {
 			w.SubjectRef = t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: t.ID})
 		}
 	}
-	old, err := s.Wait(w.ID)
-	known := err == nil
-	switch {
-	case !known && !state.IsCode(err, ledger.CodeNotFound):
-		return err
-	case len(w.Wakes) == 0, known && (old.Status != ledger.WaitActive || len(old.Wakes) >= len(w.Wakes)):
-		return nil
-	}
-	_, err = s.register(w, a.TurnID, known)
-	return err
+	return w
 }
 
 // endItemWait gives up what a work item waits for.
-func (s *step) endItemWait(itemID, reason string) error {
-	w, ok, err := s.UnresolvedWait(s.state.AgentID, itemID)
-	if err != nil || !ok || w.Status != ledger.WaitActive {
-		return err
+func (s *step) endItemWait(itemID, reason string) {
+	if w, ok := s.waitOf(itemID); ok && w.Status == ledger.WaitActive {
+		s.cancelWait(w, reason)
 	}
-	return s.cancelWait(w, reason)
 }
 
 // unblocked gives up that an item waits for something outside if a change says that nothing blocks it any more.
-func (s *step) unblocked(w ledger.WorkItem, c WorkChange) (bool, error) {
-	wait, ok, err := s.UnresolvedWait(w.AgentID, w.ID)
-	if err != nil || !ok || wait.Kind != ledger.WaitExternal || c.BlockedBy == nil || *c.BlockedBy != "" {
-		return false, err
+func (s *step) unblocked(w ledger.WorkItem, c WorkChange) bool {
+	wait, ok := s.waitOf(w.ID)
+	if !ok || wait.Kind != ledger.WaitExternal || c.BlockedBy == nil || *c.BlockedBy != "" {
+		return false
 	}
-	return true, s.cancelWait(wait, "nothing blocks its work item any more")
+	s.cancelWait(wait, "nothing blocks its work item any more")
+	return true
 }

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -16,6 +17,7 @@ type faulty struct {
 	armed     bool
 	after     int
 	where     boundary
+	calls     int  // of rows that succeed before one fails within a step
 	committed bool // the update in which it crashed
 	survives  bool // the process goes on: only the update failed
 	dead      bool
@@ -44,6 +46,7 @@ const (
 	beforeStep  boundary = iota // nothing was done
 	beforeWrite                 // the rows were written and not committed
 	afterCommit                 // the rows were committed and the caller was not told
+	withinStep                  // a read or write failed, whatever the step made of it
 )
 
 func (f *faulty) Update(ctx context.Context, fn func(ledger.Tx) error) error {
@@ -75,6 +78,45 @@ func (f *faulty) crashAt(ctx context.Context, fn func(ledger.Tx) error) error {
 			return err
 		}
 		f.committed = true
+	case withinStep:
+		rows := &failingRows{left: f.calls}
+		err := f.commit(ctx, func(tx ledger.Tx) error {
+			rows.Rows, tx.Rows = tx.Rows, rows
+			return fn(tx)
+		})
+		if rows.left < 0 && !errors.Is(err, errCrash) {
+			panic("a step does not return that the store failed")
+		}
+		return err
 	}
 	return errCrash
 }
+
+// failingRows fail once some calls have succeeded.
+type failingRows struct {
+	ledger.Rows
+	left int
+}
+
+func (f *failingRows) fails() error {
+	if f.left--; f.left < 0 {
+		f.left = -1
+		return errCrash
+	}
+	return nil
+}
+
+func (f *failingRows) Get(r ledger.Record, key ...any) error {
+	return cmp.Or(f.fails(), f.Rows.Get(r, key...))
+}
+
+func (f *failingRows) List(r ledger.Record, each func(), salvage bool, query string, args ...any) error {
+	if err := f.fails(); err != nil {
+		return err
+	}
+	return f.Rows.List(r, each, salvage, query, args...)
+}
+
+func (f *failingRows) Insert(r ledger.Record) error { return cmp.Or(f.fails(), f.Rows.Insert(r)) }
+
+func (f *failingRows) Update(r ledger.Record) error { return cmp.Or(f.fails(), f.Rows.Update(r)) }

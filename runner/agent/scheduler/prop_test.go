@@ -35,7 +35,8 @@ func (o op) String() string {
 
 func (o op) GoString() string { return "\n\t" + o.String() }
 
-var boundaries = map[string]boundary{"before": beforeStep, "unwritten": beforeWrite, "committed": afterCommit}
+var boundaries = map[string]boundary{"before": beforeStep, "unwritten": beforeWrite, "committed": afterCommit,
+	"within": withinStep}
 
 // scripts are of about thirty things that happen, each of the kinds as often as
 // it is named. They are drawn in parts, so that they are long and can shrink to
@@ -56,7 +57,7 @@ func ops(kinds []string) *rapid.Generator[op] {
 			Do:    rapid.SampledFrom(kinds).Draw(t, "do"),
 			Agent: rapid.SampledFrom([]string{"alpha", "alpha", "alpha", "alpha", "beta"}).Draw(t, "agent"),
 			N:     rapid.IntRange(0, 11).Draw(t, "n"),
-			Crash: rapid.SampledFrom([]string{"", "", "", "", "", "before", "unwritten", "committed"}).Draw(t, "crash"),
+			Crash: rapid.SampledFrom([]string{"", "", "", "", "", "before", "unwritten", "committed", "within"}).Draw(t, "crash"),
 		}
 	})
 }
@@ -71,7 +72,7 @@ const often = `admit admit admit keyed wake wake deliver rotate revoke timer can
 // followed by recovery; who had asked asks again unless it was done.
 func (w *world) do(i int, o op) {
 	w.store.armed, w.store.committed = o.Crash != "", false
-	w.store.where, w.store.after = boundaries[o.Crash], o.N%2
+	w.store.where, w.store.after, w.store.calls = boundaries[o.Crash], o.N%2, o.N*2
 	err := w.apply(i, o)
 	w.store.armed = false
 	if errors.Is(err, errCrash) {
@@ -149,7 +150,7 @@ func (w *world) during(t *turn, i int, o op) error {
 		_, err := w.m.Sleep(w.ctx, o.Agent, fmt.Sprint("call", i), time.Duration(o.N/2)*time.Minute, "rest")
 		return err
 	case "enqueue":
-		_, err := w.m.Admit(w.ctx, scheduler.Ingress{
+		_, err := w.m.Admit(w.ctx, ledger.Message{
 			AgentID: o.Agent, Key: fmt.Sprint("call", i), Kind: ledger.KindInternalFollowup,
 			Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"},
 			Body:   ledger.Body{Type: "text", Text: "go on"}, Surface: ledger.SurfaceSystem,
@@ -222,8 +223,8 @@ func (w *world) outside(i int, o op) (err error) {
 }
 
 // ingress is a message from outside of one of several kinds and priorities.
-func ingress(o op, i int) scheduler.Ingress {
-	in := scheduler.Ingress{
+func ingress(o op, i int) ledger.Message {
+	in := ledger.Message{
 		AgentID: o.Agent, Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Priority:         []ledger.Priority{ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}[o.N%4],
 		Body:             ledger.Body{Type: "text", Text: fmt.Sprint("message ", i)},

@@ -129,8 +129,8 @@ func (l *lab) end() {
 }
 
 // said is what the operator says to an agent.
-func said(agentID, text string) scheduler.Ingress {
-	return scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
+func said(agentID, text string) ledger.Message {
+	return ledger.Message{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: text},
 		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
 }

@@ -21,7 +21,7 @@ func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
 	if strings.TrimSpace(c.Text) == "" {
 		return outcome{}, missing("text", "say what the agent is to do")
 	}
-	a, err := s.steps.Admit(r.Context(), scheduler.Ingress{
+	a, err := s.steps.Admit(r.Context(), ledger.Message{
 		AgentID: c.AgentID, Key: stepKey(c), Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Priority(c.Priority),
 		Body: ledger.Body{Type: "text", Text: c.Text}, Surface: ledger.SurfaceControlPrompt,

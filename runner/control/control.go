@@ -70,7 +70,7 @@ type Host interface {
 // Steps are the scheduler steps that the control plane takes. *scheduler.Scheduler
 // has them.
 type Steps interface {
-	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
+	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
 	Wake(ctx context.Context, w scheduler.Wake) (scheduler.Disposition, error)
 	Deliver(ctx context.Context, d scheduler.Delivery) (scheduler.Receipt, error)
 	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)

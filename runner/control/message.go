@@ -31,7 +31,7 @@ func (s *Server) postPrompt(_ http.ResponseWriter, r *http.Request, p wire.Promp
 	if err != nil {
 		return nil, err
 	}
-	return s.admit(r, string(ledger.SurfaceControlPrompt), scheduler.Ingress{
+	return s.admit(r, string(ledger.SurfaceControlPrompt), ledger.Message{
 		AgentID: s.agentID(r), Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Priority: ledger.Priority(p.Priority), Body: ledger.Body{Type: "text", Text: p.Text},
 		Surface: surface, AdmissionContext: listenerOf(r.Context()).operatorContext(), CorrelationID: p.CorrelationID,
@@ -53,7 +53,7 @@ func promptSurface(l listener, asked string) (ledger.Surface, error) {
 }
 
 // admit queues a message. way separates the idempotency keys of different ways.
-func (s *Server) admit(r *http.Request, way string, in scheduler.Ingress) (any, error) {
+func (s *Server) admit(r *http.Request, way string, in ledger.Message) (any, error) {
 	var err error
 	if in.Key, err = idempotencyKey(r, way); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Server) postEnqueue(_ http.ResponseWriter, r *http.Request, e wire.Enqu
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is not an object",
 			Hint: "send a JSON object"}
 	}
-	return s.admit(r, string(ledger.SurfacePublicEnqueue), scheduler.Ingress{
+	return s.admit(r, string(ledger.SurfacePublicEnqueue), ledger.Message{
 		AgentID: id, Kind: kind, Origin: origin, Priority: ledger.Priority(e.Priority), Body: body,
 		Metadata: e.Metadata,
 		Surface:  ledger.SurfacePublicEnqueue, AdmissionContext: listenerOf(r.Context()).publicContext(),
@@ -201,7 +201,7 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) (any, error
 	if origin.Source == "" {
 		origin.Source = "generic"
 	}
-	return s.admit(r, string(ledger.SurfaceWebhook), scheduler.Ingress{
+	return s.admit(r, string(ledger.SurfaceWebhook), ledger.Message{
 		AgentID: s.agentID(r), Kind: ledger.KindWebhookEvent, Origin: origin,
 		Body:    ledger.Body{Type: "json", Value: body},
 		Surface: ledger.SurfaceWebhook, AdmissionContext: listenerOf(r.Context()).publicContext(),

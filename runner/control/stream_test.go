@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/client"
@@ -29,7 +28,7 @@ import (
 func (r *rig) say(agentID, text, correlation string) int64 {
 	r.t.Helper()
 	a, err := r.machine.Admit(context.Background(),
-		scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
+		ledger.Message{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
 			Origin: ledger.Origin{Kind: ledger.OriginOperator},
 			Body:   ledger.Body{Type: "text", Text: text}, AdmissionContext: ledger.LocalProcess,
 			CorrelationID: correlation})

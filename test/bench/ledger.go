@@ -85,7 +85,7 @@ func (w *worker) create(ctx context.Context) string {
 
 // ask puts a message of the operator into the queue: what an agent does by itself is bounded without any.
 func (w *worker) ask(ctx context.Context) {
-	load.Must(w.steps.Admit(ctx, scheduler.Ingress{AgentID: workerID, Kind: ledger.KindOperatorPrompt,
+	load.Must(w.steps.Admit(ctx, ledger.Message{AgentID: workerID, Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: prompt},
 		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}))
 }

@@ -25,7 +25,7 @@ func newLedger(t *testing.T) (path string, ids map[string]string, turn string) {
 	}
 	ids = make(map[string]string)
 	for _, key := range []string{"one:k1", "one:k2", "two:k2"} {
-		a, err := m.Admit(t.Context(), scheduler.Ingress{AgentID: "a", Key: key, Kind: ledger.KindOperatorPrompt,
+		a, err := m.Admit(t.Context(), ledger.Message{AgentID: "a", Key: key, Kind: ledger.KindOperatorPrompt,
 			Origin: ledger.Origin{Kind: ledger.OriginOperator},
 			Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
 			AdmissionContext: ledger.LocalProcess})

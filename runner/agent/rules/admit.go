@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -8,42 +10,48 @@ import (
 	"holon/state/ledger"
 )
 
-// Provenance is how a message came in.
-type Provenance struct {
-	Kind    ledger.MessageKind
-	Origin  ledger.Origin
-	Context ledger.AdmissionContext
-}
-
-// Grant is what a message's provenance gives it. Nothing that a caller states
-// can change it (runtime specification, "Authority Classes And Compatibility
-// Trust").
-type Grant struct {
-	Trust     ledger.Trust
-	Authority ledger.Authority
-	Trigger   ledger.TriggerKind
-	Binds     bool // work_item_id and task_id may be taken out of its metadata
-}
-
-// Admit derives a message's grant, or says why a message of this kind can't come
-// from there. The error names the field.
-func Admit(p Provenance) (Grant, *Refusal) {
-	row, known := kinds[p.Kind]
+// Admit gives the draft of a message what follows from its provenance, which is its kind, origin and admission context:
+// trust, authority, trigger, references and what it belongs to. Nothing that a caller states can change that (runtime
+// specification, "Authority Classes And Compatibility Trust"). The refusal of a draft that cannot come from there, or
+// has a field that its sender may not set, names the field.
+func Admit(m ledger.Message) (ledger.Message, *Refusal) {
+	row, known := kinds[m.Kind]
 	switch {
 	case !known:
-		return Grant{}, refuse("kind", "%.40q is not a kind of message", p.Kind)
-	case !slices.Contains(row.origins, p.Origin.Kind):
-		return Grant{}, refuse("origin.kind", "a message of kind %s can't come from %.40q", p.Kind, p.Origin.Kind)
-	case !slices.Contains(contexts[p.Origin.Kind], p.Context):
-		return Grant{}, refuse("admission_context", "a message of origin %s can't come in as %.40q", p.Origin.Kind,
-			p.Context)
+		return m, refuse("kind", "%.40q is not a kind of message", m.Kind)
+	case !slices.Contains(row.origins, m.Origin.Kind):
+		return m, refuse("origin.kind", "a message of kind %s can't come from %.40q", m.Kind, m.Origin.Kind)
+	case !slices.Contains(contexts[m.Origin.Kind], m.AdmissionContext):
+		return m, refuse("admission_context", "a message of origin %s can't come in as %.40q", m.Origin.Kind,
+			m.AdmissionContext)
 	}
-	if field := missing(p.Origin); field != "" {
-		return Grant{}, refuse("origin."+field, "an origin of kind %s names its %s", p.Origin.Kind, field)
+	if field := missing(m.Origin); field != "" {
+		return m, refuse("origin."+field, "an origin of kind %s names its %s", m.Origin.Kind, field)
 	}
-	g := Grant{Trigger: row.trigger, Binds: p.Context == ledger.RuntimeOwned}
-	g.Trust, g.Authority = standing(p.Origin.Kind, p.Context)
-	return g, nil
+	if bad := checkOrigin(m.Origin); bad != nil {
+		return m, bad
+	}
+	var bad *Refusal
+	if m.SourceRefs, bad = sourceRefs(m); bad != nil {
+		return m, bad
+	}
+	if m.Priority, bad = priority(m.Priority, m.Kind); bad != nil {
+		return m, bad
+	}
+	m.TriggerKind, m.TaskID = row.trigger, m.Origin.TaskID
+	m.Trust, m.Authority = standing(m.Origin.Kind, m.AdmissionContext)
+	if m.AdmissionContext != ledger.RuntimeOwned {
+		m.WorkItemID = ""
+		return m, nil
+	}
+	var of struct { // what the runtime says in its metadata that a message belongs to
+		WorkItemID string `json:"work_item_id"`
+		TaskID     string `json:"task_id"`
+	}
+	if json.Unmarshal(m.Metadata, &of) == nil { // other metadata binds nothing
+		m.WorkItemID, m.TaskID = cmp.Or(m.WorkItemID, of.WorkItemID), cmp.Or(m.TaskID, of.TaskID)
+	}
+	return m, nil
 }
 
 // Refusal says which field of something from outside is wrong, and why.
@@ -131,15 +139,13 @@ func missing(o ledger.Origin) string {
 	return ""
 }
 
-// Tick is the grant of a system tick that a wake hint was made. What came to an
-// external trigger doesn't become an instruction by waking the agent.
-func Tick(h ledger.WakeHint) Grant {
-	g := Grant{Trust: ledger.TrustedSystem, Authority: ledger.RuntimeInstruction, Trigger: ledger.TriggerSystemTick}
+// Outside takes from the tick of a wake hint what came to an external trigger: that does not become an instruction by
+// waking the agent.
+func Outside(tick *ledger.Message, h ledger.WakeHint) {
 	outside := func(n ledger.WakeNote) bool { return n.ExternalTriggerID != "" }
 	if outside(noteOf(h)) || slices.ContainsFunc(h.Also, outside) {
-		g.Trust, g.Authority = ledger.TrustedIntegration, ledger.IntegrationSignal
+		tick.Trust, tick.Authority = ledger.TrustedIntegration, ledger.IntegrationSignal
 	}
-	return g
 }
 
 // Bounds of source references.
@@ -156,9 +162,10 @@ var runtimeRefs = []string{
 	"task_result_id", "timer_id", "turn_id", "wait_id", "waiting_intent_id", "work_item_id",
 }
 
-// SourceRefs are the references that a message keeps: those given, as far as
+// sourceRefs are the references that a message keeps: those given, as far as
 // its sender may state them, and those that follow from its origin.
-func SourceRefs(p Provenance, given map[string]string) (map[string]string, *Refusal) {
+func sourceRefs(m ledger.Message) (map[string]string, *Refusal) {
+	given := m.SourceRefs
 	if len(given) > maxSourceRefs {
 		return nil, refuse("source_refs", "at most %d source references are kept, these are %d", maxSourceRefs,
 			len(given))
@@ -171,12 +178,12 @@ func SourceRefs(p Provenance, given map[string]string) (map[string]string, *Refu
 				name, maxRefName)
 		case len(value) > maxRefValue || !utf8.ValidString(value):
 			return nil, refuse("source_refs."+name, "a source reference is text of at most %d bytes", maxRefValue)
-		case p.Context != ledger.RuntimeOwned && slices.Contains(runtimeRefs, name):
+		case m.AdmissionContext != ledger.RuntimeOwned && slices.Contains(runtimeRefs, name):
 			return nil, refuse("source_refs."+name, "only the runtime refers to its own records")
 		}
 		refs[name] = value
 	}
-	for name, value := range originRefs(p.Origin) {
+	for name, value := range originRefs(m.Origin) {
 		if value != "" {
 			refs[name] = value
 		}
@@ -205,9 +212,9 @@ func refName(s string) bool {
 	return s != "" && len(s) <= maxRefName
 }
 
-// CheckOrigin bounds the texts of an origin and lets no field through that its
+// checkOrigin bounds the texts of an origin and lets no field through that its
 // kind has not.
-func CheckOrigin(o ledger.Origin) *Refusal {
+func checkOrigin(o ledger.Origin) *Refusal {
 	fields := []struct {
 		name, value string
 		of          []ledger.OriginKind
@@ -233,9 +240,9 @@ func CheckOrigin(o ledger.Origin) *Refusal {
 	return nil
 }
 
-// Priority reads the priority of a message of a kind; "" is normal and interrupt
+// priority reads the priority of a message of a kind; "" is normal and interrupt
 // another word for interject, which only a prompt of the operator may have.
-func Priority(p ledger.Priority, kind ledger.MessageKind) (ledger.Priority, *Refusal) {
+func priority(p ledger.Priority, kind ledger.MessageKind) (ledger.Priority, *Refusal) {
 	switch p {
 	case "":
 		return ledger.Normal, nil

@@ -78,16 +78,17 @@ func TestAdmit(t *testing.T) {
 		for _, o := range allOrigins {
 			for _, c := range allContexts {
 				name := string(k) + " " + string(o) + " " + string(c)
-				g, bad := rules.Admit(rules.Provenance{Kind: k, Origin: whole(o), Context: c})
+				g, bad := rules.Admit(ledger.Message{Kind: k, Origin: whole(o), AdmissionContext: c,
+					Metadata: []byte(`{"work_item_id":"w"}`)})
 				want, ok := allowed[name]
 				if (bad == nil) != ok {
 					t.Errorf("%s: refusal %v, allowed %v", name, bad, ok)
 				} else if got := string(g.Trust) + " " + string(g.Authority) + " " + string(
-					g.Trigger); ok && got != want {
+					g.TriggerKind); ok && got != want {
 					t.Errorf("%s: %s, want %s", name, got, want)
 				}
-				if g.Binds != (ok && c == ledger.RuntimeOwned) {
-					t.Errorf("%s: binds %v", name, g.Binds)
+				if binds := bad == nil && g.WorkItemID == "w"; binds != (ok && c == ledger.RuntimeOwned) {
+					t.Errorf("%s: binds %v", name, binds)
 				}
 			}
 		}
@@ -96,18 +97,18 @@ func TestAdmit(t *testing.T) {
 
 func TestAdmitNamesTheField(t *testing.T) {
 	for _, c := range []struct {
-		p    rules.Provenance
+		p    ledger.Message
 		want string
 	}{
-		{rules.Provenance{Kind: "prompt", Origin: whole(ledger.OriginOperator), Context: ledger.LocalProcess}, "kind"},
-		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginWebhook),
-			Context: ledger.LocalProcess}, "origin.kind"},
-		{rules.Provenance{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator),
-			Context: ledger.PublicUnauthenticated}, "admission_context"},
-		{rules.Provenance{Kind: ledger.KindChannelEvent, Origin: ledger.Origin{Kind: ledger.OriginChannel},
-			Context: ledger.LocalProcess}, "origin.channel_id"},
-		{rules.Provenance{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask},
-			Context: ledger.RuntimeOwned}, "origin.task_id"},
+		{ledger.Message{Kind: "prompt", Origin: whole(ledger.OriginOperator), AdmissionContext: ledger.LocalProcess}, "kind"},
+		{ledger.Message{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginWebhook),
+			AdmissionContext: ledger.LocalProcess}, "origin.kind"},
+		{ledger.Message{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator),
+			AdmissionContext: ledger.PublicUnauthenticated}, "admission_context"},
+		{ledger.Message{Kind: ledger.KindChannelEvent, Origin: ledger.Origin{Kind: ledger.OriginChannel},
+			AdmissionContext: ledger.LocalProcess}, "origin.channel_id"},
+		{ledger.Message{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask},
+			AdmissionContext: ledger.RuntimeOwned}, "origin.task_id"},
 	} {
 		if _, bad := rules.Admit(c.p); bad == nil || bad.Param != c.want || bad.Message == "" {
 			t.Errorf("%+v is refused with %+v, want %s", c.p, bad, c.want)
@@ -115,30 +116,38 @@ func TestAdmitNamesTheField(t *testing.T) {
 	}
 }
 
+// tick is the tick of a hint.
+func tick(h ledger.WakeHint) ledger.Message {
+	m, _ := rules.Admit(ledger.Message{Kind: ledger.KindSystemTick, Origin: whole(ledger.OriginSystem),
+		AdmissionContext: ledger.RuntimeOwned})
+	rules.Outside(&m, h)
+	return m
+}
+
 // What came to a trigger wakes the agent and instructs it in nothing.
 func TestTick(t *testing.T) {
-	if g := rules.Tick(ledger.WakeHint{Reason: "look"}); g.Authority != ledger.RuntimeInstruction ||
+	if g := tick(ledger.WakeHint{Reason: "look"}); g.Authority != ledger.RuntimeInstruction ||
 		g.Trust != ledger.TrustedSystem {
 		t.Errorf("a wake of the runtime: %+v", g)
 	}
-	if g := rules.Tick(ledger.WakeHint{ExternalTriggerID: "trg_1"}); g.Authority != ledger.IntegrationSignal ||
+	if g := tick(ledger.WakeHint{ExternalTriggerID: "trg_1"}); g.Authority != ledger.IntegrationSignal ||
 		g.Trust != ledger.TrustedIntegration {
 		t.Errorf("a wake from outside: %+v", g)
 	}
 }
 
 func TestSourceRefs(t *testing.T) {
-	public := rules.Provenance{Kind: ledger.KindWebhookEvent, Origin: whole(ledger.OriginWebhook),
-		Context: ledger.PublicUnauthenticated}
-	task := rules.Provenance{Kind: ledger.KindTaskResult, Origin: whole(ledger.OriginTask),
-		Context: ledger.RuntimeOwned}
+	public := ledger.Message{Kind: ledger.KindWebhookEvent, Origin: whole(ledger.OriginWebhook),
+		AdmissionContext: ledger.PublicUnauthenticated}
+	task := ledger.Message{Kind: ledger.KindTaskResult, Origin: whole(ledger.OriginTask),
+		AdmissionContext: ledger.RuntimeOwned}
 	many := map[string]string{}
 	for i := range 16 + 1 {
 		many["n"+string(rune('a'+i))] = "v"
 	}
 	for _, c := range []struct {
 		name  string
-		p     rules.Provenance
+		p     ledger.Message
 		given map[string]string
 		want  string // "name=value …", or the parameter of the refusal after "!"
 	}{
@@ -155,9 +164,10 @@ func TestSourceRefs(t *testing.T) {
 		{"no text", public, map[string]string{"a": "\xff"}, "!source_refs.a"},
 		{"too many", public, many, "!source_refs"},
 	} {
-		refs, bad := rules.SourceRefs(c.p, c.given)
+		c.p.SourceRefs = c.given
+		m, bad := rules.Admit(c.p)
 		var list []string
-		for k, v := range refs {
+		for k, v := range m.SourceRefs {
 			list = append(list, k+"="+v)
 		}
 		slices.Sort(list)
@@ -171,9 +181,21 @@ func TestSourceRefs(t *testing.T) {
 	}
 }
 
-func TestCheckOrigin(t *testing.T) {
+// of is a message that an origin may have sent.
+func of(o ledger.Origin) ledger.Message {
+	for _, k := range allKinds {
+		for _, c := range allContexts {
+			if _, bad := rules.Admit(ledger.Message{Kind: k, Origin: whole(o.Kind), AdmissionContext: c}); bad == nil {
+				return ledger.Message{Kind: k, Origin: o, AdmissionContext: c}
+			}
+		}
+	}
+	return ledger.Message{Origin: o}
+}
+
+func TestOriginFields(t *testing.T) {
 	for _, k := range allOrigins {
-		if bad := rules.CheckOrigin(whole(k)); bad != nil {
+		if _, bad := rules.Admit(of(whole(k))); bad != nil {
 			t.Errorf("%s: %+v", k, bad)
 		}
 	}
@@ -183,28 +205,34 @@ func TestCheckOrigin(t *testing.T) {
 		"origin.source":     {Kind: ledger.OriginWebhook, Source: strings.Repeat("s", 257)},
 		"origin.channel_id": {Kind: ledger.OriginChannel, ChannelID: "\xff"},
 	} {
-		if bad := rules.CheckOrigin(o); bad == nil || bad.Param != param {
+		if _, bad := rules.Admit(of(o)); bad == nil || bad.Param != param {
 			t.Errorf("%+v: %+v, want %s", o, bad, param)
 		}
 	}
 }
 
+func prioritized(p ledger.Priority, from ledger.OriginKind) (ledger.Priority, *rules.Refusal) {
+	m := of(whole(from))
+	m.Priority = p
+	m, bad := rules.Admit(m)
+	return m.Priority, bad
+}
+
 func TestPriority(t *testing.T) {
 	for in, want := range map[ledger.Priority]ledger.Priority{"": "normal", "interrupt": "interject",
 		"interject": "interject", "next": "next", "background": "background", "urgent": ""} {
-		got, bad := rules.Priority(in, ledger.KindOperatorPrompt)
+		got, bad := prioritized(in, ledger.OriginOperator)
 		if (bad == nil) != (want != "") || bad == nil && got != want {
 			t.Errorf("Priority(%q) of a prompt = %q, %v", in, got, bad)
 		}
 		foreign := want != "" && want != "interject"
-		if got, bad := rules.Priority(in, ledger.KindWebhookEvent); (bad == nil) != foreign ||
+		if got, bad := prioritized(in, ledger.OriginWebhook); (bad == nil) != foreign ||
 			foreign && got != want {
 			t.Errorf("Priority(%q) of a webhook = %q, %v", in, got, bad)
 		}
 	}
-	for kind, offered := range map[ledger.MessageKind]bool{ledger.KindOperatorPrompt: true,
-		ledger.KindWebhookEvent: false} {
-		_, bad := rules.Priority("urgent", kind)
+	for kind, offered := range map[ledger.OriginKind]bool{ledger.OriginOperator: true, ledger.OriginWebhook: false} {
+		_, bad := prioritized("urgent", kind)
 		if bad == nil || strings.Contains(bad.Message, "interject") != offered {
 			t.Errorf("a wrong priority of a %s is refused with %v, and offers interject: want %v", kind, bad, offered)
 		}
@@ -217,21 +245,23 @@ func FuzzAdmit(f *testing.F) {
 	f.Add("operator_prompt", "operator", "public_unauthenticated", "task_id", "x")
 	f.Add("webhook_event", "webhook", "control_authenticated", "delivery", "7")
 	f.Fuzz(func(t *testing.T, kind, origin, via, ref, value string) {
-		p := rules.Provenance{Kind: ledger.MessageKind(kind), Origin: whole(ledger.OriginKind(origin)),
-			Context: ledger.AdmissionContext(via)}
+		p := ledger.Message{Kind: ledger.MessageKind(kind), Origin: whole(ledger.OriginKind(origin)),
+			AdmissionContext: ledger.AdmissionContext(via)}
+		p.Metadata, p.WorkItemID = []byte(`{"work_item_id":"w"}`), "w"
 		g, bad := rules.Admit(p)
 		if bad != nil {
 			return
 		}
-		owned := p.Context == ledger.RuntimeOwned
-		local := p.Context == ledger.ControlAuthenticated || p.Context == ledger.LocalProcess
+		owned := p.AdmissionContext == ledger.RuntimeOwned
+		local := p.AdmissionContext == ledger.ControlAuthenticated || p.AdmissionContext == ledger.LocalProcess
 		if g.Authority == ledger.RuntimeInstruction && !owned ||
-			g.Authority == ledger.OperatorInstruction && !local || g.Binds && !owned {
-			t.Fatalf("%+v is granted %+v", p, g)
+			g.Authority == ledger.OperatorInstruction && !local || g.WorkItemID != "" && !owned {
+			t.Fatalf("%+v is admitted as %+v", p, g)
 		}
-		refs, bad := rules.SourceRefs(p, map[string]string{ref: value})
-		if bad == nil && !owned && refs["work_item_id"] != "" {
-			t.Fatalf("%+v bound %v", p, refs)
+		p.SourceRefs = map[string]string{ref: value}
+		g, bad = rules.Admit(p)
+		if bad == nil && !owned && g.SourceRefs["work_item_id"] != "" {
+			t.Fatalf("%+v refers to %v", p, g.SourceRefs)
 		}
 	})
 }

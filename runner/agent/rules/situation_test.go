@@ -309,13 +309,13 @@ func TestMergeHintKeepsNotes(t *testing.T) {
 		h.Description != "part 2" || h.Coalesced != 5 {
 		t.Errorf("after three hints, twice each: %+v", h)
 	}
-	if g := rules.Tick(*h); g.Authority != ledger.RuntimeInstruction {
+	if g := tick(*h); g.Authority != ledger.RuntimeInstruction {
 		t.Errorf("the operator's hints are %s", g.Authority)
 	}
 	foreign := hint(3)
 	foreign.ExternalTriggerID = "trg"
 	if h = rules.MergeHint(h, foreign); h.Description != "part 2" || len(h.Also) != 3 ||
-		rules.Tick(*h).Authority != ledger.IntegrationSignal {
+		tick(*h).Authority != ledger.IntegrationSignal {
 		t.Errorf("with one of an external trigger: %+v", h)
 	}
 	foreign.Body, foreign.Resource = json.RawMessage(`{"n":1}`), ""

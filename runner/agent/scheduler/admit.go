@@ -63,25 +63,28 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 }
 
 // Admit queues a message for its agent and triggers the wait that it ends. Its
-// authority follows from its origin. An Ingress with the key of an earlier one returns
-// that admission: Replayed is set. Errors: CodeInvalidMessage,
+// authority follows from its kind, origin and admission context, and not from what the draft says of it. A draft with
+// the key of an earlier one returns that admission: Replayed is set. Errors: CodeInvalidMessage,
 // CodeAgentStopped, CodeAgentPrivate, CodeQueueFull, CodeSelfLimit, CodeKeyConflict,
 // ledger.CodeNotFound.
-func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
-	msg, err := m.envelope(in)
-	if err != nil {
-		return Admission{}, err
+func (m *Scheduler) Admit(ctx context.Context, draft ledger.Message) (Admission, error) {
+	admitted, bad := rules.Admit(draft)
+	if bad == nil {
+		bad = checkMessage(draft)
+	}
+	if bad != nil {
+		return Admission{}, invalid(bad)
 	}
 	var adm Admission
-	err = m.step(ctx, in.AgentID, func(s *step) error {
-		msg := msg
-		from := rules.Sender(msg.Origin)
+	err := m.step(ctx, draft.AgentID, func(s *step) error {
+		msg, from := admitted, rules.Sender(draft.Origin)
+		msg.ID = responses.NewID(responses.PrefixMessage)
 		s.inherit(&msg, from)
 		if earlier, ok, err := s.earlier(msg); ok {
 			adm = Admission{MessageID: earlier.ID, EventSeq: earlier.AdmittedSeq, Replayed: true}
 			return err
 		}
-		if err := s.checkAccepts(in.AdmissionContext); err != nil {
+		if err := s.checkAccepts(msg.AdmissionContext); err != nil {
 			return err
 		}
 		if err := s.checkQueueQuota(from); err != nil {
@@ -104,57 +107,19 @@ func (s *step) inherit(msg *ledger.Message, from ledger.Sender) {
 	}
 }
 
-// envelope makes the message of an ingress that is in order.
-func (m *Scheduler) envelope(in Ingress) (ledger.Message, error) {
-	prov := rules.Provenance{Kind: in.Kind, Origin: in.Origin, Context: in.AdmissionContext}
-	grant, bad := rules.Admit(prov)
-	if bad == nil {
-		bad = rules.CheckOrigin(in.Origin)
+// own is a message that the runtime itself puts in the agent's queue.
+func (s *step) own(draft ledger.Message) ledger.Message {
+	draft.ID, draft.AgentID, draft.AdmissionContext = responses.NewID(responses.PrefixMessage), s.state.AgentID,
+		ledger.RuntimeOwned
+	m, bad := rules.Admit(draft)
+	if bad != nil { // its table allows what the runtime sends
+		s.fail(invalid(bad))
 	}
-	if bad == nil {
-		bad = checkMessage(in)
-	}
-	if bad != nil {
-		return ledger.Message{}, invalid(bad)
-	}
-	refs, bad := rules.SourceRefs(prov, in.SourceRefs)
-	if bad != nil {
-		return ledger.Message{}, invalid(bad)
-	}
-	priority, bad := rules.Priority(in.Priority, in.Kind)
-	if bad != nil {
-		return ledger.Message{}, invalid(bad)
-	}
-	msg := ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: in.AgentID, Key: in.Key, CreatedAt: m.now(),
-		Kind: in.Kind, Origin: in.Origin, Trust: grant.Trust, Authority: grant.Authority, TriggerKind: grant.Trigger,
-		Priority: priority, TaskID: in.Origin.TaskID, SourceRefs: refs, Body: in.Body, Metadata: in.Metadata,
-		Surface: in.Surface, AdmissionContext: in.AdmissionContext, CorrelationID: in.CorrelationID,
-		CausationID: in.CausationID,
-	}
-	if grant.Binds {
-		bind(&msg)
-	}
-	return msg, nil
+	return m
 }
 
 func invalid(r *rules.Refusal) *state.Error {
 	return &state.Error{Code: CodeInvalidMessage, Param: r.Param, Message: r.Message}
-}
-
-// bind takes what a message belongs to out of the metadata of the runtime.
-func bind(msg *ledger.Message) {
-	var b struct {
-		WorkItemID string `json:"work_item_id"`
-		TaskID     string `json:"task_id"`
-	}
-	if json.Unmarshal(msg.Metadata, &b) != nil {
-		return // other metadata, which binds nothing
-	}
-	msg.WorkItemID = b.WorkItemID
-	if msg.TaskID == "" {
-		msg.TaskID = b.TaskID
-	}
 }
 
 // earlier finds the message that was admitted under the same key.
@@ -271,7 +236,7 @@ const (
 )
 
 // checkMessage bounds the texts of a message.
-func checkMessage(in Ingress) *rules.Refusal {
+func checkMessage(in ledger.Message) *rules.Refusal {
 	for _, f := range []struct{ name, value string }{
 		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID},
 		{"delivery_surface", string(in.Surface)},

@@ -9,7 +9,6 @@ import (
 
 	"holon/responses"
 	"holon/runner/agent/record"
-	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -170,16 +169,9 @@ func (s *step) timerTick(id, summary string, metadata map[string]any) ledger.Mes
 	if summary == "" {
 		summary = "The time is up."
 	}
-	p := rules.Provenance{Kind: ledger.KindTimerTick, Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: id},
-		Context: ledger.RuntimeOwned}
-	g, _ := rules.Admit(p) // allowed by its table
-	return ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: p.Kind, Origin: p.Origin,
-		Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger, Priority: ledger.Normal,
-		SourceRefs: map[string]string{"timer_id": id}, Body: ledger.Body{Type: "text", Text: summary},
-		Metadata: mustJSON(metadata),
-		Surface:  ledger.SurfaceTimer, AdmissionContext: ledger.RuntimeOwned,
-	}
+	return s.own(ledger.Message{Kind: ledger.KindTimerTick, Surface: ledger.SurfaceTimer,
+		Origin: ledger.Origin{Kind: ledger.OriginTimer, TimerID: id}, Body: ledger.Body{Type: "text", Text: summary},
+		Metadata: mustJSON(metadata)})
 }
 
 // Bounds of timers.

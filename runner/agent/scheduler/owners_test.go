@@ -33,7 +33,7 @@ func TestWaitsOfOwners(t *testing.T) {
 			}
 		}
 	}
-	adm, err := w.m.Admit(w.ctx, scheduler.Ingress{AgentID: "alpha", Kind: ledger.KindTaskResult,
+	adm, err := w.m.Admit(w.ctx, ledger.Message{AgentID: "alpha", Kind: ledger.KindTaskResult,
 		Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: "task_1"}, AdmissionContext: ledger.RuntimeOwned,
 		Body: ledger.Body{Type: "text", Text: "done"}})
 	w.must(err)

@@ -17,8 +17,8 @@ import (
 )
 
 // note is what the agent tells itself with Enqueue.
-func note(text string, p ledger.Priority) scheduler.Ingress {
-	return scheduler.Ingress{
+func note(text string, p ledger.Priority) ledger.Message {
+	return ledger.Message{
 		AgentID: "alpha", Kind: ledger.KindInternalFollowup,
 		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue"}, Priority: p,
 		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceSystem,
@@ -26,7 +26,7 @@ func note(text string, p ledger.Priority) scheduler.Ingress {
 	}
 }
 
-func webhook(text string, p ledger.Priority) scheduler.Ingress {
+func webhook(text string, p ledger.Priority) ledger.Message {
 	in := prompt(text)
 	in.Kind, in.Origin, in.Priority = ledger.KindWebhookEvent,
 		ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}, p

@@ -26,15 +26,15 @@ func open(t *testing.T) *world {
 	return w
 }
 
-func prompt(text string) scheduler.Ingress {
-	return scheduler.Ingress{
+func prompt(text string) ledger.Message {
+	return ledger.Message{
 		AgentID: "alpha", Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceControlPrompt,
 		AdmissionContext: ledger.ControlAuthenticated,
 	}
 }
 
-func (w *world) admit(in scheduler.Ingress) scheduler.Admission {
+func (w *world) admit(in ledger.Message) scheduler.Admission {
 	w.t.Helper()
 	a, err := w.m.Admit(w.ctx, in)
 	if err != nil {
@@ -44,10 +44,10 @@ func (w *world) admit(in scheduler.Ingress) scheduler.Admission {
 }
 
 // interject is a prompt for the turn that runs.
-func interject(text string) scheduler.Ingress { return urgent(text, ledger.Interject) }
+func interject(text string) ledger.Message { return urgent(text, ledger.Interject) }
 
 // urgent is a prompt with a priority.
-func urgent(text string, p ledger.Priority) scheduler.Ingress {
+func urgent(text string, p ledger.Priority) ledger.Message {
 	in := prompt(text)
 	in.Priority = p
 	return in
@@ -259,26 +259,26 @@ func TestAdmitRefuses(t *testing.T) {
 	w.m = scheduler.New(w.store, scheduler.Options{MaxQueued: 1, Now: func() time.Time { return w.now }})
 	big := strings.Repeat("x", 1<<20+1)
 	for name, c := range map[string]struct {
-		change func(*scheduler.Ingress)
+		change func(*ledger.Message)
 		param  string
 	}{
-		"no text":         {func(in *scheduler.Ingress) { in.Body.Text = " \n" }, "body"},
-		"no UTF-8":        {func(in *scheduler.Ingress) { in.Body.Text = "\xff" }, "body"},
-		"NUL":             {func(in *scheduler.Ingress) { in.Body.Text = "a\x00" }, "body"},
-		"too long":        {func(in *scheduler.Ingress) { in.Body.Text = big }, "body"},
-		"no type":         {func(in *scheduler.Ingress) { in.Body.Type = "" }, "body"},
-		"text with value": {func(in *scheduler.Ingress) { in.Body.Value = []byte(`1`) }, "body"},
-		"no JSON": {func(in *scheduler.Ingress) {
+		"no text":         {func(in *ledger.Message) { in.Body.Text = " \n" }, "body"},
+		"no UTF-8":        {func(in *ledger.Message) { in.Body.Text = "\xff" }, "body"},
+		"NUL":             {func(in *ledger.Message) { in.Body.Text = "a\x00" }, "body"},
+		"too long":        {func(in *ledger.Message) { in.Body.Text = big }, "body"},
+		"no type":         {func(in *ledger.Message) { in.Body.Type = "" }, "body"},
+		"text with value": {func(in *ledger.Message) { in.Body.Value = []byte(`1`) }, "body"},
+		"no JSON": {func(in *ledger.Message) {
 			in.Body = ledger.Body{Type: "json", Value: []byte(`{`)}
 		}, "body"},
-		"metadata": {func(in *scheduler.Ingress) { in.Metadata = []byte(`[]`) }, "metadata"},
-		"key":      {func(in *scheduler.Ingress) { in.Key = strings.Repeat("k", 513) }, "idempotency_key"},
-		"priority": {func(in *scheduler.Ingress) { in.Priority = "urgent" }, "priority"},
-		"context": {func(in *scheduler.Ingress) {
+		"metadata": {func(in *ledger.Message) { in.Metadata = []byte(`[]`) }, "metadata"},
+		"key":      {func(in *ledger.Message) { in.Key = strings.Repeat("k", 513) }, "idempotency_key"},
+		"priority": {func(in *ledger.Message) { in.Priority = "urgent" }, "priority"},
+		"context": {func(in *ledger.Message) {
 			in.AdmissionContext = ledger.PublicUnauthenticated
 		}, "admission_context"},
-		"origin": {func(in *scheduler.Ingress) { in.Origin.TaskID = "t" }, "origin.task_id"},
-		"reference": {func(in *scheduler.Ingress) {
+		"origin": {func(in *ledger.Message) { in.Origin.TaskID = "t" }, "origin.task_id"},
+		"reference": {func(in *ledger.Message) {
 			in.SourceRefs = map[string]string{"task_id": "t"}
 		}, "source_refs.task_id"},
 	} {

@@ -9,15 +9,11 @@ import (
 
 // tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits.
 func (s *step) tellOfTask(t ledger.Task) {
-	msg, err := s.m.envelope(Ingress{AgentID: t.AgentID, Key: "task_result:" + t.ID + ":" + string(t.Status),
-		Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: t.ID},
-		Body:    ledger.Body{Type: "text", Text: rules.TaskResult(t)},
-		Surface: ledger.SurfaceTaskRejoin, AdmissionContext: ledger.RuntimeOwned,
+	msg := s.own(ledger.Message{Key: "task_result:" + t.ID + ":" + string(t.Status), Kind: ledger.KindTaskResult,
+		Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: t.ID}, Surface: ledger.SurfaceTaskRejoin,
+		Body:     ledger.Body{Type: "text", Text: rules.TaskResult(t)},
 		Metadata: mustJSON(facts{"work_item_id": t.Owner.WorkItemID, "task_id": t.ID, "status": t.Status})})
-	queued := false
-	if err == nil {
-		_, queued, err = s.earlier(msg)
-	}
+	_, queued, err := s.earlier(msg)
 	if s.fail(err); queued || err != nil {
 		return
 	}

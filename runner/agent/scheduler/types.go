@@ -72,23 +72,6 @@ type NewAgent struct {
 	Model    string
 }
 
-// Ingress is a message before it is admitted. Its authority and trust follow from Kind,
-// Origin and AdmissionContext; a caller cannot state them.
-type Ingress struct {
-	AgentID          string
-	Key              string // idempotency key; "": each call admits a new message
-	Kind             ledger.MessageKind
-	Origin           ledger.Origin
-	Priority         ledger.Priority // "": normal
-	Body             ledger.Body
-	Metadata         json.RawMessage
-	SourceRefs       map[string]string
-	Surface          ledger.Surface
-	AdmissionContext ledger.AdmissionContext
-	CorrelationID    string
-	CausationID      string
-}
-
 // Admission is a message that is in the queue.
 type Admission struct {
 	MessageID string

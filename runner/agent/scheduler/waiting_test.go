@@ -83,7 +83,7 @@ func second[T any](_ T, err error) error { return err }
 // lets it go on too, and takes the question back.
 func TestOperatorIsAsked(t *testing.T) {
 	for name, c := range map[string]struct {
-		in       scheduler.Ingress
+		in       ledger.Message
 		class    ledger.Class
 		decision string
 	}{

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"holon/responses"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
@@ -126,25 +125,20 @@ func (s *step) tickPending() {
 	h := *s.state.PendingWake
 	s.state.PendingWake = nil
 	s.correlate(&h) // a wait may have begun since it came
-	g := rules.Tick(h)
-	msg := ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: ledger.KindSystemTick,
-		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "wake_hint"}, Trust: g.Trust,
-		Authority: g.Authority, TriggerKind: g.Trigger,
-		Priority: ledger.Normal, Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
-		Body:          ledger.Body{Type: "text", Text: h.Reason},
-		CorrelationID: h.CorrelationID, CausationID: h.CausationID,
-	}
-	from := ledger.FromRuntime
-	if h.ExternalTriggerID != "" {
-		from = ledger.FromOutside
-		msg.Surface, msg.AdmissionContext = ledger.SurfaceCallbackWake, ledger.TriggerCapability
-	}
+	msg := ledger.Message{Kind: ledger.KindSystemTick, Surface: ledger.SurfaceSystem,
+		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "wake_hint"},
+		Body:   ledger.Body{Type: "text", Text: h.Reason}, CorrelationID: h.CorrelationID, CausationID: h.CausationID}
 	if id := through(h); id != "" {
 		msg.SourceRefs = map[string]string{"external_trigger_id": id}
 	}
 	if len(h.WorkItemIDs) == 1 {
 		msg.WorkItemID = h.WorkItemIDs[0]
+	}
+	msg, from := s.own(msg), ledger.FromRuntime
+	rules.Outside(&msg, h)
+	if h.ExternalTriggerID != "" {
+		from = ledger.FromOutside
+		msg.Surface, msg.AdmissionContext = ledger.SurfaceCallbackWake, ledger.TriggerCapability
 	}
 	cause := h.Event
 	h.Event = ""

@@ -60,16 +60,10 @@ func (s *step) freeWork() {
 
 // tickWork queues a tick about work. It is of the agent's own making, so progress bounds it.
 func (s *step) tickWork(subsystem string, priority ledger.Priority, body workTick) {
-	p := rules.Provenance{Kind: ledger.KindSystemTick, Context: ledger.RuntimeOwned,
-		Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: subsystem}}
-	g, _ := rules.Admit(p) // allowed by its table
-	msg := ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: p.Kind, Origin: p.Origin,
-		Trust: g.Trust, Authority: g.Authority, TriggerKind: g.Trigger, Priority: priority, WorkItemID: body.WorkItemID,
+	msg := s.own(ledger.Message{Kind: ledger.KindSystemTick, Priority: priority, WorkItemID: body.WorkItemID,
+		Origin:     ledger.Origin{Kind: ledger.OriginSystem, Subsystem: subsystem},
 		SourceRefs: map[string]string{"work_item_id": body.WorkItemID},
-		Body:       ledger.Body{Type: "json", Value: mustJSON(body)},
-		Surface:    ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,
-	}
+		Body:       ledger.Body{Type: "json", Value: mustJSON(body)}, Surface: ledger.SurfaceSystem})
 	if subsystem == workSubsystem {
 		s.state.WorkMessage = msg.ID
 	}

@@ -77,7 +77,7 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	in, err := e.ingress(ctx, c.ID)
+	in, err := e.draft(ctx, c.ID)
 	if err != nil {
 		return hosttools.Result{}, refusal(err)
 	}
@@ -91,11 +91,11 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 		Summary: summary})
 }
 
-// ingress is the envelope of a note. That of a call which was made before is
+// draft is the message of a note. That of a call which was made before is
 // found again by its key; a new one needs a turn that runs and may make it.
-func (e *enqueue) ingress(ctx context.Context, callID string) (scheduler.Ingress, error) {
+func (e *enqueue) draft(ctx context.Context, callID string) (ledger.Message, error) {
 	sum := sha256.Sum256([]byte(callID)) // it names its turn
-	in := scheduler.Ingress{
+	in := ledger.Message{
 		AgentID: e.AgentID, Key: "enqueue-" + hex.EncodeToString(sum[:16]), Kind: ledger.KindInternalFollowup,
 		Origin:  ledger.Origin{Kind: ledger.OriginSystem, Subsystem: subsystem},
 		Surface: ledger.SurfaceSystem, AdmissionContext: ledger.RuntimeOwned,

@@ -31,7 +31,7 @@ import (
 type Scheduler interface {
 	Calling(ctx context.Context, agentID, callID string) context.Context
 	Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error)
-	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
+	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
 }
 
 // Ledger is read: a ledger.Store.

@@ -75,7 +75,7 @@ func newRig(t *testing.T) *rig {
 // admit queues a prompt.
 func (r *rig) admit() {
 	r.t.Helper()
-	_, err := r.scheduler.Admit(r.t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+	_, err := r.scheduler.Admit(r.t.Context(), ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.LocalProcess,
 		Surface: ledger.SurfaceCLIPrompt, Body: ledger.Body{Type: "text", Text: "go"}})
 	if err != nil {

@@ -34,7 +34,7 @@ func newLedger(t *testing.T) string {
 	}
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "a"})
 	step(err)
-	_, err = m.Admit(t.Context(), scheduler.Ingress{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt,
+	_, err = m.Admit(t.Context(), ledger.Message{AgentID: "a", Key: "prompt:k1", Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator},
 		Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
 		AdmissionContext: ledger.LocalProcess})

@@ -12,54 +12,61 @@ import (
 // Resolution"). Only operator input overrides a wait that it does not end. again
 // says that a turn was begun for the message before and was lost.
 func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
-	c := ledger.Continuation{TriggerKind: m.TriggerKind, ModelVisible: true}
+	c := ledger.Continuation{TriggerKind: m.TriggerKind}
 	before := s.before()
 	if prior := before.Closure(); prior != nil {
 		c.PriorOutcome, c.PriorWaiting = prior.Outcome, prior.WaitingReason
 	}
-	// where it is a work item that waits, what matters is what that needs
-	ofWork := c.PriorWaiting != "" && !Rests(before.Wait)
-	c.MatchedWait = ofWork && c.PriorWaiting == ledger.AwaitingOperator && m.TriggerKind == ledger.TriggerOperatorInput
-	ended := false
 	say(&c.Evidence, "message %s of kind %s", m.ID, m.Kind)
-	for _, w := range s.unresolved() {
-		if !Ends(&w, m) {
-			continue
-		}
-		ended = true
+	ends := slices.DeleteFunc(s.unresolved(), func(w ledger.Wait) bool { return !Ends(&w, m) })
+	for _, w := range ends {
 		if w.Owner == ledger.OwnerAgent {
-			c.MatchedWait = c.MatchedWait || !ofWork && Expected(w, m)
 			say(&c.Evidence, "it ends wait %s", w.ID)
+		} else {
+			say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
+		}
+	}
+	c.MatchedWait = continues(m.Kind) && expected(c.PriorWaiting, before.Wait, ends, m)
+	for _, row := range []struct {
+		is      bool
+		class   ledger.Class
+		visible bool // to the model
+		why     string
+	}{
+		{!continues(m.Kind), ledger.LivenessOnly, false, "messages of this kind are only looked at"},
+		{c.MatchedWait, ledger.ResumeExpectedWait, true, ""},
+		{again, ledger.LocalContinuation, true, "its turn was interrupted before"},
+		{m.Kind == ledger.KindSystemTick && !contentful(m) && len(ends) == 0, ledger.LivenessOnly, false,
+			"the tick brings nothing and ends no wait"},
+		{m.TriggerKind == ledger.TriggerOperatorInput && c.PriorOutcome == ledger.OutcomeWaiting, ledger.ResumeOverride,
+			true, "the operator comes before what it waits for"},
+		{true, ledger.LocalContinuation, true, ""},
+	} {
+		if !row.is {
 			continue
 		}
-		c.MatchedWait = c.MatchedWait || ofWork && waitReasons[w.Kind] == c.PriorWaiting && Expected(w, m)
-		say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
-	}
-	switch {
-	case !continues(m.Kind):
-		c.Class, c.ModelVisible, c.MatchedWait = ledger.LivenessOnly, false, false
-		say(&c.Evidence, "messages of this kind are only looked at")
-	case c.MatchedWait:
-		c.Class = ledger.ResumeExpectedWait
-	case again:
-		c.Class = ledger.LocalContinuation
-		say(&c.Evidence, "its turn was interrupted before")
-	case m.Kind == ledger.KindSystemTick && !contentful(m) && !ended:
-		c.Class, c.ModelVisible = ledger.LivenessOnly, false
-		say(&c.Evidence, "the tick brings nothing and ends no wait")
-	case m.TriggerKind == ledger.TriggerOperatorInput && c.PriorOutcome == ledger.OutcomeWaiting:
-		c.Class = ledger.ResumeOverride
-		say(&c.Evidence, "the operator comes before what it waits for")
-	default:
-		c.Class = ledger.LocalContinuation
+		if c.Class, c.ModelVisible = row.class, row.visible; row.why != "" {
+			say(&c.Evidence, "%s", row.why)
+		}
+		break
 	}
 	return c
+}
+
+// expected reports whether a message, which ends waits, is what the agent waited for with a reason and a wait of its
+// own. Where it is a work item that waits, what matters is what that needs.
+func expected(why ledger.WaitingReason, own *ledger.Wait, ends []ledger.Wait, m ledger.Message) bool {
+	ofWork := why != "" && !Rests(own)
+	return ofWork && why == ledger.AwaitingOperator && m.TriggerKind == ledger.TriggerOperatorInput ||
+		slices.ContainsFunc(ends, func(w ledger.Wait) bool {
+			return Expected(w, m) && ofWork != (w.Owner == ledger.OwnerAgent) && (!ofWork || waitReasons[w.Kind] == why)
+		})
 }
 
 // unresolved are the waits of the agent and of what it works on.
 func (s Situation) unresolved() []ledger.Wait {
 	if s.Wait == nil {
-		return s.Others
+		return slices.Clone(s.Others)
 	}
 	return append([]ledger.Wait{*s.Wait}, s.Others...)
 }

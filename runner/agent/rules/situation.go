@@ -191,12 +191,21 @@ func (s Situation) Posture() Posture {
 		return Posture{Posture: "blocked", Reason: "its next turn is tried at " + s.RetryAt.UTC().Format(time.RFC3339)}
 	case s.Queued > 0 && !s.Kept:
 		return Posture{Posture: "has_queued_input", Reason: fmt.Sprintf("messages in the queue: %d", s.Queued)}
-	case s.Work != nil && !Rests(s.Wait):
+	case Rests(s.Wait):
+		return restPosture(*s.Wait)
+	}
+	return s.workPosture()
+}
+
+// workPosture is the posture of an agent that takes no message and waits for nothing in particular.
+func (s Situation) workPosture() Posture {
+	switch {
+	case s.Work != nil:
 		return Posture{Posture: "has_runnable_work", Reason: "work goes on: " + string(s.Work.Reactivation),
 			WorkItemID: s.Work.WorkItemID}
-	case s.Back != "" && !Rests(s.Wait):
+	case s.Back != "":
 		return Posture{Posture: "blocked", Reason: "its work waits for a message, or holon work pick, after " + s.Back}
-	case s.Held != nil && !Rests(s.Wait):
+	case s.Held != nil:
 		p := Posture{Posture: heldPostures[s.Held.State], Reason: "work item: " + s.Held.Objective,
 			WorkItemID: s.Held.ID, TaskID: s.Held.TaskID, WaitingIntentID: s.Held.IntentID}
 		if s.Held.By != "" {

@@ -274,7 +274,7 @@ func leave(t *testing.T, path string, running bool) {
 		_, _, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "bad", After: time.Second})
 	}
 	if err == nil && !running {
-		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
 	}
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)

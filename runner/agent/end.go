@@ -26,10 +26,8 @@ const (
 // endOf is the end that a turn came to. cause is why its context ended, nil when
 // it did not.
 func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
-	end := scheduler.End{
-		Kind: ledger.TurnAborted, ResponseID: e.ResponseID, Last: e.Answer, Model: e.Model,
-		Inserted: e.Inserted(), Usage: e.Usage, CompletedAt: r.cfg.Now(), Lost: e.Lost,
-	}
+	end := scheduler.End{Inserted: e.Inserted(), Lost: e.Lost, Turn: ledger.Turn{Kind: ledger.TurnAborted,
+		ResponseID: e.ResponseID, Last: e.Answer, Model: e.Model, Usage: e.Usage, CompletedAt: r.cfg.Now()}}
 	if rec := e.Record; rec != nil {
 		end.ModelRounds, end.ToolCalls = rec.Rounds, rec.ToolCalls.Total
 		end.Provider, end.Artifacts, end.StartedAt = rec.ProviderAttempts, rec.Artifacts, rec.StartedAt.Time()
@@ -63,14 +61,16 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 func (r *Runtime) notBegun(cause, err error) scheduler.End {
 	switch {
 	case errors.Is(cause, errAborted):
-		return scheduler.End{Kind: ledger.TurnAborted, Reason: reasonAborted, CompletedAt: r.cfg.Now()}
+		return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: reasonAborted,
+			CompletedAt: r.cfg.Now()}}
 	case errors.Is(cause, errShutdown), state.IsCode(err, pool.CodeClosed):
 		return scheduler.End{NotBegun: true} // not a failure: the message is next again
 	case state.IsCode(err, responses.CodePreviousNotFound):
 		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)
 		return scheduler.End{NotBegun: true, Forgotten: true}
 	}
-	return scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err), Permanent: permanent(err)}
+	return scheduler.End{Turn: ledger.Turn{Failure: r.failure(phaseStartup, err)}, NotBegun: true,
+		Permanent: permanent(err)}
 }
 
 // permanent reports whether a turn cannot be begun, or a container not be made, before a setting changes.

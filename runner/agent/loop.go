@@ -58,7 +58,8 @@ func (r *Runtime) reclaim(id string) bool {
 func (r *Runtime) run(c scheduler.Claim) bool {
 	turn, sent, err := r.plan(r.turns, c)
 	if err != nil {
-		return r.settle(c.Attempt, scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err)})
+		return r.settle(c.Attempt, scheduler.End{Turn: ledger.Turn{Failure: r.failure(phaseStartup, err)},
+			NotBegun: true})
 	}
 	ctx, stop := context.WithCancelCause(r.turns)
 	defer stop(nil)
@@ -131,9 +132,9 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {
 			// A turn whose result cannot be stored must not block its agent for ever.
-			end = scheduler.End{Kind: ledger.TurnAborted, Reason: "unrecordable", ResponseID: end.ResponseID,
-				Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Failure: r.failure(phaseTurn, err),
-				CompletedAt: r.cfg.Now(), Home: end.Home}
+			end = scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "unrecordable",
+				ResponseID: end.ResponseID, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now()},
+				Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Home: end.Home}
 		}
 		if try >= plainAfter && scheduler.Damaged(err) {
 			r.damaged(a.AgentID, err)

@@ -218,9 +218,9 @@ func (r *rig) turn(agentID, answer string) {
 		scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
 	at := time.UnixMilli(r.clock.Load()).UTC()
 	if _, err := r.machine.Settle(ctx, c.Attempt.ID,
-		scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2,
-			ToolCalls: 1,
-			StartedAt: at, CompletedAt: at.Add(250 * time.Millisecond)}); err != nil {
+		scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID,
+			Last: answer, ModelRounds: 2, ToolCalls: 1, StartedAt: at,
+			CompletedAt: at.Add(250 * time.Millisecond)}}); err != nil {
 		r.t.Fatal(err)
 	}
 }

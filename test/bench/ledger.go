@@ -133,8 +133,8 @@ func (w *worker) goOn(ctx context.Context) []float64 {
 
 func (w *worker) settle(ctx context.Context) {
 	now := time.Now()
-	load.Must(w.steps.Settle(ctx, w.open.ID, scheduler.End{Kind: ledger.TurnCompleted,
-		ResponseID: responses.NewID(responses.PrefixResponse), StartedAt: now, CompletedAt: now}))
+	load.Must(w.steps.Settle(ctx, w.open.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted,
+		ResponseID: responses.NewID(responses.PrefixResponse), StartedAt: now, CompletedAt: now}}))
 }
 
 // read reads the items that a prompt tells of.

@@ -36,7 +36,7 @@ func newLedger(t *testing.T) (path string, ids map[string]string, turn string) {
 	}
 	c, _, err := m.Claim(t.Context(), "a")
 	if err == nil {
-		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
 	}
 	if err != nil {
 		t.Fatal(err)

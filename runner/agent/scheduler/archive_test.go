@@ -44,7 +44,7 @@ func TestArchive(t *testing.T) {
 	expect.Equal(t, "what is lost", lost, want)
 	w.refused(scheduler.CodeAgentArchived)(w.m.Archive(w.ctx, force))
 	expect.Equal(t, "the queued message", w.entry(queued.MessageID).Status, ledger.Dropped)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "cancelled"}})
 	expect.Equal(t, "the message of the turn", w.entry(c.Message.ID).Status, ledger.Aborted)
 	w.view(func(v ledger.View) error {
 		ended, err := v.Timer(timer.ID)

@@ -16,8 +16,8 @@ import (
 func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 	w := open(t)
 	c := w.working()
-	end := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: w.now,
-		CompletedAt: w.now.Add(1_020_300_007)}
+	end := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: w.now,
+		CompletedAt: w.now.Add(1_020_300_007)}}
 	for i := range 63 {
 		end.Artifacts = append(end.Artifacts, turns.Artifact{Path: fmt.Sprint("file", i)})
 	}

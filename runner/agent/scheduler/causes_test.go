@@ -57,7 +57,7 @@ func TestCauses(t *testing.T) {
 		"an abort": {func(w *world) {
 			c := w.working()
 			w.ok(w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"}))
-			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
+			w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "aborted"}})
 		}, []string{record.TurnTerminal, record.CurrentRunAborted, record.QueueEntrySettled, record.CurrentRunAborted}},
 		"a task that is cancelled": {func(w *world) {
 			w.reports("alpha", w.makeTask("alpha", "").ID, tasks.Running, tasks.Cancelling, tasks.Cancelled)
@@ -140,7 +140,7 @@ func TestCompactionThatIsCutOff(t *testing.T) {
 // A request that is cut off before it has said anything is a round of its own, as it is counted.
 func TestRoundThatIsCutOff(t *testing.T) {
 	for name, end := range map[string]scheduler.End{"lost": {Lost: true},
-		"aborted": {Kind: ledger.TurnAborted, Reason: "cancelled"}} {
+		"aborted": {Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "cancelled"}}} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
 			c := w.working()

@@ -39,7 +39,7 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 			c, _, err := w.m.Claim(w.ctx, "beta")
 			w.must(err)
 			w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
-			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok"})
+			w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok"}})
 			w.ok(w.m.Archive(w.ctx, scheduler.Archive{AgentID: "beta", By: "me"}))
 		},
 		"a work item that waits for a task": func(w *world) {
@@ -49,7 +49,8 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 			r.Task.TurnID = c.Attempt.TurnID
 			w.must(w.m.ReportTask(w.ctx, "alpha", r))
 			w.sleep("call", 0)
-			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
+			w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+				ResponseID: "resp_1"}})
 			w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))
 			w.pass(time.Second) // the turn changed nothing
 			w.done()

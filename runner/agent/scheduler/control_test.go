@@ -35,7 +35,8 @@ func TestOffer(t *testing.T) {
 			t.Fatalf("%+v (%v) is offered, want the two interjections", msgs, err)
 		}
 	}
-	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Inserted: []string{also.MessageID}})
+	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted},
+		Inserted: []string{also.MessageID}})
 	expect.Equal(t, "status", s.Status, ledger.Processed)
 	expect.Equal(t, "status of the first", w.entry(also.MessageID).Status, ledger.Interjected)
 	expect.Equal(t, "status of the second", w.entry(late.MessageID).Status, ledger.Queued)
@@ -61,7 +62,8 @@ func TestTranscriptOfInterjection(t *testing.T) {
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 3},
 		[]scheduler.Progress{{Event: heard}, {Event: other}, {Event: answer}}))
 	w.now = w.now.Add(time.Second)
-	w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_1", Inserted: []string{also.MessageID}})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{ResponseID: "resp_1"}, Lost: true,
+		Inserted: []string{also.MessageID}})
 	w.claim()
 	var said []record.TranscriptEntry
 	w.view(func(v ledger.View) (err error) {
@@ -100,7 +102,7 @@ func TestAbort(t *testing.T) {
 		}
 	}
 	w.refused(scheduler.CodeNoRun)(w.m.Sleep(w.ctx, "alpha", "1", 0, ""))
-	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
+	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "cancelled"}})
 	expect.Equal(t, "status", s.Status, ledger.Aborted)
 	expect.Equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
 	expect.Equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeFailed)
@@ -115,7 +117,8 @@ func TestAbort(t *testing.T) {
 // An aborted message does not come back, however its attempt ends.
 func TestAbortedIsNotTriedAgain(t *testing.T) {
 	for name, end := range map[string]scheduler.End{
-		"lost": {Lost: true}, "not begun": {NotBegun: true}, "no engine": notBegun(), "failed": {Kind: ledger.TurnAborted},
+		"lost": {Lost: true}, "not begun": {NotBegun: true}, "no engine": notBegun(),
+		"failed": {Turn: ledger.Turn{Kind: ledger.TurnAborted}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
@@ -138,7 +141,7 @@ func TestStop(t *testing.T) {
 	w.refused(scheduler.CodeAgentStopped, "holon agent start alpha")(w.m.Admit(w.ctx, prompt("3")))
 	w.refused(scheduler.CodeAgentStopped, "holon agent start alpha")(
 		w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}))
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted}})
 	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
 	c = w.claim()
@@ -171,7 +174,7 @@ func TestNotify(t *testing.T) {
 	if w.state().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
 		t.Fatal("a notification moved the agent")
 	}
-	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "two ways\nmore"})
+	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "two ways\nmore"}})
 	expect.Equal(t, "reason to wait", s.Closure.WaitingReason, "")
 	w.ok(w.m.Notify(w.ctx, "alpha", "two ways more", "", ""))
 	var levels []int

@@ -66,7 +66,7 @@ func TestWorkBelongsToTheCurrentItem(t *testing.T) {
 	second := w.picked("second")
 	w.fact(attempt, called("none"))
 	w.fact(attempt, calls("cut off"))
-	w.settle(attempt, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", Home: "same"})
+	w.settle(attempt, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok"}, Home: "same"})
 
 	w.view(func(v ledger.View) error {
 		ran, err := record.Executions(v, "alpha", 10)

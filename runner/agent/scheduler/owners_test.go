@@ -21,7 +21,8 @@ func TestWaitsOfOwners(t *testing.T) {
 	task := func(id string) ledger.WakeSource { return ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: id} }
 	c := w.working()
 	rest := w.sleep("call", 0)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+		ResponseID: "resp_1"}})
 	one, both := wait("work_1", ledger.WaitTask, task("task_1")), wait("work_2", ledger.WaitTask, task("task_2"),
 		task("task_1"))
 	other := wait("work_3", ledger.WaitTask, task("task_3"))

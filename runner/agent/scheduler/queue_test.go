@@ -17,8 +17,8 @@ func (w *world) tryKeyless(id string) {
 	if err != nil || !ok || c.Message.ID != id {
 		w.t.Fatalf("claim: %s, %v, %v, want %s", c.Message.ID, ok, err, id)
 	}
-	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Permanent: true, Failure: &ledger.Failure{Phase: "startup",
-		Code: "missing_credentials", Summary: "There is no key.", Hint: "set one"}})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Failure: &ledger.Failure{Phase: "startup",
+		Code: "missing_credentials", Summary: "There is no key.", Hint: "set one"}}, NotBegun: true, Permanent: true})
 }
 
 // A message for which no turn can be begun before a setting changes is told at once, lets every other message pass,

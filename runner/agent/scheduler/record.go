@@ -86,7 +86,7 @@ var closings = map[string]string{
 
 // closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself, and returns what the log
 // has of the turn then.
-func (s *step) closeOpen(a ledger.Attempt, v verdict) record.Recorded {
+func (s *step) closeOpen(a ledger.Attempt, v outcome) record.Recorded {
 	turn, begun := s.logged(a)
 	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
@@ -135,7 +135,7 @@ func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]l
 }
 
 // cutOff is the payload of the end of what an event began and a turn did not end.
-func (s *step) cutOff(begun ledger.Event, class string, v verdict) facts {
+func (s *step) cutOff(begun ledger.Event, class string, v outcome) facts {
 	category := "cancelled"
 	if v.attempt == ledger.AttemptInterrupted {
 		category = "interrupted"
@@ -219,7 +219,7 @@ func (s *step) tellArtifacts(a ledger.Attempt, e End) (omitted int) {
 }
 
 // endTurn tells the end of a turn, and how many of its files were not told of.
-func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict, omitted int) {
+func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v outcome, omitted int) {
 	class, status := record.TurnEnd(v.attempt, t.Kind,
 		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == record.TurnSuspended)
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
@@ -239,7 +239,7 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict, omitted int) 
 }
 
 // endNotBegun tells that the turn of an attempt was never begun.
-func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
+func (s *step) endNotBegun(a ledger.Attempt, e End, v outcome) {
 	status := "failed"
 	if !v.failed {
 		status = "cancelled"
@@ -249,7 +249,7 @@ func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
 }
 
 // failed adds why a turn failed. It may be tried again when its message is queued.
-func (f facts) failed(why *ledger.Failure, status string, v verdict) facts {
+func (f facts) failed(why *ledger.Failure, status string, v outcome) facts {
 	if why == nil {
 		why = &ledger.Failure{Summary: v.reason}
 	}

@@ -79,8 +79,9 @@ func (w *world) blocked(agent string) error {
 	if err != nil || !ok {
 		return err
 	}
-	_, err = w.m.Settle(w.ctx, c.Attempt.ID, scheduler.End{NotBegun: true, Permanent: true,
-		Failure: &ledger.Failure{Phase: "startup", Code: "no_key", Summary: "there is no key"}})
+	_, err = w.m.Settle(w.ctx, c.Attempt.ID,
+		scheduler.End{Turn: ledger.Turn{Failure: &ledger.Failure{Phase: "startup", Code: "no_key",
+			Summary: "there is no key"}}, NotBegun: true, Permanent: true})
 	return err
 }
 

@@ -54,7 +54,7 @@ func TestEarlierTurns(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("hello"))
 	for i, end := range []scheduler.End{{Lost: true, Suspended: true}, {NotBegun: true}, {Lost: true, Suspended: true},
-		{Lost: true}, {Kind: ledger.TurnCompleted}} {
+		{Lost: true}, {Turn: ledger.Turn{Kind: ledger.TurnCompleted}}} {
 		c := w.claim()
 		expect.Equal(t, fmt.Sprint("earlier turns of attempt ", i), c.Attempt.Earlier, []int{0, 1, 1, 2, 3}[i])
 		w.settle(c.Attempt.ID, end)
@@ -123,7 +123,8 @@ func TestRenew(t *testing.T) {
 	w.must(w.m.Began(w.ctx, second.Attempt.ID, scheduler.Sent{}))
 	expect.Equal(t, "events while a turn runs", renew(), 1)
 	expect.Equal(t, "events of the same again", renew(), 0)
-	w.settle(second.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_second", Last: "done"})
+	w.settle(second.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted,
+		ResponseID: "resp_second", Last: "done"}})
 	expect.Equal(t, "the conversation after the turn", w.state().Chain, "")
 
 	w.admit(prompt("three"))

@@ -15,7 +15,7 @@ import (
 
 const manyTasks = 16
 
-var unchanged = scheduler.End{Kind: ledger.TurnCompleted, Home: "the same"}
+var unchanged = scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}, Home: "the same"}
 
 // begins has a turn start many tasks.
 func (w *world) begins(c scheduler.Claim) {

@@ -183,7 +183,8 @@ func TestSelfMadeStops(t *testing.T) {
 						return w.now
 					}})
 				}
-				return scheduler.End{Kind: ledger.TurnCompleted, Last: fmt.Sprint("text ", i), Home: "the same"}
+				return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: fmt.Sprint("text ",
+					i)}, Home: "the same"}
 			})
 			w.slowedDown(t, turns, 1+rules.MaxIdle, begun)
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
@@ -197,7 +198,7 @@ func TestSelfMadeStops(t *testing.T) {
 				if i == 0 {
 					w.must(again(w, 1000))
 				}
-				return scheduler.End{Kind: ledger.TurnCompleted}
+				return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}}
 			}); turns != 2 {
 				t.Errorf("%d turns after the operator's message", turns)
 			}
@@ -226,7 +227,7 @@ func TestSelfMadeChain(t *testing.T) {
 			w.refused(scheduler.CodeSelfLimit, "tell your operator")(err)
 			refusals++
 		}
-		return scheduler.End{Kind: ledger.TurnCompleted, Home: fmt.Sprint("tree ", i)}
+		return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}, Home: fmt.Sprint("tree ", i)}
 	})
 	expect.Equal(t, "turns", turns, 1+rules.MaxSelfTurns)
 	expect.Equal(t, "refusals", refusals, 1)
@@ -271,7 +272,7 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 				if c.progress {
 					home = fmt.Sprint("tree ", turns)
 				}
-				w.settle(claim.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Home: home})
+				w.settle(claim.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}, Home: home})
 				if !c.early {
 					w.must(w.m.ReportTask(w.ctx, "alpha", end))
 				}

@@ -48,7 +48,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		return Settlement{}, refused(ledger.CodeUnreadable, "attempt", "", "attempt %s does not hold its message", a.ID)
 	}
 	own := held[at]
-	v := judge(a, own, e)
+	v := outcomeOf(a, own, e)
 	s.cause = submittedEvent(a.ID)
 	if v.entry == ledger.Aborted {
 		s.cause = cmp.Or(a.AbortEvent, s.cause)
@@ -70,7 +70,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 }
 
 // endAttempt ends an attempt and what its turn left open, and returns the end of that with what the log has of it.
-func (s *step) endAttempt(a ledger.Attempt, e End, v verdict) End {
+func (s *step) endAttempt(a ledger.Attempt, e End, v outcome) End {
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
 	s.update(&a)
 	if v.turn && a.BegunAt == nil && (!e.StartedAt.IsZero() || e.Kind == ledger.TurnCompleted) {
@@ -85,7 +85,7 @@ func (s *step) endAttempt(a ledger.Attempt, e End, v verdict) End {
 
 // advance counts a turn that has come to its end, and tells the operator when the
 // agent may not go on by itself any more.
-func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v verdict) {
+func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v outcome) {
 	if !v.turn || v.entry == ledger.Queued {
 		return // it is not over
 	}
@@ -159,8 +159,8 @@ func (s *step) letGoOn(waits []ledger.Wait, msg ledger.Message) {
 	}
 }
 
-// verdict is what an end means for attempt and message.
-type verdict struct {
+// outcome is what an end means for attempt and message.
+type outcome struct {
 	attempt ledger.AttemptStatus
 	entry   ledger.EntryStatus // Queued: it comes back
 	reason  string
@@ -175,39 +175,51 @@ const suspended = "its turn was suspended by a shutdown"
 // cameBack reports whether a turn was begun for a queued message before.
 func cameBack(e ledger.Entry) bool { return e.Readmitted > 0 || e.Reason == suspended }
 
-// judge decides what becomes of a message. An aborted turn is not tried again. It is one function because it
-// is a table: each case is a way in which an attempt ends.
-func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
-	aborted := "aborted by " + a.AbortedBy
+// outcomeOf decides what becomes of a message and its attempt. An aborted turn is not tried again.
+func outcomeOf(a ledger.Attempt, own ledger.Entry, e End) outcome {
 	switch {
-	case e.NotBegun && a.AbortedBy != "":
-		return verdict{ledger.AttemptFailed, ledger.Aborted, aborted, false, false}
-	case e.NotBegun && e.Failure == nil:
-		return verdict{ledger.AttemptFailed, ledger.Queued, "requeued", false, false}
-	case e.NotBegun && e.Permanent:
-		return verdict{ledger.AttemptFailed, ledger.Queued, "blocked", false, true}
-	case e.NotBegun && own.Failed+1 >= rules.MaxTries:
-		return verdict{ledger.AttemptFailed, ledger.Quarantined, e.Failure.Summary, false, true}
 	case e.NotBegun:
-		return verdict{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}
-	case e.Lost && a.AbortedBy != "":
-		return verdict{ledger.AttemptInterrupted, ledger.Aborted, aborted, true, true}
-	case e.Lost && e.Suspended:
-		return verdict{ledger.AttemptInterrupted, ledger.Queued, record.TurnSuspended, true, true}
-	case e.Lost && own.Readmitted == 0:
-		return verdict{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
+		return notBegun(a, own, e)
 	case e.Lost:
-		return verdict{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted again", true, true}
+		return lost(a, own, e)
 	case e.Kind == ledger.TurnCompleted:
-		return verdict{ledger.AttemptSettled, ledger.Processed, e.Reason, true, false}
+		return outcome{ledger.AttemptSettled, ledger.Processed, e.Reason, true, false}
 	case a.AbortedBy != "":
-		return verdict{ledger.AttemptSettled, ledger.Aborted, aborted, true, true}
+		return outcome{ledger.AttemptSettled, ledger.Aborted, abortedBy(a), true, true}
 	}
-	return verdict{ledger.AttemptSettled, ledger.Aborted, e.Reason, true, true}
+	return outcome{ledger.AttemptSettled, ledger.Aborted, e.Reason, true, true}
+}
+
+func abortedBy(a ledger.Attempt) string { return "aborted by " + a.AbortedBy }
+
+func notBegun(a ledger.Attempt, own ledger.Entry, e End) outcome {
+	switch {
+	case a.AbortedBy != "":
+		return outcome{ledger.AttemptFailed, ledger.Aborted, abortedBy(a), false, false}
+	case e.Failure == nil:
+		return outcome{ledger.AttemptFailed, ledger.Queued, "requeued", false, false}
+	case e.Permanent:
+		return outcome{ledger.AttemptFailed, ledger.Queued, "blocked", false, true}
+	case own.Failed+1 >= rules.MaxTries:
+		return outcome{ledger.AttemptFailed, ledger.Quarantined, e.Failure.Summary, false, true}
+	}
+	return outcome{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}
+}
+
+func lost(a ledger.Attempt, own ledger.Entry, e End) outcome {
+	switch {
+	case a.AbortedBy != "":
+		return outcome{ledger.AttemptInterrupted, ledger.Aborted, abortedBy(a), true, true}
+	case e.Suspended:
+		return outcome{ledger.AttemptInterrupted, ledger.Queued, record.TurnSuspended, true, true}
+	case own.Readmitted == 0:
+		return outcome{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
+	}
+	return outcome{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted again", true, true}
 }
 
 // disposeOwn ends the message of the attempt or puts it back where it was.
-func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) Settlement {
+func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v outcome) Settlement {
 	own.Code = ""
 	if v.turn {
 		own.Failed = 0
@@ -229,7 +241,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 }
 
 // comeBack puts the message of an attempt back in the queue, and returns when it is tried again if that is later.
-func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v verdict) (retry *time.Time) {
+func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v outcome) (retry *time.Time) {
 	f := facts{"code": v.reason, "failed": own.Failed}
 	switch {
 	case v.turn && e.Suspended:

@@ -14,15 +14,15 @@ import (
 
 // notBegun is the end of an attempt whose container could not be started.
 func notBegun() scheduler.End {
-	return scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup", Code: "image_missing",
-		Summary: "The image is not there.", Hint: "holon agent image alpha IMAGE"}}
+	return scheduler.End{Turn: ledger.Turn{Failure: &ledger.Failure{Phase: "startup", Code: "image_missing",
+		Summary: "The image is not there.", Hint: "holon agent image alpha IMAGE"}}, NotBegun: true}
 }
 
 // A message whose turn is lost comes back once; the second time it is over.
 func TestLost(t *testing.T) {
 	w := open(t)
 	c := w.working()
-	s := w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_cut"})
+	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{ResponseID: "resp_cut"}, Lost: true})
 	if s.Turn == nil {
 		t.Fatalf("the settlement %+v has no turn", s)
 	}
@@ -209,8 +209,8 @@ func TestAcknowledges(t *testing.T) {
 	w := open(t)
 	c := w.working()
 	w.admit(note("next", ""))
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "I began."})
-	w.settle(w.claim().Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "It is done."})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "I began."}})
+	w.settle(w.claim().Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "It is done."}})
 	w.briefed(ledger.BriefAck, ledger.BriefResult)
 }
 
@@ -219,7 +219,7 @@ func TestAcknowledges(t *testing.T) {
 func TestSuspended(t *testing.T) {
 	w := open(t)
 	adm := w.admit(prompt("x"))
-	end := scheduler.End{Kind: ledger.TurnAborted, Lost: true, Suspended: true}
+	end := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted}, Lost: true, Suspended: true}
 	for i := range 4 {
 		c := w.claim()
 		expect.Equal(t, "message", c.Message.ID, adm.MessageID)

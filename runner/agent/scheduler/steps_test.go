@@ -63,7 +63,7 @@ func (w *world) working() scheduler.Claim {
 // completes ends a turn well.
 func (w *world) completes(c scheduler.Claim) scheduler.Settlement {
 	w.t.Helper()
-	return w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+	return w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
 }
 
 // claim takes the next message and begins its turn.
@@ -88,8 +88,8 @@ func (w *world) nothing() {
 func (w *world) done() (scheduler.Claim, scheduler.Settlement) {
 	w.t.Helper()
 	c := w.claim()
-	return c, w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok",
-		ResponseID: "resp_" + c.Attempt.ID})
+	return c, w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+		ResponseID: "resp_" + c.Attempt.ID}})
 }
 
 func (w *world) sleep(call string, d time.Duration) ledger.Wait {
@@ -115,7 +115,8 @@ func (w *world) rests(d time.Duration) ledger.Wait {
 	w.t.Helper()
 	c := w.working()
 	wait := w.sleep("call_"+c.Attempt.ID, d)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+		ResponseID: "resp_" + c.Attempt.ID}})
 	return wait
 }
 
@@ -168,8 +169,9 @@ func TestTurn(t *testing.T) {
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, facts))
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, facts[:1])) // changes nothing
 	w.now = w.now.Add(3 * time.Second)
-	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1",
-		ModelRounds: 2, ToolCalls: 1, Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}})
+	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done",
+		ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1, Usage: &responses.Usage{InputTokens: 10,
+			OutputTokens: 5, TotalTokens: 15}}})
 	if s.Turn == nil {
 		t.Fatalf("the settlement %+v has no turn", s)
 	}
@@ -230,8 +232,8 @@ func TestProgressBoundsData(t *testing.T) {
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1},
 		[]scheduler.Progress{{Event: ledger.Event{Class: turns.ToolResult, Data: big}}}))
 	long := strings.Repeat("c", 100<<10)
-	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: long, Last: long,
-		Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}})
+	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: long,
+		Last: long, Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}}})
 	if s.Turn == nil || s.Status != ledger.Aborted {
 		t.Fatalf("%+v", s)
 	}

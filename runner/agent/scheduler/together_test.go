@@ -40,7 +40,7 @@ func TestTogether(t *testing.T) {
 		if err := w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "d"}); err != nil {
 			return err
 		}
-		_, err = w.m.Settle(w.ctx, c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+		_, err = w.m.Settle(w.ctx, c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
 		return err
 	}
 	var group sync.WaitGroup
@@ -129,7 +129,7 @@ func TestSettledTogether(t *testing.T) {
 		}
 		return found
 	}
-	end, before := scheduler.End{Kind: ledger.TurnCompleted}, look()
+	end, before := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}}, look()
 	for after := range attempts {
 		m := scheduler.New(cutOff{w.store, after}, scheduler.Options{Owner: "boot_1"})
 		if err := m.SettleTogether(w.ctx, end, attempts[0], attempts[1:]...); !errors.Is(err, errCrash) {

@@ -11,7 +11,7 @@ import (
 )
 
 // write writes the turn and what is told of the end.
-func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) {
+func (s *step) write(a ledger.Attempt, e End, v outcome, out *Settlement) {
 	failure := s.failure(a, e, v)
 	if v.turn {
 		s.writeTurn(a, e, v, failure, out)
@@ -32,7 +32,7 @@ const FailureAborted = "aborted_by_operator"
 
 // failure is why the attempt failed, in words for the operator; nil when it did
 // not fail.
-func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
+func (s *step) failure(a ledger.Attempt, e End, v outcome) *ledger.Failure {
 	if !v.failed {
 		return nil
 	}
@@ -56,15 +56,10 @@ func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
 	return &f
 }
 
-func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) {
-	t := ledger.Turn{
-		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
-		WorkItemID: a.WorkItemID, ResponseID: e.ResponseID,
-		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: e.Model, Usage: e.Usage,
-		ModelRounds: e.ModelRounds,
-		ToolCalls:   e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt,
-		CompletedAt: e.CompletedAt,
-	}
+func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Failure, out *Settlement) {
+	t := e.Turn
+	t.ID, t.AgentID, t.Index, t.AttemptID, t.MessageID = a.TurnID, a.AgentID, a.TurnIndex, a.ID, a.MessageID
+	t.WorkItemID, t.Previous, t.Failure = a.WorkItemID, a.Chain, failure
 	if v.failed {
 		t.Kind = ledger.TurnAborted
 	}
@@ -131,7 +126,7 @@ func used(u *responses.Usage, tried *turns.ProviderTimeline) *usage {
 }
 
 // writeFailure records a failure, with what was tried in short.
-func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) {
+func (s *step) writeFailure(a ledger.Attempt, e End, v outcome, f ledger.Failure) {
 	event := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}
 	if v.entry == ledger.Queued {
 		event.Level = record.LevelProgress

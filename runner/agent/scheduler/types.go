@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/state"
@@ -171,22 +170,14 @@ type End struct {
 	// conversation begins anew with its next turn.
 	Forgotten bool
 
-	Kind        ledger.TurnKind
-	Home        string // digest of what the agent's home holds; "": unknown
-	Plan        Plan   // of the work item of the turn
-	Reason      string // code
-	ResponseID  string // that the next turn continues; "": Chain stays
-	Last        string
-	Model       string // that gave the newest answer, provider/model; "": none did
-	Usage       *responses.Usage
-	ModelRounds int
-	ToolCalls   int
-	Provider    *turns.ProviderTimeline
-	Failure     *ledger.Failure
-	Inserted    []string         // ids of the interjected messages that the turn took in
-	Artifacts   []turns.Artifact // files that the turn left in its directory
-	StartedAt   time.Time
-	CompletedAt time.Time
+	// Turn is what is known of the turn: how it ended and what it took. Its Failure is also that of a try to begin one,
+	// and its ResponseID what the next turn continues; "": Chain stays. Settle adds the rest.
+	ledger.Turn
+
+	Home      string           // digest of what the agent's home holds; "": unknown
+	Plan      Plan             // of the work item of the turn
+	Inserted  []string         // ids of the interjected messages that the turn took in
+	Artifacts []turns.Artifact // files that the turn left in its directory
 }
 
 // Plan is what the file with the plan of a work item holds; the zero value when there is none.

@@ -57,8 +57,8 @@ func TestWaitingReasons(t *testing.T) {
 			for i := range c.turns {
 				claim := w.claim()
 				c.turn(w, i)
-				last = w.settle(claim.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok",
-					Home: fmt.Sprint("home ", i), ResponseID: fmt.Sprint("resp_", i)})
+				last = w.settle(claim.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted,
+					Last: "ok", ResponseID: fmt.Sprint("resp_", i)}, Home: fmt.Sprint("home ", i)})
 			}
 			if last.Closure.WaitingReason != c.want || (last.Closure.Outcome == ledger.OutcomeWaiting) != (c.want != "") {
 				t.Errorf("closure %+v, want the reason %q", last.Closure, c.want)
@@ -95,7 +95,7 @@ func TestOperatorIsAsked(t *testing.T) {
 			w.admit(prompt("go"))
 			w.loop(func(int) scheduler.End {
 				w.ok(w.m.Admit(w.ctx, note("again", ledger.Next)))
-				return scheduler.End{Kind: ledger.TurnCompleted, Home: "the same"}
+				return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}, Home: "the same"}
 			})
 			w.newest(record.ActionRequired)
 			expect.Equal(t, "answers before the operator's", w.told(record.ActionResolved), 0)

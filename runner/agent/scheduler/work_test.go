@@ -160,7 +160,7 @@ func TestWorkWithoutProgress(t *testing.T) {
 	w.item("tidy up")
 	begun := w.now
 	turns := w.loop(func(int) scheduler.End {
-		return scheduler.End{Kind: ledger.TurnCompleted, Last: "hm", Home: "same"}
+		return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "hm"}, Home: "same"}
 	})
 	w.slowedDown(t, turns, rules.MaxIdle, begun)
 	expect.Equal(t, "notifications", len(w.notifications()), 1)
@@ -182,7 +182,7 @@ func TestWorkWithProgress(t *testing.T) {
 		} else {
 			update(w, item.ID, scheduler.WorkChange{Todo: &[]ledger.Todo{{Text: fmt.Sprint(i), State: ledger.TodoPending}}})
 		}
-		return scheduler.End{Kind: ledger.TurnCompleted, Last: "hm", Home: "same"}
+		return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "hm"}, Home: "same"}
 	})
 	if took := w.now.Sub(begun); turns != 21 || took != 0 {
 		t.Errorf("%d turns in %v, want 21 at once", turns, took)
@@ -258,7 +258,8 @@ func TestBlockedWork(t *testing.T) {
 	if got.RecheckAt == nil || !got.RecheckAt.Equal(w.now.Add(rules.DefaultRecheck)) {
 		t.Errorf("recheck_at = %v, want an hour from now", got.RecheckAt)
 	}
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Plan: scheduler.Plan{Hash: "h", Bytes: 7}})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted},
+		Plan: scheduler.Plan{Hash: "h", Bytes: 7}})
 	expect.Equal(t, "events of the new plan", w.told(record.WorkPlanRefreshed), 1)
 	w.nothing()
 	w.pass(rules.DefaultRecheck)
@@ -281,13 +282,13 @@ func TestHeldWork(t *testing.T) {
 	w := open(t)
 	w.item("long")
 	c := w.claim()
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted,
-		Failure: &ledger.Failure{Code: "context_length_exceeded", Summary: "too long"}})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted,
+		Failure: &ledger.Failure{Code: "context_length_exceeded", Summary: "too long"}}})
 	w.nothing()
 	w.admit(prompt("go on"))
 	c = w.claim()
 	w.ok(w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "test"}))
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "aborted"}})
 	w.nothing()
 	w.must(w.m.Stop(w.ctx, "alpha", "test"))
 	w.must(w.m.Start(w.ctx, "alpha", "test"))

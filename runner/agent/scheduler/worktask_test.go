@@ -22,7 +22,8 @@ func TestItemWaitsForTask(t *testing.T) {
 			c := w.claim()
 			r := report("task_1", tasks.Running, w.now)
 			r.Task.TurnID = c.Attempt.TurnID
-			end := scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1", Home: "built"}
+			end := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+				ResponseID: "resp_1"}, Home: "built"}
 			w.sleep("call", 0)
 			if late {
 				w.settle(c.Attempt.ID, end)
@@ -73,12 +74,14 @@ func TestItemThatDoesNotWait(t *testing.T) {
 	r.Task.TurnID = c.Attempt.TurnID
 	w.must(w.m.ReportTask(w.ctx, "alpha", r))
 	w.sleep("call", rules.DefaultRecheck)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1", Home: "built"})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+		ResponseID: "resp_1"}, Home: "built"})
 	w.isItem(item.ID, rules.WorkRunnable)
 	w.pass(rules.DefaultRecheck)
 	c = w.claim()
 	w.sleep("call 2", 0)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_2", Home: "more"})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "ok",
+		ResponseID: "resp_2"}, Home: "more"})
 	w.isItem(item.ID, rules.WorkWaitingTask)
 	w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", nil))
 	w.view(func(v ledger.View) error {
@@ -98,7 +101,8 @@ func TestItemAsksOperator(t *testing.T) {
 	c := w.claim()
 	asks := ledger.PlanNeedsInput
 	w.ok(w.m.UpdateWork(w.ctx, "alpha", item.ID, "ask", scheduler.WorkChange{PlanStatus: &asks}))
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "which?", ResponseID: "resp_1"})
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "which?",
+		ResponseID: "resp_1"}})
 	w.isClosure(ledger.OutcomeWaiting, ledger.AwaitingOperator)
 	w.admit(prompt("this one"))
 	if got := w.claim().Continuation; got.Class != ledger.ResumeExpectedWait ||

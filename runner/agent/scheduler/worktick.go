@@ -110,7 +110,7 @@ func (s *step) fireRecheck(id string) {
 
 // endWork notes, at the end of a turn, what became of the item that it was bound to, and whether work may go on by
 // itself after it.
-func (s *step) endWork(a ledger.Attempt, e End, v verdict) {
+func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 	if !v.turn {
 		return
 	}

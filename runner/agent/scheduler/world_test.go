@@ -132,7 +132,8 @@ func (w *world) recover() {
 		case t.gone:
 			w.lost = true
 			w.mirror(t)
-			w.settle(a.ID, scheduler.End{Lost: true, Inserted: t.inserted, ResponseID: w.response(t)})
+			w.settle(a.ID, scheduler.End{Turn: ledger.Turn{ResponseID: w.response(t)}, Lost: true,
+				Inserted: t.inserted})
 		default:
 			w.must(w.m.Began(w.ctx, a.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
 			w.running[a.AgentID] = t
@@ -187,8 +188,8 @@ func (w *world) begin(agent string, broken bool) error {
 	w.checkTick(c)
 	if broken {
 		_, err := w.m.Settle(w.ctx, c.Attempt.ID,
-			scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup", Code: "engine_unavailable",
-				Summary: "no engine"}})
+			scheduler.End{Turn: ledger.Turn{Failure: &ledger.Failure{Phase: "startup", Code: "engine_unavailable",
+				Summary: "no engine"}}, NotBegun: true})
 		return err
 	}
 	if w.containers[c.Attempt.TurnID] != nil {
@@ -210,9 +211,9 @@ func (w *world) finish(agent string, failed bool) error {
 		return nil
 	}
 	a := get(w, ledger.View.Attempt, t.attempt)
-	e := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt, Last: "done", ToolCalls: t.tools,
-		Inserted: t.inserted, Usage: &t.usage, StartedAt: a.StartedAt.Add(time.Millisecond),
-		CompletedAt: w.now.Add(2 * time.Millisecond)}
+	e := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt,
+		Last: "done", ToolCalls: t.tools, Usage: &t.usage, StartedAt: a.StartedAt.Add(time.Millisecond),
+		CompletedAt: w.now.Add(2 * time.Millisecond)}, Inserted: t.inserted}
 	if failed || a.AbortedBy != "" {
 		e.Kind, e.Reason, e.Last = ledger.TurnAborted, "model_error", ""
 		e.Failure = &ledger.Failure{Phase: "runtime_turn", Code: "model_error", Summary: "the model failed"}
@@ -232,7 +233,8 @@ func (w *world) lose(agent string) error {
 	}
 	w.lost, t.gone = true, true
 	delete(w.running, agent)
-	_, err := w.m.Settle(w.ctx, t.attempt, scheduler.End{Lost: true, Inserted: t.inserted, ResponseID: w.response(t)})
+	_, err := w.m.Settle(w.ctx, t.attempt, scheduler.End{Turn: ledger.Turn{ResponseID: w.response(t)},
+		Lost: true, Inserted: t.inserted})
 	return err
 }
 

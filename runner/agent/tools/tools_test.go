@@ -97,7 +97,8 @@ func (r *rig) turn() {
 func (r *rig) end() {
 	r.t.Helper()
 	if _, err := r.scheduler.Settle(r.t.Context(), r.attempt.ID,
-		scheduler.End{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon, CompletedAt: noon}); err != nil {
+		scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done", StartedAt: noon,
+			CompletedAt: noon}}); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -56,7 +56,8 @@ func newLedger(t *testing.T) string {
 			step(err)
 		}
 		_, err = m.Settle(t.Context(), c.Attempt.ID,
-			scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now, CompletedAt: now})
+			scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: now,
+				CompletedAt: now}})
 		step(err)
 	}
 	step(store.Close())

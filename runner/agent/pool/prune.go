@@ -84,23 +84,10 @@ func (k *Pool) turnsOf(a *agent) (*os.Root, error) {
 
 // surplus returns which of the turns are to go, the oldest first. Beyond KeepTurns and KeepBytes go those that the
 // record does not need, beyond MaxBytes any. Those without a reason are recorded as gone.
-func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) (gone []ledger.ExpiredOutput, err error) {
-	expired := map[string]bool{}
-	if k.opts.Outputs != nil && len(ids) > 0 {
-		if expired, err = k.opts.Outputs.ExpiredOutputs(ctx, ids); err != nil {
-			return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
-		}
-	}
-	var kept []ledger.ExpiredOutput // that would go, the oldest first
-	var total int64
-	for _, id := range ids {
-		if expired[id] {
-			gone = append(gone, ledger.ExpiredOutput{TurnID: id})
-			continue
-		}
-		// A container may be writing there; what cannot be measured counts as nothing.
-		n, _ := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", id))
-		kept, total = append(kept, ledger.ExpiredOutput{TurnID: id, SizeBytes: n}), total+n
+func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) ([]ledger.ExpiredOutput, error) {
+	gone, kept, total, err := k.measured(ctx, a, ids)
+	if err != nil {
+		return nil, err
 	}
 	old, n, rest := kept[:max(len(kept)-keepNewest, 0)], 0, total
 	for n < len(old) && (len(kept)-n > k.opts.KeepTurns || rest > k.opts.KeepBytes) {
@@ -112,26 +99,46 @@ func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) (gone []ledg
 		return nil, err
 	}
 	for i, e := range old[:n] {
-		switch states[e.TurnID] {
-		case ledger.OutputPinned:
-			continue
-		case ledger.OutputSaved:
-			old[i].Reason = ledger.OutputExported
-		default: // or no record is kept
-			old[i].Reason = ledger.OutputRetention
-		}
-		total -= e.SizeBytes
-	}
-	for i, e := range old {
-		if e.Reason == "" && k.opts.MaxBytes > 0 && total > k.opts.MaxBytes {
-			old[i].Reason = ledger.OutputLimit
+		if old[i].Reason = reasons[states[e.TurnID]]; old[i].Reason != "" {
 			total -= e.SizeBytes
 		}
-		if old[i].Reason != "" {
-			gone = append(gone, old[i])
+	}
+	for _, e := range old {
+		if e.Reason == "" && k.opts.MaxBytes > 0 && total > k.opts.MaxBytes {
+			e.Reason = ledger.OutputLimit
+			total -= e.SizeBytes
+		}
+		if e.Reason != "" {
+			gone = append(gone, e)
 		}
 	}
 	return gone, nil
+}
+
+// reasons are those of directories that go because there are too many, by what the record says of them. What it needs
+// stays; the state is "" where no record is kept.
+var reasons = map[ledger.OutputState]ledger.OutputReason{ledger.OutputSaved: ledger.OutputExported,
+	ledger.OutputUnreferenced: ledger.OutputRetention, "": ledger.OutputRetention}
+
+// measured are the turns that are recorded as gone, and the others with the size of their directories and of all.
+func (k *Pool) measured(ctx context.Context, a *agent, ids []string) (gone, kept []ledger.ExpiredOutput, total int64,
+	err error) {
+	expired := map[string]bool{}
+	if k.opts.Outputs != nil && len(ids) > 0 {
+		if expired, err = k.opts.Outputs.ExpiredOutputs(ctx, ids); err != nil {
+			return nil, nil, 0, fmt.Errorf("ask the record for the agent's turns: %w", err)
+		}
+	}
+	for _, id := range ids {
+		if expired[id] {
+			gone = append(gone, ledger.ExpiredOutput{TurnID: id})
+			continue
+		}
+		// A container may be writing there; what cannot be measured counts as nothing.
+		n, _ := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", id))
+		kept, total = append(kept, ledger.ExpiredOutput{TurnID: id, SizeBytes: n}), total+n
+	}
+	return gone, kept, total, nil
 }
 
 // outputStates says of turns whether the record needs them.

@@ -83,18 +83,29 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 	if a.session.Ended() {
 		return k.close(ctx, a)
 	}
-	k.mu.Lock()
-	idle, tasks := k.opts.Now().Sub(a.idle), a.tasks
-	k.mu.Unlock()
-	pause, stop := k.opts.IdlePause > 0 && idle >= k.opts.IdlePause, k.opts.IdleStop > 0 && idle >= k.opts.IdleStop
-	if tasks > 0 || a.checked.IsZero() || !a.paused && (pause || stop) {
+	tasks, pause, stop := k.idleness(a)
+	if tasks || a.checked.IsZero() || !a.paused && (pause || stop) {
 		if works, err := k.works(ctx, a); works || err != nil || a.session == nil {
 			return err
 		}
 	}
-	if !pause && !stop {
-		return nil
+	if pause || stop {
+		return k.rest(ctx, a, stop)
 	}
+	return nil
+}
+
+// idleness reports whether tasks ran in a container when it was last asked, and whether it is idle for so long that it
+// is to be paused, or stopped.
+func (k *Pool) idleness(a *agent) (tasks, pause, stop bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	idle := k.opts.Now().Sub(a.idle)
+	return a.tasks > 0, k.opts.IdlePause > 0 && idle >= k.opts.IdlePause, k.opts.IdleStop > 0 && idle >= k.opts.IdleStop
+}
+
+// rest pauses an idle container, or stops it. Old turns go before.
+func (k *Pool) rest(ctx context.Context, a *agent, stop bool) error {
 	if !a.paused {
 		if err := k.prune(ctx, a); err != nil {
 			k.opts.Log.Warn("old turns of an agent could not be removed", "agent", a.id, "err", err)

@@ -53,14 +53,13 @@ type enqueued struct {
 	Summary   string          `json:"summary_text"`
 }
 
-func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args struct {
-		Text     string          `json:"text"`
-		Priority ledger.Priority `json:"priority"`
-	}
-	if err := arguments(c, &args); err != nil {
-		return hosttools.Result{}, err
-	}
+// note is what Enqueue is called with.
+type note struct {
+	Text     string          `json:"text"`
+	Priority ledger.Priority `json:"priority"`
+}
+
+func (e *enqueue) call(ctx context.Context, c hosttools.Call, args note) (hosttools.Result, error) {
 	if args.Priority == "" {
 		args.Priority = ledger.Normal
 	}
@@ -79,12 +78,12 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	defer e.mu.Unlock()
 	in, err := e.draft(ctx, c.ID)
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	in.Priority, in.Body = args.Priority, ledger.Body{Type: "text", Text: args.Text}
 	adm, err := e.Scheduler.Admit(ctx, in)
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	summary := fmt.Sprintf("Enqueued with priority %s. It gets a turn of its own.", args.Priority) + e.unlessIdle(ctx)
 	return show(summary, enqueued{Enqueued: true, Priority: args.Priority, Text: args.Text, MessageID: adm.MessageID,

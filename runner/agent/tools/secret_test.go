@@ -9,22 +9,31 @@ import (
 	"holon/runner/hosttools"
 )
 
-// No tool is told a known secret, wherever a call says it.
+// unrelated are calls whose steps have no cause.
+type unrelated struct{ Scheduler }
+
+func (unrelated) Calling(ctx context.Context, _, _ string) context.Context { return ctx }
+
+// No tool gets a known secret, wherever a call has it.
 func TestToolsSeeNoSecrets(t *testing.T) {
 	secrets := new(redact.Set)
 	secrets.Add("the URL", "token-of-the-trigger")
-	var seen hosttools.Call
-	list := Options{Secrets: secrets}.withoutSecrets([]hosttools.Tool{{Name: "x",
-		Call: func(_ context.Context, c hosttools.Call) (hosttools.Result, error) {
-			seen = c
-			return hosttools.Result{}, nil
-		}}})
-	_, err := list[0].Call(t.Context(), hosttools.Call{Arguments: json.RawMessage(`{"a":["x token-of-the-trigger"]}`),
-		Round: hosttools.Round{Text: "I post to token-of-the-trigger."}})
-	if want := `{"a":["x [redacted]"]}`; err != nil || string(seen.Arguments) != want {
-		t.Errorf("the tool sees %s, %v, want %s", seen.Arguments, err, want)
+	type args struct {
+		A []string `json:"a"`
 	}
-	if want := "I post to [redacted]."; seen.Round.Text != want {
-		t.Errorf("the tool sees the text %q, want %q", seen.Round.Text, want)
+	var got args
+	var text string
+	x := tool(Options{Secrets: secrets, Scheduler: unrelated{}}, hosttools.Tool{Name: "x"},
+		func(_ context.Context, c hosttools.Call, a args) (hosttools.Result, error) {
+			got, text = a, c.Round.Text
+			return hosttools.Result{}, nil
+		})
+	_, err := x.Call(t.Context(), hosttools.Call{Arguments: json.RawMessage(`{"a":["x token-of-the-trigger"]}`),
+		Round: hosttools.Round{Text: "I post to token-of-the-trigger."}})
+	if want := "x [redacted]"; err != nil || len(got.A) != 1 || got.A[0] != want {
+		t.Errorf("the tool gets %q, %v, want %s", got.A, err, want)
+	}
+	if want := "I post to [redacted]."; text != want {
+		t.Errorf("the tool gets the text %q, want %q", text, want)
 	}
 }

@@ -43,15 +43,14 @@ type slept struct {
 	WakeAt   turns.Time `json:"wake_at,omitzero"`
 }
 
+// rest is what Sleep is called with.
+type rest struct {
+	DurationMS int64  `json:"duration_ms"`
+	Reason     string `json:"reason"`
+}
+
 // sleep is Sleep.
-func (o Options) sleep(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args struct {
-		DurationMS int64  `json:"duration_ms"`
-		Reason     string `json:"reason"`
-	}
-	if err := arguments(c, &args); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) sleep(ctx context.Context, c hosttools.Call, args rest) (hosttools.Result, error) {
 	switch {
 	case args.DurationMS < 0:
 		return hosttools.Result{}, invalid("duration_ms", "a rest cannot be shorter than nothing",
@@ -67,11 +66,11 @@ func (o Options) sleep(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	w, err := o.Scheduler.Sleep(ctx, o.AgentID, c.ID, time.Duration(args.DurationMS)*time.Millisecond,
 		strings.TrimSpace(args.Reason))
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	goesOn, until, err := o.after(ctx, w)
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	text := cmp.Or(goesOn, "You rest once this turn has ended, until "+until+".") + " End it now with your answer."
 	if w.WakeAt != nil {

@@ -70,50 +70,43 @@ const (
 // New returns the tools of an agent.
 func New(o Options) []hosttools.Tool {
 	e := &enqueue{Options: o}
-	return o.calling(o.withoutSecrets(append([]hosttools.Tool{
-		{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema), Call: o.sleep},
-		{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema), Call: e.call},
-		{Name: NameAgentGet, Description: getSays, Schema: json.RawMessage(getSchema), Call: o.get},
-		{Name: NameTrigger, Description: triggerSays, Schema: json.RawMessage(triggerSchema), Call: o.trigger},
-	}, o.work()...)))
+	return append([]hosttools.Tool{
+		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema)}, o.sleep),
+		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema)}, e.call),
+		tool(o, hosttools.Tool{Name: NameAgentGet, Description: getSays}, o.get),
+		tool(o, hosttools.Tool{Name: NameTrigger, Description: triggerSays}, o.trigger),
+	}, o.work()...)
 }
 
-// calling has the steps of each tool caused by its call.
-func (o Options) calling(list []hosttools.Tool) []hosttools.Tool {
-	for i, tool := range list {
-		call := tool.Call
-		list[i].Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-			return call(o.Scheduler.Calling(ctx, o.AgentID, c.ID), c)
-		}
+// tool adds to a tool, whose arguments are a T, how it is called. The steps of a call are caused by it. No call sees what
+// is secret: the URL of the trigger, which its agent is told, is in no message, wait or work item that the agent makes of
+// it. Arguments that are required are texts that are not empty.
+func tool[T any](o Options, t hosttools.Tool, call func(context.Context, hosttools.Call, T) (hosttools.Result, error),
+	required ...string) hosttools.Tool {
+	if t.Schema == nil {
+		t.Schema = schemaOf[T]()
 	}
-	return list
-}
-
-// withoutSecrets has no tool see what is secret: the URL of the trigger, which its agent is told, is in no message,
-// wait or work item that the agent makes of it.
-func (o Options) withoutSecrets(list []hosttools.Tool) []hosttools.Tool {
-	for i, tool := range list {
-		call := tool.Call
-		list[i].Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-			c.Arguments = o.Secrets.JSON(c.Arguments)
-			c.Round.Text = o.Secrets.Text(c.Round.Text)
-			return call(ctx, c)
+	t.Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+		ctx = o.Scheduler.Calling(ctx, o.AgentID, c.ID)
+		c.Arguments, c.Round.Text = o.Secrets.JSON(c.Arguments), o.Secrets.Text(c.Round.Text)
+		var args T
+		if err := arguments(c, &args, required...); err != nil {
+			return hosttools.Result{}, err
 		}
+		result, err := call(ctx, c, args)
+		if err != nil {
+			return hosttools.Result{}, refusal(err)
+		}
+		return result, nil
 	}
-	return list
+	return t
 }
 
-const (
-	getSays = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what " +
-		"was used, how the last turn ended. Reading it changes nothing."
-	getSchema = `{"type":"object","properties":{},"additionalProperties":false}`
-)
+const getSays = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what " +
+	"was used, how the last turn ended. Reading it changes nothing."
 
 // get is AgentGet.
-func (o Options) get(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	if err := arguments(c, &struct{}{}); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) get(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttools.Result, error) {
 	var result struct {
 		Agent view.AgentSummary `json:"agent"`
 	}
@@ -122,7 +115,7 @@ func (o Options) get(ctx context.Context, c hosttools.Call) (hosttools.Result, e
 		return err
 	})
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	hidePaths(&result.Agent)
 	return show("", result)

@@ -8,12 +8,9 @@ import (
 	"holon/state/ledger"
 )
 
-const (
-	triggerSays = "Tells the URL of your external trigger: who posts to it wakes you, also while you sleep, and may say " +
-		"why in the body. The URL is a secret that works until your operator renews it. Use it only to configure a " +
-		"service that is to wake you; do not repeat it in an answer or write it down elsewhere."
-	triggerSchema = `{"type":"object","properties":{},"additionalProperties":false}`
-)
+const triggerSays = "Tells the URL of your external trigger: who posts to it wakes you, also while you sleep, and may say " +
+	"why in the body. The URL is a secret that works until your operator renews it. Use it only to configure a " +
+	"service that is to wake you; do not repeat it in an answer or write it down elsewhere."
 
 // capability is the result of ExternalTriggerGet (runtime specification, "External
 // Trigger Descriptor").
@@ -27,10 +24,7 @@ type capability struct {
 }
 
 // trigger is ExternalTriggerGet.
-func (o Options) trigger(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	if err := arguments(c, &struct{}{}); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) trigger(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttools.Result, error) {
 	info, err := o.Info(ctx)
 	if err != nil {
 		return hosttools.Result{}, err
@@ -41,7 +35,7 @@ func (o Options) trigger(ctx context.Context, c hosttools.Call) (hosttools.Resul
 			Message: "you have no external trigger whose URL can be told", Hint: "ask your operator to renew it"}
 	}
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	out := capability{ID: t.ID, URL: info.TriggerURL(token), AgentID: t.AgentID, DeliveryMode: t.DeliveryMode,
 		Status: t.Status}

@@ -96,21 +96,17 @@ func (n *nullable) UnmarshalJSON(data []byte) error {
 
 func (o Options) work() []hosttools.Tool {
 	return []hosttools.Tool{
-		{Name: NameCreateWork, Description: createWorkSays, Schema: schemaOf[createWork](), Call: o.createWork},
-		{Name: NamePickWork, Description: pickWorkSays, Schema: schemaOf[pickWork](), Call: o.pickWork},
-		{Name: NameUpdateWork, Description: updateWorkSays, Schema: schemaOf[updateWork](), Call: o.updateWork},
-		{Name: NameCompleteWork, Description: completeWorkSays, Schema: schemaOf[completeWork](), Round: true,
-			Call: o.completeWork},
-		{Name: NameListWork, Description: listWorkSays, Schema: schemaOf[listWork](), Call: o.listWork},
-		{Name: NameGetWork, Description: getWorkSays, Schema: schemaOf[pickWork](), Call: o.getWork},
+		tool(o, hosttools.Tool{Name: NameCreateWork, Description: createWorkSays}, o.createWork, "objective"),
+		tool(o, hosttools.Tool{Name: NamePickWork, Description: pickWorkSays}, o.pickWork, "work_item_id"),
+		tool(o, hosttools.Tool{Name: NameUpdateWork, Description: updateWorkSays}, o.updateWork, "work_item_id"),
+		tool(o, hosttools.Tool{Name: NameCompleteWork, Description: completeWorkSays, Round: true}, o.completeWork,
+			"work_item_id"),
+		tool(o, hosttools.Tool{Name: NameListWork, Description: listWorkSays}, o.listWork),
+		tool(o, hosttools.Tool{Name: NameGetWork, Description: getWorkSays}, o.getWork, "work_item_id"),
 	}
 }
 
-func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args createWork
-	if err := arguments(c, &args, "objective"); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) createWork(ctx context.Context, c hosttools.Call, args createWork) (hosttools.Result, error) {
 	if len(args.Plan) > maxNote {
 		return hosttools.Result{}, invalid("plan", fmt.Sprintf("the plan has %d bytes and may have %d", len(args.Plan),
 			maxNote), "create the item with a short plan, and write the rest into its plan.md")
@@ -128,20 +124,12 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 	return o.changed(ctx, w.ID, warnings, err)
 }
 
-func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args pickWork
-	if err := arguments(c, &args, "work_item_id"); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) pickWork(ctx context.Context, c hosttools.Call, args pickWork) (hosttools.Result, error) {
 	_, err := o.Work.PickWork(ctx, o.AgentID, args.ID, c.ID)
 	return o.changed(ctx, args.ID, nil, err)
 }
 
-func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args updateWork
-	if err := arguments(c, &args, "work_item_id"); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) updateWork(ctx context.Context, c hosttools.Call, args updateWork) (hosttools.Result, error) {
 	change := scheduler.WorkChange{Objective: args.Objective, PlanStatus: args.PlanStatus, Todo: args.Todo}
 	if args.BlockedBy.set {
 		change.BlockedBy = &args.BlockedBy.text
@@ -161,11 +149,7 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 	return o.changed(ctx, args.ID, nil, err)
 }
 
-func (o Options) completeWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args completeWork
-	if err := arguments(c, &args, "work_item_id"); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) completeWork(ctx context.Context, c hosttools.Call, args completeWork) (hosttools.Result, error) {
 	round := &scheduler.Round{Text: c.Round.Text}
 	for _, other := range c.Round.Calls {
 		var a completeWork
@@ -194,19 +178,16 @@ func (o Options) changed(ctx context.Context, itemID string, warnings []schedule
 		current = &w
 		return err
 	})
-	if err != nil {
-		return hosttools.Result{}, refusal(err)
-	}
 	text := o.Reminder(current)
 	result.Reminder = &text
-	return result, nil
+	return result, err
 }
 
 // shown is the result of a call about an item: the item as it is now.
 func (o Options) shown(ctx context.Context, itemID string, warnings []scheduler.Warning, err error) (hosttools.Result,
 	error) {
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	var out struct {
 		Item     view.WorkRecord     `json:"work_item"`
@@ -218,16 +199,12 @@ func (o Options) shown(ctx context.Context, itemID string, warnings []scheduler.
 		return err
 	})
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	return show("", out)
 }
 
-func (o Options) listWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args listWork
-	if err := arguments(c, &args); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) listWork(ctx context.Context, _ hosttools.Call, args listWork) (hosttools.Result, error) {
 	var out struct {
 		Items     []view.WorkRecord `json:"work_items"`
 		Completed []view.WorkRecord `json:"completed,omitempty"`
@@ -241,15 +218,11 @@ func (o Options) listWork(ctx context.Context, c hosttools.Call) (hosttools.Resu
 		return err
 	})
 	if err != nil {
-		return hosttools.Result{}, refusal(err)
+		return hosttools.Result{}, err
 	}
 	return show("", out)
 }
 
-func (o Options) getWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
-	var args pickWork
-	if err := arguments(c, &args, "work_item_id"); err != nil {
-		return hosttools.Result{}, err
-	}
+func (o Options) getWork(ctx context.Context, _ hosttools.Call, args pickWork) (hosttools.Result, error) {
 	return o.shown(ctx, args.ID, nil, nil)
 }

@@ -16,6 +16,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/control"
 	"holon/runner/control/wire"
+	"holon/state/ledger"
 	"holon/test/expect"
 )
 
@@ -42,8 +43,8 @@ func TestGoldenAnswers(t *testing.T) {
 	if _, err := r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Reason: "look", Description: "the build is done",
-		Context: "local_process"}); err != nil {
+	if _, err := r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Context: "local_process",
+		WakeHint: ledger.WakeHint{Reason: "look", Description: "the build is done"}}); err != nil {
 		t.Fatal(err)
 	}
 	n := names{seen: map[string]string{claim.Attempt.Owner: "OWNER", r.store.Epoch(): "EPOCH", r.addr: "ADDR"}}

@@ -171,9 +171,9 @@ func (s *Server) postWake(_ http.ResponseWriter, r *http.Request, body wire.Wake
 	}
 	id := s.agentID(r)
 	d, err := s.steps.Wake(r.Context(),
-		scheduler.Wake{AgentID: id, Reason: body.Reason, Description: body.Description, Source: body.Source,
-			CorrelationID: body.CorrelationID, CausationID: body.CausationID,
-			Context: listenerOf(r.Context()).operatorContext()})
+		scheduler.Wake{AgentID: id, Context: listenerOf(r.Context()).operatorContext(),
+			WakeHint: ledger.WakeHint{Reason: body.Reason, Description: body.Description, Source: body.Source,
+				CorrelationID: body.CorrelationID, CausationID: body.CausationID}})
 	if err != nil {
 		return nil, err
 	}
@@ -237,9 +237,9 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 	}
 	kind, body := content(r.Header.Get("Content-Type"), raw)
 	receipt, err := s.steps.Deliver(r.Context(),
-		scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy, Source: q["source"],
-			Resource: q["resource"],
-			Body:     body, ContentType: kind, CorrelationID: q["correlation_id"], CausationID: q["causation_id"]})
+		scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy,
+			WakeHint: ledger.WakeHint{Source: q["source"], Resource: q["resource"], Body: body,
+				ContentType: kind, CorrelationID: q["correlation_id"], CausationID: q["causation_id"]}})
 	if err != nil {
 		return nil, err
 	}

@@ -245,18 +245,3 @@ func TestTaskIsForItsObjective(t *testing.T) {
 		expect.Equal(t, "delivery", end.Delivery, c.delivery)
 	}
 }
-
-// A task that an older version began has no process on record, which cannot end there.
-func TestTaskOfAnOlderVersion(t *testing.T) {
-	w := open(t)
-	task := w.makeTask("alpha", "")
-	task.Status = tasks.Running
-	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.Update(&task) }))
-	w.reports("alpha", task.ID, tasks.Completed)
-	types, _ := w.events(0)
-	for _, typ := range types {
-		if strings.HasPrefix(typ, "process.") {
-			t.Errorf("the record has %s of a process that it does not know", typ)
-		}
-	}
-}

@@ -13,7 +13,8 @@ import (
 
 // wakeThrough is a wake through the external trigger of alpha.
 func wakeThrough(trigger string) scheduler.Wake {
-	return scheduler.Wake{AgentID: "alpha", Reason: "changed", TriggerID: trigger, Context: ledger.TriggerCapability}
+	return scheduler.Wake{AgentID: "alpha", Context: ledger.TriggerCapability,
+		WakeHint: ledger.WakeHint{Reason: "changed", ExternalTriggerID: trigger}}
 }
 
 // restsOutside has alpha pick an item and rest for its external trigger.
@@ -92,8 +93,8 @@ func TestKeptWakeReachesItsItem(t *testing.T) {
 	w.ok(w.m.Wake(w.ctx, wakeThrough(trigger)))
 	expect.Equal(t, "items of the hint", len(w.state().PendingWake.WorkItemIDs), 1)
 	expect.Equal(t, "intents of the hint", len(w.state().PendingWake.WaitingIntentIDs), 1)
-	w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: "at the review",
-		Context: ledger.ControlAuthenticated}))
+	w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.ControlAuthenticated,
+		WakeHint: ledger.WakeHint{Reason: "look", Description: "at the review"}}))
 	w.completes(c)
 	c = w.claim()
 	expect.Equal(t, "item of the wake", c.Message.WorkItemID, item)

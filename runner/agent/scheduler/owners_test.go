@@ -60,7 +60,8 @@ func TestTickForWork(t *testing.T) {
 	w := open(t)
 	w.ok(w.m.WaitFor(w.ctx, ledger.Wait{ID: "wait_1", AgentID: "alpha", Owner: "work_1", Kind: ledger.WaitSystem,
 		WaitingFor: "it", Wakes: []ledger.WakeSource{{Kind: rules.WakeSystem}}}))
-	w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Context: ledger.ControlAuthenticated}))
+	w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.ControlAuthenticated,
+		WakeHint: ledger.WakeHint{Reason: "look"}}))
 	if c := w.claim(); len(c.Attempt.Waits) != 1 || c.Wait != nil || w.wait("wait_1").Status != ledger.WaitResolved {
 		t.Errorf("claimed %+v, which ended %v", c.Wait, c.Attempt.Waits)
 	}

@@ -167,14 +167,15 @@ func (w *world) outside(i int, o op) (err error) {
 	case "admit", "keyed":
 		_, err = w.m.Admit(w.ctx, ingress(o, i))
 	case "wake":
-		wake := scheduler.Wake{AgentID: o.Agent, Reason: "look", Context: ledger.ControlAuthenticated}
+		wake := scheduler.Wake{AgentID: o.Agent, Context: ledger.ControlAuthenticated,
+			WakeHint: ledger.WakeHint{Reason: "look"}}
 		if o.N%2 == 0 {
 			wake.Description = "news"
 		}
 		_, err = w.m.Wake(w.ctx, wake)
 	case "deliver":
-		_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: w.tokens[o.Agent], Source: "forge",
-			Body: json.RawMessage(`{"n":1}`)})
+		_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: w.tokens[o.Agent],
+			WakeHint: ledger.WakeHint{Source: "forge", Body: json.RawMessage(`{"n":1}`)}})
 	case "rotate":
 		var token string
 		if _, token, err = w.m.RotateTrigger(w.ctx, o.Agent); err == nil {

@@ -281,16 +281,18 @@ func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
 func (s *step) emitAction(typ string, w ledger.Wait) {
 	e := ledger.Event{Ref: w.ID}
 	e.IDs[agentruntime.Action] = "action_" + w.ID
-	switch typ {
-	case record.WaitRegistered:
+	if typ == record.WaitRegistered {
 		s.emit(record.ActionRequired, e, facts{"action_type": "operator_input", "prompt": clip(w.WaitingFor),
 			"expires_at": w.ExpiresAt})
-	case record.WaitResolved:
-		s.emit(record.ActionResolved, e, facts{"decision": "answered", "resolved_by": "operator", "via": "respond_action"})
-	case record.WaitCancelled:
-		s.emit(record.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "cancellation"})
-	case record.WaitExpired:
-		s.emit(record.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "expiry"})
+		return
+	}
+	how, ended := map[string][3]string{
+		record.WaitResolved:  {"answered", "operator", "respond_action"},
+		record.WaitCancelled: {string(w.Status), "runtime", "cancellation"},
+		record.WaitExpired:   {string(w.Status), "runtime", "expiry"},
+	}[typ]
+	if ended {
+		s.emit(record.ActionResolved, e, facts{"decision": how[0], "resolved_by": how[1], "via": how[2]})
 	}
 }
 

@@ -123,8 +123,8 @@ func (w *world) rests(d time.Duration) ledger.Wait {
 // wake wakes alpha, with a description if there is one, and wants what becomes of it.
 func (w *world) wake(description string, want scheduler.Disposition) {
 	w.t.Helper()
-	got, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description,
-		Context: ledger.ControlAuthenticated})
+	got, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.ControlAuthenticated,
+		WakeHint: ledger.WakeHint{Reason: "look", Description: description}})
 	if err != nil || got != want {
 		w.t.Fatalf("a wake is %s (%v), want %s", got, err, want)
 	}

@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,32 +79,6 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// cutOff is a store whose process ends before a step saves its state, after some steps of the same update.
-type cutOff struct {
-	ledger.Store
-	after int
-}
-
-func (c cutOff) Update(ctx context.Context, fn func(ledger.Tx) error) error {
-	return c.Store.Update(ctx, func(tx ledger.Tx) error {
-		return fn(ledger.Tx{View: ledger.View{Rows: &cutOffRows{tx.Rows, c.after}}})
-	})
-}
-
-type cutOffRows struct {
-	ledger.Rows
-	left int
-}
-
-func (r *cutOffRows) Update(record ledger.Record) error {
-	if _, ok := record.(*ledger.AgentState); ok {
-		if r.left--; r.left < 0 {
-			return errCrash
-		}
-	}
-	return r.Rows.Update(record)
-}
-
 // The turns of two agents are settled in one step, or neither is.
 func TestSettledTogether(t *testing.T) {
 	w := open(t)
@@ -130,14 +103,17 @@ func TestSettledTogether(t *testing.T) {
 		return found
 	}
 	end, before := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}}, look()
-	for after := range attempts {
-		m := scheduler.New(cutOff{w.store, after}, scheduler.Options{Owner: "boot_1"})
-		if err := m.SettleTogether(w.ctx, end, attempts[0], attempts[1:]...); !errors.Is(err, errCrash) {
-			t.Fatalf("after %d steps: %v", after, err)
+	for calls := 0; ; calls++ { // of the store, after which it fails
+		w.store.armed, w.store.survives, w.store.where, w.store.calls = true, true, withinStep, calls
+		err := w.m.SettleTogether(w.ctx, end, attempts[0], attempts[1:]...)
+		if err == nil {
+			break
 		}
-		expect.Equal(t, fmt.Sprintf("the agents, cut off after %d steps", after), fmt.Sprint(look()), fmt.Sprint(before))
+		if !errors.Is(err, errCrash) {
+			t.Fatalf("after %d calls: %v", calls, err)
+		}
+		expect.Equal(t, fmt.Sprintf("the agents, cut off after %d calls", calls), fmt.Sprint(look()), fmt.Sprint(before))
 	}
-	w.must(w.m.SettleTogether(w.ctx, end, attempts[0], attempts[1:]...))
 	for _, id := range attempts {
 		expect.Equal(t, "attempt", get(w, ledger.View.Attempt, id).Status, ledger.AttemptSettled)
 	}

@@ -29,12 +29,8 @@ func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	w := Wake{
-		AgentID: t.AgentID, Reason: "external trigger", Source: d.Source, TriggerID: t.ID, Resource: d.Resource,
-		Body:        d.Body,
-		ContentType: d.ContentType, CorrelationID: d.CorrelationID, CausationID: d.CausationID,
-		Context: ledger.TriggerCapability,
-	}
+	w := Wake{AgentID: t.AgentID, Context: ledger.TriggerCapability, WakeHint: d.WakeHint}
+	w.Reason, w.ExternalTriggerID = "external trigger", t.ID
 	if bad := checkWake(w); bad != nil {
 		return Receipt{}, invalid(bad)
 	}

@@ -78,19 +78,11 @@ type Admission struct {
 	Replayed  bool  // it was there before
 }
 
-// Wake asks an agent to look. Content beyond Reason makes it worth a turn.
+// Wake asks an agent to look. Content beyond Reason makes it worth a turn; what a hint becomes part of is not stated.
 type Wake struct {
-	AgentID       string
-	Reason        string
-	Description   string
-	Source        string
-	TriggerID     string // the external trigger that was used; "": none
-	Resource      string
-	Body          json.RawMessage
-	ContentType   string
-	CorrelationID string
-	CausationID   string
-	Context       ledger.AdmissionContext
+	AgentID string
+	Context ledger.AdmissionContext
+	ledger.WakeHint
 }
 
 // Disposition is what became of a wake.
@@ -104,14 +96,9 @@ const (
 
 // Delivery is what came to the URL of an external trigger.
 type Delivery struct {
-	Token         string
-	LegacyMode    bool // it came to the enqueue URL, which is treated as a wake
-	Source        string
-	Resource      string
-	Body          json.RawMessage
-	ContentType   string
-	CorrelationID string
-	CausationID   string
+	Token      string
+	LegacyMode bool // it came to the enqueue URL, which is treated as a wake
+	ledger.WakeHint
 }
 
 // Receipt answers a Delivery.

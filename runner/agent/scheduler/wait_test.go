@@ -63,7 +63,8 @@ func TestHintBehindMessagesWithoutTurn(t *testing.T) {
 				w.admit(ingress(op{Do: "admit", Agent: "alpha", N: 8}, i))
 			}
 			for _, news := range []string{"", "news"} {
-				w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Description: news, Context: ledger.LocalProcess}))
+				w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess,
+					WakeHint: ledger.WakeHint{Description: news}}))
 			}
 			w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, beforeStep, 1
 			c, ok, err := w.m.Claim(w.ctx, "alpha") // breaks off at its second transaction, if it needs one
@@ -218,8 +219,8 @@ func TestTrigger(t *testing.T) {
 	if len(token) < 43 || strings.Contains(fmt.Sprintf("%+v", same), token) {
 		t.Fatalf("the token %q of %+v can be guessed", token, same)
 	}
-	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`),
-		LegacyMode: true})
+	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, LegacyMode: true,
+		WakeHint: ledger.WakeHint{Source: "forge", Body: json.RawMessage(`{"issue":7}`)}})
 	w.must(err)
 	expect.Equal(t, "the receipt", r, scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID, Disposition: "triggered"})
 	c, _ := w.done()
@@ -232,7 +233,8 @@ func TestTrigger(t *testing.T) {
 	contains(t, "the event", string(told.Data), "deprecated_mode")
 
 	deliver := func(token, body string) error {
-		return second(w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Body: json.RawMessage(body)}))
+		return second(w.m.Deliver(w.ctx, scheduler.Delivery{Token: token,
+			WakeHint: ledger.WakeHint{Body: json.RawMessage(body)}}))
 	}
 	w.refused(scheduler.CodeInvalidMessage)(deliver(token, `{`))
 	_, fresh, err := w.m.RotateTrigger(w.ctx, "alpha")

@@ -35,7 +35,7 @@ func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 func checkWake(w Wake) *rules.Refusal {
 	for _, f := range []struct{ name, value string }{
 		{"reason", w.Reason}, {"source", w.Source}, {"resource", w.Resource}, {"content_type", w.ContentType},
-		{"correlation_id", w.CorrelationID}, {"causation_id", w.CausationID}, {"external_trigger_id", w.TriggerID},
+		{"correlation_id", w.CorrelationID}, {"causation_id", w.CausationID}, {"external_trigger_id", w.ExternalTriggerID},
 	} {
 		if bad := shortText(f.name, f.value); bad != nil {
 			return bad
@@ -65,17 +65,10 @@ func (s *step) dispositionOfWake() Disposition {
 
 // wake makes a tick of a wake, or keeps it.
 func (s *step) wake(w Wake, d Disposition) {
-	hint := ledger.WakeHint{
-		Reason: w.Reason, Description: w.Description, Source: w.Source, ExternalTriggerID: w.TriggerID,
-		Resource: w.Resource,
-		Body:     w.Body, ContentType: w.ContentType, CorrelationID: w.CorrelationID, CausationID: w.CausationID,
-		CreatedAt: s.now,
-	}
-	if hint.Reason == "" {
-		hint.Reason = "wake"
-	}
+	hint := w.WakeHint
+	hint.Reason, hint.CreatedAt = cmp.Or(w.Reason, "wake"), s.now
 	s.correlate(&hint)
-	s.emit(record.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason,
+	s.emit(record.WakeRequested, ledger.Event{Ref: w.ExternalTriggerID}, facts{"disposition": string(d), "reason": w.Reason,
 		"description": clip(w.Description), "source": w.Source, "resource": w.Resource,
 		"waiting_intent_ids": strings.Join(hint.WaitingIntentIDs, " "), "work_item_ids": strings.Join(hint.WorkItemIDs, " ")})
 	hint.Event = s.newest()

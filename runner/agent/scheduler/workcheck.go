@@ -9,13 +9,7 @@ import (
 )
 
 func checkNewWork(n NewWork) error {
-	if err := checkObjective(n.Objective); err != nil {
-		return err
-	}
-	if err := checkPlanStatus(n.PlanStatus); err != nil {
-		return err
-	}
-	return checkTodo(n.Todo)
+	return checkWorkChange(WorkChange{Objective: &n.Objective, PlanStatus: &n.PlanStatus, Todo: &n.Todo})
 }
 
 func checkWorkChange(c WorkChange) error {

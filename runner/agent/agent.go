@@ -58,7 +58,7 @@ type Homes interface {
 	Create(ctx context.Context, id, template string) error
 	// EnsureDefault makes what is missing of the home of the default agent.
 	EnsureDefault(ctx context.Context, id string) error
-	// Digest tells whether what the home of an agent holds has changed.
+	// Digest says whether what the home of an agent holds has changed.
 	Digest(ctx context.Context, id string) (string, error)
 }
 
@@ -95,7 +95,7 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-// hide takes known secrets out of JSON that is recorded or told.
+// hide takes known secrets out of JSON that is recorded or shown.
 func (c *Config) hide(data []byte) []byte { return c.Secrets.JSON(data, turns.Recorded) }
 
 // DefaultDrain is how long a runtime that ends lets turns end by themselves.

@@ -90,7 +90,7 @@ func due(v ledger.View, id string) (time.Time, error) {
 	return rules.Due(l.Progress, head), err
 }
 
-// damaged leaves an agent alone whose records or home cannot be used, and tells
+// damaged leaves an agent alone whose records or home cannot be used, and notifies
 // the operator: by the agent's own events, or else by those of the default agent.
 func (r *Runtime) damaged(id string, err error) {
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (r *Runtime) damaged(id string, err error) {
 		return
 	}
 	r.log.Error("an agent is left alone until the next start", "agent", id, "err", err)
-	// it is told even if the runtime ends
+	// it is notified even if the runtime ends
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	text := fmt.Sprintf("Agent %s is left alone, the others go on: %s", id, r.failure(phaseStartup, err).Summary)
@@ -109,7 +109,7 @@ func (r *Runtime) damaged(id string, err error) {
 		_, err = r.scheduler.Notify(ctx, r.cfg.Default, text, "", "")
 	}
 	if err != nil {
-		r.log.Error("the operator cannot be told", "agent", id, "err", err)
+		r.log.Error("the operator cannot be notified", "agent", id, "err", err)
 	}
 }
 

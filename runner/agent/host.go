@@ -15,7 +15,7 @@ import (
 	"holon/state/ledger"
 )
 
-// maxRecent is how many earlier turns a conversation that begins anew is told of.
+// maxRecent is how many earlier turns a conversation that begins anew is shown.
 const maxRecent = 20
 
 // ensureDefault makes the default agent where there is none, and what is missing
@@ -72,7 +72,7 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 	return in, err
 }
 
-// recentTurns is what an agent did last. A message that retention took is told as
+// recentTurns is what an agent did last. A message that retention removed is shown as
 // gone.
 func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err error) {
 	turns, err := v.Turns(agentID, maxRecent)
@@ -81,11 +81,11 @@ func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err err
 		if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
 			return nil, err
 		}
-		said := m.Body.Text
+		text := m.Body.Text
 		if m.Body.Type == "json" {
-			said = string(m.Body.Value)
+			text = string(m.Body.Value)
 		}
-		list = append(list, prompt.Exchange{At: t.StartedAt, Kind: m.Kind, Said: said, Answer: t.Last, Ended: t.Reason})
+		list = append(list, prompt.Exchange{At: t.StartedAt, Kind: m.Kind, Message: text, Answer: t.Last, Ended: t.Reason})
 	}
 	return list, err
 }

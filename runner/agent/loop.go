@@ -91,7 +91,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	return t, sent, nil
 }
 
-// turnOf is the turn of an attempt without what is said in it.
+// turnOf is the turn of an attempt without its input.
 func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
 	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Turn: runner.NewTurn(attempt.TurnID, "")}
 	req := t.Request

@@ -25,7 +25,7 @@ func (r *Runtime) Retire(ctx context.Context, agentID string) {
 	}
 }
 
-// endContainer ends the container of an agent that was removed, and the tasks whose end it did not tell.
+// endContainer ends the container of an agent that was removed, and the tasks whose end it did not report.
 func (r *Runtime) endContainer(ctx context.Context, agentID string) error {
 	if err := r.cfg.Containers.Stop(ctx, agentID); err != nil {
 		return err

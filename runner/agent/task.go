@@ -38,7 +38,7 @@ const (
 	maxAttends  = 5
 )
 
-// attendTasks makes sure that what has a task running has a container, which alone can tell how the task ended.
+// attendTasks makes sure that what has a task running has a container, which alone knows how the task ended.
 func (r *Runtime) attendTasks(ctx context.Context) {
 	failures := make(map[string]int)
 	for {

@@ -13,9 +13,9 @@ import (
 const secretTrigger = "the URL of an agent's trigger"
 
 // provideTriggers gives agents of earlier versions their default trigger, and makes the
-// tokens known that agents were told: no record may show them.
+// tokens known that agents were shown: no record may have them.
 func (r *Runtime) provideTriggers(ctx context.Context) error {
-	var without, told []string
+	var without, revealed []string
 	err := r.store.View(ctx, func(v ledger.View) error {
 		agents, err := v.Agents()
 		for _, a := range agents {
@@ -26,8 +26,8 @@ func (r *Runtime) provideTriggers(ctx context.Context) error {
 				return err
 			case len(triggers) == 0:
 				without = append(without, a.ID)
-			case slices.ContainsFunc(triggers, func(t ledger.Trigger) bool { return t.Told }):
-				told = append(told, a.ID)
+			case slices.ContainsFunc(triggers, func(t ledger.Trigger) bool { return t.Revealed }):
+				revealed = append(revealed, a.ID)
 			}
 		}
 		return err
@@ -42,8 +42,8 @@ func (r *Runtime) provideTriggers(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, id := range told {
-		_, _, err := r.TellTrigger(ctx, id)
+	for _, id := range revealed {
+		_, _, err := r.RevealTrigger(ctx, id)
 		if err != nil && !scheduler.Damaged(err) && !state.IsCode(err, ledger.CodeNotFound) {
 			return err
 		}
@@ -51,10 +51,10 @@ func (r *Runtime) provideTriggers(ctx context.Context) error {
 	return nil
 }
 
-// TellTrigger is the step of that name. The token is known as a secret from then on,
+// RevealTrigger is the step of that name. The token is known as a secret from then on,
 // so that no record of the agent's turns shows it.
-func (r *Runtime) TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
-	t, token, err := r.scheduler.TellTrigger(ctx, agentID)
+func (r *Runtime) RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+	t, token, err := r.scheduler.RevealTrigger(ctx, agentID)
 	if err == nil {
 		r.cfg.Secrets.Add(secretTrigger, token)
 	}

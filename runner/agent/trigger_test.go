@@ -34,7 +34,7 @@ func TestTriggersAtStart(t *testing.T) {
 		if token != "" && secrets.Text(token) != redact.Mask {
 			t.Error("a token that was told is not known as a secret")
 		}
-		told, again, err := l.runtime.TellTrigger(context.Background(), "old")
+		told, again, err := l.runtime.RevealTrigger(context.Background(), "old")
 		if err != nil || id != "" && (told.ID != id || again != token) || secrets.Text(again) != redact.Mask {
 			t.Errorf("told %+v, %v", told, err)
 		}

@@ -42,7 +42,7 @@ func (r *Runtime) watchTurn(ctx context.Context, attempt ledger.Attempt, stop co
 // check does what the ledger asks for now.
 func (w *turnWatcher) check(ctx context.Context) error {
 	var now ledger.Attempt
-	waiting := false // an operator wants to be heard
+	waiting := false // a message of the operator waits
 	err := w.store.View(ctx, func(v ledger.View) (err error) {
 		if now, err = v.Attempt(w.attempt.ID); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Bounds of what is told of work, in number.
+// Bounds of what is shown of work, in number.
 const (
 	maxRecentWork = 5  // completed items
 	tracedBriefs  = 30 // newest ones that are looked at for what was done for the current item
@@ -100,7 +100,7 @@ func group(item view.WorkRecord, ended []string, about string) string {
 	return item.Readiness
 }
 
-// trace is what was done for an item: what the agent said at the end of turns, and the tools that it ran.
+// trace is what was done for an item: the last texts of turns, and the tools that it ran.
 func trace(v ledger.View, agentID, itemID string) ([]prompt.Step, error) {
 	var steps []prompt.Step
 	briefs, err := v.Briefs(agentID, tracedBriefs)

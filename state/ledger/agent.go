@@ -94,11 +94,11 @@ type AgentState struct {
 // Progress is how far an agent has gone by itself since a message of another
 // sender was taken (runner/agent/rules).
 type Progress struct {
-	Turns   int        `json:"turns,omitempty"`       // of its own making
-	Idle    int        `json:"idle,omitempty"`        // the newest of them that changed nothing, in a row
-	EndedAt *time.Time `json:"ended_at,omitempty"`    // the newest of them
-	Told    bool       `json:"told,omitempty"`        // the operator knows that it was stopped
-	Home    string     `json:"home_digest,omitempty"` // what its home held after the newest turn
+	Turns    int        `json:"turns,omitempty"`       // of its own making
+	Idle     int        `json:"idle,omitempty"`        // the newest of them that changed nothing, in a row
+	EndedAt  *time.Time `json:"ended_at,omitempty"`    // the newest of them
+	Notified bool       `json:"notified,omitempty"`    // the operator knows that it was stopped
+	Home     string     `json:"home_digest,omitempty"` // what its home held after the newest turn
 }
 
 // Totals are counts over an agent's life.

@@ -14,8 +14,8 @@ type Trigger struct {
 	RevokedAt       *time.Time `json:"revoked_at,omitempty"`
 	LastDeliveredAt *time.Time `json:"last_delivered_at,omitempty"`
 	DeliveryCount   int64      `json:"delivery_count"`
-	Told            bool       `json:"told,omitempty"`    // to its agent
-	ToldIn          string     `json:"told_in,omitempty"` // the newest attempt whose turn it was told in
+	Revealed        bool       `json:"revealed,omitempty"`    // its agent was shown the URL
+	RevealedIn      string     `json:"revealed_in,omitempty"` // the newest attempt in whose turn that was
 }
 
 // Values of Trigger.

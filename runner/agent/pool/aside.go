@@ -20,7 +20,7 @@ import (
 const asideDir = "set-aside"
 
 // spoiled reports whether a turn was not begun because agentd cannot work with what
-// it keeps, as far as can be told from outside.
+// it keeps, as far as it is visible from outside.
 func spoiled(err error) bool {
 	return state.IsCode(err, runner.CodeAgentdRefused) || state.IsCode(err, responses.CodeServerError)
 }
@@ -54,7 +54,7 @@ func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (
 	a.unrecorded = 0
 	result, err := ask()
 	if err == nil || state.IsCode(err, responses.CodePreviousNotFound) {
-		k.tellSetAside(a.id, cause)
+		k.announceSetAside(a.id, cause)
 		return result, err
 	}
 	k.closeLogged(ctx, a)
@@ -73,7 +73,7 @@ func (k *Pool) putAside(a *agent) error {
 	return nil
 }
 
-func (k *Pool) tellSetAside(agentID string, cause error) {
+func (k *Pool) announceSetAside(agentID string, cause error) {
 	aside := filepath.Join(k.opts.Home.AgentPrivateDir(agentID), asideDir)
 	k.opts.Log.Warn("what agentd kept of an agent cannot be used and is set aside", "agent", agentID, "dir", aside,
 		"err", cause)
@@ -93,7 +93,7 @@ func (k *Pool) checkSeal(a *agent) error {
 	if err := k.putAside(a); err != nil {
 		return err
 	}
-	k.tellSetAside(a.id, &Error{Code: responses.CodeServerError, Message: "the stored response " +
+	k.announceSetAside(a.id, &Error{Code: responses.CodeServerError, Message: "the stored response " +
 		visible.OneLine(changed, 100) + " is not as holon saw it; commands of the agent could write it"})
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Changes is told what becomes of the containers of agents: *scheduler.Scheduler.
+// Changes receives what becomes of the containers of agents: *scheduler.Scheduler.
 type Changes interface {
 	ContainerChanged(ctx context.Context, agentID string, c ledger.ContainerChange) error
 }
@@ -18,8 +18,8 @@ type Changes interface {
 // container is taken up, or the agent gets another one.
 const changeTime = 10 * time.Second
 
-// tellChange records what became of the container of an agent.
-func (k *Pool) tellChange(agentID string, c runner.ContainerChange) {
+// recordChange records what became of the container of an agent.
+func (k *Pool) recordChange(agentID string, c runner.ContainerChange) {
 	change := ledger.ContainerChange{
 		HeldContainer: ledger.HeldContainer{ID: c.ID, Phase: ledger.ContainerPhase(c.Phase)},
 		Engine:        k.opts.Engine.Name(), Image: c.Image, Digest: c.ImageID, Runtime: c.Runtime,

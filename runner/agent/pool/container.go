@@ -109,7 +109,7 @@ func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 	return closeAccess(old)
 }
 
-// use notes the models of a turn, and whether the container was told of their providers,
+// use notes the models of a turn, and whether the container has their providers,
 // which are listed as in runner.Models.
 func (a *agent) use(t Turn, providers []string) {
 	a.models, a.unknown = modelsOf(t), ""
@@ -186,13 +186,13 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
 		k.opts.Log, k.opts.Secrets
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
-	cfg.OnContainer = func(c runner.ContainerChange) { k.tellChange(a.id, c) }
+	cfg.OnContainer = func(c runner.ContainerChange) { k.recordChange(a.id, c) }
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)
 	}
 	// The conversation of an agent is kept as long as the agent.
 	cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_RETAIN_AGE=0s", "HOLON_RETAIN_COUNT=0", "HOLON_RETAIN_BYTES=0")
-	if k.opts.Tasks != nil { // the agent is told of its tasks by messages
+	if k.opts.Tasks != nil { // the agent gets the ends of its tasks by messages
 		cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_TASK_NOTICES=false")
 	}
 }
@@ -280,7 +280,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 	if made := rec.User; (made == nil) != (user == nil) || made != nil && *made != *user {
 		a.stale = "the user changed"
 	}
-	a.checked, a.paused = time.Time{}, true // whether it is: resuming tells
+	a.checked, a.paused = time.Time{}, true // whether it is, resuming finds out
 	if gone := session.Gone(); gone != nil {
 		k.opts.Log.Info("an agent's container ended while no holon watched it", "agent", a.id, "err", gone)
 		return k.close(ctx, a)

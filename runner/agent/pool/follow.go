@@ -11,12 +11,12 @@ import (
 	"holon/state/ledger"
 )
 
-// Tasks is told of the tasks in the containers of agents: *scheduler.Scheduler.
+// Tasks receives the reports of tasks in the containers of agents: *scheduler.Scheduler.
 type Tasks interface {
 	// ReportTask takes what a container says of a task. ledger.CodeInvalidTask and ledger.CodeNotFound are about the
 	// report itself; any other error may pass.
 	ReportTask(ctx context.Context, agentID string, r tasks.Report) error
-	// SettleTasks is told which tasks a container that is followed knew at a time; why is for those that it does not know.
+	// SettleTasks receives which tasks a container that is followed knew at a time; why is for those that it does not know.
 	SettleTasks(ctx context.Context, agentID string, known []string, at time.Time, why string) error
 }
 
@@ -29,7 +29,7 @@ const (
 // unknownTask is why a task has failed that the container of its agent does not know.
 const unknownTask = "the task is lost: the container of its agent does not know it"
 
-// follower tells of the tasks of one container for as long as it is held. It takes no lock of the agent.
+// follower reports the tasks of one container for as long as it is held. It takes no lock of the agent.
 type follower struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the container was stopped: its stream comes to an end and is the last
@@ -60,7 +60,7 @@ func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID s
 		err := session.FollowTasks(ctx, func(r tasks.Report) error {
 			if r.Task == nil {
 				trusted = true // from here on agentd reports what it sees
-				return k.tell(ctx, func() error {
+				return k.untilRecorded(ctx, func() error {
 					return k.opts.Tasks.SettleTasks(ctx, agentID, known, began, unknownTask)
 				})
 			}
@@ -68,7 +68,7 @@ func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID s
 				return nil
 			}
 			known = append(known, r.Task.TaskID)
-			return k.tell(ctx, func() error { return k.opts.Tasks.ReportTask(ctx, agentID, r) })
+			return k.untilRecorded(ctx, func() error { return k.opts.Tasks.ReportTask(ctx, agentID, r) })
 		})
 		k.opts.Log.Debug("the stream of the tasks of a container has ended", "agent", agentID, "err", err)
 		select { // a sweep looks whether the container has
@@ -85,8 +85,8 @@ func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID s
 	}
 }
 
-// tell records what a container says, and tries again while that fails: what is not recorded is not read past.
-func (k *Pool) tell(ctx context.Context, record func() error) error {
+// untilRecorded records what a container reports, and tries again while that fails: what is not recorded is not read past.
+func (k *Pool) untilRecorded(ctx context.Context, record func() error) error {
 	for {
 		err := record()
 		if err == nil || ctx.Err() != nil {
@@ -104,7 +104,7 @@ func (k *Pool) tell(ctx context.Context, record func() error) error {
 	}
 }
 
-// stopFollowing ends the follower of an agent. One whose container was stopped hears first how its tasks ended.
+// stopFollowing ends the follower of an agent. One whose container was stopped receives first how its tasks ended.
 func (a *agent) stopFollowing(stopped bool) {
 	f := a.follow
 	if f == nil {

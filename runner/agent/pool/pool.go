@@ -57,8 +57,8 @@ type Options struct {
 	KeepBytes     int64         // in them; 0: defaultKeepBytes
 	MaxBytes      int64         // in them, whatever the record needs; 0: no bound
 	Outputs       Outputs       // what the record needs of them; nil for none
-	Tasks         Tasks         // is told of the tasks in the containers; nil for none
-	Changes       Changes       // is told what becomes of the containers; nil for none
+	Tasks         Tasks         // receives the reports of tasks in the containers; nil for none
+	Changes       Changes       // receives what becomes of the containers; nil for none
 
 	// Removed says whether an agent was removed: a sweep ends its container. nil: none ever is.
 	Removed func(ctx context.Context, agentID string) (bool, error)
@@ -73,10 +73,10 @@ type Options struct {
 	// for that agent only.
 	Tools func(agentID string) []hosttools.Tool
 
-	Secrets *redact.Set // taken out of everything that is told; nil for none
+	Secrets *redact.Set // taken out of everything that is reported; nil for none
 	Log     *slog.Logger
 
-	// SetAside tells the operator that an agent's conversation begins anew, and why; it may be nil.
+	// SetAside notifies the operator that an agent's conversation begins anew, and why; it may be nil.
 	SetAside func(agentID, text string)
 	Now      func() time.Time // nil: time.Now
 }
@@ -125,7 +125,7 @@ type agent struct {
 	access   io.Closer         // of the session; may be nil
 	made     sessions.Made     // what the session was made from
 	models   []string          // that the session asks, the first one first
-	unknown  string            // of models, one whose provider the container was not told of
+	unknown  string            // of models, one whose provider the container does not have
 	revision revision          // of the settings that the session has
 	stale    string            // why the session cannot stay, "" if it can
 	paused   bool
@@ -150,7 +150,7 @@ func (a *agent) key() sessions.Key { return sessions.OfAgent(a.id) }
 type revision struct{ models, providers int }
 
 // Reconfigure says that Configure may say something else now: containers ask their models anew from their next turn on.
-// With providers, what agentd is told of them is different too, so that each agent gets another container.
+// With providers, what agentd gets of them is different too, so that each agent gets another container.
 func (k *Pool) Reconfigure(providers bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -32,7 +32,7 @@ type Outputs interface {
 
 // prune removes the directories of the oldest turns of an agent, beyond what is
 // kept, and those that an earlier process recorded as gone and did not remove. The
-// record is told first. No command works in its container. The conversation is not
+// record has it first. No command works in its container. The conversation is not
 // in these directories and stays.
 func (k *Pool) prune(ctx context.Context, a *agent) error {
 	if !a.dirty && a.session != nil {

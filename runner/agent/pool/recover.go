@@ -12,7 +12,7 @@ import (
 // Recover takes up a turn that another process asked for before it died, as t
 // described it there. A running container is taken up even if it was made from other
 // values, and its turn is watched to the end: began is called once when there is such a
-// turn, and watch is told of all that it did from its begin on. Nothing is asked
+// turn, and watch receives all that it did from its begin on. Nothing is asked
 // for. The error, an *Error, is for what could not be looked at (no engine answers)
 // and for CodeLeft: nothing is decided then.
 func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.Observer) (sessions.Found, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Turn makes a turn and returns when it is over. began is called once, as soon as
-// agentd has accepted the turn, which is then on its disk; watch is told what it
+// agentd has accepted the turn, which is then on its disk; watch receives what it
 // does. An error, an *Error, means that no turn was begun, with one exception:
 // CodeLeft, of a turn that ctx ended with runner.ErrLeft as its cause, and that goes
 // on without a holon. Any other end of ctx ends the turn. A container that dies
@@ -54,7 +54,7 @@ func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch 
 		if spoiled(err) && ctx.Err() == nil {
 			k.closeLogged(ctx, a) // what it holds of its files may be wrong, and the files right
 		}
-		if fresh != "" || !again || a.session != nil || ctx.Err() != nil { // it said no, or a second one would too
+		if fresh != "" || !again || a.session != nil || ctx.Err() != nil { // it refused, or a second one would too
 			return runner.End{}, err
 		}
 	}
@@ -62,7 +62,7 @@ func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch 
 
 // Interject gives the turn that the agent makes a message of its user, under an id
 // by which it may be sent again. It returns when agentd has it on its disk: it is
-// told to the model, unless the turn ends first (End.Inserted). An agent that
+// given to the model, unless the turn ends first (End.Inserted). An agent that
 // does not make that turn, or not any more, is CodeNoTurn.
 func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) error {
 	k.mu.Lock()
@@ -186,10 +186,10 @@ func (k *Pool) request(t Turn) runner.Turn {
 	return t.Turn
 }
 
-// watcher tells of the begin of a turn before anything else of it, and of each fact once.
+// watcher reports the begin of a turn before anything else of it, and each event once.
 type watcher struct {
 	runner.Observer
-	facts int64 // number of the newest that was told
+	facts int64 // number of the newest that was passed on
 	ended bool  // that was the end of the turn
 	began func()
 	begun chan struct{} // closed then

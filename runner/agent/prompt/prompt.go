@@ -72,11 +72,11 @@ func (in Input) begins() bool { return in.Attempt.Chain == "" }
 
 // Exchange is an earlier turn.
 type Exchange struct {
-	At     time.Time
-	Kind   ledger.MessageKind
-	Said   string // the message
-	Answer string // what the agent said last; "": nothing
-	Ended  string // why it was cut short; "": it was not
+	At      time.Time
+	Kind    ledger.MessageKind
+	Message string // the message
+	Answer  string // the last text of the agent; "": none
+	Ended   string // why it was cut short; "": it was not
 }
 
 // Assemble makes the prompt.

@@ -9,16 +9,16 @@ import (
 	"holon/state/ledger"
 )
 
-// Bounds of what is told, in bytes.
+// Bounds of what a prompt shows, in bytes.
 const (
-	maxMessage = 1 << 20   // of the operator, which is what is admitted
-	maxForeign = 128 << 10 // of anybody else
-	maxRecent  = 16 << 10  // of all earlier turns, about 4,000 tokens
-	maxSaid    = 2 << 10   // of one of them
-	maxField   = 200       // of what a label says
+	maxMessage  = 1 << 20   // of the operator, which is what is admitted
+	maxForeign  = 128 << 10 // of anybody else
+	maxRecent   = 16 << 10  // of all earlier turns, about 4,000 tokens
+	maxExchange = 2 << 10   // of one of them
+	maxField    = 200       // of what a label says
 )
 
-// living is what every agent of a runtime is told.
+// living is what every agent of a runtime reads.
 const living = `# How you live
 
 You are an agent that lives on: each message you get begins a turn, and between turns you rest. Your conversation, ` +
@@ -84,7 +84,7 @@ func labelled(m ledger.Message) string {
 	return b.String() + "\n" + fenced(m.ID, content(m.Body), longest(m))
 }
 
-// Interjection is what a turn that runs is told of a message of the operator.
+// Interjection is what a turn that runs receives of a message of the operator.
 func Interjection(m ledger.Message) string {
 	return "[interjection] Your operator says this while you work. Take it into account from here on.\n" + labelled(m)
 }
@@ -131,7 +131,7 @@ func longest(m ledger.Message) int {
 	return maxForeign
 }
 
-// recent tells of earlier turns when the conversation itself is gone, the newest
+// recent lists earlier turns when the conversation itself is gone, the newest
 // ones first to be kept.
 func recent(list []Exchange) string {
 	var lines []string
@@ -139,7 +139,7 @@ func recent(list []Exchange) string {
 	for i := len(list) - 1; i >= 0 && left > 0; i-- {
 		e := list[i]
 		text := fmt.Sprintf("%s %s: %s\n  you: %s", e.At.UTC().Format(time.RFC3339), e.Kind,
-			quotedUpTo(e.Said, maxSaid), quotedUpTo(e.Answer, maxSaid))
+			quotedUpTo(e.Message, maxExchange), quotedUpTo(e.Answer, maxExchange))
 		if e.Ended != "" {
 			text += "\n  it was cut short: " + quoted(e.Ended)
 		}

@@ -35,7 +35,7 @@ type Step struct {
 	Text string
 }
 
-// Bounds of what is told of work, in bytes unless said otherwise.
+// Bounds of what is shown of work, in bytes unless noted.
 const (
 	maxListed   = 40  // items of a group, in number
 	maxOneItem  = 160 // of the objective of an item in a list
@@ -139,5 +139,5 @@ func (w Work) trace() string {
 	return b.String()
 }
 
-// sum is the digest by which a conversation knows what it was told of work.
+// sum is the digest by which a conversation knows what it was shown of work.
 func sum(text string) string { return digest(text)[:32] }

@@ -17,13 +17,13 @@ func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 	if prior := before.Closure(); prior != nil {
 		c.PriorOutcome, c.PriorWaiting = prior.Outcome, prior.WaitingReason
 	}
-	say(&c.Evidence, "message %s of kind %s", m.ID, m.Kind)
+	addEvidence(&c.Evidence, "message %s of kind %s", m.ID, m.Kind)
 	ends := slices.DeleteFunc(s.unresolved(), func(w ledger.Wait) bool { return !Ends(&w, m) })
 	for _, w := range ends {
 		if w.Owner == ledger.OwnerAgent {
-			say(&c.Evidence, "it ends wait %s", w.ID)
+			addEvidence(&c.Evidence, "it ends wait %s", w.ID)
 		} else {
-			say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
+			addEvidence(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
 		}
 	}
 	c.MatchedWait = continues(m.Kind) && expected(c.PriorWaiting, before.Wait, ends, m)
@@ -46,7 +46,7 @@ func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 			continue
 		}
 		if c.Class, c.ModelVisible = row.class, row.visible; row.why != "" {
-			say(&c.Evidence, "%s", row.why)
+			addEvidence(&c.Evidence, "%s", row.why)
 		}
 		break
 	}
@@ -90,8 +90,8 @@ func Before(waits []ledger.Wait) []ledger.Wait {
 	return waits
 }
 
-// say adds a sentence to the evidence of a decision.
-func say(evidence *[]string, format string, args ...any) {
+// addEvidence adds a sentence to the evidence of a decision.
+func addEvidence(evidence *[]string, format string, args ...any) {
 	*evidence = append(*evidence, fmt.Sprintf(format, args...))
 }
 

@@ -64,15 +64,15 @@ func (s Situation) Closure() *ledger.Closure {
 	c := &ledger.Closure{Outcome: ledger.OutcomeCompleted, Posture: s.posture()}
 	if s.Failed {
 		c.Outcome = ledger.OutcomeFailed
-		say(&c.Evidence, "the newest turn failed")
+		addEvidence(&c.Evidence, "the newest turn failed")
 	} else {
-		say(&c.Evidence, "the newest turn drained")
+		addEvidence(&c.Evidence, "the newest turn drained")
 	}
 	if s.Wait != nil {
-		say(&c.Evidence, "wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)
+		addEvidence(&c.Evidence, "wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)
 	}
 	if s.Queued > 0 {
-		say(&c.Evidence, "messages in the queue: %d", s.Queued)
+		addEvidence(&c.Evidence, "messages in the queue: %d", s.Queued)
 	}
 	if c.Outcome == ledger.OutcomeFailed {
 		return c
@@ -81,11 +81,11 @@ func (s Situation) Closure() *ledger.Closure {
 	case reason != "":
 		c.Outcome, c.WaitingReason = ledger.OutcomeWaiting, reason
 		if !Rests(s.Wait) {
-			say(&c.Evidence, "work item %s is %s", s.Held.ID, s.Held.State)
+			addEvidence(&c.Evidence, "work item %s is %s", s.Held.ID, s.Held.State)
 		}
 	case s.Work != nil:
 		c.Outcome, c.WorkSignal = ledger.OutcomeContinuable, s.Work
-		say(&c.Evidence, "work item %s may run: %s", s.Work.WorkItemID, s.Work.Reactivation)
+		addEvidence(&c.Evidence, "work item %s may run: %s", s.Work.WorkItemID, s.Work.Reactivation)
 	}
 	return c
 }
@@ -243,7 +243,7 @@ func restPosture(w ledger.Wait) Posture {
 	return p
 }
 
-// Lifecycle tells an operator what an agent needs before it goes on.
+// Lifecycle shows an operator what an agent needs before it goes on.
 type Lifecycle struct {
 	ResumeRequired    bool   `json:"resume_required"`
 	AcceptsMessages   bool   `json:"accepts_external_messages"`

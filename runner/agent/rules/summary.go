@@ -39,7 +39,7 @@ func cut(s string) string {
 	return strings.TrimSpace(string(runes[:maxSummary-1])) + "…"
 }
 
-// SameText reports whether two texts tell an operator the same.
+// SameText reports whether two texts say the same to an operator.
 func SameText(a, b string) bool {
 	return strings.Join(strings.Fields(a), " ") == strings.Join(strings.Fields(b), " ")
 }

@@ -43,7 +43,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 			return err
 		}
 		s.emit(record.AgentCreated, ledger.Event{Status: "idle"},
-			facts{"kind": string(a.Kind), "template": clip(a.Template)})
+			fields{"kind": string(a.Kind), "template": clip(a.Template)})
 		s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, nil)
 		if !n.Private {
 			s.newTrigger()
@@ -221,7 +221,7 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) int64 {
 	msg.AdmittedSeq = s.state.EventSeq + int64(len(s.events)) + 1
 	s.emitQueue(record.MessageAdmitted, "enqueue", e,
 		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
-		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)}.withMessage(msg))
+		fields{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)}.withMessage(msg))
 	s.insert(&msg, &e)
 	s.trigger(msg)
 	return msg.AdmittedSeq

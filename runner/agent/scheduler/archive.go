@@ -11,7 +11,7 @@ import (
 
 // Archive removes an agent for good: what waits in its queue is dropped, its timers and its wait are cancelled, its
 // triggers are revoked, and a turn that runs is aborted, which needs Force. Its records stay, and its id is never
-// another agent's. A dry run tells what would go and changes nothing. Errors: CodeDefaultAgent, CodeAgentBusy,
+// another agent's. A dry run reports what would go and changes nothing. Errors: CodeDefaultAgent, CodeAgentBusy,
 // CodeAgentArchived, ledger.CodeNotFound.
 func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 	var lost Losses
@@ -34,7 +34,7 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		}
 		if apply {
 			s.emit(record.ControlApplied, ledger.Event{Class: "session.updated", Status: "archived"},
-				facts{"action": "archive", "by": clip(r.By)})
+				fields{"action": "archive", "by": clip(r.By)})
 		}
 		if runs && apply {
 			s.abort(attempt, Abort{By: r.By})

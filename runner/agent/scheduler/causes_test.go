@@ -121,9 +121,9 @@ func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
 	w := open(t)
 	w.rests(time.Hour)
 	c := w.working()
-	before := w.told(record.WaitTriggered)
+	before := w.count(record.WaitTriggered)
 	w.settle(c.Attempt.ID, notBegun())
-	expect.Equal(t, "how often a wait was triggered", w.told(record.WaitTriggered), before+1)
+	expect.Equal(t, "how often a wait was triggered", w.count(record.WaitTriggered), before+1)
 	w.caused(t, record.WaitTriggered, record.MessageAdmitted)
 }
 

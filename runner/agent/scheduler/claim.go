@@ -81,7 +81,7 @@ func (s *step) claimSome() (c Claim, ok, more bool) {
 		waits := s.waits()
 		cont := rules.Continue(s.before(waits), msg, cameBack(head))
 		s.state.LastResolved = &cont
-		s.emit(record.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
+		s.emit(record.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, fields{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
 			"trigger_kind": string(cont.TriggerKind), "prior_closure_outcome": string(cont.PriorOutcome),
 			"prior_waiting_reason": string(cont.PriorWaiting), "evidence": bounded(cont.Evidence),
@@ -142,7 +142,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	a.Submitted = s.submitTurn(a, msg)
 	s.insert(&a)
 	s.emitQueue(record.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
-		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
+		fields{"attempt_id": a.ID, "readmitted": e.Readmitted})
 	for _, w := range waits {
 		s.resolveWait(w, a, msg.ID)
 	}
@@ -165,12 +165,12 @@ func (s *step) earlierTurns(e ledger.Entry) int {
 	return max(e.Readmitted, read(s, ledger.View.Attempt, last[0].AttemptID).Earlier+1)
 }
 
-// submitTurn tells that a turn is made for a message, and returns the number of that event. It is the first one of the
+// submitTurn records that a turn is made for a message, and returns the number of that event. It is the first one of the
 // turn and the cause of the others.
 func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) int64 {
 	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Status: "accepted",
 		Cause: admittedEvent(msg.ID)}
-	seq := s.emit(record.TurnSubmitted, e, facts{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
+	seq := s.emit(record.TurnSubmitted, e, fields{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
 		"source": string(msg.Kind), "origin": string(msg.Origin.Kind), "authority": string(msg.Authority),
 		"model": a.Model})
 	s.cause = e.ID
@@ -186,18 +186,18 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	before := e
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
-		facts{"status": string(status), "reason": clip(reason)})
+		fields{"status": string(status), "reason": clip(reason)})
 	s.update(&e)
 	if op == "remove" {
-		s.tellUndelivered(before)
+		s.emitUndelivered(before)
 		s.cancelTriggered(e.MessageID)
 	}
 }
 
-// tellUndelivered tells of a message that ended without a turn, unless an earlier turn of it was interrupted.
-func (s *step) tellUndelivered(e ledger.Entry) {
+// emitUndelivered records of a result that it ended without a turn, unless an earlier turn of it was interrupted.
+func (s *step) emitUndelivered(e ledger.Entry) {
 	if !cameBack(e) {
-		s.tellDelivery(e.MessageID, "", "failed")
+		s.emitDelivery(e.MessageID, "", "failed")
 	}
 }
 
@@ -214,22 +214,22 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 		s.insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt})
 		s.cause = submittedEvent(a.ID)
 		s.emit(record.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
-			facts{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
+			fields{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
 		s.begin(a)
 		return nil
 	})
 }
 
-// begin tells that a turn began.
+// begin records that a turn began.
 func (s *step) begin(a ledger.Attempt) {
 	s.unblock(false) // what a setting kept from turns keeps it no more
-	f := facts{"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain}
+	f := fields{"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain}
 	if a.Readmit {
 		f["continued"] = true
 	}
 	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, f)
 	if !a.Readmit {
-		s.tellDelivery(a.MessageID, a.TurnID, "delivered")
+		s.emitDelivery(a.MessageID, a.TurnID, "delivered")
 	}
 }
 
@@ -256,11 +256,11 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 	})
 }
 
-// recordEvent tells of what a container recorded. Its time is the container's unless that cannot be.
+// recordEvent stores what a container recorded. Its time is the container's unless that cannot be.
 func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 	e := p.Event
 	process := strings.HasPrefix(e.Class, "process.") // its start may be the host's
-	if process && s.knownOtherwise(a, &e) {
+	if process && s.alreadyRecorded(a, &e) {
 		return
 	}
 	e.MessageID, e.TurnID = a.MessageID, a.TurnID
@@ -278,7 +278,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 		e.CreatedAt = s.now
 	}
 	if n := len(e.Data); n > ledger.MaxEventData { // it must not hold up what comes after it
-		e.Data = mustJSON(facts{"omitted_bytes": n, "ref": "turns/" + a.TurnID + "/runtime.ndjson"})
+		e.Data = mustJSON(fields{"omitted_bytes": n, "ref": "turns/" + a.TurnID + "/runtime.ndjson"})
 	}
 	if strings.HasPrefix(e.Class, "tool.") {
 		e.Ref = s.state.CurrentWork

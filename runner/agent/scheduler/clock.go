@@ -118,7 +118,7 @@ func (s *step) fireTimer(id string) {
 	t.LastFireAt, t.MessageID = &s.now, msg.ID
 	s.update(&t)
 	s.emitTimer(record.TimerFired, t, ledger.Event{MessageID: msg.ID, Cause: t.Event},
-		facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
+		fields{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
 	s.cause = s.newest()
 	s.admit(msg, ledger.FromRuntime)
 }
@@ -149,7 +149,7 @@ func (s *step) fireWait(id string) {
 		s.wakeUp(w)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
-		s.tellWait(record.WaitExpired, w, ledger.Event{}, nil, s.update)
+		s.saveWait(record.WaitExpired, w, ledger.Event{}, nil, s.update)
 		s.freeIdle()
 	}
 }
@@ -208,7 +208,7 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 		}
 		t.Event = responses.NewID(responses.PrefixEvent)
 		s.emitTimer(record.TimerCreated, t, ledger.Event{ID: t.Event},
-			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
+			fields{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		made = true
 		s.insert(&t)
 		return nil

@@ -27,11 +27,11 @@ func (s *step) closure(failed bool, a ledger.Attempt) ledger.Closure {
 	return *c
 }
 
-// tellClosure tells what the end of the newest turn means after a step that changed it: a wait began or ended, the
+// refreshClosure records what the end of the newest turn means after a step that changed it: a wait began or ended, the
 // agent was stopped, or other work goes on. So the newest thread.updated is true, whatever happens between turns.
-func (s *step) tellClosure() {
+func (s *step) refreshClosure() {
 	last := s.state.LastClosure
-	if last == nil || !slices.ContainsFunc(s.events[s.told:], moves) {
+	if last == nil || !slices.ContainsFunc(s.events[s.covered:], moves) {
 		return
 	}
 	a, open := s.openAttempt()
@@ -64,13 +64,13 @@ func sameClosure(a, b ledger.Closure) bool {
 }
 
 func (s *step) emitClosure(c ledger.Closure, e ledger.Event) {
-	f := facts{"outcome": string(c.Outcome), "waiting_reason": string(c.WaitingReason),
+	f := fields{"outcome": string(c.Outcome), "waiting_reason": string(c.WaitingReason),
 		"runtime_posture": string(c.Posture), "evidence": bounded(c.Evidence)}
 	if c.WorkSignal != nil {
 		f["work_signal"] = c.WorkSignal
 	}
 	s.emit(record.ClosureDecided, e, f)
-	s.told = len(s.events)
+	s.covered = len(s.events)
 }
 
 // bounded is evidence as an event has room for it.

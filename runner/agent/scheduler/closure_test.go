@@ -9,7 +9,7 @@ import (
 	"holon/state/ledger"
 )
 
-// What ends or begins between turns is told: after each commit the fold of the record says what the tables say.
+// What ends or begins between turns is recorded: after each commit the fold of the record says what the tables say.
 func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 	for name, script := range map[string]func(*world){
 		"a rest ended by a stop": func(w *world) {

@@ -20,8 +20,8 @@ func containerEvent(agentID, containerID string) string {
 }
 
 // ContainerChanged records what becomes of the container of an agent, each thing once: what the record has already
-// changes nothing. A container whose end was not told is lost when another one is created, for an agent has one at most.
-// What is told of an agent that the ledger does not know is left out.
+// changes nothing. A container whose end was not recorded is lost when another one is created, for an agent has one at most.
+// A change of an agent that the ledger does not have is left out.
 func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledger.ContainerChange) error {
 	err := m.step(ctx, agentID, func(s *step) error {
 		held := s.state.Container
@@ -47,7 +47,7 @@ func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledg
 	return err
 }
 
-// containerCreated tells that the agent has another container.
+// containerCreated records that the agent has another container.
 func (s *step) containerCreated(c ledger.ContainerChange) {
 	if held := s.state.Container; held != nil && !ended(held.Phase) {
 		s.emitContainer(ledger.ContainerChange{HeldContainer: ledger.HeldContainer{ID: held.ID, Phase: ledger.ContainerLost},
@@ -69,7 +69,7 @@ func ended(p ledger.ContainerPhase) bool {
 
 func (s *step) emitContainer(c ledger.ContainerChange, cause string) {
 	e := ledger.Event{Cause: cause}
-	f := facts{"container_id": clip(c.ID), "engine": c.Engine, "reason": clip(c.Reason)}
+	f := fields{"container_id": clip(c.ID), "engine": c.Engine, "reason": clip(c.Reason)}
 	switch c.Phase {
 	case ledger.ContainerCreated:
 		e.ID, f["image"] = containerEvent(s.state.AgentID, c.ID), clip(c.Image)
@@ -77,7 +77,7 @@ func (s *step) emitContainer(c ledger.ContainerChange, cause string) {
 		f["image"], f["image_digest"], f["runtime"] = clip(c.Image), clip(c.Digest), clip(c.Runtime)
 		if in := c.Isolation; in != nil {
 			f["network"], f["mounts"] = clip(in.Network.Value), clip(in.Mounts.Value)
-			f["limits"] = facts{"memory": in.Memory.Value, "cpu": in.CPU.Value, "pids": in.Pids.Value}
+			f["limits"] = fields{"memory": in.Memory.Value, "cpu": in.CPU.Value, "pids": in.Pids.Value}
 		}
 	case ledger.ContainerExited:
 		f["exit_code"], f["oom_killed"] = c.ExitCode, c.OOMKilled

@@ -12,10 +12,10 @@ import (
 	"holon/test/expect"
 )
 
-// What happens to a container is told once, in its order, with its cause, and a container that another one replaces is
-// lost unless its end was told.
+// What happens to a container is recorded once, in its order, with its cause, and a container that another one replaces is
+// lost unless its end was recorded.
 func TestContainers(t *testing.T) {
-	for name, c := range map[string]struct{ told, want string }{
+	for name, c := range map[string]struct{ changes, want string }{
 		"a life":     {"created a, started a, ready a, exited a, removed a", "created a, started a, ready a, exited a, removed a"},
 		"twice":      {"created a, created a, started a, created a, started a", "created a, started a"},
 		"found late": {"created a, started a, exited a, exited a, removed a", "created a, started a, exited a, removed a"},
@@ -31,7 +31,7 @@ func TestContainers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
 			start := w.state().EventSeq
-			for what := range strings.SplitSeq(c.told, ", ") {
+			for what := range strings.SplitSeq(c.changes, ", ") {
 				phase, id, _ := strings.Cut(what, " ")
 				w.must(w.m.ContainerChanged(w.ctx, "alpha", change(phase, id)))
 			}

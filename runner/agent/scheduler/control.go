@@ -60,7 +60,7 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 			return nil
 		}
 		s.state.Chain, s.state.WorkShown = "", ""
-		s.emit(record.ControlApplied, ledger.Event{}, facts{"action": "renew", "by": clip(by)})
+		s.emit(record.ControlApplied, ledger.Event{}, fields{"action": "renew", "by": clip(by)})
 		if !open {
 			return nil
 		}
@@ -71,15 +71,15 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 }
 
 func (s *step) control(action, by string, status rules.Status) {
-	s.emit(record.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
+	s.emit(record.ControlApplied, ledger.Event{}, fields{"action": action, "by": clip(by)})
 	s.emitAgentState(string(status), by)
 }
 
-// emitAgentState tells that an agent was stopped or started. A turn that has begun runs until its end.
+// emitAgentState records that an agent was stopped or started. A turn that has begun runs until its end.
 func (s *step) emitAgentState(status, by string) {
 	a, open := s.openAttempt()
 	e := ledger.Event{Status: record.AgentStatus(s.state.Stopped, open && a.BegunAt != nil)}
-	s.emit(record.AgentStateChanged, e, facts{"status": status, "by": clip(by)})
+	s.emit(record.AgentStateChanged, e, fields{"status": status, "by": clip(by)})
 }
 
 // Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated call adds the mode; changed says
@@ -118,11 +118,11 @@ func (s *step) abort(a ledger.Attempt, ab Abort) ledger.Attempt {
 	if ab.Mode != "" {
 		a.AbortMode = ab.Mode
 	}
-	said := facts{"by": a.AbortedBy, "mode": a.AbortMode}
+	f := fields{"by": a.AbortedBy, "mode": a.AbortMode}
 	if ab.Reason != "" {
-		said["reason"] = clip(ab.Reason)
+		f["reason"] = clip(ab.Reason)
 	}
-	s.emit(record.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
+	s.emit(record.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, f)
 	a.AbortEvent = s.newest()
 	s.update(&a)
 	return a
@@ -145,7 +145,7 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 			"a model has a name: provider/model")
 	}
 	return m.agent(ctx, agentID, record.ModelOverrideRequested,
-		facts{"scope": "session", "model": model, "reasoning_effort": effort},
+		fields{"scope": "session", "model": model, "reasoning_effort": effort},
 		func(a *ledger.Agent) {
 			a.Model, a.ReasoningEffort = model, effort
 		})
@@ -153,7 +153,7 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 
 // ClearModel lets an agent use the runtime's model again.
 func (m *Scheduler) ClearModel(ctx context.Context, agentID string) (ledger.Agent, error) {
-	return m.agent(ctx, agentID, record.ModelClearRequested, facts{"scope": "session"}, func(a *ledger.Agent) {
+	return m.agent(ctx, agentID, record.ModelClearRequested, fields{"scope": "session"}, func(a *ledger.Agent) {
 		a.Model, a.ReasoningEffort = "", ""
 	})
 }
@@ -163,13 +163,13 @@ func (m *Scheduler) SetImage(ctx context.Context, agentID, image string) (ledger
 	if bad := shortText("image", image); bad != nil {
 		return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
 	}
-	return m.agent(ctx, agentID, record.AgentStateChanged, facts{"image": image}, func(a *ledger.Agent) {
+	return m.agent(ctx, agentID, record.AgentStateChanged, fields{"image": image}, func(a *ledger.Agent) {
 		a.Image = image
 	})
 }
 
-// agent changes how an agent is set, and tells of it if it made a difference.
-func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, set func(*ledger.Agent)) (ledger.Agent,
+// agent changes how an agent is set, and records it if it made a difference.
+func (m *Scheduler) agent(ctx context.Context, agentID, event string, f fields, set func(*ledger.Agent)) (ledger.Agent,
 	error) {
 	var a ledger.Agent
 	err := m.liveStep(ctx, agentID, func(s *step) error {

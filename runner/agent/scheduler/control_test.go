@@ -65,21 +65,21 @@ func TestTranscriptOfInterjection(t *testing.T) {
 	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{ResponseID: "resp_1"}, Lost: true,
 		Inserted: []string{also.MessageID}})
 	w.claim()
-	var said []record.TranscriptEntry
+	var entries []record.TranscriptEntry
 	w.view(func(v ledger.View) (err error) {
-		said, err = view.New(v, view.Facts{}).Transcript("alpha", 0)
+		entries, err = view.New(v, view.Facts{}).Transcript("alpha", 0)
 		return err
 	})
 	var lines []string
-	for _, e := range said {
+	for _, e := range entries {
 		var data struct{ Body ledger.Body }
 		_ = json.Unmarshal(e.Data, &data)
 		lines = append(lines, fmt.Sprint(e.Kind, " ", e.MessageID, " ", data.Body.Text))
 	}
 	want := []string{"incoming_message " + first + " x", "incoming_message " + also.MessageID + " faster",
 		"assistant_round " + first + " ", "runtime_failure " + first + " ", "continuation_prompt " + first + " x"}
-	if !slices.Equal(lines, want) || !said[1].CreatedAt.Time().Equal(at) {
-		t.Errorf("the transcript is %q, the second at %s, want %q, at %s", lines, said[1].CreatedAt, want, at)
+	if !slices.Equal(lines, want) || !entries[1].CreatedAt.Time().Equal(at) {
+		t.Errorf("the transcript is %q, the second at %s, want %q, at %s", lines, entries[1].CreatedAt, want, at)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestNotify(t *testing.T) {
 		}
 	}
 	if !slices.Equal(levels, []int{record.LevelActionRequired, record.LevelTrace, record.LevelTrace}) {
-		t.Fatalf("the operator is told at levels %v", levels)
+		t.Fatalf("the operator is notified at levels %v", levels)
 	}
 }
 

@@ -46,8 +46,8 @@ func (w *world) newest(typ string) (e ledger.Event) {
 	return e
 }
 
-// told is how many events of a type or a class alpha has.
-func (w *world) told(typ string) (n int) {
+// count is how many events of a type or a class alpha has.
+func (w *world) count(typ string) (n int) {
 	_, events := w.events(0)
 	for _, e := range events {
 		if record.Of(e).Name == typ || e.Class == typ {

@@ -21,13 +21,13 @@ type faulty struct {
 	committed bool // the update in which it crashed
 	survives  bool // the process goes on: only the update failed
 	dead      bool
-	told      func() // after each commit
+	onCommit  func() // after each commit
 }
 
 func (f *faulty) commit(ctx context.Context, fn func(ledger.Tx) error) error {
 	err := f.Store.Update(ctx, fn)
 	if err == nil {
-		f.told()
+		f.onCommit()
 	}
 	return err
 }
@@ -45,7 +45,7 @@ type boundary int
 const (
 	beforeStep  boundary = iota // nothing was done
 	beforeWrite                 // the rows were written and not committed
-	afterCommit                 // the rows were committed and the caller was not told
+	afterCommit                 // the rows were committed and the caller got no answer
 	withinStep                  // a read or write failed, whatever the step made of it
 )
 

@@ -45,7 +45,7 @@ func (w *world) fingerprint() (list []string) {
 	return list
 }
 
-// counts is how often what an operator sees was told.
+// counts is how often what an operator sees was recorded.
 func (w *world) counts(v ledger.View, id string) (list []string) {
 	page, err := v.Events(id, ledger.EventQuery{Limit: 100_000})
 	if err != nil {

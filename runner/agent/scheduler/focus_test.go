@@ -103,7 +103,7 @@ func (w *world) picked(objective string) string {
 // An agent that makes and picks an item, starts a task, and rests in a later turn, rests until the task has ended, also
 // where its container tells of the task after the turn.
 func TestItemWaitsForTaskOfAnEarlierTurn(t *testing.T) {
-	for name, late := range map[string]bool{"told in the turn": false, "told after the turn": true} {
+	for name, late := range map[string]bool{"reported in the turn": false, "reported after the turn": true} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
 			c := w.working()

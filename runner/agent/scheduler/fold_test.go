@@ -46,9 +46,9 @@ type replayed struct {
 
 // cuts is the record of an agent at each comparison.
 type cuts struct {
-	fold  *record.Fold
-	said  map[int64]map[string][32]byte // digests of the models by the last event then
-	known map[string]bool               // ids of events
+	fold   *record.Fold
+	models map[int64]map[string][32]byte // digests of the models by the last event then
+	known  map[string]bool               // ids of events
 }
 
 var testLog = record.Log{RuntimeID: "rt_test"}
@@ -89,9 +89,9 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 		}
 		c.known[e.ID] = true
 	}
-	c.said[c.fold.Through()] = r.digests(c.fold)
+	c.models[c.fold.Through()] = r.digests(c.fold)
 	if model, _ := c.fold.Model("thread_read_model"); c.fold.Through() > 0 {
-		record := told(model.(record.ThreadReadModel), c.fold)
+		record := folded(model.(record.ThreadReadModel), c.fold)
 		tables, err := kept(v, id, record)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 	return nil
 }
 
-// again folds each record from its beginning, as it is at the end, and wants what was said at each commit.
+// again folds each record from its beginning, as it is at the end, and wants what it was at each commit.
 func (r *replayed) again() {
 	r.view(func(v ledger.View) error {
 		for _, id := range agents {
@@ -116,8 +116,8 @@ func (r *replayed) again() {
 			for _, e := range page.Events {
 				event := record.RuntimeEvent(e, testLog)
 				fold.Apply(&event)
-				said, cut := r.agents[id].said[e.Seq]
-				if diff := cmp.Diff(said, r.digests(fold)); cut && diff != "" {
+				then, cut := r.agents[id].models[e.Seq]
+				if diff := cmp.Diff(then, r.digests(fold)); cut && diff != "" {
 					r.t.Fatalf("%s: the models at event %d are others than they were (-then +now):\n%s",
 						id, e.Seq, diff)
 				}

@@ -81,7 +81,7 @@ func (w *world) checkHint(v ledger.View, l ledger.AgentState, running bool) erro
 	return err
 }
 
-// checkEntry: a message is in one place, ends once, and is told once (1), and a
+// checkEntry: a message is in one place, ends once, and is recorded once (1), and a
 // message that can't be begun backs off (5).
 func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, settled int) {
 	if old, ended := w.seen[e.MessageID]; ended && old != e.Status {
@@ -100,7 +100,7 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 		w.t.Fatalf("attempt %s runs for message %s, which is %s", open.ID, e.MessageID, e.Status)
 	}
 	if settled != want {
-		w.t.Fatalf("message %s is %s and its end was told %d times", e.MessageID, e.Status, settled)
+		w.t.Fatalf("message %s is %s and its end was recorded %d times", e.MessageID, e.Status, settled)
 	}
 	switch {
 	case e.Readmitted > 1:
@@ -165,10 +165,10 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		w.foldWait(a, e)
 		w.checkPrior(a, e)
 	}
-	for id, told := range a.waits {
-		if now, err := v.Wait(id); err != nil || told.Status != now.Status || told.MessageID != now.MessageID {
-			w.t.Fatalf("%s: the events of wait %s end with %s by %q, and it is %s by %q (%v)", l.AgentID, id, told.Status,
-				told.MessageID, now.Status, now.MessageID, err)
+	for id, folded := range a.waits {
+		if now, err := v.Wait(id); err != nil || folded.Status != now.Status || folded.MessageID != now.MessageID {
+			w.t.Fatalf("%s: the events of wait %s end with %s by %q, and it is %s by %q (%v)", l.AgentID, id, folded.Status,
+				folded.MessageID, now.Status, now.MessageID, err)
 		}
 	}
 	if l.EventSeq != a.newest {
@@ -202,7 +202,7 @@ func (w *world) foldWait(a *account, e ledger.Event) {
 	}
 }
 
-// checkPrior: what a message continues is the closure that was told last, unless a message that is in the queue ended a
+// checkPrior: what a message continues is the closure that was recorded last, unless a message that is in the queue ended a
 // wait already.
 func (w *world) checkPrior(a *account, e ledger.Event) {
 	if record.Of(e).Name != record.ClosureDecided && record.Of(e).Name != record.ContinuationResolved {
@@ -227,7 +227,7 @@ func (w *world) checkPrior(a *account, e ledger.Event) {
 		}
 	}
 	if prior := data.Prior + " " + data.Reason; a.closure != "" && prior != a.closure {
-		w.t.Fatalf("event %d continues what was %q before, and %q was told", e.Seq, prior, a.closure)
+		w.t.Fatalf("event %d continues what was %q before, and %q was recorded", e.Seq, prior, a.closure)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 const all = 10_000
 
 // kept is what the tables say. Of attempts and waits there are no lists: those that the record tells of are read.
-func kept(v ledger.View, id string, told picture) (picture, error) {
+func kept(v ledger.View, id string, from picture) (picture, error) {
 	p := newPicture()
 	agent, err := v.Agent(id)
 	if err != nil {
@@ -38,7 +38,7 @@ func kept(v ledger.View, id string, told picture) (picture, error) {
 	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{keptThread, keptQueue, keptBriefs,
 		keptTurns, keptWaits, keptChannels, keptWork, keptTasks}
 	for _, step := range steps {
-		if err := step(v, l, told, &p); err != nil {
+		if err := step(v, l, from, &p); err != nil {
 			return p, err
 		}
 	}
@@ -108,14 +108,14 @@ func keptOpen(a ledger.Attempt, p *picture) {
 
 // keptQueue is the queue in its order. That a message came back leaves no trace in its entry if its turn did not take
 // it in.
-func keptQueue(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
+func keptQueue(v ledger.View, l ledger.AgentState, from picture, p *picture) error {
 	queued, err := v.Queued(l.AgentID, all)
 	for _, e := range queued {
 		m, err := v.Message(e.MessageID)
 		if err != nil {
 			return err
 		}
-		p.Back[e.MessageID] = e.Reason != "" || e.Readmitted > 0 || e.Failed > 0 || told.Back[e.MessageID]
+		p.Back[e.MessageID] = e.Reason != "" || e.Readmitted > 0 || e.Failed > 0 || from.Back[e.MessageID]
 		p.Queue = append(p.Queue, line(e.MessageID, string(e.Priority), e.Number, e.Band(), string(e.Sender),
 			string(m.Kind), e.CreatedAt))
 	}
@@ -131,9 +131,9 @@ func keptBriefs(v ledger.View, l ledger.AgentState, _ picture, p *picture) error
 }
 
 // keptTurns is the attempts that the record tells of, and those that the tables list.
-func keptTurns(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
+func keptTurns(v ledger.View, l ledger.AgentState, from picture, p *picture) error {
 	ids := map[string]bool{}
-	for id := range told.Turns {
+	for id := range from.Turns {
 		ids[id] = true
 	}
 	ended, err := v.Turns(l.AgentID, 40)
@@ -178,13 +178,13 @@ func turnLine(a ledger.Attempt, t ledger.Turn) string {
 		began, ended, t.DurationMS, string(t.Kind), category, message)
 }
 
-func keptWaits(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
+func keptWaits(v ledger.View, l ledger.AgentState, from picture, p *picture) error {
 	open, err := v.UnresolvedWaits(l.AgentID)
 	ids := map[string]bool{}
 	for _, w := range open {
 		ids[w.ID] = true
 	}
-	for id := range told.Waits {
+	for id := range from.Waits {
 		ids[id] = true
 	}
 	for id := range ids {

@@ -54,7 +54,7 @@ func (s *step) notification(message string) ledger.Notification {
 func (s *step) notify(n ledger.Notification) {
 	s.insert(&n)
 	text := n.Message
-	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary,
+	event, f := ledger.Event{Ref: n.ID}, fields{"notification_id": n.ID, "boundary": n.Boundary,
 		"summary": cut(n.Summary, maxBriefSummary)}
 	n.Message, n.Summary = f.short("operator_notification.message", n.Message), cut(n.Summary, maxBriefSummary)
 	f.with(record.RecordNotification, n)
@@ -95,7 +95,7 @@ func (m *Scheduler) Fail(ctx context.Context, agentID string, f ledger.Failure) 
 		}
 		s.state.LastFailure = &f
 		s.emit(record.RuntimeError, ledger.Event{},
-			facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
+			fields{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
 		return nil
 	})
 }

@@ -47,7 +47,7 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) {
 	s.emitQueue(record.OperatorInterjection, "interject", e,
 		ledger.Event{ID: interjectedEvent(a.ID, e.MessageID), TurnID: a.TurnID, Status: "running",
 			Cause: admittedEvent(e.MessageID)},
-		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID}.withMessage(msg))
+		fields{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID}.withMessage(msg))
 	for _, w := range s.waits() {
 		if triggeredBy(w, e.MessageID) {
 			s.resolveWait(w, a, e.MessageID)
@@ -66,13 +66,13 @@ func (s *step) offered(a ledger.Attempt) (list []ledger.Message) {
 
 // interjection is the message, bound to the turn of an attempt, that an event of input is about; "" for none.
 func (s *step) interjection(a ledger.Attempt, e ledger.Event) string {
-	var heard turns.Heard
-	if !strings.HasPrefix(e.Class, "holon.input.") || json.Unmarshal(e.Data, &heard) != nil {
+	var receipt turns.Heard
+	if !strings.HasPrefix(e.Class, "holon.input.") || json.Unmarshal(e.Data, &receipt) != nil {
 		return ""
 	}
 	for _, entry := range read(s, ledger.View.Held, a.ID) {
-		if entry.Interjects && entry.MessageID == heard.InputID {
-			return heard.InputID
+		if entry.Interjects && entry.MessageID == receipt.InputID {
+			return receipt.InputID
 		}
 	}
 	return ""

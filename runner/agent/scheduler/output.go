@@ -77,7 +77,7 @@ func (m *Scheduler) ExpireOutputs(ctx context.Context, agentID string, gone []le
 // maxNamedFiles bounds the files that an event names of an expired output, in bytes of JSON.
 const maxNamedFiles = 6 << 10
 
-// expired tells that the directory of a turn is gone. The turn is named in the payload: it has ended, and nothing of it
+// expired records that the directory of a turn is gone. The turn is named in the payload: it has ended, and nothing of it
 // may come after that.
 func (s *step) expired(e ledger.ExpiredOutput) {
 	event := ledger.Event{ID: derivedID(responses.PrefixEvent, "output.expired", e.AgentID, e.TurnID)}
@@ -85,7 +85,7 @@ func (s *step) expired(e ledger.ExpiredOutput) {
 	if e.Artifacts == nil {
 		e.Artifacts = []ledger.ExpiredFile{}
 	}
-	s.emit(record.OutputExpired, event, facts{"output_ref": "turns/" + e.TurnID, "turn_id": e.TurnID,
+	s.emit(record.OutputExpired, event, fields{"output_ref": "turns/" + e.TurnID, "turn_id": e.TurnID,
 		"expires_at": e.At, "reason": string(e.Reason), "size_bytes": e.SizeBytes, "artifact_count": e.Count,
 		"artifacts": e.Artifacts})
 }
@@ -99,7 +99,7 @@ type Export struct {
 	Ref, Digest string
 }
 
-// Exported records that evidence was exported. It returns the number of the event that tells so, 0 when an earlier
+// Exported records that evidence was exported. It returns the number of the event that says so, 0 when an earlier
 // export holds as much.
 func (m *Scheduler) Exported(ctx context.Context, x Export) (int64, error) {
 	var seq int64
@@ -114,7 +114,7 @@ func (m *Scheduler) Exported(ctx context.Context, x Export) (int64, error) {
 		id := derivedID("evidence_", x.AgentID, x.Digest)
 		e := ledger.Event{ID: derivedID(responses.PrefixEvent, id)}
 		e.IDs[agentruntime.Evidence] = id
-		seq = s.emit(record.EvidenceChanged, e, facts{"op": "ready", "pack_ref": x.Ref, "from_sequence": x.From,
+		seq = s.emit(record.EvidenceChanged, e, fields{"op": "ready", "pack_ref": x.Ref, "from_sequence": x.From,
 			"through_sequence": x.Through, "events_digest": x.Digest})
 		return nil
 	})

@@ -109,15 +109,15 @@ func TestExpireOutputs(t *testing.T) {
 			_, all := w.events(0)
 			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return record.Of(e).Name != record.OutputExpired })
 			expect.Equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
-			var told struct {
+			var event struct {
 				TurnID    string               `json:"turn_id"`
 				Reason    ledger.OutputReason  `json:"reason"`
 				Artifacts []ledger.ExpiredFile `json:"artifacts"`
 			}
-			w.must(json.Unmarshal(all[0].Data, &told))
-			expect.Equal(t, "the turn", told.TurnID, one)
-			expect.Equal(t, "why", told.Reason, ledger.OutputExported)
-			expect.Equal(t, "the file", told.Artifacts[0], gone[0].Artifacts[0])
+			w.must(json.Unmarshal(all[0].Data, &event))
+			expect.Equal(t, "the turn", event.TurnID, one)
+			expect.Equal(t, "why", event.Reason, ledger.OutputExported)
+			expect.Equal(t, "the file", event.Artifacts[0], gone[0].Artifacts[0])
 			w.view(func(v ledger.View) error {
 				e, ok, err := v.ExpiredOutput(two)
 				expect.Equal(t, "the second is known", ok, true)

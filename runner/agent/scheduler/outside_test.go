@@ -23,7 +23,7 @@ func (w *world) restsOutside() (item, trigger string) {
 	item = w.picked("wait for the review")
 	trg, _, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
-	w.ok(w.m.TellTrigger(w.ctx, "alpha"))
+	w.ok(w.m.RevealTrigger(w.ctx, "alpha"))
 	w.sleep("call", 0)
 	w.settle(c.Attempt.ID, unchanged)
 	return item, trg.ID

@@ -12,13 +12,13 @@ import (
 	"holon/state/ledger"
 )
 
-// A process belongs to the turn that started it, whose container tells of it, until it becomes the process of a task,
-// of which the host tells. The two come on different connections, so either may be first: the record has each process
+// A process belongs to the turn that started it, whose container reports it, until it becomes the process of a task,
+// which the host reports. The two come on different connections, so either may be first: the record has each process
 // begin once and end once.
 
-// knownOtherwise reports whether the record has a fact about a process already, or cannot have it: the process is that
-// of a task, or it does not run. What is written to the process of a task is told while that runs.
-func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) bool {
+// alreadyRecorded reports whether the record has a fact about a process already, or cannot have it: the process is that
+// of a task, or it does not run. What is written to the process of a task is recorded while that runs.
+func (s *step) alreadyRecorded(a *ledger.Attempt, e *ledger.Event) bool {
 	family, ok := agentruntime.FamilyOf(e.Class)
 	if !ok {
 		return true
@@ -35,7 +35,7 @@ func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) bool {
 	return openUnit(a, family, e) < 0
 }
 
-// taskOfTurn records a task that a turn began, unless its container told of it before. What makes no sense is left out:
+// taskOfTurn records a task that a turn began, unless its container reported it before. What makes no sense is left out:
 // it must not hold up what comes after it.
 func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) {
 	if checkReport(tasks.Report{Task: &r}) == nil {
@@ -43,7 +43,7 @@ func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) {
 	}
 }
 
-// emitProcessBegun tells that the process of a task runs, unless the open attempt a has told so, and returns the event
+// emitProcessBegun records that the process of a task runs, unless the open attempt a has that, and returns the event
 // that does. The process is the task's from now on. a is nil without an open attempt.
 func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) string {
 	if at := openProcess(a, t.ID); at >= 0 {
@@ -66,12 +66,12 @@ func openProcess(a *ledger.Attempt, taskID string) int {
 	})
 }
 
-// emitProcess tells what happened to the process of a task at a time, because of the event cause.
+// emitProcess records what happened to the process of a task at a time, because of the event cause.
 func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent, cause string, at time.Time) {
 	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: cause, CreatedAt: at}
 	ev = turns.Scope{}.TaskProcess(t.ID, ev)
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
-	f := facts{}
+	f := fields{}
 	_ = json.Unmarshal(ev.Payload, &f) // it was encoded just now
 	s.emit(ev.Type, e, f)
 }

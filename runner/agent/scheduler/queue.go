@@ -48,7 +48,7 @@ func (s *step) unblock(kept bool) {
 			continue
 		}
 		e.NotBefore, e.Failed, e.Reason, e.Code, e.UpdatedAt = nil, 0, "", "", s.now
-		s.emitQueue(record.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
+		s.emitQueue(record.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, fields{})
 		s.update(&e)
 	}
 }
@@ -65,7 +65,7 @@ func (s *step) keep(e ledger.Entry) {
 	e.Code, e.Reason, e.UpdatedAt = rules.CodeStalled,
 		"the agent went on by itself for too long; it takes this after the next message of another sender", s.now
 	s.emitQueue(record.QueueEntryBlocked, "promote", e, ledger.Event{Class: "queue.changed", Status: "queued"},
-		facts{"code": e.Code, "summary": e.Reason})
+		fields{"code": e.Code, "summary": e.Reason})
 	s.update(&e)
 }
 

@@ -21,7 +21,7 @@ func (w *world) tryKeyless(id string) {
 		Code: "missing_credentials", Summary: "There is no key.", Hint: "set one"}}, NotBegun: true, Permanent: true})
 }
 
-// A message for which no turn can be begun before a setting changes is told at once, lets every other message pass,
+// A message for which no turn can be begun before a setting changes is recorded at once, lets every other message pass,
 // and is next again when a setting changes, its agent is started, or a turn begins.
 func TestBlocked(t *testing.T) {
 	for name, heal := range map[string]func(w *world) error{

@@ -135,12 +135,12 @@ func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]l
 }
 
 // cutOff is the payload of the end of what an event began and a turn did not end.
-func (s *step) cutOff(begun ledger.Event, class string, v outcome) facts {
+func (s *step) cutOff(begun ledger.Event, class string, v outcome) fields {
 	category := "cancelled"
 	if v.attempt == ledger.AttemptInterrupted {
 		category = "interrupted"
 	}
-	f := facts{"failure_category": category, "retryable": false, "message": "the turn ended before it did"}
+	f := fields{"failure_category": category, "retryable": false, "message": "the turn ended before it did"}
 	took := max(0, turns.At(s.now).Sub(turns.At(begun.CreatedAt)).Milliseconds())
 	switch class { // what is wrong with a payload is left out
 	case turns.ToolFailed:
@@ -193,36 +193,36 @@ func (e End) completed(t record.Recorded) End {
 	return e
 }
 
-// maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.
-const maxTold = 50
+// maxArtifactEvents bounds the files of a turn that its record lists. Its turn.json has them all.
+const maxArtifactEvents = 50
 
-// tellArtifacts tells of the files that a turn left in its directory, and returns how many it left out. Outputs of
-// tools are told of with their calls.
-func (s *step) tellArtifacts(a ledger.Attempt, e End) (omitted int) {
-	told := 0
+// emitArtifacts records the files that a turn left in its directory, and returns how many it left out. Outputs of
+// tools are recorded with their calls.
+func (s *step) emitArtifacts(a ledger.Attempt, e End) (omitted int) {
+	listed := 0
 	for _, file := range e.Artifacts {
 		if strings.HasPrefix(file.Path, turns.ToolsDir+"/") {
 			continue
 		}
-		if told++; told > maxTold {
+		if listed++; listed > maxArtifactEvents {
 			omitted++
 			continue
 		}
 		id := derivedID("artifact_", a.TurnID, file.Path)
 		event := ledger.Event{ID: derivedID(responses.PrefixEvent, id), MessageID: a.MessageID, TurnID: a.TurnID}
 		event.IDs[agentruntime.Artifact] = id
-		s.emit(record.ArtifactChanged, event, facts{"op": "created", "kind": "file", "path": clip(file.Path),
+		s.emit(record.ArtifactChanged, event, fields{"op": "created", "kind": "file", "path": clip(file.Path),
 			"read_ref": "turns/" + a.TurnID + "/" + clip(file.Path), "size_bytes": file.Bytes,
 			"digest": "sha256:" + clip(file.SHA256)})
 	}
 	return omitted
 }
 
-// endTurn tells the end of a turn, and how many of its files were not told of.
+// endTurn records the end of a turn, and how many of its files are not listed.
 func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v outcome, omitted int) {
 	class, status := record.TurnEnd(v.attempt, t.Kind,
 		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == record.TurnSuspended)
-	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
+	f := fields{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID,
 		"model": clip(t.Model), "usage": used(t.Usage, t.Provider)}
@@ -238,18 +238,18 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v outcome, omitted int) 
 	s.emit(record.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Class: class, Status: status}, f)
 }
 
-// endNotBegun tells that the turn of an attempt was never begun.
+// endNotBegun records that the turn of an attempt was never begun.
 func (s *step) endNotBegun(a ledger.Attempt, e End, v outcome) {
 	status := "failed"
 	if !v.failed {
 		status = "cancelled"
 	}
 	s.emit(record.TurnFailed, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
-		facts{"reason": clip(v.reason)}.failed(e.Failure, status, v))
+		fields{"reason": clip(v.reason)}.failed(e.Failure, status, v))
 }
 
 // failed adds why a turn failed. It may be tried again when its message is queued.
-func (f facts) failed(why *ledger.Failure, status string, v outcome) facts {
+func (f fields) failed(why *ledger.Failure, status string, v outcome) fields {
 	if why == nil {
 		why = &ledger.Failure{Summary: v.reason}
 	}

@@ -65,7 +65,7 @@ func (w *world) recorded(i int, o op) (err error) {
 	case "rec-notify":
 		_, err = w.m.Notify(w.ctx, o.Agent, "look at this", "", "")
 	case "rec-tell":
-		_, _, err = w.m.TellTrigger(w.ctx, o.Agent)
+		_, _, err = w.m.RevealTrigger(w.ctx, o.Agent)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (w *world) act(t *turn, i int, o op) error {
 			t.call(o.N)
 		default: // a call that the turn leaves open
 			t.tools++
-			t.tell("tool.started", "running", agentruntime.ToolCall, fmt.Sprint("open_", len(t.facts)),
+			t.report("tool.started", "running", agentruntime.ToolCall, fmt.Sprint("open_", len(t.facts)),
 				`{"tool_name":"Sleep","host":"server","safe_args":"{}","policy":"allow"}`)
 		}
 	}
@@ -109,21 +109,21 @@ func (t *turn) round(i, n int) {
 	request := fmt.Sprintf("request_%s_%d", t.attempt, i)
 	asked := `{"provider_name":"scripted","model_name":"one","attempt":%d,"round":%d}`
 	if round == 1 {
-		t.tell("routing.decided", "", agentruntime.ModelRequest, "", `{"candidate_count":1,"selected_model":"one",`+
+		t.report("routing.decided", "", agentruntime.ModelRequest, "", `{"candidate_count":1,"selected_model":"one",`+
 			`"selected_provider":"scripted","decision_reason":"only","fallback_available":false}`)
 	}
 	attempt := 1
 	if n%3 == 0 {
-		t.tell("model.requested", "running", agentruntime.ModelRequest, request+"_failed", fmt.Sprintf(asked, 1, round))
-		t.tell("model.failed", "failed", agentruntime.ModelRequest, request+"_failed", `{"http_status":503,`+
+		t.report("model.requested", "running", agentruntime.ModelRequest, request+"_failed", fmt.Sprintf(asked, 1, round))
+		t.report("model.failed", "failed", agentruntime.ModelRequest, request+"_failed", `{"http_status":503,`+
 			`"failure_category":"overloaded","message":"later","retryable":true,"outcome":"retrying"}`)
 		attempt = 2
 	}
 	usage := fmt.Sprintf(`{"input_tokens":%d,"output_tokens":2,"total_tokens":%d}`, n, n+2)
-	t.tell("model.requested", "running", agentruntime.ModelRequest, request, fmt.Sprintf(asked, attempt, round))
-	t.tell("model.completed", "completed", agentruntime.ModelRequest, request,
+	t.report("model.requested", "running", agentruntime.ModelRequest, request, fmt.Sprintf(asked, attempt, round))
+	t.report("model.completed", "completed", agentruntime.ModelRequest, request,
 		fmt.Sprintf(`{"usage":%s,"stop_reason":"end_turn","duration_ms":5,"provider_attempt":{"round":%d}}`, usage, round))
-	t.tell("cost.recorded", "", agentruntime.ModelRequest, request, `{"usage":`+usage+`}`)
+	t.report("cost.recorded", "", agentruntime.ModelRequest, request, `{"usage":`+usage+`}`)
 	t.usage.InputTokens, t.usage.OutputTokens = t.usage.InputTokens+int64(n), t.usage.OutputTokens+2
 	t.usage.TotalTokens = t.usage.InputTokens + t.usage.OutputTokens
 }
@@ -132,11 +132,11 @@ func (t *turn) round(i, n int) {
 func (t *turn) call(n int) {
 	t.tools++
 	id := fmt.Sprintf("call_%s_%d", t.attempt, t.tools)
-	t.tell("tool.started", "running", agentruntime.ToolCall, id,
+	t.report("tool.started", "running", agentruntime.ToolCall, id,
 		`{"tool_name":"ExecCommand","host":"server","safe_args":"{}","policy":"allow"}`)
 	if n%2 == 0 { // a command
 		t.begin("proc_"+t.attempt+id, id)
-		t.tell("process.completed", "completed", agentruntime.Process, "proc_"+t.attempt+id, `{"exit_code":0}`)
+		t.report("process.completed", "completed", agentruntime.Process, "proc_"+t.attempt+id, `{"exit_code":0}`)
 	}
 	class, status := "tool.result", "completed"
 	data := fmt.Sprintf(`{"tool_name":"ExecCommand","preview":"printed","success":true,"duration_ms":%d,`+
@@ -146,19 +146,19 @@ func (t *turn) call(n int) {
 		data = fmt.Sprintf(`{"tool_name":"ExecCommand","failure_category":"timeout","message":"late",`+
 			`"retryable":false,"duration_ms":%d,"output_ref":"out/%s.txt"}`, n, id)
 	}
-	t.tell(class, status, agentruntime.ToolCall, id, data)
+	t.report(class, status, agentruntime.ToolCall, id, data)
 }
 
 // begin tells that a process began, of a call or of what becomes a task.
 func (t *turn) begin(process, call string) {
-	t.tell("sandbox.applied", "", agentruntime.ToolCall, "", `{"sandbox_profile":{"mode":"external_sandbox"},`+
+	t.report("sandbox.applied", "", agentruntime.ToolCall, "", `{"sandbox_profile":{"mode":"external_sandbox"},`+
 		`"enforcement":{"filesystem":"enforced","network":"enforced","process":"enforced","secret":"enforced"}}`)
-	t.tell("process.started", "running", agentruntime.Process, process, `{"command":"make","cwd":"/tree"}`)
+	t.report("process.started", "running", agentruntime.Process, process, `{"command":"make","cwd":"/tree"}`)
 	t.facts[len(t.facts)-1].Event.IDs[agentruntime.ToolCall] = call
 }
 
 // tell adds a fact of the container.
-func (t *turn) tell(class, status string, kind agentruntime.ID, id, data string) {
+func (t *turn) report(class, status string, kind agentruntime.ID, id, data string) {
 	e := ledger.Event{Class: class, Status: status, Data: json.RawMessage(data),
 		ProducerSeq: int64(len(t.facts)) + 1}
 	if id != "" {

@@ -20,16 +20,16 @@ type Missing struct {
 	Ref  string `json:"ref"`  // of the turn, of the response, or the number of the last event that is there
 }
 
-// emitRecovery tells of a loss, and how far it was made up for.
+// emitRecovery records a loss, and how far it was made up for.
 func (s *step) emitRecovery(code, message string, e ledger.Event, r Recovery) {
-	s.emit(record.RuntimeWarning, e, facts{"code": code, "message": message, "component": "daemon", "recoverable": true})
+	s.emit(record.RuntimeWarning, e, fields{"code": code, "message": message, "component": "daemon", "recoverable": true})
 	missing := r.Missing
 	if missing == nil {
 		missing = []Missing{}
 	}
 	e.Cause = s.newest()
 	s.emit(record.HistoryReconstructed, e,
-		facts{"sources": r.Sources, "degraded": len(missing) > 0, "missing": missing})
+		fields{"sources": r.Sources, "degraded": len(missing) > 0, "missing": missing})
 }
 
 // TakeOver makes this process the owner of an attempt that another one left open, and records how far it found out what
@@ -61,7 +61,7 @@ func (m *Scheduler) Restored(ctx context.Context, agentID string) error {
 	}
 	return m.step(ctx, agentID, func(s *step) error {
 		if s.state.EventSeq != last {
-			return nil // another step was first, which told of it
+			return nil // another step was first, which recorded it
 		}
 		s.emitRecovery("ledger_restored", fmt.Sprintf("the ledger is a backup that ends with event %d", last),
 			ledger.Event{Level: record.LevelProgress},

@@ -86,10 +86,10 @@ func TestTakeOver(t *testing.T) {
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
 	w.reboot()
 	w.must(w.m.TakeOver(w.ctx, c.Attempt.ID, found)) // which has ended
-	expect.Equal(t, "takeovers that are told", len(w.recoveries(t, start)), 1)
+	expect.Equal(t, "takeovers that are recorded", len(w.recoveries(t, start)), 1)
 }
 
-// A conversation that is gone is told once, when the agent begins another.
+// A conversation that is gone is recorded once, when the agent begins another.
 func TestConversationLost(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("one"))

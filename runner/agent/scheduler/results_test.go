@@ -48,7 +48,7 @@ func (w *world) deliveries() map[string]string {
 	return newest
 }
 
-// Each result of a task that ends while an operator's turn runs, or shortly after it, enters one turn, and is told as
+// Each result of a task that ends while an operator's turn runs, or shortly after it, enters one turn, and is recorded as
 // delivered with that turn and not before.
 func TestResultsOfAnOperatorsTurn(t *testing.T) {
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestResultsOfAStalledAgent(t *testing.T) {
 	}
 }
 
-// A result that its operator takes out of the queue is told as not delivered.
+// A result that its operator takes out of the queue is recorded as not delivered.
 func TestResultThatIsRemoved(t *testing.T) {
 	w := open(t)
 	w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))

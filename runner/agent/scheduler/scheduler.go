@@ -33,10 +33,10 @@ type Options struct {
 	Hide func(data []byte) []byte
 
 	// TriggerKey is what tokens of external triggers are derived from; nil: one of this
-	// Scheduler alone, so that no other one can tell them. The ledger has their hashes.
+	// Scheduler alone, so that no other one can derive them. The ledger has their hashes.
 	TriggerKey []byte
 
-	// Damaged is told of an agent whose records cannot be read, so that others go
+	// Damaged is called with an agent whose records cannot be read, so that others go
 	// on; nil: FireDue fails.
 	Damaged func(agentID string, err error)
 }
@@ -116,11 +116,11 @@ func (t *transaction) close(refused error) error {
 // all.
 type step struct {
 	*transaction
-	state  ledger.AgentState
-	events []ledger.Event
-	told   int                           // how many of them the closure that was told knows of
-	from   map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
-	cause  string                        // of events that do not name their own; "": the first event of the step
+	state   ledger.AgentState
+	events  []ledger.Event
+	covered int                           // how many of them the newest closure knows of
+	from    map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
+	cause   string                        // of events that do not name their own; "": the first event of the step
 }
 
 // step takes a step of an agent. A function that emits no event leaves the state as
@@ -165,7 +165,7 @@ func (s *step) close() {
 	if len(s.events) == 0 {
 		return
 	}
-	s.tellClosure()
+	s.refreshClosure()
 	if s.err != nil {
 		return
 	}
@@ -175,13 +175,13 @@ func (s *step) close() {
 	}
 }
 
-// facts are the data of an event. Empty texts are left out.
-type facts map[string]any
+// fields are the data of an event. Empty texts are left out.
+type fields map[string]any
 
 // emit records an event of a label, or of a class that has none, and returns its number. Class, level and time are
 // those of the label and the step unless e has its own. Empty texts are left out, times have milliseconds, and known
 // secrets are taken out.
-func (s *step) emit(label string, e ledger.Event, f facts) int64 {
+func (s *step) emit(label string, e ledger.Event, f fields) int64 {
 	e.AgentID, e.Class = s.state.AgentID, cmp.Or(e.Class, record.Class(label))
 	if e.ID == "" {
 		e.ID = responses.NewID(responses.PrefixEvent)
@@ -219,7 +219,7 @@ func (s *step) emit(label string, e ledger.Event, f facts) int64 {
 }
 
 // encode returns the data of an event. A copy of a record that it has no room for is left out.
-func (f facts) encode() json.RawMessage {
+func (f fields) encode() json.RawMessage {
 	data := eventJSON(f)
 	for _, key := range record.Copies {
 		if len(data) <= ledger.MaxEventData-maxHidden {
@@ -236,7 +236,7 @@ func (f facts) encode() json.RawMessage {
 // maxHidden is what the names that take the place of secrets may need, in bytes.
 const maxHidden = 512
 
-func clippedOf(f facts) []string {
+func clippedOf(f fields) []string {
 	list, _ := f[record.KeyClipped].([]string)
 	return list
 }
@@ -269,7 +269,7 @@ func (s *step) newest() string { return s.events[len(s.events)-1].ID }
 // Waits, timers and triggers change. An event about one has a copy of it, as the step leaves it, under one of these
 // keys of its data: a replay shows what was.
 
-func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
+func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f fields) {
 	e.Ref = w.ID
 	s.emit(typ, e, f.with(record.RecordWait, w))
 	if w.Kind == ledger.WaitOperator {
@@ -277,12 +277,12 @@ func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
 	}
 }
 
-// emitAction tells that the operator is asked for something, or is not any more. An action outlives the turn that asks.
+// emitAction records that the operator is asked for something, or is not any more. An action outlives the turn that asks.
 func (s *step) emitAction(typ string, w ledger.Wait) {
 	e := ledger.Event{Ref: w.ID}
 	e.IDs[agentruntime.Action] = "action_" + w.ID
 	if typ == record.WaitRegistered {
-		s.emit(record.ActionRequired, e, facts{"action_type": "operator_input", "prompt": clip(w.WaitingFor),
+		s.emit(record.ActionRequired, e, fields{"action_type": "operator_input", "prompt": clip(w.WaitingFor),
 			"expires_at": w.ExpiresAt})
 		return
 	}
@@ -292,26 +292,26 @@ func (s *step) emitAction(typ string, w ledger.Wait) {
 		record.WaitExpired:   {string(w.Status), "runtime", "expiry"},
 	}[typ]
 	if ended {
-		s.emit(record.ActionResolved, e, facts{"decision": how[0], "resolved_by": how[1], "via": how[2]})
+		s.emit(record.ActionResolved, e, fields{"decision": how[0], "resolved_by": how[1], "via": how[2]})
 	}
 }
 
-func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f facts) {
+func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f fields) {
 	e.Ref = t.ID
 	s.emit(typ, e, f.with(record.RecordTimer, t))
 }
 
-func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
+func (s *step) emitTrigger(typ string, t ledger.Trigger, f fields) {
 	e := ledger.Event{Ref: t.ID}
 	e.IDs[agentruntime.Channel] = record.ChannelID(t.ID)
 	s.emit(typ, e, f.with(record.RecordTrigger, t))
 }
 
-// emitQueue tells of a change of the queue: op is what was done to the entry. What happens to one that is in the queue
+// emitQueue records a change of the queue: op is what was done to the entry. What happens to one that is in the queue
 // follows from its admission, unless more is known.
-func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f facts) int64 {
+func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f fields) int64 {
 	e.MessageID, f["op"] = entry.MessageID, op
-	place := facts{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
+	place := fields{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
 		"sender": string(entry.Sender), "band": entry.Band(), "enqueued_at": entry.CreatedAt}
 	if entry.Blocked() {
 		place["blocked"] = true
@@ -324,9 +324,9 @@ func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f f
 }
 
 // with returns f, which may be nil, with a record added.
-func (f facts) with(key string, record any) facts {
+func (f fields) with(key string, record any) fields {
 	if f == nil {
-		f = facts{}
+		f = fields{}
 	}
 	f[key] = record
 	return f

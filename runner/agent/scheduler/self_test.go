@@ -33,7 +33,7 @@ func webhook(text string, p ledger.Priority) ledger.Message {
 	return in
 }
 
-// notifications are what the operator was told, the oldest first.
+// notifications are what the operator was notified, the oldest first.
 func (w *world) notifications() (list []ledger.Notification) {
 	w.view(func(v ledger.View) (err error) {
 		list, err = v.Notifications("alpha", 100)
@@ -161,7 +161,7 @@ func (w *world) checkSelf() {
 }
 
 // An agent that only wakes itself is slowed down and stopped, whichever way it
-// does so and however often holon is restarted; the operator is told once, and
+// does so and however often holon is restarted; the operator is notified once, and
 // lets it go on with a message.
 func TestSelfMadeStops(t *testing.T) {
 	ways := map[string]func(w *world, i int) error{
@@ -188,9 +188,9 @@ func TestSelfMadeStops(t *testing.T) {
 			})
 			w.slowedDown(t, turns, 1+rules.MaxIdle, begun)
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
-				t.Errorf("the operator was told %+v", list)
+				t.Errorf("the operator was notified %+v", list)
 			}
-			expect.Equal(t, "events of notifications", w.told(record.NotificationRequested), 1)
+			expect.Equal(t, "events of notifications", w.count(record.NotificationRequested), 1)
 			expect.Equal(t, "level", w.newest(record.NotificationRequested).Level, record.LevelActionRequired)
 			w.check()
 			w.admit(prompt("go on"))
@@ -235,7 +235,7 @@ func TestSelfMadeChain(t *testing.T) {
 		t.Errorf("it was slowed down by %v", w.now.Sub(begun))
 	}
 	if list := w.notifications(); len(list) != 1 {
-		t.Errorf("the operator was told %+v", list)
+		t.Errorf("the operator was notified %+v", list)
 	}
 }
 
@@ -278,12 +278,12 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 				}
 			}
 			expect.Equal(t, "turns", turns, c.turns)
-			told := 1
+			recorded := 1
 			if c.progress {
-				told = 0
+				recorded = 0
 			}
-			if list := w.notifications(); len(list) != told {
-				t.Errorf("the operator was told %+v, want %d notifications", list, told)
+			if list := w.notifications(); len(list) != recorded {
+				t.Errorf("the operator was notified %+v, want %d notifications", list, recorded)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Settle ends an attempt: it writes the turn and what is told of it, and
+// Settle ends an attempt: it writes the turn and its events, and
 // disposes of every message that the attempt holds. A second time it returns
 // what the first one made.
 func (m *Scheduler) Settle(ctx context.Context, attemptID string, e End) (out Settlement, err error) {
@@ -61,7 +61,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	out := s.disposeOwn(a, own, e, v)
 	s.stopAfter(a)
 	s.freeHint()
-	s.advance(a, own.Sender, e, v) // before the closure, which tells of its wait
+	s.advance(a, own.Sender, e, v) // before the closure, which names its wait
 	s.awaitTasks()
 	s.endWork(a, e, v)
 	s.write(a, e, v, &out)
@@ -83,7 +83,7 @@ func (s *step) endAttempt(a ledger.Attempt, e End, v outcome) End {
 	return e
 }
 
-// advance counts a turn that has come to its end, and tells the operator when the
+// advance counts a turn that has come to its end, and notifies the operator when the
 // agent may not go on by itself any more.
 func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v outcome) {
 	if !v.turn || v.entry == ledger.Queued {
@@ -91,7 +91,7 @@ func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v outcome) {
 	}
 	s.state.Progress = rules.Advance(s.state.Progress, from, e.Home, a.Worked, s.now)
 	if s.state.Progress.Turns >= rules.MaxSelfTurns {
-		s.tellStopped(0)
+		s.notifyStalled(0)
 	}
 }
 
@@ -113,17 +113,17 @@ func (s *step) stopSelf() {
 			s.dispose(e, ledger.Dropped, why)
 		}
 	}
-	s.tellStopped(dropped)
+	s.notifyStalled(dropped)
 }
 
-// tellStopped tells the operator once that an agent may not go on by itself, and has the
+// notifyStalled notifies the operator once that an agent may not go on by itself, and has the
 // agent wait for a prompt.
-func (s *step) tellStopped(dropped int) {
+func (s *step) notifyStalled(dropped int) {
 	p := &s.state.Progress
-	if p.Told {
+	if p.Notified {
 		return
 	}
-	p.Told = true
+	p.Notified = true
 	text := fmt.Sprintf("Agent %s was stopped from going on by itself: ", s.state.AgentID)
 	if p.Idle >= rules.MaxIdle {
 		text += fmt.Sprintf("its last %d turns, which it made for itself, changed nothing.", p.Idle)
@@ -231,18 +231,18 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v outcome) 
 	}
 	if v.entry == ledger.Quarantined {
 		s.emit(record.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
-			facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
+			fields{"failed": own.Failed, "code": clip(e.Failure.Code)})
 	}
 	s.dispose(own, v.entry, v.reason)
 	if !v.turn {
-		s.tellUndelivered(own)
+		s.emitUndelivered(own)
 	}
 	return Settlement{Status: v.entry}
 }
 
 // comeBack puts the message of an attempt back in the queue, and returns when it is tried again if that is later.
 func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v outcome) (retry *time.Time) {
-	f := facts{"code": v.reason, "failed": own.Failed}
+	f := fields{"code": v.reason, "failed": own.Failed}
 	switch {
 	case v.turn && e.Suspended:
 		own.Reason = suspended
@@ -259,7 +259,7 @@ func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v outcome) (r
 	}
 	if own.Blocked() {
 		s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
-			facts{"code": own.Code, "summary": own.Reason})
+			fields{"code": own.Code, "summary": own.Reason})
 	} else {
 		s.emit(record.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
 	}
@@ -276,7 +276,7 @@ func (s *step) requeue(e ledger.Entry) {
 	e.Status, e.AttemptID, e.Interjects, e.UpdatedAt = ledger.Queued, "", false, s.now
 	msg := s.message(e.MessageID)
 	s.emitQueue(record.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"},
-		facts{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued"), "code": e.Code})
+		fields{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued"), "code": e.Code})
 	s.update(&e)
 	s.trigger(msg)
 }

@@ -86,7 +86,7 @@ func (s *step) checkOpenTasks() error {
 }
 
 // ReportTask takes what the container of an agent says of a task, which is not trusted. A task that has ended stays as
-// it ended. The end of a task is recorded with the message that tells the agent of it, once. It may be called again
+// it ended. The end of a task is recorded with the message that brings it to the agent, once. It may be called again
 // with the same report. The error has ledger.CodeInvalidTask for a report that makes no sense; others may be tried
 // again.
 func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Report) error {
@@ -126,8 +126,8 @@ func (s *step) reportTask(a *ledger.Attempt, r tasks.Report) (known bool, err er
 	return known, nil
 }
 
-// newTask records a task of which the container tells for the first time, as accepted and not yet running. Its process
-// caused it, if the open attempt a has told of that.
+// newTask records a task that the container reports for the first time, as accepted and not yet running. Its process
+// caused it, if the open attempt a has recorded that.
 func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error) {
 	if err := s.checkOpenTasks(); err != nil {
 		return ledger.Task{}, err
@@ -195,20 +195,20 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 	s.update(&t)
 }
 
-// endTask records how a task ended, and tells the agent. The end of its process is told if its beginning was: older
-// versions recorded none.
+// endTask records how a task ended, and queues the message for the agent. The end of its process is recorded if its
+// beginning was: one that was never started has none.
 func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
 	agent := s.agentRow()
 	t.EndedAt, t.UpdatedAt, t.Handle.Runtime = &at, s.now, ""
 	t.Result.Output = boundedOutput(out)
-	told := ""
+	delivery := ""
 	switch {
 	case t.Result.Failure == ledger.TaskNotStarted:
-		told = "not_applicable" // the agent is not told
+		delivery = "not_applicable" // the agent gets no message
 	case agent.ArchivedAt != nil:
-		told = "parent_missing"
+		delivery = "parent_missing"
 	}
-	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: cmp.Or(told, "queued"),
+	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: cmp.Or(delivery, "queued"),
 		NativeStatus: string(t.Status), FailureCategory: t.Result.Failure,
 		Message: t.Result.Summary, Objective: objective(t), ExitStatus: t.Command().ExitStatus,
 		OutputRef:  t.Command().OutputRef(t.Owner.TurnID, ""),
@@ -231,13 +231,13 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
 			ended = s.newest()
 		}
 	}
-	if s.update(&t); told == "" {
-		s.tellOfTask(t)
+	if s.update(&t); delivery == "" {
+		s.admitResult(t)
 	}
 }
 
 // SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knew at
-// the time at. One that this process has accepted and not started yet is left, and one that was told of since. why is
+// the time at. One that this process has accepted and not started yet is left, and one that was reported since. why is
 // for a person.
 func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []string, at time.Time, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
@@ -274,7 +274,7 @@ func causeOfTask(t ledger.Task) string { return cmp.Or(t.CancelEvent, createdEve
 // objective is what a task is for: what the operator says, or its command.
 func objective(t ledger.Task) string { return cmp.Or(clip(t.Purpose), t.Command().CmdPreview) }
 
-// emitTaskBegun tells that a task exists, for the cause, and is accepted, or that it runs.
+// emitTaskBegun records that a task exists, for the cause, and is accepted, or that it runs.
 func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 	events := turns.Scope{}.TaskBegun(t.ID, turns.TaskBegun{TaskKind: t.Kind, Objective: objective(t),
 		Source: source})
@@ -292,12 +292,12 @@ func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 	}
 }
 
-// emitTask tells of a task as the step leaves it, in the terms in which agentd tells of one. e has the id and the
+// emitTask records a task as the step leaves it, in the terms of agentd. e has the id and the
 // cause.
 func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
 	e.Ref, e.Class, e.Status = t.ID, ev.Type, ev.Status
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
-	f := facts{}
+	f := fields{}
 	if err := json.Unmarshal(ev.Payload, &f); err != nil {
 		f["message"] = t.Result.Summary // a payload of ours that cannot be read
 	}

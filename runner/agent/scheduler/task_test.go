@@ -109,7 +109,7 @@ func (w *world) turnOf(t *turn) string {
 	return ""
 }
 
-// The end of a task tells how long its command ran, also before it became a task, and that its agent is told; and names
+// The end of a task tells how long its command ran, also before it became a task, and that its agent gets it; and names
 // the file with what it printed as agentd names it, not by its path in the container.
 func TestTaskEndTellsItsCommand(t *testing.T) {
 	w := open(t)
@@ -182,12 +182,12 @@ func report(id string, status tasks.Status, now time.Time) tasks.Report {
 	return r
 }
 
-// checkTasks: what has ended stays as it is, and its agent is told of it by one message (9).
+// checkTasks: what has ended stays as it is, and its agent gets one message of it (9).
 func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message) error {
-	told := make(map[string]int)
+	recorded := make(map[string]int)
 	for _, m := range msgs {
 		if m.Kind == ledger.KindTaskResult {
-			told[m.TaskID]++
+			recorded[m.TaskID]++
 		}
 	}
 	list, err := v.Tasks(agentID, 1000)
@@ -196,8 +196,8 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 		if t.Status.Terminal() && t.Result.Failure != "not_started" {
 			want = 1
 		}
-		if told[t.ID] != want {
-			w.t.Fatalf("task %s is %s, and %d messages tell of its end, want %d", t.ID, t.Status, told[t.ID], want)
+		if recorded[t.ID] != want {
+			w.t.Fatalf("task %s is %s, and %d messages tell of its end, want %d", t.ID, t.Status, recorded[t.ID], want)
 		}
 		if old, ended := w.tasks.ended[t.ID]; ended && old != t.Status {
 			w.t.Fatalf("task %s ended as %s and is %s now", t.ID, old, t.Status)

@@ -7,12 +7,12 @@ import (
 	"holon/state/ledger"
 )
 
-// tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits.
-func (s *step) tellOfTask(t ledger.Task) {
+// admitResult admits the message that brings the end of a task to its agent. That of a stopped agent waits.
+func (s *step) admitResult(t ledger.Task) {
 	msg := s.own(ledger.Message{Key: "task_result:" + t.ID + ":" + string(t.Status), Kind: ledger.KindTaskResult,
 		Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: t.ID}, Surface: ledger.SurfaceTaskRejoin,
 		Body:     ledger.Body{Type: "text", Text: rules.TaskResult(t)},
-		Metadata: mustJSON(facts{"work_item_id": t.Owner.WorkItemID, "task_id": t.ID, "status": t.Status})})
+		Metadata: mustJSON(fields{"work_item_id": t.Owner.WorkItemID, "task_id": t.ID, "status": t.Status})})
 	_, queued, err := s.earlier(msg)
 	if s.fail(err); queued || err != nil {
 		return
@@ -27,9 +27,9 @@ func (s *step) tellOfTask(t ledger.Task) {
 	s.admit(msg, rules.Result(s.state.Progress, by))
 }
 
-// tellDelivery tells what became of a message if it brings the result of a task: delivered with the beginning of its
+// emitDelivery records what became of a message if it brings the result of a task: delivered with the beginning of its
 // turn, failed where it got none.
-func (s *step) tellDelivery(messageID, turnID, delivery string) {
+func (s *step) emitDelivery(messageID, turnID, delivery string) {
 	msg := s.message(messageID)
 	if msg.Kind != ledger.KindTaskResult {
 		return
@@ -39,5 +39,5 @@ func (s *step) tellDelivery(messageID, turnID, delivery string) {
 		return
 	}
 	s.emitTask(record.TaskStatusUpdated, turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID,
-		Payload: mustJSON(facts{"delivery_state": delivery})}, t, ledger.Event{MessageID: msg.ID, TurnID: turnID})
+		Payload: mustJSON(fields{"delivery_state": delivery})}, t, ledger.Event{MessageID: msg.ID, TurnID: turnID})
 }

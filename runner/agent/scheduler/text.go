@@ -52,11 +52,11 @@ func cut(s string, limit int) string {
 // Bounds of texts of records in events, in bytes of their JSON.
 const (
 	maxCopied = 4 << 10
-	maxAside  = 512 // of what is less telling than the text
+	maxAside  = 512 // of what matters less than the text
 )
 
 // withMessage adds a copy of a message as an event has room for it.
-func (f facts) withMessage(m ledger.Message) facts {
+func (f fields) withMessage(m ledger.Message) fields {
 	m.Body.Text = f.short("message.body.text", m.Body.Text)
 	if len(m.Body.Value) > maxAside {
 		m.Body.Value = nil
@@ -74,7 +74,7 @@ func (f facts) withMessage(m ledger.Message) facts {
 }
 
 // short is a text as an event has room for it.
-func (f facts) short(key, text string) string {
+func (f fields) short(key, text string) string {
 	if len(text) <= maxCopied && len(eventJSON(text)) <= maxCopied {
 		return text
 	}
@@ -86,4 +86,4 @@ func (f facts) short(key, text string) string {
 	}
 }
 
-func (f facts) clipped(key string) { f[record.KeyClipped] = append(clippedOf(f), key) }
+func (f fields) clipped(key string) { f[record.KeyClipped] = append(clippedOf(f), key) }

@@ -54,7 +54,7 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	t.LastDeliveredAt = &s.now
 	s.update(&t)
 	disposition := s.dispositionOfWake()
-	f := facts{"disposition": string(disposition), "source": d.Source, "resource": d.Resource,
+	f := fields{"disposition": string(disposition), "source": d.Source, "resource": d.Resource,
 		"content_type": d.ContentType}
 	if d.LegacyMode {
 		f["deprecated_mode"] = "enqueue_message"
@@ -77,7 +77,7 @@ func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
 
 // EnsureTrigger returns the active trigger of an agent with its token, and makes one if
 // there is none. The token is "" when it was made under another key: it is valid, and
-// only RotateTrigger gives one that can be told.
+// only RotateTrigger gives one that can be shown.
 func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
 		t, ok := s.activeTrigger()
@@ -112,18 +112,18 @@ func (m *Scheduler) ProvideTrigger(ctx context.Context, agentID string) error {
 	})
 }
 
-// TellTrigger returns the active trigger of an agent with its token, to tell the
-// agent. The trigger is marked as told before. The error is ledger.CodeNotFound when
-// the agent has none, or one whose token cannot be told.
-func (m *Scheduler) TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+// RevealTrigger returns the active trigger of an agent with its token, to show the
+// agent. The trigger is marked as shown before. The error is ledger.CodeNotFound when
+// the agent has none, or one whose token cannot be derived.
+func (m *Scheduler) RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
 		t, ok := s.activeTrigger()
 		if !ok || m.tokenOf(t) == "" {
 			return t, refused(ledger.CodeNotFound, "trigger", "holon agent trigger rotate "+agentID,
-				"agent %s has no external trigger whose URL can be told", agentID)
+				"agent %s has no external trigger whose URL can be shown", agentID)
 		}
-		if a, _ := s.openAttempt(); !t.Told || t.ToldIn != a.ID {
-			t.Told, t.ToldIn = true, a.ID
+		if a, _ := s.openAttempt(); !t.Revealed || t.RevealedIn != a.ID {
+			t.Revealed, t.RevealedIn = true, a.ID
 			s.update(&t)
 		}
 		return t, nil
@@ -158,9 +158,9 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 		}
 		t = active
 		s.revoke(&t)
-		for _, w := range s.waits() { // the operator is told of those that only the trigger would have ended
+		for _, w := range s.waits() { // those that only the trigger would have ended are reported
 			if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != t.ID }) {
-				s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, facts{"trigger": t.ID})
+				s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, fields{"trigger": t.ID})
 			}
 		}
 		return nil

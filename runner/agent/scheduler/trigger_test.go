@@ -9,7 +9,7 @@ import (
 )
 
 // Every public agent has a trigger from its creation, whose token follows from the key: it
-// is told again, also by another process, and one of another key works and is not told.
+// is recorded again, also by another process, and one of another key works and is not told.
 func TestTriggerKey(t *testing.T) {
 	w := open(t)
 	with := func(key string) *scheduler.Scheduler {
@@ -30,23 +30,23 @@ func TestTriggerKey(t *testing.T) {
 		had, err = v.Triggers("gamma")
 		return err
 	})
-	if len(had) != 1 || had[0].Told {
+	if len(had) != 1 || had[0].Revealed {
 		t.Fatalf("a new agent has %+v", had)
 	}
 	seen := map[string]bool{}
 	for range 3 { // at one instant, and after the clock went back
-		told, token, err := with("one").TellTrigger(w.ctx, "gamma")
-		if err != nil || told.ID != had[0].ID || !told.Told || seen[token] {
-			t.Fatalf("%+v, %v; a former token: %v", told, err, seen[token])
+		shown, token, err := with("one").RevealTrigger(w.ctx, "gamma")
+		if err != nil || shown.ID != had[0].ID || !shown.Revealed || seen[token] {
+			t.Fatalf("%+v, %v; a former token: %v", shown, err, seen[token])
 		}
 		seen[token] = true
 		if _, same, err := with("one").EnsureTrigger(w.ctx, "gamma"); same != token || err != nil {
-			t.Errorf("told %q and %q (%v)", token, same, err)
+			t.Errorf("revealed %q and %q (%v)", token, same, err)
 		}
 		if _, other, err := with("two").EnsureTrigger(w.ctx, "gamma"); other != "" || err != nil {
 			t.Errorf("with another key: %q (%v)", other, err)
 		}
-		w.refused(ledger.CodeNotFound, "holon agent trigger rotate gamma")(with("two").TellTrigger(w.ctx, "gamma"))
+		w.refused(ledger.CodeNotFound, "holon agent trigger rotate gamma")(with("two").RevealTrigger(w.ctx, "gamma"))
 		if _, err := with("two").Deliver(w.ctx, scheduler.Delivery{Token: token}); err != nil {
 			t.Error(err)
 		}
@@ -58,5 +58,5 @@ func TestTriggerKey(t *testing.T) {
 	}
 	w.ok(w.m.RevokeTrigger(w.ctx, "gamma"))
 	w.must(w.m.ProvideTrigger(w.ctx, "gamma"))
-	w.refused(ledger.CodeNotFound)(w.m.TellTrigger(w.ctx, "gamma"))
+	w.refused(ledger.CodeNotFound)(w.m.RevealTrigger(w.ctx, "gamma"))
 }

@@ -10,7 +10,7 @@ import (
 	"holon/state/ledger"
 )
 
-// write writes the turn and what is told of the end.
+// write writes the turn and its events.
 func (s *step) write(a ledger.Attempt, e End, v outcome, out *Settlement) {
 	failure := s.failure(a, e, v)
 	if v.turn {
@@ -20,7 +20,7 @@ func (s *step) write(a ledger.Attempt, e End, v outcome, out *Settlement) {
 		s.state.LastFailure = failure
 		s.writeFailure(a, e, v, *failure)
 	}
-	comesBack := v.entry == ledger.Queued // its next turn tells the operator
+	comesBack := v.entry == ledger.Queued // its next turn informs the operator
 	asked := !v.turn && !v.failed         // aborted before it began, as somebody asked
 	if !comesBack && !asked {
 		s.writeBrief(a, e, failure, out.Closure)
@@ -72,7 +72,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Fai
 	s.insert(&t)
 	out.Turn, out.Closure = &t, closure
 	s.count(t, a)
-	s.endTurn(a, t, v, s.tellArtifacts(a, e))
+	s.endTurn(a, t, v, s.emitArtifacts(a, e))
 	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
 		Status: record.ThreadStatus(closure, s.state.Stopped)})
 }
@@ -97,7 +97,7 @@ func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 	if t.ResponseID != "" && !a.Renewed {
 		s.state.Chain, s.state.WorkShown = t.ResponseID, a.WorkShown
 	}
-	if a.Compacted { // it may have forgotten what it was told
+	if a.Compacted { // it may have forgotten what it was shown
 		s.state.WorkShown = ""
 	}
 	s.state.Totals.ModelRounds += int64(t.ModelRounds)
@@ -111,7 +111,7 @@ func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 // maxTimeline bounds the attempts at models in the event of a failure, in bytes.
 const maxTimeline = 5 << 10
 
-// usage is what a turn used as events tell it. Where a provider did not count all of it, that is an estimate.
+// usage is what a turn used as events have it. Where a provider did not count all of it, that is an estimate.
 type usage struct {
 	*responses.Usage
 	Estimated bool `json:"estimated,omitempty"`
@@ -131,14 +131,14 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v outcome, f ledger.Failure
 	if v.entry == ledger.Queued {
 		event.Level = record.LevelProgress
 	}
-	told := facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)}
+	data := fields{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)}
 	if e.Provider != nil {
-		told["provider_attempt_timeline"], told["token_usage"] = e.Provider.Within(maxTimeline), used(e.Usage, e.Provider)
+		data["provider_attempt_timeline"], data["token_usage"] = e.Provider.Within(maxTimeline), used(e.Usage, e.Provider)
 	}
-	s.emit(record.RuntimeError, event, told)
+	s.emit(record.RuntimeError, event, data)
 }
 
-// writeBrief tells the operator the end: the answer, which may be empty, or why
+// writeBrief gives the operator the end: the answer, which may be empty, or why
 // there is none.
 func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) {
 	b := ledger.Brief{
@@ -158,7 +158,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	s.state.LastBriefAt = &s.now
 	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
 		Level: record.BriefLevel(c, b.Kind == ledger.BriefAck)}
-	f := facts{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
+	f := fields{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
 		"work_item_id": b.WorkItemID}.withBrief(b)
 	if same := s.notified(b.Text, a.StartedAt); same != "" {
 		event.Level, f["duplicate_of"] = record.LevelTrace, same
@@ -170,7 +170,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 const maxBriefSummary = 120
 
 // withBrief adds a copy of a brief as an event has room for it.
-func (f facts) withBrief(b ledger.Brief) facts {
+func (f fields) withBrief(b ledger.Brief) fields {
 	b.Text = f.short("brief.text", b.Text)
 	return f.with(record.RecordBrief, b)
 }

@@ -30,7 +30,7 @@ const (
 	CodeNotQueued      state.Code = "not_queued"    // of a message that is claimed or has ended
 	CodeNoRun          state.Code = "no_current_run"
 	CodeRunMismatch    state.Code = "run_mismatch"
-	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; no more is said
+	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; the error does not say which
 	CodeInvalidTimer   state.Code = "invalid_timer"
 	CodeInvalidAgent   state.Code = "invalid_agent"
 	CodeDefaultAgent   state.Code = "default_agent"     // of what the default agent may not get
@@ -46,7 +46,7 @@ const (
 type Archive struct {
 	AgentID, By string
 	Force       bool // also while a turn runs, which is aborted
-	DryRun      bool // only tell what would be lost
+	DryRun      bool // only report what would be lost
 }
 
 // Losses are what an agent loses that is removed. Its home and its records stay.

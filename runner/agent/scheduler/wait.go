@@ -14,7 +14,7 @@ const maxSleep = 366 * 24 * time.Hour
 
 // Sleep registers what the agent of the open attempt waits for when its turn
 // ends: with d = 0 any wake, else a time or any wake, whichever comes first. Without a
-// time, an agent that was told the URL of its external trigger in this turn waits for
+// time, an agent that was shown the URL of its external trigger in this turn waits for
 // what comes there, and so does one whose rest for that was ended by something else. It
 // replaces the wait that the agent has, and a second call in the same attempt
 // changes what the first one registered: a turn leaves one wait. The wait is
@@ -62,7 +62,7 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 		w.WaitingFor = "anything that wakes it"
 	}
 	if d == 0 {
-		if t, ok := s.activeTrigger(); ok && (t.ToldIn == a.ID || s.waitedInVain(a, t.ID)) {
+		if t, ok := s.activeTrigger(); ok && (t.RevealedIn == a.ID || s.waitedInVain(a, t.ID)) {
 			w.Kind, w.SubjectRef = ledger.WaitExternal, t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: t.ID})
 		}
@@ -93,7 +93,7 @@ func (s *step) waitedInVain(a ledger.Attempt, triggerID string) bool {
 // register puts a wait in the place of the one that its owner has. again says that the
 // same wait was registered before, which it changes.
 func (s *step) register(w ledger.Wait, turnID string, again bool) ledger.Wait {
-	f, save := facts{"kind": string(w.Kind)}, s.insert
+	f, save := fields{"kind": string(w.Kind)}, s.insert
 	if again {
 		save = s.update
 	}
@@ -107,13 +107,13 @@ func (s *step) register(w ledger.Wait, turnID string, again bool) ledger.Wait {
 	if w.WakeAt != nil {
 		f["wake_at"] = w.WakeAt
 	}
-	s.tellWait(record.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save)
+	s.saveWait(record.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save)
 	return s.lookAtQueue(w)
 }
 
-// tellWait saves a wait and tells what happened to it, and whether the work item that it is of is held by something
+// saveWait saves a wait and records what happened to it, and whether the work item that it is of is held by something
 // else now.
-func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(...ledger.Record)) {
+func (s *step) saveWait(typ string, w ledger.Wait, e ledger.Event, f fields, save func(...ledger.Record)) {
 	item, ok := find(s, ledger.View.WorkItem, w.Owner)
 	before := s.waits()
 	save(&w)
@@ -124,7 +124,7 @@ func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save
 	case was != now:
 		s.emitHold("update", was, now, &item, after)
 	case now != "" && w.Status == ledger.WaitActive: // it waits for something more
-		f := facts{"op": "update"}
+		f := fields{"op": "update"}
 		f.held(now, item, after)
 		s.emitWork(record.WorkItemWritten, "task.updated", item, f)
 	}
@@ -175,28 +175,28 @@ func (s *step) triggerWait(w ledger.Wait, messageID string) ledger.Wait {
 		s.emitAction(record.WaitRegistered, w)
 	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
-	s.tellWait(record.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
-		facts{"kind": string(w.Kind)}, s.update)
+	s.saveWait(record.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
+		fields{"kind": string(w.Kind)}, s.update)
 	return w
 }
 
 // waitAgain takes back that a message triggered a wait: it is dropped.
 func (s *step) waitAgain(w *ledger.Wait) {
 	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
-	s.tellWait(record.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.update)
+	s.saveWait(record.WaitRegistered, *w, ledger.Event{}, fields{"kind": string(w.Kind)}, s.update)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.
 func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
-	s.tellWait(record.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
-		facts{"attempt_id": a.ID}, s.update)
+	s.saveWait(record.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
+		fields{"attempt_id": a.ID}, s.update)
 }
 
 // cancelWait gives a wait up. A message that triggered it stays where it is.
 func (s *step) cancelWait(w ledger.Wait, reason string) {
 	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
-	s.tellWait(record.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.update)
+	s.saveWait(record.WaitCancelled, w, ledger.Event{}, fields{"reason": reason}, s.update)
 }
 
 // cancelActive gives up the agent's wait unless a message already ended it.

@@ -228,9 +228,9 @@ func TestTrigger(t *testing.T) {
 	expect.Equal(t, "context", c.Message.AdmissionContext, ledger.TriggerCapability)
 	expect.Equal(t, "trigger of the message", c.Message.SourceRefs["external_trigger_id"], trg.ID)
 	contains(t, "the body", string(c.Message.Body.Value), `"issue":7`)
-	told := w.newest(record.CallbackDelivered)
-	expect.Equal(t, "trigger of the event", told.Ref, trg.ID)
-	contains(t, "the event", string(told.Data), "deprecated_mode")
+	recorded := w.newest(record.CallbackDelivered)
+	expect.Equal(t, "trigger of the event", recorded.Ref, trg.ID)
+	contains(t, "the event", string(recorded.Data), "deprecated_mode")
 
 	deliver := func(token, body string) error {
 		return second(w.m.Deliver(w.ctx, scheduler.Delivery{Token: token,

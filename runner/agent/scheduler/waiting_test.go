@@ -16,7 +16,7 @@ import (
 func TestWaitingReasons(t *testing.T) {
 	tell := func(w *world) {
 		w.ok(w.m.EnsureTrigger(w.ctx, "alpha"))
-		w.ok(w.m.TellTrigger(w.ctx, "alpha"))
+		w.ok(w.m.RevealTrigger(w.ctx, "alpha"))
 	}
 	for _, c := range []struct {
 		name   string
@@ -30,9 +30,9 @@ func TestWaitingReasons(t *testing.T) {
 		{"rest", 1, func(w *world, i int) { w.sleep("call", 0) }, "", ledger.WaitSystem, rules.Asleep},
 		{"rest by the clock", 1, func(w *world, i int) { w.sleep("call", time.Hour) }, ledger.AwaitingTimer,
 			ledger.WaitTimer, rules.Asleep},
-		{"rest after it was told its trigger", 1, func(w *world, i int) { tell(w); w.sleep("call", 0) },
+		{"rest after it was shown its trigger", 1, func(w *world, i int) { tell(w); w.sleep("call", 0) },
 			ledger.AwaitingExternal, ledger.WaitExternal, rules.Asleep},
-		{"rest by the clock after it was told its trigger", 1, func(w *world, i int) {
+		{"rest by the clock after it was shown its trigger", 1, func(w *world, i int) {
 			tell(w)
 			w.sleep("call", time.Hour)
 		}, ledger.AwaitingTimer, ledger.WaitTimer, rules.Asleep},
@@ -98,7 +98,7 @@ func TestOperatorIsAsked(t *testing.T) {
 				return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}, Home: "the same"}
 			})
 			w.newest(record.ActionRequired)
-			expect.Equal(t, "answers before the operator's", w.told(record.ActionResolved), 0)
+			expect.Equal(t, "answers before the operator's", w.count(record.ActionResolved), 0)
 			w.wake("", "triggered")
 			w.nothing() // a wake is no answer
 			w.admit(c.in)

@@ -68,7 +68,7 @@ func (s *step) wake(w Wake, d Disposition) {
 	hint := w.WakeHint
 	hint.Reason, hint.CreatedAt = cmp.Or(w.Reason, "wake"), s.now
 	s.correlate(&hint)
-	s.emit(record.WakeRequested, ledger.Event{Ref: w.ExternalTriggerID}, facts{"disposition": string(d), "reason": w.Reason,
+	s.emit(record.WakeRequested, ledger.Event{Ref: w.ExternalTriggerID}, fields{"disposition": string(d), "reason": w.Reason,
 		"description": clip(w.Description), "source": w.Source, "resource": w.Resource,
 		"waiting_intent_ids": strings.Join(hint.WaitingIntentIDs, " "), "work_item_ids": strings.Join(hint.WorkItemIDs, " ")})
 	hint.Event = s.newest()
@@ -140,7 +140,7 @@ func (s *step) tickPending() {
 	}
 	s.state.WakeMessage = msg.ID
 	s.emit(record.SystemTickEmitted, ledger.Event{MessageID: msg.ID, Cause: cause},
-		facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
+		fields{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
 	defer func(before string) { s.cause = before }(s.cause)
 	s.cause = s.newest()
 	s.admit(msg, from)

@@ -69,8 +69,8 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 				"agent %s has %d open work items, and no more may be open", n.AgentID, len(open))
 		}
 		made = true
-		s.emitWork(record.WorkItemWritten, "task.created", w, facts{"op": "create"})
-		s.emitWork(record.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
+		s.emitWork(record.WorkItemWritten, "task.created", w, fields{"op": "create"})
+		s.emitWork(record.WorkItemWritten, "task.accepted", w, fields{"op": "create"})
 		s.emitHold("create", "", heldAs(w, nil), &w, nil)
 		s.insert(&w)
 		s.worked()
@@ -119,7 +119,7 @@ func (m *Scheduler) PickWork(ctx context.Context, agentID, itemID, key string) (
 func (s *step) start(w *ledger.WorkItem) {
 	if w.PickedAt == nil {
 		w.PickedAt = &s.now
-		s.emitWork(record.WorkItemWritten, "task.started", *w, facts{"op": "start"})
+		s.emitWork(record.WorkItemWritten, "task.started", *w, fields{"op": "start"})
 	}
 }
 
@@ -162,37 +162,37 @@ func heldAs(w ledger.WorkItem, waits []ledger.Wait) rules.WorkState {
 	return ""
 }
 
-// emitHeld tells of a changed item, which was held by what before says.
+// emitHeld records a changed item, which was held by what before says.
 func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) {
 	waits := s.waits()
 	if now := heldAs(*w, waits); now != before {
 		s.emitHold("update", before, now, w, waits)
 		return
 	}
-	s.emitWork(record.WorkItemWritten, "task.updated", *w, facts{"op": "update"})
+	s.emitWork(record.WorkItemWritten, "task.updated", *w, fields{"op": "update"})
 }
 
-// emitHold tells that an item is held by something else than before, "" for nothing.
+// emitHold records that an item is held by something else than before, "" for nothing.
 func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkItem, waits []ledger.Wait) {
 	if before != "" {
-		s.emitWork(record.WorkItemWritten, "task.resumed", *w, facts{"op": op})
+		s.emitWork(record.WorkItemWritten, "task.resumed", *w, fields{"op": op})
 	}
 	if before == rules.WorkWaitingOperator {
-		s.emitItemAction(record.ActionResolved, *w, facts{"decision": "answered", "resolved_by": "runtime", "via": "policy"})
+		s.emitItemAction(record.ActionResolved, *w, fields{"decision": "answered", "resolved_by": "runtime", "via": "policy"})
 	}
 	if now == "" {
 		return
 	}
 	s.start(w)
-	f := facts{"op": op}
+	f := fields{"op": op}
 	s.emitWork(record.WorkItemWritten, f.held(now, *w, waits), *w, f)
 	if now == rules.WorkWaitingOperator {
-		s.emitItemAction(record.ActionRequired, *w, facts{"action_type": "operator_input", "prompt": clip(w.Objective)})
+		s.emitItemAction(record.ActionRequired, *w, fields{"action_type": "operator_input", "prompt": clip(w.Objective)})
 	}
 }
 
-// emitItemAction tells that a work item needs its operator, or does not any more.
-func (s *step) emitItemAction(typ string, w ledger.WorkItem, f facts) {
+// emitItemAction records that a work item needs its operator, or does not any more.
+func (s *step) emitItemAction(typ string, w ledger.WorkItem, f fields) {
 	e := ledger.Event{Ref: w.ID}
 	e.IDs[agentruntime.Action] = itemAction(w)
 	s.emit(typ, e, f)
@@ -202,7 +202,7 @@ func (s *step) emitItemAction(typ string, w ledger.WorkItem, f facts) {
 func itemAction(w ledger.WorkItem) string { return "action_" + w.ID }
 
 // held adds what an item waits for, and returns the class that says so.
-func (f facts) held(as rules.WorkState, w ledger.WorkItem, waits []ledger.Wait) (class string) {
+func (f fields) held(as rules.WorkState, w ledger.WorkItem, waits []ledger.Wait) (class string) {
 	kind, ref := "", ""
 	switch as {
 	case rules.WorkBlocked:
@@ -219,7 +219,7 @@ func (f facts) held(as rules.WorkState, w ledger.WorkItem, waits []ledger.Wait) 
 			ref = wait.SubjectRef
 		}
 	}
-	f["wait_for"] = facts{"kind": kind, "ref": ref}
+	f["wait_for"] = fields{"kind": kind, "ref": ref}
 	return "task.waiting"
 }
 
@@ -306,11 +306,11 @@ func (s *step) releaseFocus(reason string) {
 	}
 	w := read(s, ledger.View.WorkItem, s.state.CurrentWork)
 	s.state.CurrentWork = ""
-	s.emitWork(record.WorkItemReleased, "", w, facts{"reason": reason})
+	s.emitWork(record.WorkItemReleased, "", w, fields{"reason": reason})
 }
 
-// emitWork tells of an item as the step leaves it. A class of the standard needs the ids of a task.
-func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
+// emitWork records an item as the step leaves it. A class of the standard needs the ids of a task.
+func (s *step) emitWork(typ, class string, w ledger.WorkItem, f fields) {
 	e := ledger.Event{Ref: w.ID, Class: class, Status: (&agentruntime.Event{Type: class}).TaskStatus()}
 	if class != "" {
 		e.IDs[agentruntime.Task] = w.ID

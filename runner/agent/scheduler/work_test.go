@@ -90,7 +90,7 @@ func (w *world) checkWork(v ledger.View, l ledger.AgentState, running bool) erro
 		return err
 	}
 	signal := rules.WorkSignal(l, open, waits)
-	if signal != nil && n == 0 && !running && !l.Stopped && !rules.Rests(own) && !l.Progress.Told {
+	if signal != nil && n == 0 && !running && !l.Stopped && !rules.Rests(own) && !l.Progress.Notified {
 		w.t.Fatalf("%s is idle though work item %s may run (%s)", l.AgentID, signal.WorkItemID, signal.Reactivation)
 	}
 	return nil
@@ -260,7 +260,7 @@ func TestBlockedWork(t *testing.T) {
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted},
 		Plan: scheduler.Plan{Hash: "h", Bytes: 7}})
-	expect.Equal(t, "events of the new plan", w.told(record.WorkPlanRefreshed), 1)
+	expect.Equal(t, "events of the new plan", w.count(record.WorkPlanRefreshed), 1)
 	w.nothing()
 	w.pass(rules.DefaultRecheck)
 	c = w.claim()

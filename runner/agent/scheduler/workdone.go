@@ -11,7 +11,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Round is what the model said in the round of a call.
+// Round is what the model wrote in the round of a call.
 type Round struct {
 	Text      string     // for the operator; "": nothing
 	Completes []WorkCall // by the calls of the round, this one included
@@ -70,10 +70,10 @@ func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion) {
 	s.emitWork(record.WorkItemCompleted, "task.completed", *w, nil)
 	if focused {
 		s.state.CurrentWork = ""
-		s.emitWork(record.WorkItemReleased, "", *w, facts{"reason": "it is completed"})
+		s.emitWork(record.WorkItemReleased, "", *w, fields{"reason": "it is completed"})
 	}
 	for _, warning := range c.Warnings {
-		s.emitWork(record.WorkCompletionWarned, "", *w, facts{"code": warning.Code})
+		s.emitWork(record.WorkCompletionWarned, "", *w, fields{"code": warning.Code})
 	}
 	if c.Report != "" {
 		s.report(*w, c.Report)
@@ -109,7 +109,7 @@ func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) []Warning {
 	return nil
 }
 
-// report keeps what the agent reported of an item and tells the operator.
+// report keeps what the agent reported of an item and briefs the operator.
 func (s *step) report(w ledger.WorkItem, text string) {
 	d := ledger.DeliverySummary{ID: responses.NewID(prefixDelivery), AgentID: w.AgentID, WorkItemID: w.ID,
 		CreatedAt: s.now, Text: text}
@@ -120,10 +120,10 @@ func (s *step) report(w ledger.WorkItem, text string) {
 		d.TurnID, d.TurnIndex, b.TurnID, b.MessageID = a.TurnID, a.TurnIndex, a.TurnID, a.MessageID
 	}
 	s.insert(&d)
-	s.emitWork(record.WorkReportPromoted, "", w, facts{"delivery_summary_id": d.ID, "chars": len(text)})
+	s.emitWork(record.WorkReportPromoted, "", w, fields{"delivery_summary_id": d.ID, "chars": len(text)})
 	s.insert(&b)
 	s.state.LastBriefAt = &s.now
 	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
-		Level: record.LevelWorkDone}, facts{"kind": string(b.Kind), "summary": briefSummary(text),
+		Level: record.LevelWorkDone}, fields{"kind": string(b.Kind), "summary": briefSummary(text),
 		"chars": len(text), "work_item_id": w.ID}.withBrief(b))
 }

@@ -10,7 +10,7 @@ const sourceSleep = "Sleep"
 
 // awaitTasks has the current work item wait when the agent rests until something happens: for what comes through the
 // external trigger if the agent rests for that, else for tasks: those of the item, and those of no item that it started
-// in the turn in which it said so. Other items may go on meanwhile. Called again, it adds the tasks that are new.
+// in the turn in which it called Sleep. Other items may go on meanwhile. Called again, it adds the tasks that are new.
 func (s *step) awaitTasks() {
 	rest := s.agentWait()
 	if rest == nil || rest.Source != sourceSleep || s.state.CurrentWork == "" ||

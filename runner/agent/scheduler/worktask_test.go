@@ -15,7 +15,7 @@ import (
 // and the result of the task ends the wait. It is the same whether the container tells of the task before the turn ends
 // or after.
 func TestItemWaitsForTask(t *testing.T) {
-	for name, late := range map[string]bool{"told in the turn": false, "told after the turn": true} {
+	for name, late := range map[string]bool{"reported in the turn": false, "reported after the turn": true} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
 			item := w.item("build the site")
@@ -143,7 +143,7 @@ func (w *world) isItem(id string, want rules.WorkState) {
 	})
 }
 
-// isClosure fails unless the newest closure that was told, and the one that is shown, has an outcome and a reason to
+// isClosure fails unless the newest closure that was recorded, and the one that is shown, has an outcome and a reason to
 // wait.
 func (w *world) isClosure(outcome ledger.Outcome, reason ledger.WaitingReason) {
 	w.t.Helper()

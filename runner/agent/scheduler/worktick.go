@@ -50,7 +50,7 @@ func (s *step) freeWork() {
 		return
 	}
 	if rules.Stalled(s.state.Progress) {
-		s.tellStopped(0)
+		s.notifyStalled(0)
 		return
 	}
 	item := read(s, ledger.View.WorkItem, signal.WorkItemID)
@@ -68,7 +68,7 @@ func (s *step) tickWork(subsystem string, priority ledger.Priority, body workTic
 		s.state.WorkMessage = msg.ID
 	}
 	s.emit(record.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
-		facts{"contentful": true, "work_item_id": body.WorkItemID, "reactivation_mode": string(body.Reactivation)})
+		fields{"contentful": true, "work_item_id": body.WorkItemID, "reactivation_mode": string(body.Reactivation)})
 	s.admit(msg, ledger.FromSelf)
 }
 
@@ -128,9 +128,9 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 		w.PlanHash = e.Plan.Hash
 		s.update(&w)
 		s.emit(record.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},
-			facts{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
+			fields{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
 	}
 	waits := s.waits()
 	s.emit(record.WorkTurnEnded, ledger.Event{Ref: w.ID, MessageID: a.MessageID, TurnID: a.TurnID},
-		facts{"work_item_id": w.ID, "scheduling_state": string(rules.Scheduling(w, waits)), "worked": a.Worked})
+		fields{"work_item_id": w.ID, "scheduling_state": string(rules.Scheduling(w, waits)), "worked": a.Worked})
 }

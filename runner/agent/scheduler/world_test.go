@@ -87,7 +87,7 @@ func (w *world) boot() {
 		w.t.Fatalf("open the ledger: %v", err)
 	}
 	w.boots++
-	w.store = &faulty{Store: store, told: func() { w.committed() }}
+	w.store = &faulty{Store: store, onCommit: func() { w.committed() }}
 	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time {
 		return w.now
 	}, Rand: func() float64 { return 0 }})

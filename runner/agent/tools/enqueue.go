@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and " +
+	enqueueDescription = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and " +
 		"no message of anyone else waits; next, normal and background order your own notes. " +
 		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change " +
 		"nothing come at growing intervals, and after 12 of them your operator is asked."
@@ -34,7 +34,7 @@ const (
 		`"required":["text"],"additionalProperties":false}`
 )
 
-// subsystem is the origin of what an agent tells itself.
+// subsystem is the origin of notes of an agent to itself.
 const subsystem = "enqueue_tool"
 
 // enqueue is Enqueue. It serialises its calls, so that concurrent ones cannot exceed
@@ -117,7 +117,7 @@ func (e *enqueue) draft(ctx context.Context, callID string) (ledger.Message, err
 	return in, err
 }
 
-// unlessIdle is what the agent is told of what it leaves to a later turn of its own, when there will be none unless
+// unlessIdle is what the agent reads of what it leaves to a later turn of its own, when there will be none unless
 // this turn changes something; "" otherwise.
 func (o Options) unlessIdle(ctx context.Context) string {
 	var state ledger.AgentState

@@ -39,9 +39,9 @@ type Ledger interface {
 	View(ctx context.Context, fn func(ledger.View) error) error
 }
 
-// Triggers tells the token of an agent's external trigger: *agent.Runtime.
+// Triggers reveals the token of an agent's external trigger: *agent.Runtime.
 type Triggers interface {
-	TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
+	RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
 }
 
 // Options name the agent of the tools and what they act on. All are required.
@@ -71,15 +71,15 @@ const (
 func New(o Options) []hosttools.Tool {
 	e := &enqueue{Options: o}
 	return append([]hosttools.Tool{
-		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema)}, o.sleep),
-		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema)}, e.call),
-		tool(o, hosttools.Tool{Name: NameAgentGet, Description: getSays}, o.get),
-		tool(o, hosttools.Tool{Name: NameTrigger, Description: triggerSays}, o.trigger),
+		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription, Schema: json.RawMessage(sleepSchema)}, o.sleep),
+		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription, Schema: json.RawMessage(enqueueSchema)}, e.call),
+		tool(o, hosttools.Tool{Name: NameAgentGet, Description: getDescription}, o.get),
+		tool(o, hosttools.Tool{Name: NameTrigger, Description: triggerDescription}, o.trigger),
 	}, o.work()...)
 }
 
 // tool adds to a tool, whose arguments are a T, how it is called. The steps of a call are caused by it. No call sees what
-// is secret: the URL of the trigger, which its agent is told, is in no message, wait or work item that the agent makes of
+// is secret: the URL of the trigger, which its agent is shown, is in no message, wait or work item that the agent makes of
 // it. Arguments that are required are texts that are not empty.
 func tool[T any](o Options, t hosttools.Tool, call func(context.Context, hosttools.Call, T) (hosttools.Result, error),
 	required ...string) hosttools.Tool {
@@ -102,7 +102,7 @@ func tool[T any](o Options, t hosttools.Tool, call func(context.Context, hosttoo
 	return t
 }
 
-const getSays = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what " +
+const getDescription = "Shows your own state: whether messages wait, what you wait for, timers, triggers, the model, what " +
 	"was used, how the last turn ended. Reading it changes nothing."
 
 // get is AgentGet.

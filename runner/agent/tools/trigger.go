@@ -8,7 +8,7 @@ import (
 	"holon/state/ledger"
 )
 
-const triggerSays = "Tells the URL of your external trigger: who posts to it wakes you, also while you sleep, and may say " +
+const triggerDescription = "Tells the URL of your external trigger: who posts to it wakes you, also while you sleep, and may say " +
 	"why in the body. The URL is a secret that works until your operator renews it. Use it only to configure a " +
 	"service that is to wake you; do not repeat it in an answer or write it down elsewhere."
 
@@ -29,10 +29,10 @@ func (o Options) trigger(ctx context.Context, _ hosttools.Call, _ struct{}) (hos
 	if err != nil {
 		return hosttools.Result{}, err
 	}
-	t, token, err := o.Triggers.TellTrigger(ctx, o.AgentID)
+	t, token, err := o.Triggers.RevealTrigger(ctx, o.AgentID)
 	if state.IsCode(err, ledger.CodeNotFound) {
 		return hosttools.Result{}, &hosttools.ToolError{Kind: "no_external_trigger",
-			Message: "you have no external trigger whose URL can be told", Hint: "ask your operator to renew it"}
+			Message: "you have no external trigger whose URL can be shown", Hint: "ask your operator to renew it"}
 	}
 	if err != nil {
 		return hosttools.Result{}, err

@@ -70,16 +70,16 @@ type listWork struct {
 }
 
 const (
-	createWorkSays = "Creates an open work item: one objective that you keep track of over many turns. It is not " +
+	createWorkDescription = "Creates an open work item: one objective that you keep track of over many turns. It is not " +
 		"your current one until you pick it."
-	pickWorkSays = "Makes an open work item your current one. While it can go on, you are given a turn for it when " +
+	pickWorkDescription = "Makes an open work item your current one. While it can go on, you are given a turn for it when " +
 		"nothing else is to be done."
-	updateWorkSays = "Changes an open work item. Do it after real progress, when the scope changes, or when something " +
+	updateWorkDescription = "Changes an open work item. Do it after real progress, when the scope changes, or when something " +
 		"blocks it. An item that is blocked, or that needs input, gets no turns of its own."
-	completeWorkSays = "Completes a work item. Write the report for your operator as the text of the same message as " +
+	completeWorkDescription = "Completes a work item. Write the report for your operator as the text of the same message as " +
 		"this call, and complete one item in a message: only then the text becomes its report."
-	listWorkSays = "Lists your open work items."
-	getWorkSays  = "Shows one of your work items, with the beginning of its plan and where the plan's file is."
+	listWorkDescription = "Lists your open work items."
+	getWorkDescription  = "Shows one of your work items, with the beginning of its plan and where the plan's file is."
 )
 
 // nullable is a text that may be null, which is not the same as absent.
@@ -96,13 +96,13 @@ func (n *nullable) UnmarshalJSON(data []byte) error {
 
 func (o Options) work() []hosttools.Tool {
 	return []hosttools.Tool{
-		tool(o, hosttools.Tool{Name: NameCreateWork, Description: createWorkSays}, o.createWork, "objective"),
-		tool(o, hosttools.Tool{Name: NamePickWork, Description: pickWorkSays}, o.pickWork, "work_item_id"),
-		tool(o, hosttools.Tool{Name: NameUpdateWork, Description: updateWorkSays}, o.updateWork, "work_item_id"),
-		tool(o, hosttools.Tool{Name: NameCompleteWork, Description: completeWorkSays, Round: true}, o.completeWork,
+		tool(o, hosttools.Tool{Name: NameCreateWork, Description: createWorkDescription}, o.createWork, "objective"),
+		tool(o, hosttools.Tool{Name: NamePickWork, Description: pickWorkDescription}, o.pickWork, "work_item_id"),
+		tool(o, hosttools.Tool{Name: NameUpdateWork, Description: updateWorkDescription}, o.updateWork, "work_item_id"),
+		tool(o, hosttools.Tool{Name: NameCompleteWork, Description: completeWorkDescription, Round: true}, o.completeWork,
 			"work_item_id"),
-		tool(o, hosttools.Tool{Name: NameListWork, Description: listWorkSays}, o.listWork),
-		tool(o, hosttools.Tool{Name: NameGetWork, Description: getWorkSays}, o.getWork, "work_item_id"),
+		tool(o, hosttools.Tool{Name: NameListWork, Description: listWorkDescription}, o.listWork),
+		tool(o, hosttools.Tool{Name: NameGetWork, Description: getWorkDescription}, o.getWork, "work_item_id"),
 	}
 }
 

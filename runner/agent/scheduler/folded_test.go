@@ -4,8 +4,8 @@ import (
 	"holon/runner/agent/record"
 )
 
-// told is what the fold of a record says.
-func told(m record.ThreadReadModel, fold *record.Fold) picture {
+// folded is what the fold of a record says.
+func folded(m record.ThreadReadModel, fold *record.Fold) picture {
 	p := newPicture()
 	p.Status, p.Phase, p.ActiveTurn = m.Status, m.Phase, m.ActiveTurnID
 	p.Outcome, p.Waiting, p.Posture = m.Outcome, m.WaitingReason, m.RuntimePosture
@@ -47,8 +47,8 @@ func told(m record.ThreadReadModel, fold *record.Fold) picture {
 		p.Briefs = append(p.Briefs, line(b.BriefID, b.Kind, b.Chars, b.TurnID, b.WorkItemID, b.At))
 	}
 	p.LastFailure = lastFailure(m)
-	tellCalls(&p, m)
-	tellRest(&p, fold)
+	addCalls(&p, m)
+	addRest(&p, fold)
 	return p
 }
 
@@ -61,8 +61,8 @@ func lastFailure(m record.ThreadReadModel) (last string) {
 	return last
 }
 
-// tellCalls is the calls and requests that are open.
-func tellCalls(p *picture, m record.ThreadReadModel) {
+// addCalls is the calls and requests that are open.
+func addCalls(p *picture, m record.ThreadReadModel) {
 	for _, c := range m.ToolCalls.Items {
 		if c.Status == "running" {
 			p.Open[c.ToolCallID] = "tool.started"
@@ -75,7 +75,7 @@ func tellCalls(p *picture, m record.ThreadReadModel) {
 	}
 }
 
-func tellRest(p *picture, fold *record.Fold) {
+func addRest(p *picture, fold *record.Fold) {
 	model, _ := fold.Model("session_snapshot")
 	session := model.(record.SessionSnapshot)
 	model, _ = fold.Model("execution_environment_snapshot")

@@ -23,11 +23,10 @@ const maxRecent = 20
 // no other one.
 func (r *Runtime) ensureDefault(ctx context.Context) error {
 	if err := r.cfg.Homes.EnsureDefault(ctx, r.cfg.Default); err != nil {
-		known := r.store.View(ctx, func(v ledger.View) error {
-			_, err := v.AgentState(r.cfg.Default)
-			return err
+		_, missing := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.AgentState, error) {
+			return v.AgentState(r.cfg.Default)
 		})
-		if known != nil {
+		if missing != nil {
 			return err
 		}
 		r.damaged(r.cfg.Default, err)

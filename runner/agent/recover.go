@@ -161,11 +161,7 @@ func (r *Runtime) takeOver(a ledger.Attempt, how sessions.How) error {
 
 // restored records of each agent that the ledger was restored from a backup, if it was.
 func (r *Runtime) restored(ctx context.Context) error {
-	var agents []ledger.Agent
-	err := r.store.View(ctx, func(v ledger.View) (err error) {
-		agents, err = v.Agents()
-		return err
-	})
+	agents, err := ledger.Read(ctx, r.store, ledger.View.Agents)
 	for _, a := range agents {
 		if restored := r.scheduler.Restored(ctx, a.ID); scheduler.Damaged(restored) {
 			r.damaged(a.ID, restored)

@@ -42,11 +42,7 @@ const (
 func (r *Runtime) attendTasks(ctx context.Context) {
 	failures := make(map[string]int)
 	for {
-		var agents []string
-		err := r.store.View(ctx, func(v ledger.View) (err error) {
-			agents, err = v.TaskAgents()
-			return err
-		})
+		agents, err := ledger.Read(ctx, r.store, ledger.View.TaskAgents)
 		for _, id := range agents {
 			err = errors.Join(err, r.attend(ctx, id, failures))
 		}
@@ -95,13 +91,9 @@ func (r *Runtime) attend(ctx context.Context, agentID string, failures map[strin
 }
 
 // containerOf is what the container of an agent is made from.
-func (r *Runtime) containerOf(ctx context.Context, agentID string) (t pool.Turn, err error) {
-	err = r.store.View(ctx, func(v ledger.View) error {
-		a, err := v.Agent(agentID)
-		t = r.turnOf(a, ledger.Attempt{AgentID: agentID, Model: a.Model})
-		return err
-	})
-	return t, err
+func (r *Runtime) containerOf(ctx context.Context, agentID string) (pool.Turn, error) {
+	a, err := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
+	return r.turnOf(a, ledger.Attempt{AgentID: agentID, Model: a.Model}), err
 }
 
 // StartTask gives the container of an agent a command. The task is recorded before it is started; one that cannot be
@@ -145,9 +137,8 @@ func (r *Runtime) taskWhen(ctx context.Context, t ledger.Task, wanted func(ledge
 	for {
 		changed := r.store.Changed(t.AgentID)
 		// the newest state is read even when the wait is over
-		err := r.store.View(context.WithoutCancel(ctx), func(v ledger.View) (err error) {
-			t, err = v.Task(t.AgentID, t.ID)
-			return err
+		t, err := ledger.Read(context.WithoutCancel(ctx), r.store, func(v ledger.View) (ledger.Task, error) {
+			return v.Task(t.AgentID, t.ID)
 		})
 		if err != nil || wanted(t) {
 			return t, err
@@ -162,12 +153,10 @@ func (r *Runtime) taskWhen(ctx context.Context, t ledger.Task, wanted func(ledge
 
 // task returns a task of an agent.
 func (r *Runtime) task(ctx context.Context, agentID, id string) (t ledger.Task, err error) {
-	err = r.store.View(ctx, func(v ledger.View) (err error) {
-		if t, err = v.Task(agentID, id); state.IsCode(err, ledger.CodeNotFound) {
-			err = view.NoTask(agentID, id)
-		}
-		return err
-	})
+	t, err = ledger.Read(ctx, r.store, func(v ledger.View) (ledger.Task, error) { return v.Task(agentID, id) })
+	if state.IsCode(err, ledger.CodeNotFound) {
+		err = view.NoTask(agentID, id)
+	}
 	return t, err
 }
 
@@ -261,11 +250,7 @@ func (r *Runtime) StopTask(ctx context.Context, agentID, id string, force bool) 
 
 // StopTasks ends all tasks of an agent.
 func (r *Runtime) StopTasks(ctx context.Context, agentID string) error {
-	var open []ledger.Task
-	err := r.store.View(ctx, func(v ledger.View) (err error) {
-		open, err = v.OpenTasks(agentID)
-		return err
-	})
+	open, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Task, error) { return v.OpenTasks(agentID) })
 	var group errgroup.Group
 	for _, t := range open {
 		group.Go(func() error {

@@ -87,6 +87,20 @@ type Store interface {
 	Close() error
 }
 
+// Reader reads snapshots: a [Store].
+type Reader interface {
+	View(ctx context.Context, fn func(View) error) error
+}
+
+// Read is the answer of one query on a snapshot.
+func Read[T any](ctx context.Context, from Reader, query func(View) (T, error)) (found T, err error) {
+	err = from.View(ctx, func(v View) (err error) {
+		found, err = query(v)
+		return err
+	})
+	return found, err
+}
+
 // Retention says what is kept. A zero field keeps everything of its kind. What
 // is unfinished, and what it refers to, stays at any age; so do an agent's newest
 // event, its newest turn, and the turn that its next one continues. The oldest go

@@ -87,16 +87,12 @@ func (s *step) release(lost *Losses, reason string, apply bool) {
 const allTimers = 1 << 30
 
 // Removed reports whether an agent was removed. One that the ledger does not know was not.
-func (m *Scheduler) Removed(ctx context.Context, agentID string) (removed bool, err error) {
-	err = m.store.View(ctx, func(v ledger.View) error {
-		a, err := v.Agent(agentID)
-		removed = a.ArchivedAt != nil
-		return err
-	})
+func (m *Scheduler) Removed(ctx context.Context, agentID string) (bool, error) {
+	a, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
 	if state.IsCode(err, ledger.CodeNotFound) {
 		err = nil
 	}
-	return removed, err
+	return a.ArchivedAt != nil, err
 }
 
 // Archived is the error of what an agent that was removed cannot do any more.

@@ -52,10 +52,7 @@ func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
 	// the caller may be gone, the attempt is not
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCheck)
 	defer cancel()
-	err := m.store.View(ctx, func(v ledger.View) error {
-		_, err := v.Attempt(attemptID)
-		return err
-	})
+	_, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.Attempt, error) { return v.Attempt(attemptID) })
 	return err == nil
 }
 

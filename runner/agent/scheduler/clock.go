@@ -261,11 +261,7 @@ func (s *step) checkTimers() error {
 // CancelTimer ends a timer. Its tick, if one is in the queue, stays there. One
 // that has ended already is left as it is.
 func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, error) {
-	var t ledger.Timer
-	err := m.store.View(ctx, func(v ledger.View) (err error) {
-		t, err = v.Timer(id)
-		return err
-	})
+	t, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.Timer, error) { return v.Timer(id) })
 	if err != nil {
 		return t, err
 	}

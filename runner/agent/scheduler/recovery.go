@@ -50,12 +50,8 @@ func (m *Scheduler) TakeOver(ctx context.Context, attemptID string, r Recovery) 
 // Restored records of an agent that the ledger was restored from a backup, before anything else is written to it.
 // Otherwise it changes nothing.
 func (m *Scheduler) Restored(ctx context.Context, agentID string) error {
-	var last int64
-	err := m.store.View(ctx, func(v ledger.View) error {
-		l, err := v.AgentState(agentID)
-		last = l.EventSeq
-		return err
-	})
+	l, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.AgentState, error) { return v.AgentState(agentID) })
+	last := l.EventSeq
 	if err != nil || last == 0 || m.store.EpochOf(agentID, last) == m.store.Epoch() {
 		return err
 	}

@@ -21,11 +21,7 @@ import (
 // Other errors are those of Wake.
 func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 	hash := TokenHash(d.Token)
-	var t ledger.Trigger
-	err := m.store.View(ctx, func(v ledger.View) (err error) {
-		t, err = liveTrigger(v, hash)
-		return err
-	})
+	t, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.Trigger, error) { return liveTrigger(v, hash) })
 	if err != nil {
 		return Receipt{}, err
 	}

@@ -120,10 +120,8 @@ func (e *enqueue) draft(ctx context.Context, callID string) (ledger.Message, err
 // unlessIdle is what the agent reads of what it leaves to a later turn of its own, when there will be none unless
 // this turn changes something; "" otherwise.
 func (o Options) unlessIdle(ctx context.Context) string {
-	var state ledger.AgentState
-	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
-		state, err = v.AgentState(o.AgentID)
-		return err
+	state, err := ledger.Read(ctx, o.Ledger, func(v ledger.View) (ledger.AgentState, error) {
+		return v.AgentState(o.AgentID)
 	})
 	if err != nil || state.Progress.Idle+1 < rules.MaxIdle {
 		return ""

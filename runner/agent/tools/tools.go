@@ -34,11 +34,6 @@ type Scheduler interface {
 	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
 }
 
-// Ledger is read: a ledger.Store.
-type Ledger interface {
-	View(ctx context.Context, fn func(ledger.View) error) error
-}
-
 // Triggers reveals the token of an agent's external trigger: *agent.Runtime.
 type Triggers interface {
 	RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
@@ -50,7 +45,7 @@ type Options struct {
 	Scheduler Scheduler
 	Work      Work
 	Plans     Plans
-	Ledger    Ledger
+	Ledger    ledger.Reader
 	Facts     view.Facts                            // of the runtime, for AgentGet
 	Reminder  func(current *view.WorkRecord) string // what a turn's reminder says of the current item, nil for none
 	Triggers  Triggers
@@ -110,9 +105,9 @@ func (o Options) get(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttoo
 	var result struct {
 		Agent view.AgentSummary `json:"agent"`
 	}
-	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
-		result.Agent, err = view.New(v, o.Facts).Summary(o.AgentID)
-		return err
+	var err error
+	result.Agent, err = ledger.Read(ctx, o.Ledger, func(v ledger.View) (view.AgentSummary, error) {
+		return view.New(v, o.Facts).Summary(o.AgentID)
 	})
 	if err != nil {
 		return hosttools.Result{}, err

@@ -36,6 +36,7 @@ const (
 	OutputPinned       OutputState = "pinned"       // an event refers to it that was not exported
 	OutputSaved        OutputState = "saved"        // every event that refers to it was exported
 	OutputUnreferenced OutputState = "unreferenced" // no event refers to it
+	OutputGone         OutputState = "gone"         // it is recorded as removed
 )
 
 // Row implements Record.

@@ -22,9 +22,7 @@ const keepNewest = 2
 
 // Outputs is the record's say in which directories of turns go: *scheduler.Scheduler.
 type Outputs interface {
-	// ExpiredOutputs says which of the directories are recorded as gone.
-	ExpiredOutputs(ctx context.Context, turnIDs []string) (map[string]bool, error)
-	// OutputStates says of the directories of an agent's turns whether events need them. It takes longer.
+	// OutputStates says of the directories of an agent's turns whether they are recorded as gone or events need them.
 	OutputStates(ctx context.Context, agentID string, turnIDs []string) (map[string]ledger.OutputState, error)
 	// ExpireOutputs records that directories go, each once. They are removed after that.
 	ExpireOutputs(ctx context.Context, agentID string, gone []ledger.ExpiredOutput) error
@@ -84,19 +82,39 @@ func (k *Pool) turnsOf(a *agent) (*os.Root, error) {
 
 // surplus returns which of the turns are to go, the oldest first. Beyond KeepTurns and KeepBytes go those that the
 // record does not need, beyond MaxBytes any. Those without a reason are recorded as gone.
-func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) ([]ledger.ExpiredOutput, error) {
-	gone, kept, total, err := k.measured(ctx, a, ids)
-	if err != nil {
-		return nil, err
+func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) (gone []ledger.ExpiredOutput, err error) {
+	var states map[string]ledger.OutputState // none where no record is kept
+	if k.opts.Outputs != nil && len(ids) > 0 {
+		if states, err = k.opts.Outputs.OutputStates(ctx, a.id, ids); err != nil {
+			return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
+		}
 	}
+	var kept []ledger.ExpiredOutput // that would go, the oldest first
+	var total int64
+	for _, id := range ids {
+		if states[id] == ledger.OutputGone {
+			gone = append(gone, ledger.ExpiredOutput{TurnID: id})
+			continue
+		}
+		// A container may be writing there; what cannot be measured counts as nothing.
+		n, _ := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", id))
+		kept, total = append(kept, ledger.ExpiredOutput{TurnID: id, SizeBytes: n}), total+n
+	}
+	return append(gone, k.excess(kept, total, states)...), nil
+}
+
+// reasons are those of directories that go because there are too many, by what the record says of them. What it needs
+// stays; the state is "" where no record is kept.
+var reasons = map[ledger.OutputState]ledger.OutputReason{ledger.OutputSaved: ledger.OutputExported,
+	ledger.OutputUnreferenced: ledger.OutputRetention, "": ledger.OutputRetention}
+
+// excess returns which of the turns, which take total bytes, are too many.
+func (k *Pool) excess(kept []ledger.ExpiredOutput, total int64, states map[string]ledger.OutputState) (
+	gone []ledger.ExpiredOutput) {
 	old, n, rest := kept[:max(len(kept)-keepNewest, 0)], 0, total
 	for n < len(old) && (len(kept)-n > k.opts.KeepTurns || rest > k.opts.KeepBytes) {
 		rest -= old[n].SizeBytes
 		n++
-	}
-	states, err := k.outputStates(ctx, a, old[:n])
-	if err != nil {
-		return nil, err
 	}
 	for i, e := range old[:n] {
 		if old[i].Reason = reasons[states[e.TurnID]]; old[i].Reason != "" {
@@ -112,50 +130,7 @@ func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) ([]ledger.Ex
 			gone = append(gone, e)
 		}
 	}
-	return gone, nil
-}
-
-// reasons are those of directories that go because there are too many, by what the record says of them. What it needs
-// stays; the state is "" where no record is kept.
-var reasons = map[ledger.OutputState]ledger.OutputReason{ledger.OutputSaved: ledger.OutputExported,
-	ledger.OutputUnreferenced: ledger.OutputRetention, "": ledger.OutputRetention}
-
-// measured are the turns that are recorded as gone, and the others with the size of their directories and of all.
-func (k *Pool) measured(ctx context.Context, a *agent, ids []string) (gone, kept []ledger.ExpiredOutput, total int64,
-	err error) {
-	expired := map[string]bool{}
-	if k.opts.Outputs != nil && len(ids) > 0 {
-		if expired, err = k.opts.Outputs.ExpiredOutputs(ctx, ids); err != nil {
-			return nil, nil, 0, fmt.Errorf("ask the record for the agent's turns: %w", err)
-		}
-	}
-	for _, id := range ids {
-		if expired[id] {
-			gone = append(gone, ledger.ExpiredOutput{TurnID: id})
-			continue
-		}
-		// A container may be writing there; what cannot be measured counts as nothing.
-		n, _ := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", id))
-		kept, total = append(kept, ledger.ExpiredOutput{TurnID: id, SizeBytes: n}), total+n
-	}
-	return gone, kept, total, nil
-}
-
-// outputStates says of turns whether the record needs them.
-func (k *Pool) outputStates(ctx context.Context, a *agent, turns []ledger.ExpiredOutput) (map[string]ledger.OutputState,
-	error) {
-	if k.opts.Outputs == nil || len(turns) == 0 {
-		return nil, nil
-	}
-	ids := make([]string, len(turns))
-	for i, e := range turns {
-		ids[i] = e.TurnID
-	}
-	states, err := k.opts.Outputs.OutputStates(ctx, a.id, ids)
-	if err != nil {
-		return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
-	}
-	return states, nil
+	return gone
 }
 
 // Of one expiry: how many directories it records at a time, and how many files of each.

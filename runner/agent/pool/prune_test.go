@@ -25,15 +25,7 @@ type book struct {
 }
 
 var letters = map[byte]ledger.OutputState{'p': ledger.OutputPinned, 's': ledger.OutputSaved,
-	'u': ledger.OutputUnreferenced}
-
-func (b *book) ExpiredOutputs(_ context.Context, ids []string) (map[string]bool, error) {
-	gone := map[string]bool{}
-	for _, id := range ids {
-		gone[id] = b.states[id[len(id)-1]-'1'] == 'x'
-	}
-	return gone, nil
-}
+	'u': ledger.OutputUnreferenced, 'x': ledger.OutputGone}
 
 func (b *book) OutputStates(_ context.Context, _ string, ids []string) (map[string]ledger.OutputState, error) {
 	states := map[string]ledger.OutputState{}

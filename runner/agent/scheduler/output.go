@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 
 	"holon/responses"
 	"holon/responses/agentruntime"
@@ -9,7 +10,8 @@ import (
 	"holon/state/ledger"
 )
 
-// OutputStates says of the directories of an agent's turns whether events need them. It reads all events of the agent.
+// OutputStates says of the directories of an agent's turns whether they are recorded as gone, and whether events need
+// them. It reads all events of the agent.
 func (m *Scheduler) OutputStates(ctx context.Context, agentID string,
 	turnIDs []string) (map[string]ledger.OutputState, error) {
 	states := make(map[string]ledger.OutputState, len(turnIDs))
@@ -20,8 +22,12 @@ func (m *Scheduler) OutputStates(ctx context.Context, agentID string,
 		}
 		referred, err := v.ReferredTurns(agentID)
 		for _, id := range turnIDs {
+			_, gone, failed := v.ExpiredOutput(id)
+			err = errors.Join(err, failed)
 			newest, ok := referred[id]
 			switch {
+			case gone:
+				states[id] = ledger.OutputGone
 			case !ok:
 				states[id] = ledger.OutputUnreferenced
 			case newest <= agent.Exported:
@@ -33,22 +39,6 @@ func (m *Scheduler) OutputStates(ctx context.Context, agentID string,
 		return err
 	})
 	return states, err
-}
-
-// ExpiredOutputs says which of the directories of turns are recorded as gone.
-func (m *Scheduler) ExpiredOutputs(ctx context.Context, turnIDs []string) (map[string]bool, error) {
-	gone := make(map[string]bool)
-	err := m.store.View(ctx, func(v ledger.View) error {
-		for _, id := range turnIDs {
-			_, ok, err := v.ExpiredOutput(id)
-			if err != nil {
-				return err
-			}
-			gone[id] = ok
-		}
-		return nil
-	})
-	return gone, err
 }
 
 // ExpireOutputs records that directories of an agent's turns go, each once. They are removed after that.

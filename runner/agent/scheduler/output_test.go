@@ -25,12 +25,7 @@ func (w *world) turned(text string) string {
 func (w *world) outputs(ids ...string) (states []string) {
 	got, err := w.m.OutputStates(w.ctx, "alpha", ids)
 	w.must(err)
-	gone, err := w.m.ExpiredOutputs(w.ctx, ids)
-	w.must(err)
 	for _, id := range ids {
-		if gone[id] {
-			got[id] = "expired"
-		}
 		states = append(states, string(got[id]))
 	}
 	return states
@@ -74,14 +69,14 @@ func TestOutputStates(t *testing.T) {
 		t.Errorf("an export of events that are not there: %v", err)
 	}
 	w.must(w.m.ExpireOutputs(w.ctx, "alpha", []ledger.ExpiredOutput{{TurnID: two, Reason: ledger.OutputLimit}}))
-	is("the second went", "saved expired unreferenced")
+	is("the second went", "saved gone unreferenced")
 	w.check()
 	for more := true; more; {
 		var err error
 		more, err = w.store.Prune(w.ctx, ledger.Retention{MaxEvents: 1}, w.now, 100)
 		w.must(err)
 	}
-	is("retention let the events go", "unreferenced expired unreferenced")
+	is("retention let the events go", "unreferenced gone unreferenced")
 }
 
 // An expiry is one event with what went, also when a process ends anywhere in the step that records it.

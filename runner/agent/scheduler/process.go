@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -68,10 +67,5 @@ func openProcess(a *ledger.Attempt, taskID string) int {
 
 // emitProcess records what happened to the process of a task at a time, because of the event cause.
 func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent, cause string, at time.Time) {
-	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: cause, CreatedAt: at}
-	ev = turns.Scope{}.TaskProcess(t.ID, ev)
-	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
-	f := fields{}
-	_ = json.Unmarshal(ev.Payload, &f) // it was encoded just now
-	s.emit(ev.Type, e, f)
+	s.emitReported(turns.Scope{}.TaskProcess(t.ID, ev), t.ID, ledger.Event{Cause: cause, CreatedAt: at}, nil)
 }

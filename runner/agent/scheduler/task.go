@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -184,7 +185,7 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 		return
 	}
 	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
-		s.emitTask(record.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
+		s.emitTask(turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
 			ledger.Event{Cause: createdEvent(t)})
 		t.CancelEvent = s.newest()
 	}
@@ -220,10 +221,10 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
 	for _, ev := range ends {
 		switch {
 		case ev.Type == turns.TaskCancelAsked:
-			s.emitTask(record.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
+			s.emitTask(ev, t, ledger.Event{Cause: createdEvent(t)})
 			t.CancelEvent = s.newest()
 		case !strings.HasPrefix(ev.Type, "process."):
-			s.emitTask(record.TaskResultReceived, ev, t,
+			s.emitTask(ev, t,
 				ledger.Event{Cause: cmp.Or(t.CancelEvent, ended, createdEvent(t)), CreatedAt: at})
 			s.cause = s.newest() // of the message
 		case t.Handle.ProcessEvent != "":
@@ -285,29 +286,33 @@ func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 	}
 	for _, ev := range events {
 		if ev.Type == turns.TaskCreated {
-			s.emitTask(record.TaskCreated, ev, t, ledger.Event{ID: createdEvent(t), Cause: cause})
+			s.emitTask(ev, t, ledger.Event{ID: createdEvent(t), Cause: cause})
 			continue
 		}
-		s.emitTask(record.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
+		s.emitTask(ev, t, ledger.Event{Cause: createdEvent(t)})
 	}
 }
 
-// emitTask records a task as the step leaves it, in the terms of agentd. e has the id and the
-// cause.
-func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
-	e.Ref, e.Class, e.Status = t.ID, ev.Type, ev.Status
-	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
+// emitTask records a task as the step leaves it, in the terms of agentd. e has the id and the cause.
+func (s *step) emitTask(ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
 	f := fields{}
-	if err := json.Unmarshal(ev.Payload, &f); err != nil {
-		f["message"] = t.Result.Summary // a payload of ours that cannot be read
-	}
-	if typ == record.TaskCreated {
+	if ev.Type == turns.TaskCreated {
 		f["turn_id"] = t.Owner.TurnID
 	}
 	t.Result.Output, t.Made = nil, ""
 	t.Handle.Command = t.Command()
 	t.Handle.Command.Cmd = clip(t.Handle.Command.Cmd)
-	s.emit(typ, e, f.with(record.RecordTask, t))
+	s.emitReported(ev, t.ID, e, f.with(record.RecordTask, t))
+}
+
+// emitReported records an event that is about a task, in the terms of agentd, with further data.
+func (s *step) emitReported(ev turns.RuntimeEvent, taskID string, e ledger.Event, more fields) {
+	e.Ref, e.Class, e.Status = taskID, ev.Type, ev.Status
+	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
+	f := fields{}
+	_ = json.Unmarshal(ev.Payload, &f) // it was encoded just now
+	maps.Copy(f, more)
+	s.emit(ev.Type, e, f)
 }
 
 // checkReport bounds what a container says of a task.

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"holon/responses/turns"
-	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -38,6 +37,6 @@ func (s *step) emitDelivery(messageID, turnID, delivery string) {
 	if !ok {
 		return
 	}
-	s.emitTask(record.TaskStatusUpdated, turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID,
+	s.emitTask(turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID,
 		Payload: mustJSON(fields{"delivery_state": delivery})}, t, ledger.Event{MessageID: msg.ID, TurnID: turnID})
 }

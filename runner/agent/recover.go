@@ -14,17 +14,16 @@ import (
 	"holon/state/ledger"
 )
 
-// recover settles the open attempts that the last process left, or takes them up
-// again where the turn goes on. It returns when that is so of all of them; a turn
-// that goes on is settled by a run loop, as if this process had begun it.
-func (r *Runtime) recover(ctx context.Context) error {
-	type left struct {
-		agent   ledger.Agent
-		attempt ledger.Attempt
-	}
-	var open []left
+// left is an attempt that the last process left open.
+type left struct {
+	agent   ledger.Agent
+	attempt ledger.Attempt
+}
+
+// leftOpen are the attempts that the last process left open. An agent whose records are damaged is left alone.
+func (r *Runtime) leftOpen(ctx context.Context) (open []left, err error) {
 	broken := make(map[string]error)
-	err := r.store.View(ctx, func(v ledger.View) error {
+	err = r.store.View(ctx, func(v ledger.View) error {
 		attempts, err := v.OpenAttempts()
 		for _, a := range attempts {
 			agent, err := v.Agent(a.AgentID)
@@ -43,10 +42,21 @@ func (r *Runtime) recover(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("find what the last process left: %w", err)
+		return nil, fmt.Errorf("find what the last process left: %w", err)
 	}
 	for id, err := range broken {
 		r.damaged(id, err)
+	}
+	return open, nil
+}
+
+// recover settles the open attempts that the last process left, or takes them up
+// again where the turn goes on. It returns when that is so of all of them; a turn
+// that goes on is settled by a run loop, as if this process had begun it.
+func (r *Runtime) recover(ctx context.Context) error {
+	open, err := r.leftOpen(ctx)
+	if err != nil {
+		return err
 	}
 	var settled sync.WaitGroup
 	for _, l := range open {

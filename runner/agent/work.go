@@ -28,52 +28,56 @@ func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
 	if err != nil || len(open) == 0 && (len(completed) == 0 || c.Attempt.Chain == "") {
 		return w, err
 	}
-	stored, err := v.AgentState(c.Agent.ID)
-	if err != nil {
-		return w, err
-	}
 	if c.Attempt.Chain != "" {
+		stored, err := v.AgentState(c.Agent.ID)
+		if err != nil {
+			return w, err
+		}
 		w.Shown = stored.WorkShown
-	}
-	waits, err := v.UnresolvedWaits(c.Agent.ID)
-	if err != nil {
-		return w, err
 	}
 	ended, err := endedFor(v, c)
 	if err != nil {
 		return w, err
 	}
-	groups := []prompt.Group{{Name: "triggered_blocked"}, {Name: "queued_runnable"}, {Name: "waiting_for_operator"},
-		{Name: "blocked"}}
-	for _, item := range open {
-		if item.Current {
-			w.Current = &item
-			continue
-		}
-		name := group(item, ended, c.Message.WorkItemID)
+	w.Current, w.Queued = grouped(open, completed, ended, c.Message.WorkItemID)
+	if w.Current == nil {
+		return w, nil
+	}
+	waits, err := v.UnresolvedWaits(c.Agent.ID)
+	if err != nil {
+		return w, err
+	}
+	w.Waits = slices.DeleteFunc(waits, func(wait ledger.Wait) bool {
+		return wait.Owner != w.Current.ID || wait.Status != ledger.WaitActive
+	})
+	if w.Shown == "" {
+		w.Trace, err = trace(v, c.Agent.ID, w.Current.ID)
+	}
+	return w, err
+}
+
+// grouped are the current item and the others as they are shown.
+func grouped(open, completed []view.WorkRecord, ended []string, about string) (current *view.WorkRecord,
+	groups []prompt.Group) {
+	groups = []prompt.Group{{Name: "triggered_blocked"}, {Name: "queued_runnable"}, {Name: "waiting_for_operator"},
+		{Name: "blocked"}, {Name: "completed_recent"}}
+	add := func(name string, item view.WorkRecord) {
 		at := slices.IndexFunc(groups, func(g prompt.Group) bool { return g.Name == name })
 		groups[at].Items = append(groups[at].Items, item)
 	}
-	if w.Current != nil {
-		for _, wait := range waits {
-			if wait.Owner == w.Current.ID && wait.Status == ledger.WaitActive {
-				w.Waits = append(w.Waits, wait)
-			}
+	for _, item := range open {
+		if item.Current {
+			current = &item
+		} else {
+			add(group(item, ended, about), item)
 		}
 	}
-	if w.Current != nil && w.Shown == "" {
-		if w.Trace, err = trace(v, c.Agent.ID, w.Current.ID); err != nil {
-			return w, err
-		}
-	}
-	reported := prompt.Group{Name: "completed_recent"}
 	for _, item := range completed {
 		if item.CompletionReport != "" {
-			reported.Items = append(reported.Items, item)
+			add("completed_recent", item)
 		}
 	}
-	w.Queued = append(groups, reported)
-	return w, nil
+	return current, groups
 }
 
 // endedFor are the owners of the waits that the message of a claim ended.

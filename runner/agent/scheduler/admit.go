@@ -32,16 +32,14 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 	if n.Private {
 		a.Visibility, a.Preset = ledger.Private, ""
 	}
-	taken := false
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
 		s := m.transaction(tx, now).begin(ledger.AgentState{AgentID: a.ID, UpdatedAt: now})
-		if err := tx.Insert(&a); err != nil {
-			taken = state.IsCode(err, ledger.CodeConflict)
-			return err
+		if s.insert(&a); state.IsCode(s.err, ledger.CodeConflict) {
+			s.err = &state.Error{Code: ledger.CodeExists, Param: "agent_id",
+				Message: fmt.Sprintf("there is an agent %s already", a.ID),
+				Hint:    "choose another id; one that was removed is not used again", Err: s.err}
 		}
-		if err := tx.Insert(&s.state); err != nil {
-			return err
-		}
+		s.insert(&s.state)
 		s.emit(record.AgentCreated, ledger.Event{Status: "idle"},
 			fields{"kind": string(a.Kind), "template": clip(a.Template)})
 		s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, nil)
@@ -50,15 +48,6 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		}
 		return s.transaction.close(nil)
 	})
-	if taken {
-		err = &state.Error{
-			Code:    ledger.CodeExists,
-			Param:   "agent_id",
-			Message: fmt.Sprintf("there is an agent %s already", a.ID),
-			Hint:    "choose another id; one that was removed is not used again",
-			Err:     err,
-		}
-	}
 	return a, err
 }
 

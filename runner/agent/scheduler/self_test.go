@@ -125,7 +125,7 @@ func TestSelfMadeInvariants(t *testing.T) {
 				w.crash(false)
 				w.limitQueue(60)
 			case "operator":
-				w.hear(fmt.Sprint("prompt ", i))
+				w.nextIsPrompt(fmt.Sprint("prompt ", i))
 			}
 			if err != nil && !state.IsCode(err, scheduler.CodeSelfLimit) {
 				w.must(err)
@@ -136,8 +136,8 @@ func TestSelfMadeInvariants(t *testing.T) {
 	})
 }
 
-// hear says something to the agent, and looks that it hears it next.
-func (w *world) hear(text string) {
+// nextIsPrompt sends the agent a prompt, and looks that it is the next message that it takes.
+func (w *world) nextIsPrompt(text string) {
 	adm, err := w.m.Admit(w.ctx, prompt(text))
 	if err != nil {
 		w.t.Fatalf("the operator is refused: %v", err)

@@ -226,13 +226,9 @@ const (
 
 // checkMessage bounds the texts of a message.
 func checkMessage(in ledger.Message) *rules.Refusal {
-	for _, f := range []struct{ name, value string }{
-		{"idempotency_key", in.Key}, {"correlation_id", in.CorrelationID}, {"causation_id", in.CausationID},
-		{"delivery_surface", string(in.Surface)},
-	} {
-		if bad := shortText(f.name, f.value); bad != nil {
-			return bad
-		}
+	if bad := shortTexts("idempotency_key", in.Key, "correlation_id", in.CorrelationID, "causation_id", in.CausationID,
+		"delivery_surface", string(in.Surface)); bad != nil {
+		return bad
 	}
 	if len(in.Metadata) > maxMetadata {
 		return &rules.Refusal{Param: "metadata", Message: "metadata is at most 64 KiB"}

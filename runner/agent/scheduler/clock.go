@@ -217,10 +217,7 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 }
 
 func checkTimer(n NewTimer) error {
-	if bad := shortText("idempotency_key", n.Key); bad != nil {
-		return refused(CodeInvalidTimer, bad.Param, "", "%s", bad.Message)
-	}
-	if bad := shortText("summary", n.Summary); bad != nil {
+	if bad := shortTexts("idempotency_key", n.Key, "summary", n.Summary); bad != nil {
 		return refused(CodeInvalidTimer, bad.Param, "", "%s", bad.Message)
 	}
 	switch {

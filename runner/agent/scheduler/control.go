@@ -131,10 +131,8 @@ func (s *step) abort(a ledger.Attempt, ab Abort) ledger.Attempt {
 // SetModel sets the model of an agent's next turns. The turn that runs keeps its
 // own.
 func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error) {
-	for _, f := range []struct{ name, value string }{{"model", model}, {"reasoning_effort", effort}} {
-		if bad := shortText(f.name, f.value); bad != nil {
-			return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
-		}
+	if bad := shortTexts("model", model, "reasoning_effort", effort); bad != nil {
+		return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
 	}
 	if effort != "" && !slices.Contains(rules.Efforts, effort) {
 		return ledger.Agent{}, refused(CodeInvalidAgent, "reasoning_effort", "use "+strings.Join(rules.Efforts, ", "),
@@ -160,7 +158,7 @@ func (m *Scheduler) ClearModel(ctx context.Context, agentID string) (ledger.Agen
 
 // SetImage sets the image of an agent's next turns, "" the runtime's.
 func (m *Scheduler) SetImage(ctx context.Context, agentID, image string) (ledger.Agent, error) {
-	if bad := shortText("image", image); bad != nil {
+	if bad := shortTexts("image", image); bad != nil {
 		return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
 	}
 	return m.agent(ctx, agentID, record.AgentStateChanged, fields{"image": image}, func(a *ledger.Agent) {

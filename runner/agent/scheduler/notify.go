@@ -23,10 +23,8 @@ func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID,
 		return ledger.Notification{}, refused(CodeInvalidMessage, "message", "",
 			"a notification is text that is not empty, at most 1 MiB")
 	}
-	for _, f := range []struct{ name, value string }{{"correlation_id", correlationID}, {"causation_id", causationID}} {
-		if bad := shortText(f.name, f.value); bad != nil {
-			return ledger.Notification{}, invalid(bad)
-		}
+	if bad := shortTexts("correlation_id", correlationID, "causation_id", causationID); bad != nil {
+		return ledger.Notification{}, invalid(bad)
 	}
 	var n ledger.Notification
 	err := m.step(ctx, agentID, func(s *step) error {

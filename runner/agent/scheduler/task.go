@@ -39,14 +39,10 @@ type NewTask struct {
 // ledger.CodeNotFound.
 func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, made bool, err error) {
 	if strings.TrimSpace(n.Start.Cmd) == "" {
-		return t, false, refused(
-			ledger.CodeInvalidTask,
-			"cmd",
-			"give the command to run",
-			"a task without a command does nothing",
-		)
+		return t, false, refused(ledger.CodeInvalidTask, "cmd", "give the command to run",
+			"a task without a command does nothing")
 	}
-	if bad := shortText("summary", n.Purpose); bad != nil {
+	if bad := shortTexts("summary", n.Purpose); bad != nil {
 		return t, false, refused(ledger.CodeInvalidTask, bad.Param, "say it in fewer words", "%s", bad.Message)
 	}
 	err = m.step(ctx, n.AgentID, func(s *step) error {

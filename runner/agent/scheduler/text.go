@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,10 +19,12 @@ func validText(s string) bool { return utf8.ValidString(s) && !strings.Contains(
 
 func isText(s string) bool { return strings.TrimSpace(s) != "" && validText(s) }
 
-// shortText bounds an id, name or reason from outside.
-func shortText(name, value string) *rules.Refusal {
-	if len(value) > maxShortText || !validText(value) {
-		return &rules.Refusal{Param: name, Message: fmt.Sprintf("%s is text of at most %d bytes", name, maxShortText)}
+// shortTexts bounds ids, names and reasons from outside: names of fields and their values in turn.
+func shortTexts(named ...string) *rules.Refusal {
+	for field := range slices.Chunk(named, 2) {
+		if name, value := field[0], field[1]; len(value) > maxShortText || !validText(value) {
+			return &rules.Refusal{Param: name, Message: fmt.Sprintf("%s is text of at most %d bytes", name, maxShortText)}
+		}
 	}
 	return nil
 }

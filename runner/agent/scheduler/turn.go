@@ -141,10 +141,8 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v outcome, f ledger.Failure
 // writeBrief gives the operator the end: the answer, which may be empty, or why
 // there is none.
 func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) {
-	b := ledger.Brief{
-		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
-		MessageID: a.MessageID, TurnID: a.TurnID, WorkItemID: s.state.CurrentWork,
-	}
+	b := ledger.Brief{Kind: ledger.BriefResult, Text: e.Last, MessageID: a.MessageID, TurnID: a.TurnID,
+		WorkItemID: s.state.CurrentWork}
 	switch {
 	case failure != nil:
 		b.Kind, b.Text = ledger.BriefFailure, failure.Summary
@@ -154,28 +152,27 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	case s.goesOn(a):
 		b.Kind = ledger.BriefAck
 	}
+	level, same := record.BriefLevel(c, b.Kind == ledger.BriefAck), s.notified(b.Text, a.StartedAt)
+	if same != "" {
+		level = record.LevelTrace
+	}
+	s.brief(b, level, same)
+}
+
+// brief gives the operator a brief, at a level. same is the notification that has its text, "" for none.
+func (s *step) brief(b ledger.Brief, level int, same string) {
+	b.ID, b.AgentID, b.CreatedAt = responses.NewID(prefixBrief), s.state.AgentID, s.now
 	s.insert(&b)
 	s.state.LastBriefAt = &s.now
-	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
-		Level: record.BriefLevel(c, b.Kind == ledger.BriefAck)}
-	f := fields{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
-		"work_item_id": b.WorkItemID}.withBrief(b)
-	if same := s.notified(b.Text, a.StartedAt); same != "" {
-		event.Level, f["duplicate_of"] = record.LevelTrace, same
-	}
-	s.emit(record.BriefCreated, event, f)
+	f := fields{"kind": string(b.Kind), "summary": cut(rules.Summary(b.Text), maxBriefSummary), "chars": len(b.Text),
+		"work_item_id": b.WorkItemID, "duplicate_of": same}
+	b.Text = f.short("brief.text", b.Text)
+	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID, Level: level},
+		f.with(record.RecordBrief, b))
 }
 
 // maxBriefSummary bounds what the event of a brief says of its text, in bytes.
 const maxBriefSummary = 120
-
-// withBrief adds a copy of a brief as an event has room for it.
-func (f fields) withBrief(b ledger.Brief) fields {
-	b.Text = f.short("brief.text", b.Text)
-	return f.with(record.RecordBrief, b)
-}
-
-func briefSummary(text string) string { return cut(rules.Summary(text), maxBriefSummary) }
 
 // goesOn reports whether the agent queued a next step of its own in the turn of an
 // attempt: its last text is an acknowledgement then, not a result.

@@ -33,13 +33,10 @@ func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 }
 
 func checkWake(w Wake) *rules.Refusal {
-	for _, f := range []struct{ name, value string }{
-		{"reason", w.Reason}, {"source", w.Source}, {"resource", w.Resource}, {"content_type", w.ContentType},
-		{"correlation_id", w.CorrelationID}, {"causation_id", w.CausationID}, {"external_trigger_id", w.ExternalTriggerID},
-	} {
-		if bad := shortText(f.name, f.value); bad != nil {
-			return bad
-		}
+	if bad := shortTexts("reason", w.Reason, "source", w.Source, "resource", w.Resource, "content_type", w.ContentType,
+		"correlation_id", w.CorrelationID, "causation_id", w.CausationID,
+		"external_trigger_id", w.ExternalTriggerID); bad != nil {
+		return bad
 	}
 	known := []ledger.AdmissionContext{ledger.ControlAuthenticated, ledger.LocalProcess, ledger.TriggerCapability,
 		ledger.RuntimeOwned}

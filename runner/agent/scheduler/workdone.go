@@ -113,17 +113,11 @@ func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) []Warning {
 func (s *step) report(w ledger.WorkItem, text string) {
 	d := ledger.DeliverySummary{ID: responses.NewID(prefixDelivery), AgentID: w.AgentID, WorkItemID: w.ID,
 		CreatedAt: s.now, Text: text}
-	b := ledger.Brief{ID: responses.NewID(prefixBrief), AgentID: w.AgentID, WorkItemID: w.ID, Kind: ledger.BriefResult,
-		CreatedAt: s.now, Text: text}
-	a, open := s.openAttempt()
-	if open {
+	b := ledger.Brief{WorkItemID: w.ID, Kind: ledger.BriefResult, Text: text}
+	if a, open := s.openAttempt(); open {
 		d.TurnID, d.TurnIndex, b.TurnID, b.MessageID = a.TurnID, a.TurnIndex, a.TurnID, a.MessageID
 	}
 	s.insert(&d)
 	s.emitWork(record.WorkReportPromoted, "", w, fields{"delivery_summary_id": d.ID, "chars": len(text)})
-	s.insert(&b)
-	s.state.LastBriefAt = &s.now
-	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
-		Level: record.LevelWorkDone}, fields{"kind": string(b.Kind), "summary": briefSummary(text),
-		"chars": len(text), "work_item_id": w.ID}.withBrief(b))
+	s.brief(b, record.LevelWorkDone, "")
 }

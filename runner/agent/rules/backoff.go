@@ -11,15 +11,11 @@ const (
 
 // Backoff is how long a message is left alone after its n-th failure in a row,
 // n ≥ 1: 1 s, 2 s, 4 s … at most 5 min, less up to a fifth of it by random, in
-// [0,1), so that many agents do not try at once. ok is false when it was the last
-// try.
-func Backoff(n int, random float64) (d time.Duration, ok bool) {
-	if n >= MaxTries {
-		return 0, false
-	}
-	d = maxDelay
+// [0,1), so that many agents do not try at once.
+func Backoff(n int, random float64) time.Duration {
+	d := maxDelay
 	if n < 10 { // 2⁹ s are more than maxDelay
 		d = min(firstDelay<<max(n-1, 0), maxDelay)
 	}
-	return d - time.Duration(random*float64(d)/5), true
+	return d - time.Duration(random*float64(d)/5)
 }

@@ -226,7 +226,6 @@ func TestReadingWritesNothing(t *testing.T) {
 	before := w.hash()
 	for range 3 {
 		w.check()
-		w.ok(w.m.RetryAt(w.ctx, "alpha"))
 		w.nothing() // the head is left alone: asking for it is reading
 		w.ok(w.m.FireDue(w.ctx, w.now))
 		_, _ = w.m.Deliver(w.ctx, scheduler.Delivery{Token: "unknown"})

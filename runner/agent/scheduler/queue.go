@@ -2,34 +2,11 @@ package scheduler
 
 import (
 	"context"
-	"time"
 
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
-
-// RetryAt says when the head of an agent's queue is due, if it is left alone
-// until then. The time may have come. ok is false when nothing waits for a time.
-func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, ok bool, err error) {
-	err = m.store.View(ctx, func(v ledger.View) error {
-		l, err := v.AgentState(agentID)
-		if err != nil || l.Stopped {
-			return err
-		}
-		if _, open, err := v.OpenAttempt(agentID); open || err != nil {
-			return err
-		}
-		e, found, err := v.Head(agentID)
-		if err != nil || !found || e.Blocked() {
-			return err
-		}
-		at = rules.Due(l.Progress, e)
-		ok = !at.IsZero()
-		return nil
-	})
-	return at, ok, err
-}
 
 // Unblock lets an agent try again what is blocked: a setting may have changed.
 func (m *Scheduler) Unblock(ctx context.Context, agentID string) error {

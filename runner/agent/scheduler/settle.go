@@ -253,8 +253,7 @@ func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v outcome) (r
 		own.Code = clip(e.Failure.Code)
 		own.Reason = clip(visible.WithRemedy(e.Failure.Summary, e.Failure.Hint))
 	case v.failed:
-		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
-		at := s.now.Add(d.Truncate(time.Millisecond))
+		at := s.now.Add(rules.Backoff(own.Failed, s.m.opts.Rand()).Truncate(time.Millisecond))
 		own.NotBefore, retry, f["retry_at"] = &at, &at, at
 	}
 	if own.Blocked() {

@@ -10,6 +10,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
@@ -277,13 +278,32 @@ func (w *world) drain() {
 	w.t.Fatalf("what there was to do does not come to an end")
 }
 
+// retryAt is when the head of an agent's queue is due; ok is false when it waits for no time.
+func (w *world) retryAt(agent string) (at time.Time, ok bool) {
+	w.view(func(v ledger.View) error {
+		l, err := v.AgentState(agent)
+		if err != nil || l.Stopped {
+			return err
+		}
+		_, open, err := v.OpenAttempt(agent)
+		if err != nil || open {
+			return err
+		}
+		e, found, err := v.Head(agent)
+		if found && !e.Blocked() {
+			at = rules.Due(l.Progress, e)
+		}
+		return err
+	})
+	return at, !at.IsZero()
+}
+
 // sleepUntilDue moves the clock to the next thing that waits for a time.
 func (w *world) sleepUntilDue() bool {
 	next, ok, err := w.m.FireDue(w.ctx, w.now)
 	w.must(err)
 	for _, id := range agents {
-		at, found, err := w.m.RetryAt(w.ctx, id)
-		w.must(err)
+		at, found := w.retryAt(id)
 		if found && (!ok || at.Before(next)) {
 			next, ok = at, true
 		}

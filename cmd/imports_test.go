@@ -165,7 +165,7 @@ var own = []struct {
 		"state", "state/ledger"},
 		"The suite runs against every store, so it imports none."},
 	{"test/memory", nil, "Tests of every package may keep their files in memory."},
-	{"test/gittest", []string{"test/memory"}, "Tests of every package that reads git use these fixtures."},
+	{"test/gittest", []string{"test/expect", "test/memory"}, "Tests of every package that reads git use these fixtures."},
 	{"test/telemetrytest", nil, "A collector for tests knows only the protocol of OpenTelemetry."},
 	{"test/...", []string{"..."}, "End-to-end tests and benchmarks import what they exercise."},
 }

@@ -36,8 +36,8 @@ func payloadOf(t *testing.T, ev turns.RuntimeEvent) (p map[string]any) {
 	return p
 }
 
-// A call of the client's function is a fact from when it is made to when its output comes. The end of the test holds the
-// logs of all its turns to the rules of the standard.
+// A call of the client's function is a fact from when it is made to when its output comes. The end of the test holds
+// the logs of all its turns to the rules of the standard.
 func TestACallOfTheClientIsAFact(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -86,7 +86,8 @@ func newValidator(t *testing.T) *agentruntime.Validator {
 	})
 }
 
-// checkCauses expects that every event of a turn names an earlier one of the turn as its cause, but those that begin it.
+// checkCauses expects that every event of a turn names an earlier one of the turn as its cause, but those that begin
+// it.
 func checkCauses(t *testing.T, log factLog) {
 	t.Helper()
 	earlier := map[string]bool{}

@@ -62,8 +62,8 @@ func (b *bodies) of(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// An answer that breaks off is made anew, with every protocol: its stream is legal, the request is the same, and neither
-// a later turn of the conversation nor a reference brings back what was cut off, also after a restart.
+// An answer that breaks off is made anew, with every protocol: its stream is legal, the request is the same, and
+// neither a later turn of the conversation nor a reference brings back what was cut off, also after a restart.
 func TestAnAnswerThatBreaksOffIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for contract, c := range map[string]struct {

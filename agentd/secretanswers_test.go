@@ -42,7 +42,8 @@ func mustHide(t *testing.T, what string, body []byte) {
 	}
 }
 
-// A secret of a request is in no answer, whatever the answer is made from, and an answer says what the stream ends with.
+// A secret of a request is in no answer, whatever the answer is made from, and an answer says what the stream ends
+// with.
 func TestAnswersHideSecrets(t *testing.T) {
 	t.Parallel()
 	h := startKnowing(t)

@@ -35,7 +35,8 @@ func (h *harness) cutOff(turn, class string, n int, body string) cut {
 	return c
 }
 
-// after serves what was on disk, without the facts of the turn after the last one of a class, until the turn is settled.
+// after serves what was on disk, without the facts of the turn after the last one of a class, until the turn is
+// settled.
 func (c cut) after(t *testing.T, last string) *harness {
 	t.Helper()
 	end := bytes.LastIndex(c.facts, []byte(`"type":"`+last+`"`))

@@ -29,7 +29,8 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(s.firstRequest(p))})
 }
 
-// planned is the plan of a request whose turn is not made. Without needsModel, one whose model is unknown is planned too.
+// planned is the plan of a request whose turn is not made. Without needsModel, one whose model is unknown is planned
+// too.
 func (s *Server) planned(w http.ResponseWriter, r *http.Request, needsModel bool) (*plan, error) {
 	req, err := s.readRequest(w, r)
 	if err != nil {

@@ -249,8 +249,8 @@ func (e *Emitter) Arguments(delta string) error {
 // EndItem closes the open item as completed. Without one it does nothing.
 func (e *Emitter) EndItem() error { return e.endItem(ItemCompleted) }
 
-// CutItem closes the open item of an answer that broke off and is made anew. It is completed with what it said, since an
-// incomplete one would have to be the last; a message is commentary, whatever it was to be.
+// CutItem closes the open item of an answer that broke off and is made anew. It is completed with what it said, since
+// an incomplete one would have to be the last; a message is commentary, whatever it was to be.
 func (e *Emitter) CutItem() error {
 	if m := e.open.message; m != nil {
 		m.Phase = PhaseCommentary

@@ -23,8 +23,8 @@ var (
 	ErrLeft = errors.New("the turn was left to go on by itself")
 )
 
-// End is how a turn ended. What the host did to the turn overrides the end that the container reports. Its texts are the
-// container's: bounded, and not cleaned for a terminal.
+// End is how a turn ended. What the host did to the turn overrides the end that the container reports. Its texts are
+// the container's: bounded, and not cleaned for a terminal.
 type End struct {
 	TurnID     string
 	SessionID  string

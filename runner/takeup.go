@@ -13,9 +13,10 @@ import (
 	"holon/state"
 )
 
-// TakeUp takes up a session that another process held. What it held replaces what cfg says of it. A running container goes on: with serve, its sockets are served again at the same paths, and
-// its turn can be joined with Rejoin. A container that does not run is removed, with all that it left
-// running: then the session has only the files that were written, and Gone says why. On error everything is as it was.
+// TakeUp takes up a session that another process held. What it held replaces what cfg says of it. A running container
+// goes on: with serve, its sockets are served again at the same paths, and its turn can be joined with Rejoin. A
+// container that does not run is removed, with all that it left running: then the session has only the files that were
+// written, and Gone says why. On error everything is as it was.
 func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session, err error) {
 	var tree *workspace.Tree
 	if held.Tree != nil {

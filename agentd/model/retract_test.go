@@ -9,7 +9,8 @@ import (
 	"holon/agentd/model"
 )
 
-// An answer that broke off is repeated where it could be retracted, also by a fallback, and never after it took too long.
+// An answer that broke off is repeated where it could be retracted, also by a fallback, and never after it took too
+// long.
 func TestRetract(t *testing.T) {
 	broke := play{text: "a", err: failure(model.KindTransport)}
 	late := play{text: "a", err: failure(model.KindTimeout)}

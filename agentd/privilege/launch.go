@@ -14,8 +14,8 @@ import (
 // launcher is the name by which this program knows that it is to become a command.
 const launcher = "agentd: starting a command"
 
-// Command returns the program and its arguments by which a command runs in dir as the commands' user: this program, which
-// becomes that user and then the command. Its first call must be Launch. sys gets the capabilities for that.
+// Command returns the program and its arguments by which a command runs in dir as the commands' user: this program,
+// which becomes that user and then the command. Its first call must be Launch. sys gets the capabilities for that.
 //
 // A new process of that user could be stopped by other commands. Were it still a copy of agentd, which lends it the
 // memory until it runs a program, all of agentd would stop with it.

@@ -48,10 +48,10 @@ type Strays struct {
 }
 
 // EndStrays ends what is left of commands whose supervisor was killed, and returns for each trace how much that was. A
-// process is taken for a stray of a command only by evidence that no other process can have by accident: it has the id of
-// the command in its environment, or it is the leader, by pid and time of start, or it is in the session or below the
-// living leader. A pid that is used again is not enough. This program, its ancestors and its descendants are spared, and so is every process if the machine has been
-// restarted or the pid namespace differs.
+// process is taken for a stray of a command only by evidence that no other process can have by accident: it has the id
+// of the command in its environment, or it is the leader, by pid and time of start, or it is in the session or below
+// the living leader. A pid that is used again is not enough. This program, its ancestors and its descendants are
+// spared, and so is every process if the machine has been restarted or the pid namespace differs.
 func EndStrays(traces []Trace) []Strays {
 	return endStrays(traces, relation(procfs.All(), os.Getpid()))
 }

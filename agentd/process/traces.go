@@ -14,8 +14,8 @@ import (
 	"holon/internal/durable"
 )
 
-// idVariable is the variable by which processes name their command, where traces are recorded: a leader may be gone, or not
-// be recorded yet, when this program is killed.
+// idVariable is the variable by which processes name their command, where traces are recorded: a leader may be gone, or
+// not be recorded yet, when this program is killed.
 const idVariable = "HOLON_COMMAND_ID"
 
 const (

@@ -10,8 +10,8 @@ import (
 	"holon/responses/turns"
 )
 
-// What a tool told the model in confidence is in the conversation, and in nothing that others read, also of a later turn
-// and of a later process.
+// What a tool told the model in confidence is in the conversation, and in nothing that others read, also of a later
+// turn and of a later process.
 func TestHiddenStaysWithTheModel(t *testing.T) {
 	const secret = "whsec-0123456789abcdef"
 	dir := t.TempDir()

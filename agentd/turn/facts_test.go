@@ -10,7 +10,8 @@ import (
 	"holon/responses/turns"
 )
 
-// The size of an output that was cut is never less than what the model was shown of it, even when a full disk kept less.
+// The size of an output that was cut is never less than what the model was shown of it, even when a full disk kept
+// less.
 func TestSizeOfATruncatedOutput(t *testing.T) {
 	for _, c := range []struct {
 		kept int64 // in the artifact

@@ -4,8 +4,8 @@ import (
 	"holon/agentd/model"
 )
 
-// retract takes back an answer that broke off, as model.Request.Retract: its round is asked for again. What was shown of
-// it stays on the stream, closed with what it said. Nothing of it has run, and neither the conversation nor a later
+// retract takes back an answer that broke off, as model.Request.Retract: its round is asked for again. What was shown
+// of it stays on the stream, closed with what it said. Nothing of it has run, and neither the conversation nor a later
 // request has it. A function call that the client has seen, even in part, cannot be taken back.
 func (s *sampler) retract(a model.Attempt) bool {
 	if s.handing() {

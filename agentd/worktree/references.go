@@ -40,9 +40,9 @@ func references(tree folder.Dir) map[string]string {
 	return found
 }
 
-// omitReferences names what the turn committed or stashed elsewhere than on what it left checked out: the patch does not
-// have it, and it goes with the tree. What a reference had at the beginning is in the origin, and what one of a remote
-// repository has is there.
+// omitReferences names what the turn committed or stashed elsewhere than on what it left checked out: the patch does
+// not have it, and it goes with the tree. What a reference had at the beginning is in the origin, and what one of a
+// remote repository has is there.
 func (c *comparison) omitReferences(tree folder.Dir, atStart map[string]string) {
 	had := map[string]bool{}
 	for _, id := range atStart {

@@ -414,8 +414,8 @@ func running(pid int) bool {
 	return err == nil && st.Running()
 }
 
-// A server that is killed in an isolated turn leaves the private tree. At the next start the change is the turn's patch,
-// listed in its record, and the tree is gone; the command that still wrote there has ended.
+// A server that is killed in an isolated turn leaves the private tree. At the next start the change is the turn's
+// patch, listed in its record, and the tree is gone; the command that still wrote there has ended.
 func TestKilledInAnIsolatedTurn(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "agentd")

@@ -118,8 +118,8 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 	return group("model", "Show or set which model an agent asks", "", get, set, clearing)
 }
 
-// askableHere adds to the error of a model that the daemon refuses, and that can be asked here, that the daemon has older
-// settings.
+// askableHere adds to the error of a model that the daemon refuses, and that can be asked here, that the daemon has
+// older settings.
 func (r *remote) askableHere(err error, ref string) error {
 	e, ok := errors.AsType[*state.Error](err)
 	if !ok || e.Param != "model" {

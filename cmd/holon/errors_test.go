@@ -27,9 +27,9 @@ const errorsFile, scriptErrorsFile = "testdata/errors.txtar", "testdata/scripter
 // errorCase is a command line of the golden file and what it prints, behind its exit code.
 type errorCase struct{ command, want, got string }
 
-// The exact words of errors are once in the repository, in the golden file. Each line there that begins with "$ " is a command line for
-// sh. It runs in a directory with the files below, and the lines that follow are its exit code and what it prints. The
-// commands run side by side, and nothing is left of a run that could not start.
+// The exact words of errors are once in the repository, in the golden file. Each line there that begins with "$ " is a
+// command line for sh. It runs in a directory with the files below, and the lines that follow are its exit code and
+// what it prints. The commands run side by side, and nothing is left of a run that could not start.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile(errorsFile)

@@ -23,8 +23,8 @@ import (
 )
 
 // progress shows a turn, of a run or of an agent, from the one sequence of its events: on stderr one line for each
-// thing that was done and on a terminal a last line with what is being done now, on stdout of a terminal the messages while
-// they are written. A line, once printed, does not change.
+// thing that was done and on a terminal a last line with what is being done now, on stdout of a terminal the messages
+// while they are written. A line, once printed, does not change.
 type progress struct {
 	streams Streams
 	quiet   bool

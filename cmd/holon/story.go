@@ -24,7 +24,8 @@ const (
 )
 
 // goesOn reports whether a run goes on: a holon holds it, or its container works on its turn without one. A turn that
-// has not begun does not begin without a holon: that is asked twice, since the holon may have been killed while it began.
+// has not begun does not begin without a holon: that is asked twice, since the holon may have been killed while it
+// began.
 func (l *lifecycle) goesOn(ctx context.Context, id string) func() bool {
 	var asked time.Time
 	works, before := false, false

@@ -14,8 +14,8 @@ const Day = 24 * time.Hour
 
 var errForm = errors.New("not a duration")
 
-// Parse reads a duration such as 90s, 2h30m, 30d, 1.5d, 2w or 1d12h: what time.ParseDuration reads, or a number of days or
-// weeks, before which nothing and behind which only such a duration may stand.
+// Parse reads a duration such as 90s, 2h30m, 30d, 1.5d, 2w or 1d12h: what time.ParseDuration reads, or a number of days
+// or weeks, before which nothing and behind which only such a duration may stand.
 func Parse(text string) (time.Duration, error) {
 	at := strings.LastIndexAny(text, "dw")
 	if at < 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// Answer notes the status and the size of an answer. Unlike chi's own writer it returns the error of a flush, by which a
-// stream finds that its reader is too slow or gone.
+// Answer notes the status and the size of an answer. Unlike chi's own writer it returns the error of a flush, by which
+// a stream finds that its reader is too slow or gone.
 type Answer struct{ middleware.WrapResponseWriter }
 
 // NewAnswer returns a writer of the answer to a request.

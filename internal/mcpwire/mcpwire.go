@@ -160,7 +160,8 @@ func decode(line []byte) jsonrpc.Message {
 		Message: fmt.Sprintf("%v: %s", err, visible.Clip(string(line), maxExcerpt))}}
 }
 
-// numbered returns the number that an id is the text of: the SDK counts its requests, and some servers answer with text.
+// numbered returns the number that an id is the text of: the SDK counts its requests, and some servers answer with
+// text.
 func numbered(id jsonrpc.ID) jsonrpc.ID {
 	text, _ := id.Raw().(string)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {

@@ -116,7 +116,8 @@ func (s *Set) AddEnviron(environ, marked []string) (unknown []string) {
 	return unknown
 }
 
-// isFound reports whether one line of value at least is long enough to be looked for where it stands in lines of its own.
+// isFound reports whether one line of value at least is long enough to be looked for where it stands in lines of its
+// own.
 func isFound(value string) bool {
 	for line := range strings.Lines(value) {
 		if len(strings.TrimSpace(line)) >= minLength {

@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// Dial connects to the Unix socket at path, which has to be a socket and not a link to one. macOS has no descriptor that
-// stays on the file that was looked at, so this holds only in a directory that no one else may write to. There are no
-// containers to fear on this system: the socket is a daemon's on a Linux machine, which ssh forwards. Errors are
+// Dial connects to the Unix socket at path, which has to be a socket and not a link to one. macOS has no descriptor
+// that stays on the file that was looked at, so this holds only in a directory that no one else may write to. There are
+// no containers to fear on this system: the socket is a daemon's on a Linux machine, which ssh forwards. Errors are
 // *net.OpError with Op "dial".
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	info, err := os.Lstat(path)

@@ -1,4 +1,5 @@
-// Package yamltext says what the errors of a YAML decoder mean to the author of the file: no types of ours, and no tags.
+// Package yamltext says what the errors of a YAML decoder mean to the author of the file: no types of ours, and no
+// tags.
 package yamltext
 
 import (

@@ -63,8 +63,8 @@ func checkPair(f *finding) {
 		f.must(!open && !ended, "a second "+f.Type+" of a "+key, "an id of its own")
 		return
 	}
-	// in a part of a log it may have been opened before, but not within a turn that began later, unless it outlives turns,
-	// as actions do and the processes of tasks
+	// in a part of a log it may have been opened before, but not within a turn that began later, unless it outlives
+	// turns, as actions do and the processes of tasks
 	outlives := family.Name == "action" || family.Name == "process" && f.IDs[Task] != ""
 	earlier := f.partial && (f.turnOf(f.Event) == nil || outlives)
 	if f.open[key] != nil || (f.closed.full || earlier) && !f.closed.set[key] {

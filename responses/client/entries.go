@@ -17,9 +17,10 @@ import (
 // maxResumes bounds how often Entries takes up a journal that brings nothing new.
 const maxResumes = 3
 
-// Entries yields what a turn does, from its first entry on, until the turn is over, and takes it up where it was when the
-// connection breaks. It ends without an error only after exactly one terminal event of the turn's stream and what follows
-// that. An error event of the stream becomes the error it carries. An error comes with a zero entry and is the last pair.
+// Entries yields what a turn does, from its first entry on, until the turn is over, and takes it up where it was when
+// the connection breaks. It ends without an error only after exactly one terminal event of the turn's stream and what
+// follows that. An error event of the stream becomes the error it carries. An error comes with a zero entry and is the
+// last pair.
 func (c *Client) Entries(ctx context.Context, turnID string) iter.Seq2[turns.Entry, error] {
 	return func(yield func(turns.Entry, error) bool) {
 		if err := responses.CheckID("turn_id", turnID); err != nil {

@@ -17,8 +17,8 @@ func (c *Client) Tasks(ctx context.Context) (*tasks.List, error) {
 	return taskCall[tasks.List](ctx, c, http.MethodGet, "/tasks", nil)
 }
 
-// FollowTasks yields every task as it is, then a report with Complete, and then each task that changes, until the server
-// ends or breaks the stream off. An error is the last pair.
+// FollowTasks yields every task as it is, then a report with Complete, and then each task that changes, until the
+// server ends or breaks the stream off. An error is the last pair.
 func (c *Client) FollowTasks(ctx context.Context) iter.Seq2[tasks.Report, error] {
 	return func(yield func(tasks.Report, error) bool) {
 		for line, err := range c.lines(ctx, "/tasks/follow") {

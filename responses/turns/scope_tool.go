@@ -16,8 +16,9 @@ type Begun struct {
 	Host      string `json:"host"`    // server: it runs here; client: the caller runs it
 	Kind      string `json:"kind,omitempty"`
 	Arguments string `json:"safe_args"` // JSON text as the model wrote it, without known secrets, cut
-	// Of arguments that are cut: that they are, a digest of all of them, and what has all of them, a file relative to the
-	// turn's directory or, of a client's function, the item of the call. InputRef is "" where nothing could be kept.
+	// Of arguments that are cut: that they are, a digest of all of them, and what has all of them, a file relative to
+	// the turn's directory or, of a client's function, the item of the call. InputRef is "" where nothing could be
+	// kept.
 	Truncated bool   `json:"args_truncated,omitempty"`
 	Digest    string `json:"args_digest,omitempty"`
 	InputRef  string `json:"input_ref,omitempty"`

@@ -115,8 +115,8 @@ func TestTheSurface(t *testing.T) {
 	}
 }
 
-// A parameter that a path does not have, or that has no value, is refused before anything is done. A path reads the query if and only if the
-// document says that it has parameters.
+// A parameter that a path does not have, or that has no value, is refused before anything is done. A path reads the
+// query if and only if the document says that it has parameters.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	doc := document(t)

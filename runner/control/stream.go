@@ -218,8 +218,8 @@ func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error 
 	return err
 }
 
-// tail sends a page after another as events come, until the client goes, the server ends or the reader is too slow. page
-// says whether there may be more, and gives a channel that is closed when there is, although there is no event.
+// tail sends a page after another as events come, until the client goes, the server ends or the reader is too slow.
+// page says whether there may be more, and gives a channel that is closed when there is, although there is no event.
 func (st *eventStream) tail(ctx context.Context,
 	page func() (more bool, changed <-chan struct{}, err error)) (ended bool, err error) {
 	quiet := time.NewTimer(st.server.limits.KeepAlive)

@@ -138,8 +138,8 @@ func (f files) openLog() (log *os.File, from int64, err error) {
 	return log, info.Size(), nil
 }
 
-// read returns at most maxTail bytes of the log from where begin puts the beginning, by its size. Without a log there is
-// nothing, at 0.
+// read returns at most maxTail bytes of the log from where begin puts the beginning, by its size. Without a log there
+// is nothing, at 0.
 func (f files) read(begin func(size int64) int64) (data []byte, at int64, err error) {
 	file, err := durable.Open(f.log())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -59,7 +59,8 @@ type Run struct {
 	Quota     runner.Quota
 	Version   string
 	Watch     Watcher
-	// Blame names in a failure the variable or file that set the value at fault, instead of its flag. nil: flags set all.
+	// Blame names in a failure the variable or file that set the value at fault, instead of its flag. nil: flags set
+	// all.
 	Blame func(*state.Failure)
 
 	parent  string // id of the run that this one continues

@@ -37,7 +37,8 @@ func AppendFacts(dir string, facts []turns.RuntimeEvent) error {
 	})
 }
 
-// project makes the files that hold one kind of entries each from the journal that was collected into dir, if there is one.
+// project makes the files that hold one kind of entries each from the journal that was collected into dir, if there is
+// one.
 func project(dir string) error { return AppendFacts(dir, nil) }
 
 // journal is the journal of a turn that was collected, while it is written anew with what the host adds. The container
@@ -57,8 +58,8 @@ type journal struct {
 var files = map[string]string{"": turns.JournalFile, turns.EntryStream: turns.EventsFile,
 	turns.EntryRuntime: turns.RuntimeFile}
 
-// rewrite replaces the journal in dir, which need not be there, and the files of its kinds with what fill writes. A holon
-// that is killed meanwhile leaves the journal as it was.
+// rewrite replaces the journal in dir, which need not be there, and the files of its kinds with what fill writes. A
+// holon that is killed meanwhile leaves the journal as it was.
 func rewrite(dir string, fill func(*journal) error) (err error) {
 	in, err := openOwn(filepath.Join(dir, turns.JournalFile), os.O_CREATE)
 	if err != nil {
@@ -97,7 +98,8 @@ func rewrite(dir string, fill func(*journal) error) (err error) {
 	return nil
 }
 
-// copy copies what the container wrote, but for lines that are too long. Events of the stream are checked where take is not nil, which gets each.
+// copy copies what the container wrote, but for lines that are too long. Events of the stream are checked where take is
+// not nil, which gets each.
 func (j *journal) copy(take func(responses.Event) bool) error {
 	for {
 		line, err := j.lines.next()

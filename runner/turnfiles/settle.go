@@ -70,8 +70,8 @@ func ReadEnd(dir string) (*responses.Response, error) {
 	return end, err
 }
 
-// endStream copies the journal and appends the terminal event of its stream if it lacks it, and returns the final response.
-// A turn that ended before its first event was written gets a stream of its own.
+// endStream copies the journal and appends the terminal event of its stream if it lacks it, and returns the final
+// response. A turn that ended before its first event was written gets a stream of its own.
 func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses.Response, error) {
 	sink := func(_ string, event []byte) error { return j.write(turns.EntryStream, event) }
 	var bad error

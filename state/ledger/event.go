@@ -24,8 +24,8 @@ type Event struct {
 	// of the message; nil of what a container recorded
 	From   *Provenance `json:"provenance,omitempty"`
 	TurnID string      `json:"turn_id,omitempty"`
-	// brief, wait, timer, trigger, notification or task, by the prefix of its id; of a call of a tool the work item that
-	// the agent worked on
+	// brief, wait, timer, trigger, notification or task, by the prefix of its id; of a call of a tool the work item
+	// that the agent worked on
 	Ref  string          `json:"ref,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 

@@ -14,8 +14,8 @@ const (
 	enough = 1 << 30 // bytes
 )
 
-// Place returns the directory for temporary files in memory, as os.MkdirTemp takes it: "", the usual one, where there is
-// too little room or programs cannot run.
+// Place returns the directory for temporary files in memory, as os.MkdirTemp takes it: "", the usual one, where there
+// is too little room or programs cannot run.
 func Place() string {
 	var st unix.Statfs_t
 	if unix.Access(shared, unix.W_OK) != nil || unix.Statfs(shared, &st) != nil ||

@@ -121,7 +121,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A command whose trace cannot be recorded is refused with the reason, and the disk that is full with a kind of its own.
+// A command whose trace cannot be recorded is refused with the reason, and the disk that is full with a kind of its
+// own.
 func TestUnrecordedCommands(t *testing.T) {
 	for _, tt := range []struct {
 		cause     error

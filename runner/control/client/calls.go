@@ -256,8 +256,8 @@ func (c *Client) Task(ctx context.Context, agentID, taskID string) (out view.Tas
 	return out, c.get(ctx, agentID, taskPath(taskID, ""), &out)
 }
 
-// TaskOutput returns what a task has printed, in about so many tokens, 0 for a default. It waits for the end of the task,
-// but not longer than wait.
+// TaskOutput returns what a task has printed, in about so many tokens, 0 for a default. It waits for the end of the
+// task, but not longer than wait.
 func (c *Client) TaskOutput(ctx context.Context, agentID, taskID string, wait time.Duration, tokens int) (
 	out view.TaskOutput, err error) {
 	q := url.Values{"timeout_ms": {strconv.FormatInt(wait.Milliseconds(), 10)},

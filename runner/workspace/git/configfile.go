@@ -9,8 +9,8 @@ import (
 )
 
 // readCore reads the configuration files of a git directory as data, for the settings that say where its working tree
-// is: no include is followed, and what they say is compared, not obeyed. With a sparse checkout git keeps these settings
-// in the second file.
+// is: no include is followed, and what they say is compared, not obeyed. With a sparse checkout git keeps these
+// settings in the second file.
 func readCore(gitDir string) (worktree string, bare bool, err error) {
 	values := settings{}
 	for _, name := range []string{"config", "config.worktree"} {

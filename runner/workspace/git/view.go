@@ -95,8 +95,8 @@ func (u *UserRepository) CopyIndex(to string) error {
 		return &Error{Code: CodeTooLarge, Param: file.Name(),
 			Message: fmt.Sprintf("the index has more than %d bytes", maxIndex)}
 	}
-	// By the index's own time git knows which files it has to read, since they may have changed in the second in which it
-	// was written. A copy with a later time would hide such a change.
+	// By the index's own time git knows which files it has to read, since they may have changed in the second in which
+	// it was written. A copy with a later time would hide such a change.
 	return errors.Join(copyTo(to, io.LimitReader(file, maxIndex)), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 

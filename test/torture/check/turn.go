@@ -117,8 +117,8 @@ func Numbered(dir string) error {
 	})
 }
 
-// Journal checks that the journal of the turn in dir is numbered from 1 without a gap, and that the files of its two kinds
-// have exactly its lines.
+// Journal checks that the journal of the turn in dir is numbered from 1 without a gap, and that the files of its two
+// kinds have exactly its lines.
 func Journal(dir string) error {
 	kinds := make(map[string][]byte) // by key
 	err := lines(filepath.Join(dir, journalFile), func(n int, line []byte) error {

@@ -13,10 +13,8 @@ import (
 // closure is what the end of the newest turn means with everything that this step did; a is the open attempt, which may
 // be none.
 func (s *step) closure(failed bool, a ledger.Attempt) ledger.Closure {
-	waits := s.waits()
-	n := s.countQueued()
-	open := read(s, ledger.View.OpenWork, s.state.AgentID)
-	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: n,
+	waits, open := s.waits(), read(s, ledger.View.OpenWork, s.state.AgentID)
+	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: s.countQueued(),
 		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: failed}
 	sit.Waits(waits)
 	if head, ok := s.queueHead(); ok {

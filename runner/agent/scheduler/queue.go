@@ -19,8 +19,7 @@ func (m *Scheduler) Unblock(ctx context.Context, agentID string) error {
 // unblock lets an agent take what is blocked: kept is the results that waited until it may go on by itself, else what
 // a setting kept from a turn.
 func (s *step) unblock(kept bool) {
-	blocked := read(s, ledger.View.BlockedEntries, s.state.AgentID)
-	for _, e := range blocked {
+	for _, e := range read(s, ledger.View.BlockedEntries, s.state.AgentID) {
 		if kept != (e.Code == rules.CodeStalled) {
 			continue
 		}

@@ -103,15 +103,15 @@ func (s *step) newWork(n NewWork) ledger.WorkItem {
 
 // PickWork makes an open item of the agent its current one. Errors: CodeWorkCompleted, ledger.CodeNotFound.
 func (m *Scheduler) PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error) {
-	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
+	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) bool {
 		if s.state.CurrentWork == w.ID {
-			return false, nil
+			return false
 		}
 		s.releaseFocus("another one was picked")
 		s.state.CurrentWork = w.ID
 		s.start(w)
 		s.emitWork(record.WorkItemPicked, "", *w, nil)
-		return true, nil
+		return true
 	})
 }
 
@@ -129,10 +129,9 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 	if err := checkWorkChange(c); err != nil {
 		return ledger.WorkItem{}, err
 	}
-	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
+	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) bool {
 		before := mustJSON(*w)
-		waits := s.waits()
-		held := heldAs(*w, waits)
+		held := heldAs(*w, s.waits())
 		if c.Objective != nil {
 			w.Objective = *c.Objective
 		}
@@ -146,11 +145,11 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 			s.block(w, *c.BlockedBy, c.RecheckAfter)
 		}
 		if string(before) == string(mustJSON(*w)) {
-			return s.unblocked(*w, c), nil
+			return s.unblocked(*w, c)
 		}
 		s.emitHeld(held, w)
 		s.unblocked(*w, c)
-		return true, nil
+		return true
 	})
 }
 
@@ -235,7 +234,7 @@ func (s *step) block(w *ledger.WorkItem, by string, after time.Duration) {
 // workStep changes an open item of an agent: change reports whether it changed anything. A key that changed the item
 // before changes nothing.
 func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
-	change func(*step, *ledger.WorkItem) (bool, error)) (ledger.WorkItem, error) {
+	change func(*step, *ledger.WorkItem) bool) (ledger.WorkItem, error) {
 	var w ledger.WorkItem
 	err := m.step(ctx, agentID, func(s *step) (err error) {
 		if w, err = s.ownWork(itemID); err != nil || slices.Contains(w.Calls, key) {
@@ -249,9 +248,8 @@ func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
 			return err
 		}
 		next := s.nextWork(w, key)
-		changed, err := change(s, &next)
-		if err != nil || !changed {
-			return err
+		if !change(s, &next) {
+			return nil
 		}
 		w = next
 		s.update(&w)

@@ -39,9 +39,9 @@ type Warning struct {
 // ledger.CodeNotFound.
 func (m *Scheduler) CompleteWork(ctx context.Context, agentID, itemID, key string, r *Round) (Completion, error) {
 	var c Completion
-	w, err := m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
+	w, err := m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) bool {
 		c = s.complete(w, r)
-		return true, nil
+		return true
 	})
 	if err != nil {
 		return Completion{}, err

@@ -16,7 +16,8 @@ type Tasks interface {
 	// ReportTask takes what a container says of a task. ledger.CodeInvalidTask and ledger.CodeNotFound are about the
 	// report itself; any other error may pass.
 	ReportTask(ctx context.Context, agentID string, r tasks.Report) error
-	// SettleTasks receives which tasks a container that is followed knew at a time; why is for those that it does not know.
+	// SettleTasks receives which tasks a container that is followed knew at a time; why is for those that it does not
+	// know.
 	SettleTasks(ctx context.Context, agentID string, known []string, at time.Time, why string) error
 }
 
@@ -85,7 +86,8 @@ func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID s
 	}
 }
 
-// untilRecorded records what a container reports, and tries again while that fails: what is not recorded is not read past.
+// untilRecorded records what a container reports, and tries again while that fails: what is not recorded is not read
+// past.
 func (k *Pool) untilRecorded(ctx context.Context, record func() error) error {
 	for {
 		err := record()

@@ -162,8 +162,8 @@ func (s *step) earlierTurns(e ledger.Entry) int {
 	return max(e.Readmitted, read(s, ledger.View.Attempt, last[0].AttemptID).Earlier+1)
 }
 
-// submitTurn records that a turn is made for a message, and returns the number of that event. It is the first one of the
-// turn and the cause of the others.
+// submitTurn records that a turn is made for a message, and returns the number of that event. It is the first one of
+// the turn and the cause of the others.
 func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) int64 {
 	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Status: "accepted",
 		Cause: admittedEvent(msg.ID)}

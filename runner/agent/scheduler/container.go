@@ -20,8 +20,8 @@ func containerEvent(agentID, containerID string) string {
 }
 
 // ContainerChanged records what becomes of the container of an agent, each thing once: what the record has already
-// changes nothing. A container whose end was not recorded is lost when another one is created, for an agent has one at most.
-// A change of an agent that the ledger does not have is left out.
+// changes nothing. A container whose end was not recorded is lost when another one is created, for an agent has one at
+// most. A change of an agent that the ledger does not have is left out.
 func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledger.ContainerChange) error {
 	err := m.step(ctx, agentID, func(s *step) error {
 		held := s.state.Container

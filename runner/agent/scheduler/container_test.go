@@ -12,8 +12,8 @@ import (
 	"holon/test/expect"
 )
 
-// What happens to a container is recorded once, in its order, with its cause, and a container that another one replaces is
-// lost unless its end was recorded.
+// What happens to a container is recorded once, in its order, with its cause, and a container that another one replaces
+// is lost unless its end was recorded.
 func TestContainers(t *testing.T) {
 	for name, c := range map[string]struct{ changes, want string }{
 		"a life":     {"created a, started a, ready a, exited a, removed a", "created a, started a, ready a, exited a, removed a"},

@@ -202,8 +202,8 @@ func (w *world) foldWait(a *account, e ledger.Event) {
 	}
 }
 
-// checkPrior: what a message continues is the closure that was recorded last, unless a message that is in the queue ended a
-// wait already.
+// checkPrior: what a message continues is the closure that was recorded last, unless a message that is in the queue
+// ended a wait already.
 func (w *world) checkPrior(a *account, e ledger.Event) {
 	if record.Of(e).Name != record.ClosureDecided && record.Of(e).Name != record.ContinuationResolved {
 		return

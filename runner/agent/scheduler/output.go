@@ -67,8 +67,8 @@ func (m *Scheduler) ExpireOutputs(ctx context.Context, agentID string, gone []le
 // maxNamedFiles bounds the files that an event names of an expired output, in bytes of JSON.
 const maxNamedFiles = 6 << 10
 
-// expired records that the directory of a turn is gone. The turn is named in the payload: it has ended, and nothing of it
-// may come after that.
+// expired records that the directory of a turn is gone. The turn is named in the payload: it has ended, and nothing of
+// it may come after that.
 func (s *step) expired(e ledger.ExpiredOutput) {
 	event := ledger.Event{ID: derivedID(responses.PrefixEvent, "output.expired", e.AgentID, e.TurnID)}
 	s.cause = "" // one directory does not go because of another

@@ -34,8 +34,8 @@ func (s *step) alreadyRecorded(a *ledger.Attempt, e *ledger.Event) bool {
 	return openUnit(a, family, e) < 0
 }
 
-// taskOfTurn records a task that a turn began, unless its container reported it before. What makes no sense is left out:
-// it must not hold up what comes after it.
+// taskOfTurn records a task that a turn began, unless its container reported it before. What makes no sense is left
+// out: it must not hold up what comes after it.
 func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) {
 	if checkReport(tasks.Report{Task: &r}) == nil {
 		_, _ = s.reportTask(a, tasks.Report{Task: &r}) // it is refused where the agent has too many

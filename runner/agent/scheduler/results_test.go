@@ -48,8 +48,8 @@ func (w *world) deliveries() map[string]string {
 	return newest
 }
 
-// Each result of a task that ends while an operator's turn runs, or shortly after it, enters one turn, and is recorded as
-// delivered with that turn and not before.
+// Each result of a task that ends while an operator's turn runs, or shortly after it, enters one turn, and is recorded
+// as delivered with that turn and not before.
 func TestResultsOfAnOperatorsTurn(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -6,8 +6,8 @@ import (
 )
 
 // A read or write of the store that fails, fails the transaction as a whole, and nothing of it is kept. So a step does
-// not ask after each of them: after the first failure it finds nothing and writes nothing, and run returns that failure.
-// An error that a step returns is a refusal.
+// not ask after each of them: after the first failure it finds nothing and writes nothing, and run returns that
+// failure. An error that a step returns is a refusal.
 
 // insert adds records.
 func (t *transaction) insert(records ...ledger.Record) {

@@ -277,7 +277,8 @@ func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f fields) {
 	}
 }
 
-// emitAction records that the operator is asked for something, or is not any more. An action outlives the turn that asks.
+// emitAction records that the operator is asked for something, or is not any more. An action outlives the turn that
+// asks.
 func (s *step) emitAction(typ string, w ledger.Wait) {
 	e := ledger.Event{Ref: w.ID}
 	e.IDs[agentruntime.Action] = "action_" + w.ID

@@ -23,8 +23,8 @@ func (s *step) taskOf(key string) (id string, t ledger.Task, known bool) {
 // digest is one of all that a task is made of.
 func (n NewTask) digest() string { return derivedID("", n.Purpose, string(mustJSON(n.Start))) }
 
-// FailTask ends a task that could not be started. Its caller gets the error, and its agent no message. A task that has ended stays
-// as it is.
+// FailTask ends a task that could not be started. Its caller gets the error, and its agent no message. A task that has
+// ended stays as it is.
 func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) error {
 	return m.endUnreported(ctx, agentID, taskID, ledger.TaskNotStarted, why)
 }

@@ -65,8 +65,8 @@ func (s *step) wake(w Wake, d Disposition) {
 	hint := w.WakeHint
 	hint.Reason, hint.CreatedAt = cmp.Or(w.Reason, "wake"), s.now
 	s.correlate(&hint)
-	s.emit(record.WakeRequested, ledger.Event{Ref: w.ExternalTriggerID}, fields{"disposition": string(d), "reason": w.Reason,
-		"description": clip(w.Description), "source": w.Source, "resource": w.Resource,
+	s.emit(record.WakeRequested, ledger.Event{Ref: w.ExternalTriggerID}, fields{"disposition": string(d),
+		"reason": w.Reason, "description": clip(w.Description), "source": w.Source, "resource": w.Resource,
 		"waiting_intent_ids": strings.Join(hint.WaitingIntentIDs, " "), "work_item_ids": strings.Join(hint.WorkItemIDs, " ")})
 	hint.Event = s.newest()
 	s.state.PendingWake = rules.MergeHint(s.state.PendingWake, hint)

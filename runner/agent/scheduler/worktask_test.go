@@ -143,8 +143,8 @@ func (w *world) isItem(id string, want rules.WorkState) {
 	})
 }
 
-// isClosure fails unless the newest closure that was recorded, and the one that is shown, has an outcome and a reason to
-// wait.
+// isClosure fails unless the newest closure that was recorded, and the one that is shown, has an outcome and a reason
+// to wait.
 func (w *world) isClosure(outcome ledger.Outcome, reason ledger.WaitingReason) {
 	w.t.Helper()
 	w.view(func(v ledger.View) error {

@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	sleepDescription = "Says that nothing is left to do in this turn and what you wait for. You are woken by any message, " +
-		"and after duration_ms if you give it. Without it, a work item that can go on does. " +
+	sleepDescription = "Says that nothing is left to do in this turn and what you wait for. You are woken by any " +
+		"message, and after duration_ms if you give it. Without it, a work item that can go on does. " +
 		"It does not pause you: after it, end the turn with your answer. Calling it again replaces what you wait " +
 		"for. Turns that you wake yourself for and that change nothing come at growing intervals, and after 12 of " +
 		"them your operator is asked."

@@ -18,6 +18,10 @@ type WireText string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *WireText) UnmarshalJSON(data []byte) error {
+	if n := len(data); n >= 2 && data[0] == '"' && bytes.IndexByte(data, '\\') < 0 && utf8.Valid(data) {
+		*t = WireText(data[1 : n-1]) // as most deltas are
+		return nil
+	}
 	var s string
 	at := loneHalf(data, 0)
 	if at < 0 {

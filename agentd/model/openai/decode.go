@@ -61,12 +61,28 @@ type text struct {
 // and 13 KB for each, more than all other work on it, and its string has lost the
 // halves of characters that [model.WireText] keeps.
 func readDelta(kind model.EventKind, data []byte) (itemID string, index int64, t text) {
-	f := gjson.GetManyBytes(data, "item_id", "output_index", "content_index", "summary_index", "delta", "logprobs")
-	if f[4].Type == gjson.String {
-		_ = t.UnmarshalJSON([]byte(f[4].Raw)) // a string of valid JSON can be read
-	}
-	t.place, t.probs = placeOf(kind, f[2].Int(), f[3].Int()), logprobs(f[5].Raw)
-	return f[0].Str, f[1].Int(), t
+	var content, summary int64
+	gjson.ParseBytes(data).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "item_id":
+			itemID = value.Str
+		case "output_index":
+			index = value.Int()
+		case "content_index":
+			content = value.Int()
+		case "summary_index":
+			summary = value.Int()
+		case "delta":
+			if value.Type == gjson.String {
+				_ = t.UnmarshalJSON([]byte(value.Raw)) // a string of valid JSON can be read
+			}
+		case "logprobs":
+			t.probs = logprobs(value.Raw)
+		}
+		return true
+	})
+	t.place = placeOf(kind, content, summary)
+	return itemID, index, t
 }
 
 // logprobs reads log probabilities. Malformed ones are left out: an answer does not

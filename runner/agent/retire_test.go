@@ -79,8 +79,8 @@ func (l *alone) wantEnded(containers *stopped, taskID string) {
 	}
 }
 
-// Retiring an agent that was removed stops its container, also when its tasks cannot be stopped one by one, and ends them
-// with it.
+// Retiring an agent that was removed stops its container, also when its tasks cannot be stopped one by one, and ends
+// them with it.
 func TestRetire(t *testing.T) {
 	t.Parallel()
 	containers := &stopped{agents: make(chan string, 100)}

@@ -78,8 +78,8 @@ func (l *lab) oneUser(o *pool.Options) {
 	}
 }
 
-// What was stored of a conversation goes into the next container as it was seen. Where commands could write it, and what
-// is there is not what was seen, the conversation begins anew and the operator is told.
+// What was stored of a conversation goes into the next container as it was seen. Where commands could write it, and
+// what is there is not what was seen, the conversation begins anew and the operator is told.
 func TestForgedResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -129,8 +129,8 @@ func (k *Pool) rest(ctx context.Context, a *agent, stop bool) error {
 	return nil
 }
 
-// closeRemoved ends the container of an agent that was removed. Whatever removed the agent stops it at once: this is for
-// a process that was killed in between, and for an engine that did not answer.
+// closeRemoved ends the container of an agent that was removed. Whatever removed the agent stops it at once: this is
+// for a process that was killed in between, and for an engine that did not answer.
 func (k *Pool) closeRemoved(ctx context.Context, a *agent) error {
 	if a.session == nil && !a.left {
 		return nil
@@ -184,8 +184,8 @@ func (k *Pool) giveUp(ctx context.Context, a *agent) error {
 	return err
 }
 
-// works asks the container whether something goes on in it, which begins its idle
-// time anew. One that does not answer is given up: the agent has none then. That ctx ended says nothing of the container.
+// works asks the container whether something goes on in it, which begins its idle time anew. One that does not answer
+// is given up: the agent has none then. That ctx ended says nothing of the container.
 func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 	works, err := k.working(ctx, a)
 	if err != nil && ctx.Err() != nil {

@@ -51,8 +51,8 @@ func (s *step) startAgent(by string) {
 	s.freeIdle()
 }
 
-// Renew lets the conversation of an agent begin anew with its next turn; its record stays. A turn that runs is the last of
-// the old one. Without a conversation it changes nothing.
+// Renew lets the conversation of an agent begin anew with its next turn; its record stays. A turn that runs is the last
+// of the old one. Without a conversation it changes nothing.
 func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 	return m.liveStep(ctx, agentID, func(s *step) error {
 		a, open := s.openAttempt()

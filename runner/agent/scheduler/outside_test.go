@@ -83,8 +83,8 @@ func TestItemWaitsForOutside(t *testing.T) {
 	}
 }
 
-// A wake that comes while a turn runs names what waits for it, and ends that although a wake of the operator, which says
-// more, takes its place in the tick.
+// A wake that comes while a turn runs names what waits for it, and ends that although a wake of the operator, which
+// says more, takes its place in the tick.
 func TestKeptWakeReachesItsItem(t *testing.T) {
 	w := open(t)
 	item, trigger := w.restsOutside()

@@ -73,9 +73,9 @@ func New(o Options) []hosttools.Tool {
 	}, o.work()...)
 }
 
-// tool adds to a tool, whose arguments are a T, how it is called. The steps of a call are caused by it. No call sees what
-// is secret: the URL of the trigger, which its agent is shown, is in no message, wait or work item that the agent makes of
-// it. Arguments that are required are texts that are not empty.
+// tool adds to a tool, whose arguments are a T, how it is called. The steps of a call are caused by it. No call sees
+// what is secret: the URL of the trigger, which its agent is shown, is in no message, wait or work item that the agent
+// makes of it. Arguments that are required are texts that are not empty.
 func tool[T any](o Options, t hosttools.Tool, call func(context.Context, hosttools.Call, T) (hosttools.Result, error),
 	required ...string) hosttools.Tool {
 	if t.Schema == nil {

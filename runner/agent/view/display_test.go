@@ -9,8 +9,8 @@ import (
 	"holon/state/ledger"
 )
 
-// The summary of an event is for a person: an attempt at a model that failed is not one that gave an answer, and a class
-// is words.
+// The summary of an event is for a person: an attempt at a model that failed is not one that gave an answer, and a
+// class is words.
 func TestSummaryOfEvents(t *testing.T) {
 	for _, c := range []struct {
 		class, status, data, want string

@@ -41,7 +41,7 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, Invalid("", CodeInvalidJSON, "the body is empty; send a JSON object")
 	}
-	if err := CheckStrict(body, maxDepth); err != nil {
+	if err := CheckBody(body); err != nil {
 		return nil, err
 	}
 	if kind := jsontext.Value(body).Kind(); kind != '{' {

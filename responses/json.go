@@ -176,6 +176,9 @@ func kindName(kind jsontext.Kind) string {
 
 func isNumber(k reflect.Kind) bool { return reflect.Int <= k && k <= reflect.Float64 }
 
+// CheckBody is CheckStrict for the body of a request.
+func CheckBody(body []byte) error { return CheckStrict(body, maxDepth) }
+
 // CheckDepth refuses JSON nested deeper than maxDepth without decoding it. What is malformed is left to the decoder.
 func CheckDepth(data []byte) error { return check(data, maxDepth, len(data), true) }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"holon/responses"
 )
@@ -18,10 +17,7 @@ const typeCreate = "response.create"
 // here may not even be null. previous is the response that the message wants to
 // continue, as far as that can be read, also when there is an error.
 func DecodeCreate(text []byte) (req *responses.Request, previous string, err error) {
-	if !utf8.Valid(text) {
-		return nil, "", responses.Invalid("", responses.CodeInvalidJSON, "the message is not valid UTF-8")
-	}
-	if err := responses.CheckDepth(text); err != nil {
+	if err := responses.CheckBody(text); err != nil {
 		return nil, "", err
 	}
 	var fields map[string]json.RawMessage

@@ -21,6 +21,17 @@ func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 	}
 }
 
+// A message with two readings is refused, as the body of a request is.
+func TestRepeatedKeys(t *testing.T) {
+	for _, key := range []string{"type", "input", "model"} {
+		text := []byte(`{"type":"response.create","input":"x","model":"m","` + key + `":"y"}`)
+		_, _, err := DecodeCreate(text)
+		if e := responses.AsError(err); err == nil || e.Param != key {
+			t.Errorf("%s: %v, want that %s is refused", text, err, key)
+		}
+	}
+}
+
 // Each message becomes a request or an error that can be framed.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{

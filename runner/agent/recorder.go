@@ -128,6 +128,9 @@ func (rec *recorder) Event(ev responses.Event) {
 	again := ev.SequenceNumber < rec.next
 	rec.next = max(rec.next, ev.SequenceNumber+1)
 	more := !again && rec.writing.apply(ev, rec.cfg.Secrets)
+	if !again {
+		rec.entries.Write(ev)
+	}
 	rec.mu.Unlock()
 	if again {
 		return
@@ -167,6 +170,13 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 			return
 		}
 		rec.through.Facts = ev.Sequence
+		if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
+			for _, e := range rec.entries.Cut(rec.cfg.Secrets.Text, ev.Timestamp.Time()) {
+				if ev.Sequence > rec.attempt.Facts {
+					rec.append(scheduler.Progress{Event: e})
+				}
+			}
+		}
 		var p scheduler.Progress
 		var taken bool
 		if p.Event, p.Cause, taken = rec.entries.Fact(ev); !taken {

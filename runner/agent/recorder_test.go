@@ -27,6 +27,12 @@ func TestRecorded(t *testing.T) {
 		return turns.RuntimeEvent{Type: class, Sequence: n, ModelRequestID: "mreq_1", Payload: json.RawMessage(`{}`)}
 	}
 	asked, ended, task := fact(1, turns.ModelRequested), fact(2, turns.ModelCompleted), fact(3, turns.TaskStarted)
+	begun := responses.Event{Type: responses.EventItemAdded, SequenceNumber: 0, Item: &responses.Message{ID: "c",
+		Role: responses.RoleAssistant}}
+	delta := func(n int64, text string) responses.Event {
+		return responses.Event{Type: responses.EventTextDelta, SequenceNumber: n, Delta: text}
+	}
+	cut := []any{asked, begun, delta(1, "half "), delta(2, "of it"), fact(2, turns.ModelFailed), message(3, "c")}
 	all := []any{asked, message(0, "a"), message(1, "b"), ended, task}
 	for name, c := range map[string]struct {
 		come    []any
@@ -38,6 +44,8 @@ func TestRecorded(t *testing.T) {
 			"model.requested text of a text of b model.completed"},
 		"recorded":  {all, ledger.Attempt{Facts: 2, Items: 2}, ""},
 		"in part":   {all, ledger.Attempt{Facts: 1, Items: 1}, "text of b model.completed"},
+		"cut":       {cut, ledger.Attempt{}, "model.requested half of it model.failed"},
+		"cut again": {cut, ledger.Attempt{Facts: 2}, ""},
 		"text only": {[]any{message(0, "a")}, ledger.Attempt{Items: 1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,6 +40,71 @@ type Entries struct {
 	calls   map[string]activity.Call // that have begun and not ended, by id
 	numbers map[string]int64         // of facts that become events, by event id
 	request agentruntime.IDs         // of the newest request to a model
+	writing *written                 // a message that is not complete; nil for none
+	cut     string                   // id of a message whose request ended before it was complete
+}
+
+// written is a message with its text so far.
+type written struct {
+	id    string
+	phase responses.Phase
+	parts []writtenPart
+}
+
+type writtenPart struct {
+	refusal bool
+	text    []byte
+}
+
+// Bounds of a message that is being written.
+const (
+	maxWritten      = 4 << 20 // bytes of a part
+	maxWrittenParts = 100
+)
+
+// Write takes an event of the response: the text of a message whose request ends before the message is complete is in no
+// other event that comes before that end.
+func (t *Entries) Write(ev responses.Event) {
+	m, _ := ev.Item.(*responses.Message)
+	switch {
+	case m != nil && m.Role == responses.RoleAssistant && ev.Type == responses.EventItemAdded:
+		t.writing = &written{id: m.ID, phase: m.Phase}
+	case m != nil && ev.Type == responses.EventItemDone:
+		t.writing = nil
+	case t.writing != nil && (ev.Type == responses.EventTextDelta || ev.Type == responses.EventRefusalDelta):
+		t.writing.add(ev)
+	}
+}
+
+func (w *written) add(ev responses.Event) {
+	if ev.ContentIndex < 0 || ev.ContentIndex >= maxWrittenParts {
+		return
+	}
+	for len(w.parts) <= ev.ContentIndex {
+		w.parts = append(w.parts, writtenPart{})
+	}
+	if p := &w.parts[ev.ContentIndex]; len(p.text)+len(ev.Delta) <= maxWritten {
+		p.refusal, p.text = ev.Type == responses.EventRefusalDelta, append(p.text, ev.Delta...)
+	}
+}
+
+// Cut returns the events of the message that is not complete when the request for it ends. Its text grows no more.
+func (t *Entries) Cut(clean func(string) string, at time.Time) []ledger.Event {
+	w := t.writing
+	if w == nil {
+		return nil
+	}
+	m := &responses.Message{ID: w.id, Phase: w.phase}
+	for _, p := range w.parts {
+		part := responses.Part{Type: responses.PartOutputText, Text: string(p.text)}
+		if p.refusal {
+			part = responses.Part{Type: responses.PartRefusal, Refusal: string(p.text)}
+		}
+		m.Content = append(m.Content, part)
+	}
+	events := t.Message(m, clean, at)
+	t.cut, t.writing = w.id, nil
+	return events
 }
 
 // Fact returns the event of a fact, with its payload as it came, and the number of the fact that caused it, 0 for none;
@@ -121,6 +186,9 @@ const maxDelta = ledger.MaxEventData - 512
 
 // Message returns the events of a complete message of the model: all its text, once.
 func (t *Entries) Message(m *responses.Message, clean func(string) string, at time.Time) (events []ledger.Event) {
+	if m.ID == t.cut {
+		return nil
+	}
 	for i, part := range m.Content {
 		p := Text{Channel: "text", ItemID: m.ID, Part: i, Phase: m.Phase}
 		text := part.Text

@@ -18,6 +18,9 @@ import (
 // container that does not run is removed, with all that it left running: then the session has only the files that were
 // written, and Gone says why. On error everything is as it was.
 func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session, err error) {
+	if err := sameEngine(cfg.Engine.Name(), held); err != nil {
+		return nil, err
+	}
 	var tree *workspace.Tree
 	if held.Tree != nil {
 		tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cfg.TreeCache}, *held.Tree)
@@ -65,6 +68,20 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 		return nil, err
 	}
 	return s, nil
+}
+
+// ErrOtherEngine says that a session's container is in another engine, which alone can tell whether it works.
+var ErrOtherEngine = errors.New("it is in another engine")
+
+// sameEngine refuses to look for a container in another engine than the one that has it, where it would seem to be gone
+// while it works on. Programs of the local engine end with their holon.
+func sameEngine(name string, held Held) error {
+	if held.Handle == nil || held.Engine == name || held.Engine == "local" {
+		return nil
+	}
+	return &Error{Code: CodeUsage, Param: "engine", Err: ErrOtherEngine,
+		Message: fmt.Sprintf("the container %.100s was made with the engine %s, not %s", held.ID, held.Engine, name),
+		Hint:    "use the engine " + held.Engine + " until the container is removed, as it is once its agent is idle"}
 }
 
 // reportTimeout bounds how long agentd is asked how a turn ended.

@@ -154,7 +154,8 @@ func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
 }
 
 // takeLeft takes up what the record of an earlier process says that the agent has: its container may be gone. One that
-// cannot be taken up is removed, unless only its configuration is missing: the next turn takes it up, or another sweep.
+// cannot be taken up is removed, unless only its configuration or its engine is missing: the next turn takes it up, or
+// another sweep.
 func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	if !a.left || a.session != nil {
 		return nil
@@ -164,7 +165,7 @@ func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	case err == nil:
 		a.left = false
 		return nil
-	case errors.Is(err, errUnconfigured):
+	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine):
 		k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
 		return nil
 	case ctx.Err() != nil: // which says nothing of the container

@@ -40,6 +40,7 @@ func TestBadInput(t *testing.T) {
 			"authority_not_accepted", 403, "origin.kind"},
 		{"operator's kind", post("/enqueue", `{"text":"x","kind":"operator_prompt"}`), "authority_not_accepted", 403,
 			"kind"},
+		{"no agent", post("/control/agents//prompt", `{"text":"x"}`), "not_found", 404, "id"},
 		{"a tick", post("/enqueue", `{"text":"x","kind":"system_tick"}`), "authority_not_accepted", 403, "kind"},
 		{"a channel without a name", post("/enqueue", `{"text":"x","origin":{"kind":"channel"}}`), "invalid_message",
 			400, "origin.channel_id"},

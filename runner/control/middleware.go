@@ -18,6 +18,7 @@ import (
 	"holon/responses"
 	"holon/runner/control/wire"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // handler returns the API as one listener serves it.
@@ -69,6 +70,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 	if !one.capability {
 		httpserver.Admit(r)
 		w.Header().Set(wire.HeaderVersion, s.host.Info().Version)
+	}
+	if at := slices.Index(chi.RouteContext(r.Context()).URLParams.Values, ""); at >= 0 {
+		name := chi.RouteContext(r.Context()).URLParams.Keys[at]
+		return &state.Error{Code: ledger.CodeNotFound, Param: name, Message: "the path names no " + name,
+			Hint: "put it between the slashes"}
 	}
 	if !one.queries {
 		if _, err := queryOf(r); err != nil {

@@ -62,8 +62,8 @@ const (
 	maxWrittenParts = 100
 )
 
-// Write takes an event of the response: the text of a message whose request ends before the message is complete is in no
-// other event that comes before that end.
+// Write takes an event of the response: the text of a message whose request ends before the message is complete is in
+// no other event that comes before that end.
 func (t *Entries) Write(ev responses.Event) {
 	m, _ := ev.Item.(*responses.Message)
 	switch {

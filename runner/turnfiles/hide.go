@@ -26,29 +26,37 @@ func Hide(dir string, secrets *redact.Set) error {
 		return nil
 	}
 	for _, name := range turnNames {
-		if err := hide(filepath.Join(dir, name), secrets); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		hidden, err := hide(filepath.Join(dir, name), secrets)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("take secrets out of %s: %w", name, err)
 		}
+		if hidden && name == turns.JournalFile {
+			if err := project(dir); err != nil {
+				return err
+			}
+		}
 	}
-	return project(dir)
+	return nil
 }
 
-func hide(path string, secrets *redact.Set) error {
+// hide takes secrets out of one file, and reports whether there were any.
+func hide(path string, secrets *redact.Set) (hidden bool, err error) {
 	in, err := openOwn(path, 0)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer in.Close()
 	if !strings.HasSuffix(path, ".ndjson") {
 		data, err := io.ReadAll(io.LimitReader(in, responses.MaxResponse))
-		if clean := secrets.JSON(data, turns.Structure); err == nil && !bytes.Equal(clean, data) {
-			err = durable.WriteFile(path, clean, 0o600)
+		clean := secrets.JSON(data, turns.Structure)
+		if err != nil || bytes.Equal(clean, data) {
+			return false, err
 		}
-		return err
+		return true, durable.WriteFile(path, clean, 0o600)
 	}
 	out, err := os.CreateTemp(filepath.Dir(path), durable.TempPrefix+"*")
 	if err != nil {
-		return err
+		return false, err
 	}
 	h := hiding{secrets: secrets, out: bufio.NewWriterSize(out, 64<<10), streams: make(map[part]*redact.Stream)}
 	err = h.lines(in)
@@ -57,9 +65,9 @@ func hide(path string, secrets *redact.Set) error {
 	}
 	err = errors.Join(err, out.Close())
 	if err == nil && h.changed {
-		return os.Rename(out.Name(), path)
+		return true, os.Rename(out.Name(), path)
 	}
-	return errors.Join(err, os.Remove(out.Name()))
+	return false, errors.Join(err, os.Remove(out.Name()))
 }
 
 // hiding copies the lines of a journal. A line whose text may go on with the rest of a secret waits for the next ones.

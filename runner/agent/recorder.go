@@ -125,16 +125,14 @@ func (rec *recorder) add(change func()) {
 // event that comes again after a connection broke is skipped.
 func (rec *recorder) Event(ev responses.Event) {
 	rec.mu.Lock()
-	again := ev.SequenceNumber < rec.next
-	rec.next = max(rec.next, ev.SequenceNumber+1)
-	more := !again && rec.writing.apply(ev, rec.cfg.Secrets)
-	if !again {
-		rec.entries.Write(ev)
-	}
-	rec.mu.Unlock()
-	if again {
+	if ev.SequenceNumber < rec.next {
+		rec.mu.Unlock()
 		return
 	}
+	rec.next = ev.SequenceNumber + 1
+	rec.entries.Write(ev)
+	more := rec.writing.apply(ev, rec.cfg.Secrets)
+	rec.mu.Unlock()
 	if more {
 		rec.add(func() {})
 	}
@@ -170,12 +168,9 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 			return
 		}
 		rec.through.Facts = ev.Sequence
+		var cut []ledger.Event // text of a message that this ends
 		if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
-			for _, e := range rec.entries.Cut(rec.cfg.Secrets.Text, ev.Timestamp.Time()) {
-				if ev.Sequence > rec.attempt.Facts {
-					rec.append(scheduler.Progress{Event: e})
-				}
-			}
+			cut = rec.entries.Cut(rec.cfg.Secrets.Text, ev.Timestamp.Time())
 		}
 		var p scheduler.Progress
 		var taken bool
@@ -184,6 +179,9 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 		}
 		if ev.Sequence <= rec.attempt.Facts {
 			return
+		}
+		for _, e := range cut {
+			rec.append(scheduler.Progress{Event: e})
 		}
 		if !rec.known { // its container is gone, and its facts are what is left of it
 			rec.known, rec.begun = true, true

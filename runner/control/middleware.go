@@ -71,8 +71,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 		httpserver.Admit(r)
 		w.Header().Set(wire.HeaderVersion, s.host.Info().Version)
 	}
-	if at := slices.Index(chi.RouteContext(r.Context()).URLParams.Values, ""); at >= 0 {
-		name := chi.RouteContext(r.Context()).URLParams.Keys[at]
+	params := chi.RouteContext(r.Context()).URLParams
+	if at := slices.Index(params.Values, ""); at >= 0 {
+		name := params.Keys[at]
 		return &state.Error{Code: ledger.CodeNotFound, Param: name, Message: "the path names no " + name,
 			Hint: "put it between the slashes"}
 	}

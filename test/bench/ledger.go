@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"holon/responses"
-	assembly "holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -22,8 +21,7 @@ const prompt = "Look at the failing test, find out why it fails, and mend it."
 // Sizes of P28.
 const (
 	completedWork = 1000
-	fewCompleted  = 10  // more than a prompt tells of
-	shownWork     = 100 // open items that a prompt tells of
+	fewCompleted  = 10 // more than a prompt lists
 )
 
 // measureWork is P28: what the work items of an agent cost between two of its turns, and in its prompt.
@@ -31,7 +29,6 @@ func measureWork(ctx context.Context, r *rig) []row {
 	few, many := r.openWorker(ctx, fewCompleted), r.openWorker(ctx, r.samples(completedWork, completedWork/10))
 	got := compare(ctx, r.plan(500, 30, 10), subject{"10 completed items", few.goOn},
 		subject{"1,000 completed items", many.goOn})
-	bytes := float64(few.promptBytes(ctx))
 	const against = "with 10 of them"
 	return []row{
 		versus("P28", "a turn is settled → the next for the work item is claimed, of 1,000 completed items", against,
@@ -39,8 +36,6 @@ func measureWork(ctx context.Context, r *rig) []row {
 		versus("P28", "the claim alone", against, unitMS, got[1][1], got[0][1]).ratioGoal(1.1),
 		versus("P28", "what the prompt of that turn is made of, read", against, unitMS, got[1][2],
 			got[0][2]).ratioGoal(1.1),
-		row{ID: "P28", What: "what a prompt tells of 100 open work items", Unit: unitKB,
-			Ours: bytes / 1000}.absoluteGoal(24.6),
 	}
 }
 
@@ -137,36 +132,10 @@ func (w *worker) settle(ctx context.Context) {
 		ResponseID: responses.NewID(responses.PrefixResponse), StartedAt: now, CompletedAt: now}}))
 }
 
-// read reads the items that a prompt tells of.
-func (w *worker) read(ctx context.Context) (open []view.WorkRecord) {
-	load.Check(w.store.View(ctx, func(v ledger.View) (err error) {
-		open, _, err = view.New(v, view.Facts{}).WorkList(workerID, 5)
+// read reads the items that a prompt lists.
+func (w *worker) read(ctx context.Context) {
+	load.Check(w.store.View(ctx, func(v ledger.View) error {
+		_, _, err := view.New(v, view.Facts{}).WorkList(workerID, 5)
 		return err
 	}))
-	return open
-}
-
-// promptBytes is how much longer a prompt is for 100 open work items, one of them the current one.
-func (w *worker) promptBytes(ctx context.Context) int {
-	for range shownWork - 1 {
-		w.create(ctx)
-	}
-	in := assembly.Input{Now: time.Now()}
-	bare := assembly.Assemble(in)
-	queued := assembly.Group{Name: "queued_runnable"}
-	open := w.read(ctx)
-	for i, item := range open {
-		if item.Current {
-			in.Work.Current = &open[i]
-		} else {
-			queued.Items = append(queued.Items, item)
-		}
-	}
-	in.Work.Queued = []assembly.Group{queued}
-	if in.Work.Current == nil || len(queued.Items) != shownWork-1 {
-		load.Failf("the agent has a current item: %v, and %d others, want one and %d", in.Work.Current != nil,
-			len(queued.Items), shownWork-1)
-	}
-	full := assembly.Assemble(in)
-	return len(full.Prompt()) - len(bare.Prompt())
 }

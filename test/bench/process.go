@@ -36,7 +36,7 @@ func measureMemory(ctx context.Context, r *rig) []row {
 		floor, ours := r.serveFloor(ctx, ""), r.serveAgentd(ctx, r.model)
 		ready = append(ready, ours.resident())
 		for range r.samples(50, 10) {
-			ours.stream(ctx, say(modelName), false)
+			ours.stream(ctx, say(modelName))
 		}
 		load.Check(load.Pause(ctx, 2*time.Second))
 		floors, idle = append(floors, floor.resident()), append(idle, ours.resident())

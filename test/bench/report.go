@@ -16,10 +16,8 @@ import (
 
 // Units of a row's figures.
 const (
-	unitMS = "ms"
-	unitMB = "MB" // of a million bytes
-	unitKB = "KB" // of a thousand
-
+	unitMS    = "ms"
+	unitMB    = "MB" // of a million bytes
 	unitRate  = "/s"
 	unitCount = ""
 )

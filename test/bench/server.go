@@ -12,8 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,9 +26,7 @@ const relayed = "relay, durable"
 type server struct {
 	*load.Process
 	ready  time.Duration // from the spawn to the first answer
-	output string        // agentd's, of its turns
 	base   string        // URL
-	token  string        // of the gateway
 	client *http.Client  // keeps its connections
 }
 
@@ -79,7 +75,6 @@ func (r *rig) serveAgentd(ctx context.Context, model string, flags ...string) *s
 	a := load.Must(load.NewAgentd(dir, dir, append([]string{"--model", modelName}, flags...)...))
 	a.Env = []string{"OPENAI_BASE_URL=" + model, "OPENAI_API_KEY=" + modelKey}
 	s := r.at(a.Socket(), "http://server")
-	s.output = a.Output
 	s.ready = timed(func() {
 		load.Check(a.Launch())
 		s.Process = a.Process
@@ -101,12 +96,10 @@ func (s *server) resident() float64 { return load.Resident(s.PID()) / 1e6 }
 
 // ask is what a request for a turn says; empty fields are left out.
 type ask struct {
-	Model      string         `json:"model"`
-	Input      any            `json:"input"`
-	Stream     bool           `json:"stream,omitempty"`
-	Previous   string         `json:"previous_response_id,omitempty"`
-	Truncation string         `json:"truncation,omitempty"`
-	Holon      map[string]any `json:"holon,omitempty"`
+	Model    string `json:"model"`
+	Input    any    `json:"input"`
+	Stream   bool   `json:"stream,omitempty"`
+	Previous string `json:"previous_response_id,omitempty"`
 }
 
 // say asks a model for something.
@@ -120,9 +113,6 @@ func (s *server) do(ctx context.Context, method, path string, body any) *http.Re
 	data := load.Must(json.Marshal(body))
 	req := load.Must(http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(data)))
 	req.Header.Set("Content-Type", "application/json")
-	if s.token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.token)
-	}
 	resp := load.Must(s.client.Do(req))
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -158,25 +148,24 @@ type streamed struct {
 	events, deltas int
 	lost           int // events whose number is not the one after that of the event before
 	ended          bool
-	lines          []byte // the events as they came, if they were kept
 }
 
 // stream makes a turn and reads its stream to the end.
-func (s *server) stream(ctx context.Context, a ask, keep bool) *streamed {
+func (s *server) stream(ctx context.Context, a ask) *streamed {
 	ctx, cancel := context.WithTimeout(ctx, load.Patience)
 	defer cancel()
 	a.Stream = true
 	got := &streamed{began: time.Now()}
 	resp := s.do(ctx, http.MethodPost, "/responses", a)
 	defer resp.Body.Close()
-	load.Check(got.read(resp.Body, keep))
+	load.Check(got.read(resp.Body))
 	return got
 }
 
 // streamer samples streamed turns: the first event, the first delta, and the end.
-func (s *server) streamer(model string) subject {
+func (s *server) streamer() subject {
 	return subject{"stream", func(ctx context.Context) []float64 {
-		got := s.stream(ctx, say(model), false)
+		got := s.stream(ctx, say(modelName))
 		if got.deltas == 0 || !got.ended {
 			load.Failf("the stream is not that of a completed turn")
 		}
@@ -188,11 +177,10 @@ var (
 	deltaMark  = []byte(`"response.output_text.delta"`)
 	numberMark = []byte(`"sequence_number":`)
 	doneMark   = []byte(`"response.completed"`)
-	responseID = regexp.MustCompile(`"id":"(resp_[0-9a-z]+)"`)
 )
 
 // read reads a stream from where s stands.
-func (s *streamed) read(body io.Reader, keep bool) error {
+func (s *streamed) read(body io.Reader) error {
 	in := bufio.NewReaderSize(body, 256<<10)
 	var long []byte
 	for {
@@ -206,9 +194,6 @@ func (s *streamed) read(body io.Reader, keep bool) error {
 		}
 		if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok && err == nil {
 			s.take(data)
-			if keep {
-				s.lines = append(append(s.lines, '{'), data...)
-			}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -287,10 +272,4 @@ func parallel(ctx context.Context, n, c int, job func(ctx context.Context, i int
 	group.Wait()
 	load.Check(context.Cause(ctx))
 	return took, time.Since(began)
-}
-
-// quantile returns the value below which the part q of a list lies.
-func quantile(list []time.Duration, q float64) time.Duration {
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }

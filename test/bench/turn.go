@@ -50,7 +50,7 @@ func (f *firstEvent) Fact(turns.RuntimeEvent) {}
 // measureWarmTurn is P3: what a turn costs before its first event when the
 // container runs: alone, and with a working copy of its own made first.
 func measureWarmTurn(ctx context.Context, r *rig) []row {
-	session, relay := r.warmUp(ctx), r.serveFloor(ctx, r.model).streamer(modelName)
+	session, relay := r.warmUp(ctx), r.serveFloor(ctx, r.model).streamer()
 	alone := compare(ctx, r.plan(300, 15, 0), relay, subject{"warm turn", func(ctx context.Context) []float64 {
 		first, _ := warmTurn(ctx, session)
 		return []float64{ms(first)}
@@ -129,7 +129,7 @@ const agentName = "warm"
 // makes one record durable.
 func measureWarmAgent(ctx context.Context, r *rig) []row {
 	relay, agent := r.serveFloor(ctx, r.model), r.wakeAgent(ctx)
-	got := compare(ctx, r.plan(300, 15, 0), relay.streamer(modelName), subject{"warm agent", agent.ask})
+	got := compare(ctx, r.plan(300, 15, 0), relay.streamer(), subject{"warm agent", agent.ask})
 	floor, ours := got[0][0], got[1]
 	return []row{
 		versus("P3", "warm agent, enqueue → first event at a client (message_admitted)", relayed, unitMS, ours[0],

@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 
-	"charm.land/glamour/v2"
-	glamourstyle "charm.land/glamour/v2/ansi"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -33,50 +31,7 @@ func cells(text string) int { return ansi.StringWidth(text) }
 // wrapped, since a secret with a space in it would not be found in two rows.
 func (s Streams) render(text string) string {
 	text = s.shown(s.Secrets.Text(text))
-	r, err := glamour.NewTermRenderer(glamour.WithStyles(s.markdownStyle()), glamour.WithWordWrap(max(s.Width()-1, minWidth)),
-		glamour.WithInlineTableLinks(true), glamour.WithPreservedNewLines())
-	if err != nil {
-		return text
-	}
-	shown, err := r.Render(text)
-	if err != nil {
-		return text
-	}
-	if shown = hyperlinks.ReplaceAllString(shown, ""); s.NoColor {
-		shown = ansi.Strip(shown)
-	}
-	lines := strings.Split(strings.Trim(shown, "\n"), "\n")
-	for i := range lines {
-		lines[i] = trimRight(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
-// hyperlinks are marks of a terminal that make text a link. A person judges a link by the address next to it.
-var hyperlinks = regexp.MustCompile("\x1b]8;[^\x07\x1b]*(\x07|\x1b\\\\)")
-
-// trimRight takes away the blanks with which a renderer fills a row.
-func trimRight(row string) string {
-	if strings.TrimSpace(ansi.Strip(row)) == "" {
-		return ""
-	}
-	return ansi.Truncate(row, cells(strings.TrimRight(ansi.Strip(row), " ")), "")
-}
-
-// markdownStyle are the styles of what Markdown marks.
-func (s Streams) markdownStyle() (c glamourstyle.StyleConfig) {
-	yes := !s.NoColor
-	cyan := map[bool]*string{true: new("6")}[yes]
-	c.Heading.Bold, c.Strong.Bold, c.Emph.Italic = &yes, &yes, &yes
-	c.Heading.BlockSuffix = "\n"
-	c.Code.Color, c.CodeBlock.Color = cyan, cyan
-	c.CodeBlock.Margin = new(uint(2))
-	c.BlockQuote.Indent, c.BlockQuote.IndentToken = new(uint(1)), new("│ ")
-	c.List.LevelIndent = 2
-	c.Item.BlockPrefix, c.Enumeration.BlockPrefix = "• ", ". "
-	c.Task.Ticked, c.Task.Unticked = "[x] ", "[ ] "
-	c.HorizontalRule.Format = "\n────────\n"
-	return c
+	return renderMarkdown(text, max(s.Width()-1, minWidth), !s.NoColor)
 }
 
 // answer is a message of the model on its way to a terminal: it is shown line by line where the lines are plain, else

@@ -103,6 +103,17 @@ func TestMarkdownInPieces(t *testing.T) {
 	}
 }
 
+// A hostile text neither controls the terminal nor takes time out of proportion.
+func TestMarkdownHostile(t *testing.T) {
+	nested := strings.Repeat(">", 20_000) + "x"
+	for _, text := range []string{"[a](x&#27;[31m)", "&#27;[31m", "<x&#27;[2J>", "![&#x1b;c](&#x9b;31m)", "<https://a&#27;[m>",
+		nested, strings.Repeat("- ", 5_000) + "x"} {
+		if got := renderMarkdown(text, 40, false); strings.ContainsAny(got, "\x1b\u009b") {
+			t.Errorf("%.40q is drawn as %.80q", text, got)
+		}
+	}
+}
+
 // What links and tables have of a style, each word has, so that no cell gives its style to another.
 func drawStyles(s Streams) (err error) {
 	for _, text := range []string{"**[a](b)**", "[`a`](b)", "[![a](b)](c) [](d) [d](d)", "[a](",

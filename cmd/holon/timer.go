@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +17,11 @@ import (
 	"holon/state/ledger"
 )
 
-// timerOptions are the times of a new timer, each given in one of two ways.
+// timerOptions are those of a new timer.
 type timerOptions struct {
-	afterMS, everyMS int64
-	after, every     time.Duration
-	summary, key     string
-	given            func(flag string) bool
+	after, every time.Duration
+	summary, key string
+	given        func(flag string) bool
 }
 
 // newTimerCommand makes `holon timer`.
@@ -41,13 +39,9 @@ what came due while the daemon was down comes once.`
   holon timer cancel TIMER`
 	f := cmd.Flags()
 	timeVar(f, &o.after, "after", "`time` until it fires first, such as 90s or 2h (default --every)")
-	f.Int64Var(&o.afterMS, "after-ms", 0, "the same in `milliseconds`")
 	timeVar(f, &o.every, "every", "`time` between further times (default it fires once)")
-	f.Int64Var(&o.everyMS, "every-ms", 0, "the same in `milliseconds`")
 	f.StringVar(&o.summary, "summary", "", "`text` that the agent gets")
 	f.StringVar(&o.key, "key", "", "`text` under which this timer is made once, however often that is asked for")
-	cmd.MarkFlagsMutuallyExclusive("after", "after-ms")
-	cmd.MarkFlagsMutuallyExclusive("every", "every-ms")
 
 	all := false
 	list := remoteCommand(streams, "list", "List the timers of an agent",
@@ -61,40 +55,20 @@ what came due while the daemon was down comes once.`
 	return cmd
 }
 
-// wire checks the times and puts them together.
+// wire checks the times.
 func (o *timerOptions) wire() (wire.Timer, error) {
-	t := wire.Timer{DurationMS: o.afterMS, IntervalMS: o.everyMS, Summary: o.summary}
-	if o.given("after") {
-		t.DurationMS = o.after.Milliseconds()
-	}
-	if o.given("every") {
-		t.IntervalMS = o.every.Milliseconds()
-	}
-	after, every := o.flags()
+	t := wire.Timer{DurationMS: o.after.Milliseconds(), IntervalMS: o.every.Milliseconds(), Summary: o.summary}
 	switch {
-	case after == "" && every == "":
+	case !o.given("after") && !o.given("every"):
 		return t, usage("--after", "no time is given", "write for example --after 10m or --every 24h")
-	case after != "" && t.DurationMS <= 0:
-		return t, usage(after, "is less than 1ms", "write for example --after 10m")
-	case every != "" && t.IntervalMS <= 0:
-		return t, usage(every, "is less than 1ms", "write for example --every 24h, or leave it out for one time only")
-	case after == "":
+	case o.given("after") && t.DurationMS <= 0:
+		return t, usage("--after", "is less than 1ms", "write for example --after 10m")
+	case o.given("every") && t.IntervalMS <= 0:
+		return t, usage("--every", "is less than 1ms", "write for example --every 24h, or leave it out for one time only")
+	case !o.given("after"):
 		t.DurationMS = t.IntervalMS
 	}
 	return t, nil
-}
-
-// flags are those by which the times were given, "" where one was not.
-func (o *timerOptions) flags() (after, every string) {
-	for _, f := range []struct {
-		to   *string
-		name string
-	}{{&after, "after"}, {&after, "after-ms"}, {&every, "every"}, {&every, "every-ms"}} {
-		if o.given(f.name) {
-			*f.to = "--" + f.name
-		}
-	}
-	return after, every
 }
 
 func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
@@ -104,12 +78,11 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 	}
 	made, err := r.CreateTimer(ctx, r.Agent, t, o.key)
 	if e, ok := errors.AsType[*state.Error](err); ok {
-		after, every := o.flags()
-		switch e.Param {
-		case "duration_ms":
-			e.Param = cmp.Or(after, every)
-		case "interval_ms":
-			e.Param = every
+		switch {
+		case e.Param == "duration_ms" && o.given("after"):
+			e.Param = "--after"
+		case e.Param == "duration_ms", e.Param == "interval_ms":
+			e.Param = "--every"
 		}
 	}
 	return r.showTimer(made, made.Timer, err)

@@ -17,20 +17,16 @@ import (
 
 // newAgentCommand makes `holon agent`.
 func newAgentCommand(streams Streams) *cobra.Command {
-	renew := agentCommand(streams, "renew [AGENT]", "Let the conversation of an agent begin anew",
-		func(ctx context.Context, r *remote) error { return steer(ctx, r, r.Renew) })
+	start := newSteerCommand(streams, "start [AGENT]", "Let a stopped agent go on", &wire.Control{Action: "start"})
+	renew := newSteerCommand(streams, "renew [AGENT]", "Let the conversation of an agent begin anew",
+		&wire.Control{Action: "renew"})
 	renew.Long = "Let the conversation of an agent begin anew with its next turn, which is shown the newest\nturns in " +
 		"short. Its record, files, work, tasks and queue stay. A turn that runs is the last of\nthe old conversation."
-	withTasks := false
-	stop := agentCommand(streams, "stop [AGENT]", "Stop an agent until it is started",
-		func(ctx context.Context, r *remote) error {
-			return steer(ctx, r, func(ctx context.Context, agentID string) (wire.Controlled, error) {
-				return r.Stop(ctx, agentID, withTasks)
-			})
-		})
+	stopping := &wire.Control{Action: "stop"}
+	stop := newSteerCommand(streams, "stop [AGENT]", "Stop an agent until it is started", stopping)
 	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing " +
 		"more is taken in. Its tasks go on."
-	stop.Flags().BoolVar(&withTasks, "with-tasks", false, "end its tasks too")
+	stop.Flags().BoolVar(&stopping.WithTasks, "with-tasks", false, "end its tasks too")
 	image := agentCommand(streams, "image [AGENT [IMAGE]]", "Show or set the image of an agent's container",
 		runAgentImage)
 	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the " +
@@ -40,9 +36,7 @@ func newAgentCommand(streams Streams) *cobra.Command {
 		tableCommand(agentCommand(streams, "list", "List the agents of the daemon", runAgentList), streams),
 		newAgentCreateCommand(streams), newAgentRemoveCommand(streams),
 		agentCommand(streams, "status [AGENT]", "Show what an agent does and waits for", runStatus),
-		agentCommand(streams, "start [AGENT]", "Let a stopped agent go on",
-			func(ctx context.Context, r *remote) error { return steer(ctx, r, r.Start) }),
-		stop, renew, newAgentAbortCommand(streams), newAgentModelCommand(streams), newTriggerCommand(streams), image)
+		start, stop, renew, newAgentAbortCommand(streams), newAgentModelCommand(streams), newTriggerCommand(streams), image)
 }
 
 func runAgentList(ctx context.Context, r *remote) error {
@@ -71,11 +65,13 @@ func newAgentCreateCommand(streams Streams) *cobra.Command {
 	return cmd
 }
 
-// steer starts, stops or renews an agent.
-func steer(ctx context.Context, r *remote, do func(context.Context, string) (wire.Controlled, error)) error {
-	done, err := do(ctx, r.named())
-	return r.showRow(done, err, done.AgentID,
-		map[string]string{"start": "started", "stop": "stopped", "renew": "renewed"}[done.Action])
+// newSteerCommand makes a command that starts, stops or renews an agent.
+func newSteerCommand(streams Streams, use, short string, what *wire.Control) *cobra.Command {
+	return agentCommand(streams, use, short, func(ctx context.Context, r *remote) error {
+		done, err := r.Control(ctx, r.named(), *what)
+		return r.showRow(done, err, done.AgentID,
+			map[string]string{"start": "started", "stop": "stopped", "renew": "renewed"}[done.Action])
+	})
 }
 
 func newAgentAbortCommand(streams Streams) *cobra.Command {

@@ -177,7 +177,7 @@ func setWorker(t *testing.T, _ *rig, c *client.Client) {
 
 func stopWorker(t *testing.T, _ *rig, c *client.Client) {
 	ctx := t.Context()
-	expect.Equal(t, "action", must(c.Stop(ctx, "worker", false))(t).Action, "stop")
+	expect.Equal(t, "action", must(c.Control(ctx, "worker", wire.Control{Action: "stop"}))(t).Action, "stop")
 	_, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "anyone?"}, "")
 	refused(t, "a prompt to a stopped agent", err, "agent_stopped")
 	if e, ok := errors.AsType[*state.Error](err); !ok || e.Hint == "" {
@@ -187,7 +187,7 @@ func stopWorker(t *testing.T, _ *rig, c *client.Client) {
 	expect.Equal(t, "status", status.Agent.Status, "stopped")
 	expect.Equal(t, "resume required", status.Lifecycle.ResumeRequired, true)
 	expect.Equal(t, "has a hint to resume", status.Lifecycle.ResumeCLIHint != "", true)
-	must(c.Start(ctx, "worker"))(t)
+	must(c.Control(ctx, "worker", wire.Control{Action: "start"}))(t)
 	_, err = c.Abort(ctx, "worker", wire.Abort{})
 	refused(t, "an abort without a run", err, "no_current_run")
 }

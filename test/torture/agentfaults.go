@@ -165,11 +165,11 @@ func abortAndStop(ctx context.Context, w *world, b fault) {
 		}
 		return err
 	}))
-	load.Must(w.serve.Client.Start(ctx, b.agent))
+	load.Must(w.serve.Client.Control(ctx, b.agent, wire.Control{Action: "start"}))
 }
 
 func stopAndStart(ctx context.Context, w *world, b fault) {
-	load.Must(w.serve.Client.Stop(ctx, b.agent, false))
+	load.Must(w.serve.Client.Control(ctx, b.agent, wire.Control{Action: "stop"}))
 	pause(ctx, b.wait)
-	load.Must(w.serve.Client.Start(ctx, b.agent))
+	load.Must(w.serve.Client.Control(ctx, b.agent, wire.Control{Action: "start"}))
 }

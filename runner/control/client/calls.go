@@ -181,19 +181,9 @@ func (c *Client) Wake(ctx context.Context, agentID string, w wire.Wake) (out wir
 	return out, c.post(ctx, agentID, "/wake", w, "", &out)
 }
 
-// Start lets a stopped agent go on.
-func (c *Client) Start(ctx context.Context, agentID string) (out wire.Controlled, err error) {
-	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "start"}, "", &out)
-}
-
-// Stop stops an agent until it is started, and its tasks if they are meant too.
-func (c *Client) Stop(ctx context.Context, agentID string, withTasks bool) (out wire.Controlled, err error) {
-	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "stop", WithTasks: withTasks}, "", &out)
-}
-
-// Renew lets the conversation of an agent begin anew with its next turn.
-func (c *Client) Renew(ctx context.Context, agentID string) (out wire.Controlled, err error) {
-	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "renew"}, "", &out)
+// Control starts or stops an agent, or lets its conversation begin anew with its next turn.
+func (c *Client) Control(ctx context.Context, agentID string, what wire.Control) (out wire.Controlled, err error) {
+	return out, c.post(ctx, agentID, "/control", what, "", &out)
 }
 
 // Abort ends the current run.

@@ -21,7 +21,6 @@ import (
 // no file may say. In falling order of weight: flags, environment, files.
 type configured struct {
 	*settings.Loaded
-	Confinement confinement
 }
 
 // merge puts what is set for a workspace, "" for none, beneath the flags, and
@@ -34,11 +33,10 @@ func (c *configured) merge(h *host, home state.Home, workspace string, flags *pf
 	if err := c.Err(); err != nil {
 		return err
 	}
-	c.Confinement = confinementOf(&c.Settings)
-	if err := c.Confinement.check(c.Loaded.Engine); err != nil {
+	if err := checkConfinement(&c.Settings); err != nil {
 		return err
 	}
-	return c.Confinement.checkHosts(c.Loaded.Engine, c.Network)
+	return checkHosts(&c.Settings)
 }
 
 const demoScenario = "demo" // built into agentd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,20 +11,11 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner"
+	"holon/runner/egress"
 	"holon/runner/engine"
 	"holon/runner/settings"
 	"holon/runner/uidpool"
 )
-
-// confinement is what only a person may say about how the container
-// is confined.
-type confinement struct {
-	User         string
-	UIDs         string
-	Runtime      string
-	AcceptWeaker []string
-	AllowHosts   []string
-}
 
 // confinementFlags defines the flags of a confinement.
 func confinementFlags(f *pflag.FlagSet) {
@@ -35,41 +27,35 @@ func confinementFlags(f *pflag.FlagSet) {
 		"`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
-// confinementOf returns what is set of a confinement.
-func confinementOf(s *settings.Settings) confinement {
-	return confinement{User: s.User, UIDs: s.ContainerUIDs, Runtime: s.ContainerRuntime, AcceptWeaker: s.AcceptWeaker,
-		AllowHosts: s.AllowHosts}
-}
-
-// check refuses what no engine could be asked for.
-func (c *confinement) check(engineName string) error {
-	for flag, value := range map[string]string{"--user": c.User, "--runtime": c.Runtime} {
-		if value != "" && engineName == "local" {
+// checkConfinement refuses what no engine could be asked for.
+func checkConfinement(s *settings.Settings) error {
+	for flag, value := range map[string]string{"--user": s.User, "--runtime": s.ContainerRuntime} {
+		if value != "" && s.Engine == settings.EngineLocal {
 			return usage(flag, "the local engine runs everything as you", "leave "+flag+" out, or use --engine docker")
 		}
 	}
-	for _, name := range c.AcceptWeaker {
+	for _, name := range s.AcceptWeaker {
 		if !slices.Contains(runner.AxisNames(), name) {
 			return usage("--accept-weaker", fmt.Sprintf("there is no axis %q", visible.OneLine(name, 60)),
 				"choose of "+strings.Join(runner.AxisNames(), ", "))
 		}
 	}
-	_, err := c.user()
+	_, err := userOf(s)
 	return err
 }
 
-// user returns who runs in the container, nil for the default.
-func (c *confinement) user() (*engine.User, error) {
-	if c.User == "" {
+// userOf returns who runs in the container, nil for the default.
+func userOf(s *settings.Settings) (*engine.User, error) {
+	if s.User == "" {
 		return nil, nil
 	}
-	uid, gid, ok := strings.Cut(c.User, ":")
+	uid, gid, ok := strings.Cut(s.User, ":")
 	var ids [2]int
 	for i, text := range []string{uid, gid} {
 		// To the kernel the last number means that the id is not set.
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || !ok || n >= 1<<32-1 {
-			return nil, usage("--user", fmt.Sprintf("%q is not UID:GID", visible.OneLine(c.User, 60)),
+			return nil, usage("--user", fmt.Sprintf("%q is not UID:GID", visible.OneLine(s.User, 60)),
 				"write two numbers, for example 1000:1000")
 		}
 		ids[i] = int(n)
@@ -77,31 +63,55 @@ func (c *confinement) user() (*engine.User, error) {
 	return &engine.User{UID: ids[0], GID: ids[1]}, nil
 }
 
-// confine puts it into a session.
-func (c *confinement) confine(cfg *runner.Config) (err error) {
-	cfg.Runtime, cfg.Accept = c.Runtime, c.AcceptWeaker
-	if cfg.Egress, err = c.proxy(cfg.Log); err != nil {
-		return err
+// checkHosts refuses a list with a wrong entry, and any list where the network is open anyway.
+func checkHosts(s *settings.Settings) error {
+	if len(s.AllowHosts) > 0 && (s.Engine == settings.EngineLocal || s.Network != engine.NetworkNone) {
+		return usage("--allow-host", "the agent could reach every host without it",
+			"use it with docker and --network none, or leave it out")
 	}
-	if cfg.UIDs, err = c.uids(); err != nil {
-		return err
-	}
-	cfg.User, err = c.user()
+	_, err := proxyOf(s, nil)
 	return err
+}
+
+// proxyOf returns the way out that a person has opened, nil if none.
+func proxyOf(s *settings.Settings, log *slog.Logger) (*egress.Proxy, error) {
+	if len(s.AllowHosts) == 0 {
+		return nil, nil
+	}
+	list := make([]string, len(s.AllowHosts))
+	for i, host := range s.AllowHosts {
+		list[i] = strings.TrimSpace(host) // people write lists with spaces
+	}
+	return egress.New(egress.Options{Allow: list, Log: log})
 }
 
 // uidDir keeps which user ids are in use, for every state home of the machine. It
 // is lost with a reboot, as the containers are.
 const uidDir = "/run/holon/uids"
 
-// uids returns the user ids for containers of root.
-func (c *confinement) uids() (uidpool.Pool, error) {
-	pool := uidpool.Pool{Dir: uidDir, First: uidpool.DefaultFirst, Count: uidpool.DefaultCount}
-	var err error
-	if c.UIDs != "" {
-		pool.First, pool.Count, err = uidpool.Parse(c.UIDs)
+// confinementOf is what is set of the confinement of containers.
+func confinementOf(s *settings.Settings) (c runner.Confinement, err error) {
+	c = runner.Confinement{Network: s.Network, NanoCPUs: int64(s.CPUs * 1e9), Runtime: s.ContainerRuntime,
+		Accept: s.AcceptWeaker,
+		UIDs:   uidpool.Pool{Dir: uidDir, First: uidpool.DefaultFirst, Count: uidpool.DefaultCount}}
+	if c.Memory, err = s.Memory.Bytes(); err != nil {
+		return c, err
 	}
-	return pool, err
+	if s.ContainerUIDs != "" {
+		if c.UIDs.First, c.UIDs.Count, err = uidpool.Parse(s.ContainerUIDs); err != nil {
+			return c, err
+		}
+	}
+	c.User, err = userOf(s)
+	return c, err
+}
+
+// confine puts what is set of the confinement into a session.
+func confine(s *settings.Settings, cfg *runner.Config) (err error) {
+	if cfg.Confinement, err = confinementOf(s); err == nil {
+		cfg.Egress, err = proxyOf(s, cfg.Log)
+	}
+	return err
 }
 
 // looser ends the opening line of a run whose container is confined less than by default.

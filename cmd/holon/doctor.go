@@ -72,11 +72,11 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	if err := override(s.loaded, s.flags); err != nil {
 		return nil, err
 	}
-	o := &configured{Loaded: s.loaded, Confinement: confinementOf(&s.loaded.Settings)}
-	if err := o.Confinement.check(o.Loaded.Engine); err != nil {
+	o := &configured{Loaded: s.loaded}
+	if err := checkConfinement(&o.Settings); err != nil {
 		return nil, err
 	}
-	user, err := o.Confinement.user()
+	confined, err := confinementOf(&o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,9 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 			return findAgentd(s.Agentd)
 		},
 		Engine: func(home state.Home) (engine.Engine, error) { return s.newEngine(engineName(o.Loaded.Engine), home) },
-		Image:  o.Image, User: user, Runtime: o.ContainerRuntime, Accept: o.AcceptWeaker, NanoCPUs: int64(o.CPUs * 1e9),
-		Loaded: s.loaded, Chosen: o.Model != "", Offline: s.asked("offline"),
-	}
-	if d.Memory, err = o.Memory.Bytes(); err != nil {
-		return nil, err
+		Image:  o.Image, User: confined.User, Runtime: confined.Runtime, Accept: confined.Accept, Memory: confined.Memory,
+		NanoCPUs: confined.NanoCPUs,
+		Loaded:   s.loaded, Chosen: o.Model != "", Offline: s.asked("offline"),
 	}
 	if d.Quota, err = o.quota(); err != nil {
 		return nil, err

@@ -56,13 +56,9 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 	o := h.options
 	cfg = runner.Config{
 		Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
-		Files:       runner.Files{Skills: o.Skills},
-		Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
+		Files: runner.Files{Skills: o.Skills},
 	}
-	if cfg.Memory, err = o.Memory.Bytes(); err != nil {
-		return cfg, nil, err
-	}
-	if err := o.Confinement.confine(&cfg); err != nil {
+	if err := confine(&o.Settings, &cfg); err != nil {
 		return cfg, nil, err
 	}
 	refs := o.Refs()

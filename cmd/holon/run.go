@@ -323,7 +323,6 @@ func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, erro
 			Files:       runner.Files{Skills: o.Skills, InputDir: o.Input},
 			Reach:       runner.Reach{MCPConfig: o.MCPConfig},
 			Environment: runner.Environment{Env: o.Env, SecretEnv: o.Secret},
-			Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
 		},
 	}
 	req, limits := shot.Turn.Request, shot.Turn.Limits()
@@ -335,16 +334,13 @@ func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, erro
 		}
 	}
 	var err error
-	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
-		return nil, err
-	}
 	if limits.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
 		return nil, err
 	}
 	if shot.Quota, err = o.quota(); err != nil {
 		return nil, err
 	}
-	if err := o.Confinement.confine(&shot.Session); err != nil {
+	if err := confine(&o.Settings, &shot.Session); err != nil {
 		return nil, err
 	}
 	shot.Session.Agentd, err = findAgentd(o.Agentd)

@@ -252,11 +252,7 @@ func (s *surface) refusedByRuns() []modelaccess.Finding {
 
 // refused is why no run, or no daemon, would accept settings, nil when they are accepted.
 func (h *host) refused(s *settings.Settings) error {
-	confined := confinementOf(s)
-	if err := confined.check(s.Engine); err != nil {
-		return err
-	}
-	if err := confined.checkHosts(s.Engine, s.Network); err != nil {
+	if err := errors.Join(checkConfinement(s), checkHosts(s)); err != nil {
 		return err
 	}
 	for _, skill := range s.Skills {

@@ -80,6 +80,13 @@ started:
 
 // describeCompletion gives the commands that print scripts our words and arguments.
 func describeCompletion(cmd *cobra.Command) {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage("SHELL", fmt.Sprintf("there is no completion for %q", visible.OneLine(args[0], 80)), seeHelp(cmd))
+		}
+		return nil
+	}
 	cmd.Short = "Print a script by which a shell completes what you type"
 	cmd.Long = `Print a script by which a shell completes commands, flags and their values, and what is
 on this machine: runs, agents, models, settings. The help of each shell says how it is

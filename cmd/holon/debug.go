@@ -30,9 +30,6 @@ as it is before a turn makes it shorter.`
 }
 
 func runLatency(ctx context.Context, r *remote, limit int) error {
-	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
-		return err
-	}
 	report, err := r.Latency(ctx, r.Agent, limit)
 	return r.show(report, err, func() error {
 		return printTable(r.streams, report.Turns,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -47,26 +46,19 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 
 // inJSON reports whether a command line asks for JSON: also one that is wrong in another place, so that what reads the
 // output of a command finds its error there.
-func inJSON(root *cobra.Command, args []string) bool {
-	cmd, args, err := root.Find(args)
-	if err != nil {
-		return false
-	}
-	if end := slices.Index(args, "--"); end >= 0 {
-		args = args[:end]
-	}
-	format := ""
+func inJSON(args []string) bool {
 	for i, arg := range args {
-		switch value, given := strings.CutPrefix(arg, "--output-format="); {
-		case given:
-			format = value
-		case arg == "--output-format" && i+1 < len(args):
-			format = args[i+1]
-		case arg == "--json" && cmd.Flags().Lookup("json") != nil:
+		if arg == "--output-format" && i+1 < len(args) {
+			arg += "=" + args[i+1]
+		}
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--output-format=" + formatJSON, "--output-format=" + formatStream:
 			return true
 		}
 	}
-	return format == formatJSON || format == formatStream
+	return false
 }
 
 // report prints what went wrong, on one line with the remedy, as JSON also where a program reads it, and returns the

@@ -37,9 +37,10 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	r.view = newProgress(r.streams, quiet)
 	r.view.json = r.JSON || r.streaming()
 	defer r.view.end()
+	of := &ofMessage{sent, map[string]bool{}}
 	if r.streaming() {
 		r.events = &agentEvents{eventLines: eventLines{streams: r.streams}, remote: r, after: max(sent.EventSeq-1, 0),
-			ofMessage: &ofMessage{sent, map[string]bool{}}}
+			ofMessage: of}
 	}
 	end, err = r.messageNow(ctx, sent)
 	// the events of a new message are read also when it has ended already: they show which commands were run
@@ -51,7 +52,7 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	}
 	r.streams.watch(true)
 	r.view.Phase("waiting for " + sent.AgentID)
-	end, err = r.followMessage(ctx, end, &ofMessage{sent, map[string]bool{}})
+	end, err = r.followMessage(ctx, end, of)
 	if err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errReaderGone) {
 		r.view.end()
 		r.streams.say("holon: no longer watched; the agent goes on: holon tail -f --agent " + sent.AgentID)

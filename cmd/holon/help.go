@@ -36,6 +36,27 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(cmd.OutOrStdout(), text)
 }
 
+// newHelpCommand makes `holon help`.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show all help of a command",
+		Long: `Show all help of a command, also where COMMAND --help leaves out what
+does not fit on a screen. Without a COMMAND, show that of holon.`,
+		Example: "  holon help run\n  holon help agent model set",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err == nil {
+				err = noCommand(found, rest)
+			}
+			if err == nil {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), helpText(found, false))
+			}
+			return err
+		},
+	}
+}
+
 // helpText is all help of a command, or short of it.
 func helpText(cmd *cobra.Command, short bool) string {
 	about := cmp.Or(cmd.Long, cmd.Short)

@@ -55,7 +55,7 @@ func run(args []string, streams Streams) int {
 	if err == nil {
 		err = streams.lost()
 	}
-	return report(err, streams, err != nil && inJSON(root, args))
+	return report(err, streams, err != nil && inJSON(args))
 }
 
 // interruptible returns a context that the first SIGINT, SIGTERM, SIGQUIT or SIGHUP ends
@@ -133,22 +133,11 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 	addCommands(root, streams)
 	completeNames(root, completers(streams))
 	root.SetHelpFunc(showHelp)
+	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			cmd.Args = noShell
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-			describeCompletion(cmd)
-		}
-		if cmd.Name() == "help" {
-			cmd.Args, cmd.Run = knownCommand, showAll
-			cmd.Use, cmd.Short = "help [COMMAND]", "Show all help of a command"
-			cmd.Long = `Show all help of a command, also where COMMAND --help leaves out what
-does not fit on a screen. Without a COMMAND, show that of holon.`
-			cmd.Example = "  holon help run\n  holon help agent model set"
-		}
-	}
+	completion, _, _ := root.Find([]string{"completion"}) // it was just added
+	describeCompletion(completion)
 	return root
 }
 
@@ -179,33 +168,6 @@ func addCommands(root *cobra.Command, streams Streams) {
 			root.AddCommand(cmd)
 		}
 	}
-}
-
-// showAll is what holon help does.
-func showAll(cmd *cobra.Command, args []string) {
-	found, _, _ := cmd.Root().Find(args) // knownCommand has found it
-	fmt.Fprint(cmd.OutOrStdout(), helpText(found, false))
-}
-
-// noShell refuses the name of a shell for which there is no completion.
-func noShell(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("SHELL", fmt.Sprintf("there is no completion for %q", visible.OneLine(args[0], 80)), seeHelp(cmd))
-	}
-	return nil
-}
-
-// knownCommand refuses to help with a command that does not exist.
-func knownCommand(cmd *cobra.Command, args []string) error {
-	found := cmd.Root()
-	for len(args) > 0 {
-		next, rest, err := found.Find(args)
-		if err != nil || next == found {
-			break
-		}
-		found, args = next, rest
-	}
-	return noCommand(found, args)
 }
 
 // flagError begins with the flag at fault, as all our errors do.

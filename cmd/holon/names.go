@@ -24,12 +24,11 @@ import (
 
 // completers complete flags and arguments by their names, behind those of a command or a group where that matters.
 func completers(streams Streams) map[string]completer {
-	agents, runs, openRuns := agentIDs(streams), inOrder(onMachine(runIDs)), inOrder(onMachine(openRunIDs))
-	models, images, skills := onMachine(modelNames), onMachine(imageNames), onMachine(skillNames)
+	agents, runs, models, skills := agentIDs(streams), onMachine(runIDs), onMachine(modelNames), onMachine(skillNames)
 	providers, files := onMachine(providerNames), oneOfFiles
 	return map[string]completer{
-		"AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs, "stop RUN": openRuns, "attach RUN": openRuns,
-		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models, "IMAGE": images, "--image": images,
+		"AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs,
+		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models,
 		"--skill": skills, "skills NAME": skills, "KEY": onMachine(settingKeys), "VALUE": settingValues,
 		"providers NAME": providers, "credentials NAME": providers, "credentials remove NAME": onMachine(keyNames),
 		"FILE": files, "FILE...": files, "SOURCE": files,
@@ -83,7 +82,8 @@ func oneOfFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDire
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// onMachine makes a completer of names that are on this machine. What cannot be read completes nothing.
+// onMachine makes a completer of names that are on this machine, which the shell keeps in their order. What cannot be
+// read completes nothing.
 func onMachine(names func(context.Context, *host, state.Home) []string) completer {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin) // a completion has no other context
@@ -100,15 +100,7 @@ func onMachine(names func(context.Context, *host, state.Home) []string) complete
 		for i, name := range found {
 			found[i] = visible.Text(name)
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// inOrder has the shell keep the order of what is completed.
-func inOrder(complete completer) completer {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		found, directive := complete(cmd, args, begun)
-		return found, directive | cobra.ShellCompDirectiveKeepOrder
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
@@ -124,24 +116,12 @@ func oneOfWords(list ...string) completer {
 
 // runIDs are the runs, the newest first, with their tasks as descriptions, and then their names.
 func runIDs(ctx context.Context, _ *host, home state.Home) []string {
-	return idsOf(ctx, home, func(*files.Entry) bool { return true })
-}
-
-// openRunIDs are the runs that have not ended.
-func openRunIDs(ctx context.Context, _ *host, home state.Home) []string {
-	return idsOf(ctx, home, func(e *files.Entry) bool { return e.Manifest == nil })
-}
-
-func idsOf(ctx context.Context, home state.Home, wanted func(*files.Entry) bool) []string {
 	entries, err := files.New(home).List(ctx)
 	if err != nil {
 		return nil
 	}
 	ids, names := []string{files.Last}, []string{}
 	for _, e := range entries {
-		if !wanted(e) {
-			continue
-		}
 		id := e.ID
 		if e.Start != nil && e.Start.Name != "" && !slices.Contains(names, e.Start.Name) {
 			names = append(names, e.Start.Name)
@@ -152,22 +132,6 @@ func idsOf(ctx context.Context, home state.Home, wanted func(*files.Entry) bool)
 		ids = append(ids, id)
 	}
 	return append(ids, names...)
-}
-
-// imageNames are the image that is set and those of runs.
-func imageNames(ctx context.Context, h *host, home state.Home) []string {
-	images := []string{h.load(home, ".").Image}
-	entries, err := files.New(home).List(ctx)
-	if err != nil {
-		return images
-	}
-	for _, e := range entries {
-		if e.Manifest != nil && e.Manifest.Image != "" {
-			images = append(images, e.Manifest.Image)
-		}
-	}
-	slices.Sort(images)
-	return slices.Compact(images)
 }
 
 // modelNames are the models that are set and the built-in scenario.

@@ -37,7 +37,7 @@ func finalStatus(end view.MessageState) string {
 // The error says what went wrong, nil when nothing did.
 func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	t, who := end.Turn, end.Message.AgentID
-	subject := agentSubject(who)
+	subject := "agent " + who
 	if end.Entry.Blocked() {
 		return state.OutcomeRefused, &state.Error{Code: "blocked", Param: subject,
 			Message: "no turn can be run: " + end.Entry.Reason,
@@ -76,9 +76,6 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 		Hint:    cmp.Or(failure.Hint, "see: holon transcript --agent "+who)}
 }
 
-// agentSubject is an agent as the subject of an error that no setting or argument is at fault for.
-func agentSubject(id string) string { return "agent " + id }
-
 // unblocking says what lets a message go on that is blocked for a reason of that code. A missing key may be a variable,
 // of which the daemon has those that it was started with.
 func unblocking(code state.Code, who string) string {
@@ -105,14 +102,6 @@ func endedWord(end view.MessageState, outcome state.Outcome) string {
 	return string(statusOf(end))
 }
 
-// lastOf is the last text of a message's turn.
-func lastOf(end view.MessageState) string {
-	if end.Turn == nil {
-		return ""
-	}
-	return end.Turn.Last
-}
-
 // showEnd prints how a message ended: the answer, or result where JSON is asked for, on stdout, the rest on stderr. Its
 // error is the exit code.
 func (r *remote) showEnd(end view.MessageState, result any, answer string, quiet bool) (err error) {
@@ -131,7 +120,13 @@ func (r *remote) showEnd(end view.MessageState, result any, answer string, quiet
 	if end.Turn != nil && !quiet && !r.JSON {
 		r.summarize(end.Turn, endedWord(end, outcome))
 	}
-	return r.streams.showOutcome(outcome, failure)
+	if failure != nil {
+		r.streams.sayFailure(describe(failure))
+	}
+	if code := outcome.ExitCode(); code != 0 {
+		return exitError(code)
+	}
+	return nil
 }
 
 // summarize prints what a turn took, and the files that it edited.
@@ -144,22 +139,6 @@ func (r *remote) summarize(t *ledger.Turn, ended string) {
 	if t.Usage != nil && t.Usage.TotalTokens > 0 {
 		fmt.Fprintln(r.streams.Err, "tokens   "+tokensOf(t.Usage))
 	}
-}
-
-// showOutcome says what went wrong, nil when nothing did, and makes the exit code of the outcome the program's.
-func (s Streams) showOutcome(outcome state.Outcome, failure error) error {
-	if failure != nil {
-		s.sayFailure(describe(failure))
-	}
-	return outcomeExit(outcome)
-}
-
-// outcomeExit makes the exit code of an outcome the program's.
-func outcomeExit(outcome state.Outcome) error {
-	if code := outcome.ExitCode(); code != 0 {
-		return exitError(code)
-	}
-	return nil
 }
 
 // statusOf is how a message ended, in the words of a run's status.

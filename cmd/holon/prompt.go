@@ -79,9 +79,13 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 		return err
 	}
 	outcome, _ := outcomeOf(end)
+	last := ""
+	if end.Turn != nil {
+		last = end.Turn.Last
+	}
 	return r.showEnd(end, struct {
 		view.MessageState
 		Outcome  state.Outcome `json:"outcome"` // as in the manifest of a run
 		ExitCode int           `json:"exit_code"`
-	}{end, outcome, outcome.ExitCode()}, lastOf(end), o.quiet)
+	}{end, outcome, outcome.ExitCode()}, last, o.quiet)
 }

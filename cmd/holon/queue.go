@@ -32,9 +32,6 @@ func newQueueCommand(streams Streams) *cobra.Command {
 }
 
 func runQueueList(ctx context.Context, r *remote, limit int) error {
-	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
-		return err
-	}
 	queue, err := r.Queue(ctx, r.Agent, limit)
 	why := ""
 	err = showList(&r.base, queue, err, []string{"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT*"},

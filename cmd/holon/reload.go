@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
-	"os"
+	"fmt"
 	"reflect"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"holon/internal/redact"
 	"holon/responses/turns"
@@ -16,30 +18,18 @@ import (
 // lookEvery is how often the daemon looks whether its settings were changed.
 const lookEvery = time.Second
 
-// settingsFiles are config.json and the credentials of a home as they were at one moment; nil: there is none. Each is
-// replaced as a whole when it is written.
-type settingsFiles [2]os.FileInfo
+// settingsFiles are the numbers, sizes and times of config.json and the credentials of a home, which differ when one was
+// written, since each is replaced as a whole.
+type settingsFiles string
 
 func lookAtSettings(home state.Home) (files settingsFiles) {
-	for i, path := range []string{settings.Path(home), credentials.StoreIn(home).Path()} {
-		if info, err := os.Stat(path); err == nil {
-			files[i] = info
+	for _, path := range []string{settings.Path(home), credentials.StoreIn(home).Path()} {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil {
+			files += settingsFiles(fmt.Sprintln(path, st.Ino, st.Size, st.Mtim))
 		}
 	}
 	return files
-}
-
-func (f settingsFiles) same(other settingsFiles) bool {
-	for i, a := range f {
-		b := other[i]
-		if a == nil && b == nil {
-			continue
-		}
-		if a == nil || b == nil || !os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime()) {
-			return false
-		}
-	}
-	return true
 }
 
 // followSettings takes up, until ctx ends, what is set of providers, models and keys while the agents live, and lets
@@ -54,7 +44,7 @@ func (h *agentHost) followSettings(ctx context.Context) {
 		case <-clock.C:
 		}
 		now := h.takeUp()
-		if now.same(seen) {
+		if now == seen {
 			continue
 		}
 		seen = now
@@ -68,7 +58,7 @@ func (h *agentHost) followSettings(ctx context.Context) {
 func (h *agentHost) takeUp() settingsFiles {
 	h.reading.Lock()
 	defer h.reading.Unlock()
-	if now := lookAtSettings(h.options.home); !now.same(h.files) {
+	if now := lookAtSettings(h.options.home); now != h.files {
 		h.files = now
 		h.reload()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/runner/agent/view"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/runner/daemon"
@@ -49,6 +50,9 @@ func remoteCommand(streams Streams, use, short string, do func(context.Context, 
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if f.Changed("agent") && r.Agent == "" {
 			return usage("--agent", "is empty", "give the id of an agent, or leave it out")
+		}
+		if limit, err := f.GetInt("limit"); err == nil { // the command has that flag
+			return checkRange("--limit", limit, 1, view.MaxLimit)
 		}
 		return nil
 	}
@@ -143,7 +147,7 @@ func (r *remote) defaultAgent(ctx context.Context) string {
 	if err != nil {
 		return "agent"
 	}
-	return agentSubject(root.DefaultAgent)
+	return "agent " + root.DefaultAgent
 }
 
 // nextCommand is what to try after an error of the ledger, which knows no commands.

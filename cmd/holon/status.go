@@ -51,7 +51,7 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, "waits for", w.WaitingFor)
 	}
 	for _, t := range s.ActiveTriggers {
-		pairs = append(pairs, "trigger", fmt.Sprintf("%s, %s", t.ID, used(t.DeliveryCount)))
+		pairs = append(pairs, "trigger", fmt.Sprintf("%s, %s", t.ID, "used "+count(int(t.DeliveryCount), "time")))
 	}
 	if s.ActiveTimerCount > 0 {
 		pairs = append(pairs, "timers", strconv.Itoa(s.ActiveTimerCount))
@@ -64,15 +64,4 @@ func summary(streams Streams, s view.AgentSummary) error {
 	}
 	return facts(streams, append(pairs, "hint", s.Lifecycle.OperatorHint,
 		"resume with", s.Lifecycle.ResumeCLIHint)...)
-}
-
-// used says how often something was.
-func used(n int64) string {
-	switch n {
-	case 0:
-		return "never used"
-	case 1:
-		return "used once"
-	}
-	return fmt.Sprintf("used %d times", n)
 }

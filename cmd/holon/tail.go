@@ -54,9 +54,6 @@ func runTail(ctx context.Context, r *remote, o *tailOptions) error {
 		return usage("--level", fmt.Sprintf("%.40q is not a level", o.level),
 			"use action_required, work_done, turn_result, progress or trace")
 	}
-	if err := checkRange("--limit", o.limit, 1, view.MaxLimit); err != nil {
-		return err
-	}
 	if o.follow {
 		r.streams.watch(true)
 		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level, Away: r.sayAway})

@@ -70,9 +70,6 @@ written as it is.`
 }
 
 func runTaskList(ctx context.Context, r *remote, all bool, limit int) error {
-	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
-		return err
-	}
 	list, err := r.Client.Tasks(ctx, r.Agent, limit)
 	if !all {
 		list = slices.DeleteFunc(list, func(t view.TaskRecord) bool { return t.Status.Terminal() })

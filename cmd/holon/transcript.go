@@ -11,7 +11,6 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/agent/record"
-	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -30,9 +29,6 @@ their results and the file that has the whole. It reads and changes nothing.`
 }
 
 func runTranscript(ctx context.Context, r *remote, limit int) error {
-	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
-		return err
-	}
 	entries, err := r.Transcript(ctx, r.Agent, limit)
 	return r.show(entries, err, func() error {
 		for _, e := range entries {

@@ -56,9 +56,6 @@ the agent or with an empty REASON, but one an hour later to look at it.`
 }
 
 func runWorkList(ctx context.Context, r *remote, all bool, limit int) error {
-	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
-		return err
-	}
 	items, err := r.WorkItems(ctx, r.Agent, limit)
 	if !all {
 		items = slices.DeleteFunc(items, func(w view.WorkRecord) bool { return w.State == ledger.WorkCompleted })

@@ -1,13 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -59,4 +68,130 @@ func (s Streams) millis(ms int64) string {
 		return strconv.FormatInt(ms, 10) + "ms"
 	}
 	return elapsed(ms)
+}
+
+// promptReport is what of the answer of debug-prompt is shown as text.
+type promptReport struct {
+	SystemPrompt  string `json:"system_prompt"`
+	ContextBlocks []struct {
+		Text string `json:"text"`
+	} `json:"context_blocks"`
+	Request *turns.Preview `json:"request"`
+	Unknown *state.Failure `json:"unknown"`
+}
+
+func runDebugPrompt(ctx context.Context, r *remote) error {
+	text, err := readPrompt(ctx, r.args, r.streams, &r.host)
+	if err != nil {
+		return err
+	}
+	data, err := r.DebugPrompt(ctx, r.Agent, text)
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return printRaw(r.streams, data)
+	}
+	var p promptReport
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("decode the answer of the daemon: %w", err)
+	}
+	if p.Request == nil {
+		return p.showOwn(r.streams)
+	}
+	return showPreview(r.streams, p.Request)
+}
+
+// showOwn prints what holon itself sends, when what the container adds cannot be found out.
+func (p promptReport) showOwn(streams Streams) error {
+	why := "the daemon gives no reason"
+	if f := p.Unknown; f != nil {
+		why = visible.WithRemedy(f.Message, f.Hint)
+	}
+	err := facts(streams, "not known", "AGENTS.md, skills, tools, conversation and cache key: "+why)
+	var texts []string
+	for _, b := range p.ContextBlocks {
+		texts = append(texts, b.Text)
+	}
+	return errors.Join(err, section(streams, "Instructions of holon", p.SystemPrompt),
+		section(streams, "Context", strings.Join(texts, "\n\n")))
+}
+
+// showPreview prints a request in sections.
+func showPreview(streams Streams, p *turns.Preview) error {
+	effort, limit := "", ""
+	if p.Reasoning != nil && p.Reasoning.Effort != nil {
+		effort = *p.Reasoning.Effort
+	}
+	if p.MaxOutputTokens != nil {
+		limit = strconv.Itoa(*p.MaxOutputTokens) + " tokens"
+	}
+	size := "about " + strconv.Itoa(p.InputTokens)
+	if p.ContextWindow > 0 {
+		size += " of " + strconv.Itoa(p.ContextWindow)
+	}
+	err := facts(streams, "model", p.Model, "fallbacks", strings.Join(p.ModelFallbacks, ", "),
+		"cache key", p.PromptCacheKey, "reasoning", effort, "max output", limit,
+		"tokens", size, "session", p.SessionID, "continues", p.PreviousResponseID,
+		"works in", p.WorkDir, "isolation", p.Isolation,
+		"skills", strings.Join(p.Skills, ", "))
+	for _, s := range p.Sources {
+		err = errors.Join(err, printRow(streams, "source", s.Name, cmp.Or(s.Path, s.Kind), bytesText(s.Bytes)))
+	}
+	for _, n := range p.Notes {
+		err = errors.Join(err, printRow(streams, "note", n))
+	}
+	err = errors.Join(err, section(streams, "Instructions", p.Instructions))
+	for i, item := range p.Input {
+		kind, text := itemText(item)
+		err = errors.Join(err, section(streams, fmt.Sprintf("Input %d of %d, %s", i+1, len(p.Input), kind), text))
+	}
+	return errors.Join(err, showTools(streams, p.Tools))
+}
+
+// section prints a text under a heading with its size.
+func section(streams Streams, heading, text string) error {
+	_, err := fmt.Fprintf(streams.Out, "\n=== %s (%s) ===\n%s\n", streams.shown(heading), bytesText(len(text)),
+		streams.shown(text))
+	return err
+}
+
+func bytesText(n int) string { return strconv.Itoa(n) + " bytes" }
+
+// showTools prints the tools without their schemas.
+func showTools(streams Streams, tools []turns.PreviewTool) error {
+	_, err := fmt.Fprintf(streams.Out, "\n=== Tools (%d) ===\n", len(tools))
+	t := newTable(streams, "TOOL", "OF", "SIZE")
+	for _, tool := range tools {
+		t.row(tool.Name, tool.Server, bytesText(len(tool.Description)+len(tool.Parameters)))
+	}
+	return errors.Join(err, t.end())
+}
+
+// itemText is the kind of an item of a conversation and its text.
+func itemText(item responses.Item) (kind, text string) {
+	switch item := item.(type) {
+	case *responses.Message:
+		return string(item.Role), partsText(item.Content)
+	case *responses.FunctionCallOutput:
+		return "output of " + item.CallID, partsText(item.Output)
+	case *responses.FunctionCall:
+		return "call of " + item.Name, item.Arguments
+	case *responses.ToolCall:
+		return "call of " + item.Name, string(item.Arguments) + "\n" + item.Output
+	}
+	data, err := json.Marshal(item)
+	if err != nil {
+		return string(item.ItemType()), err.Error()
+	}
+	return string(item.ItemType()), string(data)
+}
+
+// partsText is the text of parts, with a word for each that is none.
+func partsText(parts []responses.Part) string {
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = cmp.Or(p.Text+p.Refusal, "["+string(p.Type)+"]")
+	}
+	return strings.Join(texts, "\n")
 }

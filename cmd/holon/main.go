@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"holon/internal/redact"
@@ -226,4 +227,22 @@ func buildVersion() string {
 		return info.Main.Version
 	}
 	return "devel"
+}
+
+// newManCommand makes `holon man`, by which make man writes the pages.
+func newManCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIRECTORY",
+		Short:  "Write manual pages of all commands to a directory",
+		Hidden: true,
+		Args:   argumentsOfUse,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("make the directory of the pages: %w", err)
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "holon", Manual: "Holon"}, args[0])
+		},
+	}
 }

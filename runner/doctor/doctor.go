@@ -89,7 +89,11 @@ func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 		go func() { // sends once, and is waited for below
 			var list []Result
 			for _, c := range lane {
-				list = append(list, timed(ctx, c.name, c.do)...)
+				do := c.do
+				if why := e.lacks(c.needs); why != "" {
+					do = func(context.Context) []Result { return skipped(why) }
+				}
+				list = append(list, timed(ctx, c.name, do)...)
 			}
 			results[i] <- list
 		}()
@@ -110,8 +114,35 @@ func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 type check func(context.Context) []Result
 
 type named struct {
-	name string
-	do   check
+	name  string
+	needs need
+	do    check
+}
+
+// need is what a check cannot do without: what checks before it have to find. Each includes those before it.
+type need int
+
+const (
+	needsNothing need = iota
+	needsHome
+	needsEngine
+	needsContainer
+	needsReport // of the program that ran there
+)
+
+// lacks returns why a check cannot be made, "" if it can.
+func (e *examination) lacks(what need) string {
+	switch p := &e.place; {
+	case what >= needsHome && e.home == nil:
+		return "there is no state home"
+	case what >= needsEngine && p.info == nil:
+		return "the engine cannot be used"
+	case what >= needsContainer && p.state == nil:
+		return "there is no container"
+	case what >= needsReport && p.seen == nil:
+		return "nothing ran in a container"
+	}
+	return ""
 }
 
 // timed makes a check within its time.

@@ -44,17 +44,15 @@ const (
 
 func (e *examination) engineChecks() []named {
 	return []named{
-		{"engine", e.checkEngine}, {"api", e.checkAPI}, {"support", e.checkSupport}, {"image", e.checkImage},
-		{"container", e.checkContainer}, {"cgroups", e.checkCgroups},
-		{"isolation", e.checkIsolation}, {"user", e.checkUser}, {"mounts", e.checkMounts}, {"clock", e.checkClock},
-		{"agent", e.checkAgent},
+		{"engine", needsHome, e.checkEngine}, {"api", needsEngine, e.checkAPI}, {"support", needsEngine, e.checkSupport},
+		{"image", needsEngine, e.checkImage}, {"container", needsContainer, e.checkContainer},
+		{"cgroups", needsContainer, e.checkCgroups}, {"isolation", needsContainer, e.checkIsolation},
+		{"user", needsReport, e.checkUser}, {"mounts", needsReport, e.checkMounts}, {"clock", needsReport, e.checkClock},
+		{"agent", needsContainer, e.checkAgent},
 	}
 }
 
 func (e *examination) checkEngine(ctx context.Context) []Result {
-	if e.home == nil {
-		return skipped(noHome)
-	}
 	p := &e.place
 	var err error
 	if p.eng, err = e.Engine(*e.home); err != nil {
@@ -79,25 +77,16 @@ func (e *examination) checkEngine(ctx context.Context) []Result {
 	return one(seen("%s", text))
 }
 
-const noEngine = "the engine cannot be used"
-
 func (e *examination) checkAPI(context.Context) []Result {
-	switch info := e.place.info; {
-	case info == nil:
-		return skipped(noEngine)
-	case info.APIVersion == "":
+	if e.place.info.APIVersion == "" {
 		return skipped("the engine has none")
-	default: // one that is too old cannot be used
-		return one(seen("version %s", info.APIVersion))
 	}
+	return one(seen("version %s", e.place.info.APIVersion)) // one that is too old cannot be used
 }
 
 // checkImage makes a container of the image, which shows whether it is there.
 func (e *examination) checkImage(ctx context.Context) []Result {
 	p := &e.place
-	if p.info == nil {
-		return skipped(noEngine)
-	}
 	if _, err := e.Agentd(); err != nil {
 		return skipped("there is no agentd to put into a container")
 	}
@@ -155,17 +144,12 @@ func (e *examination) create(ctx context.Context) (err error) {
 	return nil
 }
 
-const noContainer = "there is no container"
-
 // maxReport bounds what the container may say.
 const maxReport = 64 << 10
 
 // checkContainer runs agentd there, which says what it sees.
 func (e *examination) checkContainer(ctx context.Context) []Result {
 	p := &e.place
-	if p.state == nil {
-		return skipped(noContainer)
-	}
 	p.begin = time.Now()
 	if err := p.eng.Start(ctx, p.handle); err != nil {
 		return one(failed(ended(ctx, err)))
@@ -202,9 +186,6 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 // socket.
 func (e *examination) checkAgent(ctx context.Context) []Result {
 	p := &e.place
-	if p.state == nil {
-		return skipped(noContainer)
-	}
 	agentd, err := e.Agentd()
 	if err != nil {
 		return one(failed(err))

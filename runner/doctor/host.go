@@ -99,17 +99,13 @@ func (e *examination) tidy() error {
 }
 
 func (e *examination) hostChecks() []named {
-	return []named{{"system", e.checkSystem}, {"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit},
-		{"agentd", e.checkAgentd}, {"settings", e.checkSettings}}
+	return []named{{"system", needsNothing, e.checkSystem}, {"sockets", needsHome, e.checkSockets},
+		{"disk", needsHome, e.checkDisk}, {"git", needsNothing, e.checkGit}, {"agentd", needsNothing, e.checkAgentd},
+		{"settings", needsNothing, e.checkSettings}}
 }
-
-const noHome = "there is no state home"
 
 // checkSockets looks at the length of sockets' paths.
 func (e *examination) checkSockets(context.Context) []Result {
-	if e.home == nil {
-		return skipped(noHome)
-	}
 	proper := e.home.IPCDir(state.NewRunID())
 	dir, ok, err := runner.SocketPlace(proper)
 	switch {
@@ -125,9 +121,6 @@ func (e *examination) checkSockets(context.Context) []Result {
 
 // checkDisk asks whether a run would be admitted.
 func (e *examination) checkDisk(ctx context.Context) []Result {
-	if e.home == nil {
-		return skipped(noHome)
-	}
 	if err := e.Quota.Admit(ctx, *e.home); err != nil {
 		return one(failed(ended(ctx, err)))
 	}

@@ -33,7 +33,7 @@ func (e *examination) checkSettings(context.Context) (list []Result) {
 }
 
 func (e *examination) modelChecks() []named {
-	return []named{{"credentials", e.checkCredentials}, {"models", e.checkModels}}
+	return []named{{"credentials", needsNothing, e.checkCredentials}, {"models", needsNothing, e.checkModels}}
 }
 
 // checkCredentials looks for the key of each model.

@@ -22,14 +22,10 @@ func judgeSystem(system, arch string) Result {
 
 // checkSupport reports the properties of the engine before anything is tried with it.
 func (e *examination) checkSupport(context.Context) []Result {
-	switch info := e.place.info; {
-	case info == nil:
-		return skipped(noEngine)
-	case info.Product == "":
+	if e.place.info.Product == "" {
 		return skipped("the engine is holon's own")
-	default:
-		return one(judgeEngine(info))
 	}
+	return one(judgeEngine(e.place.info))
 }
 
 // judgeEngine holds what docs/reference/platforms.md says of engines, with the reasons.

@@ -202,41 +202,36 @@ func (s *following) take(data []byte) error {
 		Type string `json:"type"`
 		Seq  int64  `json:"event_seq"`
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return s.client.bad("an event stream", err)
+	var err error
+	read := func(into any) bool {
+		err = json.Unmarshal(data, into)
+		return err == nil
 	}
-	switch head.Type {
-	case wire.FrameEnd:
-		return nil
-	case wire.FrameText:
+	if read(&head) {
 		var text wire.Text
-		if err := json.Unmarshal(data, &text); err != nil {
-			return s.client.bad("an event stream", err)
-		}
-		if !s.follow.Text {
-			return nil
-		}
-		s.gone = !s.yield(Item{Text: &text}, nil)
-		return nil
-	case wire.FrameOpen, wire.FrameReset:
 		var frame wire.StreamFrame
-		if err := json.Unmarshal(data, &frame); err != nil {
-			return s.client.bad("an event stream", err)
+		var event view.EventEnvelope
+		switch {
+		case head.Type == wire.FrameEnd:
+		case head.Type == wire.FrameText:
+			if read(&text) && s.follow.Text {
+				s.gone = !s.yield(Item{Text: &text}, nil)
+			}
+		case head.Type == wire.FrameOpen, head.Type == wire.FrameReset:
+			if !read(&frame) {
+				break
+			}
+			s.follow.After, s.follow.Epoch = frame.AfterSeq, frame.Epoch
+			if head.Type == wire.FrameReset {
+				s.gone = !s.yield(Item{Reset: &frame}, nil)
+			}
+		case head.Seq > s.follow.After && read(&event): // else there was one like it before
+			s.follow.After = event.EventSeq
+			s.gone = !s.yield(Item{Event: &event}, nil)
 		}
-		s.follow.After, s.follow.Epoch = frame.AfterSeq, frame.Epoch
-		if head.Type == wire.FrameReset {
-			s.gone = !s.yield(Item{Reset: &frame}, nil)
-		}
-		return nil
 	}
-	if head.Seq <= s.follow.After {
-		return nil // there was one like it before
-	}
-	var event view.EventEnvelope
-	if err := json.Unmarshal(data, &event); err != nil {
+	if err != nil {
 		return s.client.bad("an event stream", err)
 	}
-	s.follow.After = event.EventSeq
-	s.gone = !s.yield(Item{Event: &event}, nil)
 	return nil
 }

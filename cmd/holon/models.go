@@ -19,8 +19,8 @@ import (
 
 // newModelsCommand makes `holon models`.
 func newModelsCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list", "List the models that are set, and providers that can be asked", runModelsList)
-	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer",
+	list := settingsCommand(streams, "list", "List the models that are set, and providers that can be asked", runModelsList)
+	cmd := settingsCommand(streams, "models", "List models, and ask whether they answer",
 		runModelsList)
 	cmd.Args = noCommand
 	cmd.Long = `List the models that are set (the default, its fallbacks, models.catalog) and the
@@ -30,16 +30,13 @@ from. No provider is asked; "check" does that.`
 		tableCommand(c, streams)
 		c.Flags().BoolP("all", "a", false, "list providers without a key too")
 	}
-	check := surfaceCommand(streams, "check [PROVIDER/NAME]",
+	check := settingsCommand(streams, "check [PROVIDER/NAME]",
 		"Ask a model for a word, or the default one and its fallbacks", runModelsCheck)
 	cmd.AddCommand(list, check)
 	return cmd
 }
 
 func runModelsList(_ context.Context, s *surface) error {
-	if err := s.loaded.Err(); err != nil {
-		return err
-	}
 	host := s.providers()
 	list := host.Models()
 	others := []modelaccess.Provider{}
@@ -92,9 +89,6 @@ func tokens(n int) string {
 
 // runModelsCheck asks models; one that does not answer makes the exit code 1.
 func runModelsCheck(ctx context.Context, s *surface) error {
-	if err := s.loaded.Err(); err != nil {
-		return err
-	}
 	refs := s.args
 	if len(refs) == 0 {
 		refs = s.loaded.Refs()
@@ -165,7 +159,7 @@ var providerFlags = []struct{ flag, key, usage string }{
 
 // newProvidersCommand makes `holon providers`.
 func newProvidersCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list", "List the providers that are built in or set",
+	list := settingsCommand(streams, "list", "List the providers that are built in or set",
 		runProvidersList)
 	set := surfaceCommand(streams, "set NAME", "Set how a provider is asked", runProvidersSet)
 	for _, f := range providerFlags {
@@ -178,7 +172,7 @@ func newProvidersCommand(streams Streams) *cobra.Command {
 		`Providers that are built in need nothing but a key. Any other is a name of your
 own with an endpoint: holon providers set acme --base-url https://llm.example/v1`,
 		tableCommand(list, streams),
-		surfaceCommand(streams, "get NAME", "Show one provider", runProvidersGet),
+		settingsCommand(streams, "get NAME", "Show one provider", runProvidersGet),
 		set,
 		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json",
 			runProvidersRemove),
@@ -213,9 +207,6 @@ func runProvidersSet(_ context.Context, s *surface) error {
 }
 
 func runProvidersList(_ context.Context, s *surface) error {
-	if err := s.loaded.Err(); err != nil {
-		return err
-	}
 	return showList(&s.base, s.providers().Providers(), nil, []string{"PROVIDER", "CONTRACT", "ENDPOINT*", "KEY*"},
 		func(p modelaccess.Provider) []string {
 			return []string{p.Name, p.Contract, p.BaseURL, s.keyOf(p.Name, p.Credential, p.Ready)}
@@ -223,9 +214,6 @@ func runProvidersList(_ context.Context, s *surface) error {
 }
 
 func runProvidersGet(_ context.Context, s *surface) error {
-	if err := s.loaded.Err(); err != nil {
-		return err
-	}
 	p, err := s.providers().Provider(s.args[0])
 	if err != nil {
 		return err

@@ -43,6 +43,16 @@ func surfaceCommand(streams Streams, use, short string, do func(context.Context,
 	return (&surface{base: base{streams: streams}}).makeCommand(use, short, do)
 }
 
+// settingsCommand is surfaceCommand for commands that need settings without a mistake.
+func settingsCommand(streams Streams, use, short string, do func(context.Context, *surface) error) *cobra.Command {
+	return surfaceCommand(streams, use, short, func(ctx context.Context, s *surface) error {
+		if err := s.loaded.Err(); err != nil {
+			return err
+		}
+		return do(ctx, s)
+	})
+}
+
 func (s *surface) makeCommand(use, short string, do func(context.Context, *surface) error) *cobra.Command {
 	s.cmd = s.command(use, short, func(ctx context.Context) error {
 		if err := s.load(); err != nil {
@@ -90,7 +100,7 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 
 // newConfigCommand makes `holon config`.
 func newConfigCommand(streams Streams) *cobra.Command {
-	get := surfaceCommand(streams, "get KEY", "Print a setting as it is in force, or all below a group",
+	get := settingsCommand(streams, "get KEY", "Print a setting as it is in force, or all below a group",
 		runConfigGet)
 	get.Flags().Bool("show-origin", false, "print also where it comes from")
 	return group("config", "Show, change and check settings",
@@ -111,9 +121,6 @@ repository may not decide, and keys of providers, are in no project's file.`,
 }
 
 func runConfigGet(_ context.Context, s *surface) error {
-	if err := s.loaded.Err(); err != nil {
-		return err
-	}
 	entries, err := s.loaded.Get(s.args[0])
 	if err != nil {
 		return err
@@ -186,14 +193,10 @@ func (s *surface) warnOutweighed() {
 
 // runConfigList lists the settings, also when some cannot be read: which that are is the error.
 func runConfigList(_ context.Context, s *surface) error {
-	wrong := s.loaded.Err()
 	if s.JSON {
-		if wrong != nil {
-			return wrong
-		}
-		return printJSON(s.streams, s.loaded.All())
+		return s.show(s.loaded.All(), s.loaded.Err(), nil)
 	}
-	return errors.Join(s.table(s.loaded.All(), true), wrong)
+	return errors.Join(s.table(s.loaded.All(), true), s.loaded.Err())
 }
 
 func runConfigSchema(_ context.Context, s *surface) error {

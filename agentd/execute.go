@@ -73,32 +73,32 @@ func (s *Server) breakOff(j *job, cause *responses.Error) {
 		return
 	}
 	j.rec.Abort(cause)
-	s.settleLater(brokenTurn{j.rec.Record(), j.turnDir, cause})
+	rec := j.rec.Record()
+	s.settleLater(rec.ResponseID, brokenTurn{record: rec, dir: j.turnDir, cause: cause})
 	s.settle()
 }
 
-// brokenTurn is a turn that broke off and could not be settled yet. On disk it has
-// no record.
+// brokenTurn is a turn that is over and whose end could not be recorded yet. On disk it is under open/.
 type brokenTurn struct {
-	record turns.Record
-	dir    string
-	cause  *responses.Error
+	record   turns.Record // zero for a turn of an earlier process, which has what is on disk
+	dir      string
+	cause    *responses.Error // nil for the end of its process
+	reported bool             // in the log, that it could not be settled yet
 }
 
-// settleLater notes a turn that broke off. Its record says so as soon as it
-// can be written again, or at the next start.
-func (s *Server) settleLater(b brokenTurn) {
+// settleLater notes a turn to be settled as soon as its record can be written again, or at the next start.
+func (s *Server) settleLater(id string, b brokenTurn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unsettled[b.record.ResponseID] = b
+	s.unsettled[id] = b
 	select {
 	case s.broke <- struct{}{}:
-	default: // keepSettling was told before
+	default: // keepSettling has one to wait for already
 	}
 }
 
-// settle tries to end the records of the turns that broke off.
-func (s *Server) settle() {
+// settle tries to end the records of the turns that are over, and reports whether none is left.
+func (s *Server) settle() bool {
 	s.settling.Lock()
 	defer s.settling.Unlock()
 	s.mu.Lock()
@@ -106,16 +106,23 @@ func (s *Server) settle() {
 	s.mu.Unlock()
 	for id, broken := range list {
 		turnID, err := s.store.SettleTurn(id, broken.cause, s.parts.Now)
-		if err != nil {
-			s.log.Debug("a turn that broke off could not be settled yet", "response", id, "err", err)
-			s.settleLater(broken)
-			continue
+		switch {
+		case err == nil:
+			s.log.Warn("settled a turn that was interrupted or broke off", "turn", turnID, "response", id)
+		case errors.Is(err, record.ErrNotFound): // it was never acknowledged
+		case !broken.reported:
+			s.log.Error("a turn could not be settled yet", "response", id, "err", err)
+			broken.reported = true
 		}
-		s.log.Info("settled a turn that broke off", "turn", turnID, "response", id)
 		s.mu.Lock()
-		delete(s.unsettled, id) // its record is on disk
+		if s.unsettled[id] = broken; err == nil || errors.Is(err, record.ErrNotFound) {
+			delete(s.unsettled, id)
+		}
 		s.mu.Unlock()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.unsettled) == 0
 }
 
 // broken returns the turn turnID if it is one that could not be settled yet.
@@ -130,12 +137,14 @@ func (s *Server) broken(turnID string) (b brokenTurn, ok bool) {
 	return brokenTurn{}, false
 }
 
-// settleEvery is how often it is tried. The end of a condition that keeps records
-// from being written, such as a full disk, is not announced.
-const settleEvery = time.Second
+// How often settling is tried: seldom where it goes on failing. The end of a condition that keeps records from being
+// written, such as a full disk, is not announced.
+const (
+	settleEvery  = time.Second
+	settleSeldom = 10 * time.Second
+)
 
-// keepSettling ends the records of turns that broke off when that is possible,
-// also if no request comes: others may wait for their end.
+// keepSettling settles turns when that is possible, also if no request comes: others may wait for their end.
 func (s *Server) keepSettling(ctx context.Context) {
 	for {
 		select {
@@ -143,12 +152,14 @@ func (s *Server) keepSettling(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(settleEvery):
-		case <-ctx.Done():
-			return
+		for wait, settled := settleEvery, false; !settled; wait = min(2*wait, settleSeldom) {
+			select {
+			case <-time.After(wait):
+				settled = s.settle()
+			case <-ctx.Done():
+				return
+			}
 		}
-		s.settle()
 	}
 }
 

@@ -124,7 +124,7 @@ type Server struct {
 	live      map[string]*liveTurn  // by turn id
 	beginning map[string]bool       // output directories of turns that are not on disk yet
 	unsettled map[string]brokenTurn // by response id
-	broke     chan struct{}         // tells keepSettling of one
+	broke     chan struct{}         // wakes keepSettling for one
 }
 
 // Open prepares the directories, settles turns that an earlier process left in
@@ -204,13 +204,14 @@ func (s *Server) recoverTurns() error {
 		}
 	}
 	s.recoverTrees()
-	settled, err := s.store.Settle(s.parts.Now)
+	open, err := s.store.Open()
 	if err != nil {
-		s.log.Error("some interrupted turns could not be settled", "err", err)
+		return fmt.Errorf("prepare --state-dir: %w", err)
 	}
-	for _, id := range settled {
-		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
+	for _, id := range open {
+		s.settleLater(id, brokenTurn{})
 	}
+	s.settle()
 	return nil
 }
 

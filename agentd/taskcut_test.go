@@ -3,10 +3,13 @@ package agentd_test
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
 )
@@ -49,6 +52,42 @@ func (c cut) after(t *testing.T, last string) *harness {
 	again := startIn(t, c.dir)
 	eventually(t, "the turn is settled", func() bool { return again.record(c.turn).Status.Terminal() })
 	return again
+}
+
+// A turn whose end cannot be written when agentd starts is settled when it can, without another start or request.
+func TestSettledLater(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	c := h.cutOff("turn_cut", turns.ModelRequested, 1, `{"input":"go","holon":{"turn_id":"turn_cut"}}`)
+	end := bytes.LastIndexByte(c.facts, '\n') + 1
+	if err := errors.Join(os.RemoveAll(c.cfg.Dirs.State), os.RemoveAll(c.cfg.Dirs.Output),
+		os.CopyFS(c.cfg.Dirs.State, os.DirFS(c.state)), os.CopyFS(c.cfg.Dirs.Output, os.DirFS(c.output)),
+		os.Truncate(c.file(c.turn, turns.JournalFile), int64(end)),
+		os.Mkdir(c.file(c.turn, turns.RecordFile), 0o700)); err != nil { // no file replaces a directory
+		t.Fatal(err)
+	}
+	again := startIn(t, c.dir)
+	open := func() int {
+		left, err := os.ReadDir(filepath.Join(c.cfg.Dirs.State, "open"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(left)
+	}
+	if open() != 1 {
+		t.Fatal("the turn was settled, although its record cannot be written")
+	}
+	if err := os.Remove(c.file(c.turn, turns.RecordFile)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the turn is settled", func() bool { return open() == 0 })
+	rec := again.record(c.turn)
+	if rec.Status != responses.StatusFailed || rec.Error == nil || rec.Error.Code != responses.CodeInterrupted {
+		t.Errorf("the record is %+v", rec)
+	}
+	if resp := again.do(http.MethodGet, "/responses/"+rec.ResponseID, "").response(t); resp.Status != rec.Status {
+		t.Errorf("the response is %s", resp.Status)
+	}
 }
 
 // once expects one fact of each class in turns.

@@ -87,7 +87,7 @@ func (h handing) die(turn *Turn, n int) (more bool) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	more = n+1 < len(lines)
 	must(h.T, os.WriteFile(path, bytes.Join(lines[:min(n, len(lines))], nil), 0o600))
-	settled, err := h.store.Settle(now)
+	settled, err := settleAll(h.store)
 	if err != nil || len(settled) != 1 {
 		h.Fatalf("settled %v, %v", settled, err)
 	}

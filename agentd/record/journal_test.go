@@ -284,7 +284,7 @@ func TestPowerCutAfterTheEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			must(t, os.Rename(s.donePath("resp_1"), s.openPath("resp_1"))) // the commit is a rename, which is not synced
-			settled, err := s.Settle(now)
+			settled, err := settleAll(s)
 			if must(t, err); len(settled) != 1 {
 				t.Errorf("settled %v", settled)
 			}

@@ -20,37 +20,23 @@ var interrupted = responses.Error{
 	Hint:    "what it did until then is kept; continue with previous_response_id",
 }
 
-// Settle ends every turn that an earlier process left in flight: its stream gets
-// a response.failed, its record and trajectory are completed. Nothing is run
-// again. It returns the ids of the settled turns. A turn that cannot be settled
-// is reported in err and stays under open/; the others are settled all the same.
-func (s *Store) Settle(now func() time.Time) (settled []string, err error) {
-	ids, err := s.list("open")
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for _, id := range ids {
-		turnID, err := s.SettleTurn(id, &interrupted, now)
-		switch {
-		case errors.Is(err, ErrNotFound): // never acknowledged
-		case err != nil:
-			errs = append(errs, err)
-		default:
-			settled = append(settled, turnID)
-		}
-	}
-	return settled, errors.Join(errs...)
-}
+// Open returns the ids of the responses whose turns are not over, or could not be settled yet. When a process starts,
+// they are those that an earlier one left in flight.
+func (s *Store) Open() ([]string, error) { return s.list("open") }
 
 // SettleTurn ends the turn of the response id, which is not running any more, because of cause, unless its stream has
-// its end already. It may be repeated until it succeeds. It returns the turn's id.
+// its end already; nil is the end of an earlier process. The stream gets a response.failed, record and trajectory are
+// completed, and nothing is run again. It may be repeated until it succeeds. It returns the turn's id, and ErrNotFound
+// for a turn that was never acknowledged.
 func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Time) (turnID string, err error) {
 	trajectory, stored, err := s.resume(id)
 	if err != nil {
 		return "", fmt.Errorf("settle response %s: %w", id, err)
 	}
 	h := stored.Header
+	if cause == nil {
+		cause = &interrupted
+	}
 	if err := s.settle(trajectory, stored, cause, now()); err != nil {
 		return "", fmt.Errorf("settle response %s: %w", id, errors.Join(err, trajectory.Close()))
 	}

@@ -170,12 +170,25 @@ func TestSettleAtEveryCut(t *testing.T) {
 	}
 }
 
+// settleAll settles every open turn of a store, and returns the ids of those that were acknowledged.
+func settleAll(s *Store) (settled []string, err error) {
+	ids, err := s.Open()
+	for _, id := range ids {
+		turnID, failed := s.SettleTurn(id, nil, now)
+		if errors.Is(failed, ErrNotFound) {
+			continue
+		}
+		settled, err = append(settled, turnID), errors.Join(err, failed)
+	}
+	return settled, err
+}
+
 // checkSettled settles twice and checks what is left on disk.
 func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory bool) {
 	t.Helper()
 	head, _, _ := bytes.Cut(content, []byte("\n"))
 	acknowledged := !trajectory || json.Valid(head) && bytes.Contains(content, []byte("\n"))
-	settled, err := s.Settle(now)
+	settled, err := settleAll(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +210,7 @@ func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory
 	checkFacts(t, dir, rec)
 	// Killed before the last step, recovery is repeated and changes nothing.
 	must(t, os.Rename(s.donePath("resp_1"), s.openPath("resp_1")))
-	if again, err := s.Settle(now); err != nil || len(again) != 1 {
+	if again, err := settleAll(s); err != nil || len(again) != 1 {
 		t.Fatalf("again: %v, %v", again, err)
 	}
 	if !bytes.Equal(checkStream(t, dir), stream1) {
@@ -281,7 +294,7 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})), turn.Started(call))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
-	if settled, err := s.Settle(now); err != nil || len(settled) != 1 {
+	if settled, err := settleAll(s); err != nil || len(settled) != 1 {
 		t.Fatalf("%v, %v", settled, err)
 	}
 	items, _, err := s.Chain("resp_1")
@@ -332,7 +345,7 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	later := func() time.Time { return now().Add(3 * time.Second) }
-	if _, err := s.SettleTurn("resp_1", &interrupted, later); err != nil {
+	if _, err := s.SettleTurn("resp_1", nil, later); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := ReadRecord(turn.Dir)
@@ -370,7 +383,7 @@ func TestSettleCompaction(t *testing.T) {
 	must(t, turn.Event(scope.CompactionBegun(turns.CompactionStart{Trigger: turns.TriggerRemote, Round: 3})))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
-	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
+	if _, err := s.SettleTurn("resp_1", nil, now); err != nil {
 		t.Fatal(err)
 	}
 	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
@@ -402,7 +415,7 @@ func TestSettleTracedTurn(t *testing.T) {
 		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
-	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
+	if _, err := s.SettleTurn("resp_1", nil, now); err != nil {
 		t.Fatal(err)
 	}
 	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))

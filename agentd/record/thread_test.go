@@ -126,7 +126,7 @@ func TestThreadAfterAKill(t *testing.T) {
 			s.Complete(func(scope turns.Scope, known map[string]string) ([]turns.RuntimeEvent, func()) {
 				return scope.TaskBegun("task_1", turns.TaskBegun{}), func() {}
 			})
-			_, err = s.Settle(now)
+			_, err = settleAll(s)
 			must(t, err)
 			at, _ := told(t, s, "s", "resp_b", "resp_x").Thread()
 			if at.ID != turn.trajectory.header.ThreadID || at.Facts != 10 { // 3, 5 of the one that was cut off, 2

@@ -38,7 +38,7 @@ func TestCommit(t *testing.T) {
 	if err != nil || rec.Status != responses.StatusCompleted || rec.Rounds != 2 {
 		t.Errorf("the record is %+v, %v", rec, err)
 	}
-	if settled, err := s.Settle(now); len(settled) != 0 || err != nil {
+	if settled, err := settleAll(s); len(settled) != 0 || err != nil {
 		t.Errorf("a committed turn is settled again: %v, %v", settled, err)
 	}
 }

@@ -37,7 +37,7 @@ func (s *Server) accept(req *responses.Request, from origin, mem *memory) (*view
 func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view, err error) {
 	err = responses.Internal("the turn could not be begun", nil)
 	defer func() {
-		if err != nil || v.journal != lt.journal() {
+		if err != nil || v.liveTurn != lt {
 			s.forget(lt) // there is no new turn
 		}
 		lt.began(err)
@@ -101,7 +101,7 @@ func (s *Server) admit(p *plan, source string) (*job, error) {
 // it once its record is acknowledged.
 func (s *Server) launch(lt *liveTurn, j *job, token string) (*view, error) {
 	ctx, cancel := context.WithCancelCause(turntoken.With(s.lifetime, token))
-	lt.turn, lt.response, lt.stop = j.rec, j.emitter.Response(), cancel
+	lt.turn, lt.journal, lt.response, lt.stop = j.rec, j.rec.Journal, j.emitter.Response(), cancel
 	lt.input, lt.fragile, lt.stored, lt.inbox = j.req.Input, j.fragile, j.stored, j.inbox
 	v := lt.view() // before the turn can end and close its files
 	go func() {

@@ -2,10 +2,10 @@ package agentd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"time"
 
@@ -139,40 +139,33 @@ func (s *Server) brokenEnd(v *view, sent int64, cause *responses.Error) (lines [
 		lines = append(append(lines, s.clean(data, tools...)...), '\n')
 		return nil
 	}
-	var em *responses.Emitter
-	if sent > 0 {
-		var broken error
-		em, err = responses.Resume(firstEvents(v, sent, &broken), sink)
-		if broken != nil {
-			err = broken
+	if sent == 0 { // not even the first event reached the disk
+		em, err := responses.NewEmitter(v.response, sink)
+		if err == nil {
+			err = em.Fail(cause, responses.Usage{})
 		}
-	} else { // not even the first event reached the disk
-		em, err = responses.NewEmitter(v.response, sink)
+		return lines, err
 	}
-	if err == nil && !em.Ended() {
+	var broken error
+	em, err := responses.Resume(func(yield func(responses.Event) bool) {
+		left := sent
+		for event, err := range streamed(v.journal) {
+			var ev responses.Event
+			if err == nil {
+				ev, err = responses.DecodeEvent(event)
+			}
+			if broken = err; err != nil || !yield(ev) {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}, sink)
+	if err = cmp.Or(broken, err); err == nil && !em.Ended() {
 		err = em.Fail(cause, responses.Usage{})
 	}
 	return lines, err
-}
-
-// firstEvents yields at least the first sent events of a stream, which were visible
-// before, and says in err why it ended before that.
-func firstEvents(v *view, sent int64, err *error) iter.Seq[responses.Event] {
-	return func(yield func(responses.Event) bool) {
-		for f, n := v.journal.Follow(), int64(0); n < sent; {
-			var seen []byte
-			if seen, *err = f.Next(context.Background()); *err != nil { // it does not wait
-				return
-			}
-			for line := range bytes.Lines(record.AppendStream(nil, seen)) {
-				var ev responses.Event
-				if ev, *err = responses.DecodeEvent(bytes.TrimRight(line, "\n")); *err != nil || !yield(ev) {
-					return
-				}
-				n++
-			}
-		}
-	}
 }
 
 // lines sends the lines of a journal numbered above after; with follow those to come as well. It returns how many

@@ -11,7 +11,7 @@ import (
 )
 
 // liveTurn is a turn of this process, from its first request until the last
-// reader has left it.
+// reader has left it, or one that is over, with its open journal.
 type liveTurn struct {
 	id     string
 	digest string
@@ -19,14 +19,15 @@ type liveTurn struct {
 	done   chan struct{} // closed when the turn is over
 
 	// Set before start is closed.
-	err      error // why the turn does not exist
-	turn     *record.Turn
+	err      error        // why the turn does not exist
+	turn     *record.Turn // nil for one of disk
+	journal  *record.Journal
 	response responses.Response      // as it was acknowledged
 	input    []responses.Item        // of the request
 	stored   storedPrefix            // of the conversation that it continues
 	inbox    *inbox                  // of what the user says meanwhile
 	fragile  bool                    // the turn ends when the last client that waits for it goes
-	stop     context.CancelCauseFunc // of its context
+	stop     context.CancelCauseFunc // of its context; it does nothing when the turn is over
 
 	mu      sync.Mutex
 	refs    int // the running turn and its readers
@@ -34,8 +35,6 @@ type liveTurn struct {
 	final   *responses.Response
 	failure *responses.Error // why final is missing
 	told    []responses.Item // the conversation with the turn, when it ran to its end
-
-	progress progress
 }
 
 // claim makes turnID this process's, or returns the turn that already has it.
@@ -83,14 +82,6 @@ func (lt *liveTurn) await(digest string) (*view, error) {
 	return lt.view(), nil
 }
 
-// journal returns the turn's journal, nil when the turn did not begin.
-func (lt *liveTurn) journal() *record.Journal {
-	if lt.turn == nil {
-		return nil
-	}
-	return lt.turn.Journal
-}
-
 func conflict(turnID string) error {
 	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnConflict,
 		Param:   "holon.turn_id",
@@ -102,15 +93,12 @@ func conflict(turnID string) error {
 func (lt *liveTurn) view() *view {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
-	if lt.refs == 0 || lt.turn == nil {
+	if lt.refs == 0 || lt.journal == nil {
 		return nil
 	}
 	lt.refs++
-	return &view{source: lt, journal: lt.turn.Journal, done: lt.done, response: lt.response, input: lt.input}
+	return &view{liveTurn: lt}
 }
-
-// cancel ends the turn because of cause. A turn that is over does not mind.
-func (lt *liveTurn) cancel(cause error) { lt.stop(cause) }
 
 // attach counts a client that waits for the turn. When the last one goes before
 // the end, a fragile turn is cancelled.
@@ -124,7 +112,7 @@ func (lt *liveTurn) attach() (leave func()) {
 		abandoned := lt.fragile && lt.clients == 0
 		lt.mu.Unlock()
 		if abandoned {
-			lt.cancel(turn.ErrCancelled)
+			lt.stop(turn.ErrCancelled)
 		}
 	})
 }
@@ -134,7 +122,7 @@ func (lt *liveTurn) close() {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
 	if lt.refs--; lt.refs == 0 {
-		_ = lt.turn.Close() // the logs have ended; their errors were reported then
+		_ = lt.journal.Close() // it has ended; its errors were reported then
 	}
 }
 

@@ -19,7 +19,7 @@ func (s *Server) Once(ctx context.Context, req *responses.Request) (*responses.R
 	select {
 	case <-v.done:
 	case <-ctx.Done():
-		v.cancel(turn.ErrShutdown)
+		v.stop(turn.ErrShutdown)
 		<-v.done
 	}
 	resp, failure := v.result()

@@ -15,7 +15,6 @@ import (
 	"holon/agentd/record"
 	"holon/responses"
 	"holon/responses/stream"
-	"holon/responses/turns"
 )
 
 // fromStart is the number before that of the first event.
@@ -120,37 +119,14 @@ func openStream(stored *record.Stored) (*view, error) {
 			Message: fmt.Sprintf("the events of the response %s are no longer in its turn's directory",
 				stored.Header.ResponseID), Hint: "fetch the response without stream"}
 	}
-	journal, err := record.OpenJournal(stored.Header.TurnDir)
+	v, err := openFinished(stored.Header.TurnDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, gone()
 	}
-	if err != nil {
-		return nil, responses.Internal("the turn's events cannot be read", err)
-	}
-	v := finished(stored.Response, journal)
 	// Commands of any turn can write there, so the file may be of another one.
-	if id, err := responseOf(journal); err != nil || id != stored.Header.ResponseID {
+	if err == nil && v.response.ID != stored.Header.ResponseID {
 		v.release()
 		return nil, gone()
 	}
-	return v, nil
-}
-
-// responseOf returns the id of the response whose stream a journal holds.
-func responseOf(journal *record.Journal) (id string, err error) {
-	done := errors.New("read")
-	err = journal.Lines(func(line []byte) error {
-		e, err := turns.DecodeEntry(line)
-		if err != nil || e.Stream == nil {
-			return err
-		}
-		if e.Stream.Response != nil {
-			id = e.Stream.Response.ID
-		}
-		return done
-	})
-	if errors.Is(err, done) {
-		err = nil
-	}
-	return id, err
+	return v, err
 }

@@ -125,7 +125,7 @@ func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) {
 	if lt := s.byResponse(id); lt != nil {
 		if v := lt.view(); v != nil {
 			defer v.release()
-			v.cancel(turn.ErrCancelled)
+			v.stop(turn.ErrCancelled)
 			select {
 			case <-v.done:
 			case <-r.Context().Done():

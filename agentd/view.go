@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 
 	"holon/agentd/record"
@@ -11,32 +13,10 @@ import (
 	"holon/responses/turns"
 )
 
-// view is what a request sees of a turn, live or finished.
+// view is a request's hold on a turn, running or over.
 type view struct {
-	source
-	journal  *record.Journal
-	done     <-chan struct{}
-	response responses.Response // when it was acknowledged
-	input    []responses.Item   // of the request; nil for what was opened from disk
-
+	*liveTurn
 	released sync.Once
-}
-
-// source is the turn behind a view.
-type source interface {
-	// result returns how the turn ended, once it is done.
-	result() (*responses.Response, *responses.Error)
-	// present returns the response as it is now.
-	present(ctx context.Context) (responses.Response, error)
-	// memory returns the conversation with the turn once it is done, nil when it
-	// is not at hand.
-	memory() *memory
-	// attach counts a client that waits for the turn, until leave.
-	attach() (leave func())
-	// cancel ends the turn; it does nothing when the turn is over.
-	cancel(cause error)
-	// close ends the view's hold on the turn's files.
-	close()
 }
 
 // release ends the view. It may be called more than once.
@@ -75,39 +55,36 @@ func openFinished(dir string) (*view, error) {
 	if err != nil {
 		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, journal.Close()))
 	}
-	return finished(final, journal), nil
+	lt := &liveTurn{done: make(chan struct{}), journal: journal, response: *final, final: final, refs: 1,
+		stop: func(error) {}}
+	close(lt.done)
+	return &view{liveTurn: lt}, nil
 }
 
-// finishedTurn is a turn that is over, with its open journal.
-type finishedTurn struct {
-	final   *responses.Response
-	journal *record.Journal
+// streamed are the events of a turn's stream that are visible now, undecoded. Each is valid until the next.
+func streamed(journal *record.Journal) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		enough := errors.New("enough")
+		err := journal.Lines(func(line []byte) error {
+			if _, key, event, ok := turns.CutEntry(line); ok && key == turns.EntryStream && !yield(event, nil) {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(nil, err)
+		}
+	}
 }
-
-// finished returns a view of a turn that is over.
-func finished(final *responses.Response, journal *record.Journal) *view {
-	done := make(chan struct{})
-	close(done)
-	return &view{source: &finishedTurn{final, journal}, journal: journal, done: done, response: *final}
-}
-
-func (f *finishedTurn) result() (*responses.Response, *responses.Error)     { return f.final, nil }
-func (f *finishedTurn) present(context.Context) (responses.Response, error) { return *f.final, nil }
-func (f *finishedTurn) memory() *memory                                     { return nil }
-func (f *finishedTurn) attach() (leave func())                              { return func() {} }
-func (f *finishedTurn) cancel(error)                                        {}
-func (f *finishedTurn) close()                                              { _ = f.journal.Close() } // it was only read
 
 // lastResponse decodes the response that the last event of a stream carries.
 func lastResponse(journal *record.Journal) (*responses.Response, error) {
 	var last []byte
-	if err := journal.Lines(func(line []byte) error {
-		if _, key, value, ok := turns.CutEntry(line); ok && key == turns.EntryStream {
-			last = append(last[:0], value...) // the slice is the journal's
+	for event, err := range streamed(journal) {
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	}); err != nil {
-		return nil, err
+		last = append(last[:0], event...)
 	}
 	ev, err := responses.DecodeEvent(last)
 	if err != nil {
@@ -117,4 +94,38 @@ func lastResponse(journal *record.Journal) (*responses.Response, error) {
 		return nil, fmt.Errorf("the stream breaks off with %s", ev.Type)
 	}
 	return ev.Response, nil
+}
+
+// present returns the response as it is now. While the turn runs, its output
+// holds the items that are closed.
+func (v *view) present(ctx context.Context) (responses.Response, error) {
+	resp := v.response
+	if v.turn != nil {
+		resp.Status = v.turn.Record().Status
+	}
+	if resp.Status.Terminal() { // its end may be visible already; the rest is a moment
+		select {
+		case <-v.done:
+		case <-ctx.Done():
+			return responses.Response{}, context.Cause(ctx)
+		}
+	}
+	switch final, failure := v.result(); {
+	case failure != nil:
+		return responses.Response{}, failure
+	case final != nil:
+		return *final, nil
+	}
+	for event, err := range streamed(v.journal) {
+		if err == nil && responses.EventType(event) == responses.EventItemDone {
+			var ev responses.Event
+			ev, err = responses.DecodeEvent(event)
+			resp.Output = append(resp.Output, ev.Item)
+		}
+		if err != nil {
+			return responses.Response{}, responses.Internal("the turn's events cannot be read", err)
+		}
+	}
+	resp.Output = slices.Clip(resp.Output)
+	return resp, nil
 }

@@ -17,40 +17,9 @@ type memory struct {
 	stored   storedPrefix
 }
 
-// maxMemory bounds what one connection keeps, in bytes of texts and media. A
-// request that carries as much itself is refused too.
+// maxMemory bounds what one connection keeps, in bytes of JSON. A request that
+// carries as much itself is refused too.
 const maxMemory = responses.MaxRequest
-
-// weight is about how many bytes items keep.
-func weight(items []responses.Item) int {
-	n := 0
-	for _, item := range items {
-		switch item := item.(type) {
-		case *responses.Message:
-			n += weightOf(item.Content)
-		case *responses.FunctionCall:
-			n += len(item.Arguments)
-		case *responses.FunctionCallOutput:
-			n += weightOf(item.Output)
-		case *responses.ToolCall:
-			n += len(item.Arguments) + len(item.Result) + len(item.Output)
-		case *responses.Reasoning:
-			n += weightOf(item.Summary) + weightOf(item.Content) + len(item.EncryptedContent)
-		case *responses.OpaqueItem:
-			n += len(item.Raw)
-		}
-		n += 256 // what an item costs in addition to its texts
-	}
-	return n
-}
-
-func weightOf(parts []responses.Part) int {
-	n := 0
-	for _, p := range parts {
-		n += len(p.Text) + len(p.Refusal) + len(p.ImageURL) + len(p.FileData) + len(p.FileURL) + len(p.VideoURL) + 128
-	}
-	return n
-}
 
 // storedPrefix says how much of a conversation is stored: the first n items are those
 // of the chain of a stored response, none when response is "".
@@ -69,7 +38,10 @@ func (m *memory) holds(id string) bool { return m != nil && m.response == id }
 func (lt *liveTurn) memory() *memory {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
-	if lt.final == nil || lt.final.Store || lt.told == nil || weight(lt.told) > maxMemory {
+	if lt.final == nil || lt.final.Store || lt.told == nil {
+		return nil
+	}
+	if data, err := responses.Items(lt.told).MarshalJSON(); err != nil || len(data) > maxMemory {
 		return nil
 	}
 	at, _ := lt.turn.Thread()

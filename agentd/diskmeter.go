@@ -1,7 +1,6 @@
 package agentd
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,19 +30,16 @@ type diskMeter struct {
 }
 
 // add adds the files under dir. The error says why it stopped early.
-func (m *diskMeter) add(ctx context.Context, dir string) error {
+func (m *diskMeter) add(dir string) error {
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil //nolint:nilerr // it counts as nothing
 	}
 	defer d.Close()
 	for {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		entries, err := d.ReadDir(readAtOnce)
 		for _, e := range entries {
-			if err := m.entry(ctx, filepath.Join(dir, e.Name()), e); err != nil {
+			if err := m.entry(filepath.Join(dir, e.Name()), e); err != nil {
 				return err
 			}
 		}
@@ -53,15 +49,15 @@ func (m *diskMeter) add(ctx context.Context, dir string) error {
 	}
 }
 
-func (m *diskMeter) entry(ctx context.Context, path string, e os.DirEntry) (err error) {
+func (m *diskMeter) entry(path string, e os.DirEntry) (err error) {
 	if m.seen++; m.seen > maxCounted {
 		return fmt.Errorf("there are more than %d files", maxCounted)
 	}
 	switch {
 	case e.IsDir() && path == m.theirs:
-		m.users.Do(func() { err = m.add(ctx, path) })
+		m.users.Do(func() { err = m.add(path) })
 	case e.IsDir() && path != m.skip:
-		err = m.add(ctx, path)
+		err = m.add(path)
 	case e.Type().IsRegular() && (m.counts == nil || m.counts(path)):
 		info, gone := e.Info()
 		if gone != nil {

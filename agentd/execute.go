@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -178,14 +179,15 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 			users: s.parts.Users}
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
+		var watch sync.WaitGroup
+		defer watch.Wait()
 		defer end(nil)
-		defer j.output.watch(end)()
+		watch.Go(func() { j.output.watch(ctx, end) })
 	}
 	j.rec.Running()
 	if err := s.announce(j, s.parts.Now().Sub(waited)); err != nil {
 		return nil, err
 	}
-	s.logs.await(ctx)
 	result, err := s.turn(j).Run(ctx)
 	if err == nil {
 		s.learned.keep(learnedKey(j), result.Memory)

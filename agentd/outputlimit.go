@@ -61,31 +61,18 @@ func (g *outputGauge) measure(limit int64) bool {
 	return g.over
 }
 
-// watch ends the turn when there is too much, until the function that it returns is
-// called, which waits for a measurement in progress. It takes no goroutine while it
-// waits: a turn may do nothing for long.
-func (g *outputGauge) watch(end context.CancelCauseFunc) (stop func()) {
-	var measuring sync.Mutex
-	stopped := false
-	measuring.Lock() // until timer is set
-	defer measuring.Unlock()
-	var timer *time.Timer
-	timer = time.AfterFunc(measurePause, func() {
-		measuring.Lock()
-		defer measuring.Unlock()
-		switch {
-		case stopped:
-		case g.full():
-			end(turn.ErrOutput)
-		default:
-			timer.Reset(measurePause)
+// watch ends the turn when there is too much, until ctx ends.
+func (g *outputGauge) watch(ctx context.Context, end context.CancelCauseFunc) {
+	for tick := time.NewTicker(measurePause); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return
 		}
-	})
-	return func() {
-		timer.Stop()
-		measuring.Lock()
-		defer measuring.Unlock()
-		stopped = true
+		if g.full() {
+			end(turn.ErrOutput)
+		}
 	}
 }
 
@@ -93,5 +80,5 @@ func (g *outputGauge) watch(end context.CancelCauseFunc) (stop func()) {
 // skip, have more than limit bytes, or are more than can be counted.
 func holdsMore(dir, skip string, limit int64, users *privilege.Users) bool {
 	m := diskMeter{limit: limit, skip: skip, users: users, theirs: filepath.Join(dir, turns.ArtifactsDir)}
-	return m.add(context.Background(), dir) != nil // the directory of one turn
+	return m.add(dir) != nil
 }

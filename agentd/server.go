@@ -185,7 +185,6 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	}
 	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count,
 		MaxBytes: cfg.Retention.Bytes}
-	s.upkeep.Go(func() { s.logs.keep(s.lifetime) })
 	s.upkeep.Go(func() { s.keepSettling(s.lifetime) })
 	s.upkeep.Go(func() { store.Maintain(s.lifetime, retention, parts.Now, s.log) })
 	return s, nil

@@ -1,7 +1,6 @@
 package agentd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,9 +53,7 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 	if err != nil {
 		return Parts{}, err
 	}
-	container, err := makeTools(len(cfg.Tools.List()) > 0, func() (*tools.Registry, error) {
-		return toolset(cfg, supervisor, managed)
-	})
+	container, err := toolset(cfg, supervisor, managed)
 	if err != nil {
 		return Parts{}, errors.Join(err, proxy.close())
 	}
@@ -71,8 +68,7 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 		Secrets:  secrets, Users: users, Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		EndLeft: supervisor.EndRecorded,
 		Close: func() error {
-			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(),
-				release())
+			return errors.Join(connected.Close(), managed.Close(), supervisor.Close(), proxy.close(), release())
 		},
 	}, nil
 }
@@ -99,57 +95,6 @@ func startDir(workspace string) string {
 		return workspace
 	}
 	return "/"
-}
-
-// deferredTools are container tools that are made while the server starts:
-// deriving and compiling their schemas takes longer than all else there, and the
-// first turn is the first to need them.
-type deferredTools struct {
-	made     chan struct{} // closed when the rest is set
-	registry *tools.Registry
-	err      error
-}
-
-// makeTools makes a toolset in a goroutine. It waits for the result when making it
-// may fail for a reason that the operator has to be told.
-func makeTools(wait bool, build func() (*tools.Registry, error)) (*deferredTools, error) {
-	b := &deferredTools{made: make(chan struct{})}
-	go func() {
-		defer close(b.made)
-		b.registry, b.err = build()
-	}()
-	if wait {
-		return b, b.wait()
-	}
-	return b, nil
-}
-
-// wait returns when the tools are made, and why they are not.
-func (b *deferredTools) wait() error {
-	<-b.made
-	return b.err
-}
-
-// ready returns the tools. That there are none is a defect of the program,
-// which its tests would show: there was nothing to be told of.
-func (b *deferredTools) ready() *tools.Registry {
-	if err := b.wait(); err != nil {
-		panic(err)
-	}
-	return b.registry
-}
-
-// With implements Toolset.
-func (b *deferredTools) With(more ...tools.Tool) (*tools.Registry, error) {
-	return b.ready().With(more...)
-}
-
-// Definitions implements turn.Toolset.
-func (b *deferredTools) Definitions() []tools.Definition { return b.ready().Definitions() }
-
-// Run implements turn.Toolset.
-func (b *deferredTools) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome {
-	return b.ready().Run(ctx, env, call)
 }
 
 // CheckTools reports what is wrong with the names of tools in cfg.

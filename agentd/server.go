@@ -54,19 +54,13 @@ type Models interface {
 	Models() []string
 }
 
-// Toolset is the container's tools, to which servers add theirs for a turn.
-type Toolset interface {
-	turn.Toolset
-	With(more ...tools.Tool) (*tools.Registry, error)
-}
-
 // Parts are what a Server is made of. All but the skills, MCP and Close are
 // required.
 type Parts struct {
 	Models Models
-	Tools  Toolset
-	MCP    *mcp.Manager   // servers of more tools; nil for none
-	Tasks  *tasks.Manager // of the commands that outlive their calls
+	Tools  *tools.Registry // the container's
+	MCP    *mcp.Manager    // servers of more tools; nil for none
+	Tasks  *tasks.Manager  // of the commands that outlive their calls
 	// Commands starts those of the operator.
 	Commands command.Options
 	Skills   skills.Catalog // of the user and the agent; those of a workspace are found with each turn

@@ -86,7 +86,7 @@ func TestIsolatedTurns(t *testing.T) {
 			// The next turn goes on with what this one left, and its patch has what it changed itself.
 			again := h.scenario("again", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'pwd; cat f new; "+
 				"echo more >> new'}}]\n  - text: done\n")
-			h.post(fmt.Sprintf(body, again, quote(resp.ID), "turn_2", kind)).response(t)
+			second := h.post(fmt.Sprintf(body, again, quote(resp.ID), "turn_2", kind)).response(t)
 			wantOutput("turn_2", "two\nmade\n")
 			patch = h.file("turn_2", turns.PatchFile)
 			if got := h.sh("cd p; git apply " + patch + "; cat f new"); got != "two\nmade\nmore\n" {
@@ -97,6 +97,9 @@ func TestIsolatedTurns(t *testing.T) {
 			h.post(fmt.Sprintf(body, model, quote(resp.ID), "turn_3", kind)).response(t)
 			h.sh("cd p; git apply --check " + h.file("turn_3", turns.PatchFile))
 			wantOutput("turn_3", "one\n?? new\n") // what the model was told before of the directory stays true
+			// The fork has not taken the tree of the other branch.
+			h.post(fmt.Sprintf(body, again, quote(second.ID), "turn_4", kind)).response(t)
+			wantOutput("turn_4", "two\nmade\nmore\n")
 		})
 	}
 }

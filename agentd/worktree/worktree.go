@@ -3,17 +3,18 @@
 //	<root>/.agentd-turns/<session id>/tree   the turn works here
 //	<root>/.agentd-turns/<session id>/base   the files of tree at the start, without .git; while the turn runs
 //	<root>/.agentd-turns/<session id>/turn   the turn's id
-//	<root>/.agentd-turns/<session id>/left   after the turn: its response, the kind of isolation and the origin
+//	<root>/.agentd-turns/.<digest>           a tree that waits for the turn that continues a response
 //
 // The path is that of the session, so that what a conversation says of it stays true in later turns; a further turn of
 // the session that waits meanwhile has its own id in the path. Make fills both, Tree.Diff writes the difference as a
-// patch for git apply. Then Tree.Keep leaves the tree to the turn that continues the response, or Tree.Remove removes
-// it.
+// patch for git apply. Then Tree.Keep moves the tree aside for the turn that continues the response, whose Make moves
+// it back, or Tree.Remove removes it.
 //
-// Invariants. The origin is only read. At most maxKept trees wait for a turn that goes on with them. Commands of the
-// turn have written the tree, so it is hostile: it is read name by name from open directories, never through a symbolic
-// link, within bounds, and no program is started on it. Every directory of a turn is locked by the process that made
-// it; one without a lock was kept, or was left by a crash, and Recover removes it.
+// Invariants. The origin is only read. At most maxKept trees wait for a turn that goes on with them, each under the
+// digest of its response, so that branches of a conversation keep their own. Commands of the turn have written the
+// tree, so it is hostile: it is read name by name from open directories, never through a symbolic link, within bounds,
+// and no program is started on it. Every directory of a turn is locked by the process that made it; one without a lock
+// was left by a crash, and Recover removes it.
 //
 // Not promised: that commands stay within the tree, a consistent copy of an origin that is written meanwhile, and a
 // consistent patch while a command still writes.
@@ -22,6 +23,8 @@ package worktree
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,7 +45,6 @@ const (
 	treeName  = "tree"
 	baseName  = "base"
 	turnName  = "turn"
-	leftName  = "left"
 	newName   = "new" // a base that is not complete
 	trashName = "trash"
 )
@@ -69,7 +71,7 @@ type Tree struct {
 	dir    folder.Dir // of the turn; locked
 	prefix string     // of the working directory in the tree
 	git    bool       // the base is a commit, so that ignored files are left out of the patch
-	kind   string     // of isolation, and the origin, as in the file left
+	kind   string     // of isolation, and the origin
 	goesOn string     // the response whose tree this is until the turn runs, "" for a new one
 
 	references map[string]string // at the beginning; nil where another process made the tree
@@ -89,10 +91,10 @@ func IsPrivate(dir string) bool { return slices.Contains(strings.Split(dir, "/")
 // disk refused. On error nothing is left that was not there before.
 func Make(ctx context.Context, o Options) (*Tree, error) {
 	t := &Tree{root: o.Root, name: o.SessionID, git: o.Kind == responses.IsolationWorktree, kind: o.Kind + " " + o.Origin}
-	err := t.create(o)
+	err := t.create(o.TurnID)
 	if errors.Is(err, unix.EBUSY) {
 		t.name = o.TurnID
-		err = t.create(o)
+		err = t.create(o.TurnID)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a private tree: %w", err)
@@ -103,10 +105,10 @@ func Make(ctx context.Context, o Options) (*Tree, error) {
 	return t, nil
 }
 
-// create makes and locks the turn's directory, or takes over the one that was kept of the response that the turn
-// continues. Another turn that ends may remove the parent meanwhile, and a process that starts may take an unlocked
-// directory for what a crash left. The error is EBUSY when another turn has the directory.
-func (t *Tree) create(o Options) error {
+// create makes and locks the turn's directory. Another turn that ends may remove the parent meanwhile, and a process
+// that starts may take an unlocked directory for what a crash left. The error is EBUSY when another turn has the
+// directory.
+func (t *Tree) create(turnID string) error {
 	const tries = 100
 	for range tries {
 		if err := t.open(); errors.Is(err, unix.ENOENT) {
@@ -119,16 +121,10 @@ func (t *Tree) create(o Options) error {
 			break
 		}
 		names, err := t.dir.Names()
-		if err == nil && t.turns.Has(t.name, t.dir) {
-			if len(names) == 0 {
-				return writeFile(t.dir, turnName, o.TurnID)
-			}
-			if o.Continues != "" && t.waitsFor(o.Continues) {
-				t.goesOn = o.Continues
-				return t.takeOver(o.TurnID)
-			}
+		if err == nil && len(names) == 0 && t.turns.Has(t.name, t.dir) {
+			return writeFile(t.dir, turnName, turnID)
 		}
-		// It was removed meanwhile, or holds what another turn or a process that was killed left.
+		// It was removed meanwhile, or holds what a process that was killed left.
 		if err := t.Remove(); err != nil {
 			return err
 		}
@@ -136,23 +132,10 @@ func (t *Tree) create(o Options) error {
 	return &os.PathError{Op: "lock", Path: t.name, Err: unix.EBUSY}
 }
 
-// waitsFor reports whether this is the tree that the turn of a response left. Commands may have removed it since.
-func (t *Tree) waitsFor(response string) bool {
-	kind, _, err := look(&t.dir, treeName)
-	return err == nil && kind == directory && string(readFile(t.dir, leftName)) == t.leftBy(response)
-}
-
-// leftBy is the content of the file left.
-func (t *Tree) leftBy(response string) string { return response + " " + t.kind }
-
-// takeOver makes a tree that was kept this turn's.
-func (t *Tree) takeOver(turnID string) error {
-	for _, name := range []string{leftName, turnName} {
-		if err := unix.Unlinkat(t.dir.FD, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return &os.PathError{Op: "remove", Path: name, Err: err}
-		}
-	}
-	return writeFile(t.dir, turnName, turnID)
+// aside is the name of the tree that the turn of a response left.
+func (t *Tree) aside(response string) string {
+	sum := sha256.Sum256([]byte(response + " " + t.kind))
+	return "." + hex.EncodeToString(sum[:16])
 }
 
 // open opens the turn's directory, which it creates if it is absent, and its parent. What a command put in their place
@@ -198,7 +181,7 @@ func (t *Tree) fill(ctx context.Context, o Options) (err error) {
 	t.references = references(tree)
 	base, err := t.make(newName)
 	if err != nil {
-		return err
+		return fmt.Errorf("make a private tree: %w", err)
 	}
 	defer base.Close()
 	c := &copier{ctx: ctx, skip: isRepository}
@@ -213,12 +196,14 @@ func (t *Tree) fill(ctx context.Context, o Options) (err error) {
 
 // content returns the tree that the turn before left, or a new one with what the origin has.
 func (t *Tree) content(ctx context.Context, o Options) (tree folder.Dir, err error) {
-	if t.goesOn != "" {
-		if tree, err = t.dir.Sub(treeName); err != nil {
-			return tree, fmt.Errorf("open a private tree: %w", err)
-		}
-	} else if tree, err = t.make(treeName); err != nil {
-		return tree, err
+	if o.Continues != "" && unix.Renameat(t.turns.FD, t.aside(o.Continues), t.dir.FD, treeName) == nil {
+		t.goesOn = o.Continues
+		tree, err = t.dir.Sub(treeName)
+	} else {
+		tree, err = t.make(treeName)
+	}
+	if err != nil {
+		return tree, fmt.Errorf("make a private tree: %w", err)
 	}
 	switch {
 	case t.git:
@@ -235,23 +220,25 @@ func (t *Tree) content(ctx context.Context, o Options) (tree folder.Dir, err err
 
 func (t *Tree) make(name string) (folder.Dir, error) {
 	if err := unix.Mkdirat(t.dir.FD, name, 0o755); err != nil {
-		return folder.Dir{FD: -1}, fmt.Errorf("make a private tree: %w", err)
+		return folder.Dir{FD: -1}, err
 	}
 	return t.dir.Sub(name)
 }
 
-// Keep leaves the tree to a turn that continues the response, and removes the oldest trees that wait for one.
+// Keep moves the tree aside for a turn that continues the response. A tree that commands removed is not kept.
 func (t *Tree) Keep(response string) error {
-	err := t.clear(treeName, turnName)
+	tree, err := t.dir.Sub(treeName) // which makes it one that can be moved
 	if err == nil {
-		err = writeFile(t.dir, leftName, t.leftBy(response))
+		tree.Close()
+		err = unix.Renameat(t.dir.FD, treeName, t.turns.FD, t.aside(response))
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		err = nil
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("keep a private tree: %w", err), t.Remove())
+		err = fmt.Errorf("keep a private tree: %w", err)
 	}
-	err = t.prune()
-	t.close()
-	return err
+	return errors.Join(err, t.Remove())
 }
 
 // Release gives up a tree in which no command ran: it stays as the turn before left it, or is removed if it is new.
@@ -262,35 +249,7 @@ func (t *Tree) Release() error {
 	return t.Remove()
 }
 
-// prune removes the oldest trees that are kept beyond maxKept.
-func (t *Tree) prune() error {
-	names, err := t.turns.Names()
-	if err != nil {
-		return fmt.Errorf("look for private trees: %w", err)
-	}
-	kept := make(map[string]int64) // when it was left
-	for _, name := range names {
-		var st unix.Stat_t
-		if unix.Fstatat(t.turns.FD, name+"/"+leftName, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			kept[name] = st.Mtim.Nano()
-		}
-	}
-	oldest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int { return cmp.Compare(kept[a], kept[b]) })
-	var errs []error
-	for _, name := range oldest[:max(0, len(oldest)-maxKept)] {
-		old := &Tree{root: t.root, name: name}
-		if err := old.open(); err != nil {
-			errs = append(errs, err)
-		} else if lock(old.dir) {
-			errs = append(errs, old.Remove())
-		} else { // a turn goes on with it
-			old.close()
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Remove removes the tree, whatever commands put there.
+// Remove removes the tree, whatever commands put there, and the oldest of those that wait for a turn.
 func (t *Tree) Remove() error {
 	defer t.close()
 	err := t.clear()
@@ -304,16 +263,20 @@ func (t *Tree) Remove() error {
 	return nil
 }
 
-// clear removes all from the turn's directory but for some names.
-func (t *Tree) clear(but ...string) error {
+// clear removes all from the turn's directory, and the trees beyond maxKept.
+func (t *Tree) clear() error {
 	bin, err := folder.OpenTrashIn(t.dir, trashName)
 	if err != nil {
 		return err
 	}
 	defer bin.Close()
-	err = t.dir.List(func(names []string) error {
+	names, err := t.surplus()
+	for _, name := range names {
+		err = errors.Join(err, bin.Take(t.turns, name))
+	}
+	err = errors.Join(err, t.dir.List(func(names []string) error {
 		for _, name := range names {
-			if name == trashName || slices.Contains(but, name) {
+			if name == trashName {
 				continue
 			}
 			if err := bin.Take(t.dir, name); err != nil {
@@ -321,13 +284,29 @@ func (t *Tree) clear(but ...string) error {
 			}
 		}
 		return nil
-	})
+	}))
 	// Not the turn's context: what is to go goes also when the turn was cancelled.
 	if err = errors.Join(err, bin.Empty(context.Background())); err != nil {
 		return err
 	}
 	return t.dir.Rmdir(trashName)
 }
+
+// surplus lists the trees that were moved aside first, but for the last maxKept.
+func (t *Tree) surplus() ([]string, error) {
+	names, err := t.turns.Names()
+	moved := make(map[string]int64) // when; the kernel notes it, and commands cannot change it
+	for _, name := range names {
+		if st, err := t.turns.Lstat(name); err == nil && isAside(name) {
+			moved[name] = st.Ctim.Nano()
+		}
+	}
+	oldest := slices.SortedFunc(maps.Keys(moved), func(a, b string) int { return cmp.Compare(moved[a], moved[b]) })
+	return oldest[:max(0, len(oldest)-maxKept)], err
+}
+
+// isAside reports whether a name is one of a tree that waits for a turn. No id begins with a dot.
+func isAside(name string) bool { return strings.HasPrefix(name, ".") }
 
 // Recover removes the trees below root that a crash left. Before it removes a complete tree, it calls keep, which may
 // make the patch of the turn, and leaves the tree when that reports that the turn is not its own. Trees that wait for a
@@ -344,7 +323,9 @@ func Recover(root string, keep func(turnID string, t *Tree) (own bool)) error {
 	turns.Close()
 	errs := []error{err}
 	for _, name := range names {
-		errs = append(errs, (&Tree{root: root, name: name}).recover(keep))
+		if !isAside(name) {
+			errs = append(errs, (&Tree{root: root, name: name}).recover(keep))
+		}
 	}
 	_ = os.Remove(filepath.Join(root, turnsName)) // it stays while it holds a tree
 	return errors.Join(errs...)
@@ -358,9 +339,7 @@ func (t *Tree) recover(keep func(turnID string, t *Tree) (own bool)) error {
 		t.close()
 		return nil
 	}
-	_, running := t.dir.Lstat(baseName)
-	_, left := t.dir.Lstat(leftName)
-	if running == nil && !keep(string(readFile(t.dir, turnName)), t) || running != nil && left == nil {
+	if _, err := t.dir.Lstat(baseName); err == nil && !keep(string(readFile(t.dir, turnName)), t) {
 		t.close()
 		return nil
 	}

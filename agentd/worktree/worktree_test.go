@@ -602,15 +602,19 @@ func TestKeep(t *testing.T) {
 				t.Errorf("the patch is\n%s\nwant what the second turn changed", text)
 			}
 			done(tree.Keep("resp_2"))
-			done(turn("s", "resp_1", "1\n", "rm -rf ../tree").Keep("resp_3")) // which another turn has gone on with
-			done(turn("s", "resp_3", "1\n", "true").Keep("resp_3"))           // for one without its tree
+			done(turn("s", "resp_1", "1\n", "echo 4 > f").Keep("resp_fork")) // which another turn has gone on with
+			done(turn("s", "resp_2", "3\n", "echo 5 > f").Keep("resp_4"))    // the branch before the fork
+			done(turn("s", "resp_fork", "4\n", "rm -rf ../tree").Keep("resp_3"))
+			done(turn("s", "resp_4", "5\n", "true").Keep("resp_4"))
+			done(turn("s", "resp_3", "1\n", "true").Keep("resp_3")) // for one without its tree
 			for i := range maxKept {
-				done(turn(fmt.Sprint("other", i), "", "1\n", "true").Keep("resp"))
+				done(turn("s", "", "1\n", "true").Keep(fmt.Sprint("other", i)))
 			}
 			done(turn("s", "resp_3", "1\n", "true").Remove()) // a new one
-			if got := strings.Count(run(t, root, "ls .agentd-turns"), "other"); got != maxKept {
-				t.Errorf("%d trees are kept, want %d", got, maxKept)
+			if got := run(t, root, "ls -A .agentd-turns | wc -l; ls .agentd-turns"); got != fmt.Sprintln(maxKept) {
+				t.Errorf("there are %q trees, want %d that are kept", got, maxKept)
 			}
+			done(turn("s", "other0", "1\n", "true").Remove())
 		})
 	}
 }

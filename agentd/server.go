@@ -187,14 +187,14 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 // recoverTurns settles what an earlier process left in flight: first the commands, which could still change what
 // their turns leave, then the private trees, whose patches belong to the records that are completed last.
 func (s *Server) recoverTurns() error {
-	if err := s.parts.Tasks.Load(); err != nil {
-		return err
-	}
 	if s.parts.EndLeft != nil {
 		if left, err := s.parts.EndLeft(); err != nil || left != (process.Strays{}) {
 			s.log.Warn("commands of an earlier process were left", "ended", left.Ended,
 				"survivors", left.Survivors, "err", err)
 		}
+	}
+	if err := s.parts.Tasks.Load(); err != nil {
+		return err
 	}
 	s.recoverTrees()
 	open, err := s.store.Open()

@@ -42,7 +42,6 @@ type Process struct {
 	piped *output // nil unless the caller reads out
 
 	exited chan struct{} // closed when the leader can be reaped
-	reaped bool          // guarded by Supervisor.starting
 
 	mu      sync.Mutex
 	cause   cause

@@ -43,52 +43,15 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 			s.abandon(p)
 			return sweep{survivors: 1, status: syscall.WaitStatus(unix.SIGKILL)}
 		}
-		status, gone := s.reapLast(p)
-		if r.status = status; gone {
-			return r
-		}
 	}
 	r.killed, r.survivors = s.endRounds(p, deadline.C)
 	if p != nil {
 		s.starting.Lock()
 		defer s.starting.Unlock()
-		if !p.reaped {
-			r.status = reap(p.pid)
-		}
+		r.status = reap(p.pid)
 		s.forget(p)
 	}
 	return r
-}
-
-// reapLast reaps the exited leader p if it is the only command and this program starts nothing else, and reports
-// whether nothing else of it can be left, which is so if this program then has no child: orphans would be our children.
-// This is the most frequent end of a command, in two system calls.
-func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool) {
-	s.starting.Lock()
-	defer s.starting.Unlock()
-	s.mu.Lock()
-	only := s.exclusive && len(s.live) == 1 && s.live[p.pid] == p
-	s.mu.Unlock()
-	if !only {
-		return 0, false
-	}
-	// The pid may be used again from here on, but not while its session has members.
-	status = reap(p.pid)
-	p.reaped = true
-	if gone = childless(); gone {
-		s.forget(p)
-	}
-	return status, gone
-}
-
-// childless reports whether this program has no child, dead or alive.
-func childless() bool {
-	for {
-		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG|unix.WALL, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return errors.Is(err, unix.ECHILD)
-		}
-	}
 }
 
 // abandon leaves a leader that outlived SIGKILL, because it hangs in the kernel, to a goroutine. It stays registered
@@ -130,7 +93,7 @@ func (s *Supervisor) endRound(p *Process, killed map[birth]bool) (running int, c
 	first := len(killed) == 0
 	left, reaped := s.leftovers(p, killed)
 	changed = len(left) > 0 || reaped
-	if p != nil && !p.reaped {
+	if p != nil {
 		// The unreaped leader keeps the number of the group ours.
 		_ = unix.Kill(-p.pid, unix.SIGKILL)
 	}
@@ -153,8 +116,8 @@ const maxFreeze = 64
 
 // freeze stops processes that fork while they are killed until look finds no new one. A stopped process does
 // not fork but still counts against the limit on processes, so a fork bomb runs out of either.
-func freeze[T any](look func() map[birth]T, stop func(T)) map[birth]T {
-	frozen := make(map[birth]T)
+func freeze(look func() map[birth]procfs.Stat, stop func(procfs.Stat)) map[birth]procfs.Stat {
+	frozen := make(map[birth]procfs.Stat)
 	for range maxFreeze {
 		grown := false
 		for key, found := range look() {
@@ -183,9 +146,6 @@ func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 // of p. The caller holds starting.
 func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) (left map[birth]procfs.Stat, reaped bool) {
 	left = make(map[birth]procfs.Stat)
-	if childless() {
-		return left, false
-	}
 	for _, o := range s.relatives(false) {
 		key := birth{o.PID, o.Start}
 		switch orphaned := s.orphaned(o, p); {

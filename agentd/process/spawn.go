@@ -55,10 +55,10 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	if c.Piped && !c.TTY {
 		p.piped = p.out.reader()
 	} else {
-		p.out.copy(s.buffers)
+		p.out.copy()
 	}
 	if p.err != nil {
-		p.err.copy(s.buffers)
+		p.err.copy()
 	}
 	if p.in != nil {
 		p.in.begin(c.Stdin, !c.Input && !c.TTY)

@@ -1,31 +1,42 @@
 package process
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/durable"
 	"holon/internal/procfs"
 )
 
-// Trace is recorded for a command so that a later program can find what is left of it after this one was killed. It
-// holds no secret and is not trusted: see [EndStrays].
-type Trace struct {
+// idVariable is the variable by which processes name their command, where traces are recorded: a leader may be gone, or
+// not be recorded yet, when this program is killed.
+const idVariable = "HOLON_COMMAND_ID"
+
+const (
+	traceBytes = 256     // of a file, at least, so that the second record needs no more room than the first
+	maxTrace   = 4 << 10 // bytes of a file
+	maxTraces  = 4096    // that EndRecorded reads
+)
+
+// trace is recorded for a command so that a later program can find what is left of it after this one was killed. It
+// holds no secret and is not trusted: see endStrays.
+type trace struct {
 	ID    string `json:"command_id"`    // of the command, which its processes have in their environment
 	Boot  string `json:"boot_id"`       // of the kernel
 	Space string `json:"pid_namespace"` // in which PID counts
 	PID   int    `json:"pid"`           // of the leader, and of its session; 0: it has not started yet
 	Start uint64 `json:"start_ticks"`   // when the leader started, in the kernel's clock
-}
-
-// Trace returns the trace of a command. It is the zero Trace, which finds nothing, once the command has ended.
-func (p *Process) Trace() Trace {
-	st, err := procfs.ReadStat(p.pid)
-	if err != nil || isClosed(p.done) {
-		return Trace{}
-	}
-	return Trace{ID: p.id, Boot: p.s.boot, Space: p.s.space, PID: p.pid, Start: st.Start}
 }
 
 // place names the kernel and the pid namespace that this program runs in.
@@ -41,167 +52,141 @@ func place() (boot, space string) {
 	return boot, space
 }
 
-// Strays counts what was left of a command.
+// trace returns the trace of a command that runs or is about to start.
+func (p *Process) trace() trace {
+	t := trace{ID: p.id}
+	if st, err := procfs.ReadStat(p.pid); err == nil && p.pid != 0 {
+		t.Boot, t.Space, t.PID, t.Start = p.s.boot, p.s.space, p.pid, st.Start
+	}
+	return t
+}
+
+// recordTrace writes the trace of a command to Options.Dir: before it starts, to have room for it, and again when it
+// has a process. A command without its record must not start: nothing would end it after a SIGKILL of this program.
+func (s *Supervisor) recordTrace(p *Process) error {
+	if !s.records() {
+		return nil
+	}
+	data, err := json.Marshal(p.trace())
+	if err == nil {
+		data = append(data, bytes.Repeat([]byte{' '}, max(0, traceBytes-len(data)))...)
+		err = os.WriteFile(s.tracePath(p), data, 0o660)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // the first command of all
+		if err = os.MkdirAll(s.dir, 0o770); err == nil {
+			err = os.WriteFile(s.tracePath(p), data, 0o660)
+		}
+	}
+	if err != nil {
+		s.forgetTrace(p) // half of it may be there
+		return &StartError{"record", p.id, err}
+	}
+	return nil
+}
+
+// forgetTrace removes the trace of a command that has ended.
+func (s *Supervisor) forgetTrace(p *Process) {
+	if s.records() {
+		_ = os.Remove(s.tracePath(p)) // a trace that stays finds nothing
+	}
+}
+
+// records reports whether traces of commands are recorded. The kernel ends everything below PID 1 together with it, so
+// that one needs no traces.
+func (s *Supervisor) records() bool { return s.dir != "" && !s.first }
+
+func (s *Supervisor) tracePath(p *Process) string { return filepath.Join(s.dir, p.id) }
+
+// Strays counts what was left of commands.
 type Strays struct {
 	Ended     int // processes that were killed
 	Survivors int // processes that could not be killed
 }
 
-// EndStrays ends what is left of commands whose supervisor was killed, and returns for each trace how much that was. A
-// process is taken for a stray of a command only by evidence that no other process can have by accident: it has the id
-// of the command in its environment, or it is the leader, by pid and time of start, or it is in the session or below
-// the living leader. A pid that is used again is not enough. This program, its ancestors and its descendants are
-// spared, and so is every process if the machine has been restarted or the pid namespace differs.
-func EndStrays(traces []Trace) []Strays {
-	return endStrays(traces, relation(procfs.All(), os.Getpid()))
-}
-
-func endStrays(traces []Trace, spare map[int]bool) []Strays {
-	s := search{spare: spare, leaders: leaders(traces), ids: ids(traces), asked: make(map[birth]string),
-		seen: make(map[birth]int)}
-	return s.end(len(traces))
-}
-
-// relation lists a process, its ancestors and its descendants.
-func relation(all []procfs.Stat, pid int) map[int]bool {
-	related := make(map[int]bool)
-	parents := make(map[int]int, len(all))
-	for _, st := range all {
-		parents[st.PID] = st.Parent
+// EndRecorded ends what is left of the commands whose traces other supervisors, which were killed, recorded in
+// Options.Dir, and removes these traces. No other supervisor may be using the directory.
+func (s *Supervisor) EndRecorded() (Strays, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Strays{}, nil
 	}
-	for _, down := range below(all, pid) {
-		related[down] = true
+	if err != nil {
+		return Strays{}, fmt.Errorf("read the traces of commands: %w", err)
 	}
-	for up := pid; up > 0 && !related[up]; up = parents[up] {
-		related[up] = true
-	}
-	return related
-}
-
-// below lists the descendants of a process.
-func below(all []procfs.Stat, pid int) (list []int) {
-	children := make(map[int][]int)
-	for _, st := range all {
-		children[st.Parent] = append(children[st.Parent], st.PID)
-	}
-	for next := children[pid]; len(next) > 0; next = next[1:] {
-		list = append(list, next[0])
-		next = append(next, children[next[0]]...)
-	}
-	return list
-}
-
-// leaders maps the leaders of commands that ran on this machine, since its start and in this pid namespace, to the
-// indexes of their traces.
-func leaders(traces []Trace) map[birth]int {
-	found := make(map[birth]int)
-	boot, space := place()
-	for i, t := range traces {
-		if boot != "" && t.Boot == boot && t.Space == space && t.PID > 1 {
-			found[birth{t.PID, t.Start}] = i
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), s.prefix) })
+	var traces []trace
+	for _, e := range entries[:min(len(entries), maxTraces)] {
+		var t trace
+		data, err := durable.ReadFile(filepath.Join(s.dir, e.Name()), maxTrace)
+		if err == nil && json.Unmarshal(data, &t) == nil { // half a trace is of a command that never started
+			traces = append(traces, t)
 		}
 	}
-	return found
-}
-
-// ids maps the ids of commands to the indexes of their traces.
-func ids(traces []Trace) map[string]int {
-	found := make(map[string]int)
-	for i, t := range traces {
-		if t.ID != "" {
-			found[t.ID] = i
-		}
+	left := endStrays(traces)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
 	}
-	return found
+	if err != nil {
+		return left, fmt.Errorf("remove the traces of commands: %w", err)
+	}
+	return left, nil
 }
 
-// search is one search for strays.
-type search struct {
-	spare   map[int]bool
-	leaders map[birth]int    // indexes of traces
-	ids     map[string]int   // the same by command
-	asked   map[birth]string // the command in the environment of a process, "" for none
-	seen    map[birth]int    // strays that were found, which may lose their leader before they end
-}
-
-// end kills the strays until none is left, and returns the counts of n traces.
-func (s search) end(n int) []Strays {
-	result := make([]Strays, n)
+// endStrays ends what is left of commands whose supervisor was killed. A process is taken for a stray only by evidence
+// that no other process can have by accident: it has the id of a command in its environment, or it is the leader, by
+// pid and time of start, or in the session of the living leader. A pid that is used again is not enough. This program
+// and its ancestors are spared, and so is every process if the machine has been restarted or the pid namespace differs.
+func endStrays(traces []trace) Strays {
+	if len(traces) == 0 {
+		return Strays{}
+	}
 	killed := make(map[birth]bool)
 	deadline := time.Now().Add(killWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		// Stopped, none forks or outlives its leader unseen.
-		left := freeze(s.look, func(s stray) { signalExactly(s.Stat, unix.SIGSTOP) })
+		left := freeze(func() map[birth]procfs.Stat { return strays(traces) },
+			func(st procfs.Stat) { signalExactly(st, unix.SIGSTOP) })
 		if len(left) == 0 {
-			return result
+			return Strays{Ended: len(killed)}
 		}
-		for key, s := range left {
-			if !killed[key] {
-				killed[key] = true
-				result[s.trace].Ended++
-			}
-			signalExactly(s.Stat, unix.SIGKILL)
+		for key, st := range left {
+			killed[key] = true
+			signalExactly(st, unix.SIGKILL)
 		}
 		if time.Now().After(deadline) {
-			for _, s := range left {
-				result[s.trace].Ended--
-				result[s.trace].Survivors++
-			}
-			return result
+			return Strays{Ended: len(killed) - len(left), Survivors: len(left)}
 		}
 		time.Sleep(pause)
 	}
 }
 
-// stray is a process and the trace that it belongs to.
-type stray struct {
-	procfs.Stat
-	trace int
-}
-
-// command is the id of a command in the environment of a process, "" for none.
-func (s search) command(st procfs.Stat) string {
-	key := birth{st.PID, st.Start}
-	id, ok := s.asked[key]
-	if !ok && len(s.ids) > 0 {
-		id = procfs.Environ(st.PID, idVariable)
-		s.asked[key] = id
+// strays lists the running processes that traces lead to.
+func strays(traces []trace) map[birth]procfs.Stat {
+	ids, leaders := make(map[string]bool), make(map[birth]bool)
+	boot, space := place()
+	for _, t := range traces {
+		ids[t.ID] = t.ID != ""
+		leaders[birth{t.PID, t.Start}] = boot != "" && t.Boot == boot && t.Space == space && t.PID > 1
 	}
-	return id
-}
-
-// look lists the running strays: living leaders, what is in their sessions or below them, and what names their command.
-func (s search) look() map[birth]stray {
 	all := procfs.All()
-	owner := make(map[int]int) // by pid
-	for _, leader := range all {
-		i, ok := s.leaders[birth{leader.PID, leader.Start}]
-		if !ok {
-			continue
-		}
-		owner[leader.PID] = i
-		for _, pid := range below(all, leader.PID) {
-			owner[pid] = i
-		}
-		for _, st := range all {
-			if st.Session == leader.PID {
-				owner[st.PID] = i
-			}
-		}
-	}
-	found := make(map[birth]stray)
+	sessions, parents := make(map[int]bool), make(map[int]int)
 	for _, st := range all {
-		key := birth{st.PID, st.Start}
-		i, ok := owner[st.PID]
-		if !ok {
-			i, ok = s.ids[s.command(st)]
-		}
-		if ok && st.PID > 1 && !s.spare[st.PID] {
-			s.seen[key] = i
-		}
-		if i, ok := s.seen[key]; ok && st.Running() {
-			found[key] = stray{st, i}
+		parents[st.PID] = st.Parent
+		if leaders[birth{st.PID, st.Start}] {
+			sessions[st.PID] = true
 		}
 	}
+	found := make(map[birth]procfs.Stat)
+	for _, st := range all {
+		if st.PID > 1 && st.Running() && (sessions[st.PID] || sessions[st.Session] ||
+			ids[procfs.Environ(st.PID, idVariable)]) {
+			found[birth{st.PID, st.Start}] = st
+		}
+	}
+	ancestors := make(map[int]bool)
+	for pid := os.Getpid(); pid > 0 && !ancestors[pid]; pid = parents[pid] {
+		ancestors[pid] = true
+	}
+	maps.DeleteFunc(found, func(key birth, _ procfs.Stat) bool { return ancestors[key.pid] })
 	return found
 }

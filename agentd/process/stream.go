@@ -2,36 +2,13 @@ package process
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// readSize is how much is read at once: all that a pipe holds by default.
-const readSize = 64 << 10
-
-// buffers lends buffers of readSize and keeps those that are not in use, up to
-// its capacity.
-type buffers chan []byte
-
-func (b buffers) get() []byte {
-	select {
-	case buf := <-b:
-		return buf
-	default:
-		return make([]byte, readSize)
-	}
-}
-
-func (b buffers) put(buf []byte) {
-	select {
-	case b <- buf:
-	default:
-	}
-}
+// readSize is how much is read at once. So much memory a silent stream costs.
+const readSize = 16 << 10
 
 // stream is our end of a command's output and what has come through it.
 type stream struct {
@@ -86,51 +63,23 @@ func (o *output) abandon(deadline time.Time) {
 	}
 }
 
-// copy starts reading. It ends at the end of the stream or at the deadline that
-// finish sets.
-func (s *stream) copy(b buffers) {
+// copy starts reading. It ends at the end of the stream, which a terminal that no process has open any more reports as
+// EIO, or at the deadline that finish sets.
+func (s *stream) copy() {
 	go func() {
 		defer close(s.done)
-		err := s.readAll(b)
-		s.mu.Lock()
-		s.ended, s.cut = true, errors.Is(err, os.ErrDeadlineExceeded)
-		s.mu.Unlock()
-	}()
-}
-
-// readAll holds a buffer only while there is something to read, so that a
-// thousand silent commands cost none.
-func (s *stream) readAll(b buffers) error {
-	conn, err := s.r.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("read output: %w", err)
-	}
-	var n int
-	var failed error
-	readSome := func(fd uintptr) bool {
-		buf := b.get()
-		defer b.put(buf)
-		for {
-			if n, failed = unix.Read(int(fd), buf); !errors.Is(failed, unix.EINTR) {
-				break
-			}
-		}
-		if errors.Is(failed, unix.EAGAIN) {
-			return false
-		}
-		if n > 0 {
+		var err error
+		for buf := make([]byte, readSize); err == nil; {
+			var n int
+			n, err = s.r.Read(buf)
 			s.mu.Lock()
 			s.sink.Write(buf[:n])
 			s.mu.Unlock()
 		}
-		return true
-	}
-	for {
-		// Reading a terminal that no process has open any more fails with EIO.
-		if err := conn.Read(readSome); err != nil || failed != nil || n <= 0 {
-			return err
-		}
-	}
+		s.mu.Lock()
+		s.ended, s.cut = true, errors.Is(err, os.ErrDeadlineExceeded)
+		s.mu.Unlock()
+	}()
 }
 
 func (s *stream) snapshot() Capture {

@@ -33,7 +33,7 @@ type Options struct {
 	Secrets *redact.Set
 	// Users says who commands are; nil for this program's own user.
 	Users *privilege.Users
-	// Dir is where the traces of running commands are recorded, for [EndRecorded]. A command whose trace cannot be
+	// Dir is where the traces of running commands are recorded, for [Supervisor.EndRecorded]. A command whose trace cannot be
 	// recorded does not start. Empty means nowhere, and PID 1 records none: the kernel ends its commands with it.
 	Dir string
 }
@@ -62,7 +62,6 @@ type Supervisor struct {
 	firstStart uint64
 	live       map[int]*Process // by pid of the leader
 
-	buffers buffers
 	closing chan struct{}
 	tasks   sync.WaitGroup // commands and the goroutines they started
 	reaper  sync.WaitGroup
@@ -92,7 +91,6 @@ func New(opts Options) *Supervisor {
 		prefix:    hex.EncodeToString(id[:]) + "-",
 		dir:       opts.Dir,
 		live:      make(map[int]*Process),
-		buffers:   make(buffers, 16),
 		closing:   make(chan struct{}),
 	}
 	s.boot, s.space = place()

@@ -52,8 +52,6 @@ type record struct {
 	Recorded   bool        `json:"recorded,omitempty"` // the facts of the one that has it say so
 	Told       bool        `json:"told"`               // the one that has it knows, and its facts say so
 	End        *end        `json:"end,omitempty"`
-
-	Process process.Trace `json:"process"` // by which a later runtime finds what is left
 }
 
 // end is what is known of a task that has ended.
@@ -147,38 +145,11 @@ func streamOf(c process.Capture) stream {
 	return s
 }
 
-// interrupt makes the record of a lost task terminal. left counts the processes of it that were found.
-func (r *record) interrupt(now turns.Time, left process.Strays) {
+// interrupt makes the record of a lost task terminal.
+func (r *record) interrupt(now turns.Time) {
 	r.Status, r.UpdatedAt = wire.Failed, now
 	r.End = &end{Failure: wire.FailureLost, Summary: "the task is lost: the runtime that watched it ended, and how the " +
-		"command ended " +
-		"is unknown"}
-	if left.Ended > 0 {
-		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running were ended", left.Ended)
-	}
-	if left.Survivors > 0 {
-		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running could not be ended", left.Survivors)
-	}
-}
-
-// endLost ends what is left of tasks whose runtime was killed, and returns how
-// much that was, by task.
-func endLost(records []record) map[string]process.Strays {
-	var ids []string
-	var traces []process.Trace
-	for _, rec := range records {
-		if !rec.Status.Terminal() {
-			ids, traces = append(ids, rec.TaskID), append(traces, rec.Process)
-		}
-	}
-	left := make(map[string]process.Strays, len(ids))
-	if len(traces) == 0 {
-		return left
-	}
-	for i, strays := range process.EndStrays(traces) {
-		left[ids[i]] = strays
-	}
-	return left
+		"command ended is unknown"}
 }
 
 // store is the directory of the records.

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"holon/agentd/process"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/test/expect"
@@ -101,7 +100,7 @@ func FuzzRecord(f *testing.F) {
 	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running,
 		CreatedAt: now, UpdatedAt: now, Spec: Spec{Cmd: "x\ny"}}
 	ended := good
-	ended.interrupt(now, process.Strays{})
+	ended.interrupt(now)
 	for _, r := range []record{good, ended} {
 		data, err := json.Marshal(r)
 		expect.NoError(f, err)
@@ -115,7 +114,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		if !r.Status.Terminal() {
-			r.interrupt(now, process.Strays{})
+			r.interrupt(now)
 		}
 		task := &task{rec: r}
 		switch s := task.snapshot(); {

@@ -118,8 +118,8 @@ func New(opts Options) *Manager {
 	return m
 }
 
-// Load reads the records and settles those of an earlier process that still say
-// running: what that left of them is ended first.
+// Load reads the records and settles those of an earlier process that still say running. What that process left of
+// them must be ended before.
 func (m *Manager) Load() error {
 	records, broken, err := m.store.load()
 	if err != nil {
@@ -128,12 +128,10 @@ func (m *Manager) Load() error {
 	for _, err := range broken {
 		m.log.Warn("a task record is left out", "err", err)
 	}
-	left := endLost(records)
 	for _, rec := range records {
 		if !rec.Status.Terminal() {
-			rec.interrupt(turns.At(m.now()), left[rec.TaskID])
-			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID, "ended",
-				left[rec.TaskID].Ended)
+			rec.interrupt(turns.At(m.now()))
+			m.log.Warn("a task was lost when the runtime ended", "task", rec.TaskID, "session", rec.SessionID)
 			if err := m.store.write(rec); err != nil {
 				m.log.Error("the end of a task could not be recorded", "task", rec.TaskID, "err", err)
 			}
@@ -176,7 +174,7 @@ func (m *Manager) Adopt(id string, owner Owner, spec Spec, p *process.Process, s
 		Version: recordVersion, TaskID: id, Direct: owner.TurnID == "",
 		SessionID: owner.SessionID, ThreadID: owner.ThreadID, TurnID: owner.TurnID,
 		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
-		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr, Process: p.Trace(),
+		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr,
 	}}
 	if err := m.admit(t); err != nil {
 		return wire.Snapshot{}, err

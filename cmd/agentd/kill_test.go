@@ -314,26 +314,6 @@ func await(t *testing.T, what string, holds func() bool) {
 // reports the task as lost.
 func TestKilledWithATask(t *testing.T) {
 	t.Parallel()
-	t.Run("as the machine is", func(t *testing.T) {
-		t.Parallel()
-		killedWithATask(t)
-	})
-	t.Run("without control groups", func(t *testing.T) {
-		t.Parallel()
-		hidden := []string{"unshare", "--mount", "sh", "-c",
-			`umount -l /sys/fs/cgroup/unified 2>/dev/null; umount -l /sys/fs/cgroup 2>/dev/null; exec "$@"`, "sh"}
-		if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
-			t.Skipf("control groups cannot be hidden here: %v %s", err, out)
-		}
-		if summary := killedWithATask(t, hidden...); !strings.Contains(summary,
-			"process(es) that it had left running were ended") {
-			t.Errorf("the task says %q", summary)
-		}
-	})
-}
-
-// killedWithATask returns the summary of the lost task.
-func killedWithATask(t *testing.T, wrapper ...string) string {
 	dir, err := os.MkdirTemp("", "agentd")
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +330,7 @@ turns:
 	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server, c := startServerUnder(t, dir, wrapper...)
+	server, c := startServer(t, dir)
 	req := request("go")
 	req.Holon.SessionID = "sess_a"
 	if resp, err := c.Create(t.Context(), req); err != nil || resp.OutputText() != "It runs." {
@@ -378,7 +358,7 @@ turns:
 		}
 	}
 
-	server, _ = startServerUnder(t, dir, wrapper...)
+	server, _ = startServer(t, dir)
 	for name, pid := range pids {
 		await(t, name+" is gone", func() bool { return !running(pid) })
 	}
@@ -392,7 +372,6 @@ turns:
 	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
 		t.Errorf("the end: %v", err)
 	}
-	return list.Tasks[0].Summary
 }
 
 // get fetches a JSON document of the server at socket.

@@ -58,9 +58,9 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 		return list, func() {
 			for _, t := range ended {
 				if t.Elsewhere {
-					s.parts.Tasks.Heard(t.TaskID)
+					s.parts.Tasks.ReportedElsewhere(t.TaskID)
 				} else {
-					s.parts.Tasks.Told(t.TaskID)
+					s.parts.Tasks.Reported(t.TaskID)
 				}
 			}
 		}

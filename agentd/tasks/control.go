@@ -41,7 +41,7 @@ func (m *Manager) Input(ctx context.Context, session, id string, in wire.Input) 
 		return wire.InputResult{}, err
 	}
 	m.mu.Lock()
-	proc, why, tty := t.proc, t.refusesInput(), t.rec.Spec.TTY
+	proc, why, tty := t.proc, t.refusesInput(), t.rec.Command.TTY
 	res := wire.InputResult{Task: t.snapshot()}
 	m.mu.Unlock()
 	res.InputTarget = res.Task.Command.InputTarget
@@ -70,7 +70,7 @@ func (t *task) refusesInput() string {
 	switch {
 	case t.proc == nil:
 		return "the task has ended; it takes no input"
-	case !t.rec.Spec.AcceptsInput:
+	case !t.rec.Command.AcceptsInput:
 		return "the command was not started with accepts_input; start it again with accepts_input to write to it"
 	case t.noInput:
 		return "the input of the command was closed before"
@@ -123,7 +123,7 @@ func (m *Manager) Stop(ctx context.Context, session, id string, force bool) (wir
 		res.StopRequested = true
 		m.update(t, func(t *task) {
 			if t.proc != nil {
-				t.rec.Status = wire.Cancelling
+				t.rec.Status, t.rec.Summary = wire.Cancelling, "command is being stopped"
 			}
 		})
 		res.ForceStopRequested = m.endProcess(ctx, t, proc, force)

@@ -2,7 +2,7 @@ package tasks
 
 import wire "holon/responses/tasks"
 
-// maxEnded bounds how many ends a session is told of at once.
+// maxEnded bounds how many ends a session gets at once.
 const maxEnded = 16
 
 // Ending is a task that has ended.
@@ -13,24 +13,25 @@ type Ending struct {
 	Recorded  bool // the facts of the thread have its end, of which no model may know
 }
 
-// Ended returns the tasks of a session whose end a thread of it has to be told, the oldest first, a few at a time. That
-// is the thread that has the beginning of the task, and one more when that one hears of it first. Told and Heard mark
-// them.
+// Ended returns the tasks of a session whose end a thread of it has to get, the oldest first, a few at a time. That is
+// the thread that has the beginning of the task, and one more when that one gets it first. Reported and
+// ReportedElsewhere mark them.
 func (m *Manager) Ended(session, thread string) []Ending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []Ending
 	for _, t := range m.sorted() {
-		elsewhere := !t.rec.Direct && t.rec.ThreadID != thread
-		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told &&
-			!(elsewhere && t.rec.Heard) && len(list) < maxEnded {
+		elsewhere := !t.rec.direct() && t.rec.ThreadID != thread
+		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Reported &&
+			!(elsewhere && t.rec.Elsewhere) && len(list) < maxEnded {
 			list = append(list, Ending{t.snapshot(), t.rec.Seen, elsewhere, t.rec.Recorded && !elsewhere})
 		}
 	}
 	return list
 }
 
-// BegunIn reports whether the facts of a thread have the beginning of a task. No turn has told that of the operator's.
+// BegunIn reports whether the facts of a thread have the beginning of a task. No turn has recorded that of the
+// operator's.
 func (m *Manager) BegunIn(id, thread string) bool {
 	t, err := m.find("", id)
 	if err != nil {
@@ -38,30 +39,32 @@ func (m *Manager) BegunIn(id, thread string) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !t.rec.Direct && t.rec.ThreadID == thread
+	return !t.rec.direct() && t.rec.ThreadID == thread
 }
 
-// Told notes that the thread with the beginning of an ended task knows of its end, Heard that another one does, and
-// Seen that a tool has shown it to the model. They do nothing for a task that runs or is gone.
-func (m *Manager) Told(id string) { m.note(id, func(r *record) *bool { return &r.Told }) }
+// Reported notes that the thread with the beginning of an ended task has its end, ReportedElsewhere that another one
+// does, Recorded that the facts of the first have it, although the process died before it could note more, and Seen
+// that a tool has shown it to the model. They do nothing for a task that runs or is gone.
+func (m *Manager) Reported(id string) { m.mark(id, func(r *record) *bool { return &r.Reported }) }
 
-// Heard is described at Told.
-func (m *Manager) Heard(id string) { m.note(id, func(r *record) *bool { return &r.Heard }) }
+// ReportedElsewhere is described at Reported.
+func (m *Manager) ReportedElsewhere(id string) {
+	m.mark(id, func(r *record) *bool { return &r.Elsewhere })
+}
 
-// Recorded notes that the facts of the thread with the beginning of an ended task have its end, although the process
-// died before it could note more.
-func (m *Manager) Recorded(id string) { m.note(id, func(r *record) *bool { return &r.Recorded }) }
+// Recorded is described at Reported.
+func (m *Manager) Recorded(id string) { m.mark(id, func(r *record) *bool { return &r.Recorded }) }
 
-// Seen is described at Told.
-func (m *Manager) Seen(id string) { m.note(id, func(r *record) *bool { return &r.Seen }) }
+// Seen is described at Reported.
+func (m *Manager) Seen(id string) { m.mark(id, func(r *record) *bool { return &r.Seen }) }
 
-func (m *Manager) note(id string, what func(*record) *bool) {
+func (m *Manager) mark(id string, what func(*record) *bool) {
 	t, err := m.find("", id)
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
-	news := t.rec.Status.Terminal() && !t.rec.Told && !*what(&t.rec)
+	news := t.rec.Status.Terminal() && !t.rec.Reported && !*what(&t.rec)
 	m.mu.Unlock()
 	if news {
 		m.update(t, func(t *task) { *what(&t.rec) = true })

@@ -10,9 +10,9 @@ import (
 // A follower is told of the tasks that there are, of each that changes, of how all end, and then of no more.
 func TestFollow(t *testing.T) {
 	b := newBench(t, Options{})
-	ended := b.start(Spec{Cmd: "echo one"})
+	ended := b.start(wire.Command{Cmd: "echo one"})
 	b.ended(ended.TaskID)
-	running := b.start(Spec{Cmd: "sleep 600"})
+	running := b.start(wire.Command{Cmd: "sleep 600"})
 	reports, over := b.follow(t.Context())
 
 	first := <-reports
@@ -27,7 +27,7 @@ func TestFollow(t *testing.T) {
 	if r := <-reports; !r.Complete || r.Task != nil {
 		t.Errorf("the third report is %+v, want the mark that all were told", r)
 	}
-	later := b.start(Spec{Cmd: "sleep 600"})
+	later := b.start(wire.Command{Cmd: "sleep 600"})
 	if r := <-reports; r.Task == nil || r.Task.TaskID != later.TaskID {
 		t.Errorf("the report of a new task is %+v", r)
 	}

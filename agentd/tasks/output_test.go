@@ -19,7 +19,7 @@ import (
 
 func TestRetrieval(t *testing.T) {
 	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "echo begun; read x; echo got $x", AcceptsInput: true})
+	s := b.start(wire.Command{Cmd: "echo begun; read x; echo got $x", AcceptsInput: true})
 	if !s.Command.AcceptsInput || s.Command.InputTarget != wire.TargetStdin {
 		t.Errorf("input %+v", s.Command)
 	}
@@ -63,7 +63,7 @@ func TestRetrieval(t *testing.T) {
 // never completed are shown as they are.
 func TestOutputTearsNoCharacter(t *testing.T) {
 	b := newBench(t, Options{})
-	task := b.start(Spec{Cmd: "exec cat", AcceptsInput: true})
+	task := b.start(wire.Command{Cmd: "exec cat", AcceptsInput: true})
 	const text, torn = "ä€😀", "\xf0\x9f"
 	written := int64(0)
 	look := func(part string) string {
@@ -106,7 +106,7 @@ func TestOutputTearsNoCharacter(t *testing.T) {
 // the end.
 func TestOutputWithoutItsFile(t *testing.T) {
 	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "seq 1 20000"})
+	s := b.start(wire.Command{Cmd: "seq 1 20000"})
 	ended := func() wire.Output {
 		t.Helper()
 		out := b.ended(s.TaskID).Task
@@ -147,7 +147,7 @@ func TestFileOfCutOutput(t *testing.T) {
 	expect.NoError(t, os.WriteFile(path, []byte("0123456789"), 0o600))
 	for logged, artifacts := range map[int64]int{10: 1, 20: 0} { // of the latter, bytes are gone
 		s := stream{Total: 1000, Logged: logged, Excerpt: "0123 … 999"}
-		out, rec := wire.Output{}, record{StdoutPath: path, End: &end{Stdout: s}}
+		out, rec := wire.Output{}, record{Snapshot: wire.Snapshot{Status: wire.Completed, Command: &wire.Command{OutputPath: path}}, Stdout: s}
 		c, _ := s.capture(path, 100)
 		rec.addArtifacts(&out, c, process.Capture{})
 		if len(out.Artifacts) != artifacts || string(c.Head) != s.Excerpt {

@@ -32,38 +32,22 @@ const (
 	maxPreview    = 200
 )
 
-// record is a task on disk.
+// record is a task on disk: what others see of it, and what only this package needs. Its Command is never changed, but
+// replaced.
 type record struct {
-	Version    int         `json:"version"`
-	TaskID     string      `json:"task_id"`
-	SessionID  string      `json:"session_id"`
-	TurnID     string      `json:"turn_id"`
-	ThreadID   string      `json:"thread_id,omitempty"` // whose facts have its beginning
-	Direct     bool        `json:"direct,omitempty"`    // the operator started it, and no turn
-	Status     wire.Status `json:"status"`
-	CreatedAt  turns.Time  `json:"created_at"`
-	UpdatedAt  turns.Time  `json:"updated_at"`
-	Spec       Spec        `json:"spec"`
-	Digest     string      `json:"cmd_digest"`
-	StdoutPath string      `json:"stdout_path,omitempty"`
-	StderrPath string      `json:"stderr_path,omitempty"`
-	Seen       bool        `json:"seen,omitempty"`     // a model of the session has seen that it has ended
-	Heard      bool        `json:"heard,omitempty"`    // a thread that does not have its beginning knows that it has ended
-	Recorded   bool        `json:"recorded,omitempty"` // the facts of the one that has it say so
-	Told       bool        `json:"told"`               // the one that has it knows, and its facts say so
-	End        *end        `json:"end,omitempty"`
+	Version int `json:"version"`
+	wire.Snapshot
+	ThreadID  string `json:"thread_id,omitempty"` // whose facts have its beginning
+	Seen      bool   `json:"seen,omitempty"`      // a model of the session has seen that it has ended
+	Elsewhere bool   `json:"elsewhere,omitempty"` // a thread that does not have its beginning has its end
+	Recorded  bool   `json:"recorded,omitempty"`  // the facts of the one that has it say so
+	Reported  bool   `json:"reported"`            // the one that has it has its end, and its facts say so
+	Stdout    stream `json:"stdout"`              // of a task that has ended
+	Stderr    stream `json:"stderr"`
 }
 
-// end is what is known of a task that has ended.
-type end struct {
-	Summary    string `json:"summary"`
-	Failure    string `json:"failure,omitempty"` // kind of a wire.Failure
-	ExitStatus *int   `json:"exit_status,omitempty"`
-	Signal     int    `json:"signal,omitempty"`
-	DurationMS int64  `json:"duration_ms,omitempty"`
-	Stdout     stream `json:"stdout"`
-	Stderr     stream `json:"stderr"`
-}
+// direct reports whether the operator started the task, and no turn.
+func (r *record) direct() bool { return !r.Command.PromotedFromExecCommand }
 
 // stream is what is known of the output of an ended task. The excerpt is for the
 // day on which the file is gone.
@@ -79,19 +63,13 @@ type stream struct {
 func (s stream) sane() bool { return 0 <= s.Logged && s.Logged <= s.Total && s.Lines >= 0 }
 
 // Digest is the comparable form of a command's identity.
-func (s Spec) Digest() string {
-	id, err := json.Marshal([]any{s.Cmd, s.Workdir, s.Shell, s.Login, s.TTY})
+func Digest(c wire.Command) string {
+	id, err := json.Marshal([]any{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY})
 	if err != nil { // strings and booleans only
 		panic(fmt.Sprintf("encode a command's identity: %v", err))
 	}
 	sum := sha256.Sum256(id)
 	return hex.EncodeToString(sum[:])
-}
-
-// clip bounds what the record keeps.
-func (s Spec) clip() Spec {
-	s.Cmd, s.Workdir, s.Shell = clip(s.Cmd, maxCmd), clip(s.Workdir, 4096), clip(s.Shell, 4096)
-	return s
 }
 
 // clip returns valid UTF-8 of at most about limit bytes.
@@ -108,33 +86,33 @@ func clip(s string, limit int) string {
 
 // finish makes the record terminal.
 func (r *record) finish(res process.Result, now turns.Time, closing bool) {
-	code := res.ExitCode
-	e := &end{
-		ExitStatus: &code, Signal: int(res.Signal), DurationMS: res.Duration.Milliseconds(),
-		Stdout: streamOf(res.Stdout), Stderr: streamOf(res.Stderr),
-	}
-	how := fmt.Sprintf("exited with status %d", code)
+	c := *r.Command
+	c.ExitStatus, c.Signal, c.DurationMS = &res.ExitCode, int(res.Signal), res.Duration.Milliseconds()
+	r.Stdout, r.Stderr = streamOf(res.Stdout), streamOf(res.Stderr)
+	how := fmt.Sprintf("exited with status %d", res.ExitCode)
 	if res.Signal != 0 {
 		how = fmt.Sprintf("was killed by signal %d (%s)", int(res.Signal), unix.SignalName(res.Signal))
 	}
-	r.Status, r.UpdatedAt, r.End = wire.Failed, now, e
+	r.Status, r.UpdatedAt = wire.Failed, now
 	switch {
 	case closing && (res.Stopped || res.Canceled), res.Canceled:
-		r.Status, e.Failure, e.Summary = wire.Cancelled, "shutdown", "command was ended with the runtime and "+how
+		r.Status, r.Failure, r.Summary = wire.Cancelled, "shutdown", "command was ended with the runtime and "+how
 	case res.Stopped:
-		r.Status, e.Failure, e.Summary = wire.Cancelled, "stopped", "command was stopped and "+how
+		r.Status, r.Failure, r.Summary = wire.Cancelled, "stopped", "command was stopped and "+how
 	case res.TimedOut:
-		e.Failure, e.Summary = "time_limit", "command was ended at its time limit and "+how
+		r.Failure, r.Summary = "time_limit", "command was ended at its time limit and "+how
 	case res.Signal != 0:
-		e.Failure, e.Summary = "signal", "command "+how
-	case code != 0:
-		e.Failure, e.Summary = "nonzero_exit", "command "+how
+		r.Failure, r.Summary = "signal", "command "+how
+	case res.ExitCode != 0:
+		r.Failure, r.Summary = "nonzero_exit", "command "+how
 	default:
-		r.Status, e.Summary = wire.Completed, "command "+how
+		r.Status, r.Summary = wire.Completed, "command "+how
 	}
 	if res.Survivors > 0 {
-		e.Summary += fmt.Sprintf("; %d process(es) could not be ended", res.Survivors)
+		r.Summary += fmt.Sprintf("; %d process(es) could not be ended", res.Survivors)
 	}
+	c.ResultSummary = r.Summary
+	r.Command = &c
 }
 
 func streamOf(c process.Capture) stream {
@@ -147,9 +125,9 @@ func streamOf(c process.Capture) stream {
 
 // interrupt makes the record of a lost task terminal.
 func (r *record) interrupt(now turns.Time) {
-	r.Status, r.UpdatedAt = wire.Failed, now
-	r.End = &end{Failure: wire.FailureLost, Summary: "the task is lost: the runtime that watched it ended, and how the " +
-		"command ended is unknown"}
+	c := *r.Command
+	c.ResultSummary = "the task is lost: the runtime that watched it ended, and how the command ended is unknown"
+	r.Status, r.UpdatedAt, r.Failure, r.Summary, r.Command = wire.Failed, now, wire.FailureLost, c.ResultSummary, &c
 }
 
 // store is the directory of the records.
@@ -230,30 +208,27 @@ func decodeRecord(data []byte, id string) (record, error) {
 	if r.TaskID != id || !strings.HasPrefix(id, wire.Prefix) {
 		return record{}, fmt.Errorf("the record is of the task %.80q", r.TaskID)
 	}
-	if r.Status == wire.Running || r.Status == wire.Cancelling {
-		r.End = nil
-	}
 	if err := r.check(); err != nil {
 		return record{}, err
 	}
+	r.Command.CmdPreview, r.Command.InputTarget = Preview(r.Command.Cmd), ""
 	return r, nil
 }
 
 func (r *record) check() error {
-	running := r.Status == wire.Running || r.Status == wire.Cancelling
 	switch {
 	case r.Version != recordVersion:
 		return fmt.Errorf("version %d is not %d", r.Version, recordVersion)
 	case r.CreatedAt.IsZero() || r.UpdatedAt.IsZero():
 		return errors.New("the times are missing")
-	case !running && !r.Status.Terminal():
+	case r.Status != wire.Running && r.Status != wire.Cancelling && !r.Status.Terminal():
 		return fmt.Errorf("the status %.40q is unknown", r.Status)
-	case !running && r.End == nil:
-		return errors.New("the end of an ended task is missing")
-	case r.End != nil && !(r.End.Stdout.sane() && r.End.Stderr.sane()):
+	case r.Command == nil:
+		return errors.New("the command is missing")
+	case !r.Stdout.sane() || !r.Stderr.sane():
 		return errors.New("the size of the output makes no sense")
 	}
-	for _, path := range []string{r.StdoutPath, r.StderrPath} {
+	for _, path := range []string{r.Command.OutputPath, r.Command.StderrPath} {
 		if path != "" && !filepath.IsAbs(path) {
 			return errors.New("the path of an output file is not absolute")
 		}

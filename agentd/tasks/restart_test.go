@@ -27,9 +27,9 @@ func (b *bench) copy() string {
 // A task that ran when the runtime was killed is lost, and never reported as running.
 func TestRestart(t *testing.T) {
 	b := newBench(t, Options{})
-	done := b.start(Spec{Cmd: "echo done; exit 4"})
+	done := b.start(wire.Command{Cmd: "echo done; exit 4"})
 	b.ended(done.TaskID)
-	running := b.start(Spec{Cmd: "echo begun; exec sleep 600"})
+	running := b.start(wire.Command{Cmd: "echo begun; exec sleep 600"})
 	b.until(running.TaskID, "begun")
 	again := newBench(t, Options{Dir: b.copy()})
 	lost := checkLost(t, again, running.TaskID)
@@ -73,7 +73,7 @@ func checkLost(t *testing.T, b *bench, id string) wire.Snapshot {
 func TestBrokenRecordsAreLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	b := newBench(t, Options{Dir: filepath.Join(dir, "tasks")})
-	s := b.start(Spec{Cmd: "true"})
+	s := b.start(wire.Command{Cmd: "true"})
 	b.ended(s.TaskID)
 	big := strings.Repeat(" ", maxRecord+1)
 	for name, content := range map[string]string{"task_a.json": "{", "task_b.json": big, "task_c.json": `{"version":9}`,
@@ -97,8 +97,8 @@ func TestBrokenRecordsAreLeftOut(t *testing.T) {
 // Each file in the directory is refused or gives a record that can be shown.
 func FuzzRecord(f *testing.F) {
 	now := turns.At(time.UnixMilli(1_700_000_000_000))
-	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running,
-		CreatedAt: now, UpdatedAt: now, Spec: Spec{Cmd: "x\ny"}}
+	good := record{Version: recordVersion, Snapshot: wire.Snapshot{TaskID: "task_1", SessionID: "s", TurnID: "t",
+		Status: wire.Running, CreatedAt: now, UpdatedAt: now, Command: &wire.Command{Cmd: "x\ny"}}}
 	ended := good
 	ended.interrupt(now)
 	for _, r := range []record{good, ended} {
@@ -128,7 +128,7 @@ func FuzzRecord(f *testing.F) {
 		if e := task.entry(); len(e.Command) > 4*maxPreview {
 			t.Fatalf("preview of %d bytes", len(e.Command))
 		}
-		if c, _ := r.End.Stdout.capture(filepath.Join(t.TempDir(), "none"), 100); c.Omitted() != 0 {
+		if c, _ := r.Stdout.capture(filepath.Join(t.TempDir(), "none"), 100); c.Omitted() != 0 {
 			t.Fatalf("%+v", c)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 
 func TestStop(t *testing.T) {
 	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
+	s := b.start(wire.Command{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err := b.Stop(t.Context(), "", s.TaskID, false)
 	expect.NoError(t, err)
@@ -30,7 +30,7 @@ func TestStop(t *testing.T) {
 	if err != nil || r.StopRequested || r.Task.Status != wire.Cancelled {
 		t.Errorf("again: %+v, %v", r, err)
 	}
-	s = b.start(Spec{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
+	s = b.start(wire.Command{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err = b.Stop(t.Context(), "", s.TaskID, true)
 	switch {
@@ -49,7 +49,7 @@ func TestStop(t *testing.T) {
 func TestStopEscalates(t *testing.T) {
 	b := newBench(t, Options{})
 	b.stopGrace = 100 * time.Millisecond
-	s := b.start(Spec{Cmd: "trap '' TERM; (trap '' TERM; setsid sleep 600) & echo up; while :; do sleep 0.01; done"})
+	s := b.start(wire.Command{Cmd: "trap '' TERM; (trap '' TERM; setsid sleep 600) & echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err := b.Stop(t.Context(), "", s.TaskID, false)
 	if err != nil || !r.StopRequested || !r.ForceStopRequested {
@@ -64,7 +64,7 @@ func TestCloseEndsTasks(t *testing.T) {
 	b := newBench(t, Options{})
 	var ids []string
 	for range 5 {
-		ids = append(ids, b.start(Spec{Cmd: "sleep 600"}).TaskID)
+		ids = append(ids, b.start(wire.Command{Cmd: "sleep 600"}).TaskID)
 	}
 	expect.NoError(t, b.Close())
 	for _, id := range ids {
@@ -72,7 +72,7 @@ func TestCloseEndsTasks(t *testing.T) {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
-	if _, err := b.adopt(Spec{Cmd: "sleep 600"}); !errors.Is(err, ErrClosed) {
+	if _, err := b.adopt(wire.Command{Cmd: "sleep 600"}); !errors.Is(err, ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
 	again := newBench(t, Options{Dir: b.copy()})

@@ -54,18 +54,6 @@ type Options struct {
 	Logger     *slog.Logger // receives what no caller can be told; nil discards it
 }
 
-// Spec is what a task runs.
-type Spec struct {
-	Cmd             string `json:"cmd"`
-	Workdir         string `json:"workdir"` // absolute
-	Shell           string `json:"shell,omitempty"`
-	Login           bool   `json:"login"`
-	TTY             bool   `json:"tty"`
-	YieldTimeMS     int64  `json:"yield_time_ms,omitempty"`
-	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
-	AcceptsInput    bool   `json:"accepts_input"`
-}
-
 // Owner is what starts a task: a turn of a thread, or without one the operator of the session, who chooses its id so
 // that it is started once.
 type Owner struct{ SessionID, ThreadID, TurnID string }
@@ -165,16 +153,17 @@ func (m *Manager) Close() error {
 	return nil
 }
 
-// Adopt makes the task id of a running process. spec describes its command; its output goes to the given files ("" for
-// none; with a terminal both streams go to stdout). If Adopt returns an error, the process still belongs to the caller.
-func (m *Manager) Adopt(id string, owner Owner, spec Spec, p *process.Process, stdout, stderr string) (wire.Snapshot,
-	error) {
+// Adopt makes the task id of a running process. c says what runs, and which files have its output ("" for none; with a
+// terminal both streams are in OutputPath). If Adopt returns an error, the process still belongs to the caller.
+func (m *Manager) Adopt(id string, owner Owner, c wire.Command, p *process.Process) (wire.Snapshot, error) {
+	c.CmdPreview, c.CmdDigest = Preview(c.Cmd), Digest(c)
+	c.Cmd, c.Workdir, c.Shell = clip(c.Cmd, maxCmd), clip(c.Workdir, 4096), clip(c.Shell, 4096)
+	c.TerminalReentry, c.PromotedFromExecCommand = true, owner.TurnID != ""
 	now := turns.At(m.now())
-	t := &task{ended: make(chan struct{}), proc: p, rec: record{
-		Version: recordVersion, TaskID: id, Direct: owner.TurnID == "",
-		SessionID: owner.SessionID, ThreadID: owner.ThreadID, TurnID: owner.TurnID,
-		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
-		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr,
+	t := &task{ended: make(chan struct{}), proc: p, rec: record{Version: recordVersion, ThreadID: owner.ThreadID,
+		Snapshot: wire.Snapshot{TaskID: id, Kind: wire.KindCommand, Status: wire.Running, Summary: "command is running",
+			CreatedAt: now, UpdatedAt: now, WaitPolicy: wire.WaitBackground, SessionID: owner.SessionID,
+			TurnID: owner.TurnID, Command: &c},
 	}}
 	if err := m.admit(t); err != nil {
 		return wire.Snapshot{}, err
@@ -348,7 +337,7 @@ func (m *Manager) Active(session, digest string) (wire.Snapshot, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.sorted() {
-		if t.proc != nil && t.rec.SessionID == session && t.rec.Digest == digest && t.rec.Status == wire.Running {
+		if t.proc != nil && t.rec.SessionID == session && t.rec.Command.CmdDigest == digest && t.rec.Status == wire.Running {
 			return t.snapshot(), true
 		}
 	}

@@ -54,7 +54,7 @@ func newBench(t testing.TB, opts Options) *bench {
 }
 
 // start makes a task of a command, and returns when the next has a later time: tasks of one millisecond have no order.
-func (b *bench) start(spec Spec) wire.Snapshot {
+func (b *bench) start(spec wire.Command) wire.Snapshot {
 	b.t.Helper()
 	s, err := b.adopt(spec)
 	expect.NoError(b.t, err)
@@ -64,7 +64,7 @@ func (b *bench) start(spec Spec) wire.Snapshot {
 	return s
 }
 
-func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
+func (b *bench) adopt(spec wire.Command) (wire.Snapshot, error) {
 	b.t.Helper()
 	b.n++
 	name := filepath.Join(b.out, "log"+string(rune('a'+b.n%26))+responses.NewID("x"))
@@ -75,9 +75,9 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 	}
 	p, err := b.sup.Start(c)
 	expect.NoError(b.t, err)
-	spec.Workdir = b.out
+	spec.Workdir, spec.OutputPath, spec.StderrPath = b.out, c.StdoutPath, c.StderrPath
 	s, err := b.Adopt(responses.NewID(wire.Prefix), Owner{SessionID: "sess_1", ThreadID: "thread_1", TurnID: "turn_1"},
-		spec, p, c.StdoutPath, c.StderrPath)
+		spec, p)
 	if err != nil {
 		p.Kill()
 	}
@@ -118,7 +118,7 @@ type ending struct {
 }
 
 func (e ending) check(t *testing.T, b *bench) {
-	s := b.start(Spec{Cmd: e.cmd})
+	s := b.start(wire.Command{Cmd: e.cmd})
 	if s.Status != wire.Running && s.Status != e.status { // a short command may have ended before this looks
 		t.Errorf("announced as %s, want %s or %s", s.Status, wire.Running, e.status)
 	}
@@ -151,7 +151,7 @@ func (e ending) check(t *testing.T, b *bench) {
 
 func TestSessionsAreApart(t *testing.T) {
 	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "true"})
+	s := b.start(wire.Command{Cmd: "true"})
 	b.ended(s.TaskID)
 	for _, id := range []string{s.TaskID, "task_none", "../x", ""} {
 		_, err := b.Get("sess_2", id)
@@ -202,7 +202,7 @@ func TestInput(t *testing.T) {
 		in    wire.Input
 		param string
 	}{{wire.Input{}, "input"}, {wire.Input{Input: strings.Repeat("x", maxInput+1)}, "input"}}
-	cat := b.start(Spec{Cmd: "cat", AcceptsInput: true})
+	cat := b.start(wire.Command{Cmd: "cat", AcceptsInput: true})
 	for _, tt := range refused {
 		_, err := b.Input(t.Context(), "", cat.TaskID, tt.in)
 		switch e := responses.AsError(err); {
@@ -221,7 +221,7 @@ func TestInput(t *testing.T) {
 	if got := b.ended(cat.TaskID).Task.OutputPreview; got != "last" {
 		t.Errorf("output %q", got)
 	}
-	deaf := b.start(Spec{Cmd: "sleep 600"})
+	deaf := b.start(wire.Command{Cmd: "sleep 600"})
 	in, err = b.Input(t.Context(), "", deaf.TaskID, wire.Input{Input: "x"})
 	if err != nil || in.AcceptedInput || !strings.Contains(in.SummaryText, "accepts_input") {
 		t.Errorf("%+v, %v", in, err)
@@ -230,7 +230,7 @@ func TestInput(t *testing.T) {
 
 func TestTerminal(t *testing.T) {
 	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "stty size; read x; echo [$x]; stty size; cat", TTY: true, AcceptsInput: true})
+	s := b.start(wire.Command{Cmd: "stty size; read x; echo [$x]; stty size; cat", TTY: true, AcceptsInput: true})
 	if s.Command.InputTarget != wire.TargetTTY || s.Command.StderrPath != "" {
 		t.Errorf("%+v", s.Command)
 	}
@@ -258,14 +258,14 @@ func TestTerminal(t *testing.T) {
 
 func TestActive(t *testing.T) {
 	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "sleep 600"})
+	s := b.start(wire.Command{Cmd: "sleep 600"})
 	if got, ok := b.Active("sess_1", s.Command.CmdDigest); !ok || got.TaskID != s.TaskID {
 		t.Errorf("%+v, %v", got, ok)
 	}
 	if _, ok := b.Active("sess_2", s.Command.CmdDigest); ok {
 		t.Error("another session's task is found")
 	}
-	if _, ok := b.Active("sess_1", (Spec{Cmd: "sleep 600", TTY: true, Workdir: b.out}).Digest()); ok {
+	if _, ok := b.Active("sess_1", Digest(wire.Command{Cmd: "sleep 600", TTY: true, Workdir: b.out})); ok {
 		t.Error("a terminal makes it another command")
 	}
 	if _, err := b.Stop(t.Context(), "", s.TaskID, false); err != nil {
@@ -278,8 +278,8 @@ func TestActive(t *testing.T) {
 
 func TestTold(t *testing.T) {
 	b := newBench(t, Options{})
-	running := b.start(Spec{Cmd: "sleep 600"})
-	first, second := b.start(Spec{Cmd: "true"}), b.start(Spec{Cmd: "false"})
+	running := b.start(wire.Command{Cmd: "sleep 600"})
+	first, second := b.start(wire.Command{Cmd: "true"}), b.start(wire.Command{Cmd: "false"})
 	b.ended(first.TaskID)
 	b.ended(second.TaskID)
 	list := b.Ended("sess_1", "thread_1")
@@ -291,9 +291,9 @@ func TestTold(t *testing.T) {
 	case list[1].TaskID != second.TaskID:
 		t.Fatalf("list[1].TaskID = %q, want %q", list[1].TaskID, second.TaskID)
 	}
-	b.Told(first.TaskID)
-	b.Told(running.TaskID)
-	b.Told("task_none")
+	b.Reported(first.TaskID)
+	b.Reported(running.TaskID)
+	b.Reported("task_none")
 	if list := b.Ended("sess_1", "thread_1"); len(list) != 1 || list[0].TaskID != second.TaskID {
 		t.Fatalf("ended %+v", list)
 	}
@@ -312,7 +312,7 @@ func TestBounds(t *testing.T) {
 	b := newBench(t, Options{MaxRunning: 2, MaxRecords: 4})
 	var first wire.Snapshot
 	for i := range 6 {
-		s := b.start(Spec{Cmd: "true"})
+		s := b.start(wire.Command{Cmd: "true"})
 		b.ended(s.TaskID)
 		if i == 0 {
 			first = s
@@ -326,9 +326,9 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d records on disk, %v", len(entries), err)
 	}
 	for range 2 {
-		b.start(Spec{Cmd: "sleep 600"})
+		b.start(wire.Command{Cmd: "sleep 600"})
 	}
-	if _, err := b.adopt(Spec{Cmd: "sleep 600"}); !errors.Is(err, ErrTooMany) {
+	if _, err := b.adopt(wire.Command{Cmd: "sleep 600"}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("%v, want ErrTooMany", err)
 	}
 	switch l := b.List("", 1); {
@@ -346,7 +346,7 @@ func TestManyAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	ids := make(chan string, 20)
 	for range 20 {
-		ids <- b.start(Spec{Cmd: "read x; echo $x", AcceptsInput: true}).TaskID
+		ids <- b.start(wire.Command{Cmd: "read x; echo $x", AcceptsInput: true}).TaskID
 	}
 	close(ids)
 	for id := range ids {
@@ -358,7 +358,7 @@ func TestManyAtOnce(t *testing.T) {
 			if got := b.ended(id).Task.OutputPreview; got != id+"\n" {
 				t.Errorf("output %q of %s", got, id)
 			}
-			b.Told(id)
+			b.Reported(id)
 		})
 	}
 	group.Wait()

@@ -14,58 +14,32 @@ import (
 
 // snapshot is the task as others see it. The caller holds the Manager's mu.
 func (t *task) snapshot() wire.Snapshot {
-	r := &t.rec
-	c := &wire.Command{
-		Cmd: r.Spec.Cmd, CmdPreview: r.Spec.Preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell,
-		Login: r.Spec.Login, TTY: r.Spec.TTY,
-		OutputPath: r.StdoutPath, TerminalReentry: true, PromotedFromExecCommand: !r.Direct,
+	s, c := t.rec.Snapshot, *t.rec.Command
+	if c.AcceptsInput = c.AcceptsInput && t.proc != nil && !t.noInput; c.AcceptsInput {
+		c.InputTarget = t.target()
 	}
-	if !r.Spec.TTY {
-		c.StderrPath = r.StderrPath
-	}
-	if r.Spec.AcceptsInput && t.proc != nil && !t.noInput {
-		c.AcceptsInput, c.InputTarget = true, t.target()
-	}
-	failure := ""
-	if e := r.End; e != nil {
-		c.ExitStatus, c.Signal, c.ResultSummary, c.DurationMS = e.ExitStatus, e.Signal, e.Summary, e.DurationMS
-		failure = e.Failure
-	}
-	return wire.Snapshot{
-		TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), CreatedAt: r.CreatedAt,
-		UpdatedAt:  r.UpdatedAt,
-		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, TurnID: r.TurnID, Failure: failure, Command: c,
-	}
+	s.Command = &c
+	return s
 }
 
 func (t *task) entry() wire.Entry {
 	r := &t.rec
 	return wire.Entry{
-		ID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), UpdatedAt: r.UpdatedAt,
-		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, Command: r.Spec.Preview(),
+		ID: r.TaskID, Kind: r.Kind, Status: r.Status, Summary: r.Summary, UpdatedAt: r.UpdatedAt,
+		WaitPolicy: r.WaitPolicy, SessionID: r.SessionID, Command: r.Command.CmdPreview,
 	}
 }
 
 func (t *task) target() string {
-	if t.rec.Spec.TTY {
+	if t.rec.Command.TTY {
 		return wire.TargetTTY
 	}
 	return wire.TargetStdin
 }
 
-func (r *record) summary() string {
-	if r.End != nil {
-		return r.End.Summary
-	}
-	if r.Status == wire.Cancelling {
-		return "command is being stopped"
-	}
-	return "command is running"
-}
-
-// Preview is the command line on one short line.
-func (s Spec) Preview() string {
-	line, rest, more := strings.Cut(strings.TrimSpace(s.Cmd), "\n")
+// Preview is a command line on one short line.
+func Preview(cmd string) string {
+	line, rest, more := strings.Cut(strings.TrimSpace(cmd), "\n")
 	line = clip(line, maxPreview)
 	if more && strings.TrimSpace(rest) != "" && !strings.HasSuffix(line, "…") {
 		line += " …"
@@ -106,28 +80,25 @@ func (m *Manager) Output(ctx context.Context, session, id string, wait time.Dura
 
 // output shows what a task has printed, from its process while that runs, otherwise from its files.
 func (r *record) output(proc *process.Process, budget int) wire.Output {
-	out := wire.Output{TaskID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(),
-		Artifacts: []wire.Artifact{}}
+	out := wire.Output{TaskID: r.TaskID, Kind: r.Kind, Status: r.Status, Summary: r.Summary,
+		Artifacts: []wire.Artifact{}, ExitStatus: r.Command.ExitStatus, ResultSummary: r.Command.ResultSummary}
 	var stdout, stderr process.Capture
 	var cut, stderrCut bool
 	if proc != nil {
 		stdout, stderr = proc.Snapshot()
 		out.OutputBytes = stdout.Total + stderr.Total
 	} else {
-		stdout, cut = r.End.Stdout.capture(r.StdoutPath, budget)
-		stderr, stderrCut = r.End.Stderr.capture(r.StderrPath, budget)
-		out.OutputBytes = max(r.End.Stdout.Total, stdout.Total) + max(r.End.Stderr.Total, stderr.Total)
+		stdout, cut = r.Stdout.capture(r.Command.OutputPath, budget)
+		stderr, stderrCut = r.Stderr.capture(r.Command.StderrPath, budget)
+		out.OutputBytes = max(r.Stdout.Total, stdout.Total) + max(r.Stderr.Total, stderr.Total)
 	}
 	out.OutputPreview, out.OutputTruncated = preview.Joined(stdout, stderr, budget)
 	out.OutputTruncated = out.OutputTruncated || cut || stderrCut
 	r.addArtifacts(&out, stdout, stderr)
 	r.addNotes(&out, stdout, stderr)
-	if e := r.End; e != nil {
-		out.ExitStatus, out.ResultSummary = e.ExitStatus, e.Summary
-		if e.Failure != "" {
-			out.FailureArtifact = &wire.Failure{Category: "task", Kind: e.Failure, Summary: e.Summary,
-				TaskID: r.TaskID, ExitStatus: e.ExitStatus}
-		}
+	if r.Failure != "" {
+		out.FailureArtifact = &wire.Failure{Category: "task", Kind: r.Failure, Summary: r.Summary, TaskID: r.TaskID,
+			ExitStatus: r.Command.ExitStatus}
 	}
 	return out
 }
@@ -138,16 +109,16 @@ func (r *record) addArtifacts(o *wire.Output, stdout, stderr process.Capture) {
 		o.Artifacts = append(o.Artifacts, wire.Artifact{Path: path})
 		return new(len(o.Artifacts) - 1)
 	}
-	if stdout.Logged > 0 && r.StdoutPath != "" {
-		i := add(r.StdoutPath)
-		if r.Spec.TTY || stderr.Total == 0 {
+	if stdout.Logged > 0 && r.Command.OutputPath != "" {
+		i := add(r.Command.OutputPath)
+		if r.Command.TTY || stderr.Total == 0 {
 			o.OutputArtifact = i
 		} else {
 			o.StdoutArtifact = i
 		}
 	}
-	if stderr.Logged > 0 && r.StderrPath != "" {
-		i := add(r.StderrPath)
+	if stderr.Logged > 0 && r.Command.StderrPath != "" {
+		i := add(r.Command.StderrPath)
 		if stdout.Total == 0 {
 			o.OutputArtifact = i
 		} else {
@@ -158,13 +129,13 @@ func (r *record) addArtifacts(o *wire.Output, stdout, stderr process.Capture) {
 
 // addNotes says what the files lack of the output.
 func (r *record) addNotes(o *wire.Output, stdout, stderr process.Capture) {
-	if r.End != nil { // an excerpt knows nothing of the file
-		stdout, stderr = r.End.Stdout.sizes(), r.End.Stderr.sizes()
+	if r.Status.Terminal() { // an excerpt has nothing of the file
+		stdout, stderr = r.Stdout.sizes(), r.Stderr.sizes()
 	}
 	for _, s := range []struct {
 		name, path string
 		process.Capture
-	}{{"stdout", r.StdoutPath, stdout}, {"stderr", r.StderrPath, stderr}} {
+	}{{"stdout", r.Command.OutputPath, stdout}, {"stderr", r.Command.StderrPath, stderr}} {
 		if lacks := preview.Kept(s.name, s.Capture); lacks != "" && s.path != "" {
 			o.Notes = append(o.Notes, lacks)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"holon/agentd/tools"
+	wire "holon/responses/tasks"
 )
 
 // batchArgs are the arguments of ExecCommandBatch.
@@ -172,12 +173,11 @@ const maxItemCmd = 2000
 
 // item runs one command and fills in its outcome.
 func (t *batchTool) item(ctx context.Context, env tools.Env, it batchItem, tokens int, out *itemResult) {
-	r := request{
-		cmd: it.Cmd, workdir: it.Workdir, shell: it.Shell, login: it.Login, tokens: tokens,
+	l := launch{
+		Command: wire.Command{Cmd: it.Cmd, Workdir: it.Workdir, Shell: it.Shell, Login: it.Login}, tokens: tokens,
 		timeout: milliseconds(it.YieldTimeMS, defaultYield), log: fmt.Sprintf("%d-", out.Index),
 	}
-	l, bad := r.resolve(env)
-	if bad != nil {
+	if bad := l.resolve(env); bad != nil {
 		out.fail(itemRejected, bad)
 		return
 	}

@@ -90,20 +90,19 @@ func (t *execTool) Run(ctx context.Context, env tools.Env, call tools.Call) tool
 	if bad != nil {
 		return tools.Fail(bad)
 	}
-	r := request{
-		cmd: args.Cmd, workdir: args.Workdir, shell: args.Shell, login: args.Login, tty: args.TTY,
-		input: args.AcceptsInput,
+	l := launch{
+		Command: wire.Command{Cmd: args.Cmd, Workdir: args.Workdir, Shell: args.Shell, Login: args.Login, TTY: args.TTY,
+			AcceptsInput: args.AcceptsInput},
 		yield: milliseconds(args.YieldTimeMS, defaultYield), tokens: env.Policy.Budget(args.MaxOutputTokens),
 		timeout: t.taskTime,
 	}
-	l, bad := r.resolve(env)
-	if bad != nil {
+	if bad := l.resolve(env); bad != nil {
 		return tools.Fail(bad)
 	}
 	if t.tasks == nil {
 		l.timeout = l.yield
 	} else if args.DuplicatePolicy != startNew {
-		if task, ok := t.tasks.Active(env.SessionID, l.spec().Digest()); ok {
+		if task, ok := t.tasks.Active(env.SessionID, tasks.Digest(l.Command)); ok {
 			return alreadyRunning(task)
 		}
 	}
@@ -142,7 +141,7 @@ func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) to
 	case <-promote:
 	}
 	owner := tasks.Owner{SessionID: env.SessionID, ThreadID: env.ThreadID, TurnID: env.TurnID}
-	task, err := t.tasks.Adopt(l.task, owner, l.spec(), p, l.stdout, l.stderr)
+	task, err := t.tasks.Adopt(l.task, owner, l.Command, p)
 	if err != nil {
 		p.Stop(0)
 		return l.ended(env, p.Result()).notAdopted(env, err)

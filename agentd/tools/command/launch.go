@@ -24,67 +24,48 @@ import (
 // shells are the programs that understand -c, and -l for a login shell.
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh"}
 
-// request is a command as a model asks for it: what ExecCommand and the items of
-// a batch have in common.
-type request struct {
-	cmd, workdir, shell string
-	login               bool
-	tty, input          bool
-	yield               time.Duration
-	tokens              int // budget of the preview
-	timeout             time.Duration
-	log                 string // beginning of the names of its log files
-}
-
-// launch is a request with its place found.
+// launch is a command as a model or the operator asks for it. resolve makes its directory absolute, and start sets the
+// paths of its log files, "" where nothing is kept.
 type launch struct {
-	request
-	task           string // id of the task that the command is or may become; its process is named after it
-	dir            string // absolute
-	stdout, stderr string // paths of the log files; "" where nothing is kept
+	wire.Command
+	yield   time.Duration
+	tokens  int // budget of the preview
+	timeout time.Duration
+	log     string // beginning of the names of its log files
+	task    string // id of the task that the command is or may become; its process is named after it
 }
 
-// resolve checks a request and finds its directory.
-func (r request) resolve(env tools.Env) (launch, *tools.Error) {
-	l := launch{request: r}
-	if bad := r.check(); bad != nil {
-		return l, bad
+// resolve checks a command and finds its directory.
+func (l *launch) resolve(env tools.Env) (bad *tools.Error) {
+	if bad := l.check(); bad != nil {
+		return bad
 	}
-	var bad *tools.Error
-	env.Users.Do(func() { l.dir, bad = workdir(env.WorkDir, r.workdir) })
-	return l, bad
+	env.Users.Do(func() { l.Workdir, bad = workdir(env.WorkDir, l.Workdir) })
+	return bad
 }
 
-func (r request) check() *tools.Error {
-	if len(r.cmd) > maxCommandBytes {
-		return tools.InvalidInput("cmd", fmt.Sprintf("the command is %d bytes; the limit is %d", len(r.cmd),
+func (l *launch) check() *tools.Error {
+	if len(l.Cmd) > maxCommandBytes {
+		return tools.InvalidInput("cmd", fmt.Sprintf("the command is %d bytes; the limit is %d", len(l.Cmd),
 			maxCommandBytes),
 			"write long scripts or data to a file first, with ApplyPatch, and run that")
 	}
-	if strings.ContainsRune(r.cmd, 0) {
+	if strings.ContainsRune(l.Cmd, 0) {
 		return tools.InvalidInput("cmd", "the command contains a NUL character",
 			"write it as \\0 for the program that shall see it")
 	}
-	if strings.TrimSpace(r.cmd) == "" {
+	if strings.TrimSpace(l.Cmd) == "" {
 		return tools.InvalidInput("cmd", "the command is blank", "give the command to run")
 	}
-	if r.shell != "" {
-		named := slices.Contains(shells, filepath.Base(r.shell))
-		if !named || strings.Contains(r.shell, "/") && !filepath.IsAbs(r.shell) {
+	if l.Shell != "" {
+		named := slices.Contains(shells, filepath.Base(l.Shell))
+		if !named || strings.Contains(l.Shell, "/") && !filepath.IsAbs(l.Shell) {
 			return tools.InvalidInput("shell", fmt.Sprintf("%q is not a shell this tool can use",
-				tools.Clip(r.shell, 100)),
+				tools.Clip(l.Shell, 100)),
 				"use one of "+strings.Join(shells, ", ")+", or its absolute path, or leave it out")
 		}
 	}
 	return nil
-}
-
-// spec is what a task records of the command, and what makes two the same.
-func (l launch) spec() tasks.Spec {
-	return tasks.Spec{
-		Cmd: l.cmd, Workdir: l.dir, Shell: l.shell, Login: l.login, TTY: l.tty,
-		YieldTimeMS: l.yield.Milliseconds(), MaxOutputTokens: l.tokens, AcceptsInput: l.input,
-	}
 }
 
 // workdir resolves the wish for a directory. The check keeps the model's
@@ -129,7 +110,7 @@ func workdir(tree, wish string) (string, *tools.Error) {
 func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Error) {
 	cmd, err := l.command(env)
 	if diskFull(err) {
-		return nil, spawnError(err, l.cmd, l.dir)
+		return nil, spawnError(err, l.Cmd, l.Workdir)
 	}
 	if err != nil {
 		return nil, &tools.Error{Kind: tools.KindInternal,
@@ -138,30 +119,30 @@ func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Err
 	}
 	cmd.LogBytes = c.streamBytes
 	flag := "-c"
-	if l.login {
+	if l.Login {
 		flag = "-lc"
 	}
 	candidates := []string{"bash", "sh"}
-	if l.shell != "" {
-		candidates = []string{l.shell}
+	if l.Shell != "" {
+		candidates = []string{l.Shell}
 	}
 	var p *process.Process
 	for _, sh := range candidates {
-		cmd.Argv = []string{sh, flag, l.cmd}
+		cmd.Argv = []string{sh, flag, l.Cmd}
 		p, err = c.starter.Start(cmd)
 		if start, ok := errors.AsType[*process.StartError](err); !ok || start.Op != "find" {
 			break
 		}
 	}
 	if err != nil {
-		return nil, spawnError(err, l.cmd, l.dir)
+		return nil, spawnError(err, l.Cmd, l.Workdir)
 	}
 	if l.task == "" {
 		l.task = responses.NewID(wire.Prefix)
 	}
 	if env.Processes != nil {
-		env.Processes.Started(turns.ProcessOf(l.task), turns.Process{Command: l.spec().Preview(), Cwd: l.dir, TTY: l.tty,
-			AcceptsInput: l.input})
+		env.Processes.Started(turns.ProcessOf(l.task), turns.Process{Command: tasks.Preview(l.Cmd), Cwd: l.Workdir, TTY: l.TTY,
+			AcceptsInput: l.AcceptsInput})
 	}
 	return p, nil
 }
@@ -172,7 +153,7 @@ func (l launch) ended(env tools.Env, r process.Result) complete {
 		return complete{l, r}
 	}
 	end := turns.ProcessEnd{ExitCode: &r.ExitCode, Signal: int(r.Signal), DurationMS: r.Duration.Milliseconds()}
-	for path, kept := range map[string]process.Capture{l.stdout: r.Stdout, l.stderr: r.Stderr} {
+	for path, kept := range map[string]process.Capture{l.OutputPath: r.Stdout, l.StderrPath: r.Stderr} {
 		if rel, err := filepath.Rel(filepath.Dir(env.LogDir), path); err == nil && kept.Logged > 0 {
 			end.OutputRefs = append(end.OutputRefs, rel)
 		}
@@ -192,21 +173,21 @@ func (l launch) ended(env tools.Env, r process.Result) complete {
 
 func (l *launch) command(env tools.Env) (process.Command, error) {
 	var err error
-	if l.stdout, err = env.Artifacts.Reserve(l.log + stdoutLog); err != nil {
+	if l.OutputPath, err = env.Artifacts.Reserve(l.log + stdoutLog); err != nil {
 		return process.Command{}, err
 	}
-	if !l.tty {
-		if l.stderr, err = env.Artifacts.Reserve(l.log + stderrLog); err != nil {
+	if !l.TTY {
+		if l.StderrPath, err = env.Artifacts.Reserve(l.log + stderrLog); err != nil {
 			return process.Command{}, err
 		}
 	}
 	budget, _ := env.Disk.(*process.Budget) // nil: only the cap of the command counts
 	return process.Command{
-		Dir: l.dir, Env: append(slices.Clone(env.Environ), "PWD="+l.dir), Timeout: l.timeout, TTY: l.tty,
-		Input: l.input,
+		Dir: l.Workdir, Env: append(slices.Clone(env.Environ), "PWD="+l.Workdir), Timeout: l.timeout, TTY: l.TTY,
+		Input: l.AcceptsInput,
 		// Either end alone may have to fill the preview.
 		KeepBytes:  previewBytes(l.tokens),
-		StdoutPath: l.stdout, StderrPath: l.stderr, Budget: budget,
+		StdoutPath: l.OutputPath, StderrPath: l.StderrPath, Budget: budget,
 	}, nil
 }
 

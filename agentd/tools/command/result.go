@@ -132,7 +132,7 @@ func (c complete) summary() string {
 func (c complete) details(env tools.Env, d map[string]any) map[string]any {
 	c.tokens = min(c.tokens, errorTokens)
 	r := c.project(env.Artifacts)
-	d["cmd"] = tools.Clip(c.cmd, 300)
+	d["cmd"] = tools.Clip(c.Cmd, 300)
 	d["stdout_preview"], d["stderr_preview"] = r.StdoutPreview, r.StderrPreview
 	d["truncated"], d["artifacts"] = r.Truncated, r.Artifacts
 	if r.StdoutArtifact != nil {
@@ -181,7 +181,7 @@ func (c complete) notes() (notes []string) {
 		name string
 		process.Capture
 	}{{"stdout", c.result.Stdout}, {"stderr", c.result.Stderr}} {
-		if lacks := preview.Kept(s.name, s.Capture); lacks != "" && c.stdout != "" {
+		if lacks := preview.Kept(s.name, s.Capture); lacks != "" && c.OutputPath != "" {
 			notes = append(notes, lacks)
 		}
 		if s.Cut {
@@ -192,7 +192,7 @@ func (c complete) notes() (notes []string) {
 }
 
 func (c complete) diagnostics() *diagnostics {
-	cmd := c.cmd
+	cmd := c.Cmd
 	d := diagnostics{
 		CmdPreview: tools.Clip(cmd, 200), CmdCharCount: utf8.RuneCountInString(cmd),
 		CmdEstimatedTokens:       (len(cmd) + 3) / 4,

@@ -3,9 +3,7 @@ package command
 import (
 	"cmp"
 	"errors"
-	"time"
 
-	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/responses"
@@ -19,33 +17,29 @@ func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) 
 	if task, err := o.Tasks.Get("", in.TaskID); err == nil {
 		return task, nil
 	}
-	l, bad := request{cmd: in.Cmd, workdir: in.Workdir, shell: in.Shell, login: in.Login, tty: in.TTY,
-		input: in.AcceptsInput, timeout: cmp.Or(max(o.TaskTime, 0), defaultTaskTime), yield: time.Millisecond,
-		tokens: env.Policy.Budget(0)}.resolve(env)
-	if bad != nil {
+	l := launch{
+		Command: wire.Command{Cmd: in.Cmd, Workdir: in.Workdir, Shell: in.Shell, Login: in.Login, TTY: in.TTY,
+			AcceptsInput: in.AcceptsInput},
+		task: in.TaskID, timeout: cmp.Or(max(o.TaskTime, 0), defaultTaskTime), tokens: env.Policy.Budget(0),
+	}
+	if bad := l.resolve(env); bad != nil {
 		return wire.Snapshot{}, invalidStart(bad)
 	}
 	c := &commands{starter: o.Starter, tasks: o.Tasks, streamBytes: o.StreamBytes}
-	l.task = in.TaskID
 	p, bad := c.start(env.ForCall(in.TaskID), &l)
 	if bad != nil {
 		return wire.Snapshot{}, invalidStart(bad)
 	}
-	task, err := o.Tasks.Adopt(l.task, tasks.Owner{SessionID: env.SessionID}, l.spec(), p, l.stdout, l.stderr)
+	task, err := o.Tasks.Adopt(l.task, tasks.Owner{SessionID: env.SessionID}, l.Command, p)
 	if err != nil {
-		end(p)
+		p.Stop(0)
+		p.Result()
 	}
 	if errors.Is(err, tasks.ErrTooMany) {
 		err = &responses.Error{Type: responses.TypeServerError, Code: responses.CodeQueueFull, Message: err.Error(),
 			Hint: "stop tasks that are not needed, then send it again"}
 	}
 	return task, err
-}
-
-// end ends a command that could not become a task.
-func end(p *process.Process) {
-	p.Stop(0)
-	p.Result()
 }
 
 // invalidStart is what a call of a tool is told, for one who asks through the API.

@@ -325,33 +325,6 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// What deltas of a model cost, a dozen bytes each, and what the lines of a log do.
-func BenchmarkStream(b *testing.B) {
-	for _, known := range []int{0, 1, 16} {
-		s := &Set{}
-		for i := range known {
-			s.Add("KEY", fmt.Sprintf("sk-proj-%02d-0123456789abcdefghijklmnopqrstuvwxyz", i))
-		}
-		delta, line := []byte("some more te"),
-			[]byte(`{"type":"response.output_text.delta","sequence_number":12,"item_id":"msg_0199a8b2c3d4",`+
-				`"output_index":0,"content_index":0,"delta":"some more te"}`)
-		b.Run(fmt.Sprintf("delta/%d", known), func(b *testing.B) {
-			stream := s.Stream()
-			b.ReportAllocs()
-			for b.Loop() {
-				stream.Next(delta)
-			}
-		})
-		b.Run(fmt.Sprintf("line/%d", known), func(b *testing.B) {
-			b.SetBytes(int64(len(line)))
-			b.ReportAllocs()
-			for b.Loop() {
-				s.JSON(line, nil)
-			}
-		})
-	}
-}
-
 func TestForget(t *testing.T) {
 	var s Set
 	s.Add("stays", "a-value-that-stays")

@@ -17,8 +17,8 @@ const Mask = "[redacted]"
 // base64url at any offset within the encoded data, hex, URL- and JSON-escaped. It
 // never changes, so it is safe for concurrent use.
 type Matcher struct {
-	forms  [][]byte // longest first, none empty, none with a line end
-	search *searcher
+	forms [][]byte      // longest first, none empty, none with a line end
+	first [256][][]byte // the same, by their first byte
 }
 
 // NewMatcher returns a Matcher for secrets. Those of fewer than atLeast bytes are
@@ -40,12 +40,24 @@ func NewMatcher(secrets []string, atLeast int) *Matcher {
 		}
 		return strings.Compare(a, b)
 	})
-	r := &Matcher{}
+	m := &Matcher{}
 	for _, form := range slices.Compact(forms) {
-		r.forms = append(r.forms, []byte(form))
+		m.forms = append(m.forms, []byte(form))
+		m.first[form[0]] = append(m.first[form[0]], []byte(form))
 	}
-	r.search = newSearcher(r.forms)
-	return r
+	return m
+}
+
+// search returns where the first form in data lies, or -1, -1. Of several that begin there it is the longest.
+func (m *Matcher) search(data []byte) (start, end int) {
+	for at, c := range data {
+		for _, form := range m.first[c] {
+			if bytes.HasPrefix(data[at:], form) {
+				return at, at + len(form)
+			}
+		}
+	}
+	return -1, -1
 }
 
 // meetsMask reports whether form can overlap a mask, so that what a replacement wrote could be taken for a part of it.
@@ -155,13 +167,13 @@ func base64At(encoding *base64.Encoding, secret string, offset int) string {
 // find returns where the first form in data lies, with those that overlap it, or -1, -1. A mask is passed over.
 func (m *Matcher) find(data []byte) (start, end int) {
 	for from := 0; ; from = end {
-		start, end = m.search.find(data[from:])
+		start, end = m.search(data[from:])
 		if start < 0 {
 			return -1, -1
 		}
 		start, end = from+start, from+end
 		for at := start + 1; at < end; {
-			first, last := m.search.find(data[at:min(len(data), end+len(m.forms[0]))])
+			first, last := m.search(data[at:min(len(data), end+len(m.forms[0]))])
 			if first < 0 || at+first >= end {
 				break
 			}
@@ -196,24 +208,13 @@ func (m *Matcher) Text(s string) string { return string(m.Redact([]byte(s))) }
 
 // partial returns the length of the longest end of data that begins a form.
 func (m *Matcher) partial(data []byte) int {
-	longest := 0
-	if len(data) == 0 || data[len(data)-1] == '\n' { // most chunks are whole events
+	if len(m.forms) == 0 || len(data) == 0 || data[len(data)-1] == '\n' { // most chunks are whole events
 		return 0
 	}
-	for _, form := range m.forms {
-		tail := data[max(0, len(data)-len(form)+1):]
-		for len(tail) > longest {
-			at := bytes.IndexByte(tail, form[0])
-			if at < 0 {
-				break
-			}
-			tail = tail[at:]
-			if bytes.HasPrefix(form, tail) {
-				longest = max(longest, len(tail))
-				break
-			}
-			tail = tail[1:]
+	for at := max(0, len(data)-len(m.forms[0])+1); at < len(data); at++ {
+		if slices.ContainsFunc(m.first[data[at]], func(form []byte) bool { return bytes.HasPrefix(form, data[at:]) }) {
+			return len(data) - at
 		}
 	}
-	return longest
+	return 0
 }

@@ -87,27 +87,3 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
-
-// The searcher finds what looking for each form on its own finds.
-func FuzzSearcher(f *testing.F) {
-	f.Add("abc", "bcd", "xxabcbcd")
-	f.Add("aa", "aaa", "baaaa")
-	f.Add("0123456789abcdef", "abcdef0123456789", "00123456789abcdef0123456789")
-	f.Add(strings.Repeat("a", 300), strings.Repeat("ab", 200), strings.Repeat("a", 1000))
-	f.Fuzz(func(t *testing.T, first, second, data string) {
-		if len(first) < 2 || len(second) < 2 {
-			t.Skip()
-		}
-		start, end := newSearcher([][]byte{[]byte(first), []byte(second)}).find([]byte(data))
-		want := strings.Index(data, first)
-		if at := strings.Index(data, second); want < 0 || at >= 0 && at < want {
-			want = at
-		}
-		if start != want {
-			t.Fatalf("found at %d, want %d", start, want)
-		}
-		if want >= 0 && data[start:end] != first && data[start:end] != second {
-			t.Fatalf("found %q", data[start:end])
-		}
-	})
-}

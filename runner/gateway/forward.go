@@ -14,12 +14,12 @@ import (
 
 // handle passes one request of the container on, or refuses it.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
-	if !s.active.begin() {
+	if !s.running.TryRLock() { // Close waits for it, or has it
 		refuse(w, &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
 			Message: "the host is stopping this container"})
 		return
 	}
-	defer s.active.end()
+	defer s.running.RUnlock()
 
 	httpserver.Begin(w, r)
 	t, refusal := s.gateway.admit(r)

@@ -34,10 +34,10 @@ type Server struct {
 	socket  *socket.Socket
 	cancel  context.CancelFunc // ends the requests that Close does not wait for
 	served  chan struct{}      // closed when the accept loop is gone
-	active  activity
-	large   chan struct{} // holds one for each request with a large body
-	leases  sync.Map      // of *Lease, by TokenHash
-	warned  atomic.Bool   // of a refused request
+	running sync.RWMutex       // each request holds it for reading while it is handled; Close takes it
+	large   chan struct{}      // holds one for each request with a large body
+	leases  sync.Map           // of *Lease, by TokenHash
+	warned  atomic.Bool        // of a refused request
 
 	closeOnce sync.Once
 	closeErr  error
@@ -99,7 +99,11 @@ func (s *Server) Close(ctx context.Context) error {
 func (s *Server) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxGrace)
 	defer cancel()
-	idle := s.active.drain()
+	idle := make(chan struct{})
+	go func() {
+		s.running.Lock() // for good: no request begins any more
+		close(idle)
+	}()
 	select {
 	case <-idle:
 		s.flush(ctx)
@@ -131,42 +135,3 @@ func (s *Server) flush(ctx context.Context) {
 
 // Path returns the socket's path.
 func (s *Server) Path() string { return s.socket.Path() }
-
-// activity counts the requests that are being handled, until it is drained.
-type activity struct {
-	mu    sync.Mutex
-	count int
-	idle  chan struct{} // not nil: draining; closed: and nothing is left
-}
-
-// begin reports whether a request may be handled; end must follow if so.
-func (a *activity) begin() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.idle != nil {
-		return false
-	}
-	a.count++
-	return true
-}
-
-func (a *activity) end() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.count--
-	if a.idle != nil && a.count == 0 {
-		close(a.idle)
-	}
-}
-
-// drain lets no request begin any more. The channel is closed when none is
-// left. It must be called once.
-func (a *activity) drain() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.idle = make(chan struct{})
-	if a.count == 0 {
-		close(a.idle)
-	}
-	return a.idle
-}

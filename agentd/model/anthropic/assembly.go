@@ -38,15 +38,15 @@ type assembly struct {
 	stop    string // stop_reason
 	details *stopDetails
 
-	began   int            // blocks
-	kind    string         // type of the open block, "" when none is
-	opening *wireBlock     // how it began, until a piece of it came
-	input   model.WireText // of the open call, as its beginning has it; deltas replace it
-	index   int            // of the block that began last
-	said    bool           // something of the answer was passed on
-	text    bool           // a message is open
-	runes   int            // of the open message, so far
-	from    int            // runes before the open block
+	began   int        // blocks
+	kind    string     // type of the open block, "" when none is
+	opening *wireBlock // how it began, until a piece of it came
+	input   string     // of the open call, as its beginning has it; deltas replace it
+	index   int        // of the block that began last
+	said    bool       // something of the answer was passed on
+	text    bool       // a message is open
+	runes   int        // of the open message, so far
+	from    int        // runes before the open block
 	notes   []responses.Annotation
 	noted   int
 	thought thought
@@ -180,7 +180,7 @@ func (a *assembly) beginCall(b *wireBlock) error {
 	}
 	a.callID, a.name = a.calls.Add(b.ID, tagMark+a.tag), b.Name
 	if input := string(b.Input); input != "{}" && input != "null" { // else it follows in deltas, or is empty
-		a.input = model.WireText(input)
+		a.input = input
 	}
 	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, "")
 }
@@ -276,7 +276,7 @@ func (a *assembly) endBlock() error {
 	kind := a.kind
 	a.kind = ""
 	if kind == typeToolUse && a.buffer.Len() == 0 {
-		if err := a.piece(model.CallDelta, a.input); err != nil {
+		if err := a.whole(model.CallDelta, a.input); err != nil {
 			return err
 		}
 	}

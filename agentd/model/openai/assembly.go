@@ -60,7 +60,7 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	if done := doneKinds[kind]; done != 0 {
 		it, _ := a.find(ev.ItemID, ev.OutputIndex)
 		return false, a.whole(it, text{place: placeOf(done, ev.ContentIndex, ev.SummaryIndex),
-			WireText: model.WireText(ev.Text + ev.Refusal + ev.Arguments + ev.Input)})
+			whole: ev.Text + ev.Refusal + ev.Arguments + ev.Input})
 	}
 	switch kind {
 	case "error":

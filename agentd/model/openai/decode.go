@@ -53,7 +53,8 @@ var doneKinds = map[string]model.EventKind{
 // text is a piece of a text, or the whole of it.
 type text struct {
 	place
-	model.WireText
+	piece model.WireText
+	whole string
 	probs []responses.LogProb
 }
 
@@ -74,7 +75,7 @@ func readDelta(kind model.EventKind, data []byte) (itemID string, index int64, t
 			summary = value.Int()
 		case "delta":
 			if value.Type == gjson.String {
-				_ = t.UnmarshalJSON([]byte(value.Raw)) // a string of valid JSON can be read
+				_ = t.piece.UnmarshalJSON([]byte(value.Raw)) // a string of valid JSON can be read
 			}
 		case "logprobs":
 			t.probs = logprobs(value.Raw)
@@ -98,7 +99,7 @@ func logprobs(raw string) (list []responses.LogProb) {
 func textsOf(it *sdk.ResponseOutputItemUnion) (list []text) {
 	add := func(kind model.EventKind, part int, whole string, probs []responses.LogProb) {
 		if whole != "" {
-			list = append(list, text{place{kind, part}, model.WireText(whole), probs})
+			list = append(list, text{place: place{kind, part}, whole: whole, probs: probs})
 		}
 	}
 	for i, p := range it.Summary {

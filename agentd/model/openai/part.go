@@ -26,7 +26,7 @@ type part struct {
 // delta passes a piece of an item on. Pieces of items that are ignored, have ended, or
 // are of another kind are dropped.
 func (a *assembly) delta(it *item, t text) error {
-	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.WireText == "" {
+	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.piece == "" {
 		return nil
 	}
 	p, err := a.openPart(it, t.place)
@@ -34,7 +34,7 @@ func (a *assembly) delta(it *item, t text) error {
 		return err
 	}
 	p.probs = append(p.probs, t.probs...)
-	text := p.joiner.Join(t.WireText)
+	text := p.joiner.Join(t.piece)
 	if text == "" { // only half a character so far
 		return nil
 	}
@@ -44,11 +44,11 @@ func (a *assembly) delta(it *item, t text) error {
 // whole takes the whole text of a part, or of a call's arguments, which may be
 // repeated under another place.
 func (a *assembly) whole(it *item, t text) error {
-	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.WireText == "" {
+	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.whole == "" {
 		return nil
 	}
 	i := slices.IndexFunc(it.parts, func(p *part) bool { return p.place == t.place })
-	if n := len(it.parts); i < 0 && n > 0 && it.parts[n-1].passed.String() == string(t.WireText) {
+	if n := len(it.parts); i < 0 && n > 0 && it.parts[n-1].passed.String() == t.whole {
 		return nil
 	}
 	return a.complete(it, i, t)
@@ -94,7 +94,7 @@ func (a *assembly) complete(it *item, i int, t text) (err error) {
 		}
 		i = len(it.parts) - 1
 	}
-	p, whole := it.parts[i], string(t.WireText)
+	p, whole := it.parts[i], t.whole
 	if it.opening != "" {
 		whole = it.opening + escaped(whole)
 	}
@@ -159,8 +159,8 @@ func (a *assembly) endPart(it *item) error {
 		return nil
 	}
 	p := it.parts[len(it.parts)-1]
-	if p.joiner.Holds() {
-		if err := a.say(it, p, p.joiner.End()); err != nil {
+	if rest := p.joiner.End(); rest != "" {
+		if err := a.say(it, p, rest); err != nil {
 			return err
 		}
 	}

@@ -36,8 +36,7 @@ const thoughtPart = 4
 func (m *meter) take(ev Event, limit int) (fits int) {
 	fits = len(ev.Text)
 	switch {
-	case ev.Kind == CallEnd && m.argued, ev.Kind == ReasoningEnd, // what was counted, and its sealed form
-		ev.Kind == Contradiction: // not the model's words
+	case ev.Kind == CallEnd && m.argued, ev.Kind == ReasoningEnd: // what was counted, and its sealed form
 		return fits
 	case limit == 0:
 	case ev.Kind == SummaryDelta, ev.Kind == ReasoningDelta:

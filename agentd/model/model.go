@@ -140,9 +140,6 @@ const (
 	CallDelta
 	// CallEnd closes a tool call; Text carries the whole arguments.
 	CallEnd
-	// Contradiction says in Text what of the answer is not as the provider says at its
-	// end; what was passed on stays. It belongs to no item.
-	Contradiction
 	// Done ends the attempt; Usage and Stop are set.
 	Done
 )

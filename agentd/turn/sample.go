@@ -11,7 +11,6 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses"
-	"holon/responses/turns"
 )
 
 // round is what one sampling of the model gave.
@@ -173,7 +172,7 @@ func (s *sampler) take(ev model.Event) error {
 		return ErrOutput
 	}
 	// Ends repeat or hide what was streamed.
-	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd && ev.Kind != model.Contradiction {
+	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd {
 		s.chars += len(ev.Text)
 	}
 	return s.dispatch(ev)
@@ -192,9 +191,6 @@ func (s *sampler) dispatch(ev model.Event) error {
 		return s.arguments(ev.Text)
 	case model.CallEnd:
 		return s.endCall(ev.Text)
-	case model.Contradiction:
-		return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "contradicting_answer", Component: "model",
-			Recoverable: true, Message: ev.Text}))
 	}
 	return s.finish(ev) // model.Done: check lets nothing else through
 }
@@ -278,8 +274,6 @@ func (s *sampler) check(ev model.Event) error {
 // after it.
 func follow(open model.EventKind, ev model.Event) (next model.EventKind, fits bool) {
 	switch ev.Kind {
-	case model.Contradiction:
-		return open, true
 	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded, model.PartEnd:
 		return model.MessageBegin, open == 0 || open == model.MessageBegin
 	case model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta:

@@ -369,17 +369,13 @@ func TestPromptDiagnostics(t *testing.T) {
 	}
 }
 
-// Parts of a message are parts on the stream, and a provider's contradiction is in the record.
-func TestPartsAndContradictions(t *testing.T) {
+// Parts of a message are parts on the stream.
+func TestParts(t *testing.T) {
 	s := newStage(t, `{"input":"x"}`, []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "one"), ev(model.PartEnd),
-		ev(model.TextDelta, "two"), ev(model.Contradiction, "it is another"), done(model.StopEnd)})
+		ev(model.TextDelta, "two"), done(model.StopEnd)})
 	resp, _ := s.run(t, t.Context())
 	m, ok := resp.Output[0].(*responses.Message)
 	if !ok || len(m.Content) != 2 || m.Content[0].Text != "one" || m.Content[1].Text != "two" {
 		t.Errorf("the output is %+v, want a message of two parts", resp.Output[0])
-	}
-	if list := facts[turns.Notice](t, s.journal, turns.RuntimeWarning); len(list) != 1 ||
-		list[0].Code != "contradicting_answer" || list[0].Message != "it is another" {
-		t.Errorf("the warnings are %+v, want the contradiction", list)
 	}
 }

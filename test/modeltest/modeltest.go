@@ -31,8 +31,6 @@ type Answer struct {
 	RequestID string          `json:"request_id,omitempty"`
 	Usage     responses.Usage `json:"usage"`
 	Error     string          `json:"error,omitempty"`
-
-	Contradictions int `json:"contradictions,omitempty"`
 }
 
 // PartMark stands in Answer.Text where one part of a message ends and another follows.
@@ -104,8 +102,6 @@ func (r *reader) take(ev model.Event) {
 		r.endSummary()
 	case model.PartEnd:
 		a.Text += PartMark
-	case model.Contradiction:
-		a.Contradictions++
 	case model.ReasoningDelta:
 		a.Reasoning += ev.Text
 	case model.CallDelta:

@@ -143,9 +143,8 @@ func (a *assembly) content(c *choice) error {
 func (a *assembly) rest(m *delta) error {
 	whole, _ := contentOf(m.Content)
 	tail, extends := strings.CutPrefix(whole, a.text.String())
-	if !extends && whole != "" {
-		return a.queue.Emit(model.Event{Kind: model.Contradiction,
-			Text: "the provider's whole message is another than what it streamed, which stays"})
+	if !extends {
+		tail = "" // what was streamed stays
 	}
 	if err := a.say(model.TextDelta, tail, nil); err != nil || len(a.calls) > 0 {
 		return err

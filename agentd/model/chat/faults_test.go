@@ -250,29 +250,27 @@ func TestWholeMessageBehindItsDeltas(t *testing.T) {
 	thought := `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`
 	call := `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	for name, tt := range map[string]struct {
-		events         []string
-		text           string
-		calls          int
-		contradictions int
+		events []string
+		text   string
+		calls  int
 	}{
-		"the same":       {[]string{hello, whole(`"content":"hello"`)}, "hello", 0, 0},
-		"with more":      {[]string{hello, whole(`"content":"hello you"`)}, "hello you", 0, 0},
-		"another":        {[]string{hello, whole(`"content":"bye"`)}, "hello", 0, 1},
-		"without a text": {[]string{hello, whole(`"content":null`)}, "hello", 0, 0},
-		"with a call":    {[]string{hello, whole(`"content":"hello",` + call)}, "hello", 1, 0},
+		"the same":       {[]string{hello, whole(`"content":"hello"`)}, "hello", 0},
+		"with more":      {[]string{hello, whole(`"content":"hello you"`)}, "hello you", 0},
+		"another":        {[]string{hello, whole(`"content":"bye"`)}, "hello", 0},
+		"without a text": {[]string{hello, whole(`"content":null`)}, "hello", 0},
+		"with a call":    {[]string{hello, whole(`"content":"hello",` + call)}, "hello", 1},
 		"with an empty piece": {[]string{hello, strings.Replace(whole(`"content":"hello you"`), `"message"`,
-			`"delta":{},"message"`, 1)}, "hello you", 0, 0},
+			`"delta":{},"message"`, 1)}, "hello you", 0},
 		"a call without an id twice": {[]string{strings.Replace(whole(noID), "message", "delta", 1),
-			strings.Replace(whole(noID), "message", "delta", 1)}, "", 1, 0},
-		"behind a thought": {[]string{thought, whole(`"content":"hello"`)}, "hello", 0, 0},
+			strings.Replace(whole(noID), "message", "delta", 1)}, "", 1},
+		"behind a thought": {[]string{thought, whole(`"content":"hello"`)}, "hello", 0},
 		"a whole call twice": {[]string{strings.Replace(whole(call), "message", "delta", 1),
-			strings.Replace(whole(call), "message", "delta", 1)}, "", 1, 0},
-		"alone": {[]string{whole(`"content":"hello",` + call)}, "hello", 1, 0},
+			strings.Replace(whole(call), "message", "delta", 1)}, "", 1},
+		"alone": {[]string{whole(`"content":"hello",` + call)}, "hello", 1},
 	} {
 		a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(tt.events, done)...))), model.Request{})
-		if e != nil || a.Text != tt.text || len(a.Calls) != tt.calls || a.Contradictions != tt.contradictions {
-			t.Errorf("%s: %q, %d calls, %d contradictions, %v, want %q, %d, %d", name, a.Text, len(a.Calls),
-				a.Contradictions, e, tt.text, tt.calls, tt.contradictions)
+		if e != nil || a.Text != tt.text || len(a.Calls) != tt.calls {
+			t.Errorf("%s: %q, %d calls, %v, want %q, %d", name, a.Text, len(a.Calls), e, tt.text, tt.calls)
 		}
 	}
 }

@@ -25,7 +25,6 @@ type item struct {
 	opening string                       // call in free form: the JSON before its text
 	parts   []*part                      // its texts, of which the last is open
 	listed  bool                         // the terminal event has it
-	differs bool                         // its contradiction was passed on
 }
 
 // kindOfItem returns 0 for an item that is ignored: one of a tool of the provider's own, or newer than this code.
@@ -132,10 +131,10 @@ func (a *assembly) ended(index int64, w *sdk.ResponseOutputItemUnion) (err error
 
 // end ends an item after passing on the rest of its content.
 func (a *assembly) end(it *item, w *sdk.ResponseOutputItemUnion) error {
-	if it == nil {
+	if it == nil || it.Ended() {
 		return nil
 	}
-	if err := a.content(it, w); err != nil || it.Ended() {
+	if err := a.content(it, w); err != nil {
 		return err
 	}
 	err := a.endPart(it)

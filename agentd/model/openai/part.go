@@ -1,9 +1,6 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -77,19 +74,11 @@ func (a *assembly) content(it *item, w *sdk.ResponseOutputItemUnion) error {
 	return nil
 }
 
-// complete passes on what the deltas of part i did not contain of its whole text; i is
-// -1 for a part without deltas. Text that was passed on stays, even if it differs.
-func (a *assembly) complete(it *item, i int, t text) (err error) {
-	last := i == len(it.parts)-1 || i < 0
-	switch {
-	case it.Ended() && (it.kind == reasoning || it.opening != ""):
-		return nil // thoughts and patches have no form of their own
-	case i < 0 && it.differs:
-		return nil // what follows a text that differs has no place
-	case i < 0 && it.Ended():
-		return a.contradicts(it)
-	case i < 0:
-		if _, err = a.openPart(it, t.place); err != nil {
+// complete passes on what the deltas of part i did not contain of its whole text; i is -1 for a part without deltas.
+// What was passed on stays, even if the whole differs, and so does a part that another follows.
+func (a *assembly) complete(it *item, i int, t text) error {
+	if i < 0 {
+		if _, err := a.openPart(it, t.place); err != nil {
 			return err
 		}
 		i = len(it.parts) - 1
@@ -99,31 +88,11 @@ func (a *assembly) complete(it *item, i int, t text) (err error) {
 		whole = it.opening + escaped(whole)
 	}
 	rest, extends := strings.CutPrefix(whole, p.passed.String())
-	switch {
-	case !extends && it.kind == call && sameJSON(whole, p.passed.String()), extends && rest == "":
+	if !extends || rest == "" || i < len(it.parts)-1 {
 		return nil
-	case !extends, !last, it.Ended():
-		return a.contradicts(it)
 	}
 	p.joiner, p.probs = model.Joiner{}, t.probs // what it held is part of the whole
 	return a.pass(it, p, rest, p.probs)
-}
-
-// contradicts reports, once, that the end of an item is another than what was passed on of it.
-func (a *assembly) contradicts(it *item) error {
-	if it.differs {
-		return nil
-	}
-	it.differs = true
-	return a.queue.Emit(model.Event{Kind: model.Contradiction,
-		Text: fmt.Sprintf("the content of the provider's item %.64q is not what it streamed, which stays", it.began.ID)})
-}
-
-// sameJSON reports whether two texts are the same JSON but for white space.
-func sameJSON(whole, passed string) bool {
-	var a, b bytes.Buffer
-	return json.Compact(&a, []byte(whole)) == nil && json.Compact(&b, []byte(passed)) == nil &&
-		bytes.Equal(a.Bytes(), b.Bytes())
 }
 
 // openPart returns the open part if it has that place, and ends it for a new one
@@ -134,11 +103,6 @@ func (a *assembly) openPart(it *item, at place) (*part, error) {
 	}
 	if err := a.endPart(it); err != nil {
 		return nil, err
-	}
-	if slices.ContainsFunc(it.parts, func(p *part) bool { return p.place == at }) {
-		if err := a.contradicts(it); err != nil { // another part is between
-			return nil, err
-		}
 	}
 	if len(it.parts) > 0 && it.kind == message {
 		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.PartEnd}); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"holon/agentd/activation"
 	"holon/agentd/admission"
-	"holon/agentd/model"
 	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/turn"
@@ -121,7 +120,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 	return &turn.Turn{
 		Request: &req, History: history, Instructions: lead.Text(), Breakpoints: lead.Breakpoints(),
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
-		Model: model.Persist(j.transport, s.cfg.Models.RetryFor), ModelName: j.modelName, ModelRef: j.modelRef,
+		Model: j.transport, RetryFor: s.cfg.Models.RetryFor, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: countedTools{j.toolset, s.metrics}, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
 		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
 		MaxRounds: j.limits.rounds, Full: full, Now: s.parts.Now,

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 
 	"holon/responses"
@@ -49,15 +50,12 @@ func (c Capabilities) Take(p responses.Part) bool {
 	return true
 }
 
-// Capabilities implements Capable.
-func (r *retry) Capabilities(name string) Capabilities { return CapabilitiesOf(r.next, name) }
-
 // Capabilities implements Capable: the union over the candidates. A candidate that
 // lacks something fails when it is called. The cache key is that of the first, which is asked first.
-func (f *fallback) Capabilities(string) Capabilities {
+func (c chain) Capabilities(name string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}
-	for i, c := range f.candidates {
-		one := CapabilitiesOf(c.Transport, c.Name)
+	for i := range c {
+		one := CapabilitiesOf(c[i].Transport, cmp.Or(c[i].Name, name))
 		sum.CacheKey = sum.CacheKey || i == 0 && one.CacheKey
 		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files,
 			sum.Video || one.Video, sum.Freeform || one.Freeform

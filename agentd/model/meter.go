@@ -23,7 +23,7 @@ func (req *Request) Count(usage responses.Usage, final bool) {
 // meter measures what a model says in one attempt: about how many tokens it was, and how many it was at least.
 type meter struct {
 	bytes   int64 // of text and arguments
-	said    floor // of messages and calls
+	answer  floor // of messages and calls
 	thought floor // of reasoning
 	argued  bool  // the open call had deltas
 }
@@ -40,9 +40,9 @@ func (m *meter) take(ev Event, limit int) (fits int) {
 		return fits
 	case limit == 0:
 	case ev.Kind == SummaryDelta, ev.Kind == ReasoningDelta:
-		fits = m.thought.fit(ev.Text, (limit-m.said.tokens)*thoughtPart)
+		fits = m.thought.fit(ev.Text, (limit-m.answer.tokens)*thoughtPart)
 	default:
-		fits = m.said.fit(ev.Text, limit-m.thought.tokens/thoughtPart)
+		fits = m.answer.fit(ev.Text, limit-m.thought.tokens/thoughtPart)
 	}
 	m.argued = ev.Kind == CallDelta || m.argued && ev.Kind != CallBegin
 	m.bytes += int64(fits)

@@ -57,8 +57,11 @@ type Request struct {
 
 	// The rest is not for the provider.
 	Purpose  Purpose  // why the model is asked
-	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry and Persist
-	Observer Observer // told of every attempt that a decorator makes; may be nil
+	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Chain
+	Observer Observer // of every attempt that a chain makes; may be nil
+
+	// RetryFor is how long a chain goes on after all its attempts failed for a reason that passes; 0: not at all.
+	RetryFor time.Duration
 
 	// Retract takes back what an attempt has yielded, whose answer broke off, so that another attempt may follow. It
 	// returns false where that cannot be done; nil: it never can.

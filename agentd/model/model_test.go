@@ -177,7 +177,7 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 func TestReaderMayStop(t *testing.T) {
 	w := &watch{}
 	a, b := &attempts{plays: []play{{text: "a"}}}, &attempts{}
-	for range model.Fallback(model.Candidate{Ref: "p/a", Transport: model.Retry(a, "p/a", model.DefaultPolicy())},
+	for range model.Chain(model.Candidate{Ref: "p/a", Transport: a, Policy: model.DefaultPolicy()},
 		model.Candidate{Transport: b}).Stream(t.Context(), model.Request{Observer: w}) {
 		break
 	}
@@ -208,10 +208,8 @@ func TestFallback(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := &attempts{plays: []play{tt.first}}, &attempts{plays: []play{{text: "b"}}}
-			policy := model.Policy{}
-			chain := model.Fallback(
-				model.Candidate{Ref: "p/a", Name: "a", Transport: model.Retry(a, "p/a", policy)},
-				model.Candidate{Ref: "q/b", Name: "b", Transport: model.Retry(b, "q/b", policy)})
+			chain := model.Chain(model.Candidate{Ref: "p/a", Name: "a", Transport: a},
+				model.Candidate{Ref: "q/b", Name: "b", Transport: b})
 			w := &watch{}
 			text, err := read(t.Context(), chain, model.Request{Model: "other", Observer: w})
 			if text != tt.text || (err == nil) != strings.HasSuffix(tt.text, ".") {
@@ -230,7 +228,7 @@ func TestFallback(t *testing.T) {
 func TestFallbackWithoutSuccess(t *testing.T) {
 	a, b := &attempts{plays: []play{{err: failure(model.KindAuthentication)}}},
 		&attempts{plays: []play{{err: failure(model.KindOverloaded)}}}
-	_, err := read(t.Context(), model.Fallback(model.Candidate{Name: "a", Transport: a},
+	_, err := read(t.Context(), model.Chain(model.Candidate{Name: "a", Transport: a},
 		model.Candidate{Name: "b", Transport: b}), model.Request{})
 	if e := model.AsError(err); e.Kind != model.KindOverloaded {
 		t.Errorf("%v, want the last candidate's error", err)

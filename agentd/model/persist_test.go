@@ -54,8 +54,8 @@ func TestPersist(t *testing.T) {
 			}
 			tr, w := &attempts{plays: c.plays}, &watch{}
 			start := time.Now()
-			text, err := read(ctx, model.Persist(model.Retry(tr, "p/m", model.DefaultPolicy()), c.limit),
-				model.Request{Observer: w})
+			text, err := read(ctx, model.Retry(tr, "p/m", model.DefaultPolicy()),
+				model.Request{Observer: w, RetryFor: c.limit})
 			took := time.Since(start)
 			expect.Equal(t, c.name+": text", text, c.text)
 			expect.Equal(t, c.name+": it fails", err != nil, len(c.text) == 0 || c.text[len(c.text)-1] != '.')
@@ -75,8 +75,8 @@ func TestPausesOfPersist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &attempts{plays: slices.Repeat([]play{{err: failure(model.KindOverloaded)}}, 200)}
 		w := &pauses{}
-		_, err := read(t.Context(), model.Persist(model.Retry(tr, "p/m", model.DefaultPolicy()), 30*time.Minute),
-			model.Request{Observer: w})
+		_, err := read(t.Context(), model.Retry(tr, "p/m", model.DefaultPolicy()),
+			model.Request{Observer: w, RetryFor: 30 * time.Minute})
 		expect.Equal(t, "kind", model.AsError(err).Kind, model.KindOverloaded)
 		for i, got := range w.list {
 			want := min(2*time.Second<<min(i, 10), 2*time.Minute)
@@ -110,10 +110,8 @@ func TestPersistAfterFallbacks(t *testing.T) {
 		once := model.Policy{MaxPause: time.Second}
 		a, b := &attempts{plays: []play{down, {text: "a"}}}, &attempts{plays: []play{down}}
 		w := &pauses{}
-		text, err := read(t.Context(), model.Persist(model.Fallback(
-			model.Candidate{Ref: "p/a", Transport: model.Retry(a, "p/a", once)},
-			model.Candidate{Ref: "q/b", Transport: model.Retry(b, "q/b", once)}), time.Minute),
-			model.Request{Observer: w})
+		text, err := read(t.Context(), model.Chain(model.Candidate{Ref: "p/a", Transport: a, Policy: once},
+			model.Candidate{Ref: "q/b", Transport: b, Policy: once}), model.Request{Observer: w, RetryFor: time.Minute})
 		expect.NoError(t, err)
 		expect.Equal(t, "text", text, "a.")
 		expect.Equal(t, "waits", len(w.list), 1)
@@ -128,7 +126,8 @@ func TestPersistEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Second, cancel)
 		tr := &attempts{plays: []play{{err: &model.Error{Kind: model.KindRateLimited, RetryAfter: time.Minute}}}}
-		_, err := read(ctx, model.Persist(model.Retry(tr, "p/m", model.DefaultPolicy()), time.Hour), model.Request{})
+		_, err := read(ctx, model.Retry(tr, "p/m", model.DefaultPolicy()),
+			model.Request{RetryFor: time.Hour})
 		expect.Equal(t, "kind", model.AsError(err).Kind, model.KindCancelled)
 	})
 }

@@ -64,18 +64,19 @@ func NewResolver(opts Options) (*Resolver, error) {
 
 // chain is the transport of a model with fallbacks. All are full references.
 func (r *Resolver) chain(first string, fallbacks []string) (Transport, error) {
-	var chain []Candidate
+	var list []Candidate
 	for _, ref := range append([]string{first}, fallbacks...) {
 		provider, name, ok := strings.Cut(ref, "/")
 		if !ok || name == "" || r.transport(provider) == nil {
 			return nil, r.notFound(ref)
 		}
-		chain = append(chain, Candidate{Ref: ref, Name: name, Transport: r.retrying(provider, ref)})
+		c := Candidate{Ref: ref, Name: name, Transport: r.transport(provider), Policy: r.opts.Retry}
+		if total, ok := r.opts.Totals[provider]; ok {
+			c.Policy.Total = total
+		}
+		list = append(list, c)
 	}
-	if len(chain) == 1 {
-		return chain[0].Transport, nil
-	}
-	return Fallback(chain...), nil
+	return Chain(list...), nil
 }
 
 // Resolve returns what a reference means; "" is the default model. A name without
@@ -107,15 +108,6 @@ func (r *Resolver) transport(provider string) Transport {
 		return t
 	}
 	return r.opts.Unlisted[provider]
-}
-
-// retrying returns the transport of a provider with retries around it.
-func (r *Resolver) retrying(provider, ref string) Transport {
-	policy := r.opts.Retry
-	if total, ok := r.opts.Totals[provider]; ok {
-		policy.Total = total
-	}
-	return Retry(r.transport(provider), ref, policy)
 }
 
 // complete returns the full form of a reference whose provider is configured.

@@ -38,12 +38,13 @@ func TestRetract(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, retracts := &watch{}, 0
-			tr := model.Retry(&attempts{plays: tt.plays}, "p/m", model.DefaultPolicy())
+			list := []model.Candidate{
+				{Ref: "p/m", Transport: &attempts{plays: tt.plays}, Policy: model.DefaultPolicy()}}
 			if tt.fallback {
-				tr = model.Fallback(model.Candidate{Ref: "p/m", Transport: tr}, model.Candidate{Ref: "q/f",
-					Transport: model.Retry(&attempts{plays: []play{{text: "b"}}}, "q/f", model.DefaultPolicy())})
+				list = append(list, model.Candidate{Ref: "q/f", Policy: model.DefaultPolicy(),
+					Transport: &attempts{plays: []play{{text: "b"}}}})
 			}
-			_, _ = read(t.Context(), tr, model.Request{Observer: w, Retract: func(model.Attempt) bool {
+			_, _ = read(t.Context(), model.Chain(list...), model.Request{Observer: w, Retract: func(model.Attempt) bool {
 				retracts++
 				return !tt.refuse
 			}}) // how it ends is in the lines

@@ -50,9 +50,8 @@ func TestSelection(t *testing.T) {
 				can: model.Capabilities{Images: true, Files: true, Video: true}}
 			w := &watch{}
 			tt.req.Observer = w
-			chain := model.Fallback(model.Candidate{Ref: "p/a",
-				Transport: model.Retry(a, "p/a", model.DefaultPolicy())}, model.Candidate{Ref: "q/b",
-				Transport: model.Retry(b, "q/b", model.DefaultPolicy())})
+			chain := model.Chain(model.Candidate{Ref: "p/a", Transport: a, Policy: model.DefaultPolicy()},
+				model.Candidate{Ref: "q/b", Transport: b, Policy: model.DefaultPolicy()})
 			text, err := read(t.Context(), chain, tt.req)
 			switch diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"},
 				w.lines); {

@@ -86,7 +86,7 @@ func (r *runner) modelRequest() model.Request {
 		Metadata: q.Metadata,
 		Logprobs: q.Includes(responses.IncludeLogprobs), TopLogprobs: q.TopLogprobs,
 	}
-	req.PromptCacheKey = r.CacheKey
+	req.PromptCacheKey, req.RetryFor = r.CacheKey, r.RetryFor
 	if q.PromptCacheKey != nil {
 		req.PromptCacheKey = *q.PromptCacheKey
 	}

@@ -69,8 +69,9 @@ type Turn struct {
 	Instructions string           // the assembled system prompt
 	Breakpoints  []int            // as in model.Request; may be nil
 	Model        model.Transport
-	ModelName    string // as the transport knows it
-	ModelRef     string // as the user knows it, provider/model
+	RetryFor     time.Duration // as in model.Request
+	ModelName    string        // as the transport knows it
+	ModelRef     string        // as the user knows it, provider/model
 	Tools        Toolset
 	Env          tools.Env
 	Watcher      Watcher     // may be nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MaxPayload is the largest payload in bytes; what is larger is replaced by a preview and a reference.
-const MaxPayload = 8 << 10
+// maxPayload is the largest payload in bytes; what is larger is replaced by a preview and a reference.
+const maxPayload = 8 << 10
 
 // SchemaVersion is the version of the profile that this package describes.
 const SchemaVersion = "holon-profile-1"

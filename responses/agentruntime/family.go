@@ -11,8 +11,8 @@ type Family struct {
 	Close []string
 }
 
-// Families are the things that must open before they close.
-var Families = []Family{
+// families are the things that must open before they close.
+var families = []Family{
 	{"turn", Turn, "turn.submitted", []string{"turn.started"}, []string{"turn.completed", "turn.failed"}},
 	{"model request", ModelRequest, "model.requested", []string{"model.delta", "reasoning.delta"},
 		[]string{"model.completed", "model.failed"}},
@@ -29,7 +29,7 @@ var Families = []Family{
 
 // FamilyOf returns the family that a class opens, uses or closes.
 func FamilyOf(class string) (Family, bool) {
-	for _, f := range Families {
+	for _, f := range families {
 		if f.Open == class || slices.Contains(f.Use, class) || slices.Contains(f.Close, class) {
 			return f, true
 		}

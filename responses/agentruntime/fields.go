@@ -56,11 +56,11 @@ func typeName(value any) string {
 
 // checkFields holds the payload of a normalized class to what the class has: the fields that it needs, the words of
 // its texts, and the types. Null is an absent field.
-func checkFields(f *finding, class Class) {
-	for _, key := range class.Fields {
+func checkFields(f *finding, c class) {
+	for _, key := range c.Fields {
 		f.must(f.field(key) != nil, "no payload."+key, f.Type+" with payload."+key)
 	}
-	for _, t := range class.Texts {
+	for _, t := range c.Texts {
 		if t.Key != "status" {
 			checkText(f, t, f.field(t.Key))
 		} else if !f.misfit(t.Key) {
@@ -69,9 +69,9 @@ func checkFields(f *finding, class Class) {
 	}
 	f.field("") // decodes the payload
 	for _, key := range slices.Sorted(maps.Keys(f.fields)) {
-		want, known := typeOfField[key]
+		want, ok := typeOfField[key]
 		value := f.fields[key]
-		if !known || value == nil || typeName(value) == want || slices.ContainsFunc(class.Texts, func(t Text) bool {
+		if !ok || value == nil || typeName(value) == want || slices.ContainsFunc(c.Texts, func(t text) bool {
 			return t.Key == key // which the words of the class tell of
 		}) {
 			continue
@@ -81,7 +81,7 @@ func checkFields(f *finding, class Class) {
 }
 
 // checkText holds a text to its words.
-func checkText(f *finding, t Text, value any) {
+func checkText(f *finding, t text, value any) {
 	absent := value == nil || value == ""
 	word, ok := value.(string)
 	got := fmt.Sprintf("%s %.40q", t.Key, word)

@@ -16,23 +16,23 @@ const (
 	Turn
 	Task
 	ParentTask
-	RootTask
+	rootTaskID
 	Run
-	Attempt
+	attemptID
 	Step
 	ToolCall
 	Action
-	Subagent
+	subagentID
 	Artifact
 	Evidence
 	Process
 	ModelRequest
-	Request
+	requestID
 	Queue
 	QueuedTurn
 	Channel
-	Job
-	JobItem
+	jobID
+	jobItemID
 	OutputRef
 	Trace
 	Span
@@ -50,9 +50,9 @@ func (id ID) String() string { return idNames[id] }
 // noun is the kind of thing that the id names: two kinds may share an id when they name the same thing.
 func (id ID) noun() ID {
 	switch id {
-	case ParentTask, RootTask:
+	case ParentTask, rootTaskID:
 		return Task
-	case Attempt:
+	case attemptID:
 		return Run
 	case QueuedTurn:
 		return Turn

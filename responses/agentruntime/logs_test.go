@@ -1,10 +1,8 @@
-package agentruntime_test
+package agentruntime
 
 import (
 	"fmt"
 	"strings"
-
-	. "holon/responses/agentruntime"
 )
 
 const (
@@ -21,7 +19,7 @@ var logs = map[string]struct{ valid, invalid string }{
 	"V4": {"session.created event_id=a sequence=1\nsession.created event_id=a sequence=1",
 		"session.created event_id=a\nsession.updated event_id=a"},
 	"V5":  {"begin", "session.created\nsession.updated sequence=3"},
-	"V6":  {`session.created {"title":"x"}`, `session.created {"title":"` + strings.Repeat("x", MaxPayload) + `"}`},
+	"V6":  {`session.created {"title":"x"}`, `session.created {"title":"` + strings.Repeat("x", maxPayload) + `"}`},
 	"V8":  {"begin\ntool.started", "begin\ntool.started step_id=tool_call_id-1"},
 	"V9":  {aTask, "task.accepted"},
 	"V11": {tool + `tool.failed {"failure_category":"timeout","message":"m","retryable":true}`, "begin\ntool.progress"},
@@ -123,13 +121,13 @@ func overlap(says string) string {
 		tool.progress tool_call_id=b step_id=c {"phase":"executing"}`
 }
 
-// fallback is a request that advanced to a fallback, what is told of it, and the next request.
-func fallback(told, next string) string {
+// fallback is a request that advanced to a fallback, its event, and the next request.
+func fallback(event, next string) string {
 	return `begin
 		routing.decided
 		model.requested {"attempt":1,"provider_name":"p","model_name":"a"}
 		model.failed {"outcome":"retries_exhausted","advanced_to_fallback":true}
-		` + told + `
+		` + event + `
 		model.requested model_request_id=b {"attempt":1,"provider_selector":"` + next + `"}`
 }
 

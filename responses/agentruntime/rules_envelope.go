@@ -13,32 +13,6 @@ import (
 	"holon/responses"
 )
 
-func envelopeRules() []Rule {
-	return []Rule{
-		{Number: 1, check: checkEnvelope,
-			Statement: "Every event has type, event_id, an RFC 3339 timestamp in UTC, schema_version, runtime_id, sequence " +
-				"and an object as payload."},
-		{Number: 2, check: checkClass,
-			Statement: "Every event carries the ids and fields that its class demands, and ids are texts; a text for which its " +
-				"class has a list, such as a status, is one of the list, and known fields of payloads are of their types."},
-		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
-		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},
-		{Number: 5, check: checkSequence, Statement: "The sequence of a thread is contiguous from 1."},
-		{Number: 6, check: checkSize, Statement: "No payload is larger than 8 KiB."},
-		{Number: 7, Why: "needs the secrets that must not occur",
-			Statement: "No event holds a secret or a trigger URL."},
-		{Number: 8, check: checkDistinct,
-			Statement: "Ids of one kind never equal ids of another kind, and no turn, task or tool call has the id of a " +
-				"message."},
-		{Number: 9, check: checkIntroduced,
-			Statement: "Every thread, task, channel and subagent that is named was introduced earlier or is declared " +
-				"external, a thread stays in its session and a log in its runtime, a cause is an earlier event, and what " +
-				"happens within a turn or to what is open has one."},
-		{Number: 10, Why: "needs the published fixtures",
-			Statement: "The published fixtures decode and encode to equal JSON."},
-	}
-}
-
 // required are the fields that every event has.
 var required = []string{"type", "event_id", "timestamp", "schema_version", "runtime_id", "sequence", "payload"}
 
@@ -81,7 +55,7 @@ func checkClass(f *finding) {
 			f.report("no "+name, cmp.Or(f.Type, "an event")+" with "+name)
 		}
 	}
-	class, normalized := ClassOf(f.Type)
+	class, normalized := classByName[f.Type]
 	_, word := Statuses[f.Status]
 	f.must(!normalized || f.Status == "" || word, fmt.Sprintf("status %.40q", f.Status), "a status of the standard")
 	if normalized {
@@ -90,13 +64,12 @@ func checkClass(f *finding) {
 }
 
 func checkType(f *finding) {
-	_, ok := ClassOf(f.Type)
-	f.must(f.Type == "" || ok || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type), "a normalized class or holon.…")
+	f.must(f.Type == "" || IsClass(f.Type) || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type), "a normalized class or holon.…")
 }
 
 func checkRepeat(f *finding) {
-	if known, ok := f.digests[f.EventID]; ok && f.EventID != "" {
-		f.must(known == f.digest(), "another event with event_id "+f.EventID, "the same content")
+	if before, ok := f.digests[f.EventID]; ok && f.EventID != "" {
+		f.must(before == f.digest(), "another event with event_id "+f.EventID, "the same content")
 	}
 }
 
@@ -117,8 +90,8 @@ func checkSequence(f *finding) {
 }
 
 func checkSize(f *finding) {
-	f.must(len(f.Payload) <= MaxPayload, fmt.Sprintf("a payload of %d bytes", len(f.Payload)),
-		fmt.Sprintf("%d bytes, the rest by reference", MaxPayload))
+	f.must(len(f.Payload) <= maxPayload, fmt.Sprintf("a payload of %d bytes", len(f.Payload)),
+		fmt.Sprintf("%d bytes, the rest by reference", maxPayload))
 }
 
 // checkDistinct holds an id to the one kind of thing that it named first, within an event and before it. A session may
@@ -191,12 +164,12 @@ func checkThread(f *finding) {
 }
 
 func checkTasks(f *finding) {
-	for _, kind := range []ID{Task, ParentTask, RootTask} {
+	for _, kind := range []ID{Task, ParentTask, rootTaskID} {
 		id := f.IDs[kind]
 		if kind == ParentTask && f.Type == "task.created" {
 			id = f.parentTask()
 		}
-		f.must(id == "" || f.introduces(kind) || f.external(id) || f.tasks[id] != nil || f.known("task "+id),
+		f.must(id == "" || f.introduces(kind) || f.external(id) || f.tasks[id] != nil || f.mayHaveEnded("task "+id),
 			fmt.Sprintf("%s %.80s", kind, id), "task.created before it")
 	}
 }
@@ -213,7 +186,7 @@ func checkOpeners(f *finding) {
 }
 
 // openers are the classes that introduce what later events of their family, and ours, name.
-var openers = map[ID]string{Channel: "channel.connected", Subagent: "subagent.spawned"}
+var openers = map[ID]string{Channel: "channel.connected", subagentID: "subagent.spawned"}
 
 // external reports whether the event declares one of its ids external: another log introduces what it names, and judges
 // what becomes of it.
@@ -221,7 +194,7 @@ func (e *Event) external(id string) bool { return slices.Contains(e.list("extern
 
 // introduces reports whether the event is the first that may name its id of that kind. A task may be its own root.
 func (e *Event) introduces(kind ID) bool {
-	return e.Type == "task.created" && (kind == Task || kind == RootTask && e.IDs[RootTask] == e.IDs[Task])
+	return e.Type == "task.created" && (kind == Task || kind == rootTaskID && e.IDs[rootTaskID] == e.IDs[Task])
 }
 
 // checkCause holds a cause to be an earlier event. One in another form than the ids of events is a client's own name
@@ -231,7 +204,7 @@ func checkCause(f *finding) {
 	f.must(cause != "" || !f.follows() || f.misfit("correlation") || f.misfit("correlation.causation_id"),
 		"no causation_id", "the event that caused it")
 	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
-	f.must(!f.knowsCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
+	f.must(!f.mustHaveCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
 }
 
 // follows reports whether another event must have caused this one: it is work of a turn, or about what is open, a task
@@ -242,8 +215,8 @@ func (e *Event) follows() bool {
 	case ok && e.Type != family.Open:
 		return true
 	case e.Type == "queue.changed":
-		_, known := queueOps[e.text("op")]
-		return known && e.text("op") != "enqueue" && e.text("op") != "restore"
+		_, ok := queueOps[e.text("op")]
+		return ok && e.text("op") != "enqueue" && e.text("op") != "restore"
 	case strings.HasPrefix(e.Type, "task."):
 		return e.Type != "task.created" && !e.external(e.IDs[Task])
 	}
@@ -258,10 +231,10 @@ var (
 	uses  = []string{"process.", "cost.", "rate_limit.", "output.", "routing."}
 )
 
-// knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids,
+// mustHaveCause reports whether the cause of an event must be among the events before it: it has the form of their ids,
 // all of them are remembered, and no other log may have it. An entry of a queue has the cause that its sender names,
 // which may be an event of another agent, unless the agent itself is the sender.
-func (s *state) knowsCause(e *Event) bool {
+func (s *state) mustHaveCause(e *Event) bool {
 	fromOutside := e.Type == "queue.changed" && e.text("op") == "enqueue" && e.text("sender") != "self"
 	cause := e.Correlation.CausationID
 	return cause != "" && cause == e.EventID ||

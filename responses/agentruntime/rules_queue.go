@@ -8,28 +8,6 @@ import (
 	"strings"
 )
 
-func queueRules() []Rule {
-	rule := func(number int, why, statement string) Rule {
-		return Rule{Number: number, Why: why, Statement: statement}
-	}
-	const restart, live, models = "needs the state after a restart", "needs a live server", "needs the read models"
-	return []Rule{
-		{Number: 51, On: []string{"queue.changed"}, check: checkQueue,
-			Statement: "A change of a queue names its entry: what leaves or is promoted was in it, what enters was not, " +
-				"what is settled was claimed, only a promotion changes a priority, and depth is the number of entries."},
-		rule(52, restart, "No accepted message is lost or doubled by a crash."),
-		{Number: 53, On: []string{"turn.started"}, check: checkBusy, Statement: "A thread runs one turn at a time."},
-		rule(54, live, "The queue gives the highest priority first, and the oldest within it."),
-		rule(55, models, "Replaying the log gives the stored read models."),
-		rule(56, restart, "Read models that were deleted are rebuilt equal."),
-		rule(57, restart, "A turn that ran at a crash is lost or goes on."),
-		rule(58, live, "Reconnecting at a cursor returns exactly what is after it."),
-		rule(59, models, "A snapshot and the later events are all of the log."),
-		rule(60, live, "Opening a long session reads a bounded number of rows."),
-		rule(61, live, "A stopped agent refuses external input."),
-	}
-}
-
 // queueOps says where an entry of a queue is when something is done to it: waiting, claimed by a turn until it is
 // settled, or out of the queue. What a restoration finds is not in the log.
 var queueOps = map[string][]string{

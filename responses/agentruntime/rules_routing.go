@@ -6,32 +6,6 @@ import (
 	"strings"
 )
 
-func routingRules() []Rule {
-	ends := []string{"turn.completed", "turn.failed"}
-	return []Rule{
-		{Number: 75, On: append([]string{"routing.candidates.resolved", "routing.decided", "routing.single_candidate",
-			"routing.not_possible"}, ends...), check: checkRouted,
-			Statement: "A turn that called a model has exactly one decision about its route, and counts are those of " +
-				"the candidates that are listed."},
-		{Number: 76, On: []string{"model.requested"}, check: checkNotPossible,
-			Statement: "No model is requested after routing.not_possible."},
-		{Number: 77, On: []string{"routing.fallback.applied", "model.requested"}, check: checkFallback,
-			Statement: "A fallback names from, to and reason: the model whose request failed right before, another one, " +
-				"which is asked next, and why. No request follows one that advanced to a fallback without it."},
-		{Number: 78, On: append([]string{"cost.recorded", "model.completed"}, ends...), check: checkCost,
-			Statement: "The recorded costs of a turn that asked a model add up to its usage, which its end tells, a request " +
-				"has one usage and one recorded cost, total_tokens are those of input and output, and an amount has a price."},
-		{Number: 79, On: append([]string{"rate_limit.hit"}, ends...), check: checkLimited,
-			Statement: "A 429 of a provider is a rate_limit.hit of the turn that names the request."},
-		{Number: 80, On: []string{"subagent.spawned"}, check: checkSpawned,
-			Statement: "A subagent names its thread, its task and the tool call that caused it."},
-		{Number: 82, Why: "needs a live server",
-			Statement: "A remote approval records who asked, who decided and the channel."},
-		{Number: 83, Why: noProducer, Statement: "An item of a job that runs again has a later attempt."},
-		{Number: 84, Why: "needs a live server", Statement: "A disconnect never changes the status of a task."},
-	}
-}
-
 func checkRouted(f *finding) {
 	turn := f.turnOf(f.Event)
 	if !strings.HasPrefix(f.Type, "turn.") {
@@ -48,7 +22,7 @@ func checkRouted(f *finding) {
 // checkCandidates holds a count of candidates to those that are listed.
 func checkCandidates(f *finding, turn *object) {
 	count, counted := f.number("candidate_count")
-	got := "candidate_count " + f.said("candidate_count")
+	got := "candidate_count " + f.shown("candidate_count")
 	f.must(f.field("candidates") == nil || count == float64(len(f.list("candidates"))), got, "the number of candidates")
 	if turn != nil && turn.text["candidates"] != "" {
 		f.must(!counted || turn.text["candidates"] == fmt.Sprint(count), got, turn.text["candidates"]+" as before")
@@ -103,9 +77,9 @@ func requestedModel(e *Event) string {
 
 func checkCost(f *finding) {
 	turn, used := f.turnOf(f.Event), f.tokens()
-	total, told := f.number("usage.total_tokens")
-	told = told && f.missing("usage.input_tokens", "usage.output_tokens") == ""
-	f.must(!told || total == used.in+used.out, fmt.Sprintf("total_tokens %v of %v", total, used),
+	total, counted := f.number("usage.total_tokens")
+	counted = counted && f.missing("usage.input_tokens", "usage.output_tokens") == ""
+	f.must(!counted || total == used.in+used.out, fmt.Sprintf("total_tokens %v of %v", total, used),
 		fmt.Sprint(used.in+used.out))
 	switch f.Type {
 	case "turn.completed", "turn.failed":
@@ -115,13 +89,13 @@ func checkCost(f *finding) {
 		_, amount := f.number("amount")
 		priced := f.text("price_source") != "" && f.text("price_source") != "unknown"
 		f.must(f.field("amount") == nil || amount && priced || f.text("amount") == "unknown",
-			"amount "+f.said("amount")+" at price_source "+f.said("price_source"), "unknown")
+			"amount "+f.shown("amount")+" at price_source "+f.shown("price_source"), "unknown")
 		request := f.IDs[ModelRequest]
 		f.must(turn == nil || request == "" || turn.seen[costOf(request)] == 0, "a second cost of "+request, "one")
 	}
 	if turn != nil && f.field("usage") != nil {
-		before, known := turn.used[f.IDs[ModelRequest]]
-		f.must(!known || used == before, fmt.Sprintf("%v of %s", used, f.IDs[ModelRequest]), before.String()+" as before")
+		before, ok := turn.used[f.IDs[ModelRequest]]
+		f.must(!ok || used == before, fmt.Sprintf("%v of %s", used, f.IDs[ModelRequest]), before.String()+" as before")
 	}
 }
 
@@ -143,7 +117,7 @@ func checkSpent(f *finding, turn *object, used tokens) {
 func checkLimited(f *finding) {
 	if f.Type == "rate_limit.hit" {
 		key := "model request " + f.IDs[ModelRequest]
-		f.must(f.IDs[ModelRequest] == "" || f.open[key] != nil || f.known(key), f.Type+" of a "+key,
+		f.must(f.IDs[ModelRequest] == "" || f.open[key] != nil || f.mayHaveEnded(key), f.Type+" of a "+key,
 			"model.requested before it")
 		return
 	}

@@ -6,30 +6,6 @@ import (
 	"slices"
 )
 
-func taskRules() []Rule {
-	return []Rule{
-		{Number: 62, On: []string{"task."}, check: checkTransition,
-			Statement: "Tasks make only the transitions of the table."},
-		{Number: 63, On: []string{"task.attempt.started", "task.started"}, check: checkRun,
-			Statement: "A retry has a run_id of its own."},
-		{Number: 64, Why: "needs the state after a restart", Statement: "The edges between tasks survive a restart."},
-		{Number: 65, On: []string{"task.created", "task.attempt.started", "task.started"}, check: checkChildOfCancelled,
-			Statement: "No child of a task, and none of a child, starts after its cancellation was requested."},
-		{Number: 66, On: []string{"task.completed"}, check: checkCompleted,
-			Statement: "A completed task has decided every item of its acceptance and knows the state of its delivery."},
-		{Number: 67, On: []string{"task.lost"}, check: func(f *finding) { f.has("evidence") },
-			Statement: "A lost task says what was checked."},
-		{Number: 68, Why: "needs the plans of the tasks",
-			Statement: "A change of a todo never changes the status of a task."},
-		{Number: 69, Why: "needs a live server",
-			Statement: "Completing a task with open facts is refused and lists them."},
-		{Number: 70, On: []string{"task.waiting"}, check: func(f *finding) { f.has("wait_for.kind", "wait_for.ref") },
-			Statement: "A waiting task names what it waits for."},
-		{Number: 81, On: []string{"task.completed"}, check: checkChildren,
-			Statement: "A task does not complete while a child runs that is not detached."},
-	}
-}
-
 func checkTransition(f *finding) {
 	t, to := f.tasks[f.IDs[Task]], f.TaskStatus()
 	if f.Type == "task.updated" || f.Type == "task.progress" {
@@ -39,7 +15,7 @@ func checkTransition(f *finding) {
 	}
 	f.must(!f.closed.set["task "+f.IDs[Task]] || to == "", "archived to "+to, "no status after it")
 	if t != nil && to != "" && !f.external(f.IDs[Task]) {
-		f.must(TaskMay(t.status, to), fmt.Sprintf("%s to %s", t.status, to), "a transition of the table")
+		f.must(taskMay(t.status, to), fmt.Sprintf("%s to %s", t.status, to), "a transition of the table")
 	}
 }
 

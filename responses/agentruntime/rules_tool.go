@@ -4,28 +4,6 @@ import (
 	"cmp"
 )
 
-func toolRules() []Rule {
-	ends := []string{"tool.result", "tool.failed"}
-	return []Rule{
-		{Number: 31, On: ends, check: checkToolRecord,
-			Statement: "Every tool call keeps its arguments, the decision of the policy, and its result or error."},
-		{Number: 32, On: ends, check: checkToolEnd,
-			Statement: "tool.failed names category and retryability, and a failure is never a tool.result."},
-		{Number: 33, On: []string{"process.started", "tool.result"}, check: checkDenied,
-			Statement: "A tool that was denied has neither a process nor a result."},
-		{Number: 34, On: []string{"tool.progress"}, check: checkOverlap,
-			Statement: "Tools that write do not execute at once in a thread: those of which the catalog says is_read_only " +
-				"false or is_destructive true."},
-		{Number: 35, Why: "needs a live server", Statement: "Cancelling during a tool leaves a fact that says so."},
-		{Number: 36, On: []string{"output.spilled", "output.truncated"}, check: checkOutput,
-			Statement: "Output over its budget says how much there was, and how much was kept or where all of it is."},
-		{Number: 37, Why: "needs a live server",
-			Statement: "Input to a process is counted, and to an unknown one refused."},
-		{Number: 38, Why: "needs the state after a restart",
-			Statement: "After a restart every process is alive, ended or unavailable."},
-	}
-}
-
 func checkToolRecord(f *finding) {
 	tool := f.toolOf(f.Event)
 	if tool == nil {
@@ -81,12 +59,12 @@ func checkOutput(f *finding) {
 	if f.Type == "output.truncated" {
 		kept, _ := f.number("kept_bytes")
 		size, ok := f.number("size_bytes")
-		f.must(ok && f.field("kept_bytes") != nil && kept <= size, "kept_bytes "+f.said("kept_bytes")+" of size_bytes "+
-			f.said("size_bytes"), "how much of how much")
+		f.must(ok && f.field("kept_bytes") != nil && kept <= size, "kept_bytes "+f.shown("kept_bytes")+" of size_bytes "+
+			f.shown("size_bytes"), "how much of how much")
 		return
 	}
 	_, ok := f.number("size_bytes")
-	f.must(ok, "size_bytes "+f.said("size_bytes"), "a number")
+	f.must(ok, "size_bytes "+f.shown("size_bytes"), "a number")
 	f.must(f.field("preview") != nil, "no payload.preview", "a preview")
 	f.must(f.IDs[OutputRef] != "" || f.field("output_ref") != nil, "no output_ref", "a reference to all of it")
 }

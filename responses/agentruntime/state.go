@@ -169,7 +169,7 @@ func (s *state) apply(e *Event) {
 	if e.misfit("sequence") || e.Sequence <= 0 {
 		t.sequence++ // as if it were right: the next event is judged by its own number
 	}
-	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.knowsCause(e) {
+	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.mustHaveCause(e) {
 		s.unmet.add(cause)
 	}
 	s.runtime = cmp.Or(s.runtime, e.IDs[Runtime])
@@ -270,18 +270,38 @@ func (s *state) applyTask(e *Event) {
 	id := e.IDs[Task]
 	t := s.tasks[id]
 	if t == nil {
-		if e.Type != "task.created" && (!s.partial || s.closed.set["task "+id]) {
+		if t = s.beginTask(e); t == nil {
 			return
 		}
-		t = &task{parent: e.parentTask(), children: map[string]bool{}}
-		s.tasks[id] = t
-		if parent := s.tasks[t.parent]; parent != nil && e.Type == "task.created" {
-			parent.children[id] = true
+	}
+	t.status = cmp.Or(e.TaskStatus(), t.status)
+	t.apply(e)
+	switch t.status {
+	case "completed", "failed", "cancelled", "timed_out":
+		if parent := s.tasks[t.parent]; parent != nil {
+			delete(parent.children, id)
 		}
+	case "archived":
+		delete(s.tasks, id)
+		s.closed.add("task " + id)
 	}
-	if status := e.TaskStatus(); status != "" {
-		t.status = status
+}
+
+// beginTask adds the task of an event that may be the first about it, and returns nil for any other.
+func (s *state) beginTask(e *Event) *task {
+	id := e.IDs[Task]
+	if e.Type != "task.created" && (!s.partial || s.closed.set["task "+id]) {
+		return nil
 	}
+	t := &task{parent: e.parentTask(), children: map[string]bool{}}
+	s.tasks[id] = t
+	if parent := s.tasks[t.parent]; parent != nil && e.Type == "task.created" {
+		parent.children[id] = true
+	}
+	return t
+}
+
+func (t *task) apply(e *Event) {
 	if e.Type == "task.created" || e.Type == "task.updated" && e.field("acceptance") != nil {
 		t.acceptance = nil
 		for i, item := range e.list("acceptance") {
@@ -297,15 +317,6 @@ func (s *state) applyTask(e *Event) {
 	case "task.cancel_requested":
 		t.cancelled = true
 	}
-	switch t.status {
-	case "completed", "failed", "cancelled", "timed_out":
-		if parent := s.tasks[t.parent]; parent != nil {
-			delete(parent.children, id)
-		}
-	case "archived":
-		delete(s.tasks, id)
-		s.closed.add("task " + id)
-	}
 }
 
 // queueOf is the queue that an event names.
@@ -319,7 +330,7 @@ func (s *state) queueOf(e *Event) *queue {
 
 func (s *state) applyQueue(e *Event) {
 	q, entry := s.queueOf(e), queueEntry(e)
-	if _, known := queueOps[e.text("op")]; !known {
+	if _, ok := queueOps[e.text("op")]; !ok {
 		return
 	}
 	priority := cmp.Or(e.text("entry.priority"), q.waiting[entry], q.claimed[entry])

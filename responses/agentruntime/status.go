@@ -42,8 +42,8 @@ var taskTransitions = map[string][]string{
 	"timed_out":          {"archived", "retrying"},
 }
 
-// TaskMay reports whether a task may go from one status to another. An unknown earlier status allows any.
-func TaskMay(from, to string) bool {
+// taskMay reports whether a task may go from one status to another. An unknown earlier status allows any.
+func taskMay(from, to string) bool {
 	return from == "" || slices.Contains(taskTransitions[from], to)
 }
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// MaxLine is the longest line that is decoded; a longer one is reported and passed over without being kept.
-const MaxLine = 1 << 20
+// maxLine is the longest line that is decoded; a longer one is reported and passed over without being kept.
+const maxLine = 1 << 20
 
 // Violation is one event that breaks one rule, or a line that is not an event or a field of one that is not of its type
 // (Rule is "decode").
@@ -31,7 +31,7 @@ type NotApplicable struct {
 
 // Validator judges events in the order in which they are given, over any number of files.
 type Validator struct {
-	rules   []Rule
+	rules   []rule
 	judged  []int // events by rule
 	state   *state
 	report  func(Violation)
@@ -42,8 +42,8 @@ type Validator struct {
 // NewValidator holds logs to the rules of a level and of those below it, and reports each violation at once.
 func NewValidator(level Level, report func(Violation)) *Validator {
 	v := &Validator{state: newState(), report: report}
-	for _, r := range Rules() {
-		if r.Level <= level {
+	for _, r := range rules() {
+		if r.level() <= level {
 			v.rules = append(v.rules, r)
 		}
 	}
@@ -77,7 +77,7 @@ func (v *Validator) Read(file string, r io.Reader) error {
 func readLine(in *bufio.Reader) (data []byte, long bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
-		if long = long || len(data)+len(part) > MaxLine; !long {
+		if long = long || len(data)+len(part) > maxLine; !long {
 			data = append(data, part...)
 		} else {
 			data = nil
@@ -92,7 +92,7 @@ func (v *Validator) line(file string, line int, data []byte, long bool) {
 	at := Violation{File: file, Line: line, Rule: "decode", Want: "one event"}
 	var e Event
 	if long {
-		at.Got = fmt.Sprintf("a line of more than %d bytes", MaxLine)
+		at.Got = fmt.Sprintf("a line of more than %d bytes", maxLine)
 	} else if err := decodeLine(data, &e); err != nil {
 		at.Got, at.EventID = err.Error(), e.EventID
 	}
@@ -107,8 +107,8 @@ func (v *Validator) line(file string, line int, data []byte, long bool) {
 // Event judges one event and takes it into the state. A repeated event with the same content changes nothing.
 func (v *Validator) Event(file string, line int, e *Event) {
 	v.events++
-	known, repeated := v.state.digests[e.EventID]
-	if repeated = repeated && known == e.digest(); repeated {
+	before, repeated := v.state.digests[e.EventID]
+	if repeated = repeated && before == e.digest(); repeated {
 		return
 	}
 	v.misfits(file, line, e)
@@ -121,7 +121,7 @@ func (v *Validator) Event(file string, line int, e *Event) {
 		v.judged[i]++
 		f.report = func(got, want string) {
 			v.reports++
-			v.report(Violation{file, line, e.EventID, r.ID(), got, want})
+			v.report(Violation{file, line, e.EventID, r.id(), got, want})
 		}
 		r.check(f)
 	}
@@ -152,9 +152,9 @@ func (v *Validator) Summary() (events, violations int, idle []NotApplicable) {
 	for i, r := range v.rules {
 		switch {
 		case r.check == nil:
-			idle = append(idle, NotApplicable{r.ID(), r.Why})
+			idle = append(idle, NotApplicable{r.id(), r.why})
 		case v.judged[i] == 0:
-			idle = append(idle, NotApplicable{r.ID(), fmt.Sprintf("no event of %v", r.On)})
+			idle = append(idle, NotApplicable{r.id(), fmt.Sprintf("no event of %v", r.on)})
 		}
 	}
 	return v.events, v.reports, idle

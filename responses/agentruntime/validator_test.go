@@ -1,4 +1,4 @@
-package agentruntime_test
+package agentruntime
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	. "holon/responses/agentruntime"
 )
 
 // Lines that are no events, and lines without an end, are reported and passed over.
@@ -17,7 +15,7 @@ func TestHostileLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines []int
-	v := NewValidator(LevelA, func(v Violation) {
+	v := NewValidator('A', func(v Violation) {
 		if v.Rule != "decode" || strings.Contains(v.Got, "Go ") || strings.Contains(v.Got, "json:") {
 			t.Errorf("%+v", v)
 		}
@@ -26,7 +24,7 @@ func TestHostileLines(t *testing.T) {
 	cased := strings.Replace(string(good), `"event_id"`, `"Event_ID"`, 1)
 	twice := strings.Replace(string(good), `{`, `{"type":"x",`, 1)
 	log := strings.Join(
-		[]string{"[]", "null", "{\"type\":", strings.Repeat("x", 3*MaxLine), string(good), "{", cased, twice,
+		[]string{"[]", "null", "{\"type\":", strings.Repeat("x", 3*maxLine), string(good), "{", cased, twice,
 			"{\"type\":\"\xff\"}", strings.Repeat("[", 100)},
 		"\n",
 	)

@@ -22,7 +22,7 @@ var taken = []string{"model.", "reasoning.", "tool.", "context.", "process.", "o
 	"run.status", "holon."}
 
 func takes(class string) bool {
-	if _, ok := agentruntime.ClassOf(class); !ok && !agentruntime.IsVendor(class) {
+	if !agentruntime.IsClass(class) && !agentruntime.IsVendor(class) {
 		return false
 	}
 	return slices.ContainsFunc(taken, func(prefix string) bool { return strings.HasPrefix(class, prefix) })

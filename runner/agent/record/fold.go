@@ -134,7 +134,7 @@ func (f *Fold) Apply(e *agentruntime.Event) {
 		f.created = f.updated
 	}
 	class := e.Type
-	if _, known := agentruntime.ClassOf(class); !known {
+	if !agentruntime.IsClass(class) {
 		class = "other"
 		if agentruntime.IsVendor(e.Type) {
 			class = "holon.*"

@@ -316,7 +316,7 @@ func FuzzFold(f *testing.F) {
 		if first != everything(t, fold) {
 			t.Error("asking twice gives two answers")
 		}
-		if len(fold.counts) > len(agentruntime.Classes())+2 {
+		if len(fold.counts) > 113+2 { // the normalized classes, ours and others
 			t.Errorf("%d classes are counted", len(fold.counts))
 		}
 	})

@@ -31,19 +31,15 @@ type Journal struct {
 	file  *os.File
 	kinds map[string]*os.File // by key of the entry; nil in a journal that is read or settled
 
-	mu      sync.Mutex
-	change  chan struct{} // closed and replaced when more is visible, or the journal ends
-	work    sync.Cond     // something was written
-	pending batch         // what is not being written yet
-	spare   batch         // empty, to be used again
-	writing bool          // a goroutine writes what is pending
-	seq     int64         // of the newest line
-	total   int64         // bytes of all lines
-	size    int64         // of those that are with the kernel
-	copied  int64         // to the files of their kinds
-	holdAt  int64         // bytes that may become visible at most
-	ended   bool          // no line will follow
-	err     error         // why the journal broke off
+	mu     sync.Mutex
+	change chan struct{} // closed and replaced when more is visible, or the journal ends
+	line   []byte        // the newest line
+	seq    int64         // of the newest line
+	size   int64         // bytes of all lines, which are with the kernel
+	copied int64         // to the files of their kinds
+	holdAt int64         // bytes that may become visible at most
+	ended  bool          // no line will follow
+	err    error         // why the journal broke off
 }
 
 // kindFiles are the files of the kinds of entries.
@@ -75,9 +71,7 @@ func (j *Journal) createKinds(dir string) error {
 }
 
 func newJournal(f *os.File) *Journal {
-	j := &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
-	j.work.L = &j.mu
-	return j
+	return &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
 }
 
 // OpenJournal opens the journal of a turn that is over, to be read.
@@ -141,7 +135,7 @@ func wholeLines(f *os.File) (int64, error) {
 func (j *Journal) cut(size, seq int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.size, j.total, j.seq = size, size, seq
+	j.size, j.seq = size, seq
 	return j.file.Truncate(size)
 }
 
@@ -176,107 +170,49 @@ func (j *Journal) restore(dir string) error {
 	return nil
 }
 
-// append adds an entry whose value is one JSON value without a line end. It returns before the entry is written:
-// lines pile up while others are written, so that a flood of them takes few writes. An error of the disk is returned
-// by drain and by the next append, after which nothing can be appended any more.
+// append adds an entry whose value is one JSON value without a line end. It returns when the entry is with the kernel.
+// After an error nothing can be appended any more.
 func (j *Journal) append(key string, value []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for len(j.pending.lines) > maxPending && j.err == nil && !j.ended { // it is faster than the disk
-		j.work.Wait()
-	}
 	switch {
 	case j.err != nil:
 		return j.err
 	case j.ended:
 		return errEnded
 	}
-	j.seq++
-	before := len(j.pending.lines)
-	j.pending.lines = turns.AppendEntry(j.pending.lines, j.seq, key, value)
-	j.total += int64(len(j.pending.lines) - before)
-	kind := &j.pending.stream
-	if key == turns.EntryRuntime {
-		kind = &j.pending.runtime
+	if err := j.write(key, value); err != nil {
+		j.err = fmt.Errorf("write the journal: %w", err)
+		_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
 	}
-	*kind = append(append(*kind, value...), '\n')
-	if !j.writing {
-		j.writing = true
-		go func() {
-			j.mu.Lock()
-			defer j.mu.Unlock()
-			j.flush()
-		}()
-	}
-	return nil
+	j.announce()
+	return j.err
 }
 
-// maxPending bounds the lines that wait to be written.
-const maxPending = 4 << 20
-
-// batch is lines to be written, and their values by kind.
-type batch struct{ lines, stream, runtime []byte }
-
-// flush writes what is pending. The caller holds mu, which is released meanwhile, and has set writing.
-func (j *Journal) flush() {
-	for len(j.pending.lines) > 0 && j.err == nil {
-		b := j.pending
-		j.pending, j.spare = batch{j.spare.lines[:0], j.spare.stream[:0], j.spare.runtime[:0]}, batch{}
-		j.mu.Unlock()
-		err := j.write(b)
-		j.mu.Lock()
-		if err != nil {
-			j.err = fmt.Errorf("write the journal: %w", err)
-			_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
-			break
-		}
-		j.size += int64(len(b.lines))
-		if j.kinds != nil {
-			j.copied += int64(len(b.stream) + len(b.runtime))
-		}
-		if cap(b.lines) <= maxKept {
-			j.spare = b
-		}
-		j.announce()
-		j.work.Broadcast()
+// write writes an entry to the journal and to the file of its kind. The caller holds mu.
+func (j *Journal) write(key string, value []byte) error {
+	j.line = turns.AppendEntry(j.line[:0], j.seq+1, key, value)
+	size := int64(len(j.line))
+	if _, err := j.file.WriteAt(j.line, j.size); err != nil {
+		return err
 	}
-	j.writing = false
-	j.announce()
-	j.work.Broadcast()
+	if f := j.kinds[key]; f != nil {
+		j.line = append(append(j.line[:0], value...), '\n')
+		if _, err := f.Write(j.line); err != nil {
+			return err
+		}
+		j.copied += int64(len(j.line))
+	}
+	if cap(j.line) > maxKept {
+		j.line = nil // one huge line must not pin its buffer
+	}
+	j.seq++
+	j.size += size
+	return nil
 }
 
 // maxKept bounds the buffer that a silent journal keeps.
 const maxKept = 256 << 10
-
-func (j *Journal) write(b batch) error {
-	if _, err := j.file.WriteAt(b.lines, j.size); err != nil { // only the one that writes changes size
-		return err
-	}
-	for key, values := range map[string][]byte{turns.EntryStream: b.stream, turns.EntryRuntime: b.runtime} {
-		if f := j.kinds[key]; f != nil && len(values) > 0 {
-			if _, err := f.Write(values); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// drain returns when all that was appended is with the kernel.
-func (j *Journal) drain() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.settle()
-	return j.err
-}
-
-// settle returns when nothing is written any more, and nothing is pending unless the journal broke off. The caller
-// holds mu.
-func (j *Journal) settle() {
-	for j.writing {
-		j.work.Wait()
-	}
-}
 
 // written returns how many bytes the journal has, and how many of them the files of its kinds repeat.
 func (j *Journal) written() (size, copied int64) {
@@ -290,7 +226,7 @@ func (j *Journal) written() (size, copied int64) {
 func (j *Journal) hold() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.holdAt = j.total
+	j.holdAt = j.size
 }
 
 // release makes held lines visible.
@@ -303,11 +239,7 @@ func (j *Journal) release() {
 
 // sync returns when all that was appended before is on disk.
 func (j *Journal) sync() error {
-	err := j.drain()
-	if err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
+	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("sync the journal: %w", err)
 	}
 	return nil
@@ -317,18 +249,16 @@ func (j *Journal) sync() error {
 func (j *Journal) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.settle()
 	j.ended = true
 	j.announce()
 }
 
-// abort ends the journal because of cause. What is held, or not written yet, is dropped, and followers get cause
+// abort ends the journal because of cause. What is held is dropped, and followers get cause
 // after what they could see already: a reader is never shown an end that did not come to be. Where the journal broke
 // off by itself, or has ended, the first reason stands.
 func (j *Journal) abort(cause error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.settle()
 	if j.ended {
 		return
 	}

@@ -42,7 +42,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 func (s *Server) commit(lt *liveTurn, j *job, result *turn.Result, log *slog.Logger) error {
 	resp := j.emitter.Response()
 	s.promote(j, resp.Status)
-	err := j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls,
+	err := j.rec.Commit(resp, turns.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls,
 		Attempts: result.Attempts, Failure: result.Failure}, j.closing(&resp, result, s))
 	if err != nil {
 		return err

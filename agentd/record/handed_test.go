@@ -72,7 +72,7 @@ func (h handing) commit(turn *Turn, em *responses.Emitter, scope turns.Scope) {
 	h.Helper()
 	must(h.T, em.Complete(responses.Usage{}, now().Unix()))
 	resp := em.Response()
-	must(h.T, turn.Commit(resp, Totals{}, scope.TurnCompleted(turns.Completed{ResponseID: resp.ID,
+	must(h.T, turn.Commit(resp, turns.Totals{}, scope.TurnCompleted(turns.Completed{ResponseID: resp.ID,
 		OpenActions: turns.ActionIDs(resp.Output)})), turn.Close())
 }
 

@@ -1,11 +1,9 @@
 package record
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"holon/internal/tracecontext"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -27,15 +25,11 @@ type streamed struct {
 
 // keptFacts is what the runtime events in a journal say.
 type keptFacts struct {
-	totals         Totals
-	open           openFacts
-	caused         causes
+	turns.Progress
 	client         handed
 	known          map[string]string // newest fact of each process and its task, by process
 	submitted      bool
 	started, ended bool
-	trace          tracecontext.Span
-	seq            int64 // of the newest
 }
 
 // errStop ends a reading of lines early.
@@ -62,7 +56,7 @@ func resumeJournal(h Header) (k *kept, err error) {
 
 // readJournal reads a journal and cuts it where it makes no sense. k is nil when it has to be read again for that.
 func readJournal(h Header, j *Journal) (k *kept, err error) {
-	k = &kept{journal: j, keptFacts: keptFacts{seq: h.Facts, known: make(map[string]string)}}
+	k = &kept{journal: j, keptFacts: keptFacts{Progress: turns.Progress{Sequence: h.Facts}, known: make(map[string]string)}}
 	var good, lines int64
 	var bad error // why reading ended early
 	stream, broken := responses.Resume(func(yield func(responses.Event) bool) {
@@ -99,9 +93,7 @@ func (k *kept) sink(_ string, event []byte) error { return k.journal.append(turn
 
 // append writes a fact behind those that the journal has.
 func (k *kept) append(ev turns.RuntimeEvent) error {
-	ev.Sequence, ev.Correlation.CausationID = k.seq+1, k.caused.of(ev)
-	k.count(ev)
-	line, err := ev.MarshalJSON()
+	line, err := k.Next(ev).MarshalJSON()
 	if err != nil {
 		return err
 	}
@@ -120,16 +112,15 @@ func (s *streamed) take(ev responses.Event) bool {
 // take takes in a fact and reports whether it can stay. over says that the stream before it has its end.
 func (k *keptFacts) take(ev turns.RuntimeEvent, over bool) bool {
 	last := ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
-	if ev.Sequence != k.seq+1 || k.ended || last && !over {
+	if ev.Sequence != k.Sequence+1 || k.ended || last && !over {
 		return false
 	}
-	k.count(ev)
-	k.open.take(ev)
+	k.Take(ev)
 	k.client.take(ev)
 	k.ended = last
 	switch ev.Type {
 	case turns.TurnSubmitted:
-		k.submitted, k.trace = true, ev.Span()
+		k.submitted = true
 	case turns.TurnStarted:
 		k.started = true
 	case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted, turns.TaskCancelAsked,
@@ -138,29 +129,4 @@ func (k *keptFacts) take(ev turns.RuntimeEvent, over bool) bool {
 		k.known[ev.ProcessID] = ev.Type
 	}
 	return true
-}
-
-func (k *keptFacts) count(ev turns.RuntimeEvent) {
-	k.totals.count(ev)
-	k.caused.take(ev)
-	k.seq = ev.Sequence
-}
-
-// bytesPerToken is about how long a token is.
-const bytesPerToken = 4
-
-// spent is what the attempts at models took: what is on record of those that ended, and for one that did not what it
-// was sent, as was estimated, and had streamed.
-func (k *kept) spent() (u responses.Usage) {
-	if known := k.totals.Attempts.AggregatedTokenUsage; known != nil {
-		u.InputTokens, u.OutputTokens, u.Estimated = known.InputTokens, known.OutputTokens, known.Estimated
-	}
-	for _, request := range k.open.of(turns.ModelRequested) {
-		var p turns.Requested
-		_ = json.Unmarshal(request.Payload, &p) // without an estimate it is 0
-		u.InputTokens += int64(p.EstimatedTokens)
-		u.OutputTokens, u.Estimated = max(u.OutputTokens, (k.text+bytesPerToken-1)/bytesPerToken), true
-	}
-	u.TotalTokens = u.InputTokens + u.OutputTokens
-	return u
 }

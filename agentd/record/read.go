@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"holon/internal/durable"
-	"holon/responses"
 	"holon/responses/turns"
 )
 
@@ -22,54 +20,6 @@ func ReadRecord(dir string) (*turns.Record, error) {
 		return nil, fmt.Errorf("read the turn record: %w", err)
 	}
 	return turns.DecodeRecord(data)
-}
-
-// Totals are what only the end of a turn knows.
-type Totals struct {
-	Rounds    int
-	ToolCalls turns.ToolCalls
-	Attempts  turns.ProviderTimeline // at models
-	Failure   *turns.FailureArtifact // nil: what the response's error says
-}
-
-// count takes in one fact.
-func (t *Totals) count(ev turns.RuntimeEvent) {
-	var p struct {
-		ToolName string                 `json:"tool_name"`
-		Host     string                 `json:"host"`
-		Round    int                    `json:"round"`
-		Attempt  *turns.ProviderAttempt `json:"provider_attempt"`
-	}
-	_ = json.Unmarshal(ev.Payload, &p) // a call without a name counts all the same
-	switch ev.Type {
-	case turns.ModelCompleted, turns.ModelFailed:
-		if p.Attempt != nil {
-			t.Attempts.Add(*p.Attempt)
-		}
-	case turns.ModelRequested: // one attempt of possibly several in its round
-		t.Rounds = max(t.Rounds, p.Round)
-	case turns.ToolResult, turns.ToolFailed:
-		if p.Host != turns.HostClient {
-			t.ToolCalls.Add(p.ToolName, ev.Type == turns.ToolFailed)
-		}
-	}
-}
-
-// settle completes a record with the end of its turn.
-func (t *Totals) settle(rec *turns.Record, resp *responses.Response, now time.Time) {
-	requested := rec.Model
-	if known := rec.ProviderAttempts; known != nil {
-		requested = known.RequestedModelRef
-	}
-	rec.Settle(resp, now)
-	rec.Rounds, rec.ToolCalls = t.Rounds, t.ToolCalls
-	if timeline := t.Attempts; len(timeline.Attempts) > 0 {
-		timeline.RequestedModelRef = requested
-		rec.ProviderAttempts = &timeline
-	}
-	if t.Failure != nil && rec.FailureArtifact != nil {
-		rec.FailureArtifact = t.Failure
-	}
 }
 
 // writeFailure writes the failure file of a turn that failed. It is written before the record that refers to it.

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -60,7 +59,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 	if !k.stream.Ended() {
 		var usage responses.Usage // none where the process lives: readers got an end without
 		if cause.Code == responses.CodeInterrupted {
-			usage = k.spent()
+			usage = k.Spent(k.text)
 		}
 		if err := k.stream.Fail(cause, usage); err != nil {
 			return err
@@ -70,7 +69,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 	if err := s.endFacts(k, stored, resp, now); err != nil {
 		return err
 	}
-	t.facts = k.seq
+	t.facts = k.Sequence
 	// The stream decides: a final response without a terminal event was never shown to a client.
 	if stored.Response == nil || stored.Response.Status != resp.Status {
 		if err := t.Finish(resp); err != nil {
@@ -80,12 +79,12 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 			return err
 		}
 	}
-	return s.settleRecord(h, resp, k.totals, stored.Said, now)
+	return s.settleRecord(h, resp, &k.Progress, stored.Said, now)
 }
 
 // settleRecord completes turn.json, or makes it again from the header when the
 // crash came before it was on disk.
-func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, said []turns.Input, now time.Time) (
+func (s *Store) settleRecord(h Header, resp responses.Response, progress *turns.Progress, said []turns.Input, now time.Time) (
 	err error) {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
 	rec.Skills, rec.IgnoredTools = h.Skills, h.IgnoredTools
@@ -96,11 +95,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, s
 		}
 		rec = *old
 	}
-	totals.settle(&rec, &resp, now)
-	if u := resp.Usage; u != nil && u.Estimated {
-		rec.ProviderAttempts = cmp.Or(rec.ProviderAttempts, &turns.ProviderTimeline{RequestedModelRef: rec.Model})
-		rec.ProviderAttempts.AggregatedTokenUsage = turns.Tokens(*u)
-	}
+	progress.Settle(&rec, &resp, now)
 	rec.Inputs = said
 	if rec.Artifacts, err = s.artifacts(h.TurnDir); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 func (s *Store) endFacts(k *kept, stored *Stored, resp responses.Response, now time.Time) error {
 	h := stored.Header
 	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
-		Trace: k.trace, Now: func() time.Time { return now }}
+		Trace: k.Trace, Now: func() time.Time { return now }}
 	var ofTasks []turns.RuntimeEvent
 	noted := func() {}
 	if s.untold != nil {
@@ -23,7 +23,8 @@ func (s *Store) endFacts(k *kept, stored *Stored, resp responses.Response, now t
 				return err
 			}
 		}
-		if err := k.append(closingFact(scope, stored, resp, k.totals)); err != nil {
+		end := k.End(scope, turns.At(h.CreatedAt), &resp, "process_end", turns.ActionIDs(stored.Items))
+		if err := k.append(end); err != nil {
 			return err
 		}
 	}
@@ -38,17 +39,14 @@ func (s *Store) endFacts(k *kept, stored *Stored, resp responses.Response, now t
 func (s *Store) missing(stored *Stored, kept *kept, scope turns.Scope, resp responses.Response,
 	ofTasks []turns.RuntimeEvent) (facts []turns.RuntimeEvent) {
 	if !kept.submitted {
-		facts = stored.Header.opening(scope, kept.seq == 0)
+		facts = stored.Header.opening(scope, kept.Sequence == 0)
 	}
 	if !kept.started && resp.Status == responses.StatusCompleted { // only a turn that started can
 		facts = append(facts, scope.TurnStarted(turns.Started{Model: resp.Model}))
 	}
 	begun := append(kept.client.missing(s.answered(scope, stored)), ofTasks...) // a call that began has its end among them
-	for _, ev := range begun {
-		kept.open.take(ev)
-	}
 	facts = append(facts, begun...)
-	facts = append(facts, kept.open.closing(scope, beyond(resp.Usage, kept.totals.Attempts.AggregatedTokenUsage))...)
+	facts = append(facts, kept.Closing(scope, &resp, begun...)...)
 	return append(facts, kept.client.missing(required(scope, stored))...)
 }
 
@@ -60,39 +58,4 @@ func (h *Header) opening(scope turns.Scope, thread bool) (facts []turns.RuntimeE
 	return append(facts, scope.TurnSubmitted(turns.Submitted{Source: "recovery", ResponseID: h.ResponseID,
 		PreviousResponseID: h.PreviousResponseID, RequestDigest: h.RequestDigest, Instance: h.Instance},
 		h.Response.Status == responses.StatusQueued))
-}
-
-// beyond is what a response used beyond what is known of its attempts, nil for nothing.
-func beyond(whole *responses.Usage, known *turns.TokenUsage) *turns.TokenUsage {
-	if whole == nil {
-		return nil
-	}
-	rest := *whole
-	if known != nil {
-		rest.InputTokens, rest.OutputTokens = rest.InputTokens-known.InputTokens, rest.OutputTokens-known.OutputTokens
-	}
-	if rest.InputTokens <= 0 && rest.OutputTokens <= 0 {
-		return nil
-	}
-	rest.TotalTokens, rest.Estimated = rest.InputTokens+rest.OutputTokens, true
-	return turns.Tokens(rest)
-}
-
-// closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
-// lost only afterwards.
-func closingFact(scope turns.Scope, stored *Stored, resp responses.Response, totals Totals) turns.RuntimeEvent {
-	end := turns.End{DurationMS: lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now())), Rounds: totals.Rounds,
-		ToolCalls: totals.ToolCalls.Total, OpenActions: turns.ActionIDs(stored.Items), Phase: "recovery"}
-	switch u, known := resp.Usage, totals.Attempts.AggregatedTokenUsage; {
-	case known == nil: // no request of the log has a cost
-	case u != nil && u.InputTokens == known.InputTokens && u.OutputTokens == known.OutputTokens:
-		end.Usage = new(turns.UsageOf(*u))
-	default: // the readers got an end without it, or requests of the response are not in the log
-		end.Usage = new(turns.UsageOf(responses.Usage{InputTokens: known.InputTokens,
-			OutputTokens: known.OutputTokens, TotalTokens: known.TotalTokens, Estimated: known.Estimated}))
-	}
-	if resp.Error != nil && resp.Error.Code == interrupted.Code {
-		end.Lost = "process_end"
-	}
-	return scope.TurnEnded(&resp, end)
 }

@@ -60,7 +60,7 @@ type Turn struct {
 	mu     sync.Mutex
 	record turns.Record
 	seq    int64 // of the last fact of the thread
-	causes causes
+	causes turns.Causes
 	buf    []byte
 }
 
@@ -236,7 +236,7 @@ func (t *Turn) Add(item responses.Item) error {
 func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ev.Sequence, ev.Correlation.CausationID = t.seq+1, t.causes.of(ev)
+	ev.Sequence, ev.Correlation.CausationID = t.seq+1, t.causes.Of(ev)
 	line, err := ev.AppendLine(t.buf[:0])
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
-	t.causes.take(ev)
+	t.causes.Take(ev)
 	return nil
 }
 
@@ -253,7 +253,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 // package comment promises, and makes that event visible. final is the runtime
 // event that closes the journal. After an error the turn is still open: end
 // it with Abort.
-func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
+func (t *Turn) Commit(resp responses.Response, totals turns.Totals, final turns.RuntimeEvent) error {
 	if err := t.Acknowledged(); err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (t *Turn) Abort(cause error) {
 	_ = t.trajectory.Close() // it is opened again to be settled
 }
 
-func (t *Turn) commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
+func (t *Turn) commit(resp responses.Response, totals turns.Totals, final turns.RuntimeEvent) error {
 	if err := t.Event(final); err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	}
 	t.mu.Lock()
 	t.trajectory.facts = t.seq
-	totals.settle(&t.record, &resp, t.now())
+	totals.Settle(&t.record, &resp, t.now())
 	t.record.Artifacts = artifacts
 	rec := t.record
 	t.mu.Unlock()

@@ -74,13 +74,18 @@ type ToolCalls struct {
 	ByName map[string]int `json:"by_name"` // Total, split by tool name
 }
 
+// maxCalled bounds ByName: a model may call tools that do not exist, each by another name.
+const maxCalled = 1000
+
 // Add counts one finished call.
 func (c *ToolCalls) Add(name string, failed bool) {
 	if c.ByName == nil {
 		c.ByName = make(map[string]int)
 	}
 	c.Total++
-	c.ByName[name]++
+	if _, seen := c.ByName[name]; seen || len(c.ByName) < maxCalled {
+		c.ByName[name]++
+	}
 	if failed {
 		c.Failed++
 	}

@@ -242,13 +242,16 @@ func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
 	return e
 }
 
+func (s Scope) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
 // event fills the envelope. Payloads of this package hold text, numbers and
 // booleans only, for which encoding cannot fail.
 func (s Scope) event(class, status string, payload any) RuntimeEvent {
-	now := time.Now
-	if s.Now != nil {
-		now = s.Now
-	}
 	b, err := marshal(payload)
 	if err != nil || len(b) > maxPayload {
 		b = json.RawMessage(`{"message":"the payload could not be recorded"}`)
@@ -256,7 +259,7 @@ func (s Scope) event(class, status string, payload any) RuntimeEvent {
 	return RuntimeEvent{
 		Type:          class,
 		EventID:       responses.NewID(responses.PrefixEvent),
-		Timestamp:     At(now()),
+		Timestamp:     At(s.now()),
 		SchemaVersion: eventSchema,
 		RuntimeID:     s.RuntimeID,
 		SessionID:     s.SessionID,

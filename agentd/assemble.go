@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"holon/agentd/config"
@@ -53,9 +54,12 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 	if err != nil {
 		return Parts{}, err
 	}
-	container, err := toolset(cfg, supervisor, managed)
-	if err != nil {
-		return Parts{}, errors.Join(err, proxy.close())
+	// Their schemas are compiled when a turn first needs them, and at once where a name of the profile can be wrong.
+	container := sync.OnceValues(func() (*tools.Registry, error) { return toolset(cfg, supervisor, managed) })
+	if len(cfg.Tools.List()) > 0 {
+		if _, err := container(); err != nil {
+			return Parts{}, errors.Join(err, proxy.close())
+		}
 	}
 	commands := process.Environ(environ, append(proxy.environ, cfg.Commands.Passed(environ)...)...)
 	connected := mcp.Open(mcp.Options{

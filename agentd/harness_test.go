@@ -222,7 +222,8 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return agentd.Parts{Models: models, Tools: registry, Tasks: managed, Commands: commands,
+	return agentd.Parts{Models: models, Tools: func() (*tools.Registry, error) { return registry, nil },
+		Tasks: managed, Commands: commands,
 		Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
 		Environ: process.Environ(os.Environ()), Now: time.Now, Close: func() error {
 			return errors.Join(managed.Close(), supervisor.Close())

@@ -154,15 +154,14 @@ func (s *Server) offerTools(req *responses.Request) (offered, error) {
 	if err != nil {
 		return offered{}, err
 	}
-	if len(offer.Tools) == 0 {
-		return offered{s.parts.Tools, offer}, nil
+	all, err := s.parts.Tools()
+	if err == nil && len(offer.Tools) > 0 {
+		offer.Notes = append(offer.Notes, offer.Replaced(all.Definitions())...)
+		all, err = all.With(offer.Tools...)
 	}
-	offer.Notes = append(offer.Notes, offer.Replaced(s.parts.Tools.Definitions())...)
-	all, err := s.parts.Tools.With(offer.Tools...)
 	if err != nil {
 		offer.Release()
-		return offered{}, responses.Internal(
-			"the tools of MCP servers cannot be offered; the server's log has the details", err)
+		return offered{}, responses.Internal("the tools cannot be offered; the server's log has the details", err)
 	}
 	return offered{all, offer}, nil
 }

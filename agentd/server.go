@@ -58,9 +58,9 @@ type Models interface {
 // required.
 type Parts struct {
 	Models Models
-	Tools  *tools.Registry // the container's
-	MCP    *mcp.Manager    // servers of more tools; nil for none
-	Tasks  *tasks.Manager  // of the commands that outlive their calls
+	Tools  func() (*tools.Registry, error) // the container's
+	MCP    *mcp.Manager                    // servers of more tools; nil for none
+	Tasks  *tasks.Manager                  // of the commands that outlive their calls
 	// Commands starts those of the operator.
 	Commands command.Options
 	Skills   skills.Catalog // of the user and the agent; those of a workspace are found with each turn

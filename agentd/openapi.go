@@ -1,10 +1,11 @@
 package agentd
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"strings"
+	"time"
 
 	"holon/agentd/openapi"
 )
@@ -15,25 +16,9 @@ func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("ETag", d.tag)
 	h.Set("Cache-Control", "no-cache") // it may be kept, and must be asked for again
-	if matches(r.Header.Values("If-None-Match"), d.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
 	h.Set("Content-Type", "application/json")
 	stall(w)
-	_, _ = w.Write(d.text) // an error means that the client is gone
-}
-
-// matches reports whether the values of If-None-Match name a tag.
-func matches(values []string, tag string) bool {
-	for _, v := range values {
-		for one := range strings.SplitSeq(v, ",") {
-			if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {
-				return true
-			}
-		}
-	}
-	return false
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.text))
 }
 
 // description is the OpenAPI document as it is sent.

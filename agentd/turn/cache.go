@@ -38,36 +38,25 @@ func (v *view) memory() Memory {
 	return Memory{v.gauge, v.known}
 }
 
-// fingerprint tells one prefix of a conversation from another. It is made of the
-// ids and sizes of items, which never change: their content would cost more than
+// fingerprints tell one prefix of a conversation from another: those of items, and of the first n of them, "" when there
+// are not so many. They are made of the ids and sizes of items, which never change: their content would cost more than
 // a diagnosis is worth.
-type fingerprint struct {
-	sum   hash.Hash
-	items int
-	epoch int
+func fingerprints(items []responses.Item, n int) (all, first string) {
+	sum := sha256.New()
+	for i, item := range items {
+		if i == n {
+			first = digest(sum)
+		}
+		sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(model.EstimateItem(item))))
+		sum.Write([]byte(item.ItemID() + "\x00"))
+	}
+	if all = digest(sum); n == len(items) {
+		first = all
+	}
+	return all, first
 }
 
-// of returns the fingerprint of items, and of its first n items: "" when there are
-// not so many.
-func (f *fingerprint) of(items []responses.Item, epoch, n int) (all, first string) {
-	if f.sum == nil || f.epoch != epoch || n < f.items {
-		*f = fingerprint{sum: sha256.New(), epoch: epoch}
-	}
-	for {
-		if f.items == n {
-			first = f.digest()
-		}
-		if f.items == len(items) {
-			return f.digest(), first
-		}
-		item := items[f.items]
-		f.items++
-		f.sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(model.EstimateItem(item))))
-		f.sum.Write([]byte(item.ItemID() + "\x00"))
-	}
-}
-
-func (f *fingerprint) digest() string { return hex.EncodeToString(f.sum.Sum(nil)[:8]) }
+func digest(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:8]) }
 
 // frameOf is the fingerprint of what is the same in every round.
 func frameOf(req model.Request) string {
@@ -84,7 +73,7 @@ func frameOf(req model.Request) string {
 		raw(tool.Parameters)
 	}
 	_ = buf.Flush()
-	return hex.EncodeToString(sum.Sum(nil)[:8])
+	return digest(sum)
 }
 
 // question is what a request tells, taken down before anything is answered.
@@ -101,7 +90,7 @@ type question struct {
 // ask takes down the request that follows.
 func (v *view) ask(req model.Request) {
 	q := question{items: len(v.told.Items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
-	q.all, q.before = v.mark.of(v.told.Items, v.told.Epoch, v.known.items)
+	q.all, q.before = fingerprints(v.told.Items, v.known.items)
 	v.now, v.asked = q, len(v.r.input)
 }
 

@@ -120,15 +120,7 @@ func (r *runner) strictForm(def tools.Definition) json.RawMessage {
 	if !r.takes.StrictTools {
 		return nil
 	}
-	key := def.Name + " " + string(def.Parameters)
-	form, known := r.strict[key]
-	if !known {
-		if r.strict == nil {
-			r.strict = make(map[string]json.RawMessage)
-		}
-		form, _ = def.StrictParameters() // then it is told as it is
-		r.strict[key] = form
-	}
+	form, _ := def.StrictParameters() // without one, the model is sent the schema as it is
 	return form
 }
 

@@ -17,7 +17,6 @@ package turn
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -181,13 +180,12 @@ type runner struct {
 	reminder    reminding
 	env         tools.Env // as the model's abilities have it
 	takes       model.Capabilities
-	strict      map[string]json.RawMessage // strict forms of tools, by name and schema; made with the first
-	callIDs     map[string]bool            // of all calls of the conversation; made with the first
-	idle        int                        // rounds in a row of nothing but rejected calls
-	nudged      bool                       // the answer was empty, and the model is asked once more
-	shown       int                        // bytes that the model's answers take in the response
-	spoken      int64                      // tokens of the model's answers so far
-	handed      int                        // calls that are known to wait for the client
+	callIDs     map[string]bool // of all calls of the conversation; made with the first
+	idle        int             // rounds in a row of nothing but rejected calls
+	nudged      bool            // the answer was empty, and the model is asked once more
+	shown       int             // bytes that the model's answers take in the response
+	spoken      int64           // tokens of the model's answers so far
+	handed      int             // calls that are known to wait for the client
 	result      Result
 
 	lastFailure *turns.ProviderAttempt // of the present round

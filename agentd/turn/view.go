@@ -42,7 +42,6 @@ type view struct {
 	size  int // estimate of what is told
 	frame int // estimate of the rest of a request
 	gauge model.Gauge
-	mark  fingerprint
 	known cached   // what the provider has of earlier requests
 	now   question // the present request
 	sent  string   // fingerprint of the frame of the present request

@@ -149,7 +149,7 @@ func TestEndOfATaskInATurnThatWasCutOff(t *testing.T) {
 	if err != nil || !bytes.Contains(data, []byte(`"reported":true`)) {
 		t.Fatalf("%v: the record does not say that the end is told: %s", err, data)
 	}
-	data = bytes.Replace(data, []byte(`"reported":true`), []byte(`"told":false`), 1)
+	data = bytes.Replace(data, []byte(`"reported":true`), []byte(`"reported":false`), 1)
 	if err := os.WriteFile(record, data, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	// its own address and every address below it.
 	RequestURLs []string `yaml:"request_urls"`
 
-	notes []Note // of every turn
+	notes []note // of every turn
 }
 
 // Server is one configured server. Exactly one of Command, URL and Socket is set.

@@ -43,13 +43,13 @@ type listed struct {
 	round       bool // the host's tool wants to know the round of a call
 }
 
-// Note is a fact about servers and tools that a turn records.
-type Note struct {
+// note is a fact about servers and tools that a turn records.
+type note struct {
 	Code    string
 	Message string
 }
 
-// Codes of a Note.
+// Codes of a note.
 const (
 	noteUnavailable = "mcp_server_unavailable"
 	noteRefused     = "mcp_tool_refused"
@@ -65,7 +65,7 @@ type listing struct {
 	bytes    int
 	taken    map[string]bool // the server's own names
 	tools    []listed
-	notes    []Note
+	notes    []note
 	unlisted int // refused tools that no note names
 }
 
@@ -92,7 +92,7 @@ func (l *listing) add(t *sdk.Tool) {
 }
 
 func (l *listing) note(code string, t *sdk.Tool, what string) {
-	l.notes = append(l.notes, Note{code, fmt.Sprintf("the tool %q of %s %s", clean(t.Name, 80), l.server.name, what)})
+	l.notes = append(l.notes, note{code, fmt.Sprintf("the tool %q of %s %s", clean(t.Name, 80), l.server.name, what)})
 }
 
 // check adds a tool, or returns why it is refused.
@@ -228,7 +228,7 @@ func printable(r rune) rune {
 
 // result returns the tools, in the order of their own names, and the notes about
 // refused tools.
-func (l *listing) result() ([]listed, []Note) {
+func (l *listing) result() ([]listed, []note) {
 	slices.SortFunc(l.tools, func(a, b listed) int { return strings.Compare(a.tool, b.tool) })
 	names := make([]string, len(l.tools))
 	for i, t := range l.tools {
@@ -243,7 +243,7 @@ func (l *listing) result() ([]listed, []Note) {
 	}
 	notes := l.notes
 	if extra := l.unlisted + max(0, l.seen-maxListed); extra > 0 {
-		notes = append(notes, Note{noteRefused, fmt.Sprintf("%d more tools of %s are left out", extra, l.server.name)})
+		notes = append(notes, note{noteRefused, fmt.Sprintf("%d more tools of %s are left out", extra, l.server.name)})
 	}
 	return l.tools, notes
 }

@@ -43,8 +43,8 @@ const (
 	firstWait             = 10 * time.Second // of a turn, for servers that are connecting for the first time
 )
 
-// Starter starts programs; *process.Supervisor is one.
-type Starter interface {
+// starter starts programs; *process.Supervisor is one.
+type starter interface {
 	Start(c process.Command) (*process.Process, error)
 }
 
@@ -52,7 +52,7 @@ type Starter interface {
 type Options struct {
 	Config     Config
 	HostSocket string // of the host's server; "" where there is none
-	Starter    Starter
+	Starter    starter
 	Environ    []string // of the servers that are started, complete
 	Dir        string   // their default directory
 	LogDir     string   // for their logs; "" keeps only the last lines

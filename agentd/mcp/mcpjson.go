@@ -73,7 +73,7 @@ func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
 // ignore notes keys that have no effect.
 func (c *Config) ignore(path string, unknown map[string]yaml.Node) {
 	for _, key := range slices.Sorted(maps.Keys(unknown)) {
-		c.notes = append(c.notes, Note{noteIgnored,
+		c.notes = append(c.notes, note{noteIgnored,
 			fmt.Sprintf("%s%s in the list of MCP servers has no effect", path, clean(key, 64))})
 	}
 }

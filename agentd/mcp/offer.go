@@ -19,7 +19,7 @@ type Offer struct {
 	// Tools are the host's, under their own names, then those of each server. The
 	// later of two with the same name is used.
 	Tools []tools.Tool
-	Notes []Note // for the turn's record
+	Notes []note // for the turn's record
 
 	asked []*asked
 }
@@ -214,7 +214,7 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 			e.Hint = "check the server, or mark it with optional: true in the list of MCP servers"
 			return e
 		}
-		o.Notes = append(o.Notes, Note{noteUnavailable,
+		o.Notes = append(o.Notes, note{noteUnavailable,
 			fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})
 	}
 	o.Notes = append(o.Notes, refused...)
@@ -238,15 +238,15 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 }
 
 // Replaced returns a note for each tool of the host that replaces a built-in one.
-func (o *Offer) Replaced(ours []tools.Definition) []Note {
+func (o *Offer) Replaced(ours []tools.Definition) []note {
 	own := make(map[string]bool, len(ours))
 	for _, def := range ours {
 		own[def.Name] = true
 	}
-	var notes []Note
+	var notes []note
 	for _, t := range o.Tools {
 		if name := t.Definition().Name; own[name] {
-			notes = append(notes, Note{noteReplaced,
+			notes = append(notes, note{noteReplaced,
 				fmt.Sprintf("the host's tool %s takes the place of the built-in one", name)})
 		}
 	}

@@ -11,15 +11,15 @@ import (
 	"holon/agentd/tools"
 )
 
-// Render implements tools.Renderer: text as it is, and a line for other content.
+// Render implements the renderer of package tools: text as it is, and a line for other content.
 func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	return Family{}.Render(canonical, policy)
 }
 
-// Family is the results of tools of servers. It implements tools.Family.
+// Family is the results of tools of servers. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements tools.Family.
+// Owns implements the family of package tools.
 func (Family) Owns(canonical tools.Result) bool {
 	var r struct {
 		Family string `json:"family"`
@@ -27,7 +27,7 @@ func (Family) Owns(canonical tools.Result) bool {
 	return json.Unmarshal(canonical.Result, &r) == nil && r.Family == family
 }
 
-// Render implements tools.Renderer.
+// Render implements the renderer of package tools.
 func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
@@ -61,7 +61,7 @@ func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	return strings.Join(lines, "\n")
 }
 
-// Compact implements tools.Family. Structured content goes first where text repeats it.
+// Compact implements the family of package tools. Structured content goes first where text repeats it.
 func (Family) Compact(canonical tools.Result, b tools.Bounds) (tools.Result, bool) {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
@@ -96,7 +96,7 @@ func (Family) Compact(canonical tools.Result, b tools.Bounds) (tools.Result, boo
 	return canonical.With(r), true
 }
 
-// Truncated implements tools.Family.
+// Truncated implements the family of package tools.
 func (Family) Truncated(canonical tools.Result) bool {
 	var r result
 	_ = json.Unmarshal(canonical.Result, &r) // another shape has no flag

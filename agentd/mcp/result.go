@@ -164,7 +164,7 @@ type complete struct {
 	notes      []string
 }
 
-// Project implements tools.Projector: text is cut to the budget, which all pieces
+// Project implements the projector of package tools: text is cut to the budget, which all pieces
 // share. Text that was cut, and other data, is stored as a file.
 func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any, error) {
 	r := result{Family: family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []contentPart{},

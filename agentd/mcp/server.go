@@ -47,7 +47,7 @@ type server struct {
 	settled  bool          // it has answered or failed once
 	session  *sdk.ClientSession
 	offered  []listed // of the last list that was read; kept while it is away
-	refused  []Note   // of the same list
+	refused  []note   // of the same list
 	failure  string   // why it is away
 	lastTry  time.Time
 	attempts int

@@ -11,7 +11,7 @@ const (
 	defaultGrace     = 5 * time.Second
 	defaultDrain     = 500 * time.Millisecond
 	defaultKeepBytes = 32 << 10
-	DefaultLogBytes  = 64 << 20
+	defaultLogBytes  = 64 << 20
 	defaultRows      = 24
 	defaultCols      = 80
 )
@@ -43,7 +43,7 @@ type Command struct {
 	// KeepBytes is how much of the beginning, and how much of the end, of each stream stays in memory; 0 means
 	// defaultKeepBytes.
 	KeepBytes int
-	// StdoutPath and StderrPath are files that receive the raw bytes, up to LogBytes each (0 means DefaultLogBytes)
+	// StdoutPath and StderrPath are files that receive the raw bytes, up to LogBytes each (0 means defaultLogBytes)
 	// and within Budget if there is one. A file is created with its first byte, with its directory if that is
 	// missing, and must not exist before. Empty means no file.
 	StdoutPath, StderrPath string

@@ -150,7 +150,7 @@ func (p *Process) connect(c *Command) (f files, err error) {
 			p.disconnect()
 		}
 	}()
-	keep, limit := orDefault(c.KeepBytes, defaultKeepBytes), orDefault(c.LogBytes, DefaultLogBytes)
+	keep, limit := orDefault(c.KeepBytes, defaultKeepBytes), orDefault(c.LogBytes, defaultLogBytes)
 	newSink := func(path string) capture {
 		return capture{keep: keep, path: path, limit: limit, budget: c.Budget, scrub: p.s.secrets.Stream()}
 	}

@@ -5,8 +5,8 @@ import wire "holon/responses/tasks"
 // maxEnded bounds how many ends a session gets at once.
 const maxEnded = 16
 
-// Ending is a task that has ended.
-type Ending struct {
+// endedTask is a task that has ended.
+type endedTask struct {
 	wire.Snapshot
 	Seen      bool // a tool has shown it to the model
 	Elsewhere bool // the facts of another thread have its beginning
@@ -16,15 +16,15 @@ type Ending struct {
 // Ended returns the tasks of a session whose end a thread of it has to get, the oldest first, a few at a time. That is
 // the thread that has the beginning of the task, and one more when that one gets it first. Reported and
 // ReportedElsewhere mark them.
-func (m *Manager) Ended(session, thread string) []Ending {
+func (m *Manager) Ended(session, thread string) []endedTask {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []Ending
+	var list []endedTask
 	for _, t := range m.sorted() {
 		elsewhere := !t.rec.direct() && t.rec.ThreadID != thread
 		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Reported &&
 			!(elsewhere && t.rec.Elsewhere) && len(list) < maxEnded {
-			list = append(list, Ending{t.snapshot(), t.rec.Seen, elsewhere, t.rec.Recorded && !elsewhere})
+			list = append(list, endedTask{t.snapshot(), t.rec.Seen, elsewhere, t.rec.Recorded && !elsewhere})
 		}
 	}
 	return list

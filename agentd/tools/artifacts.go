@@ -28,7 +28,7 @@ type Artifact struct {
 type Artifacts struct {
 	logDir  string
 	callID  string
-	disk    Disk        // nil for no bound
+	disk    disk        // nil for no bound
 	secrets *redact.Set // nil for none
 	dir     string      // name below logDir once it is chosen
 	list    []Artifact
@@ -39,7 +39,7 @@ var ErrNoRoom = errors.New("the turn's files may take no more of the disk")
 
 // newArtifacts returns the place for call callID below logDir, the turn's tools/ directory. callID may be anything.
 // Written bytes are taken from disk, unless that is nil.
-func newArtifacts(logDir, callID string, disk Disk) *Artifacts {
+func newArtifacts(logDir, callID string, disk disk) *Artifacts {
 	return &Artifacts{logDir: logDir, callID: callID, disk: disk}
 }
 

@@ -11,10 +11,10 @@ import (
 	"holon/agentd/preview"
 )
 
-// Family is what tools of one kind know about their results. It is asked about results of records, too, whose tools may
+// family is what tools of one kind know about their results. It is asked about results of records, too, whose tools may
 // be gone, so its methods depend on their arguments alone.
-type Family interface {
-	Renderer
+type family interface {
+	renderer
 	// Owns reports whether the family made the result of a call that succeeded.
 	Owns(canonical Result) bool
 	// Truncated reports whether the model saw less than there was.
@@ -35,7 +35,7 @@ type Bounds struct {
 }
 
 // Families are the kinds of results that there are; the first that owns a result counts.
-type Families []Family
+type Families []family
 
 // Compact returns r in at most about limit bytes of JSON (RFC "Compaction Contract"), or as little as the facts take.
 // The same r and limit give the same bytes, and a compact result compacts to itself.
@@ -70,8 +70,8 @@ func (f Families) Truncated(r Result) bool {
 	return f.of(r).Truncated(r)
 }
 
-func (f Families) of(r Result) Family {
-	if i := slices.IndexFunc(f, func(f Family) bool { return f.Owns(r) }); i >= 0 {
+func (f Families) of(r Result) family {
+	if i := slices.IndexFunc(f, func(f family) bool { return f.Owns(r) }); i >= 0 {
 		return f[i]
 	}
 	return plainFamily{}

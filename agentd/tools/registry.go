@@ -235,7 +235,7 @@ func (r *Registry) render(c Result, policy RenderPolicy, budget Policy) (text st
 			text, fault = c.SummaryText, fmt.Errorf("rendering of %s panicked: %v\n%s", c.ToolName, v, debug.Stack())
 		}
 	}()
-	if f, ok := r.tools[c.ToolName].tool.(Renderer); ok {
+	if f, ok := r.tools[c.ToolName].tool.(renderer); ok {
 		return Clip(f.Render(c, policy), policy.MaxBytes), nil
 	}
 	return Clip(c.SummaryText+"\n"+string(c.Result), policy.MaxBytes), nil

@@ -31,7 +31,7 @@ const (
 // null on an error and Error is null on a success; no key is ever absent.
 type Result struct {
 	ToolName    string          `json:"tool_name"`
-	Status      Status          `json:"status"`
+	Status      status          `json:"status"`
 	SummaryText string          `json:"summary_text"`
 	Result      json.RawMessage `json:"result"`
 	Error       *Error          `json:"error"`

@@ -78,14 +78,14 @@ type Env struct {
 	Images    bool             // the model can be shown pictures
 	Users     *privilege.Users // whose the working tree is; nil for the user of this process
 	Secrets   *redact.Set      // taken out of what calls leave in files; nil for none
-	Disk      Disk             // what the turn's files may still take; nil for no bound
-	Processes Processes        // records the processes that calls start; nil for calls that nothing records
+	Disk      disk             // what the turn's files may still take; nil for no bound
+	Processes processes        // records the processes that calls start; nil for calls that nothing records
 	// Artifacts receives what is too large for the result. The registry sets it.
 	Artifacts *Artifacts
 }
 
-// Processes records the processes of a call. It is called by the goroutine that runs the call.
-type Processes interface {
+// processes records the processes of a call. It is called by the goroutine that runs the call.
+type processes interface {
 	Started(id string, p turns.Process)
 	Written(id string, p turns.Written)
 	Ended(id string, p turns.ProcessEnd)
@@ -98,8 +98,8 @@ func (env Env) ForCall(id string) Env {
 	return env
 }
 
-// Disk is a number of bytes that the files of a turn share.
-type Disk interface {
+// disk is a number of bytes that the files of a turn share.
+type disk interface {
 	Take(n int64) int64 // takes up to n bytes and returns how many it got
 	Give(n int64)       // gives back what was taken and not used
 }
@@ -155,9 +155,9 @@ type Tool interface {
 	Run(ctx context.Context, env Env, call Call) Output
 }
 
-// Renderer is implemented by tools whose results read better as something else
+// renderer is implemented by tools whose results read better as something else
 // than JSON. It is a pure function of its arguments and sees successes only.
-type Renderer interface {
+type renderer interface {
 	Render(canonical Result, policy RenderPolicy) string
 }
 
@@ -167,20 +167,20 @@ type RenderPolicy struct {
 	MaxBytes  int    // hard bound on the rendered text; 0 means the policy maximum
 }
 
-// Status is the high-level outcome of a call.
-type Status string
+// status is the high-level outcome of a call.
+type status string
 
 // The statuses of the envelope.
 const (
-	statusSuccess Status = "success"
-	statusError   Status = "error"
+	statusSuccess status = "success"
+	statusError   status = "error"
 )
 
 // Output is the complete, typed output of a tool, before anything is cut.
 // Exactly one of Result and Error is set.
 type Output struct {
 	Summary string // one line; an Error's message when empty
-	Result  Projector
+	Result  projector
 	Error   *Error
 	Images  []Image // what a successful call shows the model in addition to the text
 	// Reminder is what the reminder of the turn says after a successful call; nil: what it said.
@@ -198,10 +198,10 @@ type Image struct {
 // Fail returns the output of a call that failed with e.
 func Fail(e *Error) Output { return Output{Summary: e.Message, Error: e} }
 
-// Projector is a family's complete result. Project returns the bounded value
+// projector is a family's complete result. Project returns the bounded value
 // for the envelope's result, which must encode as a JSON object, and hands large
 // payloads to artifacts.
-type Projector interface {
+type projector interface {
 	Project(policy Policy, artifacts *Artifacts) (any, error)
 }
 

@@ -328,7 +328,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// purse is a Disk.
+// purse is a disk.
 type purse struct{ left int64 }
 
 func (p *purse) Take(n int64) int64 {

@@ -24,7 +24,7 @@ const (
 	maxOmissions = 20 // that are kept; the others are counted
 )
 
-// Codes of Omission.
+// Codes of omission.
 const (
 	omittedSpecialFile = "special_file"      // a pipe, socket or device
 	omittedUnreadable  = "unreadable"        // it cannot be opened, or vanished meanwhile
@@ -37,13 +37,13 @@ const (
 	omittedCommits     = "commits_elsewhere" // a branch, a tag or the stash, which is not checked out
 )
 
-// Omission is a part of the change that the patch leaves out.
-type Omission struct{ Path, Code string }
+// omission is a part of the change that the patch leaves out.
+type omission struct{ Path, Code string }
 
 // Summary says what a patch holds.
 type Summary struct {
 	Files    int // patches of files
-	Omitted  []Omission
+	Omitted  []omission
 	Unlisted int // further omissions
 }
 
@@ -88,7 +88,7 @@ func (c *comparison) omit(path, code string) {
 		c.summary.Unlisted++
 		return
 	}
-	c.summary.Omitted = append(c.summary.Omitted, Omission{path, code})
+	c.summary.Omitted = append(c.summary.Omitted, omission{path, code})
 }
 
 // directory compares two directories, either of which may be nil.

@@ -202,15 +202,15 @@ func TestPatch(t *testing.T) {
 func TestHostileTree(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
-		omitted      []Omission
+		omitted      []omission
 	}{
-		{"pipe", "rm text; mkfifo text", []Omission{{"text", omittedSpecialFile}}},
-		{"new pipe", "mkfifo pipe", []Omission{{"pipe", omittedSpecialFile}}},
-		{"huge file", "truncate -s 100G huge", []Omission{{"huge", omittedTooLarge}}},
-		{"repository", "mkdir sub; cd sub; git init -q; echo x > f", []Omission{{"sub/.git", omittedRepository}}},
+		{"pipe", "rm text; mkfifo text", []omission{{"text", omittedSpecialFile}}},
+		{"new pipe", "mkfifo pipe", []omission{{"pipe", omittedSpecialFile}}},
+		{"huge file", "truncate -s 100G huge", []omission{{"huge", omittedTooLarge}}},
+		{"repository", "mkdir sub; cd sub; git init -q; echo x > f", []omission{{"sub/.git", omittedRepository}}},
 		{"name that git refuses", "mkdir .GIT; echo x > .GIT/hooks; echo x > d/git~1",
-			[]Omission{{".GIT", omittedUnsafeName}, {"d/git~1", omittedUnsafeName}}},
-		{"modules link", "ln -s x .gitmodules", []Omission{{".gitmodules", omittedUnsafeName}}},
+			[]omission{{".GIT", omittedUnsafeName}, {"d/git~1", omittedUnsafeName}}},
+		{"modules link", "ln -s x .gitmodules", []omission{{".gitmodules", omittedUnsafeName}}},
 		{"hooks", "git init -q; git config core.fsmonitor 'touch " + "/tmp/never'; git config diff.external false", nil},
 		{"closed", "mkdir c; echo x > c/f; chmod 0 c/f c d", nil},
 		{"link out", "rm -r d; ln -s / d; rm text; ln -s /etc/passwd text", nil},

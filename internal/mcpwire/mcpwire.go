@@ -52,16 +52,16 @@ const CodeMalformed = -32097
 // errClosed is the reason of a stream that was closed on this side.
 var errClosed = errors.New("the connection was closed")
 
-// Writer takes whole messages. It must not block without end: what it cannot
+// writer takes whole messages. It must not block without end: what it cannot
 // write in reasonable time is an error.
-type Writer interface {
+type writer interface {
 	Write(ctx context.Context, message []byte) error
 }
 
 // Stream is a transport for one connection. Connect it once.
 type Stream struct {
 	Reader io.Reader
-	Writer Writer
+	Writer writer
 	// Close ends both directions, and makes a Read that is waiting return. It is
 	// called once.
 	Close      func() error

@@ -13,24 +13,24 @@ import (
 // metaTurnToken is the key of the turn's token in the _meta of tools/call.
 const metaTurnToken = "holon/turn_token"
 
-// TokenHash is what is kept of a turn's token: its SHA-256.
-type TokenHash = [sha256.Size]byte
+// tokenHash is what is kept of a turn's token: its SHA-256.
+type tokenHash = [sha256.Size]byte
 
 // grants are the turns that may call tools.
 type grants struct {
 	begun chan struct{} // closed when there was one
 
 	mu    sync.Mutex
-	turns map[TokenHash]string // ids
+	turns map[tokenHash]string // ids
 }
 
 func newGrants() *grants {
-	return &grants{begun: make(chan struct{}), turns: make(map[TokenHash]string)}
+	return &grants{begun: make(chan struct{}), turns: make(map[tokenHash]string)}
 }
 
 // Grant lets a turn call tools until revoke, which may be called more than once.
 // Without one a server makes no call.
-func (s *Server) Grant(turnID string, token TokenHash) (revoke func()) {
+func (s *Server) Grant(turnID string, token tokenHash) (revoke func()) {
 	g := s.grants
 	g.mu.Lock()
 	defer g.mu.Unlock()

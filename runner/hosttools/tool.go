@@ -48,11 +48,11 @@ type Call struct {
 // Round is what the model said and called beside a call.
 type Round struct {
 	Text  string      `json:"text"`  // cut at 32 KiB; "": nothing
-	Calls []RoundCall `json:"calls"` // of the same tool, this one included
+	Calls []roundCall `json:"calls"` // of the same tool, this one included
 }
 
-// RoundCall is a call of a round.
-type RoundCall struct {
+// roundCall is a call of a round.
+type roundCall struct {
 	ID        string          `json:"call_id"` // as Call.ID
 	Arguments json.RawMessage `json:"arguments"`
 }
@@ -88,7 +88,7 @@ func (e *ToolError) Error() string {
 // Kinds of errors that every tool has.
 const (
 	KindInvalidInput = "invalid_tool_input" // as tools of the container say it
-	KindUnavailable  = "host_unavailable"   // the host failed; its log says why
+	kindUnavailable  = "host_unavailable"   // the host failed; its log says why
 )
 
 // checkTools refuses tools that no server can offer.
@@ -210,10 +210,10 @@ func (s *Server) failed(tool string, err error) (*mcp.CallToolResult, error) {
 	why, ok := errors.AsType[*ToolError](err)
 	if !ok {
 		s.log.Error("a tool of the host failed", "tool", tool, "err", err)
-		why = &ToolError{Kind: KindUnavailable, Message: "the host could not do that",
+		why = &ToolError{Kind: kindUnavailable, Message: "the host could not do that",
 			Hint: "go on without it, and say so in your answer", Retryable: errors.Is(err, context.DeadlineExceeded)}
 	}
-	r := receipt{ToolName: tool, Kind: cmp.Or(why.Kind, KindUnavailable), Message: why.Message, Hint: why.Hint,
+	r := receipt{ToolName: tool, Kind: cmp.Or(why.Kind, kindUnavailable), Message: why.Message, Hint: why.Hint,
 		Field: why.Field, Retryable: why.Retryable, Details: why.Details}
 	encoded, err := json.Marshal(r)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 
 // Names of the tools.
 const (
-	ExecName   = "ExecCommand"
+	execName   = "ExecCommand"
 	batchName  = "ExecCommandBatch"
 	listName   = "TaskList"
 	statusName = "TaskStatus"
@@ -69,7 +69,7 @@ type Options struct {
 	Tasks    *tasks.Manager
 	TaskTime time.Duration // 0 means defaultTaskTime
 	// StreamBytes is how much of each stream a log file holds; 0 means
-	// process.DefaultLogBytes.
+	// that of package process.
 	StreamBytes int64
 }
 
@@ -112,7 +112,7 @@ func define[T any](name, description string, adjust map[string]func(*jsonschema.
 
 // traits are how the tools of the family behave. A command may do anything.
 var traits = map[string]turns.Traits{
-	ExecName:   turns.Writes(true, turns.InterruptCancel, "process"),
+	execName:   turns.Writes(true, turns.InterruptCancel, "process"),
 	batchName:  turns.Writes(true, turns.InterruptCancel, "process"),
 	listName:   turns.Reads(turns.InterruptFinish, "task"),
 	statusName: turns.Reads(turns.InterruptFinish, "task"),
@@ -151,7 +151,7 @@ func milliseconds(wish int, def time.Duration) time.Duration {
 // plain is the complete output of a tool whose result needs no cutting.
 type plain struct{ value any }
 
-// Project implements tools.Projector.
+// Project implements the projector of package tools.
 func (p plain) Project(tools.Policy, *tools.Artifacts) (any, error) { return p.value, nil }
 
 // decoded returns a canonical result of type T, false when it has another shape.

@@ -63,7 +63,7 @@ func newExec(c *commands) (tools.Tool, error) {
 	if c.tasks == nil {
 		description = execAloneDescription
 	}
-	def, err := define[execArgs](ExecName, description, map[string]func(*jsonschema.Schema){
+	def, err := define[execArgs](execName, description, map[string]func(*jsonschema.Schema){
 		"cmd":     about("the shell command; several lines are allowed", notEmpty),
 		"workdir": about("directory to run in, relative to the root of the working tree (the default)"),
 		"shell": about("shell to use, such as sh, bash or zsh, by name or absolute path; default bash, or sh " +
@@ -157,7 +157,7 @@ type promoted struct {
 	tokens         int
 }
 
-// Project implements tools.Projector.
+// Project implements the projector of package tools.
 func (p promoted) Project(tools.Policy, *tools.Artifacts) (any, error) {
 	r := promotedResult{Disposition: promotedToTask, TaskHandle: handle(p.task)}
 	if text, cut := preview.Joined(p.stdout, p.stderr, previewBytes(p.tokens)); text != "" {

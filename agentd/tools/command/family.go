@@ -7,20 +7,20 @@ import (
 	wire "holon/responses/tasks"
 )
 
-// Family is the results of this package's tools. It implements tools.Family.
+// Family is the results of this package's tools. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements tools.Family.
+// Owns implements the family of package tools.
 func (Family) Owns(r tools.Result) bool {
-	return slices.Contains([]string{ExecName, batchName, listName, statusName, OutputName, inputName, StopName},
+	return slices.Contains([]string{execName, batchName, listName, statusName, OutputName, inputName, StopName},
 		r.ToolName)
 }
 
-// Render implements tools.Renderer.
+// Render implements the renderer of package tools.
 func (Family) Render(r tools.Result, policy tools.RenderPolicy) string {
 	text, ok := "", false
 	switch r.ToolName {
-	case ExecName:
+	case execName:
 		return renderExec(r, policy)
 	case batchName:
 		return renderBatch(r, policy)
@@ -50,10 +50,10 @@ func rendered[T any](canonical tools.Result, render func(T) string) (string, boo
 	return render(v), true
 }
 
-// Truncated implements tools.Family.
+// Truncated implements the family of package tools.
 func (Family) Truncated(r tools.Result) bool {
 	switch r.ToolName {
-	case ExecName:
+	case execName:
 		c, _ := decoded[completedResult](r)
 		p, _ := decoded[promotedResult](r)
 		return c.Truncated || p.InitialOutputTruncated

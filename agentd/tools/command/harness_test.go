@@ -88,12 +88,12 @@ func newHarness(t testing.TB, options ...option) *harness {
 
 func (h *harness) run(t testing.TB, args map[string]any) tools.Outcome {
 	t.Helper()
-	return h.call(t, t.Context(), ExecName, args)
+	return h.call(t, t.Context(), execName, args)
 }
 
 func (h *harness) runCtx(t testing.TB, ctx context.Context, args map[string]any) tools.Outcome {
 	t.Helper()
-	return h.call(t, ctx, ExecName, args)
+	return h.call(t, ctx, execName, args)
 }
 
 func (h *harness) call(t testing.TB, ctx context.Context, name string, args map[string]any) tools.Outcome {

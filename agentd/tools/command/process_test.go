@@ -52,19 +52,19 @@ func TestProcessesAreTold(t *testing.T) {
 		options []option
 		want    []string
 	}{
-		"a command": {tool: ExecName, args: map[string]any{"cmd": "echo x; exit 3"},
+		"a command": {tool: execName, args: map[string]any{"cmd": "echo x; exit 3"},
 			want: []string{"1 starts echo x; exit 3 tty=false input=false", "1 ends with 3  tools/call_1/stdout.log"}},
 		"a batch": {tool: batchName, args: map[string]any{"items": []map[string]any{{"cmd": "true"}, {"cmd": "kill -9 $$"}}},
 			want: []string{"1 starts true tty=false input=false", "1 ends with 0", "2 starts kill -9 $$ tty=false input=false",
 				"2 ends with 137"}},
-		"its time is over": {tool: ExecName, args: map[string]any{"cmd": "sleep 600", "yield_time_ms": 1},
+		"its time is over": {tool: execName, args: map[string]any{"cmd": "sleep 600", "yield_time_ms": 1},
 			options: []option{withoutTasks},
 			want:    []string{"1 starts sleep 600 tty=false input=false", "1 ends with 143 timeout"}},
-		"its turn is over": {cancel: true, tool: ExecName, args: map[string]any{"cmd": "sleep 600"},
+		"its turn is over": {cancel: true, tool: execName, args: map[string]any{"cmd": "sleep 600"},
 			want: []string{"1 starts sleep 600 tty=false input=false", "1 ends with 143 parent_cancel"}},
-		"a task": {tool: ExecName, args: map[string]any{"cmd": "cat", "yield_time_ms": 1, "accepts_input": true},
+		"a task": {tool: execName, args: map[string]any{"cmd": "cat", "yield_time_ms": 1, "accepts_input": true},
 			want: []string{"1 starts cat tty=false input=true"}},
-		"no such shell": {tool: ExecName, args: map[string]any{"cmd": "true", "shell": "ksh"}},
+		"no such shell": {tool: execName, args: map[string]any{"cmd": "true", "shell": "ksh"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, told := newHarness(t, c.options...), &processes{}

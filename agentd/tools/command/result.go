@@ -144,7 +144,7 @@ func (c complete) details(env tools.Env, d map[string]any) map[string]any {
 	return d
 }
 
-// Project implements tools.Projector.
+// Project implements the projector of package tools.
 func (c complete) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error) {
 	return c.project(artifacts), nil
 }

@@ -362,12 +362,12 @@ func TestGolden(t *testing.T) {
 		file, tool string
 		args       map[string]any
 	}{
-		{"exec_completed", ExecName, map[string]any{"cmd": "echo out; echo err >&2; exit 2"}},
-		{"exec_truncated", ExecName, map[string]any{"cmd": "seq 1 5000", "max_output_tokens": 1}},
-		{"exec_already_running", ExecName, map[string]any{"cmd": "exec sleep 600"}},
-		{"exec_error_root", ExecName, map[string]any{"cmd": "ls", "workdir": "../other-repo"}},
-		{"exec_error_input", ExecName, map[string]any{}},
-		{"exec_error_spawn", ExecName, map[string]any{"cmd": "ls", "shell": "/nowhere/sh"}},
+		{"exec_completed", execName, map[string]any{"cmd": "echo out; echo err >&2; exit 2"}},
+		{"exec_truncated", execName, map[string]any{"cmd": "seq 1 5000", "max_output_tokens": 1}},
+		{"exec_already_running", execName, map[string]any{"cmd": "exec sleep 600"}},
+		{"exec_error_root", execName, map[string]any{"cmd": "ls", "workdir": "../other-repo"}},
+		{"exec_error_input", execName, map[string]any{}},
+		{"exec_error_spawn", execName, map[string]any{"cmd": "ls", "shell": "/nowhere/sh"}},
 		{"batch", batchName, map[string]any{"stop_on_error": true,
 			"items": []any{map[string]any{"cmd": "echo one"}, map[string]any{"cmd": "exit 4"},
 				map[string]any{"cmd": "echo never"}}}},

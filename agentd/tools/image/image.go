@@ -61,14 +61,14 @@ type result struct {
 	Shown     bool   `json:"shown"` // the model takes pictures and got this one
 }
 
-// Tool is ViewImage. It is safe for concurrent use.
-type Tool struct {
+// tool is ViewImage. It is safe for concurrent use.
+type tool struct {
 	Family
 	def tools.Definition
 }
 
 // New returns the tool.
-func New() (*Tool, error) {
+func New() (*tool, error) {
 	schema, err := tools.Derive[arguments](map[string]func(*jsonschema.Schema){
 		"path":   func(s *jsonschema.Schema) { s.MinLength = new(1) },
 		"detail": func(s *jsonschema.Schema) { s.Enum = []any{"low", "high", "auto"} },
@@ -76,15 +76,15 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: tools.Definition{Name: name, Description: description, Parameters: schema,
+	return &tool{def: tools.Definition{Name: name, Description: description, Parameters: schema,
 		Traits: turns.Reads(turns.InterruptFinish, "filesystem_read")}}, nil
 }
 
 // Definition implements tools.Tool.
-func (t *Tool) Definition() tools.Definition { return t.def }
+func (t *tool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
-func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Output {
+func (t *tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Output {
 	args, bad := tools.Decode[arguments](call)
 	if bad != nil {
 		return tools.Fail(bad)
@@ -181,16 +181,16 @@ func (r result) summary() string {
 // complete is the output. The picture itself is not part of the result.
 type complete struct{ result }
 
-// Project implements tools.Projector.
+// Project implements the projector of package tools.
 func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.result, nil }
 
-// Family is the results of ViewImage. It implements tools.Family.
+// Family is the results of ViewImage. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements tools.Family.
+// Owns implements the family of package tools.
 func (Family) Owns(canonical tools.Result) bool { return canonical.ToolName == name }
 
-// Render implements tools.Renderer.
+// Render implements the renderer of package tools.
 func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
@@ -202,5 +202,5 @@ func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	return "Picture shown: " + r.summary()
 }
 
-// Truncated implements tools.Family.
+// Truncated implements the family of package tools.
 func (Family) Truncated(tools.Result) bool { return false }

@@ -112,30 +112,30 @@ const description = "Changes files of the working tree by a unified diff: --- a/
 	"Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they " +
 	"are in the file; line numbers and counts need not be right. All files are changed or none."
 
-// Tool is ApplyPatch.
-type Tool struct {
+// tool is ApplyPatch.
+type tool struct {
 	Family
 	def  tools.Definition
 	turn sync.Mutex // of the call that reads and writes files
 }
 
 // New returns the tool.
-func New() (*Tool, error) {
+func New() (*tool, error) {
 	schema, err := tools.Derive[arguments](map[string]func(*jsonschema.Schema){
 		"patch": func(s *jsonschema.Schema) { s.MinLength = jsonschema.Ptr(1) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: tools.Definition{Name: name, Description: description, Parameters: schema, Freeform: freeform(),
+	return &tool{def: tools.Definition{Name: name, Description: description, Parameters: schema, Freeform: freeform(),
 		Traits: turns.Writes(true, turns.InterruptCancel, "filesystem_read", "filesystem_write")}}, nil
 }
 
 // Definition implements tools.Tool.
-func (t *Tool) Definition() tools.Definition { return t.def }
+func (t *tool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
-func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
+func (t *tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
 	args, bad := tools.Decode[arguments](call)
 	if bad != nil {
 		return tools.Fail(bad)
@@ -150,7 +150,7 @@ func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Ou
 	return tools.Output{Summary: res.SummaryText, Result: res}
 }
 
-// Project implements tools.Projector.
+// Project implements the projector of package tools.
 func (r result) Project(tools.Policy, *tools.Artifacts) (any, error) { return r, nil }
 
 // visible quotes a path that would not stay on its line or would be shown as something else.

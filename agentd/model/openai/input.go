@@ -1,11 +1,7 @@
 package openai
 
 import (
-	"encoding/json"
 	"fmt"
-
-	"github.com/openai/openai-go/v3/packages/param"
-	sdk "github.com/openai/openai-go/v3/responses"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
@@ -13,11 +9,11 @@ import (
 	"holon/responses"
 )
 
-// input returns the conversation in the provider's items. They have no ids: the
-// provider stores nothing and refuses unknown ids.
-func (t *Transport) input(forms freeform, items []responses.Item) (sdk.ResponseInputParam, error) {
+// input returns the conversation in the provider's items, as JSON. They have no ids: the provider stores nothing and
+// refuses unknown ids. The client's types for items take five times as long to encode.
+func (t *Transport) input(forms freeform, items []responses.Item) ([]byte, error) {
 	c := conversation{provider: t.provider, forms: forms, answered: make(map[string]bool),
-		items: make(sdk.ResponseInputParam, 0, len(items))}
+		items: make([]object, 0, len(items))}
 	for _, item := range items {
 		if o, ok := item.(*responses.FunctionCallOutput); ok {
 			c.answered[o.CallID] = true
@@ -31,14 +27,17 @@ func (t *Transport) input(forms freeform, items []responses.Item) (sdk.ResponseI
 	if err := c.settle(); err != nil {
 		return nil, endpoint.RefusedItem(len(items), err)
 	}
-	return c.items, nil
+	return endpoint.EncodeJSON(c.items)
 }
+
+// object is one in JSON.
+type object map[string]any
 
 type conversation struct {
 	provider string
 	forms    freeform
 	answered map[string]bool // calls of the client's that have an output
-	items    sdk.ResponseInputParam
+	items    []object
 	owed     []*responses.ToolCall // calls of one answer whose outputs are not added yet
 }
 
@@ -55,9 +54,9 @@ func (c *conversation) add(item responses.Item) error {
 		return c.item(item)
 	}
 	if text, ok := c.forms.text(call.Name, call.Arguments); ok {
-		c.items = append(c.items, sdk.ResponseInputItemParamOfCustomToolCall(call.CallID, text, call.Name))
+		c.items = append(c.items, object{"type": customCall, "call_id": call.CallID, "name": call.Name, "input": text})
 	} else {
-		c.items = append(c.items, sdk.ResponseInputItemParamOfFunctionCall(call.Arguments, call.CallID, call.Name))
+		c.call(call.CallID, call.Name, call.Arguments)
 	}
 	c.owed = append(c.owed, call)
 	return nil
@@ -66,12 +65,12 @@ func (c *conversation) add(item responses.Item) error {
 // settle adds the outputs of the calls that ran in the container.
 func (c *conversation) settle() error {
 	for _, call := range c.owed {
-		output := append([]responses.Part{responses.InputText(call.Output)}, call.Media...)
-		add := c.output
+		kind := responses.ItemFunctionCallOutput
 		if _, ok := c.forms.text(call.Name, call.Arguments); ok {
-			add = c.customOutput
+			kind = "custom_tool_call_output"
 		}
-		if err := add(call.CallID, output); err != nil {
+		if err := c.output(kind, call.CallID, append([]responses.Part{responses.InputText(call.Output)},
+			call.Media...)); err != nil {
 			return err
 		}
 	}
@@ -84,99 +83,74 @@ func (c *conversation) item(item responses.Item) error {
 	case *responses.Message:
 		return c.message(item)
 	case *responses.FunctionCall:
-		c.items = append(c.items, sdk.ResponseInputItemParamOfFunctionCall(item.Arguments, item.CallID, item.Name))
+		c.call(item.CallID, item.Name, item.Arguments)
 		if !c.answered[item.CallID] {
-			return c.output(item.CallID, []responses.Part{responses.InputText(endpoint.Unanswered)})
+			return c.output(responses.ItemFunctionCallOutput, item.CallID,
+				[]responses.Part{responses.InputText(endpoint.Unanswered)})
 		}
 	case *responses.FunctionCallOutput:
-		return c.output(item.CallID, item.Output)
+		return c.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
 	case *responses.Reasoning:
 		// A provider that stored nothing can use a thought only in its encrypted form.
 		if content := unseal(c.provider, item.EncryptedContent); content != "" {
-			c.reasoning(item, content)
+			c.items = append(c.items, object{"type": responses.ItemReasoning, "encrypted_content": content,
+				"summary": item.Summary})
 		}
 	case *responses.Compaction:
-		c.items = append(c.items, sdk.ResponseInputItemParamOfCompaction(item.EncryptedContent))
+		c.items = append(c.items, object{"type": responses.ItemCompaction, "encrypted_content": item.EncryptedContent})
 	case *responses.ItemReference:
 		return endpoint.Referred(item)
 	}
 	return nil
 }
 
-func (c *conversation) message(m *responses.Message) (err error) {
+func (c *conversation) message(m *responses.Message) error {
 	if len(m.Content) == 0 {
 		return nil // it was cut short before its first word
 	}
+	kind := responses.PartInputText
 	if m.Role == responses.RoleAssistant {
-		out := &sdk.ResponseOutputMessageParam{Phase: sdk.ResponseOutputMessagePhase(m.Phase)}
-		out.Content, err = parts[sdk.ResponseOutputMessageContentUnionParam](m.Content, responses.PartOutputText)
-		c.items = append(c.items, sdk.ResponseInputItemUnionParam{OfOutputMessage: out})
+		kind = responses.PartOutputText
+	}
+	content, err := parts(m.Content, kind)
+	if err != nil {
 		return err
 	}
-	in := &sdk.EasyInputMessageParam{Type: sdk.EasyInputMessageTypeMessage, Role: sdk.EasyInputMessageRole(m.Role)}
-	in.Content.OfInputItemContentList, err = parts[sdk.ResponseInputContentUnionParam](m.Content,
-		responses.PartInputText)
-	c.items = append(c.items, sdk.ResponseInputItemUnionParam{OfMessage: in})
+	out := object{"type": responses.ItemMessage, "role": m.Role, "content": content}
+	if m.Phase != "" {
+		out["phase"] = m.Phase
+	}
+	c.items = append(c.items, out)
+	return nil
+}
+
+func (c *conversation) call(id, name, arguments string) {
+	c.items = append(c.items, object{"type": responses.ItemFunctionCall, "call_id": id, "name": name,
+		"arguments": arguments})
+}
+
+// output adds the output of a call. A single text is a string, the form that every server of this API reads.
+func (c *conversation) output(kind, callID string, output []responses.Part) (err error) {
+	var content any = ""
+	switch {
+	case len(output) == 1 && isText(output[0]):
+		content = output[0].Text
+	case len(output) > 0:
+		content, err = parts(output, responses.PartInputText)
+	}
+	c.items = append(c.items, object{"type": kind, "call_id": callID, "output": content})
 	return err
 }
 
-func (c *conversation) reasoning(r *responses.Reasoning, content string) {
-	out := &sdk.ResponseReasoningItemParam{EncryptedContent: param.NewOpt(content),
-		Summary: make([]sdk.ResponseReasoningItemSummaryParam, len(r.Summary))}
-	for i, p := range r.Summary {
-		out.Summary[i].Text = p.Text
-	}
-	out.SetExtraFields(map[string]any{"id": param.Omit})
-	c.items = append(c.items, sdk.ResponseInputItemUnionParam{OfReasoning: out})
-}
-
-func (c *conversation) output(callID string, output []responses.Part) (err error) {
-	out := &sdk.ResponseInputItemFunctionCallOutputParam{CallID: param.NewOpt(callID)}
-	if text, ok := singleText(output); ok {
-		out.Output.OfString = param.NewOpt(text)
-	} else {
-		out.Output.OfResponseFunctionCallOutputItemArray, err =
-			parts[sdk.ResponseFunctionCallOutputItemUnionParam](output, responses.PartInputText)
-	}
-	c.items = append(c.items, sdk.ResponseInputItemUnionParam{OfFunctionCallOutput: out})
-	return err
-}
-
-func (c *conversation) customOutput(callID string, output []responses.Part) (err error) {
-	out := &sdk.ResponseCustomToolCallOutputParam{CallID: callID}
-	if text, ok := singleText(output); ok {
-		out.Output.OfString = param.NewOpt(text)
-	} else {
-		out.Output.OfOutputContentList, err =
-			parts[sdk.ResponseCustomToolCallOutputOutputOutputContentListItemUnionParam](output, responses.PartInputText)
-	}
-	c.items = append(c.items, sdk.ResponseInputItemUnionParam{OfCustomToolCallOutput: out})
-	return err
-}
-
-// singleText returns the text of an output that is nothing else. A string is the form
-// of an output that every server of this API reads.
-func singleText(output []responses.Part) (text string, ok bool) {
-	if len(output) == 0 {
-		return "", true
-	}
-	return output[0].Text, len(output) == 1 && isText(output[0])
-}
-
-// parts returns content as one of the API's four types for it, which have the same
-// parts. Texts get the given type, which depends on the role of the message.
-func parts[T param.ParamStruct, P param.InferPtr[T]](list []responses.Part, text string) ([]T, error) {
-	out := make([]T, len(list))
+// parts returns content in the provider's parts. Texts get the given type, which depends on the role of the message.
+func parts(list []responses.Part, text string) ([]any, error) {
+	out := make([]any, len(list))
 	for i, p := range list {
 		switch {
 		case isText(p):
-			out[i] = param.Override[T, P](map[string]string{"type": text, "text": p.Text})
+			out[i] = object{"type": text, "text": p.Text}
 		case p.Type == responses.PartRefusal, p.Type == responses.PartInputImage, p.Type == responses.PartInputFile:
-			raw, err := p.MarshalJSON()
-			if err != nil {
-				return nil, err
-			}
-			out[i] = param.Override[T, P](json.RawMessage(raw))
+			out[i] = p
 		default:
 			return nil, fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
 		}

@@ -8,6 +8,8 @@ import (
 	"holon/responses"
 )
 
+const customCall = "custom_tool_call"
+
 // itemKind is the kind of an item that the assembly handles.
 type itemKind uint8
 
@@ -34,7 +36,7 @@ func kindOfItem(w *sdk.ResponseOutputItemUnion) itemKind {
 		return message
 	case responses.ItemReasoning:
 		return reasoning
-	case responses.ItemFunctionCall, "custom_tool_call":
+	case responses.ItemFunctionCall, customCall:
 		// A call of a custom tool that was not offered is answered with an error later.
 		return call
 	}
@@ -99,7 +101,7 @@ func (a *assembly) begin(w *sdk.ResponseOutputItemUnion) (*item, error) {
 		}
 		it.callID = a.calls.Add(w.CallID, "")
 		begin = model.Event{Kind: model.CallBegin, CallID: it.callID, Name: w.Name}
-		if w.Type == "custom_tool_call" {
+		if w.Type == customCall {
 			it.opening = a.forms.opening(w.Name)
 		}
 	default:

@@ -1,9 +1,11 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/openai/openai-go/v3/packages/param"
@@ -15,9 +17,9 @@ import (
 	"holon/responses"
 )
 
-// encode returns the request for req. The parameters are encoded here and not by the
-// client, since the record of an attempt has their size. Errors are *model.Error values
-// about items that the provider does not accept.
+// encode returns the request for req: the client's parameters, behind the items of the conversation. It is encoded
+// here and not by the client, since the record of an attempt has its size. Errors are *model.Error values about items
+// that the provider does not accept.
 func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	forms := t.freeformOf(req)
 	input, err := t.input(forms, req.Input)
@@ -28,7 +30,6 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	if t.codex {
 		params = codexParams(req, forms)
 	}
-	params.Input.OfInputItemList = input
 	extra := map[string]any{"stream": !t.whole}
 	if req.Sampling.PresencePenalty { // the client has no parameters for the two penalties
 		extra["presence_penalty"] = req.PresencePenalty
@@ -44,6 +45,7 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	if err != nil {
 		return endpoint.Request{}, endpoint.Refused("the request has no form in JSON", err)
 	}
+	body = slices.Concat([]byte(`{"input":`), bytes.TrimSpace(input), []byte(","), body[1:])
 	return endpoint.Request{Whole: t.whole, Body: body, Lowering: model.Lowering{
 		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), CacheKey: req.PromptCacheKey != ""}}, nil
 }

@@ -115,7 +115,7 @@ func TestInput(t *testing.T) {
 	next, _, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i",
 		Input: append(input, text(responses.RoleUser, "more"))})
 	_, sent, _ := strings.Cut(body, `"input":[`)
-	items, _, _ := strings.Cut(sent, `],"model"`)
+	items, _, _ := strings.Cut(sent, `],"instructions"`)
 	if !strings.Contains(next, `"input":[`+items+",") {
 		t.Errorf("the conversation is not append-only: %s", next)
 	}

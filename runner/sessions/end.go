@@ -39,7 +39,7 @@ func (s *Session) seen(e *runner.End) {
 	if err := m.recorded(s.key, e, s.Models()); err != nil {
 		m.Log.Warn("a turn's record cannot be read", "session", s.key, "turn", e.TurnID, "err", err)
 	}
-	e.Usage = plausible(e.Response.Usage)
+	e.Usage = turnfiles.Plausible(e.Response.Usage)
 	if e.Status == responses.StatusCompleted {
 		e.Model = cmp.Or(e.Model, named(s.Models(), e.Response.Model))
 	}
@@ -80,7 +80,7 @@ func (m *Manager) recorded(key Key, e *runner.End, models []string) error {
 	if rec == nil {
 		return err
 	}
-	e.Record, e.Usage = rec, plausible(rec.Usage)
+	e.Record, e.Usage = rec, turnfiles.Plausible(rec.Usage)
 	if p := rec.ProviderAttempts; p != nil {
 		for _, ref := range []*string{&p.RequestedModelRef, &p.ActiveModelRef, &p.WinningModelRef} {
 			*ref = named(models, *ref)
@@ -104,16 +104,6 @@ func named(models []string, ref string) string {
 		return cmp.Or(models[0], ref)
 	}
 	return ref
-}
-
-// plausible leaves out a usage that cannot be one: it is summed up.
-func plausible(u *responses.Usage) *responses.Usage {
-	const most = 1 << 40
-	if u == nil || u.InputTokens < 0 || u.OutputTokens < 0 || u.TotalTokens < 0 || u.InputTokens > most ||
-		u.OutputTokens > most || u.TotalTokens > 2*most {
-		return nil
-	}
-	return u
 }
 
 // Replay reports to watch what the disk has of a turn that is over, also what watch has seen.

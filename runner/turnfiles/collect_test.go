@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,33 +130,68 @@ func TestSettleTurn(t *testing.T) {
 	}
 }
 
-// The end of a turn that is settled has the usage of its recorded costs.
-func TestSettleTurnWithCosts(t *testing.T) {
+// The record of a turn that is settled ends all that was open, each with its cause, and has the usage of its attempts
+// that ended and an estimate of the one that did not.
+func TestSettleTurnClosesWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeRecord(t, dir, responses.StatusInProgress)
-	facts := begunFacts(t)
-	for i := range 2 {
-		cost := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.CostRecorded("mreq_1",
-			turns.TokenUsage{InputTokens: 3, OutputTokens: 2, TotalTokens: 5, Estimated: i == 0})
-		cost.Sequence = int64(i) + 2
-		line, err := cost.AppendLine(nil)
+	scope := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}
+	used := &turns.TokenUsage{InputTokens: 30, OutputTokens: 5, TotalTokens: 35}
+	facts := ""
+	for i, ev := range []turns.RuntimeEvent{
+		scope.TurnSubmitted(turns.Submitted{ResponseID: "resp_1"}, false),
+		scope.ModelRequested("mreq_1", turns.Requested{Round: 1}),
+		scope.ModelCompleted("mreq_1", turns.Sampled{ProviderAttempt: &turns.ProviderAttempt{TokenUsage: used}}),
+		scope.CostRecorded("mreq_1", *used),
+		scope.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand"}),
+		scope.ProcessStarted("tc_1", "proc_1", turns.Process{}),
+		scope.ModelRequested("mreq_2", turns.Requested{Round: 2, EstimatedTokens: 40}),
+	} {
+		ev.Sequence = int64(i) + 1
+		line, err := ev.AppendLine(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		facts += string(line)
 	}
-	write(t, filepath.Join(dir, turns.JournalFile), entries(facts, ""))
-	if _, err := Settle(dir, responses.Internal("the container ended", nil)); err != nil {
+	write(t, filepath.Join(dir, turns.JournalFile), entries(facts, string(openStream(t))))
+	gone := responses.Internal("the container ended", nil)
+	gone.Code = responses.CodeInterrupted
+	if _, err := Settle(dir, gone); err != nil {
 		t.Fatal(err)
 	}
+	checkSettled(t, dir)
+	got := make(map[string]string)
 	data, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"input_tokens":6,"output_tokens":4,"total_tokens":10`, `"estimated":true`} {
-		if _, end, _ := strings.Cut(string(data), turns.TurnFailed); !strings.Contains(end, want) {
-			t.Errorf("the end lacks %s: %s", want, end)
+	for line := range strings.Lines(strings.TrimPrefix(string(data), facts)) {
+		ev, err := turns.DecodeRuntimeEvent([]byte(line))
+		if err != nil || ev.Correlation.CausationID == "" {
+			t.Errorf("%v, or no cause: %s", err, line)
+		}
+		got[ev.Type] = ev.ModelRequestID + ev.ToolCallID + ev.ProcessID
+	}
+	want := map[string]string{turns.ModelFailed: "mreq_2", turns.CostRecorded: "mreq_2", turns.ToolFailed: "tc_1",
+		turns.ProcessFailed: "tc_1proc_1", turns.TurnFailed: ""}
+	if !maps.Equal(got, want) {
+		t.Errorf("the facts that were added are %v, want %v", got, want)
+	}
+	for name, want := range map[string][]string{
+		turns.RuntimeFile: {`"interrupted_by":"container_end","rounds":2,"tool_calls":1,"usage":{"input_tokens":70,`},
+		turns.RecordFile:  {`"input_tokens": 70,`, `"rounds": 2,`, `"ExecCommand": 1`, `"estimated": true`},
+		turns.FailureFile: {`"kind": "interrupted"`},
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(data), text) {
+				t.Errorf("%s lacks %s:\n%s", name, text, data)
+			}
 		}
 	}
 }

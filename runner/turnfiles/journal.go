@@ -3,7 +3,6 @@ package turnfiles
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,10 +47,10 @@ type journal struct {
 	out   map[string]*bufio.Writer // by key of the entry; "" for the journal
 	seq   int64                    // of the newest line
 
-	last  int64           // the highest number of a fact
-	ended bool            // the facts have the end of the turn
-	place turns.Scope     // runtime and thread of the facts
-	spent responses.Usage // in the recorded costs
+	progress turns.Progress // what the facts say
+	text     int64          // bytes that models said
+	ended    bool           // the facts have the end of the turn
+	place    turns.Scope    // runtime and thread of the facts
 }
 
 // files are the names of the files by the key of the entries that they hold.
@@ -140,43 +139,22 @@ func (j *journal) note(value []byte) error {
 		return nil //nolint:nilerr // it is left out
 	}
 	if ev.Sequence < plausible {
-		j.last = max(j.last, ev.Sequence)
+		j.progress.Take(ev)
 	}
 	if ev.ThreadID != "" {
 		j.place = turns.Scope{RuntimeID: ev.RuntimeID, ThreadID: ev.ThreadID}
 	}
-	switch ev.Type {
-	case turns.CostRecorded:
-		j.spend(ev)
-	case turns.TurnCompleted, turns.TurnFailed:
-		j.ended = true
-	}
+	j.ended = j.ended || ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
 	if value, err = ev.MarshalJSON(); err != nil {
 		return err
 	}
 	return j.write(turns.EntryRuntime, value)
 }
 
-// spend adds a recorded cost, unless it is impossible.
-func (j *journal) spend(ev turns.RuntimeEvent) {
-	const most = 1 << 40
-	var cost struct {
-		Usage turns.TokenUsage `json:"usage"`
-	}
-	_ = json.Unmarshal(ev.Payload, &cost) // a cost without counts is none
-	u := cost.Usage
-	if min(u.InputTokens, u.OutputTokens) < 0 || max(u.InputTokens, u.OutputTokens) > most {
-		return
-	}
-	j.spent = j.spent.Add(responses.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
-		TotalTokens: u.InputTokens + u.OutputTokens, Estimated: u.Estimated})
-}
-
 // fact appends a fact of the host, with the next number and the thread of those before.
 func (j *journal) fact(ev turns.RuntimeEvent) error {
-	j.last++
-	ev.Sequence = j.last
 	ev.RuntimeID, ev.ThreadID = cmp.Or(j.place.RuntimeID, ev.RuntimeID), cmp.Or(j.place.ThreadID, ev.ThreadID)
+	ev = j.progress.Next(ev)
 	value, err := ev.MarshalJSON()
 	if err != nil {
 		return err

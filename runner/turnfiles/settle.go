@@ -1,6 +1,7 @@
 package turnfiles
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -31,14 +32,23 @@ func Settle(dir string, gone *responses.Error) (*responses.Response, error) {
 	var resp responses.Response
 	err = rewrite(dir, func(j *journal) (err error) {
 		if resp, err = j.endStream(rec, gone); err == nil && !j.ended {
-			err = j.fact(closingFact(rec, &resp, j.spent))
+			err = j.endFacts(rec, &resp)
 		}
+		j.progress.Settle(rec, &resp, time.Now())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	rec.Settle(&resp, time.Now())
+	if report := rec.FailureReport(); report != nil { // before the record that refers to it
+		data, err := json.MarshalIndent(report, "", "  ")
+		if err == nil {
+			err = durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(data, '\n'), 0o600)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	data, err := rec.Encode()
 	if err != nil {
 		return nil, err
@@ -79,6 +89,7 @@ func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses
 	em, err := responses.Resume(func(yield func(responses.Event) bool) {
 		bad = j.copy(func(ev responses.Event) bool {
 			events++
+			j.text += int64(len(ev.Delta))
 			return yield(ev)
 		})
 	}, sink)
@@ -88,8 +99,12 @@ func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses
 	case events == 0:
 		em, err = newStream(rec, sink)
 	}
+	spent := j.progress.Spent(j.text)
+	if Plausible(&spent) == nil {
+		spent, j.progress.Attempts = responses.Usage{}, turns.ProviderTimeline{}
+	}
 	if err == nil && !em.Ended() {
-		err = em.Fail(gone, responses.Usage{})
+		err = em.Fail(gone, spent)
 	}
 	if err != nil {
 		return responses.Response{}, err
@@ -97,14 +112,25 @@ func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses
 	return em.Response(), nil
 }
 
-// closingFact is the end of a turn that is being settled. spent is what the facts before say of its usage.
-func closingFact(rec *turns.Record, resp *responses.Response, spent responses.Usage) turns.RuntimeEvent {
-	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID}
-	end := turns.End{Phase: "recovery", Lost: "container_end"}
-	if spent != (responses.Usage{}) {
-		end.Usage = new(turns.UsageOf(spent))
+// endFacts closes what is open in the facts of a turn that is being settled, and the turn.
+func (j *journal) endFacts(rec *turns.Record, resp *responses.Response) error {
+	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID, Trace: j.progress.Trace}
+	for _, ev := range j.progress.Closing(scope, resp) {
+		if err := j.fact(ev); err != nil {
+			return err
+		}
 	}
-	return scope.TurnEnded(resp, end)
+	return j.fact(j.progress.End(scope, rec.CreatedAt, resp, "container_end", turns.ActionIDs(resp.Output)))
+}
+
+// Plausible leaves out a usage that cannot be one: it is summed up.
+func Plausible(u *responses.Usage) *responses.Usage {
+	const most = 1 << 40
+	if u == nil || min(u.InputTokens, u.OutputTokens, u.TotalTokens) < 0 || max(u.InputTokens, u.OutputTokens) > most ||
+		u.TotalTokens > 2*most {
+		return nil
+	}
+	return u
 }
 
 // newStream begins the stream of a turn of which only the record is known.

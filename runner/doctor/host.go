@@ -74,7 +74,7 @@ func (e *examination) undoKilled(ctx context.Context) (list []Result) {
 		return one(failed(err))
 	}
 	for _, k := range killed {
-		r := seen("an apply of %s was killed; the files are as before it, and %s is removed", k.Run, k.What)
+		r := seen("an apply of %s was killed; %s, and %s is removed", k.Run, k.Files(), k.What)
 		if k.Err != nil {
 			r = failed(k.Err)
 		}

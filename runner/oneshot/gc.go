@@ -133,7 +133,7 @@ func (c *collection) orphans(ctx context.Context) error {
 					filepath.Join(e.Dir, state.ManifestFile)})
 			continue
 		}
-		why := "its holon was killed"
+		why := "its holon was killed, or could not record its end"
 		if v.Outcome != nil {
 			why = "it has ended and still holds something"
 		}
@@ -230,11 +230,11 @@ func (c *collection) frees(claim workspace.Claim) bool {
 	})
 }
 
-// applies undoes what an apply or a checkout that was killed left half done.
+// applies undoes or completes what an apply or a checkout that was killed left.
 func (c *collection) applies(ctx context.Context) error {
 	killed, err := landing.UndoKilled(ctx, c.Home.RunsDir(), c.DryRun)
 	for _, k := range killed {
-		c.add("apply", "settle", k.What, "the holon that landed "+k.Run+" was killed; the files are as before",
+		c.add("apply", "settle", k.What, "the holon that landed "+k.Run+" was killed; "+k.Files(),
 			func() error { return k.Err })
 	}
 	return err

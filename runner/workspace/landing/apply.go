@@ -83,7 +83,7 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 		return nil, err
 	}
 	defer unlock()
-	if _, err := undoIn(options.RunDir, false); err != nil { // what cannot be undone keeps its journal
+	if _, _, err := undoIn(options.RunDir, false); err != nil { // what cannot be undone keeps its journal
 		return nil, err
 	}
 	scratch, err := os.MkdirTemp(options.RunDir, scratchPrefix)

@@ -40,6 +40,7 @@ type journal struct {
 	Removed []directory   `json:"removed,omitempty"` // directories that may go with them, parents first
 	Made    [][]byte      `json:"made,omitempty"`    // directories that are new, parents first
 	Written []writtenFile `json:"written,omitempty"` // files that come from new of the stage
+	Landed  bool          `json:"landed,omitempty"`  // all is in place: only the stage is to be removed
 
 	runDir string
 }
@@ -158,6 +159,16 @@ type Killed struct {
 	Run  string // id
 	What string // directory in the user's tree, or the run's
 	Err  error  // why it could not be undone
+
+	landed bool // only its journal was left
+}
+
+// Files says what became of the user's files.
+func (k Killed) Files() string {
+	if k.landed {
+		return "the files have its change: it was done"
+	}
+	return "the files are as before it"
 }
 
 // UndoKilled finds each Apply that was killed, by the directories of the runs, and undoes it: the files are as they
@@ -181,9 +192,9 @@ func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]Killed, err
 		if ctx.Err() != nil {
 			return found, context.Cause(ctx)
 		}
-		what, err := undoKilled(runDir, dryRun)
+		what, landed, err := undoKilled(runDir, dryRun)
 		if what != "" || err != nil {
-			found = append(found, Killed{Run: filepath.Base(runDir), What: what,
+			found = append(found, Killed{Run: filepath.Base(runDir), What: what, landed: landed,
 				Err: git.WithCode("undo an apply that was killed", err)})
 		}
 	}
@@ -191,42 +202,42 @@ func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]Killed, err
 }
 
 // undoKilled undoes what was killed of one run, and says what that was: nothing if it goes on.
-func undoKilled(runDir string, dryRun bool) (what string, err error) {
+func undoKilled(runDir string, dryRun bool) (what string, landed bool, err error) {
 	lock := flock.New(filepath.Join(runDir, CheckoutLock), flock.SetPermissions(0o600))
 	if ok, err := lock.TryLock(); !ok || err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { _ = lock.Unlock() }() // the process's end does the same
 	return undoIn(runDir, dryRun)
 }
 
 // undoIn is undoKilled for the holder of the lock.
-func undoIn(runDir string, dryRun bool) (what string, err error) {
+func undoIn(runDir string, dryRun bool) (what string, landed bool, err error) {
 	for _, prefix := range []string{scratchPrefix, checkoutPrefix} {
 		scratches, err := filepath.Glob(filepath.Join(runDir, prefix+"*"))
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		for _, what = range scratches {
 			if dryRun {
 				continue
 			}
 			if err := os.RemoveAll(what); err != nil {
-				return what, err
+				return what, false, err
 			}
 		}
 	}
 	j, err := readJournal(runDir)
 	if j == nil || err != nil {
-		return what, err
+		return what, false, err
 	}
 	if dryRun {
-		return j.stage(), nil
+		return j.stage(), j.Landed, nil
 	}
 	if err := j.undo(); err != nil {
-		return j.stage(), err
+		return j.stage(), false, err
 	}
-	return j.stage(), j.end()
+	return j.stage(), j.Landed, j.end()
 }
 
 // readJournal returns the journal of a run; nil when it has none.

@@ -37,6 +37,7 @@ func (m *merge) replace(ctx context.Context, root folder.Dir, result *ApplyResul
 			return errors.Join(err, j.end())
 		}
 	}
+	j.Landed = true
 	return j.end()
 }
 

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"holon/internal/visible"
@@ -25,22 +27,47 @@ import (
 // unsaved begins the warning that the change of a run is still to be collected.
 const unsaved = "what was changed is not saved yet, and kept in "
 
+func isUnsaved(warning string) bool { return strings.HasPrefix(warning, unsaved) }
+
 // conclude records how the run ended, and only then gives up what it holds: a
 // crash in between leaves things to be tidied up, but no run without an end. What
 // could not be collected is kept, for another attempt.
 func (r *execution) conclude(ctx context.Context, err error) error {
-	keep := r.session != nil && r.session.Tree() != nil && r.diff == nil
-	if keep {
-		r.manifest.Warnings = append(r.manifest.Warnings,
-			visible.OneLine(unsaved+r.session.Tree().Dir()+"; holon gc tries again", 500))
+	keep, finishErr := r.finishKeeping(ctx, err)
+	if errors.Is(finishErr, syscall.ENOSPC) && r.prior == nil { // its end takes less room than its results
+		if err = errors.Join(err, finishErr, r.uncollect()); r.session != nil {
+			keep, finishErr = r.finishKeeping(ctx, err)
+		}
 	}
-	if finishErr := r.finish(ctx, err); finishErr != nil {
+	if finishErr != nil {
 		return errors.Join(finishErr, r.release(ctx, true))
 	}
 	if err := r.release(ctx, keep); err != nil { // session.json stays: there is something left for gc
 		return r.amend(err)
 	}
 	return nil
+}
+
+// finishKeeping is finish, and reports whether something is left to be collected.
+func (r *execution) finishKeeping(ctx context.Context, err error) (keep bool, _ error) {
+	if keep = r.session != nil && r.session.Tree() != nil && r.diff == nil; keep {
+		r.manifest.Warnings = slices.DeleteFunc(r.manifest.Warnings, isUnsaved)
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			visible.OneLine(unsaved+r.session.Tree().Dir()+"; holon gc tries again", 500))
+	}
+	return keep, r.finish(ctx, err)
+}
+
+// uncollect removes the results that were collected, where the disk has no room for the end of the run: they are
+// collected again when it has.
+func (r *execution) uncollect() error {
+	r.diff = nil
+	var errs []error
+	for _, name := range []string{DiffFile, BundleFile, LogFile, SummaryFile, turns.JournalFile, turns.EventsFile,
+		turns.RuntimeFile, turns.RecordFile, turns.FailureFile, turns.ToolsDir, turns.ArtifactsDir} {
+		errs = append(errs, files.RemoveAll(filepath.Join(r.run.OutputDir(), name)))
+	}
+	return errors.Join(errs...)
 }
 
 // release gives up what the session holds. With keep its tree and its directory stay, for another attempt.
@@ -171,7 +198,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		return err // the manifest that is there says more
 	}
 	if r.version != nil {
-		m.Engine.Version = <-r.version
+		m.Engine.Version, r.version = <-r.version, nil
 	}
 	if r.prior == nil || r.turn.Response != nil {
 		m.Turn = r.turnRef()

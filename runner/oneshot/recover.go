@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"holon/internal/visible"
@@ -155,7 +154,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 	m := rec.Manifest
 	if prior != nil {
 		m = prior
-		m.Warnings = slices.DeleteFunc(m.Warnings, func(w string) bool { return strings.HasPrefix(w, unsaved) })
+		m.Warnings = slices.DeleteFunc(m.Warnings, isUnsaved)
 	}
 	rec.Owner, rec.Manifest = sessions.ThisProcess(), m
 	watch := rc.Watch

@@ -57,6 +57,42 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A disk that fills up while the agent works has an end on record that names it; what was changed is collected once
+// there is room.
+func TestDiskThatFillsUp(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	repo := repository(t, "echo a > a")
+	dir, err := os.MkdirTemp("", "holon-e2e-")
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=100m"); err != nil {
+		t.Skipf("no file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { unmount(t, dir) })
+	h, filler := homeIn(t, filepath.Join(dir, "home"), "HOLON_MIN_FREE=1m"), filepath.Join(dir, "filler")
+	scenario := filepath.Join(t.TempDir(), "fill.yaml")
+	expect.NoError(t, os.WriteFile(scenario, fmt.Appendf(nil, `rounds:
+  - calls: [{tool: ExecCommand, arguments: {yield_time_ms: 60000, cmd: "dd if=/dev/urandom of=c bs=1k count=300;
+      cp /dev/zero %[1]s; truncate -s -100K %[1]s"}}]
+  - text: done
+`, filler), 0o600))
+	r := h.run(repo, "run", "--engine", "local", "--model", "scripted/"+scenario, "x")
+	if r.code != 1 || strings.Contains(r.stderr, "killed") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	expect.Equal(t, "the code", r.failure(t).Code, "disk_full")
+	expect.NoError(t, os.Remove(filler))
+	h.gc()
+	settled := h.settled(r.manifest.RunID)
+	expect.Equal(t, "the code after gc", settled.failure(t).Code, "disk_full")
+	if files := settled.manifest.Workspace.Changes.Files; len(files) != 1 || files[0].Path != "c" {
+		t.Errorf("collected were %+v", files)
+	}
+	h.checkTidy()
+}
+
 // unmount takes the file system at dir away. A container that another test is
 // starting holds a copy of every mount for a moment, and the kernel calls the
 // original busy until the copy is gone; what stays busy is a leak.

@@ -66,7 +66,7 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(c.Attempt, &sent)
 	watcher := r.watchTurn(watching, c.Attempt, stop)
-	result, err := r.cfg.Turns.Turn(ctx, turn, record.began, record)
+	result, err := r.cfg.Turns.Turn(ctx, turn, record.begin, record)
 	leave()
 	<-watcher
 	record.close()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holon/responses"
@@ -18,44 +19,36 @@ import (
 	"holon/state/ledger"
 )
 
-// What may wait to be recorded, in entries and bytes, before reading from agentd waits,
-// and how long a failure to record is left alone.
+// What may wait to be recorded while the ledger cannot be written, in entries and bytes, before reading from agentd
+// waits, and how long a failure to record is left alone.
 const (
 	maxPending      = 1024
 	maxPendingBytes = 4 << 20
 	recordRetry     = time.Second
 )
 
-// recorder brings what a turn does into the ledger while it runs, in the order in which the container tells it. A
-// commit takes everything that came since the one before; when the ledger is slow, what reads from agentd waits, so
-// that nothing is left out. What a killed process recorded is skipped by its number.
+// recorder brings what a turn does into the ledger while it runs, in the order in which the container reports it: what
+// reads from agentd waits for each commit. What a killed process recorded is skipped by its number.
 type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
 	sent    *prompt.Prompt // nil when another process sent it
-	wake    chan struct{}
-	done    chan struct{}
+	closed  atomic.Bool
 
-	mu      sync.Mutex
-	room    *sync.Cond // there is room again, or the recorder ended
-	closed  bool
-	ended   bool // nothing is recorded any more
-	known   bool // that the turn began, or begun is set
-	begun   bool // to be recorded
-	entries record.Entries
-	writing writing
-	through scheduler.Through    // that came
-	next    int64                // number of the next event of the response
-	pending []scheduler.Progress // the oldest first
-	waiting int                  // bytes of pending
+	mu       sync.Mutex
+	began    bool // the turn began
+	recorded bool // the ledger has that
+	entries  record.Entries
+	writing  writing
+	through  scheduler.Through    // that came
+	next     int64                // number of the next event of the response
+	pending  []scheduler.Progress // the oldest first
+	waiting  int                  // bytes of pending
+	failed   time.Time            // when the ledger could not be written last
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
-	rec := &recorder{Runtime: r, attempt: a, sent: sent, wake: make(chan struct{}, 1),
-		done: make(chan struct{})}
-	rec.room = sync.NewCond(&rec.mu)
-	go rec.write()
-	return rec
+	return &recorder{Runtime: r, attempt: a, sent: sent}
 }
 
 // sandbox is the payload of sandbox.applied with what holds the container of the agent, which agentd is not told.
@@ -98,98 +91,108 @@ func (rec *recorder) routing(payload json.RawMessage) json.RawMessage {
 	return encode(p)
 }
 
-// began records that agentd has accepted the turn, before anything that the turn
+// begin records that agentd has accepted the turn, before anything that the turn
 // does can be. When that fails it is tried again with what comes then.
-func (rec *recorder) began() {
-	err := rec.commit(true, scheduler.Through{}, nil)
-	rec.add(func() { rec.known, rec.begun = true, err != nil })
-}
-
-// close records what is left, and ends the recorder and the message that was being written.
-func (rec *recorder) close() {
-	rec.add(func() { rec.closed, rec.writing = true, writing{} })
-	<-rec.done
-}
-
-func (rec *recorder) add(change func()) {
+func (rec *recorder) begin() {
 	rec.mu.Lock()
-	change()
-	rec.mu.Unlock()
-	select {
-	case rec.wake <- struct{}{}:
-	default:
+	defer rec.mu.Unlock()
+	rec.began = true
+	rec.record()
+}
+
+// close records what is left, and ends the message that was being written.
+func (rec *recorder) close() {
+	rec.closed.Store(true)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.writing.itemID != "" {
+		rec.writing = writing{}
+		rec.show()
 	}
+	rec.record()
 }
 
 // Event implements runner.Observer: it takes the text of each message, and records it when the message is complete. An
 // event that comes again after a connection broke is skipped.
 func (rec *recorder) Event(ev responses.Event) {
 	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.event(ev)
+	rec.record()
+}
+
+func (rec *recorder) event(ev responses.Event) {
 	if ev.SequenceNumber < rec.next {
-		rec.mu.Unlock()
 		return
 	}
 	rec.next = ev.SequenceNumber + 1
 	rec.entries.Write(ev)
-	more := rec.writing.apply(ev, rec.cfg.Secrets)
-	rec.mu.Unlock()
-	if more {
-		rec.add(func() {})
+	if rec.writing.apply(ev, rec.cfg.Secrets) && (rec.writing.itemID == "" || len(rec.pending) == 0) {
+		rec.show() // behind what was recorded before it, and no more before its text is recorded
 	}
 	m, ok := ev.Item.(*responses.Message)
 	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {
 		return
 	}
-	rec.add(func() {
-		rec.waitForRoom()
-		if rec.through.Items++; rec.through.Items <= rec.attempt.Items {
-			return
-		}
-		for _, e := range rec.entries.Message(m, rec.cfg.Secrets.Text, rec.cfg.Now()) {
-			rec.append(scheduler.Progress{Event: e})
-		}
-	})
+	if rec.through.Items++; rec.through.Items > rec.attempt.Items {
+		rec.append(rec.entries.Message(m, rec.cfg.Secrets.Text, rec.cfg.Now())...)
+	}
+}
+
+// show shows the message that the model writes now.
+func (rec *recorder) show() {
+	var now record.Writing
+	if rec.writing.itemID != "" {
+		now = record.Writing{TurnID: rec.attempt.TurnID, MessageID: rec.attempt.MessageID, ItemID: rec.writing.itemID,
+			Text: rec.writing.whole()}
+	}
+	rec.writings.show(rec.attempt.AgentID, now)
 }
 
 // Fact implements runner.Observer: it takes the facts of a turn, each once.
 func (rec *recorder) Fact(ev turns.RuntimeEvent) {
-	ev.Payload = rec.cfg.hide(ev.Payload)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.fact(ev)
+	rec.record()
+}
+
+func (rec *recorder) fact(ev turns.RuntimeEvent) {
+	if ev.Sequence <= rec.through.Facts {
+		return
+	}
+	rec.through.Facts = ev.Sequence
+	ev.Payload = rec.completed(ev)
+	var cut []ledger.Event // text of a message that this ends
+	if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
+		cut = rec.entries.Cut(rec.cfg.Secrets.Text, ev.Timestamp.Time())
+	}
+	e, cause, taken := rec.entries.Fact(ev)
+	if ev.Sequence <= rec.attempt.Facts {
+		return
+	}
+	rec.began = true // also where its container is gone, and its facts are what is left of it
+	rec.append(cut...)
+	if taken {
+		rec.append(e)
+		rec.pending[len(rec.pending)-1].Cause = cause
+	} else if task := taskOf(ev); task != nil {
+		rec.pending = append(rec.pending, scheduler.Progress{Task: task})
+	}
+}
+
+// completed is the payload of a fact without known secrets, with what only the host knows.
+func (rec *recorder) completed(ev turns.RuntimeEvent) json.RawMessage {
+	payload := rec.cfg.hide(ev.Payload)
 	switch ev.Type {
 	case turns.TurnStarted:
-		ev.Payload = rec.started(ev.Payload)
+		return rec.started(payload)
 	case turns.SandboxApplied:
-		ev.Payload = rec.sandbox(ev.Payload)
+		return rec.sandbox(payload)
 	case turns.RoutingDecided:
-		ev.Payload = rec.routing(ev.Payload)
+		return rec.routing(payload)
 	}
-	rec.add(func() {
-		rec.waitForRoom()
-		if ev.Sequence <= rec.through.Facts {
-			return
-		}
-		rec.through.Facts = ev.Sequence
-		var cut []ledger.Event // text of a message that this ends
-		if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
-			cut = rec.entries.Cut(rec.cfg.Secrets.Text, ev.Timestamp.Time())
-		}
-		var p scheduler.Progress
-		var taken bool
-		if p.Event, p.Cause, taken = rec.entries.Fact(ev); !taken {
-			p.Task = taskOf(ev)
-		}
-		if ev.Sequence <= rec.attempt.Facts {
-			return
-		}
-		for _, e := range cut {
-			rec.append(scheduler.Progress{Event: e})
-		}
-		if !rec.known { // its container is gone, and its facts are what is left of it
-			rec.known, rec.begun = true, true
-		}
-		if taken || p.Task != nil {
-			rec.append(p)
-		}
-	})
+	return payload
 }
 
 // taskOf is a task that a turn began, nil for other facts. Its container tells the rest of it.
@@ -204,94 +207,56 @@ func taskOf(ev turns.RuntimeEvent) *tasks.Snapshot {
 			TTY: b.Process.TTY, AcceptsInput: b.Process.AcceptsInput}}
 }
 
-// waitForRoom returns when there is room for more, or nothing is recorded any more. The caller holds mu.
-func (rec *recorder) waitForRoom() {
-	for !rec.ended && (len(rec.pending) >= maxPending || rec.waiting >= maxPendingBytes) {
-		rec.room.Wait()
+// append takes events that are to be recorded. The caller holds mu, as those of record and commit do.
+func (rec *recorder) append(events ...ledger.Event) {
+	for _, e := range events {
+		rec.pending, rec.waiting = append(rec.pending, scheduler.Progress{Event: e}), rec.waiting+len(e.Data)
 	}
 }
 
-// append takes what is to be recorded. The caller holds mu.
-func (rec *recorder) append(p scheduler.Progress) {
-	if !rec.ended {
-		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+len(p.Event.Data)
-	}
-}
-
-// write records until the recorder is closed. A failed batch is logged and retried, with
-// what came since; what is still pending when the turn has ended is tried plainAfter times,
-// because something in it may be wrong and the settlement must not wait for ever.
-func (rec *recorder) write() {
-	defer close(rec.done)
-	defer rec.end()
-	for failures := 0; ; {
-		<-rec.wake
-		rec.mu.Lock()
-		begun, closed, batch := rec.begun, rec.closed, rec.pending
-		through := scheduler.Through{Facts: max(rec.through.Facts, rec.attempt.Facts),
-			Items: max(rec.through.Items, rec.attempt.Items)}
-		rec.begun, rec.pending = false, nil
-		now := record.Writing{TurnID: rec.attempt.TurnID, MessageID: rec.attempt.MessageID, ItemID: rec.writing.itemID,
-			Text: rec.writing.whole()}
-		rec.mu.Unlock()
-		if before, _ := rec.writings.look(rec.attempt.AgentID); before.ItemID != now.ItemID && before.ItemID != "" {
-			rec.writings.show(rec.attempt.AgentID, record.Writing{}) // before its text is recorded
-		}
-		err := rec.commit(begun, through, batch)
-		rec.mu.Lock()
-		if err == nil {
-			if now.ItemID != "" {
-				rec.writings.show(rec.attempt.AgentID, now) // behind what was recorded before it
-			}
-			for _, p := range batch {
-				rec.waiting -= len(p.Event.Data)
-			}
-			failures = 0
-		} else {
-			rec.begun, rec.pending = rec.begun || begun, append(batch, rec.pending...)
-			failures++
-		}
-		left := len(rec.pending) > 0 || rec.begun
-		rec.mu.Unlock()
-		rec.room.Broadcast()
-		if err != nil {
-			rec.log.Warn("what a turn does cannot be recorded; trying again", "agent", rec.attempt.AgentID, "turn",
-				rec.attempt.TurnID, "err", err)
-			if closed && failures >= plainAfter || !rec.pause(recordRetry) {
-				return
-			}
-		}
-		switch {
-		case closed && !left:
+// record records what is pending. What cannot be is kept, logged and tried again with what comes next; once that is too
+// much, what reads from agentd waits, so that nothing is left out. What is still pending when the turn has ended is
+// tried plainAfter times: something in it may be wrong, and the settlement must not wait for ever.
+func (rec *recorder) record() {
+	for tries := 1; len(rec.pending) > 0 || rec.began != rec.recorded; tries++ {
+		full := len(rec.pending) >= maxPending || rec.waiting >= maxPendingBytes
+		if !full && !rec.closed.Load() && time.Since(rec.failed) < recordRetry {
 			return
-		case left:
-			rec.add(func() {})
+		}
+		err := rec.commit()
+		if err == nil {
+			return
+		}
+		rec.failed = time.Now()
+		rec.log.Warn("what a turn does cannot be recorded; trying again", "agent", rec.attempt.AgentID, "turn",
+			rec.attempt.TurnID, "err", err)
+		closed := rec.closed.Load()
+		if !closed && !full || closed && tries >= plainAfter || !rec.pause(recordRetry) {
+			return
 		}
 	}
 }
 
-// end lets go of whoever waits for room.
-func (rec *recorder) end() {
-	rec.mu.Lock()
-	rec.ended = true
-	rec.mu.Unlock()
-	rec.room.Broadcast()
-}
-
-// commit records one batch. The turn may be at its end, or cut: what it did is
-// recorded all the same.
-func (rec *recorder) commit(begun bool, through scheduler.Through, batch []scheduler.Progress) error {
+// commit records what is pending. The turn may be at its end, or cut: what it did is recorded all the same.
+func (rec *recorder) commit() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rec.turns), settleGrace)
 	defer cancel()
-	if begun {
+	if rec.began && !rec.recorded {
 		if err := rec.scheduler.Began(ctx, rec.attempt.ID, rec.prompt()); err != nil {
 			return err
 		}
+		rec.recorded = true
 	}
-	if len(batch) == 0 {
+	if len(rec.pending) == 0 {
 		return nil
 	}
-	return rec.scheduler.Progress(ctx, rec.attempt.ID, through, batch)
+	through := scheduler.Through{Facts: max(rec.through.Facts, rec.attempt.Facts),
+		Items: max(rec.through.Items, rec.attempt.Items)}
+	err := rec.scheduler.Progress(ctx, rec.attempt.ID, through, rec.pending)
+	if err == nil {
+		rec.pending, rec.waiting = nil, 0
+	}
+	return err
 }
 
 // prompt is the prompt that was sent, or nothing when another process sent it.

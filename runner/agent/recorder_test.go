@@ -49,18 +49,15 @@ func TestRecorded(t *testing.T) {
 		"text only": {[]any{message(0, "a")}, ledger.Attempt{Items: 1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := &recorder{Runtime: &Runtime{cfg: Config{Now: time.Now}}, attempt: c.attempt,
-				wake: make(chan struct{}, 1), done: make(chan struct{})}
-			close(rec.done) // nothing is written
+			rec := &recorder{Runtime: &Runtime{cfg: Config{Now: time.Now}}, attempt: c.attempt}
 			for _, x := range c.come {
 				switch x := x.(type) {
 				case responses.Event:
-					rec.Event(x)
+					rec.event(x)
 				case turns.RuntimeEvent:
-					rec.Fact(x)
+					rec.fact(x)
 				}
 			}
-			rec.close()
 			var got []string
 			for _, p := range rec.pending {
 				if p.Event.Class != record.ModelDelta {

@@ -132,7 +132,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		if err := r.takeOver(attempt, sessions.Live); err != nil { // it is tried again at the end
 			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)
 		}
-		record.began()
+		record.begin()
 		watcher = r.watchTurn(watching, attempt, stop)
 		attached()
 	}, record)

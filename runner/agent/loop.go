@@ -25,7 +25,7 @@ func (r *Runtime) runLoop(id string) {
 		}
 		if err != nil {
 			r.log.Error("the next message cannot be claimed", "agent", id, "err", err)
-			if !r.pause(storeRetry) || !r.reclaim(id) {
+			if !r.reclaim(id) {
 				return
 			}
 			continue
@@ -36,21 +36,27 @@ func (r *Runtime) runLoop(id string) {
 	}
 }
 
-// reclaim gives back the message of a claim that was committed although it returned
-// an error. Only this run loop claims for the agent, so an open attempt belongs to
-// that claim and its turn was not requested. It returns false when the store could
-// not be written.
+// reclaim gives back the message of a claim that was committed although it returned an error. Only the run loop of the
+// agent claims for it, so an open attempt belongs to that claim, and its turn was not requested. It returns false when
+// the runtime ended first.
 func (r *Runtime) reclaim(id string) bool {
-	var open ledger.Attempt
-	var ok bool
-	err := r.store.View(r.turns, func(v ledger.View) (err error) {
-		open, ok, err = v.OpenAttempt(id)
-		return err
-	})
-	if err != nil || !ok {
-		return err == nil
+	for r.pause(storeRetry) {
+		var open ledger.Attempt
+		var ok bool
+		err := r.store.View(r.turns, func(v ledger.View) (err error) {
+			open, ok, err = v.OpenAttempt(id)
+			return err
+		})
+		switch {
+		case err != nil:
+			r.log.Error("what was claimed cannot be read; trying again", "agent", id, "err", err)
+		case ok:
+			return r.settle(open, scheduler.End{NotBegun: true})
+		default:
+			return true
+		}
 	}
-	return r.settle(open, scheduler.End{NotBegun: true})
+	return false
 }
 
 // run runs the turn of a claim and settles it; false when it could not be

@@ -20,7 +20,7 @@ const maxConsumed = 32
 // caller may run. It consumes messages that need no turn on the way; a kept wake hint
 // becomes a message when the queue is empty. ok is false when the agent has nothing to
 // do now: no message, a message that waits until RetryAt, a stopped agent, or an open
-// attempt.
+// attempt. An error of the store does not say whether an attempt was opened.
 func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, error) {
 	for {
 		var c Claim
@@ -30,30 +30,12 @@ func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, err
 			return nil
 		})
 		switch {
-		case err != nil && m.claimed(ctx, c.Attempt.ID):
-			return c, true, nil
 		case err != nil:
 			return Claim{}, false, err
 		case ok || !more:
 			return c, ok, nil
 		}
 	}
-}
-
-// claimCheck bounds how long a claim whose commit failed is looked for.
-const claimCheck = 5 * time.Second
-
-// claimed reports whether an attempt was opened although its commit failed, or the
-// caller gave up: no other caller would run it.
-func (m *Scheduler) claimed(ctx context.Context, attemptID string) bool {
-	if attemptID == "" {
-		return false
-	}
-	// the caller may be gone, the attempt is not
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCheck)
-	defer cancel()
-	_, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.Attempt, error) { return v.Attempt(attemptID) })
-	return err == nil
 }
 
 // claimSome consumes what needs no turn and claims the first message that does.

@@ -13,9 +13,9 @@ import (
 func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time, limit int) (more bool, err error) {
 	err = s.update(ctx, func(t *tx) error {
 		left, err := t.pruneEvents(keep, now, int64(max(limit, 1)))
-		for _, d := range retention() {
-			if err == nil && left > 0 && keep.Messages > 0 && d.bound == byAge {
-				left, err = t.pruneTable(d, now.Add(-keep.Messages), left)
+		for _, a := range retention() {
+			if err == nil && left > 0 && keep.Messages > 0 {
+				left, err = t.pruneTable(a, now.Add(-keep.Messages), left)
 			}
 		}
 		more = left == 0
@@ -71,7 +71,7 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 }
 
 // pruneTable removes rows of a table that are too old, and returns the rest of the limit.
-func (t *tx) pruneTable(d declared, before time.Time, limit int64) (left int64, err error) {
+func (t *tx) pruneTable(a aged, before time.Time, limit int64) (left int64, err error) {
 	var gone []any
 	err = t.query(func(rows *sql.Rows) error {
 		var key any
@@ -87,13 +87,13 @@ func (t *tx) pruneTable(d declared, before time.Time, limit int64) (left int64, 
 			gone = append(gone, key)
 		}
 		return nil
-	}, d.oldest())
+	}, a.oldest())
 	for _, key := range gone {
 		if err == nil {
-			_, err = t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", d.table, d.key), key)
+			_, err = t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", a.table, a.key), key)
 		}
 	}
-	return limit - int64(len(gone)), failed("prune "+d.table, err)
+	return limit - int64(len(gone)), failed("prune "+a.table, err)
 }
 
 // reservePages stay free for new rows; at most vacuumPages are returned to the file

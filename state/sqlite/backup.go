@@ -193,7 +193,7 @@ func renew(ctx context.Context, path string) (err error) {
 		return failed("open the copy", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.transaction(ctx, &tx{}, func(t *tx) error {
+	return within(ctx, db, &tx{}, func(t *tx) error {
 		if err := t.beginEpoch(); err != nil {
 			return err
 		}

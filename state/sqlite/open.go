@@ -24,15 +24,14 @@ import (
 
 // dial returns a pool of connections to the file at an absolute path, which opens the first when it is needed. The
 // PRAGMAs are run in their order on each connection.
-func dial(path string, parameters url.Values, pragmas ...string) (*pool, error) {
+func dial(path string, parameters url.Values, pragmas ...string) (*sql.DB, error) {
 	parameters["_pragma"] = append(pragmas, "busy_timeout(5000)", "trusted_schema(0)", "cell_size_check(1)")
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+parameters.Encode())
-	return &pool{DB: db, prepared: make(map[string]*sql.Stmt)}, err
+	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+parameters.Encode())
 }
 
 // dialWriter returns the pool of the only connection that writes. Incremental vacuum must be chosen while the file is
 // empty.
-func dialWriter(path string) (*pool, error) {
+func dialWriter(path string) (*sql.DB, error) {
 	db, err := dial(path, url.Values{"_txlock": {"immediate"}}, "auto_vacuum(incremental)", "journal_mode(wal)",
 		"synchronous(full)", "foreign_keys(1)", "journal_size_limit(16777216)")
 	if err == nil {
@@ -44,7 +43,7 @@ func dialWriter(path string) (*pool, error) {
 // readers is how many Views run at once.
 const readers = 4
 
-func dialReader(path string) (*pool, error) {
+func dialReader(path string) (*sql.DB, error) {
 	db, err := dial(path, url.Values{"mode": {"ro"}}, "query_only(1)")
 	if err == nil {
 		db.SetMaxOpenConns(readers)

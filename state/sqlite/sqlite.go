@@ -15,6 +15,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,7 @@ type Store struct {
 	lock           *flock.Flock
 	statements     map[string]string // by the names of queries
 
-	writer, reader *pool
+	writer, reader *sql.DB
 	watch          watch
 
 	mu      sync.Mutex
@@ -145,12 +146,12 @@ func (s *Store) View(ctx context.Context, fn func(ledger.View) error) (err error
 	return s.transaction(ctx, s.reader, func(t *tx) error { return fn(ledger.View{Rows: t}) })
 }
 
-func (s *Store) transaction(ctx context.Context, p *pool, fn func(*tx) error) error {
+func (s *Store) transaction(ctx context.Context, db *sql.DB, fn func(*tx) error) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.running.Done()
-	return p.transaction(ctx, &tx{statements: s.statements}, fn)
+	return within(ctx, db, &tx{statements: s.statements}, fn)
 }
 
 // begin lets Close wait for a transaction.
@@ -173,7 +174,7 @@ func (s *Store) Close() error {
 		s.running.Wait()
 		var errs []error
 		// The last connection takes the write-ahead log into the file, which one that only reads cannot.
-		for _, db := range []*pool{s.reader, s.writer} {
+		for _, db := range []*sql.DB{s.reader, s.writer} {
 			if db != nil { // nil: opening failed before
 				errs = append(errs, db.Close())
 			}

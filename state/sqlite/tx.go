@@ -16,15 +16,30 @@ import (
 // tx is a transaction, which sees its own changes.
 type tx struct {
 	ctx        context.Context
-	pool       *pool
 	raw        *sql.Tx
 	statements map[string]string
 	changed    []string // agents with new events
 	broken     error    // after which SQLite may have ended the transaction
-	parsed     []string // statements that are not prepared yet
 }
 
 var _ ledger.Rows = (*tx)(nil)
+
+// within runs fn in a transaction, which is rolled back unless fn commits it, also when it panics. The context
+// bounds the wait for a connection, and no statement begins after its end; it does not interrupt one, so that the
+// outcome of a commit is always clear.
+func within(ctx context.Context, db *sql.DB, t *tx, fn func(*tx) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return failed("wait for the ledger", err)
+	}
+	defer conn.Close()
+	t.ctx = ctx
+	if t.raw, err = conn.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
+		return failed("begin a transaction of the ledger", err)
+	}
+	defer t.raw.Rollback()
+	return fn(t)
+}
 
 // Get implements ledger.Rows.
 func (t *tx) Get(r ledger.Record, key ...any) error {
@@ -171,11 +186,10 @@ var errStop = errors.New("stop")
 
 // query calls each for every row of an answer.
 func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err error) {
-	stmt, err := t.statement(text)
-	if err != nil {
+	if err := t.over(); err != nil {
 		return err
 	}
-	rows, err := stmt.Query(args...)
+	rows, err := t.raw.Query(text, args...)
 	if err != nil {
 		return err
 	}
@@ -192,11 +206,10 @@ func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err er
 
 // exec runs a statement that changes rows and returns how many.
 func (t *tx) exec(text string, args ...any) (int64, error) {
-	stmt, err := t.statement(text)
-	if err != nil {
+	if err := t.over(); err != nil {
 		return 0, err
 	}
-	result, err := stmt.Exec(args...)
+	result, err := t.raw.Exec(text, args...)
 	if err != nil {
 		if ends(err) {
 			t.broken = failed("update the ledger", err)
@@ -206,19 +219,12 @@ func (t *tx) exec(text string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// statement returns a prepared statement, unless the transaction, or the patience of its caller, is over.
-func (t *tx) statement(text string) (*sql.Stmt, error) {
+// over is why no statement may begin: the transaction, or the patience of its caller, is over.
+func (t *tx) over() error {
 	if t.broken != nil {
-		return nil, t.broken
+		return t.broken
 	}
-	if err := t.ctx.Err(); err != nil {
-		return nil, err
-	}
-	if stmt := t.pool.statement(text); stmt != nil {
-		return t.raw.Stmt(stmt), nil
-	}
-	t.parsed = append(t.parsed, text)
-	return t.raw.Prepare(text)
+	return t.ctx.Err()
 }
 
 func (t *tx) commit() error {

@@ -3,7 +3,6 @@ package agent_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -19,13 +18,9 @@ import (
 	"holon/runner"
 	"holon/runner/agent"
 	"holon/runner/agent/pool"
-	"holon/runner/agent/prompt"
-	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
-	"holon/runner/hosttools"
 	"holon/runner/sessions"
 	"holon/state/ledger"
 	"holon/state/sqlite"
@@ -155,49 +150,6 @@ func (l *alone) answered(agentID, message string) {
 		case <-ctx.Done():
 			l.t.Fatalf("message %s is %s (%v)", message, e.Status, err)
 		}
-	}
-}
-
-// An agent that gives itself a next step in every turn, or rests for a moment, is
-// slowed down and stopped, and its operator asked.
-func TestEndlessLoop(t *testing.T) {
-	t.Parallel()
-	for name, arguments := range map[string]string{tools.NameEnqueue: `{"text":"go on","priority":"next"}`,
-		tools.NameSleep: `{"duration_ms":1}`} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l := newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{}, nil)
-				defer l.close()
-				l.played.do = func(ctx context.Context, turn pool.Turn) error {
-					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(), Work: l.runtime.Scheduler(),
-						Reminder: prompt.Reminding{}.Text,
-						Ledger:   l.store, Facts: view.Facts{}}) {
-						if tool.Name == name {
-							_, err := tool.Call(ctx,
-								hosttools.Call{ID: turn.ID() + "/call", Arguments: json.RawMessage(arguments)})
-							return err
-						}
-					}
-					return errors.New("the tool does not exist")
-				}
-				begun := time.Now()
-				l.prompt("main", "go")
-				time.Sleep(24 * time.Hour) // of the bubble
-				synctest.Wait()
-				if n := l.played.turns.Load(); n != 1+rules.MaxIdle {
-					t.Errorf("%d turns in %v", n, time.Since(begun))
-				}
-				if told := l.told("main"); len(told) != 1 || !strings.Contains(told[0], "changed nothing") {
-					t.Errorf("the operator was told %q", told)
-				}
-				l.played.do = nil
-				l.prompt("main", "once more")
-				time.Sleep(time.Second)
-				synctest.Wait()
-				expect.Equal(t, "turns; the operator is not heard", l.played.turns.Load(), 2+rules.MaxIdle)
-			})
-		})
 	}
 }
 

@@ -116,17 +116,6 @@ func TestCauseOfATick(t *testing.T) {
 	}
 }
 
-// A message that comes back because no turn could be begun for it ends its wait anew, as its admission did.
-func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
-	w := open(t)
-	w.rests(time.Hour)
-	c := w.working()
-	before := w.count(record.WaitTriggered)
-	w.settle(c.Attempt.ID, notBegun())
-	expect.Equal(t, "how often a wait was triggered", w.count(record.WaitTriggered), before+1)
-	w.caused(t, record.WaitTriggered, record.MessageAdmitted)
-}
-
 // A compaction that the loss of its container cuts off ends with its trigger and round.
 func TestCompactionThatIsCutOff(t *testing.T) {
 	w := open(t)

@@ -12,21 +12,6 @@ import (
 // What ends or begins between turns is recorded: after each commit the fold of the record says what the tables say.
 func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 	for name, script := range map[string]func(*world){
-		"a rest ended by a stop": func(w *world) {
-			w.rests(time.Hour)
-			w.must(w.m.Stop(w.ctx, "alpha", "me"))
-			w.must(w.m.Start(w.ctx, "alpha", "me"))
-		},
-		"a rest ended by a message": func(w *world) {
-			w.rests(time.Hour)
-			w.admit(prompt("go on"))
-			w.done()
-		},
-		"a rest ended by its time": func(w *world) {
-			w.rests(time.Minute)
-			w.pass(time.Hour)
-			w.done()
-		},
 		"work completed by the operator": func(w *world) {
 			item := w.item("build the site")
 			w.done()

@@ -1,13 +1,9 @@
 package scheduler_test
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,10 +20,12 @@ import (
 func TestOffer(t *testing.T) {
 	w := open(t)
 	c := w.working()
+	wait := w.sleep("call", 0)
+	also := w.admit(interject("also"))
 	for range 40 {
 		w.admit(webhook("event", ledger.Next))
 	}
-	also, late := w.admit(interject("also")), w.admit(interject("late"))
+	late := w.admit(interject("late"))
 	w.refused(scheduler.CodeInvalidMessage)(w.m.Admit(w.ctx, webhook("event", ledger.Interject)))
 	for range 2 {
 		msgs, err := w.m.Offer(w.ctx, "alpha")
@@ -35,6 +33,7 @@ func TestOffer(t *testing.T) {
 			t.Fatalf("%+v (%v) is offered, want the two interjections", msgs, err)
 		}
 	}
+	expect.Equal(t, "status of the wait that the first ended", w.wait(wait.ID).Status, ledger.WaitResolved)
 	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted},
 		Inserted: []string{also.MessageID}})
 	expect.Equal(t, "status", s.Status, ledger.Processed)
@@ -217,45 +216,4 @@ func TestAgentSettings(t *testing.T) {
 	if f := w.state().LastFailure; f == nil || f.Code != "c" || !f.OccurredAt.Equal(w.now) {
 		t.Fatalf("the last failure is %+v", f)
 	}
-}
-
-// Reading writes nothing and starts nothing (8): no byte of the ledger changes.
-func TestReadingWritesNothing(t *testing.T) {
-	w := open(t)
-	w.settle(w.working().Attempt.ID, notBegun())
-	before := w.hash()
-	for range 3 {
-		w.check()
-		w.nothing() // the head is left alone: asking for it is reading
-		w.ok(w.m.FireDue(w.ctx, w.now))
-		_, _ = w.m.Deliver(w.ctx, scheduler.Delivery{Token: "unknown"})
-	}
-	if w.hash() != before {
-		t.Fatal("reading changed the ledger")
-	}
-	w.admit(prompt("y"))
-	if w.hash() == before {
-		t.Fatal("the hash does not see what is written")
-	}
-}
-
-// hash is of everything that the ledger keeps on the disk.
-func (w *world) hash() string {
-	files, err := filepath.Glob(w.path + "*")
-	if err != nil {
-		w.t.Fatalf("%v", err)
-	}
-	h := sha256.New()
-	for _, name := range files {
-		if strings.HasSuffix(name, "-shm") || strings.HasSuffix(name, ".lock") {
-			continue // what readers share, and who has it
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			w.t.Fatalf("%v", err)
-		}
-		fmt.Fprintf(h, "%s %d\n", filepath.Base(name), len(b))
-		h.Write(b)
-	}
-	return fmt.Sprintf("%x", h.Sum(nil))
 }

@@ -70,15 +70,17 @@ func TestBegunTurnUnblocks(t *testing.T) {
 	expect.Equal(t, "the message after it", c.Message.ID, blocked.MessageID)
 }
 
-// A message is removed while it is queued, and neither before nor after.
+// A message is removed while it is queued, and neither before nor after. A wait that it was to end is over with it.
 func TestRemove(t *testing.T) {
 	w := open(t)
-	kept, gone := w.admit(prompt("kept")), w.admit(prompt("gone"))
+	rest := w.rests(time.Hour)
+	gone, kept := w.admit(prompt("gone")), w.admit(prompt("kept"))
 	e, err := w.m.Remove(w.ctx, "alpha", gone.MessageID, "me")
 	if err != nil || e.Status != ledger.Dropped {
 		t.Fatalf("Remove() = %+v, %v", e, err)
 	}
 	expect.Equal(t, "status", w.entry(gone.MessageID).Status, ledger.Dropped)
+	expect.Equal(t, "status of the wait", w.wait(rest.ID).Status, ledger.WaitCancelled)
 	w.refused(scheduler.CodeNotQueued)(w.m.Remove(w.ctx, "alpha", gone.MessageID, "me"))
 	w.refused(ledger.CodeNotFound)(w.m.Remove(w.ctx, "alpha", "msg_unknown", "me"))
 	expect.Equal(t, "the claimed message", w.claim().Message.ID, kept.MessageID)

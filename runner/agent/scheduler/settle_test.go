@@ -44,29 +44,6 @@ func TestLost(t *testing.T) {
 	w.nothing()
 }
 
-// A message that goes back to the queue ends the rest that its turn had asked for: the agent does not sleep through it.
-func TestComingBackEndsTheRest(t *testing.T) {
-	w := open(t)
-	ended := func(wait ledger.Wait, message string) {
-		t.Helper()
-		if got := w.wait(wait.ID); got.Status != ledger.WaitTriggered || got.MessageID != message {
-			t.Fatalf("the wait is %+v, want it triggered by %s", got, message)
-		}
-	}
-	c := w.working()
-	wait := w.sleep("1", time.Hour)
-	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
-	ended(wait, c.Message.ID)
-	c = w.claim()
-	also := w.admit(interject("also"))
-	if msgs, err := w.m.Offer(w.ctx, "alpha"); err != nil || len(msgs) != 1 {
-		t.Fatalf("%v, %v", msgs, err)
-	}
-	wait = w.sleep("2", time.Hour)
-	w.completes(c)
-	ended(wait, also.MessageID) // which came too late
-}
-
 // A message that joined a turn whose end is lost comes back once.
 func TestForgottenInterjection(t *testing.T) {
 	w := open(t)
@@ -237,22 +214,5 @@ func TestSuspended(t *testing.T) {
 	end.Suspended = false
 	for _, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
 		expect.Equal(t, "status of a lost one", w.settle(w.claim().Attempt.ID, end).Status, want)
-	}
-}
-
-// A higher priority comes before a message that is left alone.
-func TestDeferredHead(t *testing.T) {
-	w := open(t)
-	w.settle(w.working().Attempt.ID, notBegun())
-	w.admit(prompt("behind"))
-	w.nothing()
-	w.admit(urgent("before", ledger.Next))
-	for _, want := range []string{"before", "x"} {
-		c, _ := w.done()
-		expect.Equal(t, "message", c.Message.Body.Text, want)
-		if want == "before" {
-			w.nothing()
-			w.now = w.now.Add(time.Second)
-		}
 	}
 }

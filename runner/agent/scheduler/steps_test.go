@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -239,21 +238,6 @@ func TestProgressBoundsData(t *testing.T) {
 	}
 	expect.Equal(t, "data", string(w.newest(record.ToolExecuted).Data),
 		`{"omitted_bytes":8194,"ref":"turns/`+c.Attempt.TurnID+`/runtime.ndjson"}`)
-}
-
-func TestQueueOrder(t *testing.T) {
-	w := open(t)
-	for _, m := range []struct {
-		text string
-		p    ledger.Priority
-	}{{"5", ledger.Background}, {"3", ledger.Normal}, {"2", ledger.Next}, {"4", ""}, {"1", "interrupt"}} {
-		w.admit(urgent(m.text, m.p))
-	}
-	for i := 1; i <= 5; i++ {
-		if c, _ := w.done(); c.Message.Body.Text != fmt.Sprint(i) {
-			t.Fatalf("turn %d is of message %s", i, c.Message.Body.Text)
-		}
-	}
 }
 
 func TestAdmitRefuses(t *testing.T) {

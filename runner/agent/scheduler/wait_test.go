@@ -107,24 +107,6 @@ func TestSleep(t *testing.T) {
 	w.nothing()
 }
 
-// A message that is there when the agent goes to rest, or that triggered the
-// rest that is replaced, is not slept through.
-func TestSleepLooksAtTheQueue(t *testing.T) {
-	w := open(t)
-	c := w.working()
-	first := w.sleep("1", 0)
-	adm := w.admit(prompt("2"))
-	expect.Equal(t, "message of the wait", w.wait(first.ID).MessageID, adm.MessageID)
-	second := w.sleep("2", time.Hour)
-	expect.Equal(t, "status of the second", second.Status, ledger.WaitTriggered)
-	expect.Equal(t, "message of the second", second.MessageID, adm.MessageID)
-	expect.Equal(t, "status of the message", w.entry(adm.MessageID).Status, ledger.Queued)
-	expect.Equal(t, "reason", w.completes(c).Closure.WaitingReason, "")
-	c = w.claim()
-	expect.Equal(t, "the next message", c.Message.ID, adm.MessageID)
-	w.resumes(t, c, second.ID, ledger.ResumeOverride)
-}
-
 // waitExternal has alpha wait for a build, which one wake source tells of.
 func (w *world) waitExternal(trigger string, expires *time.Time) ledger.Wait {
 	wait := ledger.Wait{

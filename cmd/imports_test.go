@@ -162,7 +162,7 @@ var own = []struct {
 	{"test/conform/...", []string{"internal/...", "responses/...", "test/conform/..."},
 		"The suite checks any server of the protocol, so it knows only the protocol."},
 	{"test/ledgertest", []string{"responses", "responses/agentruntime", "responses/tasks", "responses/turns",
-		"state", "state/ledger"},
+		"state", "state/ledger", "test/expect"},
 		"The suite runs against every store, so it imports none."},
 	{"test/memory", nil, "Tests of every package may keep their files in memory."},
 	{"test/gittest", []string{"test/expect", "test/memory"}, "Tests of every package that reads git use these fixtures."},

@@ -10,11 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"modernc.org/sqlite"
-
 	"holon/state"
 	"holon/state/ledger"
-	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -159,42 +156,5 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 		if after, _ := os.ReadFile(path); string(after) != string(before) {
 			t.Errorf("%s: the file was changed", name)
 		}
-	}
-}
-
-// Opening reads a few pages, however many there are.
-func TestOpenReadsLittle(t *testing.T) {
-	t.Parallel()
-	path := newPath(t)
-	misses := func() int {
-		s := openAt(t, path)
-		defer s.Close()
-		conn, err := s.writer.Conn(t.Context())
-		expect.NoError(t, err)
-		defer conn.Close()
-		n := 0
-		expect.NoError(t, conn.Raw(func(raw any) error {
-			n, _, err = raw.(sqlite.DBStatus).Status(sqlite.DBStatusCacheMiss, false)
-			return err
-		}))
-		return n
-	}
-	s := openAt(t, path)
-	appendTo(t, s, 1)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	small := misses()
-	s = openAt(t, path)
-	for range 10 {
-		if err := s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 2000) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if large := misses(); large > small || small == 0 {
-		t.Errorf("opening read %d pages of a small ledger and %d of one with 20,000 events", small, large)
 	}
 }

@@ -56,8 +56,7 @@ var _ ledger.Store = (*Store)(nil)
 
 // Open opens the ledger, and creates it if there is no file. Errors have
 // CodeLocked when another process has it open, and CodeUnreadable when the file
-// is not a ledger, has a damaged header, or is of another version. The cost does
-// not depend on the size of the file.
+// is not a ledger, has a damaged header, or is of another version.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	path, err := filepath.Abs(opts.Path)
 	if err != nil {

@@ -71,30 +71,6 @@ func testQueue(t *testing.T, open Reopener) {
 	})
 }
 
-func testSenders(t *testing.T, open Reopener) {
-	s := opened(t, open, "a", "b")
-	for n, from := range []ledger.Sender{ledger.FromSelf, ledger.FromOutside, ledger.FromRuntime, ledger.FromOperator,
-		ledger.FromSelf, "unheard-of"} {
-		priority := ledger.Background // of the first ranks; the last ones would be next
-		if from.Rank() > 2 {
-			priority = ledger.Next
-		}
-		m, e := message("a", int64(n+1), priority)
-		e.Sender = from
-		write(t, s, func(tx ledger.Tx) error { return tx.Insert(m, e) })
-	}
-	admit(t, s, "b", 1)
-	look(t, s, func(v ledger.View) {
-		equal(t, "queue", names(t, numberOf)(v.Queued("a", 10)), "[4 3 2 1 5 6]")
-		for from, want := range map[ledger.Sender]int{ledger.FromOperator: 1, ledger.FromRuntime: 1,
-			ledger.FromOutside: 1, ledger.FromSelf: 3} {
-			n, err := v.CountQueuedFrom("a", from)
-			must(t, err)
-			equal(t, "from "+string(from), n, want)
-		}
-	})
-}
-
 func testReady(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b", "c", "d", "e")
 	ready := func(want string) {

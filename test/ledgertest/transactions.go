@@ -2,7 +2,6 @@ package ledgertest
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"holon/state/ledger"
@@ -45,41 +44,6 @@ func testAtomic(t *testing.T, open Reopener) {
 		l, err := tx.AgentState("a")
 		equal(t, "chain", l.Chain, "")
 		return err
-	})
-}
-
-// testAlone lets updates that fail and updates that don't wait together.
-func testAlone(t *testing.T, open Reopener) {
-	s := opened(t, open, "a")
-	crowd(t, 16, func(i int) error {
-		for n := range int64(20) {
-			number := int64(i)*100 + n + 1
-			err := s.Update(t.Context(), func(tx ledger.Tx) error {
-				m, e := message("a", number, ledger.Normal)
-				err := errors.Join(tx.Insert(m, e), appendEvents("a", told(1, 4, 0)...)(tx))
-				if err == nil && number%3 == 0 {
-					err = errOwn
-				}
-				return err
-			})
-			if failed := err != nil; failed != (number%3 == 0) || failed && err != errOwn {
-				return fmt.Errorf("message %d: %w", number, err)
-			}
-		}
-		return nil
-	})
-	look(t, s, func(v ledger.View) {
-		all, err := v.Messages("a", 1000)
-		must(t, err)
-		for _, m := range all {
-			if m.Number%3 == 0 {
-				t.Errorf("message %d was taken back and is there", m.Number)
-			}
-		}
-		l, err := v.AgentState("a")
-		must(t, err)
-		equal(t, "messages", int64(len(all)), l.EventSeq)
-		equal(t, "steps", l.Revision, l.EventSeq)
 	})
 }
 

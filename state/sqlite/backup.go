@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -27,8 +26,7 @@ func Backup(ctx context.Context, path, to string) error {
 	if err := absent(to); err != nil {
 		return err
 	}
-	return copyLedger(ctx, path, to, func(context.Context, string) error { return nil },
-		func() error { return absent(to) })
+	return copyLedger(ctx, path, to, false, func() error { return absent(to) })
 }
 
 // Restore creates a ledger at path from a backup, with a new epoch, because clients
@@ -57,7 +55,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (aside stri
 		aside = path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000000Z")
 		return moveAside(path, aside)
 	}
-	err = copyLedger(ctx, backup, path, renew, makeRoom)
+	err = copyLedger(ctx, backup, path, true, makeRoom)
 	return aside, err
 }
 
@@ -75,14 +73,8 @@ func parts(path string) (there []string) {
 	return there
 }
 
-// moveAside gives a ledger another path, with its log, unless that can be taken into it. The caller has its lock.
+// moveAside gives a ledger another path, with its log. The caller has its lock.
 func moveAside(path, to string) error {
-	if isDatabase(path) { // else SQLite would remove the log
-		if db, err := dial(path, url.Values{}); err == nil {
-			_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)") // what cannot be taken into it is moved with it
-			_ = db.Close()
-		}
-	}
 	for _, suffix := range suffixes {
 		if err := os.Rename(path+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("move the ledger aside: %w", err)
@@ -91,23 +83,9 @@ func moveAside(path, to string) error {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-// isDatabase reports whether a file begins as those of SQLite do.
-func isDatabase(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	const magic = "SQLite format 3\x00"
-	head := make([]byte, len(magic))
-	_, err = io.ReadFull(f, head)
-	return err == nil && string(head) == magic
-}
-
-// copyLedger copies to a file next to the target, changes it there, and gives it
-// the name at the end, when makeRoom has found or made the place free.
-func copyLedger(ctx context.Context, from, to string, change func(ctx context.Context, path string) error,
-	makeRoom func() error) (err error) {
+// copyLedger copies to a file next to the target, gives the copy another epoch if it is a restoration, and the name at
+// the end, when makeRoom has found or made the place free.
+func copyLedger(ctx context.Context, from, to string, restoration bool, makeRoom func() error) (err error) {
 	from, err = filepath.Abs(from)
 	if err == nil {
 		to, err = filepath.Abs(to)
@@ -130,8 +108,10 @@ func copyLedger(ctx context.Context, from, to string, change func(ctx context.Co
 	if err := snapshot(ctx, from, temp); err != nil {
 		return failed("copy the ledger", err)
 	}
-	if err := change(ctx, temp); err != nil {
-		return err
+	if restoration {
+		if err := renew(ctx, temp); err != nil {
+			return err
+		}
 	}
 	if err := syncFile(temp); err != nil {
 		return fmt.Errorf("copy the ledger: %w", err)

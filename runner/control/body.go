@@ -70,6 +70,18 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		Hint: "send it again"}
 }
 
+// refuseBody refuses the body of a request to a route that takes none: it was meant to say something.
+func (s *Server) refuseBody(w http.ResponseWriter, r *http.Request, one route) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	if _, err := httpserver.ReadBody(w, r, 0, s.limits.Body); err == nil {
+		return nil // chunked, and empty
+	}
+	return &state.Error{Code: wire.CodeInvalidValue, Param: "body",
+		Message: one.method + " " + one.path + " takes no body", Hint: "send the request without a body"}
+}
+
 // query is a query whose parameters are all known, each given once.
 type query map[string]string
 

@@ -51,6 +51,8 @@ func (s *Server) serve(l listener, one route) http.HandlerFunc {
 		case one.stream != nil:
 			one.stream(w, r)
 			return
+		case one.take != nil:
+			answer, err = one.take(w, r)
 		default:
 			answer, err = one.handle(w, r)
 		}
@@ -79,6 +81,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 	}
 	if !one.queries {
 		if _, err := queryOf(r); err != nil {
+			return err
+		}
+	}
+	if one.take == nil {
+		if err := s.refuseBody(w, r, one); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,8 @@ import "net/http"
 // route is one way into the API. The OpenAPI document describes it.
 type route struct {
 	method, path string
-	handle       handler          // gives what is answered as JSON
+	handle       handler          // gives what is answered as JSON, and takes no body
+	take         handler          // instead: takes a body
 	stream       http.HandlerFunc // instead: answers by itself
 	capability   bool             // the path proves what its caller may do
 	queries      bool             // no other path has parameters
@@ -71,35 +72,35 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/runtime/events", stream: s.getRuntimeEvents, queries: true},
 		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel, queries: true},
 		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport, queries: true},
-		{method: "POST", path: "/runtime/commands/{name}", handle: s.postCommand},
+		{method: "POST", path: "/runtime/commands/{name}", take: s.postCommand},
 
-		{method: "POST", path: agent + "/enqueue", handle: takes(s, maxPrompt, required, s.postEnqueue)},
-		{method: "POST", path: "/enqueue", handle: takes(s, maxPrompt, required, s.postEnqueue)},
-		{method: "POST", path: control + "/prompt", handle: takes(s, maxPrompt, required, s.postPrompt)},
-		{method: "POST", path: control + "/wake", handle: takes(s, maxSmall, required, s.postWake)},
-		{method: "POST", path: "/webhooks/generic/{id}", handle: s.postWebhook, queries: true},
-		{method: "POST", path: "/callbacks/wake/{token}", handle: s.postCallback, queries: true, capability: true},
-		{method: "POST", path: "/callbacks/enqueue/{token}", handle: s.postLegacyCallback, queries: true, capability: true},
+		{method: "POST", path: agent + "/enqueue", take: takes(s, maxPrompt, required, s.postEnqueue)},
+		{method: "POST", path: "/enqueue", take: takes(s, maxPrompt, required, s.postEnqueue)},
+		{method: "POST", path: control + "/prompt", take: takes(s, maxPrompt, required, s.postPrompt)},
+		{method: "POST", path: control + "/wake", take: takes(s, maxSmall, required, s.postWake)},
+		{method: "POST", path: "/webhooks/generic/{id}", take: s.postWebhook, queries: true},
+		{method: "POST", path: "/callbacks/wake/{token}", take: s.postCallback, queries: true, capability: true},
+		{method: "POST", path: "/callbacks/enqueue/{token}", take: s.postLegacyCallback, queries: true, capability: true},
 
-		{method: "POST", path: control + "/create", handle: takes(s, maxSmall, optional, s.postCreate)},
-		{method: "POST", path: control + "/control", handle: takes(s, maxSmall, required, s.postControl), live: true},
-		{method: "POST", path: control + "/current-run/abort", handle: takes(s, maxSmall, optional, s.postAbort), live: true},
-		{method: "POST", path: control + "/archive", handle: takes(s, maxSmall, optional, s.postArchive)},
-		{method: "POST", path: control + "/timers", handle: takes(s, maxSmall, required, s.postTimer)},
+		{method: "POST", path: control + "/create", take: takes(s, maxSmall, optional, s.postCreate)},
+		{method: "POST", path: control + "/control", take: takes(s, maxSmall, required, s.postControl), live: true},
+		{method: "POST", path: control + "/current-run/abort", take: takes(s, maxSmall, optional, s.postAbort), live: true},
+		{method: "POST", path: control + "/archive", take: takes(s, maxSmall, optional, s.postArchive)},
+		{method: "POST", path: control + "/timers", take: takes(s, maxSmall, required, s.postTimer)},
 		{method: "DELETE", path: control + "/timers/{timer_id}", handle: s.deleteTimer, live: true},
 		{method: "DELETE", path: control + "/queue/{message_id}", handle: s.deleteQueued, live: true},
-		{method: "POST", path: control + "/work-items", handle: takes(s, maxSmall, required, s.postWorkItem)},
-		{method: "POST", path: item + "/pick", handle: takes(s, maxSmall, optional, s.postPickWork), live: true},
-		{method: "POST", path: item + "/block", handle: takes(s, maxSmall, required, s.postBlockWork), live: true},
-		{method: "POST", path: item + "/complete", handle: takes(s, maxSmall, optional, s.postCompleteWork), live: true},
-		{method: "POST", path: control + "/tasks", handle: takes(s, maxPrompt, required, s.postTask)},
-		{method: "POST", path: task + "/input", handle: takes(s, maxPrompt, required, s.postTaskInput), live: true},
-		{method: "POST", path: task + "/stop", handle: takes(s, maxSmall, optional, s.postTaskStop), live: true},
-		{method: "POST", path: control + "/model", handle: takes(s, maxSmall, required, s.postModel), live: true},
+		{method: "POST", path: control + "/work-items", take: takes(s, maxSmall, required, s.postWorkItem)},
+		{method: "POST", path: item + "/pick", handle: s.postPickWork, live: true},
+		{method: "POST", path: item + "/block", take: takes(s, maxSmall, required, s.postBlockWork), live: true},
+		{method: "POST", path: item + "/complete", handle: s.postCompleteWork, live: true},
+		{method: "POST", path: control + "/tasks", take: takes(s, maxPrompt, required, s.postTask)},
+		{method: "POST", path: task + "/input", take: takes(s, maxPrompt, required, s.postTaskInput), live: true},
+		{method: "POST", path: task + "/stop", take: takes(s, maxSmall, optional, s.postTaskStop), live: true},
+		{method: "POST", path: control + "/model", take: takes(s, maxSmall, required, s.postModel), live: true},
 		{method: "POST", path: control + "/model/clear", handle: s.postClearModel, live: true},
-		{method: "POST", path: control + "/image", handle: takes(s, maxSmall, required, s.postImage), live: true},
+		{method: "POST", path: control + "/image", take: takes(s, maxSmall, required, s.postImage), live: true},
 		{method: "POST", path: control + "/debug-prompt",
-			handle: takes(s, maxPrompt, required, s.postDebugPrompt), live: true},
+			take: takes(s, maxPrompt, required, s.postDebugPrompt), live: true},
 		{method: "POST", path: control + "/trigger", handle: s.postTrigger, live: true},
 		{method: "POST", path: control + "/trigger/rotate", handle: s.postRotateTrigger, live: true},
 		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},

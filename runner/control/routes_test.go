@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +13,8 @@ import (
 
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/test/expect"
 )
 
 // still is a host that has nothing but its name.
@@ -145,6 +148,38 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 				!strings.Contains(answer.Body.String(), `"param":"`+p.Value.Name+`"`) {
 				t.Errorf("%s %s with an empty %s is answered %d %s", one.method, path, p.Value.Name, answer.Code,
 					answer.Body)
+			}
+		}
+	}
+}
+
+// A body is refused by the routes that take none, before anything is done. A route takes a body if and only if the
+// document describes one.
+func TestUnknownBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	doc := document(t)
+	s := New(Options{Host: still{}})
+	handler := s.handler(listener{local: true})
+	for _, one := range s.routes() {
+		described := doc.Paths.Find(one.path).GetOperation(one.method).RequestBody != nil
+		if takes := one.take != nil; takes != described {
+			t.Errorf("%s %s takes a body: %v, and describes one: %v", one.method, one.path, takes, described)
+		}
+		if described {
+			continue
+		}
+		for name, size := range map[string]int64{"a body": 2, "a body in chunks": -1} {
+			path := strings.NewReplacer("{", "", "}", "").Replace(one.path)
+			r := httptest.NewRequestWithContext(t.Context(), one.method, path, strings.NewReader("{}"))
+			r.ContentLength = size
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, r)
+			var f wire.Failure
+			expect.NoError(t, json.Unmarshal(answer.Body.Bytes(), &f))
+			want := wire.FailureInfo{Code: wire.CodeInvalidValue, Param: "body",
+				Message: one.method + " " + one.path + " takes no body", Hint: "send the request without a body"}
+			if answer.Code != http.StatusBadRequest || f.Error != want {
+				t.Errorf("%s %s with %s is answered %d %s", one.method, path, name, answer.Code, answer.Body)
 			}
 		}
 	}

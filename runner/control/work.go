@@ -39,7 +39,7 @@ func (s *Server) postWorkItem(_ http.ResponseWriter, r *http.Request, n wire.Wor
 	return s.workItem(r, s.agentID(r), item.ID)
 }
 
-func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request, _ struct{}) (any, error) {
+func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request) (any, error) {
 	item := pathValue(r, "work_item_id")
 	if _, err := s.steps.PickWork(r.Context(), s.agentID(r), item, responses.NewID("key_")); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Server) postBlockWork(_ http.ResponseWriter, r *http.Request, b wire.Bl
 }
 
 // postCompleteWork completes an item for the operator, without a report of the agent.
-func (s *Server) postCompleteWork(_ http.ResponseWriter, r *http.Request, _ struct{}) (any, error) {
+func (s *Server) postCompleteWork(_ http.ResponseWriter, r *http.Request) (any, error) {
 	item := pathValue(r, "work_item_id")
 	if _, err := s.steps.CompleteWork(r.Context(), s.agentID(r), item, responses.NewID("key_"), nil); err != nil {
 		return nil, err

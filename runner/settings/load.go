@@ -30,14 +30,14 @@ const (
 	LayerFlag    Layer = "flag"
 )
 
-// Origin is the source of a value: the layer, and the file, variable or flag.
-type Origin struct {
+// origin is the source of a value: the layer, and the file, variable or flag.
+type origin struct {
 	Layer Layer  `json:"layer"`
 	Name  string `json:"name,omitempty"`
 }
 
 // String returns the name of the source, or the layer if it has none.
-func (o Origin) String() string {
+func (o origin) String() string {
 	if o.Name == "" {
 		return string(o.Layer)
 	}
@@ -57,9 +57,9 @@ type Sources struct {
 	Environ []string
 }
 
-// InvalidSetting is a fault in a source of settings.
-type InvalidSetting struct {
-	Origin Origin // of the source
+// invalidSetting is a fault in a source of settings.
+type invalidSetting struct {
+	Origin origin // of the source
 	Line   int    // of a file; 0: all of it
 	Key    string // "" when no key is at fault
 	What   string
@@ -72,7 +72,7 @@ type InvalidSetting struct {
 const CodeInvalid state.Code = "usage"
 
 // Err returns the problem as an error that names the source and the key.
-func (p InvalidSetting) Err() *state.Error {
+func (p invalidSetting) Err() *state.Error {
 	what := p.What
 	if p.Key != "" && p.Origin.Layer != LayerEnv && p.Origin.Layer != LayerFlag {
 		what = p.Key + ": " + what
@@ -87,17 +87,17 @@ func (p InvalidSetting) Err() *state.Error {
 type assignment struct {
 	key    *key
 	name   string // what "*" stands for
-	origin Origin
+	origin origin
 	text   string
 }
 
 // Loaded are merged settings and where each comes from.
 type Loaded struct {
 	Settings
-	Problems []InvalidSetting
+	Problems []invalidSetting
 
 	sources     Sources
-	origins     map[string]Origin // by full key
+	origins     map[string]origin // by full key
 	assignments []assignment
 	variables   map[string]string
 	considered  map[string]bool // providers whose variables were taken
@@ -105,7 +105,7 @@ type Loaded struct {
 
 // Load reads the sources and merges them. Invalid settings are left out and listed in Problems; see [Loaded.Err].
 func Load(src Sources) *Loaded {
-	l := &Loaded{Settings: Default(), sources: src, origins: make(map[string]Origin), considered: make(map[string]bool)}
+	l := &Loaded{Settings: Default(), sources: src, origins: make(map[string]origin), considered: make(map[string]bool)}
 	if src.File != "" {
 		l.user(src.File)
 	}
@@ -136,24 +136,24 @@ func (l *Loaded) Err() error {
 }
 
 // AllProblems returns the faults of single settings, and of settings that contradict each other.
-func (l *Loaded) AllProblems() []InvalidSetting {
+func (l *Loaded) AllProblems() []invalidSetting {
 	list := slices.Clone(l.Problems)
-	if what := l.TokenSettings.Validate(); what != "" {
-		list = append(list, InvalidSetting{Origin: l.Origin(keyDefaultToolOutput), Key: keyDefaultToolOutput,
+	if what := l.tokenSettings.Validate(); what != "" {
+		list = append(list, invalidSetting{Origin: l.Origin(keyDefaultToolOutput), Key: keyDefaultToolOutput,
 			What:   what,
 			Remedy: "set both"})
 	}
 	return list
 }
 
-func (l *Loaded) bad(origin Origin, line int, key, what, remedy string) {
-	l.Problems = append(l.Problems, InvalidSetting{Origin: origin, Line: line, Key: key, What: what, Remedy: remedy})
+func (l *Loaded) bad(origin origin, line int, key, what, remedy string) {
+	l.Problems = append(l.Problems, invalidSetting{Origin: origin, Line: line, Key: key, What: what, Remedy: remedy})
 }
 
 // user reads the person's own file. A file that other users may write is refused, because it could name programs of
 // theirs.
 func (l *Loaded) user(path string) {
-	origin := Origin{LayerUser, path}
+	origin := origin{LayerUser, path}
 	data, info, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -174,7 +174,7 @@ func (l *Loaded) user(path string) {
 	l.walk(origin, nil, tree, func(*key, string, *yaml.Node) bool { return true })
 }
 
-func (l *Loaded) syntax(origin Origin, err error) {
+func (l *Loaded) syntax(origin origin, err error) {
 	line := 0
 	what := err.Error()
 	if e, ok := errors.AsType[*syntaxError](err); ok {
@@ -213,7 +213,7 @@ func writableByOthers(path string, info fs.FileInfo) string {
 }
 
 // walk takes the values of a file. allow decides about each one and reports those that it refuses.
-func (l *Loaded) walk(origin Origin, path []string, n *yaml.Node, allow allowRule) {
+func (l *Loaded) walk(origin origin, path []string, n *yaml.Node, allow allowRule) {
 	if n.Kind != yaml.MappingNode {
 		l.bad(origin, n.Line, strings.Join(path, "."), describe(n), "write an object with settings")
 		return
@@ -227,7 +227,7 @@ func (l *Loaded) walk(origin Origin, path []string, n *yaml.Node, allow allowRul
 type allowRule func(k *key, name string, n *yaml.Node) bool
 
 // take takes the value at a path of a file; line is the line of its key.
-func (l *Loaded) take(origin Origin, path []string, line int, value *yaml.Node, allow allowRule) {
+func (l *Loaded) take(origin origin, path []string, line int, value *yaml.Node, allow allowRule) {
 	k, name, match := lookup(path)
 	if match == matchGroup && len(path) == 1 && path[0] == "model" && isText(value) {
 		k, name, match = lookup([]string{"model", "default"}) // model: NAME is the short form
@@ -255,7 +255,7 @@ func unknown(path []string) string {
 }
 
 // set assigns one value, or returns why it is invalid.
-func (l *Loaded) set(origin Origin, k *key, name string, n *yaml.Node) (what, remedy string) {
+func (l *Loaded) set(origin origin, k *key, name string, n *yaml.Node) (what, remedy string) {
 	v, what, remedy := k.parse(n)
 	if what != "" {
 		return what, remedy
@@ -263,7 +263,7 @@ func (l *Loaded) set(origin Origin, k *key, name string, n *yaml.Node) (what, re
 	k.value(&l.Settings, name).Set(v)
 	l.origins[k.full(name)] = origin
 	if origin.Layer == LayerEnv || origin.Layer == LayerFlag {
-		l.Problems = slices.DeleteFunc(l.Problems, func(p InvalidSetting) bool {
+		l.Problems = slices.DeleteFunc(l.Problems, func(p invalidSetting) bool {
 			return p.decided && p.Key == k.full(name)
 		})
 	}
@@ -318,7 +318,7 @@ func (l *Loaded) variable(k *key, name, variable string) {
 	if text == "" {
 		return
 	}
-	origin := Origin{LayerEnv, variable}
+	origin := origin{LayerEnv, variable}
 	n, err := k.parseText(text)
 	if err != nil {
 		l.bad(origin, 0, k.full(name), err.Error(), "correct or unset it")

@@ -19,7 +19,7 @@ import (
 // project reads the file of the working directory. It comes with a repository, so it can only tighten the person's own
 // settings and the defaults; the tag of each key has its rule.
 func (l *Loaded) project(top string) {
-	origin := Origin{LayerProject, ProjectFile}
+	origin := origin{LayerProject, ProjectFile}
 	data, err := readProject(top)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -57,7 +57,7 @@ func readProject(top string) ([]byte, error) {
 }
 
 // undecided reports a value that only a person may decide, unless the person's own file sets the key.
-func (l *Loaded) undecided(origin Origin, line int, key, what, remedy string) {
+func (l *Loaded) undecided(origin origin, line int, key, what, remedy string) {
 	if l.origins[key].Layer == LayerUser {
 		return
 	}
@@ -86,7 +86,7 @@ func (l *Loaded) mayDecide(k *key, name string, n *yaml.Node) (what, remedy stri
 
 // raises reports whether a value is not tighter than the present limit. Then it records the value as one
 // without effect.
-func (l *Loaded) raises(origin Origin, k *key, name string, n *yaml.Node) bool {
+func (l *Loaded) raises(origin origin, k *key, name string, n *yaml.Node) bool {
 	v, what, _ := k.parse(n)
 	if what != "" || k.limit(v) < k.limit(k.value(&l.Settings, name)) {
 		return false
@@ -114,7 +114,7 @@ func (k *key) limit(v reflect.Value) (n float64) {
 }
 
 // resolve makes the paths of the project's file absolute.
-func (l *Loaded) resolve(origin Origin, top string) {
+func (l *Loaded) resolve(origin origin, top string) {
 	if l.origins["skills"] != origin {
 		return
 	}

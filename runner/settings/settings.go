@@ -46,29 +46,29 @@ const (
 //	         stay within the repository; any other word is the one value that may be set, the value that confines
 //	zero     "ok" for a whole number or a duration that may be 0
 type Settings struct {
-	ModelSettings
-	Unknown Unknown
-	Catalog map[string]*Facts // by model reference
-	ContainerSettings
-	TurnSettings
-	DiskSettings
-	TokenSettings
-	AgentSettings
-	ControlSettings
+	modelSettings
+	Unknown unknownModels
+	Catalog map[string]*facts // by model reference
+	containerSettings
+	turnSettings
+	diskSettings
+	tokenSettings
+	agentSettings
+	controlSettings
 	Budget    ModelBudget
 	Providers map[string]*Provider // those that something is set for; see Provider
 }
 
-// ModelSettings say which models a run asks.
-type ModelSettings struct {
+// modelSettings say which models a run asks.
+type modelSettings struct {
 	Model           string        `key:"model.default" env:"HOLON_MODEL"` // "" until one is chosen
 	Fallbacks       []string      `key:"model.fallbacks" env:"HOLON_MODEL_FALLBACKS"`
 	DisableFallback bool          `key:"runtime.disable_provider_fallback" env:"HOLON_DISABLE_PROVIDER_FALLBACK"`
 	RetryFor        time.Duration `key:"runtime.retry_for" env:"HOLON_RETRY_FOR" zero:"ok"` // 0: no wait
 }
 
-// ContainerSettings describe the container, and how far it is isolated.
-type ContainerSettings struct {
+// containerSettings describe the container, and how far it is isolated.
+type containerSettings struct {
 	Image            string   `key:"image" env:"HOLON_IMAGE" project:"free"`
 	Engine           string   `key:"engine" env:"HOLON_ENGINE" project:"docker"`
 	Memory           Size     `key:"memory" env:"HOLON_MEMORY" project:"lower"`
@@ -81,8 +81,8 @@ type ContainerSettings struct {
 	AllowHosts       []string `key:"allow_hosts" env:"HOLON_ALLOW_HOSTS"`
 }
 
-// TurnSettings say what a turn starts from and what bounds it.
-type TurnSettings struct {
+// turnSettings say what a turn starts from and what bounds it.
+type turnSettings struct {
 	IncludeDirty    bool          `key:"include_dirty" env:"HOLON_INCLUDE_DIRTY" project:"false"`
 	AllowAlternates []string      `key:"allow_alternates" env:"HOLON_ALLOW_ALTERNATES"`
 	Skills          []string      `key:"skills" env:"HOLON_SKILLS" project:"folder"`
@@ -92,15 +92,15 @@ type TurnSettings struct {
 	MaxOutput       Size          `key:"max_output_bytes" env:"HOLON_MAX_OUTPUT_BYTES" project:"lower"`
 }
 
-// DiskSettings bound the use of the disk.
-type DiskSettings struct {
+// diskSettings bound the use of the disk.
+type diskSettings struct {
 	RunDisk Size `key:"disk" env:"HOLON_RUN_DISK" project:"lower"` // what one run may write
 	MaxDisk Size `key:"max_disk" env:"HOLON_MAX_DISK"`             // what HOLON_HOME may have for a run to be started
 	MinFree Size `key:"min_free" env:"HOLON_MIN_FREE"`             // what must be free on its disk for that
 }
 
-// TokenSettings bound what models answer and what they are shown, in tokens.
-type TokenSettings struct {
+// tokenSettings bound what models answer and what they are shown, in tokens.
+type tokenSettings struct {
 	MaxOutputTokens         int `key:"runtime.max_output_tokens" env:"HOLON_MAX_OUTPUT_TOKENS"`
 	DefaultToolOutputTokens int `key:"runtime.default_tool_output_tokens" env:"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS"`
 	MaxToolOutputTokens     int `key:"runtime.max_tool_output_tokens" env:"HOLON_MAX_TOOL_OUTPUT_TOKENS"`
@@ -110,7 +110,7 @@ type TokenSettings struct {
 const keyDefaultToolOutput = "runtime.default_tool_output_tokens"
 
 // Validate says what is wrong with the default for a tool's output, "" if it is within the limit.
-func (t TokenSettings) Validate() (what string) {
+func (t tokenSettings) Validate() (what string) {
 	const most, otherwise = 64_000, 8_000 // agentd's own limit and default
 	limit := cmp.Or(t.MaxToolOutputTokens, most)
 	if cmp.Or(t.DefaultToolOutputTokens, otherwise) > limit {
@@ -119,8 +119,8 @@ func (t TokenSettings) Validate() (what string) {
 	return ""
 }
 
-// AgentSettings are about long-lived agents: their containers, and how long their history is kept.
-type AgentSettings struct {
+// agentSettings are about long-lived agents: their containers, and how long their history is kept.
+type agentSettings struct {
 	Agent         string        `key:"agent.default" env:"HOLON_AGENT_ID"`
 	IdlePause     time.Duration `key:"runtime.idle_pause" env:"HOLON_IDLE_PAUSE"`
 	IdleStop      time.Duration `key:"runtime.idle_stop" env:"HOLON_IDLE_STOP"`
@@ -129,11 +129,11 @@ type AgentSettings struct {
 	MaxEvents     int64         `key:"runtime.retention.max_events"` // of one agent
 	MessagesDays  int           `key:"runtime.retention.messages_days"`
 	MaxTurnFiles  Size          `key:"runtime.retention.max_turn_files" env:"HOLON_MAX_TURN_FILES"`
-	Reminder      ReminderSettings
+	Reminder      reminderSettings
 }
 
-// ReminderSettings say when a model is reminded of the work item that its agent works on.
-type ReminderSettings struct {
+// reminderSettings say when a model is reminded of the work item that its agent works on.
+type reminderSettings struct {
 	Rounds int `key:"runtime.work_item_stale_reminder.rounds" env:"HOLON_WORK_ITEM_STALE_REMINDER_ROUNDS"`
 	Tokens int `key:"runtime.work_item_stale_reminder.max_tokens" env:"HOLON_WORK_ITEM_STALE_REMINDER_MAX_TOKENS"`
 
@@ -141,8 +141,8 @@ type ReminderSettings struct {
 	Pause int `key:"runtime.work_item_stale_reminder.cooldown_rounds" env:"HOLON_WORK_ITEM_STALE_REMINDER_COOLDOWN_ROUNDS"`
 }
 
-// ControlSettings say how the control plane is reached.
-type ControlSettings struct {
+// controlSettings say how the control plane is reached.
+type controlSettings struct {
 	HTTPAddr        string `key:"control.http_addr" env:"HOLON_HTTP_ADDR"` // HOST:PORT; "": no TCP
 	CallbackBaseURL string `key:"control.callback_base_url" env:"HOLON_CALLBACK_BASE_URL"`
 	AuthMode        string `key:"control.auth_mode" env:"HOLON_CONTROL_AUTH_MODE"`
@@ -155,8 +155,8 @@ type ModelBudget struct {
 	MaxCost     Money `key:"budget.max_cost" env:"HOLON_MAX_COST" project:"lower"`
 }
 
-// Facts are the properties of a model that are set; 0 where unknown.
-type Facts struct {
+// facts are the properties of a model that are set; 0 where unknown.
+type facts struct {
 	ContextWindow   int `key:"models.catalog.*.context_window"` // tokens
 	MaxOutputTokens int `key:"models.catalog.*.max_output_tokens"`
 
@@ -167,8 +167,8 @@ type Facts struct {
 	Output      *Money `key:"models.catalog.*.price.output"`
 }
 
-// Unknown are the assumed properties of unknown models.
-type Unknown struct {
+// unknownModels are the assumed properties of unknown models.
+type unknownModels struct {
 	ContextWindow   int `key:"model.unknown_fallback.context_window_tokens"`
 	MaxOutputTokens int `key:"model.unknown_fallback.runtime_max_output_tokens"`
 }
@@ -200,7 +200,7 @@ const (
 
 // Kinds of a key: how it is sent.
 const (
-	KindAPIKey = "api_key"      // as the provider's contract has it
+	kindAPIKey = "api_key"      // as the provider's contract has it
 	KindBearer = "bearer_token" // as a bearer token, regardless of the contract
 )
 
@@ -216,16 +216,16 @@ type Credential struct {
 // Default returns the settings that hold where nothing is set.
 func Default() Settings {
 	return Settings{
-		ContainerSettings: ContainerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
-		TurnSettings: TurnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
+		containerSettings: containerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
+		turnSettings: turnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
 			MaxOutput: "4g"},
-		ModelSettings: ModelSettings{RetryFor: 30 * time.Minute},
-		DiskSettings:  DiskSettings{RunDisk: "10g", MinFree: "256m"},
-		AgentSettings: AgentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
+		modelSettings: modelSettings{RetryFor: 30 * time.Minute},
+		diskSettings:  diskSettings{RunDisk: "10g", MinFree: "256m"},
+		agentSettings: agentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,
-			Reminder: ReminderSettings{Rounds: 10, Pause: 10, Tokens: 512}},
-		ControlSettings: ControlSettings{AuthMode: "auto"},
-		Catalog:         make(map[string]*Facts), Providers: make(map[string]*Provider),
+			Reminder: reminderSettings{Rounds: 10, Pause: 10, Tokens: 512}},
+		controlSettings: controlSettings{AuthMode: "auto"},
+		Catalog:         make(map[string]*facts), Providers: make(map[string]*Provider),
 	}
 }
 
@@ -275,9 +275,9 @@ func (s *Settings) provider(name string) *Provider {
 }
 
 // facts returns the entry of a model in the catalog, which it creates if needed.
-func (s *Settings) facts(ref string) *Facts {
+func (s *Settings) facts(ref string) *facts {
 	if s.Catalog[ref] == nil {
-		s.Catalog[ref] = new(Facts)
+		s.Catalog[ref] = new(facts)
 	}
 	return s.Catalog[ref]
 }
@@ -290,7 +290,7 @@ func (s *Settings) Window(ref string) (w providers.Window, from WindowFrom) {
 		from, context, output = WindowAssumed, s.Unknown.ContextWindow, s.Unknown.MaxOutputTokens
 	}
 	if f := s.Catalog[ref]; f != nil && (f.ContextWindow > 0 || f.MaxOutputTokens > 0) {
-		from = WindowSet
+		from = windowSet
 		context, output = cmp.Or(f.ContextWindow, context), cmp.Or(f.MaxOutputTokens, output)
 	}
 	w.Context, w.Output = cmp.Or(context, w.Context), cmp.Or(output, w.Output)
@@ -305,7 +305,7 @@ type WindowFrom string
 
 // Values of WindowFrom.
 const (
-	WindowSet     WindowFrom = "set"
+	windowSet     WindowFrom = "set"
 	WindowKnown   WindowFrom = "known"
 	WindowAssumed WindowFrom = "assumed"
 )

@@ -16,7 +16,7 @@ import (
 type Entry struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
-	Origin Origin `json:"origin"`
+	Origin origin `json:"origin"`
 	// InForce is what holds, of a key that has a default in words ("all", "no bound"): its value, or else those words.
 	InForce string `json:"in_force,omitempty"`
 }
@@ -126,12 +126,12 @@ func (s *Settings) clone() Settings {
 	return c
 }
 
-// Origin returns where the value of a key comes from.
-func (l *Loaded) Origin(key string) Origin {
+// origin returns where the value of a key comes from.
+func (l *Loaded) Origin(key string) origin {
 	if origin, ok := l.origins[key]; ok {
 		return origin
 	}
-	return Origin{Layer: LayerDefault}
+	return origin{Layer: LayerDefault}
 }
 
 // Override sets a key to the value of a flag: one text, or the items of a list. The error names the flag.
@@ -140,14 +140,14 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 	if found != matchKey {
 		return unknownKey(key, split(key), found)
 	}
-	origin := Origin{LayerFlag, flag}
+	origin := origin{LayerFlag, flag}
 	n := listNode(values)
 	if !k.isList() {
 		n = textNode(strings.Join(values, ","))
 	}
 	if what, remedy := l.set(origin, k, name, n); what != "" {
 		l.origins[k.full(name)] = origin // it is what has to be mended, whatever it outweighs
-		return InvalidSetting{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
+		return invalidSetting{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
 	}
 	l.Consider(l.Refs()...) // the model may have a provider that no source has named yet
 	return nil

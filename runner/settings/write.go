@@ -112,7 +112,7 @@ func fileError(path string, err error) error {
 
 // current reads the present file. It refuses an invalid one, which would be written back.
 func current(path string) (root map[string]any, err error) {
-	l := &Loaded{Settings: Default(), origins: make(map[string]Origin)}
+	l := &Loaded{Settings: Default(), origins: make(map[string]origin)}
 	l.user(path)
 	if err := l.Err(); err != nil {
 		return nil, err

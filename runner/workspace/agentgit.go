@@ -115,12 +115,12 @@ func alternateLine(dir string) string {
 // objectDirs lists the directories to borrow from. The user's repository may
 // itself borrow: its alternates file names paths that git resolves where the
 // agent sees them, so each is mounted at exactly that path.
-func (t *Tree) objectDirs() []ObjectDir {
-	var dirs []ObjectDir
+func (t *Tree) objectDirs() []objectDir {
+	var dirs []objectDir
 	add := func(host, container string, transitive bool) {
-		known := slices.ContainsFunc(dirs, func(d ObjectDir) bool { return d.ContainerPath == container })
+		known := slices.ContainsFunc(dirs, func(d objectDir) bool { return d.ContainerPath == container })
 		if !known && len(dirs) < git.MaxAlternates {
-			dirs = append(dirs, ObjectDir{HostPath: host, ContainerPath: container, transitive: transitive})
+			dirs = append(dirs, objectDir{HostPath: host, ContainerPath: container, transitive: transitive})
 		}
 	}
 	direct := []string{t.source.user.Objects}

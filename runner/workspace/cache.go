@@ -89,7 +89,7 @@ func (c repositoryCache) acquire(claim string) (*slot, error) {
 		}
 		return s, nil
 	}
-	return nil, &git.Error{Code: CodeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use",
+	return nil, &git.Error{Code: codeBusy, Message: fmt.Sprintf("all %d working trees of the repository are in use",
 		maxSlots),
 		Hint: "wait until a run ends"}
 }

@@ -137,7 +137,7 @@ func (t *Tree) describeSubmodules(links, modules []git.Entry) {
 	t.info.Submodules = nil
 	for _, link := range links {
 		within := func(e git.Entry) bool { return strings.HasPrefix(e.Path, link.Path+"/") }
-		t.info.Submodules = append(t.info.Submodules, Submodule{Path: link.Path,
+		t.info.Submodules = append(t.info.Submodules, submodule{Path: link.Path,
 			Commit: hex.EncodeToString([]byte(link.Oid)), Populated: slices.ContainsFunc(modules, within)})
 	}
 }

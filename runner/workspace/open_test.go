@@ -121,7 +121,7 @@ func TestRepositoryForms(t *testing.T) {
 		gittest.Run(t, "", "git", "clone", "-q", "--shared", repo, borrower)
 		tree := acquire(t, Options{Dir: borrower, ContainerObjects: "/holon/objects",
 			Borrowing: git.Borrowing{Allow: []string{repo}}})
-		want := []ObjectDir{{HostPath: filepath.Join(borrower, ".git/objects"), ContainerPath: "/holon/objects/0"},
+		want := []objectDir{{HostPath: filepath.Join(borrower, ".git/objects"), ContainerPath: "/holon/objects/0"},
 			{HostPath: filepath.Join(repo, ".git/objects"), ContainerPath: filepath.Join(repo, ".git/objects"),
 				transitive: true}}
 		if !slices.Equal(tree.ObjectDirs(), want) {

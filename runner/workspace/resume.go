@@ -83,7 +83,7 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 		return nil, err
 	}
 	if s == nil {
-		return nil, &git.Error{Code: CodeBusy, Message: "the working tree " + held.Slot + " is in use",
+		return nil, &git.Error{Code: codeBusy, Message: "the working tree " + held.Slot + " is in use",
 			Hint: "wait until its run ends"}
 	}
 	claim, err := s.claimedBy()
@@ -145,7 +145,7 @@ func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 // resets it to its own base. A tree that is in use or has another claim by now is left alone.
 func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
 	s, err := lockHeld(cacheDir, Held{Slot: claim.Slot, Claim: claim.By})
-	if e, ok := errors.AsType[*git.Error](err); ok && (e.Code == CodeReleased || e.Code == CodeBusy) {
+	if e, ok := errors.AsType[*git.Error](err); ok && (e.Code == CodeReleased || e.Code == codeBusy) {
 		return nil
 	}
 	if err == nil {

@@ -40,7 +40,7 @@ func TestResume(t *testing.T) {
 			first := acquire(t, options)
 			held := first.Held()
 			_, err := Resume(t.Context(), options, held)
-			wantCode(t, err, CodeBusy)
+			wantCode(t, err, codeBusy)
 			gittest.Write(t, first.Dir(), map[string]string{"a.txt": "work\n", "new.txt": "n\n"})
 			die(t, first)
 			gittest.Write(t, first.Dir(), map[string]string{"later.txt": "the container lives on\n"})

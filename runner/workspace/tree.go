@@ -23,13 +23,13 @@ type Tree struct {
 	base    git.Repository // our own objects of the base, and where the rest is borrowed
 	record  *record
 	index   []byte // git index of the base, as of the last settle
-	objects []ObjectDir
+	objects []objectDir
 }
 
-// ObjectDir is a git object directory that the agent's repository borrows
+// objectDir is a git object directory that the agent's repository borrows
 // from; the runner mounts it read-only at ContainerPath, which equals HostPath
 // where Options.ContainerObjects is empty.
-type ObjectDir struct {
+type objectDir struct {
 	HostPath, ContainerPath string
 
 	transitive bool // named by the alternates of another, not by the agent's repository
@@ -75,7 +75,7 @@ func (t *Tree) Info() Info { return t.info }
 
 // ObjectDirs lists the directories that the agent's repository borrows objects from, including those that the user's
 // repository borrows from. A plain directory has none, because its tree has no repository.
-func (t *Tree) ObjectDirs() []ObjectDir { return t.objects }
+func (t *Tree) ObjectDirs() []objectDir { return t.objects }
 
 // prepare makes the tree, the record and the agent's repository agree.
 func (t *Tree) prepare(ctx context.Context) error {

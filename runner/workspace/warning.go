@@ -49,8 +49,8 @@ func (l *warningList) list() []Warning {
 	return list
 }
 
-// Group is the files of a directory that the same program executes.
-type Group struct {
+// group is the files of a directory that the same program executes.
+type group struct {
 	Pattern string // the path of a single file, else the directory's with /*
 	Files   int
 	Message string // as of each of its warnings
@@ -58,7 +58,7 @@ type Group struct {
 
 // GroupExecuted returns the files that programs execute as one group for each directory and program, by pattern, so
 // that a list that is too long to be read is short and complete.
-func GroupExecuted(warnings []Warning) (groups []Group) {
+func GroupExecuted(warnings []Warning) (groups []group) {
 	places := make(map[[2]string]int)
 	for _, w := range warnings {
 		if w.Code != WarnExecuted {
@@ -68,13 +68,13 @@ func GroupExecuted(warnings []Warning) (groups []Group) {
 		at, known := places[key]
 		if !known {
 			places[key] = len(groups)
-			groups = append(groups, Group{Pattern: w.Path, Files: 1, Message: w.Message})
+			groups = append(groups, group{Pattern: w.Path, Files: 1, Message: w.Message})
 			continue
 		}
 		groups[at].Pattern = path.Join(path.Dir(w.Path), "*")
 		groups[at].Files++
 	}
-	slices.SortStableFunc(groups, func(a, b Group) int { return strings.Compare(a.Pattern, b.Pattern) })
+	slices.SortStableFunc(groups, func(a, b group) int { return strings.Compare(a.Pattern, b.Pattern) })
 	return groups
 }
 

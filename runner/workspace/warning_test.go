@@ -24,7 +24,7 @@ func TestExecutedIsWhole(t *testing.T) {
 	groups := GroupExecuted(diff.Warnings)
 	expect.Equal(t, "warnings", len(diff.Warnings), many+2)
 	expect.Equal(t, "groups", len(groups), 3)
-	for i, want := range []Group{{Pattern: ".envrc", Files: 1}, {Pattern: ".github/workflows/*", Files: many},
+	for i, want := range []group{{Pattern: ".envrc", Files: 1}, {Pattern: ".github/workflows/*", Files: many},
 		{Pattern: "sub/AGENTS.md", Files: 1}} {
 		want.Message = groups[i].Message
 		expect.Equal(t, "group", groups[i], want)

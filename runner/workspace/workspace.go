@@ -83,8 +83,8 @@ const (
 // Info describes a Source, as the record of a run has it.
 type Info = state.Source
 
-// Submodule is a commit entry of the base.
-type Submodule = state.Submodule
+// submodule is a commit entry of the base.
+type submodule = state.Submodule
 
 // A Source is a directory that trees can be made from. It holds nothing open.
 type Source struct {

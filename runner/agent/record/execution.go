@@ -11,8 +11,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Execution is a call of a tool that has ended (runtime specification, "Tool Execution Record").
-type Execution struct {
+// execution is a call of a tool that has ended (runtime specification, "Tool Execution Record").
+type execution struct {
 	ID         string          `json:"tool_call_id"`
 	Tool       string          `json:"tool_name"`
 	Call       string          `json:"call,omitempty"` // what was done, for a person
@@ -51,7 +51,7 @@ type executions map[string]ledger.Event // the beginning of each call that has n
 
 // apply takes an event of a call, and returns the call when it ends; nil for other events. The host tells of the end of
 // a call that was cut off.
-func (x executions) apply(e ledger.Event) *Execution {
+func (x executions) apply(e ledger.Event) *execution {
 	key := e.TurnID + " " + e.IDs[agentruntime.ToolCall]
 	switch e.Class {
 	case turns.ToolStarted:
@@ -76,7 +76,7 @@ func (x executions) apply(e ledger.Event) *Execution {
 	}
 	_ = json.Unmarshal(begun.Data, &args) // what is wrong with a payload is left out
 	_ = json.Unmarshal(e.Data, &end)
-	ran := Execution{ID: e.IDs[agentruntime.ToolCall], TurnID: e.TurnID, WorkItemID: begun.Ref, Tool: end.ToolName,
+	ran := execution{ID: e.IDs[agentruntime.ToolCall], TurnID: e.TurnID, WorkItemID: begun.Ref, Tool: end.ToolName,
 		Call: end.Call, Files: end.Files, Arguments: visible.Clip(args.Arguments, maxPreview),
 		Output: visible.Clip(end.Preview, maxPreview), OutputRef: end.OutputRef,
 		Summary: visible.OneLine(end.Summary, maxLine), Status: "success", ExitCode: end.ExitCode,
@@ -88,7 +88,7 @@ func (x executions) apply(e ledger.Event) *Execution {
 }
 
 // Executions returns the newest calls of tools of an agent, at most limit, the oldest first.
-func Executions(v ledger.View, agentID string, limit int) (list []Execution, err error) {
+func Executions(v ledger.View, agentID string, limit int) (list []execution, err error) {
 	events, err := newestTurns(v, agentID, limit, func(e ledger.Event) bool {
 		return e.Class == turns.ToolResult || e.Class == turns.ToolFailed
 	})

@@ -25,7 +25,7 @@ type Manifest struct {
 	EventCount      int64             `json:"event_count"`      // of the record up to the cut
 	Determinism     string            `json:"determinism,omitempty"`
 	Digests         map[string]string `json:"digests"`    // sha256 of each part; of events: of their lines of JSON
-	KnownGaps       []Gap             `json:"known_gaps"` // ranges of the record that are not there
+	KnownGaps       []gap             `json:"known_gaps"` // ranges of the record that are not there
 	Unclassified    bool              `json:"unclassified"`
 }
 

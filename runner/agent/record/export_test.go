@@ -116,7 +116,7 @@ func TestGapsAreThoseThatThereAre(t *testing.T) {
 		t.Errorf("a whole record has the gaps %v", gaps)
 	}
 	gaps := export(t, "evidence", append(log[:3:3], log[10:]...)).Manifest.KnownGaps
-	if len(gaps) != 1 || gaps[0] != (Gap{4, 10}) {
+	if len(gaps) != 1 || gaps[0] != (gap{4, 10}) {
 		t.Errorf("the gaps are %v, want 4 to 10", gaps)
 	}
 }
@@ -127,7 +127,7 @@ func TestACutOfWhichNothingIsLeft(t *testing.T) {
 	if err := d.Close(100); err != nil {
 		t.Fatal(err)
 	}
-	if m := d.Manifest; m.ThroughSequence != 100 || len(m.KnownGaps) != 1 || m.KnownGaps[0] != (Gap{1, 100}) ||
+	if m := d.Manifest; m.ThroughSequence != 100 || len(m.KnownGaps) != 1 || m.KnownGaps[0] != (gap{1, 100}) ||
 		!m.Unclassified {
 		t.Errorf("the manifest is %+v, want a gap from 1 to 100", m)
 	}

@@ -85,7 +85,7 @@ func (f fact) status() string {
 	if _, ok := agentruntime.Statuses[f.Status]; ok {
 		return f.Status
 	}
-	return Unknown
+	return unknown
 }
 
 // clip cuts a text; an invalid last character becomes its replacement when it is encoded.
@@ -94,7 +94,7 @@ func clip(s string, most int) string { return s[:min(len(s), most)] }
 // or returns the text, or unknown when there is none.
 func or(s string) string {
 	if s == "" {
-		return Unknown
+		return unknown
 	}
 	return s
 }

@@ -9,8 +9,8 @@ import (
 
 // What is said of a fact that the record does not tell.
 const (
-	Unknown       = "unknown"        // it may be so or not
-	NotApplicable = "not_applicable" // this runtime has no such thing
+	unknown       = "unknown"        // it may be so or not
+	notApplicable = "not_applicable" // this runtime has no such thing
 )
 
 // How many of a kind a fold keeps.
@@ -23,8 +23,8 @@ const (
 	maxSteps  = 32 // of a turn
 )
 
-// Gap is a range of the record that the fold was not given.
-type Gap struct {
+// gap is a range of the record that the fold was not given.
+type gap struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 }
@@ -41,60 +41,60 @@ type Fold struct {
 	continuation     *Continuation // which is not changed
 	turns            window[Turn]
 	byStatus         map[string]int64 // turns that ended
-	requests         window[ModelRequest]
-	tools            window[ToolCall]
+	requests         window[modelRequest]
+	tools            window[toolCall]
 	failedTools      int64
-	processes        window[Process]
-	actions          window[Action]
-	queue            window[QueueEntry]
+	processes        window[process]
+	actions          window[action]
+	queue            window[queueEntry]
 	tasks            window[Task]
-	edges            window[Edge]
+	edges            window[edge]
 	taskStatus       map[string]int64
-	contexts         window[Context]
-	compactions      window[Compaction]
-	artifacts        window[Artifact]
-	evidence         window[Evidence]
-	decisions        window[Decision]
-	violations       window[Violation]
-	limits           window[Limit]
-	channels         window[Channel]
-	incidents        window[Incident]
-	outputs          window[Output]
-	waits            window[Wait]
-	briefs           window[Brief]
-	routing          Routing
-	inventory        Inventory
-	policy           Policy
-	sandbox          Sandbox
+	contexts         window[givenContext]
+	compactions      window[compaction]
+	artifacts        window[artifact]
+	evidence         window[evidence]
+	decisions        window[decision]
+	violations       window[violation]
+	limits           window[limit]
+	channels         window[channel]
+	incidents        window[incident]
+	outputs          window[output]
+	waits            window[wait]
+	briefs           window[brief]
+	routing          routing
+	inventory        inventory
+	policy           policy
+	sandbox          sandbox
 	environment, cwd string
-	container        *Container // which is not changed
+	container        *container // which is not changed
 	usage            Usage
 }
 
 // New returns the fold of a record that is empty so far.
 func New(agentID string) *Fold {
 	f := &Fold{
-		head:     Head{AgentID: agentID, SchemaVersion: agentruntime.SchemaVersion, Missing: []Gap{}},
+		head:     Head{AgentID: agentID, SchemaVersion: agentruntime.SchemaVersion, Missing: []gap{}},
 		counts:   map[string]int64{},
 		byStatus: map[string]int64{}, taskStatus: map[string]int64{},
-		thread: Thread{Status: Unknown, LastOutcome: Unknown},
-		turns:  newWindow[Turn](maxTurns), requests: newWindow[ModelRequest](maxTools),
-		tools: newWindow[ToolCall](maxTools), queue: newWindow[QueueEntry](maxQueue),
-		processes: newWindow[Process](maxRecent), actions: newWindow[Action](maxRecent),
-		tasks: newWindow[Task](maxRecent), edges: newWindow[Edge](maxRecent), contexts: newWindow[Context](maxTurns),
-		compactions: newWindow[Compaction](maxRecent), artifacts: newWindow[Artifact](maxRecent),
-		evidence: newWindow[Evidence](maxRecent), decisions: newWindow[Decision](maxRecent),
-		violations: newWindow[Violation](maxRecent), limits: newWindow[Limit](maxRecent),
-		channels: newWindow[Channel](maxRecent), incidents: newWindow[Incident](maxRecent),
-		outputs: newWindow[Output](maxRecent), waits: newWindow[Wait](maxRecent), briefs: newWindow[Brief](maxRecent),
-		routing: Routing{Profile: Unknown, Model: Unknown}, policy: Policy{Mode: Unknown},
-		sandbox: Sandbox{Mode: Unknown}, environment: Unknown, cwd: Unknown,
-		inventory: Inventory{State: Unknown},
+		thread: Thread{Status: unknown, LastOutcome: unknown},
+		turns:  newWindow[Turn](maxTurns), requests: newWindow[modelRequest](maxTools),
+		tools: newWindow[toolCall](maxTools), queue: newWindow[queueEntry](maxQueue),
+		processes: newWindow[process](maxRecent), actions: newWindow[action](maxRecent),
+		tasks: newWindow[Task](maxRecent), edges: newWindow[edge](maxRecent), contexts: newWindow[givenContext](maxTurns),
+		compactions: newWindow[compaction](maxRecent), artifacts: newWindow[artifact](maxRecent),
+		evidence: newWindow[evidence](maxRecent), decisions: newWindow[decision](maxRecent),
+		violations: newWindow[violation](maxRecent), limits: newWindow[limit](maxRecent),
+		channels: newWindow[channel](maxRecent), incidents: newWindow[incident](maxRecent),
+		outputs: newWindow[output](maxRecent), waits: newWindow[wait](maxRecent), briefs: newWindow[brief](maxRecent),
+		routing: routing{Profile: unknown, Model: unknown}, policy: policy{Mode: unknown},
+		sandbox: sandbox{Mode: unknown}, environment: unknown, cwd: unknown,
+		inventory: inventory{State: unknown},
 	}
-	f.tools.done = func(c *ToolCall) bool { return c.Status == "completed" } // failures stay longer
-	f.processes.done = func(p *Process) bool { return ended(p.Status) }
-	f.actions.done = func(a *Action) bool { return !isOpen(a) }
-	f.waits.done = func(w *Wait) bool { return w.Status != "registered" && w.Status != "triggered" }
+	f.tools.done = func(c *toolCall) bool { return c.Status == "completed" } // failures stay longer
+	f.processes.done = func(p *process) bool { return ended(p.Status) }
+	f.actions.done = func(a *action) bool { return !isOpen(a) }
+	f.waits.done = func(w *wait) bool { return w.Status != "registered" && w.Status != "triggered" }
 	f.tasks.done = func(t *Task) bool { return ended(t.Status) }
 	return f
 }
@@ -110,7 +110,7 @@ func (f *Fold) lack(to int64) {
 	}
 	f.head.Degraded = true
 	if f.head.MissingEvents += to - from + 1; len(f.head.Missing) < maxGaps {
-		f.head.Missing = append(f.head.Missing, Gap{from, to})
+		f.head.Missing = append(f.head.Missing, gap{from, to})
 	}
 }
 

@@ -121,7 +121,7 @@ func TestAGapIsNamed(t *testing.T) {
 	f.Apply(&log[5]) // too late: it is folded again from the beginning, or not at all
 	model, _ := f.Model("session_snapshot")
 	head := model.(SessionSnapshot).Head
-	if !head.Degraded || len(head.Missing) != 1 || head.Missing[0] != (Gap{4, 10}) || head.MissingEvents != 7 {
+	if !head.Degraded || len(head.Missing) != 1 || head.Missing[0] != (gap{4, 10}) || head.MissingEvents != 7 {
 		t.Errorf("the head is %+v, want 4 to 10 missing", head)
 	}
 }
@@ -131,7 +131,7 @@ func TestARecordWithoutClassesSaysSo(t *testing.T) {
 	for class, want := range map[string]bool{"session.created": false, "holon.agent_created": true} {
 		d := export(t, "review", []agentruntime.Event{{Type: class, Sequence: 1}})
 		model, _ := d.fold.Model("queue_snapshot")
-		if got := model.(QueueSnapshot).Unclassified; got != want || d.Manifest.Unclassified != want {
+		if got := model.(queueSnapshot).Unclassified; got != want || d.Manifest.Unclassified != want {
 			t.Errorf("a record that begins with %s: %v and %v in an export, want %v", class, got,
 				d.Manifest.Unclassified, want)
 		}
@@ -141,7 +141,7 @@ func TestARecordWithoutClassesSaysSo(t *testing.T) {
 // An empty record is not a healthy agent.
 func TestAnEmptyRecordIsUnknown(t *testing.T) {
 	model, _ := New("ada").Model("thread_read_model")
-	if m := model.(ThreadReadModel); m.Status != Unknown || m.LastOutcome != Unknown || m.SessionID != Unknown {
+	if m := model.(ThreadReadModel); m.Status != unknown || m.LastOutcome != unknown || m.SessionID != unknown {
 		t.Errorf("status %s, outcome %s, session %s, want unknown", m.Status, m.LastOutcome, m.SessionID)
 	}
 }
@@ -243,7 +243,7 @@ func TestEvidenceExpires(t *testing.T) {
 			f.Apply(&e)
 		}
 		model, _ := f.Model("evidence_summary")
-		if e := model.(EvidenceSummary).Evidence.Items[0]; e.Expired != c.want || e.Through != 6 || e.Digest == "" {
+		if e := model.(evidenceSummary).Evidence.Items[0]; e.Expired != c.want || e.Through != 6 || e.Digest == "" {
 			t.Errorf("of a record from %d, an export from %d is %+v, want expired %v", c.first, c.from, e, c.want)
 		}
 	}
@@ -327,7 +327,7 @@ func TestALimitKeepsItsScope(t *testing.T) {
 	f := fold([]agentruntime.Event{{Type: "rate_limit.hit", EventID: "evt_1", Sequence: 1,
 		Payload: []byte(`{"by":"provider","scope":"acme/m","retry_after_ms":1000}`)}})
 	model, _ := f.Model("routing_limit_summary")
-	got := model.(RoutingSummary).Limits.Items
+	got := model.(routingSummary).Limits.Items
 	if len(got) != 1 || got[0].Scope != "acme/m" || got[0].RetryAfterMS != 1000 {
 		t.Errorf("the limits are %+v, want one of acme/m with a wait of 1000 ms", got)
 	}

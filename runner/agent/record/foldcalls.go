@@ -8,8 +8,8 @@ import (
 	"holon/responses/agentruntime"
 )
 
-// ModelRequest is one request of a provider.
-type ModelRequest struct {
+// modelRequest is one request of a provider.
+type modelRequest struct {
 	ModelRequestID  string `json:"model_request_id"`
 	TurnID          string `json:"turn_id,omitempty"`
 	Status          string `json:"status"`
@@ -25,8 +25,8 @@ type ModelRequest struct {
 	DurationMS      int64  `json:"duration_ms,omitempty"`
 }
 
-// ToolCall is one call of a tool.
-type ToolCall struct {
+// toolCall is one call of a tool.
+type toolCall struct {
 	ToolCallID      string `json:"tool_call_id"`
 	TurnID          string `json:"turn_id,omitempty"`
 	ToolName        string `json:"tool_name"`
@@ -45,8 +45,8 @@ type ToolCall struct {
 	OutputExpiredAt string `json:"output_expired_at,omitempty"` // the files that the refs name are gone
 }
 
-// Process is a command that a tool or a task runs.
-type Process struct {
+// process is a command that a tool or a task runs.
+type process struct {
 	ProcessID       string `json:"process_id"`
 	TurnID          string `json:"turn_id,omitempty"`
 	TaskID          string `json:"task_id,omitempty"`
@@ -58,8 +58,8 @@ type Process struct {
 	EndedAt         string `json:"ended_at,omitempty"`
 }
 
-// Action is a decision that someone has to take, or took.
-type Action struct {
+// action is a decision that someone has to take, or took.
+type action struct {
 	ActionID   string          `json:"action_id"`
 	Status     string          `json:"status"` // open, resolved
 	ActionType string          `json:"action_type"`
@@ -97,7 +97,7 @@ func (f *Fold) applyModel(e fact) {
 	}
 	m := f.requests.at(id)
 	if m.ModelRequestID == "" {
-		*m = ModelRequest{ModelRequestID: id, TurnID: e.turn(), Provider: Unknown, Model: Unknown}
+		*m = modelRequest{ModelRequestID: id, TurnID: e.turn(), Provider: unknown, Model: unknown}
 	}
 	e.into(m)
 	if m.Usage != nil {
@@ -116,8 +116,8 @@ func (f *Fold) applyModel(e fact) {
 
 func (u Usage) total() int64 { return cmp.Or(u.TotalTokens, u.InputTokens+u.OutputTokens) }
 
-// Inventory is the surface of tools that the last turn was given.
-type Inventory struct {
+// inventory is the surface of tools that the last turn was given.
+type inventory struct {
 	State        string          `json:"state"` // resolved, unknown
 	Count        int64           `json:"tool_count,omitempty"`
 	Tools        json.RawMessage `json:"tools,omitempty"`
@@ -131,7 +131,7 @@ type Inventory struct {
 
 // applyCatalog takes a catalog. One that is as it was is not listed again.
 func (f *Fold) applyCatalog(e fact) {
-	before, now := f.inventory, Inventory{}
+	before, now := f.inventory, inventory{}
 	e.into(&now)
 	now.State, now.TurnID, now.ResolvedAt = "resolved", e.turn(), e.at()
 	if now.Tools == nil && before.Revision == now.Revision {
@@ -152,7 +152,7 @@ func (f *Fold) applyTool(e fact) {
 	}
 	c := f.tools.at(toolKey(e.turn(), id))
 	if c.ToolCallID == "" {
-		*c = ToolCall{ToolCallID: id, Status: Unknown, TurnID: e.turn(), Decision: Unknown, Host: Unknown, ToolName: Unknown}
+		*c = toolCall{ToolCallID: id, Status: unknown, TurnID: e.turn(), Decision: unknown, Host: unknown, ToolName: unknown}
 	}
 	if ended(c.Status) {
 		return // a call has one end
@@ -161,7 +161,7 @@ func (f *Fold) applyTool(e fact) {
 	switch e.Type {
 	case "tool.started":
 		e.into(c)
-		if c.Status, c.StartedAt = "running", e.at(); c.Decision == Unknown {
+		if c.Status, c.StartedAt = "running", e.at(); c.Decision == unknown {
 			c.Decision = or(e.text("policy"))
 		}
 		if t != nil {
@@ -191,7 +191,7 @@ func (f *Fold) applyProcess(e fact) {
 	}
 	p := f.processes.at(id)
 	if p.ProcessID == "" {
-		*p = Process{ProcessID: id, Status: Unknown, TurnID: e.turn(), TaskID: e.id(agentruntime.Task)}
+		*p = process{ProcessID: id, Status: unknown, TurnID: e.turn(), TaskID: e.id(agentruntime.Task)}
 	}
 	switch e.Type {
 	case "process.started":
@@ -213,7 +213,7 @@ func (f *Fold) applyAction(e fact) {
 	}
 	a := f.actions.at(id)
 	if a.ActionID == "" {
-		*a = Action{ActionID: id, ActionType: Unknown, TurnID: e.turn(), ToolCallID: e.id(agentruntime.ToolCall)}
+		*a = action{ActionID: id, ActionType: unknown, TurnID: e.turn(), ToolCallID: e.id(agentruntime.ToolCall)}
 	}
 	if e.fields["choices"] != nil {
 		a.Choices = nil

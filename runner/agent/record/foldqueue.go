@@ -7,8 +7,8 @@ import (
 	"holon/responses/agentruntime"
 )
 
-// QueueEntry is a message that waits for a turn.
-type QueueEntry struct {
+// queueEntry is a message that waits for a turn.
+type queueEntry struct {
 	QueuedTurnID string `json:"queued_turn_id"` // the message: its turn has an id when it begins
 	Priority     string `json:"priority"`
 	Order        int    `json:"order"` // from 1, in which they are taken
@@ -47,15 +47,15 @@ func (f *Fold) applyQueue(e fact) {
 var priorities = []string{"interject", "next", "normal", "background"}
 
 // queued returns the queue in the order in which it is taken.
-func (f *Fold) queued() List[QueueEntry] {
+func (f *Fold) queued() list[queueEntry] {
 	q := f.queue.list(nil)
-	rank := func(e QueueEntry) int {
+	rank := func(e queueEntry) int {
 		if i := slices.Index(priorities, e.Priority); i >= 0 {
 			return i
 		}
 		return len(priorities)
 	}
-	slices.SortStableFunc(q.Items, func(a, b QueueEntry) int {
+	slices.SortStableFunc(q.Items, func(a, b queueEntry) int {
 		return cmp.Or(cmp.Compare(a.Band, b.Band), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Number, b.Number))
 	})
 	for i := range q.Items {
@@ -64,8 +64,8 @@ func (f *Fold) queued() List[QueueEntry] {
 	return q
 }
 
-// Wait is something that the agent waits for.
-type Wait struct {
+// wait is something that the agent waits for.
+type wait struct {
 	WaitID     string `json:"wait_id"`
 	Owner      string `json:"owner"` // agent, or the id of what waits within it
 	Kind       string `json:"kind"`

@@ -9,8 +9,8 @@ import (
 	"holon/responses/agentruntime"
 )
 
-// Artifact refers to a deliverable.
-type Artifact struct {
+// artifact refers to a deliverable.
+type artifact struct {
 	ArtifactID string `json:"artifact_id"`
 	Op         string `json:"op"` // the last: created, updated, removed, exported
 	Kind       string `json:"kind"`
@@ -24,8 +24,8 @@ type Artifact struct {
 	At         string `json:"at"`
 }
 
-// Evidence refers to a trace, a replay or a review.
-type Evidence struct {
+// evidence refers to a trace, a replay or a review.
+type evidence struct {
 	EvidenceID string          `json:"evidence_id"`
 	Op         string          `json:"op"`
 	PackRef    string          `json:"pack_ref,omitempty"`
@@ -40,8 +40,8 @@ type Evidence struct {
 	At         string          `json:"at"`
 }
 
-// Output is what happened to an output that is kept elsewhere.
-type Output struct {
+// output is what happened to an output that is kept elsewhere.
+type output struct {
 	Op         string `json:"op"` // spilled, truncated, redacted, expired
 	OutputRef  string `json:"output_ref,omitempty"`
 	ToolCallID string `json:"tool_call_id,omitempty"`
@@ -53,8 +53,8 @@ type Output struct {
 	At         string `json:"at"`
 }
 
-// Brief is something that the agent told its operator.
-type Brief struct {
+// brief is something that the agent told its operator.
+type brief struct {
 	BriefID    string `json:"brief_id"` // its row has the whole text
 	Kind       string `json:"kind"`     // result, ack, failure
 	Summary    string `json:"summary,omitempty"`
@@ -68,20 +68,20 @@ func (f *Fold) applyReference(e fact) {
 	switch e.Type {
 	case "artifact.changed":
 		if id := e.id(agentruntime.Artifact); id != "" {
-			a := Artifact{Op: Unknown, Kind: Unknown}
+			a := artifact{Op: unknown, Kind: unknown}
 			e.into(&a)
 			a.ArtifactID, a.TurnID, a.At = id, e.turn(), e.at()
 			*f.artifacts.at(id) = a
 		}
 	case "evidence.changed":
 		if id := e.id(agentruntime.Evidence); id != "" {
-			x := Evidence{Op: Unknown}
+			x := evidence{Op: unknown}
 			e.into(&x)
 			x.EvidenceID, x.At = id, e.at()
 			*f.evidence.at(id) = x
 		}
 	default:
-		var o Output
+		var o output
 		e.into(&o)
 		o.Op, o.OutputRef = strings.TrimPrefix(e.Type, "output."), cmp.Or(e.id(agentruntime.OutputRef), o.OutputRef)
 		o.ToolCallID, o.ProcessID = e.id(agentruntime.ToolCall), e.id(agentruntime.Process)
@@ -107,8 +107,8 @@ func (f *Fold) expireOutputs(e fact) {
 // place is the key of something that has no id but the place of its event.
 func (e fact) place() string { return strconv.FormatInt(e.Sequence, 10) }
 
-// Decision is one of the policy about a call, a process or an action.
-type Decision struct {
+// decision is one of the policy about a call, a process or an action.
+type decision struct {
 	EventID    string `json:"event_id"`
 	Decision   string `json:"decision"`
 	Source     string `json:"decision_source"`
@@ -119,8 +119,8 @@ type Decision struct {
 	At         string `json:"at"`
 }
 
-// Violation is an attempt to leave the sandbox.
-type Violation struct {
+// violation is an attempt to leave the sandbox.
+type violation struct {
 	EventID    string `json:"event_id"`
 	Axis       string `json:"axis"`
 	Outcome    string `json:"outcome"`
@@ -130,15 +130,15 @@ type Violation struct {
 	At         string `json:"at"`
 }
 
-// Policy is the mode of permission, as far as decisions tell it.
-type Policy struct {
+// policy is the mode of permission, as far as decisions tell it.
+type policy struct {
 	Mode      string          `json:"mode"`
 	Rules     json.RawMessage `json:"rules,omitempty"`
 	ChangedAt string          `json:"changed_at,omitempty"`
 }
 
-// Sandbox is the boundary that was applied last.
-type Sandbox struct {
+// sandbox is the boundary that was applied last.
+type sandbox struct {
 	Mode        string          `json:"mode"`
 	Profile     json.RawMessage `json:"sandbox_profile,omitempty"`
 	Enforcement json.RawMessage `json:"enforcement,omitempty"`
@@ -149,7 +149,7 @@ func (f *Fold) applyPolicy(e fact) {
 	id, call := clip(e.EventID, maxID), e.id(agentruntime.ToolCall)
 	switch e.Type {
 	case "permission.evaluated", "permission.resolved":
-		d := Decision{Decision: Unknown, Source: Unknown}
+		d := decision{Decision: unknown, Source: unknown}
 		e.into(&d)
 		d.EventID, d.ToolCallID, d.ActionID, d.TurnID, d.At = id, call, e.id(agentruntime.Action), e.turn(), e.at()
 		*f.decisions.at(e.place()) = d
@@ -164,11 +164,11 @@ func (f *Fold) applyPolicy(e fact) {
 			f.routing.Override, f.routing.ReasoningEffort = e.text("model"), e.text("reasoning_effort")
 			return
 		}
-		f.policy = Policy{Mode: or(e.text("permission_mode")), Rules: e.raw("rules"), ChangedAt: e.at()}
+		f.policy = policy{Mode: or(e.text("permission_mode")), Rules: e.raw("rules"), ChangedAt: e.at()}
 	case "sandbox.applied":
-		f.sandbox = Sandbox{or(e.in("sandbox_profile").text("mode")), e.raw("sandbox_profile"), e.raw("enforcement"), e.at()}
+		f.sandbox = sandbox{or(e.in("sandbox_profile").text("mode")), e.raw("sandbox_profile"), e.raw("enforcement"), e.at()}
 	case "sandbox.violation":
-		v := Violation{Axis: Unknown, Outcome: Unknown}
+		v := violation{Axis: unknown, Outcome: unknown}
 		e.into(&v)
 		v.EventID, v.ToolCallID, v.TurnID, v.At = id, call, e.turn(), e.at()
 		*f.violations.at(e.place()) = v

@@ -8,8 +8,8 @@ import (
 	"holon/responses/agentruntime"
 )
 
-// Routing is the last decision about which model answers.
-type Routing struct {
+// routing is the last decision about which model answers.
+type routing struct {
 	Profile        string          `json:"task_profile"`
 	CandidateCount *int64          `json:"candidate_count"` // null: unknown
 	Candidates     json.RawMessage `json:"candidates,omitempty"`
@@ -25,8 +25,8 @@ type Routing struct {
 	ReasoningEffort string `json:"model_override_reasoning_effort,omitempty"`
 }
 
-// Limit is a limit that was met or changed.
-type Limit struct {
+// limit is a limit that was met or changed.
+type limit struct {
 	EventID string `json:"event_id"`
 	Class   string `json:"class"` // limit.changed, rate_limit.hit, quota.low, quota.blocked
 	Status  string `json:"limit_status"`
@@ -49,14 +49,14 @@ func (f *Fold) applyRouting(e fact) {
 		e.into(r)
 	case "routing.decided", "routing.single_candidate", "routing.not_possible":
 		count := r.CandidateCount
-		r.CandidateCount, r.Provider, r.Model, r.Reason = nil, "", Unknown, ""
+		r.CandidateCount, r.Provider, r.Model, r.Reason = nil, "", unknown, ""
 		e.into(r)
 		r.CandidateCount = cmp.Or(r.CandidateCount, count)
 		r.State, r.TurnID = strings.TrimPrefix(e.Type, "routing."), e.turn()
 	case "routing.fallback.applied":
 		r.Fallbacks, r.LastFallback = r.Fallbacks+1, e.Payload
 	case "limit.changed", "rate_limit.hit", "quota.low", "quota.blocked":
-		var l Limit
+		var l limit
 		e.into(&l)
 		l.EventID, l.Class, l.TurnID, l.At = clip(e.EventID, maxID), e.Type, e.turn(), e.at()
 		says := map[string]string{"rate_limit.hit": "hit", "quota.low": "low", "quota.blocked": "blocked"}
@@ -65,8 +65,8 @@ func (f *Fold) applyRouting(e fact) {
 	}
 }
 
-// Channel is a remote peer of the agent.
-type Channel struct {
+// channel is a remote peer of the agent.
+type channel struct {
 	ChannelID        string `json:"channel_id"`
 	Status           string `json:"status"` // connected, disconnected
 	Transport        string `json:"transport"`
@@ -84,7 +84,7 @@ func (f *Fold) applyChannel(e fact) {
 	}
 	c := f.channels.at(id)
 	if c.ChannelID == "" {
-		*c = Channel{ChannelID: id, Status: Unknown, Transport: Unknown, PermissionBridge: NotApplicable}
+		*c = channel{ChannelID: id, Status: unknown, Transport: unknown, PermissionBridge: notApplicable}
 	}
 	c.At = e.at()
 	switch e.Type {
@@ -100,8 +100,8 @@ func (f *Fold) applyChannel(e fact) {
 	}
 }
 
-// Container is what an agent works in.
-type Container struct {
+// container is what an agent works in.
+type container struct {
 	ContainerID string `json:"container_id"`
 	Status      string `json:"status"` // created, started, ready, exited, lost, removed
 	Engine      string `json:"engine"`
@@ -117,7 +117,7 @@ type Container struct {
 
 // applyContainer takes what became of the container. What is told of one that the agent did not get is left out.
 func (f *Fold) applyContainer(e fact, phase string) {
-	c := Container{Engine: Unknown}
+	c := container{Engine: unknown}
 	if phase != "created" {
 		if f.container == nil || f.container.ContainerID != e.text("container_id") {
 			return

@@ -22,7 +22,7 @@ type Task struct {
 	FailureCategory string   `json:"failure_category,omitempty"`
 	Message         string   `json:"message,omitempty"`
 	RequiredAction  string   `json:"required_action,omitempty"` // of a blocked one
-	WaitFor         *WaitFor `json:"wait_for,omitempty"`        // of a waiting one
+	WaitFor         *waitFor `json:"wait_for,omitempty"`        // of a waiting one
 	DeliveryState   string   `json:"delivery_state"`
 	OutputRef       string   `json:"output_ref,omitempty"`
 	CreatedAt       string   `json:"created_at,omitempty"`
@@ -31,14 +31,14 @@ type Task struct {
 	tried int64 // attempts that were told of
 }
 
-// WaitFor is what a task waits for.
-type WaitFor struct {
+// waitFor is what a task waits for.
+type waitFor struct {
 	Kind string `json:"kind"` // operator, task, external
 	Ref  string `json:"ref,omitempty"`
 }
 
-// Edge is a relation between tasks.
-type Edge struct {
+// edge is a relation between tasks.
+type edge struct {
 	TaskID   string `json:"task_id"`
 	Kind     string `json:"kind"`
 	TargetID string `json:"target_id"`
@@ -55,8 +55,8 @@ func (f *Fold) applyTask(e fact) {
 	}
 	t := f.tasks.at(id)
 	if t.TaskID == "" {
-		*t = Task{TaskID: id, Status: Unknown, TaskKind: Unknown, DeliveryState: Unknown}
-		f.taskStatus[Unknown]++
+		*t = Task{TaskID: id, Status: unknown, TaskKind: unknown, DeliveryState: unknown}
+		f.taskStatus[unknown]++
 	}
 	turn := t.TurnID
 	switch e.Type {
@@ -68,9 +68,9 @@ func (f *Fold) applyTask(e fact) {
 	case "task.blocked", "task.waiting", "task.updated", "task.resumed": // a blocker is another one, or none any more
 		t.RequiredAction = ""
 	case "task.delegated":
-		f.edge(Edge{id, "parent", e.text("child_task_id"), "active"})
+		f.edge(edge{id, "parent", e.text("child_task_id"), "active"})
 	case "task.dependency.updated":
-		edge := Edge{TaskID: id, Kind: Unknown}
+		edge := edge{TaskID: id, Kind: unknown}
 		e.in("edge").into(&edge)
 		edge.Status = or(cmp.Or(edge.Status, e.text("op")))
 		f.edge(edge)
@@ -93,7 +93,7 @@ func (f *Fold) applyTask(e fact) {
 // move gives a task another status.
 func (f *Fold) move(t *Task, status string) {
 	if _, known := agentruntime.Statuses[status]; !known {
-		status = Unknown
+		status = unknown
 	}
 	f.taskStatus[t.Status]--
 	f.taskStatus[status]++
@@ -114,14 +114,14 @@ func (t *Task) touch(e fact) {
 	t.Objective = cmp.Or(record.text("objective"), t.Objective) // of a work item, which may be given another one
 }
 
-func (f *Fold) edge(edge Edge) {
+func (f *Fold) edge(edge edge) {
 	if edge.TargetID != "" {
 		*f.edges.at(edge.TaskID + " " + edge.Kind + " " + edge.TargetID) = edge
 	}
 }
 
-// Context is what the model of a turn was given.
-type Context struct {
+// givenContext is what the model of a turn was given.
+type givenContext struct {
 	EventID     string          `json:"event_id"`
 	TurnID      string          `json:"turn_id,omitempty"`
 	FrameDigest string          `json:"frame_digest"`
@@ -132,8 +132,8 @@ type Context struct {
 	At          string          `json:"at"`
 }
 
-// Compaction is one attempt to make a conversation shorter.
-type Compaction struct {
+// compaction is one attempt to make a conversation shorter.
+type compaction struct {
 	EventID         string `json:"event_id"`
 	Status          string `json:"status"`
 	TurnID          string `json:"turn_id,omitempty"`
@@ -149,7 +149,7 @@ type Compaction struct {
 func (f *Fold) applyContext(e fact) {
 	id := clip(e.EventID, maxID)
 	if e.Type == "context.resolved" {
-		c := Context{MissingRefs: e.raw("missing")}
+		c := givenContext{MissingRefs: e.raw("missing")}
 		e.into(&c)
 		c.EventID, c.TurnID, c.At = id, e.turn(), e.at()
 		c.FrameDigest = or(cmp.Or(c.FrameDigest, e.text("fingerprint")))
@@ -161,13 +161,13 @@ func (f *Fold) applyContext(e fact) {
 	if !ok {
 		return
 	}
-	var c *Compaction // that is open, or a new one
+	var c *compaction // that is open, or a new one
 	if n := len(f.compactions.order); n > 0 {
 		c = f.compactions.find(f.compactions.order[n-1])
 	}
 	if c == nil || c.Status != "running" || c.TurnID != e.turn() {
 		c = f.compactions.at(id)
-		*c = Compaction{EventID: id, Trigger: Unknown}
+		*c = compaction{EventID: id, Trigger: unknown}
 	}
 	e.into(c)
 	c.Status, c.TurnID, c.At = status, e.turn(), e.at()

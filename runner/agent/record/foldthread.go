@@ -39,8 +39,8 @@ type Continuation struct {
 	DecidedAt    string          `json:"decided_at"`
 }
 
-// Incident is a warning or an error of the runtime.
-type Incident struct {
+// incident is a warning or an error of the runtime.
+type incident struct {
 	EventID string `json:"event_id"`
 	Level   string `json:"level"` // warning, error
 	Code    string `json:"code"`
@@ -73,12 +73,12 @@ type Turn struct {
 	Message         string `json:"message,omitempty"`
 	Retryable       *bool  `json:"retryable,omitempty"`
 	Usage           *Usage `json:"usage,omitempty"`
-	Steps           []Step `json:"steps"` // the newest
+	Steps           []step `json:"steps"` // the newest
 	StepCount       int64  `json:"step_count"`
 }
 
-// Step is an ordered part of a turn.
-type Step struct {
+// step is an ordered part of a turn.
+type step struct {
 	StepID string `json:"step_id"`
 	Kind   string `json:"kind"` // the family of the event that named it first
 }
@@ -112,11 +112,11 @@ func (f *Fold) applyThread(e fact) {
 			}
 		}
 	case "runtime.warning", "runtime.error":
-		*f.incidents.at(e.place()) = Incident{clip(e.EventID, maxID), strings.TrimPrefix(e.Type, "runtime."),
+		*f.incidents.at(e.place()) = incident{clip(e.EventID, maxID), strings.TrimPrefix(e.Type, "runtime."),
 			or(e.text("code")), cmp.Or(e.text("summary"), e.text("message")), e.turn(), e.at()}
 	}
 	if _, known := agentruntime.Statuses[f.thread.Status]; !known {
-		f.thread.Status = Unknown
+		f.thread.Status = unknown
 	}
 }
 
@@ -125,12 +125,12 @@ func (f *Fold) applyHost(e fact) {
 	family, kind, _ := strings.Cut(strings.TrimPrefix(e.Type, "holon."), ".")
 	switch family {
 	case "continuation":
-		c := Continuation{Class: Unknown, TriggerKind: Unknown}
+		c := Continuation{Class: unknown, TriggerKind: unknown}
 		e.into(&c)
 		c.MessageID, c.DecidedAt = e.ref("message_id"), e.at()
 		f.continuation = &c
 	case "brief":
-		b := Brief{Kind: Unknown}
+		b := brief{Kind: unknown}
 		e.into(&b)
 		b.BriefID, b.TurnID, b.At = or(e.ref("record_id")), e.turn(), e.at()
 		*f.briefs.at(e.place()) = b
@@ -185,7 +185,7 @@ func (f *Fold) applyTurn(e fact) {
 func (f *Fold) turn(id string) *Turn {
 	t := f.turns.at(id)
 	if t.TurnID == "" {
-		*t = Turn{TurnID: id, Status: Unknown, Steps: []Step{}}
+		*t = Turn{TurnID: id, Status: unknown, Steps: []step{}}
 	}
 	return t
 }
@@ -237,5 +237,5 @@ func (f *Fold) step(e fact) {
 		t.Steps = t.Steps[1:]
 	}
 	kind, _, _ := strings.Cut(e.Type, ".")
-	t.Steps = append(t.Steps[:len(t.Steps):len(t.Steps)], Step{id, clip(kind, maxID)}) // a model may hold the old ones
+	t.Steps = append(t.Steps[:len(t.Steps):len(t.Steps)], step{id, clip(kind, maxID)}) // a model may hold the old ones
 }

@@ -17,7 +17,7 @@ type Head struct {
 	ThroughSequence int64  `json:"through_sequence"` // the last event that the model knows
 	Degraded        bool   `json:"degraded"`         // events are missing: anything may be stale
 	Unclassified    bool   `json:"unclassified"`     // it begins before events had classes: nothing is not none
-	Missing         []Gap  `json:"missing"`          // the first ranges
+	Missing         []gap  `json:"missing"`          // the first ranges
 	MissingEvents   int64  `json:"missing_events"`   // of all ranges
 
 	first int64 // the first event
@@ -27,37 +27,37 @@ type Head struct {
 var models = map[string]func(*Fold, Head) any{
 	"session_snapshot":        func(f *Fold, h Head) any { return f.session(h) },
 	"thread_read_model":       func(f *Fold, h Head) any { return f.threadRead(h) },
-	"tool_inventory_snapshot": func(f *Fold, h Head) any { return ToolInventory{h, f.inventory} },
+	"tool_inventory_snapshot": func(f *Fold, h Head) any { return toolInventory{h, f.inventory} },
 	"queue_snapshot": func(f *Fold, h Head) any {
-		return QueueSnapshot{h, QueueID(h.AgentID), f.depth(), "priority_then_order", f.queued()}
+		return queueSnapshot{h, QueueID(h.AgentID), f.depth(), "priority_then_order", f.queued()}
 	},
 	"task_snapshot": func(f *Fold, h Head) any {
 		blocked := f.tasks.list(func(t *Task) bool { return t.Status == "blocked" })
 		return TaskSnapshot{h, f.counted().TasksByStatus, f.tasks.list(nil), f.edges.list(nil), blocked.Items}
 	},
 	"context_boundary_snapshot": func(f *Fold, h Head) any {
-		warnings := f.incidents.list(func(i *Incident) bool { return i.Level == "warning" })
-		return ContextBoundary{h, f.contexts.list(nil), f.compactions.list(nil), warnings.Items}
+		warnings := f.incidents.list(func(i *incident) bool { return i.Level == "warning" })
+		return contextBoundary{h, f.contexts.list(nil), f.compactions.list(nil), warnings.Items}
 	},
-	"artifact_checkpoint_summary": func(f *Fold, h Head) any { return ArtifactSummary{h, f.artifacts.list(nil), Unknown} },
+	"artifact_checkpoint_summary": func(f *Fold, h Head) any { return ArtifactSummary{h, f.artifacts.list(nil), unknown} },
 	"evidence_summary":            func(f *Fold, h Head) any { return f.evidenceSummary(h) },
 	"permission_sandbox_summary": func(f *Fold, h Head) any {
-		return PermissionSummary{h, f.policy, f.actions.list(isOpen), f.decisions.list(nil), f.sandbox,
+		return permissionSummary{h, f.policy, f.actions.list(isOpen), f.decisions.list(nil), f.sandbox,
 			f.violations.list(nil)}
 	},
 	"execution_environment_snapshot": func(f *Fold, h Head) any {
-		active := f.processes.list(func(p *Process) bool { return p.Status == "running" })
-		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: f.cwd,
-			AdditionalRoots: Unknown, Shell: Unknown, OS: Unknown, Arch: Unknown, Sandbox: f.sandbox,
-			ResourceLimits: Unknown, Active: active.Items, Container: f.container}
+		active := f.processes.list(func(p *process) bool { return p.Status == "running" })
+		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: unknown, Cwd: f.cwd,
+			AdditionalRoots: unknown, Shell: unknown, OS: unknown, Arch: unknown, Sandbox: f.sandbox,
+			ResourceLimits: unknown, Active: active.Items, Container: f.container}
 	},
 	"routing_limit_summary": func(f *Fold, h Head) any {
-		return RoutingSummary{h, f.routing, f.usage, Unknown, f.limits.list(nil)}
+		return routingSummary{h, f.routing, f.usage, unknown, f.limits.list(nil)}
 	},
 	"subagent_job_summary": func(_ *Fold, h Head) any { // of which this runtime records none
-		return ChildSummary{h, List[struct{}]{Items: []struct{}{}}, List[struct{}]{Items: []struct{}{}}}
+		return childSummary{h, list[struct{}]{Items: []struct{}{}}, list[struct{}]{Items: []struct{}{}}}
 	},
-	"channel_summary": func(f *Fold, h Head) any { return ChannelSummary{h, f.channels.list(nil), NotApplicable} },
+	"channel_summary": func(f *Fold, h Head) any { return ChannelSummary{h, f.channels.list(nil), notApplicable} },
 }
 
 // Names are the names of the read models, sorted.
@@ -76,8 +76,8 @@ func (f *Fold) Model(name string) (any, bool) {
 	return build(f, head), true
 }
 
-// Counts are of all turns and calls, not only of those that are kept.
-type Counts struct {
+// counts are of all turns and calls, not only of those that are kept.
+type counts struct {
 	Events        map[string]int64 `json:"events"` // by class; vendor classes are one
 	TurnsByStatus map[string]int64 `json:"turns_by_status"`
 	TasksByStatus map[string]int64 `json:"tasks_by_status"`
@@ -87,10 +87,10 @@ type Counts struct {
 	ModelRequests int64            `json:"model_requests"`
 }
 
-func (f *Fold) counted() Counts {
+func (f *Fold) counted() counts {
 	tasks := maps.Clone(f.taskStatus)
 	maps.DeleteFunc(tasks, func(_ string, n int64) bool { return n == 0 })
-	return Counts{maps.Clone(f.counts), maps.Clone(f.byStatus), tasks, f.turns.total, f.tools.total, f.failedTools,
+	return counts{maps.Clone(f.counts), maps.Clone(f.byStatus), tasks, f.turns.total, f.tools.total, f.failedTools,
 		f.requests.total}
 }
 
@@ -106,32 +106,32 @@ type SessionSnapshot struct {
 	UpdatedAt      string          `json:"updated_at"`
 	ActiveThreadID string          `json:"active_thread_id"`
 	PinnedThreadID string          `json:"pinned_thread_id"`
-	Threads        []ThreadSummary `json:"threads"`
-	RecentTurns    List[Turn]      `json:"recent_turns"`
+	Threads        []threadSummary `json:"threads"`
+	RecentTurns    list[Turn]      `json:"recent_turns"`
 	HistoryCursor  int64           `json:"history_cursor"` // the events after it are not in this snapshot
-	Counts         Counts          `json:"counts"`
+	Counts         counts          `json:"counts"`
 	Telemetry      string          `json:"telemetry"`
 }
 
-// ThreadSummary is a thread in a session.
-type ThreadSummary struct {
+// threadSummary is a thread in a session.
+type threadSummary struct {
 	ThreadID string `json:"thread_id"`
 	Thread
 	Queued int64 `json:"queued"`
 }
 
 func (f *Fold) session(h Head) SessionSnapshot {
-	return SessionSnapshot{Head: h, Title: Unknown, WorkspaceID: Unknown, Kind: or(f.kind),
+	return SessionSnapshot{Head: h, Title: unknown, WorkspaceID: unknown, Kind: or(f.kind),
 		Status: cmp.Or(f.sessionStatus, "active"), Template: f.template,
-		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: NotApplicable,
-		Threads:     []ThreadSummary{{h.ThreadID, f.threadNow(f.queued()), f.depth()}},
-		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: Unknown}
+		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: notApplicable,
+		Threads:     []threadSummary{{h.ThreadID, f.threadNow(f.queued()), f.depth()}},
+		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: unknown}
 }
 
 // threadNow is the thread with what its turn and its queue say of it. While a turn that was accepted has not begun, and
 // before one is made for a message that can be taken, it is queued; one whose next message waits for a setting is
 // blocked.
-func (f *Fold) threadNow(queued List[QueueEntry]) Thread {
+func (f *Fold) threadNow(queued list[queueEntry]) Thread {
 	t := f.thread
 	switch next := queued.Items; {
 	case t.begun:
@@ -154,23 +154,23 @@ func (f *Fold) depth() int64 { return int64(len(f.queue.order)) + f.queue.omitte
 type ThreadReadModel struct {
 	Head
 	Thread
-	PendingRequests List[Action]       `json:"pending_requests"`
-	Incidents       List[Incident]     `json:"incidents"`
-	QueuedTurns     List[QueueEntry]   `json:"queued_turns"`
+	PendingRequests list[action]       `json:"pending_requests"`
+	Incidents       list[incident]     `json:"incidents"`
+	QueuedTurns     list[queueEntry]   `json:"queued_turns"`
 	QueueDepth      int64              `json:"queue_depth"`
-	Turns           List[Turn]         `json:"turns"`
-	ModelRequests   List[ModelRequest] `json:"model_requests"`
-	ToolCalls       List[ToolCall]     `json:"tool_calls"`
-	Processes       List[Process]      `json:"processes"`
-	Outputs         List[Output]       `json:"outputs"`
-	Waits           List[Wait]         `json:"waits"`
-	Briefs          List[Brief]        `json:"recent_briefs"`
+	Turns           list[Turn]         `json:"turns"`
+	ModelRequests   list[modelRequest] `json:"model_requests"`
+	ToolCalls       list[toolCall]     `json:"tool_calls"`
+	Processes       list[process]      `json:"processes"`
+	Outputs         list[output]       `json:"outputs"`
+	Waits           list[wait]         `json:"waits"`
+	Briefs          list[brief]        `json:"recent_briefs"`
 	Continuation    *Continuation      `json:"last_continuation"`
-	Compaction      *Compaction        `json:"latest_compaction"`
-	Routing         Routing            `json:"routing"`
+	Compaction      *compaction        `json:"latest_compaction"`
+	Routing         routing            `json:"routing"`
 	RecordedUsage   Usage              `json:"recorded_usage"`
 	Diagnostics     string             `json:"diagnostics"`
-	Counts          Counts             `json:"counts"`
+	Counts          counts             `json:"counts"`
 }
 
 func (f *Fold) threadRead(h Head) ThreadReadModel {
@@ -180,7 +180,7 @@ func (f *Fold) threadRead(h Head) ThreadReadModel {
 		Turns: f.turns.list(nil), ModelRequests: f.requests.list(nil), ToolCalls: f.tools.list(nil),
 		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil),
 		Briefs: f.briefs.list(nil), Continuation: f.continuation,
-		Routing: f.routing, RecordedUsage: f.usage, Diagnostics: Unknown, Counts: f.counted()}
+		Routing: f.routing, RecordedUsage: f.usage, Diagnostics: unknown, Counts: f.counted()}
 	if n := len(f.compactions.order); n > 0 {
 		last := *f.compactions.find(f.compactions.order[n-1])
 		m.Compaction = &last
@@ -188,71 +188,71 @@ func (f *Fold) threadRead(h Head) ThreadReadModel {
 	return m
 }
 
-func isOpen(a *Action) bool { return a.Status == "open" }
+func isOpen(a *action) bool { return a.Status == "open" }
 
-// ToolInventory is the surface of tools.
-type ToolInventory struct {
+// toolInventory is the surface of tools.
+type toolInventory struct {
 	Head
-	Inventory
+	inventory
 }
 
-// QueueSnapshot is what waits for a turn.
-type QueueSnapshot struct {
+// queueSnapshot is what waits for a turn.
+type queueSnapshot struct {
 	Head
 	QueueID string           `json:"queue_id"`
 	Depth   int64            `json:"depth"`
 	Policy  string           `json:"policy"`
-	Entries List[QueueEntry] `json:"entries"`
+	Entries list[queueEntry] `json:"entries"`
 }
 
 // TaskSnapshot is the tasks with their graph.
 type TaskSnapshot struct {
 	Head
 	ByStatus map[string]int64 `json:"by_status"`
-	Tasks    List[Task]       `json:"tasks"`
-	Graph    List[Edge]       `json:"graph"`
+	Tasks    list[Task]       `json:"tasks"`
+	Graph    list[edge]       `json:"graph"`
 	Blocked  []Task           `json:"blocked"`
 }
 
-// ContextBoundary is what the model was given, and where it was made shorter.
-type ContextBoundary struct {
+// contextBoundary is what the model was given, and where it was made shorter.
+type contextBoundary struct {
 	Head
-	Contexts    List[Context]    `json:"contexts"`
-	Compactions List[Compaction] `json:"compactions"`
-	Warnings    []Incident       `json:"warnings"`
+	Contexts    list[givenContext] `json:"contexts"`
+	Compactions list[compaction]   `json:"compactions"`
+	Warnings    []incident         `json:"warnings"`
 }
 
 // ArtifactSummary refers to deliverables.
 type ArtifactSummary struct {
 	Head
-	Artifacts        List[Artifact] `json:"artifacts"`
+	Artifacts        list[artifact] `json:"artifacts"`
 	ValidationIssues string         `json:"validation_issues"`
 }
 
-// EvidenceSummary refers to what was exported.
-type EvidenceSummary struct {
+// evidenceSummary refers to what was exported.
+type evidenceSummary struct {
 	Head
-	Evidence      List[Evidence] `json:"evidence"`
+	Evidence      list[evidence] `json:"evidence"`
 	Verifications string         `json:"verification_outcomes"`
-	KnownGaps     []Gap          `json:"known_gaps"` // of the record
+	KnownGaps     []gap          `json:"known_gaps"` // of the record
 }
 
-func (f *Fold) evidenceSummary(h Head) EvidenceSummary {
+func (f *Fold) evidenceSummary(h Head) evidenceSummary {
 	list := f.evidence.list(nil)
 	for i, e := range list.Items {
 		list.Items[i].Expired = e.Through > 0 && f.head.Degraded && f.head.first > max(1, e.From)
 	}
-	return EvidenceSummary{h, list, Unknown, h.Missing}
+	return evidenceSummary{h, list, unknown, h.Missing}
 }
 
-// PermissionSummary is what was allowed and denied, and the boundary of execution.
-type PermissionSummary struct {
+// permissionSummary is what was allowed and denied, and the boundary of execution.
+type permissionSummary struct {
 	Head
-	Policy
-	Pending    List[Action]    `json:"pending_approvals"`
-	Decisions  List[Decision]  `json:"decisions"`
-	Sandbox    Sandbox         `json:"sandbox"`
-	Violations List[Violation] `json:"violations"`
+	policy
+	Pending    list[action]    `json:"pending_approvals"`
+	Decisions  list[decision]  `json:"decisions"`
+	Sandbox    sandbox         `json:"sandbox"`
+	Violations list[violation] `json:"violations"`
 }
 
 // ExecutionEnvironment is where commands run.
@@ -265,32 +265,32 @@ type ExecutionEnvironment struct {
 	Shell           string    `json:"shell"`
 	OS              string    `json:"os"`
 	Arch            string    `json:"arch"`
-	Sandbox         Sandbox   `json:"sandbox"`
+	Sandbox         sandbox   `json:"sandbox"`
 	ResourceLimits  string    `json:"resource_limits"`
-	Active          []Process `json:"active_processes"`
+	Active          []process `json:"active_processes"`
 
-	Container *Container `json:"container"` // the newest; null: none yet
+	Container *container `json:"container"` // the newest; null: none yet
 }
 
-// RoutingSummary is how the model was chosen, and which limits there are.
-type RoutingSummary struct {
+// routingSummary is how the model was chosen, and which limits there are.
+type routingSummary struct {
 	Head
-	Routing
+	routing
 	RecordedUsage Usage       `json:"recorded_usage"`
 	Cost          string      `json:"cost"`
-	Limits        List[Limit] `json:"limits"`
+	Limits        list[limit] `json:"limits"`
 }
 
-// ChildSummary is the children and jobs of the agent.
-type ChildSummary struct {
+// childSummary is the children and jobs of the agent.
+type childSummary struct {
 	Head
-	Subagents List[struct{}] `json:"subagents"`
-	Jobs      List[struct{}] `json:"jobs"`
+	Subagents list[struct{}] `json:"subagents"`
+	Jobs      list[struct{}] `json:"jobs"`
 }
 
 // ChannelSummary is the remote peers of the agent.
 type ChannelSummary struct {
 	Head
-	Channels List[Channel] `json:"channels"`
+	Channels list[channel] `json:"channels"`
 	Resume   string        `json:"resume_cursors"`
 }

@@ -51,7 +51,7 @@ func Transcript(v ledger.View, agentID string, limit int) ([]TranscriptEntry, er
 		if ran.Expired = t.gone[ran.TurnID]; ran.OutputRef == "" {
 			ran.Expired = nil
 		}
-		t.entries[ran.at].Data = encoded(ran.Execution)
+		t.entries[ran.at].Data = encoded(ran.execution)
 	}
 	return t.entries[max(0, len(t.entries)-limit):], err
 }
@@ -68,7 +68,7 @@ type transcript struct {
 }
 
 type ranAt struct {
-	Execution
+	execution
 	at int // the entry
 }
 

@@ -63,8 +63,8 @@ func (w *window[T]) drop(key string) {
 }
 
 // list copies what is kept, the oldest first. With a keep, which is of things that are not done, it counts only those.
-func (w *window[T]) list(keep func(*T) bool) List[T] {
-	out := List[T]{Total: w.total, Omitted: w.omitted, Items: []T{}}
+func (w *window[T]) list(keep func(*T) bool) list[T] {
+	out := list[T]{Total: w.total, Omitted: w.omitted, Items: []T{}}
 	for _, key := range w.order {
 		if thing := w.byKey[key]; keep == nil || keep(thing) {
 			out.Items = append(out.Items, *thing)
@@ -76,8 +76,8 @@ func (w *window[T]) list(keep func(*T) bool) List[T] {
 	return out
 }
 
-// List is a window of things of a kind, the oldest first.
-type List[T any] struct {
+// list is a window of things of a kind, the oldest first.
+type list[T any] struct {
 	Items   []T   `json:"items"`
 	Total   int64 `json:"total"`   // that the record tells of
 	Omitted int64 `json:"omitted"` // that are older than the window

@@ -7,9 +7,9 @@ import (
 	"holon/state/ledger"
 )
 
-// Identity is who an agent is (runtime specification, "Agent Identity And
+// identity is who an agent is (runtime specification, "Agent Identity And
 // Visibility Contract").
-type Identity struct {
+type identity struct {
 	AgentID           string            `json:"agent_id"`
 	Kind              ledger.Kind       `json:"kind"`
 	Visibility        ledger.Visibility `json:"visibility"`
@@ -25,13 +25,6 @@ type Identity struct {
 	Image             string            `json:"image,omitempty"`
 	CreatedAt         turns.Time        `json:"created_at"`
 }
-
-// Posture is what the scheduler would do with an agent, Lifecycle what an
-// operator may do with it and how it is brought back.
-type (
-	Posture   = rules.Posture
-	Lifecycle = rules.Lifecycle
-)
 
 // ModelState is which model an agent's next turn asks (runtime specification,
 // "Agent Model Selection").
@@ -53,8 +46,8 @@ const (
 	ModelOverride = "agent_override"
 )
 
-// AgentState is what an agent is doing.
-type AgentState struct {
+// agentState is what an agent is doing.
+type agentState struct {
 	ID string `json:"id"`
 	// booting, awake_idle, awake_running, awaiting_task, asleep, stopped
 	Status                rules.Status         `json:"status"`
@@ -73,26 +66,26 @@ type AgentState struct {
 	TotalInputTokens      int64                `json:"total_input_tokens"`
 	TotalOutputTokens     int64                `json:"total_output_tokens"`
 	CompactedMessageCount int64                `json:"compacted_message_count"`
-	ToolLatency           []ToolLatency        `json:"tool_latency"`
+	ToolLatency           []toolLatency        `json:"tool_latency"`
 	AttachedWorkspaces    []string             `json:"attached_workspaces"`
 	ModelOverride         string               `json:"model_override,omitempty"`
 	ModelOverrideEffort   string               `json:"model_override_reasoning_effort,omitempty"`
-	PendingWakeHint       *WakeHint            `json:"pending_wake_hint,omitempty"`
-	LastTurnTerminal      *TurnTerminal        `json:"last_turn_terminal,omitempty"`
+	PendingWakeHint       *wakeHint            `json:"pending_wake_hint,omitempty"`
+	LastTurnTerminal      *turnTerminal        `json:"last_turn_terminal,omitempty"`
 	LastContinuation      *ledger.Continuation `json:"last_continuation,omitempty"`
 	LastRuntimeFailure    *ledger.Failure      `json:"last_runtime_failure,omitempty"`
 	RetryAt               turns.Time           `json:"retry_at,omitzero"` // when the head of the queue is tried again
 }
 
-// ToolLatency is how long the calls of one tool took in all.
-type ToolLatency struct {
+// toolLatency is how long the calls of one tool took in all.
+type toolLatency struct {
 	ToolName        string `json:"tool_name"`
 	TotalCalls      int64  `json:"total_calls"`
 	TotalDurationMS int64  `json:"total_duration_ms"`
 }
 
-// WakeHint is a kept hint without its body, which is of any size.
-type WakeHint struct {
+// wakeHint is a kept hint without its body, which is of any size.
+type wakeHint struct {
 	Reason            string     `json:"reason"`
 	Description       string     `json:"description,omitempty"`
 	Source            string     `json:"source,omitempty"`
@@ -110,9 +103,9 @@ type WakeHint struct {
 	Also []ledger.WakeNote `json:"also,omitempty"` // what hints said that became part of this one
 }
 
-// TurnTerminal is how a turn ended, in short (runtime specification, "Turn
+// turnTerminal is how a turn ended, in short (runtime specification, "Turn
 // Terminal").
-type TurnTerminal struct {
+type turnTerminal struct {
 	TurnID               string           `json:"turn_id"`
 	TurnIndex            int64            `json:"turn_index"`
 	MessageID            string           `json:"message_id,omitempty"`
@@ -128,18 +121,18 @@ type TurnTerminal struct {
 	DurationMS           int64            `json:"duration_ms"`
 }
 
-// Tokens are counts of tokens.
-type Tokens struct {
+// tokenCounts are counts of tokens.
+type tokenCounts struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
 }
 
-// TokenUsage is what an agent has used so far.
-type TokenUsage struct {
-	Total            Tokens  `json:"total"`
-	TotalModelRounds int64   `json:"total_model_rounds"`
-	LastTurn         *Tokens `json:"last_turn,omitempty"`
+// tokenUsage is what an agent has used so far.
+type tokenUsage struct {
+	Total            tokenCounts  `json:"total"`
+	TotalModelRounds int64        `json:"total_model_rounds"`
+	LastTurn         *tokenCounts `json:"last_turn,omitempty"`
 }
 
 // AgentsMD is a file of instructions that an agent is given. Its text is never
@@ -150,52 +143,52 @@ type AgentsMD struct {
 	Path  string `json:"path"`
 }
 
-// LoadedAgentsMD are those of one agent.
-type LoadedAgentsMD struct {
+// loadedAgentsMD are those of one agent.
+type loadedAgentsMD struct {
 	Sources []AgentsMD `json:"sources"`
 }
 
-// Skills is documented and always empty.
-type Skills struct {
+// skills is documented and always empty.
+type skills struct {
 	Active []string `json:"active_skills"`
 }
 
 // AgentListEntry is an agent in a listing: enough to choose one.
 type AgentListEntry struct {
-	Identity          Identity     `json:"identity"`
-	Status            rules.Status `json:"status"`
-	SchedulingPosture Posture      `json:"scheduling_posture"`
-	Lifecycle         Lifecycle    `json:"lifecycle"`
-	Pending           int          `json:"pending"`
-	CurrentRunID      string       `json:"current_run_id,omitempty"`
-	WaitingReason     string       `json:"waiting_reason,omitempty"`
-	SleepingUntil     turns.Time   `json:"sleeping_until,omitzero"`
-	Model             ModelState   `json:"model"`
-	LastBriefAt       turns.Time   `json:"last_brief_at,omitzero"`
-	HasFailure        bool         `json:"has_failure"`
+	Identity          identity        `json:"identity"`
+	Status            rules.Status    `json:"status"`
+	SchedulingPosture rules.Posture   `json:"scheduling_posture"`
+	Lifecycle         rules.Lifecycle `json:"lifecycle"`
+	Pending           int             `json:"pending"`
+	CurrentRunID      string          `json:"current_run_id,omitempty"`
+	WaitingReason     string          `json:"waiting_reason,omitempty"`
+	SleepingUntil     turns.Time      `json:"sleeping_until,omitzero"`
+	Model             ModelState      `json:"model"`
+	LastBriefAt       turns.Time      `json:"last_brief_at,omitzero"`
+	HasFailure        bool            `json:"has_failure"`
 }
 
 // AgentSummary tells about one agent (runtime specification, "Agent Inspection
 // Surface Contract").
 type AgentSummary struct {
-	Identity          Identity   `json:"identity"`
-	Agent             AgentState `json:"agent"`
-	SchedulingPosture Posture    `json:"scheduling_posture"`
-	ActiveTaskCount   int        `json:"active_task_count"`
-	Lifecycle         Lifecycle  `json:"lifecycle"`
-	Model             ModelState `json:"model"`
-	TokenUsage        TokenUsage `json:"token_usage"`
+	Identity          identity        `json:"identity"`
+	Agent             agentState      `json:"agent"`
+	SchedulingPosture rules.Posture   `json:"scheduling_posture"`
+	ActiveTaskCount   int             `json:"active_task_count"`
+	Lifecycle         rules.Lifecycle `json:"lifecycle"`
+	Model             ModelState      `json:"model"`
+	TokenUsage        tokenUsage      `json:"token_usage"`
 	// Closure is what the end of the newest turn means now, absent before there is one
-	Closure          *ledger.Closure `json:"closure,omitempty"`
-	Execution        Execution       `json:"execution"`
-	LoadedAgentsMD   LoadedAgentsMD  `json:"loaded_agents_md"`
-	Skills           Skills          `json:"skills"`
-	ActiveChildren   []string        `json:"active_children"`
-	ActiveIntents    []WaitingIntent `json:"active_waiting_intents"`
-	ActiveWaits      []ledger.Wait   `json:"active_wait_conditions"`
-	ActiveTriggers   []Trigger       `json:"active_external_triggers"`
-	ActiveTimerCount int             `json:"active_timer_count"`
-	Notifications    []Notification  `json:"recent_operator_notifications"`
-	RecentBriefCount int             `json:"recent_brief_count"`
-	RecentEventCount int64           `json:"recent_event_count"`
+	Closure          *ledger.Closure       `json:"closure,omitempty"`
+	Execution        execution             `json:"execution"`
+	LoadedAgentsMD   loadedAgentsMD        `json:"loaded_agents_md"`
+	Skills           skills                `json:"skills"`
+	ActiveChildren   []string              `json:"active_children"`
+	ActiveIntents    []waitingIntent       `json:"active_waiting_intents"`
+	ActiveWaits      []ledger.Wait         `json:"active_wait_conditions"`
+	ActiveTriggers   []Trigger             `json:"active_external_triggers"`
+	ActiveTimerCount int                   `json:"active_timer_count"`
+	Notifications    []ledger.Notification `json:"recent_operator_notifications"`
+	RecentBriefCount int                   `json:"recent_brief_count"`
+	RecentEventCount int64                 `json:"recent_event_count"`
 }

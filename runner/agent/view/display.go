@@ -16,8 +16,8 @@ import (
 var visibilities = [...]string{"", "action_required", "work_done", "turn_result", "progress", "trace"}
 
 // display makes an event readable for a person.
-func display(e ledger.Event, label record.Label, p Payload) Display {
-	d := Display{Level: e.Level, Category: label.Category, SourceEventKind: label.Name,
+func display(e ledger.Event, label record.Label, p eventPayload) eventDisplay {
+	d := eventDisplay{Level: e.Level, Category: label.Category, SourceEventKind: label.Name,
 		Title: strings.NewReplacer("_", " ", ".", " ").Replace(strings.TrimPrefix(label.Name, "holon."))}
 	if d.Level < 1 || d.Level > record.LevelTrace {
 		d.Level = label.Level
@@ -71,7 +71,7 @@ type eventDetails struct {
 const maxLine = 300
 
 // describe displays the data of an event that refers to no record.
-func (d *Display) describe(e ledger.Event, label string) {
+func (d *eventDisplay) describe(e ledger.Event, label string) {
 	var t eventDetails
 	if json.Unmarshal(e.Data, &t) != nil {
 		return // the title says what there is

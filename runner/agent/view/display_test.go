@@ -25,7 +25,7 @@ func TestSummaryOfEvents(t *testing.T) {
 		{"holon.input.inserted", "completed", `{}`, "input inserted"},
 	} {
 		e := ledger.Event{Class: c.class, Status: c.status, Data: json.RawMessage(c.data)}
-		if got := display(e, record.Of(e), Payload{}).Summary; got != c.want {
+		if got := display(e, record.Of(e), eventPayload{}).Summary; got != c.want {
 			t.Errorf("the summary of %s is %q, want %q", c.class, got, c.want)
 		}
 	}

@@ -16,27 +16,27 @@ const (
 // EventEnvelope is an event as it is replayed and streamed (runtime
 // specification, "Local Operator Console Contract").
 type EventEnvelope struct {
-	ID         string     `json:"id"`
-	EventSeq   int64      `json:"event_seq"` // orders, and is the cursor of, an agent's events
-	TS         turns.Time `json:"ts"`
-	AgentID    string     `json:"agent_id"`
-	Type       string     `json:"type"` // see runner/agent/rules
-	Projection Projection `json:"projection"`
-	Provenance Provenance `json:"provenance"`
-	Display    Display    `json:"display"`
-	Payload    Payload    `json:"payload"`
+	ID         string       `json:"id"`
+	EventSeq   int64        `json:"event_seq"` // orders, and is the cursor of, an agent's events
+	TS         turns.Time   `json:"ts"`
+	AgentID    string       `json:"agent_id"`
+	Type       string       `json:"type"` // see runner/agent/rules
+	Projection projection   `json:"projection"`
+	Provenance provenance   `json:"provenance"`
+	Display    eventDisplay `json:"display"`
+	Payload    eventPayload `json:"payload"`
 }
 
-// Projection says what was left out of an envelope.
-type Projection struct {
+// projection says what was left out of an envelope.
+type projection struct {
 	Name               string   `json:"name"`
 	RawPayloadIncluded bool     `json:"raw_payload_included"`
 	Redactions         []string `json:"redactions"` // keys of the payload that were clipped
 }
 
-// Provenance says where what an event tells of came from. It stands apart from
+// provenance says where what an event tells of came from. It stands apart from
 // the payload so that replayed events can be indexed.
-type Provenance struct {
+type provenance struct {
 	ledger.Provenance
 	Transport  string `json:"transport,omitempty"`
 	Source     string `json:"source,omitempty"`
@@ -45,8 +45,8 @@ type Provenance struct {
 	TurnID     string `json:"turn_id,omitempty"`
 }
 
-// Display is an event for a person.
-type Display struct {
+// eventDisplay is an event for a person.
+type eventDisplay struct {
 	Visibility      string `json:"visibility"` // action_required, work_done, turn_result, progress, trace
 	Level           int    `json:"level"`      // the same as a number, 1 to 5
 	Category        string `json:"category"`
@@ -56,13 +56,13 @@ type Display struct {
 	SourceEventKind string `json:"source_event_kind"`
 }
 
-// Payload is what an event is about: the small facts of the event itself, and
+// eventPayload is what an event is about: the small facts of the event itself, and
 // the record it refers to, as it was then.
-type Payload struct {
+type eventPayload struct {
 	Data         json.RawMessage      `json:"data,omitempty"`
 	Ref          string               `json:"ref,omitempty"`
 	Message      *ledger.Message      `json:"message,omitempty"`
-	Turn         *TurnTerminal        `json:"turn,omitempty"`
+	Turn         *turnTerminal        `json:"turn,omitempty"`
 	Brief        *ledger.Brief        `json:"brief,omitempty"`
 	Wait         *ledger.Wait         `json:"wait_condition,omitempty"`
 	Timer        *Timer               `json:"timer,omitempty"`

@@ -38,8 +38,8 @@ func envelope(e ledger.Event, debug bool) EventEnvelope {
 	label := record.Of(e)
 	out := EventEnvelope{
 		ID: e.ID, EventSeq: e.Seq, TS: turns.At(e.CreatedAt), AgentID: e.AgentID, Type: label.Name,
-		Projection: Projection{Name: ProjectionOperator, Redactions: []string{}},
-		Provenance: Provenance{MessageID: e.MessageID, TurnID: e.TurnID},
+		Projection: projection{Name: ProjectionOperator, Redactions: []string{}},
+		Provenance: provenance{MessageID: e.MessageID, TurnID: e.TurnID},
 	}
 	out.Payload, out.Projection.Redactions = payload(e, label)
 	if e.From != nil {
@@ -68,11 +68,11 @@ func transport(s ledger.Surface) string {
 
 // payload is the data of an event, with the copies of records that it has in their places, and the keys of texts that
 // it had no room for.
-func payload(e ledger.Event, label record.Label) (p Payload, clipped []string) {
+func payload(e ledger.Event, label record.Label) (p eventPayload, clipped []string) {
 	p.Ref = e.Ref
 	var whole map[string]json.RawMessage
 	var copies struct {
-		Payload
+		eventPayload
 		Message *ledger.Message  `json:"message_record"`
 		Timer   *ledger.Timer    `json:"timer"`
 		Trigger *ledger.Trigger  `json:"external_trigger"`
@@ -94,7 +94,7 @@ func payload(e ledger.Event, label record.Label) (p Payload, clipped []string) {
 		p.Trigger = &shown
 	}
 	if label.Name == record.TurnTerminal {
-		end := TurnTerminal{TurnID: e.TurnID, MessageID: e.MessageID, TokenUsage: copies.Usage}
+		end := turnTerminal{TurnID: e.TurnID, MessageID: e.MessageID, TokenUsage: copies.Usage}
 		_ = json.Unmarshal(e.Data, &end) // the host wrote it
 		p.Turn = &end
 	}

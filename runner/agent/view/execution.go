@@ -9,7 +9,7 @@ import (
 
 // execution says where an agent's commands run and what holds them there: what the
 // engine says of the container that the agent has, or what its next one will get.
-func (s Snapshot) execution(a ledger.Agent) Execution {
+func (s Snapshot) execution(a ledger.Agent) execution {
 	in := s.isolation(a.ID)
 	rooted := weakest(in.Mounts, in.Capabilities, in.NoNewPrivileges)
 	process := map[string]string{
@@ -19,9 +19,9 @@ func (s Snapshot) execution(a ledger.Agent) Execution {
 		"secret_isolation":          weakest(in.Mounts, in.MaskedPaths, in.Capabilities),
 		"child_process_containment": weakest(in.Init, in.Pids, in.Cgroup),
 	}
-	return Execution{
-		Profile: ExecutionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
-		Policy: ExecutionPolicy{
+	return execution{
+		Profile: executionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
+		Policy: executionPolicy{
 			Backend: s.facts.Engine, ProcessExposed: true,
 			ResourceAuthority: map[string]string{
 				"message_ingress": hard, "agent_state": hard, "control_plane": hard,
@@ -38,7 +38,7 @@ func (s Snapshot) execution(a ledger.Agent) Execution {
 // Values of the axes of Enforcement.
 const (
 	Enforced    = "enforced"
-	NotEnforced = "not_enforced"
+	notEnforced = "not_enforced"
 )
 
 // Enforcement is what of an isolation is enforced, in the axes of sandbox.applied.
@@ -50,7 +50,7 @@ func Enforcement(in state.Isolation) map[string]string {
 		"secret":     weakest(in.Mounts, in.MaskedPaths, in.Capabilities),
 	}
 	for axis, level := range axes {
-		axes[axis] = NotEnforced
+		axes[axis] = notEnforced
 		if level == hard {
 			axes[axis] = Enforced
 		}

@@ -9,12 +9,9 @@ import (
 	"holon/state/ledger"
 )
 
-// Notification is something the operator should see (document 001).
-type Notification = ledger.Notification
-
-// WaitingIntent is an outside change that an agent waits for: a wait of kind
+// waitingIntent is an outside change that an agent waits for: a wait of kind
 // external, in the words of version 0.14.
-type WaitingIntent struct {
+type waitingIntent struct {
 	ID                string     `json:"id"`
 	AgentID           string     `json:"agent_id"`
 	Scope             string     `json:"scope"` // agent, work_item

@@ -10,39 +10,39 @@ import (
 // events from SnapshotThroughSeq, missing and repeating none (runtime
 // specification, "Agent Inspection Surface Contract").
 type StateSnapshot struct {
-	Agent           AgentSummary    `json:"agent"`
-	Session         Session         `json:"session"`
-	Tasks           []TaskRecord    `json:"tasks"`      // the newest
-	WorkItems       []WorkRecord    `json:"work_items"` // the open ones, the oldest first
-	Timers          []Timer         `json:"timers"`
-	Queue           []ledger.Entry  `json:"queue"` // in the order it is worked off, the first ones
-	WaitingIntents  []WaitingIntent `json:"waiting_intents"`
-	Triggers        []Trigger       `json:"external_triggers"`
-	Notifications   []Notification  `json:"operator_notifications"`
-	Workspace       WorkspaceState  `json:"workspace"`
-	Execution       Execution       `json:"execution"`
-	SnapshotThrough int64           `json:"snapshot_through_seq"`
-	EventLogEpoch   string          `json:"event_log_epoch"`
+	Agent           AgentSummary          `json:"agent"`
+	Session         session               `json:"session"`
+	Tasks           []TaskRecord          `json:"tasks"`      // the newest
+	WorkItems       []WorkRecord          `json:"work_items"` // the open ones, the oldest first
+	Timers          []Timer               `json:"timers"`
+	Queue           []ledger.Entry        `json:"queue"` // in the order it is worked off, the first ones
+	WaitingIntents  []waitingIntent       `json:"waiting_intents"`
+	Triggers        []Trigger             `json:"external_triggers"`
+	Notifications   []ledger.Notification `json:"operator_notifications"`
+	Workspace       workspaceState        `json:"workspace"`
+	Execution       execution             `json:"execution"`
+	SnapshotThrough int64                 `json:"snapshot_through_seq"`
+	EventLogEpoch   string                `json:"event_log_epoch"`
 }
 
-// Session is where the conversation stands.
-type Session struct {
+// session is where the conversation stands.
+type session struct {
 	CurrentRunID string        `json:"current_run_id,omitempty"`
 	PendingCount int           `json:"pending_count"`
-	LastTurn     *TurnTerminal `json:"last_turn,omitempty"`
+	LastTurn     *turnTerminal `json:"last_turn,omitempty"`
 }
 
-// WorkspaceState lists the workspaces of an agent: its home. The other fields are
+// workspaceState lists the workspaces of an agent: its home. The other fields are
 // documented and constant.
-type WorkspaceState struct {
+type workspaceState struct {
 	Attached        []string         `json:"attached_workspaces"`
-	ActiveEntry     *WorkspaceEntry  `json:"active_workspace_entry"`
+	ActiveEntry     *workspaceEntry  `json:"active_workspace_entry"`
 	ActiveOccupancy *json.RawMessage `json:"active_workspace_occupancy"`
 	WorktreeSession *json.RawMessage `json:"worktree_session"`
 }
 
-// WorkspaceEntry is the working tree in which an agent's commands run.
-type WorkspaceEntry struct {
+// workspaceEntry is the working tree in which an agent's commands run.
+type workspaceEntry struct {
 	WorkspaceID     string `json:"workspace_id"`
 	WorkspaceAnchor string `json:"workspace_anchor"` // absolute path on the host
 	ExecutionRootID string `json:"execution_root_id"`
@@ -52,10 +52,10 @@ type WorkspaceEntry struct {
 	Cwd             string `json:"cwd"`
 }
 
-// Execution is where and how confined an agent's commands run.
-type Execution struct {
-	Profile         ExecutionProfile `json:"profile"`
-	Policy          ExecutionPolicy  `json:"policy"`
+// execution is where and how confined an agent's commands run.
+type execution struct {
+	Profile         executionProfile `json:"profile"`
+	Policy          executionPolicy  `json:"policy"`
 	WorkspaceID     string           `json:"workspace_id"`
 	WorkspaceAnchor string           `json:"workspace_anchor"`
 	ExecutionRoot   string           `json:"execution_root"`
@@ -64,16 +64,16 @@ type Execution struct {
 	ProjectionKind  string           `json:"projection_kind,omitempty"`
 }
 
-// ExecutionProfile is what an agent's commands may do.
-type ExecutionProfile struct {
+// executionProfile is what an agent's commands may do.
+type executionProfile struct {
 	Backend                 string `json:"backend"` // docker, local
 	ProcessExecutionExposed bool   `json:"process_execution_exposed"`
 	AllowBackgroundTasks    bool   `json:"allow_background_tasks"`
 	SupportsWorktrees       bool   `json:"supports_managed_worktrees"`
 }
 
-// ExecutionPolicy says how firmly each boundary holds.
-type ExecutionPolicy struct {
+// executionPolicy says how firmly each boundary holds.
+type executionPolicy struct {
 	Backend           string `json:"backend"`
 	ProcessExposed    bool   `json:"process_execution_exposed"`
 	WorktreeSupported bool   `json:"managed_worktree_supported"`

@@ -18,13 +18,13 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 	}
 	out := StateSnapshot{
 		Agent: summary,
-		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
+		Session: session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
 			LastTurn: summary.Agent.LastTurnTerminal},
 		WaitingIntents: summary.ActiveIntents, Notifications: summary.Notifications,
 		Workspace: s.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
 		EventLogEpoch: epoch,
 	}
-	if out.Tasks, err = s.Tasks(agentID, DefaultLimit); err != nil {
+	if out.Tasks, err = s.Tasks(agentID, defaultLimit); err != nil {
 		return out, err
 	}
 	if out.WorkItems, _, err = s.WorkList(agentID, 0); err != nil {
@@ -33,7 +33,7 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 	if out.Timers, err = timers(s.ledger, agentID, maxTimers); err != nil {
 		return out, err
 	}
-	queue, err := s.ledger.Queued(agentID, DefaultLimit)
+	queue, err := s.ledger.Queued(agentID, defaultLimit)
 	if err != nil {
 		return out, err
 	}
@@ -60,8 +60,8 @@ func (s Snapshot) mount(agentID string) string {
 	return homeMount
 }
 
-func (s Snapshot) workspace(agentID string) WorkspaceState {
-	return WorkspaceState{Attached: []string{}, ActiveEntry: &WorkspaceEntry{
+func (s Snapshot) workspace(agentID string) workspaceState {
+	return workspaceState{Attached: []string{}, ActiveEntry: &workspaceEntry{
 		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(agentID),
 		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: s.mount(agentID),
 		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: s.mount(agentID),

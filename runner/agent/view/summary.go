@@ -28,7 +28,7 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	out := AgentSummary{
 		Identity: s.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a),
-		LoadedAgentsMD: LoadedAgentsMD{Sources: s.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
+		LoadedAgentsMD: loadedAgentsMD{Sources: s.agentsMD(a.ID)}, Skills: skills{Active: []string{}},
 		ActiveChildren: []string{},
 		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
@@ -189,9 +189,9 @@ func (at agentSnapshot) until() *time.Time {
 	return at.Wait.WakeAt
 }
 
-func (at agentSnapshot) state() AgentState {
+func (at agentSnapshot) state() agentState {
 	total := at.stored.Totals
-	s := AgentState{
+	s := agentState{
 		ID: at.agent.ID, Status: at.Status(), SleepingUntil: turns.AtOptional(at.until()), CurrentRunID: at.RunID,
 		Pending:           at.Queued,
 		CurrentWorkItemID: at.stored.CurrentWork, OpenWorkItems: at.work,
@@ -199,7 +199,7 @@ func (at agentSnapshot) state() AgentState {
 		LastBriefAt:       turns.AtOptional(at.stored.LastBriefAt),
 		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,
 		TotalOutputTokens: total.OutputTokens,
-		ToolLatency:       []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
+		ToolLatency:       []toolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
 		ModelOverrideEffort: at.agent.ReasoningEffort,
 		PendingWakeHint:     hint(at.stored.PendingWake), LastTurnTerminal: terminal(at.last),
 		LastContinuation:   at.stored.LastResolved,
@@ -211,11 +211,11 @@ func (at agentSnapshot) state() AgentState {
 	return s
 }
 
-func hint(h *ledger.WakeHint) *WakeHint {
+func hint(h *ledger.WakeHint) *wakeHint {
 	if h == nil {
 		return nil
 	}
-	return &WakeHint{
+	return &wakeHint{
 		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID,
 		Resource:    h.Resource,
 		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID,
@@ -224,11 +224,11 @@ func hint(h *ledger.WakeHint) *WakeHint {
 	}
 }
 
-func terminal(t *ledger.Turn) *TurnTerminal {
+func terminal(t *ledger.Turn) *turnTerminal {
 	if t == nil {
 		return nil
 	}
-	return &TurnTerminal{
+	return &turnTerminal{
 		TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, Reason: t.Reason,
 		LastAssistantMessage: t.Last, Model: t.Model,
 		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: turns.At(t.StartedAt),
@@ -236,8 +236,8 @@ func terminal(t *ledger.Turn) *TurnTerminal {
 	}
 }
 
-func (s Snapshot) identity(a ledger.Agent) Identity {
-	i := Identity{
+func (s Snapshot) identity(a ledger.Agent) identity {
+	i := identity{
 		AgentID: a.ID, Kind: a.Kind, Visibility: a.Visibility, Ownership: a.Ownership, ProfilePreset: a.Preset,
 		Status: "active", IsDefaultAgent: a.ID == s.facts.DefaultAgent,
 		ParentAgentID: a.ParentID, LineageParentID: a.LineageParentID, DelegatedFromTask: a.DelegatedFromTask,
@@ -295,24 +295,24 @@ func (s Snapshot) model(at agentSnapshot) ModelState {
 	return m
 }
 
-func tokens(t ledger.Totals) TokenUsage {
-	u := TokenUsage{Total: Tokens{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens,
+func tokens(t ledger.Totals) tokenUsage {
+	u := tokenUsage{Total: tokenCounts{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens,
 		TotalTokens: t.InputTokens + t.OutputTokens}, TotalModelRounds: t.ModelRounds}
 	if t.LastTurn != nil {
-		u.LastTurn = &Tokens{InputTokens: t.LastTurn.InputTokens, OutputTokens: t.LastTurn.OutputTokens,
+		u.LastTurn = &tokenCounts{InputTokens: t.LastTurn.InputTokens, OutputTokens: t.LastTurn.OutputTokens,
 			TotalTokens: t.LastTurn.TotalTokens}
 	}
 	return u
 }
 
 // intents are the waits for something outside, in the words of 0.14.
-func intents(waits []ledger.Wait) []WaitingIntent {
-	out := []WaitingIntent{}
+func intents(waits []ledger.Wait) []waitingIntent {
+	out := []waitingIntent{}
 	for _, w := range waits {
 		if w.Kind != ledger.WaitExternal || w.Status != ledger.WaitActive {
 			continue
 		}
-		i := WaitingIntent{ID: w.ID, AgentID: w.AgentID, Scope: "agent", Description: w.WaitingFor, Source: w.Source,
+		i := waitingIntent{ID: w.ID, AgentID: w.AgentID, Scope: "agent", Description: w.WaitingFor, Source: w.Source,
 			Resource:     w.SubjectRef,
 			DeliveryMode: ledger.DeliverWakeHint, Status: "active", CreatedAt: turns.At(w.CreatedAt)}
 		if w.Owner != ledger.OwnerAgent {

@@ -26,20 +26,20 @@ type TaskRecord struct {
 	Summary         string        `json:"summary"`
 	Failure         string        `json:"failure,omitempty"`
 	WaitPolicy      string        `json:"wait_policy"`
-	Recovery        TaskRecovery  `json:"recovery"`
+	Recovery        taskRecovery  `json:"recovery"`
 	Command         tasks.Command `json:"command"`
 }
 
-// TaskRecovery is by what a task is known again after a restart: a command by what it runs.
-type TaskRecovery struct {
+// taskRecovery is by what a task is known again after a restart: a command by what it runs.
+type taskRecovery struct {
 	Kind    string      `json:"kind"`
 	Summary string      `json:"summary"`
-	Spec    CommandSpec `json:"spec"`
+	Spec    commandSpec `json:"spec"`
 	Trust   string      `json:"trust"`
 }
 
-// CommandSpec is what a task runs.
-type CommandSpec struct {
+// commandSpec is what a task runs.
+type commandSpec struct {
 	Cmd             string `json:"cmd"`
 	Workdir         string `json:"workdir,omitempty"`
 	Shell           string `json:"shell,omitempty"`
@@ -57,17 +57,17 @@ func OfTask(t ledger.Task) TaskRecord {
 		TurnID: t.Owner.TurnID, ParentMessageID: t.Owner.MessageID,
 		WorkItemID: t.Owner.WorkItemID, Purpose: t.Purpose, Summary: t.Result.Summary, Failure: t.Result.Failure,
 		WaitPolicy: tasks.WaitBackground, Command: *c,
-		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Result.Summary, Trust: string(ledger.TrustedSystem),
-			Spec: CommandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, t.Handle.TakesInput, c.TerminalReentry}}}
+		Recovery: taskRecovery{Kind: t.Kind, Summary: t.Result.Summary, Trust: string(ledger.TrustedSystem),
+			Spec: commandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, t.Handle.TakesInput, c.TerminalReentry}}}
 }
 
 // TaskStatus is the answer of GET /agents/{id}/tasks/{task_id}: state, and no output.
 type TaskStatus struct {
-	Task TaskSnapshot `json:"task"`
+	Task taskSnapshot `json:"task"`
 }
 
-// TaskSnapshot is a task with what the host knows of it.
-type TaskSnapshot struct {
+// taskSnapshot is a task with what the host knows of it.
+type taskSnapshot struct {
 	tasks.Snapshot
 	AgentID         string `json:"agent_id"`
 	ParentMessageID string `json:"parent_message_id,omitempty"`
@@ -149,7 +149,7 @@ func (s Snapshot) Task(agentID, id string) (TaskStatus, error) {
 	if isNotFound(err) {
 		err = NoTask(agentID, id)
 	}
-	return TaskStatus{TaskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose}}, err
+	return TaskStatus{taskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose}}, err
 }
 
 // NoTask says that an agent has no task with an id.

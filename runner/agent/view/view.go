@@ -20,7 +20,7 @@ import (
 
 // Bounds of lists, in records.
 const (
-	DefaultLimit = 50
+	defaultLimit = 50
 	MaxLimit     = 500
 
 	maxAgents        = 1000 // in a listing
@@ -86,7 +86,7 @@ func public(v ledger.View, agentID string) (ledger.Agent, error) {
 func clamp(limit int) int {
 	switch {
 	case limit <= 0:
-		return DefaultLimit
+		return defaultLimit
 	case limit > MaxLimit:
 		return MaxLimit
 	}

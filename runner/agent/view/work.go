@@ -50,8 +50,8 @@ type PlanArtifact struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// OfWork is an item as it is shown, less what needs its agent.
-func OfWork(w ledger.WorkItem) WorkRecord {
+// ofWork is an item as it is shown, less what needs its agent.
+func ofWork(w ledger.WorkItem) WorkRecord {
 	return WorkRecord{ID: w.ID, AgentID: w.AgentID, WorkspaceID: w.WorkspaceID, Revision: w.Revision,
 		Objective: w.Objective, State: w.State, PlanStatus: w.PlanStatus, Todo: w.Todo, BlockedBy: w.BlockedBy,
 		RecheckAt: turns.AtOptional(w.RecheckAt), RecheckConsumedAt: turns.AtOptional(w.RecheckConsumedAt),
@@ -121,7 +121,7 @@ func (s Snapshot) derived(agentID string, items []ledger.WorkItem) ([]WorkRecord
 		return nil, err
 	}
 	for _, w := range items {
-		r := OfWork(w)
+		r := ofWork(w)
 		r.Current = agent.CurrentWork == w.ID
 		r.SchedulingState = rules.Scheduling(w, waits)
 		r.Readiness = rules.Readiness(r.SchedulingState)

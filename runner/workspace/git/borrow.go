@@ -78,7 +78,7 @@ func (l *Layout) borrowFrom(objects string, depth int, borrowing Borrowing) erro
 // mayBorrow decides about one object directory that file names as path.
 func (l *Layout) mayBorrow(file, path, real string, borrowing Borrowing) error {
 	refused := func(why string) error {
-		return &Error{Code: CodeForeignObjects, Param: file,
+		return &Error{Code: codeForeignObjects, Param: file,
 			Message: fmt.Sprintf("%s borrows objects from %s, %s", file, path, why),
 			Hint:    "run `git repack -a -d` there and remove the file, or add the directory to allow_alternates"}
 	}
@@ -197,7 +197,7 @@ func (s *store) entry(dir string, e fs.DirEntry) error {
 		return s.check(name)
 	}
 	path := filepath.Join(s.top, name)
-	return &Error{Code: CodeForeignObjects, Param: path,
+	return &Error{Code: codeForeignObjects, Param: path,
 		Message: fmt.Sprintf("%s holds %q, which is not part of an object store", s.top, name),
 		Hint:    "remove it, or clone the repository anew"}
 }

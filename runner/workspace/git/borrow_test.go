@@ -47,42 +47,42 @@ func TestBorrowing(t *testing.T) {
 			echo ../../c/objects >> $ALTERNATES; echo ../../b/objects > a/objects/info/alternates`,
 			want: []string{"repo/a/objects", "repo/b/objects", "repo/c/objects"}},
 
-		"outside":           {plant: `echo "$OTHER/.git/objects" > $ALTERNATES`, code: CodeForeignObjects},
-		"outside, relative": {plant: `echo ../../../other/.git/objects > $ALTERNATES`, code: CodeForeignObjects},
+		"outside":           {plant: `echo "$OTHER/.git/objects" > $ALTERNATES`, code: codeForeignObjects},
+		"outside, relative": {plant: `echo ../../../other/.git/objects > $ALTERNATES`, code: codeForeignObjects},
 		"similar name": {plant: `cp -r "$OTHER" ../repo2; echo "$REPO"2/.git/objects > $ALTERNATES`,
-			code: CodeForeignObjects},
+			code: codeForeignObjects},
 		"outside, in turn": {plant: `git clone -q --bare . a; echo ../../a/objects > $ALTERNATES;
-			echo "$OTHER/.git/objects" > a/objects/info/alternates`, code: CodeForeignObjects},
+			echo "$OTHER/.git/objects" > a/objects/info/alternates`, code: codeForeignObjects},
 		"allowed, in turn": {plant: `echo "$OTHER/.git/objects" > $ALTERNATES;
 			echo "$HOME/.ssh" > "$OTHER/.git/objects/info/alternates"`,
-			allow: []string{"other"}, code: CodeForeignObjects},
-		"keys": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, code: CodeForeignObjects},
+			allow: []string{"other"}, code: codeForeignObjects},
+		"keys": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, code: codeForeignObjects},
 		"keys, allowed": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, allow: []string{"home"},
-			code: CodeForeignObjects},
+			code: codeForeignObjects},
 		"state home": {plant: `cp -r "$OTHER" "$HOME/.holon/other";
-			echo "$HOME/.holon/other/.git/objects" > $ALTERNATES`, allow: []string{"home"}, code: CodeForeignObjects},
+			echo "$HOME/.holon/other/.git/objects" > $ALTERNATES`, allow: []string{"home"}, code: codeForeignObjects},
 		"through a link": {plant: `git clone -q --bare . a; ln -s a b; echo ../../b/objects > $ALTERNATES`,
-			code: CodeForeignObjects},
+			code: codeForeignObjects},
 		"link and back": {plant: `git clone -q --bare . a; ln -s "$OTHER/.git" b;
-			echo ../../b/../../repo/a/objects > $ALTERNATES`, code: CodeForeignObjects},
+			echo ../../b/../../repo/a/objects > $ALTERNATES`, code: codeForeignObjects},
 		"a link to another": {plant: `ln -s "$OTHER/.git/objects" a; echo ../../a > $ALTERNATES`,
-			code: CodeForeignObjects},
+			code: codeForeignObjects},
 		"allowed by a link": {plant: `ln -s "$HOME" ../other/home; echo "$OTHER/home/.ssh" > $ALTERNATES`,
-			allow: []string{"other"}, code: CodeForeignObjects},
+			allow: []string{"other"}, code: codeForeignObjects},
 		"a socket": {plant: `git clone -q --bare . a; mv "$HOME/agent.sock" a/objects/;
-			echo ../../a/objects > $ALTERNATES`, code: CodeForeignObjects},
+			echo ../../a/objects > $ALTERNATES`, code: codeForeignObjects},
 		"a socket as object": {plant: `mkdir -p .git/objects/00;
-			mv "$HOME/agent.sock" .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
-		"a pipe":            {plant: `mkfifo .git/objects/pack/pack-0.pack`, code: CodeForeignObjects},
-		"another file":      {plant: `touch .git/objects/id_rsa`, code: CodeForeignObjects},
-		"another directory": {plant: `mkdir -p .git/objects/info/x`, code: CodeForeignObjects},
+			mv "$HOME/agent.sock" .git/objects/00/00000000000000000000000000000000000000`, code: codeForeignObjects},
+		"a pipe":            {plant: `mkfifo .git/objects/pack/pack-0.pack`, code: codeForeignObjects},
+		"another file":      {plant: `touch .git/objects/id_rsa`, code: codeForeignObjects},
+		"another directory": {plant: `mkdir -p .git/objects/info/x`, code: codeForeignObjects},
 		"absent":            {plant: `echo /nowhere > $ALTERNATES`, code: CodeBrokenRepository},
 		"bad quotes":        {plant: `echo '"\x2f"' > $ALTERNATES`, code: CodeBrokenRepository},
 		"too many":          {plant: `seq 1 1000 > $ALTERNATES`, code: CodeBrokenRepository},
 		"too deep": {plant: `git clone -q --bare . a; for i in 1 2 3 4 5 6; do cp -r a b$i;
 			echo "$REPO/b$i/objects" > ${LAST:-$REPO/.git}/objects/info/alternates; LAST=$REPO/b$i;
 			done`, code: CodeBrokenRepository},
-		"alternates a link": {plant: `ln -s /etc/passwd $ALTERNATES`, code: CodeForeignObjects},
+		"alternates a link": {plant: `ln -s /etc/passwd $ALTERNATES`, code: codeForeignObjects},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -14,13 +14,13 @@ const (
 	CodeNotADirectory    = "not_a_directory"   // the path is absent or no directory
 	CodeBareRepository   = "bare_repository"   // a repository without a working tree
 	CodeBrokenRepository = "broken_repository" // git refuses to read the repository
-	CodeUnsafeOwnership  = "unsafe_ownership"  // the repository belongs to another user
-	CodeLeadsElsewhere   = "leads_elsewhere"   // the directory leads to a repository that does not name it back
-	CodeForeignObjects   = "foreign_objects"   // object directories that may not be borrowed from, or hold other files
+	codeUnsafeOwnership  = "unsafe_ownership"  // the repository belongs to another user
+	codeLeadsElsewhere   = "leads_elsewhere"   // the directory leads to a repository that does not name it back
+	codeForeignObjects   = "foreign_objects"   // object directories that may not be borrowed from, or hold other files
 	CodeDirtySubmodule   = "dirty_submodule"   // uncommitted changes inside a submodule
 	CodeGitMissing       = "git_missing"       // no git program on the host
 	CodeGitFailed        = "git_failed"        // git failed in a way without a code of its own
-	CodeGitBudget        = "git_budget"        // git used more time or memory than it may
+	codeGitBudget        = "git_budget"        // git used more time or memory than it may
 	CodeMissingObjects   = "missing_objects"   // the repository lacks objects of the base
 	CodeUnsafePath       = "unsafe_path"       // a path that must not be written
 	CodeTooLarge         = "too_large"         // a limit of Options.Limits was passed

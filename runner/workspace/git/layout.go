@@ -148,7 +148,7 @@ func (l *Layout) checkParts() error {
 		case err != nil:
 			return unreadable(dir, err)
 		case info.Mode()&fs.ModeSymlink != 0:
-			return &Error{Code: CodeLeadsElsewhere, Param: dir, Message: "the repository's " + dir + " is a link",
+			return &Error{Code: codeLeadsElsewhere, Param: dir, Message: "the repository's " + dir + " is a link",
 				Hint: "replace it by what it leads to"}
 		case !info.IsDir():
 			return unreadable(dir, errNotDirectory)
@@ -171,7 +171,7 @@ func checkOwners(paths ...string) error {
 			return unreadable(path, err)
 		}
 		if !trustedOwner(st.Uid) {
-			return &Error{Code: CodeUnsafeOwnership, Param: path,
+			return &Error{Code: codeUnsafeOwnership, Param: path,
 				Message: fmt.Sprintf("%s belongs to another user (uid %d)", path, st.Uid),
 				Hint: "run as its owner, or `chown` the repository if it is yours; safe.directory does " +
 					"not count here"}
@@ -214,7 +214,7 @@ func unreadable(path string, err error) error {
 
 // leadsElsewhere is the error for a file or link to another repository that does not name this directory back.
 func leadsElsewhere(file, target string) error {
-	return &Error{Code: CodeLeadsElsewhere, Param: file,
+	return &Error{Code: codeLeadsElsewhere, Param: file,
 		Message: file + " leads to " + target + ", which does not name this directory back",
 		Hint:    "clone that repository; if this is a working tree of it that moved, run `git worktree repair` here"}
 }

@@ -128,32 +128,32 @@ func TestDiscoverRefuses(t *testing.T) {
 		"look-alike": {plant: `git init -q --bare d; cd d; git config core.bare false; git config core.worktree .;
 			mkdir -p objects/info; echo ~/.ssh > objects/info/alternates`, dir: "d"},
 		".git file": {plant: `rm -rf .git; echo "gitdir: $PRIVATE/.git" > .git`,
-			code: CodeLeadsElsewhere},
+			code: codeLeadsElsewhere},
 		".git file to its worktree": {plant: `git -C ../private worktree add -q ../w; rm -rf .git; cp ../w/.git .git`,
-			code: CodeLeadsElsewhere},
+			code: codeLeadsElsewhere},
 		".git file to a submodule": {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ` +
-			`../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
+			`../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: codeLeadsElsewhere},
 		"submodule leads elsewhere": {plant: `mkdir sub; echo "gitdir: $PRIVATE/.git" > sub/.git`, dir: "sub",
-			code: CodeLeadsElsewhere},
+			code: codeLeadsElsewhere},
 		"modules are a link": {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules;
-			echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+			echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: codeLeadsElsewhere},
 		"no back link": {plant: `mkdir sub .git/modules; cp -r "$PRIVATE/.git" .git/modules/sub;
-			echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+			echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: codeLeadsElsewhere},
 		"own worktree directory": {plant: `mkdir -p x/worktrees/w; echo "$PRIVATE/.git" > x/worktrees/w/commondir;
 			echo "$PWD/.git" > x/worktrees/w/gitdir; cp .git/HEAD x/worktrees/w; rm -rf .git;
-			echo "gitdir: x/worktrees/w" > .git`, code: CodeLeadsElsewhere},
-		".git is a link": {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: CodeLeadsElsewhere},
-		"commondir":      {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: CodeLeadsElsewhere},
+			echo "gitdir: x/worktrees/w" > .git`, code: codeLeadsElsewhere},
+		".git is a link": {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: codeLeadsElsewhere},
+		"commondir":      {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: codeLeadsElsewhere},
 		"only commondir": {plant: `echo "$PRIVATE/.git" > .git/commondir; rm -r .git/objects .git/refs`,
-			code: CodeLeadsElsewhere},
+			code: codeLeadsElsewhere},
 		"objects are a link": {plant: `rm -rf .git/objects; ln -s "$PRIVATE/.git/objects" .git/objects`,
-			code: CodeLeadsElsewhere},
+			code: codeLeadsElsewhere},
 		"references are a link": {plant: `rm -rf .git/refs; ln -s "$PRIVATE/.git/refs" .git/refs`,
-			code: CodeLeadsElsewhere},
+			code: codeLeadsElsewhere},
 		"packs are a link": {plant: `rmdir .git/objects/pack;
-			ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: CodeForeignObjects},
+			ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: codeForeignObjects},
 		"an object is a link": {plant: `mkdir .git/objects/00;
-			ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
+			ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: codeForeignObjects},
 		"HEAD is a link":          {plant: `ln -sf "$PRIVATE/.git/HEAD" .git/HEAD`, code: CodeBrokenRepository},
 		"inside .git":             {plant: `:`, dir: ".git/objects", code: CodeBareRepository},
 		"inside .git, look-alike": {plant: `git init -q --bare .git/x`, dir: ".git/x", code: CodeBareRepository},
@@ -163,7 +163,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		"commondir is a pipe": {plant: `git -c user.name=a -c user.email=a commit -q --allow-empty -m x;
 			git worktree add -q ../w; rm .git/worktrees/w/commondir;
 			mkfifo .git/worktrees/w/commondir`, dir: "../w", code: CodeBrokenRepository},
-		"alternates are a pipe": {plant: `mkfifo .git/objects/info/alternates`, code: CodeForeignObjects},
+		"alternates are a pipe": {plant: `mkfifo .git/objects/info/alternates`, code: codeForeignObjects},
 		"empty .git file":       {plant: `rm -rf .git; : > .git`, code: CodeBrokenRepository},
 		"two lines":             {plant: `rm -rf .git; printf 'gitdir: a\nb\n' > .git`, code: CodeBrokenRepository},
 		"circle of links":       {plant: `rm -rf .git; ln -s .git .git`, code: CodeBrokenRepository},
@@ -215,7 +215,7 @@ func TestDiscoverOwner(t *testing.T) {
 		expect.NoError(t, os.Chown(filepath.Join(repo, path), stranger, stranger))
 		t.Setenv("SUDO_UID", "")
 		_, err := find(repo)
-		wantCode(t, err, CodeUnsafeOwnership)
+		wantCode(t, err, codeUnsafeOwnership)
 		if !strings.Contains(err.Error(), "chown") {
 			t.Errorf("no remedy: %v", err)
 		}
@@ -228,7 +228,7 @@ func TestDiscoverOwner(t *testing.T) {
 	t.Setenv("SUDO_UID", "")
 	expect.NoError(t, syscall.Lchown(filepath.Join(linked, ".git"), stranger, stranger))
 	_, err := find(linked)
-	wantCode(t, err, CodeUnsafeOwnership)
+	wantCode(t, err, codeUnsafeOwnership)
 }
 
 // The settings that are read of a configuration file are those that git reads.

@@ -52,11 +52,11 @@ func (g Runner) passedLimit(command string, exit *exec.ExitError, stderr string)
 }
 
 func overBudget(command, what string) *Error {
-	return &Error{Code: CodeGitBudget, Param: command, Message: "git " + command + " " + what,
+	return &Error{Code: codeGitBudget, Param: command, Message: "git " + command + " " + what,
 		Hint: "what it looked at is too large or made to be slow; leave it out, or name a smaller workspace"}
 }
 
 func IsOverBudget(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Code == CodeGitBudget
+	return ok && e.Code == codeGitBudget
 }

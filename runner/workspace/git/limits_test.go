@@ -25,12 +25,12 @@ func TestGitBudgets(t *testing.T) {
 		g := repo.Git()
 		g.memory = 64 << 20
 		_, err := g.Run(t.Context(), endless{}, "hash-object", "--stdin")
-		wantCode(t, WithCode("hash", err), CodeGitBudget)
+		wantCode(t, WithCode("hash", err), codeGitBudget)
 	})
 	t.Run("processor time", func(t *testing.T) {
 		_, err := repo.Git().WithCPUTime(time.Second).Run(t.Context(),
 			io.MultiReader(strings.NewReader("blob\ndata 99999999999\n"), endless{}), "fast-import", "--quiet")
-		wantCode(t, WithCode("import", err), CodeGitBudget)
+		wantCode(t, WithCode("import", err), codeGitBudget)
 		if !strings.Contains(err.Error(), "processor time") {
 			t.Error(err)
 		}

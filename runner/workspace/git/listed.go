@@ -9,8 +9,8 @@ import (
 // IndexEntry is one entry of an index, as git prints it.
 type IndexEntry struct{ Mode, Oid string }
 
-// IndexLine is an entry with its place in an index.
-type IndexLine struct {
+// indexLine is an entry with its place in an index.
+type indexLine struct {
 	IndexEntry
 	Path     string
 	Unmerged bool
@@ -18,7 +18,7 @@ type IndexLine struct {
 }
 
 // ReadIndex lists the entries of an index.
-func ReadIndex(ctx context.Context, g Runner) (lines []IndexLine, err error) {
+func ReadIndex(ctx context.Context, g Runner) (lines []indexLine, err error) {
 	out, err := g.Run(ctx, nil, "ls-files", "-v", "--stage", "-z")
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func ReadIndex(ctx context.Context, g Runner) (lines []IndexLine, err error) {
 	for line := range bytes.SplitSeq(out, []byte{0}) {
 		about, path, _ := strings.Cut(string(line), "\t") // "tag mode id stage"
 		if fields := strings.Fields(about); len(fields) == 4 {
-			lines = append(lines, IndexLine{IndexEntry{fields[1], fields[2]}, path, fields[3] != "0", fields[0] != "H"})
+			lines = append(lines, indexLine{IndexEntry{fields[1], fields[2]}, path, fields[3] != "0", fields[0] != "H"})
 		}
 	}
 	return lines, nil

@@ -23,8 +23,8 @@ const (
 	MaxSubmoduleDepth = 8
 )
 
-// Status is how a user's files differ from HEAD.
-type Status struct {
+// status is how a user's files differ from HEAD.
+type status struct {
 	Dirty            bool
 	Untracked        []string // files
 	Nested           []string // untracked directories that are repositories
@@ -73,8 +73,8 @@ func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) erro
 }
 
 // parseStatus reads `git status --porcelain=v2 -z`.
-func parseStatus(out []byte) Status {
-	var s Status
+func parseStatus(out []byte) status {
+	var s status
 	for line := range bytes.SplitSeq(out, []byte{0}) {
 		text := string(line)
 		if text == "" || text[0] == '#' {
@@ -200,7 +200,7 @@ func (u *UserRepository) Submodule(path string) *Layout {
 	return layout
 }
 
-func (s Status) CheckSubmodules() error {
+func (s status) CheckSubmodules() error {
 	if len(s.submodules) == 0 {
 		return nil
 	}

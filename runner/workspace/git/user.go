@@ -28,7 +28,7 @@ type UserRepository struct {
 	Excludes                              string // ignore patterns that lie outside the tree, lowest precedence first
 
 	References []byte // branches, tags and remote branches, as a packed-refs file
-	Status     Status
+	Status     status
 }
 
 // maxSmallFile bounds what is read of files that are small by nature.

@@ -321,10 +321,10 @@ func TestReplaceUndo(t *testing.T) {
 	p := m.existing["z"]
 	p.stat.Ino++ // as if another file had taken its place since
 	m.existing["z"] = p
-	wantCode(t, m.replace(t.Context(), root, result), CodeChangedMeanwhile)
+	wantCode(t, m.replace(t.Context(), root, result), codeChangedMeanwhile)
 	gittest.WantUntouched(t, undated(before), undated(gittest.Fingerprint(t, repo)))
 
 	m.existing["z"] = placed{kind: absent} // as if it had been created since
-	wantCode(t, m.replace(t.Context(), root, result), CodeChangedMeanwhile)
+	wantCode(t, m.replace(t.Context(), root, result), codeChangedMeanwhile)
 	gittest.WantUntouched(t, undated(before), undated(gittest.Fingerprint(t, repo)))
 }

@@ -128,7 +128,7 @@ func (o *CheckoutOptions) check() error {
 
 // lockRun makes a second checkout, removal or apply of the same run wait.
 func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
-	lock := flock.New(filepath.Join(runDir, CheckoutLock), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(runDir, checkoutLock), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("lock the run: %w", err)
 	}

@@ -6,7 +6,7 @@ const (
 	CodePatchConflict    = "patch_conflict"    // the patch does not merge with the user's files
 	CodeWouldOverwrite   = "would_overwrite"   // the patch creates a file that exists untracked
 	CodeExecutedFiles    = "executed_files"    // the change has files that programs execute, and no one agreed to them
-	CodeChangedMeanwhile = "changed_meanwhile" // the user's files changed while the patch was applied
+	codeChangedMeanwhile = "changed_meanwhile" // the user's files changed while the patch was applied
 	CodeNotARepository   = "not_a_repository"  // a plain directory where a branch is asked for
 	CodeNothingChanged   = "nothing_changed"   // a run without a result to check out
 	CodeBranchExists     = "branch_exists"     // the branch to make exists

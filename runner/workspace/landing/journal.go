@@ -203,7 +203,7 @@ func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]Killed, err
 
 // undoKilled undoes what was killed of one run, and says what that was: nothing if it goes on.
 func undoKilled(runDir string, dryRun bool) (what string, landed bool, err error) {
-	lock := flock.New(filepath.Join(runDir, CheckoutLock), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(runDir, checkoutLock), flock.SetPermissions(0o600))
 	if ok, err := lock.TryLock(); !ok || err != nil {
 		return "", false, err
 	}
@@ -302,7 +302,7 @@ func (j *journal) undo() error {
 		}
 	}
 	if len(kept) > 0 {
-		return &git.Error{Code: CodeChangedMeanwhile, Param: "RUN",
+		return &git.Error{Code: codeChangedMeanwhile, Param: "RUN",
 			Message: "an apply was killed, and files were changed since, whose former content is kept: " +
 				visible.OneLine(strings.Join(kept, ", "), 1000),
 			Hint: "take what you need of it, then remove " + j.stage()}

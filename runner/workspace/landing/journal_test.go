@@ -129,7 +129,7 @@ func TestUserApplyKilledAndEdited(t *testing.T) {
 	killedApply(t, o, 100)
 	gittest.Write(t, repo, map[string]string{"a.txt": "mine\n", "new": "mine\n"})
 	k := undoAll(t, runs, false)
-	wantCode(t, k.Err, CodeChangedMeanwhile)
+	wantCode(t, k.Err, codeChangedMeanwhile)
 	for name, content := range map[string]string{"a.txt": "mine\n", "b.txt": "1\n", "c.txt": "1\n", "new": "mine\n"} {
 		expect.Equal(t, name, gittest.Contents(t, repo)[name], content)
 	}

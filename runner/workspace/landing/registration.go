@@ -17,8 +17,8 @@ import (
 
 // Names of files that Checkout and Apply add to a run's directory.
 const (
-	CheckoutFile = "checkout.json" // the Registration
-	CheckoutLock = "checkout.lock" // held while it, the journal, or what they are about changes
+	checkoutFile = "checkout.json" // the Registration
+	checkoutLock = "checkout.lock" // held while it, the journal, or what they are about changes
 	ApplyFile    = "apply.json"    // the journal of an Apply that goes on, or was killed
 )
 
@@ -62,12 +62,12 @@ func readRegistration(runDir string) (*Registration, error) {
 	return r, nil
 }
 
-func registrationPath(runDir string) string { return filepath.Join(runDir, CheckoutFile) }
+func registrationPath(runDir string) string { return filepath.Join(runDir, checkoutFile) }
 
 func (r Registration) write(runDir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", CheckoutFile, err)
+		return fmt.Errorf("encode %s: %w", checkoutFile, err)
 	}
 	return durable.WriteFile(registrationPath(runDir), append(text, '\n'), 0o600)
 }

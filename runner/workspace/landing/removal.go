@@ -22,8 +22,8 @@ type RemoveOptions struct {
 	DryRun       bool // check whether the working tree can be removed, and change nothing
 }
 
-// RemoveResult says what Remove did.
-type RemoveResult struct {
+// removeResult says what Remove did.
+type removeResult struct {
 	Registration
 	Removed       bool   `json:"removed"`         // the directory was there; a dry run leaves it
 	Saved         string `json:"saved,omitempty"` // patch with the uncommitted changes, absolute
@@ -39,12 +39,12 @@ type RemoveResult struct {
 //
 // The command and garbage collection follow the same rules. Remove runs no program that the user's or the
 // working tree's configuration names.
-func Remove(ctx context.Context, options RemoveOptions) (*RemoveResult, error) {
+func Remove(ctx context.Context, options RemoveOptions) (*removeResult, error) {
 	result, err := remove(ctx, options)
 	return result, git.WithCode("remove the working tree", err)
 }
 
-func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
+func remove(ctx context.Context, o RemoveOptions) (*removeResult, error) {
 	if known, err := readRegistration(o.RunDir); known == nil || err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 	if known == nil || err != nil {
 		return nil, err
 	}
-	r := &removal{options: o, known: known, result: &RemoveResult{Registration: *known}}
+	r := &removal{options: o, known: known, result: &removeResult{Registration: *known}}
 	if err := r.remove(ctx); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 type removal struct {
 	options    RemoveOptions
 	known      *Registration
-	result     *RemoveResult
+	result     *removeResult
 	repository git.View // of the shared git directory
 	gitDir     string   // of the working tree
 	scratch    string

@@ -167,7 +167,7 @@ func (r *replacement) moveAside(name string, expected folder.Stat) error {
 }
 
 func meanwhile(name string, cause error) error {
-	return &git.Error{Code: CodeChangedMeanwhile, Param: name, Err: cause,
+	return &git.Error{Code: codeChangedMeanwhile, Param: name, Err: cause,
 		Message: visible.Quoted(name) + " changed while the patch was being applied",
 		Hint:    "nothing was changed; try again"}
 }

@@ -24,16 +24,16 @@ import (
 // Config holds every setting. Each is a flag and an environment variable; a flag
 // wins.
 type Config struct {
-	Server    Server
-	Dirs      Dirs
-	Agent     Agent
-	Models    Models
-	Turns     Turns
-	Retention Retention
-	Tools     Tools
-	Commands  Commands
-	WebSocket WebSocket
-	Users     Users
+	Server    server
+	Dirs      dirs
+	Agent     agent
+	Models    models
+	Turns     turns
+	Retention retention
+	Tools     tools
+	Commands  commands
+	WebSocket webSocket
+	Users     users
 }
 
 // Conventional sockets inside a container (docs/reference/turn.md).
@@ -45,7 +45,7 @@ const (
 
 // Default returns the settings that hold inside a container.
 func Default() Config {
-	c := Config{WebSocket: WebSocket{Lifetime: time.Hour, Ping: 30 * time.Second}}
+	c := Config{WebSocket: webSocket{Lifetime: time.Hour, Ping: 30 * time.Second}}
 	if err := env.ParseWithOptions(&c, env.Options{Environment: map[string]string{}}); err != nil {
 		panic(err) // a default of the tags cannot be read
 	}

@@ -8,8 +8,8 @@ import (
 	"holon/internal/providers"
 )
 
-// Models says which models there are and how they are reached.
-type Models struct {
+// models says which models there are and how they are reached.
+type models struct {
 	Default   string        `env:"HOLON_MODEL"`
 	Fallbacks string        `env:"HOLON_MODEL_FALLBACKS"`
 	Socket    string        `env:"HOLON_MODEL_SOCKET"`
@@ -28,7 +28,7 @@ type Models struct {
 	windows providers.Windows // of Windows, once it is checked
 }
 
-func (m *Models) validate(p *Problems) {
+func (m *models) validate(p *Problems) {
 	if m.Default != "" {
 		modelReference(p, "--model", m.Default)
 	}
@@ -50,23 +50,23 @@ func modelReference(p *Problems, setting, ref string) {
 
 // References returns the default model, which may be "", and its fallbacks in
 // order.
-func (m *Models) References() []string { return append([]string{m.Default}, m.FallbackList()...) }
+func (m *models) References() []string { return append([]string{m.Default}, m.FallbackList()...) }
 
 // FallbackList returns the fallback models, in order.
-func (m *Models) FallbackList() []string { return commaList(m.Fallbacks) }
+func (m *models) FallbackList() []string { return commaList(m.Fallbacks) }
 
 // ProviderList returns the providers that the operator adds.
-func (m *Models) ProviderList() []string { return commaList(m.Providers) }
+func (m *models) ProviderList() []string { return commaList(m.Providers) }
 
 // Window returns the window of the model ref. Validate must have been called.
-func (m *Models) Window(ref string) providers.Window { return m.windows.Of(ref) }
+func (m *models) Window(ref string) providers.Window { return m.windows.Of(ref) }
 
 // Gateway returns the socket of the model gateway, "" when there is none.
-func (m *Models) Gateway() string { return socketOr(m.Socket, defaultModelSocket) }
+func (m *models) Gateway() string { return socketOr(m.Socket, defaultModelSocket) }
 
 // Setting returns how settings of providers are looked up: those that Models
 // names there, all others in the environment, since there may be any.
-func (m *Models) Setting(environ []string) func(name string) string {
+func (m *models) Setting(environ []string) func(name string) string {
 	values := make(map[string]string)
 	for _, kv := range environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {

@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/agentd/privilege"
 	"holon/internal/httpserver"
 	"holon/skills"
 )
 
-// Server says where agentd listens.
-type Server struct {
+// server says where agentd listens.
+type server struct {
 	Socket    string `env:"HOLON_SOCKET" envDefault:"/holon/ipc/agent.sock"`
 	Listen    string `env:"HOLON_LISTEN"`
 	TokenFile string `env:"HOLON_TOKEN_FILE"`
@@ -22,7 +23,7 @@ type Server struct {
 
 // validate refuses, among others, a TCP address that other machines could reach
 // without a token: a client of agentd can run commands.
-func (s *Server) validate(p *Problems) {
+func (s *server) validate(p *Problems) {
 	socketFits(p, "--socket", s.Socket)
 	if s.Listen == "" {
 		return
@@ -40,13 +41,13 @@ func (s *Server) validate(p *Problems) {
 
 // Serves reports whether there is an address to serve on. Without one, the
 // process runs a single turn.
-func (s *Server) Serves() bool { return s.Socket != "" || s.Listen != "" }
+func (s *server) Serves() bool { return s.Socket != "" || s.Listen != "" }
 
 // minToken is how long a bearer token must be, in bytes. 32 of base64 or hex are at least 128 bits.
 const minToken = 32
 
 // Token reads the bearer token that TCP clients must send, "" for none.
-func (s *Server) Token() (string, error) {
+func (s *server) Token() (string, error) {
 	if s.TokenFile == "" {
 		return "", nil
 	}
@@ -61,15 +62,15 @@ func (s *Server) Token() (string, error) {
 	return token, err
 }
 
-// WebSocket bounds connections. The protocol settles it, not the operator; tests
+// webSocket bounds connections. The protocol settles it, not the operator; tests
 // shorten it.
-type WebSocket struct {
+type webSocket struct {
 	Lifetime time.Duration // of a connection
 	Ping     time.Duration // silence after which a peer is asked whether it is there
 }
 
-// Dirs are the directories that agentd works in.
-type Dirs struct {
+// dirs are the directories that agentd works in.
+type dirs struct {
 	Input     string `env:"HOLON_INPUT_DIR" envDefault:"/holon/input"`
 	Output    string `env:"HOLON_OUTPUT_DIR" envDefault:"/holon/output"`
 	State     string `env:"HOLON_STATE_DIR" envDefault:"/holon/state"`
@@ -78,7 +79,7 @@ type Dirs struct {
 }
 
 // validate also makes the directories absolute.
-func (d *Dirs) validate(p *Problems) {
+func (d *dirs) validate(p *Problems) {
 	for _, at := range []struct {
 		flag string
 		dir  *string
@@ -100,14 +101,14 @@ func (d *Dirs) validate(p *Problems) {
 	}
 }
 
-// Agent says whose instructions and skills count.
-type Agent struct {
+// agent says whose instructions and skills count.
+type agent struct {
 	Home     string `env:"HOLON_AGENT_HOME" envDefault:"/holon"`
 	Role     string `env:"HOLON_AGENT_ROLE" envDefault:"default"`
 	UserHome string `env:"HOME"`
 }
 
-func (a *Agent) validate(p *Problems) {
+func (a *agent) validate(p *Problems) {
 	if !skills.Role(a.Role).Known() {
 		p.add("--agent-role", fmt.Sprintf("%q is not a role", a.Role), "choose default, named or child")
 	}
@@ -115,4 +116,43 @@ func (a *Agent) validate(p *Problems) {
 		p.add("--agent-home", fmt.Sprintf("%q is not an absolute path", a.Home),
 			"give an absolute path, or nothing for none")
 	}
+}
+
+// users says who agentd and its commands are.
+type users struct {
+	Server  string `env:"HOLON_SERVER_USER" envDefault:"65533"`
+	Command string `env:"HOLON_COMMAND_USER"`
+}
+
+func (u *users) validate(p *Problems) {
+	server, command, err := u.IDs()
+	if problems, ok := errors.AsType[Problems](err); ok {
+		*p = append(*p, problems...)
+		return
+	}
+	switch {
+	case command == nil:
+	case command.UID == 0:
+		p.add("--command-user", "is root, which could become any user", "leave it out, or choose another user")
+	case server.UID == 0 || server.UID == command.UID || server.GID == command.GID:
+		p.add("--server-user", fmt.Sprintf("%s is root, or shares a number with %s", server, command),
+			"choose a user and a group of its own")
+	}
+}
+
+// IDs returns the two users. command is nil if commands are agentd's user. The
+// error is Problems.
+func (u *users) IDs() (server privilege.User, command *privilege.User, err error) {
+	if u.Command == "" {
+		return server, nil, nil
+	}
+	const remedy = "give numbers, for example 65532:65532"
+	if server, err = privilege.ParseUser(u.Server); err != nil {
+		return server, nil, Wrong("--server-user", err.Error(), remedy)
+	}
+	user, err := privilege.ParseUser(u.Command)
+	if err != nil {
+		return server, nil, Wrong("--command-user", err.Error(), remedy)
+	}
+	return server, &user, nil
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Turns bounds how many turns there are and what one may use up.
-type Turns struct {
+// turns bounds how many turns there are and what one may use up.
+type turns struct {
 	Concurrency int           `env:"HOLON_CONCURRENCY" envDefault:"1" min:"1" max:"1024"`
 	QueueLimit  int           `env:"HOLON_QUEUE_LIMIT" envDefault:"64" min:"0" max:"100000"`
 	MaxRounds   int           `env:"HOLON_MAX_ROUNDS" envDefault:"200" min:"1"`
@@ -18,15 +18,15 @@ type Turns struct {
 	MinFree     int64         `env:"HOLON_MIN_FREE_BYTES" envDefault:"67108864" min:"0"`
 }
 
-// Retention says how long responses are stored.
-type Retention struct {
+// retention says how long responses are stored.
+type retention struct {
 	Age   time.Duration `env:"HOLON_RETAIN_AGE" envDefault:"720h" min:"0"`
 	Count int           `env:"HOLON_RETAIN_COUNT" envDefault:"10000" min:"0"`
 	Bytes int64         `env:"HOLON_RETAIN_BYTES" envDefault:"1073741824" min:"0"`
 }
 
-// Tools says which tools models get, and how much of their output.
-type Tools struct {
+// tools says which tools models get, and how much of their output.
+type tools struct {
 	Names           string `env:"HOLON_TOOLS"`
 	OutputTokens    int    `env:"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS" envDefault:"8000" min:"1"`
 	MaxOutputTokens int    `env:"HOLON_MAX_TOOL_OUTPUT_TOKENS" envDefault:"64000" min:"1" max:"1000000"`
@@ -34,7 +34,7 @@ type Tools struct {
 	HostSocket      string `env:"HOLON_HOST_SOCKET"`
 }
 
-func (t *Tools) validate(p *Problems) {
+func (t *tools) validate(p *Problems) {
 	socketFits(p, "--host-socket", t.HostSocket)
 	if t.OutputTokens > t.MaxOutputTokens {
 		p.add("--default-tool-output-tokens",
@@ -43,13 +43,13 @@ func (t *Tools) validate(p *Problems) {
 }
 
 // List returns the tools that models get; empty for all.
-func (t *Tools) List() []string { return commaList(t.Names) }
+func (t *tools) List() []string { return commaList(t.Names) }
 
 // HostMCP returns the socket of the host's MCP server, "" when there is none.
-func (t *Tools) HostMCP() string { return socketOr(t.HostSocket, defaultHostSocket) }
+func (t *tools) HostMCP() string { return socketOr(t.HostSocket, defaultHostSocket) }
 
-// Commands says what the commands of turns get and what is kept of their output.
-type Commands struct {
+// commands says what the commands of turns get and what is kept of their output.
+type commands struct {
 	PassEnv      string        `env:"HOLON_PASS_ENV"`
 	SecretEnv    string        `env:"HOLON_SECRET_ENV"`
 	EgressSocket string        `env:"HOLON_EGRESS_SOCKET"`
@@ -61,11 +61,11 @@ type Commands struct {
 }
 
 // Proxy returns the socket of the host's HTTP proxy, "" when there is none.
-func (c *Commands) Proxy() string { return socketOr(c.EgressSocket, defaultEgressSocket) }
+func (c *commands) Proxy() string { return socketOr(c.EgressSocket, defaultEgressSocket) }
 
 // Passed picks from environ the variables that the operator wants commands to
 // have.
-func (c *Commands) Passed(environ []string) []string {
+func (c *commands) Passed(environ []string) []string {
 	wanted := strings.FieldsFunc(c.PassEnv, func(r rune) bool { return r == ',' || r == ' ' })
 	var list []string
 	for _, kv := range environ {

@@ -109,7 +109,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 // showResult prints a result at once: what was seen, and on a terminal below it the remedy.
 func (s *surface) showResult(r doctor.Result) {
 	if !s.streams.OutTTY {
-		_ = printRow(s.streams, string(r.Status), r.Check, r.Seen, r.Remedy) // main reports that it cannot be written
+		_ = printRow(s.streams, r.Status, r.Check, r.Seen, r.Remedy) // main reports that it cannot be written
 		return
 	}
 	_ = s.streams.printVerdict(fmt.Sprintf("%-7s  %-11s  ", r.Status, r.Check), r.Seen, r.Remedy)

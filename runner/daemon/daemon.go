@@ -129,29 +129,29 @@ const (
 	Killed     = "killed"     // by SIGKILL
 )
 
-// Stopped is what Stop did.
-type Stopped struct {
+// stopResult is what Stop did.
+type stopResult struct {
 	How string `json:"how"`
 	PID int    `json:"pid,omitempty"`
 }
 
 // Stop ends the daemon: through its control plane, and with signals when it does not
 // answer or does not end. When no daemon runs, it removes the files that one left.
-func (d *Daemon) Stop(ctx context.Context) (Stopped, error) {
+func (d *Daemon) Stop(ctx context.Context) (stopResult, error) {
 	unlock, err := d.lock(ctx)
 	if err != nil {
-		return Stopped{}, err
+		return stopResult{}, err
 	}
 	defer unlock()
 	return d.stop(ctx)
 }
 
-func (d *Daemon) stop(ctx context.Context) (Stopped, error) {
+func (d *Daemon) stop(ctx context.Context) (stopResult, error) {
 	seen, err := d.look(ctx)
 	if err != nil {
-		return Stopped{}, err
+		return stopResult{}, err
 	}
-	done := Stopped{How: NotRunning}
+	done := stopResult{How: NotRunning}
 	if seen.process != nil {
 		done.PID = seen.process.PID
 		if done.How, err = d.end(ctx, seen); err != nil {

@@ -14,8 +14,8 @@ import (
 	"holon/state"
 )
 
-// Detached is a holon that StartDetached has started.
-type Detached struct {
+// detached is a holon that StartDetached has started.
+type detached struct {
 	Run      string // id of the run that it holds; "": it has ended, since the run could not start
 	Printed  []byte // with "": what it printed
 	ExitCode int    // with "": its exit code
@@ -23,7 +23,7 @@ type Detached struct {
 
 // StartDetached starts a holon in a session of its own, where no terminal and no Ctrl-C of this one reaches it, and
 // waits until it has called Leave or ended. The end of ctx ends it until then.
-func StartDetached(ctx context.Context, program string, args []string, prompt string) (*Detached, error) {
+func StartDetached(ctx context.Context, program string, args []string, prompt string) (*detached, error) {
 	holder := exec.Command(program, args...) // it outlives this process, so no context ends it
 	holder.Stdin, holder.Stderr = strings.NewReader(prompt), os.Stderr
 	holder.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -41,10 +41,10 @@ func StartDetached(ctx context.Context, program string, args []string, prompt st
 		return nil, fmt.Errorf("read the id of the run: %w", err)
 	}
 	if id, ok := strings.CutPrefix(string(printed), detachedLine); ok && state.CheckRunID(strings.TrimSpace(id)) == nil {
-		return &Detached{Run: strings.TrimSpace(id)}, nil
+		return &detached{Run: strings.TrimSpace(id)}, nil
 	}
 	_ = holder.Wait() // its exit code says how it ended
-	return &Detached{Printed: printed, ExitCode: holder.ProcessState.ExitCode()}, nil
+	return &detached{Printed: printed, ExitCode: holder.ProcessState.ExitCode()}, nil
 }
 
 // detachedLine begins what the caller of StartDetached reads.

@@ -36,7 +36,7 @@ type Status struct {
 	DefaultModel      string     `json:"default_model,omitempty"`
 	Engine            string     `json:"engine,omitempty"`
 
-	Control Control `json:"control"`
+	Control control `json:"control"`
 	// whether it runs with the options of the caller; absent: unknown
 	ConfigMatch *bool          `json:"config_match,omitempty"`
 	Activity    *view.Activity `json:"activity,omitempty"`
@@ -45,8 +45,8 @@ type Status struct {
 	Stale       []string        `json:"stale_files,omitempty"` // that the next start or stop removes
 }
 
-// Control is whether the control surface answers.
-type Control struct {
+// control is whether the control surface answers.
+type control struct {
 	Reachable bool   `json:"reachable"`
 	Healthy   bool   `json:"healthy"`
 	Problem   string `json:"problem,omitempty"` // why not
@@ -83,7 +83,7 @@ func (d *Daemon) status(seen sighting) Status {
 		return s
 	}
 	info, match := seen.answer.Runtime, seen.answer.Runtime.ConfigFingerprint == d.opts.Fingerprint
-	s.State, s.Control = Running, Control{Reachable: true, Healthy: seen.answer.Healthy}
+	s.State, s.Control = Running, control{Reachable: true, Healthy: seen.answer.Healthy}
 	s.HTTPAddr, s.AdvertiseURL, s.Version, s.ConfigFingerprint = info.HTTPAddr, info.AdvertiseURL, info.Version,
 		info.ConfigFingerprint
 	s.DefaultAgent, s.DefaultModel, s.Engine = info.DefaultAgent, info.DefaultModel, info.Engine
@@ -100,8 +100,8 @@ func newer(a, b *ledger.Failure) *ledger.Failure {
 	return a
 }
 
-// Logs are what a person looks at next when the daemon does not do as it should.
-type Logs struct {
+// logEnd is what a person looks at next when the daemon does not do as it should.
+type logEnd struct {
 	LogPath      string          `json:"log_path"`
 	MetadataPath string          `json:"metadata_path"`
 	FailurePath  string          `json:"failure_path"`
@@ -113,8 +113,8 @@ type Logs struct {
 
 // Logs returns the last lines of the log, at most MaxLines of them, and where
 // everything is.
-func (d *Daemon) Logs(lines int) (Logs, error) {
-	logs := Logs{LogPath: d.files.log(), MetadataPath: d.files.metadata(), FailurePath: d.files.failure(),
+func (d *Daemon) Logs(lines int) (logEnd, error) {
+	logs := logEnd{LogPath: d.files.log(), MetadataPath: d.files.metadata(), FailurePath: d.files.failure(),
 		Failure: d.files.readFailure()}
 	var err error
 	logs.Lines, logs.end, err = d.files.tail(min(max(lines, 0), MaxLines), 0)

@@ -16,8 +16,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
+	"holon/internal/platform"
 	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/engine"
@@ -26,21 +28,18 @@ import (
 	"holon/state"
 )
 
-// Status says how a check went.
-type Status string
-
-// The statuses.
+// How a check went.
 const (
-	statusOK      Status = "ok"
-	statusWarning Status = "warning" // a run works, but less well than it could
-	statusFailed  Status = "failed"  // a run does not work, or does not keep what it promises
-	statusSkipped Status = "skipped" // it was not asked for, or needs what failed
+	statusOK      = "ok"
+	statusWarning = "warning" // a run works, but less well than it could
+	statusFailed  = "failed"  // a run does not work, or does not keep what it promises
+	statusSkipped = "skipped" // it was not asked for, or needs what failed
 )
 
 // Result is one line of what the doctor says.
 type Result struct {
 	Check      string `json:"check"`
-	Status     Status `json:"status"`
+	Status     string `json:"status"`
 	Seen       string `json:"seen"`   // what was found, in one line
 	Remedy     string `json:"remedy"` // "" where nothing is to be done
 	DurationMS int64  `json:"duration_ms"`
@@ -170,7 +169,7 @@ func seen(format string, args ...any) Result {
 	return Result{Status: statusOK, Seen: fmt.Sprintf(format, args...)}
 }
 
-func (r Result) but(status Status, remedy string) Result {
+func (r Result) but(status string, remedy string) Result {
 	r.Status, r.Remedy = status, remedy
 	return r
 }
@@ -200,3 +199,47 @@ func ended(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// checkSystem says whether runs can be started on this system at all.
+func (e *examination) checkSystem(context.Context) []Result {
+	return one(judgeSystem(runtime.GOOS, runtime.GOARCH))
+}
+
+func judgeSystem(system, arch string) Result {
+	if system != "linux" {
+		return failed(platform.NeedsLinux{What: "a run (this is " + system + "/" + arch + ")"})
+	}
+	return seen("%s/%s", system, arch)
+}
+
+// checkSupport reports the properties of the engine before anything is tried with it.
+func (e *examination) checkSupport(context.Context) []Result {
+	if e.place.info.Product == "" {
+		return skipped("the engine is holon's own")
+	}
+	return one(judgeEngine(e.place.info))
+}
+
+// judgeEngine holds what docs/reference/platforms.md says of engines, with the reasons.
+func judgeEngine(info *engine.Info) Result {
+	const other = "use a Docker Engine that runs as root on this machine: set DOCKER_HOST"
+	switch {
+	case info.Product == engine.ProductDesktop:
+		return seen("Docker Desktop does not work: its containers are in a virtual machine, where processes have other "+
+			"numbers, so holon cannot tell whether agentd is at the other end of a socket").but(statusFailed, other+
+			", or run holon in a virtual machine with an engine of its own")
+	case info.Product == engine.ProductPodman && info.Rootless:
+		return seen("rootless Podman does not work: %s; %s", ofPodman, ofUserNamespace).but(statusFailed, other)
+	case info.Product == engine.ProductPodman:
+		return seen("Podman works only with less isolation: %s", ofPodman).but(statusWarning, other)
+	case info.Rootless:
+		return seen("rootless Docker does not work: %s", ofUserNamespace).but(statusFailed, other)
+	}
+	return seen("%s as root is what holon is tested with", info.Product)
+}
+
+const (
+	ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and a run " +
+		"is refused unless it accepts that"
+	ofUserNamespace = "users of its containers have other numbers here, so the agent cannot use your files, nor you its"
+)

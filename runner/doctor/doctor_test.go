@@ -69,7 +69,7 @@ func examine(ctx context.Context, d *doctor.Doctor) (list []doctor.Result, well 
 func statuses(list []doctor.Result) map[string]string {
 	m := map[string]string{}
 	for _, r := range list {
-		m[r.Check] = strings.TrimPrefix(m[r.Check]+","+string(r.Status), ",")
+		m[r.Check] = strings.TrimPrefix(m[r.Check]+","+r.Status, ",")
 	}
 	return m
 }
@@ -77,7 +77,7 @@ func statuses(list []doctor.Result) map[string]string {
 func text(list []doctor.Result) string {
 	var b strings.Builder
 	for _, r := range list {
-		b.WriteString(string(r.Status) + " " + r.Check + ": " + r.Seen + " → " + r.Remedy + "\n")
+		b.WriteString(r.Status + " " + r.Check + ": " + r.Seen + " → " + r.Remedy + "\n")
 	}
 	return b.String()
 }

@@ -13,7 +13,7 @@ func TestJudgeEngine(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		info   engine.Info
-		status Status
+		status string
 		reason string
 	}{
 		"docker":   {engine.Info{Product: engine.ProductDocker}, statusOK, "tested"},

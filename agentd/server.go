@@ -89,7 +89,7 @@ type Server struct {
 	waits      waits
 	enabled    []string // names of skills, for /health
 	store      *record.Store
-	sessions   *activation.Sessions
+	sessions   activation.Sessions
 	sealer     *compaction.Sealer
 	queue      *admission.Queue
 	sockets    *websocket.Connections
@@ -170,9 +170,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	store.Hide(parts.Secrets, turns.Structure)
 	store.Complete(s.untold)
 	store.For(parts.Users)
-	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.Dirs.State, "skills"), s.instance); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
-	}
+	s.sessions = activation.Sessions{Dir: filepath.Join(cfg.Dirs.State, "skills"), Instance: s.instance}
 	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.Dirs.Workspace).DiscoverWorkspace()).Names()
 	if err := s.recoverTurns(); err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -4,18 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"holon/internal/durable"
-	"holon/responses"
 	"holon/skills"
 )
 
@@ -48,41 +43,33 @@ type file struct {
 	Skills    []Active `json:"skills"`
 }
 
-// Sessions keeps the skills that sessions have in use. It is safe for
-// concurrent use by turns of different sessions.
+// Sessions keeps the skills that sessions have in use. It may be used by turns of
+// different sessions at once.
 type Sessions struct {
-	dir      string
-	instance string
-
-	mu    sync.Mutex
-	known int // files in dir, at most
+	Dir      string // made when there is something to keep
+	Instance string // names this process
 }
 
-// OpenSessions keeps them in dir, which is made when there is something to
-// keep. instance names this process. Of too many sessions the oldest are
-// forgotten.
-func OpenSessions(dir, instance string) (*Sessions, error) {
-	s := &Sessions{dir: dir, instance: instance}
-	if err := s.prune(maxSessions); err != nil {
-		return nil, fmt.Errorf("open the skills of sessions: %w", err)
-	}
-	return s, nil
-}
-
-// Load returns what a session has in use, the latest last. A session that is not
-// known has nothing. A damaged file is an error, and the session goes on
-// without.
-func (s *Sessions) Load(sessionID string) ([]Active, error) {
-	f, err := s.read(sessionID)
+// Load returns the skills that a session has in use, in the order of their use.
+// What cannot be read is an error, and the session goes on without.
+func (s Sessions) Load(sessionID string) ([]Active, error) {
+	data, err := durable.ReadFile(s.path(sessionID), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	var f file
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err == nil && (f.Schema != schema || f.SessionID != sessionID || len(f.Skills) > maxActive) {
+		err = errors.New("it is not what was written")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the skills of session %s: %w", sessionID, err)
 	}
 	for i := range f.Skills {
 		f.Skills[i].ActivationState = sessionActive
-		if f.Instance != s.instance {
+		if f.Instance != s.Instance {
 			f.Skills[i].ActivationState = restored
 		}
 	}
@@ -91,116 +78,57 @@ func (s *Sessions) Load(sessionID string) ([]Active, error) {
 
 // Promote makes the skills that a completed turn used session_active. It is
 // durable when it returns.
-func (s *Sessions) Promote(sessionID, turnID string, used []skills.Skill) error {
+func (s Sessions) Promote(sessionID, turnID string, used []skills.Skill) error {
 	if len(used) == 0 {
 		return nil
 	}
-	if err := responses.CheckID("session_id", sessionID); err != nil {
-		return err
-	}
-	before, err := s.Load(sessionID)
+	list, err := s.Load(sessionID)
 	if err != nil {
-		before = nil // it is replaced by one that can be read
+		list = nil // it is replaced by one that can be read
 	}
-	after := slices.Clone(before)
 	for _, skill := range used {
 		a := Active{SkillID: skill.ID(), Name: skill.Name, Scope: skill.Scope, Path: skill.Path,
 			ActivationSource: sourceCatalog, ActivationState: sessionActive, Turn: turnID}
-		after = slices.DeleteFunc(after, func(known Active) bool { return known.SkillID == a.SkillID })
-		after = append(after, a)
+		list = slices.DeleteFunc(list, func(known Active) bool { return known.SkillID == a.SkillID })
+		list = append(list, a)
 	}
-	if over := len(after) - maxActive; over > 0 {
-		after = after[over:]
+	list = list[max(0, len(list)-maxActive):]
+	data, err := json.Marshal(file{Schema: schema, SessionID: sessionID, Instance: s.Instance, Skills: list})
+	if err == nil {
+		err = os.MkdirAll(s.Dir, 0o770)
 	}
-	return s.write(file{Schema: schema, SessionID: sessionID, Instance: s.instance, Skills: after})
-}
-
-func (s *Sessions) path(sessionID string) string { return filepath.Join(s.dir, sessionID+".json") }
-
-func (s *Sessions) read(sessionID string) (*file, error) {
-	s.mu.Lock()
-	none := s.known == 0
-	s.mu.Unlock()
-	if none || responses.CheckID("session_id", sessionID) != nil {
-		return nil, fs.ErrNotExist
+	if err == nil {
+		err = durable.WriteFile(s.path(sessionID), data, durable.Private)
 	}
-	f, err := os.OpenFile(s.path(sessionID), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	return decodeFile(data, sessionID)
-}
-
-func decodeFile(data []byte, sessionID string) (*file, error) {
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("it has more than %d bytes", maxFile)
-	}
-	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, err
-	}
-	if f.Schema != schema || f.SessionID != sessionID || len(f.Skills) > maxActive {
-		return nil, errors.New("it is not what was written")
-	}
-	return &f, nil
-}
-
-func (s *Sessions) write(f file) error {
-	data, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("encode the skills of session %s: %w", f.SessionID, err)
-	}
-	if err := os.MkdirAll(s.dir, 0o770); err != nil {
-		return fmt.Errorf("keep the skills of session %s: %w", f.SessionID, err)
-	}
-	if err := durable.WriteFile(s.path(f.SessionID), data, durable.Private); err != nil {
-		return fmt.Errorf("keep the skills of session %s: %w", f.SessionID, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known++; s.known <= maxSessions {
-		return nil
-	}
-	return s.prune(maxSessions * 3 / 4)
-}
-
-// prune forgets all but the youngest sessions, and what a crash left half
-// written. The caller holds the lock, or has not published s yet.
-func (s *Sessions) prune(keep int) error {
-	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err == nil {
+		err = s.prune()
 	}
 	if err != nil {
+		return fmt.Errorf("keep the skills of session %s: %w", sessionID, err)
+	}
+	return nil
+}
+
+// path is the file of a session, whose id was checked.
+func (s Sessions) path(sessionID string) string { return filepath.Join(s.Dir, sessionID+".json") }
+
+// prune forgets all but the youngest sessions when there are too many.
+func (s Sessions) prune() error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil || len(entries) <= maxSessions {
 		return err
 	}
-	type aged struct {
-		name string
-		at   time.Time
-	}
-	var list []aged
+	at := make(map[string]time.Time, len(entries))
 	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || !strings.HasSuffix(entry.Name(), ".json") {
-			continue
+		if info, err := entry.Info(); err == nil {
+			at[entry.Name()] = info.ModTime()
 		}
-		list = append(list, aged{entry.Name(), info.ModTime()})
 	}
-	s.known = len(list)
-	if len(list) <= keep {
-		return nil
-	}
-	slices.SortFunc(list, func(a, b aged) int { return a.at.Compare(b.at) })
-	for _, old := range list[:len(list)-keep] {
-		if err := os.Remove(filepath.Join(s.dir, old.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return at[a.Name()].Compare(at[b.Name()]) })
+	for _, old := range entries[:len(entries)-maxSessions*3/4] {
+		if err := os.Remove(filepath.Join(s.Dir, old.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	s.known = keep
 	return nil
 }

@@ -195,12 +195,18 @@ func (r *execution) join(ctx context.Context, s *sessions.Session, rec *sessions
 	return s.Rejoin(ctx, r.ask, r.observer())
 }
 
-// lookForTurn finds out whether agentd began the turn that was not watched. What its files say of its end is claimed:
-// commands may have written it.
+// lookForTurn finds out whether agentd began the turn that was not watched, and how it ended when its container was
+// stopped. Where commands could have written what the files say of that, it is claimed.
 func (r *execution) lookForTurn(out string) {
 	_, err := os.Lstat(filepath.Join(r.sessions.SessionDir(r.key), "output", "turns", r.turn.TurnID))
 	r.accepted = err == nil
-	if end, _ := turnfiles.ReadEnd(out); end != nil {
+	end, _ := turnfiles.ReadEnd(out)
+	switch {
+	case end == nil:
+	case r.session.Separated() && state.IsCode(r.turn.Err, runner.CodeInterrupted): // agentd was asked to end it
+		r.turn.Response, r.turn.Err = end, nil
+		r.turn.Settle(nil, r.config.Secrets)
+	default:
 		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("the turn's files claim that it is %s; holon did "+
 			"not see that", end.Status))
 		r.claimed = end.ID

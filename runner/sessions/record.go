@@ -52,11 +52,15 @@ const (
 	MaxRecordedPrompt = 64 << 10
 )
 
+// CodeDamaged is the code of an error about a session.json that cannot be used. Nothing of its session is removed until
+// the file is: it may name what works.
+const CodeDamaged = state.CodeManifestInvalid
+
 // Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet.
 func (m *Manager) Record(key Key) (*Record, error) {
 	r, err := readRecord(m.Dir(key))
 	if err == nil && ((r.Run != nil) != (key.run != "") || r.Dir != m.SessionDir(key)) {
-		err = incomplete(m.Dir(key))
+		err = damaged(m.Dir(key), errIncomplete)
 	}
 	if err != nil {
 		return nil, err
@@ -68,35 +72,40 @@ func (m *Manager) Record(key Key) (*Record, error) {
 func ReadRun(dir string) (*Record, error) {
 	r, err := readRecord(dir)
 	if err == nil && r.Run == nil {
-		return nil, incomplete(dir)
+		return nil, damaged(dir, errIncomplete)
 	}
 	return r, err
 }
 
+var errIncomplete = errors.New("it lacks what a session cannot be taken up without")
+
 func readRecord(dir string) (*Record, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, state.SessionFile), maxRecord)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
 	}
 	r := new(Record)
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
+	if err == nil {
+		err = json.Unmarshal(data, r)
 	}
-	if r.Schema != recordSchema {
-		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "schema",
-			Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, recordSchema),
-			Hint:    "use the holon that wrote it, or a newer one"}
+	switch {
+	case err != nil:
+	case r.Schema != recordSchema:
+		err = fmt.Errorf("it has the schema %.64q, not %s", r.Schema, recordSchema)
+	case r.ID == "" || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || (r.Run == nil) == (r.Made == nil),
+		r.Run != nil && (r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil):
+		err = errIncomplete
 	}
-	if r.ID == "" || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || (r.Run == nil) == (r.Made == nil) ||
-		r.Run != nil && (r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil) {
-		return nil, incomplete(dir)
+	if err != nil {
+		return nil, damaged(dir, err)
 	}
 	return r, nil
 }
 
-func incomplete(dir string) error {
-	return &state.Error{Code: state.CodeManifestInvalid,
-		Message: state.SessionFile + " lacks what a session cannot be taken up without", Hint: "look at " + dir}
+func damaged(dir string, err error) error {
+	path := filepath.Join(dir, state.SessionFile)
+	return &state.Error{Code: CodeDamaged, Param: "session", Message: path + " cannot be used", Err: err,
+		Hint: "correct it or use the holon that wrote it; without the file its container is removed and begins anew"}
 }
 
 func (r *Record) write(dir string) error {

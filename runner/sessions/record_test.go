@@ -52,7 +52,7 @@ func TestRecord(t *testing.T) {
 		"relative": `{"schema":"holon.session/1","id":"run_1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600))
-		if _, err := readRecord(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if _, err := readRecord(dir); !state.IsCode(err, CodeDamaged) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -253,9 +253,9 @@ var errUnconfigured = errors.New("the container of an agent cannot be configured
 // which only AgentID is needed. Without one that runs the agent has none, and nothing
 // of it is left.
 func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
-	rec := k.readRecord(a)
-	if rec == nil {
-		return nil
+	rec, err := k.readRecord(a)
+	if err != nil || rec == nil {
+		return err
 	}
 	t.Image = rec.Made.Image
 	now := k.current()

@@ -289,7 +289,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 }
 
 // A container of a killed holon whose agent has nothing to recover goes back to
-// its agent, or is removed where that cannot be.
+// its agent, or is removed where that cannot be. One whose record is damaged stays, and its agent is refused.
 func TestSweepAfterCrash(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
@@ -304,13 +304,20 @@ func TestSweepAfterCrash(t *testing.T) {
 			l.write("go")
 			l.crash("docker", "ended")
 			before := l.only()
-			expect.NoError(t, damage(filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")))
+			file := filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")
+			expect.NoError(t, damage(file))
 			k := l.pool()
 			l.sweep(k)
 			list := l.containers()
-			if name == "intact" && (len(list) != 1 || list[0].Handle != before.Handle) ||
-				name != "intact" && len(list) != 0 {
+			if name != "lost" && (len(list) != 1 || list[0].Handle != before.Handle) || name == "lost" && len(list) != 0 {
 				t.Errorf("after the sweep there is %v", list)
+			}
+			if name == "damaged" {
+				_, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn("turn_x", "x")}, nil, new(lines))
+				if !state.IsCode(err, sessions.CodeDamaged) || !strings.Contains(err.Error(), file) || len(l.containers()) != 1 {
+					t.Errorf("a turn with the damaged record: %v", err)
+				}
+				expect.NoError(t, os.Remove(file)) // as the error advises
 			}
 			rec, _, err := turnfiles.Read(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
 			expect.NoError(t, err)

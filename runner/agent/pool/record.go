@@ -22,12 +22,12 @@ func (k *Pool) private(a *agent, name string) string {
 	return filepath.Join(k.sessions.Dir(a.key()), name)
 }
 
-// readRecord reads the record of the agent's container that another process wrote, nil when there is none that could be
-// used: containers are found by their labels all the same.
-func (k *Pool) readRecord(a *agent) *sessions.Record {
+// readRecord reads the record of the agent's container that another process wrote, nil when there is none. With one that
+// cannot be used, sessions.CodeDamaged, the agent gets no container and loses none.
+func (k *Pool) readRecord(a *agent) (*sessions.Record, error) {
 	r, err := k.sessions.Record(a.key())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.opts.Log.Warn("the record of an agent's container cannot be used", "agent", a.id, "err", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	return r
+	return r, err
 }

@@ -67,7 +67,7 @@ func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch
 
 // separated reports whether the files of the agent's container are agentd's alone: its commands could not write them.
 func (k *Pool) separated(a *agent) bool {
-	rec := k.readRecord(a)
+	rec, _ := k.readRecord(a) // adopt reports one that cannot be used
 	return rec != nil && rec.Server != nil
 }
 

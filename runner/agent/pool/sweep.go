@@ -154,8 +154,8 @@ func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
 }
 
 // takeLeft takes up what the record of an earlier process says that the agent has: its container may be gone. One that
-// cannot be taken up is removed, unless only its configuration or its engine is missing: the next turn takes it up, or
-// another sweep.
+// cannot be taken up is removed, unless only its configuration or its engine is missing, or its record cannot be read:
+// the next turn takes it up, or another sweep.
 func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	if !a.left || a.session != nil {
 		return nil
@@ -165,7 +165,7 @@ func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	case err == nil:
 		a.left = false
 		return nil
-	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine):
+	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine), state.IsCode(err, sessions.CodeDamaged):
 		k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
 		return nil
 	case ctx.Err() != nil: // which says nothing of the container
@@ -291,10 +291,10 @@ func (k *Pool) Stop(ctx context.Context, agentID string) error {
 	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
 }
 
-// isHeld reports whether a container is the one that its agent has on record.
+// isHeld reports whether a container is, or may be, the one that its agent has on record.
 func (k *Pool) isHeld(a *agent, l sessions.Leftover) bool {
-	rec := k.readRecord(a)
-	return rec != nil && rec.ID == l.Session
+	rec, err := k.readRecord(a)
+	return err != nil || rec != nil && rec.ID == l.Session
 }
 
 // Close ends every container of an agent of this home and begins no more turns. A
@@ -392,6 +392,7 @@ func (k *Pool) tidy() error {
 		return fmt.Errorf("look for what was left half made: %w", err)
 	}
 	var errs []error
+	var damaged error
 	named := make(map[string]bool)
 	for _, entry := range agents {
 		id := entry.Name()
@@ -399,9 +400,17 @@ func (k *Pool) tidy() error {
 			continue
 		}
 		errs = append(errs, durable.Sweep(k.opts.Home.AgentPrivateDir(id)))
-		if rec := k.readRecord(&agent{id: id}); rec != nil {
-			named[rec.Sockets], k.agent(id).left = true, true
+		rec, err := k.readRecord(&agent{id: id})
+		if rec != nil {
+			named[rec.Sockets] = true
 		}
+		if rec != nil || err != nil {
+			k.agent(id).left = true
+		}
+		damaged = errors.Join(damaged, err)
+	}
+	if damaged != nil { // it may name any of the sockets
+		return errors.Join(append(errs, damaged)...)
 	}
 	errs = append(errs, k.leftovers(func(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
 		if named[l.Name] {

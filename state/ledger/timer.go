@@ -47,14 +47,14 @@ func (v View) Timers(agentID string, limit int) ([]Timer, error) {
 }
 
 // Due returns, of all agents that are not stopped, active timers whose time has come
-// and active waits whose wake or expiry has come, the earliest first, limit of each. Of
+// and active waits whose wake or expiry has come, the earliest first. Of
 // one whose record is damaged it returns ID and AgentID.
-func (v View) Due(now time.Time, limit int) ([]Timer, []Wait, error) {
-	timers, err := salvaged[Timer](v, "due timers", millis(now), limited(limit))
+func (v View) Due(now time.Time) ([]Timer, []Wait, error) {
+	timers, err := salvaged[Timer](v, "due timers", millis(now))
 	if err != nil {
 		return nil, nil, err
 	}
-	waits, err := salvaged[Wait](v, "due waits", millis(now), limited(limit))
+	waits, err := salvaged[Wait](v, "due waits", millis(now))
 	return timers, waits, err
 }
 

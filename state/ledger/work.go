@@ -111,6 +111,6 @@ func (v View) DeliverySummary(workItemID string) (d DeliverySummary, ok bool, er
 
 // DueWork returns the items of all agents that are not stopped whose recheck has come, the earliest first.
 // Of one whose record is damaged it returns ID and AgentID.
-func (v View) DueWork(now time.Time, limit int) ([]WorkItem, error) {
-	return salvaged[WorkItem](v, "due work", millis(now), limited(limit))
+func (v View) DueWork(now time.Time) ([]WorkItem, error) {
+	return salvaged[WorkItem](v, "due work", millis(now))
 }

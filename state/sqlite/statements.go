@@ -29,9 +29,9 @@ func statements() map[string]string {
 		"unresolved waits": "WHERE agent_id = ? AND status IN ('active', 'triggered') ORDER BY owner",
 		"timers":           "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 
-		"due timers": "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",
-		"due waits":  "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",
-		"due work":   "WHERE due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",
+		"due timers": "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at",
+		"due waits":  "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at",
+		"due work":   "WHERE due_at <= ? AND " + active + " ORDER BY due_at",
 		"next due": `SELECT due_at FROM (
 			SELECT * FROM (SELECT due_at FROM timers
 				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1)

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,66 +12,16 @@ import (
 	"holon/state/ledger"
 )
 
-// dueAtOnce is how many timers, and how many waits, one look at the clock takes.
-const dueAtOnce = 64
-
 // FireDue makes ticks of the timers and waits whose time has come, of all agents
 // that are not stopped, and ends waits that expired. It returns when it should be
-// called next; ok is false when nothing waits for a time.
+// called next; ok is false when nothing waits for a time. An agent whose records cannot be read stops none of the
+// others.
 func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time, ok bool, err error) {
 	now = now.UTC().Truncate(time.Millisecond)
-	damaged := make(map[string]bool)
-	for limit := dueAtOnce; ; {
-		var timers []ledger.Timer
-		var waits []ledger.Wait
-		var work []ledger.WorkItem
-		err := m.store.View(ctx, func(v ledger.View) (err error) {
-			if timers, waits, err = v.Due(now, limit); err != nil {
-				return err
-			}
-			if work, err = v.DueWork(now, limit); err == nil {
-				next, ok, err = v.NextDue(now)
-			}
-			return err
-		})
-		if err != nil {
-			return time.Time{}, false, fmt.Errorf("look for what is due: %w", err)
-		}
-		full := max(len(timers), len(waits), len(work)) == limit
-		due := dueOf(timers, waits, work)
-		maps.DeleteFunc(due, func(id string, _ []func(*step)) bool { return damaged[id] })
-		switch {
-		case len(due) > 0:
-			if err := m.fire(ctx, now, due, damaged); err != nil {
-				return time.Time{}, false, err
-			}
-		case full:
-			limit *= 2 // what is due of others lies behind it
-		default:
-			return next, ok, nil
-		}
+	due, err := ledger.Read(ctx, m.store, func(v ledger.View) (map[string][]func(*step), error) { return dueAt(v, now) })
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("look for what is due: %w", err)
 	}
-}
-
-// dueOf is what is due of each agent.
-func dueOf(timers []ledger.Timer, waits []ledger.Wait, work []ledger.WorkItem) map[string][]func(*step) {
-	due := map[string][]func(*step){}
-	for _, t := range timers {
-		due[t.AgentID] = append(due[t.AgentID], func(s *step) { s.fireTimer(t.ID) })
-	}
-	for _, w := range waits {
-		due[w.AgentID] = append(due[w.AgentID], func(s *step) { s.fireWait(w.ID) })
-	}
-	for _, w := range work {
-		due[w.AgentID] = append(due[w.AgentID], func(s *step) { s.fireRecheck(w.ID) })
-	}
-	return due
-}
-
-// fire makes one step for each agent that has something due. An agent whose records
-// cannot be read is put among the damaged ones and stops none of the others.
-func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]func(*step),
-	damaged map[string]bool) error {
 	for agentID, fires := range due {
 		err := m.stepAt(ctx, now, agentID, func(s *step) error {
 			for _, f := range fires {
@@ -84,13 +33,36 @@ func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]fu
 		switch {
 		case err == nil:
 		case m.opts.Damaged != nil && Damaged(err):
-			damaged[agentID] = true
 			m.opts.Damaged(agentID, err)
 		default:
-			return fmt.Errorf("fire what is due of agent %s: %w", agentID, err)
+			return time.Time{}, false, fmt.Errorf("fire what is due of agent %s: %w", agentID, err)
 		}
 	}
-	return nil
+	err = m.store.View(ctx, func(v ledger.View) (err error) {
+		next, ok, err = v.NextDue(now)
+		return err
+	})
+	return next, ok, err
+}
+
+// dueAt is what is due of each agent.
+func dueAt(v ledger.View, now time.Time) (map[string][]func(*step), error) {
+	timers, waits, err := v.Due(now)
+	if err != nil {
+		return nil, err
+	}
+	work, err := v.DueWork(now)
+	due := map[string][]func(*step){}
+	for _, t := range timers {
+		due[t.AgentID] = append(due[t.AgentID], func(s *step) { s.fireTimer(t.ID) })
+	}
+	for _, w := range waits {
+		due[w.AgentID] = append(due[w.AgentID], func(s *step) { s.fireWait(w.ID) })
+	}
+	for _, w := range work {
+		due[w.AgentID] = append(due[w.AgentID], func(s *step) { s.fireRecheck(w.ID) })
+	}
+	return due, err
 }
 
 // Damaged reports whether a step failed because of what is recorded of its agent.

@@ -152,8 +152,6 @@ type Server struct {
 	opts   Options
 	limits Limits
 	limit  limiter
-	states snapshots[[]byte]
-	sums   snapshots[totals]
 	spent  budgets
 
 	streams chan struct{} // slots
@@ -166,7 +164,6 @@ type Server struct {
 type counts struct {
 	answers [6]atomic.Int64 // by class of status
 	cut     atomic.Int64    // streams whose readers were too slow
-	shared  atomic.Int64    // snapshots that were answered from another's
 	busy    atomic.Int64    // requests that were sent away for a time
 }
 
@@ -181,7 +178,6 @@ func New(o Options) *Server {
 		s.opts.Hide = func(data []byte) []byte { return data }
 	}
 	s.limit = limiter{make(chan struct{}, s.limits.Leaders), s.limits.Patience}
-	s.states.limiter, s.sums.limiter = s.limit, s.limit
 	s.streams = make(chan struct{}, s.limits.Streams)
 	return s
 }

@@ -29,10 +29,7 @@ func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) {
 // metrics gathers the metrics in a registry of its own: the sums were read before,
 // so that a busy server can refuse the request.
 func (s *Server) metrics(ctx context.Context) ([]byte, error) {
-	sum, _, err := s.sums.do(ctx, "metrics", 0, func(ctx context.Context) (totals, int64, error) {
-		sum, err := s.totals(ctx)
-		return sum, 0, err
-	})
+	sum, err := s.totals(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +58,13 @@ type totals struct {
 
 // totals reads the sums from the ledger.
 func (s *Server) totals(ctx context.Context) (totals, error) {
+	release, err := s.limit.enter(ctx)
+	if err != nil {
+		return totals{}, err
+	}
+	defer release()
 	var sum totals
-	err := s.store.View(ctx, func(v ledger.View) error {
+	err = s.store.View(ctx, func(v ledger.View) error {
 		agents, err := v.Agents()
 		if err != nil {
 			return err
@@ -131,7 +133,6 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge("holon_event_streams", "Event streams that are open.", len(c.server.streams))
 	counts := &c.server.counts
 	counter("holon_event_streams_cut_total", "Streams whose readers were too slow.", counts.cut.Load())
-	counter("holon_snapshots_shared_total", "Snapshots that were answered from another's.", counts.shared.Load())
 	counter("holon_requests_deferred_total", "Requests that were sent away for a time.", counts.busy.Load())
 	answers := prometheus.NewDesc("holon_requests_total", "Answers by class of status.", []string{"class"}, nil)
 	for class := 1; class <= 5; class++ {

@@ -95,6 +95,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 	return nil
 }
 
+// computeTime is how long an answer may take to be computed.
+const computeTime = 15 * time.Second
+
 // observe gives every request an id, bounds how slow its client may be, and logs it. A
 // panic of a handler becomes an error answer; after the answer began, it cuts the
 // connection, so that no client takes the answer for complete. The log has the route
@@ -107,7 +110,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		answer, began := httpserver.NewAnswer(w, r), time.Now()
 		control := http.NewResponseController(w)
 		// the one of the request before may be on the connection
-		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + snapshotTimeout))
+		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + computeTime))
 		// a body that no handler reads is not waited for either
 		if r.ContentLength != 0 {
 			_ = control.SetReadDeadline(began.Add(s.limits.Body))

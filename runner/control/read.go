@@ -1,9 +1,6 @@
 package control
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -85,12 +82,7 @@ func (s *Server) postShutdown(_ http.ResponseWriter, _ *http.Request) (any, erro
 }
 
 func (s *Server) getAgents(_ http.ResponseWriter, r *http.Request) (any, error) {
-	release, err := s.limit.enter(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	return read(s, r, view.Snapshot.List)
+	return limited(s, r, view.Snapshot.List)
 }
 
 // read computes a view of one snapshot.
@@ -100,6 +92,16 @@ func read[T any](s *Server, r *http.Request, compute func(view.Snapshot) (T, err
 		return err
 	})
 	return out, err
+}
+
+// limited is read for views that cost much, of which few are computed at a time.
+func limited[T any](s *Server, r *http.Request, compute func(view.Snapshot) (T, error)) (out T, err error) {
+	release, err := s.limit.enter(r.Context())
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	return read(s, r, compute)
 }
 
 // readList is read for the newest records of an agent.
@@ -151,41 +153,9 @@ func (s *Server) getMessage(_ http.ResponseWriter, r *http.Request) (any, error)
 	return read(s, r, func(v view.Snapshot) (view.MessageState, error) { return v.Message(id, message) })
 }
 
-// getState is GET …/state: the expensive one, so that many who ask for it at
-// once share what one of them computes.
 func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := s.agentID(r)
-	var stored ledger.AgentState
-	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
-		stored, err = v.AgentState(id)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	body, shared, err := s.states.do(r.Context(), id, stored.Revision,
-		func(ctx context.Context) ([]byte, int64, error) {
-			return s.snapshot(ctx, id)
-		})
-	if shared {
-		s.counts.shared.Add(1)
-	}
-	return body, err
-}
-
-func (s *Server) snapshot(ctx context.Context, agentID string) (body []byte, revision int64, err error) {
-	var snapshot view.StateSnapshot
-	err = s.store.View(ctx, func(v ledger.View) (err error) {
-		snapshot, err = s.view(v).State(agentID, s.store.Epoch())
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	if body, err = json.Marshal(snapshot); err != nil {
-		return nil, 0, fmt.Errorf("encode the snapshot of agent %s: %w", agentID, err)
-	}
-	return body, snapshot.Agent.Agent.Revision, nil
+	return limited(s, r, func(v view.Snapshot) (view.StateSnapshot, error) { return v.State(id, s.store.Epoch()) })
 }
 
 func (s *Server) getEvents(_ http.ResponseWriter, r *http.Request) (any, error) {

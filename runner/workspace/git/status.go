@@ -1,13 +1,11 @@
 package git
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,8 +47,7 @@ func (u *UserRepository) LoadStatus(ctx context.Context, v View) error {
 
 func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) error {
 	arguments := []string{"status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=all"}
-	submodules, err := u.mayHaveSubmodules()
-	if err != nil {
+	if err := u.checkIndex(); err != nil {
 		return err
 	}
 	g := v.InTree(u.Index())
@@ -66,9 +63,6 @@ func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) erro
 	}
 	u.Status = parseStatus(out)
 	u.Status.WithoutUntracked = slow
-	if !submodules {
-		return nil
-	}
 	return u.loadSubmoduleStatus(ctx, v, depth)
 }
 
@@ -92,44 +86,20 @@ func parseStatus(out []byte) status {
 	return s
 }
 
-// mayHaveSubmodules looks for the mode of a submodule in the bytes of the index, which is quicker than a
-// process and never misses one. It refuses an index that is not a regular file: git would wait for a pipe.
-func (u *UserRepository) mayHaveSubmodules() (bool, error) {
-	names, err := filepath.Glob(EscapeWildcards(u.GitDir) + "/sharedindex.*")
+// checkIndex refuses an index that is not a regular file: git would wait for a pipe.
+func (u *UserRepository) checkIndex() error {
+	file, err := openIn(u.GitDir, "index")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = file.Close()
+	}
 	if err != nil {
-		return false, err
+		return &Error{Code: CodeBrokenRepository, Param: u.Index(), Message: "the index can't be read",
+			Hint: "remove " + u.Index() + " and run git reset", Err: err}
 	}
-	for _, name := range append(names, u.Index()) {
-		file, err := openIn(u.GitDir, filepath.Base(name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return false, &Error{Code: CodeBrokenRepository, Param: name, Message: "the index can't be read",
-				Hint: "remove " + name + " and run git reset", Err: err}
-		}
-		found := contains(file, []byte{0, 0, ModeSubmodule >> 8, 0})
-		file.Close()
-		if found {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// contains reports whether the input contains the bytes; true if it can't be read to its end.
-func contains(from io.Reader, bytesOf []byte) bool {
-	buffered := bufio.NewReaderSize(from, 256<<10)
-	for {
-		part, err := buffered.Peek(256 << 10)
-		if bytes.Contains(part, bytesOf) {
-			return true
-		}
-		if err != nil {
-			return err != io.EOF
-		}
-		_, _ = buffered.Discard(len(part) - len(bytesOf) + 1)
-	}
+	return nil
 }
 
 // loadSubmoduleStatus looks at every submodule that is checked out.

@@ -1,11 +1,14 @@
 package record
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"hash"
 	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"holon/responses/agentruntime"
 )
@@ -120,27 +123,11 @@ func (d *Document) Encode() ([]byte, error) { return encode(d) }
 // encode returns v as compact JSON as jq -c writes it: what package json escapes for the sake of HTML and JavaScript is
 // plain, and DEL is escaped. So a digest can be computed without this program.
 func encode(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
+	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == 0x7f:
-			out = append(out, `\u007f`...)
-		case c != '\\':
-			out = append(out, c)
-		case len(text)-i >= 6 && plain[string(text[i:i+6])] != "":
-			out = append(out, plain[string(text[i:i+6])]...)
-			i += 5
-		default: // with what it escapes, which may be a backslash
-			out = append(out, c, text[i+1])
-			i++
-		}
-	}
-	return out, nil
+	text := jsontext.Value(data)
+	err = text.Compact(jsontext.PreserveRawStrings(false))
+	return bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`)), err
 }
-
-// plain are the escapes that package json makes and that no JSON needs.
-var plain = map[string]string{`\u003c`: "<", `\u003e`: ">", `\u0026`: "&", `\u2028`: "\u2028", `\u2029`: "\u2029"}

@@ -77,20 +77,13 @@ func New(agentID string) *Fold {
 		head:     Head{AgentID: agentID, SchemaVersion: agentruntime.SchemaVersion, Missing: []gap{}},
 		counts:   map[string]int64{},
 		byStatus: map[string]int64{}, taskStatus: map[string]int64{},
-		thread: Thread{Status: unknown, LastOutcome: unknown},
-		turns:  newWindow[Turn](maxTurns), requests: newWindow[modelRequest](maxTools),
-		tools: newWindow[toolCall](maxTools), queue: newWindow[queueEntry](maxQueue),
-		processes: newWindow[process](maxRecent), actions: newWindow[action](maxRecent),
-		tasks: newWindow[Task](maxRecent), edges: newWindow[edge](maxRecent), contexts: newWindow[givenContext](maxTurns),
-		compactions: newWindow[compaction](maxRecent), artifacts: newWindow[artifact](maxRecent),
-		evidence: newWindow[evidence](maxRecent), decisions: newWindow[decision](maxRecent),
-		violations: newWindow[violation](maxRecent), limits: newWindow[limit](maxRecent),
-		channels: newWindow[channel](maxRecent), incidents: newWindow[incident](maxRecent),
-		outputs: newWindow[output](maxRecent), waits: newWindow[wait](maxRecent), briefs: newWindow[brief](maxRecent),
+		thread:  Thread{Status: unknown, LastOutcome: unknown},
 		routing: routing{Profile: unknown, Model: unknown}, policy: policy{Mode: unknown},
 		sandbox: sandbox{Mode: unknown}, environment: unknown, cwd: unknown,
 		inventory: inventory{State: unknown},
 	}
+	f.turns.max, f.contexts.max, f.queue.max = maxTurns, maxTurns, maxQueue
+	f.requests.max, f.tools.max = maxTools, maxTools
 	f.tools.done = func(c *toolCall) bool { return c.Status == "completed" } // failures stay longer
 	f.processes.done = func(p *process) bool { return ended(p.Status) }
 	f.actions.done = func(a *action) bool { return !isOpen(a) }

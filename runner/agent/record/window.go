@@ -1,10 +1,13 @@
 package record
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// window keeps the newest things by key, in the order in which they came.
+// window keeps the newest things by key, in the order in which they came. The zero window is empty.
 type window[T any] struct {
-	max     int
+	max     int   // 0: maxRecent
 	total   int64 // that came and were not dropped
 	omitted int64 // that came and were let go for newer ones
 	undone  int64 // of those, the ones that were not done then; 0 without done
@@ -13,14 +16,15 @@ type window[T any] struct {
 	done    func(*T) bool // gives way first; nil: age alone decides
 }
 
-func newWindow[T any](most int) window[T] { return window[T]{max: most, byKey: map[string]*T{}} }
-
 // at returns the thing of a key, and makes it when there is none. The oldest one that is done gives way.
 func (w *window[T]) at(key string) *T {
 	if thing, ok := w.byKey[key]; ok {
 		return thing
 	}
-	if len(w.order) >= w.max {
+	if w.byKey == nil {
+		w.byKey = map[string]*T{}
+	}
+	if len(w.order) >= cmp.Or(w.max, maxRecent) {
 		old := 0
 		if w.done != nil {
 			old = slices.IndexFunc(w.order, func(k string) bool { return w.done(w.byKey[k]) })

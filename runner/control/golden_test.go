@@ -34,19 +34,13 @@ func TestGoldenAnswers(t *testing.T) {
 	must(c.CreateTimer(ctx, "", wire.Timer{DurationMS: 3_600_000, Summary: "hourly"}, ""))(t)
 	must(c.Trigger(ctx, ""))(t)
 	must(c.SetModel(ctx, "", wire.Model{Model: "scripted/else"}))(t)
-	if _, err := r.machine.Notify(ctx, "main", "Look at this.\nIt is odd.", "", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(r.machine.Notify(ctx, "main", "Look at this.\nIt is odd.", "", ""))(t)
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Then rest."}, ""))(t)
 	claim, _, err := r.machine.Claim(ctx, "main")
 	expect.NoError(t, err)
-	if _, err := r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Context: "local_process",
-		WakeHint: ledger.WakeHint{Reason: "look", Description: "the build is done"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"))(t)
+	must(r.machine.Wake(ctx, scheduler.Wake{AgentID: "main", Context: "local_process",
+		WakeHint: ledger.WakeHint{Reason: "look", Description: "the build is done"}}))(t)
 	n := names{seen: map[string]string{claim.Attempt.Owner: "OWNER", r.store.Epoch(): "EPOCH", r.addr: "ADDR"}}
 	for _, q := range []request{
 		get("/"), get("/handshake"), get("/models"), get("/agents/list"), get("/status"), get("/state"), get("/briefs"),

@@ -147,9 +147,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 	expect.NoError(t, err)
 	r.store = base
 	r.machine = scheduler.New(r.store, scheduler.Options{Owner: "inst_test", Now: now})
-	if _, err := r.machine.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(r.machine.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}))(t)
 	for _, w := range wraps {
 		r.store = w(r.store)
 	}
@@ -217,12 +215,10 @@ func (r *rig) turn(agentID, answer string) {
 	expect.NoError(r.t, r.machine.Began(ctx, c.Attempt.ID,
 		scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
 	at := time.UnixMilli(r.clock.Load()).UTC()
-	if _, err := r.machine.Settle(ctx, c.Attempt.ID,
+	must(r.machine.Settle(ctx, c.Attempt.ID,
 		scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID,
 			Last: answer, ModelRounds: 2, ToolCalls: 1, StartedAt: at,
-			CompletedAt: at.Add(250 * time.Millisecond)}}); err != nil {
-		r.t.Fatal(err)
-	}
+			CompletedAt: at.Add(250 * time.Millisecond)}}))(r.t)
 }
 
 func must[T any](v T, err error) func(t testing.TB) T {

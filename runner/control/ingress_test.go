@@ -166,12 +166,10 @@ func TestProvenance(t *testing.T) {
 				t.Fatalf("%d %s", a.status, a.body)
 			}
 			var m ledger.Message
-			if err := r.store.View(t.Context(), func(v ledger.View) (err error) {
+			expect.NoError(t, r.store.View(t.Context(), func(v ledger.View) (err error) {
 				m, err = v.Message(got.MessageID)
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if text := fmt.Sprint(m.Kind, " ", m.Origin.Kind, " ", m.Trust, " ", m.Authority, " ", m.Priority, " ",
 				m.Surface, " ", m.AdmissionContext, " ", m.Body.Type, " ", m.Body.Text,
 				string(m.Body.Value)); text != tc.want {

@@ -64,9 +64,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 		t.Errorf("the hint for a negative cut is %q, want %q", before.failure.Hint, want)
 	}
 	r.ask(d, get("/runtime/export/review?through=x")).is(t, "a bad cut", 400, "invalid_value", "through")
-	if _, err := r.store.Prune(ctx, ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	must(r.store.Prune(ctx, ledger.Retention{MaxEvents: 2}, time.Now(), 1000))(t)
 	r.ask(d, get("/runtime/export/review?through=1")).is(t, "a cut that is gone", 400, "invalid_value", "through")
 	r.ask(d, post("/runtime/commands/export_evidence", `{"command_id":"a","through":1}`)).
 		is(t, "a cut that is gone", 400, "invalid", "through")

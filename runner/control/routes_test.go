@@ -29,14 +29,10 @@ var _ Steps = (*scheduler.Scheduler)(nil)
 func document(t *testing.T) *openapi3.T {
 	t.Helper()
 	text, err := New(Options{Host: still{}}).getOpenAPI(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	data, _ := text.([]byte)
 	doc, err := openapi3.NewLoader().LoadFromData(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return doc
 }
 
@@ -60,9 +56,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 			have = append(have, method+" "+path)
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ids := make(map[string]string)
 	for path, item := range document(t).Paths.Map() {
 		for method, op := range item.Operations() {

@@ -166,12 +166,10 @@ func TestHostileClients(t *testing.T) {
 		t.Errorf("told %s", a.body)
 	}
 	// A private agent is never shown, and takes no messages from outside.
-	if err := r.store.Update(t.Context(), func(tx ledger.Tx) error {
+	expect.NoError(t, r.store.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.Insert(&ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(),
 			UpdatedAt: time.Now()}, &ledger.AgentState{AgentID: "hidden", UpdatedAt: time.Now()})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	d := r.described()
 	for _, path := range []string{"/status", "/state", "/briefs", "/transcript", "/timers", "/events", "/latency",
 		"/events/stream"} {

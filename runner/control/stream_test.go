@@ -165,9 +165,7 @@ func TestStreamResets(t *testing.T) {
 	for i := range 10 {
 		r.say("main", fmt.Sprint(i), "")
 	}
-	if _, err := r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 4}, time.Now(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	must(r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 4}, time.Now(), 1000))(t)
 	c := r.client()
 	page := must(c.Events(t.Context(), "", viewAll))(t)
 	if page.OldestSeq < 5 {

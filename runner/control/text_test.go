@@ -57,9 +57,7 @@ func TestGapsOfTheRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	newest := r.say("main", "one", "")
-	if _, err := r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	must(r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 2}, time.Now(), 1000))(t)
 	for after, want := range map[int64]view.RecordGap{
 		0:          {After: 0, Next: newest - 1, Reason: "cursor_pruned"},
 		newest + 7: {After: newest + 7, Next: newest + 1, Reason: "cursor_ahead"},

@@ -18,9 +18,7 @@ import (
 // The documentation names every key and its variable.
 func TestKeysAreDocumented(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, table, _ := strings.Cut(string(data), "### Keys")
 	for _, k := range keys() {
 		name := strings.NewReplacer("providers.*", "providers.X", "models.catalog.*",

@@ -35,12 +35,8 @@ var own = []string{
 func person(t *testing.T, user string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, UserFile), []byte(user), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, filepath.Dir(ProjectFile)), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, UserFile), []byte(user), 0o600))
+	expect.NoError(t, os.Mkdir(filepath.Join(dir, filepath.Dir(ProjectFile)), 0o700))
 	return dir
 }
 
@@ -49,9 +45,7 @@ func loadProject(t *testing.T, dir, project string) *Loaded {
 	t.Helper()
 	path := filepath.Join(dir, ProjectFile)
 	os.Remove(path) // some file systems write a file that is truncated to the disk at once
-	if err := os.WriteFile(path, []byte(project), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(project), 0o600))
 	return Load(Sources{File: filepath.Join(dir, UserFile), Project: dir})
 }
 
@@ -96,9 +90,7 @@ func TestProjectOnlyTightens(t *testing.T) {
 	for _, user := range own {
 		dir := person(t, user)
 		before := loadProject(t, dir, "")
-		if err := before.Err(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, before.Err())
 		was := before.clone()
 		old := values(&was)
 		for _, k := range keys() {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 
 	"holon/runner/settings"
@@ -19,12 +21,8 @@ import (
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	expect.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -46,12 +44,8 @@ func TestPrecedence(t *testing.T) {
 		`"memory": "1g", "include_dirty": false}`
 	l := load(t, user, "timeout: 9m\nmax_rounds: 2\nimage: c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=",
 		"HOLON_SKILLS=a, b")
-	if err := l.Override("cpus", "--cpus", "1.5"); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, l.Override("cpus", "--cpus", "1.5"))
+	expect.NoError(t, l.Err())
 	got := []any{l.Model, l.Fallbacks, l.Timeout, l.MaxRounds, l.Memory, l.CPUs, l.IncludeDirty, l.Skills, l.Image}
 	want := []any{"openai/a", []string{"openai/b"}, 9 * time.Minute, 3, settings.Size("1g"), 1.5, false,
 		[]string{"a", "b"}, "c"}
@@ -89,9 +83,7 @@ func TestProviders(t *testing.T) {
 		`"output": "0.000001"}}}}}`
 	l := load(t, user, "", "ACME_TIMEOUT=5m", "OLLAMA_BASE_URL=http://10.0.0.1:1/v1", "NEW_BASE_URL=http://10.0.0.2/v1",
 		"HOLON_MODEL=new/m")
-	if err := l.Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, l.Err())
 	acme, known := l.Provider("acme")
 	want := settings.Provider{
 		Name: "acme", Contract: "openai_chat_completions", BaseURL: "https://llm.acme.example/v1", KeyOptional: true,
@@ -257,9 +249,7 @@ func TestPersonDecides(t *testing.T) {
 	if err := l.Err(); err == nil || !strings.Contains(err.Error(), "model.default") {
 		t.Errorf("%v", err)
 	}
-	if err := l.Override("model.default", "--model", "groq/y"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, l.Override("model.default", "--model", "groq/y"))
 	if err := l.Err(); err != nil || l.Engine != "docker" || l.Model != "groq/y" {
 		t.Errorf("%v, %s, %s", err, l.Engine, l.Model)
 	}
@@ -269,9 +259,7 @@ func TestPersonDecides(t *testing.T) {
 	}
 	// A model of a flag may name a provider that only variables make one.
 	l = load(t, "", "", "NEW_BASE_URL=http://10.0.0.2/v1", "OTHER_BASE_URL=nonsense")
-	if err := l.Override("model.default", "--model", "new/y"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, l.Override("model.default", "--model", "new/y"))
 	switch p, known := l.Provider("new"); {
 	case l.Err() != nil:
 		t.Errorf("l.Err() = %v, want nil", l.Err())
@@ -287,17 +275,13 @@ func TestPersonDecides(t *testing.T) {
 
 func TestFileOfOthers(t *testing.T) {
 	path := write(t, settings.UserFile, `{"image": "a"}`)
-	if err := os.Chmod(path, 0o620); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(path, 0o620))
 	e, ok := errors.AsType[*state.Error](settings.Load(settings.Sources{File: path}).Err())
 	if !ok || e.Hint != "chmod 600 "+path {
 		t.Errorf("%v", e)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink(path, link))
 	if err := settings.Load(settings.Sources{File: link}).Err(); err == nil ||
 		!strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("%v", err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 
 	"holon/runner/settings"
@@ -18,9 +20,7 @@ func TestSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "home", settings.UserFile)
 	set := func(key, value string) {
 		t.Helper()
-		if err := settings.Set(path, key, value); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, settings.Set(path, key, value))
 	}
 	set("model.default", "openai/gpt-5")
 	set("providers.my.lab.base_url", "http://10.0.0.5/v1")
@@ -104,9 +104,7 @@ func TestSet(t *testing.T) {
 func contentOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(data)
 }
 
@@ -124,19 +122,13 @@ func testUnset(t *testing.T, path string) {
 	}
 
 	// The short form is understood when it is changed.
-	if err := os.WriteFile(path, []byte(`{"model": "a/b"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := settings.Set(path, "model.fallbacks", "c/d"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(`{"model": "a/b"}`), 0o600))
+	expect.NoError(t, settings.Set(path, "model.fallbacks", "c/d"))
 	if l := settings.Load(settings.Sources{File: path}); l.Model != "a/b" || len(l.Fallbacks) != 1 {
 		t.Errorf("%s, %v, %s", l.Model, l.Fallbacks, content())
 	}
 	// A file that is wrong is not written over.
-	if err := os.WriteFile(path, []byte(`{"modle": "a/b"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(`{"modle": "a/b"}`), 0o600))
 	if err := settings.Set(path, "image", "x"); err == nil || content() != `{"modle": "a/b"}` {
 		t.Errorf("%v, %s", err, content())
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
+
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/state/ledger"
@@ -20,9 +22,7 @@ func TestMessage(t *testing.T) {
 	var parts [2]string
 	for _, e := range new(Entries).Message(m, func(s string) string { return s }, time.Now()) {
 		var p Text
-		if err := json.Unmarshal(e.Data, &p); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(e.Data, &p))
 		if len(e.Data) > ledger.MaxEventData || p.ItemID != "item" || p.Channel != []string{"text", "refusal"}[p.Part] {
 			t.Errorf("%d bytes of %+v", len(e.Data), p)
 		}

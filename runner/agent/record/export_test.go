@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"holon/test/expect"
+
 	"holon/responses/agentruntime"
 )
 
@@ -20,9 +22,7 @@ func export(t *testing.T, kind string, log []agentruntime.Event) *Document {
 			t.Fatal("the log is too long")
 		}
 	}
-	if err := d.Close(0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, d.Close(0))
 	return d
 }
 
@@ -66,17 +66,13 @@ func TestEncodedAsByJq(t *testing.T) {
 // A reader can check the digests with what the document holds.
 func TestDigestsAreOfTheDocument(t *testing.T) {
 	text, err := export(t, "evidence", events(t)).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var d struct {
 		Manifest   Manifest                   `json:"manifest"`
 		Events     []json.RawMessage          `json:"events"`
 		ReadModels map[string]json.RawMessage `json:"read_models"`
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(text, &d))
 	lines := sha256.New()
 	for _, e := range d.Events {
 		lines.Write(append(e, '\n'))
@@ -124,9 +120,7 @@ func TestGapsAreThoseThatThereAre(t *testing.T) {
 // A cut of which nothing is left is told as such, and not as an empty record.
 func TestACutOfWhichNothingIsLeft(t *testing.T) {
 	d, _ := NewDocument("evidence", "ada")
-	if err := d.Close(100); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, d.Close(100))
 	if m := d.Manifest; m.ThroughSequence != 100 || len(m.KnownGaps) != 1 || m.KnownGaps[0] != (gap{1, 100}) ||
 		!m.Unclassified {
 		t.Errorf("the manifest is %+v, want a gap from 1 to 100", m)

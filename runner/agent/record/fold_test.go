@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
+
 	"holon/responses/agentruntime"
 )
 
@@ -19,15 +21,11 @@ var update = flag.Bool("update", false, "write the golden files")
 func events(t testing.TB) []agentruntime.Event {
 	t.Helper()
 	text, err := os.ReadFile("testdata/log.ndjson")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var all []agentruntime.Event
 	for line := range strings.Lines(string(text)) {
 		var e agentruntime.Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(line), &e))
 		all = append(all, e)
 	}
 	return all
@@ -64,20 +62,14 @@ func TestModelsOfALog(t *testing.T) {
 	for _, name := range Names() {
 		model, _ := f.Model(name)
 		got, err := json.MarshalIndent(model, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got = append(got, '\n')
 		path := filepath.Join("testdata", name+".json")
 		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(path, got, 0o644))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
 		}

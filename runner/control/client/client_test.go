@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
+
 	"go.uber.org/goleak"
 
 	"holon/runner/control/client"
@@ -24,9 +26,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	c, err := client.New(s.URL, "the-token")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -118,32 +118,27 @@ func (s *Server) recordPage(ctx context.Context, at recordCursor) (page view.Rec
 // streamRecord sends an agent's record from a cursor on until its reader goes, is too slow, or the server ends. Each
 // event has its sequence as id.
 func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordCursor) {
-	release, ok := s.openStream(w, r)
-	if !ok {
-		return
-	}
-	defer release()
 	at.limit = streamPage
-	st := eventStream{server: s, w: w, agentID: at.agentID}
-	_, err := st.tail(r.Context(), func() (bool, <-chan struct{}, error) {
-		page, err := s.recordPage(r.Context(), at)
-		if err != nil {
-			return false, nil, ignoreCancelled(r.Context(), err)
-		}
-		at.epoch = "" // what follows is of this ledger
-		if page.Gap != nil {
-			at.after = page.Gap.Next - 1
-			err = st.add(at.after, "gap", page.Gap)
-		}
-		for i := range page.Events {
-			at.after = page.Events[i].Sequence
-			err = errors.Join(err, st.add(at.after, "", &page.Events[i]))
-		}
-		return page.HasMore, nil, errors.Join(err, st.flush())
+	st := &eventStream{server: s, w: w, agentID: at.agentID, frames: []byte(": events\n\n")}
+	s.stream(w, r, st, func() error {
+		_, err := st.tail(r.Context(), func() (bool, <-chan struct{}, error) {
+			page, err := s.recordPage(r.Context(), at)
+			if err != nil {
+				return false, nil, ignoreCancelled(r.Context(), err)
+			}
+			at.epoch = "" // what follows is of this ledger
+			if page.Gap != nil {
+				at.after = page.Gap.Next - 1
+				err = st.add(at.after, "gap", page.Gap)
+			}
+			for i := range page.Events {
+				at.after = page.Events[i].Sequence
+				err = errors.Join(err, st.add(at.after, "", &page.Events[i]))
+			}
+			return page.HasMore, nil, errors.Join(err, st.flush())
+		})
+		return err
 	})
-	if err != nil && r.Context().Err() == nil {
-		s.log.Warn("a stream of the record ended", "agent", at.agentID, "err", err)
-	}
 }
 
 // recordLog names the log of the ledger.

@@ -26,59 +26,37 @@ const streamPage = 100
 // shares nothing with others: one whose reader is slow stands still alone, until
 // its connection is cut.
 func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
-	release, ok := s.takeStream(w, r)
-	if !ok {
-		return
-	}
-	defer release()
 	st := &eventStream{server: s, w: w, agentID: s.agentID(r)}
 	first, err := st.open(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	s.beginStream(w)
-	err = st.run(r.Context(), first)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		s.counts.cut.Add(1)
-		s.log.Info("the reader of an event stream was too slow", "agent", st.agentID, "event_seq", st.query.AfterSeq)
-	} else if err != nil && r.Context().Err() == nil {
-		s.log.Error("an event stream ended", "agent", st.agentID, "err", err)
-	}
+	s.stream(w, r, st, func() error { return st.run(r.Context(), first) })
 }
 
-// takeStream takes one of the slots for streams, or answers that there is none.
-func (s *Server) takeStream(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+// stream sends a stream of server-sent events, in one of the slots for streams.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *eventStream, run func() error) {
 	select {
 	case s.streams <- struct{}{}:
-		return func() { <-s.streams }, true
+		defer func() { <-s.streams }()
 	default:
 		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open",
 			Hint: "close one, or come back later"})
-		return nil, false
+		return
 	}
-}
-
-// beginStream sets what an answer of server-sent events begins with.
-func (s *Server) beginStream(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	h.Set(wire.HeaderEventEpoch, s.store.Epoch())
-}
-
-// openStream takes a slot and begins a stream.
-func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
-	if release, ok = s.takeStream(w, r); !ok {
-		return nil, false
+	err := run()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.counts.cut.Add(1)
+		s.log.Info("the reader of an event stream was too slow", "agent", st.agentID)
+	} else if err != nil && r.Context().Err() == nil {
+		s.log.Error("an event stream ended", "agent", st.agentID, "err", err)
 	}
-	s.beginStream(w)
-	if s.write(w, []byte(": events\n\n")) != nil {
-		release()
-		return nil, false
-	}
-	return release, true
 }
 
 // eventStream is one stream. query.AfterSeq is its cursor.

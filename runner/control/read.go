@@ -104,53 +104,33 @@ func limited[T any](s *Server, r *http.Request, compute func(view.Snapshot) (T, 
 	return read(s, r, compute)
 }
 
-// readList is read for the newest records of an agent.
-func readList[T any](s *Server, r *http.Request,
-	compute func(v view.Snapshot, agentID string, limit int) (T, error)) (out T, err error) {
-	q, err := queryOf(r, "limit")
-	if err != nil {
-		return out, err
+// lists makes the handler of a route that gives the newest records of an agent.
+func lists[T any](s *Server, compute func(v view.Snapshot, agentID string, limit int) (T, error)) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		q, err := queryOf(r, "limit")
+		if err != nil {
+			return nil, err
+		}
+		limit, err := q.number("limit", view.MaxLimit)
+		if err != nil {
+			return nil, err
+		}
+		id := s.agentID(r)
+		return read(s, r, func(v view.Snapshot) (T, error) { return compute(v, id, int(limit)) })
 	}
-	limit, err := q.number("limit", view.MaxLimit)
-	if err != nil {
-		return out, err
+}
+
+// shows makes the handler of a route that gives one thing of an agent, which a part of the path names.
+func shows[T any](s *Server, part string, compute func(v view.Snapshot, agentID, id string) (T, error)) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		agent, id := s.agentID(r), pathValue(r, part)
+		return read(s, r, func(v view.Snapshot) (T, error) { return compute(v, agent, id) })
 	}
-	id := s.agentID(r)
-	err = s.store.View(r.Context(), func(v ledger.View) error {
-		out, err = compute(s.view(v), id, int(limit))
-		return err
-	})
-	return out, err
 }
 
 func (s *Server) getStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := s.agentID(r)
 	return read(s, r, func(v view.Snapshot) (view.AgentSummary, error) { return v.Summary(id) })
-}
-
-func (s *Server) getBriefs(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.Briefs)
-}
-
-func (s *Server) getTranscript(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.Transcript)
-}
-
-func (s *Server) getTimers(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.Timers)
-}
-
-func (s *Server) getQueue(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.Queue)
-}
-
-func (s *Server) getLatency(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.LatencyReport)
-}
-
-func (s *Server) getMessage(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, message := s.agentID(r), pathValue(r, "message_id")
-	return read(s, r, func(v view.Snapshot) (view.MessageState, error) { return v.Message(id, message) })
 }
 
 func (s *Server) getState(_ http.ResponseWriter, r *http.Request) (any, error) {

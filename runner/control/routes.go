@@ -1,6 +1,10 @@
 package control
 
-import "net/http"
+import (
+	"net/http"
+
+	"holon/runner/agent/view"
+)
 
 // route is one way into the API. The OpenAPI document describes it.
 type route struct {
@@ -48,26 +52,26 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/metrics", stream: s.getMetrics},
 
 		{method: "GET", path: "/agents/list", handle: s.getAgents},
-		{method: "GET", path: agent + "/messages/{message_id}", handle: s.getMessage},
-		{method: "GET", path: agent + "/timers", handle: s.getTimers, queries: true},
-		{method: "GET", path: agent + "/queue", handle: s.getQueue, queries: true},
-		{method: "GET", path: agent + "/work-items", handle: s.getWorkItems, queries: true},
-		{method: "GET", path: agent + "/work-items/{work_item_id}", handle: s.getWorkItem},
-		{method: "GET", path: agent + "/tasks", handle: s.getTasks, queries: true},
-		{method: "GET", path: agent + "/tasks/{task_id}", handle: s.getTaskStatus},
+		{method: "GET", path: agent + "/messages/{message_id}", handle: shows(s, "message_id", view.Snapshot.Message)},
+		{method: "GET", path: agent + "/timers", handle: lists(s, view.Snapshot.Timers), queries: true},
+		{method: "GET", path: agent + "/queue", handle: lists(s, view.Snapshot.Queue), queries: true},
+		{method: "GET", path: agent + "/work-items", handle: lists(s, view.Snapshot.WorkItems), queries: true},
+		{method: "GET", path: agent + "/work-items/{work_item_id}", handle: shows(s, "work_item_id", view.Snapshot.Work)},
+		{method: "GET", path: agent + "/tasks", handle: lists(s, view.Snapshot.Tasks), queries: true},
+		{method: "GET", path: agent + "/tasks/{task_id}", handle: shows(s, "task_id", view.Snapshot.Task)},
 		{method: "GET", path: agent + "/tasks/{task_id}/output", handle: s.getTaskOutput, queries: true},
-		{method: "GET", path: agent + "/latency", handle: s.getLatency, queries: true},
+		{method: "GET", path: agent + "/latency", handle: lists(s, view.Snapshot.LatencyReport), queries: true},
 		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true},
 		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true},
 		{method: "GET", path: agent + "/status", handle: s.getStatus},
 		{method: "GET", path: agent + "/state", handle: s.getState},
-		{method: "GET", path: agent + "/briefs", handle: s.getBriefs, queries: true},
-		{method: "GET", path: agent + "/transcript", handle: s.getTranscript, queries: true},
+		{method: "GET", path: agent + "/briefs", handle: lists(s, view.Snapshot.Briefs), queries: true},
+		{method: "GET", path: agent + "/transcript", handle: lists(s, view.Snapshot.Transcript), queries: true},
 		// the same of the default agent
 		{method: "GET", path: "/status", handle: s.getStatus},
 		{method: "GET", path: "/state", handle: s.getState},
-		{method: "GET", path: "/briefs", handle: s.getBriefs, queries: true},
-		{method: "GET", path: "/transcript", handle: s.getTranscript, queries: true},
+		{method: "GET", path: "/briefs", handle: lists(s, view.Snapshot.Briefs), queries: true},
+		{method: "GET", path: "/transcript", handle: lists(s, view.Snapshot.Transcript), queries: true},
 
 		{method: "GET", path: "/runtime/events", stream: s.getRuntimeEvents, queries: true},
 		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel, queries: true},

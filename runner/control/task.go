@@ -23,15 +23,6 @@ const (
 	maxTaskTokens = 64_000
 )
 
-func (s *Server) getTasks(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.Tasks)
-}
-
-func (s *Server) getTaskStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, task := s.agentID(r), pathValue(r, "task_id")
-	return read(s, r, func(v view.Snapshot) (view.TaskStatus, error) { return v.Task(id, task) })
-}
-
 func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) (any, error) {
 	q, err := queryOf(r, "timeout_ms", "max_output_tokens")
 	if err != nil {

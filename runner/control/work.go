@@ -10,14 +10,6 @@ import (
 	"holon/runner/control/wire"
 )
 
-func (s *Server) getWorkItems(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return readList(s, r, view.Snapshot.WorkItems)
-}
-
-func (s *Server) getWorkItem(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.workItem(r, s.agentID(r), pathValue(r, "work_item_id"))
-}
-
 func (s *Server) workItem(r *http.Request, id, itemID string) (any, error) {
 	return read(s, r, func(v view.Snapshot) (view.WorkRecord, error) { return v.Work(id, itemID) })
 }

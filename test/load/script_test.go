@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"holon/agentd/tools/command"
 	"holon/runner/agent/tools"
 )
 
@@ -20,7 +19,7 @@ func TestScriptNamesTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{command.ExecName}
+	known := []string{"ExecCommand"}
 	for _, tool := range tools.New(tools.Options{}) {
 		known = append(known, tool.Name)
 	}
@@ -30,7 +29,7 @@ func TestScriptNamesTools(t *testing.T) {
 			t.Errorf("tool %s is unknown", name)
 		}
 	}
-	for _, name := range []string{command.ExecName, tools.NameSleep, tools.NameEnqueue, tools.NameCreateWork,
+	for _, name := range []string{"ExecCommand", tools.NameSleep, tools.NameEnqueue, tools.NameCreateWork,
 		tools.NamePickWork, tools.NameUpdateWork, tools.NameCompleteWork} {
 		if !slices.Contains(named, name) {
 			t.Errorf("%s is never called", name)

@@ -11,13 +11,8 @@ import (
 func TestRemovalIsAsked(t *testing.T) {
 	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
-	command = withModel(dir, command)
-	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
-	for _, args := range [][]string{{"daemon", "start"}, {"agent", "create", "helper"}} {
-		if out, err := command(args...).CombinedOutput(); err != nil {
-			t.Fatalf("holon %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
+	startDaemon(t, dir, command)
+	succeed(t, command("agent", "create", "helper"))
 	for _, c := range []struct {
 		answer, end string
 		fails       bool

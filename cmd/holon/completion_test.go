@@ -13,13 +13,9 @@ import (
 // Runs are completed with the newest first, and shells are told to keep that order.
 func TestCompletionOrder(t *testing.T) {
 	t.Parallel()
-	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
-	for _, task := range []string{"first", "second"} {
-		if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
-			"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", task).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
+	_, command := localRuns(t, "rounds:\n  - text: Done.\n")
+	succeed(t, command("run", "--quiet", "first"))
+	succeed(t, command("run", "--quiet", "second"))
 	out, err := command("__complete", "diff", "").Output()
 	lines := strings.Split(string(out), "\n")
 	if err != nil || len(lines) < 4 || !strings.HasSuffix(lines[1], "\tsecond") ||
@@ -32,10 +28,7 @@ func TestCompletionOrder(t *testing.T) {
 func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
-	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
-		"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", "--name", "nightly", "x").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, command("run", "--quiet", "--name", "nightly", "x"))
 	shells := map[string]string{
 		"bash": `source <(holon completion bash); COMP_WORDS=(holon TYPED); COMP_CWORD=$((${#COMP_WORDS[@]}-1))
 COMP_LINE="holon TYPED"

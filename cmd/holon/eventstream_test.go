@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,45 +17,12 @@ import (
 // one holds the answer and the manifest, and secrets are hidden in all of them.
 func TestStreamOfEvents(t *testing.T) {
 	t.Parallel()
+	const secret = "sentinel-0123456789"
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"until [ -e $GATE ]; do "+
 		"sleep 0.05; done; echo $MY_TOKEN\"}}]\n  - text: The answer.\n")
 	gate := filepath.Join(dir, "gate")
-	cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--output-format", "stream-json",
-		"--env", "GATE="+gate, "--env", "MY_TOKEN=sentinel-0123456789", "--model",
-		"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", "x")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var types []string
-	var last struct {
-		Type, Status string
-		Payload      struct {
-			FinalText string          `json:"final_text"`
-			Manifest  json.RawMessage `json:"manifest"`
-		}
-	}
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "sentinel") {
-			t.Errorf("a line holds a secret: %s", lines.Text())
-		}
-		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
-			t.Fatalf("%v: %s", err, lines.Text())
-		}
-		if types = append(types, last.Type); last.Type == "tool.started" {
-			if err := os.WriteFile(gate, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	types, last := streamOf(t, command("run", "--output-format", "stream-json", "--env", "GATE="+gate, "--env",
+		"MY_TOKEN="+secret, "--quiet", "x"), secret, gate)
 	for _, want := range []string{"turn.started", "model.requested", "tool.result", "turn.completed", messageCompleted} {
 		if !slices.Contains(types, want) {
 			t.Errorf("there is no event %s in %q", want, types)
@@ -71,4 +39,90 @@ func TestStreamOfEvents(t *testing.T) {
 	if err != nil || last.Type != runEnded || last.Payload.FinalText != "The answer." || m.ExitCode != 0 {
 		t.Errorf("the last event is %+v (%v), want %s with the answer and the manifest", last, err, runEnded)
 	}
+}
+
+// The events of an agent are printed as they happen: its command ends only when the test has read that it began. The
+// last line says how it ended, no line is of another message, and secrets are hidden in all of them.
+func TestStreamOfAgent(t *testing.T) {
+	t.Parallel()
+	const secret = "sentinel-0123456789"
+	dir, command := localRuns(t, `rounds:
+  - cases:
+      - {when: {user: {contains: another}}, text: Something else.}
+      - calls: [{tool: ExecCommand, arguments: {cmd: "until [ -e ../../../gate ]; do sleep 0.05; done; echo `+
+		secret+`", yield_time_ms: 60000}}]
+  - text: The answer.
+`)
+	with := func(args ...string) *exec.Cmd {
+		cmd := command(args...)
+		cmd.Env = append(cmd.Env, "MY_TOKEN="+secret)
+		return cmd
+	}
+	startDaemon(t, dir, with)
+	succeed(t, with("prompt", "--follow", "another"))
+	prompt := []string{"prompt", "--follow", "--key", "k", "--output-format", "stream-json", "--quiet", "x"}
+	for _, way := range [][]string{prompt, {"run", "--agent", "main", "--output-format", "stream-json", "--quiet", "x"}} {
+		types, last := streamOf(t, with(way...), secret, filepath.Join(dir, "gate"))
+		for _, want := range []string{"queue.changed", "turn.started", "tool.started", "tool.result", "turn.completed"} {
+			if !slices.Contains(types, want) {
+				t.Errorf("%v: there is no event %s in %q", way, want, types)
+			}
+		}
+		if n := strings.Count(strings.Join(types, " "), "turn.started"); n != 1 || types[len(types)-1] != runEnded {
+			t.Errorf("%v: %d turns in %q, want one and %s last", way, n, types, runEnded)
+		}
+		if last.Status != "completed" || last.Payload.FinalText != "The answer." {
+			t.Errorf("%v: the last event is %+v", way, last)
+		}
+	}
+	again, last := streamOf(t, with(prompt...), secret, filepath.Join(dir, "gate"))
+	if !slices.Contains(again, "turn.completed") || last.Payload.FinalText != "The answer." {
+		t.Errorf("of a message that has ended: %q and %+v, want its events too", again, last)
+	}
+}
+
+// streamOf is the classes of the events that a command prints, and the last event. It opens the gate of the scenario's
+// command when that has begun.
+func streamOf(t *testing.T, cmd *exec.Cmd, secret, gate string) (types []string, last struct {
+	Type, Status string
+	Payload      struct {
+		FinalText string          `json:"final_text"`
+		Manifest  json.RawMessage `json:"manifest"`
+	}
+}) {
+	t.Helper()
+	_ = os.Remove(gate) // there is none at first
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), secret) {
+			t.Errorf("a line holds a secret: %s", lines.Text())
+		}
+		var head struct{ Type string }
+		if err := json.Unmarshal(lines.Bytes(), &head); err != nil {
+			t.Fatalf("%v: %s", err, lines.Text())
+		}
+		types = append(types, head.Type)
+		switch head.Type {
+		case "tool.started":
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case runEnded:
+			if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return types, last
 }

@@ -22,9 +22,8 @@ func TestKeysAgree(t *testing.T) {
 	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
 		"  - text: Done.\n")
-	work := filepath.Join(dir, "work")
-	ran := object(t, command("run", "--engine", "local", "--workspace", work, "--quiet", "--json", "--name", "first",
-		"--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "--output", filepath.Join(dir, "out"), "say <x>"))
+	ran := object(t, command("run", "--quiet", "--json", "--name", "first", "--output", filepath.Join(dir, "out"),
+		"say <x>"))
 	shown := object(t, command("show", "--json", "first"))
 	var manifest map[string]any
 	data, err := os.ReadFile(filepath.Join(dir, "out", state.ManifestFile))

@@ -121,7 +121,6 @@ func columnsOf(line string) (names []string) {
 func oneOfEach(t *testing.T, dir string,
 	command func(...string) *exec.Cmd) (with func(args ...string) *exec.Cmd) {
 	t.Helper()
-	command = withModel(dir, command)
 	with = func(args ...string) *exec.Cmd {
 		cmd := command(args...)
 		cmd.Env = append(cmd.Env, "OPENAI_API_KEY=sk-0123456789abcdef")
@@ -135,14 +134,11 @@ func oneOfEach(t *testing.T, dir string,
 	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), about, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
-	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill},
-		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
+	startDaemon(t, dir, with)
+	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
 		{"work", "add", "x"}, {"task", "run", "sleep 600"},
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
-		if out, err := with(args...).CombinedOutput(); err != nil {
-			t.Fatalf("holon %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
+		succeed(t, with(args...))
 	}
 	// the message is blocked only once the agent has tried it
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

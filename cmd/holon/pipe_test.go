@@ -12,16 +12,22 @@ import (
 	"time"
 )
 
+// endsWith runs a command whose output goes to a file, and returns its exit code and what it says.
+func endsWith(cmd *exec.Cmd, out *os.File) (code int, said string) {
+	var errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = out, &errs
+	_ = cmd.Run() // the exit code says how it ended
+	out.Close()
+	return cmd.ProcessState.ExitCode(), errs.String()
+}
+
 // A command whose reader has left ends without a word, with the exit code of a program that SIGPIPE ends.
 func TestClosedPipe(t *testing.T) {
 	t.Parallel()
-	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
+	_, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
 		"  - text: Done.\n")
-	run := []string{"run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--quiet", "--model",
-		"scripted/" + filepath.Join(dir, "scenario.yaml"), "x"}
-	if out, err := command(run...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	run := []string{"run", "--quiet", "x"}
+	succeed(t, command(run...))
 	for _, args := range [][]string{run, append(run, "--json"), {"ps", "-a"}, {"ps", "--json"}, {"logs", "last"},
 		{"logs", "--json", "last"}, {"logs", "--events", "last"}, {"diff", "last"},
 		{"diff", "--json", "last"}, {"config", "list"}, {"config", "schema"}, {"models", "--all"},
@@ -31,17 +37,10 @@ func TestClosedPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		reader.Close()
-		cmd := command(args...)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = writer, &said
-		err = cmd.Run()
-		writer.Close()
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		if !ok || exit.ExitCode() != exitReaderGone {
-			t.Errorf("holon %s ends with %v, want exit status %d", strings.Join(args, " "), err, exitReaderGone)
-		}
-		if strings.Contains(said.String(), "holon: ") && !strings.Contains(said.String(), "confines nothing") {
-			t.Errorf("holon %s says %q", strings.Join(args, " "), said.String())
+		code, said := endsWith(command(args...), writer)
+		if code != exitReaderGone ||
+			strings.Contains(said, "holon: ") && !strings.Contains(said, "confines nothing") {
+			t.Errorf("holon %s ends with %d, want %d, and says %q", strings.Join(args, " "), code, exitReaderGone, said)
 		}
 	}
 }
@@ -52,8 +51,7 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 	dir, command := localRuns(t, "rounds:\n  - text: I begin.\n    calls: [{tool: ExecCommand, arguments: {cmd: "+
 		"\"until [ -e $GATE ]; do sleep 0.05; done\"}}]\n  - text: Done.\n")
 	gate := filepath.Join(dir, "gate")
-	run := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--quiet", "--env",
-		"GATE="+gate, "--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "x")
+	run := command("run", "--quiet", "--env", "GATE="+gate, "x")
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,51 +119,33 @@ func leaveByInterrupt(t *testing.T, attach *exec.Cmd) {
 	}
 }
 
-// Output that cannot be written is the fault of where it goes, and no other file's.
+// Output that cannot be written is the fault of where it goes, and no other file's. A run says all the same how it ended
+// and what to do next.
 func TestFullOutput(t *testing.T) {
 	t.Parallel()
-	_, command := localRuns(t, "rounds:\n  - text: Done.\n")
-	for _, args := range [][]string{{"config", "list"}, {"config", "schema"}, {"providers", "list"}, {"version"},
-		{"config", "doctor"}, {"doctor", "--offline", "--engine", "local"}, {"doctor", "--json", "--offline"}} {
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		if err != nil {
-			t.Skip(err)
-		}
-		cmd := command(args...)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = full, &said
-		err = cmd.Run()
-		full.Close()
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		if !ok || exit.ExitCode() != exitFailure ||
-			said.String() != "holon: standard output: cannot be written: no space left on device; send it somewhere else\n" {
-			t.Errorf("holon %s ends with %v and says %q", strings.Join(args, " "), err, said.String())
-		}
-	}
-}
-
-// A run whose output cannot be written says all the same how it ended and what to do next.
-func TestFullOutputOfRun(t *testing.T) {
-	t.Parallel()
-	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
+	_, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
 		"  - text: Done.\n")
-	for _, format := range []string{"text", "json", "stream-json"} {
+	for _, args := range [][]string{{"config", "list"}, {"config", "schema"}, {"providers", "list"}, {"version"},
+		{"config", "doctor"}, {"doctor", "--offline", "--engine", "local"}, {"doctor", "--json", "--offline"},
+		{"run", "--output-format", "text", "x"}, {"run", "--output-format", "json", "x"},
+		{"run", "--output-format", "stream-json", "x"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
 			t.Skip(err)
 		}
-		cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--output-format", format,
-			"--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "x")
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = full, &said
-		err = cmd.Run()
-		full.Close()
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailure {
-			t.Errorf("%s: the run ends with %v", format, err)
+		code, said := endsWith(command(args...), full)
+		want := []string{"holon: standard output: cannot be written: no space left on device; send it somewhere else\n"}
+		if args[0] == "run" {
+			want = append(want, "completed in ", "results  ", "diff     ", "apply    ")
+		} else if said != want[0] {
+			t.Errorf("holon %s says %q", strings.Join(args, " "), said)
 		}
-		for _, want := range []string{"completed in ", "results  ", "diff     ", "apply    ", "no space left on device"} {
-			if !strings.Contains(said.String(), want) {
-				t.Errorf("%s: the run lacks %q: %s", format, want, said.String())
+		if code != exitFailure {
+			t.Errorf("holon %s ends with %d", strings.Join(args, " "), code)
+		}
+		for _, text := range want {
+			if !strings.Contains(said, text) {
+				t.Errorf("holon %s lacks %q: %s", strings.Join(args, " "), text, said)
 			}
 		}
 	}

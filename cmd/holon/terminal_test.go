@@ -82,9 +82,8 @@ func TestHostileTerminal(t *testing.T) {
 		" end\"\n    calls: [{tool: ExecCommand, arguments: {cmd: \"printf '\\\\033[2Jx\\\\377'; : " + evil +
 		"; exit 3\"}}, {tool: \"no" + evil + "tool\", arguments: {}}]\n" +
 		"  - text: \"answer " + evil + " end " + strings.Repeat("x", 5000) + "\"\n"
-	dir, command := localRuns(t, scenario)
-	shown, err := atTerminal(t, command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"),
-		"--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "go \x1b[2Jon"), "", "")
+	_, command := localRuns(t, scenario)
+	shown, err := atTerminal(t, command("run", "go \x1b[2Jon"), "", "")
 	if err != nil {
 		t.Fatalf("%v\n%q", err, shown)
 	}
@@ -108,46 +107,13 @@ func TestHostileTerminal(t *testing.T) {
 	}
 }
 
-// localRuns makes a directory with an empty workspace, work, and a scenario. command makes commands of holon that have
-// their home there.
-func localRuns(t *testing.T, scenario string) (dir string, command func(args ...string) *exec.Cmd) {
-	t.Helper()
-	holon, agentd := programs.Must("holon"), programs.Must("agentd")
-	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir, func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), holon, args...)
-		cmd.Dir = filepath.Join(dir, "work")
-		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+agentd, "TERM=xterm",
-			"CI=", "GITHUB_ACTIONS=", "TF_BUILD=", "TEAMCITY_VERSION=") // a person is at the terminal
-		return cmd
-	}
-}
-
-// withModel is command with the local engine and the scenario of a directory.
-func withModel(dir string, command func(args ...string) *exec.Cmd) func(args ...string) *exec.Cmd {
-	return func(args ...string) *exec.Cmd {
-		cmd := command(args...)
-		cmd.Env = append(cmd.Env, "HOLON_ENGINE=local", "HOLON_MODEL=scripted/"+filepath.Join(dir, "scenario.yaml"))
-		return cmd
-	}
-}
-
 // At a terminal a person is asked about files that programs execute, and anything
 // but yes writes nothing.
 func TestExecutedIsAsked(t *testing.T) {
 	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > .envrc; "+
 		"echo x > other\"}}]\n  - text: Done.\n")
-	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
-		"scripted/"+filepath.Join(dir, "scenario.yaml"), "x").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, command("run", "x"))
 	for _, answer := range []struct {
 		text    string
 		written bool
@@ -180,8 +146,7 @@ func TestPromptOfEditor(t *testing.T) {
 		{"VISUAL", "false", `VISUAL: "false": exit status 1`},
 		{"EDITOR", "", "set EDITOR to write it there"},
 	} {
-		cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
-			"scripted/"+filepath.Join(dir, "scenario.yaml"))
+		cmd := command("run")
 		cmd.Env = append(cmd.Env, "VISUAL=", "EDITOR=", c.variable+"="+c.editor, "TMPDIR="+dir)
 		if shown, _ := atTerminal(t, cmd, "", ""); !strings.Contains(shown, c.want) {
 			t.Errorf("with the editor %q the terminal shows %q, want %q in it", c.editor, shown, c.want)
@@ -196,15 +161,11 @@ func TestPromptOfEditor(t *testing.T) {
 // colours by the pager.
 func TestResultsAtTerminal(t *testing.T) {
 	t.Parallel()
-	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > file\"}}]\n"+
+	_, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > file\"}}]\n"+
 		"  - text: Done.\n")
 	for range 3 {
-		run := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--quiet", "--name",
-			"a name that is rather long", "--model", "scripted/"+filepath.Join(dir, "scenario.yaml"),
-			"a task that says at length what is to be done, and how, and why, and when")
-		if out, err := run.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		succeed(t, command("run", "--quiet", "--name", "a name that is rather long",
+			"a task that says at length what is to be done, and how, and why, and when"))
 	}
 	shown, err := atTerminal(t, command("ps", "-a"), "", "")
 	if err != nil {
@@ -300,19 +261,11 @@ func TestAgentAnswersAtTerminal(t *testing.T) {
       - {text: "**All** of it.\n\nAnd more."}
   - {text: It is done.}
 `)
-	with := withModel(dir, command)
-	if out, err := with("daemon", "start").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	defer func() {
-		if out, err := with("daemon", "stop").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-	}()
+	startDaemon(t, dir, command)
 	for task, want := range map[string][]string{"two messages": {"I look first.", "It is done."},
 		"all": {"All of it.", "And more."}} {
 		for _, way := range [][]string{{"prompt", "--follow"}, {"run", "--agent", "main"}} {
-			shown, err := atTerminal(t, with(append(way, task)...), "", "")
+			shown, err := atTerminal(t, command(append(way, task)...), "", "")
 			if err != nil {
 				t.Fatalf("%v: %v\n%s", way, err, shown)
 			}
@@ -327,7 +280,7 @@ func TestAgentAnswersAtTerminal(t *testing.T) {
 			}
 		}
 	}
-	shown, err := atTerminal(t, with("prompt", "--follow", "slowly"), "First line.", "\x03")
+	shown, err := atTerminal(t, command("prompt", "--follow", "slowly"), "First line.", "\x03")
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 130 || strings.Contains(shown, "Second") {
 		t.Errorf("%v, want 130 while the answer is written:\n%s", err, shown)
 	}

@@ -51,9 +51,7 @@ func TestOrigins(t *testing.T) {
 		t.Setenv(name, "1")
 	}
 	t.Setenv("HOLON_GRACE", "")
-	if err := config.ParseFlags(fs, []string{"--model", "gpt"}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, config.ParseFlags(fs, []string{"--model", "gpt"}, io.Discard))
 	delete(variables, "--model")
 	got := c.Origins(fs)
 	if diff := cmp.Diff(config.Origins(variables), got); diff != "" {

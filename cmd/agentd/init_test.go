@@ -15,6 +15,7 @@ import (
 
 	"holon/internal/procfs"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // As the first process of a container, agentd reaps every process that is re-parented to it, ends hidden processes of a
@@ -37,25 +38,17 @@ func TestInit(t *testing.T) {
 			if signal.Ignored(sig) {
 				t.Skip("the signal is ignored here (nohup does that), and so it is in agentd")
 			}
-			dir, err := os.MkdirTemp("", "agentd")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.RemoveAll(dir) })
-			scenario := `
+			dir := playing(t, `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: '(env -i setsid sh -c "sleep 300" >/dev/null 2>&1 &); ` +
+      - calls: [{tool: ExecCommand, arguments: {cmd: '(env -i setsid sh -c "sleep 300" >/dev/null 2>&1 &); `+
 				`for i in 1 2 3 4; do (setsid sleep 0.0$i &); done; echo left'}}]
       - text: Done.
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: '` + command + `'}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: '`+command+`'}}]
       - text: Never said.
-`
-			if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			cmd, c := startServerUnder(t, dir, unshare...)
+`)
+			cmd, c := startServer(t, dir, unshare...)
 			children := childrenOf(t, cmd.Process.Pid)
 			if len(children) != 1 {
 				t.Fatalf("the program in the namespace is one of %v", children)
@@ -75,9 +68,7 @@ turns:
 			// Processes that agentd did not start are reaped, too: an orphan of an `exec` into
 			// the container, which is seen first and then allowed to end.
 			stay := filepath.Join(dir, "stay")
-			if err := os.WriteFile(stay, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(stay, nil, 0o600))
 			script := "(while [ -e " + stay + " ]; do sleep 0.01; done >/dev/null 2>&1 &)"
 			if out, err := exec.Command("nsenter", "-t", strconv.Itoa(agentd), "-p", "sh", "-c",
 				script).CombinedOutput(); err != nil {
@@ -86,9 +77,7 @@ turns:
 			if got := childrenOf(t, agentd); len(got) != 1 {
 				t.Errorf("the children are %v, and should be the stranger", got)
 			}
-			if err := os.Remove(stay); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Remove(stay))
 			await(t, "a stranger is reaped", func() bool { return len(childrenOf(t, agentd)) == 0 })
 
 			ended := make(chan error, 1)
@@ -107,9 +96,7 @@ turns:
 				_, err := os.Stat(filepath.Join(dir, "ran"))
 				return err == nil
 			})
-			if err := syscall.Kill(agentd, sig); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, syscall.Kill(agentd, sig))
 			overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("the end: %v", err)

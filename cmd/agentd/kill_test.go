@@ -25,6 +25,7 @@ import (
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/test/conform"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -33,14 +34,34 @@ func request(prompt string) *responses.Request {
 	return responses.NewRequest("scripted/x", responses.UserMessage(prompt))
 }
 
-// startServer starts `agentd serve` in dir and waits until it answers.
-func startServer(t *testing.T, dir string) (*exec.Cmd, *client.Client) {
+// playing makes a directory, whose path is short enough for a socket, with the scenario x.yaml.
+func playing(t *testing.T, scenario string) (dir string) {
 	t.Helper()
-	return startServerUnder(t, dir)
+	dir, err := os.MkdirTemp("", "agentd")
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600))
+	return dir
 }
 
-// startServerUnder starts it by a program that runs what follows its arguments.
-func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *client.Client) {
+// kill kills a server and waits for its end.
+func kill(t *testing.T, server *exec.Cmd) {
+	t.Helper()
+	expect.NoError(t, server.Process.Kill())
+	_ = server.Wait() // it says that it was killed
+}
+
+// terminate ends a server in good order.
+func terminate(t *testing.T, server *exec.Cmd) {
+	t.Helper()
+	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// startServer starts `agentd serve` in dir, by a program that runs what follows its arguments if there is one, and
+// waits until it answers.
+func startServer(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *client.Client) {
 	t.Helper()
 	socket := filepath.Join(dir, "s")
 	args := append(wrapper, programs.Must("agentd"), "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir",
@@ -51,9 +72,7 @@ func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			_ = errors.Join(cmd.Process.Kill(), cmd.Wait())
@@ -62,9 +81,7 @@ func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *
 			t.Logf("agentd said:\n%s", log.String())
 		}
 	})
-	if err := awaitReady(socket); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, awaitReady(socket))
 	c := client.Unix(socket)
 	t.Cleanup(c.Close)
 	return cmd, c
@@ -75,24 +92,16 @@ func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *
 // as interrupted and not run again, and the conversation can go on.
 func TestKilledInTheMiddleOfATurn(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	// The command outlives its killed parent here, where no container ends it,
 	// until the directory goes.
-	scenario := `
+	dir := playing(t, `
 turns:
   - rounds:
       - text: I'll begin.
         calls: [{tool: ExecCommand, arguments: {cmd: 'echo ran >> runs; while [ -e runs ]; do sleep 0.02; done'}}]
       - text: Never said.
   - rounds: [{text: I go on.}]
-`
-	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`)
 	server, c := startServer(t, dir)
 	var seen []byte
 	said, streamed := make(chan struct{}), make(chan error, 1)
@@ -119,10 +128,7 @@ turns:
 	case <-time.After(30 * time.Second):
 		t.Fatal("the client heard nothing")
 	}
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = server.Wait() // it says that it was killed
+	kill(t, server)
 	if err := <-streamed; err == nil {
 		t.Error("the stream of a killed server has an end")
 	}
@@ -153,9 +159,7 @@ turns:
 		!bytes.Contains(trajectory, []byte(`"response"`)) {
 		t.Errorf("the trajectory is\n%s (%v)", trajectory, err)
 	}
-	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
-		t.Errorf("the end: %v", err)
-	}
+	terminate(t, server)
 	if _, err := os.Lstat(filepath.Join(dir, "s")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket: %v", err)
 	}
@@ -166,22 +170,14 @@ turns:
 // conversation holds those and no others.
 func TestKilledWithInput(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	scenario := `
+	dir := playing(t, `
 turns:
   - rounds:
       - calls: [{tool: ExecCommand, arguments: {cmd: 'echo > one; until [ -e go ]; do sleep 0.02; done'}}]
       - calls: [{tool: ExecCommand, arguments: {cmd: 'echo > two; while [ -e two ]; do sleep 0.02; done'}}]
       - text: Never said.
   - rounds: [{text: I go on.}]
-`
-	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`)
 	exists := func(name string) func() bool {
 		return func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
 	}
@@ -195,17 +191,12 @@ turns:
 	if in, err := c.Input(t.Context(), "turn_a", "in_1", "told"); err != nil || in.Inserted {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	await(t, "the second command runs", exists("two"))
 	if in, err := c.Input(t.Context(), "turn_a", "in_2", "waiting"); err != nil || in.Inserted {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = server.Wait() // it says that it was killed
+	kill(t, server)
 	inserted := func(rec *turns.Record, err error) {
 		t.Helper()
 		switch {
@@ -220,9 +211,7 @@ turns:
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "out", "turns", "turn_a", turns.RecordFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	inserted(turns.DecodeRecord(data))
 
 	_, c = startServer(t, dir)
@@ -251,26 +240,15 @@ turns:
 // settled all the same, and its stream can be replayed to a legal end.
 func TestKilledWithATurnInTheBackground(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	scenario := `rounds: [{calls: [{tool: ExecCommand, arguments: {cmd: 'touch runs; while [ -e runs ]; ` +
-		`do sleep 0.02; done'}}]}]`
-	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := playing(t, `rounds: [{calls: [{tool: ExecCommand, arguments: {cmd: 'touch runs; while [ -e runs ]; `+
+		`do sleep 0.02; done'}}]}]`)
 	server, c := startServer(t, dir)
 	begun, err := c.Background(t.Context(), request("go"))
 	if err != nil || begun.Status.Terminal() {
 		t.Fatalf("%+v, %v", begun, err)
 	}
 	await(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "runs")); return err == nil })
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = server.Wait() // it says that it was killed
+	kill(t, server)
 
 	server, c = startServer(t, dir)
 	got, err := c.GetResponse(t.Context(), begun.ID)
@@ -286,17 +264,13 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 	}
 	var last string
 	for ev, err := range c.Replay(t.Context(), begun.ID, client.FromStart) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		last = ev.Type
 	}
 	if last != responses.EventFailed {
 		t.Errorf("the stream ends with %s", last)
 	}
-	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {
-		t.Errorf("the end: %v", err)
-	}
+	terminate(t, server)
 }
 
 // await waits for a condition that another process will bring about.
@@ -314,22 +288,14 @@ func await(t *testing.T, what string, holds func() bool) {
 // reports the task as lost.
 func TestKilledWithATask(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	scenario := `
+	dir := playing(t, `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {yield_time_ms: 1, cmd: 'echo $$ > leader; sh -c "trap \"\" TERM HUP; ` +
-		`echo \$\$ > child; while [ -e child ]; do sleep 0.05; done" & setsid sh -c "echo \$\$ > escaped; ` +
+      - calls: [{tool: ExecCommand, arguments: {yield_time_ms: 1, cmd: 'echo $$ > leader; sh -c "trap \"\" TERM HUP; `+
+		`echo \$\$ > child; while [ -e child ]; do sleep 0.05; done" & setsid sh -c "echo \$\$ > escaped; `+
 		`while [ -e escaped ]; do sleep 0.05; done" & while [ -e leader ]; do sleep 0.05; done'}}]
       - text: It runs.
-`
-	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`)
 	server, c := startServer(t, dir)
 	req := request("go")
 	req.Holon.SessionID = "sess_a"
@@ -348,10 +314,7 @@ turns:
 			return err == nil
 		})
 	}
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = server.Wait() // it says that it was killed
+	kill(t, server)
 	for name, pid := range pids {
 		if !running(pid) {
 			t.Skipf("%s ended with agentd: something else ends processes here", name)
@@ -397,17 +360,9 @@ func running(pid int) bool {
 // patch, listed in its record, and the tree is gone; the command that still wrote there has ended.
 func TestKilledInAnIsolatedTurn(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	for name, data := range map[string]string{"f": "one\n", "x.yaml": "rounds:\n  - calls: [{tool: ExecCommand, " +
-		"arguments: {cmd: 'echo two > f; echo > $HOLON_OUTPUT_DIR/wrote; while :; do date > new; sleep 0.01; done'}}]\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := playing(t, "rounds:\n  - calls: [{tool: ExecCommand, "+
+		"arguments: {cmd: 'echo two > f; echo > $HOLON_OUTPUT_DIR/wrote; while :; do date > new; sleep 0.01; done'}}]\n")
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("one\n"), 0o600))
 	server, c := startServer(t, dir)
 	req := request("go")
 	req.Holon = responses.Holon{TurnID: "turn_i", Isolation: responses.IsolationCopy}
@@ -417,10 +372,7 @@ func TestKilledInAnIsolatedTurn(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out", "turns", "turn_i")
 	await(t, "the command writes", func() bool { _, err := os.Stat(filepath.Join(out, turns.ArtifactsDir, "wrote")); return err == nil })
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = server.Wait() // it says that it was killed
+	kill(t, server)
 
 	_, c = startServer(t, dir)
 	rec, err := c.Turn(t.Context(), "turn_i")

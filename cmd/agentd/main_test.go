@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"holon/responses/client"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -114,9 +115,7 @@ func TestModules(t *testing.T) {
 	got := strings.Join(list, "\n") + "\n"
 	golden := filepath.Join("testdata", "modules.txt")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

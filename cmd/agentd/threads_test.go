@@ -3,30 +3,21 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // The threads that agentd keeps in reserve for a command that uses up every
 // process are made before the first command, not before the first answer.
 func TestThreadsComeWithTheFirstCommand(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	scenario := "turns:\n  - rounds:\n      - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n" +
-		"      - text: Done.\n"
-	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := playing(t, "turns:\n  - rounds:\n      - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n"+
+		"      - text: Done.\n")
 	cmd, c := startServer(t, dir)
 	threads := func() int {
 		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return len(list)
 	}
 	ready := threads() // it has answered

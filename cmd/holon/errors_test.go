@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -33,13 +34,9 @@ type errorCase struct{ command, want, got string }
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile(errorsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	dir := t.TempDir()
-	if err := txtar.Write(archive, dir); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, txtar.Write(archive, dir))
 	cases := errorCases(string(archive.Comment))
 	t.Run("of", func(t *testing.T) {
 		for _, c := range cases {
@@ -69,9 +66,7 @@ func TestErrors(t *testing.T) {
 			b.WriteString(c.got)
 		}
 		archive.Comment = b.Bytes()
-		if err := os.WriteFile(errorsFile, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(errorsFile, txtar.Format(archive), 0o644))
 	}
 }
 
@@ -123,9 +118,7 @@ type linesKey struct{}
 func readScriptErrors(t *testing.T) *scriptErrors {
 	t.Helper()
 	archive, err := txtar.ParseFile(scriptErrorsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	e := &scriptErrors{want: map[string]string{}}
 	for _, f := range archive.Files {
 		e.want[f.Name] = string(f.Data)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // Events are printed as they happen: the command of the run ends only when the test has read that it began. The last
@@ -93,12 +94,8 @@ func streamOf(t *testing.T, cmd *exec.Cmd, secret, gate string) (types []string,
 	t.Helper()
 	_ = os.Remove(gate) // there is none at first
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -112,17 +109,11 @@ func streamOf(t *testing.T, cmd *exec.Cmd, secret, gate string) (types []string,
 		types = append(types, head.Type)
 		switch head.Type {
 		case "tool.started":
-			if err := os.WriteFile(gate, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(gate, nil, 0o600))
 		case runEnded:
-			if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal(lines.Bytes(), &last))
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Wait())
 	return types, last
 }

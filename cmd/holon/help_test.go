@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/redact"
+	"holon/test/expect"
 )
 
 // helpOf is what a command line prints that asks for help.
@@ -64,9 +65,7 @@ func TestWidths(t *testing.T) {
 		ErrWidth: func() int { return 40 }}
 	text := strings.TrimSpace(strings.Repeat("word ", 10))
 	s.say(text)
-	if err := s.print("", "", text); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.print("", "", text))
 	if got := strings.Count(errs.String(), "\n"); got != 2 {
 		t.Errorf("%d rows at 40 columns, want 2: %q", got, errs.String())
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // The same fact has the same key and value in manifest.json, `holon show`, `holon run` and `holon ps`, and the table of
@@ -95,9 +96,7 @@ var (
 func documentedKeys(t *testing.T) (columns [3][]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/run.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Keys\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for line := range strings.Lines(section) {

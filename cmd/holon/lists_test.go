@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/redact"
+	"holon/test/expect"
 )
 
 // lists are the commands that list things, with the head of their table.
@@ -127,13 +128,9 @@ func oneOfEach(t *testing.T, dir string,
 		return cmd
 	}
 	skill := filepath.Join(dir, "pdf")
-	if err := os.Mkdir(skill, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(skill, 0o700))
 	about := []byte("---\nname: pdf\ndescription: Reads documents.\n---\nRead.\n")
-	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), about, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(skill, "SKILL.md"), about, 0o600))
 	startDaemon(t, dir, with)
 	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
 		{"work", "add", "x"}, {"task", "run", "sleep 600"},

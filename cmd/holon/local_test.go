@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -15,12 +16,8 @@ func localRuns(t *testing.T, scenario string) (dir string, command func(args ...
 	t.Helper()
 	holon, agentd := programs.Must("holon"), programs.Must("agentd")
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(scenario), 0o600))
+	expect.NoError(t, os.Mkdir(filepath.Join(dir, "work"), 0o700))
 	return dir, func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), holon, args...)
 		cmd.Dir = filepath.Join(dir, "work")

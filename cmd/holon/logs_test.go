@@ -18,6 +18,7 @@ import (
 	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/files"
+	"holon/test/expect"
 )
 
 // waiting is an engine whose container runs and was never given a turn.
@@ -33,22 +34,14 @@ func (w waiting) List(context.Context, map[string]string) ([]engine.Summary, err
 // Following a run whose holon was killed before the turn began ends, and says so.
 func TestFollowWithoutTurn(t *testing.T) {
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	run, err := files.New(home).Create(t.Context(), files.NewRun{ID: state.NewRunID(), Source: "/src",
 		CreatedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	record := fmt.Sprintf(`{"schema": "holon.session/1", "id": "run_x", "engine": "fake", "dir": %q, "sockets": "/none",
 		"turn_id": "turn_1", "manifest": {}}`, t.TempDir())
-	if err := os.WriteFile(filepath.Join(run.Dir(), state.SessionFile), []byte(record), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(run.Dir(), state.SessionFile), []byte(record), 0o600))
+	expect.NoError(t, run.Close())
 	var out bytes.Buffer
 	l := &lifecycle{base: base{streams: Streams{Out: &out, Err: &out}, home: home, args: []string{run.ID()}},
 		open: map[string]engine.Engine{"fake": waiting{run: run.ID()}}}
@@ -70,18 +63,12 @@ func TestFollowWithoutTurn(t *testing.T) {
 func TestArgumentsAreNoOutput(t *testing.T) {
 	dir := t.TempDir()
 	call := filepath.Join(dir, turns.ToolsDir, "tool_1")
-	if err := os.MkdirAll(call, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(call, 0o700))
 	for name, text := range map[string]string{turns.ArgumentsFile: "argued", "stdout.log": "printed"} {
-		if err := os.WriteFile(filepath.Join(call, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(call, name), []byte(text), 0o600))
 	}
 	turn, err := turnfiles.OpenCollected(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer turn.Close()
 	var out bytes.Buffer
 	l := &lifecycle{base: base{streams: Streams{Out: &out, Err: &out}}}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/redact"
+	"holon/test/expect"
 )
 
 // Each command that the help shows has a page with its flags, and no other page is written.
@@ -17,9 +18,7 @@ func TestManPages(t *testing.T) {
 	dir := t.TempDir()
 	helpOf(t, "man", dir)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := 0
 	everyCommand(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command, _ []string) {
 		if !cmd.IsAvailableCommand() {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -103,9 +104,7 @@ func (b *memoryLab) scenario(t *testing.T, command string) string {
 	path := filepath.Join(t.TempDir(), "scenario.yaml")
 	command = "TURN=$(echo " + b.home + "/runs/*/session/output/turns/*); " + command
 	text := fmt.Sprintf("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: %q}}]\n  - text: Done.\n", command)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -133,9 +132,7 @@ func (b *memoryLab) runModel(t *testing.T, model string, env ...string) (got mem
 	cmd.Stdout = writer
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := errors.Join(cmd.Start(), writer.Close()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(cmd.Start(), writer.Close()))
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	defer func() { <-done }()
@@ -163,9 +160,7 @@ func (b *memoryLab) runModel(t *testing.T, model string, env ...string) (got mem
 func fullPipe(t *testing.T) (reader, writer *os.File) {
 	t.Helper()
 	var fds [2]int
-	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Pipe2(fds[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK))
 	for {
 		if _, err := syscall.Write(fds[1], make([]byte, 4096)); err == syscall.EAGAIN {
 			break
@@ -173,9 +168,7 @@ func fullPipe(t *testing.T) (reader, writer *os.File) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.SetNonblock(fds[1], false); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.SetNonblock(fds[1], false))
 	return os.NewFile(uintptr(fds[0]), "reader"), os.NewFile(uintptr(fds[1]), "writer")
 }
 
@@ -183,9 +176,7 @@ func fullPipe(t *testing.T) (reader, writer *os.File) {
 func highWater(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
 	kilobytes, err := strconv.ParseInt(strings.Fields(after + " ? ")[0], 10, 64)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // Opening and reading a named pipe end with the context, even if nobody writes to the pipe.
 func TestInputEndsWithItsContext(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(stopped)
@@ -23,15 +23,11 @@ func TestInputEndsWithItsContext(t *testing.T) {
 		t.Errorf("opening a pipe without a writer: %v, want %v", err, stopped)
 	}
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which also lets go of the reader that was left behind
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer writer.Close()
 	ctx, stop = context.WithCancelCause(t.Context())
 	in, err := openInput(ctx, Streams{}, pipe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer in.Close()
 	if _, err := writer.WriteString("line\n"); err != nil {
 		t.Fatal(err)

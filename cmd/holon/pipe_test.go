@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // endsWith runs a command whose output goes to a file, and returns its exit code and what it says.
@@ -33,9 +35,7 @@ func TestClosedPipe(t *testing.T) {
 		{"diff", "--json", "last"}, {"config", "list"}, {"config", "schema"}, {"models", "--all"},
 		{"providers", "list", "--json"}, {"version"}} {
 		reader, writer, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		reader.Close()
 		code, said := endsWith(command(args...), writer)
 		if code != exitReaderGone ||
@@ -52,9 +52,7 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 		"\"until [ -e $GATE ]; do sleep 0.05; done\"}}]\n  - text: Done.\n")
 	gate := filepath.Join(dir, "gate")
 	run := command("run", "--quiet", "--env", "GATE="+gate, "x")
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run.Start())
 	for begun := false; !begun; time.Sleep(50 * time.Millisecond) {
 		said, _ := command("logs", "last").Output() // there is nothing at first
 		begun = strings.Contains(string(said), "I begin.")
@@ -62,14 +60,10 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 	for _, args := range [][]string{{"logs", "-f", "last"}, {"attach", "last"}} {
 		cmd := command(args...)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, cmd.Start())
 		if args[0] == "logs" {
 			if _, err := out.Read(make([]byte, 10)); err != nil {
 				t.Fatal(err)
@@ -87,9 +81,7 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 		}
 	}
 	leaveByInterrupt(t, command("attach", "last"))
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(gate, nil, 0o600))
 	if err := run.Wait(); err != nil {
 		t.Errorf("the run ends with %v", err)
 	}
@@ -99,19 +91,13 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 func leaveByInterrupt(t *testing.T, attach *exec.Cmd) {
 	t.Helper()
 	out, err := attach.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := attach.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, attach.Start())
 	said := make([]byte, 1)
 	if _, err := out.Read(said); err != nil {
 		t.Fatal(err)
 	}
-	if err := attach.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, attach.Process.Signal(os.Interrupt))
 	rest, _ := io.ReadAll(out) // it ends with the process
 	exit, ok := errors.AsType[*exec.ExitError](attach.Wait())
 	if !ok || exit.ExitCode() != 130 || !strings.Contains(string(rest), "the run goes on: holon attach run_") {

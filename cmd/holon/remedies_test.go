@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/redact"
+	"holon/test/expect"
 )
 
 // Commands that errors and progress name exist and have the flags that are named. One that takes --agent says which
@@ -51,9 +52,7 @@ func TestRemediesAreCommands(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	if found < 80 {
 		t.Errorf("there are only %d commands: does the test still find them?", found)
@@ -74,14 +73,10 @@ func aboutAgent(cmd *cobra.Command) bool {
 func messages(t *testing.T, path string) (texts []string) {
 	t.Helper()
 	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	help := []string{"Long", "Example", "Short"}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -16,6 +16,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // renderers draw what there is to see of each kind of output. How it looks at terminals of several widths, with styles,
@@ -38,9 +39,7 @@ func TestRender(t *testing.T) {
 				s := Streams{Out: &out, Err: &out, Secrets: &redact.Set{}, NoHead: new(bool), OutTTY: width > 0,
 					ErrTTY: width > 0, NoColor: width != 100, Width: func() int { return width }}
 				synctest.Test(t, func(t *testing.T) { // so that no time passes while it is drawn
-					if err := draw(s); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, draw(s))
 				})
 				where := "in a pipe"
 				if width > 0 {
@@ -63,14 +62,10 @@ func write(s Streams, text string) error {
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got != string(want) {
 		t.Errorf("got\n%s\nwant, as in %s (-update writes it)\n%s", got, path, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"holon/runner"
 	"holon/state"
 	"holon/state/files"
+	"holon/test/expect"
 )
 
 // A change that was not collected is not an empty one, and one that is kept has its remedy.
@@ -25,9 +26,7 @@ func TestUncollected(t *testing.T) {
 		if want == "is not saved yet" && !strings.Contains(f.Hint, "holon gc") {
 			t.Errorf("the remedy is %q", f.Hint)
 		}
-		if err := os.WriteFile(filepath.Join(dir, state.SessionFile), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), nil, 0o600))
 	}
 	entry.Manifest.Turn = nil
 	if _, diff, err := result(entry); diff != nil || err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"holon/runner/daemon"
 	"holon/runner/engine/docker"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -45,9 +46,7 @@ func TestUserScripts(t *testing.T) { runScripts(t, "testdata/userscript") }
 func runScripts(t *testing.T, dir string) {
 	t.Helper()
 	project, err := filepath.Abs("demo/project")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	failures := readScriptErrors(t)
 	testscript.Run(t, testscript.Params{
 		Dir: dir,

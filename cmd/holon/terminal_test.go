@@ -14,6 +14,7 @@ import (
 
 	"holon/runner/credentials"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -22,13 +23,9 @@ import (
 func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) (shown string, err error) {
 	t.Helper()
 	terminal, err := pty.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer terminal.Close()
-	if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, terminal.SetReadDeadline(time.Now().Add(2*time.Minute)))
 	buffer, asked := make([]byte, 4096), question == ""
 	for {
 		n, err := terminal.Read(buffer)
@@ -65,9 +62,7 @@ func TestKeyIsNotShown(t *testing.T) {
 		t.Errorf("the terminal shows the key: %q", shown)
 	}
 	h, err := state.FindHome(home, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if stored, err := credentials.StoreIn(h).Get("openai"); err != nil || stored.Reveal() != key {
 		t.Errorf("the stored key is %q (%v), want %q", stored.Reveal(), err, key)
 	}
@@ -123,9 +118,7 @@ func TestExecutedIsAsked(t *testing.T) {
 			t.Errorf("the answer %q: apply ends with %v, want success: %v\n%s", answer.text, err, answer.written, shown)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "work", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if (len(files) > 0) != answer.written {
 			t.Errorf("the answer %q: the workspace has %q, want files: %v", answer.text, files, answer.written)
 		}
@@ -168,9 +161,7 @@ func TestResultsAtTerminal(t *testing.T) {
 			"a task that says at length what is to be done, and how, and why, and when"))
 	}
 	shown, err := atTerminal(t, command("ps", "-a"), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(shown), "\r\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[0], "RUN ") {
 		t.Fatalf("ps shows %q", shown)
@@ -215,9 +206,7 @@ func TestWidthOfStdout(t *testing.T) {
 	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"))
 	cmd.Stderr = new(strings.Builder)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 50})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer terminal.Close()
 	shown, _ := io.ReadAll(terminal) // a terminal whose program has ended reads as an error
 	if err := cmd.Wait(); err != nil {

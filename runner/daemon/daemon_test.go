@@ -122,18 +122,14 @@ func of(t *testing.T, home, how, fingerprint string) *daemon.Daemon {
 func start(t *testing.T, d *daemon.Daemon) daemon.Started {
 	t.Helper()
 	started, err := d.Start(t.Context())
-	if err != nil {
-		t.Fatalf("start: %v", err)
-	}
+	expect.NoError(t, err)
 	return started
 }
 
 func status(t *testing.T, d *daemon.Daemon) daemon.Status {
 	t.Helper()
 	s, err := d.Status(t.Context())
-	if err != nil {
-		t.Fatalf("status: %v", err)
-	}
+	expect.NoError(t, err)
 	return s
 }
 
@@ -142,15 +138,8 @@ func TestStartIsIdempotent(t *testing.T) {
 	dir := home(t)
 	d := of(t, dir, "well", "a")
 	first := start(t, d)
-	switch {
-	case first.Already:
-		t.Fatal("first.Already = true, want false")
-	case first.Status.State != daemon.Running:
-		t.Fatalf("first.Status.State = %q, want %q", first.Status.State, daemon.Running)
-	case first.Status.PID == 0:
-		t.Fatal("first.Status.PID = 0, want another value")
-	case !*first.Status.ConfigMatch:
-		t.Fatal("*first.Status.ConfigMatch = false, want true")
+	if s := first.Status; first.Already || s.State != daemon.Running || s.PID == 0 || !*s.ConfigMatch {
+		t.Fatalf("the first start made %+v", first)
 	}
 	second := start(t, d)
 	if !second.Already || second.Status.PID != first.Status.PID {
@@ -164,15 +153,8 @@ func TestStartIsIdempotent(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	again, err := other.Restart(t.Context())
-	switch {
-	case err != nil:
-		t.Errorf("restart: unexpected error: %v", err)
-	case again.Already:
-		t.Error("restart: again.Already = true, want false")
-	case again.Status.PID == first.Status.PID:
-		t.Errorf("restart: again.Status.PID = %d, want another value", first.Status.PID)
-	case !*again.Status.ConfigMatch:
-		t.Error("restart: *again.Status.ConfigMatch = false, want true")
+	if err != nil || again.Already || again.Status.PID == first.Status.PID || !*again.Status.ConfigMatch {
+		t.Errorf("the restart made %+v, %v", again, err)
 	}
 	stopped, err := other.Stop(t.Context())
 	if err != nil || stopped.How != daemon.Graceful || stopped.PID != again.Status.PID {
@@ -181,11 +163,8 @@ func TestStartIsIdempotent(t *testing.T) {
 	if stopped, err := other.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
 		t.Errorf("%+v, %v", stopped, err)
 	}
-	s := status(t, other)
-	expect.Equal(t, "s.State", s.State, daemon.Ended)
-	expect.Equal(t, "s.PID", s.PID, 0)
-	if len(s.Stale) > 0 {
-		t.Errorf("len(s.Stale) = %d (%q), want at most 0", len(s.Stale), s.Stale)
+	if s := status(t, other); s.State != daemon.Ended || s.PID != 0 || len(s.Stale) > 0 {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -236,13 +215,8 @@ func TestKilled(t *testing.T) {
 		t.Errorf("a look changed\n%s\nto\n%s", before, after)
 	}
 	again := start(t, d)
-	switch {
-	case again.Already:
-		t.Error("again.Already = true, want false")
-	case again.Status.PID == pid:
-		t.Errorf("again.Status.PID = %d, want another value", pid)
-	case again.Status.State != daemon.Running:
-		t.Errorf("again.Status.State = %q, want %q", again.Status.State, daemon.Running)
+	if again.Already || again.Status.PID == pid || again.Status.State != daemon.Running {
+		t.Errorf("the start after a kill made %+v", again)
 	}
 	kill(t, again.Status.PID)
 	if stopped, err := d.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
@@ -373,23 +347,14 @@ func TestFailedStart(t *testing.T) {
 	}
 	d := of(t, dir, "well", "a")
 	s := status(t, d)
-	if s.LastFailure == nil {
-		t.Fatal("s.LastFailure = nil, want a value")
+	if f := s.LastFailure; s.State != daemon.Ended || f == nil || f.Phase != "startup" ||
+		!strings.Contains(f.Summary, "the port is taken") {
+		t.Errorf("%+v with the failure %+v", s, f)
 	}
-	expect.Equal(t, "s.LastFailure.Phase", s.LastFailure.Phase, "startup")
-	if !strings.Contains(s.LastFailure.Summary, "the port is taken") {
-		t.Errorf(`s.LastFailure.Summary = %q, want it to contain "the port is taken"`, s.LastFailure.Summary)
-	}
-	expect.Equal(t, "s.State", s.State, daemon.Ended)
 	logs, err := d.Logs(80)
-	if err != nil {
-		t.Errorf("unexpected error: %v", err)
+	if err != nil || logs.Failure == nil || len(logs.Lines) != 2 || logs.Lines[0] != "serving dies" {
+		t.Errorf("%+v, %v", logs, err)
 	}
-	if logs.Failure == nil {
-		t.Fatal("logs.Failure = nil, want a value")
-	}
-	expect.Equal(t, "len(logs.Lines)", len(logs.Lines), 2)
-	expect.Equal(t, "logs.Lines[0]", logs.Lines[0], "serving dies")
 	if info, err := os.Stat(logs.LogPath); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"holon/test/expect"
 )
 
 // A log that grows too large is moved away while it is written to; another file
@@ -16,23 +18,17 @@ func TestTurnLog(t *testing.T) {
 	t.Parallel()
 	f := files{dir: t.TempDir()}
 	log, _, err := f.openLog()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer log.Close()
 	other, err := os.Create(f.log() + ".other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer other.Close()
 	for _, out := range []*os.File{log, other} {
 		for _, text := range []string{strings.Repeat("a", 50), strings.Repeat("b", 60)} {
 			if _, err := out.WriteString(text); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.turnLog(out, 100); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, f.turnLog(out, 100))
 		}
 		if _, err := out.WriteString("after"); err != nil {
 			t.Fatal(err)
@@ -50,17 +46,13 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // the time between two looks passes at once
 		d := &Daemon{files: filesIn(t.TempDir())}
-		if err := os.MkdirAll(filepath.Dir(d.files.log()), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(d.files.log()), 0o700))
 		write := func(text string, flags int) {
 			f, err := os.OpenFile(d.files.log(), os.O_WRONLY|os.O_CREATE|flags, 0o600)
 			if err == nil {
 				_, err = f.WriteString(text)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			f.Close()
 		}
 		write("old\nlast\n", os.O_APPEND)
@@ -73,9 +65,7 @@ func TestFollow(t *testing.T) {
 		write("one\ntwo\nthr", os.O_APPEND)
 		var got []string
 		for line, err := range d.Follow(ctx, logs) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			switch got = append(got, line); line {
 			case "two":
 				write("ee\n", os.O_APPEND)

@@ -21,6 +21,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/telemetry"
+	"holon/test/expect"
 	"holon/test/telemetrytest"
 )
 
@@ -36,9 +37,7 @@ func open(t *testing.T, url string, change func(*telemetry.Options)) (*telemetry
 		change(&o)
 	}
 	e, err := telemetry.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return e, log
 }
 
@@ -89,9 +88,7 @@ func TestTrace(t *testing.T) {
 		turn.Fact(ev)
 	}
 	turn.End(t.Context(), answered(), telemetry.Ending{})
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Close())
 	const above = "invoke_agent main > turn > "
 	got := telemetrytest.Tree(c.Spans())
 	slices.Sort(got)
@@ -304,9 +301,7 @@ func TestOff(t *testing.T) {
 // A collector that is not there, refuses or never answers delays nothing but the end of the process, and that a little.
 func TestNoCollector(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	gone := "http://" + free.Addr().String()
 	_ = free.Close()
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

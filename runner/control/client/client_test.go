@@ -17,6 +17,7 @@ import (
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,6 @@ import (
 	"holon/runner/control/wire"
 )
 
-// newAgentRemoveCommand makes `holon agent remove`.
 func newAgentRemoveCommand(streams Streams) *cobra.Command {
 	a, yes := wire.Archive{}, false
 	cmd := agentCommand(streams, "remove AGENT", "Remove an agent for good",

@@ -15,7 +15,6 @@ import (
 	"holon/state"
 )
 
-// newAgentCommand makes `holon agent`.
 func newAgentCommand(streams Streams) *cobra.Command {
 	start := newSteerCommand(streams, "start [AGENT]", "Let a stopped agent go on", &wire.Control{Action: "start"})
 	renew := newSteerCommand(streams, "renew [AGENT]", "Let the conversation of an agent begin anew",
@@ -160,7 +159,6 @@ func runAgentImage(ctx context.Context, r *remote) error {
 	}{agent, image}, nil, "agent", agent, "image", cmp.Or(image, "that of the daemon"))
 }
 
-// newTriggerCommand makes `holon agent trigger`.
 func newTriggerCommand(streams Streams) *cobra.Command {
 	show := agentCommand(streams, "show [AGENT]", "Show an agent's external trigger with its URL",
 		func(ctx context.Context, r *remote) error { return trigger(ctx, r, r.Trigger) })

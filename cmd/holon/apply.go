@@ -17,7 +17,6 @@ import (
 	"holon/runner/workspace/landing"
 )
 
-// newApplyCommand makes `holon apply`.
 func newApplyCommand(streams Streams) *cobra.Command {
 	workspace, g := "", gate{}
 	cmd := lifecycleCommand(streams, "apply RUN", "Apply the change of a run to your files",

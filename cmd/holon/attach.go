@@ -12,7 +12,6 @@ import (
 	"holon/state"
 )
 
-// newAttachCommand makes `holon attach`.
 func newAttachCommand(streams Streams) *cobra.Command {
 	quiet := false
 	cmd := lifecycleCommand(streams, "attach [RUN]",

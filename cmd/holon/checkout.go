@@ -17,7 +17,6 @@ import (
 	"holon/state/files"
 )
 
-// checkoutOptions are what `holon checkout` was asked to do.
 type checkoutOptions struct {
 	*lifecycle
 	workspace, branch, path, from       string
@@ -25,7 +24,6 @@ type checkoutOptions struct {
 	gate                                gate
 }
 
-// newCheckoutCommand makes `holon checkout`.
 func newCheckoutCommand(streams Streams) *cobra.Command {
 	o := &checkoutOptions{}
 	cmd := lifecycleCommand(streams, "checkout RUN", "Make the result of a run a branch with a working tree",

@@ -111,7 +111,6 @@ func settingValues(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	return settings.Choices(args[len(args)-1]), cobra.ShellCompDirectiveNoFileComp
 }
 
-// oneOfWords completes what takes few values.
 func oneOfWords(list ...string) completer {
 	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 }

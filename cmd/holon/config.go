@@ -71,7 +71,6 @@ func (h *host) borrowing(home state.Home) git.Borrowing {
 	return git.Borrowing{Allow: h.load(home, "").AllowAlternates, StateHome: home.Dir()}
 }
 
-// override takes the flags that were given.
 func override(l *settings.Loaded, flags *pflag.FlagSet) error {
 	for _, f := range flagKeys {
 		given := flags.Lookup(f.flag)

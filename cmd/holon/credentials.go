@@ -21,7 +21,6 @@ import (
 	"holon/state"
 )
 
-// newCredentialsCommand makes `holon credentials`.
 func newCredentialsCommand(streams Streams) *cobra.Command {
 	return group("credentials", "Store keys of providers",
 		`Keys are stored in `+credentials.File+` of HOLON_HOME, which only you can read, by the

@@ -18,7 +18,6 @@ import (
 	"holon/state/sqlite"
 )
 
-// newDaemonCommand makes `holon daemon`.
 func newDaemonCommand(streams Streams) *cobra.Command {
 	start := daemonCommand(streams, "start", "Start the daemon, unless it runs", runDaemonStart)
 	start.Long = `Start holon serve in the background and return when it is ready. It takes the
@@ -198,7 +197,6 @@ func otherVersion(v string) string {
 	return ", and this command is " + buildVersion() + "; see holon daemon restart"
 }
 
-// newDaemonLogsCommand makes `holon daemon logs`.
 func newDaemonLogsCommand(streams Streams) *cobra.Command {
 	tail, follow := 0, false
 	cmd := daemonCommand(streams, "logs",
@@ -248,7 +246,6 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	return context.Cause(ctx)
 }
 
-// newDaemonBackupCommand makes `holon daemon backup`.
 func newDaemonBackupCommand(streams Streams) *cobra.Command {
 	return ledgerCommand(streams, "backup FILE",
 		"Copy the ledger of the agents into a file, also while the daemon runs",

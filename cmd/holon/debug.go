@@ -20,7 +20,6 @@ import (
 	"holon/state/ledger"
 )
 
-// newDebugCommand makes `holon debug`.
 func newDebugCommand(streams Streams) *cobra.Command {
 	prompt := remoteCommand(streams, "prompt TEXT",
 		"Print the whole prompt in which a text would be sent", runDebugPrompt)
@@ -117,7 +116,6 @@ func (p promptReport) showOwn(streams Streams) error {
 		section(streams, "Context", strings.Join(texts, "\n\n")))
 }
 
-// showPreview prints a request in sections.
 func showPreview(streams Streams, p *turns.Preview) error {
 	effort, limit := "", ""
 	if p.Reasoning != nil && p.Reasoning.Effort != nil {
@@ -158,7 +156,6 @@ func section(streams Streams, heading, text string) error {
 
 func bytesText(n int) string { return strconv.Itoa(n) + " bytes" }
 
-// showTools prints the tools without their schemas.
 func showTools(streams Streams, tools []turns.PreviewTool) error {
 	_, err := fmt.Fprintf(streams.Out, "\n=== Tools (%d) ===\n", len(tools))
 	t := newTable(streams, "TOOL", "OF", "SIZE")
@@ -168,7 +165,6 @@ func showTools(streams Streams, tools []turns.PreviewTool) error {
 	return errors.Join(err, t.end())
 }
 
-// itemText is the kind of an item of a conversation and its text.
 func itemText(item responses.Item) (kind, text string) {
 	switch item := item.(type) {
 	case *responses.Message:

@@ -19,10 +19,8 @@ import (
 	"holon/state/files"
 )
 
-// diffOptions are what `holon diff` was asked to show.
 type diffOptions struct{ stat, nameOnly, executed bool }
 
-// newDiffCommand makes `holon diff`.
 func newDiffCommand(streams Streams) *cobra.Command {
 	o := &diffOptions{}
 	cmd := lifecycleCommand(streams, "diff [RUN]", "Show the change of a run",
@@ -105,7 +103,6 @@ func printChanges(streams Streams, changes []workspace.FileChange) error {
 	})
 }
 
-// lineCounts says how much of a file was changed.
 func lineCounts(f workspace.FileChange) string {
 	if f.Binary {
 		return "binary"

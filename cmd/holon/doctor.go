@@ -13,7 +13,6 @@ import (
 	"holon/state"
 )
 
-// newDoctorCommand makes `holon doctor`.
 func newDoctorCommand(streams Streams) *cobra.Command {
 	s := &surface{base: base{streams: streams, homeless: true}}
 	cmd := s.makeCommand("doctor", "Look at everything that a run needs, and say what is wrong",

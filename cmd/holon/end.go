@@ -100,7 +100,6 @@ func failureOf(m *state.Manifest) state.Failure {
 	return f
 }
 
-// changes reads from a manifest what the run changed.
 func changes(m *state.Manifest) (files []workspace.FileChange) {
 	if diff := workspaceOf(m).Changes; diff != nil {
 		return diff.Files
@@ -108,7 +107,6 @@ func changes(m *state.Manifest) (files []workspace.FileChange) {
 	return nil
 }
 
-// summary ends the view with what a person does next.
 func (p *progress) summary(m *state.Manifest, dir string) {
 	if p.quiet {
 		return

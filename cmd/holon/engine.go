@@ -84,7 +84,6 @@ func checkImage(ctx context.Context, eng engine.Engine, image string) error {
 	return nil
 }
 
-// engineName is the engine that a setting means.
 func engineName(set string) string {
 	if set == settings.EngineLocal {
 		return set
@@ -92,7 +91,6 @@ func engineName(set string) string {
 	return settings.EngineDocker
 }
 
-// newEngine makes the engine of a name.
 func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
 	switch name {
 	case settings.EngineDocker:
@@ -106,5 +104,4 @@ func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
 		Hint:    "use the holon that started the run"}
 }
 
-// localDir is where the local engine keeps its programs.
 func localDir(home state.Home) string { return filepath.Join(home.Dir(), "local") }

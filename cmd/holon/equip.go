@@ -23,7 +23,6 @@ func (h *agentHost) providers() *modelaccess.Host {
 	return modelsOf(h.settings.Load(), keysOf(h.options.home, h.options.streams.Secrets), h.log)
 }
 
-// CheckModel implements control.Host.
 func (h *agentHost) CheckModel(ref string, keyless bool) error {
 	h.takeUp()
 	err := checkModel(h.providers(), ref)
@@ -40,7 +39,6 @@ func (h *agentHost) CheckModel(ref string, keyless bool) error {
 	return &state.Error{Code: wire.CodeInvalidValue, Param: "model", Message: f.Message, Hint: f.Hint}
 }
 
-// CheckImage implements control.Host.
 func (h *agentHost) CheckImage(ctx context.Context, image string) error {
 	e, ok := errors.AsType[*state.Error](checkImage(ctx, h.engine, image))
 	if !ok {
@@ -82,7 +80,6 @@ func (c closer) Close() error {
 	return nil
 }
 
-// newPool makes the pool of the agents' containers.
 func (h *agentHost) newPool() (*pool.Pool, error) {
 	o := h.options
 	agentd, err := findAgentd(o.Agentd)
@@ -106,7 +103,6 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 		Log:     h.log, SetAside: h.notify}), nil
 }
 
-// notify notifies the operator about an agent.
 func (h *agentHost) notify(agentID, text string) {
 	// The notification outlives the turn that it is about.
 	if _, err := h.steps.Notify(context.Background(), agentID, text, "", ""); err != nil {

@@ -72,7 +72,6 @@ func (l *eventLines) print(event any) {
 	}
 }
 
-// printHost prints an event of the host.
 func (l *eventLines) printHost(class, status string, payload any) {
 	l.print(hostEvent{Type: class, EventID: responses.NewID(responses.PrefixEvent), Timestamp: turns.At(time.Now()),
 		SchemaVersion: l.schema, SessionID: l.session, TurnID: l.turn, Status: status, Payload: payload})

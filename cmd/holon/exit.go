@@ -29,7 +29,6 @@ import (
 	"holon/state/ledger"
 )
 
-// usageError is a mistake on the command line or in the configuration.
 type usageError struct{ state.Failure }
 
 // usage names which argument is wrong, how, and what to do about it.
@@ -215,7 +214,6 @@ func exitCode(err error) int {
 	return cmp.Or(exitCodes[code], exitRefused)
 }
 
-// checkRange refuses a number that a flag does not take.
 func checkRange(flag string, n, min, max int) error {
 	if n < min || n > max {
 		return usage(flag, fmt.Sprintf("%d is out of range", n), fmt.Sprintf("use %d to %d", min, max))
@@ -223,7 +221,6 @@ func checkRange(flag string, n, min, max int) error {
 	return nil
 }
 
-// notAModel refuses text that is not a model reference.
 func notAModel(param, ref string) error {
 	return usage(param, fmt.Sprintf("%q is not a model reference", visible.OneLine(ref, 100)),
 		"write provider/name, for example "+settings.DefaultModel)

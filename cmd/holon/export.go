@@ -18,7 +18,6 @@ import (
 	"holon/runner/control/wire"
 )
 
-// newExportCommand makes `holon export`.
 func newExportCommand(streams Streams) *cobra.Command {
 	all := []*cobra.Command{}
 	for _, kind := range []struct{ name, short, note string }{

@@ -12,7 +12,6 @@ import (
 	"holon/runner/oneshot"
 )
 
-// gcOptions are what `holon gc` was asked to do.
 type gcOptions struct {
 	dryRun, force bool
 	orphanAge     time.Duration
@@ -20,7 +19,6 @@ type gcOptions struct {
 	olderThan     time.Duration
 }
 
-// newGCCommand makes `holon gc`.
 func newGCCommand(streams Streams) *cobra.Command {
 	o := &gcOptions{orphanAge: oneshot.DefaultOrphanAge, keepRuns: -1, olderThan: -1}
 	cmd := lifecycleCommand(streams, "gc", "Settle the runs of killed holons and remove what no run owns",

@@ -38,7 +38,6 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(cmd.OutOrStdout(), text)
 }
 
-// newHelpCommand makes `holon help`.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -196,7 +195,6 @@ func within(written string) int {
 	return 2
 }
 
-// similarCommand ends a sentence about a command that does not exist.
 func similarCommand(cmd *cobra.Command, written string) string {
 	cmd.SuggestionsMinimumDistance = within(written)
 	return didYouMean("", cmd.SuggestionsFor(written))

@@ -150,10 +150,8 @@ func (h *agentHost) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Shutdown implements control.Host.
 func (h *agentHost) Shutdown() { h.stop() }
 
-// Info implements control.Host.
 func (h *agentHost) Info() view.RuntimeInfo {
 	o, refs := h.options, h.options.Refs()
 	return view.RuntimeInfo{
@@ -175,7 +173,6 @@ func (h *agentHost) info(ctx context.Context) (view.RuntimeInfo, error) {
 	}
 }
 
-// Models implements control.Host.
 func (h *agentHost) Models(context.Context) (view.Models, error) {
 	refs := h.options.Refs()
 	out := view.Models{DefaultModel: refs[0], FallbackModels: refs[1:], Available: []view.Model{},
@@ -192,7 +189,6 @@ func (h *agentHost) Models(context.Context) (view.Models, error) {
 	return out, nil
 }
 
-// homeOf is the directory of an agent.
 func (h *agentHost) homeOf(agentID string) string {
 	if state.CheckAgentID(agentID) != nil {
 		return ""
@@ -200,7 +196,6 @@ func (h *agentHost) homeOf(agentID string) string {
 	return h.options.home.AgentDir(agentID)
 }
 
-// retention is what the ledger keeps.
 func (h *agentHost) retention() ledger.Retention {
 	const day = 24 * time.Hour
 	return ledger.Retention{Events: time.Duration(h.options.EventsDays) * day, MaxEvents: h.options.MaxEvents,

@@ -24,10 +24,8 @@ import (
 	"holon/state/files"
 )
 
-// logsOptions are what `holon logs` was asked to show.
 type logsOptions struct{ follow, outputs, events, container, tools bool }
 
-// newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
 	cmd := lifecycleCommand(streams, "logs [RUN]", "Show what a run did",

@@ -17,7 +17,6 @@ import (
 	"holon/state"
 )
 
-// newModelsCommand makes `holon models`.
 func newModelsCommand(streams Streams) *cobra.Command {
 	list := settingsCommand(streams, "list", "List the models that are set, and providers that can be asked", runModelsList)
 	cmd := settingsCommand(streams, "models", "List models, and ask whether they answer",
@@ -157,7 +156,6 @@ var providerFlags = []struct{ flag, key, usage string }{
 	{"credential-command", "credential.command", "`command` that prints its key, as a JSON list"},
 }
 
-// newProvidersCommand makes `holon providers`.
 func newProvidersCommand(streams Streams) *cobra.Command {
 	list := settingsCommand(streams, "list", "List the providers that are built in or set",
 		runProvidersList)

@@ -129,7 +129,6 @@ func (r *remote) showEnd(end view.MessageState, result any, answer string, quiet
 	return nil
 }
 
-// summarize prints what a turn took, and the files that it edited.
 func (r *remote) summarize(t *ledger.Turn, ended string) {
 	fmt.Fprintf(r.streams.Err, "%s in %s: %s, %s\n", ended, elapsed(t.DurationMS), count(t.ModelRounds, "round"),
 		count(t.ToolCalls, "tool call"))

@@ -146,7 +146,6 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	p.draw()
 }
 
-// showRetry shows why a model is asked again.
 func (p *progress) showRetry(f turns.AttemptFailure) {
 	next, line := retry(f, &p.retried)
 	if next != "" {
@@ -244,7 +243,6 @@ func (p *progress) finishCall(id string, end callEnd) {
 	}
 }
 
-// showDetails prints on a terminal what stands below the line of a call.
 func (p *progress) showDetails(call activity.Call, end callEnd, noted bool) {
 	if !p.streams.ErrTTY {
 		return
@@ -267,7 +265,6 @@ func (p *progress) showDetails(call activity.Call, end callEnd, noted bool) {
 	}
 }
 
-// noteEdits adds the lines that an edit changed to those of the turn.
 func (p *progress) noteEdits(files []activity.File) {
 	for _, f := range files {
 		i := slices.IndexFunc(p.edited, func(e activity.File) bool { return e.Path == f.Path })
@@ -308,7 +305,6 @@ func (s Streams) callLine(what, end string) string {
 	return cut(what, room-cells(end)) + end
 }
 
-// showOpen prints a call that has not ended.
 func (p *progress) showOpen(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -376,7 +372,6 @@ func (p *progress) erase() {
 	}
 }
 
-// tick redraws the status line, so that its clock goes on.
 func (p *progress) tick() {
 	for {
 		select {

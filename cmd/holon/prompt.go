@@ -19,7 +19,6 @@ type promptOptions struct {
 	follow, quiet         bool
 }
 
-// newPromptCommand makes `holon prompt`.
 func newPromptCommand(streams Streams) *cobra.Command {
 	o := &promptOptions{}
 	cmd := remoteCommand(streams, "prompt TEXT", "Give an agent something to do",

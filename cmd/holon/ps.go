@@ -16,7 +16,6 @@ import (
 	"holon/state"
 )
 
-// newPsCommand makes `holon ps`.
 func newPsCommand(streams Streams) *cobra.Command {
 	all := false
 	cmd := lifecycleCommand(streams, "ps", "List the runs",

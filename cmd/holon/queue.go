@@ -12,7 +12,6 @@ import (
 	"holon/state/ledger"
 )
 
-// newQueueCommand makes `holon queue`.
 func newQueueCommand(streams Streams) *cobra.Command {
 	limit := 50
 	list := remoteCommand(streams, "list", "List the messages that wait for a turn, the next one first",

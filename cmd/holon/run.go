@@ -22,7 +22,6 @@ import (
 	"holon/state/files"
 )
 
-// runOptions are what `holon run` was asked to do.
 type runOptions struct {
 	base
 	configured
@@ -47,7 +46,6 @@ type runOptions struct {
 	createAgent     bool
 }
 
-// newRunCommand makes `holon run`.
 func newRunCommand(streams Streams) *cobra.Command {
 	opts := &runOptions{base: base{streams: streams}}
 	defaults := settings.Default()
@@ -249,12 +247,10 @@ func existingDir(path string) (string, error) {
 	return real, nil
 }
 
-// budgetOf is what one turn may use of its models.
 func budgetOf(b settings.ModelBudget) gateway.Budget {
 	return gateway.Budget{MaxTokens: b.MaxTokens, MaxRequests: b.MaxRequests, MaxCost: gateway.Amount(b.MaxCost)}
 }
 
-// runRun does what `holon run` was asked to do.
 func runRun(ctx context.Context, o *runOptions) error {
 	home, err := o.makeHome(ctx)
 	if err != nil {

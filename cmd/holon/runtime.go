@@ -14,7 +14,6 @@ import (
 	"holon/runner/telemetry"
 )
 
-// validateOptions are what `holon runtime validate` was asked to do.
 type validateOptions struct {
 	streams Streams
 	level   string
@@ -23,7 +22,6 @@ type validateOptions struct {
 	files   []string
 }
 
-// newRuntimeCommand makes `holon runtime`.
 func newRuntimeCommand(streams Streams) *cobra.Command {
 	o := &validateOptions{streams: streams}
 	validate := &cobra.Command{
@@ -89,7 +87,6 @@ func validateFile(ctx context.Context, streams Streams, v *agentruntime.Validato
 	return v.Read(name, in)
 }
 
-// summarize prints what was judged, and which rules were not and why.
 func (o *validateOptions) summarize(v *agentruntime.Validator) error {
 	events, violations, idle := v.Summary()
 	if o.json {
@@ -111,7 +108,6 @@ func (o *validateOptions) summarize(v *agentruntime.Validator) error {
 // maxFactLine bounds a line of runtime.ndjson, in bytes. Payloads have 8 KiB at most.
 const maxFactLine = 256 << 10
 
-// newTraceCommand makes `holon runtime trace`.
 func newTraceCommand(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use: "trace FILE...", Short: "Send the traces of turns that agentd made without holon",

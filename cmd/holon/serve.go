@@ -38,7 +38,6 @@ type serveOptions struct {
 	flags                                              *pflag.FlagSet
 }
 
-// newServeCommand makes `holon serve`.
 func newServeCommand(streams Streams) *cobra.Command {
 	o := &serveOptions{base: base{streams: streams}}
 	cmd := &cobra.Command{

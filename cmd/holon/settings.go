@@ -98,7 +98,6 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// newConfigCommand makes `holon config`.
 func newConfigCommand(streams Streams) *cobra.Command {
 	get := settingsCommand(streams, "get KEY", "Print a setting as it is in force, or all below a group",
 		runConfigGet)
@@ -269,7 +268,6 @@ func (h *host) refused(s *settings.Settings) error {
 	return err
 }
 
-// showFinding prints what is wrong.
 func (s *surface) showFinding(f modelaccess.Finding, where string) error {
 	if !s.streams.OutTTY {
 		return printRow(s.streams, string(f.Level), where, f.Message, f.Hint)

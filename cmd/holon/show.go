@@ -18,7 +18,6 @@ import (
 	"holon/state/files"
 )
 
-// newShowCommand makes `holon show`.
 func newShowCommand(streams Streams) *cobra.Command {
 	cmd := lifecycleCommand(streams, "show [RUN]", "Show what became of a run",
 		func(ctx context.Context, l *lifecycle) error {
@@ -81,7 +80,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// showOpen shows a run without an end.
 func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
 	v, err := oneshot.Look(ctx, l.home, l.engine, entry)
 	return l.showFacts(v, err, "run", v.ID, "name", v.Name, "task", v.Task, "continues", v.Parent,

@@ -20,7 +20,6 @@ import (
 	"holon/state"
 )
 
-// skillOptions are what `holon skills install` was asked to do.
 type skillOptions struct {
 	source, ref, path, digest string
 	update                    bool
@@ -33,7 +32,6 @@ const (
 	maxSkillPack  = 1 << 30
 )
 
-// newSkillsCommand makes `holon skills`.
 func newSkillsCommand(streams Streams) *cobra.Command {
 	o := &skillOptions{}
 	install := skillCommand(streams, "install SOURCE", "Install a skill from a folder or a git repository",
@@ -60,7 +58,6 @@ were installed. Give it to a run with "holon run --skill NAME".`, install,
 		skillCommand(streams, "remove NAME", "Remove an installed skill", runSkillsRemove))
 }
 
-// skillCommand makes a command of `holon skills`.
 func skillCommand(streams Streams, use, short string, do func(context.Context, *lifecycle) error) *cobra.Command {
 	return lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
 		return skillError(do(ctx, l))
@@ -145,7 +142,6 @@ func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Ins
 	return nil
 }
 
-// candidatesHint names the folders that hold skills.
 func candidatesHint(got *fetch.Result) string {
 	var dirs []string
 	for _, file := range got.Files {
@@ -173,7 +169,6 @@ func runSkillsRemove(_ context.Context, l *lifecycle) error {
 	return l.showFacts(map[string]string{"removed": name}, err, "removed", name)
 }
 
-// findSkills turns names of installed skills into their folders.
 func (o *runOptions) findSkills() error {
 	for i, skill := range o.Skills {
 		dir, err := o.skillFolder(skill)

@@ -11,7 +11,6 @@ import (
 	"holon/runner/agent/view"
 )
 
-// newStatusCommand makes `holon status`.
 func newStatusCommand(streams Streams) *cobra.Command {
 	cmd := remoteCommand(streams, "status", "Show what an agent does and waits for", runStatus)
 	cmd.Long = "Show what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and " +
@@ -24,7 +23,6 @@ func runStatus(ctx context.Context, r *remote) error {
 	return r.show(s, err, func() error { return summary(r.streams, s) })
 }
 
-// summary prints what there is to say of an agent.
 func summary(streams Streams, s view.AgentSummary) error {
 	model := s.Model.EffectiveModel
 	if s.Model.Source == view.ModelOverride {

@@ -13,7 +13,6 @@ import (
 	"holon/state/files"
 )
 
-// newStopCommand makes `holon stop`.
 func newStopCommand(streams Streams) *cobra.Command {
 	all, grace := false, 30*time.Second
 	cmd := lifecycleCommand(streams, "stop [RUN]", "End a run and keep its work",
@@ -29,7 +28,6 @@ is killed. A run whose holon was killed is settled.
 	return cmd
 }
 
-// stopped is what became of one run.
 type stopped struct {
 	RunID  string         `json:"run_id"`
 	Status state.Status   `json:"status"`
@@ -74,7 +72,6 @@ func runStop(ctx context.Context, l *lifecycle, all bool, grace time.Duration) e
 	return failed
 }
 
-// toStop lists the runs that are meant.
 func (l *lifecycle) toStop(ctx context.Context) (ids []string, err error) {
 	if len(l.args) == 1 {
 		entry, err := l.run(ctx)

@@ -79,7 +79,6 @@ func (l *lifecycle) awaitTurn(ctx context.Context, id string, more func() bool) 
 	}
 }
 
-// noTurn is the error of a run that has no turn and will have none.
 func noTurn(message, hint string) error {
 	return &runner.Error{Code: oneshot.CodeNoTurn, Param: "RUN", Message: message, Hint: hint}
 }

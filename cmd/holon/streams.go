@@ -87,7 +87,6 @@ func (s Streams) ofErr() Streams {
 	return s
 }
 
-// minWidth is the narrowest terminal for which lines are cut.
 const minWidth = 10
 
 // pipe is standard output, whose reader may leave.
@@ -114,7 +113,6 @@ func (p pipe) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// codeOutput is the code of output that could not be written.
 const codeOutput state.Code = "output_failed"
 
 // lost is why output could not be written, nil where all was.

@@ -27,7 +27,6 @@ type table struct {
 	err     error
 }
 
-// columnGap is how many spaces stand between columns.
 const columnGap = 2
 
 // newTable makes a table with heads of its columns. Columns whose heads end with "*" are shortened, the widest first,
@@ -116,10 +115,8 @@ func (t *table) end() error {
 	return t.err
 }
 
-// leastColumn is what is left of a column that is cut.
 const leastColumn = 10
 
-// fit returns the width of each column.
 func (t *table) fit() (width []int) {
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -151,7 +148,6 @@ func (t *table) fit() (width []int) {
 	return width
 }
 
-// printRow prints one line at once.
 func printRow(streams Streams, cells ...string) error {
 	t := newTable(streams)
 	t.row(cells...)
@@ -184,7 +180,6 @@ func (s Streams) moment(at turns.Time) string {
 	return age(time.Since(t)) + " ago"
 }
 
-// failure is when something failed, and how.
 func (s Streams) failure(f *ledger.Failure) string {
 	return s.moment(turns.At(f.OccurredAt)) + ": " + f.Summary
 }

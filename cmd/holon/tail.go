@@ -14,7 +14,6 @@ import (
 	"holon/runner/control/client"
 )
 
-// tailOptions are what `holon tail` was asked to show.
 type tailOptions struct {
 	follow bool
 	limit  int
@@ -25,7 +24,6 @@ type tailOptions struct {
 var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result": 3, "info": 3, "progress": 4,
 	"verbose": 4, "trace": 5, "debug": 5}
 
-// newTailCommand makes `holon tail`.
 func newTailCommand(streams Streams) *cobra.Command {
 	o := &tailOptions{}
 	cmd := remoteCommand(streams, "tail", "Show the events of an agent",
@@ -90,7 +88,6 @@ func followTail(ctx context.Context, r *remote, f client.Follow) error {
 // fixedTime is RFC 3339 with milliseconds: every time is as wide as the next.
 const fixedTime = "2006-01-02T15:04:05.000Z07:00"
 
-// showEvent prints one event on one line.
 func (r *remote) showEvent(ev *view.EventEnvelope) error {
 	if r.JSON {
 		return printLine(r.streams, ev)

@@ -18,7 +18,6 @@ import (
 	"holon/state"
 )
 
-// newTaskCommand makes `holon task`.
 func newTaskCommand(streams Streams) *cobra.Command {
 	var start wire.Task
 	var key string
@@ -159,7 +158,7 @@ func runTaskInput(ctx context.Context, r *remote, in tasks.Input) error {
 	return r.noteTask(res.Task.TaskID, res.SummaryText)
 }
 
-// noteTask says how a task is, beside its output.
+// noteTask prints how a task is to stderr; its output is on stdout.
 func (r *remote) noteTask(id, text string) error {
 	_, err := fmt.Fprintf(r.streams.Err, "task %s: %s\n", visible.OneLine(id, 100), r.streams.oneLine(text, 300))
 	return err

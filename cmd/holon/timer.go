@@ -17,14 +17,12 @@ import (
 	"holon/state/ledger"
 )
 
-// timerOptions are those of a new timer.
 type timerOptions struct {
 	after, every time.Duration
 	summary, key string
 	given        func(flag string) bool
 }
 
-// newTimerCommand makes `holon timer`.
 func newTimerCommand(streams Streams) *cobra.Command {
 	o := &timerOptions{}
 	cmd := remoteCommand(streams, "timer", "Wake an agent later, once or again and again",

@@ -14,7 +14,6 @@ import (
 	"holon/state/ledger"
 )
 
-// newTranscriptCommand makes `holon transcript`.
 func newTranscriptCommand(streams Streams) *cobra.Command {
 	limit := 50
 	cmd := remoteCommand(streams, "transcript", "Show the messages to an agent, and what it wrote and did",

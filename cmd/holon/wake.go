@@ -8,7 +8,6 @@ import (
 	"holon/runner/control/wire"
 )
 
-// newWakeCommand makes `holon wake`.
 func newWakeCommand(streams Streams) *cobra.Command {
 	w := &wire.Wake{}
 	cmd := remoteCommand(streams, "wake", "Ask an agent to look",

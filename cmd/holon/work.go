@@ -15,7 +15,6 @@ import (
 	"holon/state/ledger"
 )
 
-// newWorkCommand makes `holon work`.
 func newWorkCommand(streams Streams) *cobra.Command {
 	var key string
 	add := remoteCommand(streams, "add OBJECTIVE", "Give an agent a work item",
@@ -63,7 +62,6 @@ func runWorkList(ctx context.Context, r *remote, all bool, limit int) error {
 	return showList(&r.base, items, err, workHeads, r.workRow)
 }
 
-// showWork shows the item that a command changed.
 func (r *remote) showWork(item view.WorkRecord, err error) error {
 	return r.show(item, err, func() error {
 		return printTable(r.streams, []view.WorkRecord{item}, workHeads, r.workRow)

@@ -33,7 +33,7 @@ func (c *configured) merge(h *host, home state.Home, workspace string, flags *pf
 	if err := c.Err(); err != nil {
 		return err
 	}
-	if err := checkConfinement(&c.Settings); err != nil {
+	if _, err := confinementOf(&c.Settings); err != nil {
 		return err
 	}
 	return checkHosts(&c.Settings)

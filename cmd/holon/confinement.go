@@ -27,23 +27,6 @@ func confinementFlags(f *pflag.FlagSet) {
 		"`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
-// checkConfinement refuses what no engine could be asked for.
-func checkConfinement(s *settings.Settings) error {
-	for flag, value := range map[string]string{"--user": s.User, "--runtime": s.ContainerRuntime} {
-		if value != "" && s.Engine == settings.EngineLocal {
-			return usage(flag, "the local engine runs everything as you", "leave "+flag+" out, or use --engine docker")
-		}
-	}
-	for _, name := range s.AcceptWeaker {
-		if !slices.Contains(runner.AxisNames(), name) {
-			return usage("--accept-weaker", fmt.Sprintf("there is no axis %q", visible.OneLine(name, 60)),
-				"choose of "+strings.Join(runner.AxisNames(), ", "))
-		}
-	}
-	_, err := userOf(s)
-	return err
-}
-
 // userOf returns who runs in the container, nil for the default.
 func userOf(s *settings.Settings) (*engine.User, error) {
 	if s.User == "" {
@@ -89,8 +72,19 @@ func proxyOf(s *settings.Settings, log *slog.Logger) (*egress.Proxy, error) {
 // is lost with a reboot, as the containers are.
 const uidDir = "/run/holon/uids"
 
-// confinementOf is what is set of the confinement of containers.
+// confinementOf is what is set of the confinement of containers. It refuses what no engine could be asked for.
 func confinementOf(s *settings.Settings) (c runner.Confinement, err error) {
+	for flag, value := range map[string]string{"--user": s.User, "--runtime": s.ContainerRuntime} {
+		if value != "" && s.Engine == settings.EngineLocal {
+			return c, usage(flag, "the local engine runs everything as you", "leave "+flag+" out, or use --engine docker")
+		}
+	}
+	for _, name := range s.AcceptWeaker {
+		if !slices.Contains(runner.AxisNames(), name) {
+			return c, usage("--accept-weaker", fmt.Sprintf("there is no axis %q", visible.OneLine(name, 60)),
+				"choose of "+strings.Join(runner.AxisNames(), ", "))
+		}
+	}
 	c = runner.Confinement{Network: s.Network, NanoCPUs: int64(s.CPUs * 1e9), Runtime: s.ContainerRuntime,
 		Accept: s.AcceptWeaker,
 		UIDs:   uidpool.Pool{Dir: uidDir, First: uidpool.DefaultFirst, Count: uidpool.DefaultCount}}

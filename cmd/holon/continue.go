@@ -83,7 +83,7 @@ func (o *runOptions) meansRun(ctx context.Context, home state.Home, arg string) 
 
 // needsPrompt says of a missing prompt where it goes: an only argument was taken for the run.
 func (o *runOptions) needsPrompt(err error) error {
-	if e, ok := errors.AsType[*usageError](err); ok && o.parent != nil && e.Message == missing {
+	if e, ok := errors.AsType[*state.Error](err); ok && o.parent != nil && e.Message == missing {
 		e.Hint = fmt.Sprintf("write the task after the run: holon run --continue %s \"now add a test\"", o.parent.ID)
 	}
 	return err

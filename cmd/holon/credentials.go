@@ -142,8 +142,8 @@ func (s *surface) credentials() (list []credential, err error) {
 			c.SetAt = turns.At(profile.SetAt).String()
 		}
 	}
-	for _, name := range s.loaded.ProviderNames() {
-		p, _ := s.loaded.Provider(name)
+	for _, name := range s.Loaded.ProviderNames() {
+		p, _ := s.Loaded.Provider(name)
 		w, found, err := s.keys.Locate(p)
 		if err != nil {
 			return nil, err

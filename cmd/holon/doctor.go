@@ -41,7 +41,7 @@ Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 func runExamination(ctx context.Context, s *surface) error {
 	d, err := s.doctor()
 	if err != nil {
-		return &settingError{err, s.loaded, s.DockerHost}
+		return s.named(&s.host, err)
 	}
 	results := []doctor.Result{}
 	well := d.Examine(ctx, func(r doctor.Result) {
@@ -68,13 +68,10 @@ func runExamination(ctx context.Context, s *surface) error {
 
 // doctor is one for what a run with these flags would use.
 func (s *surface) doctor() (*doctor.Doctor, error) {
-	if err := override(s.loaded, s.flags); err != nil {
+	if err := override(s.Loaded, s.flags); err != nil {
 		return nil, err
 	}
-	o := &configured{Loaded: s.loaded}
-	if err := checkConfinement(&o.Settings); err != nil {
-		return nil, err
-	}
+	o := &s.configured
 	confined, err := confinementOf(&o.Settings)
 	if err != nil {
 		return nil, err
@@ -86,7 +83,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 		Engine: func(home state.Home) (engine.Engine, error) { return s.newEngine(engineName(o.Loaded.Engine), home) },
 		Image:  o.Image, User: confined.User, Runtime: confined.Runtime, Accept: confined.Accept, Memory: confined.Memory,
 		NanoCPUs: confined.NanoCPUs,
-		Loaded:   s.loaded, Chosen: o.Model != "", Offline: s.asked("offline"),
+		Loaded:   s.Loaded, Chosen: o.Model != "", Offline: s.asked("offline"),
 	}
 	if d.Quota, err = o.quota(); err != nil {
 		return nil, err
@@ -95,7 +92,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 		o.Model = settings.DefaultModel
 	}
 	d.Refs = o.Refs()
-	s.loaded.Consider(d.Refs...)
+	s.Loaded.Consider(d.Refs...)
 	for _, ref := range d.Refs {
 		if _, _, ok := providers.SplitRef(ref); !ok {
 			return nil, notAModel("--model", ref)

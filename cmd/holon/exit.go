@@ -29,14 +29,10 @@ import (
 	"holon/state/ledger"
 )
 
-type usageError struct{ state.Failure }
-
 // usage names which argument is wrong, how, and what to do about it.
 func usage(param, message, hint string) error {
-	return &usageError{state.Failure{Code: "usage", Param: param, Message: message, Hint: hint}}
+	return &state.Error{Code: settings.CodeInvalid, Param: param, Message: message, Hint: hint}
 }
-
-func (e *usageError) Error() string { return line(e.Failure) }
 
 // exitError ends the program with a code after everything was reported.
 type exitError int
@@ -100,12 +96,6 @@ func (s Streams) sayFailure(f state.Failure) {
 
 func describe(err error) state.Failure {
 	where, _ := errors.AsType[*settingError](err)
-	if e, ok := errors.AsType[*usageError](err); ok {
-		f := e.Failure
-		f.Message = visible.OneLine(f.Message, 1000)
-		where.name(&f)
-		return f
-	}
 	f := runner.Describe(err)
 	if e, ok := errors.AsType[*git.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
 		f.Param = "workspace" // it is a path, which the message names
@@ -193,9 +183,6 @@ var exitCodes = map[any]int{
 func exitCode(err error) int {
 	if errors.Is(err, runner.ErrInterrupted) {
 		return state.OutcomeCancelled.ExitCode()
-	}
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return exitUsage
 	}
 	var code any
 	if e, ok := errors.AsType[*git.Error](err); ok {

@@ -90,10 +90,10 @@ func tokens(n int) string {
 func runModelsCheck(ctx context.Context, s *surface) error {
 	refs := s.args
 	if len(refs) == 0 {
-		refs = s.loaded.Refs()
+		refs = s.Loaded.Refs()
 	}
-	s.loaded.Consider(refs...)
-	if err := s.loaded.Err(); err != nil {
+	s.Loaded.Consider(refs...)
+	if err := s.Loaded.Err(); err != nil {
 		return err
 	}
 	host := s.providers()
@@ -228,7 +228,7 @@ func runProvidersGet(_ context.Context, s *surface) error {
 		"problem", problem); err != nil {
 		return err
 	}
-	entries, err := s.loaded.Get("providers." + s.args[0])
+	entries, err := s.Loaded.Get("providers." + s.args[0])
 	if err != nil || len(entries) == 0 {
 		return err
 	}

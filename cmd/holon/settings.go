@@ -25,17 +25,16 @@ import (
 // surface is what the commands that show and change settings work with.
 type surface struct {
 	base
+	configured
 	cmd       *cobra.Command
 	flags     *pflag.FlagSet
 	workspace string
-
-	loaded *settings.Loaded
-	keys   *credentials.Keys
+	keys      *credentials.Keys
 }
 
 // providers returns how models are asked with these settings.
 func (s *surface) providers() *modelaccess.Host {
-	return modelsOf(&s.loaded.Settings, s.keys, nil)
+	return modelsOf(&s.Settings, s.keys, nil)
 }
 
 // surfaceCommand makes a command that reads what is set.
@@ -46,7 +45,7 @@ func surfaceCommand(streams Streams, use, short string, do func(context.Context,
 // settingsCommand is surfaceCommand for commands that need settings without a mistake.
 func settingsCommand(streams Streams, use, short string, do func(context.Context, *surface) error) *cobra.Command {
 	return surfaceCommand(streams, use, short, func(ctx context.Context, s *surface) error {
-		if err := s.loaded.Err(); err != nil {
+		if err := s.Loaded.Err(); err != nil {
 			return err
 		}
 		return do(ctx, s)
@@ -76,7 +75,7 @@ func (s *surface) load() error {
 			return git.WithCode("find the workspace", err)
 		}
 	}
-	s.loaded = s.host.load(s.home, workspace)
+	s.Loaded = s.host.load(s.home, workspace)
 	s.keys = keysOf(s.home, nil)
 	return nil
 }
@@ -120,7 +119,7 @@ repository may not decide, and keys of providers, are in no project's file.`,
 }
 
 func runConfigGet(_ context.Context, s *surface) error {
-	entries, err := s.loaded.Get(s.args[0])
+	entries, err := s.Loaded.Get(s.args[0])
 	if err != nil {
 		return err
 	}
@@ -170,7 +169,7 @@ func (s *surface) unknownProvider(probe *settings.Settings) error {
 	if probe.Model != "" {
 		refs = slices.Concat(refs, []string{probe.Model})
 	}
-	s.loaded.Consider(refs...)
+	s.Loaded.Consider(refs...)
 	for _, ref := range refs {
 		if provider, _, _ := providers.SplitRef(ref); provider == providers.Scripted {
 			continue
@@ -184,7 +183,7 @@ func (s *surface) unknownProvider(probe *settings.Settings) error {
 
 // warnOutweighed says when what was just set will not count.
 func (s *surface) warnOutweighed() {
-	if origin := s.loaded.Origin(s.args[0]); origin.Layer == settings.LayerProject ||
+	if origin := s.Loaded.Origin(s.args[0]); origin.Layer == settings.LayerProject ||
 		origin.Layer == settings.LayerEnv {
 		s.streams.say(fmt.Sprintf("holon: it is set, but here %s outweighs it", origin))
 	}
@@ -193,9 +192,9 @@ func (s *surface) warnOutweighed() {
 // runConfigList lists the settings, also when some cannot be read: which that are is the error.
 func runConfigList(_ context.Context, s *surface) error {
 	if s.JSON {
-		return s.show(s.loaded.All(), s.loaded.Err(), nil)
+		return s.show(s.Loaded.All(), s.Loaded.Err(), nil)
 	}
-	return errors.Join(s.table(s.loaded.All(), true), s.loaded.Err())
+	return errors.Join(s.table(s.Loaded.All(), true), s.Loaded.Err())
 }
 
 func runConfigSchema(_ context.Context, s *surface) error {
@@ -205,7 +204,7 @@ func runConfigSchema(_ context.Context, s *surface) error {
 
 // runDoctor reports what is wrong; something that is makes the exit code 1.
 func runDoctor(_ context.Context, s *surface) error {
-	findings := append(s.providers().Doctor(s.loaded), s.refusedByRuns()...)
+	findings := append(s.providers().Doctor(s.Loaded), s.refusedByRuns()...)
 	if findings == nil {
 		findings = []modelaccess.Finding{}
 	}
@@ -241,20 +240,21 @@ func (s *surface) showProblems(findings []modelaccess.Finding) error {
 
 // refusedByRuns is what a run would not accept of the settings that can be read.
 func (s *surface) refusedByRuns() []modelaccess.Finding {
-	if s.loaded.Err() != nil {
+	if s.Loaded.Err() != nil {
 		return nil // reported already
 	}
-	c, err := configured{Loaded: s.loaded}, s.host.refused(&s.loaded.Settings)
+	err := s.host.refused(&s.Settings)
 	if err == nil {
 		return nil
 	}
-	f := describe(c.named(&s.host, err))
+	f := describe(s.named(&s.host, err))
 	return []modelaccess.Finding{{Level: modelaccess.Wrong, Source: f.Param, Message: f.Message, Hint: f.Hint}}
 }
 
 // refused is why no run, or no daemon, would accept settings, nil when they are accepted.
 func (h *host) refused(s *settings.Settings) error {
-	if err := errors.Join(checkConfinement(s), checkHosts(s)); err != nil {
+	_, err := confinementOf(s)
+	if err = cmp.Or(err, checkHosts(s)); err != nil {
 		return err
 	}
 	for _, skill := range s.Skills {
@@ -263,7 +263,7 @@ func (h *host) refused(s *settings.Settings) error {
 		}
 	}
 	// With access from a network, which is a flag of the daemon, every address is allowed.
-	_, err := control.Access{Mode: control.ModeLAN, Listen: cmp.Or(s.HTTPAddr, "localhost:0"),
+	_, err = control.Access{Mode: control.ModeLAN, Listen: cmp.Or(s.HTTPAddr, "localhost:0"),
 		Advertise: s.CallbackBaseURL}.Check()
 	return err
 }

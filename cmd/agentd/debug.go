@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -8,10 +9,10 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"holon/agentd"
 	"holon/agentd/config"
+	"holon/internal/visible"
 	"holon/responses"
 )
 
@@ -36,7 +37,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("agentd debug container", flag.ContinueOnError)
 	var out strings.Builder
 	fs.SetOutput(&out)
-	exchange := fs.String("exchange", "", "`directory` shared with the host, to pass files both ways")
+	shared := fs.String("exchange", "", "`directory` shared with the host, to pass files both ways")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, out.String())
 		return err
@@ -44,7 +45,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 		return usageError{fmt.Errorf("debug container: %q is not expected; see agentd debug container --help",
 			strings.Join(args, " "))}
 	}
-	return json.NewEncoder(stdout).Encode(agentd.DebugContainer(*exchange))
+	return json.NewEncoder(stdout).Encode(agentd.DebugContainer(*shared))
 }
 
 // debugPrompt shows what a model would be sent besides the conversation. It
@@ -77,7 +78,7 @@ func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(report)
 	}
-	_, err = io.WriteString(stdout, visible(promptText(report)))
+	_, err = io.WriteString(stdout, visible.Text(promptText(report)))
 	return err
 }
 
@@ -105,19 +106,4 @@ func promptText(r *agentd.PromptReport) string {
 	return b.String()
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// visible drops what would act on a terminal instead of being shown on it.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return -1
-		}
-		return r
-	}, s)
-}
+func orNone(s string) string { return cmp.Or(s, "-") }

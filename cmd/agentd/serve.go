@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/agentd/privilege"
@@ -95,4 +97,18 @@ func open(cfg config.Config, users *privilege.Users, origins config.Origins, sec
 		return nil, errors.Join(origins.Name(err), parts.Close())
 	}
 	return server, nil
+}
+
+// hide keeps what this process holds, keys in its environment for one, from the
+// commands that it runs as the same user: they can neither trace it nor read its
+// memory, environment or descriptors. Only process 1 hides: it is
+// alone in its container, and no program outside has to recognize it by these.
+func hide() error {
+	if os.Getpid() != 1 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide from commands: %w", err)
+	}
+	return nil
 }

@@ -78,7 +78,7 @@ func startServer(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *clien
 			_ = errors.Join(cmd.Process.Kill(), cmd.Wait())
 		}
 		if t.Failed() {
-			t.Logf("agentd said:\n%s", log.String())
+			t.Logf("the log of agentd:\n%s", log.String())
 		}
 	})
 	expect.NoError(t, awaitReady(socket))
@@ -104,7 +104,7 @@ turns:
 `)
 	server, c := startServer(t, dir)
 	var seen []byte
-	said, streamed := make(chan struct{}), make(chan error, 1)
+	done, streamed := make(chan struct{}), make(chan error, 1)
 	req := request("go")
 	req.Holon = responses.Holon{TurnID: "turn_a", SessionID: "sess_a"}
 	go func() {
@@ -113,7 +113,7 @@ turns:
 			if last = err; err == nil {
 				seen = append(append(seen, line...), '\n')
 				if responses.EventType(line) == responses.EventItemDone {
-					close(said)
+					close(done)
 				}
 			}
 		}
@@ -124,9 +124,9 @@ turns:
 		return err == nil && len(runs) > 0
 	})
 	select {
-	case <-said:
+	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Fatal("the client heard nothing")
+		t.Fatal("the client got nothing")
 	}
 	kill(t, server)
 	if err := <-streamed; err == nil {
@@ -219,10 +219,10 @@ turns:
 	inserted(rec, err)
 	if _, err := c.Input(t.Context(), "turn_a", "in_2", "waiting"); err == nil ||
 		responses.AsError(err).Code != responses.CodeTurnEnded {
-		t.Errorf("a message that was not told: %v", err)
+		t.Errorf("a message that was not inserted: %v", err)
 	}
 	if in, err := c.Input(t.Context(), "turn_a", "in_1", "told"); err != nil || !in.Inserted {
-		t.Errorf("a message that was told: %+v, %v", in, err)
+		t.Errorf("a message that was inserted: %+v, %v", in, err)
 	}
 	next := request("go on")
 	next.PreviousResponseID = rec.ResponseID

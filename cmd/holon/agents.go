@@ -47,7 +47,7 @@ func runAgentList(ctx context.Context, r *remote) error {
 				id += " (default)"
 			}
 			return []string{id, string(a.Status), string(a.SchedulingPosture.Posture), strconv.Itoa(a.Pending),
-				a.Model.EffectiveModel, r.streams.moment(a.LastBriefAt)}
+				a.Model.EffectiveModel, r.streams.when(a.LastBriefAt)}
 		})
 }
 

@@ -18,9 +18,9 @@ import (
 )
 
 func newApplyCommand(streams Streams) *cobra.Command {
-	workspace, g := "", gate{}
+	workspace, c := "", consent{}
 	cmd := lifecycleCommand(streams, "apply RUN", "Apply the change of a run to your files",
-		func(ctx context.Context, l *lifecycle) error { return runApply(ctx, l, workspace, g) })
+		func(ctx context.Context, l *lifecycle) error { return runApply(ctx, l, workspace, c) })
 	cmd.Long = `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,
 nothing: then the files at fault are listed and nothing was touched. What is there
@@ -35,11 +35,11 @@ applied there, which is announced first.
 	cmd.Example = "  holon apply last"
 	cmd.Flags().StringVar(&workspace, "workspace", "",
 		"`directory` to apply to (default the one that the run was made from)")
-	g.flag(cmd.Flags())
+	c.flag(cmd.Flags())
 	return cmd
 }
 
-func runApply(ctx context.Context, l *lifecycle, into string, g gate) error {
+func runApply(ctx context.Context, l *lifecycle, into string, c consent) error {
 	entry, err := l.run(ctx)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func runApply(ctx context.Context, l *lifecycle, into string, g gate) error {
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: patch, Merge: merge, RunDir: entry.Dir,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
-		Borrowing: l.borrowing(l.home), Warnings: diff.Warnings, Confirm: g.confirm(ctx, l.streams, l.JSON, entry.ID),
+		Borrowing: l.borrowing(l.home), Warnings: diff.Warnings, Confirm: c.confirm(ctx, l.streams, l.JSON, entry.ID),
 	})
 	if err != nil {
 		return l.showConflicts(err)

@@ -21,7 +21,7 @@ type checkoutOptions struct {
 	*lifecycle
 	workspace, branch, path, from       string
 	history, remove, save, deleteBranch bool
-	gate                                gate
+	consent                             consent
 }
 
 func newCheckoutCommand(streams Streams) *cobra.Command {
@@ -47,7 +47,7 @@ working tree goes, unless something in it would be lost; the branch stays.
 		"`directory` in another clone of the repository (default where the run was made)")
 	f.BoolVar(&o.history, "history", false, "keep the agent's own commits below the result; default is one commit")
 	f.StringVar(&o.from, "from", "", "`branch` or stash of the agent to make the branch of, instead of the result")
-	o.gate.flag(f)
+	o.consent.flag(f)
 	f.BoolVar(&o.remove, "remove", false, "remove the working tree; the branch stays")
 	f.BoolVar(&o.save, "save", false, "with --remove: keep uncommitted changes as a patch in the run's directory")
 	f.BoolVar(&o.deleteBranch, "delete-branch", false, "with --remove: delete the branch if nothing is lost by it")
@@ -116,9 +116,9 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	return o.show(made, nil, func() error { return o.showTree(made) })
 }
 
-// confirm is the gate's, with a remedy for files of a branch that holon diff does not show.
+// confirm asks for consent, with a remedy for files of a branch that holon diff does not show.
 func (o *checkoutOptions) confirm(ctx context.Context, run string) landing.Confirm {
-	ask := o.gate.confirm(ctx, o.streams, o.JSON, run)
+	ask := o.consent.confirm(ctx, o.streams, o.JSON, run)
 	return func(files []workspace.Warning) error {
 		err := ask(files)
 		if e, ok := errors.AsType[*git.Error](err); ok && o.from != "" {
@@ -145,7 +145,7 @@ func (o *checkoutOptions) showTree(r *landing.CheckoutResult) error {
 			say("note     %s", visible.OneLine(w.Message, 500))
 		}
 	}
-	if r.Existing { // otherwise the gate has shown them
+	if r.Existing { // otherwise the question for consent has shown them
 		showExecuted(o.streams, r.Warnings)
 	}
 	say("remove   holon checkout --remove %s", r.Run)

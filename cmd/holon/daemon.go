@@ -166,7 +166,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs := []string{"daemon", string(s.State), "pid", pid, "home", s.HomeDir, "socket", s.SocketPath,
 		"http", s.HTTPAddr, "advertised", s.AdvertiseURL,
-		"started", b.streams.moment(s.StartedAt), "version", s.Version + otherVersion(s.Version), "engine", s.Engine,
+		"started", b.streams.when(s.StartedAt), "version", s.Version + otherVersion(s.Version), "engine", s.Engine,
 		"default agent", s.DefaultAgent, "default model", s.DefaultModel, "runs with", config}
 	if a := s.Activity; a != nil {
 		pairs = append(pairs, "activity",
@@ -175,7 +175,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs = append(pairs, "problem", s.Control.Problem)
 	if f := s.LastFailure; f != nil {
-		when := b.streams.moment(turns.At(f.OccurredAt))
+		when := b.streams.when(turns.At(f.OccurredAt))
 		of := f.Phase
 		if f.AgentID != "" {
 			of = "agent " + f.AgentID

@@ -32,8 +32,8 @@ func TestStreamOfEvents(t *testing.T) {
 	if types[1] != "turn.submitted" {
 		t.Errorf("the second event is %s, want turn.submitted", types[1])
 	}
-	if said, over := slices.Index(types, messageCompleted), len(types)-1; said < 0 || said > over ||
-		types[said+1] != "model.completed" {
+	if at, over := slices.Index(types, messageCompleted), len(types)-1; at < 0 || at > over ||
+		types[at+1] != "model.completed" {
 		t.Errorf("the message does not stand before the end of its round: %q", types)
 	}
 	m, err := state.DecodeManifest(last.Payload.Manifest)

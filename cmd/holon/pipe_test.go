@@ -15,7 +15,7 @@ import (
 )
 
 // endsWith runs a command whose output goes to a file, and returns its exit code and what it says.
-func endsWith(cmd *exec.Cmd, out *os.File) (code int, said string) {
+func endsWith(cmd *exec.Cmd, out *os.File) (code int, printed string) {
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, &errs
 	_ = cmd.Run() // the exit code says how it ended
@@ -37,10 +37,10 @@ func TestClosedPipe(t *testing.T) {
 		reader, writer, err := os.Pipe()
 		expect.NoError(t, err)
 		reader.Close()
-		code, said := endsWith(command(args...), writer)
+		code, printed := endsWith(command(args...), writer)
 		if code != exitReaderGone ||
-			strings.Contains(said, "holon: ") && !strings.Contains(said, "confines nothing") {
-			t.Errorf("holon %s ends with %d, want %d, and says %q", strings.Join(args, " "), code, exitReaderGone, said)
+			strings.Contains(printed, "holon: ") && !strings.Contains(printed, "confines nothing") {
+			t.Errorf("holon %s ends with %d, want %d, and prints %q", strings.Join(args, " "), code, exitReaderGone, printed)
 		}
 	}
 }
@@ -54,15 +54,15 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 	run := command("run", "--quiet", "--env", "GATE="+gate, "x")
 	expect.NoError(t, run.Start())
 	for begun := false; !begun; time.Sleep(50 * time.Millisecond) {
-		said, _ := command("logs", "last").Output() // there is nothing at first
-		begun = strings.Contains(string(said), "I begin.")
+		printed, _ := command("logs", "last").Output() // there is nothing at first
+		begun = strings.Contains(string(printed), "I begin.")
 	}
 	for _, args := range [][]string{{"logs", "-f", "last"}, {"attach", "last"}} {
 		cmd := command(args...)
 		out, err := cmd.StdoutPipe()
 		expect.NoError(t, err)
-		var said bytes.Buffer
-		cmd.Stderr = &said
+		var printed bytes.Buffer
+		cmd.Stderr = &printed
 		expect.NoError(t, cmd.Start())
 		if args[0] == "logs" {
 			if _, err := out.Read(make([]byte, 10)); err != nil {
@@ -73,8 +73,8 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 		late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		exit, ok := errors.AsType[*exec.ExitError](cmd.Wait())
 		late.Stop()
-		if !ok || exit.ExitCode() != exitReaderGone || strings.Contains(said.String(), "holon: ") {
-			t.Errorf("holon %s ends with %v and says %q", strings.Join(args, " "), exit, said.String())
+		if !ok || exit.ExitCode() != exitReaderGone || strings.Contains(printed.String(), "holon: ") {
+			t.Errorf("holon %s ends with %v and prints %q", strings.Join(args, " "), exit, printed.String())
 		}
 		if _, err := os.Stat(gate); err == nil {
 			t.Errorf("holon %s ended with the run", strings.Join(args, " "))
@@ -93,15 +93,15 @@ func leaveByInterrupt(t *testing.T, attach *exec.Cmd) {
 	out, err := attach.StderrPipe()
 	expect.NoError(t, err)
 	expect.NoError(t, attach.Start())
-	said := make([]byte, 1)
-	if _, err := out.Read(said); err != nil {
+	printed := make([]byte, 1)
+	if _, err := out.Read(printed); err != nil {
 		t.Fatal(err)
 	}
 	expect.NoError(t, attach.Process.Signal(os.Interrupt))
 	rest, _ := io.ReadAll(out) // it ends with the process
 	exit, ok := errors.AsType[*exec.ExitError](attach.Wait())
 	if !ok || exit.ExitCode() != 130 || !strings.Contains(string(rest), "the run goes on: holon attach run_") {
-		t.Errorf("attach ends with %v and says %q", exit, rest)
+		t.Errorf("attach ends with %v and prints %q", exit, rest)
 	}
 }
 
@@ -119,19 +119,19 @@ func TestFullOutput(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		code, said := endsWith(command(args...), full)
+		code, printed := endsWith(command(args...), full)
 		want := []string{"holon: standard output: cannot be written: no space left on device; send it somewhere else\n"}
 		if args[0] == "run" {
 			want = append(want, "completed in ", "results  ", "diff     ", "apply    ")
-		} else if said != want[0] {
-			t.Errorf("holon %s says %q", strings.Join(args, " "), said)
+		} else if printed != want[0] {
+			t.Errorf("holon %s says %q", strings.Join(args, " "), printed)
 		}
 		if code != exitFailure {
 			t.Errorf("holon %s ends with %d", strings.Join(args, " "), code)
 		}
 		for _, text := range want {
-			if !strings.Contains(said, text) {
-				t.Errorf("holon %s lacks %q: %s", strings.Join(args, " "), text, said)
+			if !strings.Contains(printed, text) {
+				t.Errorf("holon %s lacks %q: %s", strings.Join(args, " "), text, printed)
 			}
 		}
 	}

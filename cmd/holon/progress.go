@@ -300,9 +300,9 @@ func (s Streams) callLine(what, end string) string {
 	if !s.ErrTTY {
 		return what + end
 	}
-	room := max(s.ofErr().Width()-3, 2)
-	end = cut(end, max(room-cells(what), room/2))
-	return cut(what, room-cells(end)) + end
+	space := max(s.ofErr().Width()-3, 2)
+	end = cut(end, max(space-cells(what), space/2))
+	return cut(what, space-cells(end)) + end
 }
 
 func (p *progress) showOpen(id string) {

@@ -40,7 +40,7 @@ func runPs(ctx context.Context, l *lifecycle, all bool) error {
 	return showList(&l.base, list, err, []string{"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK*"},
 		func(v oneshot.View) []string {
 			if !l.streams.OutTTY {
-				return []string{v.ID, l.streams.moment(v.StartedAt), standing(v), v.Workspace.Path, v.Name, v.Task}
+				return []string{v.ID, l.streams.when(v.StartedAt), standing(v), v.Workspace.Path, v.Name, v.Task}
 			}
 			return []string{ids[v.ID], age(time.Since(v.StartedAt.Time())), standing(v),
 				cut(dash(filepath.Base(v.Workspace.Path), 80), 14), cut(dash(v.Name, 80), 12), v.Task}

@@ -43,7 +43,7 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 				}
 			}
 			return []string{q.Message.ID, string(q.Entry.Sender), string(q.Entry.Priority),
-				r.streams.moment(turns.At(q.Message.CreatedAt)), state, text}
+				r.streams.when(turns.At(q.Message.CreatedAt)), state, text}
 		})
 	if err != nil || why == "" {
 		return err
@@ -57,7 +57,7 @@ func queueState(streams Streams, e ledger.Entry) string {
 	case e.Blocked():
 		return "blocked: " + e.Reason
 	case e.NotBefore != nil:
-		return string(ledger.Queued) + ", tried again " + streams.moment(turns.At(*e.NotBefore))
+		return string(ledger.Queued) + ", tried again " + streams.when(turns.At(*e.NotBefore))
 	}
 	return string(e.Status)
 }

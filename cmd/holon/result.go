@@ -79,23 +79,23 @@ func showExecuted(streams Streams, warnings []workspace.Warning) {
 	}
 }
 
-// gate keeps files that programs execute from being written without a person's
+// consent keeps files that programs execute from being written without a person's
 // consent: the flag, or an answer at the terminal.
-type gate struct{ allow bool }
+type consent struct{ allow bool }
 
-func (g *gate) flag(f *pflag.FlagSet) {
-	f.BoolVar(&g.allow, "allow-executed", false,
+func (c *consent) flag(f *pflag.FlagSet) {
+	f.BoolVar(&c.allow, "allow-executed", false,
 		"write files too that programs execute without being asked to, which you have read")
 }
 
 // confirm shows the files, and asks where there is a person who sees the question.
-func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool, run string) landing.Confirm {
+func (c *consent) confirm(ctx context.Context, streams Streams, asJSON bool, run string) landing.Confirm {
 	return func(files []workspace.Warning) error {
-		asks := !g.allow && !asJSON && streams.InTTY && streams.ErrTTY
-		if g.allow || asks || !asJSON && len(workspace.GroupExecuted(files)) > landing.Named {
+		asks := !c.allow && !asJSON && streams.InTTY && streams.ErrTTY
+		if c.allow || asks || !asJSON && len(workspace.GroupExecuted(files)) > landing.Named {
 			showExecuted(streams, files)
 		}
-		if g.allow {
+		if c.allow {
 			return nil
 		}
 		if !asks {

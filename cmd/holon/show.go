@@ -84,7 +84,7 @@ func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
 	v, err := oneshot.Look(ctx, l.home, l.engine, entry)
 	return l.showFacts(v, err, "run", v.ID, "name", v.Name, "task", v.Task, "continues", v.Parent,
 		"status", standing(v), "problem", v.Problem, "container", v.Container,
-		"started", l.streams.moment(v.StartedAt), "workspace", v.Workspace.Path, "model", v.Model,
+		"started", l.streams.when(v.StartedAt), "workspace", v.Workspace.Path, "model", v.Model,
 		"engine", v.Engine.Name, "results", v.OutputDir)
 }
 
@@ -100,7 +100,7 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 	}
 	return facts(l.streams, "run", m.RunID, "name", m.Name, "task", m.Task,
 		"continues", m.ParentRunID, "status", string(m.Status), "outcome", end,
-		"started", l.streams.moment(m.StartedAt),
+		"started", l.streams.when(m.StartedAt),
 		"took", elapsed(m.Timings.TotalMS),
 		"workspace", filepath.Join(ws.Path, ws.Prefix), "model", m.Model,
 		"tokens", tokensUsed(m), "budget", oneshot.Spent(m), "engine", engine,

@@ -20,7 +20,7 @@ func TestVersionSkewIsSaid(t *testing.T) {
 	socket := filepath.Join(home, "s")
 	t.Setenv("HOLON_HOME", home)
 	t.Setenv("HOLON_SOCKET_PATH", socket)
-	for version, said := range map[string]int{"v0.1": 1, buildVersion(): 0, "": 0} {
+	for version, lines := range map[string]int{"v0.1": 1, buildVersion(): 0, "": 0} {
 		listener, err := net.Listen("unix", socket)
 		expect.NoError(t, err)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +39,7 @@ func TestVersionSkewIsSaid(t *testing.T) {
 			NoHead: new(bool)})
 		expect.Equal(t, "exit code", code, 0)
 		expect.Equal(t, "output", strings.TrimSpace(out.String()), "[]")
-		expect.Equal(t, "lines about the version "+version, strings.Count(errs.String(), "this command"), said)
+		expect.Equal(t, "lines about the version "+version, strings.Count(errs.String(), "this command"), lines)
 		_ = server.Close()
 		<-done
 	}

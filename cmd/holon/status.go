@@ -33,9 +33,9 @@ func summary(streams Streams, s view.AgentSummary) error {
 		"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason,
 		"model", model, "image", s.Identity.Image, "home", s.Identity.AgentHome,
 		"current run", s.Agent.CurrentRunID, "pending", strconv.Itoa(s.Agent.Pending),
-		"next try", streams.moment(s.Agent.RetryAt),
-		"sleeps until", streams.moment(s.Agent.SleepingUntil), "turns", strconv.FormatInt(s.Agent.TurnIndex, 10),
-		"last wake", s.Agent.LastWakeReason, "last brief", streams.moment(s.Agent.LastBriefAt),
+		"next try", streams.when(s.Agent.RetryAt),
+		"sleeps until", streams.when(s.Agent.SleepingUntil), "turns", strconv.FormatInt(s.Agent.TurnIndex, 10),
+		"last wake", s.Agent.LastWakeReason, "last brief", streams.when(s.Agent.LastBriefAt),
 		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
 	}
 	if s.Agent.OpenWorkItems > 0 {
@@ -58,7 +58,7 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, "last failure", streams.failure(f))
 	}
 	for _, n := range s.Notifications {
-		pairs = append(pairs, "notice", streams.moment(turns.At(n.CreatedAt))+": "+n.Summary)
+		pairs = append(pairs, "notice", streams.when(turns.At(n.CreatedAt))+": "+n.Summary)
 	}
 	return facts(streams, append(pairs, "hint", s.Lifecycle.OperatorHint,
 		"resume with", s.Lifecycle.ResumeCLIHint)...)

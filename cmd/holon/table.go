@@ -165,8 +165,8 @@ func facts(streams Streams, pairs ...string) error {
 	return t.end()
 }
 
-// moment is a time for a person at a terminal, and whole in a pipe.
-func (s Streams) moment(at turns.Time) string {
+// when is a time for a person at a terminal, and whole in a pipe.
+func (s Streams) when(at turns.Time) string {
 	t := at.Time()
 	switch {
 	case t.IsZero():
@@ -181,7 +181,7 @@ func (s Streams) moment(at turns.Time) string {
 }
 
 func (s Streams) failure(f *ledger.Failure) string {
-	return s.moment(turns.At(f.OccurredAt)) + ": " + f.Summary
+	return s.when(turns.At(f.OccurredAt)) + ": " + f.Summary
 }
 
 // paragraph prints text of an agent beneath a line of its own.

@@ -83,7 +83,7 @@ func (r *remote) taskRow(t view.TaskRecord) []string {
 	if r.streams.OutTTY {
 		command = visible.OneLine(command, 40)
 	}
-	return []string{t.ID, string(t.Status), r.streams.moment(t.CreatedAt), r.streams.moment(t.UpdatedAt), command}
+	return []string{t.ID, string(t.Status), r.streams.when(t.CreatedAt), r.streams.when(t.UpdatedAt), command}
 }
 
 func runTaskShow(ctx context.Context, r *remote) error {
@@ -98,8 +98,8 @@ func runTaskShow(ctx context.Context, r *remote) error {
 	}
 	return r.showFacts(status, nil, "task", t.TaskID, "status", string(t.Status), "purpose", t.Purpose,
 		"command", r.streams.oneLine(c.Cmd, 1000), "how it is", r.streams.oneLine(t.Summary, 300), "exit status", exit,
-		"directory", c.Workdir, "input", c.InputTarget, "started", r.streams.moment(t.CreatedAt),
-		"changed", r.streams.moment(t.UpdatedAt), "turn", t.TurnID, "work item", t.WorkItemID,
+		"directory", c.Workdir, "input", c.InputTarget, "started", r.streams.when(t.CreatedAt),
+		"changed", r.streams.when(t.UpdatedAt), "turn", t.TurnID, "work item", t.WorkItemID,
 		"output in the container", c.OutputPath, "errors in the container", c.StderrPath)
 }
 

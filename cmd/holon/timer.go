@@ -107,6 +107,6 @@ func (r *remote) timerRow(t view.Timer) []string {
 	if t.IntervalMS > 0 {
 		every = duration.Text(time.Duration(t.IntervalMS) * time.Millisecond)
 	}
-	return []string{t.ID, t.AgentID, string(t.Status), r.streams.moment(t.NextFireAt), every,
+	return []string{t.ID, t.AgentID, string(t.Status), r.streams.when(t.NextFireAt), every,
 		strconv.FormatInt(t.FireCount, 10), fmt.Sprintf("%.200s", t.Summary)}
 }

@@ -75,7 +75,7 @@ func (r *remote) workRow(w view.WorkRecord) []string {
 	if r.streams.OutTTY {
 		objective = visible.OneLine(objective, 40)
 	}
-	return []string{w.ID, workState(w), todoCount(w.Todo), r.streams.moment(w.UpdatedAt), objective}
+	return []string{w.ID, workState(w), todoCount(w.Todo), r.streams.when(w.UpdatedAt), objective}
 }
 
 // workState is the scheduling state of an item, and whether it is the current one.
@@ -111,10 +111,10 @@ func runWorkShow(ctx context.Context, r *remote) error {
 	pairs := []string{"item", w.ID, "objective", r.streams.oneLine(w.Objective, 1000), "state", workState(w),
 		"plan status", string(w.PlanStatus), "blocked by", r.streams.oneLine(w.BlockedBy, 1000)}
 	if w.RecheckConsumedAt.IsZero() {
-		pairs = append(pairs, "looked at again", r.streams.moment(w.RecheckAt))
+		pairs = append(pairs, "looked at again", r.streams.when(w.RecheckAt))
 	}
-	pairs = append(pairs, "created", r.streams.moment(w.CreatedAt),
-		"changed", r.streams.moment(w.UpdatedAt))
+	pairs = append(pairs, "created", r.streams.when(w.CreatedAt),
+		"changed", r.streams.when(w.UpdatedAt))
 	for _, todo := range w.Todo {
 		pairs = append(
 			pairs,

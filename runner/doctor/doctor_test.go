@@ -184,9 +184,9 @@ func TestOldAPI(t *testing.T) {
 	expect.Equal(t, "got[api]", got["api"], "skipped")
 	expect.Equal(t, "got[mounts]", got["mounts"], "skipped")
 	expect.Equal(t, "got[git]", got["git"], "ok")
-	if said := text(list); !strings.Contains(said,
+	if report := text(list); !strings.Contains(report,
 		"speaks API 1.40, at least 1.41 is needed → install Docker 20.10 or newer") {
-		t.Errorf("said:\n%s", said)
+		t.Errorf("the report:\n%s", report)
 	}
 }
 
@@ -244,8 +244,8 @@ func TestWeakIsolation(t *testing.T) {
 	expect.Equal(t, "well", well, false)
 	expect.Equal(t, "got[cgroups]", got["cgroups"], "failed")
 	expect.Equal(t, "got[isolation]", got["isolation"], "failed")
-	if said := text(list); !strings.Contains(said, "--accept-weaker seccomp") {
-		t.Errorf("said:\n%s", said)
+	if report := text(list); !strings.Contains(report, "--accept-weaker seccomp") {
+		t.Errorf("the report:\n%s", report)
 	}
 	d.Accept, d.Version = []string{"pids", "seccomp"}, "another"
 	list, well = examine(t.Context(), d)

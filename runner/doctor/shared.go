@@ -67,7 +67,7 @@ func (e *examination) checkMounts(context.Context) []Result {
 	if _, err := os.Lstat(filepath.Join(p.dir, turns.ExchangeGone)); !errors.Is(err, fs.ErrNotExist) {
 		return bad("the sentinel is still in %s, although the container deleted it", p.dir)
 	}
-	kept, err := durable.ReadFile(filepath.Join(p.dir, turns.ExchangeKept), maxExchanged) // a container wrote it
+	kept, err := durable.ReadFile(filepath.Join(p.dir, turns.ExchangeKept), maxShared) // a container wrote it
 	if err != nil || string(kept) != p.word {
 		return bad("what the container wrote is not in %s", p.dir)
 	}
@@ -75,8 +75,8 @@ func (e *examination) checkMounts(context.Context) []Result {
 		"other's files"))
 }
 
-// maxExchanged bounds the file that a container writes.
-const maxExchanged = 1 << 10
+// maxShared bounds the file that a container writes.
+const maxShared = 1 << 10
 
 // maxDrift is how much the clocks may differ.
 const maxDrift = 5 * time.Second

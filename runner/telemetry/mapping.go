@@ -33,7 +33,7 @@ type mapping struct {
 	started bool
 	rounds  int64 // the newest
 	calls   int64 // of tools, that have begun
-	whole   bool  // the end of the turn said both, and its tokens
+	whole   bool  // the end of the turn has both, and its tokens
 }
 
 func newMapping(in Invocation, root tracecontext.Span, o Options) *mapping {
@@ -84,7 +84,7 @@ func (m *mapping) ended(ev turns.RuntimeEvent) {
 	if m.turn.status != "" {
 		return
 	}
-	m.turn.end, m.turn.status = ev.Timestamp.Time(), known(ev.Status, statuses...)
+	m.turn.end, m.turn.status = ev.Timestamp.Time(), listed(ev.Status, statuses...)
 	if ev.Type == turns.TurnFailed {
 		var p turns.Failure
 		_ = decode(ev, &p) // it failed all the same
@@ -145,7 +145,7 @@ func (m *mapping) requested(ev turns.RuntimeEvent) {
 	s.name = strings.TrimRight(opChat+" "+s.model, " ")
 	s.more = number(number(text(nil, keyConversation, m.in.SessionID), keyRound, int64(p.Round)), keyAttempt,
 		int64(p.Attempt))
-	s.more = text(s.more, keyPurpose, known(p.Purpose, "", turns.PurposeSummary))
+	s.more = text(s.more, keyPurpose, listed(p.Purpose, "", turns.PurposeSummary))
 	if m.begin(ev.ModelRequestID, s, ev) {
 		m.rounds = max(m.rounds, int64(p.Round))
 	}
@@ -217,11 +217,11 @@ func (m *mapping) content(list []attribute.KeyValue, key attribute.Key, value st
 }
 
 // message is content in the form of the conventions.
-func (m *mapping) message(list []attribute.KeyValue, key attribute.Key, role, said string) []attribute.KeyValue {
-	if !m.options.Content || said == "" {
+func (m *mapping) message(list []attribute.KeyValue, key attribute.Key, role, content string) []attribute.KeyValue {
+	if !m.options.Content || content == "" {
 		return list
 	}
-	part := map[string]any{"type": "text", "content": cut(m.options.Secrets.Text(said), maxContent)}
+	part := map[string]any{"type": "text", "content": cut(m.options.Secrets.Text(content), maxContent)}
 	data, err := json.Marshal([]map[string]any{{"role": role, "parts": []any{part}}})
 	if err != nil { // it is all text
 		return list
@@ -275,10 +275,10 @@ func (m *mapping) invocation(final *responses.Response, how Ending) span {
 	}
 	s.more = m.message(text(s.more, keyConversation, m.in.SessionID), keyInput, "user", m.in.Prompt)
 	if final == nil {
-		s.status, s.failure = known(how.Status, statuses...), failure(how.Failure)
+		s.status, s.failure = listed(how.Status, statuses...), failure(how.Failure)
 		return s
 	}
-	s.status = known(string(final.Status), statuses...)
+	s.status = listed(string(final.Status), statuses...)
 	s.more = m.message(s.more, keyOutput, "assistant", final.OutputText())
 	switch {
 	case final.Error != nil:

@@ -67,8 +67,8 @@ func (i *instruments) record(ctx context.Context, spans []span, models []string)
 // metric ever had.
 const other = "_OTHER"
 
-// known returns s if it is one of list, else other.
-func known(s string, list ...string) string {
+// listed returns s if it is one of list, else other.
+func listed(s string, list ...string) string {
 	if slices.Contains(list, s) {
 		return s
 	}
@@ -81,7 +81,7 @@ var statuses = []string{turns.StatusCompleted, turns.StatusFailed, turns.StatusC
 
 // failure returns the class of a failure, which says nothing of the content.
 func failure(code string) string {
-	return known(code, failures...)
+	return listed(code, failures...)
 }
 
 // failures are the codes of the protocol, the reasons of incomplete responses, and the categories of failures of turns,

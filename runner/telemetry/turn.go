@@ -124,7 +124,7 @@ func (e *Exporter) Replay(ctx context.Context, facts iter.Seq[turns.RuntimeEvent
 	if m == nil {
 		return false
 	}
-	spans := m.end(m.turn.start, last, nil, Lost)[1:] // how its host saw it is not known
+	spans := m.end(m.turn.start, last, nil, Lost)[1:] // how its host saw it is recorded nowhere
 	spans[0].above = above
 	for _, s := range spans {
 		e.send(detached(ctx), s)

@@ -53,7 +53,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen
 			return v, err
 		}
 	}
-	p, err := s.plan(lt.id, req, mem)
+	p, err := s.plan(lt.id, req, mem, true)
 	if err != nil {
 		return nil, err
 	}

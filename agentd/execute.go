@@ -191,7 +191,6 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 	result, err := s.turn(j).Run(ctx)
 	if err == nil {
 		s.learned.keep(learnedKey(j), result.Memory)
-		result.Conversation = j.lead.Restore(result.Conversation)
 	}
 	return result, err
 }
@@ -211,9 +210,9 @@ func isolationOf(private bool) string {
 
 // routing is the model that the turn asks, and why.
 func (j *job) routing() turns.Routing {
-	r := turns.Routing{RoutingMode: "fixed", RequestedModel: j.req.Model, FallbackChain: j.fallbacks,
+	r := turns.Routing{RoutingMode: "fixed", RequestedModel: j.req.Model, FallbackChain: j.Fallbacks,
 		DecisionSource: "request", DecisionReason: "the request names it"}
-	r.SelectedProvider, r.SelectedModel, _ = strings.Cut(j.modelRef, "/")
+	r.SelectedProvider, r.SelectedModel, _ = strings.Cut(j.Ref, "/")
 	if j.req.Model == "" {
 		r.DecisionSource, r.DecisionReason = "default", "the request names none"
 	}
@@ -223,7 +222,7 @@ func (j *job) routing() turns.Routing {
 // announce records the facts that a turn begins with.
 func (s *Server) announce(j *job, waited time.Duration) error {
 	facts := append([]turns.RuntimeEvent{
-		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.modelRef, WorkDir: j.workDir,
+		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.Ref, WorkDir: j.workDir,
 			Environment: j.environment()}),
 		j.scope.SandboxApplied(j.workDir), j.scope.CatalogResolved(s.catalog(j)),
 		j.scope.ContextResolved(j.resolved()), j.scope.RoutingDecided(j.routing()),

@@ -6,7 +6,6 @@ import (
 
 	"holon/agentd/activation"
 	"holon/agentd/admission"
-	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/turn"
 	"holon/responses"
@@ -24,15 +23,14 @@ type job struct {
 
 	inbox  *inbox
 	watch  *activation.Watch // once the turn runs
-	lead   prompt.Lead
-	output *outputGauge // nil without a limit
+	output *outputGauge      // nil without a limit
 }
 
 // record writes the turn down and opens its stream. Once that is acknowledged, the
 // turn exists.
 func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, error) {
 	now := s.parts.Now()
-	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.modelRef, now.Unix(), p.req)
+	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.Ref, now.Unix(), p.req)
 	if !t.Started() {
 		resp.Status = responses.StatusQueued
 	}
@@ -103,30 +101,20 @@ func (s *Server) environ(p *plan) []string {
 	return env
 }
 
-// turn assembles the turn loop's view of the job.
+// turn is the turn loop of the job.
 func (s *Server) turn(j *job) *turn.Turn {
-	// The lead of the conversation goes where a transport wants it; all else stays
-	// in its place.
-	lead, conversation := prompt.Split(append(append([]responses.Item(nil), j.history...), j.adding(j.input)...))
-	j.lead = lead
-	_, history := prompt.Split(j.history)
 	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
-	var full func() bool
-	if j.output != nil {
-		full = j.output.full
-	}
-	req := *j.req
-	req.Input = conversation[len(history):]
-	return &turn.Turn{
-		Request: &req, History: history, Instructions: lead.Text(), Breakpoints: lead.Breakpoints(),
-		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
-		Model: j.transport, RetryFor: s.cfg.Models.RetryFor, ModelName: j.modelName, ModelRef: j.modelRef,
-		Tools: countedTools{j.toolset, s.metrics}, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
-		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
-		MaxRounds: j.limits.rounds, Full: full, Now: s.parts.Now,
-		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(learnedKey(j)), Dir: j.turnDir,
+	t := &turn.Turn{
+		Request: j.req, History: j.history, Input: j.adding(j.input), Model: j.Choice, RetryFor: s.cfg.Models.RetryFor,
+		Tools: countedTools{j.toolset, s.metrics}, Env: s.toolEnv(j), Watch: j.watch.ToolEnded, Notices: s.notices(j),
+		Inbox: j.inbox, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
+		Window: s.cfg.Models.Window(j.Ref), Memory: s.learned.of(learnedKey(j)), Dir: j.turnDir,
 		Families: families(),
 	}
+	if j.output != nil {
+		t.Full = j.output.full
+	}
+	return t
 }
 
 // offerFacts are the facts about servers and their tools that the turn begins with.

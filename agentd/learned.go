@@ -15,7 +15,7 @@ type learned[V any] struct {
 }
 
 // learnedKey is what is learned of a model in a session.
-func learnedKey(j *job) string { return j.sessionID + " " + j.modelRef }
+func learnedKey(j *job) string { return j.sessionID + " " + j.Ref }
 
 func (l *learned[V]) of(key string) V {
 	l.mu.Lock()

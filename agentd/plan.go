@@ -35,11 +35,8 @@ type plan struct {
 
 // target is the model of a turn.
 type target struct {
-	transport model.Transport // nil when no model is chosen
-	modelName string
-	modelRef  string
-	fallbacks []string // references that are asked after it, in order
-	takes     model.Capabilities
+	model.Choice // zero when no model is chosen
+	takes        model.Capabilities
 }
 
 // thread is the conversation of a turn.
@@ -78,21 +75,19 @@ type limits struct {
 	output int64         // bytes in the output directory, 0 for any number
 }
 
-// plan resolves and checks all that a request names.
-func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan, error) {
-	req, err := s.refuse(req, mem)
-	if err != nil {
+// plan resolves and checks all that a request names. Without needsModel, one whose model is unknown is planned too, for a
+// model that takes everything.
+func (s *Server) plan(turnID string, req *responses.Request, mem *memory, needsModel bool) (_ *plan, err error) {
+	if req, err = s.refuse(req, mem); err != nil {
 		return nil, err
 	}
 	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
-	if err != nil {
+	if err != nil && needsModel {
 		return nil, err
 	}
-	return s.planFor(to, turnID, req, mem)
-}
-
-// planFor is plan for a model that is known, or does not matter.
-func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *memory) (_ *plan, err error) {
+	if err != nil {
+		to.takes = model.Capabilities{Images: true, Files: true, Video: true}
+	}
 	with, err := s.offerTools(req)
 	if err != nil {
 		return nil, err
@@ -130,7 +125,7 @@ func (s *Server) target(ref string, fallbacks []string) (target, error) {
 	if err != nil {
 		return target{}, s.blame(err, fallbacks)
 	}
-	return target{m.Transport, m.Name, m.Ref, m.Fallbacks, model.CapabilitiesOf(m.Transport, m.Name)}, nil
+	return target{m, model.CapabilitiesOf(m.Transport, m.Name)}, nil
 }
 
 // blame says in an error which of the fallbacks of a request there is no model for, if it is one of them.

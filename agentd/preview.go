@@ -29,10 +29,10 @@ func (s *Server) previewRequest(w http.ResponseWriter, r *http.Request) {
 func (s *Server) preview(p *plan) turns.Preview {
 	first := s.firstRequest(p)
 	shown := turns.Preview{
-		Object: turns.ObjectPreview, Model: p.modelRef, ModelFallbacks: append([]string{}, p.fallbacks...),
+		Object: turns.ObjectPreview, Model: p.Ref, ModelFallbacks: append([]string{}, p.Fallbacks...),
 		SessionID: p.sessionID, PreviousResponseID: p.req.PreviousResponseID,
 		Reasoning: first.Reasoning, MaxOutputTokens: first.MaxOutputTokens,
-		ContextWindow: s.cfg.Models.Window(p.modelRef).Context, InputTokens: model.Estimate(first),
+		ContextWindow: s.cfg.Models.Window(p.Ref).Context, InputTokens: model.Estimate(first),
 		WorkDir: p.workDir, InputDir: p.inputDir, Isolation: isolationOf(p.req.Holon.Isolates()),
 		Skills: append([]string{}, p.skills.Names()...), Sources: []turns.PreviewSource{},
 		Instructions: first.Instructions, Input: first.Input, Tools: []turns.PreviewTool{},

@@ -1,8 +1,6 @@
 package agentd
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,13 +136,6 @@ func (p *plan) resolved() turns.Context {
 		Instructions: p.prompt.Told(),
 		Tools:        p.tools, Omissions: p.prompt.Notes(), ActiveSkills: p.active, Fingerprint: p.prompt.Fingerprint(),
 	}
-}
-
-// cacheKey is the cache identity of a session at a provider. It is the same for
-// all turns of the session, and says nothing about it.
-func cacheKey(sessionID string) string {
-	sum := sha256.Sum256([]byte(sessionID))
-	return "holon-" + hex.EncodeToString(sum[:16])
 }
 
 // home returns the home directory that commands have.

@@ -29,27 +29,16 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(s.firstRequest(p))})
 }
 
-// planned is the plan of a request whose turn is not made. Without needsModel, one whose model is unknown is planned
-// too.
+// planned is the plan of a request whose turn is not made.
 func (s *Server) planned(w http.ResponseWriter, r *http.Request, needsModel bool) (*plan, error) {
 	req, err := s.readRequest(w, r)
 	if err != nil {
 		return nil, err
 	}
-	if req, err = s.refuse(req, nil); err != nil {
-		return nil, err
-	}
-	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
-	if err != nil && needsModel {
-		return nil, err
-	}
-	if err != nil {
-		to = target{takes: model.Capabilities{Images: true, Files: true, Video: true}}
-	}
-	return s.planFor(to, cmp.Or(req.Holon.TurnID, responses.NewID(responses.PrefixTurn)), req, nil)
+	return s.plan(cmp.Or(req.Holon.TurnID, responses.NewID(responses.PrefixTurn)), req, nil, needsModel)
 }
 
 // firstRequest is what the model would be asked first in a planned turn.
 func (s *Server) firstRequest(p *plan) model.Request {
-	return s.turn(&job{plan: p, scope: turns.Scope{Now: s.parts.Now}}).FirstRequest()
+	return s.turn(&job{plan: p, scope: turns.Scope{SessionID: p.sessionID, Now: s.parts.Now}}).FirstRequest()
 }

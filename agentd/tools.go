@@ -24,7 +24,7 @@ func (s *Server) toolEnv(j *job) tools.Env {
 		TurnID: j.turnID, SessionID: j.sessionID, ThreadID: j.scope.ThreadID, WorkDir: j.workDir,
 		LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
 		Policy:  tools.Policy{OutputTokens: s.cfg.Tools.OutputTokens, MaxOutputTokens: s.cfg.Tools.MaxOutputTokens},
-		Images:  model.CapabilitiesOf(j.transport, j.modelName).Images,
+		Images:  model.CapabilitiesOf(j.Transport, j.Name).Images,
 		Secrets: s.parts.Secrets, Users: s.parts.Users,
 		Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes),
 	}

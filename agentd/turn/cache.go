@@ -134,7 +134,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	if a.Err == nil {
 		v.known = cached{ref: a.Ref, tokens: max(0, a.Usage.InputTokens-int64(q.beside)), items: q.items,
 			epoch: v.told.Epoch, frame: q.frame, prefix: q.all}
-		if a.Ref == v.r.ModelRef && !a.Usage.Estimated { // an estimate may have the output in its input
+		if a.Ref == v.r.Model.Ref && !a.Usage.Estimated { // an estimate may have the output in its input
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)
 		}
 	}

@@ -51,8 +51,8 @@ func (s *sampler) beginCall(ev model.Event) error {
 		return s.Emitter.BeginFunctionCall(callID, ev.Name)
 	}
 	name := ev.Name
-	if !s.Secrets.Empty() && !slices.Contains(s.toolNames(), name) { // the model made it up
-		name = s.Secrets.Text(name)
+	if !s.env.Secrets.Empty() && !slices.Contains(s.toolNames(), name) { // the model made it up
+		name = s.env.Secrets.Text(name)
 	}
 	s.call = &ownCall{why: why, unknown: s.unknown(ev.Name)}
 	id := responses.NewID(responses.PrefixToolCall)
@@ -138,7 +138,7 @@ func (s *sampler) endCall(arguments string) error {
 		return s.keep() // the client may answer it, however the turn ends
 	}
 	s.call.arguments = strings.ToValidUTF8(arguments, "\uFFFD")
-	s.call.Arguments = string(s.Secrets.JSON([]byte(s.call.arguments), nil))
+	s.call.Arguments = string(s.env.Secrets.JSON([]byte(s.call.arguments), nil))
 	s.round.calls = append(s.round.calls, s.call)
 	s.call = nil
 	return nil
@@ -146,10 +146,10 @@ func (s *sampler) endCall(arguments string) error {
 
 // clean returns a result of a tool without known secrets.
 func (r *runner) clean(result []byte) []byte {
-	if r.Secrets.Empty() {
+	if r.env.Secrets.Empty() {
 		return result
 	}
-	return r.Secrets.JSON(result, turns.Constants, turns.ToolNames(r.toolNames()))
+	return r.env.Secrets.JSON(result, turns.Constants, turns.ToolNames(r.toolNames()))
 }
 
 // toolNames returns the names of all tools of the turn, the client's included.

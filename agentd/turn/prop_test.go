@@ -154,7 +154,7 @@ func TestEveryTurn(t *testing.T) {
 			defer m.cancel(nil)
 		}
 		s := newStage(t, drawBody(t))
-		s.turn.Model = model.Retry(m, "fake/m", model.Policy{Retries: rapid.IntRange(0, 2).Draw(t, "retries")})
+		s.turn.Model.Transport = model.Retry(m, "fake/m", model.Policy{Retries: rapid.IntRange(0, 2).Draw(t, "retries")})
 		result, err := s.turn.Run(ctx)
 		if err != nil {
 			t.Fatal(err)

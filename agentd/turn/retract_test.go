@@ -68,7 +68,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, `{"input":"x"`+clientTool+c.body+`}`, slices.Concat(c.breaks, c.rounds)...)
-			s.turn.Model = model.Retry(s.model, "fake/m", model.Policy{Retries: 2})
+			s.turn.Model.Transport = model.Retry(s.model, "fake/m", model.Policy{Retries: 2})
 			s.model.breaks = make(map[int]error)
 			for i := range c.breaks {
 				s.model.breaks[i] = broke()
@@ -119,7 +119,7 @@ func shown(output responses.Items) string {
 func TestRecordOfAnAnswerThatBrokeOff(t *testing.T) {
 	s := newStage(t, `{"input":"x","max_output_tokens":1000}`, join(ev(model.MessageBegin),
 		ev(model.TextDelta, strings.Repeat("word", 100))), answer)
-	s.turn.Model = model.Retry(s.model, "fake/m", model.Policy{Retries: 2})
+	s.turn.Model.Transport = model.Retry(s.model, "fake/m", model.Policy{Retries: 2})
 	s.model.breaks = map[int]error{0: broke()}
 	resp, result := s.run(t, t.Context())
 	expect.Equal(t, "discarded", strings.Join(discardedItems(t, s.journal.events), " "), resp.Output[0].ItemID())

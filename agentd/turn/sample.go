@@ -2,6 +2,8 @@ package turn
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -41,7 +43,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	watch := &attempts{runner: r, sampler: s, tokens: r.view.now.tokens}
 	req.Observer, req.Retract = watch, s.retract
 	r.view.sent = r.view.now.frame
-	if err := s.read(r.Model.Stream(ctx, req), watch); err != nil {
+	if err := s.read(r.Model.Transport.Stream(ctx, req), watch); err != nil {
 		if broken := s.keep(); broken != nil { // the next turn sees what the user saw
 			return nil, broken
 		}
@@ -78,7 +80,8 @@ func (s *sampler) read(answer iter.Seq2[model.Event, error], watch *attempts) er
 func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
-		Model: r.ModelName, Instructions: r.Instructions, Breakpoints: r.Breakpoints, Input: r.view.told.Items,
+		Model: r.Model.Name, Instructions: r.lead.Text(), Breakpoints: r.lead.Breakpoints(),
+		Input:      r.view.told.Items,
 		ToolChoice: r.rules.toolChoice(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty,
 		FrequencyPenalty: q.FrequencyPenalty,
@@ -86,7 +89,7 @@ func (r *runner) modelRequest() model.Request {
 		Metadata: q.Metadata,
 		Logprobs: q.Includes(responses.IncludeLogprobs), TopLogprobs: q.TopLogprobs,
 	}
-	req.PromptCacheKey, req.RetryFor = r.CacheKey, r.RetryFor
+	req.PromptCacheKey, req.RetryFor = cacheKey(r.Scope.SessionID), r.RetryFor
 	if q.PromptCacheKey != nil {
 		req.PromptCacheKey = *q.PromptCacheKey
 	}
@@ -112,6 +115,13 @@ func (r *runner) modelRequest() model.Request {
 		req.Tools = append(req.Tools, mt)
 	}
 	return req
+}
+
+// cacheKey is the cache identity of a session at a provider. It is the same for
+// all turns of the session, and says nothing about it.
+func cacheKey(sessionID string) string {
+	sum := sha256.Sum256([]byte(sessionID))
+	return "holon-" + hex.EncodeToString(sum[:16])
 }
 
 // strictForm returns the schema of a tool as strict providers demand it, nil for

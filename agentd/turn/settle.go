@@ -127,7 +127,7 @@ func (r *runner) said(round *round) (text string, refused bool) {
 }
 
 func (r *runner) complete() error {
-	return r.end(func(em *responses.Emitter) error { return em.Complete(r.result.Usage, r.Now().Unix()) })
+	return r.end(func(em *responses.Emitter) error { return em.Complete(r.result.Usage, r.Scope.Now().Unix()) })
 }
 
 // modelFault fails the turn for something that the model did.
@@ -175,8 +175,8 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 	r.reminder.renew(outcome, r.result.Rounds)
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
 	facts := append(r.toolEnded(c.ID, outcome), r.taskBegun(&c.ToolCall, last, outcome)...)
-	if r.Watcher != nil {
-		facts = append(facts, r.Watcher.ToolEnded(&c.ToolCall, outcome)...)
+	if r.Watch != nil {
+		facts = append(facts, r.Watch(&c.ToolCall, outcome)...)
 	}
 	for _, fact := range facts {
 		if err := r.Journal.Event(fact); err != nil {

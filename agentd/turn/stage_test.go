@@ -168,10 +168,9 @@ func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
 	if s.em, err = responses.NewEmitter(responses.NewResponse("resp_1", "fake/m", 1, req), sink); err != nil {
 		t.Fatal(err)
 	}
-	s.turn = &Turn{Request: req, Model: model.Retry(s.model, "fake/m", model.Policy{}), ModelName: "m",
-		ModelRef: "fake/m", Tools: s.box,
-		Emitter: s.em, Journal: s.journal, Scope: turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t"},
-		MaxRounds: 10, Now: time.Now}
+	s.turn = &Turn{Request: req, Input: req.Input, Tools: s.box, Emitter: s.em, Journal: s.journal, MaxRounds: 10,
+		Model: model.Choice{Transport: model.Retry(s.model, "fake/m", model.Policy{}), Name: "m", Ref: "fake/m"},
+		Scope: turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t", Now: time.Now}}
 	return s
 }
 

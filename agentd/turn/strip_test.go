@@ -61,7 +61,7 @@ func pickyStage(t *testing.T, history []responses.Item, body string, p *picky) *
 	s := newStage(t, body)
 	p.play = s.model
 	p.rounds = [][]model.Event{join(call("call_1", "Run", "{}"), done(model.StopEnd)), answer}
-	s.turn.Model, s.turn.History = model.Retry(p, "fake/m", model.Policy{}), history
+	s.turn.Model.Transport, s.turn.History = model.Retry(p, "fake/m", model.Policy{}), history
 	s.box.say = func(string) tools.Outcome {
 		return tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: "success", Result: []byte("{}")},
 			Rendered: "see", Images: []tools.Image{{MediaType: "image/png", Data: []byte("of the tool")}}}

@@ -18,12 +18,13 @@ package turn
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"holon/agentd/model"
+	"holon/agentd/prompt"
 	"holon/agentd/tools"
 	"holon/internal/providers"
-	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -54,33 +55,24 @@ type Toolset interface {
 	Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome
 }
 
-// Watcher sees every tool call that ended. The facts that it returns follow the
-// call's own in the record.
-type Watcher interface {
-	ToolEnded(call *responses.ToolCall, outcome tools.Outcome) []turns.RuntimeEvent
-}
-
 // Turn is everything one turn needs. All fields are required except those
 // that say otherwise.
 type Turn struct {
-	Request      *responses.Request
-	History      []responses.Item // the chain before this turn; nil for a new one
-	Instructions string           // the assembled system prompt
-	Breakpoints  []int            // as in model.Request; may be nil
-	Model        model.Transport
-	RetryFor     time.Duration // as in model.Request
-	ModelName    string        // as the transport knows it
-	ModelRef     string        // as the user knows it, provider/model
-	Tools        Toolset
-	Env          tools.Env
-	Watcher      Watcher     // may be nil
-	Secrets      *redact.Set // taken out of calls and results before they are shown, kept or told; may be nil
-	CacheKey     string      // cache identity for the provider when the request names none
-	Emitter      *responses.Emitter
-	Journal      Journal
-	Scope        turns.Scope
-	MaxRounds    int
-	Now          func() time.Time
+	Request *responses.Request
+	History []responses.Item // the conversation before this turn, with its prompt; nil for a new one
+	Input   []responses.Item // what the turn adds: what is new of the prompt, and the request's input
+	Model   model.Choice
+	Tools   Toolset
+	Env     tools.Env // its Secrets are taken out of calls and results before they are shown, kept or sent
+	Emitter *responses.Emitter
+	Journal Journal
+	Scope   turns.Scope
+
+	MaxRounds int
+	RetryFor  time.Duration // as in model.Request
+
+	// Watch returns facts about a tool call that ended, which follow the call's own in the record. It may be nil.
+	Watch func(call *responses.ToolCall, outcome tools.Outcome) []turns.RuntimeEvent
 
 	// Window is what the model takes. The zero value has no bound.
 	Window providers.Window
@@ -122,7 +114,7 @@ type Result struct {
 	Attempts  turns.ProviderTimeline
 	Failure   *turns.FailureArtifact // set when a model's failure ended the turn
 
-	// Conversation is the history, the request's input and the items of this turn. It must not be changed.
+	// Conversation is the history, the input and the items of this turn. It must not be changed.
 	Conversation []responses.Item
 
 	Memory Memory // for the next turn of the conversation
@@ -139,7 +131,7 @@ func (t *Turn) Run(ctx context.Context) (*Result, error) {
 		return &r.result, err
 	}
 	err := r.loop(ctx)
-	r.result.Conversation, r.result.Memory = r.input, r.view.memory()
+	r.result.Conversation, r.result.Memory = r.lead.Restore(r.input), r.view.memory()
 	return &r.result, err
 }
 
@@ -159,9 +151,10 @@ func (t *Turn) FirstRequest() model.Request {
 }
 
 func (t *Turn) runner() *runner {
-	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), takes: model.CapabilitiesOf(t.Model, t.ModelName),
-		input:    append(append([]responses.Item(nil), t.History...), t.Request.Input...),
-		reminder: remindingOf(t.Request)}
+	_, history := prompt.Split(t.History)
+	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), history: len(history),
+		takes: model.CapabilitiesOf(t.Model.Transport, t.Model.Name), reminder: remindingOf(t.Request)}
+	r.lead, r.input = prompt.Split(slices.Concat(t.History, t.Input))
 	r.view = newView(r)
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
@@ -173,7 +166,9 @@ func (t *Turn) runner() *runner {
 // runner is the state of a running turn.
 type runner struct {
 	*Turn
-	input       []responses.Item // the whole conversation, append-only
+	lead        prompt.Lead      // of the conversation, which a transport wants elsewhere
+	input       []responses.Item // the rest of the conversation, append-only
+	history     int              // how many of input came before this turn
 	view        *view            // what of it the model is told
 	clientTools map[string]bool  // functions that the client runs
 	rules       rules

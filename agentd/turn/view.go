@@ -57,8 +57,8 @@ type view struct {
 
 // newView returns the view of the conversation so far.
 func newView(r *runner) *view {
-	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: len(r.History), since: lastSaid(r)}
-	for _, item := range r.Request.Input {
+	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: r.history, since: lastSaid(r)}
+	for _, item := range r.Input {
 		if call, ok := item.(*responses.ToolCall); ok { // the client's words, which are never shortened
 			if v.given == nil {
 				v.given = make(map[*responses.ToolCall]bool)
@@ -83,15 +83,15 @@ func lastSaid(r *runner) int {
 		m, ok := item.(*responses.Message)
 		return ok && m.Role == responses.RoleUser && !responses.IsContext(m)
 	}
-	if slices.ContainsFunc(r.Request.Input, said) {
-		return len(r.History)
+	if slices.ContainsFunc(r.input[r.history:], said) {
+		return r.history
 	}
-	for i, item := range slices.Backward(r.History) {
+	for i, item := range slices.Backward(r.input[:r.history]) {
 		if said(item) {
 			return i
 		}
 	}
-	return len(r.History)
+	return r.history
 }
 
 // add tells the model of the latest item of the conversation.
@@ -223,7 +223,7 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 		part(room, gainPart)) {
 		return nil
 	}
-	s := compaction.Summarizer{Transport: v.r.Model, Model: v.r.ModelName,
+	s := compaction.Summarizer{Transport: v.r.Model.Transport, Model: v.r.Model.Name,
 		Window: v.gauge.Estimated(part(room, triggerPart))}
 	s.Window = min(s.Window, compaction.DefaultWindow)
 	if err := v.begin(done); err != nil {

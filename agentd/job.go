@@ -43,11 +43,11 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		Skills: rec.Skills, IgnoredTools: rec.IgnoredTools, Response: resp,
 		ToolNames: toolNames(p.toolset.Definitions()),
 	}
-	release, err := s.reserve(p.turnID, p.turnDir, source == sourceRun)
-	if err != nil {
+	s.placing.Lock()
+	defer s.placing.Unlock() // what has begun is on disk
+	if err := s.checkDir(p.turnID, p.turnDir, source == sourceRun); err != nil {
 		return nil, err
 	}
-	defer release() // what begins now is on disk
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
 	}

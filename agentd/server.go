@@ -99,6 +99,7 @@ type Server struct {
 	metrics    *metrics
 
 	starting    sync.Mutex // held while a task is started, so that an id starts one
+	placing     sync.Mutex // held while a turn gets its directory
 	logs        *logBytes
 	compactions *admission.Queue // apart from turns
 	quiet       *time.Timer      // gives memory back; set anew when a turn begins or ends
@@ -116,7 +117,6 @@ type Server struct {
 	mu        sync.Mutex
 	draining  bool                  // no turn is admitted any more
 	live      map[string]*liveTurn  // by turn id
-	beginning map[string]bool       // output directories of turns that are not on disk yet
 	unsettled map[string]brokenTurn // by response id
 	broke     chan struct{}         // wakes keepSettling for one
 }
@@ -131,7 +131,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		compactions: admission.NewQueue(maxCompactions, cfg.Turns.QueueLimit),
 		metrics:     newMetrics(),
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
-		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), beginning: make(map[string]bool),
+		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]brokenTurn), broke: make(chan struct{}, 1),
 		quiet: time.AfterFunc(quietTime, debug.FreeOSMemory),
 	}

@@ -59,40 +59,15 @@ func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error
 	return "", nil, nil
 }
 
-// reserve keeps a directory for a turn that is about to begin: it is neither the root
-// of all, nor another turn's, nor inside one or around one. release gives it back
-// once the turn has begun, or has not: then its files tell others. The only turn of a
-// process may have the root.
-func (s *Server) reserve(turnID, dir string, only bool) (release func(), err error) {
-	given := dir == s.defaultDir(turnID)
-	if given {
-		dir = filepath.Join(s.outputRoot, "turns", turnID)
-	}
-	s.mu.Lock()
-	for other := range s.beginning {
-		if under(other, dir) || under(dir, other) {
-			s.mu.Unlock()
-			return nil, taken("another turn is about to begin in " + other)
+// checkDir refuses the directory of a turn that is about to begin if it is the root of all, or another turn's, or inside
+// one or around one. The only turn of a process may have the root. The caller holds s.placing until the turn is on disk.
+func (s *Server) checkDir(turnID, dir string, only bool) error {
+	if dir != s.defaultDir(turnID) && !(only && dir == s.outputRoot) {
+		if err := s.checkAround(dir); err != nil {
+			return err
 		}
 	}
-	s.beginning[dir] = true
-	s.mu.Unlock()
-	release = func() {
-		s.mu.Lock()
-		delete(s.beginning, dir)
-		s.mu.Unlock()
-	}
-	if !given && !(only && dir == s.outputRoot) {
-		err = s.checkAround(dir)
-	}
-	if err == nil {
-		err = checkInside(dir)
-	}
-	if err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
+	return checkInside(dir)
 }
 
 // checkAround refuses a directory that is a root of turns, or lies inside one of a turn.

@@ -22,7 +22,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	defer v.attach()()
 	switch {
 	case req.Stream:
-		s.serveStream(w, r, v, stream.Accepted(r.Header.Get("Accept")), fromStart)
+		s.serveFeed(w, r, v, feed{framing: stream.Accepted(r.Header.Get("Accept"))})
 	case req.Background:
 		s.servePresent(w, r, v)
 	default:

@@ -32,30 +32,42 @@ const (
 	maxWrite     = 1 << 20 // bytes of one write
 )
 
-// serveStream sends the turn's events after the one numbered after, as they
-// become durable.
-func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, framing stream.Framing, after int64) {
+// feed is what a reader gets of a turn's journal.
+type feed struct {
+	framing stream.Framing
+	whole   bool  // all lines, and not only the events of the stream
+	once    bool  // what is there now, and not what comes
+	skip    int64 // how many lines, or events, the reader has
+}
+
+// serveFeed sends a journal as it becomes durable. When the journal breaks (a full disk), the reader gets a legal end.
+func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, v *view, f feed) {
 	h := w.Header()
-	h.Set("Content-Type", framing.ContentType())
+	h.Set("Content-Type", f.framing.ContentType())
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
 		return
 	}
 	out := newWriter(w, s.waits)
-	sent, err := out.events(r.Context(), v.journal, framing, after)
-	if err != nil && r.Context().Err() == nil && !errors.Is(err, errReader) {
-		s.endStream(out, v, framing, sent, err)
+	lines, events, err := out.feed(r.Context(), v.journal, f)
+	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
+		return
 	}
-}
-
-// endStream gives a reader a legal end when the journal broke after the first sent
-// events of it (a full disk).
-func (s *Server) endStream(out *writer, v *view, framing stream.Framing, sent int64, cause error) {
-	s.log.Error("the journal broke off", "request", out.w.Header().Get(headerRequestID), "err", cause)
-	if lines, err := s.brokenEnd(v, sent, recordError(cause)); err == nil {
-		_ = out.send(framing.AppendEnd(framing.Append(nil, lines)), true)
+	s.log.Error("the journal broke off", "request", w.Header().Get(headerRequestID), "err", err)
+	end, err := s.brokenEnd(v, events, recordError(err))
+	if err != nil {
+		return
 	}
+	if f.whole {
+		var entries []byte
+		for event := range bytes.Lines(end) {
+			lines++
+			entries = turns.AppendEntry(entries, lines, turns.EntryStream, bytes.TrimSuffix(event, []byte{'\n'}))
+		}
+		end = entries
+	}
+	_ = out.send(f.framing.AppendEnd(f.framing.Append(nil, end)), true)
 }
 
 // errReader marks a failed write to the client.
@@ -73,34 +85,33 @@ func newWriter(w http.ResponseWriter, limits waits) *writer {
 	return &writer{w: w, rc: http.NewResponseController(w), waits: limits}
 }
 
-// events sends the part of a response's stream that follows the event numbered after,
-// with its end mark, and returns how many events were dealt with. A
-// nil error means that the stream was sent to its end. The head of the answer goes
-// out at once, so that the reader knows that the request arrived.
-func (o *writer) events(ctx context.Context, journal *record.Journal, framing stream.Framing, after int64) (
-	passed int64, err error) {
-	f := journal.Follow()
-	if f.Waiting() || after >= 0 {
-		if err := o.send(nil, true); err != nil {
-			return 0, err
-		}
+// feed sends what f asks for, with its end mark, and returns how many lines and events of the journal were dealt with. A
+// nil error means that all was sent. The head of the answer goes out at once, so that the reader knows that the request
+// arrived.
+func (o *writer) feed(ctx context.Context, journal *record.Journal, f feed) (lines, events int64, err error) {
+	if err := o.send(nil, true); err != nil {
+		return 0, 0, err
 	}
-	for {
-		lines, err := o.next(ctx, f, framing)
+	for at := journal.Follow(); !f.once || !at.Waiting(); {
+		chunk, err := o.next(ctx, at, f.framing)
 		if errors.Is(err, io.EOF) {
-			return passed, o.send(framing.AppendEnd(nil), true)
+			break
 		}
 		if err != nil {
-			return passed, err
+			return lines, events, err
 		}
-		lines = record.AppendStream(nil, lines)
-		n := int64(bytes.Count(lines, []byte{'\n'}))
-		buf := framing.Append(nil, skipLines(lines, after+1-passed))
-		if err := o.send(buf, f.Waiting()); err != nil {
-			return passed, err
+		streamed := record.AppendStream(nil, chunk)
+		shown, before := streamed, events
+		if f.whole {
+			shown, before = chunk, lines
 		}
-		passed += n
+		lines += int64(bytes.Count(chunk, []byte{'\n'}))
+		events += int64(bytes.Count(streamed, []byte{'\n'}))
+		if err := o.send(f.framing.Append(nil, skipLines(shown, f.skip-before)), at.Waiting()); err != nil {
+			return lines, events, err
+		}
 	}
+	return lines, events, o.send(f.framing.AppendEnd(nil), true)
 }
 
 // skipLines returns lines without the first n of them. The line of an event, or of a journal, is
@@ -168,34 +179,7 @@ func (s *Server) brokenEnd(v *view, sent int64, cause *responses.Error) (lines [
 	return lines, err
 }
 
-// lines sends the lines of a journal numbered above after; with follow those to come as well. It returns how many
-// lines it dealt with, and how many events of the stream are among them.
-func (o *writer) lines(ctx context.Context, journal *record.Journal, follow bool, after int64) (passed, events int64,
-	err error) {
-	f := journal.Follow()
-	if err := o.rc.Flush(); err != nil { // the head, so that the reader knows that the request arrived
-		return 0, 0, errors.Join(errReader, err)
-	}
-	for follow || !f.Waiting() {
-		lines, err := f.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return passed, events, nil
-		}
-		if err != nil {
-			return passed, events, err
-		}
-		rest := skipLines(lines, after-passed)
-		passed += int64(bytes.Count(lines, []byte{'\n'}))
-		events += int64(bytes.Count(record.AppendStream(nil, lines), []byte{'\n'}))
-		if err := o.send(rest, f.Waiting()); err != nil {
-			return passed, events, err
-		}
-	}
-	return passed, events, nil
-}
-
-// send writes buf. The reader gets
-// waits.write for each part of bounded size, so that a slow line does not lose it.
+// send writes buf. The reader gets waits.write for each part of bounded size, so that a slow line does not lose it.
 func (o *writer) send(buf []byte, flush bool) error {
 	for rest := buf; ; {
 		_ = o.rc.SetWriteDeadline(time.Now().Add(o.waits.write)) // a recorder in a test has none

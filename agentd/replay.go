@@ -109,7 +109,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request, q replayQuery) {
 	}
 	defer v.release()
 	defer v.attach()()
-	s.serveStream(w, r, v, framing, q.after)
+	s.serveFeed(w, r, v, feed{framing: framing, skip: q.after + 1})
 }
 
 // openStream returns a view of a stored response's events, and of nothing else.

@@ -1,8 +1,6 @@
 package agentd
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,7 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/responses"
-	"holon/responses/turns"
+	"holon/responses/stream"
 )
 
 func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
@@ -68,26 +66,6 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer v.release()
-	follow := r.URL.Query().Get("follow") == "true"
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Cache-Control", "no-store")
-	if r.Method == http.MethodHead {
-		return
-	}
-	out := newWriter(w, s.waits)
-	passed, events, err := out.lines(r.Context(), v.journal, follow, after)
-	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
-		return
-	}
-	s.log.Error("the journal broke off", "request", w.Header().Get(headerRequestID), "err", err)
-	end, err := s.brokenEnd(v, events, recordError(err))
-	if err != nil {
-		return
-	}
-	var lines []byte
-	for event := range bytes.Lines(end) {
-		passed++
-		lines = turns.AppendEntry(lines, passed, turns.EntryStream, event[:len(event)-1])
-	}
-	_ = out.send(lines, true) // as above
+	s.serveFeed(w, r, v, feed{framing: stream.NDJSON, whole: true, once: r.URL.Query().Get("follow") != "true",
+		skip: after})
 }

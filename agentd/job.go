@@ -7,6 +7,7 @@ import (
 	"holon/agentd/activation"
 	"holon/agentd/admission"
 	"holon/agentd/record"
+	"holon/agentd/tools"
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/turns"
@@ -104,12 +105,16 @@ func (s *Server) environ(p *plan) []string {
 // turn is the turn loop of the job.
 func (s *Server) turn(j *job) *turn.Turn {
 	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
+	watch := func(call *responses.ToolCall, o tools.Outcome) []turns.RuntimeEvent {
+		s.metrics.toolEnded(call.Name, o)
+		return j.watch.ToolEnded(call, o)
+	}
 	t := &turn.Turn{
 		Request: j.req, History: j.history, Input: j.adding(j.input), Model: j.Choice, RetryFor: s.cfg.Models.RetryFor,
-		Tools: countedTools{j.toolset, s.metrics}, Env: s.toolEnv(j), Watch: j.watch.ToolEnded, Notices: s.notices(j),
-		Inbox: j.inbox, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
+		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox, Emitter: j.emitter,
+		Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
 		Window: s.cfg.Models.Window(j.Ref), Memory: s.learned.of(learnedKey(j)), Dir: j.turnDir,
-		Families: families(),
+		Families: families(), Watch: watch,
 	}
 	if j.output != nil {
 		t.Full = j.output.full

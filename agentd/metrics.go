@@ -2,7 +2,6 @@ package agentd
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"sync"
 
 	"holon/agentd/tools"
-	"holon/agentd/turn"
 	"holon/responses"
 )
 
@@ -54,11 +52,14 @@ func (m *metrics) turnEnded(status responses.Status, usage *responses.Usage) {
 	}
 }
 
-// toolEnded counts a call of a tool that ran.
+// toolEnded counts a call of a tool that ran, or does not exist.
 func (m *metrics) toolEnded(name string, outcome tools.Outcome) {
 	status := "success"
-	if outcome.Canonical.Error != nil {
+	if failed := outcome.Canonical.Error; failed != nil {
 		status = "error"
+		if failed.Kind == tools.KindUnknownTool {
+			name = otherTool
+		}
 	}
 	name = strings.ToValidUTF8(name, "\uFFFD") // as a label must be
 	m.mu.Lock()
@@ -68,23 +69,6 @@ func (m *metrics) toolEnded(name string, outcome tools.Outcome) {
 	}
 	m.names[name] = true // at most maxToolNames and otherTool
 	m.calls[toolStatus{name, status}]++
-}
-
-// countedTools counts the calls of a turn's tools.
-type countedTools struct {
-	turn.Toolset
-	metrics *metrics
-}
-
-// Run implements turn.Toolset.
-func (c countedTools) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome {
-	outcome := c.Toolset.Run(ctx, env, call)
-	name := otherTool
-	if slices.ContainsFunc(c.Definitions(), func(d tools.Definition) bool { return d.Name == call.Name }) {
-		name = call.Name
-	}
-	c.metrics.toolEnded(name, outcome)
-	return outcome
 }
 
 // getMetrics is GET /metrics. It reads no disk and starts nothing.

@@ -186,19 +186,18 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 	return r.conclude(c, outcome)
 }
 
-// run calls the tool of a call. The toolset refuses one that it does not have, and knows nothing of the client's. last
-// is the process that the call started last, nil for none; the error is the journal's.
+// run calls the tool of a call. last is the process that the call started last, nil for none; the error is the journal's.
 func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) (o tools.Outcome, last *turns.Process,
 	err error) {
+	if c.unknown != nil {
+		return tools.Refuse(c.Name, c.unknown), nil, nil
+	}
 	ctx = tracecontext.With(ctx, r.Scope.Trace.Child(c.ID))
 	call := c.call()
 	call.Round = beside
 	env, ran := r.env, processes{runner: r, call: c.ID}
 	env.Processes = &ran
 	outcome := r.Tools.Run(ctx, env, call)
-	if c.unknown != nil {
-		return tools.Refuse(c.Name, c.unknown), nil, nil
-	}
 	return outcome, ran.last, ran.err
 }
 

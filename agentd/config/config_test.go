@@ -27,15 +27,8 @@ func TestBoundsOfLogsAreChecked(t *testing.T) {
 		t.Fatalf("Validate returns %v, want three problems", problems)
 	}
 	for i, setting := range []string{"--stream-log-bytes", "--turn-log-bytes", "--log-bytes"} {
-		p := problems[i]
-		if p.Setting != setting {
-			t.Errorf("problem %d is about %s, want %s", i, p.Setting, setting)
-		}
-		if p.What == "" {
-			t.Errorf("the problem of %s does not say what is wrong", setting)
-		}
-		if want := "is the default"; !strings.Contains(p.Remedy, want) {
-			t.Errorf("the remedy of %s is %q, want one that contains %q", setting, p.Remedy, want)
+		if p := problems[i]; p.Setting != setting || p.What == "" || !strings.Contains(p.Remedy, "is the default") {
+			t.Errorf("problem %d is %+v, want one of %s with its default", i, p, setting)
 		}
 	}
 }

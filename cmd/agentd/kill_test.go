@@ -199,15 +199,8 @@ turns:
 	kill(t, server)
 	inserted := func(rec *turns.Record, err error) {
 		t.Helper()
-		switch {
-		case err != nil:
-			t.Errorf("unexpected error: %v", err)
-		case len(rec.Inputs) != 2:
-			t.Errorf("len(rec.Inputs) = %d (%+v), want 2", len(rec.Inputs), rec.Inputs)
-		case rec.Inputs[0].Round != 2:
-			t.Errorf("rec.Inputs[0].Round = %d, want 2", rec.Inputs[0].Round)
-		case rec.Inputs[1].Inserted:
-			t.Error("rec.Inputs[1].Inserted = true, want false")
+		if err != nil || len(rec.Inputs) != 2 || rec.Inputs[0].Round != 2 || rec.Inputs[1].Inserted {
+			t.Errorf("%+v, %v, want two inputs, the first of round 2", rec, err)
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "out", "turns", "turn_a", turns.RecordFile))
@@ -252,15 +245,9 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 
 	server, c = startServer(t, dir)
 	got, err := c.GetResponse(t.Context(), begun.ID)
-	switch {
-	case err != nil:
-		t.Fatalf("unexpected error: %v", err)
-	case got.Status != responses.StatusFailed:
-		t.Fatalf("got.Status = %q, want %q", got.Status, responses.StatusFailed)
-	case got.Error == nil:
-		t.Fatal("got.Error = nil, want a value")
-	case got.Error.Code != responses.CodeInterrupted:
-		t.Fatalf("got.Error.Code = %q, want %q", got.Error.Code, responses.CodeInterrupted)
+	if err != nil || got.Status != responses.StatusFailed || got.Error == nil ||
+		got.Error.Code != responses.CodeInterrupted {
+		t.Fatalf("%+v, %v, want one that failed, interrupted", got, err)
 	}
 	var last string
 	for ev, err := range c.Replay(t.Context(), begun.ID, client.FromStart) {

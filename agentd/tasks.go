@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -171,10 +170,6 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, res)
 }
 
-// unknownField is how encoding/json, which has no type for it, begins the error
-// about a key that the value has no field for.
-const unknownField = "json: unknown field "
-
 // readObject reads a JSON object of at most limit bytes into v; no body is an empty
 // object.
 func (s *Server) readObject(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
@@ -182,26 +177,7 @@ func (s *Server) readObject(w http.ResponseWriter, r *http.Request, limit int64,
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(v)
-	if err == nil && dec.More() {
-		err = errors.New("there is more than one value")
-	}
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case strings.HasPrefix(err.Error(), unknownField):
-		name := clipID(strings.Trim(strings.TrimPrefix(err.Error(), unknownField), `"`))
-		return responses.Invalid(name, responses.CodeUnsupportedParameter, name+" is not offered by this server")
-	case errors.As(err, &wrong):
-		return responses.Invalid(wrong.Field, responses.CodeInvalidValue,
-			fmt.Sprintf("%q must not be a JSON %s", wrong.Field, wrong.Value))
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return responses.Invalid("", responses.CodeInvalidJSON, "the body ends within a value")
-	}
-	return responses.Invalid("", responses.CodeInvalidJSON, "the body cannot be read: "+tools.Clip(err.Error(), 300))
+	return responses.DecodeStrict(body, v)
 }
 
 // number reads a bounded number of a query.

@@ -47,6 +47,14 @@ func decode(data []byte, v any, options ...json.Options) error {
 		json.JoinOptions(options...)))
 }
 
+// DecodeStrict reads the body of a request that is ours alone: a key that v does not have is an error.
+func DecodeStrict(body []byte, v any) error {
+	if err := CheckBody(body); err != nil {
+		return err
+	}
+	return decode(body, v, json.RejectUnknownMembers(true))
+}
+
 // decodeError turns an error of the decoder into one that names the field; nil stays nil.
 func decodeError(err error) error {
 	if err == nil {

@@ -27,7 +27,6 @@ const (
 	maxMessage   = mcpwire.DefaultMaxMessage
 	maxBody      = 256 << 20 // of one stream of events
 	maxRedirects = 3
-	writeTimeout = 5 * time.Second // to write a message
 	stopGrace    = 2 * time.Second // for a server that we started to end by itself
 	stderrBytes  = 1 << 20         // kept of the log of a server that we started
 )
@@ -127,19 +126,9 @@ func dialSocket(path string) dialer {
 		if err != nil {
 			return nil, err
 		}
-		stream := &mcpwire.Stream{Reader: newTolerant(nc), Writer: connWriter{nc}, MaxMessage: maxMessage, Close: nc.Close}
+		stream := &mcpwire.Stream{Reader: newTolerant(nc), Writer: mcpwire.Conn{Conn: nc}, MaxMessage: maxMessage, Close: nc.Close}
 		return &link{transport: stream, close: func() { _ = nc.Close() }, why: func() string { return "" }}, nil
 	}
-}
-
-type connWriter struct{ net.Conn }
-
-func (w connWriter) Write(_ context.Context, message []byte) error {
-	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
-	}
-	_, err := w.Conn.Write(message)
-	return err
 }
 
 // dialHTTP uses the streamable transport. It uses the same proxies as the commands of

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -34,11 +35,12 @@ import (
 const (
 	DefaultMaxMessage = 16 << 20 // bytes of one message
 
-	maxAnswering = 32        // requests of the other side that are being answered
-	maxSkipped   = 256 << 20 // bytes of a message that is skipped
-	idBytes      = 4 << 10   // of a message that is skipped, in which its id is looked for
-	maxExcerpt   = 300       // bytes of a malformed message in its error
-	burst        = 200       // notifications, and lines that are no messages, within window
+	maxAnswering = 32              // requests of the other side that are being answered
+	maxSkipped   = 256 << 20       // bytes of a message that is skipped
+	idBytes      = 4 << 10         // of a message that is skipped, in which its id is looked for
+	maxExcerpt   = 300             // bytes of a malformed message in its error
+	writeTimeout = 5 * time.Second // of a Conn, for a message to be taken
+	burst        = 200             // notifications, and lines that are no messages, within window
 	window       = 100 * time.Millisecond
 )
 
@@ -56,6 +58,18 @@ var errClosed = errors.New("the connection was closed")
 // write in reasonable time is an error.
 type writer interface {
 	Write(ctx context.Context, message []byte) error
+}
+
+// Conn is the writer of a socket. It gives up on another side that does not read.
+type Conn struct{ net.Conn }
+
+// Write implements the Writer of a Stream.
+func (c Conn) Write(_ context.Context, message []byte) error {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := c.Conn.Write(message)
+	return err
 }
 
 // Stream is a transport for one connection. Connect it once.

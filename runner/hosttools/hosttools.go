@@ -9,11 +9,9 @@ package hosttools
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -26,7 +24,6 @@ import (
 const (
 	maxConnections = 8 // of one container
 	maxMessage     = 1 << 20
-	writeTimeout   = 5 * time.Second // for an answer to be taken
 )
 
 // Options say what is served.
@@ -62,28 +59,26 @@ type Server struct {
 // Serve serves the tools until Close. The context covers the call only. Errors
 // are about the socket (*state.Error) or the file with the notes.
 func Serve(ctx context.Context, o Options) (*Server, error) {
-	if err := checkTools(o.Tools); err != nil {
-		return nil, err
-	}
 	var kept *notes
 	if o.Notes != "" {
 		var err error
 		if kept, err = openNotes(o.Notes); err != nil {
 			return nil, err
 		}
+		o.Tools = append([]Tool{kept.tool(o.Secrets)}, o.Tools...)
+	}
+	if err := checkTools(o.Tools); err != nil {
+		return nil, err
 	}
 	sock, err := socket.Listen(ctx, o.Socket, "host's tools", o.Owner)
 	if err != nil {
-		return nil, errors.Join(err, kept.close())
+		return nil, err
 	}
 	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
 	})
-	if kept != nil {
-		s.mcp.AddTool(noteTool(), s.turnNote)
-	}
 	for _, t := range o.Tools {
 		s.offer(t)
 	}
@@ -96,24 +91,13 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 // serve serves one connection to its end.
 func (s *Server) serve(conn net.Conn) {
 	session, err := s.mcp.Connect(s.ctx,
-		&mcpwire.Stream{Reader: conn, Writer: writer{conn}, Close: conn.Close, MaxMessage: maxMessage}, nil)
+		&mcpwire.Stream{Reader: conn, Writer: mcpwire.Conn{Conn: conn}, Close: conn.Close, MaxMessage: maxMessage}, nil)
 	if err == nil {
 		err = session.Wait()
 	}
 	if err != nil && s.ctx.Err() == nil {
 		s.log.Debug("a connection to the host's tools ended", "err", err)
 	}
-}
-
-// writer gives up on a container that does not read.
-type writer struct{ net.Conn }
-
-func (w writer) Write(_ context.Context, message []byte) error {
-	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
-	}
-	_, err := w.Conn.Write(message)
-	return err
 }
 
 // Path returns the socket's path.
@@ -129,7 +113,7 @@ func (s *Server) Close() error {
 	s.closeOnce.Do(func() {
 		s.stop()
 		s.workers.Wait()
-		s.closeErr = errors.Join(s.socket.Remove(), s.notes.close())
+		s.closeErr = s.socket.Remove()
 	})
 	return s.closeErr
 }

@@ -135,8 +135,8 @@ func TestNotes(t *testing.T) {
 		{"c1", `{"text":"first"}`, ""}, // again
 		{"c1", `{"text":"second"}`, "call_conflict"},
 		{"c1", `{"text":"first","kind":"todo"}`, "call_conflict"},
-		{nil, `{"text":"no id","kind":"risk"}`, ""},
-		{nil, `{"text":"no id","kind":"risk"}`, ""},
+		{"c4", `{"text":"third","kind":"risk"}`, ""},
+		{nil, `{"text":"no id","kind":"risk"}`, "invalid_tool_input"},
 		{"c2", `{"text":"\u001b[31mred\u0000\u202e\nline two\u200b "}`, ""},
 		{7, `{"text":"x"}`, "invalid_tool_input"},
 		{strings.Repeat("x", 300), `{"text":"x"}`, "invalid_tool_input"},
@@ -152,7 +152,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%v %.60s: code %q, %s", tc.id, tc.arguments, code, text)
 		}
 	}
-	const want = "note:first|risk:no id|risk:no id|note:[31mred\nline two"
+	const want = "note:first|risk:third|note:[31mred\nline two"
 	if got := texts(r.server.Notes()); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
@@ -206,14 +206,14 @@ func TestLimit(t *testing.T) {
 	for i := range 250 { // one connection, at once
 		group.Go(func() {
 			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "turn_note",
-				Arguments: map[string]any{"text": fmt.Sprint(i)}, Meta: meta(nil)})
+				Arguments: map[string]any{"text": fmt.Sprint(i)}, Meta: meta(fmt.Sprint(i))})
 		})
 	}
 	group.Wait()
 	if n := len(r.server.Notes()); n != 200 {
 		t.Errorf("%d notes", n)
 	}
-	if _, code := note(t, s, nil, `{"text":"one more"}`); code != "limit_reached" {
+	if _, code := note(t, s, "more", `{"text":"one more"}`); code != "limit_reached" {
 		t.Errorf("one more: %q", code)
 	}
 }
@@ -240,7 +240,7 @@ func TestHostileConnections(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		conn.Close()
 	}
-	if _, code := note(t, r.dial(), nil, `{"text":"well"}`); code != "" || texts(r.server.Notes()) != "note:well" {
+	if _, code := note(t, r.dial(), "c", `{"text":"well"}`); code != "" || texts(r.server.Notes()) != "note:well" {
 		t.Errorf("code %q, notes %q", code, texts(r.server.Notes()))
 	}
 }

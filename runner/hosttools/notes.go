@@ -7,13 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
 	"holon/responses/turns"
@@ -35,87 +32,49 @@ type record struct {
 	Text   string     `json:"text"`
 }
 
-// notes is the file with the notes of a run, one JSON object a line.
+// notes is the file with the notes of a run, one JSON object a line. It is made with the first note.
 type notes struct {
+	path string
+
 	mu      sync.Mutex
-	file    *os.File // nil after close
-	size    int64
 	records []record
-	calls   map[string]int // index in records, by call id
-	broken  error          // why nothing more is written
 }
 
-// openNotes reads the notes that there are and takes more. What a crash left of
-// a line is cut off: that call was not answered.
+// openNotes reads the notes that there are and takes more.
 func openNotes(path string) (*notes, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the notes of the run: %w", err)
+	records, err := readNotes(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	n := &notes{file: f, calls: make(map[string]int)}
-	if err = n.load(); err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the notes of the run: %w", errors.Join(err, f.Close()))
-	}
-	return n, nil
+	return &notes{path: path, records: records}, nil
 }
 
 // ReadNotes reads the notes of a run that is no longer served.
 func ReadNotes(path string) ([]state.Note, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	records, err := readNotes(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the notes of the run: %w", err)
-	}
-	defer f.Close()
-	records, _, err := readNotes(f)
-	if err != nil {
-		return nil, fmt.Errorf("read the notes of the run: %w", err)
+		return nil, err
 	}
 	return shown(records), nil
 }
 
-// readNotes reads the whole lines of the file, and how many bytes they are.
-func readNotes(f *os.File) (records []record, size int64, err error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxNotesFile+1))
+// readNotes reads the whole lines of the file.
+func readNotes(path string) (records []record, err error) {
+	data, err := durable.ReadFile(path, maxNotesFile)
 	if err != nil {
-		return nil, 0, err
+		return nil, fmt.Errorf("read the notes of the run: %w", err)
 	}
-	if len(data) > maxNotesFile {
-		return nil, 0, fmt.Errorf("the file has more than %d bytes", maxNotesFile)
-	}
-	for {
-		line, rest, whole := bytes.Cut(data, []byte("\n"))
-		if !whole {
-			return records, size, nil
+	for line := range bytes.Lines(data) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
 		}
 		var r record
 		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, 0, fmt.Errorf("line %d: %w", len(records)+1, err)
+			return nil, fmt.Errorf("read the notes of the run: line %d: %w", len(records)+1, err)
 		}
-		records, size, data = append(records, r), size+int64(len(line))+1, rest
+		records = append(records, r)
 	}
-}
-
-func (n *notes) load() error {
-	records, size, err := readNotes(n.file)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
-		n.keep(r)
-	}
-	n.size = size
-	_, err = n.file.Seek(size, io.SeekStart)
-	return errors.Join(err, n.file.Truncate(size))
-}
-
-func (n *notes) keep(r record) {
-	if r.CallID != "" {
-		n.calls[r.CallID] = len(n.records)
-	}
-	n.records = append(n.records, r)
+	return records, nil
 }
 
 // Reasons for which a note is not taken.
@@ -132,48 +91,28 @@ func (n *notes) add(callID, kind, text string, now time.Time) (int, error) {
 	r := record{CallID: callID, Digest: hex.EncodeToString(sum[:]), At: turns.At(now), Kind: kind, Text: text}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if i, made := n.calls[callID]; made && callID != "" {
+	if i := slices.IndexFunc(n.records, func(old record) bool { return old.CallID == callID }); i >= 0 {
 		if n.records[i].Digest != r.Digest {
 			return 0, errConflict
 		}
 		return i + 1, nil
 	}
-	switch {
-	case n.broken != nil:
-		return 0, n.broken
-	case n.file == nil:
-		return 0, os.ErrClosed
-	case len(n.records) >= maxNotes:
+	if len(n.records) >= maxNotes {
 		return 0, errFull
 	}
-	if err := n.write(r); err != nil {
-		return 0, err
+	records := append(slices.Clip(n.records), r)
+	var file bytes.Buffer
+	lines := json.NewEncoder(&file)
+	for _, r := range records {
+		if err := lines.Encode(r); err != nil {
+			return 0, fmt.Errorf("encode the notes: %w", err)
+		}
 	}
-	n.keep(r)
-	return len(n.records), nil
-}
-
-// write appends a line durably. When it cannot, nothing of it stays; when not
-// even that is sure, nothing more is written.
-func (n *notes) write(r record) error {
-	line, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode the note: %w", err)
+	if err := durable.WriteFile(n.path, file.Bytes(), durable.Private); err != nil {
+		return 0, fmt.Errorf("write the notes: %w", err)
 	}
-	line = append(line, '\n')
-	if _, err = n.file.Write(line); err == nil {
-		err = n.file.Sync()
-	}
-	if err == nil {
-		n.size += int64(len(line))
-		return nil
-	}
-	err = fmt.Errorf("write the note: %w", err)
-	_, seekErr := n.file.Seek(n.size, io.SeekStart)
-	if undone := errors.Join(n.file.Truncate(n.size), seekErr); undone != nil {
-		n.broken = errors.Join(err, undone)
-	}
-	return err
+	n.records = records
+	return len(records), nil
 }
 
 // list returns the notes for people.
@@ -192,18 +131,4 @@ func shown(records []record) []state.Note {
 		list[i] = state.Note{At: r.At, Kind: r.Kind, Text: r.Text}
 	}
 	return list
-}
-
-func (n *notes) close() error {
-	if n == nil { // the server takes no notes
-		return nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.file == nil {
-		return nil
-	}
-	err := n.file.Close()
-	n.file = nil
-	return err
 }

@@ -1,7 +1,6 @@
 package hosttools
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,17 +13,25 @@ import (
 	"holon/internal/visible"
 )
 
-// Bounds of tools from outside.
+// Keys of what is not of the protocol, in the _meta of messages.
+const (
+	metaCallID   = "holon/call_id"  // of tools/call
+	metaRound    = "holon/round"    // of a tool that asks for the round of its calls, and of tools/call
+	metaReminder = "holon/reminder" // of a result: Result.Reminder
+	metaHidden   = "holon/hidden"   // of a result: Result.Hidden
+)
+
+// Bounds of tools.
 const (
 	maxTools    = 64
+	maxCallID   = 256
 	maxToolName = 64
 	maxSchema   = 64 << 10 // bytes
 	maxResult   = 1 << 20  // bytes of text, and of the structured form
 	callTimeout = 30 * time.Second
 )
 
-// Tool is a tool of the host in addition to turn_note. It acts for the agent whose
-// container is served; the call names none.
+// Tool is a tool of the host. It acts for the agent whose container is served; the call names none.
 type Tool struct {
 	Name        string          // letters, digits, '_' and '-'; the model sees it under that name
 	Description string          // for the model
@@ -72,12 +79,12 @@ type Result struct {
 // ToolError says why a call was not made (runtime specification, "Tool Error
 // Envelope Contract").
 type ToolError struct {
-	Kind      string // stable, for programs
-	Message   string
-	Hint      string         // what to do about it
-	Field     string         // the argument at fault, if one is
-	Retryable bool           // the same call may work later
-	Details   map[string]any // small, and fit for the model
+	Kind      string         `json:"kind"` // stable, for programs
+	Message   string         `json:"message"`
+	Hint      string         `json:"hint,omitempty"`    // what to do about it
+	Field     string         `json:"field,omitempty"`   // the argument at fault, if one is
+	Retryable bool           `json:"retryable"`         // the same call may work later
+	Details   map[string]any `json:"details,omitempty"` // small, and fit for the model
 }
 
 // Error returns message and hint.
@@ -96,7 +103,7 @@ func checkTools(tools []Tool) error {
 	if len(tools) > maxTools {
 		return fmt.Errorf("serve the host's tools: there are %d, and may be %d", len(tools), maxTools)
 	}
-	seen := map[string]bool{noteName: true}
+	seen := map[string]bool{}
 	for _, t := range tools {
 		var schema struct {
 			Type string `json:"type"`
@@ -133,7 +140,7 @@ func (s *Server) offer(t Tool) {
 		})
 }
 
-// call carries out a call of a tool from outside.
+// call carries out a call of a tool.
 func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*mcp.CallToolResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -156,13 +163,11 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	if result.Structured != nil {
 		out.StructuredContent = json.RawMessage(secrets.JSON(result.Structured, nil))
 	}
+	out.Meta = mcp.Meta{}
 	if result.Reminder != nil {
-		out.Meta = mcp.Meta{metaReminder: s.secrets.Text(*result.Reminder)}
+		out.Meta[metaReminder] = s.secrets.Text(*result.Reminder)
 	}
 	if len(result.Hidden) > 0 {
-		if out.Meta == nil {
-			out.Meta = mcp.Meta{}
-		}
 		out.Meta[metaHidden] = result.Hidden
 	}
 	return out, nil
@@ -195,14 +200,9 @@ func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
 
 // receipt is the envelope of an error, as the model is shown it.
 type receipt struct {
-	OK        bool           `json:"ok"`
-	ToolName  string         `json:"tool_name"`
-	Kind      string         `json:"kind"`
-	Message   string         `json:"message"`
-	Hint      string         `json:"hint,omitempty"`
-	Field     string         `json:"field,omitempty"`
-	Retryable bool           `json:"retryable"`
-	Details   map[string]any `json:"details,omitempty"`
+	OK       bool   `json:"ok"`
+	ToolName string `json:"tool_name"`
+	ToolError
 }
 
 // failed answers a call that was not made.
@@ -213,9 +213,7 @@ func (s *Server) failed(tool string, err error) (*mcp.CallToolResult, error) {
 		why = &ToolError{Kind: kindUnavailable, Message: "the host could not do that",
 			Hint: "go on without it, and say so in your answer", Retryable: errors.Is(err, context.DeadlineExceeded)}
 	}
-	r := receipt{ToolName: tool, Kind: cmp.Or(why.Kind, kindUnavailable), Message: why.Message, Hint: why.Hint,
-		Field: why.Field, Retryable: why.Retryable, Details: why.Details}
-	encoded, err := json.Marshal(r)
+	encoded, err := json.Marshal(receipt{ToolName: tool, ToolError: *why})
 	if err != nil {
 		return nil, fmt.Errorf("encode the error of a tool: %w", err)
 	}

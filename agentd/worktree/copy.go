@@ -65,33 +65,23 @@ func identities(paths []string) map[identity]bool {
 	return set
 }
 
-// copyOrigin copies the directory of a request, without what would let git in the copy change anything elsewhere.
+// copyOrigin copies the directory of a request, to which no link leads, without what would let git in the copy change
+// anything elsewhere.
 func (c *copier) copyOrigin(o Options, to folder.Dir) error {
-	from, err := openBelow(o.Root, o.Origin)
+	from, err := folder.Open(o.Root)
 	if err != nil {
 		return fmt.Errorf("copy the working tree: %w", err)
 	}
 	defer from.Close()
+	if rel, err := filepath.Rel(o.Root, o.Origin); err != nil || rel != "." {
+		at := folder.NewCursor(from, false)
+		defer at.Close()
+		if from, _, err = at.Parent(rel + "/."); err != nil {
+			return fmt.Errorf("copy the working tree: %w", err)
+		}
+	}
 	c.skip = leadsElsewhere
 	return c.copy(from, to, "", 0)
-}
-
-// openBelow opens the directory path, which is root or lies below it, and follows no link on the way.
-func openBelow(root, path string) (folder.Dir, error) {
-	at, err := folder.Open(root)
-	rel, relErr := filepath.Rel(root, path)
-	if err != nil || relErr != nil || rel == "." {
-		return at, errors.Join(err, relErr)
-	}
-	for name := range strings.SplitSeq(rel, "/") {
-		next, err := at.Sub(name)
-		at.Close()
-		if err != nil {
-			return next, err
-		}
-		at = next
-	}
-	return at, nil
 }
 
 // isRepository reports what git keeps of its own in a working tree, which a patch cannot carry.

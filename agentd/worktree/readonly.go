@@ -10,8 +10,8 @@ import (
 	"holon/internal/folder"
 )
 
-// readOnly returns the files of a git directory. Nothing can be written, and a pipe or device in the place of a file is
-// an error rather than something to wait for.
+// readOnly returns the files of a git directory. None can be opened for writing, and a pipe or device in the place of
+// one is an error rather than something to wait for.
 func readOnly(dir string) billy.Filesystem { return files{osfs.New(dir, osfs.WithBoundOS())} }
 
 type files struct{ billy.Filesystem }
@@ -22,17 +22,10 @@ func (f files) OpenFile(name string, flag int, _ os.FileMode) (billy.File, error
 	if flag != os.O_RDONLY {
 		return nil, &os.PathError{Op: "open", Path: name, Err: unix.EROFS}
 	}
-	file, err := f.Filesystem.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
+	if info, err := f.Stat(name); err != nil {
 		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, &os.PathError{Op: "open", Path: name, Err: folder.ErrNotRegular}
 	}
-	info, err := f.Filesystem.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = &os.PathError{Op: "open", Path: name, Err: folder.ErrNotRegular}
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+	return f.Filesystem.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }

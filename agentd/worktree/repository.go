@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -67,8 +66,7 @@ func export(ctx context.Context, top string, tree folder.Dir) error {
 		return unusable(top, err)
 	}
 	defer r.store.Close()
-	out := &exporter{ctx: ctx, repository: r}
-	if err := out.export(tree); err != nil {
+	if err := r.export(ctx, tree); err != nil {
 		if e, ok := errors.AsType[*responses.Error](err); ok {
 			return e
 		}
@@ -77,7 +75,7 @@ func export(ctx context.Context, top string, tree folder.Dir) error {
 		}
 		return unusable(top, err)
 	}
-	if err := r.writeOwn(tree, out.entries); err != nil {
+	if err := r.writeOwn(tree); err != nil {
 		return written("", ".git", err)
 	}
 	return nil
@@ -110,30 +108,21 @@ func unusable(top string, cause error) error {
 	e := responses.Invalid("holon.isolation", responses.CodeInvalidValue,
 		fmt.Sprintf("the repository of %s cannot be read: %.300s", top, cause))
 	e.Hint, e.Cause = "check it with git fsck, or use the isolation copy", cause
-	if errors.Is(cause, errSHA256) {
-		e.Hint = "use the isolation copy"
-	}
 	return e
 }
 
-// repository reads objects and references of a repository that has all its objects.
+// repository reads objects and references of a repository that has all its objects, and writes the tree of its HEAD.
 type repository struct {
 	store   *filesystem.Storage
 	objects string // its object directory
 	shallow []byte
 	branch  string // "" when HEAD is detached
 	head    plumbing.Hash
+	budget  budget
+	entries []*index.Entry // of what is written
 }
 
-// errSHA256 is the error of a repository whose objects have names that go-git does not read.
-var errSHA256 = errors.New("it names its objects by SHA-256, which is not supported")
-
-var sha256Objects = regexp.MustCompile(`(?mi)^\s*objectformat\s*=\s*"?sha256`)
-
 func openRepository(gitDir string) (*repository, error) {
-	if sha256Objects.Match(readSmall(filepath.Join(gitDir, "config"))) {
-		return nil, errSHA256
-	}
 	r := &repository{objects: filepath.Join(gitDir, "objects")}
 	r.store = filesystem.NewStorageWithOptions(readOnly(gitDir), cache.NewObjectLRU(cacheBytes),
 		filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: maxBuffered})
@@ -155,20 +144,14 @@ func openRepository(gitDir string) (*repository, error) {
 		return nil, fmt.Errorf("HEAD: %w", err)
 	}
 	r.head = commit.Hash()
-	r.shallow = readSmall(filepath.Join(gitDir, "shallow"))
+	if dir, err := folder.Open(gitDir); err == nil {
+		r.shallow = readFile(dir, "shallow")
+		dir.Close()
+	}
 	return r, nil
 }
 
-// readSmall returns a small file, nil when there is none.
-func readSmall(path string) []byte {
-	dir, err := folder.Open(filepath.Dir(path))
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	return readFile(dir, filepath.Base(path))
-}
-
+// readFile returns the beginning of a file, nil when there is none.
 func readFile(dir folder.Dir, name string) []byte {
 	f, _, err := dir.OpenFile(name)
 	if err != nil {
@@ -210,11 +193,11 @@ func (r *repository) content(t plumbing.ObjectType, id plumbing.Hash, limit int6
 }
 
 // writeOwn gives the tree a repository of its own: the branch, the commit and an index, no hooks and no remotes.
-func (r *repository) writeOwn(tree folder.Dir, entries []*index.Entry) error {
+func (r *repository) writeOwn(tree folder.Dir) error {
 	at := folder.NewCursor(tree, true)
 	defer at.Close()
 	var own bytes.Buffer
-	if err := index.NewEncoder(&own).Encode(&index.Index{Version: 2, Entries: entries}); err != nil {
+	if err := index.NewEncoder(&own).Encode(&index.Index{Version: 2, Entries: r.entries}); err != nil {
 		return err
 	}
 	alternate := r.objects
@@ -243,37 +226,30 @@ func (r *repository) writeOwn(tree folder.Dir, entries []*index.Entry) error {
 	return nil
 }
 
-// exporter writes the tree of a commit.
-type exporter struct {
-	ctx        context.Context
-	repository *repository
-	budget     budget
-	entries    []*index.Entry
-}
-
-func (x *exporter) export(to folder.Dir) error {
-	commit, err := x.repository.content(plumbing.CommitObject, x.repository.head, maxObject)
+// export writes the tree of HEAD.
+func (r *repository) export(ctx context.Context, to folder.Dir) error {
+	commit, err := r.content(plumbing.CommitObject, r.head, maxObject)
 	if err != nil {
 		return err
 	}
 	line, _, _ := bytes.Cut(commit, []byte{'\n'})
 	id, ok := strings.CutPrefix(string(line), "tree ")
 	if !ok || !plumbing.IsHash(id) || len(id) != 40 {
-		return fmt.Errorf("commit %s has no tree", x.repository.head)
+		return fmt.Errorf("commit %s has no tree", r.head)
 	}
-	return x.tree(plumbing.NewHash(id), to, "", 0)
+	return r.tree(ctx, plumbing.NewHash(id), to, "", 0)
 }
 
-func (x *exporter) tree(id plumbing.Hash, to folder.Dir, path string, depth int) error {
+func (r *repository) tree(ctx context.Context, id plumbing.Hash, to folder.Dir, path string, depth int) error {
 	if depth > maxDepth {
 		return tooLarge(fmt.Sprintf("%.200q is nested deeper than %d directories", path, maxDepth))
 	}
-	data, err := x.repository.content(plumbing.TreeObject, id, maxObject)
+	data, err := r.content(plumbing.TreeObject, id, maxObject)
 	if err != nil {
 		return err
 	}
 	for len(data) > 0 {
-		if err := context.Cause(x.ctx); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		head, rest, ok := bytes.Cut(data, []byte{0})
@@ -286,10 +262,10 @@ func (x *exporter) tree(id plumbing.Hash, to folder.Dir, path string, depth int)
 		if !usable(path, name) {
 			return fmt.Errorf("the tree of HEAD has the name %.200q", folder.Join(path, name))
 		}
-		if err := x.budget.entry(); err != nil {
+		if err := r.budget.entry(); err != nil {
 			return err
 		}
-		if err := x.entry(mode, entry, to, path, name, depth); err != nil {
+		if err := r.entry(ctx, mode, entry, to, path, name, depth); err != nil {
 			return err
 		}
 	}
@@ -302,7 +278,8 @@ func usable(path, name string) bool {
 		len(path)+len(name) < gitname.MaxPath
 }
 
-func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, name string, depth int) error {
+func (r *repository) entry(ctx context.Context, mode string, id plumbing.Hash, to folder.Dir, path, name string,
+	depth int) error {
 	full := folder.Join(path, name)
 	switch mode {
 	case "40000", "160000":
@@ -310,7 +287,7 @@ func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, nam
 			return written(path, name, err)
 		}
 		if mode == "160000" { // a submodule stays empty, as git leaves it
-			x.add(full, index.Entry{Hash: id, Mode: 0o160000})
+			r.add(full, index.Entry{Hash: id, Mode: 0o160000})
 			return nil
 		}
 		inner, err := to.Sub(name)
@@ -318,31 +295,31 @@ func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, nam
 			return written(path, name, err)
 		}
 		defer inner.Close()
-		return x.tree(id, inner, full, depth+1)
+		return r.tree(ctx, id, inner, full, depth+1)
 	case modeLink:
-		target, err := x.repository.content(plumbing.BlobObject, id, unix.PathMax-1)
+		target, err := r.content(plumbing.BlobObject, id, unix.PathMax-1)
 		if err == nil && (len(target) == 0 || bytes.IndexByte(target, 0) >= 0) {
 			err = fmt.Errorf("the link %.200q has no possible target", full)
 		}
 		if err != nil {
 			return err
 		}
-		x.add(full, index.Entry{Hash: id, Mode: 0o120000})
+		r.add(full, index.Entry{Hash: id, Mode: 0o120000})
 		return written(path, name, unix.Symlinkat(string(target), to.FD, name))
 	}
 	perm := uint32(0o644)
 	if mode == modeExecutable {
 		perm = 0o755
 	}
-	return x.file(id, to, path, name, perm)
+	return r.file(id, to, path, name, perm)
 }
 
-func (x *exporter) file(id plumbing.Hash, to folder.Dir, path, name string, perm uint32) error {
-	obj, err := x.repository.object(plumbing.BlobObject, id, maxBytes)
+func (r *repository) file(id plumbing.Hash, to folder.Dir, path, name string, perm uint32) error {
+	obj, err := r.object(plumbing.BlobObject, id, maxBytes)
 	if err != nil {
 		return err
 	}
-	if err := x.budget.file(obj.Size()); err != nil {
+	if err := r.budget.file(obj.Size()); err != nil {
 		return err
 	}
 	in, err := obj.Reader()
@@ -350,12 +327,12 @@ func (x *exporter) file(id plumbing.Hash, to folder.Dir, path, name string, perm
 		return fmt.Errorf("blob %s: %w", id, err)
 	}
 	defer in.Close()
-	x.add(folder.Join(path, name),
+	r.add(folder.Join(path, name),
 		index.Entry{Hash: id, Mode: filemode.FileMode(0o100000 | perm), Size: uint32(obj.Size())})
 	return written(path, name, createFile(to, name, io.LimitReader(in, obj.Size()), perm))
 }
 
-func (x *exporter) add(path string, e index.Entry) {
+func (r *repository) add(path string, e index.Entry) {
 	e.Name = path
-	x.entries = append(x.entries, &e)
+	r.entries = append(r.entries, &e)
 }

@@ -60,9 +60,7 @@ func (s *server) connect(ctx context.Context, l *link, opts *sdk.ClientSessionOp
 			}
 		},
 	})
-	session, err := call(ctx, func(ctx context.Context) (*sdk.ClientSession, error) {
-		return client.Connect(ctx, l.transport, opts)
-	})
+	session, err := client.Connect(ctx, l.transport, opts)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("it did not answer in time: %w", ctx.Err())
 	}

@@ -41,16 +41,14 @@ type server struct {
 	broken  chan struct{} // a call found the session broken
 	closing <-chan struct{}
 
-	mu       sync.Mutex
-	state    string        // one of turns.MCP…
-	changed  chan struct{} // closed and replaced when the fields here change
-	settled  bool          // it has answered or failed once
-	session  *sdk.ClientSession
-	offered  []listed // of the last list that was read; kept while it is away
-	refused  []note   // of the same list
-	failure  string   // why it is away
-	lastTry  time.Time
-	attempts int
+	mu      sync.Mutex
+	state   string        // one of turns.MCP…
+	changed chan struct{} // closed and replaced when the fields here change
+	settled bool          // it has answered or failed once
+	session *sdk.ClientSession
+	offered []listed // of the last list that was read; kept while it is away
+	refused []note   // of the same list
+	failure string   // why it is away
 }
 
 func (m *Manager) newServer(name string, cfg Server, dial dialer, host bool) *server {
@@ -77,10 +75,10 @@ func (s *server) keep(ctx context.Context) {
 		failures++
 		s.lost(err, failures)
 		if s.host || failures < maxFailures { // turns wait for the host
-			s.pause(ctx, s.backoff(failures), failures > 1)
+			pause(ctx, s.backoff(failures))
 			continue
 		}
-		s.pause(ctx, retryAfter, false)
+		pause(ctx, retryAfter)
 		select {
 		case <-s.kick:
 		case <-ctx.Done():
@@ -99,24 +97,15 @@ func (s *server) backoff(failures int) time.Duration {
 	return min(first<<min(failures-1, 10), limit)
 }
 
-// pause waits. A call that needs the host ends the pause if mayEnd is set.
-func (s *server) pause(ctx context.Context, d time.Duration, mayEnd bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	var kick <-chan struct{}
-	if mayEnd && s.host {
-		kick = s.kick
-	}
+func pause(ctx context.Context, d time.Duration) {
 	select {
-	case <-timer.C:
-	case <-kick:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
 
 // live opens one connection, keeps it until it ends, and returns why it ended.
 func (s *server) live(ctx context.Context, failures int) error {
-	s.update(func() { s.lastTry, s.attempts = time.Now(), failures })
 	starting, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout.or(defaultConnectTimeout))
 	defer cancel()
 	l, session, err := s.begin(starting, failures)
@@ -163,26 +152,20 @@ func (s *server) watch(ctx context.Context, session *sdk.ClientSession, ended ch
 			return err
 		}
 		s.log.Info("the tools of an MCP server changed", "tools", len(s.offered), "refused", len(s.refused))
-		s.pause(ctx, relistPause, false)
+		pause(ctx, relistPause)
 	}
 }
 
 // list reads the tools of the server, which later turns get.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
-	found, err := call(ctx, func(ctx context.Context) (*listing, error) {
-		found := newListing(s)
-		for tool, err := range session.Tools(ctx, nil) {
-			if err != nil {
-				return nil, fmt.Errorf("list its tools: %w", err)
-			}
-			if found.add(tool); found.full() {
-				break
-			}
+	found := newListing(s)
+	for tool, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			return fmt.Errorf("list its tools: %w", err)
 		}
-		return found, nil
-	})
-	if err != nil {
-		return err
+		if found.add(tool); found.full() {
+			break
+		}
 	}
 	offered, refused := found.result()
 	s.update(func() {
@@ -190,27 +173,6 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 		s.state, s.settled, s.failure = turns.MCPReady, true, ""
 	})
 	return nil
-}
-
-// call waits for an answer or the end of ctx: the SDK may be blocked in writing to a
-// server that does not read. Its goroutine then ends with the connection.
-func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		value, err := do(ctx)
-		answered <- answer{value, err}
-	}()
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-ctx.Done():
-		var zero T
-		return zero, ctx.Err()
-	}
 }
 
 // because adds a link's reason for its end to an error.
@@ -358,5 +320,5 @@ func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool st
 	if span := tracecontext.Of(ctx); span.Valid() {
 		params.Meta[tracecontext.MetaKey] = span.String()
 	}
-	return call(ctx, func(ctx context.Context) (*sdk.CallToolResult, error) { return session.CallTool(ctx, params) })
+	return session.CallTool(ctx, params)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // Commands that share a budget write no more than it allows between them, count
@@ -39,43 +41,24 @@ func TestBudget(t *testing.T) {
 		if fi, err := os.Stat(filepath.Join(dir, fmt.Sprint(i))); err == nil {
 			onDisk += fi.Size()
 		}
-		switch short := res.Stdout.Logged < res.Stdout.Total; {
-		case res.Stdout.Total != 100_000:
-			t.Errorf("%d: res.Stdout.Total = %d, want 100_000", i, res.Stdout.Total)
-		case res.Stdout.OverBudget != short:
-			t.Errorf("%d: res.Stdout.OverBudget = %v, want %v", i, res.Stdout.OverBudget, short)
-		case res.Stdout.LogErr != nil:
-			t.Errorf("%d: res.Stdout.LogErr = %v, want nil", i, res.Stdout.LogErr)
-		}
+		short := res.Stdout.Logged < res.Stdout.Total
+		expect.Equal(t, fmt.Sprintf("%d: res.Stdout.Total", i), res.Stdout.Total, 100_000)
+		expect.Equal(t, fmt.Sprintf("%d: res.Stdout.OverBudget", i), res.Stdout.OverBudget, short)
+		expect.Equal(t, fmt.Sprintf("%d: res.Stdout.LogErr", i), res.Stdout.LogErr, nil)
 	}
-	switch {
-	case logged != 300_000:
-		t.Errorf("logged = %d, want 300_000", logged)
-	case onDisk != logged:
-		t.Errorf("onDisk = %d, want %d", onDisk, logged)
-	case turn.Left() != 0:
-		t.Errorf("turn.Left() = %d, want 0", turn.Left())
-	case state.Left() != 1<<20-300_000:
-		t.Errorf("state.Left() = %d, want %d", state.Left(), 1<<20-300_000)
-	}
+	expect.Equal(t, "logged", logged, 300_000)
+	expect.Equal(t, "onDisk", onDisk, logged)
+	expect.Equal(t, "turn.Left()", turn.Left(), 0)
+	expect.Equal(t, "state.Left()", state.Left(), 1<<20-300_000)
 	turn.Give(1000)
-	switch {
-	case turn.Left() != 1000:
-		t.Errorf("turn.Left() = %d, want 1000", turn.Left())
-	case state.Left() != 1<<20-299_000:
-		t.Errorf("state.Left() = %d, want %d", state.Left(), 1<<20-299_000)
-	case turn.Take(5000) != 1000:
-		t.Errorf("turn.Take(5000) = %d, want 1000", turn.Take(5000))
-	}
+	expect.Equal(t, "turn.Left()", turn.Left(), 1000)
+	expect.Equal(t, "state.Left()", state.Left(), 1<<20-299_000)
+	expect.Equal(t, "turn.Take(5000)", turn.Take(5000), 1000)
 	wide := NewBudget(1<<40, NewBudget(10, nil))
-	switch got := wide.Take(100); {
-	case got != 10:
-		t.Errorf("got = %d, want 10", got)
-	case wide.Left() != 0:
-		t.Errorf("wide.Left() = %d, want 0", wide.Left())
-	case wide.left.Load() != 1<<40-10:
-		t.Errorf("wide.left.Load() = %d, want %d", wide.left.Load(), 1<<40-10)
-	}
+	got := wide.Take(100)
+	expect.Equal(t, "got", got, 10)
+	expect.Equal(t, "wide.Left()", wide.Left(), 0)
+	expect.Equal(t, "wide.left.Load()", wide.left.Load(), 1<<40-10)
 	if NewBudget(-1, nil).Take(1) != 0 || NewBudget(5, nil).Take(-1) != 0 {
 		t.Error("less than nothing was taken")
 	}
@@ -106,14 +89,11 @@ func TestRecount(t *testing.T) {
 			}
 			return tt.used, tt.err
 		})
-		switch {
-		case !errors.Is(err, tt.err):
+		if !errors.Is(err, tt.err) {
 			t.Errorf("%d: err = %v, want %v", i, err, tt.err)
-		case b.Left() != tt.left:
-			t.Errorf("%d: b.Left() = %d, want %d", i, b.Left(), tt.left)
-		case b.Take(1) != min(tt.left, 1):
-			t.Errorf("%d: b.Take(1) = %d, want %d", i, b.Take(1), min(tt.left, 1))
 		}
+		expect.Equal(t, fmt.Sprintf("%d: b.Left()", i), b.Left(), tt.left)
+		expect.Equal(t, fmt.Sprintf("%d: b.Take(1)", i), b.Take(1), min(tt.left, 1))
 	}
 }
 
@@ -156,9 +136,8 @@ func TestRawBytes(t *testing.T) {
 			t.Errorf("%s: out.Total = %d, want %d", name, out.Total, tt.total)
 		case !strings.HasPrefix(string(out.Head), tt.prefix):
 			t.Errorf("%s: string(out.Head) = %q, want it to begin with %q", name, string(out.Head), tt.prefix)
-		case out.Logged != tt.total:
-			t.Errorf("%s: out.Logged = %d, want %d", name, out.Logged, tt.total)
 		}
+		expect.Equal(t, fmt.Sprintf("%s: out.Logged", name), out.Logged, tt.total)
 		if data, err := os.ReadFile(c.StdoutPath); tt.total > 0 &&
 			(err != nil || !bytes.HasPrefix(data, []byte(tt.prefix))) {
 			t.Errorf("%s: the file begins %.20q, %v", name, data, err)

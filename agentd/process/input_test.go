@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // start starts c and makes sure that it does not outlive the test.
@@ -152,14 +155,9 @@ func TestTerminal(t *testing.T) {
 				write(t, p, tt.typed)
 			}
 			res := p.Result()
-			switch {
-			case res.ExitCode != tt.code:
-				t.Errorf("%+v: res.ExitCode = %d, want %d", tt, res.ExitCode, tt.code)
-			case string(res.Stdout.Head) != tt.out:
-				t.Errorf("%+v: string(res.Stdout.Head) = %q, want %q", tt, string(res.Stdout.Head), tt.out)
-			case res.Stdout.Cut:
-				t.Errorf("%+v: res.Stdout.Cut = true, want false", tt)
-			}
+			expect.Equal(t, fmt.Sprintf("%+v: res.ExitCode", tt), res.ExitCode, tt.code)
+			expect.Equal(t, fmt.Sprintf("%+v: string(res.Stdout.Head)", tt), string(res.Stdout.Head), tt.out)
+			expect.Equal(t, fmt.Sprintf("%+v: res.Stdout.Cut", tt), res.Stdout.Cut, false)
 			if res.Stderr.Total != 0 {
 				t.Errorf("stderr %q", res.Stderr.Head)
 			}

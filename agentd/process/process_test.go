@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/internal/procfs"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -123,16 +124,10 @@ func TestRunStatus(t *testing.T) {
 		if got := string(res.Stderr.Head); got != tt.err {
 			t.Errorf("%s: stderr %q, want %q", tt.script, got, tt.err)
 		}
-		switch {
-		case res.TimedOut:
-			t.Errorf("%s: res.TimedOut = true, want false", tt.script)
-		case res.Canceled:
-			t.Errorf("%s: res.Canceled = true, want false", tt.script)
-		case res.Ended != 0:
-			t.Errorf("%s: res.Ended = %d, want 0", tt.script, res.Ended)
-		case res.Survivors != 0:
-			t.Errorf("%s: res.Survivors = %d, want 0", tt.script, res.Survivors)
-		}
+		expect.Equal(t, fmt.Sprintf("%s: res.TimedOut", tt.script), res.TimedOut, false)
+		expect.Equal(t, fmt.Sprintf("%s: res.Canceled", tt.script), res.Canceled, false)
+		expect.Equal(t, fmt.Sprintf("%s: res.Ended", tt.script), res.Ended, 0)
+		expect.Equal(t, fmt.Sprintf("%s: res.Survivors", tt.script), res.Survivors, 0)
 	}
 }
 
@@ -247,16 +242,10 @@ func TestCancel(t *testing.T) {
 		}
 	}()
 	res, err := s.Run(ctx, c)
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case !res.Canceled:
-		t.Error("res.Canceled = false, want true")
-	case res.TimedOut:
-		t.Error("res.TimedOut = true, want false")
-	case res.Signal != syscall.SIGTERM:
-		t.Errorf("res.Signal = %v, want %v", res.Signal, syscall.SIGTERM)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, "res.Canceled", res.Canceled, true)
+	expect.Equal(t, "res.TimedOut", res.TimedOut, false)
+	expect.Equal(t, "res.Signal", res.Signal, syscall.SIGTERM)
 	if alive(t, file) {
 		t.Error("the command lives on")
 	}

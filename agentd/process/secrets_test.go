@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/internal/redact"
+	"holon/test/expect"
 )
 
 // A secret is in nothing that is kept of a stream, wherever the reads cut it, and
@@ -33,17 +34,10 @@ func TestCaptureKeepsNoSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch {
-		case string(logged) != want:
-			t.Fatalf("string(logged) = %q, want %q", string(logged), want)
-		case got.Total != int64(len(want)):
-			t.Fatalf("got.Total = %d, want %d", got.Total, int64(len(want)))
-		case got.Logged != got.Total:
-			t.Fatalf("got.Logged = %d, want %d", got.Logged, got.Total)
-		case string(got.Head) != want[:30]:
-			t.Fatalf("string(got.Head) = %q, want %q", string(got.Head), want[:30])
-		case string(got.Tail) != want[len(want)-30:]:
-			t.Fatalf("string(got.Tail) = %q, want %q", string(got.Tail), want[len(want)-30:])
-		}
+		expect.Equal(t, "string(logged)", string(logged), want)
+		expect.Equal(t, "got.Total", got.Total, int64(len(want)))
+		expect.Equal(t, "got.Logged", got.Logged, got.Total)
+		expect.Equal(t, "string(got.Head)", string(got.Head), want[:30])
+		expect.Equal(t, "string(got.Tail)", string(got.Tail), want[len(want)-30:])
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // A supervisor that shares its program leaves other people's children alone.
@@ -116,9 +118,8 @@ func TestFlood(t *testing.T) {
 		t.Errorf("len(res.Stdout.Head) = %d (%q), want 1024", len(res.Stdout.Head), res.Stdout.Head)
 	case len(res.Stdout.Tail) != 1024:
 		t.Errorf("len(res.Stdout.Tail) = %d (%q), want 1024", len(res.Stdout.Tail), res.Stdout.Tail)
-	case res.Stdout.Lines != 3:
-		t.Errorf("res.Stdout.Lines = %d, want 3", res.Stdout.Lines)
 	}
+	expect.Equal(t, "res.Stdout.Lines", res.Stdout.Lines, 3)
 	fi, err := os.Stat(path)
 	if err != nil || fi.Size() != limit || res.Stdout.Logged != limit {
 		t.Errorf("log %v (%v), logged %d, want %d", fi, err, res.Stdout.Logged, limit)

@@ -25,16 +25,10 @@ func TestRetrieval(t *testing.T) {
 	}
 	b.until(s.TaskID, "begun\n")
 	out, err := b.Output(t.Context(), "", s.TaskID, 0, 4000)
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case out.RetrievalStatus != wire.NotReady:
-		t.Errorf("out.RetrievalStatus = %q, want %q", out.RetrievalStatus, wire.NotReady)
-	case out.Task.Status != wire.Running:
-		t.Errorf("out.Task.Status = %q, want %q", out.Task.Status, wire.Running)
-	case out.Task.ExitStatus != nil:
-		t.Errorf("out.Task.ExitStatus = %+v, want nil", out.Task.ExitStatus)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, "out.RetrievalStatus", out.RetrievalStatus, wire.NotReady)
+	expect.Equal(t, "out.Task.Status", out.Task.Status, wire.Running)
+	expect.Equal(t, "out.Task.ExitStatus", out.Task.ExitStatus, nil)
 	out, err = b.Output(t.Context(), "", s.TaskID, time.Millisecond, 4000)
 	if err != nil || out.RetrievalStatus != wire.Timeout {
 		t.Errorf("%+v, %v", out, err)
@@ -117,9 +111,8 @@ func TestOutputWithoutItsFile(t *testing.T) {
 			t.Errorf("out.OutputPreview = %q, want it to begin with %q", out.OutputPreview, "1\n2\n")
 		case !strings.HasSuffix(out.OutputPreview, "20000\n"):
 			t.Errorf("out.OutputPreview = %q, want it to end with %q", out.OutputPreview, "20000\n")
-		case out.OutputBytes != 108894:
-			t.Errorf("out.OutputBytes = %d, want 108894", out.OutputBytes)
 		}
+		expect.Equal(t, "out.OutputBytes", out.OutputBytes, 108894)
 		return out
 	}
 	out := ended()

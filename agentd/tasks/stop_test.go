@@ -33,16 +33,10 @@ func TestStop(t *testing.T) {
 	s = b.start(wire.Command{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err = b.Stop(t.Context(), "", s.TaskID, true)
-	switch {
-	case err != nil:
-		t.Errorf("forced: unexpected error: %v", err)
-	case !r.ForceStopRequested:
-		t.Error("forced: r.ForceStopRequested = false, want true")
-	case r.Task.Status != wire.Cancelled:
-		t.Errorf("forced: r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
-	case r.Task.Command.Signal != int(unix.SIGKILL):
-		t.Errorf("forced: r.Task.Command.Signal = %d, want %d", r.Task.Command.Signal, int(unix.SIGKILL))
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, "forced: r.ForceStopRequested", r.ForceStopRequested, true)
+	expect.Equal(t, "forced: r.Task.Status", r.Task.Status, wire.Cancelled)
+	expect.Equal(t, "forced: r.Task.Command.Signal", r.Task.Command.Signal, int(unix.SIGKILL))
 }
 
 // A task that ignores the wish to end is killed after the grace.

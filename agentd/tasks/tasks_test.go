@@ -283,14 +283,11 @@ func TestTold(t *testing.T) {
 	b.ended(first.TaskID)
 	b.ended(second.TaskID)
 	list := b.Ended("sess_1", "thread_1")
-	switch {
-	case len(list) != 2:
+	if len(list) != 2 {
 		t.Fatalf("len(list) = %d (%+v), want 2", len(list), list)
-	case list[0].TaskID != first.TaskID:
-		t.Fatalf("list[0].TaskID = %q, want %q", list[0].TaskID, first.TaskID)
-	case list[1].TaskID != second.TaskID:
-		t.Fatalf("list[1].TaskID = %q, want %q", list[1].TaskID, second.TaskID)
 	}
+	expect.Equal(t, "list[0].TaskID", list[0].TaskID, first.TaskID)
+	expect.Equal(t, "list[1].TaskID", list[1].TaskID, second.TaskID)
 	b.Reported(first.TaskID)
 	b.Reported(running.TaskID)
 	b.Reported("task_none")

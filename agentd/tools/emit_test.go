@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	"pgregory.net/rapid"
@@ -219,18 +221,13 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	e := Families{}.Compact(Result{ToolName: "T", Status: statusError, Error: &Error{
 		Kind: "kind", Message: "m", RecoveryHint: "h", Retryable: true,
 		Details: map[string]any{"blob": long, "field": "cmd"}}}, 1<<10)
-	switch {
-	case size(t, e) > 1<<10:
+	if size(t, e) > 1<<10 {
 		t.Errorf("size(t, e) = %d, want at most %d", size(t, e), 1<<10)
-	case e.Error.Kind != "kind":
-		t.Errorf(`e.Error.Kind = %q, want "kind"`, e.Error.Kind)
-	case e.Error.Message != "m":
-		t.Errorf(`e.Error.Message = %q, want "m"`, e.Error.Message)
-	case e.Error.RecoveryHint != "h":
-		t.Errorf(`e.Error.RecoveryHint = %q, want "h"`, e.Error.RecoveryHint)
-	case !e.Error.Retryable:
-		t.Error("e.Error.Retryable = false, want true")
 	}
+	expect.Equal(t, "e.Error.Kind", e.Error.Kind, "kind")
+	expect.Equal(t, "e.Error.Message", e.Error.Message, "m")
+	expect.Equal(t, "e.Error.RecoveryHint", e.Error.RecoveryHint, "h")
+	expect.Equal(t, "e.Error.Retryable", e.Error.Retryable, true)
 }
 
 func size(t *testing.T, r Result) int {

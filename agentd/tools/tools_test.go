@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/test/expect"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -202,9 +205,8 @@ func TestMisbehavingTools(t *testing.T) {
 			t.Errorf("%s: o.Canonical.Error.Kind = %q, want %q", text, o.Canonical.Error.Kind, KindInternal)
 		case o.Fault == nil:
 			t.Errorf("%s: o.Fault = nil, want a value", text)
-		case o.Canonical.Result != nil:
-			t.Errorf("%s: o.Canonical.Result = %q, want nil", text, o.Canonical.Result)
 		}
+		expect.Equal(t, fmt.Sprintf("%s: o.Canonical.Result", text), string(o.Canonical.Result), "")
 		if strings.Contains(o.Rendered, "secret") || !strings.HasPrefix(o.Rendered, `{"ok":false`) {
 			t.Errorf("%s: rendered %s", text, o.Rendered)
 		}
@@ -227,14 +229,9 @@ func TestLargeDetailsBecomeAPreview(t *testing.T) {
 	if err := json.Unmarshal(got.Details, &details); err != nil || details.Bytes < 1<<20 || len(details.SHA256) != 64 {
 		t.Errorf("details %s", got.Details)
 	}
-	switch {
-	case got.Field != "text":
-		t.Errorf(`got.Field = %q, want "text"`, got.Field)
-	case !got.Retryable:
-		t.Error("got.Retryable = false, want true")
-	case got.OK:
-		t.Error("got.OK = true, want false")
-	}
+	expect.Equal(t, "got.Field", got.Field, "text")
+	expect.Equal(t, "got.Retryable", got.Retryable, true)
+	expect.Equal(t, "got.OK", got.OK, false)
 }
 
 func TestArtifacts(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"holon/agentd/process"
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 // The file of a stream is bounded, and the result says where the file ends and
@@ -147,22 +148,14 @@ func TestTimeoutKeepsTheOutput(t *testing.T) {
 	h := newHarness(t, withoutTasks)
 	o := h.run(t, map[string]any{"cmd": "echo begun; echo trouble >&2; exec sleep 300", "yield_time_ms": 300})
 	e := o.Canonical.Error
-	switch {
-	case e == nil:
+	if e == nil {
 		t.Fatal("e = nil, want a value")
-	case e.Kind != kindTimeout:
-		t.Fatalf("e.Kind = %q, want %q", e.Kind, kindTimeout)
-	case o.Canonical.Result != nil:
-		t.Fatalf("o.Canonical.Result = %q, want nil", o.Canonical.Result)
 	}
-	switch {
-	case e.Details["stdout_preview"] != "begun\n":
-		t.Errorf(`e.Details["stdout_preview"] = %v, want %q`, e.Details["stdout_preview"], "begun\n")
-	case e.Details["stderr_preview"] != "trouble\n":
-		t.Errorf(`e.Details["stderr_preview"] = %v, want %q`, e.Details["stderr_preview"], "trouble\n")
-	case e.Details["timeout_ms"] != 300.0:
-		t.Errorf(`e.Details["timeout_ms"] = %v, want 300.0`, e.Details["timeout_ms"])
-	}
+	expect.Equal(t, "e.Kind", e.Kind, kindTimeout)
+	expect.Equal(t, "o.Canonical.Result", string(o.Canonical.Result), "")
+	expect.Equal(t, "e.Details['stdout_preview']", e.Details["stdout_preview"], "begun\n")
+	expect.Equal(t, "e.Details['stderr_preview']", e.Details["stderr_preview"], "trouble\n")
+	expect.Equal(t, "e.Details['timeout_ms']", e.Details["timeout_ms"], 300.0)
 	if !strings.Contains(o.Rendered, `"stdout_preview":"begun\n"`) ||
 		!strings.Contains(o.Rendered, `"kind":"command_timeout"`) {
 		t.Errorf("rendered %s", o.Rendered)
@@ -246,15 +239,11 @@ func TestDiagnostics(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := r.Diagnostics
-		switch {
-		case d == nil:
-			t.Errorf("%+v: d = nil, want a value", tt)
-		case d.ContainsHeredoc != tt.heredoc:
-			t.Errorf("%+v: d.ContainsHeredoc = %v, want %v", tt, d.ContainsHeredoc, tt.heredoc)
-		case d.ContainsInlineScript != tt.inline:
-			t.Errorf("%+v: d.ContainsInlineScript = %v, want %v", tt, d.ContainsInlineScript, tt.inline)
-		case d.ExceedsSoftThreshold != tt.long:
-			t.Errorf("%+v: d.ExceedsSoftThreshold = %v, want %v", tt, d.ExceedsSoftThreshold, tt.long)
+		if d == nil {
+			t.Fatalf("%+v: d = nil, want a value", tt)
 		}
+		expect.Equal(t, fmt.Sprintf("%+v: d.ContainsHeredoc", tt), d.ContainsHeredoc, tt.heredoc)
+		expect.Equal(t, fmt.Sprintf("%+v: d.ContainsInlineScript", tt), d.ContainsInlineScript, tt.inline)
+		expect.Equal(t, fmt.Sprintf("%+v: d.ExceedsSoftThreshold", tt), d.ExceedsSoftThreshold, tt.long)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tools"
 	wire "holon/responses/tasks"
+	"holon/test/expect"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -83,14 +84,9 @@ func TestDuplicates(t *testing.T) {
 	first := h.promote(t, args)
 	o := h.run(t, args)
 	a := result[alreadyResult](t, o)
-	switch {
-	case a.Disposition != duplicateRun:
-		t.Errorf("a.Disposition = %q, want %q", a.Disposition, duplicateRun)
-	case a.TaskHandle.TaskID != first.TaskHandle.TaskID:
-		t.Errorf("a.TaskHandle.TaskID = %q, want %q", a.TaskHandle.TaskID, first.TaskHandle.TaskID)
-	case a.Command.Cmd != "sleep 600":
-		t.Errorf(`a.Command.Cmd = %q, want "sleep 600"`, a.Command.Cmd)
-	}
+	expect.Equal(t, "a.Disposition", a.Disposition, duplicateRun)
+	expect.Equal(t, "a.TaskHandle.TaskID", a.TaskHandle.TaskID, first.TaskHandle.TaskID)
+	expect.Equal(t, "a.Command.Cmd", a.Command.Cmd, "sleep 600")
 	if !strings.HasPrefix(o.Rendered, "Command is already running as a task\nTask: "+first.TaskHandle.TaskID) {
 		t.Error(o.Rendered)
 	}
@@ -130,14 +126,9 @@ func TestTaskOutlivesItsTurn(t *testing.T) {
 	}
 	h.env.TurnID = "turn_2"
 	stop := result[wire.StopResult](t, h.call(t, t.Context(), StopName, map[string]any{"task_id": id}))
-	switch {
-	case !stop.StopRequested:
-		t.Error("stop.StopRequested = false, want true")
-	case stop.Task.Status != wire.Cancelled:
-		t.Errorf("stop.Task.Status = %q, want %q", stop.Task.Status, wire.Cancelled)
-	case stop.Task.TurnID != "turn_1":
-		t.Errorf(`stop.Task.TurnID = %q, want "turn_1"`, stop.Task.TurnID)
-	}
+	expect.Equal(t, "stop.StopRequested", stop.StopRequested, true)
+	expect.Equal(t, "stop.Task.Status", stop.Task.Status, wire.Cancelled)
+	expect.Equal(t, "stop.Task.TurnID", stop.Task.TurnID, "turn_1")
 }
 
 func TestTerminalTask(t *testing.T) {
@@ -153,14 +144,11 @@ func TestTerminalTask(t *testing.T) {
 	// One that ends in time is an ordinary command with one stream.
 	c := result[completedResult](t, h.run(t,
 		map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
-	switch {
-	case c.StdoutPreview == nil:
-		t.Error("c.StdoutPreview = nil, want a value")
-	case *c.StdoutPreview != "yes\nno\n":
-		t.Errorf("*c.StdoutPreview = %q, want %q", *c.StdoutPreview, "yes\nno\n")
-	case c.StderrPreview != nil:
-		t.Errorf("c.StderrPreview = %+v, want nil", c.StderrPreview)
+	if c.StdoutPreview == nil {
+		t.Fatal("c.StdoutPreview = nil, want a value")
 	}
+	expect.Equal(t, "*c.StdoutPreview", *c.StdoutPreview, "yes\nno\n")
+	expect.Equal(t, "c.StderrPreview", c.StderrPreview, nil)
 }
 
 func TestTaskErrors(t *testing.T) {

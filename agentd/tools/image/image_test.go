@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/gif"
 	"image/jpeg"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 // Two WebP files of one pixel, lossy and lossless.
@@ -111,16 +113,10 @@ func TestShows(t *testing.T) {
 		if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
 			t.Fatalf("%s: %+v", tt.path, o.Canonical)
 		}
-		switch {
-		case r.MediaType != tt.mediaType:
-			t.Errorf("%s: r.MediaType = %q, want %q", tt.path, r.MediaType, tt.mediaType)
-		case r.Width != tt.width:
-			t.Errorf("%s: r.Width = %d, want %d", tt.path, r.Width, tt.width)
-		case r.Height != tt.height:
-			t.Errorf("%s: r.Height = %d, want %d", tt.path, r.Height, tt.height)
-		case !r.Shown:
-			t.Errorf("%s: r.Shown = false, want true", tt.path)
-		}
+		expect.Equal(t, fmt.Sprintf("%s: r.MediaType", tt.path), r.MediaType, tt.mediaType)
+		expect.Equal(t, fmt.Sprintf("%s: r.Width", tt.path), r.Width, tt.width)
+		expect.Equal(t, fmt.Sprintf("%s: r.Height", tt.path), r.Height, tt.height)
+		expect.Equal(t, fmt.Sprintf("%s: r.Shown", tt.path), r.Shown, true)
 		switch {
 		case len(o.Images) != 1:
 			t.Errorf("%s: len(o.Images) = %d (%+v), want 1", tt.path, len(o.Images), o.Images)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 // lark reads as much of Lark as the grammar is written in, and makes one regular
@@ -132,16 +133,12 @@ func TestFreeformIsApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := tool.Definition().Freeform
-	switch {
-	case form == nil:
+	if form == nil {
 		t.Fatal("form = nil, want a value")
-	case form.Argument != "patch":
-		t.Fatalf(`form.Argument = %q, want "patch"`, form.Argument)
-	case form.Syntax != "lark":
-		t.Fatalf(`form.Syntax = %q, want "lark"`, form.Syntax)
-	case form.Definition != grammarText:
-		t.Fatalf("form.Definition = %q, want %q", form.Definition, grammarText)
 	}
+	expect.Equal(t, "form.Argument", form.Argument, "patch")
+	expect.Equal(t, "form.Syntax", form.Syntax, "lark")
+	expect.Equal(t, "form.Definition", form.Definition, grammarText)
 	dir := t.TempDir()
 	files{"old.go": "package a\n\nfunc f() {\n\treturn\n}\n", "gone": "x\n"}.make(t, dir)
 	text := "*** Begin Patch\n*** Add File: new\n+one\n+two\n*** Delete File: gone\n*** Update File: old.go\n*** " +

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 func create(path string) string {
@@ -168,14 +169,10 @@ func TestOwnerAndModeStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch st := fi.Sys().(*syscall.Stat_t); {
-	case st.Uid != 1234:
-		t.Errorf("st.Uid = %d, want 1234", st.Uid)
-	case st.Gid != 5678:
-		t.Errorf("st.Gid = %d, want 5678", st.Gid)
-	case fi.Mode() != 0o640:
-		t.Errorf("fi.Mode() = %v, want 0o640", fi.Mode())
-	}
+	st := fi.Sys().(*syscall.Stat_t)
+	expect.Equal(t, "st.Uid", st.Uid, 1234)
+	expect.Equal(t, "st.Gid", st.Gid, 5678)
+	expect.Equal(t, "fi.Mode()", fi.Mode(), 0o640)
 }
 
 func TestFailureShowsTheFile(t *testing.T) {

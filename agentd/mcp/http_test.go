@@ -16,6 +16,7 @@ import (
 
 	"holon/agentd/mcp"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // web is a server over HTTP that counts what it was asked with which headers.
@@ -77,9 +78,7 @@ func TestHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, err := mcp.LoadConfig(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := open(t, func(o *mcp.Options) { o.Config = *config })
 	r.turn()
 	if o := r.call(t.Context(), "mcp__web__echo", `{"n":3}`); o.Rendered != `{"n":3}` {

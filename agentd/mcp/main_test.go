@@ -24,6 +24,7 @@ import (
 	"holon/agentd/tools"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // asServer is the variable that makes this binary an MCP server of a kind.
@@ -214,9 +215,7 @@ type rig struct {
 func program(t *testing.T, kind string) mcp.Server {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// Without a directory for its counts, a binary that counts coverage warns about it in the log of the server.
 	return mcp.Server{Command: self, Env: map[string]string{asServer: kind, "GOCOVERDIR": t.TempDir()}}
 }
@@ -251,15 +250,11 @@ func openOne(t *testing.T, kind string) *rig {
 func (r *rig) turn(requested ...responses.MCPTool) *mcp.Offer {
 	r.t.Helper()
 	offer, err := r.m.Offer(r.t.Context(), requested)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	r.offer.Release()
 	r.offer = offer
 	none, err := tools.NewRegistry()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	if r.offered, err = none.With(offer.Tools...); err != nil {
 		r.t.Fatal(err)
 	}
@@ -278,9 +273,7 @@ func (r *rig) names() string {
 func (r *rig) call(ctx context.Context, name, arguments string, change ...func(*tools.Env)) tools.Outcome {
 	r.t.Helper()
 	logDir := filepath.Join(r.dir, "tools")
-	if err := os.MkdirAll(logDir, 0o700); err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, os.MkdirAll(logDir, 0o700))
 	env := tools.Env{TurnID: "turn_1", WorkDir: r.dir, LogDir: logDir}
 	for _, c := range change {
 		c(&env)

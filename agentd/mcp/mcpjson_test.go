@@ -3,6 +3,8 @@ package mcp
 import (
 	"reflect"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // The list of other tools is read with the variables of commands, and what is not understood is named.
@@ -15,9 +17,7 @@ func TestMCPJSON(t *testing.T) {
 		},
 		"inputs": []
 	}`), []string{"ROOT=/w", "TOKEN=one", "EMPTY=", "TOKEN=two"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	files, docs := c.Servers["files"], c.Servers["docs"]
 	if want := []string{"--root", "/w", "$ROOT", "none"}; files.Command != "/usr/bin/files" ||
 		!reflect.DeepEqual(files.Args, want) || files.Env["TOKEN"] != "two" || !files.Optional || docs.Optional {

@@ -186,14 +186,10 @@ func TestManyAtOnce(t *testing.T) {
 func dirNames(t *testing.T, path string) []string {
 	t.Helper()
 	d, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer d.Close()
 	names, err := d.Readdirnames(-1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return names
 }
 

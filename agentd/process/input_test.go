@@ -191,9 +191,7 @@ func TestTerminalCloseInput(t *testing.T) {
 	write(t, p, "a\n")
 	awaitOutput(t, p, "a\r\na\r\n")
 	for _, word := range []string{"first", "second"} {
-		if err := p.CloseInput(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, p.CloseInput())
 		awaitOutput(t, p, word)
 	}
 	if res := p.Result(); res.ExitCode != 0 {

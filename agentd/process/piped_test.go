@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // A piped command is talked to: what it prints arrives as it is printed, all of
@@ -22,9 +24,7 @@ func TestPipedOutput(t *testing.T) {
 			t.Fatalf("read %q, %v", line, err)
 		}
 	}
-	if err := p.CloseInput(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, p.CloseInput())
 	rest, err := io.ReadAll(r)
 	if err != nil || len(rest) != 300000 {
 		t.Errorf("read %d bytes, %v", len(rest), err)

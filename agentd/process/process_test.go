@@ -88,9 +88,7 @@ func alive(t *testing.T, pidFile string) bool {
 		t.Fatalf("the process did not say its pid: %v", err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.Running()
 }
@@ -148,13 +146,9 @@ func TestRunStdin(t *testing.T) {
 func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(plain, []byte("x"), 0o600))
 	garbage := filepath.Join(dir, "garbage")
-	if err := os.WriteFile(garbage, []byte("\x00not a program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(garbage, []byte("\x00not a program"), 0o700))
 	env := Environ(os.Environ())
 	tests := map[string]struct {
 		cmd  Command
@@ -313,9 +307,7 @@ func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 	if !alive(t, filepath.Join(dir, "one")) {
 		t.Error("the long command's process was ended with the short one")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "finish"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "finish"), []byte("x"), 0o600))
 	if res := <-results; string(res.Stdout.Head) != "still there\n" {
 		t.Errorf("stdout %q", res.Stdout.Head)
 	}

@@ -31,9 +31,7 @@ func TestCaptureKeepsNoSecrets(t *testing.T) {
 		c.close()
 		got := c.result()
 		logged, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		expect.Equal(t, "string(logged)", string(logged), want)
 		expect.Equal(t, "got.Total", got.Total, int64(len(want)))
 		expect.Equal(t, "got.Logged", got.Logged, got.Total)

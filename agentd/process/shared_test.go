@@ -47,9 +47,7 @@ func TestSharedLeavesStrangersAlone(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(dir+"/stop", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(dir+"/stop", nil, 0o600))
 	if res := <-done; res.ExitCode != 9 {
 		t.Errorf("the other supervisor's command ended with %d, want 9", res.ExitCode)
 	}
@@ -85,9 +83,7 @@ func TestReaperCollectsWhileCommandsRun(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := os.WriteFile(dir+"/stop", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(dir+"/stop", nil, 0o600))
 	<-done
 }
 
@@ -132,9 +128,7 @@ func TestFlood(t *testing.T) {
 func TestLogFailureIsTold(t *testing.T) {
 	s := newTest(t)
 	path := filepath.Join(t.TempDir(), "out.log")
-	if err := os.Symlink("/tmp/elsewhere", path); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("/tmp/elsewhere", path))
 	c := sh("echo hello")
 	c.StdoutPath = path
 	res := run(t, s, c)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/procfs"
+	"holon/test/expect"
 )
 
 // startStray starts a command that writes "ready" when all of it runs.
@@ -21,9 +22,7 @@ func startStray(t *testing.T, s *Supervisor, script string) (*Process, string) {
 	c := sh(script + "\ntouch ready; sleep 600")
 	c.Dir = dir
 	p, err := s.Start(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil {
 			return p, dir
@@ -66,9 +65,7 @@ func TestStraysAreNotMistaken(t *testing.T) {
 	p, dir := startStray(t, s, `sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
 	good := p.trace()
 	self, err := procfs.ReadStat(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, change := range map[string]func(*trace){
 		"an older process of that number":  func(t *trace) { t.Start-- },
 		"a younger process of that number": func(t *trace) { t.Start++ },
@@ -103,9 +100,7 @@ func TestRecordedTraces(t *testing.T) {
 	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
 	p, _ := startStray(t, s, "sleep 600 & sleep 600 &")
 	data, err := os.ReadFile(filepath.Join(dir, p.id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var recorded trace
 	if err := json.Unmarshal(data, &recorded); err != nil || recorded != p.trace() {
 		t.Fatalf("the trace is %s (%v), want %+v", data, err, p.trace())
@@ -145,13 +140,9 @@ while [ ! -s deaf ]; do sleep 0.01; done`)
 func TestUnrecordedTraces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "commands")
 	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(dir, 0o700))
 	trace, ran := filepath.Join(dir, s.prefix+"1"), filepath.Join(t.TempDir(), "ran")
-	if err := os.Symlink("/dev/full", trace); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("/dev/full", trace))
 	_, err := s.Start(sh("touch " + ran))
 	if start, ok := errors.AsType[*StartError](err); !ok || start.Op != "record" || !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("the error is %v, want that of recording, with ENOSPC", err)
@@ -166,9 +157,7 @@ func TestUnrecordedTraces(t *testing.T) {
 		t.Errorf("what the first command makes gives %v, want that it never ran", err)
 	}
 	s.first = true
-	if err := os.Symlink("/dev/full", filepath.Join(dir, s.prefix+"3")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, s.prefix+"3")))
 	if res := run(t, s, sh("exit 8")); res.ExitCode != 8 {
 		t.Errorf("as PID 1 the exit code is %d, want 8", res.ExitCode)
 	}
@@ -183,13 +172,9 @@ func TestEndRecorded(t *testing.T) {
 	}
 	p, _ := startStray(t, s, "true")
 	for name, text := range map[string]string{"half": `{"boot_`, "other": `{"boot_id":"x","pid":7}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	if left, err := s.EndRecorded(); left != (Strays{}) || err != nil {
 		t.Errorf("%+v, %v; want nothing", left, err)
 	}

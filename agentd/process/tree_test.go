@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"holon/internal/procfs"
+	"holon/test/expect"
 )
 
 // Each script leaves a process behind and says its pid in a file. None of them
 // may live when Run returns, even if it tried to hide.
 func TestNothingOutlivesACommand(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	tests := map[string]string{
 		"background":        `sleep 300 & echo $! >$F`,
 		"holds the pipe":    `(sleep 300; echo late) & echo $! >$F`,
@@ -144,14 +143,10 @@ func TestForkBomb(t *testing.T) {
 	for name, script := range bombs {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "bomb")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			file := filepath.Join(dir, "fuse")
-			if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o644)))
 			// As another user, whose processes are limited here as they are in
 			// a container; without the fuse the bomb goes out by itself.
 			c := sh("")

@@ -31,18 +31,14 @@ func nestedDefinition(t testing.TB) Definition {
 		s.Items.Properties["cmd"].MinLength = new(1)
 		s.Items.Properties["mode"].Enum = []any{"a", "b"}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return Definition{Name: "Nested", Parameters: schema}
 }
 
 func TestEmit(t *testing.T) {
 	def := nestedDefinition(t)
 	strict, err := def.StrictParameters()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for want, got := range map[string]json.RawMessage{
 		`{"type":"object","properties":{"items":{"type":"array","minItems":1,"maxItems":2,
 			"items":{"type":"object","properties":{
@@ -70,9 +66,7 @@ func TestEmit(t *testing.T) {
 
 func TestNestedArguments(t *testing.T) {
 	params, err := compile(nestedDefinition(t).Parameters, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	bad := []struct{ args, field string }{
 		{`{}`, "items"},
 		{`{"items":[]}`, "items"},
@@ -106,13 +100,9 @@ func TestNestedArguments(t *testing.T) {
 func TestSubset(t *testing.T) {
 	def := nestedDefinition(t)
 	r, err := NewRegistry(newEcho(t), misnamed{newEcho(t), def})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	sub, err := r.Subset([]string{"Nested", "Nested"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if defs := sub.Definitions(); len(defs) != 1 || defs[0].Name != "Nested" {
 		t.Errorf("definitions %+v", defs)
 	}
@@ -191,9 +181,7 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 		"task_handle": map[string]any{"task_id": "task_1"},
 		"artifacts":   []any{map[string]any{"path": "tools/call_1/stdout.log"}}, "stdout_artifact": 0,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c := Families{}.Compact(Result{ToolName: "ExecCommand", Status: statusSuccess,
 		SummaryText: "command exited with status 1", Result: result}, 2<<10)
 	var got struct {
@@ -203,9 +191,7 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 		} `json:"task_handle"`
 		Artifacts []Artifact `json:"artifacts"`
 	}
-	if err := json.Unmarshal(c.Result, &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(c.Result, &got))
 	switch {
 	case size(t, c) > 2<<10:
 		t.Errorf("size(t, c) = %d, want at most %d", size(t, c), 2<<10)
@@ -233,8 +219,6 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 func size(t *testing.T, r Result) int {
 	t.Helper()
 	data, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return len(data)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // foreign is a tool whose schema is another party's.
@@ -29,9 +31,7 @@ func TestForeignTools(t *testing.T) {
 	}
 	all, err := own.With(foreign{Definition{Name: "C", Parameters: open, Foreign: true}},
 		foreign{Definition{Name: "Echo", Description: "another", Parameters: open, Foreign: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var names []string
 	for _, def := range all.Definitions() {
 		names = append(names, def.Name)

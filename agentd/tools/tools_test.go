@@ -51,9 +51,7 @@ func newEcho(t testing.TB) echo {
 	schema, err := Derive[echoArgs](map[string]func(*jsonschema.Schema){"times": func(s *jsonschema.Schema) {
 		s.Minimum = &one
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return echo{schema}
 }
 
@@ -87,9 +85,7 @@ func (e echo) Render(c Result, _ RenderPolicy) string { return "Echo: " + c.Summ
 func newRegistry(t testing.TB) *Registry {
 	t.Helper()
 	r, err := NewRegistry(newEcho(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return r
 }
 
@@ -132,9 +128,7 @@ func TestEnvelopeBytes(t *testing.T) {
 	for _, tt := range tests {
 		o := r.Run(t.Context(), Env{}, Call{ID: "c", Name: tt.name, Arguments: json.RawMessage(tt.args)})
 		got, err := encode(o.Canonical)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if diff := cmp.Diff(tt.canonical, string(got)); diff != "" {
 			t.Errorf("%s %s: canonical\n%s", tt.name, tt.args, diff)
 		}
@@ -143,9 +137,7 @@ func TestEnvelopeBytes(t *testing.T) {
 		}
 		// The text can be made again from the record alone.
 		var back Result
-		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(got, &back))
 		if again := r.Render(back, RenderPolicy{}); again != o.Rendered {
 			t.Errorf("rendered again: %q, first %q", again, o.Rendered)
 		}
@@ -219,9 +211,7 @@ func TestLargeDetailsBecomeAPreview(t *testing.T) {
 		t.Errorf("the receipt is %d bytes", n)
 	}
 	var got receipt
-	if err := json.Unmarshal([]byte(o.Rendered), &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(o.Rendered), &got))
 	var details struct {
 		Bytes  int
 		SHA256 string
@@ -238,9 +228,7 @@ func TestArtifacts(t *testing.T) {
 	r := newRegistry(t)
 	out := t.TempDir()
 	logs := filepath.Join(out, "tools")
-	if err := os.Mkdir(logs, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(logs, 0o700))
 	var paths []string
 	for _, id := range []string{"call_1", "call_1", "../../etc", "", ".hidden", strings.Repeat("x", 300), "a/b",
 		"a\x00b"} {
@@ -340,9 +328,7 @@ func (p *purse) Give(n int64) { p.left += n }
 // written is given back.
 func TestArtifactsDrawOnTheDisk(t *testing.T) {
 	logs := filepath.Join(t.TempDir(), "tools")
-	if err := os.Mkdir(logs, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(logs, 0o700))
 	disk := &purse{left: 10}
 	a := newArtifacts(logs, "c", disk)
 	switch at, err := a.Write("six", []byte("123456")); {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // A start removes what a crash left, after its change was kept, and not the trees of a process that runs.
@@ -18,9 +19,7 @@ func TestRecover(t *testing.T) {
 	held := made(t, root, root, responses.IsolationCopy)
 	for _, id := range []string{"turn_foreign", "turn_left", "turn_partial"} {
 		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: id + "_s", TurnID: id, Kind: responses.IsolationCopy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		run(t, tree.WorkDir(), "echo x > new; chmod 0 d")
 		tree.close() // as a kill does
 	}
@@ -34,9 +33,7 @@ func TestRecover(t *testing.T) {
 		kept = append(kept, id+" "+fmt.Sprint(strings.Count(text, "diff --git")))
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff([]string{"turn_left 1"}, kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
@@ -71,9 +68,7 @@ func TestPathOfASession(t *testing.T) {
 		t.Helper()
 		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: "sess_1", TurnID: turn,
 			Kind: responses.IsolationCopy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got := strings.TrimPrefix(tree.WorkDir(), root); got != want {
 			t.Errorf("%s works in %s, want %s", turn, got, want)
 		}
@@ -81,12 +76,8 @@ func TestPathOfASession(t *testing.T) {
 	}
 	running := wantPath("turn_1", "/.agentd-turns/sess_1/tree")
 	waiting := wantPath("turn_2", "/.agentd-turns/turn_2/tree")
-	if err := errors.Join(running.Remove(), waiting.Remove()); err != nil {
-		t.Fatal(err)
-	}
-	if err := wantPath("turn_3", "/.agentd-turns/sess_1/tree").Remove(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(running.Remove(), waiting.Remove()))
+	expect.NoError(t, wantPath("turn_3", "/.agentd-turns/sess_1/tree").Remove())
 }
 
 // A tree waits for the turn that continues the response, also over a restart, and no longer than for sixteen others.
@@ -99,9 +90,7 @@ func TestKeep(t *testing.T) {
 				t.Helper()
 				tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: session, TurnID: "turn", Kind: kind,
 					Continues: continues})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				if got := run(t, tree.WorkDir(), "cat f"); got != want {
 					t.Errorf("the turn that continues %q finds %q, want %q", continues, got, want)
 				}
@@ -110,9 +99,7 @@ func TestKeep(t *testing.T) {
 			}
 			done := func(err error) {
 				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 			}
 			done(turn("s", "", "1\n", "echo 2 > f; git checkout -qb side; git commit -qam 2").Keep("resp_1"))
 			done(Recover(root, func(string, *Tree) bool { t.Error("a kept tree is taken for that of a turn"); return true }))

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -82,9 +83,7 @@ func content(t tester, dir string) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return got
 }
 
@@ -101,9 +100,7 @@ const origin = `
 func made(t testing.TB, root, dir, kind string) *Tree {
 	t.Helper()
 	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, SessionID: "sess_1", TurnID: "turn_1", Kind: kind})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tree.Remove(); err != nil {
 			t.Error(err)
@@ -119,9 +116,7 @@ func patch(t tester, tree *Tree) (string, Summary) {
 	t.Helper()
 	var b bytes.Buffer
 	summary, err := tree.Diff(t.Context(), &b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b.String(), summary
 }
 
@@ -129,9 +124,7 @@ func patch(t tester, tree *Tree) (string, Summary) {
 func wantApplies(t tester, dir, text string, want map[string]string) {
 	t.Helper()
 	file := dir + ".patch"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	if text != "" {
 		run(t, dir, "git apply --check '"+file+"' && git apply '"+file+"'")
 	}
@@ -216,9 +209,7 @@ func TestHostileTree(t *testing.T) {
 			want := content(t, root)
 			if text != "" {
 				file := filepath.Join(t.TempDir(), "diff.patch")
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 				run(t, root, "git apply --check '"+file+"'")
 			}
 			if diff := cmp.Diff(want, content(t, root)); diff != "" {
@@ -237,9 +228,7 @@ func TestDeepTree(t *testing.T) {
 		if err == nil {
 			err = unix.Mkdirat(at, "d", 0o700)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var next int
 		next, err = unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		unix.Close(at)
@@ -259,16 +248,12 @@ func TestCopy(t *testing.T) {
 		mkfifo pipe; mkdir out; echo x > out/x; chmod 750 out`)
 	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, SessionID: "sess_1", TurnID: "turn_1", Kind: responses.IsolationCopy,
 		Except: []string{filepath.Join(dir, "out")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got := run(t, tree.WorkDir(), "git status --porcelain; ls -A; git add -A; git commit -qm 2")
 	if want := " M a\n?? u\n.git\na\nu\n"; got != want {
 		t.Errorf("the private tree:\n%s\nwant:\n%s", got, want)
 	}
-	if err := tree.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, tree.Remove())
 	if got := run(t, dir, "git log --format=%s"); got != "1\n" {
 		t.Errorf("the origin has the commits %q, want 1", got)
 	}

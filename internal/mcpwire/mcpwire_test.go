@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"holon/test/expect"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
@@ -139,9 +141,7 @@ func TestAnswering(t *testing.T) {
 			if got, want := answered+len(read), min(answered+maxAnswering, all); got != want {
 				t.Fatalf("%d were read with %d answered, want %d", got, answered, want)
 			}
-			if err := c.Write(t.Context(), &jsonrpc.Response{ID: <-read, Result: []byte("{}")}); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, c.Write(t.Context(), &jsonrpc.Response{ID: <-read, Result: []byte("{}")}))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holon/internal/roots"
+	"holon/test/expect"
 )
 
 func TestOpen(t *testing.T) {
@@ -22,14 +23,10 @@ func TestOpen(t *testing.T) {
 		os.Symlink("pipe", filepath.Join(dir, "link-to-pipe")),
 		os.Symlink("/", filepath.Join(dir, "out")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer root.Close()
 	open := map[string]func(string) (*os.Root, error){
 		"Open": func(name string) (*os.Root, error) {

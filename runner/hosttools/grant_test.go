@@ -11,15 +11,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/runner/hosttools"
+	"holon/test/expect"
 )
 
 // A call is made with the token of a running turn, for that turn, and not otherwise.
 func TestGrant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if err := r.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.server.Close())
 	r.options.Tools = []hosttools.Tool{echo()}
 	r.serve()
 	const other = "hmt_other"

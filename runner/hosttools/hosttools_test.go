@@ -21,6 +21,7 @@ import (
 	"holon/runner/hosttools"
 	"holon/runner/socket"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,9 +36,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ht") // t.TempDir's paths are too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := &rig{t: t, options: hosttools.Options{Socket: filepath.Join(dir, "ipc", "host.sock"),
 		Notes: filepath.Join(dir, "notes.ndjson"), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}
 	t.Cleanup(func() {
@@ -73,14 +72,10 @@ func meta(callID any) mcp.Meta {
 func (r *rig) dial() *mcp.ClientSession {
 	r.t.Helper()
 	conn, err := net.Dial("unix", r.options.Socket)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	s, err := c.Connect(r.t.Context(), &mcp.IOTransport{Reader: conn, Writer: conn}, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -173,13 +168,9 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	before, _ := note(t, r.dial(), "turn_1/call_1", `{"text":"once"}`)
-	if err := r.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.server.Close())
 	f, err := os.OpenFile(r.options.Notes, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := f.WriteString(`{"call_id":"turn_1/call_2","te`); err != nil { // what a crash leaves
 		t.Fatal(err)
 	}
@@ -231,9 +222,7 @@ func TestHostileConnections(t *testing.T) {
 		strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/progress"}`+"\n", 500),
 	} {
 		conn, err := net.Dial("unix", r.options.Socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(conn, sent) // it may be cut off
 		_ = conn.(*net.UnixConn).CloseWrite()
@@ -254,17 +243,13 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a second server: %v", err)
 	}
 	link := filepath.Join(filepath.Dir(r.options.Notes), "link")
-	if err := os.Symlink("/etc/passwd", link); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("/etc/passwd", link))
 	if _, err := hosttools.Serve(t.Context(),
 		hosttools.Options{Socket: r.options.Socket + ".2", Notes: link, Log: r.options.Log}); err == nil {
 		t.Error("notes were read through a link")
 	}
 	broken := filepath.Join(filepath.Dir(r.options.Notes), "broken")
-	if err := os.WriteFile(broken, []byte("no JSON\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(broken, []byte("no JSON\n"), 0o600))
 	if _, err := hosttools.Serve(t.Context(),
 		hosttools.Options{Socket: r.options.Socket + ".2", Notes: broken, Log: r.options.Log}); err == nil {
 		t.Error("a broken file was taken")

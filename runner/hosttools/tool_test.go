@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/redact"
 	"holon/runner/hosttools"
+	"holon/test/expect"
 )
 
 const anything = `{"type":"object"}`
@@ -38,9 +39,7 @@ func echo() hosttools.Tool {
 func TestTools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if err := r.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.server.Close())
 	r.options.Secrets = new(redact.Set)
 	r.options.Secrets.Add("PASSWORD", "hunter2-hunter2")
 	r.options.Tools = []hosttools.Tool{echo()}
@@ -73,9 +72,7 @@ func TestTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &mcp.CallToolParams{Name: "Echo", Arguments: json.RawMessage(c.arguments), Meta: meta(c.id)}
 			res, err := s.CallTool(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if text := res.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, c.text) || len(text) > 1000 {
 				t.Errorf("it says %.300q", text)
 			}
@@ -129,9 +126,7 @@ func TestNoNotes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.options.Notes, r.options.Socket = "", r.options.Socket+"2"
-	if err := r.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.server.Close())
 	r.serve()
 	list, err := r.dial().ListTools(t.Context(), nil)
 	if err != nil || len(list.Tools) != 0 || len(r.server.Notes()) != 0 {

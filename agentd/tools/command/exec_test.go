@@ -40,9 +40,7 @@ func TestLogsAreBounded(t *testing.T) {
 func TestReceipts(t *testing.T) {
 	h := newHarness(t)
 	link := filepath.Join(h.env.WorkDir, "link")
-	if err := os.Symlink("sub", link); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("sub", link))
 	tests := []struct {
 		args map[string]any
 		want string
@@ -77,13 +75,9 @@ func TestReceipts(t *testing.T) {
 func TestErrors(t *testing.T) {
 	h := newHarness(t)
 	for name, target := range map[string]string{"out": "..", "abs": "/etc", "file": "/dev/null"} {
-		if err := os.Symlink(target, filepath.Join(h.env.WorkDir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(h.env.WorkDir, name)))
 	}
-	if err := os.WriteFile(filepath.Join(h.env.WorkDir, "plain"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(h.env.WorkDir, "plain"), nil, 0o600))
 	tests := []struct {
 		args        map[string]any
 		kind, field string
@@ -235,9 +229,7 @@ func TestDiagnostics(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var r completedResult
-		if err := json.Unmarshal(h.run(t, map[string]any{"cmd": tt.cmd}).Canonical.Result, &r); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(h.run(t, map[string]any{"cmd": tt.cmd}).Canonical.Result, &r))
 		d := r.Diagnostics
 		if d == nil {
 			t.Fatalf("%+v: d = nil, want a value", tt)

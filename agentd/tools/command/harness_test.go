@@ -15,6 +15,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -67,17 +68,13 @@ func newHarness(t testing.TB, options ...option) *harness {
 		}
 	})
 	list, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if h.reg, err = tools.NewRegistry(list...); err != nil {
 		t.Fatal(err)
 	}
 	tree := t.TempDir()
 	for _, dir := range []string{filepath.Join(h.out, "tools"), filepath.Join(tree, "sub")} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(dir, 0o700))
 	}
 	h.env = tools.Env{
 		TurnID: "turn_1", SessionID: "sess_1", WorkDir: tree, LogDir: filepath.Join(h.out, "tools"),
@@ -99,9 +96,7 @@ func (h *harness) runCtx(t testing.TB, ctx context.Context, args map[string]any)
 func (h *harness) call(t testing.TB, ctx context.Context, name string, args map[string]any) tools.Outcome {
 	t.Helper()
 	raw, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	h.n++
 	o := h.reg.Run(ctx, h.env, tools.Call{ID: fmt.Sprintf("call_%d", h.n), Name: name, Arguments: raw})
 	if o.Fault != nil {

@@ -15,6 +15,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tools"
 	wire "holon/responses/tasks"
+	"holon/test/expect"
 )
 
 // A gigabyte on one line is counted and read to its end, and costs a bounded
@@ -113,9 +114,7 @@ func TestForkBomb(t *testing.T) {
 func processesOf(t *testing.T, uid int) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, e := range entries {
 		status, err := os.ReadFile(filepath.Join("/proc", e.Name(), "status"))
 		if err == nil && bytes.Contains(status, fmt.Appendf(nil, "\nUid:\t%d\t", uid)) &&

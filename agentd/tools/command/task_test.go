@@ -377,13 +377,9 @@ func TestGolden(t *testing.T) {
 		}
 		o := h.call(t, t.Context(), tt.tool, tt.args)
 		canonical, err := o.Canonical.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var back tools.Result
-		if err := json.Unmarshal(canonical, &back); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(canonical, &back))
 		if again := h.reg.Render(back, tools.RenderPolicy{OutputDir: h.out}); again != o.Rendered {
 			t.Errorf("%s: rendered again\n%s\nfirst\n%s", tt.file, again, o.Rendered)
 		}
@@ -391,9 +387,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: encoded again\n%s\nfirst\n%s", tt.file, again, canonical)
 		}
 		indented, err := json.MarshalIndent(json.RawMessage(canonical), "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got := varying().ReplaceAllStringFunc(string(indented)+"\n---\n"+o.Rendered+"\n", func(s string) string {
 			switch {
 			case strings.HasPrefix(s, "task_"):
@@ -412,14 +406,10 @@ func TestGolden(t *testing.T) {
 		got = regexp.MustCompile(`/DIR/00[0-9]`).ReplaceAllString(got, "/DIR/TREE")
 		path := filepath.Join("testdata", tt.file+".golden")
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(path, []byte(got), 0o600))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s:\n%s", tt.file, diff)
 		}

@@ -35,33 +35,23 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	tool, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	reg, err := tools.NewRegistry(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return &harness{t, reg, tools.Env{WorkDir: t.TempDir(), Images: true}}
 }
 
 func (h *harness) file(name string, data []byte) {
 	h.t.Helper()
 	path := filepath.Join(h.env.WorkDir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	expect.NoError(h.t, os.WriteFile(path, data, 0o600))
 }
 
 func (h *harness) view(args map[string]any) tools.Outcome {
 	h.t.Helper()
 	raw, err := json.Marshal(args)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	o := h.reg.Run(h.t.Context(), h.env, tools.Call{ID: "c", Name: name, Arguments: raw})
 	if o.Fault != nil {
 		h.t.Fatal(o.Fault)
@@ -72,18 +62,14 @@ func (h *harness) view(args map[string]any) tools.Outcome {
 func encoded(t *testing.T, encode func(*bytes.Buffer, image.Image) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := encode(&b, image.NewGray(image.Rect(0, 0, 7, 5))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, encode(&b, image.NewGray(image.Rect(0, 0, 7, 5))))
 	return b.Bytes()
 }
 
 func unbase64(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b
 }
 
@@ -95,9 +81,7 @@ func TestShows(t *testing.T) {
 	h.file("c.gif", encoded(t, func(b *bytes.Buffer, i image.Image) error { return gif.Encode(b, i, nil) }))
 	h.file("d.webp", unbase64(t, webpLossy))
 	h.file("e.webp", unbase64(t, webpLossless))
-	if err := os.Symlink("a/plot.txt", filepath.Join(h.env.WorkDir, "link.png")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("a/plot.txt", filepath.Join(h.env.WorkDir, "link.png")))
 	tests := []struct {
 		path, mediaType string
 		width, height   int
@@ -164,13 +148,9 @@ func TestRefuses(t *testing.T) {
 	h.file("cut.png", encoded(t, func(b *bytes.Buffer, i image.Image) error { return png.Encode(b, i) })[:40])
 	h.file("dir/x", nil)
 	for name, target := range map[string]string{"abs.png": outside, "up": "..", "loop": "loop", "null": "/dev/null"} {
-		if err := os.Symlink(target, filepath.Join(h.env.WorkDir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(h.env.WorkDir, name)))
 	}
-	if err := unix.Mkfifo(filepath.Join(h.env.WorkDir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, unix.Mkfifo(filepath.Join(h.env.WorkDir, "pipe"), 0o600))
 	if f, err := os.Create(filepath.Join(h.env.WorkDir, "big.png")); err != nil || f.Truncate(MaxBytes+1) != nil ||
 		f.Close() != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"holon/agentd/tools"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -171,9 +172,7 @@ func (c *corpusCase) tree(t testing.TB, dir string) {
 		default:
 			t.Fatalf("special %q", s)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 }
 
@@ -184,9 +183,7 @@ func digest(t testing.TB, dir string) map[string]string {
 	for name, data := range read(t, dir) {
 		path := filepath.Join(dir, strings.TrimSuffix(name, "!"))
 		fi, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		st := fi.Sys().(*syscall.Stat_t)
 		got[name] = fmt.Sprintf("%v %d:%d inode %d, %d links, %v\n%s", fi.Mode(), st.Uid, st.Gid, st.Ino, st.Nlink,
 			fi.ModTime(), data)
@@ -210,17 +207,13 @@ func (c *corpusCase) want(before files) files {
 
 func TestCorpus(t *testing.T) {
 	tool, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, c := range corpus(t) {
 		t.Run(c.class+"/"+c.name, func(t *testing.T) {
 			outer := t.TempDir()
 			dir := filepath.Join(outer, "tree")
 			files{"secret": "secret\n"}.make(t, outer)
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Mkdir(dir, 0o755))
 			c.tree(t, dir)
 			before, beforeAll := read(t, dir), digest(t, outer)
 			res, bad := apply(t.Context(), dir, c.patch)
@@ -256,9 +249,7 @@ func TestCorpus(t *testing.T) {
 					t.Errorf("outside: %q", got)
 				}
 				data, err := json.Marshal(res)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				says = tool.Render(tools.Result{Result: data}, tools.RenderPolicy{})
 			}
 			c.golden(t, strings.ReplaceAll(says, dir, "$TREE")+"\n")
@@ -278,9 +269,7 @@ func (c *corpusCase) golden(t *testing.T, says string) {
 	}
 	c.archive.Files = slices.DeleteFunc(c.archive.Files, func(f txtar.File) bool { return f.Name == "says" })
 	c.archive.Files = append(c.archive.Files, txtar.File{Name: "says", Data: []byte(says)})
-	if err := os.WriteFile(c.file, txtar.Format(c.archive), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(c.file, txtar.Format(c.archive), 0o644))
 }
 
 // What is valid, git applies to the same effect.

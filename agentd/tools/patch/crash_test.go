@@ -15,6 +15,7 @@ import (
 
 	"holon/agentd/tools"
 	"holon/internal/folder"
+	"holon/test/expect"
 )
 
 // everything is a patch with every kind of step, and the trees around it.
@@ -56,9 +57,7 @@ func applyWith(t *testing.T, ctx context.Context, dir, text string, fault func(o
 		t.Fatal(bad)
 	}
 	root, err := folder.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer root.Close()
 	tr := newTree(dir, root)
 	tr.fault = fault
@@ -231,9 +230,7 @@ func TestSwappedDirectories(t *testing.T) {
 	dir := filepath.Join(outer, "tree")
 	files{"secret/f": "x\n", "tree/.git/f": "x\n", "tree/real/f": "x\n", "tree/other/f": "x\n"}.make(t, outer)
 	d := filepath.Join(dir, "d")
-	if err := os.Rename(filepath.Join(dir, "real"), d); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Rename(filepath.Join(dir, "real"), d))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -288,20 +285,14 @@ func TestWithoutRights(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Chmod(d, 0o755))
 	}
 	files{"own/f": "x\n", "foreign/f": "x\n", "hidden/f": "x\n"}.make(t, dir)
 	const nobody = 65534
 	for _, p := range []string{"own", "own/f"} {
-		if err := os.Chown(filepath.Join(dir, p), nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Chown(filepath.Join(dir, p), nobody, nobody))
 	}
-	if err := os.Chmod(filepath.Join(dir, "hidden/f"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(filepath.Join(dir, "hidden/f"), 0o600))
 	before := read(t, dir)
 	as := func(patch string) (bad *tools.Error) {
 		done := make(chan struct{})

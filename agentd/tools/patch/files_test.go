@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // files maps a path to content; "->x" is a symbolic link to x, and a key that
@@ -16,27 +18,21 @@ func (f files) make(t testing.TB, top string) {
 	t.Helper()
 	for name, data := range f {
 		if dir, ok := strings.CutSuffix(name, "/"); ok {
-			if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
 			continue
 		}
 		path, mode := filepath.Join(top, strings.TrimSuffix(name, "!")), fs.FileMode(0o644)
 		if strings.HasSuffix(name, "!") {
 			mode = 0o755
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		var err error
 		if target, ok := strings.CutPrefix(data, "->"); ok {
 			err = os.Symlink(target, path)
 		} else {
 			err = os.WriteFile(path, []byte(data), mode)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 }
 
@@ -71,9 +67,7 @@ func read(t testing.TB, dir string) files {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return got
 }
 

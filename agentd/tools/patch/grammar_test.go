@@ -129,9 +129,7 @@ func TestGrammarDoesNotAdmit(t *testing.T) {
 // The free form goes through the whole tool.
 func TestFreeformIsApplied(t *testing.T) {
 	tool, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	form := tool.Definition().Freeform
 	if form == nil {
 		t.Fatal("form = nil, want a value")
@@ -147,9 +145,7 @@ func TestFreeformIsApplied(t *testing.T) {
 		t.Fatal("the grammar does not admit it")
 	}
 	reg, err := tools.NewRegistry(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	o := reg.Run(t.Context(), tools.Env{WorkDir: dir},
 		tools.Call{ID: "c", Name: name, Arguments: []byte(`{"patch":` + quoted(text) + `}`)})
 	if o.Canonical.Error != nil || strings.Contains(o.Rendered, "Tolerated") {

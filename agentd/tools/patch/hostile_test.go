@@ -35,9 +35,7 @@ func TestStaysInside(t *testing.T) {
 		"tree/link":    "->f",
 		"tree/dirlink": "->d", "tree/dangling": "->../new", "tree/todev": "->/dev/null", "tree/togit": "->.git",
 	}.make(t, outer)
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	before := read(t, outer)
 	paths := map[string]string{
 		"../secret": tools.KindRootViolation, "d/../../secret": tools.KindRootViolation,
@@ -137,9 +135,7 @@ func TestHardLinksAreNotWrittenThrough(t *testing.T) {
 	outer := t.TempDir()
 	files{"secret": "x\n", "tree/d": "y\n"}.make(t, outer)
 	dir := filepath.Join(outer, "tree")
-	if err := os.Link(filepath.Join(outer, "secret"), filepath.Join(dir, "f")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Link(filepath.Join(outer, "secret"), filepath.Join(dir, "f")))
 	if _, bad := apply(context.Background(), dir, change("f")); bad != nil {
 		t.Fatal(bad)
 	}
@@ -156,19 +152,13 @@ func TestOwnerAndModeStay(t *testing.T) {
 	dir := t.TempDir()
 	files{"f": "x\n"}.make(t, dir)
 	path := filepath.Join(dir, "f")
-	if err := os.Chown(path, 1234, 5678); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chown(path, 1234, 5678))
+	expect.NoError(t, os.Chmod(path, 0o640))
 	if _, bad := apply(context.Background(), dir, change("f")); bad != nil {
 		t.Fatal(bad)
 	}
 	fi, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	st := fi.Sys().(*syscall.Stat_t)
 	expect.Equal(t, "st.Uid", st.Uid, 1234)
 	expect.Equal(t, "st.Gid", st.Gid, 5678)
@@ -189,9 +179,7 @@ func TestFailureShowsTheFile(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	data, err := json.Marshal(bad)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, part := range []string{`"99|line number 99"`, `"100|line number 100"`, `"101|line number 101"`,
 		`"failed_files":2`, `g: hunk 1 (patch line 10) has no line in common with the file`, `"2|b"`} {
 		if !strings.Contains(string(data), part) {
@@ -237,17 +225,11 @@ func TestCostIsBounded(t *testing.T) {
 func runTool(t *testing.T, dir, patch string) tools.Outcome {
 	t.Helper()
 	tool, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	reg, err := tools.NewRegistry(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	args, err := json.Marshal(arguments{Patch: patch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	o := reg.Run(t.Context(), tools.Env{WorkDir: dir},
 		tools.Call{ID: "c", Name: name, Arguments: args})
 	if o.Fault != nil || o.Canonical.Error != nil {

@@ -16,6 +16,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -132,12 +133,11 @@ func TestRetry(t *testing.T) {
 			if d := time.Since(start); d < tt.least || d > tt.max {
 				t.Errorf("%s: paused %s", tt.name, d)
 			}
-			switch {
-			case text != tt.text:
-				t.Errorf("%s: text = %q, want %q", tt.name, text, tt.text)
-			case tt.kind == "" != (err == nil):
-				t.Errorf(`%s: tt.kind == "" = %v, want %v`, tt.name, tt.kind == "", (err == nil))
-			case err != nil && model.AsError(err).Kind != tt.kind:
+			expect.Equal(t, tt.name+": text", text, tt.text)
+			if tt.kind == "" != (err == nil) {
+				t.Fatalf(`%s: tt.kind == "" = %v, want %v`, tt.name, tt.kind == "", (err == nil))
+			}
+			if err != nil && model.AsError(err).Kind != tt.kind {
 				t.Errorf("%s: err != nil && model.AsError(err).Kind != tt.kind, want the contrary", tt.name)
 			}
 			if diff := cmp.Diff(tt.lines, w.lines); diff != "" || w.begun != len(w.lines) {
@@ -163,14 +163,10 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		tr := &attempts{plays: []play{{err: failure(model.KindTransport)}}}
 		start := time.Now()
 		_, err := read(ctx, model.Retry(tr, "p/m", model.DefaultPolicy()), model.Request{})
-		switch e := model.AsError(err); {
-		case e.Kind != model.KindCancelled:
-			t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindCancelled)
-		case !errors.Is(err, context.DeadlineExceeded):
-			t.Errorf("err = %v, want %v", err, context.DeadlineExceeded)
-		case time.Since(start) != 100*time.Millisecond:
-			t.Errorf("time.Since(start) = %v, want %v", time.Since(start), 100*time.Millisecond)
-		}
+		e := model.AsError(err)
+		expect.Equal(t, "e.Kind", e.Kind, model.KindCancelled)
+		expect.Equal(t, "errors.Is(err, context.DeadlineExceeded)", errors.Is(err, context.DeadlineExceeded), true)
+		expect.Equal(t, "time.Since(start)", time.Since(start), 100*time.Millisecond)
 	})
 }
 
@@ -287,34 +283,26 @@ func TestResolver(t *testing.T) {
 	for _, tt := range tests {
 		r, err := model.NewResolver(model.Options{Transports: tt.transports, Default: tt.def,
 			Retry: model.DefaultPolicy()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got, err := r.Resolve(tt.ref)
 		if tt.code == "" {
-			switch _, want, _ := strings.Cut(tt.full, "/"); {
-			case err != nil:
-				t.Errorf("%+v: unexpected error: %v", tt, err)
-			case got.Transport == nil:
-				t.Errorf("%+v: got.Transport = nil, want a value", tt)
-			case got.Ref != tt.full:
-				t.Errorf("%+v: got.Ref = %q, want %q", tt, got.Ref, tt.full)
-			case got.Name != want:
-				t.Errorf("%+v: got.Name = %q, want %q", tt, got.Name, want)
+			_, want, _ := strings.Cut(tt.full, "/")
+			expect.Equal(t, fmt.Sprintf("%+v: err", tt), err, nil)
+			if got.Transport == nil {
+				t.Fatalf("%+v: got.Transport = nil, want a value", tt)
 			}
+			expect.Equal(t, fmt.Sprintf("%+v: got.Ref", tt), got.Ref, tt.full)
+			expect.Equal(t, fmt.Sprintf("%+v: got.Name", tt), got.Name, want)
 			continue
 		}
 		e, ok := errors.AsType[*responses.Error](err)
-		switch {
-		case !ok:
-			t.Errorf("%.40q with default %q: %v; want %s: %s", tt.ref, tt.def, err, tt.code, tt.says)
-		case e.Code != tt.code:
-			t.Errorf("%+v: e.Code = %q, want %q", tt, e.Code, tt.code)
-		case e.Param != "model":
-			t.Errorf(`%+v: e.Param = %q, want "model"`, tt, e.Param)
-		case !strings.Contains(e.Error(), tt.says):
-			t.Errorf("%+v: e.Error() = %q, want it to contain %q", tt, e.Error(), tt.says)
-		case len(e.Error()) > 500:
+		if !ok {
+			t.Fatalf("%.40q with default %q: %v; want %s: %s", tt.ref, tt.def, err, tt.code, tt.says)
+		}
+		expect.Equal(t, fmt.Sprintf("%+v: e.Code", tt), e.Code, tt.code)
+		expect.Equal(t, fmt.Sprintf("%+v: e.Param", tt), e.Param, "model")
+		expect.Contains(t, fmt.Sprintf("%+v: e.Error()", tt), e.Error(), tt.says)
+		if len(e.Error()) > 500 {
 			t.Errorf("%+v: len(e.Error()) = %d (%q), want at most 500", tt, len(e.Error()), e.Error())
 		}
 	}
@@ -326,9 +314,7 @@ func TestResolverFallbacks(t *testing.T) {
 	second := &closed{attempts{plays: []play{{text: "b"}, {text: "b"}, {text: "b"}}}}
 	r, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": first,
 		"scripted": second}, Default: "openai/gpt-5", Fallbacks: []string{"scripted/demo", "openai/gpt-4"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got, want := r.Models(), []string{"openai/gpt-5", "scripted/demo", "openai/gpt-4"}; !slices.Equal(got, want) {
 		t.Errorf("models %v, want %v", got, want)
 	}

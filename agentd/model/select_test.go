@@ -12,6 +12,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // able is a transport that declares what it can do.
@@ -53,28 +54,20 @@ func TestSelection(t *testing.T) {
 			chain := model.Chain(model.Candidate{Ref: "p/a", Transport: a, Policy: model.DefaultPolicy()},
 				model.Candidate{Ref: "q/b", Transport: b, Policy: model.DefaultPolicy()})
 			text, err := read(t.Context(), chain, tt.req)
-			switch diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"},
-				w.lines); {
-			case text != "b.":
-				t.Errorf(`text = %q, want "b."`, text)
-			case err != nil:
-				t.Errorf("unexpected error: %v", err)
-			case diff != "":
-				t.Errorf(`diff = %q, want ""`, diff)
-			case len(a.made) > 0:
+			diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"},
+				w.lines)
+			expect.Equal(t, "text", text, "b.")
+			expect.Equal(t, "err", err, nil)
+			expect.Equal(t, "diff", diff, "")
+			if len(a.made) > 0 {
 				t.Errorf("len(a.made) = %d (%+v), want at most 0", len(a.made), a.made)
 			}
 			_, err = read(t.Context(), model.Retry(a, "p/a", model.DefaultPolicy()), tt.req)
-			switch e := model.AsError(err); {
-			case e.Kind != model.KindUnsupported:
-				t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindUnsupported)
-			case !strings.Contains(e.Message, tt.says):
-				t.Errorf("e.Message = %q, want it to contain %q", e.Message, tt.says)
-			case e.Diagnostics.Stage != model.StageSelect:
-				t.Errorf("e.Diagnostics.Stage = %q, want %q", e.Diagnostics.Stage, model.StageSelect)
-			case e.Response().Type != responses.TypeInvalidRequest:
-				t.Errorf("e.Response().Type = %q, want %q", e.Response().Type, responses.TypeInvalidRequest)
-			}
+			e := model.AsError(err)
+			expect.Equal(t, "e.Kind", e.Kind, model.KindUnsupported)
+			expect.Contains(t, "e.Message", e.Message, tt.says)
+			expect.Equal(t, "e.Diagnostics.Stage", e.Diagnostics.Stage, model.StageSelect)
+			expect.Equal(t, "e.Response().Type", e.Response().Type, responses.TypeInvalidRequest)
 			switch can := model.CapabilitiesOf(chain, ""); {
 			case !can.Images:
 				t.Error("can.Images = false, want true")
@@ -114,14 +107,10 @@ func TestTotalTime(t *testing.T) {
 			w := &watch{}
 			start := time.Now()
 			_, err := read(t.Context(), model.Retry(mute{says}, "p/m", policy), model.Request{Observer: w})
-			switch e := model.AsError(err); {
-			case e.Kind != model.KindTimeout:
-				t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindTimeout)
-			case !e.Diagnostics.Timeout:
-				t.Error("e.Diagnostics.Timeout = false, want true")
-			case !strings.Contains(e.Message, "1m0s"):
-				t.Errorf(`e.Message = %q, want it to contain "1m0s"`, e.Message)
-			}
+			e := model.AsError(err)
+			expect.Equal(t, "e.Kind", e.Kind, model.KindTimeout)
+			expect.Equal(t, "e.Diagnostics.Timeout", e.Diagnostics.Timeout, true)
+			expect.Contains(t, "e.Message", e.Message, "1m0s")
 			if diff := cmp.Diff(want, w.lines); diff != "" {
 				t.Errorf("%q after %s (-want +got):\n%s", says, time.Since(start), diff)
 			}
@@ -142,9 +131,7 @@ func TestUnlistedProviders(t *testing.T) {
 		Unlisted:   map[string]model.Transport{"rare": &attempts{plays: []play{{text: "r"}}}},
 		Default:    "openai/m", Fallbacks: []string{"rare/x"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if m, err := r.Resolve("other"); err != nil || m.Ref != "openai/other" {
 		t.Errorf("%s %v", m.Ref, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // claim is a transport whose answer of 400 bytes claims to have cost what it is.
@@ -48,9 +49,7 @@ func TestImpossibleUsage(t *testing.T) {
 		var got responses.Usage
 		for ev, err := range model.Retry(claim(tc.claimed), "p/m", model.DefaultPolicy()).Stream(t.Context(),
 			model.Request{Observer: w}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			got = ev.Usage
 		}
 		if got != tc.want || w.last.Usage != tc.want {

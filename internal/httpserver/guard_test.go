@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holon/internal/httpserver"
+	"holon/test/expect"
 )
 
 // guarded serves on a port of this machine, and lets in who says so. It returns
@@ -19,9 +20,7 @@ import (
 func guarded(t *testing.T, strangers int) (addr string, seen func() []string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var mu sync.Mutex
 	var list []string
 	server := &http.Server{ConnContext: httpserver.ConnContext,
@@ -61,13 +60,9 @@ func guarded(t *testing.T, strangers int) (addr string, seen func() []string) {
 func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return conn, bufio.NewReader(conn)
 }
 
@@ -135,9 +130,7 @@ func TestFraming(t *testing.T) {
 				addr, seen := guarded(t, 9)
 				conn, r := dial(t, addr)
 				if size == 1 {
-					if err := conn.(*net.TCPConn).SetNoDelay(true); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, conn.(*net.TCPConn).SetNoDelay(true))
 				}
 				go func() {
 					for rest := tc.sent; rest != ""; {

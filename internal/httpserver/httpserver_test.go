@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holon/internal/httpserver"
+	"holon/test/expect"
 )
 
 // A body that stops coming is given up; one that came whole leaves a connection
@@ -24,9 +25,7 @@ func TestBody(t *testing.T) {
 	}))
 	defer srv.Close()
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer conn.Close()
 	answers := bufio.NewReader(conn)
 	for range 2 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/internal/providers"
+	"holon/test/expect"
 )
 
 func TestBuiltin(t *testing.T) {
@@ -24,12 +25,9 @@ func TestBuiltin(t *testing.T) {
 		if p.KeyOptional != (loopback || p.Name == "responses") {
 			t.Errorf("%s: a server on this machine wants no key, all others do", p.Name)
 		}
-		switch {
-		case !providers.ValidName(p.Name):
-			t.Errorf("%s: providers.ValidName(p.Name) = false, want true", p.Name)
-		case !p.Contract.Known():
-			t.Errorf("%s: p.Contract.Known() = false, want true", p.Name)
-		case len(p.Contract.Routes()) == 0:
+		expect.Equal(t, p.Name+": providers.ValidName(p.Name)", providers.ValidName(p.Name), true)
+		expect.Equal(t, p.Name+": p.Contract.Known()", p.Contract.Known(), true)
+		if len(p.Contract.Routes()) == 0 {
 			t.Errorf("%s: len(p.Contract.Routes()) = 0, want another length", p.Name)
 		}
 		if found, ok := providers.Find(p.Name); !ok || found.BaseURL != p.BaseURL {

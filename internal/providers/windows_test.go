@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"holon/internal/providers"
+	"holon/test/expect"
 )
 
 func TestWindows(t *testing.T) {
 	set, err := providers.ParseWindows(" lab/=32768, lab/large-=200000/50000 ,openai/gpt-4o=64000/4000,free/=0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for ref, want := range map[string]providers.Window{
 		"openai/gpt-5-mini":           {Context: 400_000, Output: 128_000},
 		"openai/gpt-5-chat-latest":    {Context: 128_000, Output: 16_384},

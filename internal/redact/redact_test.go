@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"holon/test/expect"
 )
 
 const key = "sk-proj-0123456789/abc+DEF~xyz"
@@ -26,9 +28,7 @@ func known(values ...string) *Set {
 func TestSetFindsEncodings(t *testing.T) {
 	s := known(key)
 	quoted, err := json.Marshal(key + `"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, text := range map[string]string{
 		"plain": key, "base64": base64.StdEncoding.EncodeToString([]byte(key)),
 		"base64 of an assignment": base64.StdEncoding.EncodeToString([]byte("A_KEY=" + key)),
@@ -78,9 +78,7 @@ func TestSetOfSeveralLines(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	quoted, err := json.Marshal(pem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got := s.JSON(quoted, nil); bytes.Contains(got, []byte("MIIE")) || !json.Valid(got) {
 		t.Errorf("%s", got)
 	}
@@ -183,9 +181,7 @@ func TestMaskIsNeverTouched(t *testing.T) {
 			t.Errorf("%q: redacted again, %q becomes %q", c.secrets, c.want, got)
 		}
 		quoted, err := json.Marshal(c.in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got, want := string(s.JSON(quoted, nil)), `"`+c.want+`"`; got != want {
 			t.Errorf("%q: the JSON %s becomes %s, want %s", c.secrets, quoted, got, want)
 		}
@@ -317,9 +313,7 @@ func TestWriter(t *testing.T) {
 	s.Add("KEY", key)
 	write("split " + key[:10])
 	write(key[10:] + " end\nheld " + key[:5])
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, w.Flush())
 	if got, want := out.String(), "before "+key+"\nsplit [redacted] end\nheld "+key[:5]; got != want {
 		t.Errorf("%q", got)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"holon/internal/procfs"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,9 +26,7 @@ const secret = "sk-sentinel-0123456789abcdef"
 func script(t *testing.T, body string, environ ...string) *command {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "give key") // a shell would take it apart
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
 	return newCommand("acme", []string{path, "a b", "$HOME"}, append(environ, "PATH="+os.Getenv("PATH")))
 }
 
@@ -94,9 +93,7 @@ func TestCommandEnvironment(t *testing.T) {
 	c := script(t, `env | cut -d= -f1 | sort | tr '\n' ','`, "HOME=/h", "OPENAI_API_KEY="+secret,
 		"AWS_SECRET_ACCESS_KEY=x", "SSH_AUTH_SOCK=/s", "HOLON_MODEL=x", "LD_PRELOAD=x")
 	key, err := c.Key(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name := range strings.SplitSeq(strings.Trim(key.Reveal(), ","), ",") {
 		if !strings.Contains(" HOME PATH SSH_AUTH_SOCK PWD SHLVL _ OLDPWD ", " "+name+" ") {
 			t.Errorf("the command has %s", name)
@@ -142,9 +139,7 @@ func TestCommandIsCached(t *testing.T) {
 func TestCommandIsAskedAgain(t *testing.T) {
 	c := counted(t, "")
 	refused, err := c.Key(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {

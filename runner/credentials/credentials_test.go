@@ -15,6 +15,7 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
+	"holon/test/expect"
 )
 
 const sentinel = "sk-sentinel-0123456789abcdef"
@@ -23,17 +24,13 @@ const sentinel = "sk-sentinel-0123456789abcdef"
 func home(t *testing.T) state.Home {
 	t.Helper()
 	h, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return h
 }
 
 func set(t *testing.T, s credentials.Store, name, key string) {
 	t.Helper()
-	if err := s.Set(name, gateway.NewSecret(key), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Set(name, gateway.NewSecret(key), time.Now()))
 }
 
 func code(err error) state.Code {
@@ -66,14 +63,12 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	list, err := s.List()
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case len(list) != 2:
-		t.Errorf("len(list) = %d (%+v), want 2", len(list), list)
-	case list[0].Name != "my-lab.two":
-		t.Errorf(`list[0].Name = %q, want "my-lab.two"`, list[0].Name)
-	case list[1].SetAt.IsZero():
+	expect.Equal(t, "err", err, nil)
+	if len(list) != 2 {
+		t.Fatalf("len(list) = %d (%+v), want 2", len(list), list)
+	}
+	expect.Equal(t, "list[0].Name", list[0].Name, "my-lab.two")
+	if list[1].SetAt.IsZero() {
 		t.Error("list[1].SetAt.IsZero() = true, want false")
 	}
 	if text := fmt.Sprintf("%v %+v %#v", list, list, list); strings.Contains(text, sentinel) {
@@ -123,14 +118,10 @@ func TestStoreOfOthers(t *testing.T) {
 			chmod(t, filepath.Dir(path), 0o755)
 		}, credentials.CodeExposed, "chmod 700 DIR"},
 		"a link": {func(t *testing.T, path string) {
-			if err := errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path)))
 		}, credentials.CodeUnusable, "make it a file of yours"},
 		"a directory": {func(t *testing.T, path string) {
-			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o700)))
 		}, credentials.CodeUnusable, "make it a file of yours"},
 		"no JSON": {func(t *testing.T, path string) {
 			overwrite(t, path, `{"profiles": {"openai": {"api_key": "`+sentinel)
@@ -148,9 +139,7 @@ func TestStoreOfOthers(t *testing.T) {
 			if os.Geteuid() != 0 {
 				t.Skip("only root can give files away")
 			}
-			if err := os.Chown(path, 1234, 1234); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Chown(path, 1234, 1234))
 		}, credentials.CodeExposed, "chown 0 PATH"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,14 +151,13 @@ func TestStoreOfOthers(t *testing.T) {
 			writeErr := s.Set("groq", gateway.NewSecret(sentinel), time.Now())
 			for _, err := range []error{readErr, writeErr} {
 				e, ok := errors.AsType[*state.Error](err)
-				switch {
-				case !ok:
-					t.Errorf("%v; want %s, %s", err, tc.code, hint)
-				case e.Code != tc.code:
-					t.Errorf("%v: e.Code = %q, want %q", err, e.Code, tc.code)
-				case !strings.HasPrefix(e.Hint, hint):
-					t.Errorf("%v: e.Hint = %q, want it to begin with %q", err, e.Hint, hint)
-				case strings.Contains(e.Error(), "sentinel"):
+				if !ok {
+					t.Fatalf("%v; want %s, %s", err, tc.code, hint)
+				}
+				expect.Equal(t, fmt.Sprintf("%v: e.Code", err), e.Code, tc.code)
+				expect.Equal(t, fmt.Sprintf("%v: its hint", err),
+					strings.HasPrefix(e.Hint, hint), true)
+				if strings.Contains(e.Error(), "sentinel") {
 					t.Errorf(`%v: e.Error() = %q, want it without "sentinel"`, err, e.Error())
 				}
 			}
@@ -179,16 +167,12 @@ func TestStoreOfOthers(t *testing.T) {
 
 func chmod(t *testing.T, path string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(path, mode))
 }
 
 func overwrite(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func provider(name string, c settings.Credential) settings.Provider {
@@ -244,14 +228,13 @@ func TestLocate(t *testing.T) {
 				t.Errorf("%s %+v: %v, %v", tc.provider, tc.c, source, err)
 			}
 		default:
-			switch e, ok := errors.AsType[*state.Error](err); {
-			case !ok:
-				t.Errorf("%s %+v: %v", tc.provider, tc.c, err)
-			case e.Code != credentials.CodeMissing:
-				t.Errorf("%+v: e.Code = %q, want %q", tc, e.Code, credentials.CodeMissing)
-			case !strings.HasPrefix(e.Hint, tc.hint):
-				t.Errorf("%+v: e.Hint = %q, want it to begin with %q", tc, e.Hint, tc.hint)
+			e, ok := errors.AsType[*state.Error](err)
+			if !ok {
+				t.Fatalf("%s %+v: %v", tc.provider, tc.c, err)
 			}
+			expect.Equal(t, fmt.Sprintf("%+v: e.Code", tc), e.Code, credentials.CodeMissing)
+			expect.Equal(t, fmt.Sprintf("%+v: its hint", tc),
+				strings.HasPrefix(e.Hint, tc.hint), true)
 		}
 	}
 	keys.Environ = []string{"OPENAI_API_KEY=two words"}
@@ -266,9 +249,7 @@ func TestProfileIsRenewed(t *testing.T) {
 	s := credentials.StoreIn(home(t))
 	set(t, s, "openai", "old")
 	_, source, err := (&credentials.Keys{Store: s}).Source(provider("openai", settings.Credential{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	old, err := source.Key(t.Context())
 	if err != nil || old.Reveal() != "old" {
 		t.Fatalf("%v", err)
@@ -277,9 +258,7 @@ func TestProfileIsRenewed(t *testing.T) {
 	if key, err := source.Renew(t.Context(), old); err != nil || key.Reveal() != "new" {
 		t.Errorf("%q, %v", key.Reveal(), err)
 	}
-	if err := s.Remove("openai"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Remove("openai"))
 	if _, err := source.Key(t.Context()); code(err) != credentials.CodeMissing {
 		t.Errorf("%v", err)
 	}

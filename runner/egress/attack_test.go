@@ -19,6 +19,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/egress"
+	"holon/test/expect"
 )
 
 // Each attack is refused, for the reason that it should be, is on record, and
@@ -169,14 +170,12 @@ func TestTunnelIsJudged(t *testing.T) {
 				[]string{"allowed listed example.com", "denied " + tc.reason + " example.com"}) {
 				t.Errorf("decisions: %q", got)
 			}
-			switch e := ends(facts); {
-			case len(e) != 1:
-				t.Errorf("ends: len(e) = %d (%+v), want 1", len(e), e)
-			case e[0].BytesSent != 0:
-				t.Errorf("ends: e[0].BytesSent = %d, want 0", e[0].BytesSent)
-			case e[0].Error != tc.reason:
-				t.Errorf("ends: e[0].Error = %q, want %q", e[0].Error, tc.reason)
+			e := ends(facts)
+			if len(e) != 1 {
+				t.Fatalf("ends: len(e) = %d (%+v), want 1", len(e), e)
 			}
+			expect.Equal(t, "ends: e[0].BytesSent", e[0].BytesSent, 0)
+			expect.Equal(t, "ends: e[0].Error", e[0].Error, tc.reason)
 		})
 	}
 }
@@ -203,9 +202,7 @@ func TestRebinding(t *testing.T) {
 	var got []string
 	for range 4 {
 		text, err := r.get(r.client(""), "http://example.com/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got = append(got, text[:3])
 	}
 	if !slices.Equal(got, []string{"200", "403", "403", "200"}) {
@@ -237,15 +234,12 @@ func TestPipelined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, worldWide, "example.com")
 			answer := r.say(first + second)
-			switch {
-			case strings.Count(answer, "HTTP/1.1 200 OK") != 1:
-				t.Errorf(`answer: strings.Count(answer, "HTTP/1.1 200 OK") = %d, want 1`, strings.Count(answer,
-					"HTTP/1.1 200 OK"))
-			case strings.Contains(answer, "second"):
+			expect.Equal(t, "answers with 200",
+				strings.Count(answer, "HTTP/1.1 200 OK"), 1)
+			if strings.Contains(answer, "second") {
 				t.Errorf(`answer: answer = %q, want it without "second"`, answer)
-			case !strings.Contains(answer, "Connection: close"):
-				t.Errorf(`answer: answer = %q, want it to contain "Connection: close"`, answer)
 			}
+			expect.Contains(t, "answer", answer, "Connection: close")
 			asked := r.asked.all()
 			if len(asked) != 1 || asked[0].URL.Path != "/first" {
 				t.Fatalf("asked: %+v", asked)
@@ -326,9 +320,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 	r := newRig(t, worldWide, "example.com")
 	conn, _ := r.tunnel("example.com:443")
 	secure := tls.Client(conn, &tls.Config{ServerName: "example.com", RootCAs: r.roots})
-	if err := secure.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, secure.Handshake())
 	facts := r.close()
 	if _, err := secure.Read(make([]byte, 1)); err == nil {
 		t.Error("the tunnel is still open")
@@ -351,18 +343,12 @@ func TestNotRecorded(t *testing.T) {
 	}
 	n := &network{names: worldWide}
 	p, err := egress.New(egress.Options{Allow: []string{"example.com"}, Resolver: n, Dialer: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	dir, err := os.MkdirTemp("", "eg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer os.RemoveAll(dir)
 	server, err := p.Serve(t.Context(), filepath.Join(dir, "e.sock"), "/dev/full", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := &rig{t: t, path: filepath.Join(dir, "e.sock")}
 	for _, host := range []string{"example.com", "evil.net"} {
 		if answer := r.say("GET http://" + host + "/ HTTP/1.1\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 503 ") {
@@ -383,29 +369,19 @@ func TestFlood(t *testing.T) {
 	dir := t.TempDir()
 	ledger := filepath.Join(dir, "egress.ndjson")
 	told := 0
-	if err := egress.Flood(ledger, 60, 50, func(egress.Fact) { told++ }); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, egress.Flood(ledger, 60, 50, func(egress.Fact) { told++ }))
 	facts, err := egress.ReadFacts(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	allowed, denied := egress.Count(facts)
 	last := facts[len(facts)-1]
-	switch {
-	case allowed != 1:
-		t.Errorf("allowed = %d, want 1", allowed)
-	case denied != 60:
-		t.Errorf("denied = %d, want 60", denied)
-	case last.Omitted == nil:
-		t.Error("last.Omitted = nil, want a value")
-	case last.Omitted.Denied != 10:
-		t.Errorf("last.Omitted.Denied = %d, want 10", last.Omitted.Denied)
-	case told != len(facts):
-		t.Errorf("told = %d, want %d", told, len(facts))
-	case len(facts) != 52:
-		t.Errorf("len(facts) = %d (%+v), want 52", len(facts), facts)
+	expect.Equal(t, "allowed", allowed, 1)
+	expect.Equal(t, "denied", denied, 60)
+	if last.Omitted == nil {
+		t.Fatal("last.Omitted = nil, want a value")
 	}
+	expect.Equal(t, "last.Omitted.Denied", last.Omitted.Denied, 10)
+	expect.Equal(t, "told", told, len(facts))
+	expect.Equal(t, "len(facts)", len(facts), 52)
 }
 
 // Facts become events of a turn that can be read back, and stay small.
@@ -422,9 +398,7 @@ func TestEvents(t *testing.T) {
 		ev := f.Event(scope)
 		ev.Sequence = int64(i + 1)
 		line, err := ev.AppendLine(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		back, err := turns.DecodeRuntimeEvent(line)
 		if err != nil || back.EventID != f.EventID || len(line) > 2<<10 {
 			t.Errorf("%v: %s", err, line)
@@ -452,16 +426,10 @@ func TestLedgerGoesOn(t *testing.T) {
 		t.Fatalf("%+v", before)
 	}
 	whole, err := os.ReadFile(r.ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(r.ledger, append(whole, whole[:20]...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, os.WriteFile(r.ledger, append(whole, whole[:20]...), 0o600))
 	p, err := egress.New(egress.Options{Resolver: r.net, Dialer: r.net})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if r.server, err = p.Serve(context.Background(), r.path, r.ledger, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/runner/egress"
+	"holon/test/expect"
 )
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -38,9 +39,7 @@ func TestAllowed(t *testing.T) {
 	}
 	resp, err := r.client("").Post("http://example.com/post", "text/plain",
 		io.MultiReader(strings.NewReader("chunk"), strings.NewReader("ed")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	if resp.Body.Close(); err != nil || string(body) != "example.com /post 7\n" {
 		t.Errorf("%s, %v", body, err)

@@ -24,6 +24,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/egress"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -134,13 +135,9 @@ func newRig(t testing.TB, names map[string][][]netip.Addr, allow ...string) *rig
 	n := &network{names: names, ports: map[string]string{"443": secure.Listener.Addr().String(),
 		"80": plain.Listener.Addr().String()}}
 	p, err := egress.New(egress.Options{Allow: allow, Resolver: n, Dialer: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	dir, err := os.MkdirTemp("", "eg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{t: t, net: n, path: filepath.Join(dir, "e.sock"), ledger: filepath.Join(dir, "egress.ndjson"),
 		roots: x509.NewCertPool(), asked: asked}

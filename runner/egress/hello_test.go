@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"holon/test/expect"
 )
 
 // helloOf is what a client of crypto/tls sends first.
@@ -110,9 +112,7 @@ func manyProtos(n int) (list []string) {
 func hiding(t testing.TB, outer string) *tls.Config {
 	t.Helper()
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	public := key.PublicKey().Bytes()
 	config := append([]byte{1, 0, 0x20, 0, byte(len(public))}, public...) // id, DHKEM(X25519, HKDF-SHA256), key
 	config = append(config, 0, 4, 0, 1, 0, 1, 32, byte(len(outer)))       // HKDF-SHA256 with AES-128-GCM, padding

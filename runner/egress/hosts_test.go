@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestEntries(t *testing.T) {
@@ -63,9 +64,7 @@ func TestPrivateSuffixes(t *testing.T) {
 		}
 	}
 	h, err := newHosts([]string{"*.amazonaws.com", "own.s3.amazonaws.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for host, want := range map[string]bool{"own.s3.amazonaws.com": true, "sts.amazonaws.com": true,
 		"other.s3.amazonaws.com": false, "s3.amazonaws.com": false, "a.b.other.s3.amazonaws.com": false} {
 		if h.allows(host) != want {
@@ -78,9 +77,7 @@ func TestAllows(t *testing.T) {
 	t.Parallel()
 	h, err := newHosts([]string{"example.com", "*.example.org", "bücher.example", "93.184.216.34",
 		"2606:2800:220:1::1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for authority, want := range map[string]bool{
 		"example.com": true, "EXAMPLE.com": true, "example.com.": true, "example.com:443": true, "a.example.org": true,
 		"a.b.example.org": true, "xn--bcher-kva.example": true,
@@ -115,9 +112,7 @@ func FuzzAllows(f *testing.F) {
 		f.Add(s)
 	}
 	h, err := newHosts([]string{"example.com", "*.example.org", "93.184.216.34"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.NoError(f, err)
 	f.Fuzz(func(t *testing.T, authority string) {
 		host, _, err := parseAuthority(authority)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/runner/gateway"
+	"holon/test/expect"
 )
 
 // answerUsage answers each request with a usage of in and out tokens.
@@ -52,14 +53,9 @@ func TestBudget(t *testing.T) {
 					passed++
 					continue
 				}
-				switch {
-				case resp.status != http.StatusPaymentRequired:
-					t.Errorf("resp.status = %d, want %d", resp.status, http.StatusPaymentRequired)
-				case !strings.Contains(resp.body, `"code":"budget_exceeded"`):
-					t.Errorf(`resp.body = %q, want it to contain "\"code\":\"budget_exceeded\""`, resp.body)
-				case resp.header.Get("X-Should-Retry") != "false":
-					t.Errorf(`resp.header.Get("X-Should-Retry") = %q, want "false"`, resp.header.Get("X-Should-Retry"))
-				}
+				expect.Equal(t, "resp.status", resp.status, http.StatusPaymentRequired)
+				expect.Contains(t, "resp.body", resp.body, `"code":"budget_exceeded"`)
+				expect.Equal(t, "X-Should-Retry", resp.header.Get("X-Should-Retry"), "false")
 			}
 			n := int64(tc.passed)
 			want := gateway.Usage{Requests: n, Tokens: gateway.Tokens{Input: 100 * n, Output: 50 * n}, Total: 150 * n,
@@ -176,16 +172,11 @@ func TestAccountGoesOn(t *testing.T) {
 	if resp := second.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
 		t.Errorf("beyond the budget: %d %s", resp.status, resp.body)
 	}
-	switch got := second.lease.Account(); {
-	case got.Requests != 3:
-		t.Errorf("account: got.Requests = %d, want 3", got.Requests)
-	case got.Total != 308:
-		t.Errorf("account: got.Total = %d, want 308", got.Total)
-	case got.Models["openai/m"].Requests != 3:
-		t.Errorf(`account: got.Models["openai/m"].Requests = %d, want 3`, got.Models["openai/m"].Requests)
-	case got.Exhausted != "max_tokens":
-		t.Errorf(`account: got.Exhausted = %q, want "max_tokens"`, got.Exhausted)
-	}
+	got := second.lease.Account()
+	expect.Equal(t, "account: got.Requests", got.Requests, 3)
+	expect.Equal(t, "account: got.Total", got.Total, 308)
+	expect.Equal(t, "account: requests of the model", got.Models["openai/m"].Requests, 3)
+	expect.Equal(t, "account: got.Exhausted", got.Exhausted, "max_tokens")
 }
 
 // For any usage that a provider claims, an account only grows, by at least the size of the request, and a turn makes no
@@ -239,18 +230,15 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 				}
 			}
 			got := g.lease.Account()
-			switch {
-			case got.Exhausted != "max_tokens":
-				t.Errorf(`account: got.Exhausted = %q, want "max_tokens"`, got.Exhausted)
-			case got.Requests < 2:
+			expect.Equal(t, "account: got.Exhausted", got.Exhausted, "max_tokens")
+			if got.Requests < 2 {
 				t.Errorf("account: got.Requests = %d, want at least 2", got.Requests)
-			case got.Estimated != got.Requests:
-				t.Errorf("account: got.Estimated = %d, want %d", got.Estimated, got.Requests)
-			case len(got.Refused) == 0:
-				t.Error("account: len(got.Refused) = 0, want another length")
-			case !strings.Contains(got.Refused[0], "openai claims"):
-				t.Errorf(`account: got.Refused[0] = %q, want it to contain "openai claims"`, got.Refused[0])
 			}
+			expect.Equal(t, "account: got.Estimated", got.Estimated, got.Requests)
+			if len(got.Refused) == 0 {
+				t.Fatal("account: len(got.Refused) = 0, want another length")
+			}
+			expect.Contains(t, "account: got.Refused[0]", got.Refused[0], "openai claims")
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/runner/gateway"
+	"holon/test/expect"
 )
 
 const plainBody = `{"model":"m"}`
@@ -68,16 +69,10 @@ func TestFramingIsOurs(t *testing.T) {
 				return
 			}
 			seen := up.only(t)
-			switch {
-			case seen.uri != "/responses":
-				t.Errorf(`seen.uri = %q, want "/responses"`, seen.uri)
-			case seen.body != plainBody:
-				t.Errorf("seen.body = %q, want %q", seen.body, plainBody)
-			case seen.header.Get("Accept") != tc.accept:
-				t.Errorf(`seen.header.Get("Accept") = %q, want %q`, seen.header.Get("Accept"), tc.accept)
-			case seen.header.Get("X-Api-Key") != "":
-				t.Errorf(`seen.header.Get("X-Api-Key") = %q, want ""`, seen.header.Get("X-Api-Key"))
-			}
+			expect.Equal(t, "seen.uri", seen.uri, "/responses")
+			expect.Equal(t, "seen.body", seen.body, plainBody)
+			expect.Equal(t, "Accept", seen.header.Get("Accept"), tc.accept)
+			expect.Equal(t, "X-Api-Key", seen.header.Get("X-Api-Key"), "")
 		})
 	}
 }
@@ -87,18 +82,14 @@ func TestSlowHeaders(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 	gw, err := gateway.New(openAI(up.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	gw.SetHeaderTimeout(500 * time.Millisecond)
 	g := serveGateway(t, gw, gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}})
 	const begin = "POST /openai/responses HTTP/1.1\r\nHost: m\r\nX-A: "
 	slow := make([]net.Conn, 20)
 	for i := range slow {
 		conn, err := net.Dial("unix", g.server.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer conn.Close()
 		slow[i] = conn
 		if _, err := io.WriteString(conn, begin); err != nil {
@@ -138,9 +129,7 @@ func TestSlowBody(t *testing.T) {
 	conns := make([]net.Conn, 20)
 	for i := range conns {
 		conn, err := net.Dial("unix", g.server.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer conn.Close()
 		conns[i] = conn
 		fmt.Fprintf(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: "+
@@ -178,9 +167,7 @@ func TestAuthChatGPT(t *testing.T) {
 				"openai": {BaseURL: up.URL, Auth: providers.AuthChatGPT, Credential: gateway.NewSecret(tc.key)},
 			}})
 			req, err := http.NewRequest(http.MethodPost, "http://model/openai/responses", strings.NewReader(plainBody))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			req.Header.Set("Chatgpt-Account-Id", "acct_of_another")
 			resp := g.do(t, req)
 			if resp.status != http.StatusOK || strings.Contains(resp.body, tc.key) {

@@ -19,6 +19,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/runner/gateway"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -49,9 +50,7 @@ func TestForward(t *testing.T) {
 				tc.provider: {BaseURL: up.URL + "/v1/", Credential: gateway.NewSecret(sentinel)},
 			}})
 			req, err := http.NewRequest(http.MethodPost, "http://model"+tc.target, strings.NewReader(`{"model":"m"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			for _, name := range []string{
 				"Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization", "X-Forwarded-For", "X-Forwarded-Host",
 				"Forwarded", "Via",
@@ -87,16 +86,10 @@ func TestForward(t *testing.T) {
 			if diff := cmp.Diff(want, seen.header); diff != "" {
 				t.Errorf("provider's headers (-want +got):\n%s", diff)
 			}
-			switch {
-			case seen.method != http.MethodPost:
-				t.Errorf("seen.method = %q, want %q", seen.method, http.MethodPost)
-			case seen.uri != tc.upstreamPath:
-				t.Errorf("seen.uri = %q, want %q", seen.uri, tc.upstreamPath)
-			case seen.body != `{"model":"m"}`:
-				t.Errorf(`seen.body = %q, want "{\"model\":\"m\"}"`, seen.body)
-			case seen.host != strings.TrimPrefix(up.URL, "http://"):
-				t.Errorf("seen.host = %q, want %q", seen.host, strings.TrimPrefix(up.URL, "http://"))
-			}
+			expect.Equal(t, "seen.method", seen.method, http.MethodPost)
+			expect.Equal(t, "seen.uri", seen.uri, tc.upstreamPath)
+			expect.Equal(t, "seen.body", seen.body, `{"model":"m"}`)
+			expect.Equal(t, "seen.host", seen.host, strings.TrimPrefix(up.URL, "http://"))
 			wantUsage := gateway.Usage{Requests: 1, Estimated: 1, Unpriced: 1,
 				Tokens: gateway.Tokens{Input: 4, Output: 3}, Total: 7}
 			if diff := cmp.Diff(wantUsage, g.lease.Account().Usage); diff != "" {
@@ -129,13 +122,9 @@ func TestStreamIsNotBuffered(t *testing.T) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/openai/responses",
 		strings.NewReader(`{"model":"m"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	resp, err := g.client.Do(req) // returns before the first event exists
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	for i := range 3 {
 		next <- struct{}{}
@@ -199,12 +188,9 @@ func TestUpstreamFaults(t *testing.T) {
 			up := newUpstream(t, tc.handler)
 			g := serve(t, openAI(up.URL))
 			resp := g.post(t, "/openai/responses", `{"model":"m"}`)
-			switch {
-			case resp.status != tc.wantStatus:
-				t.Errorf("resp.status = %d, want %d", resp.status, tc.wantStatus)
-			case !strings.Contains(resp.body, tc.wantBody):
-				t.Errorf("resp.body = %q, want it to contain %q", resp.body, tc.wantBody)
-			case len(resp.body) > 64<<10:
+			expect.Equal(t, "resp.status", resp.status, tc.wantStatus)
+			expect.Contains(t, "resp.body", resp.body, tc.wantBody)
+			if len(resp.body) > 64<<10 {
 				t.Errorf("len(resp.body) = %d (%q), want at most %d", len(resp.body), resp.body, 64<<10)
 			}
 			if name, value, ok := strings.Cut(tc.wantHeader, ": "); ok && resp.header.Get(name) != value {
@@ -227,9 +213,7 @@ func TestBrokenStreamIsSeen(t *testing.T) {
 	})
 	g := serve(t, openAI(up.URL))
 	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if string(body) != "data: 1\n\n" || err == nil {
@@ -275,14 +259,9 @@ func TestKeyIsNeverPassedOn(t *testing.T) {
 						t.Errorf("the container learns %q:\n%s", secret, got)
 					}
 				}
-				switch {
-				case !strings.HasPrefix(resp.body, "before "):
-					t.Errorf(`resp.body = %q, want it to begin with "before "`, resp.body)
-				case !strings.HasSuffix(resp.body, " after\n"):
-					t.Errorf("resp.body = %q, want it to end with %q", resp.body, " after\n")
-				case !strings.Contains(resp.body, "[redacted]"):
-					t.Errorf(`resp.body = %q, want it to contain "[redacted]"`, resp.body)
-				}
+				expect.Equal(t, "its beginning stays", strings.HasPrefix(resp.body, "before "), true)
+				expect.Equal(t, "its end stays", strings.HasSuffix(resp.body, " after\n"), true)
+				expect.Contains(t, "resp.body", resp.body, "[redacted]")
 			})
 		}
 	}
@@ -314,9 +293,7 @@ func TestBodyLimit(t *testing.T) {
 				body = bodyOf(tc.size)
 			}
 			req, err := http.NewRequest(http.MethodPost, "http://model/openai/responses", body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			req.ContentLength = tc.size
 			resp, err := g.client.Do(req)
 			if err != nil {
@@ -342,9 +319,7 @@ func TestUnixUpstream(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(memory.Dir(t), "up.sock")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var uri string
 	up := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		uri = r.Host + r.RequestURI

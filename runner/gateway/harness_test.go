@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"holon/runner/gateway"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -102,9 +103,7 @@ func serve(t testing.TB, options gateway.Options) *served {
 func serveTurn(t testing.TB, options gateway.Options, grant gateway.Grant) *served {
 	t.Helper()
 	g, err := gateway.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return serveGateway(t, g, grant)
 }
 
@@ -113,15 +112,11 @@ func serveGateway(t testing.TB, g *gateway.Gateway, grant gateway.Grant) *served
 	t.Helper()
 	path := filepath.Join(memory.Dir(t), "ipc", "model.sock")
 	server, err := g.Serve(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	token, hash := gateway.NewToken()
 	grant.Token = hash
 	lease, err := server.Grant(grant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	client := unixClient(path)
 	client.Transport = bearer{token.Reveal(), client.Transport.(*http.Transport)}
 	t.Cleanup(func() {
@@ -176,23 +171,17 @@ func (s *served) do(t testing.TB, req *http.Request) answer {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	resp, err := s.client.Do(req.WithContext(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return answer{resp.StatusCode, resp.Header, string(body)}
 }
 
 func (s *served) post(t testing.TB, target, body string) answer {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, "http://model"+target, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	return s.do(t, req)
 }

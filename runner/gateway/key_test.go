@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/runner/gateway"
+	"holon/test/expect"
 )
 
 // source is a credential whose key changes when it is renewed.
@@ -90,15 +91,9 @@ func TestNoKey(t *testing.T) {
 			Credential: keys}}, Logger: logger(&log)}
 		g := serve(t, options)
 		resp := g.post(t, "/openai/responses", `{"model":"m"}`)
-		switch {
-		case resp.status != http.StatusBadGateway:
-			t.Errorf("%s: resp.status = %d, want %d", name, resp.status, http.StatusBadGateway)
-		case !strings.Contains(resp.body, "missing_credentials"):
-			t.Errorf(`%s: resp.body = %q, want it to contain "missing_credentials"`, name, resp.body)
-		case resp.header.Get("X-Should-Retry") != "false":
-			t.Errorf(`%s: resp.header.Get("X-Should-Retry") = %q, want "false"`, name, resp.header.Get(
-				"X-Should-Retry"))
-		}
+		expect.Equal(t, name+": resp.status", resp.status, http.StatusBadGateway)
+		expect.Contains(t, name+": resp.body", resp.body, "missing_credentials")
+		expect.Equal(t, name+": X-Should-Retry", resp.header.Get("X-Should-Retry"), "false")
 		if strings.Contains(resp.body, "vault") || strings.Contains(resp.body+log.String(), "sk-first") {
 			t.Errorf("%s: shown too much: %s\n%s", name, resp.body, log.String())
 		}

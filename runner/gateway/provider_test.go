@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/runner/gateway"
+	"holon/test/expect"
 )
 
 func TestNewChecksProviders(t *testing.T) {
@@ -63,9 +64,7 @@ func TestNewChecksProviders(t *testing.T) {
 			}
 			_, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{name: tc.provider}})
 			if tc.code == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				return
 			}
 			e, ok := errors.AsType[*gateway.Error](err)
@@ -102,13 +101,9 @@ func TestSecretIsNeverShown(t *testing.T) {
 		}
 	}
 	asJSON, err := json.Marshal(map[string]any{"a": n, "b": &secret, "c": map[gateway.Secret]int{secret: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	asYAML, err := yaml.Marshal(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var log lockedBuffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("m", "a", secret, "b", n, "c", &secret)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "a", secret, "b", n, "c", &secret)
@@ -132,12 +127,7 @@ func TestSecretIsNeverShown(t *testing.T) {
 		t.Errorf("read from text: %v, %q", err, fromText.Reveal())
 	}
 	var zero gateway.Secret
-	switch {
-	case !zero.IsZero():
-		t.Error("zero.IsZero() = false, want true")
-	case zero.Reveal() != "":
-		t.Errorf(`zero.Reveal() = %q, want ""`, zero.Reveal())
-	case zero.String() != "":
-		t.Errorf(`zero.String() = %q, want ""`, zero.String())
-	}
+	expect.Equal(t, "zero.IsZero()", zero.IsZero(), true)
+	expect.Equal(t, "zero.Reveal()", zero.Reveal(), "")
+	expect.Equal(t, "zero.String()", zero.String(), "")
 }

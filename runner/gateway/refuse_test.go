@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // Requests are written byte for byte: no client of ours could make them.
@@ -121,9 +123,7 @@ func FuzzRequest(f *testing.F) {
 		"Anthropic-Version", "Anthropic-Beta"}
 	f.Fuzz(func(t *testing.T, request []byte) {
 		conn, err := net.Dial("unix", g.server.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		conn.Write(bytes.ReplaceAll(request, []byte("TOKEN"), []byte(g.token)))
@@ -161,9 +161,7 @@ func FuzzRequest(f *testing.F) {
 func raw(t *testing.T, path, request string) (int, []byte) {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := fmt.Fprint(conn, request); err != nil {

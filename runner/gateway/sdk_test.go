@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
 )
@@ -16,9 +18,7 @@ import (
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	answer, err := os.ReadFile(filepath.Join("..", "..", "test", "streams", "responses", "text.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var want strings.Builder
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -40,9 +40,7 @@ func TestOfficialClient(t *testing.T) {
 			completed = event.Response.OutputText()
 		}
 	}
-	if err := stream.Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, stream.Err())
 	if completed == "" || completed != want.String() {
 		t.Errorf("text = %q, deltas %q", completed, want.String())
 	}

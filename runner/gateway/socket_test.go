@@ -15,6 +15,7 @@ import (
 
 	"holon/runner/gateway"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -41,17 +42,11 @@ func TestSocketOwner(t *testing.T) {
 	options.Owner = &gateway.Owner{UID: 12345, GID: 23456}
 	g := serve(t, options)
 	info, err := os.Lstat(g.server.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	switch st := info.Sys().(*syscall.Stat_t); {
-	case st.Uid != 12345:
-		t.Errorf("st.Uid = %d, want 12345", st.Uid)
-	case st.Gid != 23456:
-		t.Errorf("st.Gid = %d, want 23456", st.Gid)
-	case info.Mode().Perm() != 0o600:
-		t.Errorf("info.Mode().Perm() = %v, want 0o600", info.Mode().Perm())
-	}
+	expect.NoError(t, err)
+	st := info.Sys().(*syscall.Stat_t)
+	expect.Equal(t, "st.Uid", st.Uid, 12345)
+	expect.Equal(t, "st.Gid", st.Gid, 23456)
+	expect.Equal(t, "info.Mode().Perm()", info.Mode().Perm(), 0o600)
 }
 
 func TestServeOnUsedPath(t *testing.T) {
@@ -64,53 +59,35 @@ func TestServeOnUsedPath(t *testing.T) {
 		{"nothing", func(*testing.T, string) {}, ""},
 		{"stale socket", func(t *testing.T, path string) {
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			l.SetUnlinkOnClose(false)
 			l.Close()
 		}, ""},
 		{"live socket", func(t *testing.T, path string) {
 			l, err := net.Listen("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			t.Cleanup(func() { l.Close() })
 		}, "another server answers"},
 		{"file", func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 		}, "not a socket"},
 		{"link to a stale socket", func(t *testing.T, path string) {
-			if err := os.Symlink("elsewhere", path); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Symlink("elsewhere", path))
 		}, "not a socket"},
 		{"directory others can write to", func(t *testing.T, path string) {
-			if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Chmod(filepath.Dir(path), 0o777))
 		}, "mode 0777"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(memory.Dir(t), "m.sock")
-			if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Chmod(filepath.Dir(path), 0o700))
 			tc.prepare(t, path)
 			g, err := gateway.New(openAI("http://127.0.0.1:9"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			server, err := g.Serve(t.Context(), path)
 			if tc.wantErr == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := server.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
+				expect.NoError(t, server.Close(t.Context()))
 				return
 			}
 			if !state.IsCode(err, gateway.CodeSocketUnusable) || !strings.Contains(err.Error(), tc.wantErr) {
@@ -128,9 +105,7 @@ func TestServeOnUsedPath(t *testing.T) {
 func TestServeLongPath(t *testing.T) {
 	t.Parallel()
 	g, err := gateway.New(openAI("http://127.0.0.1:9"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, path := range []string{"/tmp/" + strings.Repeat("x", 110), "model.sock"} {
 		if _, err := g.Serve(t.Context(), path); !state.IsCode(err, gateway.CodeSocketUnusable) {
 			t.Errorf("%.20s: error = %v", path, err)
@@ -142,20 +117,12 @@ func TestServeLongPath(t *testing.T) {
 func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	g, err := gateway.New(openAI("http://127.0.0.1:9"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	path := filepath.Join(memory.Dir(t), "ipc", "m.sock")
 	server, err := g.Serve(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)))
+	expect.NoError(t, server.Close(t.Context()))
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("the file is gone: %v", err)
 	}
@@ -183,9 +150,7 @@ func TestClose(t *testing.T) {
 			})
 			g := serve(t, openAI(up.URL))
 			resp, err := g.client.Post("http://model/openai/responses", "", strings.NewReader(`{"model":"m"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer resp.Body.Close()
 			if _, err := io.ReadFull(resp.Body, make([]byte, len("begun "))); err != nil {
 				t.Fatal(err)
@@ -231,9 +196,7 @@ func TestCloseWithStalledReader(t *testing.T) {
 	})
 	g := serve(t, openAI(up.URL))
 	conn, err := net.Dial("unix", g.server.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: "+
 		"application/json\r\nAuthorization: Bearer "+g.token+
@@ -273,9 +236,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	held := make([]net.Conn, limit)
 	for i := range held {
 		conn, err := net.Dial("unix", g.server.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer conn.Close()
 		held[i] = conn
 		// An answer proves that the connection was accepted; it stays open.
@@ -289,9 +250,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	extra, err := net.Dial("unix", g.server.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer extra.Close()
 	if _, err := io.WriteString(extra, "GET / HTTP/1.1\r\nHost: m\r\n\r\n"); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/runner/gateway"
+	"holon/test/expect"
 )
 
 func TestOnlyTurnsPass(t *testing.T) {
@@ -29,12 +30,9 @@ func TestOnlyTurnsPass(t *testing.T) {
 	} {
 		status, body := raw(t, g.server.Path(),
 			"POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\n"+tc.header+rest)
-		switch {
-		case status != http.StatusUnauthorized:
-			t.Errorf("%s: status = %d, want %d", name, status, http.StatusUnauthorized)
-		case !strings.Contains(string(body), tc.code):
-			t.Errorf("%s: string(body) = %q, want it to contain %q", name, string(body), tc.code)
-		case strings.Contains(string(body), g.token):
+		expect.Equal(t, name+": status", status, http.StatusUnauthorized)
+		expect.Contains(t, name+": string(body)", string(body), tc.code)
+		if strings.Contains(string(body), g.token) {
 			t.Errorf("%s: string(body) = %q, want it without %q", name, string(body), g.token)
 		}
 	}
@@ -65,9 +63,7 @@ func TestRevokeCutsWhatRuns(t *testing.T) {
 	})
 	g := serve(t, openAI(up.URL))
 	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	<-begun
 	g.lease.Revoke()
@@ -94,9 +90,7 @@ func TestRevokeCountsWhatItCuts(t *testing.T) {
 	})
 	g := serve(t, openAI(up.URL))
 	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	if _, err := resp.Body.Read(make([]byte, 20)); err != nil {
 		t.Fatal(err)
@@ -124,9 +118,7 @@ func TestRevokeWaitsForNoReader(t *testing.T) {
 	})
 	g := serve(t, openAI(up.URL))
 	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 6<<20)
 	<-full
@@ -156,15 +148,12 @@ func TestOnlyGrantedModelsPass(t *testing.T) {
 		}
 		text, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		switch {
-		case resp.StatusCode < 400:
+		if resp.StatusCode < 400 {
 			t.Errorf("%.60s: resp.StatusCode = %d, want at least 400", body, resp.StatusCode)
-		case !strings.Contains(string(text), want):
-			t.Errorf("%.60s: string(text) = %q, want it to contain %q", body, string(text), want)
-		case resp.Header.Get("X-Should-Retry") != "false":
-			t.Errorf(`%.60s: resp.Header.Get("X-Should-Retry") = %q, want "false"`, body, resp.Header.Get(
-				"X-Should-Retry"))
 		}
+		expect.Contains(t, fmt.Sprintf("%.60s: string(text)", body), string(text), want)
+		expect.Equal(t, fmt.Sprintf("%.60s: X-Should-Retry", body),
+			resp.Header.Get("X-Should-Retry"), "false")
 	}
 	for _, seen := range up.all() {
 		t.Errorf("the provider got a whole request: %.80s", seen.body)
@@ -206,9 +195,7 @@ func TestGrantIsChecked(t *testing.T) {
 	grant := gateway.Grant{TurnID: "turn_2", Token: hash, Models: []string{"openai/priced"},
 		Budget: gateway.Budget{MaxCost: 1}}
 	lease, err := g.server.Grant(grant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer lease.Revoke()
 	if _, err := g.server.Grant(grant); err == nil {
 		t.Error("one token is in force for two turns")
@@ -231,14 +218,12 @@ func TestRefusedFeaturesAreRecorded(t *testing.T) {
 	if resp := g.post(t, "/openai/responses", late); resp.status != http.StatusForbidden {
 		t.Errorf("%d %s", resp.status, resp.body)
 	}
-	switch got := g.lease.Account().Refused; {
-	case len(got) != 2:
-		t.Errorf("refused: len(got) = %d (%q), want 2", len(got), got)
-	case !strings.Contains(got[0], "web_search"):
-		t.Errorf(`refused: got[0] = %q, want it to contain "web_search"`, got[0])
-	case !strings.Contains(got[1], "background"):
-		t.Errorf(`refused: got[1] = %q, want it to contain "background"`, got[1])
+	got := g.lease.Account().Refused
+	if len(got) != 2 {
+		t.Fatalf("refused: len(got) = %d (%q), want 2", len(got), got)
 	}
+	expect.Contains(t, "refused: got[0]", got[0], "web_search")
+	expect.Contains(t, "refused: got[1]", got[1], "background")
 	if seen := up.all(); len(seen) != 0 {
 		t.Errorf("the provider got %d requests to their end", len(seen))
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -92,9 +94,7 @@ func TestUsageOfStreams(t *testing.T) {
 		"responses/text": {Input: 16, Output: 9, CacheRead: 4},
 	} {
 		stream, err := os.ReadFile(filepath.Join("..", "..", "test", "streams", filepath.FromSlash(name)+".ndjson"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		tally := newUsageReader("text/event-stream")
 		for line := range strings.Lines(string(stream)) {
 			tally.feed([]byte("data: " + strings.TrimSpace(line) + "\n\n"))

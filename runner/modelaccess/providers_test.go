@@ -16,6 +16,7 @@ import (
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,19 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func host(t *testing.T, set []string, environ ...string) (*modelaccess.Host, *settings.Loaded) {
 	t.Helper()
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, kv := range set {
 		key, value, _ := strings.Cut(kv, "=")
-		if err := settings.Set(settings.Path(home), key, value); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, settings.Set(settings.Path(home), key, value))
 	}
 	store := credentials.StoreIn(home)
-	if err := store.Set("stored", gateway.NewSecret("sk-stored-0123456789"), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, store.Set("stored", gateway.NewSecret("sk-stored-0123456789"), time.Now()))
 	l := settings.Load(settings.Sources{File: settings.Path(home), Environ: environ})
 	return &modelaccess.Host{Settings: &l.Settings, Keys: &credentials.Keys{Store: store, Environ: environ}}, l
 }
@@ -51,9 +46,7 @@ func TestOpen(t *testing.T) {
 	}, "OPENAI_API_KEY=sk-one-0123456789", "MISTRAL_API_KEY=sk-two-0123456789", "MISTRAL_IMAGES=false")
 	a, err := h.Open(t.Context(), []string{"openai/gpt-5", "acme/small", "acme/large", "lab/x", "mistral/large",
 		"ollama/qwen3", "scripted/demo"}, "--model")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer a.Close()
 	if got := strings.Join(a.Gateway.Providers(), " "); got != "acme lab mistral ollama openai" {
 		t.Errorf("providers: %s", got)
@@ -112,15 +105,12 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	h, l := host(t, nil, "OPENAI_API_KEY=sk-one-0123456789")
-	switch list := h.Doctor(l); {
-	case len(list) != 1:
-		t.Errorf("of nothing but a profile that is not used: len(list) = %d (%+v), want 1", len(list), list)
-	case list[0].Level != modelaccess.Useless:
-		t.Errorf("of nothing but a profile that is not used: list[0].Level = %q, want %q", list[0].Level,
-			modelaccess.Useless)
-	case list[0].Key != "stored":
-		t.Errorf(`of nothing but a profile that is not used: list[0].Key = %q, want "stored"`, list[0].Key)
+	list := h.Doctor(l)
+	if len(list) != 1 {
+		t.Fatalf("of nothing but a profile that is not used: len(list) = %d (%+v), want 1", len(list), list)
 	}
+	expect.Equal(t, "of nothing but a profile that is not used: list[0].Level", list[0].Level, modelaccess.Useless)
+	expect.Equal(t, "of nothing but a profile that is not used: list[0].Key", list[0].Key, "stored")
 	h, l = host(t, []string{
 		"model.default=groq/x", "model.fallbacks=openai/gpt-5", "runtime.disable_provider_fallback=true",
 		"budget.max_cost=1",

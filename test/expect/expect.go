@@ -1,6 +1,8 @@
 // Package expect says in one line what a test expects.
 package expect
 
+import "strings"
+
 // Test is what this package needs of *testing.T, *testing.B or *rapid.T.
 type Test interface {
 	Helper()
@@ -21,5 +23,13 @@ func Equal[T comparable](t Test, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Contains fails the test unless the text that was found has the part that was wanted; what names it.
+func Contains(t Test, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want it to contain %q", what, got, part)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/test/expect"
 )
 
 // Wire is a transport and the API that it speaks, for Faults.
@@ -34,9 +35,7 @@ func (w Wire) Serve(t *testing.T, h http.HandlerFunc, change ...func(*endpoint.O
 		c(&opts)
 	}
 	tr, err := w.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tr.(io.Closer).Close(); err != nil {
 			t.Error(err)
@@ -104,9 +103,7 @@ func (w Wire) reset(t *testing.T) {
 
 func (w Wire) readerStops(t *testing.T) {
 	for ev, err := range w.Serve(t, w.stall).Stream(t.Context(), model.Request{Model: "m"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if ev.Kind == model.TextDelta {
 			break
 		}

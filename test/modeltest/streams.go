@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -29,9 +31,7 @@ type Stream struct {
 func Streams(t testing.TB, api string) (list []Stream) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(streamsDir, api, "*.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(files) < 8 {
 		t.Fatalf("%d streams of %s, want one for each path: %q", len(files), api, files)
 	}
@@ -47,9 +47,7 @@ func Streams(t testing.TB, api string) (list []Stream) {
 func File(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(streamsDir, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(data)
 }
 
@@ -81,22 +79,14 @@ func Cuts(t testing.TB) [][]int {
 func Golden(t testing.TB, name string, got any) {
 	t.Helper()
 	data, err := json.MarshalIndent(got, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll("testdata", 0o755))
+		expect.NoError(t, os.WriteFile(path, append(data, '\n'), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(string(want), string(data)+"\n"); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}

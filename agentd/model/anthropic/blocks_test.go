@@ -10,6 +10,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -143,15 +144,11 @@ func TestUnsignedThoughts(t *testing.T) {
 	a, e := modeltest.Ask(t.Context(), t,
 		serve(t, false, replay(answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"hm"}`), blockStop(0)))),
 		model.Request{Model: "kimi-k2"})
-	switch {
-	case e != nil:
-		t.Errorf("e = %v, want nil", e)
-	case len(a.Opaque) != 1:
-		t.Errorf("len(a.Opaque) = %d (%q), want 1", len(a.Opaque), a.Opaque)
-	case a.Opaque[0] != `anthropic:{"type":"thinking","thinking":"hm","signature":""}`:
-		t.Errorf("a.Opaque[0] = %q, want %q", a.Opaque[0], `anthropic:{"type":"thinking","thinking":"hm",`+
-			`"signature":""}`)
+	expect.Equal(t, "e", e, nil)
+	if len(a.Opaque) != 1 {
+		t.Fatalf("len(a.Opaque) = %d (%q), want 1", len(a.Opaque), a.Opaque)
 	}
+	expect.Equal(t, "a.Opaque[0]", a.Opaque[0], `anthropic:{"type":"thinking","thinking":"hm","signature":""}`)
 }
 
 func TestUsage(t *testing.T) {
@@ -166,17 +163,10 @@ func TestUsage(t *testing.T) {
 	odd := `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-4,` +
 		`"cache_read_input_tokens":null,"output_tokens_details":{"thinking_tokens":9}}}`
 	a, e = modeltest.Ask(t.Context(), t, serve(t, false, replay([]string{begin, odd, stopped})), model.Request{})
-	switch {
-	case e != nil:
-		t.Errorf("odd: e = %v, want nil", e)
-	case a.Usage.OutputTokens != 0:
-		t.Errorf("odd: a.Usage.OutputTokens = %d, want 0", a.Usage.OutputTokens)
-	case a.Usage.InputTokens != 125:
-		t.Errorf("odd: a.Usage.InputTokens = %d, want 125", a.Usage.InputTokens)
-	case a.Usage.OutputTokenDetails.ReasoningTokens != 0:
-		t.Errorf("odd: a.Usage.OutputTokenDetails.ReasoningTokens = %d, want 0",
-			a.Usage.OutputTokenDetails.ReasoningTokens)
-	}
+	expect.Equal(t, "odd: e", e, nil)
+	expect.Equal(t, "odd: a.Usage.OutputTokens", a.Usage.OutputTokens, 0)
+	expect.Equal(t, "odd: a.Usage.InputTokens", a.Usage.InputTokens, 125)
+	expect.Equal(t, "odd: a.Usage.OutputTokenDetails.ReasoningTokens", a.Usage.OutputTokenDetails.ReasoningTokens, 0)
 }
 
 // A citation marks the text that it supports, in characters of the message.
@@ -190,9 +180,7 @@ func TestCitationPlaces(t *testing.T) {
 	)))
 	var got []responses.Annotation
 	for ev, err := range tr.Stream(t.Context(), model.Request{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if ev.Kind == model.AnnotationAdded {
 			got = append(got, *ev.Annotation)
 		}
@@ -215,16 +203,12 @@ func TestHalvesOfCharacters(t *testing.T) {
 		half(1, "input_json_delta", "partial_json", `{\"a\":\"\ud83d`),
 		half(1, "input_json_delta", "partial_json", `\ude00\"}`), blockStop(1),
 	))), model.Request{})
-	switch {
-	case e != nil:
-		t.Errorf("e = %v, want nil", e)
-	case a.Text != "a😀b\uFFFD":
-		t.Errorf(`a.Text = %q, want "a😀b�"`, a.Text)
-	case len(a.Calls) != 1:
-		t.Errorf("len(a.Calls) = %d (%q), want 1", len(a.Calls), a.Calls)
-	case a.Calls[0] != id("toolu_1")+` f {"a":"😀"}`:
-		t.Errorf("a.Calls[0] = %q, want %q", a.Calls[0], id("toolu_1")+` f {"a":"😀"}`)
+	expect.Equal(t, "e", e, nil)
+	expect.Equal(t, "a.Text", a.Text, "a😀b\uFFFD")
+	if len(a.Calls) != 1 {
+		t.Fatalf("len(a.Calls) = %d (%q), want 1", len(a.Calls), a.Calls)
 	}
+	expect.Equal(t, "a.Calls[0]", a.Calls[0], id("toolu_1")+` f {"a":"😀"}`)
 }
 
 // An answer that is begun again is the same answer, and costs the same.

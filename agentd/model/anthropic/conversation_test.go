@@ -12,6 +12,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -51,9 +52,7 @@ func messages(t *testing.T, name string, items ...responses.Item) string {
 			Content []json.RawMessage
 		}
 	}
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(body, marker, "")), &w); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(body, marker, "")), &w))
 	var b strings.Builder
 	write := func(role string, blocks []json.RawMessage) {
 		for _, block := range blocks {
@@ -264,16 +263,12 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 	} {
 		_, e := modeltest.Ask(t.Context(), t, tr,
 			model.Request{Input: []responses.Item{text(responses.RoleUser, "u"), item}})
-		switch {
-		case e == nil:
-			t.Errorf("%s: e = nil, want a value", says)
-		case e.Kind != model.KindInvalidRequest:
-			t.Errorf("%s: e.Kind = %q, want %q", says, e.Kind, model.KindInvalidRequest)
-		case !strings.Contains(e.Message, says):
-			t.Errorf("%s: e.Message = %q, want it to contain %q", says, e.Message, says)
-		case !strings.Contains(e.Message, "item 1"):
-			t.Errorf(`%s: e.Message = %q, want it to contain "item 1"`, says, e.Message)
+		if e == nil {
+			t.Fatalf("%s: e = nil, want a value", says)
 		}
+		expect.Equal(t, says+": e.Kind", e.Kind, model.KindInvalidRequest)
+		expect.Contains(t, says+": e.Message", e.Message, says)
+		expect.Contains(t, says+": e.Message", e.Message, "item 1")
 	}
 }
 
@@ -292,9 +287,7 @@ func TestRoundsExtendEachOther(t *testing.T) {
 		before, split := "", false
 		for round := range rapid.IntRange(2, 12).Draw(rt, "rounds") {
 			body, _, err := anthropic.EncodeRequest(req)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			expect.NoError(rt, err)
 			marked := string(body)
 			switch n := strings.Count(marked, marker); {
 			case n < 3:

@@ -7,6 +7,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/internal/providers"
+	"holon/test/expect"
 )
 
 // Arguments, thoughts and signatures without end are refused.
@@ -32,13 +33,10 @@ func TestHugeBlocks(t *testing.T) {
 			}
 		}
 		e, ok := errors.AsType[*model.Error](a.delta(0, &tt.piece))
-		switch {
-		case !ok:
-			t.Errorf("%s: more than 16 MiB give %v, want a protocol error that names the bound", name, e)
-		case e.Kind != model.KindProtocol:
-			t.Errorf("%s: e.Kind = %q, want %q", name, e.Kind, model.KindProtocol)
-		case !strings.Contains(e.Message, "16 MiB"):
-			t.Errorf(`%s: e.Message = %q, want it to contain "16 MiB"`, name, e.Message)
+		if !ok {
+			t.Fatalf("%s: more than 16 MiB give %v, want a protocol error that names the bound", name, e)
 		}
+		expect.Equal(t, name+": e.Kind", e.Kind, model.KindProtocol)
+		expect.Contains(t, name+": e.Message", e.Message, "16 MiB")
 	}
 }

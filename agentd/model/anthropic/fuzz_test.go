@@ -9,6 +9,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // Any events of a provider are read without a panic, and in the events that result
@@ -98,9 +99,7 @@ func FuzzConversation(f *testing.F) {
 				}
 			}
 		}
-		if err := json.Unmarshal(body, &w); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(body, &w))
 		var open []string
 		before := "" // either side may begin
 		ids := make(map[string]bool)

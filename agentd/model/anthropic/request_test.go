@@ -14,6 +14,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -53,16 +54,10 @@ func checkBody(t *testing.T, body string) {
 		t.Fatalf("%v\n%s", err, body)
 	}
 	again, err := json.Marshal(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var want, got map[string]any
-	if err := json.Unmarshal([]byte(body), &want); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(again, &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(body), &want))
+	expect.NoError(t, json.Unmarshal(again, &got))
 	delete(want, "stream") // the client adds it to the call
 	if thinking, ok := want["thinking"].(map[string]any); ok {
 		delete(thinking, "block_binding") // the client has it among its beta types

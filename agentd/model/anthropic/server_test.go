@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/agentd/model/anthropic"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -26,9 +27,7 @@ func serve(t testing.TB, unix bool, h http.HandlerFunc, change ...func(*anthropi
 	if unix {
 		opts.SocketPath = filepath.Join(t.TempDir(), "m.sock")
 		l, err := net.Listen("unix", opts.SocketPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_ = server.Listener.Close() // replaced before it served
 		server.Listener = l
 	}
@@ -41,9 +40,7 @@ func serve(t testing.TB, unix bool, h http.HandlerFunc, change ...func(*anthropi
 		c(&opts)
 	}
 	tr, err := anthropic.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tr.Close(); err != nil {
 			t.Error(err)

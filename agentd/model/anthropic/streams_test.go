@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -47,15 +48,11 @@ func accumulate(t *testing.T, events []string) (want modeltest.Answer) {
 	var m sdk.Message
 	for _, line := range events {
 		var ev sdk.MessageStreamEventUnion
-		if err := json.Unmarshal([]byte(line), &ev); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(line), &ev))
 		if ev.Type == "ping" {
 			continue
 		}
-		if err := m.Accumulate(ev); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.Accumulate(ev))
 	}
 	for _, b := range m.Content {
 		switch b.Type {

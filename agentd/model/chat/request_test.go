@@ -14,6 +14,7 @@ import (
 	"holon/agentd/model/chat"
 	"holon/internal/providers"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -48,16 +49,10 @@ func TestHeaders(t *testing.T) {
 	body, h, target := sentFor(t, model.Request{Model: "m"}, func(o *chat.Options) {
 		o.Headers = map[string]string{"X-Extra": "e"}
 	})
-	switch {
-	case h.Get("Authorization") != "Bearer "+modeltest.Sentinel:
-		t.Errorf(`h.Get("Authorization") = %q, want %q`, h.Get("Authorization"), "Bearer "+modeltest.Sentinel)
-	case h.Get("Accept") != "text/event-stream":
-		t.Errorf(`h.Get("Accept") = %q, want "text/event-stream"`, h.Get("Accept"))
-	case h.Get("X-Extra") != "e":
-		t.Errorf(`h.Get("X-Extra") = %q, want "e"`, h.Get("X-Extra"))
-	case target != "POST /v1/chat/completions":
-		t.Errorf(`target = %q, want "POST /v1/chat/completions"`, target)
-	}
+	expect.Equal(t, "Authorization", h.Get("Authorization"), "Bearer "+modeltest.Sentinel)
+	expect.Equal(t, "Accept", h.Get("Accept"), "text/event-stream")
+	expect.Equal(t, "X-Extra", h.Get("X-Extra"), "e")
+	expect.Equal(t, "target", target, "POST /v1/chat/completions")
 	want := `{"messages":[],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
 	if strings.TrimSpace(body) != want {
 		t.Errorf("the least request is %s", body)
@@ -171,9 +166,7 @@ func TestMessagesAreAppendOnly(t *testing.T) {
 			input = append(input, waiting...)
 			body, _, _ := sentFor(t, model.Request{Input: input})
 			var sent struct{ Messages []json.RawMessage }
-			if err := json.Unmarshal([]byte(body), &sent); err != nil {
-				rt.Fatal(err)
-			}
+			expect.NoError(rt, json.Unmarshal([]byte(body), &sent))
 			for i, m := range before {
 				if string(sent.Messages[i]) != string(m) {
 					rt.Fatalf("message %d was %s and is %s", i, m, sent.Messages[i])
@@ -195,9 +188,7 @@ func checkAdjacent(rt *rapid.T, messages []json.RawMessage) {
 			ToolCallID string                `json:"tool_call_id"`
 			ToolCalls  []struct{ ID string } `json:"tool_calls"`
 		}
-		if err := json.Unmarshal(raw, &m); err != nil {
-			rt.Fatal(err)
-		}
+		expect.NoError(rt, json.Unmarshal(raw, &m))
 		if m.Role == "tool" {
 			if !open[m.ToolCallID] {
 				rt.Fatalf("the result of %s has no place", m.ToolCallID)

@@ -13,6 +13,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
 	"holon/agentd/model/endpoint"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -29,9 +30,7 @@ func serve(t testing.TB, h http.HandlerFunc, change ...func(*chat.Options)) *cha
 		c(&opts)
 	}
 	tr, err := chat.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tr.Close(); err != nil {
 			t.Error(err)

@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -57,9 +58,7 @@ func TestWholeFiles(t *testing.T) {
 				Choices []struct{ Message map[string]any }
 				Usage   map[string]any
 			}
-			if err := json.Unmarshal([]byte(text), &message); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal([]byte(text), &message))
 			var want modeltest.Answer
 			add(&want, message.Choices[0].Message)
 			setUsage(&want, message.Usage)
@@ -82,9 +81,7 @@ func expected(t *testing.T, lines []string) (want modeltest.Answer) {
 	t.Helper()
 	for _, line := range lines {
 		var c map[string]any
-		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(line), &c))
 		if u, ok := c["usage"].(map[string]any); ok {
 			setUsage(&want, u)
 		}

@@ -3,6 +3,8 @@ package chat
 import (
 	"encoding/json"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // A total that a provider tells alone is not lost.
@@ -14,9 +16,7 @@ func TestUsageOfATotal(t *testing.T) {
 		`{"total_tokens":-30}`: 0,
 	} {
 		var u usage
-		if err := json.Unmarshal([]byte(text), &u); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(text), &u))
 		if got := u.usage().TotalTokens; got != want {
 			t.Errorf("%s has a total of %d, want %d", text, got, want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses/stream"
+	"holon/test/expect"
 )
 
 // answer reads an answer to its end and keeps nothing.
@@ -31,9 +32,7 @@ func TestEndlessAnswers(t *testing.T) {
 		}))
 		defer server.Close()
 		e, err := New(Options{Provider: "lab", BaseURL: server.URL, KeyOptional: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer e.Close()
 		var last error
 		for _, last = range e.Stream(t.Context(), model.Request{},

@@ -15,6 +15,7 @@ import (
 	"holon/agentd/model"
 	"holon/internal/bounded"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,9 +56,7 @@ func TestBases(t *testing.T) {
 func TestSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/ask" {
 			t.Errorf("asked for %s", r.URL.Path)
@@ -73,37 +72,26 @@ func TestSocket(t *testing.T) {
 		<-served
 	}()
 	e, err := New(Options{Provider: "lab", BaseURL: "unix://" + socket + ":/v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer e.Close()
 	resp, err := e.post(t.Context(), Request{Path: "/ask", Body: []byte("{}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	failed := e.answered(resp)
-	switch {
-	case failed == nil:
-		t.Error("failed = nil, want a value")
-	case failed.Kind != model.KindProtocol:
-		t.Errorf("failed.Kind = %q, want %q", failed.Kind, model.KindProtocol)
-	case failed.Status != 307:
-		t.Errorf("failed.Status = %d, want 307", failed.Status)
-	case !failed.Diagnostics.Redirect:
-		t.Error("failed.Diagnostics.Redirect = false, want true")
-	case failed.Diagnostics.Stage != model.StageStatus:
-		t.Errorf("failed.Diagnostics.Stage = %q, want %q", failed.Diagnostics.Stage, model.StageStatus)
+	if failed == nil {
+		t.Fatal("failed = nil, want a value")
 	}
+	expect.Equal(t, "failed.Kind", failed.Kind, model.KindProtocol)
+	expect.Equal(t, "failed.Status", failed.Status, 307)
+	expect.Equal(t, "failed.Diagnostics.Redirect", failed.Diagnostics.Redirect, true)
+	expect.Equal(t, "failed.Diagnostics.Stage", failed.Diagnostics.Stage, model.StageStatus)
 }
 
 // An error of any text becomes one bounded line without secrets.
 func TestErrorsAreClean(t *testing.T) {
 	e, err := New(Options{Provider: "lab", BaseURL: "http://user:hidden-word@host",
 		APIKey: "my-long-key", Headers: map[string]string{"X-Token": "in-a-header"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer e.Close()
 	a := e.begin(context.Background())
 	defer a.end()

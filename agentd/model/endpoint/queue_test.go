@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/agentd/model"
+	"holon/test/expect"
 )
 
 // TestOrder holds any mixture of items to the order of their beginnings, each
@@ -36,9 +37,7 @@ func TestOrder(t *testing.T) {
 				want[open[at]] = append(want[open[at]], text)
 				err = q.Push(items[open[at]], model.Event{Kind: model.CallDelta, Text: text})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var all []string // up to the first that is open, and that as far as it came
 			for i, it := range items {
 				all = append(all, want[i]...)
@@ -57,9 +56,7 @@ func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 	seen := 0
 	q := NewItemQueue(func(model.Event) bool { seen++; return seen < 2 })
 	var it QueuedItem
-	if err := q.Begin(&it, model.Event{Kind: model.MessageBegin}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, q.Begin(&it, model.Event{Kind: model.MessageBegin}))
 	if it.Kind() != model.MessageBegin {
 		t.Errorf("the item began with kind %v, want %v", it.Kind(), model.MessageBegin)
 	}
@@ -71,9 +68,7 @@ func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 func TestWhatWaitsIsBounded(t *testing.T) {
 	q := NewItemQueue(func(model.Event) bool { return true })
 	var first, second QueuedItem
-	if err := errors.Join(q.Begin(&first, model.Event{}), q.Begin(&second, model.Event{})); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(q.Begin(&first, model.Event{}), q.Begin(&second, model.Event{})))
 	ev := model.Event{Text: strings.Repeat("x", 1<<20)}
 	for n := range 40 {
 		err := q.Push(&second, ev)

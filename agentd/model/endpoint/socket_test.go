@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 // serve answers on a Unix socket until the function it returns is called, which
@@ -15,9 +17,7 @@ import (
 func serve(t *testing.T, path string) (end func()) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
@@ -31,16 +31,12 @@ func serve(t *testing.T, path string) (end func()) {
 // is not.
 func TestHostComesBack(t *testing.T) {
 	dir, err := os.MkdirTemp("", "holon-endpoint-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "model.sock")
 	e, err := New(Options{Provider: "lab", BaseURL: "http://model/lab", SocketPath: path,
 		KeyOptional: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer e.Close()
 	post := func(ctx context.Context) error {
 		resp, err := e.post(ctx, Request{Path: "/x", Body: nil})
@@ -53,9 +49,7 @@ func TestHostComesBack(t *testing.T) {
 		t.Fatal("a host answered that is not there")
 	}
 	end := serve(t, path)
-	if err := post(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, post(t.Context()))
 	end()
 
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -74,7 +68,5 @@ func TestHostComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer serve(t, path)()
-	if err := <-answered; err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, <-answered)
 }

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"holon/agentd/turntoken"
+	"holon/test/expect"
 )
 
 // The token of a turn is for the host's gateway: an endpoint of the configuration,
 // be it on a socket, is shown its own key or none.
 func TestTurnToken(t *testing.T) {
 	dir, err := os.MkdirTemp("", "holon-endpoint-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "model.sock")
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,13 +25,9 @@ func TestTurnToken(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	onSocket := httptest.NewUnstartedServer(handler)
-	if err := onSocket.Listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, onSocket.Listener.Close())
 	onSocket.Listener = l
 	onSocket.Start()
 	defer onSocket.Close()
@@ -57,19 +52,13 @@ func TestTurnToken(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.options.Provider = "lab"
 			e, err := New(tc.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer e.Close()
 			for _, ctx := range []context.Context{turntoken.With(t.Context(), tc.token),
 				turntoken.With(turntoken.With(t.Context(), tc.token), "")} {
 				resp, err := e.post(ctx, Request{Path: "/x", Body: nil})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := resp.Body.Close(); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
+				expect.NoError(t, resp.Body.Close())
 				if got := resp.Header.Get("X-Shown"); got != tc.want || len(resp.Header.Values("X-Shown")) > 1 {
 					t.Errorf("shown %q, want %q", resp.Header.Values("X-Shown"), tc.want)
 				}

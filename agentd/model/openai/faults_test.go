@@ -12,6 +12,7 @@ import (
 	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -180,14 +181,9 @@ func TestTolerance(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, e := ask(t.Context(), t, serve(t, false, replay(tt.events, true)), model.Request{})
-			switch {
-			case e != nil:
-				t.Errorf("e = %v, want nil", e)
-			case got.Stop != model.StopEnd:
-				t.Errorf("got.Stop = %q, want %q", got.Stop, model.StopEnd)
-			case got.RequestID != "resp_1":
-				t.Errorf(`got.RequestID = %q, want "resp_1"`, got.RequestID)
-			}
+			expect.Equal(t, "e", e, nil)
+			expect.Equal(t, "got.Stop", got.Stop, model.StopEnd)
+			expect.Equal(t, "got.RequestID", got.RequestID, "resp_1")
 			got.Stop, got.RequestID, got.Usage = "", "", responses.Usage{}
 			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 				t.Errorf("got %+v\nwant %+v", got, tt.want)
@@ -210,28 +206,17 @@ func TestIncomplete(t *testing.T) {
 		events = append(events, fmt.Sprintf(incident, "incomplete",
 			`"incomplete_details":{"reason":"max_output_tokens"}`))
 		a, e := ask(t.Context(), t, serve(t, false, replay(events, false)), model.Request{})
-		switch {
-		case e != nil:
-			t.Errorf("e = %v, want nil", e)
-		case a.Stop != model.StopMaxTokens:
-			t.Errorf("a.Stop = %q, want %q", a.Stop, model.StopMaxTokens)
-		case len(a.Calls) != 0:
-			t.Errorf("len(a.Calls) = %d (%q), want 0", len(a.Calls), a.Calls)
-		case a.Text != "hello":
-			t.Errorf(`a.Text = %q, want "hello"`, a.Text)
-		}
+		expect.Equal(t, "e", e, nil)
+		expect.Equal(t, "a.Stop", a.Stop, model.StopMaxTokens)
+		expect.Equal(t, "len(a.Calls)", len(a.Calls), 0)
+		expect.Equal(t, "a.Text", a.Text, "hello")
 	}
 	a, e := ask(t.Context(), t, serve(t, false,
 		replay([]string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"content_filter"}`)},
 			false)), model.Request{})
-	switch {
-	case e != nil:
-		t.Errorf("e = %v, want nil", e)
-	case a.Stop != model.StopContentFilter:
-		t.Errorf("a.Stop = %q, want %q", a.Stop, model.StopContentFilter)
-	case a.RequestID != "r":
-		t.Errorf(`a.RequestID = %q, want "r"`, a.RequestID)
-	}
+	expect.Equal(t, "e", e, nil)
+	expect.Equal(t, "a.Stop", a.Stop, model.StopContentFilter)
+	expect.Equal(t, "a.RequestID", a.RequestID, "r")
 }
 
 // A reader that takes its time does not make the provider silent.
@@ -243,9 +228,7 @@ func TestSlowReader(t *testing.T) {
 	})
 	slow := sync.OnceFunc(func() { time.Sleep(300 * time.Millisecond) })
 	for _, err := range tr.Stream(t.Context(), model.Request{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		slow()
 	}
 }

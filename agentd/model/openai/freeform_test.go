@@ -12,6 +12,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -45,9 +46,7 @@ func TestFreeformRequest(t *testing.T) {
 	sent := func(req model.Request, change ...func(*openai.Options)) (b body) {
 		t.Helper()
 		text, _, _ := sentFor(t, false, req, change...)
-		if err := json.Unmarshal([]byte(text), &b); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(text), &b))
 		return b
 	}
 	const rest = `{"type":"function_call","call_id":"c2","name":"ApplyPatch","arguments":"{\"patch\":7}"},` +
@@ -86,16 +85,15 @@ func TestFreeformRequest(t *testing.T) {
 	}
 	function := `[{"type":"function","name":"ApplyPatch","description":"JSON.","parameters":{"type":"object"},` +
 		`"strict":false},` + run
-	switch got := sent(req); {
-	case canon(t, string(got.Tools)) != canon(t, function):
-		t.Errorf("without being asked for: string(got.Tools) = %q, want %q", string(got.Tools), function)
-	case strings.Contains(string(got.Input), "custom_tool_call"):
+	got := sent(req)
+	expect.Equal(t, "without being asked for: canon(t, string(got.Tools))", canon(t, string(got.Tools)),
+		canon(t, function))
+	if strings.Contains(string(got.Input), "custom_tool_call") {
 		t.Errorf(`without being asked for: string(got.Input) = %q, want it without "custom_tool_call"`,
 			string(got.Input))
-	case canon(t, string(got.ToolChoice)) != `{"name":"ApplyPatch","type":"function"}`:
-		t.Errorf(`without being asked for: string(got.ToolChoice) = %q, want "{\"type\":\"function\",`+
-			`\"name\":\"ApplyPatch\"}"`, string(got.ToolChoice))
 	}
+	expect.Equal(t, "canon(t, string(got.ToolChoice))", canon(t, string(got.ToolChoice)),
+		`{"name":"ApplyPatch","type":"function"}`)
 	for name, want := range map[string]bool{
 		"gpt-5": true, "gpt-5.2-codex": true, "openai/gpt-6": true, "house-model": true,
 		"gpt-4.1": false, "gpt-4o-mini": false, "o3": false, "o4-mini": false, "gpt-oss-120b": false,
@@ -135,9 +133,7 @@ func TestFreeformCalls(t *testing.T) {
 	const want = `{"patch":"*** Begin Patch\n+\"é\\\" 😀<&>\t\u2028\n"}`
 	quote := func(s string) string {
 		data, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return string(data)
 	}
 	begin := func(i int) string {

@@ -12,6 +12,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -37,16 +38,10 @@ func TestHeaders(t *testing.T) {
 	_, h, target := sentFor(t, false, model.Request{}, func(o *openai.Options) {
 		o.Headers = map[string]string{"X-Extra": "e"}
 	})
-	switch {
-	case h.Get("Authorization") != "Bearer "+sentinel:
-		t.Errorf(`h.Get("Authorization") = %q, want %q`, h.Get("Authorization"), "Bearer "+sentinel)
-	case h.Get("Accept") != "text/event-stream":
-		t.Errorf(`h.Get("Accept") = %q, want "text/event-stream"`, h.Get("Accept"))
-	case h.Get("X-Extra") != "e":
-		t.Errorf(`h.Get("X-Extra") = %q, want "e"`, h.Get("X-Extra"))
-	case !strings.HasSuffix(target, "/v1/responses"):
-		t.Errorf(`target = %q, want it to end with "/v1/responses"`, target)
-	}
+	expect.Equal(t, "Authorization", h.Get("Authorization"), "Bearer "+sentinel)
+	expect.Equal(t, "Accept", h.Get("Accept"), "text/event-stream")
+	expect.Equal(t, "X-Extra", h.Get("X-Extra"), "e")
+	expect.Equal(t, "the target ends with the path", strings.HasSuffix(target, "/v1/responses"), true)
 	_, h, target = sentFor(t, true, model.Request{}, func(o *openai.Options) { o.APIKey = "" })
 	if h.Get("Authorization") != "" || target != "POST model/openai/responses" {
 		t.Errorf("to a gateway: %v %v", target, h)

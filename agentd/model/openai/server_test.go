@@ -17,6 +17,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -34,9 +35,7 @@ func serve(t testing.TB, unix bool, h http.HandlerFunc, change ...func(*openai.O
 	if unix {
 		opts.SocketPath = filepath.Join(t.TempDir(), "m.sock")
 		l, err := net.Listen("unix", opts.SocketPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_ = server.Listener.Close() // replaced before it served
 		server.Listener = l
 	}
@@ -50,9 +49,7 @@ func serve(t testing.TB, unix bool, h http.HandlerFunc, change ...func(*openai.O
 		c(&opts)
 	}
 	tr, err := openai.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := tr.Close(); err != nil {
 			t.Error(err)
@@ -96,9 +93,7 @@ func canon(t testing.TB, text string) string {
 		t.Fatalf("%v: %s", err, text)
 	}
 	out, err := endpoint.EncodeJSON(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -62,9 +63,7 @@ func checkAgainst(t *testing.T, terminal string, got modeltest.Answer) {
 			Usage responses.Usage
 		}
 	}
-	if err := json.Unmarshal([]byte(terminal), &ev); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(terminal), &ev))
 	want := modeltest.Answer{Usage: ev.Response.Usage, Stop: got.Stop, RequestID: got.RequestID}
 	for _, item := range ev.Response.Output {
 		switch item.Type {

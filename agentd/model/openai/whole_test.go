@@ -9,6 +9,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -63,16 +64,13 @@ func TestWholeAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		a, e := ask(t.Context(), t, serve(t, true, asJSON(tt.body), whole), model.Request{})
-		switch {
-		case a.Text != tt.text:
-			t.Errorf("%s: a.Text = %q, want %q", tt.name, a.Text, tt.text)
-		case len(a.Calls) != tt.calls:
-			t.Errorf("%s: len(a.Calls) = %d (%q), want %d", tt.name, len(a.Calls), a.Calls, tt.calls)
-		case a.Stop != tt.stop:
-			t.Errorf("%s: a.Stop = %q, want %q", tt.name, a.Stop, tt.stop)
-		case (e == nil) != (tt.kind == ""):
-			t.Errorf("%s: (e == nil) = %v, want %v", tt.name, (e == nil), (tt.kind == ""))
-		case e != nil && e.Kind != tt.kind:
+		expect.Equal(t, tt.name+": a.Text", a.Text, tt.text)
+		expect.Equal(t, tt.name+": len(a.Calls)", len(a.Calls), tt.calls)
+		expect.Equal(t, tt.name+": a.Stop", a.Stop, tt.stop)
+		if (e == nil) != (tt.kind == "") {
+			t.Fatalf("%s: (e == nil) = %v, want %v", tt.name, (e == nil), (tt.kind == ""))
+		}
+		if e != nil && e.Kind != tt.kind {
 			t.Errorf("%s: e != nil && e.Kind != tt.kind, want the contrary", tt.name)
 		}
 	}
@@ -120,14 +118,10 @@ func TestCodex(t *testing.T) {
 	// Its terminal event may say nothing of the output.
 	events := []string{added, hello, `{"type":"response.output_item.done","output_index":1,` +
 		`"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`, completed}
-	switch a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); {
-	case e != nil:
-		t.Errorf("e = %v, want nil", e)
-	case a.Text != "hello":
-		t.Errorf(`a.Text = %q, want "hello"`, a.Text)
-	case len(a.Calls) != 1:
-		t.Errorf("len(a.Calls) = %d (%q), want 1", len(a.Calls), a.Calls)
-	}
+	a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{})
+	expect.Equal(t, "e", e, nil)
+	expect.Equal(t, "a.Text", a.Text, "hello")
+	expect.Equal(t, "len(a.Calls)", len(a.Calls), 1)
 }
 
 // Opaque reasoning goes back to the provider that made it alone.

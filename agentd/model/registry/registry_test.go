@@ -11,6 +11,7 @@ import (
 	"holon/agentd/model/registry"
 	"holon/internal/providers"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func open(t *testing.T, env map[string]string, opts registry.Options) (*registry.Set, error) {
@@ -34,9 +35,7 @@ func names(m map[string]model.Transport) string {
 
 func TestBuiltin(t *testing.T) {
 	set, err := open(t, nil, registry.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if names(set.Offered) != "openai" || len(set.Unlisted) != len(providers.Builtin())-1 {
 		t.Errorf("without settings: offered %s, unlisted %s", names(set.Offered), names(set.Unlisted))
 	}
@@ -68,9 +67,7 @@ func TestConfigured(t *testing.T) {
 		Configured: []string{"my-lab=responses", "old=aws_bedrock", "empty"},
 		References: []string{"acme/m", "openrouter/a/b", "plain", "nowhere/m", "scripted/demo"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got := names(set.Offered); got != "acme deepseek empty my-lab old ollama openai openrouter responses" {
 		t.Errorf("offered: %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // The demo repairs its project, and says so honestly where it cannot.
@@ -40,12 +41,8 @@ func TestDemo(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(project)); err != nil {
-				t.Fatal(err)
-			}
-			if err := tt.prepare(dir); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.CopyFS(dir, os.DirFS(project)))
+			expect.NoError(t, tt.prepare(dir))
 			answer, calls := converse(t, tr, dir)
 			if calls != tt.calls || !strings.Contains(answer, tt.want) {
 				t.Errorf("%d calls, answer %q; want %d and %q", calls, answer, tt.calls, tt.want)
@@ -64,9 +61,7 @@ func converse(t *testing.T, tr model.Transport, dir string) (answer string, call
 	input := []responses.Item{user("fix the failing test")}
 	for range 10 {
 		events, err := collect(t.Context(), tr, model.Request{Model: "demo", Input: input})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		text := summarise(events).Text
 		input = append(input, said(text))
 		before := calls
@@ -87,9 +82,7 @@ func converse(t *testing.T, tr model.Transport, dir string) (answer string, call
 func execute(t *testing.T, dir string, ev model.Event) responses.Item {
 	t.Helper()
 	var args struct{ Cmd, Patch string }
-	if err := json.Unmarshal([]byte(ev.Text), &args); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(ev.Text), &args))
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", args.Cmd)
 	if ev.Name == "ApplyPatch" {
 		cmd = exec.CommandContext(t.Context(), "git", "apply", "-")

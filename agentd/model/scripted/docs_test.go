@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // The examples of the documentation are valid scenarios.
 func TestDocumentedExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "scripted-model.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
 	if len(examples) == 0 {
 		t.Fatal("the page has no example")

@@ -11,6 +11,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/scripted"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestInvalidScenarios(t *testing.T) {
@@ -80,14 +81,9 @@ func TestInvalidScenarios(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tr, dir := open(t, map[string]string{"x.yaml": tt.text})
 			e := check(t, tr, "x.yaml")
-			switch {
-			case e.Code != responses.CodeScenarioInvalid:
-				t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeScenarioInvalid)
-			case e.Param != "model":
-				t.Errorf(`e.Param = %q, want "model"`, e.Param)
-			case !strings.Contains(e.Message, filepath.Join(dir, "x.yaml")):
-				t.Errorf("e.Message = %q, want it to contain %q", e.Message, filepath.Join(dir, "x.yaml"))
-			}
+			expect.Equal(t, "e.Code", e.Code, responses.CodeScenarioInvalid)
+			expect.Equal(t, "e.Param", e.Param, "model")
+			expect.Contains(t, "e.Message", e.Message, filepath.Join(dir, "x.yaml"))
 			if !strings.Contains(e.Message, tt.want) {
 				t.Errorf("says %q, want %q", e.Message, tt.want)
 			}
@@ -102,14 +98,12 @@ func TestInvalidScenarios(t *testing.T) {
 			}
 			// A turn that was accepted before the file changed learns the same.
 			_, err := collect(t.Context(), tr, model.Request{Model: "x.yaml"})
-			switch m, ok := errors.AsType[*model.Error](err); {
-			case !ok:
-				t.Errorf("Stream: %#v", err)
-			case m.Code != responses.CodeScenarioInvalid:
-				t.Errorf("Stream: m.Code = %q, want %q", m.Code, responses.CodeScenarioInvalid)
-			case m.Kind != model.KindScenario:
-				t.Errorf("Stream: m.Kind = %q, want %q", m.Kind, model.KindScenario)
+			m, ok := errors.AsType[*model.Error](err)
+			if !ok {
+				t.Fatalf("Stream: %#v", err)
 			}
+			expect.Equal(t, "Stream: m.Code", m.Code, responses.CodeScenarioInvalid)
+			expect.Equal(t, "Stream: m.Kind", m.Kind, model.KindScenario)
 		})
 	}
 }
@@ -129,15 +123,9 @@ func TestFiles(t *testing.T) {
 		"d": "a program", "d.yml": fine, "e/x": "", "e.yaml": fine, "f.v2.yaml": fine,
 		"big.yaml": fine + "\n#" + strings.Repeat("x", 1<<20)})
 	outside := filepath.Join(t.TempDir(), "o.yaml")
-	if err := os.WriteFile(outside, []byte(fine), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "link.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(outside, []byte(fine), 0o600))
+	expect.NoError(t, os.Symlink(outside, filepath.Join(dir, "link.yaml")))
+	expect.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600))
 	for _, name := range []string{"demo", "a", "a.yaml", "./a.yaml", "sub/b", "sub/b.yml", "c", "d", "e", "f.v2",
 		filepath.Join(dir, "a.yaml"), dir + "/sub/../a"} {
 		if err := tr.Check(name); err != nil {
@@ -167,9 +155,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	named, err := scripted.New(scripted.Options{Files: []string{outside}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := named.Check(outside); err != nil {
 		t.Errorf("a file that the operator named: %v", err)
 	}
@@ -184,9 +170,7 @@ func TestFiles(t *testing.T) {
 func TestChangedFileIsReadAgain(t *testing.T) {
 	tr, dir := open(t, map[string]string{"a.yaml": "rounds: [{text: one}]"})
 	for _, want := range []string{"one", "three"} {
-		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("rounds: [{text: "+want+"}]"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("rounds: [{text: "+want+"}]"), 0o600))
 		events, err := collect(t.Context(), tr, model.Request{Model: "a"})
 		if err != nil || summarise(events).Text != want {
 			t.Errorf("%+v %v, want %s", events, err, want)

@@ -6,6 +6,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func meanwhile(text string) responses.Item {
@@ -65,9 +66,7 @@ func TestWhatWasSaidMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			events, err := collect(t.Context(), tr, model.Request{Model: "said", Input: c.input})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if got := summarise(events).Text; got != c.want {
 				t.Errorf("it says %q, want %q", got, c.want)
 			}

@@ -18,6 +18,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/scripted"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,17 +29,11 @@ func open(t testing.TB, files map[string]string) (*scripted.Transport, string) {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	tr, err := scripted.New(scripted.Options{Dirs: []string{dir}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return tr, dir
 }
 
@@ -157,9 +152,7 @@ func TestBranches(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			events, err := collect(t.Context(), tr, model.Request{Model: "b", Input: tt.input})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			got := summarise(events)
 			if got.Stop != model.StopEnd || got.Usage.TotalTokens < 2 {
 				t.Errorf("ends with %q and %+v", got.Stop, got.Usage)
@@ -169,9 +162,7 @@ func TestBranches(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			again, err := collect(t.Context(), tr, model.Request{Model: "b", Input: tt.input})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if diff := cmp.Diff(events, again); diff != "" {
 				t.Errorf("the same request gives other events (-first +second):\n%s", diff)
 			}
@@ -266,9 +257,7 @@ turns:
 		return collect(t.Context(), tr, model.Request{Model: "a.yaml", Input: turn(n), Attempt: attempt})
 	}
 	events, err := ask(1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := answer{
 		Reasoning: "think", Text: "say \"<é>\" {{ .Values.x }}", Stop: model.StopEnd,
 		Calls: []string{`call_t1_r1_1 f {"z":"say \"<é>\"","a":[1,2.5,true,null,"2024-01-02"]}`, `mine g {"bad": `,
@@ -332,14 +321,12 @@ func checkOtherActions(t *testing.T, ask func(n, attempt int) ([]model.Event, er
 		t.Errorf("the error after text is %#v, want overloaded with a retry after 2s", err)
 	}
 	_, err = ask(6, 0)
-	switch e, ok := errors.AsType[*model.Error](err); {
-	case !ok:
-		t.Errorf("the error is %#v, want context_length: too long", err)
-	case e.Kind != model.KindContextLength:
-		t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindContextLength)
-	case e.Message != "too long":
-		t.Errorf(`e.Message = %q, want "too long"`, e.Message)
+	e, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		t.Fatalf("the error is %#v, want context_length: too long", err)
 	}
+	expect.Equal(t, "e.Kind", e.Kind, model.KindContextLength)
+	expect.Equal(t, "e.Message", e.Message, "too long")
 }
 
 // A client's function is answered in a later request, without a new message of
@@ -374,14 +361,11 @@ func TestTiming(t *testing.T) {
 		defer cancel()
 		events, err := collect(ctx, tr, model.Request{Model: "t"})
 		e, ok := errors.AsType[*model.Error](err)
-		switch {
-		case !ok:
-			t.Errorf("%d events and %v", len(events), err)
-		case e.Kind != model.KindCancelled:
-			t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindCancelled)
-		case len(events) != 2:
-			t.Errorf("len(events) = %d (%+v), want 2", len(events), events)
+		if !ok {
+			t.Fatalf("%d events and %v", len(events), err)
 		}
+		expect.Equal(t, "e.Kind", e.Kind, model.KindCancelled)
+		expect.Equal(t, "len(events)", len(events), 2)
 	})
 }
 
@@ -390,9 +374,7 @@ func TestReaderMayStop(t *testing.T) {
 		"transport}}]\n"})
 	n := 0
 	for _, err := range tr.Stream(t.Context(), model.Request{Model: "t"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if n++; n == 5 {
 			break
 		}

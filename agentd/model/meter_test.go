@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // stream is a transport that yields events, and an error unless the last is Done. counted is what the provider said
@@ -68,9 +69,7 @@ func TestUsageOfFailedAttempts(t *testing.T) {
 		req.Observer = w
 		for range model.Retry(tt.stream, "p/m", model.Policy{}).Stream(t.Context(), req) {
 		}
-		if w.last.Usage != tt.want {
-			t.Errorf("%s: usage %+v, want %+v", name, w.last.Usage, tt.want)
-		}
+		expect.Equal(t, name+": usage", w.last.Usage, tt.want)
 	}
 }
 

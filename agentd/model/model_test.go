@@ -144,9 +144,7 @@ func TestRetry(t *testing.T) {
 				t.Errorf("%s: %d begun (-want +got):\n%s", tt.name, w.begun, diff)
 			}
 			for i, req := range tr.made {
-				if req.Attempt != i+1 {
-					t.Errorf("%s: attempt %d is numbered %d", tt.name, i+1, req.Attempt)
-				}
+				expect.Equal(t, tt.name+": attempt", req.Attempt, i+1)
 			}
 			if err == nil && (w.last.Usage.TotalTokens != 7 || w.last.RequestID != "r" ||
 				w.last.Stop != model.StopEnd) {

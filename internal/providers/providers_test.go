@@ -70,8 +70,6 @@ func TestChatGPTAccount(t *testing.T) {
 		token(`{"https://api.openai.com/auth":{"chatgpt_account_id":"a\nb"}}`):   "",
 		token(`{}`): "", "sk-key": "", "a.b.c": "", "": "",
 	} {
-		if got := providers.ChatGPTAccount(in); got != want {
-			t.Errorf("ChatGPTAccount(%q) = %q, want %q", in, got, want)
-		}
+		expect.Equal(t, "ChatGPTAccount", providers.ChatGPTAccount(in), want)
 	}
 }

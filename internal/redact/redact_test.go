@@ -135,9 +135,7 @@ func TestWordsOfAFormat(t *testing.T) {
 		}
 	}
 	const event = `{"status":"completed"}`
-	if got, want := string(s.JSON([]byte(event), nil)), `{"status":"[redacted]"}`; got != want {
-		t.Errorf("without constants: got %s, want %s", got, want)
-	}
+	expect.Equal(t, "without constants", string(s.JSON([]byte(event), nil)), `{"status":"[redacted]"}`)
 	var out bytes.Buffer
 	w := s.Writer(&out, constants)
 	for _, text := range []string{event + "\n", "completed\n", "{\n  \"status\": \"completed\"\n}\n"} {
@@ -145,9 +143,7 @@ func TestWordsOfAFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := out.String(), event+"\n[redacted]\n{\n  \"status\": \"completed\"\n}\n"; got != want {
-		t.Errorf("written: got %q, want %q", got, want)
-	}
+	expect.Equal(t, "written", out.String(), event+"\n[redacted]\n{\n  \"status\": \"completed\"\n}\n")
 }
 
 // A replacement never touches what another wrote: not when a secret is a part of the mask, and not when one
@@ -325,9 +321,7 @@ func TestForget(t *testing.T) {
 	s.Add("goes", "a-value-that-goes")
 	s.Forget("a-value-that-goes")
 	s.Forget("never known")
-	if got := s.Text("a-value-that-stays a-value-that-goes"); got != Mask+" a-value-that-goes" {
-		t.Errorf("after forgetting one: %q", got)
-	}
+	expect.Equal(t, "after forgetting one", s.Text("a-value-that-stays a-value-that-goes"), Mask+" a-value-that-goes")
 	if got := names(t, &s, "a-value-that-goes"); len(got) != 0 {
 		t.Errorf("Names has %v of what was forgotten", got)
 	}

@@ -115,9 +115,7 @@ func TestAttacks(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if got := status(string(answer)); got != tc.status+" Egress refused: "+tc.reason {
-				t.Errorf("status %q, want %s %s", got, tc.status, tc.reason)
-			}
+			expect.Equal(t, "status", status(string(answer)), tc.status+" Egress refused: "+tc.reason)
 			if bytes.ContainsAny(answer, "\x00\x1b\x07") || bytes.Contains(answer, []byte("10.9.8.7")) {
 				t.Errorf("the answer has what it should not: %q", answer)
 			}
@@ -246,9 +244,7 @@ func TestPipelined(t *testing.T) {
 			}
 			for _, field := range []string{"X-Secret", "Proxy-Authorization", "Upgrade", "Http2-Settings",
 				"Proxy-Connection", "Expect"} {
-				if asked[0].Header.Get(field) != "" {
-					t.Errorf("the host was sent %s", field)
-				}
+				expect.Equal(t, "the host was sent", asked[0].Header.Get(field), "")
 			}
 			if got := decisions(r.close()); !slices.Equal(got, []string{"allowed listed example.com"}) {
 				t.Errorf("decisions: %q", got)

@@ -160,9 +160,7 @@ func TestAccountGoesOn(t *testing.T) {
 		for range left {
 			last = <-notes
 		}
-		if last.Total != 300 {
-			t.Errorf("the last note: %+v", last)
-		}
+		expect.Equal(t, "the last note", last.Total, 300)
 	}
 
 	second := serveTurn(t, openAI(up.URL), grant)

@@ -115,9 +115,7 @@ func TestSlowHeaders(t *testing.T) {
 			t.Fatalf("it was answered: %s", text)
 		}
 	}
-	if n := len(up.all()); n != 1 {
-		t.Errorf("the provider was asked %d times", n)
-	}
+	expect.Equal(t, "requests to the provider", len(up.all()), 1)
 }
 
 // A body that does not come to its end keeps neither others nor the end of the

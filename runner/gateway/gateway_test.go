@@ -196,9 +196,7 @@ func TestUpstreamFaults(t *testing.T) {
 			if name, value, ok := strings.Cut(tc.wantHeader, ": "); ok && resp.header.Get(name) != value {
 				t.Errorf("%s = %q, want %q", name, resp.header.Get(name), value)
 			}
-			if n := len(up.all()); n != 1 {
-				t.Errorf("the provider was asked %d times", n)
-			}
+			expect.Equal(t, "requests to the provider", len(up.all()), 1)
 		})
 	}
 }
@@ -305,14 +303,10 @@ func TestBodyLimit(t *testing.T) {
 				return
 			}
 			defer resp.Body.Close()
-			if resp.StatusCode != tc.want {
-				t.Errorf("status = %d, want %d", resp.StatusCode, tc.want)
-			}
+			expect.Equal(t, "status", resp.StatusCode, tc.want)
 		})
 	}
-	if n := len(up.all()); n != 1 {
-		t.Errorf("the provider got %d whole bodies, want that of the first request only", n)
-	}
+	expect.Equal(t, "the provider got", len(up.all()), 1)
 }
 
 func TestUnixUpstream(t *testing.T) {

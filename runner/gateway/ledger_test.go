@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+
+	"holon/test/expect"
 )
 
 // A request that comes before the answer ahead of it is settled is not refused for
@@ -44,9 +46,7 @@ func TestReserveWaitsForWhatRuns(t *testing.T) {
 				default:
 				}
 				first.settle(Usage{Total: tc.taken})
-				if got := <-bound; got != tc.bound {
-					t.Errorf("refused for %q, want %q", got, tc.bound)
-				}
+				expect.Equal(t, "refused for", <-bound, tc.bound)
 			})
 		})
 	}

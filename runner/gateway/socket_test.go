@@ -167,9 +167,7 @@ func TestClose(t *testing.T) {
 				cancel()
 			}
 			rest, err := io.ReadAll(resp.Body)
-			if whole := err == nil && string(rest) == "ended"; whole != tc.whole {
-				t.Errorf("the client saw %q, %v", rest, err)
-			}
+			expect.Equal(t, "the client saw", err == nil && string(rest) == "ended", tc.whole)
 			if err := <-closed; err != nil {
 				t.Error(err)
 			}

@@ -104,9 +104,7 @@ func TestUsageOfStreams(t *testing.T) {
 		if estimated {
 			t.Errorf("%s: the tokens are estimated, want those that the provider counted", name)
 		}
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		expect.Equal(t, name+": the answer", got, want)
 	}
 }
 

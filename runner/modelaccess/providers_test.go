@@ -48,9 +48,7 @@ func TestOpen(t *testing.T) {
 		"ollama/qwen3", "scripted/demo"}, "--model")
 	expect.NoError(t, err)
 	defer a.Close()
-	if got := strings.Join(a.Gateway.Providers(), " "); got != "acme lab mistral ollama openai" {
-		t.Errorf("providers: %s", got)
-	}
+	expect.Equal(t, "providers", strings.Join(a.Gateway.Providers(), " "), "acme lab mistral ollama openai")
 	if diff := cmp.Diff([]string{"openai=openai_responses", "acme=openai_chat_completions", "lab=responses",
 		"mistral=openai_chat_completions", "ollama=openai_chat_completions"}, a.Contracts); diff != "" {
 		t.Errorf("contracts (-want +got):\n%s", diff)

@@ -76,9 +76,7 @@ func (w Wire) silence(t *testing.T) {
 	if !e.Diagnostics.Timeout {
 		t.Errorf("the diagnostics are %+v, want a timeout", e.Diagnostics)
 	}
-	if a.Text != "hello" {
-		t.Errorf("the text before the silence is %q, want %q", a.Text, "hello")
-	}
+	expect.Equal(t, "the text before the silence", a.Text, "hello")
 }
 
 func (w Wire) silenceBefore(t *testing.T) {
@@ -96,9 +94,7 @@ func (w Wire) reset(t *testing.T) {
 	if !e.Retryable() {
 		t.Errorf("%v is not retryable", e)
 	}
-	if a.Text != "hello" {
-		t.Errorf("the text before the reset is %q, want %q", a.Text, "hello")
-	}
+	expect.Equal(t, "the text before the reset", a.Text, "hello")
 }
 
 func (w Wire) readerStops(t *testing.T) {

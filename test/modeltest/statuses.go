@@ -14,6 +14,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // Status is an answer with a status and no stream, and the error that it is to become.
@@ -68,9 +69,7 @@ func (w Wire) Statuses(t *testing.T, list []Status) {
 			})
 			_, e := Ask(t.Context(), t, tr, model.Request{Model: "m"})
 			tt.Want.check(t, tt.Status, e)
-			if n := calls.Load(); n != 1 {
-				t.Errorf("the provider was called %d times", n)
-			}
+			expect.Equal(t, "requests to the provider", calls.Load(), 1)
 		})
 	}
 }
@@ -91,21 +90,13 @@ func (want Refusal) check(t *testing.T, status int, e *model.Error) {
 	if status == http.StatusOK {
 		status = 0 // it is the answer that is wrong
 	}
-	if e.Code != want.Code {
-		t.Errorf("the code is %q, want %q", e.Code, want.Code)
-	}
-	if e.Status != status {
-		t.Errorf("the status is %d, want %d", e.Status, status)
-	}
+	expect.Equal(t, "the code", e.Code, want.Code)
+	expect.Equal(t, "the status", e.Status, status)
 	if moved := status/100 == 3; e.Diagnostics == nil || e.Diagnostics.Redirect != moved {
 		t.Errorf("the diagnostics are %+v, want a redirect: %v", e.Diagnostics, moved)
 	}
-	if e.RetryAfter != want.Wait {
-		t.Errorf("to be tried again after %v, want %v", e.RetryAfter, want.Wait)
-	}
-	if e.Retryable() != want.Retryable {
-		t.Errorf("retryable is %v, want %v", e.Retryable(), want.Retryable)
-	}
+	expect.Equal(t, "to be tried again after", e.RetryAfter, want.Wait)
+	expect.Equal(t, "retryable", e.Retryable(), want.Retryable)
 	if strings.Contains(e.Message, "<") {
 		t.Errorf("the message %q has markup", e.Message)
 	}
@@ -166,9 +157,7 @@ func (w Wire) sharedConnection(t *testing.T) {
 	for range peers.Range {
 		n++
 	}
-	if n != 1 {
-		t.Errorf("5 requests took %d connections, want 1", n)
-	}
+	expect.Equal(t, "connections of 5 requests", n, 1)
 }
 
 // CallIDs checks the ids of calls, as [Answer] has them: they tell the calls apart, and one that does is kept.

@@ -192,9 +192,8 @@ func TestConversation(t *testing.T) {
 // message and in the output of a call.
 func TestMedia(t *testing.T) {
 	tr := serve(t, false, nil)
-	if got := model.CapabilitiesOf(tr, "claude-opus-5"); got != (model.Capabilities{Images: true, Files: true}) {
-		t.Errorf("it declares %+v", got)
-	}
+	expect.Equal(t, "it declares", model.CapabilitiesOf(tr, "claude-opus-5"),
+		(model.Capabilities{Images: true, Files: true}))
 	image, file := responses.PartInputImage, responses.PartInputFile
 	for _, tt := range []struct {
 		part responses.Part
@@ -223,9 +222,7 @@ func TestMedia(t *testing.T) {
 			&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{responses.InputText("here"), tt.part}})
 		for _, want := range []string{`{"type":"text","text":"look"} ` + tt.want,
 			`"tool_use_id":"c","content":[{"type":"text","text":"here"},` + tt.want + `]`} {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s is not in %s", want, got)
-			}
+			expect.Contains(t, "got", got, want)
 		}
 	}
 	view := toolCall("c", "a picture")

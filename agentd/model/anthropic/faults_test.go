@@ -13,6 +13,7 @@ import (
 	"holon/agentd/model/anthropic"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -73,9 +74,7 @@ func TestStreamFaults(t *testing.T) {
 			a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events)),
 				model.Request{Model: "claude-opus-5"})
 			modeltest.WantError(t, e, tt.kind, tt.says)
-			if a.Text != tt.text {
-				t.Errorf("the text before the error is %q, want %q", a.Text, tt.text)
-			}
+			expect.Equal(t, "the text before the error", a.Text, tt.text)
 			if wrong := tt.name == "unknown failure"; wrong && e.Retryable() {
 				t.Error("it would be tried again")
 			}

@@ -92,17 +92,13 @@ func TestHeaders(t *testing.T) {
 	})
 	wantHeaders(t, h, map[string]string{"X-Api-Key": "", "Authorization": "",
 		"Anthropic-Beta": "thinking-binding-controls-2026-08-01"})
-	if want := "POST model/anthropic/v1/messages"; target != want {
-		t.Errorf("the gateway was asked for %s, want %s", target, want)
-	}
+	expect.Equal(t, "the gateway was asked for", target, "POST model/anthropic/v1/messages")
 }
 
 func wantHeaders(t *testing.T, got http.Header, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
-		if got.Get(name) != value {
-			t.Errorf("header %s is %q, want %q", name, got.Get(name), value)
-		}
+		expect.Equal(t, "header", got.Get(name), value)
 	}
 }
 

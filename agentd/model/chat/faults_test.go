@@ -11,6 +11,7 @@ import (
 	"holon/agentd/model/chat"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/test/expect"
 	"holon/test/modeltest"
 )
 
@@ -196,12 +197,8 @@ func TestStreamFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, sse(streamOf(tt.chunks...))), model.Request{})
 			modeltest.WantError(t, e, tt.kind, tt.says)
-			if a.Text != tt.text {
-				t.Errorf("the text before the error is %q, want %q", a.Text, tt.text)
-			}
-			if e.Retryable() != tt.again {
-				t.Errorf("retryable is %v, want %v", e.Retryable(), tt.again)
-			}
+			expect.Equal(t, "the text before the error", a.Text, tt.text)
+			expect.Equal(t, "retryable", e.Retryable(), tt.again)
 			if e.Diagnostics == nil || !strings.HasPrefix(e.Diagnostics.URL, "http://127.0.0.1") {
 				t.Errorf("diagnostics %+v", e.Diagnostics)
 			}

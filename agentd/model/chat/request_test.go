@@ -54,9 +54,7 @@ func TestHeaders(t *testing.T) {
 	expect.Equal(t, "X-Extra", h.Get("X-Extra"), "e")
 	expect.Equal(t, "target", target, "POST /v1/chat/completions")
 	want := `{"messages":[],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
-	if strings.TrimSpace(body) != want {
-		t.Errorf("the least request is %s", body)
-	}
+	expect.Equal(t, "the least request", strings.TrimSpace(body), want)
 }
 
 // conversation has an item of every kind that is told.
@@ -220,10 +218,7 @@ func TestThoughtsComeBack(t *testing.T) {
 		EncryptedContent: a.Opaque[0]}
 	input := []responses.Item{kept, &responses.ToolCall{CallID: "c", Name: "f", Arguments: "{}"}}
 	body, _, _ := sentFor(t, model.Request{Input: input})
-	if want := `"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}],"tool_calls"`; !strings.Contains(body,
-		want) {
-		t.Errorf("%s lacks %s", body, want)
-	}
+	expect.Contains(t, "body", body, `"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}],"tool_calls"`)
 	if body, _, _ = sentFor(t, model.Request{Input: input}, func(o *chat.Options) {
 		o.Provider = "other"
 	}); strings.Contains(body, "reasoning") {

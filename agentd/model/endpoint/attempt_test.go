@@ -44,11 +44,7 @@ func TestEndlessAnswers(t *testing.T) {
 			continue
 		}
 		failed := model.AsError(last)
-		if failed.Kind != model.KindProtocol {
-			t.Errorf("%s: the error %v is of kind %s, want %s", contentType, failed, failed.Kind, model.KindProtocol)
-		}
-		if !strings.Contains(failed.Message, "too large") {
-			t.Errorf("%s: the error is %q, want one that says too large", contentType, failed.Message)
-		}
+		expect.Equal(t, contentType+": the error", failed.Kind, model.KindProtocol)
+		expect.Contains(t, contentType+": the message", failed.Message, "too large")
 	}
 }

@@ -58,9 +58,7 @@ func TestSocket(t *testing.T) {
 	l, err := net.Listen("unix", socket)
 	expect.NoError(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/ask" {
-			t.Errorf("asked for %s", r.URL.Path)
-		}
+		expect.Equal(t, "asked for", r.URL.Path, "/v1/ask")
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})}
 	served := make(chan error, 1)
@@ -118,10 +116,6 @@ func TestErrorsAreClean(t *testing.T) {
 	}
 	_, cause = bounded.ReadAll(strings.NewReader("12345"), 4)
 	failed = a.broken(model.StageBody, cause)
-	if failed.Kind != model.KindProtocol {
-		t.Errorf("an answer that is too large is of kind %s, want %s", failed.Kind, model.KindProtocol)
-	}
-	if want := "the provider's answer is too large"; failed.Message != want {
-		t.Errorf("an answer that is too large: got %q, want %q", failed.Message, want)
-	}
+	expect.Equal(t, "kind of an answer that is too large", failed.Kind, model.KindProtocol)
+	expect.Equal(t, "the message of one that is too large", failed.Message, "the provider's answer is too large")
 }

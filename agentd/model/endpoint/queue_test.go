@@ -57,9 +57,7 @@ func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 	q := NewItemQueue(func(model.Event) bool { seen++; return seen < 2 })
 	var it QueuedItem
 	expect.NoError(t, q.Begin(&it, model.Event{Kind: model.MessageBegin}))
-	if it.Kind() != model.MessageBegin {
-		t.Errorf("the item began with kind %v, want %v", it.Kind(), model.MessageBegin)
-	}
+	expect.Equal(t, "the item began with kind", it.Kind(), model.MessageBegin)
 	if err := q.Push(&it, model.Event{}); !errors.Is(err, ErrStopped) {
 		t.Errorf("the error of a push that the reader refused: %v, want %v", err, ErrStopped)
 	}

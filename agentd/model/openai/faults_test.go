@@ -60,9 +60,7 @@ func TestStreamFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, false, replay(tt.events, false)), model.Request{})
 			modeltest.WantError(t, e, tt.kind, tt.says)
-			if a.Text != tt.text {
-				t.Errorf("the text before the error is %q, want %q", a.Text, tt.text)
-			}
+			expect.Equal(t, "the text before the error", a.Text, tt.text)
 		})
 	}
 }

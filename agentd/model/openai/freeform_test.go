@@ -73,9 +73,8 @@ func TestFreeformRequest(t *testing.T) {
 		}
 	}
 	req.ToolChoice = responses.ToolChoice{Name: "ApplyPatch"}
-	if got := canon(t, string(sent(req, inFreeform).ToolChoice)); got != `{"name":"ApplyPatch","type":"custom"}` {
-		t.Errorf("the choice of one: %s", got)
-	}
+	expect.Equal(t, "the choice of one", canon(t, string(sent(req, inFreeform).ToolChoice)),
+		`{"name":"ApplyPatch","type":"custom"}`)
 	// A conversation that grows at its end is sent in the same bytes.
 	req.Input = append(req.Input, &responses.ToolCall{CallID: "c6", Name: "ApplyPatch", Arguments: `{"patch":"z"}`,
 		Output: "done"})
@@ -175,9 +174,7 @@ func TestFreeformCalls(t *testing.T) {
 		}
 		for _, call := range got.Calls {
 			_, arguments, _ := strings.Cut(call, " ApplyPatch ")
-			if arguments != want {
-				t.Errorf("%s: %s", name, arguments)
-			}
+			expect.Equal(t, name+": arguments", arguments, want)
 		}
 	}
 	got, failed := ask(t.Context(), t, serve(t, false, replay([]string{begin(0), item(0, ""), completed}, false),

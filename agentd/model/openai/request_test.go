@@ -111,9 +111,7 @@ func TestInput(t *testing.T) {
 		Input: append(input, text(responses.RoleUser, "more"))})
 	_, sent, _ := strings.Cut(body, `"input":[`)
 	items, _, _ := strings.Cut(sent, `],"instructions"`)
-	if !strings.Contains(next, `"input":[`+items+",") {
-		t.Errorf("the conversation is not append-only: %s", next)
-	}
+	expect.Contains(t, "the next request", next, `"input":[`+items+",")
 }
 
 func TestParameters(t *testing.T) {
@@ -148,18 +146,15 @@ func TestParameters(t *testing.T) {
 	if diff := cmp.Diff(canon(t, want), canon(t, body)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if order := `"parameters":{"type":"object","z":1,"b":2}`; !strings.Contains(body, order) {
-		t.Errorf("the keys of a schema are in another order: %s", body)
-	}
+	expect.Contains(t, "the keys of a schema in their order", body, `"parameters":{"type":"object","z":1,"b":2}`)
 }
 
 // Every form of content that the transport declares reaches the provider, in a
 // message and in the output of a call.
 func TestMedia(t *testing.T) {
 	tr := serve(t, false, func(http.ResponseWriter, *http.Request) {})
-	if got := model.CapabilitiesOf(tr, "gpt-5"); got != (model.Capabilities{Images: true, Files: true, CacheKey: true}) {
-		t.Errorf("it declares %+v", got)
-	}
+	expect.Equal(t, "it declares", model.CapabilitiesOf(tr, "gpt-5"),
+		(model.Capabilities{Images: true, Files: true, CacheKey: true}))
 	for _, tt := range []struct {
 		part responses.Part
 		want string
@@ -208,9 +203,7 @@ func TestFormsThatTheProviderTakes(t *testing.T) {
 			t.Errorf("%s is not in %s", want, body)
 		}
 	}
-	if one != 1 {
-		t.Error("the request was changed")
-	}
+	expect.Equal(t, "the caller's limit", one, 1)
 }
 
 func TestLogprobs(t *testing.T) {

@@ -106,9 +106,7 @@ func TestCodex(t *testing.T) {
 		Metadata: map[string]string{"a": "b"}, SafetyIdentifier: "s"}, codex)
 	want := `{"model":"gpt-4.1","instructions":"i","input":[],"tools":[],"tool_choice":"auto",` +
 		`"parallel_tool_calls":false,"reasoning":null,"store":false,"stream":true,"include":[]}`
-	if canon(t, body) != canon(t, want) {
-		t.Errorf("sent %s\nwant %s", body, want)
-	}
+	expect.Equal(t, "sent", canon(t, body), canon(t, want))
 	if h.Get("Chatgpt-Account-Id") != "acct-1" || h.Get("Authorization") != "Bearer "+token {
 		t.Errorf("headers %v", h)
 	}

@@ -68,9 +68,7 @@ func TestConfigured(t *testing.T) {
 		References: []string{"acme/m", "openrouter/a/b", "plain", "nowhere/m", "scripted/demo"},
 	})
 	expect.NoError(t, err)
-	if got := names(set.Offered); got != "acme deepseek empty my-lab old ollama openai openrouter responses" {
-		t.Errorf("offered: %s", got)
-	}
+	expect.Equal(t, "offered", names(set.Offered), "acme deepseek empty my-lab old ollama openai openrouter responses")
 	if set.Totals["acme"].Seconds() != 90 || len(set.Totals) != 1 {
 		t.Errorf("%v", set.Totals)
 	}

@@ -84,9 +84,7 @@ func TestInvalidScenarios(t *testing.T) {
 			expect.Equal(t, "e.Code", e.Code, responses.CodeScenarioInvalid)
 			expect.Equal(t, "e.Param", e.Param, "model")
 			expect.Contains(t, "e.Message", e.Message, filepath.Join(dir, "x.yaml"))
-			if !strings.Contains(e.Message, tt.want) {
-				t.Errorf("says %q, want %q", e.Message, tt.want)
-			}
+			expect.Contains(t, "says", e.Message, tt.want)
 			switch {
 			case strings.Contains(e.Error(), "scripted."):
 				t.Errorf(`is not fit for a user: e.Error() = %q, want it without "scripted."`, e.Error())

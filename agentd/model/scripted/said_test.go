@@ -67,9 +67,7 @@ func TestWhatWasSaidMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			events, err := collect(t.Context(), tr, model.Request{Model: "said", Input: c.input})
 			expect.NoError(t, err)
-			if got := summarise(events).Text; got != c.want {
-				t.Errorf("it says %q, want %q", got, c.want)
-			}
+			expect.Equal(t, "it says", summarise(events).Text, c.want)
 		})
 	}
 	_, err := collect(t.Context(), tr, model.Request{Model: "strict",

@@ -308,9 +308,7 @@ func checkOtherActions(t *testing.T, ask func(n, attempt int) ([]model.Event, er
 		}
 	}
 	events, err = ask(4, 1)
-	if got := summarise(events).Text; got != "partly" {
-		t.Errorf("the text before an error is %q, want %q", got, "partly")
-	}
+	expect.Equal(t, "the text before an error", summarise(events).Text, "partly")
 	type failure struct {
 		Kind       model.ErrorKind
 		Code       string
@@ -354,9 +352,7 @@ func TestTiming(t *testing.T) {
 		if _, err := collect(t.Context(), tr, model.Request{Model: "t"}); err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Since(start); d != (50+20+15)*time.Millisecond {
-			t.Errorf("took %s", d)
-		}
+		expect.Equal(t, "took", time.Since(start), (50+20+15)*time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 55*time.Millisecond)
 		defer cancel()
 		events, err := collect(ctx, tr, model.Request{Model: "t"})
@@ -379,9 +375,7 @@ func TestReaderMayStop(t *testing.T) {
 			break
 		}
 	}
-	if n != 5 {
-		t.Errorf("read %d events", n)
-	}
+	expect.Equal(t, "read", n, 5)
 }
 
 func TestSummary(t *testing.T) {

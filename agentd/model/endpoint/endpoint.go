@@ -18,13 +18,14 @@ import (
 	"strings"
 	"time"
 
+	"holon/agentd/turntoken"
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/stream"
 )
 
-// DefaultIdleTimeout is how long a provider may be silent.
-const DefaultIdleTimeout = 5 * time.Minute
+// defaultIdleTimeout is how long a provider may be silent.
+const defaultIdleTimeout = 5 * time.Minute
 
 // maxErrorBody bounds what is read of an answer that is an error, in bytes.
 const maxErrorBody = 64 << 10
@@ -37,7 +38,6 @@ type Options struct {
 	KeyHeader   string            // carries the key; "" means Authorization, as a bearer token
 	KeyOptional bool              // the provider may want no key
 	SocketPath  string            // Unix socket to dial instead of BaseURL's host
-	HTTPClient  *http.Client      // used as it is, except that redirects are never followed
 	Headers     map[string]string // sent with every request
 	IdleTimeout time.Duration     // longest silence, from the request on
 	StrictTools bool              // offer the container's tools in the form for providers that enforce schemas
@@ -54,11 +54,11 @@ type Endpoint struct {
 	base     string
 	client   *http.Client
 	poster   Poster
-	owned    *http.Transport // nil when the caller brought a client
 	header   http.Header
 	idle     time.Duration
 	secrets  []string // never shown
 	ready    bool     // it needs no key, or there is one
+	gateway  bool     // it is the host's, which takes the token of a turn
 	strict   bool
 }
 
@@ -76,11 +76,11 @@ func New(opts Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		provider: opts.Provider, base: base, header: make(http.Header), idle: opts.IdleTimeout,
-		poster: opts.Post, strict: opts.StrictTools,
+		poster: opts.Post, strict: opts.StrictTools, gateway: gateway,
 		ready: opts.APIKey != "" || opts.SocketPath != "" || opts.KeyOptional,
 	}
 	if e.idle <= 0 {
-		e.idle = DefaultIdleTimeout
+		e.idle = defaultIdleTimeout
 	}
 	if opts.APIKey != "" {
 		if opts.KeyHeader != "" {
@@ -97,10 +97,7 @@ func New(opts Options) (*Endpoint, error) {
 		e.header.Set(name, value)
 		e.secrets = append(e.secrets, value)
 	}
-	e.client, e.owned = newClient(opts)
-	if gateway && e.owned != nil {
-		e.client.Transport = turnTransport{e.client.Transport}
-	}
+	e.client = newClient(opts)
 	return e, nil
 }
 
@@ -129,30 +126,21 @@ func parseBase(opts *Options) (base, password string, err error) {
 	return strings.TrimSuffix(opts.BaseURL, "/"), password, nil
 }
 
-// newClient returns the HTTP client for opts, and its transport if the endpoint has
-// to close it.
-func newClient(opts Options) (*http.Client, *http.Transport) {
-	client := &http.Client{}
-	var owned *http.Transport
-	if opts.HTTPClient != nil {
-		*client = *opts.HTTPClient
-	} else {
-		owned = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
-			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-			WriteBufferSize:    1 << 10, // for the header: a body goes past it
-			DisableCompression: true,    // a compressed stream arrives in lumps
-		}
-		dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
-		owned.DialContext = dialer.DialContext
-		if opts.SocketPath != "" {
-			owned.Proxy = nil
-			owned.DialContext = (&socketDialer{Dialer: *dialer, path: opts.SocketPath}).DialContext
-		}
-		client.Transport = owned
+// newClient returns the HTTP client for opts.
+func newClient(opts Options) *http.Client {
+	dialer := net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, DialContext: dialer.DialContext,
+		WriteBufferSize:    1 << 10, // for the header: a body goes past it
+		DisableCompression: true,    // a compressed stream arrives in lumps
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return client, owned
+	if opts.SocketPath != "" {
+		transport.Proxy = nil
+		transport.DialContext = (&socketDialer{Dialer: dialer, path: opts.SocketPath}).DialContext
+	}
+	return &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // StrictTools reports whether tools are offered in their strict form (runtime
@@ -161,9 +149,7 @@ func (e *Endpoint) StrictTools() bool { return e.strict }
 
 // Close drops idle connections. Streams that are being read go on.
 func (e *Endpoint) Close() error {
-	if e.owned != nil {
-		e.owned.CloseIdleConnections()
-	}
+	e.client.CloseIdleConnections()
 	return nil
 }
 
@@ -197,6 +183,9 @@ func (e *Endpoint) post(ctx context.Context, r Request) (*http.Response, error) 
 	header.Set("Accept", r.accept())
 	for name, value := range r.Header {
 		header.Set(name, value)
+	}
+	if token := turntoken.Of(ctx); e.gateway && token != "" {
+		header.Set("Authorization", "Bearer "+token)
 	}
 	if e.poster != nil {
 		return e.poster(ctx, e.client, e.base, header, r.Body)

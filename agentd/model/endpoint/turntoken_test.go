@@ -46,8 +46,6 @@ func TestTurnToken(t *testing.T) {
 		{"a server without a key", "hmt_1", "", Options{BaseURL: onTCP.URL, KeyOptional: true}},
 		{"a socket of the configuration", "hmt_1", "Bearer sk-own",
 			Options{BaseURL: "unix://" + path + ":/lab", APIKey: "sk-own"}},
-		{"a client of the caller's", "hmt_1", "Bearer sk-own",
-			Options{BaseURL: onTCP.URL, APIKey: "sk-own", HTTPClient: onTCP.Client()}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.options.Provider = "lab"

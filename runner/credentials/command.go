@@ -82,12 +82,8 @@ func (c *command) get(ctx context.Context, good func() bool) (gateway.Secret, er
 func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	path, err := lookPath(c.argv[0], c.environ)
-	if err != nil {
-		return key, expires, c.failed("cannot be found", "name it by its absolute path", "")
-	}
 	out, complaints := &firstBytes{max: commandOutput, stop: cancel}, &firstBytes{max: commandErrors}
-	cmd := exec.CommandContext(ctx, path, c.argv[1:]...)
+	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.environ, out, complaints
 	// Its children must end with it and must not hold its output open.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -104,6 +100,8 @@ func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Tim
 			"it must not wait for a person", said)
 	case ctx.Err() != nil:
 		return key, expires, ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return key, expires, c.failed("cannot be found", "name it by its absolute path", "")
 	case err != nil:
 		return key, expires, c.failed(exitText(err), "run it by hand", said)
 	}
@@ -213,26 +211,4 @@ func harmless(environ []string) (list []string) {
 		}
 	}
 	return list
-}
-
-// lookPath finds a program in the PATH that it will get.
-func lookPath(name string, environ []string) (string, error) {
-	if strings.ContainsRune(name, '/') {
-		return name, nil
-	}
-	for _, kv := range environ {
-		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
-			for _, dir := range filepath.SplitList(list) {
-				if path := filepath.Join(dir, name); filepath.IsAbs(dir) && executable(path) {
-					return path, nil
-				}
-			}
-		}
-	}
-	return "", exec.ErrNotFound
-}
-
-func executable(path string) bool {
-	_, err := exec.LookPath(path)
-	return err == nil
 }

@@ -11,7 +11,6 @@
 package providers
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -64,31 +63,24 @@ func (c Contract) Auth() Auth {
 	return AuthBearer
 }
 
-// Route is one call of an API: the method, and the path below the endpoint.
-type Route struct {
-	Method string // upper case
-	Path   string // begins with '/', without query
-}
-
-// Routes returns the calls that are made to a provider that speaks c, none for
-// an unknown contract.
-func (c Contract) Routes() []Route {
+// Path returns where a provider that speaks c takes a POST, below its endpoint; "" for an unknown contract.
+func (c Contract) Path() string {
 	switch c {
 	case OpenAIResponses, OpenAICodexResponses, OpenResponses:
-		return []Route{{http.MethodPost, "/responses"}}
+		return "/responses"
 	case ChatCompletions:
-		return []Route{{http.MethodPost, "/chat/completions"}}
+		return "/chat/completions"
 	case AnthropicMessages:
-		return []Route{{http.MethodPost, "/v1/messages"}}
+		return "/v1/messages"
 	}
-	return nil
+	return ""
 }
 
 // Provider is an entry of the table.
 type Provider struct {
 	Name        string
 	Contract    Contract
-	BaseURL     string  // what the paths of Routes are appended to; "" when only a setting can tell
+	BaseURL     string  // what the path of the contract is appended to; "" when only a setting can tell
 	KeyOptional bool    // a server that may want no key
 	Dialect     Dialect // of ChatCompletions
 }

@@ -27,9 +27,7 @@ func TestBuiltin(t *testing.T) {
 		}
 		expect.Equal(t, p.Name+": providers.ValidName(p.Name)", providers.ValidName(p.Name), true)
 		expect.Equal(t, p.Name+": p.Contract.Known()", p.Contract.Known(), true)
-		if len(p.Contract.Routes()) == 0 {
-			t.Errorf("%s: len(p.Contract.Routes()) = 0, want another length", p.Name)
-		}
+		expect.Equal(t, p.Name+": it has a path", p.Contract.Path() != "", true)
 		if found, ok := providers.Find(p.Name); !ok || found.BaseURL != p.BaseURL {
 			t.Errorf("%s is not found", p.Name)
 		}
@@ -37,7 +35,7 @@ func TestBuiltin(t *testing.T) {
 	if _, ok := providers.Find("acme"); ok {
 		t.Error("a provider that is not built in is found")
 	}
-	if providers.Contract("aws_bedrock").Known() || providers.Contract("aws_bedrock").Routes() != nil {
+	if providers.Contract("aws_bedrock").Known() || providers.Contract("aws_bedrock").Path() != "" {
 		t.Error("an unknown contract has routes")
 	}
 }

@@ -93,10 +93,9 @@ func New(options Options) (*Gateway, error) {
 			return nil, err
 		}
 		g.upstreams[name] = up
-		grammar := grammarOf(provider.Contract, provider.AllowHosted)
-		for _, route := range provider.Contract.Routes() {
-			g.routes["/"+name+route.Path] = target{upstream: up, url: up.base + route.Path, grammar: grammar}
-		}
+		path := provider.Contract.Path()
+		g.routes["/"+name+path] = target{upstream: up, url: up.base + path,
+			grammar: grammarOf(provider.Contract, provider.AllowHosted)}
 	}
 	return g, nil
 }

@@ -141,7 +141,7 @@ func request(ctx context.Context, p settings.Provider, model string) (*http.Requ
 	if err != nil {
 		return nil, fmt.Errorf("write the request: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/"+p.Name+p.Contract.Routes()[0].Path,
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model/"+p.Name+p.Contract.Path(),
 		bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)

@@ -183,10 +183,6 @@ func (a *assembly) delta(d *delta, c *choice) error {
 			return err
 		}
 	}
-	if f := d.FunctionCall; f != nil && (f.Name != "" || len(f.Arguments) > 0) {
-		index := -1 // of no other call
-		return a.call(&callDelta{Index: &index, Function: *f})
-	}
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (a *assembly) End(marked bool) error {
 }
 
 // callReasons are the reasons of a model that stopped for the outputs of its calls.
-var callReasons = []string{"tool_calls", "function_call", "tool_use", "tool-calls"}
+var callReasons = []string{"tool_calls", "tool_use", "tool-calls"}
 
 // stop maps the reason for which the model stopped. Servers have words of their own for
 // a model that stopped by itself or for its calls, and some give none.

@@ -47,7 +47,6 @@ type delta struct {
 	Reasoning        json.RawMessage   `json:"reasoning"` // a string; some put an object
 	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
 	ToolCalls        []callDelta       `json:"tool_calls"`
-	FunctionCall     *functionDelta    `json:"function_call"` // before tool_calls
 	Annotations      []struct {
 		Type        string                `json:"type"`
 		URLCitation *responses.Annotation `json:"url_citation"`

@@ -52,7 +52,7 @@ func DecodeRequest(body []byte) (*Request, error) {
 		return nil, err
 	}
 	var w wireRequest
-	if err := decode(body, &w, decodeInput); err != nil {
+	if err := Unmarshal(body, &w, decodeInput); err != nil {
 		return nil, err
 	}
 	if id := w.PreviousResponseID; id != nil && *id == "" {
@@ -167,7 +167,7 @@ var decodeInput = json.WithUnmarshalers(json.UnmarshalFunc(func(data []byte, inp
 	case 'n':
 	case '"':
 		m := UserMessage("")
-		*input, err = Items{m}, decode(data, &m.Content[0].Text)
+		*input, err = Items{m}, Unmarshal(data, &m.Content[0].Text)
 		if err == nil {
 			err = checkChars("", m.Content[0].Text, maxInputChars)
 		}
@@ -181,7 +181,7 @@ var decodeInput = json.WithUnmarshalers(json.UnmarshalFunc(func(data []byte, inp
 
 func inputItems(data []byte) (items Items, err error) {
 	var raws []jsontext.Value
-	if err := decode(data, &raws); err != nil {
+	if err := Unmarshal(data, &raws); err != nil {
 		return nil, err
 	}
 	var bare *Message
@@ -221,12 +221,12 @@ func barePart(elem jsontext.Value) (part Part, ok bool, err error) {
 	var head struct {
 		Type string `json:"type"`
 	}
-	if decode(elem, &head) != nil {
+	if Unmarshal(elem, &head) != nil {
 		return Part{}, false, nil
 	}
 	switch head.Type {
 	case PartInputText, PartInputImage, PartInputFile:
-		err := decode(elem, &part)
+		err := Unmarshal(elem, &part)
 		return part, err == nil, err
 	}
 	return Part{}, false, nil
@@ -246,7 +246,7 @@ func (r *Request) decodeTools(raws []jsontext.Value) error {
 			Type string `json:"type"`
 			Name string `json:"name"`
 		}
-		err := decode(raw, &head)
+		err := Unmarshal(raw, &head)
 		switch {
 		case err != nil:
 			err = within(path, err)
@@ -270,7 +270,7 @@ func (r *Request) decodeTools(raws []jsontext.Value) error {
 // addFunction takes in a function. seen has the names of those before it.
 func (r *Request) addFunction(path string, raw []byte, seen map[string]bool) error {
 	var t Tool
-	if err := decode(raw, &t); err != nil {
+	if err := Unmarshal(raw, &t); err != nil {
 		return within(path, err)
 	}
 	if t.Name == "" {
@@ -317,7 +317,7 @@ func checkParameters(param string, schema []byte) error {
 	var root struct {
 		Type any `json:"type"`
 	}
-	if err := decode(schema, &root); err != nil {
+	if err := Unmarshal(schema, &root); err != nil {
 		return within(param, err)
 	}
 	kinds, ok := root.Type.([]any)

@@ -163,7 +163,7 @@ func DecodeEnvelope(status int, body []byte) *Error {
 	var env struct {
 		Error *Error `json:"error"`
 	}
-	if err := decode(body, &env); err != nil || env.Error == nil || env.Error.Message == "" {
+	if err := Unmarshal(body, &env); err != nil || env.Error == nil || env.Error.Message == "" {
 		return &Error{Type: TypeServerError, Code: CodeServerError,
 			Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
 	}

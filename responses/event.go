@@ -76,7 +76,7 @@ func DecodeEvent(data []byte) (Event, error) {
 		plain
 		Item json.RawMessage `json:"item"`
 	}
-	if err := decode(data, &w); err != nil {
+	if err := Unmarshal(data, &w); err != nil {
 		return Event{}, err
 	}
 	ev := Event(w.plain)

@@ -221,7 +221,7 @@ func (i *OpaqueItem) ItemID() string { return i.ID }
 type Items []Item
 
 // UnmarshalJSON reads a list of items with DecodeItem.
-func (l *Items) UnmarshalJSON(data []byte) error { return decode(data, (*[]Item)(l), decodeItems) }
+func (l *Items) UnmarshalJSON(data []byte) error { return Unmarshal(data, (*[]Item)(l), decodeItems) }
 
 // decodeItems makes the decoder read an Item with DecodeItem.
 var decodeItems = json.WithUnmarshalers(json.UnmarshalFunc(func(data []byte, item *Item) (err error) {

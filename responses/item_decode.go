@@ -17,14 +17,14 @@ import (
 // *Error values that name the key within the item.
 func DecodeItem(data []byte) (Item, error) {
 	var head itemHead
-	if err := decode(data, &head); err != nil {
+	if err := Unmarshal(data, &head); err != nil {
 		return nil, err
 	}
 	item := head.item()
 	if item == nil {
 		return nil, Invalid("type", CodeMissingParameter, "an item needs a type, or a role and content")
 	}
-	if err := decode(data, item); err != nil {
+	if err := Unmarshal(data, item); err != nil {
 		return nil, err
 	}
 	return item, item.settle()
@@ -143,7 +143,7 @@ func (*OpaqueItem) settle() error { return nil }
 // UnmarshalJSON keeps the item as it came.
 func (i *OpaqueItem) UnmarshalJSON(data []byte) error {
 	var head itemHead
-	if err := decode(data, &head); err != nil {
+	if err := Unmarshal(data, &head); err != nil {
 		return err
 	}
 	raw := jsontext.Value(data).Clone()

@@ -40,9 +40,9 @@ func AppendString(dst []byte, s string) []byte {
 	return dst
 }
 
-// decode reads JSON from outside. A member counts only under its exact name. Errors are *Error values that name the
+// Unmarshal reads JSON from outside. A member counts only under its exact name. Errors are *Error values that name the
 // place within data.
-func decode(data []byte, v any, options ...json.Options) error {
+func Unmarshal(data []byte, v any, options ...json.Options) error {
 	return decodeError(json.Unmarshal(data, v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true),
 		json.JoinOptions(options...)))
 }
@@ -52,7 +52,7 @@ func DecodeStrict(body []byte, v any) error {
 	if err := CheckBody(body); err != nil {
 		return err
 	}
-	return decode(body, v, json.RejectUnknownMembers(true))
+	return Unmarshal(body, v, json.RejectUnknownMembers(true))
 }
 
 // decodeError turns an error of the decoder into one that names the field; nil stays nil.

@@ -127,7 +127,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		plain
 		FileID string `json:"file_id"`
 	}
-	if err := decode(data, &w); err != nil {
+	if err := Unmarshal(data, &w); err != nil {
 		return err
 	}
 	if w.FileID != "" && (w.Type == PartInputImage || w.Type == PartInputFile) {
@@ -168,9 +168,9 @@ func (p *Parts) UnmarshalJSON(data []byte) error {
 	switch jsontext.Value(data).Kind() {
 	case '"':
 		*p = Parts{{}}
-		return decode(data, &(*p)[0].Text)
+		return Unmarshal(data, &(*p)[0].Text)
 	case '[', 'n':
-		return decode(data, (*[]Part)(p))
+		return Unmarshal(data, (*[]Part)(p))
 	}
 	return Invalid("", CodeInvalidValue, "the value must be a string or an array of content parts")
 }

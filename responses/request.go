@@ -151,7 +151,7 @@ type Limits struct {
 // misspelt or asks for something that would silently not happen.
 func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
-	return decode(data, (*plain)(h), json.RejectUnknownMembers(true), realTexts)
+	return Unmarshal(data, (*plain)(h), json.RejectUnknownMembers(true), realTexts)
 }
 
 // realTexts refuses a text directly in an object that is empty, since an id that a client lost must not become a fresh
@@ -214,7 +214,7 @@ func (w *wireText) config() TextConfig {
 // UnmarshalJSON reads {format, verbosity}.
 func (t *TextConfig) UnmarshalJSON(data []byte) error {
 	var w wireText
-	err := decode(data, &w)
+	err := Unmarshal(data, &w)
 	*t = w.config()
 	return err
 }
@@ -250,7 +250,7 @@ func (t TextConfig) MarshalJSON() ([]byte, error) {
 // they were written, transport keys left out.
 func digest(body []byte) (string, error) {
 	var members map[string]jsontext.Value
-	if err := decode(body, &members); err != nil {
+	if err := Unmarshal(body, &members); err != nil {
 		return "", err
 	}
 	delete(members, "stream")

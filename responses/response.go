@@ -213,7 +213,7 @@ func DecodeResponse(data []byte) (*Response, error) {
 		return nil, err
 	}
 	var r Response
-	if err := decode(data, &r); err != nil {
+	if err := Unmarshal(data, &r); err != nil {
 		return nil, err
 	}
 	if r.ID == "" || r.Object != "response" {

@@ -80,7 +80,7 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 	case 'n':
 		return nil
 	case '"':
-		if err := decode(data, &c.Mode); err != nil {
+		if err := Unmarshal(data, &c.Mode); err != nil {
 			return err
 		}
 		return checkWord("", c.Mode, "", "none", "auto", "required")
@@ -100,7 +100,7 @@ func (c *ToolChoice) decodeObject(data []byte) error {
 			Name string `json:"name"`
 		} `json:"tools"`
 	}
-	if err := decode(data, &w); err != nil {
+	if err := Unmarshal(data, &w); err != nil {
 		return err
 	}
 	switch w.Type {

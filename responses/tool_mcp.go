@@ -86,7 +86,7 @@ func (r *Request) addMCPTool(path string, raw []byte) error {
 func decodeMCPTool(path string, raw []byte) (MCPTool, error) {
 	var w wireMCPTool
 	t := MCPTool{Param: path}
-	if err := decode(raw, &w); err != nil {
+	if err := Unmarshal(raw, &w); err != nil {
 		return t, within(path, err)
 	}
 	t.Label, t.URL, t.Headers, t.Authorization = w.Label, orDefault(w.URL, ""), w.Headers,
@@ -138,7 +138,7 @@ func decodeAllowed(param string, raw []byte) ([]string, error) {
 			Names    []string `json:"tool_names"`
 			ReadOnly *bool    `json:"read_only"`
 		}
-		if err := decode(raw, &filter); err != nil {
+		if err := Unmarshal(raw, &filter); err != nil {
 			return nil, within(param, err)
 		}
 		if filter.ReadOnly != nil {
@@ -146,7 +146,7 @@ func decodeAllowed(param string, raw []byte) ([]string, error) {
 				"a server's description of its own tools cannot be a filter; list the names in tool_names")
 		}
 		names = filter.Names
-	} else if err := decode(raw, &names); err != nil {
+	} else if err := Unmarshal(raw, &names); err != nil {
 		return nil, within(param, err)
 	}
 	if n := len(names); n > maxTools {

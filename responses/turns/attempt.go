@@ -9,7 +9,7 @@ import (
 // Outcomes of an attempt at a model (runtime specification, "Provider attempt
 // timeline contract").
 const (
-	OutcomeSucceeded = "succeeded"
+	outcomeSucceeded = "succeeded"
 	OutcomeRetrying  = "retrying"
 	OutcomeExhausted = "retries_exhausted"
 	OutcomeFailFast  = "fail_fast_aborted"
@@ -30,16 +30,16 @@ type ProviderAttempt struct {
 	StartedAt            Time                  `json:"started_at"`
 	CompletedAt          Time                  `json:"completed_at"`
 	DurationMS           int64                 `json:"duration_ms"`
-	FailureKind          string                `json:"failure_kind,omitempty"`
-	HTTPStatus           int                   `json:"http_status,omitempty"` // of a failure
-	Disposition          string                `json:"disposition,omitempty"` // retryable or fail_fast, of a failure
+	FailureKind          string                `json:"failure_kind,omitzero"`
+	HTTPStatus           int                   `json:"http_status,omitzero"` // of a failure
+	Disposition          string                `json:"disposition,omitzero"` // retryable or fail_fast, of a failure
 	Outcome              string                `json:"outcome"`
 	AdvancedToFallback   bool                  `json:"advanced_to_fallback"`
-	BackoffMS            int64                 `json:"backoff_ms,omitempty"`
-	TokenUsage           *TokenUsage           `json:"token_usage,omitempty"`
-	TransportDiagnostics *TransportDiagnostics `json:"transport_diagnostics,omitempty"`
-	Prompt               *Prompt               `json:"prompt,omitempty"`
-	Purpose              string                `json:"purpose,omitempty"` // PurposeSummary; "" for an answer
+	BackoffMS            int64                 `json:"backoff_ms,omitzero"`
+	TokenUsage           *TokenUsage           `json:"token_usage,omitzero"`
+	TransportDiagnostics *TransportDiagnostics `json:"transport_diagnostics,omitzero"`
+	Prompt               *Prompt               `json:"prompt,omitzero"`
+	Purpose              string                `json:"purpose,omitzero"` // PurposeSummary; "" for an answer
 }
 
 // Why a provider could not find what it was told before in its cache.
@@ -63,41 +63,12 @@ type Prompt struct {
 	ExpectedTokens   int64   `json:"expected_cached_tokens"` // of the prefix that was told before
 	CachedTokens     int64   `json:"cached_tokens"`          // as the provider says
 	HitRatio         float64 `json:"hit_ratio"`              // of the two, at most 1; 0 when nothing was expected
-	Broken           string  `json:"cache_broken,omitempty"` // why nothing was found, or nothing expected
-	Mode             string  `json:"mode,omitempty"`         // full
-	Items            int     `json:"items,omitempty"`        // of the conversation, that were sent
-	Bytes            int     `json:"bytes,omitempty"`        // of the request's body
-	CacheKey         bool    `json:"cache_key,omitempty"`    // a cache key was sent
-	Breakpoints      int     `json:"breakpoints,omitempty"`  // markers of cacheable prefixes that were sent
-}
-
-// bounded returns a copy of a whose texts are cut.
-func (a *ProviderAttempt) bounded() *ProviderAttempt {
-	if a == nil {
-		return nil
-	}
-	b := *a
-	b.Provider, b.ModelRef, b.FailureKind = clip(b.Provider, maxName), clip(b.ModelRef, maxName),
-		clip(b.FailureKind, maxName)
-	if b.TransportDiagnostics != nil {
-		d := *b.TransportDiagnostics
-		d.Stage, d.Provider, d.ModelRef, d.URL = clip(d.Stage, maxName), clip(d.Provider, maxName),
-			clip(d.ModelRef, maxName), clip(d.URL, maxName)
-		d.SourceChain = clipChain(d.SourceChain)
-		b.TransportDiagnostics = &d
-	}
-	return &b
-}
-
-// maxChain bounds the causes of a failure that are told.
-const maxChain = 6
-
-func clipChain(chain []string) []string {
-	var list []string
-	for _, cause := range chain[:min(len(chain), maxChain)] {
-		list = append(list, clip(cause, maxName))
-	}
-	return list
+	Broken           string  `json:"cache_broken,omitzero"`  // why nothing was found, or nothing expected
+	Mode             string  `json:"mode,omitzero"`          // full
+	Items            int     `json:"items,omitzero"`         // of the conversation, that were sent
+	Bytes            int     `json:"bytes,omitzero"`         // of the request's body
+	CacheKey         bool    `json:"cache_key,omitzero"`     // a cache key was sent
+	Breakpoints      int     `json:"breakpoints,omitzero"`   // markers of cacheable prefixes that were sent
 }
 
 // TokenUsage counts tokens.
@@ -105,13 +76,13 @@ type TokenUsage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
-	Estimated    bool  `json:"estimated,omitempty"` // the provider did not count all of it
+	Estimated    bool  `json:"estimated,omitzero"` // the provider did not count all of it
 }
 
 // Usage is what models used as events tell it: the protocol has no key for an estimate.
 type Usage struct {
 	responses.Usage
-	Estimated bool `json:"estimated,omitempty"` // a provider did not count all of it
+	Estimated bool `json:"estimated,omitzero"` // a provider did not count all of it
 }
 
 // UsageOf is u as events tell it.
@@ -128,12 +99,12 @@ func Tokens(u responses.Usage) *TokenUsage {
 // TransportDiagnostics tell where between here and a provider an attempt failed.
 type TransportDiagnostics struct {
 	Stage       string   `json:"stage"`
-	Provider    string   `json:"provider,omitempty"`
-	ModelRef    string   `json:"model_ref,omitempty"`
-	URL         string   `json:"url,omitempty"`
-	Status      int      `json:"status,omitempty"`
-	Reqwest     *Reqwest `json:"reqwest,omitempty"` // the specification's name for the HTTP client's view
-	SourceChain []string `json:"source_chain,omitempty"`
+	Provider    string   `json:"provider,omitzero"`
+	ModelRef    string   `json:"model_ref,omitzero"`
+	URL         string   `json:"url,omitzero"`
+	Status      int      `json:"status,omitzero"`
+	Reqwest     *Reqwest `json:"reqwest,omitzero"` // the specification's name for the HTTP client's view
+	SourceChain []string `json:"source_chain,omitempty" most:"6"`
 }
 
 // Reqwest says what the HTTP client knows of a failure.
@@ -144,7 +115,7 @@ type Reqwest struct {
 	IsBody     bool `json:"is_body"`
 	IsDecode   bool `json:"is_decode"`
 	IsRedirect bool `json:"is_redirect"`
-	Status     int  `json:"status,omitempty"`
+	Status     int  `json:"status,omitzero"`
 }
 
 // maxTimeline bounds the attempts of a Timeline.
@@ -155,20 +126,20 @@ const maxTimeline = 64
 // first. runtime.ndjson has them all.
 type ProviderTimeline struct {
 	Attempts             []ProviderAttempt `json:"attempts"`
-	Omitted              int               `json:"omitted,omitempty"` // attempts that are not listed
+	Omitted              int               `json:"omitted,omitzero"` // attempts that are not listed
 	RequestedModelRef    string            `json:"requested_model_ref"`
-	ActiveModelRef       string            `json:"active_model_ref,omitempty"`  // of the last attempt
-	WinningModelRef      string            `json:"winning_model_ref,omitempty"` // of the last success
-	AggregatedTokenUsage *TokenUsage       `json:"aggregated_token_usage,omitempty"`
+	ActiveModelRef       string            `json:"active_model_ref,omitzero"`  // of the last attempt
+	WinningModelRef      string            `json:"winning_model_ref,omitzero"` // of the last success
+	AggregatedTokenUsage *TokenUsage       `json:"aggregated_token_usage,omitzero"`
 }
 
 // Add appends an attempt.
 func (l *ProviderTimeline) Add(a ProviderAttempt) {
-	a = *a.bounded()
+	a = bounded(a)
 	if a.Purpose == "" {
 		l.ActiveModelRef = a.ModelRef
 	}
-	if a.Purpose == "" && a.Outcome == OutcomeSucceeded {
+	if a.Purpose == "" && a.Outcome == outcomeSucceeded {
 		l.WinningModelRef = a.ModelRef
 	}
 	if u := a.TokenUsage; u != nil {
@@ -187,7 +158,7 @@ func (l *ProviderTimeline) Add(a ProviderAttempt) {
 	}
 	drop := 0
 	for i, old := range l.Attempts[:maxTimeline] {
-		if old.Outcome == OutcomeSucceeded && old.Attempt == 1 {
+		if old.Outcome == outcomeSucceeded && old.Attempt == 1 {
 			drop = i
 			break
 		}
@@ -223,7 +194,7 @@ const (
 	FailureTransport = "transport"
 	FailureProtocol  = "protocol"
 	FailureRuntime   = "runtime"
-	FailureUnknown   = "unknown"
+	failureUnknown   = "unknown"
 )
 
 // FailureArtifact says why a turn failed, for operators. With the timeline it is
@@ -231,21 +202,19 @@ const (
 type FailureArtifact struct {
 	Category    string            `json:"category"`
 	Kind        string            `json:"kind"`
-	Summary     string            `json:"summary"`
-	Provider    string            `json:"provider,omitempty"`
-	ModelRef    string            `json:"model_ref,omitempty"`
-	Status      int               `json:"status,omitempty"` // HTTP status of the provider
-	TaskID      string            `json:"task_id,omitempty"`
-	ExitStatus  *int              `json:"exit_status,omitempty"`
-	SourceChain []string          `json:"source_chain,omitempty"`
+	Summary     string            `json:"summary" max:"2048"`
+	Provider    string            `json:"provider,omitzero"`
+	ModelRef    string            `json:"model_ref,omitzero"`
+	Status      int               `json:"status,omitzero"` // HTTP status of the provider
+	TaskID      string            `json:"task_id,omitzero"`
+	ExitStatus  *int              `json:"exit_status,omitzero"`
+	SourceChain []string          `json:"source_chain,omitempty" most:"6"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 }
 
 // Bounded returns a copy of f whose texts are cut.
 func (f FailureArtifact) Bounded() *FailureArtifact {
-	f.Category, f.Kind, f.Summary = clip(f.Category, maxName), clip(f.Kind, maxName), clip(f.Summary, maxMessage)
-	f.Provider, f.ModelRef, f.SourceChain = clip(f.Provider, maxName), clip(f.ModelRef, maxName),
-		clipChain(f.SourceChain)
+	f = bounded(f)
 	return &f
 }
 

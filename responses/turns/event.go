@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"holon/internal/tracecontext"
 	"holon/responses"
@@ -49,14 +48,14 @@ const (
 
 // Values of RuntimeEvent.Status.
 const (
-	StatusIdle       = "idle"
-	StatusDraft      = "draft"
-	StatusAccepted   = "accepted"
-	StatusQueued     = "queued"
-	StatusRunning    = "running"
+	statusIdle       = "idle"
+	statusDraft      = "draft"
+	statusAccepted   = "accepted"
+	statusQueued     = "queued"
+	statusRunning    = "running"
 	StatusCompleted  = "completed"
 	StatusFailed     = "failed"
-	StatusCancelling = "cancelling"
+	statusCancelling = "cancelling"
 	StatusCancelled  = "cancelled"
 	StatusTimedOut   = "timed_out"
 	StatusLost       = "lost"
@@ -75,26 +74,26 @@ type RuntimeEvent struct {
 	SchemaVersion  string          `json:"schema_version"`
 	RuntimeID      string          `json:"runtime_id"`
 	SessionID      string          `json:"session_id"`
-	ThreadID       string          `json:"thread_id,omitempty"`
-	TurnID         string          `json:"turn_id,omitempty"` // absent on thread.started, which precedes the turn
-	Sequence       int64           `json:"sequence"`          // 1, 2, 3, … within the thread; given by the log
-	TaskID         string          `json:"task_id,omitempty"`
-	RunID          string          `json:"run_id,omitempty"` // of the attempt at a task
-	StepID         string          `json:"step_id,omitempty"`
-	ToolCallID     string          `json:"tool_call_id,omitempty"`
-	ActionID       string          `json:"action_id,omitempty"` // of what is asked of the client
-	ModelRequestID string          `json:"model_request_id,omitempty"`
-	ProcessID      string          `json:"process_id,omitempty"`
-	TraceID        string          `json:"trace_id,omitempty"` // of a turn that is traced
-	SpanID         string          `json:"span_id,omitempty"`  // of the tool call, model request or else turn
-	Status         string          `json:"status,omitempty"`
+	ThreadID       string          `json:"thread_id,omitzero"`
+	TurnID         string          `json:"turn_id,omitzero"` // absent on thread.started, which precedes the turn
+	Sequence       int64           `json:"sequence"`         // 1, 2, 3, … within the thread; given by the log
+	TaskID         string          `json:"task_id,omitzero"`
+	RunID          string          `json:"run_id,omitzero"` // of the attempt at a task
+	StepID         string          `json:"step_id,omitzero"`
+	ToolCallID     string          `json:"tool_call_id,omitzero"`
+	ActionID       string          `json:"action_id,omitzero"` // of what is asked of the client
+	ModelRequestID string          `json:"model_request_id,omitzero"`
+	ProcessID      string          `json:"process_id,omitzero"`
+	TraceID        string          `json:"trace_id,omitzero"` // of a turn that is traced
+	SpanID         string          `json:"span_id,omitzero"`  // of the tool call, model request or else turn
+	Status         string          `json:"status,omitzero"`
 	Payload        json.RawMessage `json:"payload"` // a JSON object
-	Correlation    Correlation     `json:"correlation,omitzero"`
+	Correlation    correlation     `json:"correlation,omitzero"`
 }
 
-// Correlation joins an event to its cause.
-type Correlation struct {
-	CausationID string `json:"causation_id,omitempty"` // the event_id of an earlier event of the turn; given by the log
+// correlation joins an event to its cause.
+type correlation struct {
+	CausationID string `json:"causation_id,omitzero"` // the event_id of an earlier event of the turn; given by the log
 }
 
 // MarshalJSON writes the envelope with "type" as its first key and a payload
@@ -173,28 +172,4 @@ func (e *RuntimeEvent) checkIDs() error {
 		}
 	}
 	return nil
-}
-
-// clip cuts s to text whose JSON form has at most n bytes, at a character
-// boundary, and marks the cut. It counts encoded bytes because a payload of
-// control characters grows sixfold when it is escaped.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	size := 0
-	for i, r := range s {
-		if size += encodedLen(r); size > n {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
-
-func encodedLen(r rune) int {
-	switch {
-	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
-		return 2
-	case r < 0x20 || r == '\u2028' || r == '\u2029':
-		return 6
-	}
-	return utf8.RuneLen(r)
 }

@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"holon/responses"
@@ -9,7 +8,7 @@ import (
 
 // States of a server in Health.
 const (
-	HealthStarting = "starting" // alive, not yet taking turns
+	healthStarting = "starting" // alive, not yet taking turns
 	HealthReady    = "ready"    // taking turns
 	HealthDraining = "draining" // finishing its turns, refusing new ones
 )
@@ -51,16 +50,7 @@ type MCPServer struct {
 // MarshalJSON writes every key, with lists that are never null.
 func (h Health) MarshalJSON() ([]byte, error) {
 	type plain Health // without this method
-	if h.Models == nil {
-		h.Models = []string{}
-	}
-	if h.Skills == nil {
-		h.Skills = []string{}
-	}
-	if h.MCP == nil {
-		h.MCP = []MCPServer{}
-	}
-	return json.Marshal(plain(h))
+	return marshal(plain(h))
 }
 
 // DecodeHealth reads the answer of GET /health. Errors are *responses.Error values.
@@ -70,7 +60,7 @@ func DecodeHealth(data []byte) (Health, error) {
 		return Health{}, err
 	}
 	switch h.Status {
-	case HealthStarting, HealthReady, HealthDraining:
+	case healthStarting, HealthReady, HealthDraining:
 	default:
 		return Health{}, invalid("status", fmt.Sprintf("health status must be starting, ready or draining, not %.64q",
 			h.Status))

@@ -97,22 +97,17 @@ const (
 // Heard is the payload of holon.input.accepted and holon.input.inserted.
 type Heard struct {
 	InputID string `json:"input_id"`
-	Bytes   int    `json:"bytes,omitempty"`   // of the text
-	Round   int    `json:"round,omitempty"`   // the first round that was told it
-	ItemID  string `json:"item_id,omitempty"` // of the message in the conversation
+	Bytes   int    `json:"bytes,omitzero"`   // of the text
+	Round   int    `json:"round,omitzero"`   // the first round that was told it
+	ItemID  string `json:"item_id,omitzero"` // of the message in the conversation
 }
 
 // inputAccepted says that a message for the running turn is recorded.
 func (s Scope) InputAccepted(p Heard) RuntimeEvent {
-	return s.event(inputAccepted, StatusAccepted, p.clipped())
+	return s.event(inputAccepted, statusAccepted, p)
 }
 
 // inputInserted says that the model is told a message from now on.
 func (s Scope) InputInserted(p Heard) RuntimeEvent {
-	return s.event(InputInserted, StatusCompleted, p.clipped())
-}
-
-func (p Heard) clipped() Heard {
-	p.InputID, p.ItemID = clip(p.InputID, maxName), clip(p.ItemID, maxName)
-	return p
+	return s.event(InputInserted, StatusCompleted, p)
 }

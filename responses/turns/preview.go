@@ -18,14 +18,14 @@ type Preview struct {
 	Model              string                     `json:"model"`  // provider/model
 	ModelFallbacks     []string                   `json:"model_fallbacks"`
 	SessionID          string                     `json:"session_id"`
-	PreviousResponseID string                     `json:"previous_response_id,omitempty"`
-	PromptCacheKey     string                     `json:"prompt_cache_key,omitempty"` // "": none is sent
-	Reasoning          *responses.ReasoningConfig `json:"reasoning,omitempty"`
-	MaxOutputTokens    *int                       `json:"max_output_tokens,omitempty"`
-	ContextWindow      int                        `json:"context_window,omitempty"` // in tokens; 0: not known
-	InputTokens        int                        `json:"input_tokens"`             // an estimate
-	WorkDir            string                     `json:"work_dir"`                 // where commands start
-	InputDir           string                     `json:"input_dir,omitempty"`
+	PreviousResponseID string                     `json:"previous_response_id,omitzero"`
+	PromptCacheKey     string                     `json:"prompt_cache_key,omitzero"` // "": none is sent
+	Reasoning          *responses.ReasoningConfig `json:"reasoning,omitzero"`
+	MaxOutputTokens    *int                       `json:"max_output_tokens,omitzero"`
+	ContextWindow      int                        `json:"context_window,omitzero"` // in tokens; 0: not known
+	InputTokens        int                        `json:"input_tokens"`            // an estimate
+	WorkDir            string                     `json:"work_dir"`                // where commands start
+	InputDir           string                     `json:"input_dir,omitzero"`
 	Isolation          string                     `json:"isolation"` // as in Environment
 	Skills             []string                   `json:"skills"`
 	Sources            []PreviewSource            `json:"sources"` // of what agentd itself says, in order
@@ -39,7 +39,7 @@ type Preview struct {
 type PreviewSource struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`
-	Path   string `json:"path,omitempty"` // of the file that it comes from
+	Path   string `json:"path,omitzero"` // of the file that it comes from
 	Bytes  int    `json:"bytes"`
 	Digest string `json:"digest"`
 }
@@ -49,13 +49,13 @@ type PreviewTool struct {
 	Name        string          `json:"name"`
 	Server      string          `json:"server"` // container, client, or the name of an MCP server; the host's is "host"
 	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema
+	Parameters  json.RawMessage `json:"parameters,omitzero"` // JSON Schema
 }
 
 // DecodePreview reads the answer of POST /responses/preview.
 func DecodePreview(data []byte) (Preview, error) {
 	var p Preview
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err := decode(data, &p); err != nil {
 		return Preview{}, fmt.Errorf("decode a preview: %w", err)
 	}
 	if p.Object != ObjectPreview {

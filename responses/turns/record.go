@@ -1,12 +1,12 @@
 package turns
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"holon/responses"
 )
@@ -94,10 +94,7 @@ func (c *ToolCalls) Add(name string, failed bool) {
 // MarshalJSON writes the counts with a by_name that is never null.
 func (c ToolCalls) MarshalJSON() ([]byte, error) {
 	type plain ToolCalls // without this method
-	if c.ByName == nil {
-		c.ByName = map[string]int{}
-	}
-	return json.Marshal(plain(c))
+	return marshal(plain(c))
 }
 
 // Artifact is one file that a turn left in its output directory.
@@ -121,10 +118,6 @@ func NewRecord(sessionID, turnID string, resp *responses.Response, digest, insta
 		CreatedAt:          At(now),
 		Model:              resp.Model,
 		RequestDigest:      digest,
-		Inputs:             []Input{},
-		Skills:             []string{},
-		IgnoredTools:       []string{},
-		Artifacts:          []Artifact{},
 		Instance:           instance,
 		AgentdVersion:      version,
 	}
@@ -181,33 +174,17 @@ func (r *Record) Settle(resp *responses.Response, now time.Time) {
 // MarshalJSON writes every key, with lists that are never null.
 func (r Record) MarshalJSON() ([]byte, error) {
 	type plain Record // without this method
-	if r.Artifacts == nil {
-		r.Artifacts = []Artifact{}
-	}
-	if r.Inputs == nil {
-		r.Inputs = []Input{}
-	}
-	if r.Skills == nil {
-		r.Skills = []string{}
-	}
-	if r.IgnoredTools == nil {
-		r.IgnoredTools = []string{}
-	}
 	return marshal(plain(r))
 }
 
 // Encode returns the text of turn.json: indented, for people read it too.
 func (r Record) Encode() ([]byte, error) {
-	b, err := marshal(r)
+	type plain Record // without MarshalJSON
+	b, err := marshal(plain(r), jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", RecordFile, err)
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, b, "", "  "); err != nil {
-		return nil, fmt.Errorf("indent %s: %w", RecordFile, err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return append(b, '\n'), nil
 }
 
 // maxArtifacts bounds the artifacts that a record may list.
@@ -228,7 +205,7 @@ func DecodeRecord(data []byte) (*Record, error) {
 	return &r, nil
 }
 
-// check refuses a record that no agentd writes. It is one function because it is a list of independent demands.
+// check refuses a record that no agentd writes.
 func (r *Record) check() error {
 	if r.Schema != recordSchema {
 		return invalid("schema", fmt.Sprintf("schema must be %s, not %.64q; use the holon that fits this agentd",
@@ -252,20 +229,28 @@ func (r *Record) check() error {
 	if r.Rounds < 0 || r.ToolCalls.Total < 0 || r.ToolCalls.Failed < 0 || r.ToolCalls.Failed > r.ToolCalls.Total {
 		return invalid("tool_calls", "rounds and tool_calls must be counts, with no more failed than total")
 	}
-	if l := r.ProviderAttempts; l != nil && len(l.Attempts) > maxTimeline {
-		return invalid("provider_attempts",
-			fmt.Sprintf("provider_attempts may list at most %d attempts, this lists %d", maxTimeline, len(l.Attempts)))
+	return r.checkLists()
+}
+
+func (r *Record) checkLists() error {
+	attempts := 0
+	if r.ProviderAttempts != nil {
+		attempts = len(r.ProviderAttempts.Attempts)
 	}
-	if n := len(r.Inputs); n > MaxInputs {
-		return invalid("inputs", fmt.Sprintf("inputs may list at most %d messages, this lists %d", MaxInputs, n))
+	for _, list := range []struct {
+		key, what string
+		n, most   int
+	}{{"provider_attempts", "attempts", attempts, maxTimeline}, {"inputs", "messages", len(r.Inputs), MaxInputs},
+		{"artifacts", "files", len(r.Artifacts), maxArtifacts}} {
+		if list.n > list.most {
+			return invalid(list.key, fmt.Sprintf("%s may list at most %d %s, this lists %d", list.key, list.most,
+				list.what, list.n))
+		}
 	}
 	for i, in := range r.Inputs {
 		if err := in.check(fmt.Sprintf("inputs[%d]", i)); err != nil {
 			return err
 		}
-	}
-	if n := len(r.Artifacts); n > maxArtifacts {
-		return invalid("artifacts", fmt.Sprintf("artifacts may list at most %d files, this lists %d", maxArtifacts, n))
 	}
 	for i, a := range r.Artifacts {
 		if err := a.check(fmt.Sprintf("artifacts[%d]", i)); err != nil {

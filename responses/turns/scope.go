@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -21,24 +22,16 @@ type Scope struct {
 	Now       func() time.Time  // time.Now when nil
 }
 
-// Bounds of texts within payloads, in bytes; together they keep every payload
-// of this package below maxPayload.
-const (
-	maxMessage = 2 << 10
-	maxPreview = 3 << 10
-	maxName    = 256
-)
-
 // Kinds of a thread.
 const (
-	ThreadMain = "main"
-	ThreadFork = "fork"
+	threadMain = "main"
+	threadFork = "fork"
 )
 
-// Thread is the payload of thread.started.
-type Thread struct {
+// thread is the payload of thread.started.
+type thread struct {
 	Kind       string `json:"kind"`
-	ForkedFrom *Fork  `json:"forked_from,omitempty"` // of a fork
+	ForkedFrom *Fork  `json:"forked_from,omitzero"` // of a fork
 }
 
 // Fork is where a thread left another one.
@@ -50,31 +43,30 @@ type Fork struct {
 
 // ThreadStarted opens the thread, before its first turn.
 func (s Scope) ThreadStarted(from *Fork) RuntimeEvent {
-	p := Thread{Kind: ThreadMain, ForkedFrom: from}
+	p := thread{Kind: threadMain, ForkedFrom: from}
 	if from != nil {
-		p.Kind = ThreadFork
+		p.Kind = threadFork
 	}
 	s.TurnID = ""
-	return s.event(ThreadStarted, StatusIdle, p)
+	return s.event(ThreadStarted, statusIdle, p)
 }
 
 // Submitted is the payload of turn.submitted.
 type Submitted struct {
 	Source             string `json:"source"` // responses, run or operator
-	InputRef           string `json:"input_ref,omitempty"`
+	InputRef           string `json:"input_ref,omitzero"`
 	ResponseID         string `json:"response_id"`
-	PreviousResponseID string `json:"previous_response_id,omitempty"`
+	PreviousResponseID string `json:"previous_response_id,omitzero"`
 	RequestDigest      string `json:"request_digest"`
-	Instance           string `json:"instance,omitempty"`    // the agentd process
-	Traceparent        string `json:"traceparent,omitempty"` // of the request: the span above the turn's
+	Instance           string `json:"instance,omitzero"`    // the agentd process
+	Traceparent        string `json:"traceparent,omitzero"` // of the request: the span above the turn's
 }
 
 // TurnSubmitted says that a turn was recorded; queued says that it must wait.
 func (s Scope) TurnSubmitted(p Submitted, queued bool) RuntimeEvent {
-	p.Source, p.InputRef = clip(p.Source, maxName), clip(p.InputRef, maxName)
-	status := StatusAccepted
+	status := statusAccepted
 	if queued {
-		status = StatusQueued
+		status = statusQueued
 	}
 	return s.event(TurnSubmitted, status, p)
 }
@@ -84,36 +76,28 @@ type Started struct {
 	Attempt     int    `json:"attempt"` // 1: turns are never replayed
 	QueueWaitMS int64  `json:"queue_wait_ms"`
 	Model       string `json:"model"`
-	WorkDir     string `json:"work_dir,omitempty"` // a path inside the container
+	WorkDir     string `json:"work_dir,omitzero"` // a path inside the container
 
-	Environment *Environment `json:"environment,omitempty"`
+	Environment *Environment `json:"environment,omitzero"`
 }
 
 // Environment is where the tools of a turn work. Paths are those inside the container.
 type Environment struct {
 	OutputDir string `json:"output_dir"`
-	InputDir  string `json:"input_dir,omitempty"`
+	InputDir  string `json:"input_dir,omitzero"`
 	Isolation string `json:"isolation"` // none, or worktree: a private tree
 }
 
 // TurnStarted says that a turn left the queue.
 func (s Scope) TurnStarted(p Started) RuntimeEvent {
-	p.Model, p.WorkDir = clip(p.Model, maxName), clip(p.WorkDir, maxName)
-	if p.Attempt == 0 {
-		p.Attempt = 1
-	}
-	if p.Environment != nil {
-		e := *p.Environment
-		e.OutputDir, e.InputDir = clip(e.OutputDir, maxName), clip(e.InputDir, maxName)
-		p.Environment = &e
-	}
-	return s.event(TurnStarted, StatusRunning, p)
+	p.Attempt = cmp.Or(p.Attempt, 1)
+	return s.event(TurnStarted, statusRunning, p)
 }
 
 // Kinds of the end of a turn.
 const (
 	kindAnswered    = "answered"
-	KindClientTools = "client_tools" // function calls wait for the client
+	kindClientTools = "client_tools" // function calls wait for the client
 )
 
 // Completed is the payload of turn.completed.
@@ -129,27 +113,25 @@ type Completed struct {
 
 // TurnCompleted says that a turn ended with response.completed.
 func (s Scope) TurnCompleted(p Completed) RuntimeEvent {
-	if p.TerminalKind == "" {
-		p.TerminalKind = kindAnswered
-	}
+	p.TerminalKind = cmp.Or(p.TerminalKind, kindAnswered)
 	return s.event(TurnCompleted, StatusCompleted, p)
 }
 
 // Failure is the payload of turn.failed.
 type Failure struct {
 	FailureCategory  string `json:"failure_category"` // a responses error code, or "incomplete"
-	Message          string `json:"message"`
+	Message          string `json:"message" max:"2048"`
 	Retryable        bool   `json:"retryable"`
-	Phase            string `json:"phase,omitempty"` // queued, model, tool, shutdown, recovery
+	Phase            string `json:"phase,omitzero"` // queued, model, tool, shutdown, recovery
 	ResponseID       string `json:"response_id"`
 	DurationMS       int64  `json:"duration_ms"`
-	IncompleteReason string `json:"incomplete_reason,omitempty"`
-	InterruptedBy    string `json:"interrupted_by,omitempty"`
+	IncompleteReason string `json:"incomplete_reason,omitzero"`
+	InterruptedBy    string `json:"interrupted_by,omitzero"`
 
 	// As in Completed, absent where they are none or unknown.
-	Rounds      int      `json:"rounds,omitempty"`
-	ToolCalls   int      `json:"tool_calls,omitempty"`
-	Usage       *Usage   `json:"usage,omitempty"`
+	Rounds      int      `json:"rounds,omitzero"`
+	ToolCalls   int      `json:"tool_calls,omitzero"`
+	Usage       *Usage   `json:"usage,omitzero"`
 	OpenActions []string `json:"open_action_ids,omitempty"`
 }
 
@@ -157,8 +139,6 @@ type Failure struct {
 // StatusCancelled, StatusTimedOut or StatusLost; a response that ended
 // incomplete is StatusFailed with the category "incomplete".
 func (s Scope) TurnFailed(status string, p Failure) RuntimeEvent {
-	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
-	p.IncompleteReason, p.InterruptedBy = clip(p.IncompleteReason, maxName), clip(p.InterruptedBy, maxName)
 	return s.event(TurnFailed, status, p)
 }
 
@@ -169,18 +149,14 @@ type Requested struct {
 	ProviderSelector string `json:"provider_selector"` // the reference that chose it: of a fallback its own
 	Attempt          int    `json:"attempt"`           // from 1
 	MaxAttempts      int    `json:"max_attempts"`
-	Round            int    `json:"round"`                      // from 1
-	EstimatedTokens  int    `json:"estimated_tokens,omitempty"` // of the input
-	Purpose          string `json:"purpose,omitempty"`          // PurposeSummary; "" for an answer
+	Round            int    `json:"round"`                     // from 1
+	EstimatedTokens  int    `json:"estimated_tokens,omitzero"` // of the input
+	Purpose          string `json:"purpose,omitzero"`          // PurposeSummary; "" for an answer
 }
 
 // ModelRequested opens the model request with the given id.
 func (s Scope) ModelRequested(requestID string, p Requested) RuntimeEvent {
-	p.ProviderName, p.ModelName = clip(p.ProviderName, maxName), clip(p.ModelName, maxName)
-	p.ProviderSelector = clip(p.ProviderSelector, maxName)
-	e := s.event(ModelRequested, StatusRunning, p)
-	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
-	return e
+	return s.ofRequest(ModelRequested, statusRunning, requestID, p)
 }
 
 // Sampled is the payload of model.completed.
@@ -188,57 +164,68 @@ type Sampled struct {
 	Usage           Usage  `json:"usage"`
 	StopReason      string `json:"stop_reason"`
 	DurationMS      int64  `json:"duration_ms"`
-	NativeRequestID string `json:"native_request_id,omitempty"`
+	NativeRequestID string `json:"native_request_id,omitzero"`
 	OutputChars     int    `json:"output_chars"`
 
-	// Messages and Calls are the ids of what the answer holds, at most maxSaid of each: items of the response, and
-	// calls of the container's tools. A message that was cut short is not among them.
-	Messages []string `json:"message_ids,omitempty"`
-	Calls    []string `json:"tool_call_ids,omitempty"`
+	// Messages and Calls are the ids of what the answer holds: items of the response, and calls of the container's
+	// tools. A message that was cut short is not among them.
+	Messages []string `json:"message_ids,omitempty" most:"48"`
+	Calls    []string `json:"tool_call_ids,omitempty" most:"48"`
 
-	// Discarded are the ids of the items that no later request has, at most maxSaid: all, of an answer that is empty.
-	Discarded []string `json:"discarded_item_ids,omitempty"`
+	// Discarded are the ids of the items that no later request has: all, of an answer that is empty.
+	Discarded []string `json:"discarded_item_ids,omitempty" most:"48"`
 
-	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
+	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitzero"`
 }
-
-const maxSaid = 48
 
 // ModelCompleted closes a model request.
 func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
-	p.Messages, p.Calls = p.Messages[:min(len(p.Messages), maxSaid)], p.Calls[:min(len(p.Calls), maxSaid)]
-	p.Discarded = p.Discarded[:min(len(p.Discarded), maxSaid)]
-	p.StopReason, p.NativeRequestID = clip(p.StopReason, maxName), clip(p.NativeRequestID, maxName)
-	p.ProviderAttempt = p.ProviderAttempt.bounded()
-	e := s.event(ModelCompleted, StatusCompleted, p)
-	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
-	return e
+	return s.ofRequest(ModelCompleted, StatusCompleted, requestID, p)
 }
 
 // AttemptFailure is the payload of model.failed.
 type AttemptFailure struct {
 	FailureCategory    string `json:"failure_category"`
-	Message            string `json:"message"`
+	Message            string `json:"message" max:"2048"`
 	Retryable          bool   `json:"retryable"`
 	Outcome            string `json:"outcome"`
-	HTTPStatus         int    `json:"http_status,omitempty"`
-	BackoffMS          int64  `json:"backoff_ms,omitempty"`
+	HTTPStatus         int    `json:"http_status,omitzero"`
+	BackoffMS          int64  `json:"backoff_ms,omitzero"`
 	DurationMS         int64  `json:"duration_ms"`
 	AdvancedToFallback bool   `json:"advanced_to_fallback"`
 
-	// Discarded are the ids of the items that the answer had begun when it broke off, at most maxSaid. They are closed
-	// on the stream, the answer is made anew, and no later request has them.
-	Discarded []string `json:"discarded_item_ids,omitempty"`
+	// Discarded are the ids of the items that the answer had begun when it broke off. They are closed on the stream,
+	// the answer is made anew, and no later request has them.
+	Discarded []string `json:"discarded_item_ids,omitempty" most:"48"`
 
-	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
+	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitzero"`
 }
 
 // ModelFailed closes a model request that failed.
 func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
-	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
-	p.ProviderAttempt, p.Discarded = p.ProviderAttempt.bounded(), p.Discarded[:min(len(p.Discarded), maxSaid)]
-	e := s.event(ModelFailed, StatusFailed, p)
+	return s.ofRequest(ModelFailed, StatusFailed, requestID, p)
+}
+
+// ofRequest is an event about a model request.
+func (s Scope) ofRequest(class, status, requestID string, payload any) RuntimeEvent {
+	e := s.event(class, status, payload)
 	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
+	return e
+}
+
+// ofCall is an event about a tool call, "" for none.
+func (s Scope) ofCall(class, status, toolCallID string, payload any) RuntimeEvent {
+	e := s.event(class, status, payload)
+	if toolCallID != "" {
+		e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
+	}
+	return e
+}
+
+// spanOfCall is ofCall for the beginning and the end of a call, which have its span.
+func (s Scope) spanOfCall(class, status, toolCallID string, payload any) RuntimeEvent {
+	e := s.ofCall(class, status, toolCallID, payload)
+	e.SpanID = s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 
@@ -249,10 +236,10 @@ func (s Scope) now() time.Time {
 	return time.Now()
 }
 
-// event fills the envelope. Payloads of this package hold text, numbers and
+// event fills the envelope and bounds the payload. Payloads of this package hold text, numbers and
 // booleans only, for which encoding cannot fail.
 func (s Scope) event(class, status string, payload any) RuntimeEvent {
-	b, err := marshal(payload)
+	b, err := marshal(bounded(payload))
 	if err != nil || len(b) > maxPayload {
 		b = json.RawMessage(`{"message":"the payload could not be recorded"}`)
 	}

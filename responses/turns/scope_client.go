@@ -19,7 +19,7 @@ const (
 // Values of these facts.
 const (
 	HostClient         = "client"
-	StatusWaitingInput = "waiting_input"
+	statusWaitingInput = "waiting_input"
 
 	actionClientOutput = "client_tool_output"
 	decisionAnswered   = "answered"
@@ -55,11 +55,11 @@ func actionOf(itemID string) string { return responses.PrefixAction + suffixOf(i
 
 func suffixOf(id string) string { return id[strings.IndexByte(id, '_')+1:] }
 
-// Action is the payload of action.required.
-type Action struct {
+// action is the payload of action.required.
+type action struct {
 	ActionType string   `json:"action_type"` // client_tool_output
 	Scope      string   `json:"scope"`       // tool_call
-	Prompt     string   `json:"prompt"`
+	Prompt     string   `json:"prompt" max:"2048"`
 	Choices    []string `json:"choices"`
 	Blocking   bool     `json:"blocking"` // the conversation does not go on without
 	Begun
@@ -67,26 +67,26 @@ type Action struct {
 
 // ActionRequired says that the client has to answer a call of its function.
 func (s Scope) ActionRequired(call *responses.FunctionCall) RuntimeEvent {
-	begun := handed(call).bounded()
-	return s.action(ActionRequired, StatusWaitingInput, call, Action{ActionType: actionClientOutput, Scope: "tool_call",
+	begun := handed(call).completed()
+	return s.action(ActionRequired, statusWaitingInput, call, action{ActionType: actionClientOutput, Scope: "tool_call",
 		Prompt:  fmt.Sprintf("run %s and send its output as a function_call_output", begun.ToolName),
 		Choices: []string{}, Blocking: true, Begun: begun})
 }
 
-// Resolution is the payload of action.resolved.
-type Resolution struct {
+// resolution is the payload of action.resolved.
+type resolution struct {
 	Decision   string `json:"decision"`    // answered
 	ResolvedBy string `json:"resolved_by"` // client
 	Via        string `json:"via"`         // respond_action
 	PayloadRef string `json:"payload_ref"` // the item with the output, in the input of the turn's response
 }
 
-// Answer is the payload of the tool.result of a client's function: what the client says that it gave.
-type Answer struct {
+// answer is the payload of the tool.result of a client's function: what the client says that it gave.
+type answer struct {
 	ToolName  string `json:"tool_name"`
 	Host      string `json:"host"` // client
 	Summary   string `json:"summary"`
-	Preview   string `json:"preview"`
+	Preview   string `json:"preview" max:"2048"`
 	Truncated bool   `json:"truncated"` // Preview shows less than there was; the item with the output has it all
 }
 
@@ -110,7 +110,7 @@ func (s Scope) ClientAnswers(before, input []responses.Item, goesOn bool) (facts
 		id := HandedCall(call.ID)
 		if goesOn {
 			facts = append(facts, s.action(ActionResolved, StatusCompleted, call,
-				Resolution{decisionAnswered, HostClient, viaRespondAction, clip(out.ID, maxName)}))
+				resolution{decisionAnswered, HostClient, viaRespondAction, out.ID}))
 		} else {
 			id = s.ownCall(call)
 		}
@@ -131,12 +131,8 @@ func (s Scope) answered(id string, call *responses.FunctionCall, out *responses.
 		text = append(text, part.Text)
 	}
 	whole := strings.Join(text, "\n")
-	p := Answer{ToolName: clip(call.Name, maxName), Host: HostClient, Summary: "the client answered",
-		Preview: clip(whole, MaxPreview)}
-	p.Truncated = p.Preview != whole || other > 0
-	e := s.event(ToolResult, StatusCompleted, p)
-	e.ToolCallID, e.StepID, e.SpanID = id, stepOf(id), s.Trace.Child(id).SpanID()
-	return e
+	return s.spanOfCall(ToolResult, StatusCompleted, id, answer{ToolName: call.Name, Host: HostClient,
+		Summary: "the client answered", Preview: whole, Truncated: clip(whole, MaxPreview) != whole || other > 0})
 }
 
 // ownCall is the id of a call that was made in another thread. It is the same each time it is asked for.
@@ -146,9 +142,8 @@ func (s Scope) ownCall(call *responses.FunctionCall) string {
 }
 
 func (s Scope) action(class, status string, call *responses.FunctionCall, payload any) RuntimeEvent {
-	e := s.event(class, status, payload)
-	e.ActionID, e.ToolCallID = actionOf(call.ID), HandedCall(call.ID)
-	e.StepID = stepOf(e.ToolCallID)
+	e := s.ofCall(class, status, HandedCall(call.ID), payload)
+	e.ActionID = actionOf(call.ID)
 	return e
 }
 

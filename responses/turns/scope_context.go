@@ -17,9 +17,9 @@ type Compaction struct {
 	TokensAllowed   int         `json:"tokens_allowed"` // of the conversation; the rest is for the answer
 	TokensBefore    int         `json:"tokens_before"`
 	TokensAfter     int         `json:"tokens_after"`
-	ToolResults     int         `json:"tool_results"`               // results of tools that became receipts
-	SummarizedItems int         `json:"summarized_items,omitempty"` // items that a summary stands for
-	SummaryUsage    *TokenUsage `json:"summary_usage,omitempty"`
+	ToolResults     int         `json:"tool_results"`              // results of tools that became receipts
+	SummarizedItems int         `json:"summarized_items,omitzero"` // items that a summary stands for
+	SummaryUsage    *TokenUsage `json:"summary_usage,omitzero"`
 	Preserved       Preserved   `json:"preserved"`
 }
 
@@ -32,7 +32,7 @@ type CompactionStart struct {
 
 // CompactionBegun says that a conversation is about to be made shorter for the model.
 func (s Scope) CompactionBegun(p CompactionStart) RuntimeEvent {
-	return s.event(CompactionBegun, StatusRunning, p)
+	return s.event(CompactionBegun, statusRunning, p)
 }
 
 // Preserved are the things that a compaction leaves as they are. Ours removes none of them: it changes only what a
@@ -54,14 +54,13 @@ type CompactionFailure struct {
 	Trigger         string `json:"trigger"`
 	Round           int    `json:"round"`
 	FailureCategory string `json:"failure_category"`
-	Message         string `json:"message"`
+	Message         string `json:"message" max:"2048"`
 
-	SummaryUsage *TokenUsage `json:"summary_usage,omitempty"` // what it took all the same
+	SummaryUsage *TokenUsage `json:"summary_usage,omitzero"` // what it took all the same
 }
 
 // CompactionFailed says that a conversation did not become shorter, or that a summary
 // could not be made. The turn goes on with what there is.
 func (s Scope) CompactionFailed(p CompactionFailure) RuntimeEvent {
-	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
 	return s.event(CompactionFailed, StatusFailed, p)
 }

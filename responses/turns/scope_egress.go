@@ -24,15 +24,12 @@ type EgressDecision struct {
 	Scheme   string `json:"scheme"`    // https, http; empty when the request could not be read
 	Host     string `json:"host"`      // as it was compared, or as it was sent when it is not a host
 	Port     int    `json:"port"`      // 0 when there is none
-	Address  string `json:"address,omitempty"`
-	Detail   string `json:"detail,omitempty"` // for a person
+	Address  string `json:"address,omitzero"`
+	Detail   string `json:"detail,omitzero" max:"2048"` // for a person
 }
 
 // EgressDecision says what was decided of a connection.
 func (s Scope) EgressDecision(p EgressDecision) RuntimeEvent {
-	p.EgressID, p.Verdict, p.Reason, p.Scheme = clip(p.EgressID, maxName), clip(p.Verdict, maxName),
-		clip(p.Reason, maxName), clip(p.Scheme, maxName)
-	p.Host, p.Address, p.Detail = clip(p.Host, maxName), clip(p.Address, maxName), clip(p.Detail, maxMessage)
 	return s.event(egressDecided, "", p)
 }
 
@@ -42,17 +39,15 @@ type EgressEnd struct {
 	EgressID      string `json:"egress_id"`
 	Host          string `json:"host"`
 	Port          int    `json:"port"`
-	Address       string `json:"address,omitempty"` // that was connected to
-	BytesSent     int64  `json:"bytes_sent"`        // to the host
+	Address       string `json:"address,omitzero"` // that was connected to
+	BytesSent     int64  `json:"bytes_sent"`       // to the host
 	BytesReceived int64  `json:"bytes_received"`
 	DurationMS    int64  `json:"duration_ms"`
-	Error         string `json:"error,omitempty"` // why it came to nothing
+	Error         string `json:"error,omitzero" max:"2048"` // why it came to nothing
 }
 
 // EgressEnded says how a connection ended.
 func (s Scope) EgressEnded(p EgressEnd) RuntimeEvent {
-	p.EgressID, p.Host, p.Address, p.Error = clip(p.EgressID, maxName), clip(p.Host, maxName), clip(p.Address, maxName),
-		clip(p.Error, maxMessage)
 	return s.event(egressClosed, "", p)
 }
 

@@ -23,7 +23,7 @@ func (s Scope) TurnEnded(resp *responses.Response, end End) RuntimeEvent {
 		p := Completed{ResponseID: resp.ID, DurationMS: end.DurationMS, Rounds: end.Rounds, ToolCalls: end.ToolCalls,
 			Usage: *cmp.Or(end.Usage, &Usage{}), OpenActions: end.OpenActions}
 		if len(end.OpenActions) > 0 {
-			p.TerminalKind = KindClientTools
+			p.TerminalKind = kindClientTools
 		}
 		return s.TurnCompleted(p)
 	}

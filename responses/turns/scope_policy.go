@@ -15,7 +15,7 @@ const (
 	DecisionDeny       = "deny"
 	ModeExternal       = "external_sandbox"   // what holds the tools of a turn is around agentd
 	ModeUnconfined     = "danger_full_access" // nothing holds them; only a host can say so
-	EnforcementUnknown = "unknown"
+	enforcementUnknown = "unknown"
 )
 
 // maxCatalog bounds the list of tools within an event, in bytes.
@@ -40,11 +40,11 @@ const (
 
 // Traits is how a tool behaves, as far as its owner says. What is absent is not known.
 type Traits struct {
-	ReadOnly        *bool    `json:"is_read_only,omitempty"`
-	Destructive     *bool    `json:"is_destructive,omitempty"` // it may undo or overwrite what there is
-	ConcurrencySafe *bool    `json:"is_concurrency_safe,omitempty"`
-	Interrupt       string   `json:"interrupt_behavior,omitempty"` // InterruptCancel or InterruptFinish
-	Capabilities    []string `json:"capabilities,omitempty"`       // filesystem_read, filesystem_write, process, task
+	ReadOnly        *bool    `json:"is_read_only,omitzero"`
+	Destructive     *bool    `json:"is_destructive,omitzero"` // it may undo or overwrite what there is
+	ConcurrencySafe *bool    `json:"is_concurrency_safe,omitzero"`
+	Interrupt       string   `json:"interrupt_behavior,omitzero"` // InterruptCancel or InterruptFinish
+	Capabilities    []string `json:"capabilities,omitempty"`      // filesystem_read, filesystem_write, process, task
 }
 
 // Reads are the traits of a tool that changes nothing.
@@ -68,17 +68,16 @@ type Catalog struct {
 	Count    int    `json:"tool_count"`
 	Revision string `json:"revision"` // digest of the names, descriptions, schemas and policies
 	// TraitsOmitted says that the list has no room for the traits of its tools.
-	TraitsOmitted bool `json:"traits_omitted,omitempty"`
+	TraitsOmitted bool `json:"traits_omitted,omitzero"`
 	// Tools are left out where the thread's turn before had the same, and where they are too many. InventoryRef is the
 	// revision then.
 	Tools        []Offered `json:"tools,omitempty"`
-	InventoryRef string    `json:"inventory_ref,omitempty"`
+	InventoryRef string    `json:"inventory_ref,omitzero"`
 }
 
 // CatalogResolved says which tools the turn offers to its model. Of many their traits are left out; tools that are too
 // many even so are counted.
 func (s Scope) CatalogResolved(p Catalog) RuntimeEvent {
-	p.Revision, p.InventoryRef = clip(p.Revision, maxName), clip(p.InventoryRef, maxName)
 	if !listable(p.Tools) {
 		p.Tools, p.TraitsOmitted = slices.Clone(p.Tools), true
 		for i := range p.Tools {
@@ -97,30 +96,28 @@ func listable(list []Offered) bool {
 	return err == nil && len(b) <= maxCatalog
 }
 
-// Decision is the payload of permission.evaluated.
-type Decision struct {
+// decision is the payload of permission.evaluated.
+type decision struct {
 	ToolName string `json:"tool_name"`
 	Decision string `json:"decision"`
 	Source   string `json:"decision_source"` // rule: one of the request
-	Reason   string `json:"decision_reason"`
+	Reason   string `json:"decision_reason" max:"2048"`
 }
 
 // CallRefused says that a rule of the request keeps the tool call with the given id from being run.
 func (s Scope) CallRefused(toolCallID, tool, reason string) RuntimeEvent {
-	e := s.event(PermissionDecided, "", Decision{ToolName: clip(tool, maxName), Decision: DecisionDeny, Source: "rule",
-		Reason: clip(reason, maxMessage)})
-	e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
-	return e
+	return s.ofCall(PermissionDecided, "", toolCallID, decision{ToolName: tool, Decision: DecisionDeny, Source: "rule",
+		Reason: reason})
 }
 
 // Sandbox is the payload of sandbox.applied: what holds the tools of a turn.
 type Sandbox struct {
-	Profile     SandboxProfile    `json:"sandbox_profile"`
+	Profile     sandboxProfile    `json:"sandbox_profile"`
 	Enforcement map[string]string `json:"enforcement"` // by axis: enforced, not_enforced or unknown
 }
 
-// SandboxProfile is where the tools of a turn work.
-type SandboxProfile struct {
+// sandboxProfile is where the tools of a turn work.
+type sandboxProfile struct {
 	Mode string `json:"mode"`
 	Cwd  string `json:"cwd"`
 }
@@ -128,23 +125,21 @@ type SandboxProfile struct {
 // SandboxApplied says what holds the tools of the turn, which work in cwd: a container whose bounds agentd is not told.
 // A host that made the container knows them.
 func (s Scope) SandboxApplied(cwd string) RuntimeEvent {
-	p := Sandbox{Profile: SandboxProfile{ModeExternal, clip(cwd, maxName)}, Enforcement: map[string]string{}}
+	p := Sandbox{Profile: sandboxProfile{ModeExternal, cwd}, Enforcement: map[string]string{}}
 	for _, axis := range []string{"filesystem", "network", "process", "secret"} {
-		p.Enforcement[axis] = EnforcementUnknown
+		p.Enforcement[axis] = enforcementUnknown
 	}
 	return s.event(SandboxApplied, "", p)
 }
 
-// Violation is the payload of sandbox.violation.
-type Violation struct {
+// violation is the payload of sandbox.violation.
+type violation struct {
 	Axis      string `json:"axis"`
-	Attempted string `json:"attempted"`
+	Attempted string `json:"attempted" max:"2048"`
 	Outcome   string `json:"outcome"` // blocked
 }
 
 // OutsideTree says that the tool call with the given id named a path outside the working tree, and was not run.
 func (s Scope) OutsideTree(toolCallID, attempted string) RuntimeEvent {
-	e := s.event(SandboxViolated, "", Violation{"filesystem", clip(attempted, maxMessage), "blocked"})
-	e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
-	return e
+	return s.ofCall(SandboxViolated, "", toolCallID, violation{"filesystem", attempted, "blocked"})
 }

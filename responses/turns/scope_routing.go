@@ -6,25 +6,15 @@ type Routing struct {
 	CandidateCount   int      `json:"candidate_count"`
 	SelectedProvider string   `json:"selected_provider"`
 	SelectedModel    string   `json:"selected_model"`
-	RequestedModel   string   `json:"requested_model,omitempty"` // as the request has it
-	DecisionSource   string   `json:"decision_source"`           // request, or default
+	RequestedModel   string   `json:"requested_model,omitzero"` // as the request has it
+	DecisionSource   string   `json:"decision_source"`          // request, or default
 	DecisionReason   string   `json:"decision_reason"`
-	FallbackChain    []string `json:"fallback_chain"` // provider/model, in the order in which they are asked
+	FallbackChain    []string `json:"fallback_chain" most:"16"` // provider/model, in the order in which they are asked
 }
-
-// maxFallbacks bounds the fallbacks that are told of.
-const maxFallbacks = 16
 
 // RoutingDecided says which model a turn asks. A turn that asks a model has exactly one.
 func (s Scope) RoutingDecided(p Routing) RuntimeEvent {
 	p.CandidateCount = 1 + len(p.FallbackChain)
-	p.SelectedProvider, p.SelectedModel = clip(p.SelectedProvider, maxName), clip(p.SelectedModel, maxName)
-	p.RequestedModel, p.DecisionReason = clip(p.RequestedModel, maxName), clip(p.DecisionReason, maxName)
-	chain := make([]string, 0, min(len(p.FallbackChain), maxFallbacks))
-	for _, ref := range p.FallbackChain[:cap(chain)] {
-		chain = append(chain, clip(ref, maxName))
-	}
-	p.FallbackChain = chain
 	return s.event(RoutingDecided, "", p)
 }
 
@@ -37,7 +27,6 @@ type Fallback struct {
 
 // FallbackApplied says that the next model is asked in place of one that failed.
 func (s Scope) FallbackApplied(p Fallback) RuntimeEvent {
-	p.From, p.To, p.Reason = clip(p.From, maxName), clip(p.To, maxName), clip(p.Reason, maxName)
 	return s.event(FallbackApplied, "", p)
 }
 
@@ -50,25 +39,18 @@ type Cost struct {
 
 // CostRecorded says what the model request with the given id took.
 func (s Scope) CostRecorded(requestID string, used TokenUsage) RuntimeEvent {
-	return s.ofRequest(CostRecorded, requestID, Cost{used, "unknown", "unknown"})
+	return s.ofRequest(CostRecorded, "", requestID, Cost{used, "unknown", "unknown"})
 }
 
 // RateLimit is the payload of rate_limit.hit.
 type RateLimit struct {
 	By           string `json:"by"`
-	Scope        string `json:"scope"`                    // provider/model
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // as the provider says; 0 when it does not
+	Scope        string `json:"scope"`                   // provider/model
+	RetryAfterMS int64  `json:"retry_after_ms,omitzero"` // as the provider says; 0 when it does not
 }
 
 // RateLimitHit says that a provider refused the model request with the given id because there were too many.
 func (s Scope) RateLimitHit(requestID string, p RateLimit) RuntimeEvent {
-	p.By, p.Scope = "provider", clip(p.Scope, maxName)
-	return s.ofRequest(RateLimitHit, requestID, p)
-}
-
-// ofRequest is an event about a model request.
-func (s Scope) ofRequest(class, requestID string, payload any) RuntimeEvent {
-	e := s.event(class, "", payload)
-	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
-	return e
+	p.By = "provider"
+	return s.ofRequest(RateLimitHit, "", requestID, p)
 }

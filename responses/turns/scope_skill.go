@@ -9,26 +9,16 @@ const skillActivated = "holon.skill.activated"
 type Skill struct {
 	SkillID          string `json:"skill_id"` // scope/name
 	Name             string `json:"name"`
-	Scope            string `json:"scope"`           // user, agent, workspace
-	LoadReason       string `json:"load_reason"`     // read_skill_md, run_skill_script
-	Path             string `json:"path"`            // the SKILL.md that was read, or the script that was run
-	EntrypointPath   string `json:"entrypoint_path"` // the skill's SKILL.md
+	Scope            string `json:"scope"`                      // user, agent, workspace
+	LoadReason       string `json:"load_reason"`                // read_skill_md, run_skill_script
+	Path             string `json:"path" max:"1024"`            // the SKILL.md that was read, or the script that was run
+	EntrypointPath   string `json:"entrypoint_path" max:"1024"` // the skill's SKILL.md
 	ActivationSource string `json:"activation_source"`
 	ActivationState  string `json:"activation_state"`
-	Digest           string `json:"digest,omitempty"` // of the SKILL.md, "sha256:" and hex
+	Digest           string `json:"digest,omitzero"` // of the SKILL.md, "sha256:" and hex
 }
-
-// maxPath bounds a path within a payload.
-const maxPath = 1 << 10
 
 // skillActivated says that the tool call with the given id used a skill.
 func (s Scope) SkillActivated(toolCallID string, p Skill) RuntimeEvent {
-	p.SkillID, p.Name, p.Scope = clip(p.SkillID, maxName), clip(p.Name, maxName), clip(p.Scope, maxName)
-	p.LoadReason, p.Path, p.EntrypointPath = clip(p.LoadReason, maxName), clip(p.Path, maxPath),
-		clip(p.EntrypointPath, maxPath)
-	p.ActivationSource, p.ActivationState, p.Digest = clip(p.ActivationSource, maxName),
-		clip(p.ActivationState, maxName), clip(p.Digest, maxName)
-	e := s.event(skillActivated, "", p)
-	e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
-	return e
+	return s.ofCall(skillActivated, "", toolCallID, p)
 }

@@ -9,18 +9,15 @@ import (
 // task, which outlives the call that started it.
 type TaskBegun struct {
 	TaskKind   string `json:"task_kind"`
-	Objective  string `json:"objective"` // the command line, cut
-	Source     string `json:"source"`    // the tool that started it
-	ToolCallID string `json:"cause_tool_call_id,omitempty"`
+	Objective  string `json:"objective" max:"2048"` // the command line, cut
+	Source     string `json:"source"`               // the tool that started it
+	ToolCallID string `json:"cause_tool_call_id,omitzero"`
 
-	Process *Process `json:"process,omitempty"` // that runs it
+	Process *Process `json:"process,omitzero"` // that runs it
 }
 
 // TaskBegun says that the task with the given id exists, was taken on, and runs.
 func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
-	p.TaskKind, p.Objective, p.Source = clip(p.TaskKind, maxName), clip(p.Objective, maxMessage),
-		clip(p.Source, maxName)
-	p.ToolCallID, p.Process = clip(p.ToolCallID, maxName), p.Process.bounded()
 	owner := struct {
 		Owner string `json:"owner"`
 	}{"agentd"}
@@ -32,9 +29,9 @@ func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 	}{}
 	worker.Worker.Kind, worker.Worker.ID = "process", ProcessOf(taskID)
 	return []RuntimeEvent{
-		s.task(TaskCreated, StatusDraft, taskID, p),
-		s.task(TaskAccepted, StatusAccepted, taskID, owner),
-		s.task(TaskStarted, StatusRunning, taskID, worker),
+		s.task(TaskCreated, statusDraft, taskID, p),
+		s.task(TaskAccepted, statusAccepted, taskID, owner),
+		s.task(TaskStarted, statusRunning, taskID, worker),
 	}
 }
 
@@ -44,22 +41,22 @@ type TaskEnd struct {
 	// of the task's record: completed, failed, cancelled
 	NativeStatus string `json:"native_status"`
 	// nonzero_exit, signal, time_limit, stopped, shutdown, lost
-	FailureCategory string `json:"failure_category,omitempty"`
-	Message         string `json:"message"`   // how it ended, for a person
-	Objective       string `json:"objective"` // the command line, cut
-	ExitStatus      *int   `json:"exit_status,omitempty"`
+	FailureCategory string `json:"failure_category,omitzero"`
+	Message         string `json:"message" max:"2048"`   // how it ended, for a person
+	Objective       string `json:"objective" max:"2048"` // the command line, cut
+	ExitStatus      *int   `json:"exit_status,omitzero"`
 	// file with the output, as in Result; turns/TURN_ID/… of another turn, tasks/TASK_ID/… of none
-	OutputRef  string `json:"output_ref,omitempty"`
+	OutputRef  string `json:"output_ref,omitzero" max:"2048"`
 	DurationMS int64  `json:"duration_ms"`
 
-	Evidence      string `json:"evidence,omitempty"`       // of a lost task: what was checked
-	DeliveryState string `json:"delivery_state,omitempty"` // "": delivered
+	Evidence      string `json:"evidence,omitzero"`       // of a lost task: what was checked
+	DeliveryState string `json:"delivery_state,omitzero"` // "": delivered
 
 	ExternalIDs []string `json:"external_ids,omitempty"` // ids of the event that another log introduces
 }
 
-// TaskCancellation is the payload of task.cancel_requested.
-type TaskCancellation struct {
+// taskCancellation is the payload of task.cancel_requested.
+type taskCancellation struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
 
@@ -68,7 +65,7 @@ type TaskCancellation struct {
 
 // TaskCancelling says that by ended the task with the given id, which has not ended yet.
 func (s Scope) TaskCancelling(taskID, reason, by string) RuntimeEvent {
-	return s.task(TaskCancelAsked, StatusCancelling, taskID, TaskCancellation{Reason: clip(reason, maxName), By: by})
+	return s.task(TaskCancelAsked, statusCancelling, taskID, taskCancellation{Reason: reason, By: by})
 }
 
 // TaskEnded says how the task with the given id and its process ended, and before that, where it did not end by itself,
@@ -94,13 +91,13 @@ func (s Scope) taskEnd(taskID string, p TaskEnd) (before []RuntimeEvent, process
 	case p.NativeStatus == "completed":
 		class, status = TaskCompleted, StatusCompleted
 	case p.NativeStatus == "cancelled":
-		class, status, process.By = TaskCancelled, StatusCancelled, ByUser
+		class, status, process.By = TaskCancelled, StatusCancelled, byUser
 		by := "agent"
 		if p.FailureCategory == "shutdown" {
-			by, process.By = "runtime", ByShutdown
+			by, process.By = "runtime", byShutdown
 		}
-		before = append(before, s.task(TaskCancelAsked, StatusCancelling, taskID,
-			TaskCancellation{clip(p.FailureCategory, maxName), by, p.ExternalIDs}))
+		before = append(before, s.task(TaskCancelAsked, statusCancelling, taskID,
+			taskCancellation{p.FailureCategory, by, p.ExternalIDs}))
 	case p.NativeStatus == "interrupted", p.FailureCategory == "lost":
 		class, status, p.Evidence = TaskLost, StatusLost, "the processes that an earlier runtime left"
 		process.FailureCategory, process.Message = "lost", p.Message
@@ -108,9 +105,6 @@ func (s Scope) taskEnd(taskID string, p TaskEnd) (before []RuntimeEvent, process
 		class, status = TaskTimedOut, StatusTimedOut
 		process.FailureCategory, process.Message = "timeout", p.Message
 	}
-	p.NativeStatus, p.FailureCategory = clip(p.NativeStatus, maxName), clip(p.FailureCategory, maxName)
-	p.Message, p.Objective, p.OutputRef = clip(p.Message, maxMessage), clip(p.Objective, maxMessage),
-		clip(p.OutputRef, maxMessage)
 	return before, process, s.task(class, status, taskID, p)
 }
 

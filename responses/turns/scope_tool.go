@@ -14,14 +14,14 @@ type Begun struct {
 	ToolName  string `json:"tool_name"`
 	CallID    string `json:"call_id"` // the model's
 	Host      string `json:"host"`    // server: it runs here; client: the caller runs it
-	Kind      string `json:"kind,omitempty"`
-	Arguments string `json:"safe_args"` // JSON text as the model wrote it, without known secrets, cut
+	Kind      string `json:"kind,omitzero"`
+	Arguments string `json:"safe_args" max:"3072"` // JSON text as the model wrote it, without known secrets, cut
 	// Of arguments that are cut: that they are, a digest of all of them, and what has all of them, a file relative to
 	// the turn's directory or, of a client's function, the item of the call. InputRef is "" where nothing could be
 	// kept.
-	Truncated bool   `json:"args_truncated,omitempty"`
-	Digest    string `json:"args_digest,omitempty"`
-	InputRef  string `json:"input_ref,omitempty"`
+	Truncated bool   `json:"args_truncated,omitzero"`
+	Digest    string `json:"args_digest,omitzero"`
+	InputRef  string `json:"input_ref,omitzero"`
 	// allow: the request offers the tool, and a call that is refused does not begin
 	Policy string `json:"policy"`
 }
@@ -32,45 +32,41 @@ func stepOf(toolCallID string) string {
 }
 
 // TooLong reports whether an event cannot hold the arguments.
-func (p Begun) TooLong() bool { return clip(p.Arguments, maxPreview) != p.Arguments }
+func (p Begun) TooLong() bool { return bounded(p).Arguments != p.Arguments }
 
-// bounded returns p with its defaults, whose texts are cut.
-func (p Begun) bounded() Begun {
-	p.ToolName, p.CallID, p.Kind = clip(p.ToolName, maxName), clip(p.CallID, maxName), clip(p.Kind, maxName)
+// completed returns p with its defaults, and with what follows from the length of its arguments.
+func (p Begun) completed() Begun {
 	if p.Truncated = p.TooLong(); p.Truncated {
 		sum := sha256.Sum256([]byte(p.Arguments))
-		p.Digest, p.InputRef = "sha256:"+hex.EncodeToString(sum[:]), clip(p.InputRef, maxName)
+		p.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	} else {
 		p.Digest, p.InputRef = "", ""
 	}
-	p.Arguments = clip(p.Arguments, maxPreview)
 	p.Host, p.Policy = cmp.Or(p.Host, "server"), cmp.Or(p.Policy, "allow")
 	return p
 }
 
 // ToolStarted opens the tool call with the given id.
 func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
-	e := s.event(ToolStarted, StatusRunning, p.bounded())
-	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
-	return e
+	return s.spanOfCall(ToolStarted, statusRunning, toolCallID, p.completed())
 }
 
 // Result is the payload of tool.result.
 type Result struct {
 	ToolName   string `json:"tool_name"`
-	Summary    string `json:"summary"`              // one line for a person
-	Preview    string `json:"preview,omitempty"`    // what the model was shown, or its beginning and end
-	OutputRef  string `json:"output_ref,omitempty"` // file with the full output, relative to the turn's directory
+	Summary    string `json:"summary"`                     // one line for a person
+	Preview    string `json:"preview,omitzero" max:"2048"` // what the model was shown, or its beginning and end
+	OutputRef  string `json:"output_ref,omitzero"`         // file with the full output, relative to the turn's directory
 	DurationMS int64  `json:"duration_ms"`
-	ExitCode   *int   `json:"exit_code,omitempty"` // of a command
-	Truncated  bool   `json:"truncated"`           // Preview shows less than there was
+	ExitCode   *int   `json:"exit_code,omitzero"` // of a command
+	Truncated  bool   `json:"truncated"`          // Preview shows less than there was
 	// Canonical is the canonical result in its compact form; the stored response
-	// has the whole one. Absent over MaxCanonical.
-	Canonical json.RawMessage `json:"canonical,omitempty"`
+	// has the whole one. Absent over maxCanonical.
+	Canonical json.RawMessage `json:"canonical,omitzero"`
 }
 
-// MaxCanonical bounds the canonical result within an event, in bytes.
-const MaxCanonical = 4<<10 + 512
+// maxCanonical bounds the canonical result within an event, in bytes.
+const maxCanonical = 4<<10 + 512
 
 // MaxPreview bounds the text of a result within an event, in bytes.
 const MaxPreview = 2 << 10
@@ -78,14 +74,9 @@ const MaxPreview = 2 << 10
 // ToolResult closes a tool call that worked. A command that exits non-zero
 // worked too: its result says so.
 func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
-	p.ToolName, p.Summary = clip(p.ToolName, maxName), clip(p.Summary, maxName)
-	whole := p.Preview
-	p.Preview, p.OutputRef = clip(whole, MaxPreview), clip(p.OutputRef, maxName)
-	p.Truncated = p.Truncated || p.Preview != whole
-	p.Canonical = withinBound(p.Canonical, MaxCanonical)
-	e := s.event(ToolResult, StatusCompleted, p)
-	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
-	return e
+	p.Truncated = p.Truncated || clip(p.Preview, MaxPreview) != p.Preview
+	p.Canonical = withinBound(p.Canonical, maxCanonical)
+	return s.spanOfCall(ToolResult, StatusCompleted, toolCallID, p)
 }
 
 // OutputTruncated is the class of the fact that a model was shown a part of an output, which a file has whole.
@@ -101,10 +92,8 @@ type Truncation struct {
 
 // OutputTruncated says that the model is shown a part of what the tool call with the given id put out.
 func (s Scope) OutputTruncated(toolCallID string, p Truncation) RuntimeEvent {
-	p.OutputRef, p.Truncation = clip(p.OutputRef, maxName), "head_tail"
-	e := s.event(OutputTruncated, "", p)
-	e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
-	return e
+	p.Truncation = "head_tail"
+	return s.ofCall(OutputTruncated, "", toolCallID, p)
 }
 
 // ToolFailure is the payload of tool.failed.
@@ -113,34 +102,25 @@ type ToolFailure struct {
 	// invalid_input, permission_denied, sandbox_violation, not_found, timeout, cancelled, interrupted,
 	// execution_error, unavailable
 	FailureCategory string `json:"failure_category"`
-	Kind            string `json:"kind,omitempty"` // the tool's own name for it
-	Message         string `json:"message"`
+	Kind            string `json:"kind,omitzero"` // the tool's own name for it
+	Message         string `json:"message" max:"2048"`
 	Retryable       bool   `json:"retryable"`
-	RecoveryHint    string `json:"recovery_hint,omitempty"`
-	OutputRef       string `json:"output_ref,omitempty"`
+	RecoveryHint    string `json:"recovery_hint,omitzero"`
+	OutputRef       string `json:"output_ref,omitzero"`
 	DurationMS      int64  `json:"duration_ms"`
 
-	Preview   string          `json:"preview,omitempty"`   // what the model was shown, or its beginning and end
-	Canonical json.RawMessage `json:"canonical,omitempty"` // as in Result
+	Preview   string          `json:"preview,omitzero" max:"1024"` // what the model was shown, or its beginning and end
+	Canonical json.RawMessage `json:"canonical,omitzero"`          // as in Result
 }
 
 // ToolFailed closes a tool call that did not work.
 func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
-	p.ToolName, p.FailureCategory = clip(p.ToolName, maxName), clip(p.FailureCategory, maxName)
-	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName),
-		clip(p.OutputRef, maxName)
-	p.Kind, p.Preview = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview)
 	p.Canonical = withinBound(p.Canonical, maxFailure)
-	e := s.event(ToolFailed, StatusFailed, p)
-	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
-	return e
+	return s.spanOfCall(ToolFailed, StatusFailed, toolCallID, p)
 }
 
-// A failure has a long message, which its canonical result repeats.
-const (
-	maxFailurePreview = 1 << 10
-	maxFailure        = 4 << 10
-)
+// maxFailure is maxCanonical for a failure, which has a long message as well.
+const maxFailure = 4 << 10
 
 func withinBound(canonical json.RawMessage, limit int) json.RawMessage {
 	if len(canonical) > limit {
@@ -152,33 +132,27 @@ func withinBound(canonical json.RawMessage, limit int) json.RawMessage {
 // Notice is the payload of runtime.warning and runtime.error.
 type Notice struct {
 	Code         string `json:"code"`
-	Message      string `json:"message"`
+	Message      string `json:"message" max:"2048"`
 	Component    string `json:"component"`
 	Recoverable  bool   `json:"recoverable"`
-	FailurePhase string `json:"failure_phase,omitempty"` // startup, shutdown, runtime_turn
+	FailurePhase string `json:"failure_phase,omitzero"` // startup, shutdown, runtime_turn
 }
 
 // Warning says that something is wrong which the turn survives.
-func (s Scope) Warning(p Notice) RuntimeEvent { return s.notice(RuntimeWarning, p) }
+func (s Scope) Warning(p Notice) RuntimeEvent { return s.event(RuntimeWarning, "", p) }
 
 // Error says that the runtime itself failed.
-func (s Scope) Error(p Notice) RuntimeEvent { return s.notice(RuntimeError, p) }
-
-func (s Scope) notice(class string, p Notice) RuntimeEvent {
-	p.Code, p.Component = clip(p.Code, maxName), clip(p.Component, maxName)
-	p.Message, p.FailurePhase = clip(p.Message, maxMessage), clip(p.FailurePhase, maxName)
-	return s.event(class, "", p)
-}
+func (s Scope) Error(p Notice) RuntimeEvent { return s.event(RuntimeError, "", p) }
 
 // Context is the payload of context.resolved: what a model is about to be told.
 type Context struct {
-	PreviousResponseID string   `json:"previous_response_id,omitempty"`
+	PreviousResponseID string   `json:"previous_response_id,omitzero"`
 	Items              int      `json:"items"`         // items sent, history included
 	Instructions       []string `json:"instructions"`  // names of the sources of the instructions, in order
 	Tools              []string `json:"tools"`         // names of the tools offered
 	Omissions          []string `json:"omissions"`     // what was left out, and why
 	ActiveSkills       []string `json:"active_skills"` // skills that the session has in use: id and state
-	Fingerprint        string   `json:"fingerprint,omitempty"`
+	Fingerprint        string   `json:"fingerprint,omitzero"`
 }
 
 // Bounds of each list of a Context: how many names, and how long. What is over
@@ -191,7 +165,7 @@ const (
 // ContextResolved says what the turn starts from.
 func (s Scope) ContextResolved(p Context) RuntimeEvent {
 	p.Instructions, p.Tools, p.Omissions = clipList(p.Instructions), clipList(p.Tools), clipList(p.Omissions)
-	p.ActiveSkills, p.Fingerprint = clipList(p.ActiveSkills), clip(p.Fingerprint, maxName)
+	p.ActiveSkills = clipList(p.ActiveSkills)
 	return s.event(ContextResolved, "", p)
 }
 

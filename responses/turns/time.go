@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -74,17 +73,9 @@ func (t Time) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads any RFC 3339 time, cut to the millisecond, or null.
 func (t *Time) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		*t = Time{}
-		return nil
-	}
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return err
-	}
-	u, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return fmt.Errorf("read time %.40q: it is no RFC 3339 time", s)
+	var u time.Time
+	if err := u.UnmarshalJSON(data); err != nil {
+		return invalid("", fmt.Sprintf("the value must be an RFC 3339 time, not %.40s", data))
 	}
 	*t = At(u)
 	return nil

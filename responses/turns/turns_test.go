@@ -132,7 +132,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"artifacts[0].bytes", "artifacts.bytes", -1},
 		{"artifacts[0].sha256", "artifacts.sha256", "00"},
 		{"rounds", "rounds", "two"},
-		{"", "created_at", "yesterday"},
+		{"created_at", "created_at", "yesterday"},
 	} {
 		_, err := turns.DecodeRecord(with(t, finished(), tt.path, tt.value))
 		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != tt.param {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,12 +20,11 @@ const maxEnvFile = 1 << 20
 // environ returns the variables of --env-file and then of --env as K=V, of those
 // with the same name the last: a bare name takes the caller's value.
 func environ(files, list []string) (out []string, err error) {
+	values := map[string]string{}
 	for _, path := range files {
-		lines, err := envFile(path)
-		if err != nil {
+		if err := envFile(path, values); err != nil {
 			return nil, usage("--env-file", err.Error(), "name a file with lines NAME=VALUE, or NAME for your value")
 		}
-		out = append(out, lines...)
 	}
 	for _, kv := range list {
 		name, value, given := strings.Cut(kv, "=")
@@ -38,47 +39,36 @@ func environ(files, list []string) (out []string, err error) {
 					"write "+visible.OneLine(kv, 80)+"=VALUE")
 			}
 		}
-		out = append(out, name+"="+value)
+		values[name] = value
 	}
-	return lastOfEach(out), nil
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, name+"="+values[name])
+	}
+	return out, nil
 }
 
 func validEnvName(name string) bool {
 	return name != "" && !strings.ContainsAny(name, " \t\n,") && !strings.HasPrefix(name, "HOLON_")
 }
 
-func lastOfEach(list []string) (out []string) {
-	at := make(map[string]int)
-	for _, kv := range list {
-		name, _, _ := strings.Cut(kv, "=")
-		if i, ok := at[name]; ok {
-			out[i] = kv
-			continue
-		}
-		at[name] = len(out)
-		out = append(out, kv)
-	}
-	return out
-}
-
 // envFile reads variables in the format of Docker: a line is NAME=VALUE, taken as
 // it is, a bare NAME, a comment after #, or empty. Errors name lines and show
 // nothing of them.
-func envFile(path string) (out []string, err error) {
+func envFile(path string, values map[string]string) error {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file", visible.Name(visible.Clip(path, 200))), err)
+		return errors.Join(fmt.Errorf("%s is not a regular file", visible.Name(visible.Clip(path, 200))), err)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxEnvFile+1))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(data) > maxEnvFile {
-		return nil, errors.New("it is larger than 1 MiB")
+		return errors.New("it is larger than 1 MiB")
 	}
 	n := 0
 	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
@@ -89,16 +79,16 @@ func envFile(path string) (out []string, err error) {
 		}
 		name, value, given := strings.Cut(line, "=")
 		if !validEnvName(name) || strings.ContainsRune(line, 0) {
-			return nil, fmt.Errorf("line %d has no name of a variable for commands", n)
+			return fmt.Errorf("line %d has no name of a variable for commands", n)
 		}
 		if !given {
 			if value, given = os.LookupEnv(name); !given {
-				return nil, fmt.Errorf("line %d has no value, and its variable is not set here", n)
+				return fmt.Errorf("line %d has no value, and its variable is not set here", n)
 			}
 		}
-		out = append(out, name+"="+value)
+		values[name] = value
 	}
-	return out, nil
+	return nil
 }
 
 // maxMCPConfig bounds what is read of a list of MCP servers to see whether it can be read.

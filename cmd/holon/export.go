@@ -62,8 +62,8 @@ func runExport(ctx context.Context, r *remote, kind, file string, through int64)
 	if err := json.Unmarshal(doc, &d); err != nil {
 		return fmt.Errorf("read the manifest of the export: %w", err)
 	}
-	kept, err := writeExport(file, append(doc, '\n'))
-	if err == nil && kept && kind == "evidence" {
+	err = writeNew("--output", file, append(doc, '\n'))
+	if err == nil && kind == "evidence" {
 		err = confirmExport(ctx, r, d.Manifest.ThroughSequence)
 	}
 	if err == nil && r.JSON {
@@ -79,17 +79,6 @@ func printExport(streams Streams, doc json.RawMessage) error {
 			"would be wrong", "write it to a file: --output FILE")
 	}
 	return printRaw(streams, doc)
-}
-
-// writeExport writes a document to a new file, or to a pipe or a device, which keeps nothing.
-func writeExport(path string, doc []byte) (kept bool, err error) {
-	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() || info.IsDir() {
-		return true, writeNew("--output", path, doc)
-	}
-	if err := os.WriteFile(path, doc, 0); err != nil { // it exists
-		return false, usage("--output", err.Error(), "name a file that can be written")
-	}
-	return false, nil
 }
 
 // confirmExport records that evidence is on disk, so that directories of turns may go.

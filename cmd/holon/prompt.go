@@ -63,15 +63,14 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 		return err
 	}
 	if !o.follow {
-		if r.JSON {
-			return printJSON(r.streams, sent)
-		}
-		if r.streams.OutTTY {
+		return r.show(sent, nil, func() error {
+			if !r.streams.OutTTY {
+				_, err := fmt.Fprintln(r.streams.Out, visible.OneLine(sent.MessageID, 100))
+				return err
+			}
 			return r.streams.print("", "  ", fmt.Sprintf("%s is queued for %s; watch with: holon tail -f --agent %s",
 				sent.MessageID, sent.AgentID, sent.AgentID))
-		}
-		_, err = fmt.Fprintln(r.streams.Out, visible.OneLine(sent.MessageID, 100))
-		return err
+		})
 	}
 	end, err := r.watch(ctx, sent, o.quiet || r.JSON)
 	if err != nil {

@@ -20,14 +20,6 @@ import (
 	"holon/state/ledger"
 )
 
-// agentRun is `holon run --agent`: a prompt to an agent that lives.
-type agentRun struct {
-	remote
-	create   bool
-	template string
-	quiet    bool
-}
-
 // agentRunFlags are the flags of `holon run` that go with --agent: an agent has
 // the rest for itself.
 var agentRunFlags = []string{"agent", "create-agent", "template", "json", "output-format", "quiet"}
@@ -55,43 +47,39 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	a := &agentRun{remote: remote{base: o.base, Agent: o.agent, Format: o.Format}, create: o.createAgent,
-		template: o.template, quiet: o.Quiet}
-	return a.ask(cmd.Context(), func(ctx context.Context, _ *remote) error { return a.run(ctx, text) })
-}
-
-// run sends the prompt, waits for its end and prints it.
-func (a *agentRun) run(ctx context.Context, text string) error {
-	if err := a.ensure(ctx); err != nil {
-		return err
-	}
-	sent, err := a.Prompt(ctx, a.Agent, wire.Prompt{Text: text, Surface: string(ledger.SurfaceRunOnce)}, "")
-	if err != nil {
-		return err
-	}
-	end, err := a.watch(ctx, sent, a.quiet || a.JSON)
-	if err != nil {
-		return err
-	}
-	result, err := a.result(ctx, end)
-	if err != nil {
-		return err
-	}
-	return a.showEnd(end, result, result.FinalText, a.quiet)
+	r := &remote{base: o.base, Agent: o.agent, Format: o.Format}
+	return r.ask(cmd.Context(), func(ctx context.Context, r *remote) error {
+		if err := r.ensure(ctx, o.createAgent, o.template); err != nil {
+			return err
+		}
+		sent, err := r.Prompt(ctx, r.Agent, wire.Prompt{Text: text, Surface: string(ledger.SurfaceRunOnce)}, "")
+		if err != nil {
+			return err
+		}
+		end, err := r.watch(ctx, sent, o.Quiet || r.JSON)
+		if err != nil {
+			return err
+		}
+		result, err := r.result(ctx, end)
+		if err != nil {
+			return err
+		}
+		return r.showEnd(end, result, result.FinalText, o.Quiet)
+	})
 }
 
 // ensure makes the agent when that was asked for and there is none.
-func (a *agentRun) ensure(ctx context.Context) error {
-	if !a.create {
-		_, err := a.Status(ctx, a.Agent)
+func (r *remote) ensure(ctx context.Context, create bool, template string) error {
+	if !create {
+		_, err := r.Status(ctx, r.Agent)
 		if state.IsCode(err, ledger.CodeNotFound) {
 			return &state.Error{Code: ledger.CodeNotFound, Param: "--agent",
-				Message: fmt.Sprintf("there is no agent %.80q", a.Agent),
-				Hint:    "make it with --create-agent, or: holon agent create " + a.Agent}
+				Message: fmt.Sprintf("there is no agent %.80q", r.Agent),
+				Hint:    "make it with --create-agent, or: holon agent create " + r.Agent}
 		}
 		return err
 	}
-	_, err := a.Create(ctx, a.Agent, a.template)
+	_, err := r.Create(ctx, r.Agent, template)
 	if state.IsCode(err, ledger.CodeExists) {
 		return nil
 	}
@@ -137,55 +125,55 @@ func withoutTurn(end view.MessageState, newest *ledger.Failure) *ledger.Failure 
 		Code: cmp.Or(end.Entry.Code, string(e.Code)), Summary: e.Message, Hint: e.Hint}
 }
 
-func (a *agentRun) result(ctx context.Context, end view.MessageState) (runResult, error) {
-	r := runResult{
-		AgentID:       a.Agent,
+func (r *remote) result(ctx context.Context, end view.MessageState) (runResult, error) {
+	out := runResult{
+		AgentID:       r.Agent,
 		MessageID:     end.Message.ID,
 		FinalStatus:   finalStatus(end),
 		Tasks:         []view.TaskRecord{},
 		ChangedFiles:  []string{},
-		ShellCommands: a.view.shells,
+		ShellCommands: r.view.shells,
 	}
-	r.Outcome, _ = outcomeOf(end)
-	r.ExitCode = r.Outcome.ExitCode()
-	agent, err := a.Status(ctx, a.Agent)
+	out.Outcome, _ = outcomeOf(end)
+	out.ExitCode = out.Outcome.ExitCode()
+	agent, err := r.Status(ctx, r.Agent)
 	if err != nil {
-		return r, err
+		return out, err
 	}
-	r.MessageCount = agent.Agent.TotalMessageCount
+	out.MessageCount = agent.Agent.TotalMessageCount
 	t := end.Turn
 	if t == nil {
-		r.Failure = withoutTurn(end, agent.Agent.LastRuntimeFailure)
-		return r, nil
+		out.Failure = withoutTurn(end, agent.Agent.LastRuntimeFailure)
+		return out, nil
 	}
-	r.TurnID, r.FinalText, r.RawFinalText = t.ID, t.Last, t.Last
-	r.Failure, r.WaitingReason = t.Failure, string(t.Closure.WaitingReason)
-	r.TokenUsage, r.ModelRounds, r.ToolCalls, r.ProviderRounds = t.Usage, t.ModelRounds, t.ToolCalls, t.Provider
+	out.TurnID, out.FinalText, out.RawFinalText = t.ID, t.Last, t.Last
+	out.Failure, out.WaitingReason = t.Failure, string(t.Closure.WaitingReason)
+	out.TokenUsage, out.ModelRounds, out.ToolCalls, out.ProviderRounds = t.Usage, t.ModelRounds, t.ToolCalls, t.Provider
 	if t.Failure != nil {
-		r.Artifact = t.Failure.Artifact
+		out.Artifact = t.Failure.Artifact
 	}
 	if t.Usage != nil {
-		r.InputTokens, r.OutputTokens = int64(t.Usage.InputTokens), int64(t.Usage.OutputTokens)
+		out.InputTokens, out.OutputTokens = int64(t.Usage.InputTokens), int64(t.Usage.OutputTokens)
 	}
 	for _, w := range agent.ActiveWaits {
 		if w.Registered == t.AttemptID {
-			r.SleepReason = w.WaitingFor
+			out.SleepReason = w.WaitingFor
 		}
 	}
-	started, err := a.Client.Tasks(ctx, a.Agent, 0)
+	started, err := r.Client.Tasks(ctx, r.Agent, 0)
 	if err != nil {
-		return r, err
+		return out, err
 	}
 	for _, task := range started {
 		if task.TurnID == t.ID {
-			r.Tasks = append(r.Tasks, task)
+			out.Tasks = append(out.Tasks, task)
 		}
 	}
-	items, err := a.WorkItems(ctx, a.Agent, 0)
+	items, err := r.WorkItems(ctx, r.Agent, 0)
 	for _, w := range items { // the newest report goes before the last text
 		if w.CompletionTurnID == t.ID {
-			r.FinalText = w.CompletionReport
+			out.FinalText = w.CompletionReport
 		}
 	}
-	return r, err
+	return out, err
 }

@@ -273,6 +273,7 @@ func TestAgentAnswersAtTerminal(t *testing.T) {
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 130 || strings.Contains(shown, "Second") {
 		t.Errorf("%v, want 130 while the answer is written:\n%s", err, shown)
 	}
+	succeed(t, command("agent", "abort")) // the daemon would wait for the turn
 }
 
 // sequences are those that holon writes to a terminal itself, status lines with their text.

@@ -79,6 +79,15 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, v any, tools ...st
 	_, _ = w.Write(s.clean(body.Bytes(), tools...)) // as above
 }
 
+// answer makes the answer of a request that was carried out, or not.
+func (s *Server) answer(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.writeJSON(w, http.StatusOK, v)
+}
+
 // cleanError is clean for errors, which name no tool where a client looks for it.
 func (s *Server) cleanError(envelope []byte) []byte { return s.clean(envelope) }
 

@@ -131,11 +131,7 @@ func (s *Server) postTurnInput(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		in, err = s.offer(id, said)
 	}
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	s.writeJSON(w, http.StatusOK, in)
+	s.answer(w, in, err)
 }
 
 // offer passes a message to the turn, or says what became of it when the turn is

@@ -85,11 +85,7 @@ type deleted struct {
 // are the caller's.
 func (s *Server) deleteResponse(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "id")
-	if err := s.delete(id); err != nil {
-		s.fail(w, err)
-		return
-	}
-	s.writeJSON(w, http.StatusOK, deleted{id, "response", true})
+	s.answer(w, deleted{id, "response", true}, s.delete(id))
 }
 
 func (s *Server) delete(id string) error {

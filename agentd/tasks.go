@@ -48,11 +48,7 @@ func (s *Server) getTasks(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) getTask(w http.ResponseWriter, r *http.Request) {
 	snapshot, err := s.parts.Tasks.Get("", chi.URLParam(r, "id"))
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	s.writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
+	s.answer(w, tasks.StatusResult{Task: snapshot}, err)
 }
 
 // postTask starts a command of the operator as a task, once for its id.
@@ -73,11 +69,7 @@ func (s *Server) postTask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	snapshot, err := s.startTask(in)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	s.writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
+	s.answer(w, tasks.StatusResult{Task: snapshot}, err)
 }
 
 func (s *Server) startTask(in tasks.Start) (tasks.Snapshot, error) {
@@ -130,12 +122,8 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
 		patience = time.Duration(wait) * time.Millisecond
 	}
 	out, err := s.parts.Tasks.Output(r.Context(), "", chi.URLParam(r, "id"), patience, tokens*tools.BytesPerToken)
-	switch {
-	case r.Context().Err() != nil: // the client is gone
-	case err != nil:
-		s.fail(w, err)
-	default:
-		s.writeJSON(w, http.StatusOK, out)
+	if r.Context().Err() == nil { // otherwise the client is gone
+		s.answer(w, out, err)
 	}
 }
 
@@ -146,12 +134,8 @@ func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	res, err := s.parts.Tasks.Input(r.Context(), "", chi.URLParam(r, "id"), in)
-	switch {
-	case r.Context().Err() != nil:
-	case err != nil:
-		s.fail(w, err)
-	default:
-		s.writeJSON(w, http.StatusOK, res)
+	if r.Context().Err() == nil {
+		s.answer(w, res, err)
 	}
 }
 
@@ -163,11 +147,7 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	res, err := s.parts.Tasks.Stop(r.Context(), "", chi.URLParam(r, "id"), stop.Force)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	s.writeJSON(w, http.StatusOK, res)
+	s.answer(w, res, err)
 }
 
 // readObject reads a JSON object of at most limit bytes into v; no body is an empty

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/responses/client"
 	"holon/responses/turns"
 )
 
@@ -355,5 +357,67 @@ func TestInputItems(t *testing.T) {
 		if e := a.failure(t); a.status != http.StatusBadRequest || e.Param != param {
 			t.Errorf("%s: %d %+v, want 400 at %s", query, a.status, e, param)
 		}
+	}
+}
+
+// replayed returns the types of a response's events after the one numbered after.
+func replayed(t *testing.T, c *client.Client, id string, after int64) (types []string) {
+	t.Helper()
+	for ev, err := range c.Replay(t.Context(), id, after) {
+		if err != nil {
+			t.Fatalf("after %d: %v", after, err)
+		}
+		if want := after + 1 + int64(len(types)); ev.SequenceNumber != want {
+			t.Errorf("an event is numbered %d, want %d", ev.SequenceNumber, want)
+		}
+		types = append(types, ev.Type)
+	}
+	return types
+}
+
+// Our client does all that can be done with a stored response; test/clients has those of others.
+func TestClientOnStoredResponses(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	c := client.Unix(h.cfg.Server.Socket)
+	defer c.Close()
+	ctx := t.Context()
+	begun, err := c.Background(ctx, responses.NewRequest("gate/thinker", responses.UserMessage("go")))
+	if err != nil || begun.Status.Terminal() {
+		t.Fatalf("%+v, %v", begun, err)
+	}
+	h.gate.wait(t, 1)
+	eventually(t, "the output so far is shown", func() bool {
+		now, err := c.GetResponse(ctx, begun.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !now.Status.Terminal() && len(now.Output) == 1
+	})
+	h.gate.release <- struct{}{}
+	types := replayed(t, c, begun.ID, client.FromStart)
+	for after := range len(types) + 2 {
+		got := replayed(t, c, begun.ID, int64(after))
+		if want := types[min(after+1, len(types)):]; !slices.Equal(got, want) {
+			t.Errorf("after %d came %v, want %v", after, got, want)
+		}
+	}
+	if got, err := c.GetResponse(ctx, begun.ID); err != nil || got.OutputText() != "Working. Done." {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if list, err := c.InputItems(ctx, begun.ID, client.ItemPage{Limit: 5, Ascending: true}); err != nil ||
+		len(list.Data) != 1 || list.HasMore || list.FirstID == "" || list.FirstID != list.LastID {
+		t.Errorf("%+v, %+v", err, list)
+	}
+	if models, err := c.Models(ctx); err != nil || len(models) == 0 || models[0].ID != "gate/any" ||
+		models[0].OwnedBy != "gate" {
+		t.Errorf("%+v, %+v", err, models)
+	}
+	if err := c.Delete(ctx, begun.ID); err != nil {
+		t.Error(err)
+	}
+	_, err = c.GetResponse(ctx, begun.ID)
+	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeNotFound {
+		t.Errorf("of what is deleted: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -27,7 +28,7 @@ const (
 type assembly struct {
 	provider  string
 	asked     model.Request
-	emit      func(model.Event) bool
+	queue     *endpoint.ItemQueue // whose items come one after the other already
 	contract  contract
 	requestID string
 
@@ -59,7 +60,8 @@ type assembly struct {
 }
 
 func newAssembly(provider string, c contract, requestID string, emit func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, contract: c, requestID: requestID, emit: emit, calls: make(endpoint.CallIDs)}
+	return &assembly{provider: provider, contract: c, requestID: requestID, queue: endpoint.NewItemQueue(emit),
+		calls: make(endpoint.CallIDs)}
 }
 
 // Take implements endpoint.Answer: it handles one event. The last is message_stop.
@@ -80,36 +82,41 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	if a.message == "" && ev.Type != "message_start" {
 		return false, endpoint.Malformed("the provider's %s event came before message_start", ev.Type)
 	}
-	return ev.Type == "message_stop", handle(a, &ev)
+	handle(a, &ev)
+	return ev.Type == "message_stop", a.queue.Err()
 }
 
 // handlers are what the assembly does for each type of event.
-var handlers = map[string]func(a *assembly, ev *wireEvent) error{
-	"message_start":       func(a *assembly, ev *wireEvent) error { return a.start(ev.Message) },
-	"content_block_start": func(a *assembly, ev *wireEvent) error { return a.begin(ev.Index, ev.ContentBlock) },
-	"content_block_delta": func(a *assembly, ev *wireEvent) error { return a.delta(ev.Index, ev.Delta) },
-	"content_block_stop": func(a *assembly, ev *wireEvent) error {
-		if a.began == 0 || ev.Index != a.index {
-			return nil
+var handlers = map[string]func(a *assembly, ev *wireEvent){
+	"message_start":       func(a *assembly, ev *wireEvent) { a.start(ev.Message) },
+	"content_block_start": func(a *assembly, ev *wireEvent) { a.begin(ev.Index, ev.ContentBlock) },
+	"content_block_delta": func(a *assembly, ev *wireEvent) { a.delta(ev.Index, ev.Delta) },
+	"content_block_stop": func(a *assembly, ev *wireEvent) {
+		if a.began > 0 && ev.Index == a.index {
+			a.endBlock()
 		}
-		return a.endBlock()
 	},
-	"message_delta": func(a *assembly, ev *wireEvent) error {
+	"message_delta": func(a *assembly, ev *wireEvent) {
 		a.count(ev.Usage)
 		if ev.Delta != nil && ev.Delta.StopReason != "" {
 			a.stop, a.details = ev.Delta.StopReason, ev.Delta.StopDetails
 		}
-		return nil
 	},
-	"message_stop": func(a *assembly, _ *wireEvent) error { return a.finish() },
+	"message_stop": func(a *assembly, _ *wireEvent) { a.finish() },
 }
 
-func (a *assembly) start(m *wireMessage) error {
+// malformed ends the answer.
+func (a *assembly) malformed(format string, args ...any) {
+	a.queue.Fail(endpoint.Malformed(format, args...))
+}
+
+func (a *assembly) start(m *wireMessage) {
 	if m != nil && m.ID != "" && m.ID == a.message {
-		return nil // the same once more
+		return // the same once more
 	}
 	if a.message != "" {
-		return endpoint.Malformed("the provider began its answer twice")
+		a.malformed("the provider began its answer twice")
+		return
 	}
 	if m != nil {
 		a.message = m.ID
@@ -122,7 +129,6 @@ func (a *assembly) start(m *wireMessage) error {
 	if a.requestID == "" {
 		a.requestID = a.message
 	}
-	return nil
 }
 
 // count takes what the answer cost so far.
@@ -132,96 +138,92 @@ func (a *assembly) count(u *wireUsage) {
 }
 
 // begin begins a block. Blocks of the provider's own tools are ignored.
-func (a *assembly) begin(index int, b *wireBlock) error {
+func (a *assembly) begin(index int, b *wireBlock) {
 	switch {
 	case b == nil || b.Type == "":
-		return endpoint.Malformed("the provider began a block without saying what it is")
+		a.malformed("the provider began a block without saying what it is")
+		return
 	case a.kind != "" && index == a.index && a.opening != nil && reflect.DeepEqual(a.opening, b):
-		return nil // it says the same again
+		return // it says the same again
 	case a.began > 0 && index <= a.index:
-		return endpoint.Malformed("the provider began block %d after block %d", index, a.index)
+		a.malformed("the provider began block %d after block %d", index, a.index)
+		return
 	case a.began >= maxBlocks:
-		return endpoint.Malformed("the provider's answer has more than %d blocks", maxBlocks)
+		a.malformed("the provider's answer has more than %d blocks", maxBlocks)
+		return
 	}
-	if err := a.endBlock(); err != nil { // servers may leave out its end
-		return err
-	}
-	if err := a.endCall(); err != nil { // a block after a call shows that the call was complete
-		return err
-	}
+	a.endBlock() // servers may leave out its end
+	a.endCall()  // a block after a call shows that the call was complete
 	a.began, a.index, a.kind, a.opening, a.input = a.began+1, index, b.Type, b, ""
 	a.buffer.Reset()
 	switch b.Type {
 	case typeText:
-		return a.beginText(b)
+		a.beginText(b)
 	case typeThinking, typeRedacted:
 		a.thought = thought{Type: b.Type, Data: b.Data}
 		a.signed.Reset()
 		a.signed.WriteString(b.Signature)
-		return a.beginItem(model.Event{Kind: model.ReasoningBegin}, model.SummaryDelta, b.Thinking)
+		a.beginItem(model.Event{Kind: model.ReasoningBegin}, model.SummaryDelta, b.Thinking)
 	case typeToolUse:
-		return a.beginCall(b)
+		a.beginCall(b)
+	default:
+		a.kind = "other"
 	}
-	a.kind = "other"
-	return nil
 }
 
-func (a *assembly) beginText(b *wireBlock) error {
+func (a *assembly) beginText(b *wireBlock) {
 	if a.text {
 		a.from = a.runes
-		return a.piece(model.TextDelta, b.Text)
+		a.piece(model.TextDelta, b.Text)
+		return
 	}
-	return a.beginItem(model.Event{Kind: model.MessageBegin}, model.TextDelta, b.Text)
+	a.beginItem(model.Event{Kind: model.MessageBegin}, model.TextDelta, b.Text)
 }
 
-func (a *assembly) beginCall(b *wireBlock) error {
+func (a *assembly) beginCall(b *wireBlock) {
 	if b.Name == "" {
-		return endpoint.Malformed("the provider's call in block %d names no tool", a.index)
+		a.malformed("the provider's call in block %d names no tool", a.index)
+		return
 	}
 	a.callID, a.name = a.calls.Add(b.ID, tagMark+a.tag), b.Name
 	if input := string(b.Input); input != "{}" && input != "null" { // else it follows in deltas, or is empty
 		a.input = input
 	}
-	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, "")
+	a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, "")
 }
 
 // beginItem begins an item with its first event and text.
-func (a *assembly) beginItem(begin model.Event, kind model.EventKind, text model.WireText) error {
+func (a *assembly) beginItem(begin model.Event, kind model.EventKind, text model.WireText) {
 	a.text = begin.Kind == model.MessageBegin
 	a.runes, a.from, a.said = 0, 0, true
-	if err := a.pass(begin); err != nil {
-		return err
-	}
-	return a.piece(kind, text)
+	a.queue.Emit(begin)
+	a.piece(kind, text)
 }
 
 // delta takes a piece of the open block.
-func (a *assembly) delta(index int, d *wireDelta) error {
+func (a *assembly) delta(index int, d *wireDelta) {
 	switch {
 	case d == nil:
-		return endpoint.Malformed("the provider's delta of block %d is empty", index)
+		a.malformed("the provider's delta of block %d is empty", index)
+		return
 	case a.began == 0 || index != a.index || a.kind == "":
-		return endpoint.Malformed("the provider sent a piece of block %d, which is not open", index)
+		a.malformed("the provider sent a piece of block %d, which is not open", index)
+		return
 	}
 	a.opening = nil
-	switch {
+	switch kind, text := deltaKind(d); {
 	case a.kind == "other":
-		return nil
 	case d.Type == "signature_delta" && a.kind == typeThinking:
 		if a.signed.Len()+len(d.Signature) > maxBlock {
-			return endpoint.Malformed("the provider's thought has more than %d MiB", maxBlock>>20)
+			a.malformed("the provider's thought has more than %d MiB", maxBlock>>20)
+			return
 		}
 		a.signed.WriteString(d.Signature)
-		return nil
 	case d.Type == "citations_delta" && a.kind == typeText:
 		a.note(d.Citation)
-		return nil
+	case kind != 0 && kind == kindOf(a.kind): // others are of a type newer than this code
+		a.piece(kind, text)
 	}
-	kind, text := deltaKind(d)
-	if kind == 0 || kind != kindOf(a.kind) {
-		return nil // of a type newer than this code
-	}
-	return a.piece(kind, text)
 }
 
 // kindOf returns the kind of event that pieces of a block become.
@@ -238,23 +240,23 @@ func kindOf(blockType string) model.EventKind {
 }
 
 // piece passes a text on, and keeps the part that is needed at the end.
-func (a *assembly) piece(kind model.EventKind, wire model.WireText) error {
-	return a.whole(kind, a.halves.Join(wire))
+func (a *assembly) piece(kind model.EventKind, wire model.WireText) {
+	a.whole(kind, a.halves.Join(wire))
 }
 
-func (a *assembly) whole(kind model.EventKind, text string) error {
-	if text == "" {
-		return nil
-	}
-	if kind == model.TextDelta {
+func (a *assembly) whole(kind model.EventKind, text string) {
+	switch {
+	case text == "":
+		return
+	case kind == model.TextDelta:
 		a.runes += utf8.RuneCountInString(text)
-	} else {
-		if a.buffer.Len()+len(text) > maxBlock {
-			return endpoint.Malformed("the provider's block %d has more than %d MiB", a.index, maxBlock>>20)
-		}
+	case a.buffer.Len()+len(text) > maxBlock:
+		a.malformed("the provider's block %d has more than %d MiB", a.index, maxBlock>>20)
+		return
+	default:
 		a.buffer.WriteString(text)
 	}
-	return a.pass(model.Event{Kind: kind, Text: text})
+	a.queue.Emit(model.Event{Kind: kind, Text: text})
 }
 
 // note keeps a citation until its text has ended. Only citations of web pages are
@@ -272,37 +274,30 @@ func (a *assembly) note(c *wireCitation) {
 
 // endBlock ends the open block, if there is one. A call is held until a later event
 // shows whether it was cut short.
-func (a *assembly) endBlock() error {
+func (a *assembly) endBlock() {
 	kind := a.kind
 	a.kind = ""
 	if kind == typeToolUse && a.buffer.Len() == 0 {
-		if err := a.whole(model.CallDelta, a.input); err != nil {
-			return err
-		}
+		a.whole(model.CallDelta, a.input)
 	}
-	if err := a.whole(kindOf(kind), a.halves.End()); err != nil {
-		return err
-	}
+	a.whole(kindOf(kind), a.halves.End())
 	switch kind {
 	case typeText:
 		for _, n := range a.notes {
 			n.StartIndex, n.EndIndex = a.from, a.runes
-			if err := a.pass(model.Event{Kind: model.AnnotationAdded, Annotation: &n}); err != nil {
-				return err
-			}
+			a.queue.Emit(model.Event{Kind: model.AnnotationAdded, Annotation: &n})
 		}
 		a.notes = nil
 	case typeThinking, typeRedacted:
-		return a.endThought(true)
+		a.endThought(true)
 	case typeToolUse:
 		a.held = true
 	}
-	return nil
 }
 
 // endThought ends a reasoning item with the content that is returned to the
 // provider. Its own models refuse unsigned thoughts; models of others sign nothing.
-func (a *assembly) endThought(whole bool) error {
+func (a *assembly) endThought(whole bool) {
 	ev := model.Event{Kind: model.ReasoningEnd}
 	t := a.thought
 	if t.Type == typeThinking {
@@ -315,29 +310,19 @@ func (a *assembly) endThought(whole bool) error {
 	if whole {
 		sealed, err := t.seal(a.provider)
 		if err != nil {
-			return endpoint.Malformed("the provider's thought has no form in JSON: %v", err)
+			a.malformed("the provider's thought has no form in JSON: %v", err)
 		}
 		ev.Text = sealed
 	}
-	return a.pass(ev)
+	a.queue.Emit(ev)
 }
 
 // endCall ends the call that is held, if there is one.
-func (a *assembly) endCall() error {
+func (a *assembly) endCall() {
 	if !a.held {
-		return nil
+		return
 	}
 	a.held = false
-	arguments := a.buffer.String()
-	if arguments == "" {
-		arguments = "{}"
-	}
-	return a.pass(model.Event{Kind: model.CallEnd, CallID: a.callID, Name: a.name, Text: arguments})
-}
-
-func (a *assembly) pass(ev model.Event) error {
-	if !a.emit(ev) {
-		return endpoint.ErrStopped
-	}
-	return nil
+	a.queue.Emit(model.Event{Kind: model.CallEnd, CallID: a.callID, Name: a.name,
+		Text: cmp.Or(a.buffer.String(), "{}")})
 }

@@ -24,15 +24,13 @@ func TestHugeBlocks(t *testing.T) {
 		"signature": {wireBlock{Type: typeThinking}, wireDelta{Type: "signature_delta", Signature: piece}},
 	} {
 		a := newAssembly(providers.Anthropic, contractOf("claude-opus-5"), "", func(model.Event) bool { return true })
-		if err := a.begin(0, &tt.block); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		a.begin(0, &tt.block)
 		for range 16 {
-			if err := a.delta(0, &tt.piece); err != nil {
-				t.Fatalf("%s: 16 MiB are refused: %v", name, err)
-			}
+			a.delta(0, &tt.piece)
 		}
-		e, ok := errors.AsType[*model.Error](a.delta(0, &tt.piece))
+		expect.NoError(t, a.queue.Err())
+		a.delta(0, &tt.piece)
+		e, ok := errors.AsType[*model.Error](a.queue.Err())
 		if !ok {
 			t.Fatalf("%s: more than 16 MiB give %v, want a protocol error that names the bound", name, e)
 		}

@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -19,71 +18,61 @@ func (a *assembly) End(marked bool) error {
 	if !marked || a.said {
 		return stream.ErrTruncated
 	}
-	return a.finish()
+	a.finish()
+	return a.queue.Err()
 }
 
 // finish ends the answer for the reason that the provider gave.
-func (a *assembly) finish() error {
+func (a *assembly) finish() {
 	done := model.Event{Kind: model.Done, Stop: stopReasons[a.stop], Usage: a.usage.sum(), RequestID: a.requestID,
 		Uncalled: a.stop == typeToolUse && len(a.calls) == 0}
 	switch {
 	case a.stop == "refusal":
-		return a.refuse(done)
+		a.refuse(done)
+		return
 	case a.stop == "" && !a.said:
 		done.Stop = model.StopEnd // of an answer that says nothing
 	case a.stop == "":
-		return endpoint.Malformed("the provider's answer ended without a reason")
+		a.malformed("the provider's answer ended without a reason")
 	case done.Stop == "":
-		return endpoint.Malformed("the provider's answer ended for the reason %.64q, which is not known", a.stop)
+		a.malformed("the provider's answer ended for the reason %.64q, which is not known", a.stop)
 	case a.stop == "model_context_window_exceeded" && !a.said:
-		return &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
-			Message: "the conversation leaves the model no room for an answer"}
+		a.queue.Fail(&model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
+			Message: "the conversation leaves the model no room for an answer"})
 	}
-	if err := a.endItems(done.Stop); err != nil {
-		return err
-	}
-	return a.pass(done)
+	a.endItems(done.Stop)
+	a.queue.Emit(done)
 }
 
 // endItems ends what is open. A last call is complete, and run, only when the model
 // itself stopped; a thought that was cut short cannot be sent back.
-func (a *assembly) endItems(stop model.Stop) error {
-	if stop == model.StopEnd {
-		if err := a.endBlock(); err != nil {
-			return err
-		}
-		return a.endCall()
-	}
-	switch a.kind {
-	case typeThinking, typeRedacted:
+func (a *assembly) endItems(stop model.Stop) {
+	switch {
+	case stop == model.StopEnd:
+		a.endBlock()
+		a.endCall()
+	case a.kind == typeThinking || a.kind == typeRedacted:
 		a.kind = ""
-		return a.endThought(false)
-	case typeToolUse:
-		return nil
+		a.endThought(false)
+	case a.kind != typeToolUse:
+		a.endBlock()
 	}
-	return a.endBlock()
 }
 
 // refuse ends an answer that the provider's safeguards stopped. Its calls are not
 // run.
-func (a *assembly) refuse(done model.Event) error {
-	done.Stop = model.StopEnd
-	if len(a.calls) > 0 {
+func (a *assembly) refuse(done model.Event) {
+	if done.Stop = model.StopEnd; len(a.calls) > 0 {
 		done.Stop = model.StopContentFilter
-		return a.pass(done)
+		a.queue.Emit(done)
+		return
 	}
-	if err := a.endBlock(); err != nil {
-		return err
-	}
+	a.endBlock()
 	if !a.text {
-		if err := a.pass(model.Event{Kind: model.MessageBegin}); err != nil {
-			return err
-		}
+		a.queue.Emit(model.Event{Kind: model.MessageBegin})
 	}
-	if err := a.pass(model.Event{Kind: model.RefusalDelta, Text: a.explanation()}); err != nil {
-		return err
-	}
-	return a.pass(done)
+	a.queue.Emit(model.Event{Kind: model.RefusalDelta, Text: a.explanation()})
+	a.queue.Emit(done)
 }
 
 func (a *assembly) explanation() string {

@@ -97,97 +97,73 @@ func (a *assembly) take(data []byte) error {
 	}
 	a.asked.Count(a.usage, false)
 	for i := range c.Choices {
-		if c.Choices[i].Index != 0 {
-			continue // one was asked for
-		}
-		if err := a.choice(&c.Choices[i]); err != nil {
-			return err
+		if c.Choices[i].Index == 0 { // one was asked for
+			a.choice(&c.Choices[i])
 		}
 	}
-	return nil
+	return a.queue.Err()
 }
 
-func (a *assembly) choice(c *choice) error {
+func (a *assembly) choice(c *choice) {
 	if c.Usage != nil {
 		a.usage = c.Usage.usage()
 		a.asked.Count(a.usage, false)
 	}
 	if a.finish == "" { // everything after the end is ignored
-		if err := a.content(c); err != nil {
-			return err
-		}
-	}
-	if c.FinishReason != "" && a.finish == "" {
+		a.content(c)
 		a.finish = c.FinishReason
 	}
-	return nil
 }
 
 // content takes what a choice says, in pieces or as a whole.
-func (a *assembly) content(c *choice) error {
+func (a *assembly) content(c *choice) {
 	if c.Delta != nil {
-		if err := a.delta(c.Delta, c); err != nil {
-			return err
-		}
+		a.delta(c.Delta, c)
 	}
 	switch {
 	case c.Message == nil:
-		return nil
 	case a.said:
-		return a.rest(c.Message)
+		a.rest(c.Message)
+	default:
+		a.delta(c.Message, c)
 	}
-	return a.delta(c.Message, c)
 }
 
 // rest passes on what a whole message has beyond the deltas before it.
-func (a *assembly) rest(m *delta) error {
+func (a *assembly) rest(m *delta) {
 	whole, _ := contentOf(m.Content)
 	tail, extends := strings.CutPrefix(whole, a.text.String())
 	if !extends {
 		tail = "" // what was streamed stays
 	}
-	if err := a.say(model.TextDelta, tail, nil); err != nil || len(a.calls) > 0 {
-		return err
+	a.say(model.TextDelta, tail, nil)
+	if len(a.calls) > 0 {
+		return
 	}
 	for i := range m.ToolCalls {
-		if err := a.call(&m.ToolCalls[i]); err != nil {
-			return err
-		}
+		a.call(&m.ToolCalls[i])
 	}
-	return nil
 }
 
-func (a *assembly) delta(d *delta, c *choice) error {
+func (a *assembly) delta(d *delta, c *choice) {
 	text, thinking := contentOf(d.Content)
-	if err := a.thought(d, thinking); err != nil {
-		return err
-	}
-	if err := a.say(model.TextDelta, text, c.logprobs()); err != nil {
-		return err
-	}
-	if err := a.say(model.RefusalDelta, d.Refusal, nil); err != nil {
-		return err
-	}
+	a.thought(d, thinking)
+	a.say(model.TextDelta, text, c.logprobs())
+	a.say(model.RefusalDelta, d.Refusal, nil)
 	for i := range d.Annotations {
 		if note := d.Annotations[i].URLCitation; note != nil && d.Annotations[i].Type == "url_citation" &&
 			a.last != nil && a.last.Kind() == model.MessageBegin {
 			note.Type = d.Annotations[i].Type
-			if err := a.queue.Push(&a.last.QueuedItem,
-				model.Event{Kind: model.AnnotationAdded, Annotation: note}); err != nil {
-				return err
-			}
+			a.queue.Push(&a.last.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: note})
 		}
 	}
 	for i := range d.ToolCalls {
-		if err := a.call(&d.ToolCalls[i]); err != nil {
-			return err
-		}
+		a.call(&d.ToolCalls[i])
 	}
-	return nil
 }
 
 // thought passes reasoning on as a summary, the form that every client shows.
-func (a *assembly) thought(d *delta, thinking string) error {
+func (a *assembly) thought(d *delta, thinking string) {
 	key, text := "", thinking
 	if d.ReasoningContent != "" {
 		key, text = keyContent, d.ReasoningContent
@@ -195,60 +171,57 @@ func (a *assembly) thought(d *delta, thinking string) error {
 		key, text = keyReasoning, s
 	}
 	if text == "" && len(d.ReasoningDetails) == 0 {
-		return nil
+		return
 	}
-	it, err := a.current(model.ReasoningBegin)
-	if err != nil {
-		return err
-	}
+	it := a.current(model.ReasoningBegin)
 	if key != "" {
 		it.key = key
 	}
 	for _, detail := range d.ReasoningDetails {
-		if a.details += len(detail); a.details > maxDetails {
-			return endpoint.Malformed("the provider's reasoning has more than %d MiB of details",
-				maxDetails>>20)
+		if a.detail(detail) {
+			it.thoughts = append(it.thoughts, detail)
 		}
-		it.thoughts = append(it.thoughts, detail)
 	}
-	if text == "" {
-		return nil
+	if text != "" {
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryDelta, Text: text})
 	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryDelta, Text: text})
 }
 
-func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogProb) error {
+// detail reports whether there is room for a detail of reasoning.
+func (a *assembly) detail(raw json.RawMessage) bool {
+	if a.details += len(raw); a.details > maxDetails {
+		a.queue.Fail(endpoint.Malformed("the provider's reasoning has more than %d MiB of details", maxDetails>>20))
+		return false
+	}
+	return true
+}
+
+func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogProb) {
 	if text == "" {
-		return nil
+		return
 	}
-	it, err := a.current(model.MessageBegin)
-	if err != nil {
-		return err
-	}
+	it := a.current(model.MessageBegin)
 	if kind == model.TextDelta {
 		a.text.WriteString(text)
 	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
+	a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 // current returns the open message or reasoning item, and begins one if necessary.
-func (a *assembly) current(kind model.EventKind) (*item, error) {
-	if a.last != nil && a.last.Kind() == kind {
-		return a.last, nil
+func (a *assembly) current(kind model.EventKind) *item {
+	if a.last == nil || a.last.Kind() != kind {
+		a.close()
+		a.last = &item{start: model.Event{Kind: kind}}
+		a.begin(a.last)
 	}
-	if err := a.close(); err != nil {
-		return nil, err
-	}
-	it := &item{start: model.Event{Kind: kind}}
-	a.last = it
-	return it, a.begin(it)
+	return a.last
 }
 
 // close ends the open message or reasoning.
-func (a *assembly) close() error {
+func (a *assembly) close() {
 	it := a.last
 	if it == nil {
-		return nil
+		return
 	}
 	a.last = nil
 	if it.Kind() == model.ReasoningBegin {
@@ -256,19 +229,17 @@ func (a *assembly) close() error {
 		if opaque != "" {
 			opaque = model.Seal(a.provider, opaque)
 		}
-		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: opaque}); err != nil {
-			return err
-		}
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: opaque})
 	}
-	return a.queue.End(&it.QueuedItem)
+	a.queue.End(&it.QueuedItem)
 }
 
 // begin opens an item, after those that are open.
-func (a *assembly) begin(it *item) error {
+func (a *assembly) begin(it *item) {
 	if a.items++; a.items > maxItems {
-		return endpoint.Malformed("the provider's answer has more than %d items", maxItems)
+		a.queue.Fail(endpoint.Malformed("the provider's answer has more than %d items", maxItems))
 	}
 	a.said = true
 	a.newest = it
-	return a.queue.Begin(&it.QueuedItem, it.start)
+	a.queue.Begin(&it.QueuedItem, it.start)
 }

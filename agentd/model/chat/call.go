@@ -12,19 +12,16 @@ import (
 )
 
 // call takes a piece of a call.
-func (a *assembly) call(d *callDelta) error {
+func (a *assembly) call(d *callDelta) {
 	it := a.callOf(d)
 	if it == nil {
-		if err := a.extra(d); err != nil {
-			return err
-		}
-		if err := a.close(); err != nil {
-			return err
-		}
+		a.extra(d)
+		a.close()
 		it = &item{id: d.ID}
 		a.calls = append(a.calls, it)
 		if len(a.calls) > maxItems {
-			return endpoint.Malformed("the provider's answer has more than %d calls", maxItems)
+			a.queue.Fail(endpoint.Malformed("the provider's answer has more than %d calls", maxItems))
+			return
 		}
 	}
 	if d.Index != nil {
@@ -36,27 +33,23 @@ func (a *assembly) call(d *callDelta) error {
 	if !it.begun && d.Function.Name != "" {
 		it.begun = true
 		it.start = model.Event{Kind: model.CallBegin, CallID: a.ids.Add(it.id, ""), Name: d.Function.Name}
-		if err := a.begin(it); err != nil {
-			return err
-		}
+		a.begin(it)
 		if early := it.args.String(); early != "" {
-			if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: early}); err != nil {
-				return err
-			}
+			a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: early})
 		}
 	}
 	text := d.Function.arguments()
 	if text == "" || it.repeats(d, text) {
-		return nil
+		return
 	}
 	if a.argued += len(text); a.argued > maxArguments {
-		return endpoint.Malformed("the provider's calls have more than %d MiB of arguments", maxArguments>>20)
+		a.queue.Fail(endpoint.Malformed("the provider's calls have more than %d MiB of arguments", maxArguments>>20))
+		return
 	}
 	it.args.WriteString(text)
-	if !it.begun {
-		return nil
+	if it.begun {
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: text})
 	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: text})
 }
 
 // repeats reports whether a piece is a whole call that came before.
@@ -67,18 +60,10 @@ func (it *item) repeats(d *callDelta, arguments string) bool {
 
 // extra keeps the extra content of an answer's first call, which is where Gemini
 // puts it, in the thought before the call.
-func (a *assembly) extra(d *callDelta) error {
-	if len(a.calls) > 0 || len(d.Extra) == 0 || string(d.Extra) == "null" {
-		return nil
+func (a *assembly) extra(d *callDelta) {
+	if len(a.calls) == 0 && len(d.Extra) > 0 && string(d.Extra) != "null" && a.detail(d.Extra) {
+		a.current(model.ReasoningBegin).extra = d.Extra
 	}
-	if a.details += len(d.Extra); a.details > maxDetails {
-		return endpoint.Malformed("the provider's reasoning has more than %d MiB of details", maxDetails>>20)
-	}
-	it, err := a.current(model.ReasoningBegin)
-	if err == nil {
-		it.extra = d.Extra
-	}
-	return err
 }
 
 // callOf returns the call that a piece belongs to, nil for a new one. Pieces name
@@ -114,9 +99,7 @@ func (a *assembly) End(marked bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.close(); err != nil {
-		return err
-	}
+	a.close()
 	var half *item
 	if stop != model.StopEnd {
 		half = a.newest
@@ -128,16 +111,13 @@ func (a *assembly) End(marked bool) error {
 		case !it.begun, it == half:
 			continue
 		}
-		end := model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name, Text: it.args.String()}
-		if err := a.queue.Push(&it.QueuedItem, end); err != nil {
-			return err
-		}
-		if err := a.queue.End(&it.QueuedItem); err != nil {
-			return err
-		}
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name,
+			Text: it.args.String()})
+		a.queue.End(&it.QueuedItem)
 	}
-	return a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID,
+	a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID,
 		Uncalled: len(a.calls) == 0 && a.text.Len() > 0 && slices.Contains(callReasons, a.finish)})
+	return a.queue.Err()
 }
 
 // callReasons are the reasons of a model that stopped for the outputs of its calls.

@@ -24,72 +24,80 @@ func (it *QueuedItem) Kind() model.EventKind { return it.begin.Kind }
 // ItemQueue puts the items of one answer one after the other. Providers may
 // interleave them; a model.Transport must not. The oldest item that has not ended
 // is passed on as it arrives, later items wait for it, and the waiting events are
-// bounded.
+// bounded. Use it from one goroutine.
 //
-// Errors are *model.Error values, or ErrStopped when the reader wants no more
-// events. Use it from one goroutine.
+// It keeps the first failure of reading the answer, its own or one that Fail reports, and passes nothing on after it:
+// so what reads an answer need not look for a failure before its end.
 type ItemQueue struct {
 	yield   func(model.Event) bool
 	open    []*QueuedItem // not yet passed on to their end, in order of their beginning
 	waiting int           // bytes
+	err     error
 }
 
 // NewItemQueue returns a queue that passes events on to yield.
 func NewItemQueue(yield func(model.Event) bool) *ItemQueue { return &ItemQueue{yield: yield} }
 
+// Err returns the first failure: a *model.Error, ErrStopped when the reader wants no more events, or nil.
+func (q *ItemQueue) Err() error { return q.err }
+
+// Fail reports a failure. nil is none.
+func (q *ItemQueue) Fail(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
 // Begin adds an item, with its first event, behind all others.
-func (q *ItemQueue) Begin(it *QueuedItem, begin model.Event) error {
+func (q *ItemQueue) Begin(it *QueuedItem, begin model.Event) {
 	it.begin = begin
 	q.open = append(q.open, it)
 	if len(q.open) == 1 {
-		return q.Emit(begin)
+		q.Emit(begin)
 	}
-	return nil
 }
 
 // Push passes an event of an item on, or keeps it until the earlier items have
 // ended. The item must have begun and not ended.
-func (q *ItemQueue) Push(it *QueuedItem, ev model.Event) error {
-	if q.open[0] == it {
-		return q.Emit(ev)
+func (q *ItemQueue) Push(it *QueuedItem, ev model.Event) {
+	switch {
+	case q.err != nil:
+		return
+	case q.open[0] == it:
+		q.Emit(ev)
+		return
 	}
 	if q.waiting += sizeOf(ev); q.waiting > maxWaiting {
-		return Malformed("the provider mixes its items too much: more than %d MiB wait", maxWaiting>>20)
+		q.Fail(Malformed("the provider mixes its items too much: more than %d MiB wait", maxWaiting>>20))
+		return
 	}
 	it.waiting = append(it.waiting, ev)
-	return nil
 }
 
 // End ends an item. If it was the oldest, the waiting events of the next items
 // are passed on.
-func (q *ItemQueue) End(it *QueuedItem) error {
+func (q *ItemQueue) End(it *QueuedItem) {
 	it.ended = true
 	for len(q.open) > 0 && q.open[0].ended {
 		q.open = q.open[1:]
 		if len(q.open) == 0 {
-			return nil
+			return
 		}
 		next := q.open[0]
-		if err := q.Emit(next.begin); err != nil {
-			return err
-		}
+		q.Emit(next.begin)
 		for _, ev := range next.waiting {
 			q.waiting -= sizeOf(ev)
-			if err := q.Emit(ev); err != nil {
-				return err
-			}
+			q.Emit(ev)
 		}
 		next.waiting = nil
 	}
-	return nil
 }
 
 // Emit passes on an event that belongs to no item, such as the end of the answer.
-func (q *ItemQueue) Emit(ev model.Event) error {
-	if !q.yield(ev) {
-		return ErrStopped
+func (q *ItemQueue) Emit(ev model.Event) {
+	if q.err == nil && !q.yield(ev) {
+		q.err = ErrStopped
 	}
-	return nil
 }
 
 // sizeOf estimates the memory that a waiting event takes.

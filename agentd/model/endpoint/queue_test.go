@@ -24,20 +24,19 @@ func TestOrder(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			n := len(items)
 			at := rapid.IntRange(0, len(open)).Draw(t, "item")
-			var err error
 			switch {
 			case at == len(open):
 				items, want, open = append(items, &QueuedItem{}), append(want, []string{fmt.Sprint(n)}), append(open, n)
-				err = q.Begin(items[n], model.Event{Kind: model.CallBegin, CallID: fmt.Sprint(n)})
+				q.Begin(items[n], model.Event{Kind: model.CallBegin, CallID: fmt.Sprint(n)})
 			case rapid.Bool().Draw(t, "end"):
-				err = q.End(items[open[at]])
+				q.End(items[open[at]])
 				open = append(open[:at:at], open[at+1:]...)
 			default:
 				text := fmt.Sprintf("%d:%d", open[at], len(want[open[at]]))
 				want[open[at]] = append(want[open[at]], text)
-				err = q.Push(items[open[at]], model.Event{Kind: model.CallDelta, Text: text})
+				q.Push(items[open[at]], model.Event{Kind: model.CallDelta, Text: text})
 			}
-			expect.NoError(t, err)
+			expect.NoError(t, q.Err())
 			var all []string // up to the first that is open, and that as far as it came
 			for i, it := range items {
 				all = append(all, want[i]...)
@@ -56,20 +55,24 @@ func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 	seen := 0
 	q := NewItemQueue(func(model.Event) bool { seen++; return seen < 2 })
 	var it QueuedItem
-	expect.NoError(t, q.Begin(&it, model.Event{Kind: model.MessageBegin}))
+	q.Begin(&it, model.Event{Kind: model.MessageBegin})
+	expect.NoError(t, q.Err())
 	expect.Equal(t, "the item began with kind", it.Kind(), model.MessageBegin)
-	if err := q.Push(&it, model.Event{}); !errors.Is(err, ErrStopped) {
-		t.Errorf("the error of a push that the reader refused: %v, want %v", err, ErrStopped)
-	}
+	q.Push(&it, model.Event{})
+	q.Push(&it, model.Event{})
+	expect.Equal(t, "the error of a reader that stops", q.Err(), ErrStopped)
+	expect.Equal(t, "events that it got", seen, 2)
 }
 
 func TestWhatWaitsIsBounded(t *testing.T) {
 	q := NewItemQueue(func(model.Event) bool { return true })
 	var first, second QueuedItem
-	expect.NoError(t, errors.Join(q.Begin(&first, model.Event{}), q.Begin(&second, model.Event{})))
+	q.Begin(&first, model.Event{})
+	q.Begin(&second, model.Event{})
 	ev := model.Event{Text: strings.Repeat("x", 1<<20)}
 	for n := range 40 {
-		err := q.Push(&second, ev)
+		q.Push(&second, ev)
+		err := q.Err()
 		if failed, ok := errors.AsType[*model.Error](err); ok && failed.Kind == model.KindProtocol && n > 30 {
 			return
 		} else if err != nil {

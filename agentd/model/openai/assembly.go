@@ -51,7 +51,8 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	if delta := deltaKinds[kind]; delta != 0 {
 		id, index, t := readDelta(delta, data)
 		it, _ := a.find(id, index)
-		return false, a.delta(it, t)
+		a.delta(it, t)
+		return false, a.queue.Err()
 	}
 	var ev sdk.ResponseStreamEventUnion
 	if err := json.Unmarshal(data, &ev); err != nil {
@@ -59,36 +60,36 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	}
 	if done := doneKinds[kind]; done != 0 {
 		it, _ := a.find(ev.ItemID, ev.OutputIndex)
-		return false, a.whole(it, text{place: placeOf(done, ev.ContentIndex, ev.SummaryIndex),
+		a.whole(it, text{place: placeOf(done, ev.ContentIndex, ev.SummaryIndex),
 			whole: ev.Text + ev.Refusal + ev.Arguments + ev.Input})
+		return false, a.queue.Err()
 	}
 	switch kind {
 	case "error":
-		err = endpoint.EventError(endpoint.DecodeFailure(data))
+		return false, endpoint.EventError(endpoint.DecodeFailure(data))
 	case "response.created":
-		err = a.opened(ev.Response.ID)
+		a.opened(ev.Response.ID)
 	case "response.output_item.added":
-		_, err = a.added(ev.OutputIndex, &ev.Item)
+		a.added(ev.OutputIndex, &ev.Item)
 	case "response.output_item.done":
-		err = a.ended(ev.OutputIndex, &ev.Item)
+		a.ended(ev.OutputIndex, &ev.Item)
 	case "response.output_text.annotation.added":
-		err = a.annotation(&ev)
+		a.annotation(&ev)
 	case responses.EventCompleted, responses.EventIncomplete, responses.EventFailed:
 		if !ev.JSON.Response.Valid() {
 			return false, endpoint.Malformed("the provider's terminal event has no response")
 		}
 		return true, a.terminal(kind, &ev.Response)
 	}
-	return false, err // servers may add events, of any shape
+	return false, a.queue.Err() // servers may add events, of any shape
 }
 
 // opened handles the event that begins the answer, which some servers repeat.
-func (a *assembly) opened(id string) error {
+func (a *assembly) opened(id string) {
 	if id != "" && len(a.begun) > 0 && a.begunAs != "" && id != a.begunAs {
-		return endpoint.Malformed("the provider began another answer, %.64q, in the middle of one", id)
+		a.queue.Fail(endpoint.Malformed("the provider began another answer, %.64q, in the middle of one", id))
 	}
 	a.begunAs = cmp.Or(id, a.begunAs)
-	return nil
 }
 
 // terminal handles the event that ends the answer.
@@ -98,22 +99,20 @@ func (a *assembly) terminal(kind string, r *sdk.Response) error {
 		done.Usage = usageOf(&r.Usage)
 		a.asked.Count(done.Usage, true)
 	}
-	var err error
 	switch kind {
 	case responses.EventFailed:
 		return endpoint.EventError(endpoint.DecodeFailure([]byte(r.RawJSON())))
 	case responses.EventIncomplete:
-		done.Stop, err = stopReason(r.IncompleteDetails.Reason)
+		if done.Stop = stopReasons[r.IncompleteDetails.Reason]; done.Stop == "" {
+			return endpoint.Malformed("the provider left its answer incomplete for the reason %.64q",
+				r.IncompleteDetails.Reason)
+		}
 	default:
-		err = a.output(r.Output)
+		a.output(r.Output)
 	}
-	if err != nil {
-		return err
-	}
-	if err := a.finish(kind == responses.EventCompleted); err != nil {
-		return err
-	}
-	return a.queue.Emit(done)
+	a.finish(kind == responses.EventCompleted)
+	a.queue.Emit(done)
+	return a.queue.Err()
 }
 
 // Whole implements endpoint.WholeReader: it reads an answer that is one response
@@ -128,11 +127,8 @@ func (a *assembly) Whole(data []byte) error {
 	case sdk.ResponseStatusIncomplete:
 		for i := range r.Output {
 			// The last item may be incomplete, so a call there is never run.
-			if i == len(r.Output)-1 && r.Output[i].Type != responses.ItemMessage {
-				break
-			}
-			if err := a.ended(int64(i), &r.Output[i]); err != nil {
-				return err
+			if i < len(r.Output)-1 || r.Output[i].Type == responses.ItemMessage {
+				a.ended(int64(i), &r.Output[i])
 			}
 		}
 	default:
@@ -150,22 +146,15 @@ func (a *assembly) End(marked bool) error {
 	return a.terminal(responses.EventCompleted, &sdk.Response{})
 }
 
-// stopReason returns why an answer is incomplete.
-func stopReason(reason string) (model.Stop, error) {
-	switch reason {
-	case responses.ReasonMaxOutputTokens, "max_tokens":
-		return model.StopMaxTokens, nil
-	case responses.ReasonContentFilter:
-		return model.StopContentFilter, nil
-	}
-	return "", endpoint.Malformed("the provider left its answer incomplete for the reason %.64q", reason)
-}
+// stopReasons are why an answer is incomplete.
+var stopReasons = map[string]model.Stop{responses.ReasonMaxOutputTokens: model.StopMaxTokens,
+	"max_tokens": model.StopMaxTokens, responses.ReasonContentFilter: model.StopContentFilter}
 
 // output ends the items of a complete answer that are still open, and adds those that a
 // server sends only here. Servers leave some out, or list them in another order, so a
 // place in the list says little. A thought that was not streamed with the rest is left
 // out: what followed from it was passed on already.
-func (a *assembly) output(list []sdk.ResponseOutputItemUnion) error {
+func (a *assembly) output(list []sdk.ResponseOutputItemUnion) {
 	found := make([]*item, len(list))
 	for _, exact := range []bool{true, false} { // servers name nothing, or anew in each event
 		for i := range list {
@@ -175,22 +164,12 @@ func (a *assembly) output(list []sdk.ResponseOutputItemUnion) error {
 		}
 	}
 	streamed := len(a.begun) > 0
-	for i := range list {
-		it := found[i]
-		if it == nil {
-			if streamed && list[i].Type == responses.ItemReasoning {
-				continue
-			}
-			var err error
-			if it, err = a.begin(&list[i]); err != nil {
-				return err
-			}
+	for i, it := range found {
+		if it == nil && !(streamed && list[i].Type == responses.ItemReasoning) {
+			it = a.begin(&list[i])
 		}
-		if err := a.end(it, &list[i]); err != nil {
-			return err
-		}
+		a.end(it, &list[i])
 	}
-	return nil
 }
 
 // listed returns the first item that is w and was not returned before, nil for none.
@@ -209,26 +188,19 @@ func (a *assembly) listed(w *sdk.ResponseOutputItemUnion, exact bool) *item {
 
 // finish ends the items that the provider did not end. Calls among them are
 // complete, and run, only in a complete answer.
-func (a *assembly) finish(complete bool) error {
+func (a *assembly) finish(complete bool) {
 	for _, it := range a.begun {
 		if it.Ended() {
 			continue
 		}
-		err := a.endPart(it)
+		a.endPart(it)
 		switch {
-		case err != nil:
 		case !complete:
 		case it.kind == reasoning:
-			err = a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd})
+			a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd})
 		case it.kind == call:
-			err = a.endCall(it)
+			a.endCall(it)
 		}
-		if err == nil {
-			err = a.queue.End(&it.QueuedItem)
-		}
-		if err != nil {
-			return err
-		}
+		a.queue.End(&it.QueuedItem)
 	}
-	return nil
 }

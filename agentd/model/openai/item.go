@@ -63,13 +63,12 @@ func (a *assembly) find(id string, index int64) (it *item, found bool) {
 }
 
 // added begins an item, unless it began already.
-func (a *assembly) added(index int64, w *sdk.ResponseOutputItemUnion) (*item, error) {
+func (a *assembly) added(index int64, w *sdk.ResponseOutputItemUnion) *item {
 	if it, found := a.find(w.ID, index); found && it.same(w) {
-		return it, nil
+		return it
 	}
-	it, err := a.begin(w)
-	a.byIndex[index] = it
-	return it, err
+	a.byIndex[index] = a.begin(w)
+	return a.byIndex[index]
 }
 
 // same reports whether the beginning of an item is that of it.
@@ -81,9 +80,9 @@ func (it *item) same(w *sdk.ResponseOutputItemUnion) bool {
 }
 
 // begin begins an item, nil for one that is ignored.
-func (a *assembly) begin(w *sdk.ResponseOutputItemUnion) (*item, error) {
+func (a *assembly) begin(w *sdk.ResponseOutputItemUnion) *item {
 	if a.seen++; a.seen > endpoint.MaxItems {
-		return nil, endpoint.Malformed("the provider's answer has more than %d items", endpoint.MaxItems)
+		a.queue.Fail(endpoint.Malformed("the provider's answer has more than %d items", endpoint.MaxItems))
 	}
 	it := &item{kind: kindOfItem(w), began: w}
 	var begin model.Event
@@ -97,7 +96,7 @@ func (a *assembly) begin(w *sdk.ResponseOutputItemUnion) (*item, error) {
 		begin.Kind = model.ReasoningBegin
 	case call:
 		if w.Name == "" {
-			return nil, endpoint.Malformed("the provider's call %.64q names no tool", w.CallID)
+			a.queue.Fail(endpoint.Malformed("the provider's call %.64q names no tool", w.CallID))
 		}
 		it.callID = a.calls.Add(w.CallID, "")
 		begin = model.Event{Kind: model.CallBegin, CallID: it.callID, Name: w.Name}
@@ -110,76 +109,61 @@ func (a *assembly) begin(w *sdk.ResponseOutputItemUnion) (*item, error) {
 	if w.ID != "" {
 		a.byID[w.ID] = it
 	}
-	if it == nil {
-		return nil, nil
+	if it != nil {
+		a.begun = append(a.begun, it)
+		a.queue.Begin(&it.QueuedItem, begin)
 	}
-	a.begun = append(a.begun, it)
-	return it, a.queue.Begin(&it.QueuedItem, begin)
+	return it
 }
 
 // ended ends an item, which begins with its end where a server sends no beginning.
-func (a *assembly) ended(index int64, w *sdk.ResponseOutputItemUnion) (err error) {
+func (a *assembly) ended(index int64, w *sdk.ResponseOutputItemUnion) {
 	it, found := a.find(w.ID, index)
 	if found && it != nil { // another item may share the index of one that has ended
 		found = it.kind == kindOfItem(w) && (!it.Ended() || it.same(w))
 	}
 	if !found {
-		if it, err = a.added(index, w); err != nil {
-			return err
-		}
+		it = a.added(index, w)
 	}
-	return a.end(it, w)
+	a.end(it, w)
 }
 
 // end ends an item after passing on the rest of its content.
-func (a *assembly) end(it *item, w *sdk.ResponseOutputItemUnion) error {
+func (a *assembly) end(it *item, w *sdk.ResponseOutputItemUnion) {
 	if it == nil || it.Ended() {
-		return nil
+		return
 	}
-	if err := a.content(it, w); err != nil {
-		return err
-	}
-	err := a.endPart(it)
+	a.content(it, w)
+	a.endPart(it)
 	switch {
-	case err != nil:
 	case it.kind == reasoning:
-		err = a.queue.Push(&it.QueuedItem,
-			model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
 	case it.kind == call && w.Status != "incomplete": // an incomplete call is never run
-		err = a.endCall(it)
+		a.endCall(it)
 	}
-	if err != nil {
-		return err
-	}
-	return a.queue.End(&it.QueuedItem)
+	a.queue.End(&it.QueuedItem)
 }
 
 // endCall passes on the end of a complete call.
-func (a *assembly) endCall(it *item) error {
+func (a *assembly) endCall(it *item) {
 	if it.opening != "" {
-		p, err := a.openPart(it, place{kind: model.CallDelta})
-		if err != nil {
-			return err
-		}
-		if err := a.pass(it, p, closing, nil); err != nil {
-			return err
-		}
+		a.pass(it, a.openPart(it, place{kind: model.CallDelta}), closing, nil)
 	}
 	arguments := ""
 	if len(it.parts) > 0 {
 		arguments = it.parts[0].passed.String()
 	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.began.Name,
+	a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.began.Name,
 		Text: arguments})
 }
 
-func (a *assembly) annotation(ev *sdk.ResponseStreamEventUnion) error {
+func (a *assembly) annotation(ev *sdk.ResponseStreamEventUnion) {
 	it, _ := a.find(ev.ItemID, ev.OutputIndex)
 	note := &ev.Annotation
 	if it == nil || it.Ended() || it.kind != message || note.Type != "url_citation" {
-		return nil // files and containers of the provider are meaningless elsewhere
+		return // files and containers of the provider are meaningless elsewhere
 	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{
+	a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{
 		Type: note.Type, URL: note.URL, Title: note.Title,
 		StartIndex: int(note.StartIndex), EndIndex: int(note.EndIndex)}})
 }

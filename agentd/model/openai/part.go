@@ -22,38 +22,31 @@ type part struct {
 
 // delta passes a piece of an item on. Pieces of items that are ignored, have ended, or
 // are of another kind are dropped.
-func (a *assembly) delta(it *item, t text) error {
+func (a *assembly) delta(it *item, t text) {
 	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.piece == "" {
-		return nil
+		return
 	}
-	p, err := a.openPart(it, t.place)
-	if err != nil {
-		return err
-	}
+	p := a.openPart(it, t.place)
 	p.probs = append(p.probs, t.probs...)
-	text := p.joiner.Join(t.piece)
-	if text == "" { // only half a character so far
-		return nil
-	}
-	return a.say(it, p, text)
+	a.say(it, p, p.joiner.Join(t.piece)) // which is nothing for half a character
 }
 
 // whole takes the whole text of a part, or of a call's arguments, which may be
 // repeated under another place.
-func (a *assembly) whole(it *item, t text) error {
+func (a *assembly) whole(it *item, t text) {
 	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.whole == "" {
-		return nil
+		return
 	}
 	i := slices.IndexFunc(it.parts, func(p *part) bool { return p.place == t.place })
 	if n := len(it.parts); i < 0 && n > 0 && it.parts[n-1].passed.String() == t.whole {
-		return nil
+		return
 	}
-	return a.complete(it, i, t)
+	a.complete(it, i, t)
 }
 
 // content takes a whole item. Its texts are matched by kind and order, since servers
 // count the parts of a stream differently.
-func (a *assembly) content(it *item, w *sdk.ResponseOutputItemUnion) error {
+func (a *assembly) content(it *item, w *sdk.ResponseOutputItemUnion) {
 	nth := make(map[model.EventKind]int)
 	for _, t := range textsOf(w) {
 		if it.kind != kindOf(t.kind) {
@@ -61,26 +54,20 @@ func (a *assembly) content(it *item, w *sdk.ResponseOutputItemUnion) error {
 		}
 		skip := nth[t.kind]
 		nth[t.kind]++
-		i := slices.IndexFunc(it.parts, func(p *part) bool {
+		a.complete(it, slices.IndexFunc(it.parts, func(p *part) bool {
 			if p.kind == t.kind {
 				skip--
 			}
 			return skip < 0
-		})
-		if err := a.complete(it, i, t); err != nil {
-			return err
-		}
+		}), t)
 	}
-	return nil
 }
 
 // complete passes on what the deltas of part i did not contain of its whole text; i is -1 for a part without deltas.
 // What was passed on stays, even if the whole differs, and so does a part that another follows.
-func (a *assembly) complete(it *item, i int, t text) error {
+func (a *assembly) complete(it *item, i int, t text) {
 	if i < 0 {
-		if _, err := a.openPart(it, t.place); err != nil {
-			return err
-		}
+		a.openPart(it, t.place)
 		i = len(it.parts) - 1
 	}
 	p, whole := it.parts[i], t.whole
@@ -89,65 +76,61 @@ func (a *assembly) complete(it *item, i int, t text) error {
 	}
 	rest, extends := strings.CutPrefix(whole, p.passed.String())
 	if !extends || rest == "" || i < len(it.parts)-1 {
-		return nil
+		return
 	}
 	p.joiner, p.probs = model.Joiner{}, t.probs // what it held is part of the whole
-	return a.pass(it, p, rest, p.probs)
+	a.pass(it, p, rest, p.probs)
 }
 
 // openPart returns the open part if it has that place, and ends it for a new one
 // otherwise: not every server sends the ends of parts.
-func (a *assembly) openPart(it *item, at place) (*part, error) {
+func (a *assembly) openPart(it *item, at place) *part {
 	if n := len(it.parts); n > 0 && it.parts[n-1].place == at {
-		return it.parts[n-1], nil
+		return it.parts[n-1]
 	}
-	if err := a.endPart(it); err != nil {
-		return nil, err
-	}
+	a.endPart(it)
 	if len(it.parts) > 0 && it.kind == message {
-		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.PartEnd}); err != nil {
-			return nil, err
-		}
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.PartEnd})
 	}
 	p := &part{place: at}
 	it.parts = append(it.parts, p)
-	if it.opening == "" {
-		return p, nil
+	if it.opening != "" {
+		a.pass(it, p, it.opening, nil)
 	}
-	return p, a.pass(it, p, it.opening, nil)
+	return p
 }
 
 // endPart ends the open part.
-func (a *assembly) endPart(it *item) error {
+func (a *assembly) endPart(it *item) {
 	if len(it.parts) == 0 {
-		return nil
+		return
 	}
 	p := it.parts[len(it.parts)-1]
-	if rest := p.joiner.End(); rest != "" {
-		if err := a.say(it, p, rest); err != nil {
-			return err
-		}
-	}
+	a.say(it, p, p.joiner.End())
 	if p.kind == model.SummaryDelta {
-		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
+		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
 	}
-	return nil
 }
 
 // say passes on text of the model's.
-func (a *assembly) say(it *item, p *part, text string) error {
+func (a *assembly) say(it *item, p *part, text string) {
+	if text == "" {
+		return
+	}
 	probs := p.probs
 	p.probs = nil
 	if it.opening != "" {
 		text = escaped(text)
 	}
-	return a.pass(it, p, text, probs)
+	a.pass(it, p, text, probs)
 }
 
-func (a *assembly) pass(it *item, p *part, text string, probs []responses.LogProb) error {
+func (a *assembly) pass(it *item, p *part, text string, probs []responses.LogProb) {
 	if it.kind == call && p.passed.Len()+len(text) > endpoint.MaxArguments {
-		return endpoint.Malformed("the provider's call has more than %d MiB of arguments", endpoint.MaxArguments>>20)
+		a.queue.Fail(endpoint.Malformed("the provider's call has more than %d MiB of arguments",
+			endpoint.MaxArguments>>20))
+		return
 	}
 	p.passed.WriteString(text)
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: p.kind, Text: text, Logprobs: probs})
+	a.queue.Push(&it.QueuedItem, model.Event{Kind: p.kind, Text: text, Logprobs: probs})
 }

@@ -265,9 +265,10 @@ func TestLargestInput(t *testing.T) {
 	if err != nil || resp.Status != responses.StatusCompleted {
 		t.Fatalf("%+v, %v", resp, err)
 	}
-	list, err := c.InputItems(t.Context(), resp.ID, client.ItemPage{})
-	if err != nil || len(list.Data) != 1 {
-		t.Fatalf("%+v, %v", list, err)
+	var list struct{ Data responses.Items }
+	h.see("/responses/"+resp.ID+"/input_items", &list)
+	if len(list.Data) != 1 {
+		t.Fatalf("%d items are listed", len(list.Data))
 	}
 	back, ok := list.Data[0].(*responses.Message)
 	if !ok || len(back.Content) != 2 {

@@ -1,5 +1,5 @@
 // Package client calls a server of the Open Responses protocol, and the
-// endpoints that agentd adds to it, over a Unix socket or a URL.
+// endpoints that agentd adds to it, over a Unix socket.
 //
 // Every call ends with a reason. An answer with an error envelope becomes the
 // *responses.Error it was on the server; a server that cannot be reached becomes
@@ -8,8 +8,7 @@
 // iterator: it ends without an error only after exactly one terminal event.
 //
 // The server is not trusted: bodies, events and headers are bounded, redirects
-// are not followed, and a client made by [Unix] can reach nothing but its
-// socket. There are no retries, since a repeated request could run an agent
+// are not followed, and a client can reach nothing but its socket. There are no retries, since a repeated request could run an agent
 // twice, and no timeouts other than the caller's context.
 package client
 
@@ -22,12 +21,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"holon/internal/bounded"
 	"holon/internal/tracecontext"
 	"holon/responses"
-	"holon/responses/stream"
 	"holon/responses/turns"
 )
 
@@ -50,37 +47,9 @@ func DecodeEvent(data []byte) (responses.Event, error) {
 
 // Client calls one server. Its methods are safe for concurrent use.
 type Client struct {
-	base   string // without a slash at the end
-	where  string // how messages name the server
-	hint   string // what to do when it cannot be reached
+	socket string // path
 	http   *http.Client
-	accept stream.Framing
 	header http.Header
-}
-
-// New returns a client for the server at baseURL, which may end in /v1 and
-// names the http or https scheme. Requests go through hc, http.DefaultClient
-// when nil; hc is not modified and its redirect policy not used.
-func New(baseURL string, hc *http.Client) (*Client, error) {
-	u, err := url.Parse(baseURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, responses.Invalid("base_url", responses.CodeInvalidValue,
-			fmt.Sprintf("%.200q is not a base URL; give one like http://127.0.0.1:8080/v1", baseURL))
-	}
-	if hc == nil {
-		hc = http.DefaultClient
-	}
-	return newClient(strings.TrimRight(baseURL, "/"), u.Host, "check that it runs and that the URL is right", *hc), nil
-}
-
-func newClient(base, where, hint string, hc http.Client) *Client {
-	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{base: base, where: where, hint: hint, http: &hc, header: http.Header{"User-Agent": {"holon"}}}
-}
-
-// WithToken returns a copy of c that sends token as its bearer token.
-func (c *Client) WithToken(token string) *Client {
-	return c.withHeader("Authorization", "Bearer "+token)
 }
 
 // WithModelToken returns a copy of c whose requests carry the token with which a
@@ -101,14 +70,6 @@ func (c *Client) withHeader(name, value string) *Client {
 	d := *c
 	d.header = c.header.Clone()
 	d.header.Set(name, value)
-	return &d
-}
-
-// WithFraming returns a copy of c that asks for streams in framing f. The
-// content type of the answer decides how it is read.
-func (c *Client) WithFraming(f stream.Framing) *Client {
-	d := *c
-	d.accept = f
 	return &d
 }
 
@@ -253,7 +214,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, accep
 	if body != nil {
 		r = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+socketHost+path, r)
 	if err != nil {
 		return nil, responses.Internal(fmt.Sprintf("the request %s %s cannot be made", method, path), err)
 	}
@@ -319,7 +280,7 @@ func encode(v any) ([]byte, error) {
 // badAnswer is the error for an answer that arrived whole and cannot be understood.
 func (c *Client) badAnswer(what string, cause error) error {
 	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerError,
-		Message: fmt.Sprintf("%s at %s gave an answer that cannot be read: %v", what, c.where, cause),
+		Message: fmt.Sprintf("%s at %s gave an answer that cannot be read: %v", what, c.socket, cause),
 		Hint:    "check that both sides have the same version", Cause: cause}
 }
 
@@ -329,16 +290,16 @@ func (c *Client) broken(ctx context.Context, what string, cause error) error {
 		if why := context.Cause(ctx); why != err {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
-		return fmt.Errorf("%s at %s: %w", what, c.where, err)
+		return fmt.Errorf("%s at %s: %w", what, c.socket, err)
 	}
 	if u, ok := errors.AsType[*url.Error](cause); ok {
 		cause = u.Err // it only repeats the method and the made-up URL
 	}
 	if isDial(cause) {
 		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerUnreachable,
-			Message: fmt.Sprintf("no server answers at %s: %v", c.where, cause), Hint: c.hint, Cause: cause}
+			Message: fmt.Sprintf("no server answers at %s: %v", c.socket, cause), Hint: "start it with agentd serve --socket " + c.socket, Cause: cause}
 	}
 	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerDisconnected,
-		Message: fmt.Sprintf("%s at %s: the connection broke: %v", what, c.where, cause),
+		Message: fmt.Sprintf("%s at %s: the connection broke: %v", what, c.socket, cause),
 		Hint:    "the turn may have run; read its record before trying again", Cause: cause}
 }

@@ -66,7 +66,7 @@ func (c *Client) StreamRaw(ctx context.Context, req *responses.Request) iter.Seq
 func (c *Client) raw(ctx context.Context, method, path string, body []byte) iter.Seq2[[]byte, error] {
 	what := method + " " + path
 	return func(yield func([]byte, error) bool) {
-		resp, err := c.do(ctx, method, path, body, c.accept.ContentType())
+		resp, err := c.do(ctx, method, path, body, stream.TypeSSE)
 		if err != nil {
 			yield(nil, err)
 			return

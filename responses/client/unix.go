@@ -23,8 +23,8 @@ func Unix(path string) *Client {
 		MaxIdleConnsPerHost:    8,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	return newClient("http://"+socketHost, path, "start it with agentd serve --socket "+path,
-		http.Client{Transport: transport})
+	return &Client{socket: path, header: http.Header{"User-Agent": {"holon"}}, http: &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -2,10 +2,7 @@ package agentd_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -17,14 +14,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
-	"holon/responses/turns"
 )
 
 // hostGateway stands for the host's gateway on a socket: it answers as the Responses
@@ -211,77 +206,4 @@ func (l *lockedLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-// A host that restarts between two turns is waited for: the turn comes to its
-// end in one attempt, and one that is cancelled meanwhile ends at once.
-func TestHostRestarts(t *testing.T) {
-	t.Parallel()
-	g := &hostGateway{}
-	path := filepath.Join(shortDir(t), "model.sock")
-	serve := func() (end func()) {
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.(*net.UnixListener).SetUnlinkOnClose(false) // as when a process is killed
-		server, served := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			g.mu.Lock()
-			g.seen = nil // never the refusal
-			g.mu.Unlock()
-			g.ServeHTTP(w, r)
-		})}, make(chan struct{})
-		go func() { defer close(served); _ = server.Serve(l) }()
-		return func() { _ = server.Close(); <-served }
-	}
-	end := serve()
-	h := start(t, func(c *config.Config, p *agentd.Parts) {
-		c.Models.Socket, c.Models.Default = path, "openai/m"
-		models, release, err := agentd.Transports(*c, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Models = models
-		before := p.Close
-		p.Close = func() error { defer before(); return release() }
-	})
-	const ask = `{"model":"openai/m","input":"hi","holon":{"turn_id":"%s"}}`
-	if got := h.post(fmt.Sprintf(ask, "turn_before")).response(t); got.Status != responses.StatusCompleted {
-		t.Fatalf("%s %+v", got.Status, got.Error)
-	}
-	for name, gone := range map[string]func() error{"refused": func() error {
-		return nil
-	}, "absent": func() error { return os.Remove(path) }} {
-		end()
-		if err := gone(); err != nil {
-			t.Fatal(err)
-		}
-		waiting := h.later(t.Context(), fmt.Sprintf(ask, "turn_"+name))
-		select {
-		case a := <-waiting:
-			t.Fatalf("%s: the host was not waited for: %s", name, a.body)
-		case <-time.After(100 * time.Millisecond):
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		end = serve()
-		if got := (<-waiting).response(t); got.Status != responses.StatusCompleted {
-			t.Errorf("%s: %s %+v", name, got.Status, got.Error)
-		}
-		text := h.read("turn_"+name, "turn.json")
-		if rec, err := turns.DecodeRecord(text); err != nil || rec.ProviderAttempts == nil ||
-			len(rec.ProviderAttempts.Attempts) != 1 {
-			t.Errorf("%s: it took more than one attempt: %v\n%s", name, err, text)
-		}
-	}
-	end()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	waiting := h.later(ctx, `{"model":"openai/m","input":"hi","background":true}`)
-	begun := (<-waiting).response(t)
-	if got := h.do(http.MethodPost, "/responses/"+begun.ID+"/cancel",
-		"").response(t); got.Status != responses.StatusCancelled {
-		t.Errorf("cancelled while the host is away: %s %+v", got.Status, got.Error)
-	}
 }

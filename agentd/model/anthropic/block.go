@@ -105,18 +105,6 @@ func encodeParts(parts []responses.Part, shown bool) ([]block, error) {
 	return list, nil
 }
 
-// encodeOutput returns the output of a call: a single text as a string, none as nil.
-func encodeOutput(parts []responses.Part) (any, error) {
-	blocks, err := encodeParts(parts, true)
-	switch {
-	case err != nil || len(blocks) == 0:
-		return nil, err
-	case len(blocks) == 1 && blocks[0].Type == typeText:
-		return blocks[0].Text, nil
-	}
-	return blocks, nil
-}
-
 func imageBlock(p responses.Part) (block, error) {
 	src, err := sourceOf(p.ImageURL)
 	if err != nil {

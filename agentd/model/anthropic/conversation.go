@@ -3,6 +3,7 @@ package anthropic
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -36,6 +37,8 @@ type conversation struct {
 	speech []block  // what the model says at the moment
 	made   []*call  // calls in speech
 	heard  []spoken // what it is told after that
+
+	err error // of the first item that the provider does not accept
 }
 
 // call is one call of a function with its output, which may be far behind it in
@@ -63,14 +66,21 @@ func converse(provider string, items []responses.Item, c contract) (system []blo
 		outputs: make([]*call, len(items))}
 	conv.match(items)
 	for i, item := range items {
-		if err := conv.add(i, item); err != nil {
-			return nil, nil, endpoint.RefusedItem(i, err)
+		if conv.add(i, item); conv.err != nil {
+			return nil, nil, endpoint.RefusedItem(i, conv.err)
 		}
 	}
-	if err := conv.end(); err != nil {
-		return nil, nil, endpoint.Refused("the conversation", err)
+	if conv.end(); conv.err != nil {
+		return nil, nil, endpoint.Refused("the conversation", conv.err)
 	}
 	return conv.system, conv.messages, nil
+}
+
+// blocks returns parts as blocks, see encodeParts.
+func (v *conversation) blocks(parts []responses.Part, shown bool) []block {
+	list, err := encodeParts(parts, shown)
+	v.err = cmp.Or(v.err, err)
+	return list
 }
 
 // match finds the output of every call. An id may be used again once it was
@@ -102,88 +112,76 @@ func (v *conversation) newCall(id, name, arguments string) *call {
 		input: json.RawMessage(endpoint.ObjectArguments(arguments))}
 }
 
-func (v *conversation) add(i int, item responses.Item) error {
+func (v *conversation) add(i int, item responses.Item) {
 	switch item := item.(type) {
 	case *responses.Message:
-		return v.say(item)
+		v.say(item)
 	case *responses.Reasoning:
 		if b, ok := unsealThought(v.provider, item.EncryptedContent); ok {
-			return v.speak(b)
+			v.speak(b)
 		}
 	case *responses.ToolCall, *responses.FunctionCall:
-		return v.call(v.calls[i])
+		v.call(v.calls[i])
 	case *responses.FunctionCallOutput:
 		if c := v.outputs[i]; c != nil {
 			c.passed = true
-			return nil
+		} else {
+			v.orphan(item)
 		}
-		return v.orphan(item)
 	case *responses.Compaction:
-		return fmt.Errorf("a compacted conversation of another provider cannot be read by this one; begin a new one")
+		v.err = errors.New("a compacted conversation of another provider cannot be read by this one; begin a new one")
 	case *responses.ItemReference:
-		return endpoint.Referred(item)
+		v.err = endpoint.Referred(item)
 	}
-	return nil
 }
 
 // say adds a message of any role.
-func (v *conversation) say(m *responses.Message) error {
-	blocks, err := encodeParts(m.Content, m.Role == responses.RoleUser)
-	if err != nil {
-		return err
+func (v *conversation) say(m *responses.Message) {
+	blocks := v.blocks(m.Content, m.Role == responses.RoleUser)
+	switch {
+	case m.Role == responses.RoleAssistant:
+		v.speak(blocks...)
+		return
+	case len(blocks) == 0:
+		return
 	}
-	if m.Role == responses.RoleAssistant {
-		return v.speak(blocks...)
-	}
-	if len(blocks) == 0 {
-		return nil
-	}
-	if err := v.pause(); err != nil {
-		return err
-	}
+	v.pause()
 	system := m.Role != responses.RoleUser
 	if system && len(v.messages) == 0 && len(v.heard) == 0 {
 		v.system = append(v.system, blocks...)
-		return nil
+		return
 	}
 	for _, b := range blocks {
 		v.heard = append(v.heard, spoken{b, system})
 	}
-	return nil
 }
 
 // speak adds content of the model. After calls that were answered it begins another
 // answer.
-func (v *conversation) speak(blocks ...block) error {
+func (v *conversation) speak(blocks ...block) {
 	if len(blocks) == 0 {
-		return nil
+		return
 	}
 	if len(v.made) > 0 && v.settled() {
-		if err := v.pause(); err != nil {
-			return err
-		}
+		v.pause()
 	}
 	v.listen()
 	v.speech = append(v.speech, blocks...)
-	return nil
 }
 
 // call adds a call of the model. It belongs to the same answer as the call before
 // it if their tags are equal, or, if neither has one, if that call has no output yet.
-func (v *conversation) call(c *call) error {
+func (v *conversation) call(c *call) {
 	if n := len(v.made); n > 0 {
 		last := v.made[n-1]
 		waits := last.tag == "" && !last.passed // only calls of its own answer follow one of the client's at once
 		if last.tag != c.tag && !waits || c.tag == "" && last.passed {
-			if err := v.pause(); err != nil {
-				return err
-			}
+			v.pause()
 		}
 	}
 	v.listen()
 	v.speech = append(v.speech, block{Type: typeToolUse, ID: c.id, Name: c.name, Input: c.input})
 	v.made = append(v.made, c)
-	return nil
 }
 
 // settled reports whether every call of the current answer has its output already.
@@ -198,24 +196,30 @@ func (v *conversation) settled() bool {
 
 // pause ends a message of the model. The next message begins with the results of
 // its calls.
-func (v *conversation) pause() error {
+func (v *conversation) pause() {
 	if len(v.speech) == 0 {
-		return nil
+		return
 	}
 	v.messages = append(v.messages, message{roleAssistant, v.speech})
 	for _, c := range v.made {
 		b := block{Type: typeToolResult, ToolUseID: c.id, Content: endpoint.Unanswered, IsError: true}
 		if c.answered {
-			content, err := encodeOutput(c.output)
-			if err != nil {
-				return err
-			}
-			b.Content, b.IsError = content, false
+			b.Content, b.IsError = outputOf(v.blocks(c.output, true)), false
 		}
 		v.heard = append(v.heard, spoken{block: b})
 	}
 	v.speech, v.made = nil, nil
-	return nil
+}
+
+// outputOf returns the output of a call: a single text as a string, none as nil.
+func outputOf(blocks []block) any {
+	switch {
+	case len(blocks) == 0:
+		return nil
+	case len(blocks) == 1 && blocks[0].Type == typeText:
+		return blocks[0].Text
+	}
+	return blocks
 }
 
 // listen ends a message to the model.
@@ -254,30 +258,20 @@ func framed(b block) block {
 
 // orphan adds an output without a call as text, since the API has no other place
 // for it.
-func (v *conversation) orphan(o *responses.FunctionCallOutput) error {
-	blocks, err := encodeParts(o.Output, true)
-	if err != nil {
-		return err
-	}
-	if err := v.pause(); err != nil {
-		return err
-	}
+func (v *conversation) orphan(o *responses.FunctionCallOutput) {
+	v.pause()
 	v.heard = append(v.heard, spoken{block: textBlock(fmt.Sprintf("Output of the call %s:", plainName(o.CallID)))})
-	for _, b := range blocks {
+	for _, b := range v.blocks(o.Output, true) {
 		v.heard = append(v.heard, spoken{block: b})
 	}
-	return nil
 }
 
 // end ends the conversation. Nothing is said in the user's name: where the model spoke
 // last, it goes on with that, which the API takes without spaces at its end.
-func (v *conversation) end() error {
+func (v *conversation) end() {
 	if n := len(v.speech); n > 0 && len(v.heard) == 0 {
 		v.speech[n-1].Text = strings.TrimRightFunc(v.speech[n-1].Text, unicode.IsSpace)
 	}
-	if err := v.pause(); err != nil {
-		return err
-	}
+	v.pause()
 	v.listen()
-	return nil
 }

@@ -1,8 +1,10 @@
 package chat
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -63,6 +65,7 @@ type conversation struct {
 	thought *responses.Reasoning                       // of the assistant's next message
 	outputs map[string][]*responses.FunctionCallOutput // not yet sent, by call
 	open    []madeCall                                 // made together, not yet sent
+	err     error                                      // of the first item that the provider does not accept
 }
 
 // madeCall is a call of the model.
@@ -97,12 +100,12 @@ func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessa
 		}
 	}
 	for i, item := range req.Input {
-		if err := c.add(item); err != nil {
-			return nil, endpoint.RefusedItem(i, err)
+		if c.add(item); c.err != nil {
+			return nil, endpoint.RefusedItem(i, c.err)
 		}
 	}
-	if err := c.tellCalls(); err != nil {
-		return nil, endpoint.Refused("the last calls of the conversation", err)
+	if c.settle(); c.err != nil {
+		return nil, endpoint.Refused("the last calls of the conversation", c.err)
 	}
 	for _, m := range c.list {
 		t.think(m)
@@ -110,41 +113,38 @@ func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessa
 	return c.list, nil
 }
 
-func (c *conversation) add(item responses.Item) error {
+func (c *conversation) add(item responses.Item) {
 	switch item := item.(type) {
 	case *responses.FunctionCall:
-		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments})
+		c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments})
+		return
 	case *responses.ToolCall:
 		output := append([]responses.Part{responses.InputText(item.Output)}, item.Media...)
-		return c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments, round: item.Round,
+		c.made(madeCall{id: item.CallID, name: item.Name, arguments: item.Arguments, round: item.Round,
 			own: true, output: output})
+		return
 	}
-	if err := c.tellCalls(); err != nil {
-		return err
-	}
+	c.settle()
 	switch item := item.(type) {
 	case *responses.Message:
-		return c.message(item)
+		c.message(item)
 	case *responses.Reasoning:
 		c.thought = item
 	case *responses.FunctionCallOutput:
-		return c.orphan(item)
+		c.orphan(item)
 	case *responses.Compaction:
-		return fmt.Errorf("this provider cannot read a compaction")
+		c.err = errors.New("this provider cannot read a compaction")
 	case *responses.ItemReference:
-		return endpoint.Referred(item)
+		c.err = endpoint.Referred(item)
 	}
-	return nil
 }
 
 // made adds a call. The calls of one answer form one message.
-func (c *conversation) made(call madeCall) error {
-	var err error
+func (c *conversation) made(call madeCall) {
 	if !c.together(call) {
-		err = c.tellCalls()
+		c.settle()
 	}
 	c.open = append(c.open, call)
-	return err
 }
 
 // assistant returns the message that a call joins: the assistant's message directly
@@ -161,30 +161,27 @@ func (c *conversation) assistant() *wireMessage {
 	return m
 }
 
-func (c *conversation) message(m *responses.Message) error {
+func (c *conversation) message(m *responses.Message) {
 	if m.Role == responses.RoleAssistant {
-		if text := said(m); text != "" {
+		if text := textOfMessage(m); text != "" {
 			w := c.assistant()
 			before, _ := w.Content.(string)
 			w.Content = join(before, text)
 		}
-		return nil
+		return
 	}
 	c.thought = nil // no output followed it
 	role := responses.RoleUser
 	if m.Role != responses.RoleUser {
 		role = responses.RoleSystem // only OpenAI knows developers
 	}
-	content, err := c.content(m.Content)
-	if err != nil || content == nil {
-		return err
+	if content := c.content(m.Content); content != nil {
+		c.list = append(c.list, &wireMessage{Role: role, Content: content})
 	}
-	c.list = append(c.list, &wireMessage{Role: role, Content: content})
-	return nil
 }
 
-// said returns the text of an assistant's message, refusals included.
-func said(m *responses.Message) string {
+// textOfMessage returns the text of an assistant's message, refusals included.
+func textOfMessage(m *responses.Message) string {
 	var b strings.Builder
 	for _, p := range m.Content {
 		b.WriteString(p.Text)
@@ -195,16 +192,13 @@ func said(m *responses.Message) string {
 
 // content returns a single text as a string, the form that every server reads, and
 // anything else as a list of parts; nil if there is no content.
-func (c *conversation) content(list []responses.Part) (any, error) {
+func (c *conversation) content(list []responses.Part) any {
 	var parts []wirePart
 	text, plain := "", true
 	for _, p := range list {
-		w, err := c.part(p)
-		if err != nil {
-			return nil, err
-		}
-		plain = plain && w.Type == "text"
-		if w.Type == "text" && w.Text == "" {
+		w := c.part(p)
+		plain = plain && w.Type == typeText
+		if w.Type == typeText && w.Text == "" {
 			continue
 		}
 		text = join(text, w.Text)
@@ -212,42 +206,45 @@ func (c *conversation) content(list []responses.Part) (any, error) {
 	}
 	switch {
 	case len(parts) == 0:
-		return nil, nil
+		return nil
 	case plain:
-		return text, nil
+		return text
 	}
-	return parts, nil
+	return parts
 }
 
-func (c *conversation) part(p responses.Part) (wirePart, error) {
+const typeText = "text"
+
+func (c *conversation) part(p responses.Part) wirePart {
 	switch p.Type {
 	case responses.PartInputText, responses.PartOutputText, responses.PartText:
-		return wirePart{Type: "text", Text: p.Text}, nil
+		return wirePart{Type: typeText, Text: p.Text}
 	case responses.PartRefusal:
-		return wirePart{Type: "text", Text: p.Refusal}, nil
+		return wirePart{Type: typeText, Text: p.Refusal}
 	case responses.PartInputImage:
 		if c.dialect.Images && p.ImageURL != "" {
 			image := &wireImage{URL: p.ImageURL}
 			if p.Detail != "auto" {
 				image.Detail = p.Detail
 			}
-			return wirePart{Type: "image_url", ImageURL: image}, nil
+			return wirePart{Type: "image_url", ImageURL: image}
 		}
 	case responses.PartInputFile:
 		if c.dialect.Files && p.FileData != "" {
-			return wirePart{Type: "file", File: &wireFile{p.FileName, p.FileData}}, nil
+			return wirePart{Type: "file", File: &wireFile{p.FileName, p.FileData}}
 		}
 	}
-	return wirePart{}, fmt.Errorf("content of type %q cannot be sent to this provider in this form; leave it out",
-		p.Type)
+	c.err = cmp.Or(c.err, fmt.Errorf("content of type %q cannot be sent to this provider in this form; leave it out",
+		p.Type))
+	return wirePart{}
 }
 
-// tellCalls adds calls that were made together, followed by their outputs, as the
+// settle adds calls that were made together, followed by their outputs, as the
 // API requires.
-func (c *conversation) tellCalls() error {
+func (c *conversation) settle() {
 	calls := c.open
 	if len(calls) == 0 {
-		return nil
+		return
 	}
 	c.open = nil
 	m := c.assistant()
@@ -263,57 +260,41 @@ func (c *conversation) tellCalls() error {
 				output, c.outputs[call.id] = waiting[0].Output, waiting[1:]
 			}
 		}
-		more, err := c.result(call.id, output)
-		if err != nil {
-			return err
-		}
-		media = append(media, more...)
+		media = append(media, c.result(call.id, output)...)
 	}
-	c.show(media)
-	return nil
+	if len(media) > 0 {
+		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: media})
+	}
 }
 
 // orphan adds an output whose call is not in the conversation.
-func (c *conversation) orphan(o *responses.FunctionCallOutput) error {
+func (c *conversation) orphan(o *responses.FunctionCallOutput) {
 	waiting := c.outputs[o.CallID]
 	if len(waiting) == 0 || waiting[0] != o {
-		return nil // added with its call
+		return // added with its call
 	}
 	c.outputs[o.CallID] = waiting[1:]
-	content, err := c.content(append([]responses.Part{responses.InputText("The output of an earlier tool call:")},
-		o.Output...))
-	if err == nil {
-		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: content})
-	}
-	return err
+	c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: c.content(
+		append([]responses.Part{responses.InputText("The output of an earlier tool call:")}, o.Output...))})
 }
 
 // result adds a call's output. Its images and files are returned, since the API
 // accepts them only from users.
-func (c *conversation) result(callID string, output []responses.Part) (media []wirePart, err error) {
+func (c *conversation) result(callID string, output []responses.Part) (media []wirePart) {
 	text := ""
 	for _, p := range output {
-		w, err := c.part(p)
-		if err != nil {
-			return nil, err
-		}
-		if w.Type == "text" {
+		w := c.part(p)
+		if w.Type == typeText {
 			text = join(text, w.Text)
 			continue
 		}
 		if len(media) == 0 {
-			media = append(media, wirePart{Type: "text", Text: "Shown by the tool call " + c.callID(callID) + ":"})
+			media = append(media, wirePart{Type: typeText, Text: "Shown by the tool call " + c.callID(callID) + ":"})
 		}
 		media = append(media, w)
 	}
 	c.list = append(c.list, &wireMessage{Role: roleTool, Content: text, ToolCallID: c.callID(callID)})
-	return media, nil
-}
-
-func (c *conversation) show(media []wirePart) {
-	if len(media) > 0 {
-		c.list = append(c.list, &wireMessage{Role: responses.RoleUser, Content: media})
-	}
+	return media
 }
 
 func (c *conversation) call(id, name, arguments string) wireCall {

@@ -20,12 +20,12 @@ func (t *Transport) input(forms freeform, items []responses.Item) ([]byte, error
 		}
 	}
 	for i, item := range items {
-		if err := c.add(item); err != nil {
-			return nil, endpoint.RefusedItem(i, err)
+		if c.add(item); c.err != nil {
+			return nil, endpoint.RefusedItem(i, c.err)
 		}
 	}
-	if err := c.settle(); err != nil {
-		return nil, endpoint.RefusedItem(len(items), err)
+	if c.settle(); c.err != nil {
+		return nil, endpoint.RefusedItem(len(items), c.err)
 	}
 	return endpoint.EncodeJSON(c.items)
 }
@@ -39,111 +39,99 @@ type conversation struct {
 	answered map[string]bool // calls of the client's that have an output
 	items    []object
 	owed     []*responses.ToolCall // calls of one answer whose outputs are not added yet
+	err      error                 // of the first item that the provider does not accept
 }
 
 // add adds an item. The calls of one answer come one after the other, followed by
 // their outputs, in the provider's own order.
-func (c *conversation) add(item responses.Item) error {
+func (c *conversation) add(item responses.Item) {
 	call, ok := item.(*responses.ToolCall)
 	if n := len(c.owed); n == 0 || !ok || call.Round == "" || call.Round != c.owed[n-1].Round {
-		if err := c.settle(); err != nil {
-			return err
-		}
+		c.settle()
 	}
 	if !ok {
-		return c.item(item)
+		c.item(item)
+		return
 	}
 	if text, ok := c.forms.text(call.Name, call.Arguments); ok {
-		c.items = append(c.items, object{"type": customCall, "call_id": call.CallID, "name": call.Name, "input": text})
+		c.push(object{"type": customCall, "call_id": call.CallID, "name": call.Name, "input": text})
 	} else {
 		c.call(call.CallID, call.Name, call.Arguments)
 	}
 	c.owed = append(c.owed, call)
-	return nil
 }
 
+func (c *conversation) push(o object) { c.items = append(c.items, o) }
+
 // settle adds the outputs of the calls that ran in the container.
-func (c *conversation) settle() error {
+func (c *conversation) settle() {
 	for _, call := range c.owed {
 		kind := responses.ItemFunctionCallOutput
 		if _, ok := c.forms.text(call.Name, call.Arguments); ok {
 			kind = "custom_tool_call_output"
 		}
-		if err := c.output(kind, call.CallID, append([]responses.Part{responses.InputText(call.Output)},
-			call.Media...)); err != nil {
-			return err
-		}
+		c.output(kind, call.CallID, append([]responses.Part{responses.InputText(call.Output)}, call.Media...))
 	}
 	c.owed = nil
-	return nil
 }
 
-func (c *conversation) item(item responses.Item) error {
+func (c *conversation) item(item responses.Item) {
 	switch item := item.(type) {
 	case *responses.Message:
-		return c.message(item)
+		c.message(item)
 	case *responses.FunctionCall:
 		c.call(item.CallID, item.Name, item.Arguments)
 		if !c.answered[item.CallID] {
-			return c.output(responses.ItemFunctionCallOutput, item.CallID,
+			c.output(responses.ItemFunctionCallOutput, item.CallID,
 				[]responses.Part{responses.InputText(endpoint.Unanswered)})
 		}
 	case *responses.FunctionCallOutput:
-		return c.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
+		c.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
 	case *responses.Reasoning:
 		// A provider that stored nothing can use a thought only in its encrypted form.
 		if content := unseal(c.provider, item.EncryptedContent); content != "" {
-			c.items = append(c.items, object{"type": responses.ItemReasoning, "encrypted_content": content,
-				"summary": item.Summary})
+			c.push(object{"type": responses.ItemReasoning, "encrypted_content": content, "summary": item.Summary})
 		}
 	case *responses.Compaction:
-		c.items = append(c.items, object{"type": responses.ItemCompaction, "encrypted_content": item.EncryptedContent})
+		c.push(object{"type": responses.ItemCompaction, "encrypted_content": item.EncryptedContent})
 	case *responses.ItemReference:
-		return endpoint.Referred(item)
+		c.err = endpoint.Referred(item)
 	}
-	return nil
 }
 
-func (c *conversation) message(m *responses.Message) error {
+func (c *conversation) message(m *responses.Message) {
 	if len(m.Content) == 0 {
-		return nil // it was cut short before its first word
+		return // it was cut short before its first word
 	}
 	kind := responses.PartInputText
 	if m.Role == responses.RoleAssistant {
 		kind = responses.PartOutputText
 	}
-	content, err := parts(m.Content, kind)
-	if err != nil {
-		return err
-	}
-	out := object{"type": responses.ItemMessage, "role": m.Role, "content": content}
+	out := object{"type": responses.ItemMessage, "role": m.Role, "content": c.parts(m.Content, kind)}
 	if m.Phase != "" {
 		out["phase"] = m.Phase
 	}
-	c.items = append(c.items, out)
-	return nil
+	c.push(out)
 }
 
 func (c *conversation) call(id, name, arguments string) {
-	c.items = append(c.items, object{"type": responses.ItemFunctionCall, "call_id": id, "name": name,
-		"arguments": arguments})
+	c.push(object{"type": responses.ItemFunctionCall, "call_id": id, "name": name, "arguments": arguments})
 }
 
 // output adds the output of a call. A single text is a string, the form that every server of this API reads.
-func (c *conversation) output(kind, callID string, output []responses.Part) (err error) {
+func (c *conversation) output(kind, callID string, output []responses.Part) {
 	var content any = ""
 	switch {
 	case len(output) == 1 && isText(output[0]):
 		content = output[0].Text
 	case len(output) > 0:
-		content, err = parts(output, responses.PartInputText)
+		content = c.parts(output, responses.PartInputText)
 	}
-	c.items = append(c.items, object{"type": kind, "call_id": callID, "output": content})
-	return err
+	c.push(object{"type": kind, "call_id": callID, "output": content})
 }
 
 // parts returns content in the provider's parts. Texts get the given type, which depends on the role of the message.
-func parts(list []responses.Part, text string) ([]any, error) {
+func (c *conversation) parts(list []responses.Part, text string) []any {
 	out := make([]any, len(list))
 	for i, p := range list {
 		switch {
@@ -152,10 +140,10 @@ func parts(list []responses.Part, text string) ([]any, error) {
 		case p.Type == responses.PartRefusal, p.Type == responses.PartInputImage, p.Type == responses.PartInputFile:
 			out[i] = p
 		default:
-			return nil, fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
+			c.err = fmt.Errorf("content of type %q cannot be sent to this provider; leave it out", p.Type)
 		}
 	}
-	return out, nil
+	return out
 }
 
 func isText(p responses.Part) bool {

@@ -1,9 +1,7 @@
 package record
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holon/internal/durable"
 	"holon/responses"
 )
 
@@ -66,11 +63,12 @@ func newCatalog() *catalog {
 	}
 }
 
-// add takes in a stored response. The caller holds mu.
-func (c *catalog) add(id string, e entry) {
-	if _, known := c.entries[id]; known {
+// add takes in a stored response, whose file has so many bytes. The caller holds mu.
+func (c *catalog) add(id string, h Header, bytes int64) {
+	if _, ok := c.entries[id]; ok {
 		return
 	}
+	e := entry{previous: h.PreviousResponseID, turnID: h.TurnID, created: h.CreatedAt, bytes: bytes}
 	c.entries[id] = e
 	c.bytes += e.bytes
 	if e.previous != "" {
@@ -207,103 +205,42 @@ func (s *Store) list(sub string) ([]string, error) {
 // catalogue takes in one file, with its items while budget lasts. A damaged file is left out: no response can continue
 // it, and nothing removes it.
 func (s *Store) catalogue(path, id string, visible bool, budget *int64) error {
-	sum, err := summarize(path, visible && *budget > 0 && s.catalog.hasRoom())
+	c := s.catalog
+	stored := &Stored{headOnly: !visible || *budget <= 0 || !c.hasRoom()}
+	read, err := stored.read(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errDamaged):
+	case errors.Is(err, ErrNotFound), errors.Is(err, errDamaged):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
+		return err
 	}
-	*budget -= sum.read
-	c := s.catalog
+	*budget -= read
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := os.Lstat(path); err != nil { // it was removed or deleted meanwhile
 		return nil
 	}
-	c.add(id, sum.entry)
-	for item, o := range sum.items {
-		o.response = id
-		c.index(item, o)
+	c.add(id, stored.Header, stored.size)
+	var shown []responses.Item
+	if stored.Response != nil {
+		shown = stored.Response.Output
 	}
+	c.indexAll(id, slices.Concat(stored.History, stored.Input), stored.Items, shown)
 	return nil
 }
 
-// summary is what the catalog wants to know of a trajectory.
-type summary struct {
-	entry entry
-	items map[string]owner // by id
-	read  int64            // bytes that were looked at
-}
-
-// summarize reads the header of a trajectory and, when asked, the ids of its items.
-func summarize(path string, items bool) (summary, error) {
-	var sum summary
-	f, err := durable.Open(path)
-	if err != nil {
-		return sum, err
+// indexAll notes the items of a response: those that it was given and those that it made, which are the conversation,
+// and those that it shows. The caller holds mu.
+func (c *catalog) indexAll(response string, given, made, shown []responses.Item) {
+	for _, item := range given {
+		c.index(item.ItemID(), owner{response: response})
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return sum, err
+	for _, item := range made {
+		c.index(item.ItemID(), owner{response: response, output: true})
 	}
-	sum.entry.bytes, sum.items = info.Size(), make(map[string]owner)
-	scan := bufio.NewScanner(f)
-	scan.Buffer(make([]byte, 0, 8<<10), maxStoredLine)
-	for first := true; scan.Scan() && (first || items); first = false {
-		sum.read += int64(len(scan.Bytes()))
-		if err := sum.add(scan.Bytes(), first); err != nil {
-			return sum, err
-		}
+	for _, item := range shown { // unless the conversation has it
+		c.index(item.ItemID(), owner{response: response, output: true, left: true})
 	}
-	if sum.read == 0 {
-		return sum, errDamaged
-	}
-	return sum, scan.Err()
-}
-
-// add takes in one line, of which the first is the header.
-func (sum *summary) add(data []byte, first bool) error {
-	type item struct {
-		ID string `json:"id"`
-	}
-	var l struct {
-		Header *struct {
-			PreviousResponseID string    `json:"previous_response_id"`
-			TurnID             string    `json:"turn_id"`
-			CreatedAt          time.Time `json:"created_at"`
-		} `json:"header"`
-		Input   item `json:"input"`
-		Started item `json:"started"`
-		Item    item `json:"item"`
-
-		Response *struct{ Output []item } `json:"response"` // the last line
-	}
-	if err := json.Unmarshal(data, &l); err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	if first {
-		if l.Header == nil {
-			return errDamaged
-		}
-		sum.entry.turnID, sum.entry.created = l.Header.TurnID, l.Header.CreatedAt
-		sum.entry.previous = l.Header.PreviousResponseID
-	}
-	if _, known := sum.items[l.Input.ID]; !known {
-		sum.items[l.Input.ID] = owner{}
-	}
-	for _, id := range []string{l.Started.ID, l.Item.ID} {
-		sum.items[id] = owner{output: true}
-	}
-	if l.Response != nil {
-		for _, shown := range l.Response.Output {
-			if _, known := sum.items[shown.ID]; !known {
-				sum.items[shown.ID] = owner{output: true, left: true}
-			}
-		}
-	}
-	return nil
 }
 
 // Item returns a stored item by its id, from whichever stored response holds

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"holon/responses"
@@ -277,21 +276,6 @@ func TestTheIndexOfItemsIsBounded(t *testing.T) {
 	case !newest:
 		t.Error("newest = false, want true")
 	}
-}
-
-func FuzzSummarize(f *testing.F) {
-	f.Add([]byte(`{"header":{"response_id":"r","turn_id":"t","created_at":"2026-03-04T05:06:07Z"}}`+"\n"+
-		`{"item":{"id":"x"}}`+"\n"), true)
-	f.Add([]byte(`{"input":{"id":"x"}}`+"\n"), true)
-	f.Add([]byte("\n{"), false)
-	f.Fuzz(func(t *testing.T, data []byte, items bool) {
-		path := filepath.Join(t.TempDir(), "x")
-		must(t, os.WriteFile(path, data, 0o600))
-		sum, err := summarize(path, items)
-		if err == nil && sum.entry.bytes != int64(len(data)) || sum.read > int64(len(data)) {
-			t.Errorf("%d bytes, %d read of %d", sum.entry.bytes, sum.read, len(data))
-		}
-	})
 }
 
 // What a command changed of a response before it was stored is not stored.

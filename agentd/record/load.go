@@ -74,7 +74,7 @@ func (s *Store) Chain(id string) (items []responses.Item, session string, err er
 // conversation is in memory, latest first. It returns that conversation as well.
 func (s *Store) links(id string) (links []*Stored, before []responses.Item, err error) {
 	for at := id; ; {
-		stored := &Stored{brief: true}
+		stored := &Stored{}
 		_, err := stored.read(s.donePath(at))
 		if errors.Is(err, ErrNotFound) && len(links) > 0 { // deleted, but not for us
 			_, err = stored.read(s.deletedPath(at))
@@ -86,6 +86,7 @@ func (s *Store) links(id string) (links []*Stored, before []responses.Item, err 
 			return nil, nil, fmt.Errorf("read trajectory %s: %w: it is that of another response", at, errDamaged)
 		}
 		s.learn(stored.Hidden)
+		stored.Response = nil // a chain may be long, and needs none
 		if links = append(links, stored); len(links) > maxChain {
 			return nil, nil, fmt.Errorf("the chain of response %s is longer than %d", id, maxChain)
 		}
@@ -154,10 +155,15 @@ func (s *Stored) read(path string) (good int64, err error) {
 		return 0, fmt.Errorf("open trajectory: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
+	}
+	s.size = info.Size()
 	started := make(map[string]*responses.ToolCall)
 	scan := bufio.NewScanner(f)
 	scan.Buffer(make([]byte, 0, 4<<10), maxStoredLine)
-	for n := 1; scan.Scan(); n++ {
+	for n := 1; (n == 1 || !s.headOnly) && scan.Scan(); n++ {
 		if err := s.add(scan.Bytes(), started); err != nil {
 			return good, fmt.Errorf("read trajectory %s, line %d: %w: %w", filepath.Base(path), n, errDamaged, err)
 		}
@@ -166,45 +172,17 @@ func (s *Stored) read(path string) (good int64, err error) {
 	if err := scan.Err(); err != nil {
 		return good, fmt.Errorf("read trajectory %s: %w", filepath.Base(path), err)
 	}
-	s.size = good
 	if s.Header.ResponseID == "" {
 		return good, fmt.Errorf("read trajectory %s: %w: it has no header", filepath.Base(path), errDamaged)
 	}
 	return good, nil
 }
 
-// decode reads a line, of a brief trajectory only what a chain is made of.
-func (s *Stored) decode(data []byte) (line, error) {
-	if !s.brief {
-		var l line
-		err := json.Unmarshal(data, &l)
-		return l, err
-	}
-	var brief lineOf[struct {
-		ResponseID         string `json:"response_id"`
-		PreviousResponseID string `json:"previous_response_id"`
-		SessionID          string `json:"session_id"`
-		ThreadID           string `json:"thread_id"`
-		TurnID             string `json:"turn_id"`
-	}, struct{}]
-	err := json.Unmarshal(data, &brief)
-	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item,
-		Facts: brief.Facts, Hidden: brief.Hidden, Continued: brief.Continued}
-	if h := brief.Header; h != nil {
-		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID,
-			ThreadID: h.ThreadID, TurnID: h.TurnID}
-	}
-	if brief.Response != nil {
-		l.Response = &responses.Response{}
-	}
-	return l, err
-}
-
 // add takes in one line. started holds the calls that have no result yet; a call without a result is shown as
 // interrupted at the end.
 func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err error) {
-	l, err := s.decode(data)
-	if err != nil {
+	var l line
+	if err := json.Unmarshal(data, &l); err != nil {
 		return err
 	}
 	if l.Said != nil {

@@ -2,7 +2,6 @@ package record
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -130,53 +130,32 @@ func (s *Store) expired(r Retention, now time.Time) []string {
 	c := s.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var ends leaves
-	bytes := c.bytes
-	for id, e := range c.entries {
+	var ends []string
+	for id := range c.entries {
 		if c.children[id] == 0 {
-			ends = append(ends, leaf{id, e})
+			ends = append(ends, id)
 		}
 	}
-	heap.Init(&ends)
-	count := len(c.entries)
+	slices.SortFunc(ends, func(a, b string) int {
+		return cmp.Or(c.entries[a].created.Compare(c.entries[b].created), cmp.Compare(a, b))
+	})
+	count, bytes := len(c.entries), c.bytes
 	freed := make(map[string]int) // children of a response that are on the list
 	var ids []string
-	for len(ends) > 0 && len(ids) < sweepStep {
-		l := heap.Pop(&ends).(leaf)
-		old := r.MaxAge > 0 && now.Sub(l.created) > r.MaxAge
-		over := r.MaxCount > 0 && count > r.MaxCount || r.MaxBytes > 0 && bytes > r.MaxBytes
-		if !c.hidden[l.id] && !old && !over {
-			continue
-		}
-		ids = append(ids, l.id)
-		count, bytes = count-1, bytes-l.bytes
-		freed[l.previous]++
-		if e, ok := c.entries[l.previous]; ok && freed[l.previous] == c.children[l.previous] {
-			heap.Push(&ends, leaf{l.previous, e})
+	for _, id := range ends {
+		for len(ids) < sweepStep { // up to the first that stays: what a response continues is older than it
+			e, stored := c.entries[id]
+			old := r.MaxAge > 0 && now.Sub(e.created) > r.MaxAge
+			over := r.MaxCount > 0 && count > r.MaxCount || r.MaxBytes > 0 && bytes > r.MaxBytes
+			if !stored || freed[id] != c.children[id] || !c.hidden[id] && !old && !over {
+				break
+			}
+			ids = append(ids, id)
+			count, bytes, id = count-1, bytes-e.bytes, e.previous
+			freed[id]++
 		}
 	}
 	return ids
-}
-
-// leaf is a response that nothing continues.
-type leaf struct {
-	id string
-	entry
-}
-
-// leaves is a heap of them, the least recent on top.
-type leaves []leaf
-
-func (l leaves) Len() int { return len(l) }
-func (l leaves) Less(i, j int) bool {
-	return cmp.Or(l[i].created.Compare(l[j].created), cmp.Compare(l[i].id, l[j].id)) < 0
-}
-func (l leaves) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
-func (l *leaves) Push(x any)   { *l = append(*l, x.(leaf)) }
-func (l *leaves) Pop() any {
-	last := (*l)[len(*l)-1]
-	*l = (*l)[:len(*l)-1]
-	return last
 }
 
 // remove removes a response's file and note, unless it got a child meanwhile.

@@ -480,7 +480,7 @@ func FuzzReadTrajectory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "x")
 		must(t, os.WriteFile(path, data, 0o600))
-		stored, brief := &Stored{}, &Stored{brief: true}
+		stored, head := &Stored{}, &Stored{headOnly: true}
 		good, err := stored.read(path)
 		switch {
 		case err == nil && stored.Header.ResponseID == "":
@@ -491,9 +491,9 @@ func FuzzReadTrajectory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := brief.read(path); err != nil || encode(t, brief.Items) != encode(t, stored.Items) ||
-			brief.Header.PreviousResponseID != stored.Header.PreviousResponseID {
-			t.Errorf("a chain sees it differently: %v", err)
+		if _, err := head.read(path); err != nil || head.Header.ResponseID != stored.Header.ResponseID ||
+			head.size != stored.size {
+			t.Errorf("the catalog sees it differently: %v", err)
 		}
 	})
 }

@@ -75,19 +75,16 @@ type Header struct {
 
 // line is one line of a trajectory. Exactly one field is set, but for Said, which
 // comes with the Item when the model is told it.
-type line = lineOf[Header, responses.Response]
-
-// lineOf is a line of which a reader wants more or less of the header and the response.
-type lineOf[H, R any] struct {
-	Header   *H              `json:"header,omitempty"`
-	History  json.RawMessage `json:"history,omitempty"` // an item before the request that is stored nowhere else
-	Input    json.RawMessage `json:"input,omitempty"`   // an item of the request
-	Started  json.RawMessage `json:"started,omitempty"` // a tool call that is about to run
-	Hidden   []string        `json:"hidden,omitempty"`  // what was said that others than the model do not read
-	Said     *turns.Input    `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
-	Item     json.RawMessage `json:"item,omitempty"`    // an item that the turn produced
-	Facts    int64           `json:"facts,omitempty"`   // of the thread, with those of the turn; before the response
-	Response *R              `json:"response,omitempty"`
+type line struct {
+	Header   *Header             `json:"header,omitempty"`
+	History  json.RawMessage     `json:"history,omitempty"` // an item before the request that is stored nowhere else
+	Input    json.RawMessage     `json:"input,omitempty"`   // an item of the request
+	Started  json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
+	Hidden   []string            `json:"hidden,omitempty"`  // what was said that others than the model do not read
+	Said     *turns.Input        `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
+	Item     json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
+	Facts    int64               `json:"facts,omitempty"`   // of the thread, with those of the turn; before the response
+	Response *responses.Response `json:"response,omitempty"`
 
 	Continued bool `json:"continued,omitempty"` // after the response: one that was removed since has continued it
 }
@@ -105,8 +102,8 @@ type Stored struct {
 
 	Continued bool // as in line
 
-	size  int64 // of the file
-	brief bool  // read for a chain: without the response, also in the header
+	size     int64 // of the file
+	headOnly bool  // only the header is read
 }
 
 // ErrInUse is returned by OpenStore when another process has the store.

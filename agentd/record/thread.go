@@ -96,7 +96,7 @@ func (s *Store) lastOf(id string) (last, error) {
 	if was, ok := s.cache.last(id); ok {
 		return was, nil
 	}
-	stored := &Stored{brief: true}
+	stored := &Stored{}
 	_, err := stored.read(s.donePath(id))
 	return stored.last(), err
 }

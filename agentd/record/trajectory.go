@@ -202,13 +202,8 @@ func (s *Store) published(t *trajectory) {
 	c := s.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(h.ResponseID, entry{previous: h.PreviousResponseID, turnID: h.TurnID, created: h.CreatedAt, bytes: t.size})
-	for i, item := range t.items {
-		c.index(item.ItemID(), owner{response: h.ResponseID, output: i >= t.given})
-	}
-	for _, item := range t.shown { // unless the conversation has it
-		c.index(item.ItemID(), owner{response: h.ResponseID, output: true, left: true})
-	}
+	c.add(h.ResponseID, h, t.size)
+	c.indexAll(h.ResponseID, t.items[:t.given], t.items[t.given:], t.shown)
 }
 
 // Close releases the file of a trajectory that stays open on disk.

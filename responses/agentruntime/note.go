@@ -25,10 +25,6 @@ func (o *object) note(e *Event) {
 			o.seen["policy"]++
 			o.text["policy"] = e.text("policy")
 		}
-	case "tool.progress":
-		if e.text("phase") == "executing" || e.Phase == "executing" {
-			o.seen["executing"]++
-		}
 	case "rate_limit.hit":
 		o.seen[e.Type+" "+e.IDs[ModelRequest]]++
 	case "action.required":

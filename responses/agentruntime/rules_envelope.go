@@ -186,7 +186,7 @@ func checkOpeners(f *finding) {
 }
 
 // openers are the classes that introduce what later events of their family, and ours, name.
-var openers = map[ID]string{Channel: "channel.connected", subagentID: "subagent.spawned"}
+var openers = map[ID]string{Channel: "channel.connected"}
 
 // external reports whether the event declares one of its ids external: another log introduces what it names, and judges
 // what becomes of it.

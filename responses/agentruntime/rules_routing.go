@@ -40,11 +40,6 @@ func checkCandidates(f *finding, turn *object) {
 	}
 }
 
-func checkNotPossible(f *finding) {
-	turn := f.turnOf(f.Event)
-	f.must(turn == nil || turn.seen["routing.not_possible"] == 0, "a request without a route", "no request")
-}
-
 // checkFallback holds the fallbacks of a turn to its requests.
 func checkFallback(f *finding) {
 	turn := f.turnOf(f.Event)
@@ -126,9 +121,4 @@ func checkLimited(f *finding) {
 			f.must(turn.seen["rate_limit.hit "+request] > 0, "no rate_limit.hit of "+request, "one of each request with a 429")
 		}
 	}
-}
-
-func checkSpawned(f *finding) {
-	f.has("child_thread_id", "cause_tool_call_id")
-	f.must(f.IDs[Task] != "" || f.field("task_id") != nil, "no task_id", "the task of the subagent")
 }

@@ -28,27 +28,6 @@ func checkRun(f *finding) {
 	f.must(!again, "run_id "+run+" again", "a run_id of its own")
 }
 
-// maxAncestors bounds how far up a task is looked for one that was cancelled.
-const maxAncestors = 64
-
-func checkChildOfCancelled(f *finding) {
-	id := f.parentTask()
-	if t := f.tasks[f.IDs[Task]]; t != nil {
-		id = t.parent
-	}
-	for range maxAncestors {
-		parent := f.tasks[id]
-		if parent == nil {
-			return
-		}
-		if parent.cancelled {
-			f.report(f.Type+" of a child of "+id+", which was cancelled", "no child that starts")
-			return
-		}
-		id = parent.parent
-	}
-}
-
 func checkCompleted(f *finding) {
 	f.oneOf("delivery_state", "pending", "delivered", "queued", "failed", "parent_missing", "not_applicable")
 	decided := map[string]bool{}
@@ -71,11 +50,4 @@ func acceptanceID(item any, place int) string {
 	entry, _ := item.(map[string]any)
 	id, _ := entry["id"].(string)
 	return cmp.Or(id, fmt.Sprintf("item %d", place+1))
-}
-
-func checkChildren(f *finding) {
-	if t := f.tasks[f.IDs[Task]]; t != nil {
-		f.must(len(t.children) == 0 || f.field("detached_children") == true,
-			fmt.Sprintf("%d running children", len(t.children)), "their end, or detached")
-	}
 }

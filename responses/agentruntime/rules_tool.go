@@ -41,20 +41,6 @@ func checkDenied(f *finding) {
 		f.Type+" of a tool that was denied", "tool.failed")
 }
 
-func checkOverlap(f *finding) {
-	tool := f.toolOf(f.Event)
-	writes := f.threadOf(f.Event).writes
-	executing := f.Phase == "executing" || f.text("phase") == "executing"
-	if tool == nil || tool.turn == nil || !executing || !writes[tool.toolName] {
-		return
-	}
-	for part := range tool.turn.parts {
-		if part != tool && writes[part.toolName] && part.seen["executing"] > 0 {
-			f.report(tool.id+" writes while "+part.id+" does", "one after the other")
-		}
-	}
-}
-
 func checkOutput(f *finding) {
 	if f.Type == "output.truncated" {
 		kept, _ := f.number("kept_bytes")

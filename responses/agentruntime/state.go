@@ -16,7 +16,7 @@ type state struct {
 	tasks      map[string]*task
 	queues     map[string]*queue
 	closed     recent            // keys of what ended, and in a part of a log of entries that left their queue
-	introduced recent            // ids of channels and subagents
+	introduced recent            // ids of channels
 	nouns      map[string]ID     // what recent ids name, by id
 	ids        recent            // those ids
 	messages   recent            // ids of messages
@@ -31,37 +31,31 @@ type thread struct {
 	sequence int64
 	session  string // of its first event
 	started  bool
-	named    bool            // an id was given to the first thread of the session
-	running  string          // the turn that runs
-	revision string          // of the catalog
-	writes   map[string]bool // whether the tool of that name writes, by the catalog
+	named    bool   // an id was given to the first thread of the session
+	running  string // the turn that runs
 }
 
 // object is one open thing of a [Family].
 type object struct {
-	family   Family
-	id       string
-	turn     *object
-	parts    map[*object]bool // what the turn has open
-	seen     map[string]int   // counts of what happened to it, by class or by name
-	text     map[string]string
-	spent    tokens
-	used     map[string]tokens // by model request
-	attempt  float64           // number of a turn's last model request
-	round    float64           // of the turn's last request
-	limited  []string          // requests that a provider answered with 429
-	toolName string
+	family  Family
+	id      string
+	turn    *object
+	parts   map[*object]bool // what the turn has open
+	seen    map[string]int   // counts of what happened to it, by class or by name
+	text    map[string]string
+	spent   tokens
+	used    map[string]tokens // by model request
+	attempt float64           // number of a turn's last model request
+	round   float64           // of the turn's last request
+	limited []string          // requests that a provider answered with 429
 }
 
 // task is a task that is not archived.
 type task struct {
 	status     string
-	parent     string
-	children   map[string]bool // that have not ended
-	runs       []string        // the last ones
-	tried      []string        // the last ones of attempts that are retried
-	cancelled  bool            // or is about to be
-	acceptance []string        // ids of the items to decide
+	runs       []string // the last ones
+	tried      []string // the last ones of attempts that are retried
+	acceptance []string // ids of the items to decide
 }
 
 // queue has the entries that wait, and those that a turn claimed and that are not settled, with their priorities.
@@ -231,16 +225,6 @@ func (s *state) applyThread(t *thread, e *Event) {
 		if t.running == e.IDs[Turn] {
 			t.running = ""
 		}
-	case "tool.catalog.resolved":
-		if e.field("tools") == nil && e.text("revision") == t.revision {
-			return // as they were
-		}
-		t.revision, t.writes = e.text("revision"), map[string]bool{}
-		for _, item := range e.list("tools") {
-			tool, _ := item.(map[string]any)
-			name, _ := tool["tool_name"].(string)
-			t.writes[name] = tool["is_read_only"] == false || tool["is_destructive"] == true
-		}
 	}
 }
 
@@ -249,8 +233,7 @@ func (s *state) applyFamily(f Family, e *Event) {
 	o := s.open[key]
 	switch {
 	case e.Type == f.Open && o == nil:
-		o = &object{family: f, id: e.IDs[f.ID], seen: map[string]int{}, text: map[string]string{},
-			toolName: e.text("tool_name")}
+		o = &object{family: f, id: e.IDs[f.ID], seen: map[string]int{}, text: map[string]string{}}
 		if f.Name == "turn" {
 			o.parts = map[*object]bool{}
 		} else if o.turn = s.ownerOf(f, e); o.turn != nil {
@@ -270,35 +253,18 @@ func (s *state) applyTask(e *Event) {
 	id := e.IDs[Task]
 	t := s.tasks[id]
 	if t == nil {
-		if t = s.beginTask(e); t == nil {
+		if e.Type != "task.created" && (!s.partial || s.closed.set["task "+id]) {
 			return
 		}
+		t = &task{}
+		s.tasks[id] = t
 	}
 	t.status = cmp.Or(e.TaskStatus(), t.status)
 	t.apply(e)
-	switch t.status {
-	case "completed", "failed", "cancelled", "timed_out":
-		if parent := s.tasks[t.parent]; parent != nil {
-			delete(parent.children, id)
-		}
-	case "archived":
+	if t.status == "archived" {
 		delete(s.tasks, id)
 		s.closed.add("task " + id)
 	}
-}
-
-// beginTask adds the task of an event that may be the first about it, and returns nil for any other.
-func (s *state) beginTask(e *Event) *task {
-	id := e.IDs[Task]
-	if e.Type != "task.created" && (!s.partial || s.closed.set["task "+id]) {
-		return nil
-	}
-	t := &task{parent: e.parentTask(), children: map[string]bool{}}
-	s.tasks[id] = t
-	if parent := s.tasks[t.parent]; parent != nil && e.Type == "task.created" {
-		parent.children[id] = true
-	}
-	return t
 }
 
 func (t *task) apply(e *Event) {
@@ -314,8 +280,6 @@ func (t *task) apply(e *Event) {
 	case "task.retrying":
 		t.tried = append(t.tried, t.runs...)
 		t.tried, t.runs = t.tried[max(0, len(t.tried)-64):], nil
-	case "task.cancel_requested":
-		t.cancelled = true
 	}
 }
 

@@ -18,18 +18,10 @@ import (
 // check enforces the bounds of the fields that DecodeRequest did not check
 // while it read them.
 func (r *Request) check() error {
-	if err := checkMin("max_output_tokens", r.MaxOutputTokens); err != nil {
+	err := firstError(checkMin("max_output_tokens", r.MaxOutputTokens), checkMin("max_tool_calls", r.MaxToolCalls),
+		r.checkRanges(), checkWord("truncation", r.Truncation, "auto", "disabled"))
+	if err != nil {
 		return err
-	}
-	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
-		return err
-	}
-	if err := r.checkRanges(); err != nil {
-		return err
-	}
-	if r.Truncation != "auto" && r.Truncation != "disabled" {
-		return Invalid("truncation", CodeInvalidValue,
-			fmt.Sprintf("truncation must be auto or disabled, not %q", visible.Clip(r.Truncation, 32)))
 	}
 	if r.Background && !r.Store {
 		e := Invalid("background", CodeUnsupportedParameter,
@@ -40,24 +32,17 @@ func (r *Request) check() error {
 	if err := r.checkNames(); err != nil {
 		return err
 	}
-	if r.PreviousResponseID != "" {
-		if CheckID("previous_response_id", r.PreviousResponseID) != nil {
-			return PreviousNotFound(r.PreviousResponseID)
-		}
+	if r.PreviousResponseID != "" && CheckID("previous_response_id", r.PreviousResponseID) != nil {
+		return PreviousNotFound(r.PreviousResponseID)
 	}
-	if r.ToolChoice.Name != "" {
-		// Only the server knows whether the tool exists, since it adds its own.
-		if err := checkToolName("tool_choice.name", r.ToolChoice.Name); err != nil {
-			return err
-		}
-	}
-	return firstError(checkMetadata(r.Metadata), r.Holon.check())
+	// Only the server knows whether the tool exists, since it adds its own.
+	return firstError(checkOptionalName("tool_choice.name", r.ToolChoice.Name), checkMetadata(r.Metadata),
+		r.Holon.check())
 }
 
 func checkMetadata(pairs map[string]string) error {
-	if n := len(pairs); n > maxMetadataPairs {
-		return Invalid("metadata", CodeInvalidValue,
-			fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, n))
+	if err := checkCount("metadata", "pairs", len(pairs), maxMetadataPairs); err != nil {
+		return err
 	}
 	for _, k := range slices.Sorted(maps.Keys(pairs)) {
 		if n := utf8.RuneCountInString(k); n > maxMetadataKey {
@@ -128,25 +113,17 @@ func (r *Request) checkNames() error {
 			return err
 		}
 	}
-	if err := checkWord("reasoning.summary", deref(reasoning.Summary), "", "auto", "concise", "detailed"); err != nil {
-		return err
-	}
-	if err := checkWord("text.verbosity", r.Text.Verbosity, "", "low", "medium", "high"); err != nil {
-		return err
-	}
 	f := r.Text.Format
-	if err := checkWord("text.format.type", f.Type, "", "text", "json_object", "json_schema"); err != nil {
+	err := firstError(
+		checkWord("reasoning.summary", deref(reasoning.Summary), "", "auto", "concise", "detailed"),
+		checkWord("text.verbosity", r.Text.Verbosity, "", "low", "medium", "high"),
+		checkWord("text.format.type", f.Type, "", "text", "json_object", "json_schema"),
+		checkOptionalName("text.format.name", f.Name))
+	if err == nil && f.Schema != nil {
+		err = CheckSchema("text.format.schema", f.Schema)
+	}
+	if err != nil {
 		return err
-	}
-	if f.Name != "" {
-		if err := checkToolName("text.format.name", f.Name); err != nil {
-			return err
-		}
-	}
-	if f.Schema != nil {
-		if err := CheckSchema("text.format.schema", f.Schema); err != nil {
-			return err
-		}
 	}
 	for i, v := range r.Include {
 		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // clients send many other values
@@ -157,15 +134,24 @@ func (r *Request) checkNames() error {
 	return nil
 }
 
-// checkWord refuses a value that is not one of allowed, of which the first is "".
+// checkOptionalName is checkToolName for a name that may be absent.
+func checkOptionalName(param, name string) error {
+	if name == "" {
+		return nil
+	}
+	return checkToolName(param, name)
+}
+
+// checkWord refuses a value that is not one of allowed. One of them may be "", for an absent value.
 func checkWord(param, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	last := len(allowed) - 1
-	choices := allowed[last]
-	if last > 1 {
-		choices = strings.Join(allowed[1:last], ", ") + " or " + choices
+	words := slices.DeleteFunc(slices.Clone(allowed), func(word string) bool { return word == "" })
+	last := len(words) - 1
+	choices := words[last]
+	if last > 0 {
+		choices = strings.Join(words[:last], ", ") + " or " + choices
 	}
 	return Invalid(param, CodeInvalidValue,
 		fmt.Sprintf("%s must be %s, not %q", orBody(param), choices, visible.Clip(value, 32)))
@@ -204,31 +190,22 @@ func (h *Holon) check() error {
 			return err
 		}
 	}
-	err := checkWord("holon.isolation", h.Isolation, "", IsolationNone, IsolationCopy, IsolationWorktree)
-	if err != nil {
-		return err
-	}
-	if h.Skills != nil && len(*h.Skills) > maxSkills {
-		return Invalid("holon.skills", CodeInvalidValue,
-			fmt.Sprintf("holon.skills may have at most %d names, this has %d", maxSkills, len(*h.Skills)))
-	}
-	if len(h.ModelFallbacks) > maxFallbacks {
-		return Invalid("holon.model_fallbacks", CodeInvalidValue,
-			fmt.Sprintf("holon.model_fallbacks may have at most %d models, this has %d", maxFallbacks,
-				len(h.ModelFallbacks)))
-	}
-	if err := h.Reminder.check(); err != nil {
-		return err
-	}
-	switch h.OnDisconnect {
-	case "", "continue", "cancel":
-	default:
-		return Invalid("holon.on_disconnect", CodeInvalidValue,
-			fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", visible.Clip(h.OnDisconnect, 32)))
-	}
 	l := orDefault(h.Limits, Limits{})
-	return firstError(checkLimit("max_rounds", int64(l.MaxRounds)), checkLimit("timeout_ms", l.TimeoutMS),
+	return firstError(checkWord("holon.isolation", h.Isolation, "", IsolationNone, IsolationCopy, IsolationWorktree),
+		checkCount("holon.skills", "names", len(orDefault(h.Skills, nil)), maxSkills),
+		checkCount("holon.model_fallbacks", "models", len(h.ModelFallbacks), maxFallbacks),
+		h.Reminder.check(),
+		checkWord("holon.on_disconnect", h.OnDisconnect, "", "continue", "cancel"),
+		checkLimit("max_rounds", int64(l.MaxRounds)), checkLimit("timeout_ms", l.TimeoutMS),
 		checkLimit("max_output_bytes", l.MaxOutputBytes))
+}
+
+// checkCount refuses a list that is too long; what names its elements.
+func checkCount(param, what string, n, most int) error {
+	if n <= most {
+		return nil
+	}
+	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s may have at most %d %s, this has %d", param, most, what, n))
 }
 
 func (r *Reminder) check() error {

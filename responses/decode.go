@@ -235,9 +235,8 @@ func barePart(elem jsontext.Value) (part Part, ok bool, err error) {
 // decodeTools keeps the tools of types function and mcp and ignores the rest, because clients
 // declare hosted tools of other servers as well.
 func (r *Request) decodeTools(raws []jsontext.Value) error {
-	if len(raws) > maxTools {
-		return Invalid("tools", CodeInvalidValue,
-			fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
+	if err := checkCount("tools", "tools", len(raws), maxTools); err != nil {
+		return err
 	}
 	seen := make(map[string]bool)
 	for i, raw := range raws {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"holon/internal/visible"
-
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -66,21 +64,16 @@ func (h *itemHead) item() Item {
 func (m *Message) settle() error {
 	textType := PartInputText
 	switch m.Role {
-	case RoleUser, RoleSystem, RoleDeveloper:
 	case RoleAssistant:
 		textType = PartOutputText
 	case "":
 		return Invalid("role", CodeMissingParameter,
 			"a message needs a role: user, assistant, system or developer")
-	default:
-		return Invalid("role", CodeInvalidValue,
-			fmt.Sprintf("role must be user, assistant, system or developer, not %q", visible.Clip(string(m.Role), 32)))
 	}
-	switch m.Phase {
-	case "", PhaseCommentary, PhaseFinalAnswer:
-	default:
-		return Invalid("phase", CodeInvalidValue,
-			fmt.Sprintf("phase must be commentary or final_answer, not %q", visible.Clip(string(m.Phase), 32)))
+	err := firstError(checkWord("role", string(m.Role), "user", "assistant", "system", "developer"),
+		checkWord("phase", string(m.Phase), "", string(PhaseCommentary), string(PhaseFinalAnswer)))
+	if err != nil {
+		return err
 	}
 	m.Status = done(m.Status)
 	m.Content.settle(textType)

@@ -3,7 +3,6 @@ package responses
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"holon/internal/visible"
 
@@ -143,10 +142,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		*p = Part{Type: w.Type, Refusal: w.Refusal}
 	case PartInputImage:
 		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: cmp.Or(w.Detail, "auto")}
-		if !slices.Contains([]string{"low", "high", "auto"}, p.Detail) {
-			return Invalid("detail", CodeInvalidValue,
-				fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", visible.Clip(p.Detail, 32)))
-		}
+		return checkWord("detail", p.Detail, "low", "high", "auto")
 	case PartInputFile:
 		*p = Part{Type: w.Type, FileName: w.FileName, FileData: w.FileData, FileURL: w.FileURL}
 	case PartInputVideo:

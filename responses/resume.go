@@ -56,19 +56,11 @@ func weight(ev Event) int {
 	return n
 }
 
-// replay brings the emitter to the state it had after it emitted ev. It is one function because it is a table from
-// the type of an event to its effect.
+// replay brings the emitter to the state it had after it emitted ev.
 func (e *Emitter) replay(ev Event) error {
 	switch ev.Type {
 	case EventCreated, EventQueued, EventInProgress, EventCompleted, EventFailed, EventIncomplete:
-		if ev.Response == nil {
-			return fmt.Errorf("no response")
-		}
-		output := e.resp.Output
-		e.resp = *ev.Response
-		if !e.resp.Status.Terminal() {
-			e.resp.Output = output
-		}
+		return e.replaySnapshot(ev.Response)
 	case EventItemAdded:
 		return e.replayAdded(ev.Item)
 	case EventItemDone:
@@ -78,29 +70,46 @@ func (e *Emitter) replay(ev Event) error {
 		e.resp.Output = append(e.resp.Output, ev.Item)
 		e.open = openItem{}
 		e.text.Reset()
-	case EventPartAdded, EventReasoningSummaryPartAdded:
-		if ev.Part == nil || e.open.message == nil && e.open.reasoning == nil {
-			return fmt.Errorf("no item is open")
-		}
-		e.open.part = ev.Part.Type
-	case EventTextDelta:
+	case EventPartAdded, EventReasoningSummaryPartAdded, EventPartDone, EventReasoningSummaryPartDone:
+		return e.replayPart(ev)
+	case EventTextDelta, EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, EventArgumentsDelta:
 		e.text.WriteString(ev.Delta)
-		e.open.probs = append(e.open.probs, ev.Logprobs...)
+		e.open.probs = append(e.open.probs, ev.Logprobs...) // only of text
 		e.open.sent = len(e.open.probs)
-	case EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, EventArgumentsDelta:
-		e.text.WriteString(ev.Delta)
-	case EventPartDone, EventReasoningSummaryPartDone:
-		if ev.Part == nil || e.open.part == "" {
-			return fmt.Errorf("no part is open")
-		}
-		list := e.parts()
-		*list = append(*list, *ev.Part)
-		e.closePart()
 	case EventTextDone, EventRefusalDone, EventReasoningDone, EventReasoningSummaryTextDone, EventArgumentsDone,
 		EventAnnotationAdded:
 		return e.replayDone(ev)
 	default:
 		return fmt.Errorf("unknown type")
+	}
+	return nil
+}
+
+func (e *Emitter) replaySnapshot(resp *Response) error {
+	if resp == nil {
+		return fmt.Errorf("no response")
+	}
+	output := e.resp.Output
+	e.resp = *resp
+	if !e.resp.Status.Terminal() {
+		e.resp.Output = output
+	}
+	return nil
+}
+
+// replayPart opens or closes a part.
+func (e *Emitter) replayPart(ev Event) error {
+	switch added := ev.Type == EventPartAdded || ev.Type == EventReasoningSummaryPartAdded; {
+	case ev.Part == nil, added && e.open.message == nil && e.open.reasoning == nil:
+		return fmt.Errorf("no item is open")
+	case added:
+		e.open.part = ev.Part.Type
+	case e.open.part == "":
+		return fmt.Errorf("no part is open")
+	default:
+		list := e.parts()
+		*list = append(*list, *ev.Part)
+		e.closePart()
 	}
 	return nil
 }

@@ -315,35 +315,47 @@ func checkSchemaPattern(at string, v any) error {
 	return nil
 }
 
-// checkSchemaScalar checks the keywords whose values are numbers, strings or booleans.
+// scalarKeywords are the keywords whose values are numbers, strings or booleans, by what fits.
+var scalarKeywords = []struct {
+	want string
+	fits func(v any) bool
+	keys []string
+}{
+	{"a number", isFinite, []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+	{"a number above 0", func(v any) bool { return isFinite(v) && number(v) > 0 }, []string{"multipleOf"}},
+	{"an integer of at least 0", func(v any) bool {
+		n := number(v)
+		return n >= 0 && n <= 1<<53 && n == math.Trunc(n)
+	}, []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
+		"maxContains"}},
+	{"true or false", func(v any) bool {
+		_, ok := v.(bool)
+		return ok
+	}, []string{"uniqueItems", "deprecated", "readOnly", "writeOnly"}},
+	{"a string", func(v any) bool {
+		_, ok := v.(string)
+		return ok || v == nil
+	}, []string{"$schema", "$id", "$anchor", "$comment", "title", "description", "format", "contentEncoding",
+		"contentMediaType"}},
+}
+
 func checkSchemaScalar(at, key string, v any) error {
-	literal, number := v.(json.Number)
-	_, text := v.(string)
-	_, truth := v.(bool)
-	value, _ := literal.Float64()
-	switch key {
-	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-		if !number || math.IsInf(value, 0) {
-			return schemaError(at, "must be a number, not %s", v)
-		}
-	case "multipleOf":
-		if !number || math.IsInf(value, 0) || value <= 0 {
-			return schemaError(at, "must be a number above 0, not %s", v)
-		}
-	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
-		"maxContains":
-		if !number || value < 0 || value > 1<<53 || value != math.Trunc(value) {
-			return schemaError(at, "must be an integer of at least 0, not %s", v)
-		}
-	case "uniqueItems", "deprecated", "readOnly", "writeOnly":
-		if !truth {
-			return schemaError(at, "must be true or false, not %s", v)
-		}
-	case "$schema", "$id", "$anchor", "$comment", "title", "description", "format", "contentEncoding",
-		"contentMediaType":
-		if !text && v != nil {
-			return schemaError(at, "must be a string, not %s", v)
+	for _, kind := range scalarKeywords {
+		if slices.Contains(kind.keys, key) && !kind.fits(v) {
+			return schemaError(at, "must be "+kind.want+", not %s", v)
 		}
 	}
 	return nil
 }
+
+// number is the value of a number, and NaN for anything else.
+func number(v any) float64 {
+	literal, ok := v.(json.Number)
+	if !ok {
+		return math.NaN()
+	}
+	n, _ := literal.Float64() // infinite beyond the range of a float64
+	return n
+}
+
+func isFinite(v any) bool { return !math.IsNaN(number(v)) && !math.IsInf(number(v), 0) }

@@ -122,7 +122,7 @@ func (c *ToolChoice) decodeObject(data []byte) error {
 			c.Allowed = append(c.Allowed, t.Name)
 		}
 		c.Mode = cmp.Or(w.Mode, "auto")
-		return checkWord("mode", c.Mode, "", "none", "auto", "required")
+		return checkWord("mode", c.Mode, "none", "auto", "required")
 	}
 	return Invalid("", CodeInvalidValue,
 		fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or "+

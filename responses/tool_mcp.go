@@ -107,9 +107,8 @@ func decodeMCPTool(path string, raw []byte) (MCPTool, error) {
 			return t, err
 		}
 	}
-	if len(t.Headers) > maxMCPHeaders {
-		return t, Invalid(path+".headers", CodeInvalidValue,
-			fmt.Sprintf("there may be %d headers, here are %d", maxMCPHeaders, len(t.Headers)))
+	if err := checkCount(path+".headers", "headers", len(t.Headers), maxMCPHeaders); err != nil {
+		return t, err
 	}
 	for name, value := range t.Headers {
 		if len(name) > maxShortName || utf8.RuneCountInString(value) > maxMCPText {
@@ -149,13 +148,7 @@ func decodeAllowed(param string, raw []byte) ([]string, error) {
 	} else if err := Unmarshal(raw, &names); err != nil {
 		return nil, within(param, err)
 	}
-	if n := len(names); n > maxTools {
-		return nil, Invalid(param, CodeInvalidValue, fmt.Sprintf("it may list %d tools, and lists %d", maxTools, n))
-	}
-	if names == nil {
-		names = []string{}
-	}
-	return names, nil
+	return nonNil(names), checkCount(param, "tools", len(names), maxTools)
 }
 
 // MCPUnavailable is the error for a server that the request needs and that does

@@ -24,10 +24,10 @@ func (e *examination) checkCgroups(context.Context) []Result {
 		return weak
 	}
 	limits := fmt.Sprintf("version %s: memory %s, %d processes, %s CPUs", p.info.CgroupVersion,
-		visible.Size(p.spec.Memory), p.spec.PidsLimit, p.state.Isolation.CPU.Value)
+		visible.Size(p.spec.Memory), engine.MaxPids, p.state.Isolation.CPU.Value)
 	if s := p.seen; s != nil && s.CgroupVersion != 0 {
-		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit ||
-			s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {
+		if s.Memory > p.spec.Memory || s.Pids > engine.MaxPids || s.Pids == 0 ||
+			s.Memory == 0 && p.spec.Memory != engine.Unlimited {
 			return one(seen("the engine says %s; the container sees memory %d, %d processes (0: none)", limits,
 				s.Memory, s.Pids).but(statusWarning,
 				"look whether the kernel has the memory and pids controllers, and "+

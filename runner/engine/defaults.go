@@ -1,33 +1,28 @@
 package engine
 
-import (
-	"maps"
-	"os"
-	"slices"
-)
+import "os"
 
 // The defaults of a Spec, in one place. Besides these, every container has all
 // capabilities dropped, no-new-privileges, the engine's default seccomp
 // profile, a read-only root, a private IPC, PID and cgroup namespace, no
 // devices, no core dumps and none of the engine's own sockets; no field makes
-// those looser, except WritableRoot. There is no limit on a user's processes:
+// those looser. There is no limit on a user's processes:
 // the kernel counts those of all containers and of the host together, so
-// PidsLimit does it for each container.
+// MaxPids does it for each container.
 const (
 	// Unlimited turns a limit off. It has to be asked for.
 	Unlimited = -1
 
-	DefaultMemory    = 2 << 30 // bytes, memory and swap together
-	DefaultPids      = 512
-	DefaultOpenFiles = 16384    // a daemon can only hand on what it has itself, often not much more
-	DefaultFileSize  = 10 << 30 // bytes of one file; a larger one can't be collected either
+	DefaultMemory = 2 << 30  // bytes, memory and swap together
+	MaxPids       = 512      // processes and threads
+	MaxOpenFiles  = 16384    // of a process; a daemon can only hand on what it has itself, often not much more
+	MaxFileSize   = 10 << 30 // bytes of one file; a larger one can't be collected either
 	// DefaultNanoCPUs is four CPUs, or all of a smaller machine: one agent, or
 	// what it left running, can't take a large machine for itself.
 	DefaultNanoCPUs = 4e9
 	ShmSize         = 64 << 20 // bytes of /dev/shm
 	NetworkNone     = "none"   // a loopback interface and nothing else
 
-	minFileSize = 1 << 20
 	MinMemory   = 6 << 20 // what the docker engine accepts
 	MinNanoCPUs = 1e7
 
@@ -36,9 +31,21 @@ const (
 	Home = "/home/agent"
 )
 
-// DefaultTmpfs is what a Spec with nil Tmpfs gets. Programs may be run from
-// /tmp and Home, because building and testing code does so.
-func DefaultTmpfs() []Tmpfs {
+// Tmpfs is a file system in memory at Target, mode 1777, which counts against
+// the memory limit. It may have a file for every page: what is beyond would be
+// empty files, which cost the kernel more than they hold.
+type Tmpfs struct {
+	Target string
+	Size   int64 // bytes
+	NoExec bool
+}
+
+// Inodes bounds the files.
+func (t Tmpfs) Inodes() int64 { return t.Size / (4 << 10) }
+
+// AllTmpfs lists those of every container. Programs may be run from /tmp and
+// Home, because building and testing code does so.
+func AllTmpfs() []Tmpfs {
 	return []Tmpfs{
 		{Target: "/tmp", Size: 1 << 30},
 		{Target: "/run", Size: 64 << 20, NoExec: true},
@@ -46,57 +53,15 @@ func DefaultTmpfs() []Tmpfs {
 	}
 }
 
-// withDefaults copies what it fills in or passes on, so that neither side sees
-// a later change of the other.
 func (s Spec) withDefaults() Spec {
-	s.Labels = maps.Clone(s.Labels)
-	s.Args, s.Env, s.Mounts = slices.Clone(s.Args), slices.Clone(s.Env), slices.Clone(s.Mounts)
-	user := User{UID: os.Getuid(), GID: os.Getgid()}
-	if s.User != nil {
-		user = *s.User
-	}
-	s.User = &user
-	if s.WorkDir == "" {
-		s.WorkDir = "/"
-	}
-	if s.Tmpfs == nil {
-		s.Tmpfs = unmounted(DefaultTmpfs(), s.Mounts)
-	}
-	s.Tmpfs = slices.Clone(s.Tmpfs)
-	for i := range s.Tmpfs {
-		if t := &s.Tmpfs[i]; t.Inodes == 0 {
-			t.Inodes = max(t.Size/bytesPerInode, minInodes)
-		}
+	if s.User == nil {
+		s.User = &User{UID: os.Getuid(), GID: os.Getgid()}
 	}
 	if s.Memory == 0 {
 		s.Memory = DefaultMemory
-	}
-	if s.PidsLimit == 0 {
-		s.PidsLimit = DefaultPids
-	}
-	if s.OpenFiles == 0 {
-		s.OpenFiles = DefaultOpenFiles
-	}
-	if s.FileSize == 0 {
-		s.FileSize = DefaultFileSize
 	}
 	if s.Network == "" {
 		s.Network = NetworkNone
 	}
 	return s
-}
-
-// A file system in memory may have a file for every page of it: what is beyond
-// would be empty files, which cost the kernel more than they hold.
-const (
-	bytesPerInode = 4 << 10
-	minInodes     = 16
-)
-
-// unmounted leaves out the default file systems where the caller mounts
-// something of its own.
-func unmounted(tmpfs []Tmpfs, mounts []Mount) []Tmpfs {
-	return slices.DeleteFunc(tmpfs, func(t Tmpfs) bool {
-		return slices.ContainsFunc(mounts, func(m Mount) bool { return m.Target == t.Target })
-	})
 }

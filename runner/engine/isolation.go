@@ -24,10 +24,8 @@ const (
 // asks for nothing looser there.
 func Weak(i Isolation, spec Spec) (names []string) {
 	asked := map[string]bool{
-		"user": spec.User != nil && spec.User.UID == 0, "read_only_root": spec.WritableRoot,
-		"network": spec.Network != "" && spec.Network != NetworkNone, "pids": spec.PidsLimit == Unlimited,
-		"memory": spec.Memory == Unlimited, "file_size": spec.FileSize == Unlimited,
-		"privilege_separation": spec.Server == nil,
+		"user": spec.User != nil && spec.User.UID == 0, "network": spec.Network != "" && spec.Network != NetworkNone,
+		"memory": spec.Memory == Unlimited, "privilege_separation": spec.Server == nil,
 	}
 	for name, axis := range i.Axes() {
 		if axis.Level != HardEnforced && !asked[name] {

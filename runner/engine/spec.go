@@ -25,22 +25,15 @@ type Spec struct {
 	// Server is who the program becomes to separate itself from the commands that it runs, which are User. It starts as
 	// root with the capabilities SETUID, SETGID, KILL and CHOWN and is told both in its environment, see EnvServer.
 	// nil: the program starts as User.
-	Server  *User
-	WorkDir string // "": "/"
-
+	Server *User
 	Mounts []Mount
-	Tmpfs  []Tmpfs // nil: DefaultTmpfs; empty and not nil: none
 
-	Memory    int64 // bytes, swap included; 0: DefaultMemory, Unlimited: no limit
-	NanoCPUs  int64 // billionths of a CPU; 0: DefaultNanoCPUs, or all CPUs of a smaller machine
-	PidsLimit int64 // processes and threads; 0: DefaultPids, Unlimited: no limit
-	OpenFiles int64 // descriptors per process; 0: DefaultOpenFiles
-	FileSize  int64 // bytes of one file; 0: DefaultFileSize, Unlimited: no limit
+	Memory   int64 // bytes, swap included; 0: DefaultMemory, Unlimited: no limit
+	NanoCPUs int64 // billionths of a CPU; 0: DefaultNanoCPUs, or all CPUs of a smaller machine
 
 	Runtime string // name of what runs containers in the engine, such as "runsc"; "": the engine's default
 	// "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
-	Network      string
-	WritableRoot bool // the image's files may be changed (the change dies with the container)
+	Network string
 }
 
 // User is a numeric user and group; names are not looked up in the image.
@@ -59,23 +52,10 @@ type Mount struct {
 	ReadOnly bool   `json:"read_only"`
 }
 
-// Tmpfs is a file system in memory at Target, mode 1777, which counts against
-// the memory limit. Size is in bytes; Inodes bounds the files, 0: one for each
-// 4 KiB.
-type Tmpfs struct {
-	Target string `json:"target"`
-	Size   int64  `json:"size"`
-	Inodes int64  `json:"inodes"`
-	NoExec bool   `json:"no_exec"`
-}
-
 const (
-	maxArgs       = 1024
 	maxEnv        = 1024
-	maxStringSize = 128 << 10 // the kernel's own limit for one argument
+	maxStringSize = 128 << 10 // the kernel's own limit for one variable
 	maxMounts     = 256
-	maxLabels     = 64
-	maxLabelsSize = 16 << 10 // of all keys and values together
 )
 
 var (
@@ -95,7 +75,7 @@ func ValidName(name string) bool { return namePattern.MatchString(name) }
 func (s Spec) Complete() (Spec, error) {
 	s = s.withDefaults()
 	for _, check := range []func() error{
-		s.checkProgram, s.checkLabels, s.checkLimits, s.checkNetwork, s.checkMounts, s.checkTmpfs,
+		s.checkProgram, s.checkUsers, s.checkLimits, s.checkNetwork, s.checkMounts,
 	} {
 		if err := check(); err != nil {
 			return Spec{}, err
@@ -111,16 +91,6 @@ func (s Spec) checkProgram() error {
 	if len(s.Args) == 0 || s.Args[0] == "" {
 		return invalid("args", "give the program to run", "no program to run")
 	}
-	if len(s.Args) > maxArgs {
-		return invalid("args", "pass long input in a file", "%d arguments, at most %d are allowed", len(s.Args),
-			maxArgs)
-	}
-	for _, arg := range s.Args {
-		if len(arg) > maxStringSize || strings.ContainsRune(arg, 0) {
-			return invalid("args", "pass binary or long input in a file",
-				"an argument has a NUL byte or more than %d bytes", maxStringSize)
-		}
-	}
 	if len(s.Env) > maxEnv {
 		return invalid("env", "pass fewer variables", "%d variables, at most %d are allowed", len(s.Env), maxEnv)
 	}
@@ -130,6 +100,10 @@ func (s Spec) checkProgram() error {
 			return invalid("env", "write KEY=value", "invalid environment variable %.40q", name)
 		}
 	}
+	return nil
+}
+
+func (s Spec) checkUsers() error {
 	if s.User.UID < 0 || s.User.GID < 0 {
 		return invalid("user", "give numbers from 0", "invalid user %d:%d", s.User.UID, s.User.GID)
 	}
@@ -138,7 +112,7 @@ func (s Spec) checkProgram() error {
 		return invalid("server", "give numbers of its own, other than root's", "the server %d:%d is not apart from %d:%d",
 			v.UID, v.GID, s.User.UID, s.User.GID)
 	}
-	return checkAbsolute("workdir", s.WorkDir)
+	return nil
 }
 
 // Variables that tell a program which two users it has to be, as UID:GID.
@@ -148,21 +122,6 @@ const (
 )
 
 func (u User) String() string { return fmt.Sprintf("%d:%d", u.UID, u.GID) }
-
-func (s Spec) checkLabels() error {
-	size := 0
-	for key, value := range s.Labels {
-		size += len(key) + len(value)
-		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
-			return invalid("labels", "use a key without '='", "invalid label %.80q", key)
-		}
-	}
-	if len(s.Labels) > maxLabels || size > maxLabelsSize {
-		return invalid("labels", "keep long values in a file", "%d labels of %d bytes, at most %d of %d are allowed",
-			len(s.Labels), size, maxLabels, maxLabelsSize)
-	}
-	return nil
-}
 
 func (s Spec) checkLimits() error {
 	if s.Memory != Unlimited && s.Memory < MinMemory {
@@ -174,19 +133,6 @@ func (s Spec) checkLimits() error {
 		return &Error{Code: CodeResourceLimit, Param: "cpus",
 			Message: fmt.Sprintf("cpu limit of %g is below the minimum of 0.01", float64(s.NanoCPUs)/1e9),
 			Hint:    "use --cpus 0.01 or more, or leave it out for the default"}
-	}
-	if s.PidsLimit != Unlimited && s.PidsLimit < 1 {
-		return &Error{Code: CodeResourceLimit, Param: "pids",
-			Message: fmt.Sprintf("limit of %d processes", s.PidsLimit), Hint: "use 1 or more"}
-	}
-	if s.OpenFiles < 16 {
-		return &Error{Code: CodeResourceLimit, Param: "open_files",
-			Message: fmt.Sprintf("limit of %d open files", s.OpenFiles), Hint: "use 16 or more"}
-	}
-	if s.FileSize != Unlimited && s.FileSize < minFileSize {
-		return &Error{Code: CodeResourceLimit, Param: "file_size",
-			Message: fmt.Sprintf("files of at most %d bytes", s.FileSize),
-			Hint:    fmt.Sprintf("use %d or more", minFileSize)}
 	}
 	return nil
 }
@@ -218,36 +164,10 @@ func (s Spec) checkMounts() error {
 	return nil
 }
 
-func (s Spec) checkTmpfs() error {
-	targets := map[string]bool{}
-	for _, m := range s.Mounts {
-		targets[m.Target] = true
-	}
-	for _, t := range s.Tmpfs {
-		// The engine takes options as one comma-separated string keyed by the path.
-		if strings.ContainsAny(t.Target, ":,") {
-			return invalid("tmpfs", "use a path without ':' and ','", "invalid tmpfs target %q", t.Target)
-		}
-		if err := checkTarget(t.Target, targets); err != nil {
-			return err
-		}
-		if t.Inodes < minInodes {
-			return &Error{Code: CodeResourceLimit, Param: "tmpfs",
-				Message: fmt.Sprintf("tmpfs %s of %d inodes", t.Target, t.Inodes),
-				Hint:    fmt.Sprintf("use %d or more", minInodes)}
-		}
-		if t.Size < 4096 {
-			return &Error{Code: CodeResourceLimit, Param: "tmpfs",
-				Message: fmt.Sprintf("tmpfs %s of %d bytes", t.Target, t.Size), Hint: "use 4096 or more"}
-		}
-	}
-	return nil
-}
-
 // checkTarget refuses what would cover the system directories that confine
 // the program, and two mounts at one place.
 func checkTarget(target string, seen map[string]bool) error {
-	if err := checkAbsolute("mounts", target); err != nil {
+	if err := checkAbsolute(target); err != nil {
 		return err
 	}
 	for _, system := range []string{"/proc", "/sys", "/dev"} {
@@ -264,7 +184,7 @@ func checkTarget(target string, seen map[string]bool) error {
 }
 
 func checkSource(source string) error {
-	if err := checkAbsolute("mounts", source); err != nil {
+	if err := checkAbsolute(source); err != nil {
 		return err
 	}
 	info, err := os.Lstat(source)
@@ -286,13 +206,13 @@ func checkSource(source string) error {
 // checkAbsolute checks a path of the host or the container. The engine gets it
 // as JSON, where a path that is not UTF-8 would become another: one that a hostile
 // repository can make a link at.
-func checkAbsolute(param, p string) error {
+func checkAbsolute(p string) error {
 	if !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl) {
-		return invalid(param, "rename it", "the path %.4096q has characters that are not UTF-8, or control characters",
+		return invalid("mounts", "rename it", "the path %.4096q has characters that are not UTF-8, or control characters",
 			p)
 	}
 	if !path.IsAbs(p) || path.Clean(p) != p {
-		return invalid(param, "use an absolute path without '..', '//' or a trailing '/'", "invalid path %.200q", p)
+		return invalid("mounts", "use an absolute path without '..', '//' or a trailing '/'", "invalid path %.200q", p)
 	}
 	return nil
 }

@@ -308,7 +308,7 @@ func (r *execution) describeContainer(s *sessions.Session) {
 		m.Limits.MemoryBytes = max(s.Spec.Memory, 0)
 	}
 	if inForce(s.Isolation.Pids) {
-		m.Limits.Pids = max(s.Spec.PidsLimit, 0)
+		m.Limits.Pids = engine.MaxPids
 	}
 	if inForce(s.Isolation.CPU) { // which the engine may have chosen
 		m.Limits.CPUs, _ = strconv.ParseFloat(s.Isolation.CPU.Value, 64)

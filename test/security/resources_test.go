@@ -37,8 +37,8 @@ func TestForkBomb(t *testing.T) {
 		t.Errorf(`got["fork"] = %q, want "EAGAIN"`, got["fork"])
 	case n < 10:
 		t.Errorf("n = %d, want at least 10", n)
-	case n >= engine.DefaultPids:
-		t.Errorf("n = %d, want less than %d", n, engine.DefaultPids)
+	case n >= engine.MaxPids:
+		t.Errorf("n = %d, want less than %d", n, engine.MaxPids)
 	}
 	if got["still"] != "OK" {
 		t.Errorf("the command after it: %q", r.said)
@@ -71,8 +71,8 @@ func TestDescriptors(t *testing.T) {
 	switch n := count(t, got, "descriptors"); {
 	case got["open"] != "EMFILE":
 		t.Errorf(`got["open"] = %q, want "EMFILE"`, got["open"])
-	case n >= engine.DefaultOpenFiles:
-		t.Errorf("n = %d, want less than %d", n, engine.DefaultOpenFiles)
+	case n >= engine.MaxOpenFiles:
+		t.Errorf("n = %d, want less than %d", n, engine.MaxOpenFiles)
 	case got["still"] != "OK":
 		t.Errorf(`got["still"] = %q, want "OK"`, got["still"])
 	}
@@ -82,7 +82,7 @@ func TestDescriptors(t *testing.T) {
 func TestMemoryFileSystems(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	for _, fs := range engine.DefaultTmpfs() {
+	for _, fs := range engine.AllTmpfs() {
 		got := l.attack(nil, "/holon/input/probe inodes "+fs.Target,
 			"/holon/input/probe fill "+fs.Target+"/big 4294967296").completed(t).outcomes(t)
 		if n := count(t, got, "files"); got["inodes"] != "ENOSPC" || n > fs.Size/4096 {

@@ -193,7 +193,7 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 	maps.Copy(labels, spec.Labels)
 	config := &container.Config{
 		Image: spec.Image, Labels: labels,
-		Entrypoint: spec.Args, Env: spec.Env, WorkingDir: spec.WorkDir,
+		Entrypoint: spec.Args, Env: spec.Env, WorkingDir: "/",
 		User: fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
 		// The image's settings for its own service must not apply to our program.
 		StopSignal:  "SIGTERM",
@@ -211,7 +211,7 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		CapDrop:        []string{"ALL"},
 		CapAdd:         capabilities,
 		SecurityOpt:    []string{"no-new-privileges:true"},
-		ReadonlyRootfs: !spec.WritableRoot,
+		ReadonlyRootfs: true,
 		NetworkMode:    container.NetworkMode(spec.Network),
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
@@ -232,13 +232,11 @@ func resources(spec engine.Spec) container.Resources {
 	limits := container.Resources{
 		NanoCPUs: spec.NanoCPUs,
 		Ulimits: []*units.Ulimit{
-			{Name: "nofile", Soft: spec.OpenFiles, Hard: spec.OpenFiles},
+			{Name: "nofile", Soft: engine.MaxOpenFiles, Hard: engine.MaxOpenFiles},
 			{Name: "core"}, // no core dumps
+			{Name: "fsize", Soft: engine.MaxFileSize, Hard: engine.MaxFileSize},
 		},
-		PidsLimit: &spec.PidsLimit,
-	}
-	if spec.FileSize != engine.Unlimited {
-		limits.Ulimits = append(limits.Ulimits, &units.Ulimit{Name: "fsize", Soft: spec.FileSize, Hard: spec.FileSize})
+		PidsLimit: new(int64(engine.MaxPids)),
 	}
 	if spec.Memory != engine.Unlimited {
 		limits.Memory, limits.MemorySwap = spec.Memory, spec.Memory // no swap on top
@@ -265,15 +263,15 @@ func binds(mounts []engine.Mount) []mount.Mount {
 // container's user, because runc gives them the mode that the directory has in
 // the image. full adds what Podman does not know.
 func tmpfs(spec engine.Spec, full bool) map[string]string {
-	out := make(map[string]string, len(spec.Tmpfs))
-	for _, t := range spec.Tmpfs {
+	out := make(map[string]string)
+	for _, t := range engine.AllTmpfs() {
 		exec := "exec"
 		if t.NoExec {
 			exec = "noexec"
 		}
 		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10)
 		if full {
-			out[t.Target] += fmt.Sprintf(",nr_inodes=%d,uid=%d,gid=%d", t.Inodes, spec.User.UID, spec.User.GID)
+			out[t.Target] += fmt.Sprintf(",nr_inodes=%d,uid=%d,gid=%d", t.Inodes(), spec.User.UID, spec.User.GID)
 		}
 	}
 	return out
@@ -289,7 +287,7 @@ func discarded(warnings []string, spec engine.Spec) error {
 		}
 		param := ""
 		switch {
-		case strings.Contains(text, "pids limit") && spec.PidsLimit != engine.Unlimited:
+		case strings.Contains(text, "pids limit"):
 			param = "pids"
 		case strings.Contains(text, "memory limit") && spec.Memory != engine.Unlimited:
 			param = "memory"

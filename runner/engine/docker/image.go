@@ -80,7 +80,7 @@ func openVolumes(volumes map[string]struct{}, spec engine.Spec) []string {
 		mounted := slices.ContainsFunc(spec.Mounts, func(m engine.Mount) bool {
 			return m.Target == path.Clean(target)
 		}) ||
-			slices.ContainsFunc(spec.Tmpfs, func(t engine.Tmpfs) bool { return t.Target == path.Clean(target) })
+			slices.ContainsFunc(engine.AllTmpfs(), func(t engine.Tmpfs) bool { return t.Target == path.Clean(target) })
 		if !mounted {
 			open = append(open, target)
 		}

@@ -134,14 +134,13 @@ func TestDiscardedLimitsAreErrors(t *testing.T) {
 		swap = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited " +
 			"without swap."
 	)
-	limited := engine.Spec{Memory: 1 << 30, PidsLimit: 100}
-	free := engine.Spec{Memory: engine.Unlimited, PidsLimit: engine.Unlimited}
+	limited, free := engine.Spec{Memory: 1 << 30}, engine.Spec{Memory: engine.Unlimited}
 	for _, test := range []struct {
 		warning string
 		spec    engine.Spec
 		param   string
 	}{
-		{memory, limited, "memory"}, {pids, limited, "pids"}, {swap, limited, ""}, {memory, free, ""}, {pids, free, ""},
+		{memory, limited, "memory"}, {pids, limited, "pids"}, {swap, limited, ""}, {memory, free, ""},
 	} {
 		err := discarded([]string{"another warning", test.warning}, test.spec)
 		typed, ok := errors.AsType[*engine.Error](err)

@@ -111,7 +111,7 @@ func (c *child) start() error {
 
 func (c *child) command(log *boundedLog) *exec.Cmd {
 	cmd := exec.Command(c.spec.Args[0], c.spec.Args[1:]...)
-	cmd.Dir, cmd.Env = c.spec.WorkDir, c.env
+	cmd.Dir, cmd.Env = "/", c.env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = outputDelay
 	cmd.SysProcAttr = &syscall.SysProcAttr{

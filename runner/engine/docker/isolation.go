@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 // isolation judges what the daemon says of a container. Where the daemon says
 // nothing, or something this code does not know, the axis is not_enforced.
 func isolation(found container.InspectResponse, daemon *system.Info) engine.Isolation {
-	host := found.HostConfig
+	host, unlimited := found.HostConfig, axis(engine.NotEnforced, "unlimited")
 	out := engine.Isolation{
 		User:            userAxis(found.Config.User),
 		Separation:      axis(engine.NotEnforced, "none"),
@@ -24,16 +25,16 @@ func isolation(found container.InspectResponse, daemon *system.Info) engine.Isol
 		NoNewPrivileges: choose(hasNoNewPrivileges(host.SecurityOpt), "true", "false"),
 		Seccomp:         seccompAxis(host, daemon),
 		ReadOnlyRoot:    choose(host.ReadonlyRootfs, "true", "false"),
-		Network:         networkAxis(string(host.NetworkMode)),
-		Pids:            pidsAxis(host.PidsLimit),
+		Network:         namespaceAxis(string(host.NetworkMode), engine.NetworkNone),
+		Pids:            bounded(*cmp.Or(host.PidsLimit, new(int64)), unlimited),
 		Memory:          memoryAxis(host.Memory, host.MemorySwap),
 		CPU:             cpuAxis(host.NanoCPUs, host.CPUQuota, host.CPUPeriod),
-		OpenFiles:       openFilesAxis(host),
-		FileSize:        fileSizeAxis(host),
+		OpenFiles:       bounded(ulimit(host, "nofile"), axis(engine.RuntimeShaped, enginesDefault)),
+		FileSize:        bounded(ulimit(host, "fsize"), unlimited),
 		CoreDumps:       coreDumpsAxis(host),
 		Tmpfs:           tmpfsAxis(host),
-		IPC:             ipcAxis(string(host.IpcMode)),
-		Cgroup:          cgroupAxis(host.CgroupnsMode),
+		IPC:             namespaceAxis(string(host.IpcMode), "private", "none"),
+		Cgroup:          choose(host.CgroupnsMode.IsPrivate(), string(host.CgroupnsMode), "host"),
 		MaskedPaths:     maskedPathsAxis(host),
 		Init:            initAxis(host),
 		Devices:         devicesAxis(host),
@@ -146,23 +147,26 @@ func seccompAxis(host *container.HostConfig, daemon *system.Info) engine.Axis {
 	return axis(engine.RuntimeShaped, "custom")
 }
 
-func networkAxis(mode string) engine.Axis {
-	switch mode {
-	case engine.NetworkNone:
+// enginesDefault is the value of an axis of which the container's settings say nothing.
+const enginesDefault = "the engine's default"
+
+// namespaceAxis is about a namespace whose mode is the host's, one of the private ones, or shared with others.
+func namespaceAxis(mode string, private ...string) engine.Axis {
+	switch {
+	case slices.Contains(private, mode):
 		return axis(engine.HardEnforced, mode)
-	case "host":
+	case mode == "host":
 		return axis(engine.NotEnforced, mode)
-	case "":
-		mode = "the engine's default"
 	}
-	return axis(engine.RuntimeShaped, mode)
+	return axis(engine.RuntimeShaped, cmp.Or(mode, enginesDefault))
 }
 
-func pidsAxis(limit *int64) engine.Axis {
-	if limit == nil || *limit <= 0 {
-		return axis(engine.NotEnforced, "unlimited")
+// bounded is a limit; without holds where there is none.
+func bounded(limit int64, without engine.Axis) engine.Axis {
+	if limit <= 0 {
+		return without
 	}
-	return axis(engine.HardEnforced, strconv.FormatInt(*limit, 10))
+	return axis(engine.HardEnforced, strconv.FormatInt(limit, 10))
 }
 
 func memoryAxis(memory, withSwap int64) engine.Axis {
@@ -187,39 +191,25 @@ func cpuAxis(nano, quota, period int64) engine.Axis {
 	return axis(engine.HardEnforced, strconv.FormatFloat(float64(nano)/1e9, 'g', -1, 64))
 }
 
-func openFilesAxis(host *container.HostConfig) engine.Axis {
-	if hard, ok := ulimit(host, "nofile"); ok && hard > 0 {
-		return axis(engine.HardEnforced, strconv.FormatInt(hard, 10))
-	}
-	return axis(engine.RuntimeShaped, "the engine's default")
-}
-
-func fileSizeAxis(host *container.HostConfig) engine.Axis {
-	if hard, ok := ulimit(host, "fsize"); ok && hard > 0 {
-		return axis(engine.HardEnforced, strconv.FormatInt(hard, 10))
-	}
-	return axis(engine.NotEnforced, "unlimited")
-}
-
 func coreDumpsAxis(host *container.HostConfig) engine.Axis {
-	switch hard, ok := ulimit(host, "core"); {
-	case ok && hard == 0:
+	switch hard := ulimit(host, "core"); {
+	case hard == 0:
 		return axis(engine.HardEnforced, "none")
-	case ok && hard > 0:
+	case hard > 0:
 		return axis(engine.RuntimeShaped, strconv.FormatInt(hard, 10))
 	}
 	return axis(engine.NotEnforced, "unlimited")
 }
 
-// ulimit returns the hard limit that the container's own settings give; a negative
-// one means unlimited.
-func ulimit(host *container.HostConfig, name string) (hard int64, ok bool) {
+// ulimit returns the hard limit that the container's own settings give, a negative
+// one where they give none.
+func ulimit(host *container.HostConfig, name string) int64 {
 	for _, limit := range host.Ulimits {
 		if limit.Name == name {
-			return limit.Hard, true
+			return limit.Hard
 		}
 	}
-	return 0, false
+	return -1
 }
 
 func tmpfsAxis(host *container.HostConfig) engine.Axis {
@@ -248,13 +238,6 @@ func tmpfsAxis(host *container.HostConfig) engine.Axis {
 	return axis(level, strings.Join(values, ", "))
 }
 
-func cgroupAxis(mode container.CgroupnsMode) engine.Axis {
-	if mode.IsPrivate() {
-		return axis(engine.HardEnforced, string(mode))
-	}
-	return axis(engine.NotEnforced, "host")
-}
-
 // What a container could learn of the machine from /proc and /sys, or change
 // there.
 var (
@@ -275,16 +258,6 @@ func maskedPathsAxis(host *container.HostConfig) engine.Axis {
 
 func containsAll(list, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(one string) bool { return !slices.Contains(list, one) })
-}
-
-func ipcAxis(mode string) engine.Axis {
-	switch mode {
-	case "private", "none":
-		return axis(engine.HardEnforced, mode)
-	case "host":
-		return axis(engine.NotEnforced, mode)
-	}
-	return axis(engine.RuntimeShaped, mode)
 }
 
 // initAxis is about the end of the program: process 1 of a PID namespace takes

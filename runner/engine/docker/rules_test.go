@@ -3,6 +3,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -39,17 +40,9 @@ func TestRefusalsOfTheDaemon(t *testing.T) {
 		test.change(&spec)
 		_, err := e.Create(t.Context(), spec)
 		typed, ok := errors.AsType[*engine.Error](err)
-		switch {
-		case !ok:
-			t.Errorf("%s: %#v, want code %s, param %s, a hint", name, err, test.code, test.param)
-		case typed.Code != test.code:
-			t.Errorf("%s: typed.Code = %q, want %q", name, typed.Code, test.code)
-		case typed.Param != test.param:
-			t.Errorf("%s: typed.Param = %q, want %q", name, typed.Param, test.param)
-		case typed.Hint == "":
-			t.Errorf(`%s: typed.Hint = "", want another value`, name)
-		case strings.Contains(typed.Error(), "\n"):
-			t.Errorf("%s: typed.Error() = %q, want it without %q", name, typed.Error(), "\n")
+		if !ok || typed.Code != test.code || typed.Param != test.param || typed.Hint == "" ||
+			strings.Contains(typed.Error(), "\n") {
+			t.Errorf("%s: %#v, want a line with code %s, param %s and a hint", name, err, test.code, test.param)
 		}
 	}
 }
@@ -77,13 +70,9 @@ func TestUnreachable(t *testing.T) {
 		_, checkErr := e.Check(t.Context())
 		_, createErr := e.Create(t.Context(), faultSpec("any"))
 		for verb, err := range map[string]error{"Check": checkErr, "Create": createErr} {
-			switch typed, ok := errors.AsType[*engine.Error](err); {
-			case !ok:
+			typed, ok := errors.AsType[*engine.Error](err)
+			if !ok || typed.Code != engine.CodeUnreachable || !strings.Contains(typed.Hint, "--engine local") {
 				t.Errorf("%s at %s: %#v", verb, host, err)
-			case typed.Code != engine.CodeUnreachable:
-				t.Errorf("%.120q: typed.Code = %q, want %q", verb, typed.Code, engine.CodeUnreachable)
-			case !strings.Contains(typed.Hint, "--engine local"):
-				t.Errorf(`%.120q: typed.Hint = %q, want it to contain "--engine local"`, verb, typed.Hint)
 			}
 		}
 		if err := e.Close(); err != nil {
@@ -98,13 +87,8 @@ func TestUnreachable(t *testing.T) {
 func TestPermissionDenied(t *testing.T) {
 	denied := fmt.Errorf("dial unix /run/docker.sock: connect: %w", os.ErrPermission)
 	typed, ok := errors.AsType[*engine.Error](wrap("reach the Docker engine", denied))
-	switch {
-	case !ok:
+	if !ok || typed.Code != engine.CodePermissionDenied || !strings.Contains(typed.Hint, "docker group") {
 		t.Errorf("%#v", typed)
-	case typed.Code != engine.CodePermissionDenied:
-		t.Errorf("typed.Code = %q, want %q", typed.Code, engine.CodePermissionDenied)
-	case !strings.Contains(typed.Hint, "docker group"):
-		t.Errorf(`typed.Hint = %q, want it to contain "docker group"`, typed.Hint)
 	}
 }
 
@@ -152,144 +136,75 @@ func TestDiscardedLimitsAreErrors(t *testing.T) {
 
 // What is looser than the defaults never reads as hard_enforced.
 func TestIsolationOfLooseContainers(t *testing.T) {
-	seccomp := &system.Info{SecurityOptions: []string{"name=seccomp,profile=default"}}
-	pids := func(n int64) *int64 { return &n }
+	type (
+		host   = container.HostConfig
+		limits = container.Resources
+	)
+	const shaped, none = engine.RuntimeShaped, engine.NotEnforced
 	yes := true
 	for name, test := range map[string]struct {
-		host   container.HostConfig
-		user   string
-		daemon *system.Info
-		mounts []container.MountPoint
-		axis   func(engine.Isolation) engine.Axis
-		want   engine.Level
+		axis string
+		want engine.Level
+		host host
 	}{
-		"image user": {axis: func(i engine.Isolation) engine.Axis {
-			return i.User
-		}, want: engine.RuntimeShaped},
-		"root": {user: "0:0", axis: func(i engine.Isolation) engine.Axis {
-			return i.User
-		}, want: engine.RuntimeShaped},
-		"named user": {user: "agent", axis: func(i engine.Isolation) engine.Axis {
-			return i.User
-		}, want: engine.RuntimeShaped},
-		"default capabilities": {axis: func(i engine.Isolation) engine.Axis {
-			return i.Capabilities
-		}, want: engine.RuntimeShaped},
-		"added capability": {host: container.HostConfig{CapDrop: []string{"ALL"}, CapAdd: []string{"CAP_SYS_ADMIN"}},
-			axis: func(i engine.Isolation) engine.Axis { return i.Capabilities }, want: engine.RuntimeShaped},
-		"privileged": {host: container.HostConfig{Privileged: true, CapDrop: []string{"ALL"}},
-			axis: func(i engine.Isolation) engine.Axis { return i.Capabilities }, want: engine.NotEnforced},
-		"privileged devices": {host: container.HostConfig{Privileged: true},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Devices
-			}, want: engine.NotEnforced},
-		"a device": {host: container.HostConfig{Resources: container.Resources{Devices: []container.DeviceMapping{{}}}},
-			axis: func(i engine.Isolation) engine.Axis { return i.Devices }, want: engine.RuntimeShaped},
-		"new privileges": {host: container.HostConfig{SecurityOpt: []string{"no-new-privileges:false"}},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.NoNewPrivileges
-			}, want: engine.NotEnforced},
-		"seccomp off": {host: container.HostConfig{SecurityOpt: []string{"seccomp=unconfined"}},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Seccomp
-			}, want: engine.NotEnforced},
-		"seccomp custom": {host: container.HostConfig{SecurityOpt: []string{"seccomp={}"}},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Seccomp
-			}, want: engine.RuntimeShaped},
-		"daemon without": {daemon: &system.Info{}, axis: func(i engine.Isolation) engine.Axis {
-			return i.Seccomp
-		}, want: engine.NotEnforced},
-		"writable root": {axis: func(i engine.Isolation) engine.Axis {
-			return i.ReadOnlyRoot
-		}, want: engine.NotEnforced},
-		"bridge": {host: container.HostConfig{NetworkMode: "bridge"}, axis: func(i engine.Isolation) engine.Axis {
-			return i.Network
-		}, want: engine.RuntimeShaped},
-		"default network": {axis: func(i engine.Isolation) engine.Axis {
-			return i.Network
-		}, want: engine.RuntimeShaped},
-		"host network": {host: container.HostConfig{NetworkMode: "host"}, axis: func(i engine.Isolation) engine.Axis {
-			return i.Network
-		}, want: engine.NotEnforced},
-		"no pids limit": {axis: func(i engine.Isolation) engine.Axis { return i.Pids }, want: engine.NotEnforced},
-		"pids unlimited": {host: container.HostConfig{Resources: container.Resources{PidsLimit: pids(-1)}},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Pids
-			}, want: engine.NotEnforced},
-		"no memory limit": {axis: func(i engine.Isolation) engine.Axis { return i.Memory }, want: engine.NotEnforced},
-		"swap unlimited": {host: container.HostConfig{Resources: container.Resources{Memory: 1 << 30, MemorySwap: -1}},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Memory
-			}, want: engine.RuntimeShaped},
-		"no cpu limit": {axis: func(i engine.Isolation) engine.Axis { return i.CPU }, want: engine.NotEnforced},
-		"no file limit": {axis: func(i engine.Isolation) engine.Axis {
-			return i.OpenFiles
-		}, want: engine.RuntimeShaped},
-		"no file size": {axis: func(i engine.Isolation) engine.Axis { return i.FileSize }, want: engine.NotEnforced},
-		"core dumps": {axis: func(i engine.Isolation) engine.Axis {
-			return i.CoreDumps
-		}, want: engine.NotEnforced},
-		"some core dumps": {host: container.HostConfig{
-			Resources: container.Resources{Ulimits: []*units.Ulimit{{Name: "core", Hard: 1}}}}, axis: func(
-			i engine.Isolation) engine.Axis {
-			return i.CoreDumps
-		}, want: engine.RuntimeShaped},
-		"endless tmpfs": {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "rw,nr_inodes=9"}},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Tmpfs
-			}, want: engine.RuntimeShaped},
-		"endless inodes": {host: container.HostConfig{Tmpfs: map[string]string{"/tmp": "size=9",
-			"/run": "size=1,nr_inodes=1"}}, axis: func(i engine.Isolation) engine.Axis {
-			return i.Tmpfs
-		}, want: engine.RuntimeShaped},
-		"host cgroup": {host: container.HostConfig{CgroupnsMode: "host"}, axis: func(i engine.Isolation) engine.Axis {
-			return i.Cgroup
-		}, want: engine.NotEnforced},
-		"nothing masked": {axis: func(i engine.Isolation) engine.Axis {
-			return i.MaskedPaths
-		}, want: engine.NotEnforced},
-		"little masked": {host: container.HostConfig{MaskedPaths: []string{"/proc/kcore"}, ReadonlyPaths: mustReadOnly},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.MaskedPaths
-			}, want: engine.RuntimeShaped},
-		"gVisor": {host: container.HostConfig{Runtime: "runsc", Resources: container.Resources{PidsLimit: pids(9)}},
-			axis: func(i engine.Isolation) engine.Axis { return i.Pids }, want: engine.RuntimeShaped},
-		"gVisor's seccomp": {host: container.HostConfig{Runtime: "runsc"}, axis: func(i engine.Isolation) engine.Axis {
-			return i.Seccomp
-		}, want: engine.RuntimeShaped},
-		"gVisor's root": {host: container.HostConfig{Runtime: "runsc", ReadonlyRootfs: true},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.ReadOnlyRoot
-			}, want: engine.HardEnforced},
-		"unknown runtime": {host: container.HostConfig{Runtime: "mine", ReadonlyRootfs: true},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.ReadOnlyRoot
-			}, want: engine.RuntimeShaped},
-		"shareable ipc": {host: container.HostConfig{IpcMode: "shareable"}, axis: func(i engine.Isolation) engine.Axis {
-			return i.IPC
-		}, want: engine.RuntimeShaped},
-		"host ipc": {host: container.HostConfig{IpcMode: "host"}, axis: func(i engine.Isolation) engine.Axis {
-			return i.IPC
-		}, want: engine.NotEnforced},
-		"host processes": {host: container.HostConfig{PidMode: "host", Init: &yes},
-			axis: func(i engine.Isolation) engine.Axis {
-				return i.Init
-			}, want: engine.NotEnforced},
-		"shared mount": {mounts: []container.MountPoint{{Type: mount.TypeBind, Destination: "/x",
-			Propagation: mount.PropagationRShared}},
-			axis: func(i engine.Isolation) engine.Axis { return i.Mounts }, want: engine.RuntimeShaped},
+		"image user":           {"user", shaped, host{}},
+		"default capabilities": {"capabilities", shaped, host{}},
+		"added capability": {"capabilities", shaped,
+			host{CapDrop: []string{"ALL"}, CapAdd: []string{"CAP_SYS_ADMIN"}}},
+		"privileged":         {"capabilities", none, host{Privileged: true, CapDrop: []string{"ALL"}}},
+		"privileged devices": {"devices", none, host{Privileged: true}},
+		"a device":           {"devices", shaped, host{Resources: limits{Devices: []container.DeviceMapping{{}}}}},
+		"new privileges":     {"no_new_privileges", none, host{SecurityOpt: []string{"no-new-privileges:false"}}},
+		"seccomp off":        {"seccomp", none, host{SecurityOpt: []string{"seccomp=unconfined"}}},
+		"seccomp custom":     {"seccomp", shaped, host{SecurityOpt: []string{"seccomp={}"}}},
+		"writable root":      {"read_only_root", none, host{}},
+		"bridge":             {"network", shaped, host{NetworkMode: "bridge"}},
+		"default network":    {"network", shaped, host{}},
+		"host network":       {"network", none, host{NetworkMode: "host"}},
+		"no pids limit":      {"pids", none, host{}},
+		"pids unlimited":     {"pids", none, host{Resources: limits{PidsLimit: new(int64(-1))}}},
+		"no memory limit":    {"memory", none, host{}},
+		"swap unlimited":     {"memory", shaped, host{Resources: limits{Memory: 1 << 30, MemorySwap: -1}}},
+		"no cpu limit":       {"cpu", none, host{}},
+		"no file limit":      {"open_files", shaped, host{}},
+		"no file size":       {"file_size", none, host{}},
+		"core dumps":         {"core_dumps", none, host{}},
+		"some core dumps": {"core_dumps", shaped,
+			host{Resources: limits{Ulimits: []*units.Ulimit{{Name: "core", Hard: 1}}}}},
+		"endless tmpfs":  {"tmpfs", shaped, host{Tmpfs: map[string]string{"/tmp": "rw,nr_inodes=9"}}},
+		"endless inodes": {"tmpfs", shaped, host{Tmpfs: map[string]string{"/tmp": "size=9", "/run": "size=1,nr_inodes=1"}}},
+		"host cgroup":    {"cgroup", none, host{CgroupnsMode: "host"}},
+		"nothing masked": {"masked_paths", none, host{}},
+		"little masked": {"masked_paths", shaped,
+			host{MaskedPaths: []string{"/proc/kcore"}, ReadonlyPaths: mustReadOnly}},
+		"gVisor":           {"pids", shaped, host{Runtime: "runsc", Resources: limits{PidsLimit: new(int64(9))}}},
+		"gVisor's seccomp": {"seccomp", shaped, host{Runtime: "runsc"}},
+		"gVisor's root":    {"read_only_root", engine.HardEnforced, host{Runtime: "runsc", ReadonlyRootfs: true}},
+		"unknown runtime":  {"read_only_root", shaped, host{Runtime: "mine", ReadonlyRootfs: true}},
+		"shareable ipc":    {"ipc", shaped, host{IpcMode: "shareable"}},
+		"host ipc":         {"ipc", none, host{IpcMode: "host"}},
+		"host processes":   {"init", none, host{PidMode: "host", Init: &yes}},
 	} {
-		daemon := test.daemon
-		if daemon == nil {
-			daemon = seccomp
-		}
-		got := test.axis(isolation(container.InspectResponse{
-			ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &test.host},
-			Config:            &container.Config{User: test.user}, Mounts: test.mounts,
-		}, daemon))
-		if got.Level != test.want || got.Value == "" {
-			t.Errorf("%s: %+v, want %s", name, got, test.want)
-		}
+		checkAxis(t, name, test.axis, test.want, container.InspectResponse{
+			ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &test.host}, Config: &container.Config{}},
+			"name=seccomp,profile=default")
+	}
+	base := &container.ContainerJSONBase{HostConfig: &host{}}
+	for _, user := range []string{"0:0", "agent"} {
+		checkAxis(t, user, "user", shaped, container.InspectResponse{ContainerJSONBase: base,
+			Config: &container.Config{User: user}}, "")
+	}
+	checkAxis(t, "daemon without", "seccomp", none, container.InspectResponse{ContainerJSONBase: base,
+		Config: &container.Config{}}, "")
+	checkAxis(t, "shared mount", "mounts", shaped, container.InspectResponse{ContainerJSONBase: base,
+		Config: &container.Config{}, Mounts: []container.MountPoint{{Type: mount.TypeBind, Destination: "/x",
+			Propagation: mount.PropagationRShared}}}, "")
+}
+
+func checkAxis(t *testing.T, name, axis string, want engine.Level, found container.InspectResponse, option string) {
+	t.Helper()
+	read := isolation(found, &system.Info{SecurityOptions: []string{option}})
+	if got := maps.Collect(read.Axes())[axis]; got.Level != want || got.Value == "" {
+		t.Errorf("%s: %+v, want %s", name, got, want)
 	}
 }

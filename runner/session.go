@@ -168,14 +168,13 @@ func (s *Session) start(ctx context.Context) (err error) {
 	s.created = true
 	s.tell(ContainerChange{Phase: Created})
 	s.awaitExit(ctx)
-	// Until this is on the disk the container is found by its labels.
-	recorded := make(chan error, 1)
-	go func() { recorded <- s.hold() }()
-	err = s.checkConfined(ctx)
-	if err == nil {
-		err = s.cfg.Engine.Start(ctx, s.handle)
+	if err := s.hold(); err != nil { // until then the container is found by its labels
+		return err
 	}
-	if err = errors.Join(err, <-recorded); err != nil {
+	if err := s.checkConfined(ctx); err != nil {
+		return err
+	}
+	if err := s.cfg.Engine.Start(ctx, s.handle); err != nil {
 		return err
 	}
 	state, err := s.cfg.Engine.Inspect(ctx, s.handle)
@@ -282,15 +281,6 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Health asks agentd how it is.
-func (s *Session) Health(ctx context.Context) (turns.Health, error) { return s.client.Health(ctx) }
-
-// Interject tells the model something while a turn runs (client.Client.Input). It
-// may be called while Turn runs, by another goroutine.
-func (s *Session) Interject(ctx context.Context, turnID, id, text string) (turns.Input, error) {
-	return s.client.Input(ctx, turnID, id, text)
-}
-
 // Stop ends the container and waits until it is gone. What it wrote stays. When
 // the engine cannot stop it, it is removed by force, with its log.
 func (s *Session) Stop(ctx context.Context) error {
@@ -323,13 +313,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if s.client != nil {
 		s.client.Close()
 	}
-	var errs []error
-	removed := make(chan error, 1)
-	if s.stopped { // nothing of it writes any more
-		go func() { removed <- s.remove(ctx) }()
-	} else {
-		removed <- s.remove(ctx)
-	}
+	errs := []error{s.remove(ctx)}
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
@@ -340,7 +324,7 @@ func (s *Session) Close(ctx context.Context) error {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil
 	}
-	return errors.Join(append(errs, <-removed)...)
+	return errors.Join(errs...)
 }
 
 // remove removes the container, if there is one.

@@ -206,7 +206,7 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 		return one(failed(ended(ctx, err)))
 	}
 	took := time.Since(begin)
-	health, err := s.Health(ctx)
+	health, err := s.Client().Health(ctx)
 	iso := s.Isolation
 	if err = errors.Join(ended(ctx, err), s.Close(context.WithoutCancel(ctx))); err != nil {
 		return one(failed(err))

@@ -197,8 +197,12 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	} else if err != nil {
 		return err // the manifest that is there says more
 	}
-	if r.version != nil {
-		m.Engine.Version, r.version = <-r.version, nil
+	if m.Engine.Version == "" {
+		info, err := r.config.Engine.Check(context.WithoutCancel(ctx)) // which has its own bound
+		if err != nil {
+			r.config.Log.Debug("the engine does not report its version", "err", err)
+		}
+		m.Engine.Version = info.Version
 	}
 	if r.prior == nil || r.turn.Response != nil {
 		m.Turn = r.turnRef()

@@ -110,7 +110,7 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 		return prior, rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep)
 	}
 	r := rc.takeUp(run, rec, prior, eng)
-	r.stopped, r.version = how.stopped, askVersion(ctx, eng, rc.Log)
+	r.stopped = how.stopped
 	if how.follow && rc.Gateway != nil {
 		if r.config.Gateway, err = rc.Gateway(ctx, append([]string{r.config.Model}, rec.Fallbacks...),
 			run.Start().Source); err != nil {

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -87,7 +86,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 			return nil, err
 		}
 	}
-	started, version := time.Now(), askVersion(ctx, o.Session.Engine, o.Session.Log)
+	started := time.Now()
 	id := cmp.Or(o.ID, state.NewRunID())
 	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
@@ -109,7 +108,6 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := o.plan(run, source, started)
-	r.version = version
 	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
 		Prompt:    r.config.Secrets.Text(visible.Clip(r.ask.Prompt(), sessions.MaxRecordedPrompt)),
 		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
@@ -229,7 +227,6 @@ type execution struct {
 	denied   []string // by the egress proxy
 	warned   []string // of MCP servers, by agentd
 	info     workspace.Info
-	version  <-chan string // of the engine; receives once
 
 	recovered bool            // another process began the run
 	stopped   bool            // with recovered: somebody ends it
@@ -250,12 +247,9 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	// From here on everything is undone and collected even if the user has had
 	// enough: nothing may be left behind or lost. Each step has its own bound.
 	finishing := context.WithoutCancel(ctx)
-	saved := r.describeSession(r.session)
+	r.describeSession(r.session)
 	r.spec.Watch.Phase("turn")
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
-	if err := saved(); err != nil { // the record of before is enough to take the run up
-		r.config.Log.Warn("what runs is not recorded", "run", r.run.ID(), "err", err)
-	}
 	r.manifest.Warnings = append(r.manifest.Warnings, r.warned...)
 
 	r.spec.Watch.Phase("stop")
@@ -268,28 +262,16 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	return err
 }
 
-// askVersion asks the engine for its version while the run is prepared: nothing waits for it, and what the engine
-// reports of itself then is there when it makes the container.
-func askVersion(ctx context.Context, eng engine.Engine, log *slog.Logger) <-chan string {
-	version := make(chan string, 1)
-	go func() { // Check has its own bound
-		info, err := eng.Check(context.WithoutCancel(ctx))
-		if err != nil {
-			log.Debug("the engine does not report its version", "err", err)
-		}
-		version <- info.Version
-	}()
-	return version
-}
-
-// describeSession puts into the manifest what runs and what confines it, which is recorded while the turn runs already.
-func (r *execution) describeSession(s *sessions.Session) (saved func() error) {
+// describeSession puts into the manifest, and its record, what runs and what confines it.
+func (r *execution) describeSession(s *sessions.Session) {
 	if s.Tree() != nil {
 		r.info = s.Tree().Info()
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
 	r.describeContainer(s)
-	return s.SaveMeanwhile()
+	if err := s.Save(); err != nil { // the record of before is enough to take the run up
+		r.config.Log.Warn("what runs is not recorded", "run", r.run.ID(), "err", err)
+	}
 }
 
 func (r *execution) describeContainer(s *sessions.Session) {

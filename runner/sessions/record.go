@@ -109,27 +109,15 @@ func damaged(dir string, err error) error {
 }
 
 func (r *Record) write(dir string) error {
-	data, err := r.encode()
-	if err != nil {
-		return err
-	}
-	return writeRecord(dir, data)
-}
-
-func (r *Record) encode() ([]byte, error) {
 	r.Schema = recordSchema
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", state.SessionFile, err)
+		return fmt.Errorf("encode %s: %w", state.SessionFile, err)
 	}
-	return b.Bytes(), nil
-}
-
-func writeRecord(dir string, data []byte) error {
-	return durable.WriteFile(filepath.Join(dir, state.SessionFile), data, 0o600)
+	return durable.WriteFile(filepath.Join(dir, state.SessionFile), b.Bytes(), 0o600)
 }
 
 // RemoveRecord removes the record of a session and, before it, the account that a run keeps next to it.

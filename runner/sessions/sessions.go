@@ -140,17 +140,6 @@ func (s *Session) hold(held runner.Held) error {
 // Save writes the record, whose caller has changed its own part.
 func (s *Session) Save() error { return s.record.write(s.manager.Dir(s.key)) }
 
-// SaveMeanwhile is Save, as the record is now, while the caller goes on. It returns what waits for it.
-func (s *Session) SaveMeanwhile() (wait func() error) {
-	data, err := s.record.encode()
-	if err != nil {
-		return func() error { return err }
-	}
-	saved := make(chan error, 1)
-	go func() { saved <- writeRecord(s.manager.Dir(s.key), data) }()
-	return func() error { return <-saved }
-}
-
 // tokenName is what a person knows the secret of a turn by.
 const tokenName = "the turn's token"
 
@@ -218,13 +207,10 @@ func (s *Session) Leave(ctx context.Context) error {
 func (s *Session) Discard(ctx context.Context) error {
 	defer s.manager.Secrets.Forget(s.token)
 	err := s.Stop(ctx)
-	removed := make(chan error, 1)
-	if err == nil {
-		go func() { removed <- files.RemoveAll(s.manager.SessionDir(s.key)) }()
-	} else {
-		removed <- nil // what may still run has its files
+	if err == nil { // what may still run has its files
+		err = files.RemoveAll(s.manager.SessionDir(s.key))
 	}
-	err = errors.Join(err, s.Session.Close(ctx), <-removed)
+	err = errors.Join(err, s.Session.Close(ctx))
 	if err == nil {
 		err = s.manager.RemoveRecord(s.key)
 	}

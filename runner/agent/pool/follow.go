@@ -56,21 +56,25 @@ func (k *Pool) startFollowing(a *agent) {
 // followTasks begins anew when the stream breaks off, until the container has ended or ctx ends.
 func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID string, session *sessions.Session) {
 	for {
-		var known []string
+		var listed []string
 		began, trusted := time.Now(), session.Trusted()
-		err := session.FollowTasks(ctx, func(r tasks.Report) error {
-			if r.Task == nil {
+		var err error
+		for r, broken := range session.Client().FollowTasks(ctx) {
+			switch err = broken; {
+			case err != nil:
+			case r.Task == nil:
 				trusted = true // from here on agentd reports what it sees
-				return k.untilRecorded(ctx, func() error {
-					return k.opts.Tasks.SettleTasks(ctx, agentID, known, began, unknownTask)
+				err = k.untilRecorded(ctx, func() error {
+					return k.opts.Tasks.SettleTasks(ctx, agentID, listed, began, unknownTask)
 				})
+			case trusted:
+				listed = append(listed, r.Task.TaskID)
+				err = k.untilRecorded(ctx, func() error { return k.opts.Tasks.ReportTask(ctx, agentID, r) })
 			}
-			if !trusted {
-				return nil
+			if err != nil {
+				break
 			}
-			known = append(known, r.Task.TaskID)
-			return k.untilRecorded(ctx, func() error { return k.opts.Tasks.ReportTask(ctx, agentID, r) })
-		})
+		}
 		k.opts.Log.Debug("the stream of the tasks of a container has ended", "agent", agentID, "err", err)
 		select { // a sweep looks whether the container has
 		case k.broken <- struct{}{}:

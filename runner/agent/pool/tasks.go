@@ -38,7 +38,8 @@ func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 		// A caller that leaves now would leave it unclear whether the command runs.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 		defer cancel()
-		_, err := s.StartTask(ctx, start)
+		start.SessionID = responses.PrefixSession + t.AgentID
+		_, err := s.Client().StartTask(ctx, start)
 		if err == nil { // until the container is asked again: it is not given to another agent from now on
 			a := k.agent(t.AgentID)
 			k.mu.Lock()
@@ -58,18 +59,18 @@ var unanswered = []string{responses.CodeCancelled, responses.CodeServerDisconnec
 
 // TaskInput writes to a task of an agent.
 func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input) (*tasks.InputResult, error) {
-	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.InputResult, error) { return s.TaskInput(ctx, id, in) })
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.InputResult, error) { return s.Client().TaskInput(ctx, id, in) })
 }
 
 // StopTask ends a task of an agent, by force or after asking.
 func (k *Pool) StopTask(ctx context.Context, t Turn, id string, force bool) (*tasks.StopResult, error) {
-	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.StopResult, error) { return s.StopTask(ctx, id, force) })
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.StopResult, error) { return s.Client().StopTask(ctx, id, force) })
 }
 
 // TaskOutput returns a preview of what a task of an agent has printed, of about so many tokens; 0 for agentd's default.
 func (k *Pool) TaskOutput(ctx context.Context, t Turn, id string, tokens int) (*tasks.OutputResult, error) {
 	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.OutputResult, error) {
-		return s.TaskOutput(ctx, id, tokens)
+		return s.Client().TaskOutput(ctx, id, tokens)
 	})
 }
 

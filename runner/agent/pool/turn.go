@@ -76,7 +76,7 @@ func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) 
 	if live == nil {
 		return over
 	}
-	_, err := live.Interject(ctx, turnID, id, text)
+	_, err := live.Client().Input(ctx, turnID, id, text)
 	if e, ok := errors.AsType[*responses.Error](err); ok &&
 		(e.Code == responses.CodeTurnEnded || e.Code == responses.CodeTurnNotFound) {
 		return over

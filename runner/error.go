@@ -27,7 +27,7 @@ const (
 	CodeDeadline      Code = "deadline_exceeded"
 	CodeNotStarted    Code = "not_started" // of a run that was killed before its turn was accepted
 	CodeDiskFull      Code = responses.CodeDiskFull
-	CodeNeedsLinux    Code = "needs_linux"
+	codeNeedsLinux    Code = "needs_linux"
 	CodeUsage         Code = "invalid_option"
 	CodeCredentials   Code = responses.CodeMissingCredentials
 )
@@ -64,7 +64,7 @@ func Describe(err error) state.Failure {
 			"free space on its disk, or set HOLON_HOME to a directory elsewhere"
 	}
 	if _, ok := errors.AsType[platform.NeedsLinux](err); ok {
-		f.Code, f.Hint = string(CodeNeedsLinux), NeedsLinuxHint
+		f.Code, f.Hint = string(codeNeedsLinux), NeedsLinuxHint
 	}
 	f.Message = visible.OneLine(f.Message, 2000)
 	return f

@@ -6,28 +6,30 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses/client"
+	"holon/responses/turns"
 	"holon/runner/engine"
 	"holon/state"
 )
 
-// Phase is how far a container is.
-type Phase string
+// phase is how far a container is.
+type phase string
 
 // The phases of a container, in their order. One that is Lost is not known to its engine any more, or ended without
 // anything watching it. Removed follows Exited, or comes alone when a container is removed by force.
 const (
-	Created Phase = "created"
-	Started Phase = "started"
-	Ready   Phase = "ready" // agentd answers
-	Exited  Phase = "exited"
-	Lost    Phase = "lost"
-	Removed Phase = "removed"
+	phaseCreated phase = "created"
+	phaseStarted phase = "started"
+	phaseReady   phase = "ready" // agentd answers
+	phaseExited  phase = "exited"
+	phaseLost    phase = "lost"
+	phaseRemoved phase = "removed"
 )
 
 // ContainerChange tells that a container has come to a phase. A process that takes up a container tells again how it
 // was created and started.
 type ContainerChange struct {
-	Phase     Phase
+	Phase     phase
 	ID        string // the engine's
 	Image     string
 	ImageID   string           // digest, from Started on
@@ -51,17 +53,17 @@ func (s *Session) tell(c ContainerChange) {
 
 // tellStarted tells what the engine says of a container that was started.
 func (s *Session) tellStarted(found engine.State) {
-	s.tell(ContainerChange{Phase: Started, ImageID: found.ImageID, Runtime: found.Runtime, Isolation: &found.Isolation})
+	s.tell(ContainerChange{Phase: phaseStarted, ImageID: found.ImageID, Runtime: found.Runtime, Isolation: &found.Isolation})
 }
 
 // ended notes how the container ended.
 func (s *Session) ended(exit engine.Exit) {
 	s.exit = &exit
 	if exit.Code < 0 {
-		s.tell(ContainerChange{Phase: Lost, Reason: exit.Error})
+		s.tell(ContainerChange{Phase: phaseLost, Reason: exit.Error})
 		return
 	}
-	s.tell(ContainerChange{Phase: Exited, Exit: &exit})
+	s.tell(ContainerChange{Phase: phaseExited, Exit: &exit})
 }
 
 // diedError explains the end of a container that should still run.
@@ -99,4 +101,75 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 		}
 	}
 	return e
+}
+
+// Pause holds the container still, where the engine can: nothing in it runs, and
+// what is asked of it waits. held is false where it cannot.
+func (s *Session) Pause(ctx context.Context) (held bool, err error) {
+	p, ok := s.cfg.Engine.(engine.Pauser)
+	if !ok || !s.created {
+		return false, nil
+	}
+	return true, p.Pause(ctx, s.handle)
+}
+
+// Resume lets a container go on that was paused. Another is success.
+func (s *Session) Resume(ctx context.Context) error {
+	p, ok := s.cfg.Engine.(engine.Pauser)
+	if !ok || !s.created {
+		return nil
+	}
+	return p.Resume(ctx, s.handle)
+}
+
+// Ended reports whether the session has no container that runs, as far as the
+// engine has told.
+func (s *Session) Ended() bool {
+	if !s.created || s.stopped {
+		return true
+	}
+	if s.exit == nil {
+		select {
+		case exit := <-s.exited:
+			s.ended(exit)
+		default:
+		}
+	}
+	return s.exit != nil
+}
+
+// Working asks agentd whether something goes on in the container: a turn, or a
+// command that outlives the turn that started it, of which it returns how many there are.
+func (s *Session) Working(ctx context.Context) (works bool, commands int, err error) {
+	health, err := s.client.Health(ctx)
+	if err == nil && s.resumed { // the process before may have ended without telling it
+		s.resumed = false
+		s.tell(ContainerChange{Phase: phaseReady})
+	}
+	if err != nil {
+		return false, 0, err
+	}
+	turn := health.ActiveTurns+health.QueuedTurns > 0
+	if !turn && health.Status != turns.HealthReady {
+		return false, 0, &Error{Code: CodeNotReady, Message: "agentd answers that it is " + health.Status}
+	}
+	n, err := s.Tasks(ctx)
+	return turn || n > 0, n, err
+}
+
+// Client returns the client of the session's agentd. It may be used by other goroutines while a turn runs.
+func (s *Session) Client() *client.Client { return s.client }
+
+// Tasks asks agentd how many managed tasks run.
+func (s *Session) Tasks(ctx context.Context) (n int, err error) {
+	list, err := s.client.Tasks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range list.Tasks {
+		if !task.Status.Terminal() {
+			n++
+		}
+	}
+	return n, nil
 }

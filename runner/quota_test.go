@@ -29,7 +29,7 @@ func TestQuotaOfTurns(t *testing.T) {
 			bytes int
 			ended bool
 		}{{700 << 10, false}, {700 << 10, false}, {2 << 20, true}, {4 << 10, false}} {
-			result := s.watched(t.Context(), Turn{Bounds: Bounds{DiskBytes: 1 << 20}}, deaf{},
+			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, deaf{},
 				func(ctx context.Context, _ Observer) End {
 					err := os.WriteFile(filepath.Join(s.cfg.Dir, fmt.Sprint(i)), make([]byte, step.bytes), 0o600)
 					select {

@@ -166,7 +166,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.created = true
-	s.tell(ContainerChange{Phase: Created})
+	s.tell(ContainerChange{Phase: phaseCreated})
 	s.awaitExit(ctx)
 	if err := s.hold(); err != nil { // until then the container is found by its labels
 		return err
@@ -188,7 +188,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err := s.awaitReady(ctx); err != nil {
 		return err
 	}
-	s.tell(ContainerChange{Phase: Ready})
+	s.tell(ContainerChange{Phase: phaseReady})
 	return nil
 }
 
@@ -293,7 +293,7 @@ func (s *Session) Stop(ctx context.Context) error {
 			return errors.Join(err, removeErr)
 		}
 		s.created = false
-		s.tell(ContainerChange{Phase: Removed})
+		s.tell(ContainerChange{Phase: phaseRemoved})
 		return nil
 	}
 	if s.exit == nil {
@@ -335,7 +335,7 @@ func (s *Session) remove(ctx context.Context) error {
 	s.Ended() // notes an end that was not seen before
 	err := s.cfg.Engine.Remove(ctx, s.handle)
 	if err == nil {
-		s.tell(ContainerChange{Phase: Removed})
+		s.tell(ContainerChange{Phase: phaseRemoved})
 	}
 	s.created, s.stopped = false, true
 	s.forget()

@@ -45,13 +45,13 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	if found == nil {
 		if held.Handle != nil {
-			s.tell(ContainerChange{Phase: Lost, ID: held.Handle.ID, Reason: "its engine does not know it any more"})
+			s.tell(ContainerChange{Phase: phaseLost, ID: held.Handle.ID, Reason: "its engine does not know it any more"})
 		}
 		s.gone = &Error{Code: CodeContainerGone, Message: "the container vanished while no holon watched it"}
 		return s, nil
 	}
 	s.handle, s.created, s.Isolation = found.Handle, true, found.Isolation
-	s.tell(ContainerChange{Phase: Created})
+	s.tell(ContainerChange{Phase: phaseCreated})
 	if found.Status != engine.StatusCreated {
 		s.tellStarted(*found)
 	}
@@ -165,7 +165,7 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 		return err
 	}
 	s.created, s.stopped = false, true
-	s.tell(ContainerChange{Phase: Removed})
+	s.tell(ContainerChange{Phase: phaseRemoved})
 	return nil
 }
 

@@ -22,11 +22,11 @@ const (
 type Turn struct {
 	// Request is complete but for what the session adds: its models, its id and the directories of the container.
 	Request *responses.Request
-	Bounds
+	bounds
 }
 
-// Bounds are those of a turn that the host keeps. A bound of 0 means none.
-type Bounds struct {
+// bounds are those of a turn that the host keeps. A bound of 0 means none.
+type bounds struct {
 	Budget gateway.Budget        // of what goes through the gateway
 	Taken  gateway.Account       // by this turn, of a gateway that is gone; counts against Budget
 	Note   func(gateway.Account) // gateway.Grant.Note; may be nil

@@ -198,11 +198,11 @@ func Output(canonical json.RawMessage, n int) []string {
 	if json.Unmarshal(canonical, &c) != nil {
 		return nil
 	}
-	return LastLines(c.Result.Stdout+"\n"+c.Result.Stderr, n)
+	return lastLines(c.Result.Stdout+"\n"+c.Result.Stderr, n)
 }
 
-// LastLines is the end of a text, at most n lines of it that say something.
-func LastLines(text string, n int) (lines []string) {
+// lastLines is the end of a text, at most n lines of it that say something.
+func lastLines(text string, n int) (lines []string) {
 	for line := range strings.Lines(text) {
 		if line = visible.OneLine(line, maxLine); line != "" {
 			lines = append(lines, line)

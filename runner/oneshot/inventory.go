@@ -42,24 +42,18 @@ type View struct {
 	Model       string           `json:"model"`
 	Usage       *responses.Usage `json:"usage"`       // null before the end
 	ModelUsage  *state.Account   `json:"model_usage"` // null before the end
-	Engine      ViewEngine       `json:"engine"`
-	Workspace   ViewWorkspace    `json:"workspace"`
-	Container   string           `json:"container"` // "" where the run holds none
-	SeenAt      turns.Time       `json:"seen_at"`   // the last sign of life of its holon
-	OutputDir   string           `json:"output_dir"`
-	Problem     string           `json:"problem"` // what of it can't be read
+	Engine      struct {
+		Name string `json:"name"`
+	} `json:"engine"` // as far as it is known from the beginning of a run, as Workspace
+	Workspace struct {
+		Path string `json:"path"`
+	} `json:"workspace"`
+	Container string     `json:"container"` // "" where the run holds none
+	SeenAt    turns.Time `json:"seen_at"`   // the last sign of life of its holon
+	OutputDir string     `json:"output_dir"`
+	Problem   string     `json:"problem"` // what of it can't be read
 
 	record *sessions.Record
-}
-
-// ViewEngine is what is known of an engine from the beginning of a run.
-type ViewEngine struct {
-	Name string `json:"name"`
-}
-
-// ViewWorkspace is what is known of a workspace from the beginning of a run.
-type ViewWorkspace struct {
-	Path string `json:"path"`
 }
 
 // Inventory lists the runs of a home, the newest first. It takes no lease, starts

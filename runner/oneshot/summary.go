@@ -2,10 +2,17 @@ package oneshot
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/hosttools"
+	"holon/runner/workspace"
+	"holon/state"
 )
 
 // Bounds of summary.md: of one text of others, in bytes, and of the files listed.
@@ -119,4 +126,68 @@ func longestRun(text string) (longest int) {
 		longest = max(longest, len(run))
 	}
 	return longest
+}
+
+// Spent says how much of its budget a run took, "" when it had none or asked no
+// provider: "2 of 10 requests, 300 of 5000 tokens, 0.0014 of 0.01 spent".
+func Spent(m *state.Manifest) string {
+	a := m.ModelUsage
+	if a == nil {
+		return ""
+	}
+	var parts []string
+	if most := a.Budget.MaxRequests; most > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d requests", a.Requests, most))
+	}
+	if most := a.Budget.MaxTokens; most > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d tokens", a.Total, most))
+	}
+	if most := a.Budget.MaxCost; most > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s spent", a.Cost, most))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// collectNotes puts what the agent noted into the manifest. Notes that can't be
+// read are a warning: the run has its results all the same.
+func (r *execution) collectNotes() {
+	var err error
+	if r.session != nil {
+		err = r.session.CloseHostTools() // the container is gone, or about to go
+	}
+	notes, readErr := hosttools.ReadNotes(filepath.Join(r.run.Dir(), runner.NotesFile))
+	if errors.Is(readErr, fs.ErrNotExist) {
+		readErr = nil // the run did not come so far
+	}
+	r.manifest.Notes = notes
+	if err = errors.Join(err, readErr); err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			visible.OneLine("the agent's notes may be incomplete: "+err.Error(), 300))
+	}
+}
+
+// summarizeNotes is the part of the summary with the agent's notes.
+func (r *execution) summarizeNotes(b *bytes.Buffer) {
+	for i, note := range r.manifest.Notes {
+		if i == 0 {
+			fmt.Fprint(b, "\n## Notes of the agent\n")
+		}
+		fmt.Fprintf(b, "\n%s\n\n%s\n", proseSpan(note.Kind), fence(note.Text))
+	}
+}
+
+// ExecutedFiles names the files of a change that programs act on by themselves, a line for each or for those of a
+// directory; nothing when there are none. Paths are made fit to be printed.
+func ExecutedFiles(warnings []workspace.Warning) (lines []string) {
+	for i, g := range workspace.GroupExecuted(warnings) {
+		if i == 0 {
+			lines = append(lines, "this change contains files that programs execute; read them first:")
+		}
+		count := ""
+		if g.Files > 1 {
+			count = fmt.Sprintf("%d files ", g.Files)
+		}
+		lines = append(lines, fmt.Sprintf("  %s: %s%s", visible.Name(g.Pattern), count, g.Message))
+	}
+	return lines
 }

@@ -22,9 +22,9 @@ import (
 // Codes of errors about what a run left.
 const (
 	CodeNoTurn      runner.Code = "no_turn"      // its turn left nothing yet
-	CodeResultsGone runner.Code = "results_gone" // it has ended, and its results were moved or removed
+	codeResultsGone runner.Code = "results_gone" // it has ended, and its results were moved or removed
 
-	CodeResultsChanged runner.Code = "results_changed" // they are not what the run recorded
+	codeResultsChanged runner.Code = "results_changed" // they are not what the run recorded
 )
 
 // PatchOf returns where the change of a run that has ended lies, as OpenPatch found it.
@@ -37,7 +37,7 @@ func PatchOf(e *files.Entry) (string, error) {
 }
 
 // OpenPatch opens the change of a run that has ended. It is a regular file, reached through no link in its place, with
-// the digest that the run recorded: else CodeResultsChanged, or CodeResultsGone.
+// the digest that the run recorded: else codeResultsChanged, or codeResultsGone.
 func OpenPatch(e *files.Entry) (_ *os.File, err error) {
 	path := filepath.Join(e.OutputDir(), DiffFile)
 	patch, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -45,7 +45,7 @@ func OpenPatch(e *files.Entry) (_ *os.File, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, resultsGone(e, hint)
 	}
-	changed := &runner.Error{Code: CodeResultsChanged, Param: "run", Hint: hint}
+	changed := &runner.Error{Code: codeResultsChanged, Param: "run", Hint: hint}
 	if errors.Is(err, syscall.ELOOP) {
 		changed.Message = path + " is a link"
 		return nil, changed
@@ -83,12 +83,12 @@ func OpenPatch(e *files.Entry) (_ *os.File, err error) {
 }
 
 func resultsGone(e *files.Entry, hint string) error {
-	return &runner.Error{Code: CodeResultsGone, Param: "run",
+	return &runner.Error{Code: codeResultsGone, Param: "run",
 		Message: "the results of " + e.ID + " are no longer in " + e.OutputDir(), Hint: hint}
 }
 
 // OpenTurn opens the files of the run's turn: among the results once it has ended, next to its container before. A turn
-// that left none is CodeNoTurn, or CodeResultsGone once it has ended.
+// that left none is CodeNoTurn, or codeResultsGone once it has ended.
 func OpenTurn(e *files.Entry) (*turnfiles.Files, error) {
 	turn, err := openTurn(e)
 	if errors.Is(err, fs.ErrNotExist) && e.Manifest != nil {

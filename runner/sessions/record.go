@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"holon/internal/durable"
+	"holon/internal/procfs"
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/gateway"
@@ -40,7 +41,7 @@ type Made struct {
 
 // Run is what is needed to finish a run, in addition to what its session holds.
 type Run struct {
-	Owner     Process         `json:"owner"`      // the holon that holds the run
+	Owner     process         `json:"owner"`      // the holon that holds the run
 	Prompt    string          `json:"prompt"`     // its beginning, for the summary
 	DiskBytes int64           `json:"disk_bytes"` // quota; 0: none
 	Keep      bool            `json:"keep"`
@@ -128,4 +129,39 @@ func (m *Manager) RemoveRecord(key Key) error {
 		}
 	}
 	return nil
+}
+
+// CodeStillRunning is the code of an error about a run that did not stop in time.
+const CodeStillRunning state.Code = "still_running"
+
+// process is a procfs.Process as it stands in session.json.
+type process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // in clock ticks since boot
+	Boot  string `json:"boot"`
+}
+
+// ThisProcess identifies this process. Without /proc the result matches no
+// process.
+func ThisProcess() process {
+	p, err := procfs.Identify(os.Getpid())
+	if err != nil {
+		return process{PID: os.Getpid()}
+	}
+	return process(p)
+}
+
+// Signal sends sig to the process, unless it has ended: the lease of its run
+// shows that.
+func (p process) Signal(sig os.Signal) error {
+	err := procfs.Process(p).Signal(sig)
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
+		return nil
+	case errors.Is(err, procfs.ErrOther):
+		return &state.Error{Code: CodeStillRunning, Param: "run",
+			Message: fmt.Sprintf("the run is held by a process that cannot be seen from here (%d)", p.PID),
+			Hint:    "stop it where it was started"}
+	}
+	return err
 }

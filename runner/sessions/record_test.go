@@ -64,8 +64,8 @@ func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	expect.NoError(t, err)
 	found, err := procfs.Identify(child.Pid)
 	expect.NoError(t, err)
-	p := Process(found)
-	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
+	p := process(found)
+	for _, other := range []process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
 		if err := other.Signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
 			t.Errorf("%+v: %v", other, err)
 		}

@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,7 +131,7 @@ func (a *agent) checkProviders() error {
 	if a.unknown == "" {
 		return nil
 	}
-	return &Error{Code: CodeBusy, Param: "model", Hint: "end the task, or choose another model until it has ended",
+	return &Error{Code: codeBusy, Param: "model", Hint: "end the task, or choose another model until it has ended",
 		Message: fmt.Sprintf("the container of agent %s was made before the provider of %.100q was set, and a task "+
 			"runs in it", a.id, a.unknown)}
 }
@@ -316,4 +318,27 @@ func (k *Pool) closeLogged(ctx context.Context, a *agent) {
 	if err := k.close(ctx, a); err != nil {
 		k.opts.Log.Warn("an agent's container could not be given up", "agent", a.id, "err", err)
 	}
+}
+
+// sessionDir is the name of sessions.Manager.SessionDir.
+const sessionDir = "session"
+
+// madeFor is what the container for a turn is to be made from.
+func (k *Pool) madeFor(t Turn) sessions.Made {
+	return sessions.Made{Image: cmp.Or(t.Image, k.opts.Image), Version: k.opts.Version}
+}
+
+// private is the path of what the host keeps in the agent's home.
+func (k *Pool) private(a *agent, name string) string {
+	return filepath.Join(k.sessions.Dir(a.key()), name)
+}
+
+// readRecord reads the record of the agent's container that another process wrote, nil when there is none. With one that
+// cannot be used, sessions.CodeDamaged, the agent gets no container and loses none.
+func (k *Pool) readRecord(a *agent) (*sessions.Record, error) {
+	r, err := k.sessions.Record(a.key())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return r, err
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"holon/internal/redact"
+	"holon/responses"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/hosttools"
@@ -56,9 +57,9 @@ type Options struct {
 	KeepTurns     int           // directories of ended turns of an agent; 0: defaultKeepTurns
 	KeepBytes     int64         // in them; 0: defaultKeepBytes
 	MaxBytes      int64         // in them, whatever the record needs; 0: no bound
-	Outputs       Outputs       // what the record needs of them; nil for none
-	Tasks         Tasks         // receives the reports of tasks in the containers; nil for none
-	Changes       Changes       // receives what becomes of the containers; nil for none
+	Outputs       outputs       // what the record needs of them; nil for none
+	Tasks         taskLog       // receives the reports of tasks in the containers; nil for none
+	Changes       changesLog    // receives what becomes of the containers; nil for none
 
 	// Removed says whether an agent was removed: a sweep ends its container. nil: none ever is.
 	Removed func(ctx context.Context, agentID string) (bool, error)
@@ -264,4 +265,36 @@ func (k *Pool) all() []*agent {
 		list = append(list, a)
 	}
 	return list
+}
+
+// The codes of Error, in addition to those of engines, gateway and agentd.
+const (
+	CodeClosed  state.Code = "runtime_closing" // no turn is begun any more
+	CodeLeft    state.Code = "turn_left"       // the turn goes on; Recover takes it up
+	CodeNoHome  state.Code = "agent_no_home"   // the agent's directory is not there
+	CodeNoTurn  state.Code = "no_current_run"  // Interject: the agent does not make that turn
+	CodeUnclear state.Code = "start_unclear"   // StartTask: the container was asked, and its answer did not come
+	codeBusy    state.Code = "container_busy"  // the turn needs another container, and a task runs in this one
+)
+
+// Error is the error of every method; Param names the setting at fault.
+type Error = state.Error
+
+// typed makes an *Error of the reason why something was not done, without known
+// secrets.
+func (k *Pool) typed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return &Error{Code: responses.CodeCancelled, Message: "it was ended before it was done",
+			Err: context.Cause(ctx)}
+	}
+	f := runner.Describe(err)
+	code := state.Code(f.Code)
+	if f.Code == "internal_error" {
+		code = runner.CodeNotReady
+	}
+	return &Error{Code: code, Message: k.opts.Secrets.Text(f.Message), Param: f.Param,
+		Hint: k.opts.Secrets.Text(f.Hint), Err: nil}
 }

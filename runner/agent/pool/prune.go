@@ -20,8 +20,8 @@ import (
 // been read.
 const keepNewest = 2
 
-// Outputs is the record's say in which directories of turns go: *scheduler.Scheduler.
-type Outputs interface {
+// outputs is the record's say in which directories of turns go: *scheduler.Scheduler.
+type outputs interface {
 	// OutputStates says of the directories of an agent's turns whether they are recorded as gone or events need them.
 	OutputStates(ctx context.Context, agentID string, turnIDs []string) (map[string]ledger.OutputState, error)
 	// ExpireOutputs records that directories go, each once. They are removed after that.

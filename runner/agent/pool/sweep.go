@@ -220,35 +220,6 @@ func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 	return works, nil
 }
 
-// noteTasks counts the tasks after a turn that may have begun some.
-func (k *Pool) noteTasks(ctx context.Context, a *agent, r runner.End) {
-	if (r.Record == nil || r.Record.ToolCalls.Total == 0) && k.Tasks(a.id) == 0 {
-		return
-	}
-	// the turn may have been ended
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
-	defer cancel()
-	n, err := a.session.Tasks(ctx)
-	if err != nil {
-		k.opts.Log.Debug("the tasks of an agent cannot be counted", "agent", a.id, "err", err)
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	a.tasks = n
-}
-
-// Tasks returns how many tasks of an agent ran when its container was last asked, after
-// its newest turn or by the newest sweep. It asks nothing.
-func (k *Pool) Tasks(agentID string) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if a := k.agents[agentID]; a != nil {
-		return a.tasks
-	}
-	return 0
-}
-
 // leftovers removes what sessions of agents left, if unowned lets it.
 func (k *Pool) leftovers(unowned func(context.Context, sessions.Leftover, func() error) (bool, error)) sessions.Sweeper {
 	return sessions.Sweeper{Home: k.opts.Home, Agents: true, Unowned: unowned}

@@ -8,6 +8,7 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/sessions"
 	"holon/state"
 )
@@ -87,4 +88,76 @@ func answer[T any](ctx context.Context, k *Pool, t Turn, ask func(*sessions.Sess
 		return err
 	})
 	return answer, err
+}
+
+// inContainer uses the container of an agent, which is made if there is none. While a turn runs there it shares it.
+func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
+	if err := state.CheckAgentID(t.AgentID); err != nil {
+		return err
+	}
+	k.tidyOnce()
+	a := k.agent(t.AgentID)
+	for {
+		k.mu.Lock()
+		live, changed := a.live, k.changed
+		k.mu.Unlock()
+		if live != nil {
+			return k.typed(ctx, use(live))
+		}
+		select {
+		case a.lock <- struct{}{}:
+			return k.useLocked(ctx, a, t, use)
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// useLocked unlocks the agent.
+func (k *Pool) useLocked(ctx context.Context, a *agent, t Turn, use func(*sessions.Session) error) error {
+	defer k.unlock(a, true)
+	k.mu.Lock()
+	closed := k.closed
+	k.mu.Unlock()
+	if closed {
+		return errClosed()
+	}
+	if _, err := k.ready(ctx, a, t); err != nil {
+		return k.typed(ctx, err)
+	}
+	return k.typed(ctx, use(a.session))
+}
+
+func errClosed() error {
+	return &Error{Code: CodeClosed, Message: "the runtime is shutting down", Hint: "try again when it is up"}
+}
+
+// noteTasks counts the tasks after a turn that may have begun some.
+func (k *Pool) noteTasks(ctx context.Context, a *agent, r runner.End) {
+	if (r.Record == nil || r.Record.ToolCalls.Total == 0) && k.Tasks(a.id) == 0 {
+		return
+	}
+	// the turn may have been ended
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+	defer cancel()
+	n, err := a.session.Tasks(ctx)
+	if err != nil {
+		k.opts.Log.Debug("the tasks of an agent cannot be counted", "agent", a.id, "err", err)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.tasks = n
+}
+
+// Tasks returns how many tasks of an agent ran when its container was last asked, after
+// its newest turn or by the newest sweep. It asks nothing.
+func (k *Pool) Tasks(agentID string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.agents[agentID]; a != nil {
+		return a.tasks
+	}
+	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -23,8 +24,7 @@ import (
 )
 
 const (
-	idVariable     = "HOLON_LOCAL_ID"     // marks every process of a program
-	labelsVariable = "HOLON_LOCAL_LABELS" // its labels as JSON, for List after the directory is lost
+	idVariable = "HOLON_LOCAL_ID" // marks every process of a program
 
 	// outputDelay is how long a leader's exit waits for output that a process
 	// it left behind still holds open; that process is killed anyway.
@@ -56,10 +56,6 @@ type child struct {
 }
 
 func newChild(root string, env []string, spec engine.Spec) (*child, error) {
-	labels, err := json.Marshal(spec.Labels)
-	if err != nil {
-		return nil, fmt.Errorf("encode labels: %w", err)
-	}
 	id := rand.Text()
 	c := &child{
 		dir: filepath.Join(root, spec.Name), spec: spec, done: make(chan struct{}),
@@ -68,9 +64,9 @@ func newChild(root string, env []string, spec engine.Spec) (*child, error) {
 			Labels: maps.Clone(spec.Labels), User: *spec.User, Times: times{Created: time.Now().UTC()},
 		},
 	}
-	c.env = append(append(append(c.env, env...), spec.Env...), idVariable+"="+id, labelsVariable+"="+string(labels))
+	c.env = slices.Concat([]string{idVariable + "=" + id}, env, spec.Env) // first, where procfs.Environ finds it
 	// The directory is the claim on the name, between processes too.
-	err = os.Mkdir(c.dir, 0o700)
+	err := os.Mkdir(c.dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, &engine.Error{Code: engine.CodeConflict, Param: "name",
 			Message: "a program named " + spec.Name + " exists",
@@ -225,4 +221,31 @@ func (c *child) save() error {
 		return fmt.Errorf("encode record: %w", err)
 	}
 	return durable.WriteFile(filepath.Join(c.dir, recordFile), data, 0o600)
+}
+
+// killMarked kills every process with the mark id, of those that this user may look at, until a look finds none: a
+// process may fork while its siblings are being killed.
+func killMarked(id string) {
+	for range 100 {
+		found := false
+		for _, pid := range procfs.PIDs() {
+			if procfs.Environ(pid, idVariable) == id {
+				found = killIfMarked(pid, id) || found
+			}
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+// killIfMarked looks again through a descriptor, so that the process that is
+// killed is the one that has the mark. It reports whether it killed.
+func killIfMarked(pid int, id string) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return procfs.Environ(pid, idVariable) == id && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }

@@ -138,8 +138,7 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	return nil
 }
 
-// List implements engine.Engine: the programs with a record, and processes
-// that carry the mark of a program without one.
+// List implements engine.Engine: the programs with a record.
 func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.Summary, error) {
 	if err := engine.CheckLabels(labels); err != nil {
 		return nil, err
@@ -151,24 +150,15 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 	if err != nil {
 		return nil, fmt.Errorf("list programs: %w", err)
 	}
-	known := map[string]bool{}
 	out := []engine.Summary{}
 	for _, entry := range entries {
 		r, err := readRecord(filepath.Join(e.dir, entry.Name()))
 		if err != nil || r.Handle.Name != entry.Name() {
 			continue // being made or removed, or not ours
 		}
-		known[r.Handle.ID] = true
 		if matches(r.Labels, labels) {
 			out = append(out, engine.Summary{Handle: r.Handle, Labels: r.Labels, Status: statusOf(r),
 				CreatedAt: r.Times.Created})
-		}
-	}
-	for _, m := range findMarked() {
-		if engine.ValidName(m.id) && !known[m.id] && matches(m.labels, labels) {
-			known[m.id] = true
-			h := engine.Handle{Version: engine.HandleVersion, Engine: name, ID: m.id, Name: m.id}
-			out = append(out, engine.Summary{Handle: h, Labels: m.labels, Status: engine.StatusRunning})
 		}
 	}
 	slices.SortFunc(out, func(a, b engine.Summary) int { return a.CreatedAt.Compare(b.CreatedAt) })

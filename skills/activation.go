@@ -6,20 +6,20 @@ import (
 	"unicode"
 )
 
-// LoadReason says by what a skill became active.
-type LoadReason string
+// loadReason says by what a skill became active.
+type loadReason string
 
 // The load reasons (runtime specification, "Skill Discovery And Activation
 // Contract"). A third, prompt_injection, is reserved there.
 const (
-	readSkillMD    LoadReason = "read_skill_md"
-	runSkillScript LoadReason = "run_skill_script"
+	readSkillMD    loadReason = "read_skill_md"
+	runSkillScript loadReason = "run_skill_script"
 )
 
-// Activation is the use of a skill.
-type Activation struct {
+// activation is the use of a skill.
+type activation struct {
 	Skill  Skill
-	Reason LoadReason
+	Reason loadReason
 	Path   string // the SKILL.md that was read, or the script that was run
 }
 
@@ -33,7 +33,7 @@ const scriptsDir = "scripts"
 // It compares paths and does not run a shell. Text that only a shell could resolve
 // (a variable, a pattern, a path with spaces) is not a reference: a missed use
 // costs a note in the record, a wrong one would make the record untrue.
-func (c Catalog) Activated(command, dir, home string) []Activation {
+func (c Catalog) Activated(command, dir, home string) []activation {
 	byDir := make(map[string]Skill, len(c.Skills))
 	for _, skill := range c.Skills {
 		byDir[skill.Dir()] = skill
@@ -41,7 +41,7 @@ func (c Catalog) Activated(command, dir, home string) []Activation {
 	if len(byDir) == 0 {
 		return nil
 	}
-	var list []Activation
+	var list []activation
 	seen := make(map[string]bool)
 	previous := ""
 	for token := range strings.FieldsFuncSeq(expandHome(command, home), notPath) {
@@ -60,19 +60,19 @@ func (c Catalog) Activated(command, dir, home string) []Activation {
 }
 
 // reference returns the use of a skill that a clean path stands for.
-func reference(byDir map[string]Skill, path string) (Activation, bool) {
+func reference(byDir map[string]Skill, path string) (activation, bool) {
 	if filepath.Base(path) == File {
 		skill, ok := byDir[filepath.Dir(path)]
-		return Activation{skill, readSkillMD, path}, ok
+		return activation{skill, readSkillMD, path}, ok
 	}
 	const middle = "/" + scriptsDir + "/"
 	for at := 0; ; {
 		i := strings.Index(path[at:], middle)
 		if i < 0 {
-			return Activation{}, false
+			return activation{}, false
 		}
 		if skill, ok := byDir[path[:at+i]]; ok {
-			return Activation{skill, runSkillScript, path}, true
+			return activation{skill, runSkillScript, path}, true
 		}
 		at += i + 1
 	}

@@ -27,12 +27,12 @@ type Role string
 // The roles. Only the default agent sees the user's skills.
 const (
 	RoleDefault Role = "default"
-	RoleNamed   Role = "named"
-	RoleChild   Role = "child"
+	roleNamed   Role = "named"
+	roleChild   Role = "child"
 )
 
 // Known reports whether r is one of the roles.
-func (r Role) Known() bool { return r == RoleDefault || r == RoleNamed || r == RoleChild }
+func (r Role) Known() bool { return r == RoleDefault || r == roleNamed || r == roleChild }
 
 // Roots say where skills are looked for. An empty path has none.
 type Roots struct {
@@ -51,8 +51,8 @@ var (
 	workspaceFolders = userFolders
 )
 
-// Root is the folder that a scope's skills come from.
-type Root struct {
+// scopeRoot is the folder that a scope's skills come from.
+type scopeRoot struct {
 	Scope Scope
 	Path  string
 }
@@ -60,7 +60,7 @@ type Root struct {
 // Catalog is what was found: the root of each scope that has one, the skills by
 // scope and name, and what is wrong with others.
 type Catalog struct {
-	Roots    []Root
+	Roots    []scopeRoot
 	Skills   []Skill
 	Problems []InvalidSkill
 }
@@ -102,7 +102,7 @@ func (r Roots) DiscoverWorkspace() Catalog {
 		}
 		path := filepath.Join(r.Workspace, folder)
 		dir, err := roots.OpenIn(tree, folder)
-		c := Catalog{Roots: []Root{{scopeWorkspace, path}}}
+		c := Catalog{Roots: []scopeRoot{{scopeWorkspace, path}}}
 		if err != nil {
 			c.Problems = []InvalidSkill{{Code: codeUnsafe, Path: path,
 				Message: "it is not a folder within the working tree",
@@ -122,7 +122,7 @@ func first(scope Scope, folders []string) Catalog {
 		if _, err := os.Stat(folder); absent(err) {
 			continue
 		}
-		c := Catalog{Roots: []Root{{scope, folder}}}
+		c := Catalog{Roots: []scopeRoot{{scope, folder}}}
 		c.Skills, c.Problems = discoverIn(folder)
 		return c.mark(scope)
 	}

@@ -79,8 +79,8 @@ func TestRolesSeeScopes(t *testing.T) {
 	addSkill(t, filepath.Join(dir, "w/.agents/skills"), "same", "the workspace's")
 	for role, want := range map[Role][]string{
 		RoleDefault: {"user/same", "agent/same", "workspace/same"},
-		RoleNamed:   {"agent/same", "workspace/same"},
-		RoleChild:   {"agent/same", "workspace/same"},
+		roleNamed:   {"agent/same", "workspace/same"},
+		roleChild:   {"agent/same", "workspace/same"},
 		"":          {"agent/same", "workspace/same"},
 	} {
 		c := Roots{Role: role, UserHome: dir + "/u", AgentHome: dir + "/a", Workspace: dir + "/w"}.Discover()

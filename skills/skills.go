@@ -51,7 +51,7 @@ func (s Skill) Dir() string { return filepath.Dir(s.Path) }
 
 // InvalidSkill is a skill that can't be used, and why. It is an error.
 type InvalidSkill struct {
-	Code    Code
+	Code    problemCode
 	Path    string // of the file or folder at fault
 	Field   string // of the front matter, if one is at fault
 	Message string
@@ -59,18 +59,18 @@ type InvalidSkill struct {
 	Err     error // the cause, may be nil
 }
 
-// Code classifies an InvalidSkill.
-type Code string
+// problemCode classifies an InvalidSkill.
+type problemCode string
 
 // The codes of InvalidSkill.
 const (
-	codeUnreadable  Code = "skill_unreadable"   // a file or folder can't be read
-	codeNoSkill     Code = "skill_file_missing" // the folder has no SKILL.md
-	codeFrontMatter Code = "skill_invalid"      // Field names what is wrong
-	codeUnsafe      Code = "skill_unsafe"       // a link that leads out, or a special file
-	codeTooLarge    Code = "skill_too_large"
-	codeDuplicate   Code = "skill_duplicate" // two skills of one name
-	codeDigest      Code = "skill_digest"    // not what was pinned
+	codeUnreadable  problemCode = "skill_unreadable"   // a file or folder can't be read
+	codeNoSkill     problemCode = "skill_file_missing" // the folder has no SKILL.md
+	codeFrontMatter problemCode = "skill_invalid"      // Field names what is wrong
+	codeUnsafe      problemCode = "skill_unsafe"       // a link that leads out, or a special file
+	codeTooLarge    problemCode = "skill_too_large"
+	codeDuplicate   problemCode = "skill_duplicate" // two skills of one name
+	codeDigest      problemCode = "skill_digest"    // not what was pinned
 )
 
 // Error returns the path, the field, the message and the cause on one line,

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
 		want       frontMatter
-		code       Code // empty: no error
+		code       problemCode // empty: no error
 		field      string
 	}{
 		{name: "plain", text: "---\nname: pdf-forms\ndescription: Fill in forms.\n---\nbody\n",
@@ -162,7 +162,7 @@ func TestDiscover(t *testing.T) {
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
-	got := map[string]Code{}
+	got := map[string]problemCode{}
 	for _, p := range problems {
 		got[filepath.Base(filepath.Dir(p.Path))] = p.Code
 		if p.Hint == "" || p.Message == "" {
@@ -172,7 +172,7 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("hint = %q", p.Hint)
 		}
 	}
-	wantProblems := map[string]Code{
+	wantProblems := map[string]problemCode{
 		"empty": "skill_file_missing", "lower": "skill_file_missing", "tofile": "skill_file_missing",
 		"renamed": "skill_invalid", "nofront": "skill_invalid",
 		"linkfile": "skill_unsafe", "outside": "skill_unsafe", "relative": "skill_unsafe",

@@ -202,7 +202,7 @@ func (c *copying) file(src, dst string) error {
 	return nil
 }
 
-func (c *copying) problem(code Code, src, message string, err error) error {
+func (c *copying) problem(code problemCode, src, message string, err error) error {
 	hint := "copy what is needed into the skill and remove the rest"
 	if code == codeUnreadable {
 		hint = "look at its permissions"

@@ -67,7 +67,7 @@ func TestStageRefuses(t *testing.T) {
 		name    string
 		prepare func(t *testing.T, dir string) // dir is a good skill's folder
 		source  func(dir string) []string
-		code    Code
+		code    problemCode
 	}{
 		{name: "link out", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, outside, dir+"/x")

@@ -36,8 +36,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Turns runs turns of agents in their containers: *pool.Pool.
-type Turns interface {
+// turnRunner runs turns of agents in their containers: *pool.Pool.
+type turnRunner interface {
 	// Turn runs a turn to its end. began is called once, when agentd has accepted
 	// it. An error means that no turn was begun.
 	Turn(ctx context.Context, t pool.Turn, began func(), watch runner.Observer) (runner.End, error)
@@ -66,7 +66,7 @@ type Homes interface {
 // are required.
 type Config struct {
 	Store ledger.Store
-	Turns Turns
+	Turns turnRunner
 	Homes Homes
 	// Containers are those of tasks; nil: there are no tasks.
 	Containers Containers

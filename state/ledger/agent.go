@@ -20,7 +20,6 @@ type (
 const (
 	KindDefault Kind = "default"
 	KindNamed   Kind = "named"
-	KindChild   Kind = "child"
 
 	Public  Visibility = "public"
 	Private Visibility = "private"
@@ -28,8 +27,7 @@ const (
 	SelfOwned        Ownership = "self_owned"
 	ParentSupervised Ownership = "parent_supervised"
 
-	PresetPublicNamed  Preset = "public_named"
-	PresetPrivateChild Preset = "private_child"
+	PresetPublicNamed Preset = "public_named"
 )
 
 // Agent is who an agent is and how it was set. It changes rarely; what changes

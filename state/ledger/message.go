@@ -51,16 +51,15 @@ const (
 	IntegrationSignal   Authority = "integration_signal"
 	ExternalEvidence    Authority = "external_evidence"
 
-	SurfaceCLIPrompt       Surface = "cli_prompt"
-	SurfaceRunOnce         Surface = "run_once"
-	SurfacePublicEnqueue   Surface = "http_public_enqueue"
-	SurfaceWebhook         Surface = "http_webhook"
-	SurfaceCallbackEnqueue Surface = "http_callback_enqueue"
-	SurfaceCallbackWake    Surface = "http_callback_wake"
-	SurfaceControlPrompt   Surface = "http_control_prompt"
-	SurfaceTimer           Surface = "timer_scheduler"
-	SurfaceSystem          Surface = "runtime_system"
-	SurfaceTaskRejoin      Surface = "task_rejoin"
+	SurfaceCLIPrompt     Surface = "cli_prompt"
+	SurfaceRunOnce       Surface = "run_once"
+	SurfacePublicEnqueue Surface = "http_public_enqueue"
+	SurfaceWebhook       Surface = "http_webhook"
+	SurfaceCallbackWake  Surface = "http_callback_wake"
+	SurfaceControlPrompt Surface = "http_control_prompt"
+	SurfaceTimer         Surface = "timer_scheduler"
+	SurfaceSystem        Surface = "runtime_system"
+	SurfaceTaskRejoin    Surface = "task_rejoin"
 
 	PublicUnauthenticated AdmissionContext = "public_unauthenticated"
 	ControlAuthenticated  AdmissionContext = "control_authenticated"
@@ -135,11 +134,11 @@ type Origin struct {
 
 // Body is what a message says: Text for type text, Value for json.
 type Body struct {
-	Type        string            `json:"type"` // text, json, brief
-	Text        string            `json:"text,omitempty"`
-	Value       json.RawMessage   `json:"value,omitempty"`
-	Title       string            `json:"title,omitempty"`
-	Attachments []BriefAttachment `json:"attachments,omitempty"`
+	Type        string          `json:"type"` // text, json, brief
+	Text        string          `json:"text,omitempty"`
+	Value       json.RawMessage `json:"value,omitempty"`
+	Title       string          `json:"title,omitempty"`
+	Attachments []attachment    `json:"attachments,omitempty"`
 }
 
 // Message is the envelope of everything that may move an agent. It never
@@ -187,13 +186,13 @@ const (
 func (e Entry) Band() int {
 	band := e.Sender.Rank()*(Background.Band()+1) + e.Priority.Band()
 	if e.Blocked() {
-		band += BlockedBand
+		band += blockedBand
 	}
 	return band
 }
 
-// BlockedBand is the first band of blocked entries.
-const BlockedBand = 1000
+// blockedBand is the first band of blocked entries.
+const blockedBand = 1000
 
 // Block leaves an entry alone until a setting changes, because no turn can be begun for it before. The time says so in
 // a form that every reader of not_before understands.
@@ -281,7 +280,7 @@ func (v View) Queued(agentID string, limit int) ([]Entry, error) {
 
 // BlockedEntries returns those of the queued entries that are blocked, in the order of Head.
 func (v View) BlockedEntries(agentID string) ([]Entry, error) {
-	return list[Entry](v, "queued", agentID, BlockedBand, math.MaxInt)
+	return list[Entry](v, "queued", agentID, blockedBand, math.MaxInt)
 }
 
 // CountQueued counts the queued entries of an agent.

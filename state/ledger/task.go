@@ -16,7 +16,7 @@ type Task struct {
 	ID        string       `json:"id"`
 	AgentID   string       `json:"agent_id"`
 	Kind      string       `json:"kind"` // which handle it has: tasks.KindCommand
-	Owner     TaskOwner    `json:"owner,omitzero"`
+	Owner     taskOwner    `json:"owner,omitzero"`
 	Status    tasks.Status `json:"status"`
 	Result    TaskResult   `json:"result"`
 	Handle    TaskHandle   `json:"handle"`
@@ -31,8 +31,8 @@ type Task struct {
 	CancelEvent string `json:"cancel_event,omitempty"`
 }
 
-// TaskOwner is what a task was started for: a turn of its agent, or, when it is zero, the operator.
-type TaskOwner struct {
+// taskOwner is what a task was started for: a turn of its agent, or, when it is zero, the operator.
+type taskOwner struct {
 	TurnID     string `json:"turn_id,omitempty"`
 	MessageID  string `json:"message_id,omitempty"`   // of that turn
 	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current one when it began

@@ -24,24 +24,24 @@ import (
 	"holon/state/ledger"
 )
 
-// Stability says how long a block stays unchanged.
-type Stability string
+// stability says how long a block stays unchanged.
+type stability string
 
 const (
-	stable      Stability = "stable"
-	agentScoped Stability = "agent_scoped"
-	turnScoped  Stability = "turn_scoped"
+	stable      stability = "stable"
+	agentScoped stability = "agent_scoped"
+	turnScoped  stability = "turn_scoped"
 )
 
-// Block is one part of a prompt (runtime specification, "Provider Prompt Frame").
-type Block struct {
+// block is one part of a prompt (runtime specification, "Provider Prompt Frame").
+type block struct {
 	Text       string    `json:"text"`
-	Stability  Stability `json:"stability"`
+	Stability  stability `json:"stability"`
 	Breakpoint bool      `json:"cache_breakpoint"`
 }
 
-// Cache identifies a prompt for providers that cache prefixes.
-type Cache struct {
+// cacheKeys identifies a prompt for providers that cache prefixes.
+type cacheKeys struct {
 	AgentID               string `json:"agent_id"`
 	PromptCacheKey        string `json:"prompt_cache_key"`    // of the agent and what is not of the turn; it is sent
 	ContextFingerprint    string `json:"context_fingerprint"` // of all
@@ -51,11 +51,11 @@ type Cache struct {
 
 // Prompt is sent with a turn, and recorded with it.
 type Prompt struct {
-	SystemPrompt  string  `json:"system_prompt"` // the texts of SystemBlocks
-	SystemBlocks  []Block `json:"system_blocks"`
-	ContextBlocks []Block `json:"context_blocks"`
-	Cache         Cache   `json:"cache"`
-	WorkDigest    string  `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
+	SystemPrompt  string    `json:"system_prompt"` // the texts of SystemBlocks
+	SystemBlocks  []block   `json:"system_blocks"`
+	ContextBlocks []block   `json:"context_blocks"`
+	Cache         cacheKeys `json:"cache"`
+	WorkDigest    string    `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
 }
 
 // Input is what Assemble needs to know.
@@ -81,7 +81,7 @@ type Exchange struct {
 
 // Assemble makes the prompt.
 func Assemble(in Input) Prompt {
-	p := Prompt{SystemBlocks: []Block{
+	p := Prompt{SystemBlocks: []block{
 		{Text: living, Stability: stable},
 		{Text: identity(in.Agent), Stability: agentScoped, Breakpoint: true},
 	}}
@@ -94,14 +94,14 @@ func Assemble(in Input) Prompt {
 	p.add(situation(in))
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)
-	p.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
+	p.Cache = cacheKeys{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
 		ContextFingerprint: digest(p.SystemPrompt, p.Prompt())}
 	return p
 }
 
 func (p *Prompt) add(text string) {
 	if text != "" {
-		p.ContextBlocks = append(p.ContextBlocks, Block{Text: text, Stability: turnScoped})
+		p.ContextBlocks = append(p.ContextBlocks, block{Text: text, Stability: turnScoped})
 	}
 }
 
@@ -119,7 +119,7 @@ func (p Prompt) Encode() (data []byte, sum string, err error) {
 	return data, digest(string(data)), nil
 }
 
-func texts(blocks []Block) string {
+func texts(blocks []block) string {
 	parts := make([]string, len(blocks))
 	for i, b := range blocks {
 		parts[i] = b.Text

@@ -148,7 +148,7 @@ const (
 	WakeExternal   = "external_ingress"
 	WakeTimer      = "timer"
 	WakeOperator   = "operator_input"
-	WakeSystem     = "system_tick"
+	wakeSystem     = "system_tick"
 )
 
 // fits reports whether a message is what a wake source stands for. What the
@@ -165,10 +165,10 @@ func fits(src ledger.WakeSource, m ledger.Message) bool {
 	case ledger.TriggerExternalEvent:
 		return src.Kind == WakeExternal && src.ExternalTriggerID == ""
 	case ledger.TriggerInternalFollowup:
-		return src.Kind == WakeSystem
+		return src.Kind == wakeSystem
 	case ledger.TriggerSystemTick:
 		through := m.SourceRefs["external_trigger_id"]
-		return src.Kind == WakeSystem ||
+		return src.Kind == wakeSystem ||
 			src.Kind == WakeExternal && through != "" &&
 				(src.ExternalTriggerID == "" || src.ExternalTriggerID == through)
 	}
@@ -178,7 +178,7 @@ func fits(src ledger.WakeSource, m ledger.Message) bool {
 // AnyWake are the sources of a wait that everything ends.
 func AnyWake() []ledger.WakeSource {
 	return []ledger.WakeSource{{Kind: WakeOperator}, {Kind: WakeExternal}, {Kind: WakeTaskResult}, {Kind: WakeTimer},
-		{Kind: WakeSystem}}
+		{Kind: wakeSystem}}
 }
 
 // Stranded reports whether nothing ends a wait any more: every source names an

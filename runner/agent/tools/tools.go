@@ -34,8 +34,8 @@ type Scheduler interface {
 	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
 }
 
-// Triggers reveals the token of an agent's external trigger: *agent.Runtime.
-type Triggers interface {
+// revealer reveals the token of an agent's external trigger: *agent.Runtime.
+type revealer interface {
 	RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
 }
 
@@ -43,12 +43,12 @@ type Triggers interface {
 type Options struct {
 	AgentID   string
 	Scheduler Scheduler
-	Work      Work
-	Plans     Plans
+	Work      workSteps
+	Plans     planWriter
 	Ledger    ledger.Reader
 	Facts     view.Facts                            // of the runtime, for AgentGet
 	Reminder  func(current *view.WorkRecord) string // what a turn's reminder says of the current item, nil for none
-	Triggers  Triggers
+	Triggers  revealer
 	Secrets   *redact.Set // taken out of what a call says, so that no record has them; nil for none
 	// Info waits until the runtime listens, and says where.
 	Info func(ctx context.Context) (view.RuntimeInfo, error)
@@ -58,8 +58,8 @@ type Options struct {
 const (
 	NameSleep    = "Sleep"
 	NameEnqueue  = "Enqueue"
-	NameAgentGet = "AgentGet"
-	NameTrigger  = "ExternalTriggerGet"
+	nameAgentGet = "AgentGet"
+	nameTrigger  = "ExternalTriggerGet"
 )
 
 // New returns the tools of an agent.
@@ -68,8 +68,8 @@ func New(o Options) []hosttools.Tool {
 	return append([]hosttools.Tool{
 		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription, Schema: json.RawMessage(sleepSchema)}, o.sleep),
 		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription, Schema: json.RawMessage(enqueueSchema)}, e.call),
-		tool(o, hosttools.Tool{Name: NameAgentGet, Description: getDescription}, o.get),
-		tool(o, hosttools.Tool{Name: NameTrigger, Description: triggerDescription}, o.trigger),
+		tool(o, hosttools.Tool{Name: nameAgentGet, Description: getDescription}, o.get),
+		tool(o, hosttools.Tool{Name: nameTrigger, Description: triggerDescription}, o.trigger),
 	}, o.work()...)
 }
 

@@ -18,8 +18,8 @@ const (
 	NamePickWork     = "PickWorkItem"
 	NameUpdateWork   = "UpdateWorkItem"
 	NameCompleteWork = "CompleteWorkItem"
-	NameListWork     = "ListWorkItems"
-	NameGetWork      = "GetWorkItem"
+	nameListWork     = "ListWorkItems"
+	nameGetWork      = "GetWorkItem"
 )
 
 // warnPlan is the code of the warning that an item was made without its plan.
@@ -28,16 +28,16 @@ const warnPlan = "plan_not_written"
 // maxCompleted is how many completed items a list has.
 const maxCompleted = 50
 
-// Work makes the steps of work items: *scheduler.Scheduler.
-type Work interface {
+// workSteps makes the steps of work items: *scheduler.Scheduler.
+type workSteps interface {
 	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)
 	PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error)
 	UpdateWork(ctx context.Context, agentID, itemID, key string, c scheduler.WorkChange) (ledger.WorkItem, error)
 	CompleteWork(ctx context.Context, agentID, itemID, key string, r *scheduler.Round) (scheduler.Completion, error)
 }
 
-// Plans writes the first plan of a work item: *home.Homes.
-type Plans interface {
+// planWriter writes the first plan of a work item: *home.Homes.
+type planWriter interface {
 	SeedPlan(ctx context.Context, agentID, itemID, text string) error
 }
 
@@ -101,8 +101,8 @@ func (o Options) work() []hosttools.Tool {
 		tool(o, hosttools.Tool{Name: NameUpdateWork, Description: updateWorkDescription}, o.updateWork, "work_item_id"),
 		tool(o, hosttools.Tool{Name: NameCompleteWork, Description: completeWorkDescription, Round: true}, o.completeWork,
 			"work_item_id"),
-		tool(o, hosttools.Tool{Name: NameListWork, Description: listWorkDescription}, o.listWork),
-		tool(o, hosttools.Tool{Name: NameGetWork, Description: getWorkDescription}, o.getWork, "work_item_id"),
+		tool(o, hosttools.Tool{Name: nameListWork, Description: listWorkDescription}, o.listWork),
+		tool(o, hosttools.Tool{Name: nameGetWork, Description: getWorkDescription}, o.getWork, "work_item_id"),
 	}
 }
 

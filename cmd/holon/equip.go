@@ -119,7 +119,7 @@ func (o *serveOptions) reminding() prompt.Reminding {
 // tools are those that an agent has of the host. They take the steps of their
 // agent's lane, as this process.
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
-	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Work: h.steps, Plans: h.homes,
+	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Plans: h.homes,
 		Ledger: h.ledger, Facts: h.facts(), Reminder: h.options.reminding().Text,
 		Triggers: h, Secrets: h.options.streams.Secrets, Info: h.info})
 }

@@ -6,13 +6,9 @@ import (
 	"testing"
 
 	"holon/internal/redact"
+	"holon/runner/agent/scheduler"
 	"holon/runner/hosttools"
 )
-
-// unrelated are calls whose steps have no cause.
-type unrelated struct{ Scheduler }
-
-func (unrelated) Calling(ctx context.Context, _, _ string) context.Context { return ctx }
 
 // No tool gets a known secret, wherever a call has it.
 func TestToolsSeeNoSecrets(t *testing.T) {
@@ -23,7 +19,7 @@ func TestToolsSeeNoSecrets(t *testing.T) {
 	}
 	var got args
 	var text string
-	x := tool(Options{Secrets: secrets, Scheduler: unrelated{}}, hosttools.Tool{Name: "x"},
+	x := tool(Options{Secrets: secrets, Scheduler: new(scheduler.Scheduler)}, hosttools.Tool{Name: "x"},
 		func(_ context.Context, c hosttools.Call, a args) (hosttools.Result, error) {
 			got, text = a, c.Round.Text
 			return hosttools.Result{}, nil

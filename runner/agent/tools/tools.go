@@ -17,7 +17,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"holon/internal/redact"
 	"holon/runner/agent/scheduler"
@@ -27,13 +26,6 @@ import (
 	"holon/state/ledger"
 )
 
-// Scheduler makes the steps: *scheduler.Scheduler.
-type Scheduler interface {
-	Calling(ctx context.Context, agentID, callID string) context.Context
-	Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error)
-	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
-}
-
 // revealer reveals the token of an agent's external trigger: *agent.Runtime.
 type revealer interface {
 	RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
@@ -42,8 +34,7 @@ type revealer interface {
 // Options name the agent of the tools and what they act on. All are required.
 type Options struct {
 	AgentID   string
-	Scheduler Scheduler
-	Work      workSteps
+	Scheduler *scheduler.Scheduler
 	Plans     planWriter
 	Ledger    ledger.Reader
 	Facts     view.Facts                            // of the runtime, for AgentGet

@@ -63,7 +63,7 @@ func newRig(t *testing.T) *rig {
 		}
 		return current.Objective
 	}
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Work: r.scheduler,
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler,
 		Plans: plans{}, Ledger: store, Reminder: reminder, Facts: facts, Triggers: r.scheduler, Info: func(ctx context.Context) (view.RuntimeInfo, error) {
 			return view.RuntimeInfo{AdvertiseURL: "https://holon.example/"}, ctx.Err()
 		}}) {

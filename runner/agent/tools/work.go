@@ -28,14 +28,6 @@ const warnPlan = "plan_not_written"
 // maxCompleted is how many completed items a list has.
 const maxCompleted = 50
 
-// workSteps makes the steps of work items: *scheduler.Scheduler.
-type workSteps interface {
-	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)
-	PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error)
-	UpdateWork(ctx context.Context, agentID, itemID, key string, c scheduler.WorkChange) (ledger.WorkItem, error)
-	CompleteWork(ctx context.Context, agentID, itemID, key string, r *scheduler.Round) (scheduler.Completion, error)
-}
-
 // planWriter writes the first plan of a work item: *home.Homes.
 type planWriter interface {
 	SeedPlan(ctx context.Context, agentID, itemID, text string) error
@@ -111,7 +103,7 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call, args createWo
 		return hosttools.Result{}, invalid("plan", fmt.Sprintf("the plan has %d bytes and may have %d", len(args.Plan),
 			maxNote), "create the item with a short plan, and write the rest into its plan.md")
 	}
-	w, _, err := o.Work.CreateWork(ctx, scheduler.NewWork{AgentID: o.AgentID, Key: c.ID, Objective: args.Objective,
+	w, _, err := o.Scheduler.CreateWork(ctx, scheduler.NewWork{AgentID: o.AgentID, Key: c.ID, Objective: args.Objective,
 		PlanStatus: args.PlanStatus, Todo: args.Todo})
 	var warnings []scheduler.Warning
 	if err == nil && args.Plan != "" && o.Plans.SeedPlan(ctx, o.AgentID, w.ID, args.Plan) != nil {
@@ -125,7 +117,7 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call, args createWo
 }
 
 func (o Options) pickWork(ctx context.Context, c hosttools.Call, args pickWork) (hosttools.Result, error) {
-	_, err := o.Work.PickWork(ctx, o.AgentID, args.ID, c.ID)
+	_, err := o.Scheduler.PickWork(ctx, o.AgentID, args.ID, c.ID)
 	return o.changed(ctx, args.ID, nil, err)
 }
 
@@ -145,7 +137,7 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call, args updateWo
 		}
 		change.RecheckAfter = time.Duration(*ms) * time.Millisecond
 	}
-	_, err := o.Work.UpdateWork(ctx, o.AgentID, args.ID, c.ID, change)
+	_, err := o.Scheduler.UpdateWork(ctx, o.AgentID, args.ID, c.ID, change)
 	return o.changed(ctx, args.ID, nil, err)
 }
 
@@ -157,7 +149,7 @@ func (o Options) completeWork(ctx context.Context, c hosttools.Call, args comple
 			round.Completes = append(round.Completes, scheduler.WorkCall{Key: other.ID, ItemID: a.ID})
 		}
 	}
-	done, err := o.Work.CompleteWork(ctx, o.AgentID, args.ID, c.ID, round)
+	done, err := o.Scheduler.CompleteWork(ctx, o.AgentID, args.ID, c.ID, round)
 	return o.changed(ctx, args.ID, done.Warnings, err)
 }
 

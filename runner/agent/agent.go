@@ -146,7 +146,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := r.restored(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.provideTriggers(ctx); err != nil {
+	if err := r.hideTriggers(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.recover(ctx); err != nil {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"holon/runner/agent/scheduler"
@@ -12,10 +13,9 @@ import (
 // secretTrigger is what a person knows the token of an external trigger by.
 const secretTrigger = "the URL of an agent's trigger"
 
-// provideTriggers gives agents of earlier versions their default trigger, and makes the
-// tokens known that agents were shown: no record may have them.
-func (r *Runtime) provideTriggers(ctx context.Context) error {
-	var without, revealed []string
+// hideTriggers makes the tokens known that agents were shown: no record may have them.
+func (r *Runtime) hideTriggers(ctx context.Context) error {
+	var revealed []string
 	err := r.store.View(ctx, func(v ledger.View) error {
 		agents, err := v.Agents()
 		for _, a := range agents {
@@ -24,31 +24,19 @@ func (r *Runtime) provideTriggers(ctx context.Context) error {
 			case scheduler.Damaged(err): // which is found again when the agent is to run
 			case err != nil:
 				return err
-			case len(triggers) == 0:
-				without = append(without, a.ID)
 			case slices.ContainsFunc(triggers, func(t ledger.Trigger) bool { return t.Revealed }):
 				revealed = append(revealed, a.ID)
 			}
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	for _, id := range without {
-		if err := r.scheduler.ProvideTrigger(ctx, id); scheduler.Damaged(err) {
-			r.damaged(id, err)
-		} else if err != nil {
-			return err
-		}
-	}
 	for _, id := range revealed {
-		_, _, err := r.RevealTrigger(ctx, id)
-		if err != nil && !scheduler.Damaged(err) && !state.IsCode(err, ledger.CodeNotFound) {
-			return err
+		_, _, failed := r.RevealTrigger(ctx, id)
+		if failed != nil && !scheduler.Damaged(failed) && !state.IsCode(failed, ledger.CodeNotFound) {
+			err = errors.Join(err, failed)
 		}
 	}
-	return nil
+	return err
 }
 
 // RevealTrigger is the step of that name. The token is known as a secret from then on,

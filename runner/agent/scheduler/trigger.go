@@ -97,17 +97,6 @@ func (m *Scheduler) withTrigger(ctx context.Context, agentID string, do func(*st
 	return t, m.tokenOf(t), nil
 }
 
-// ProvideTrigger makes the default trigger of a public agent that never had one. One
-// that was revoked is not replaced: the operator ended it.
-func (m *Scheduler) ProvideTrigger(ctx context.Context, agentID string) error {
-	return m.step(ctx, agentID, func(s *step) error {
-		if s.agentRow().Visibility != ledger.Private && len(read(s, ledger.View.Triggers, agentID)) == 0 {
-			s.newTrigger()
-		}
-		return nil
-	})
-}
-
 // RevealTrigger returns the active trigger of an agent with its token, to show the
 // agent. The trigger is marked as shown before. The error is ledger.CodeNotFound when
 // the agent has none, or one whose token cannot be derived.

@@ -19,8 +19,6 @@ func TestTriggerKey(t *testing.T) {
 	w.m = with("one")
 	w.ok(w.m.Create(w.ctx, scheduler.NewAgent{ID: "private", Private: true}))
 	w.ok(w.m.Create(w.ctx, scheduler.NewAgent{ID: "gamma"}))
-	w.must(w.m.ProvideTrigger(w.ctx, "private"))
-	w.must(w.m.ProvideTrigger(w.ctx, "gamma"))
 	var had []ledger.Trigger
 	w.view(func(v ledger.View) (err error) {
 		none, err := v.Triggers("private")
@@ -57,6 +55,5 @@ func TestTriggerKey(t *testing.T) {
 		w.now = w.now.Add(-time.Second)
 	}
 	w.ok(w.m.RevokeTrigger(w.ctx, "gamma"))
-	w.must(w.m.ProvideTrigger(w.ctx, "gamma"))
 	w.refused(ledger.CodeNotFound)(w.m.RevealTrigger(w.ctx, "gamma"))
 }

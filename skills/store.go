@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/internal/roots"
 )
 
@@ -25,7 +26,6 @@ const lockName = "skills.lock.json"
 const (
 	lockSchema = "holon.skills/1"
 	maxLock    = 4 << 20 // bytes
-	oldPrefix  = ".old-"
 )
 
 // Pin is what is known of an installed skill.
@@ -140,29 +140,23 @@ func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 	if err := lock.write(s.dir); err != nil {
 		return err
 	}
-	if err := s.swap(to, name, present); err != nil {
+	if err := s.swap(name, present); err != nil {
 		lock.Skills = before
 		return errors.Join(err, lock.write(s.dir))
 	}
 	return nil
 }
 
-// swap renames the copy into place.
-func (s Store) swap(to *os.Root, name string, present bool) error {
+// swap gives the copy its name. What had that has the temporary one then.
+func (s Store) swap(name string, present bool) (err error) {
+	temp, final := filepath.Join(s.dir, newPrefix+name), filepath.Join(s.dir, name)
 	if present {
-		if err := to.Rename(name, oldPrefix+name); err != nil {
-			return fmt.Errorf("replace skill %q: %w", name, err)
-		}
+		err = folder.Exchange(temp, final)
+	} else {
+		err = os.Rename(temp, final)
 	}
-	if err := to.Rename(newPrefix+name, name); err != nil {
-		err = fmt.Errorf("install skill %q: %w", name, err)
-		if present {
-			err = errors.Join(err, to.Rename(oldPrefix+name, name))
-		}
-		return err
-	}
-	if err := to.RemoveAll(oldPrefix + name); err != nil {
-		return fmt.Errorf("remove the former skill %q: %w", name, err)
+	if err != nil {
+		return fmt.Errorf("install skill %q: %w", name, err)
 	}
 	return nil
 }
@@ -234,12 +228,12 @@ func (s Store) Remove(name string) (err error) {
 			Hint: "see what is installed"}
 	}
 	if statErr == nil {
-		if err := to.Rename(name, oldPrefix+name); err != nil {
+		if err := to.Rename(name, newPrefix+name); err != nil {
 			return fmt.Errorf("remove skill %q: %w", name, err)
 		}
 	}
 	delete(lock.Skills, name)
-	return errors.Join(lock.write(s.dir), to.RemoveAll(oldPrefix+name))
+	return errors.Join(lock.write(s.dir), to.RemoveAll(newPrefix+name))
 }
 
 // open makes the folder, locks it against other writers and clears what a crash
@@ -261,7 +255,7 @@ func (s Store) open() (to *os.Root, unlock func() error, err error) {
 	}
 	entries, err := fs.ReadDir(to.FS(), ".")
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), newPrefix) || strings.HasPrefix(entry.Name(), oldPrefix) {
+		if strings.HasPrefix(entry.Name(), newPrefix) {
 			err = errors.Join(err, to.RemoveAll(entry.Name()))
 		}
 	}

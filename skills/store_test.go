@@ -73,7 +73,7 @@ func TestStoreAfterACrash(t *testing.T) {
 		"half a copy":              func(t *testing.T, dir string) { write(t, dir+"/.new-a/SKILL.md", "half") },
 		"a pin without its folder": func(t *testing.T, dir string) { expect.NoError(t, os.RemoveAll(dir+"/a")) },
 		"the former one moved away": func(t *testing.T, dir string) {
-			expect.NoError(t, os.Rename(dir+"/a", dir+"/.old-a"))
+			expect.NoError(t, os.Rename(dir+"/a", dir+"/.new-a"))
 		},
 		"a pin of the next version": func(t *testing.T, dir string) {
 			write(t, dir+"/a/SKILL.md", "---\nname: a\ndescription: older\n---\n")
@@ -97,7 +97,7 @@ func TestStoreAfterACrash(t *testing.T) {
 			}
 			entries, err := os.ReadDir(dir)
 			for _, entry := range entries {
-				if strings.HasPrefix(entry.Name(), ".new-") || strings.HasPrefix(entry.Name(), ".old-") {
+				if strings.HasPrefix(entry.Name(), ".new-") {
 					t.Errorf("left behind: %s (%v)", entry.Name(), err)
 				}
 			}

@@ -13,41 +13,31 @@ import (
 	"holon/state/ledger"
 )
 
-// maxConsumed is how many messages that need no turn one transaction consumes.
-const maxConsumed = 32
-
 // Claim takes the next message of an agent and opens an attempt for it, which only the
 // caller may run. It consumes messages that need no turn on the way; a kept wake hint
 // becomes a message when the queue is empty. ok is false when the agent has nothing to
 // do now: no message, a message that waits until RetryAt, a stopped agent, or an open
 // attempt. An error of the store does not say whether an attempt was opened.
-func (m *Scheduler) Claim(ctx context.Context, agentID string) (Claim, bool, error) {
-	for {
-		var c Claim
-		var ok, more bool
-		err := m.step(ctx, agentID, func(s *step) (err error) {
-			c, ok, more = s.claimSome()
-			return nil
-		})
-		switch {
-		case err != nil:
-			return Claim{}, false, err
-		case ok || !more:
-			return c, ok, nil
-		}
+func (m *Scheduler) Claim(ctx context.Context, agentID string) (c Claim, ok bool, err error) {
+	err = m.step(ctx, agentID, func(s *step) error {
+		c, ok = s.claimNext()
+		return nil
+	})
+	if err != nil {
+		return Claim{}, false, err
 	}
+	return c, ok, nil
 }
 
-// claimSome consumes what needs no turn and claims the first message that does.
-// more is set when it stopped before it found the end of the queue.
-func (s *step) claimSome() (c Claim, ok, more bool) {
+// claimNext consumes what needs no turn and claims the first message that does.
+func (s *step) claimNext() (c Claim, ok bool) {
 	if s.busy() || s.state.Stopped {
-		return Claim{}, false, false
+		return Claim{}, false
 	}
-	for range maxConsumed {
+	for {
 		head, found := s.head()
 		if !found {
-			return Claim{}, false, false
+			return Claim{}, false
 		}
 		msg := s.message(head.MessageID)
 		if head.Sender == ledger.FromSelf && rules.Stalled(s.state.Progress) {
@@ -66,12 +56,10 @@ func (s *step) claimSome() (c Claim, ok, more bool) {
 			"prior_waiting_reason": string(cont.PriorWaiting), "evidence": bounded(cont.Evidence),
 		})
 		if cont.ModelVisible {
-			return s.claim(head, msg, cont, waits), true, false
+			return s.claim(head, msg, cont, waits), true
 		}
 		s.dispose(head, ledger.Processed, string(cont.Class))
 	}
-	_, more = s.head() // which leaves no hint behind that only another claim would find
-	return Claim{}, false, more
 }
 
 // head returns the entry to take now. When the queue is empty a kept hint becomes an

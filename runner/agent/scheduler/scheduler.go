@@ -272,7 +272,7 @@ func (s *step) emitTrigger(typ string, t ledger.Trigger, f fields) {
 
 // emitQueue records a change of the queue: op is what was done to the entry. What happens to one that is in the queue
 // follows from its admission, unless more is known.
-func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f fields) int64 {
+func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f fields) {
 	e.MessageID, f["op"] = entry.MessageID, op
 	place := fields{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
 		"sender": string(entry.Sender), "band": entry.Band(), "enqueued_at": entry.CreatedAt}
@@ -283,7 +283,7 @@ func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f f
 	if op != "enqueue" { // else it begins there
 		e.Cause = cmp.Or(e.Cause, s.cause, admittedEvent(entry.MessageID))
 	}
-	return s.emit(typ, e, f)
+	s.emit(typ, e, f)
 }
 
 // with returns f, which may be nil, with a record added.

@@ -54,32 +54,6 @@ func TestWake(t *testing.T) {
 	expect.Equal(t, "text", c.Message.Body.Text, "look")
 }
 
-// However many messages need no turn, the hint behind them is looked at.
-func TestHintBehindMessagesWithoutTurn(t *testing.T) {
-	for _, n := range []int{0, 29, 30, 31, 32, 62, 63, 64} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			w := open(t)
-			for i := range n {
-				w.admit(ingress(op{Do: "admit", Agent: "alpha", N: 8}, i))
-			}
-			for _, news := range []string{"", "news"} {
-				w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess,
-					WakeHint: ledger.WakeHint{Description: news}}))
-			}
-			w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, beforeStep, 1
-			c, ok, err := w.m.Claim(w.ctx, "alpha") // breaks off at its second transaction, if it needs one
-			w.store.armed = false
-			w.check()
-			if err != nil {
-				c, ok, err = w.m.Claim(w.ctx, "alpha")
-			}
-			if err != nil || !ok || c.Message.Body.Type != "json" {
-				t.Fatalf("%v %v %+v", ok, err, c.Message)
-			}
-		})
-	}
-}
-
 func TestSleep(t *testing.T) {
 	w := open(t)
 	w.refused(scheduler.CodeNoRun)(w.m.Sleep(w.ctx, "alpha", "0", 0, ""))

@@ -127,7 +127,7 @@ type WakeHint struct {
 	// what waits for something outside that the hint may be: the ids of the waits, and of the work items that have them
 	WaitingIntentIDs []string `json:"waiting_intent_ids,omitempty"`
 	WorkItemIDs      []string `json:"work_item_ids,omitempty"`
-	// Also are those of them that said something else, the oldest first; as many as there is room for.
+	// Also are those of them that said something else, as many as there is room for: first those of who controls the agent.
 	Also []WakeNote `json:"also,omitempty"`
 }
 
@@ -155,12 +155,10 @@ type Failure struct {
 	Artifact   *turns.FailureArtifact `json:"failure_artifact,omitempty"`
 }
 
-// Row implements Record.
 func (a *Agent) Row() Row {
 	return Row{"agents", "agent", 1, []Column{{"id", &a.ID}, {"archived", a.ArchivedAt != nil}}}
 }
 
-// Row implements Record.
 func (s *AgentState) Row() Row {
 	return Row{"agent_states", "agent", 1, []Column{{"agent_id", &s.AgentID}, {"event_seq", s.EventSeq},
 		{"stopped", s.Stopped}, {"chain", s.Chain}, {"wake_message", s.WakeMessage}}}

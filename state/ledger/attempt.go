@@ -113,18 +113,15 @@ type Prompt struct {
 	Prompt    json.RawMessage `json:"prompt"`
 }
 
-// Row implements Record.
 func (a *Attempt) Row() Row {
 	return Row{"attempts", "attempt", 1, []Column{{"id", &a.ID}, {"agent_id", &a.AgentID}, {"message_id", a.MessageID},
 		{"wait_id", strings.Join(a.Waits, " ")}, {"status", a.Status}, {"created_at", millis(a.StartedAt)}}}
 }
 
-// Row implements Record.
 func (p *Prompt) Row() Row {
 	return Row{"prompts", "prompt", 1, []Column{{"attempt_id", &p.AttemptID}}}
 }
 
-// Row implements Record.
 func (t *Turn) Row() Row {
 	return Row{"turns", "turn", 1, []Column{{"id", &t.ID}, {"agent_id", &t.AgentID}, {"number", t.Index},
 		{"response_id", t.ResponseID}, {"created_at", millis(t.CompletedAt)}}}

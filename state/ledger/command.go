@@ -17,7 +17,6 @@ type Command struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// Row implements Record.
 func (c *Command) Row() Row {
 	return Row{"commands", "command", 2, []Column{{"agent_id", &c.AgentID}, {"id", &c.ID}, {"created_at", millis(c.At)}}}
 }

@@ -70,7 +70,6 @@ type EventPage struct {
 	HasOlder, HasNewer bool
 }
 
-// Row implements Record.
 func (e *Event) Row() Row {
 	return Row{"events", "event", 2, []Column{{"agent_id", &e.AgentID}, {"seq", &e.Seq},
 		{"created_at", millis(e.CreatedAt)}, {"level", e.Level}, {"turn_id", e.TurnID}}}

@@ -237,13 +237,11 @@ type Entry struct {
 	UpdatedAt  time.Time  `json:"updated_at"`
 }
 
-// Row implements Record.
 func (m *Message) Row() Row {
 	return Row{"messages", "message", 1, []Column{{"id", &m.ID}, {"agent_id", &m.AgentID}, {"number", &m.Number},
 		{"key", &m.Key}, {"created_at", millis(m.CreatedAt)}}}
 }
 
-// Row implements Record.
 func (e *Entry) Row() Row {
 	return Row{"entries", "message", 1, []Column{{"message_id", &e.MessageID}, {"agent_id", &e.AgentID},
 		{"number", &e.Number}, {"band", e.Band()}, {"status", e.Status}, {"attempt_id", e.AttemptID}}}

@@ -39,7 +39,6 @@ const (
 	OutputGone         OutputState = "gone"         // it is recorded as removed
 )
 
-// Row implements Record.
 func (e *ExpiredOutput) Row() Row {
 	return Row{"expired_outputs", "expired output", 1, kept(&e.TurnID, &e.AgentID, e.At)}
 }

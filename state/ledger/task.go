@@ -67,7 +67,6 @@ func (t Task) Command() *tasks.Command {
 // TaskNotStarted is the failure of a command of the operator that no container has taken.
 const TaskNotStarted = "not_started"
 
-// Row implements Record.
 func (t *Task) Row() Row {
 	return Row{"tasks", "task", 2, []Column{{"agent_id", &t.AgentID}, {"id", &t.ID}, {"created_at", millis(t.CreatedAt)},
 		{"open", !t.Status.Terminal()}}}

@@ -53,10 +53,8 @@ type Notification struct {
 	CreatedAt     time.Time `json:"created_at"`
 }
 
-// Row implements Record.
 func (b *Brief) Row() Row { return Row{"briefs", "brief", 1, kept(&b.ID, &b.AgentID, b.CreatedAt)} }
 
-// Row implements Record.
 func (n *Notification) Row() Row {
 	return Row{"notifications", "notification", 1, kept(&n.ID, &n.AgentID, n.CreatedAt)}
 }

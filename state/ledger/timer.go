@@ -31,7 +31,6 @@ type Timer struct {
 	UpdatedAt  time.Time   `json:"updated_at"`
 }
 
-// Row implements Record.
 func (t *Timer) Row() Row {
 	return Row{"timers", "timer", 1, []Column{{"id", &t.ID}, {"agent_id", &t.AgentID}, {"key", &t.Key},
 		{"status", t.Status}, {"message_id", t.MessageID}, {"due_at", millisOrNil(t.NextFireAt)},

@@ -25,7 +25,6 @@ const (
 	TriggerRevoked  = "revoked"
 )
 
-// Row implements Record.
 func (t *Trigger) Row() Row {
 	return Row{"triggers", "trigger", 1, []Column{{"id", &t.ID}, {"agent_id", &t.AgentID}, {"token_hash", &t.TokenHash}}}
 }

@@ -60,7 +60,6 @@ type Wait struct {
 // OwnerAgent is the Owner of a wait of the agent itself.
 const OwnerAgent = "agent"
 
-// Row implements Record.
 func (w *Wait) Row() Row {
 	return Row{"waits", "wait", 1, []Column{{"id", &w.ID}, {"agent_id", &w.AgentID}, {"call_id", &w.CallID},
 		{"owner", w.Owner}, {"status", w.Status}, {"message_id", w.MessageID}, {"attempt_id", w.Registered},

@@ -86,7 +86,6 @@ func (w *WorkItem) Row() Row {
 		{"ended_at", millisOrNil(w.CompletedAt)}, {"due_at", millisOrNil(due)}}}
 }
 
-// Row implements Record.
 func (d *DeliverySummary) Row() Row {
 	return Row{"delivery_summaries", "delivery_summary", 1, []Column{{"work_item_id", &d.WorkItemID}}}
 }

@@ -34,60 +34,40 @@ func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
 		merged, other = h, *kept
 	}
 	merged.Coalesced = kept.Coalesced + h.Coalesced + 1
-	merged.Also = slices.Clone(kept.Also)
-	for _, n := range append([]ledger.WakeNote{noteOf(other)}, h.Also...) {
-		if !sameNote(noteOf(merged), n) {
-			merged.Also = addNote(merged.Also, n)
-		}
-	}
+	merged.Also = notes(noteOf(merged), slices.Concat(kept.Also, []ledger.WakeNote{noteOf(other)}, h.Also))
 	return &merged
 }
 
-// addNote adds a note that says something new, where there is room. What came to an external trigger makes room for
-// what who controls the agent said.
-func addNote(notes []ledger.WakeNote, n ledger.WakeNote) []ledger.WakeNote {
-	if slices.ContainsFunc(notes, func(o ledger.WakeNote) bool { return sameNote(o, n) }) {
-		return notes
-	}
-	if len(notes) == maxNotes {
-		at := len(notes) - 1
-		for at >= 0 && !triggered(notes[at]) {
-			at--
+// notes are those that say something new, next to what is said already, where there is room: those of who controls the
+// agent first, and then the oldest.
+func notes(said ledger.WakeNote, all []ledger.WakeNote) (kept []ledger.WakeNote) {
+	for _, n := range all {
+		same := func(o ledger.WakeNote) bool { return sameNote(o, n) }
+		if !same(said) && !slices.ContainsFunc(kept, same) {
+			kept = append(kept, n)
 		}
-		if at < 0 || triggered(n) {
-			return notes
-		}
-		notes = slices.Delete(notes, at, at+1)
 	}
-	return withinBodies(append(notes, n))
+	slices.SortStableFunc(kept, func(a, b ledger.WakeNote) int { return outside(a) - outside(b) })
+	kept = kept[:min(len(kept), maxNotes)]
+	room := maxNoteBodies
+	for i, n := range kept {
+		if len(n.Body) > room {
+			kept[i].Body, kept[i].BodyBytes = nil, len(n.Body)
+			continue
+		}
+		room -= len(n.Body)
+	}
+	return kept
 }
 
-// triggered reports whether a note came to an external trigger.
-func triggered(n ledger.WakeNote) bool { return n.ExternalTriggerID != "" }
+// outside is 1 for a note that came to an external trigger, else 0.
+func outside(n ledger.WakeNote) int { return min(len(n.ExternalTriggerID), 1) }
 
 // sameNote reports whether two notes say the same, at whatever time.
 func sameNote(a, b ledger.WakeNote) bool {
 	same := bytes.Equal(a.Body, b.Body)
 	a.CreatedAt, a.Body, b.Body = b.CreatedAt, nil, nil
 	return same && reflect.DeepEqual(a, b)
-}
-
-// withinBodies removes the bodies that exceed the limit. It keeps those of operators first, and then the oldest.
-func withinBodies(notes []ledger.WakeNote) []ledger.WakeNote {
-	size := 0
-	for _, through := range []bool{false, true} {
-		for i, n := range notes {
-			if triggered(n) != through {
-				continue
-			}
-			if size+len(n.Body) > maxNoteBodies {
-				notes[i].Body, notes[i].BodyBytes = nil, len(n.Body)
-				continue
-			}
-			size += len(n.Body)
-		}
-	}
-	return notes
 }
 
 func noteOf(h ledger.WakeHint) ledger.WakeNote {

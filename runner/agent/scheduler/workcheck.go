@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,65 +15,41 @@ func checkNewWork(n NewWork) error {
 }
 
 func checkWorkChange(c WorkChange) error {
-	if c.Objective != nil {
-		if err := checkObjective(*c.Objective); err != nil {
-			return err
-		}
-	}
-	if c.PlanStatus != nil {
-		if err := checkPlanStatus(*c.PlanStatus); err != nil {
-			return err
-		}
-	}
-	if c.Todo != nil {
-		if err := checkTodo(*c.Todo); err != nil {
-			return err
-		}
-	}
+	blocker := *cmp.Or(c.BlockedBy, new(string))
 	switch {
-	case c.BlockedBy != nil && (len(*c.BlockedBy) > maxBlocker || !utf8.ValidString(*c.BlockedBy)):
+	case c.Objective != nil && !isTextWithin(*c.Objective, maxObjective):
+		return invalidWork("objective", "say what is to be reached in 1 to %d bytes of text", maxObjective)
+	case c.PlanStatus != nil && !slices.Contains(planStatuses, *c.PlanStatus):
+		return invalidWork("plan_status", "use draft, ready or needs_input, not %.40q", *c.PlanStatus)
+	case len(blocker) > maxBlocker || !utf8.ValidString(blocker):
 		return invalidWork("blocked_by", "say it in at most %d bytes of text", maxBlocker)
 	case c.RecheckAfter < 0 || c.RecheckAfter > maxRecheck:
 		return invalidWork("recheck_after", "it is more than 0 milliseconds and at most a year")
-	case c.RecheckAfter > 0 && (c.BlockedBy == nil || *c.BlockedBy == ""):
+	case c.RecheckAfter > 0 && blocker == "":
 		return invalidWork("recheck_after", "only with a blocked_by that is not empty; leave it out")
 	}
-	return nil
+	return checkTodo(*cmp.Or(c.Todo, new([]ledger.Todo)))
 }
 
-func checkObjective(text string) error {
-	if strings.TrimSpace(text) == "" || len(text) > maxObjective || !utf8.ValidString(text) {
-		return invalidWork("objective", "say what is to be reached in 1 to %d bytes of text", maxObjective)
-	}
-	return nil
-}
+var (
+	planStatuses = []ledger.PlanStatus{ledger.PlanDraft, ledger.PlanReady, ledger.PlanNeedsInput}
+	todoStates   = []ledger.TodoState{ledger.TodoPending, ledger.TodoInProgress, ledger.TodoCompleted}
+)
 
-func checkPlanStatus(p ledger.PlanStatus) error {
-	if p != ledger.PlanDraft && p != ledger.PlanReady && p != ledger.PlanNeedsInput {
-		return invalidWork("plan_status", "use draft, ready or needs_input, not %.40q", p)
-	}
-	return nil
+func isTextWithin(text string, limit int) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= limit && utf8.ValidString(text)
 }
 
 func checkTodo(list []ledger.Todo) error {
 	if len(list) > maxTodos {
-		return invalidWork(
-			"todo_list",
-			"it has %d entries and may have %d; put details into the plan",
-			len(list),
-			maxTodos,
-		)
+		return invalidWork("todo_list", "it has %d entries and may have %d; put details into the plan", len(list), maxTodos)
 	}
 	for i, t := range list {
-		switch {
-		case strings.TrimSpace(t.Text) == "" || len(t.Text) > maxTodo || !utf8.ValidString(t.Text):
-			return invalidWork(fmt.Sprintf("todo_list[%d].text", i), "it is 1 to %d bytes of text", maxTodo)
-		case t.State != ledger.TodoPending && t.State != ledger.TodoInProgress && t.State != ledger.TodoCompleted:
-			return invalidWork(
-				fmt.Sprintf("todo_list[%d].state", i),
-				"use pending, in_progress or completed, not %.40q",
-				t.State,
-			)
+		switch field := fmt.Sprintf("todo_list[%d]", i); {
+		case !isTextWithin(t.Text, maxTodo):
+			return invalidWork(field+".text", "it is 1 to %d bytes of text", maxTodo)
+		case !slices.Contains(todoStates, t.State):
+			return invalidWork(field+".state", "use pending, in_progress or completed, not %.40q", t.State)
 		}
 	}
 	return nil

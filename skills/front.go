@@ -72,8 +72,7 @@ func split(text []byte) ([]byte, *InvalidSkill) {
 
 func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) == "---" }
 
-// decode reads the two keys we need from the YAML tree. Decoding into a struct
-// would name Go types in its errors.
+// decode reads the two keys we need. Decoding them into texts would name Go types in its errors.
 func decode(text []byte) (frontMatter, *InvalidSkill) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -82,12 +81,13 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 			Message: "the front matter is not YAML (lines are counted below the first ---)",
 			Hint:    "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
 	}
-	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
+	keys := make(map[string]yaml.Node)
+	if err := document.Decode(keys); err != nil && !document.IsZero() {
 		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter, Field: "name",
-			Message: "the front matter has no keys",
-			Hint:    "write name: and description:"}
+			Message: "the front matter does not consist of keys that are there once",
+			Hint:    "write name: and description:", Err: errors.New(oneLine(err.Error()))}
 	}
-	name, problem := field(document.Content[0], "name")
+	name, problem := field(keys, "name")
 	if problem != nil {
 		return frontMatter{}, problem
 	}
@@ -96,7 +96,7 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 			Message: fmt.Sprintf("%.80q is not the name of a skill", name),
 			Hint:    fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
 	}
-	description, problem := field(document.Content[0], "description")
+	description, problem := field(keys, "description")
 	if problem != nil {
 		return frontMatter{}, problem
 	}
@@ -109,20 +109,10 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 	return frontMatter{Name: name, Description: description}, nil
 }
 
-// field returns the text of one key, which must be there once and not empty.
-func field(mapping *yaml.Node, key string) (string, *InvalidSkill) {
-	var value *yaml.Node
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value != key || mapping.Content[i].Kind != yaml.ScalarNode {
-			continue
-		}
-		if value != nil {
-			return "", &InvalidSkill{Code: codeFrontMatter, Field: key, Message: "it is there twice",
-				Hint: "remove one"}
-		}
-		value = mapping.Content[i+1]
-	}
-	if value == nil {
+// field returns the text of one key, which must be there and not empty.
+func field(keys map[string]yaml.Node, key string) (string, *InvalidSkill) {
+	value, ok := keys[key]
+	if !ok {
 		return "", &InvalidSkill{Code: codeFrontMatter, Field: key, Message: "it is missing",
 			Hint: "add a line " + key + ": …"}
 	}

@@ -202,43 +202,23 @@ func readFile(dir *os.Root, name, path string) ([]byte, *InvalidSkill) {
 	return text, nil
 }
 
+// openProblem is what is wrong with a file that cannot be opened. The only error without a kind of its own is the
+// refusal of os.Root to leave dir.
 func openProblem(dir *os.Root, name, path string, err error) *InvalidSkill {
-	folder := filepath.Dir(name)
-	_, linkErr := dir.Stat(folder)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && linkErr == nil:
-		p := &InvalidSkill{Code: codeNoSkill, Path: path, Message: "the file does not exist",
-			Hint: "add a " + File + " that begins with a name and a description"}
-		if other := inAnotherCase(dir, folder); other != "" {
-			p.Hint = "rename " + other + " to " + File
-		}
-		return p
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
-		return &InvalidSkill{Code: codeUnreadable, Path: path, Message: "a link leads nowhere",
-			Hint: "remove the link or copy what it should name"}
-	case errors.Is(err, fs.ErrPermission):
-		return &InvalidSkill{Code: codeUnreadable, Path: path, Message: "the file can't be read",
-			Hint: "look at its permissions", Err: err}
-	case errors.Is(err, syscall.ENOTDIR): // a link to a plain file in the root
-		return &InvalidSkill{Code: codeNoSkill, Path: path, Message: "it does not lie in a folder",
-			Hint: "remove the link"}
-	case errors.Is(err, roots.ErrNotRegular):
-		return &InvalidSkill{Code: codeUnsafe, Path: path, Message: err.Error(), Hint: "replace it by a text file"}
-	}
-	// The only error left is the refusal of os.Root to leave dir.
-	return &InvalidSkill{Code: codeUnsafe, Path: path, Message: "a link leads out of the folder",
+	p := &InvalidSkill{Code: codeUnsafe, Path: path, Message: "a link leads out of the folder",
 		Hint: "copy what it names into the folder", Err: err}
-}
-
-func inAnotherCase(dir *os.Root, folder string) string {
-	entries, err := fs.ReadDir(dir.FS(), filepath.ToSlash(folder))
-	if err != nil {
-		return ""
+	_, linkErr := dir.Stat(filepath.Dir(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && linkErr == nil, errors.Is(err, syscall.ENOTDIR): // a link to a plain file
+		p.Code, p.Message, p.Err = codeNoSkill, "the file does not exist", nil
+		p.Hint = "add a " + File + " that begins with a name and a description"
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
+		p.Code, p.Message, p.Err = codeUnreadable, "a link leads nowhere", nil
+		p.Hint = "remove the link or copy what it should name"
+	case errors.Is(err, fs.ErrPermission):
+		p.Code, p.Message, p.Hint = codeUnreadable, "the file can't be read", "look at its permissions"
+	case errors.Is(err, roots.ErrNotRegular):
+		p.Message, p.Hint, p.Err = err.Error(), "replace it by a text file", nil
 	}
-	for _, entry := range entries {
-		if strings.EqualFold(entry.Name(), File) {
-			return entry.Name()
-		}
-	}
-	return ""
+	return p
 }

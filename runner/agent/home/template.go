@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
 
 	"holon/internal/roots"
 	"holon/state"
@@ -169,12 +170,7 @@ func parseManifest(data []byte) ([]string, error) {
 	var m struct {
 		Refs []string `json:"skill_refs"`
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&m)
-	if _, more := dec.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("there is more than one value")
-	}
+	err := json.Unmarshal(data, &m, json.RejectUnknownMembers(true))
 	if err == nil && len(m.Refs) > maxRefs {
 		err = fmt.Errorf("it lists %d skills, and may list %d", len(m.Refs), maxRefs)
 	}

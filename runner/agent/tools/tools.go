@@ -9,14 +9,15 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	strict "github.com/go-json-experiment/json"
 
 	"holon/internal/redact"
 	"holon/runner/agent/scheduler"
@@ -122,22 +123,16 @@ func hidePaths(s *view.AgentSummary) {
 // arguments reads the arguments of a call strictly: what is not known was meant
 // to do something. Those that are required are texts that are not empty.
 func arguments(c hosttools.Call, into any, required ...string) error {
-	dec := json.NewDecoder(bytes.NewReader(c.Arguments))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	if _, more := dec.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("there is more than one value")
-	}
+	err := strict.Unmarshal(c.Arguments, into, strict.RejectUnknownMembers(true))
 	if err == nil {
 		return complete(c, required)
 	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return invalid(wrong.Field, fmt.Sprintf("%s can't be a JSON %s", wrong.Field, wrong.Value),
-			"see the schema of the tool")
-	}
-	// encoding/json has no type for it
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return invalid(strings.Trim(name, `"`), fmt.Sprintf("there is no argument %.80s", name), "leave it out")
+	if wrong, ok := errors.AsType[*strict.SemanticError](err); ok && wrong.JSONPointer != "" {
+		field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
+		if errors.Is(err, strict.ErrUnknownName) {
+			return invalid(field, fmt.Sprintf("there is no argument %.80q", field), "leave it out")
+		}
+		return invalid(field, fmt.Sprintf("%s can't be a JSON %s", field, wrong.JSONKind), "see the schema of the tool")
 	}
 	return invalid("", "the arguments are not one JSON object", "correct them and call again")
 }

@@ -71,7 +71,7 @@ func FindConfigured(paths []string, by []git.Configured) (found []Match) {
 
 // names reports whether a setting, with its folded path, names a folded path.
 func names(c git.Configured, named, at string) bool {
-	if named == at || strings.HasPrefix(named, at+"/") || c.Below && strings.HasPrefix(at, named+"/") {
+	if named == at || strings.HasPrefix(named, at+"/") || !c.Anywhere && strings.HasPrefix(at, named+"/") {
 		return true
 	}
 	parts, size := strings.Split(at, "/"), strings.Count(named, "/")+1

@@ -12,8 +12,7 @@ import (
 
 // Configured is a path of the working tree that git runs, or reads settings or hooks from, since a setting names it.
 type Configured struct {
-	Path     string // slash-separated
-	Below    bool   // so is everything below it
+	Path     string // slash-separated; so is everything below it, unless Anywhere
 	Anywhere bool   // Path is a pattern for the end of paths, with or without an extension, and of directories
 	Setting  string // such as core.fsmonitor
 }
@@ -75,10 +74,10 @@ func (c *configuration) read(file string) {
 		switch {
 		case (section == "include" || section == "includeif") && name == "path":
 			included := expand(value, filepath.Dir(file))
-			c.add(included, true, key)
+			c.add(included, key)
 			c.read(included)
 		case key == "core.hookspath", key == "core.attributesfile", key == "init.templatedir":
-			c.add(expand(value, c.top), true, key)
+			c.add(expand(value, c.top), key)
 		case section == "pager", slices.Contains(programs[section], name):
 			c.command(value, key)
 		}
@@ -117,14 +116,14 @@ func (c *configuration) word(word string, file bool, key string) {
 	if glob := strings.IndexAny(word, "*?["); glob >= 0 {
 		at = word[:strings.LastIndexByte(word[:glob], '/')+1]
 	}
-	c.add(expand(at, c.top), true, key)
+	c.add(expand(at, c.top), key)
 	if !file || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") {
 		return
 	}
 	names := []string{path.Clean(word)}
 	if !strings.Contains(word, "/") { // tools.x is tools/x.py, once tools/__init__.py ran
 		module, _, _ := strings.Cut(word, ".")
-		c.add(filepath.Join(c.top, module), true, key)
+		c.add(filepath.Join(c.top, module), key)
 		names = append(names, path.Clean(strings.ReplaceAll(word, ".", "/")))
 	}
 	for _, name := range names {
@@ -162,7 +161,7 @@ func expand(value, dir string) string {
 }
 
 // add adds a path within the tree, and where links lead from it.
-func (c *configuration) add(path string, below bool, key string) {
+func (c *configuration) add(path, key string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		real = path // it is not there yet
@@ -170,7 +169,7 @@ func (c *configuration) add(path string, below bool, key string) {
 	for _, at := range slices.Compact([]string{path, real}) {
 		rel, err := filepath.Rel(c.top, at)
 		if err == nil && rel != "." && filepath.IsLocal(rel) {
-			c.found = append(c.found, Configured{Path: filepath.ToSlash(rel), Below: below, Setting: key})
+			c.found = append(c.found, Configured{Path: filepath.ToSlash(rel), Setting: key})
 		}
 	}
 }

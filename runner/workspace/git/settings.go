@@ -137,16 +137,13 @@ func globalSettings() (settings, error) {
 
 // excludesFile returns the path of the user's global ignore file.
 func excludesFile(value string) string {
-	if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(value, "~/") {
-		value = filepath.Join(home, value[2:])
-	}
 	if dir, err := os.UserConfigDir(); value == "" && err == nil {
 		value = filepath.Join(dir, "git", "ignore")
 	}
-	if !filepath.IsAbs(value) {
-		return ""
+	if value = expand(value, ""); filepath.IsAbs(value) {
+		return value
 	}
-	return value
+	return ""
 }
 
 func (s settings) addFile(dir, path string) error {

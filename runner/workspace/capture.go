@@ -94,7 +94,7 @@ func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits)
 }
 
 func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []string, err error) {
-	module := c.inModule(path)
+	module := anyAbove(c.layout.dirs, path)
 	for _, name := range names {
 		if c.skipName(path, name) {
 			continue
@@ -123,10 +123,6 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 		}
 	}
 	return descend, nil
-}
-
-func (c *capture) inModule(path string) bool {
-	return anyAbove(c.layout.dirs, path)
 }
 
 // anyAbove reports whether the path or a directory above it is in the set.

@@ -68,7 +68,11 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	defer root.Close()
-	c, repo, err := t.compared(ctx, root)
+	c, err := compareTree(ctx, root, t.record, t.source.options.Limits)
+	if err != nil {
+		return nil, err
+	}
+	repo, err := t.resultRepository(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,18 +103,6 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options)
-}
-
-// compared compares the tree with its record, and makes the repository of the result meanwhile.
-func (t *Tree) compared(ctx context.Context, root folder.Dir) (c *capture, repo git.Repository, err error) {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		c, err = compareTree(ctx, root, t.record, t.source.options.Limits)
-		return err
-	})
-	group.Go(func() (err error) { repo, err = t.resultRepository(ctx); return err })
-	err = group.Wait()
-	return c, repo, err
 }
 
 // maxListed bounds the list of changed files, as JSON. New files have a smaller

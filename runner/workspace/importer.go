@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"holon/internal/folder"
 	"holon/runner/workspace/git"
@@ -173,7 +174,7 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 	if !known.header.Complete {
 		known.header.Tree = t.source.format.EmptyTree()
 	}
-	started := now()
+	started := time.Now().UnixNano()
 	c, err := compareTree(ctx, root, known,
 		Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files})
 	if err != nil {

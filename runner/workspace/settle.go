@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"holon/internal/folder"
 	"holon/runner/workspace/git"
@@ -75,7 +76,7 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 	if err := s.recordDirs(root); err != nil {
 		return err
 	}
-	t.record.header.Stamp, t.record.header.AtRest = now(), atRest
+	t.record.header.Stamp, t.record.header.AtRest = time.Now().UnixNano(), atRest
 	t.index, err = t.record.write(t.slot.record())
 	return err
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"holon/runner/workspace/git"
 
@@ -101,30 +99,20 @@ func (t *Tree) prepare(ctx context.Context) error {
 const maxCopyPacks = 20
 
 // openBase makes the slot's own repository ready. A git source's holds only
-// the last snapshot, which is taken anew each time; a copy's holds the files.
+// the last snapshot, which is taken anew each time, so that it is made anew too; a copy's holds the files.
 func (t *Tree) openBase(ctx context.Context) error {
 	t.base = git.Repository{Dir: t.slot.git(), Format: t.source.format}
 	if t.source.info.Kind == KindGit {
 		t.base.Alternates = []string{t.source.user.Objects}
 	}
-	if t.base.Usable() && t.baseStays() {
+	packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
+	if err == nil && t.source.info.Kind == KindCopy && t.base.Usable() && len(packs) <= maxCopyPacks {
 		return nil
 	}
 	if err := t.discard(ctx, t.slot.git(), t.slot.source()); err != nil {
 		return err
 	}
 	return t.base.Create()
-}
-
-// baseStays reports whether the repository can be used as it is: that of a git source is empty, that of a copy has not
-// collected too much.
-func (t *Tree) baseStays() bool {
-	packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
-	if t.source.info.Kind == KindCopy {
-		return err == nil && len(packs) <= maxCopyPacks
-	}
-	objects, readErr := os.ReadDir(t.base.Objects())
-	return err == nil && readErr == nil && len(packs) == 0 && len(objects) == 2
 }
 
 // chooseBase decides the base tree and what the agent begins with, and fills the record with its entries.
@@ -190,9 +178,6 @@ func (t *Tree) discard(ctx context.Context, paths ...string) error {
 		return slices.Contains(paths, filepath.Join(t.slot.dir, name))
 	})
 }
-
-// now returns the time up to which a new record describes its tree.
-func now() int64 { return time.Now().UnixNano() }
 
 // owned reports whether a file of the tree has the owner of the tree.
 func (t *Tree) owned(st *unix.Stat_t) bool {

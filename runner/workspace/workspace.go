@@ -30,6 +30,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// Codes of git.Error that only this package gives. They are stable and part of the runner's records.
+const (
+	codeBusy     = "busy"     // every working tree of the repository is in use
+	CodeReleased = "released" // the tree was released
+)
+
 // Options name the directory that a Source is made of and where its trees are kept.
 type Options struct {
 	Dir          string // the user's directory: a git working tree, a directory within one, or a plain directory

@@ -246,12 +246,8 @@ func (l *Loaded) take(origin origin, path []string, line int, value *yaml.Node, 
 		l.bad(origin, line, strings.Join(path, "."), "is not the name of a provider or model",
 			"use a provider's name in lower case, or provider/model")
 	default:
-		l.bad(origin, line, "", unknown(path), nearest(path))
+		l.bad(origin, line, "", fmt.Sprintf("%.100s is not a setting", strings.Join(path, ".")), nearest(path))
 	}
-}
-
-func unknown(path []string) string {
-	return fmt.Sprintf("%.100s is not a setting", strings.Join(path, "."))
 }
 
 // set assigns one value, or returns why it is invalid.

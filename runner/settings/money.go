@@ -15,26 +15,16 @@ type Money int64
 
 const million = 1_000_000
 
-var errMoney = errors.New("is not an amount with at most six decimals; write for example 2.50")
-
-// ParseMoney reads a decimal number: digits, and after a point up to six more.
-func ParseMoney(text string) (Money, error) {
-	whole, part, point := strings.Cut(text, ".")
+// UnmarshalText reads a decimal number: digits, and after a point up to six more.
+func (m *Money) UnmarshalText(text []byte) error {
+	whole, part, point := strings.Cut(string(text), ".")
+	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", max(0, 6-len(part))), 10, 64)
 	if whole == "" || point && part == "" || len(part) > 6 || len(whole) > 12 ||
-		strings.Trim(whole+part, "0123456789") != "" {
-		return 0, errMoney
+		strings.Trim(whole+part, "0123456789") != "" || err != nil {
+		return errors.New("is not an amount with at most six decimals; write for example 2.50")
 	}
-	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", 6-len(part)), 10, 64)
-	if err != nil {
-		return 0, errMoney
-	}
-	return Money(n), nil
-}
-
-// UnmarshalText is ParseMoney.
-func (m *Money) UnmarshalText(text []byte) (err error) {
-	*m, err = ParseMoney(string(text))
-	return err
+	*m = Money(n)
+	return nil
 }
 
 // String returns the amount with as many decimals as it needs.

@@ -97,7 +97,7 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 	for name, given := range values {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, &state.Error{Code: wire.CodeUnknownField, Param: clip(name),
+			return nil, &state.Error{Code: wire.CodeUnknownField, Param: fmt.Sprintf("%.80s", name),
 				Message: fmt.Sprintf("this path has no parameter %.40q", name),
 				Hint:    "GET /openapi.json lists the parameters"}
 		case len(given) > 1:
@@ -160,12 +160,4 @@ func idempotencyKey(r *http.Request, way string) (string, error) {
 // usableKey reports whether a text can name a request or a command.
 func usableKey(key string) bool {
 	return key != "" && len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
-}
-
-// clip shortens what came from outside for a message.
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80]
-	}
-	return s
 }

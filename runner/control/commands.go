@@ -201,10 +201,11 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 	if err != nil {
 		return wire.CommandAnswer{}, err
 	}
-	if known.Through, err = s.through(r.Context(), c.AgentID, out); err != nil {
-		return wire.CommandAnswer{}, err
+	if known.Through, known.NoOp = out.seq, out.noOp; out.seq == 0 { // what was so before is so through the newest event
+		if known.Through, err = s.newest(r.Context(), c.AgentID); err != nil {
+			return wire.CommandAnswer{}, err
+		}
 	}
-	known.NoOp = out.noOp
 	if out.result != nil {
 		if known.Result, err = json.Marshal(out.result); err != nil {
 			return wire.CommandAnswer{}, fmt.Errorf("encode the result of %s: %w", cmd.name, err)
@@ -264,14 +265,6 @@ func remembered(name string, c wire.Command) (ledger.Command, error) {
 func answered(c ledger.Command) wire.CommandAnswer {
 	return wire.CommandAnswer{CommandID: c.ID, Status: "accepted", AppliedThroughSequence: c.Through, NoOp: c.NoOp,
 		Result: c.Result}
-}
-
-// through is the last event that a command's answer rests on: what was true before is true through the newest.
-func (s *Server) through(ctx context.Context, agentID string, out outcome) (int64, error) {
-	if out.seq != 0 {
-		return out.seq, nil
-	}
-	return s.newest(ctx, agentID)
 }
 
 // newest is the number of the last event of an agent.

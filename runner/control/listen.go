@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"holon/runner/socket"
@@ -80,7 +81,7 @@ func (l *Listeners) HTTPAddr() string {
 func (l *Listeners) AdvertiseURL() string {
 	switch {
 	case l.access.Advertise != "":
-		return trimSlash(l.access.Advertise)
+		return strings.TrimRight(l.access.Advertise, "/")
 	case l.tcp != nil:
 		return "http://" + l.HTTPAddr()
 	}

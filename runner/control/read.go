@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -12,8 +11,6 @@ import (
 	"holon/runner/control/wire"
 	"holon/state/ledger"
 )
-
-func trimSlash(s string) string { return strings.TrimRight(s, "/") }
 
 // agentID is the agent that a path names, or the default one.
 func (s *Server) agentID(r *http.Request) string {

@@ -15,10 +15,8 @@ import (
 	"holon/state/ledger"
 )
 
-// maxTaskWait bounds how long the end of a task is waited for, and containerTime how long it may take until a container
-// answers that has to be made first.
+// containerTime is how long it may take until a container answers that has to be made first.
 const (
-	maxTaskWait   = wire.MaxTaskWait
 	containerTime = 2 * time.Minute
 	maxTaskTokens = 64_000
 )
@@ -28,7 +26,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	wait, err := q.number("timeout_ms", maxTaskWait.Milliseconds())
+	wait, err := q.number("timeout_ms", wire.MaxTaskWait.Milliseconds())
 	if err != nil {
 		return nil, err
 	}
@@ -83,20 +81,16 @@ var containerCodes = map[state.Code]state.Code{
 // noHome is the code of a container without the home of its agent, which does not come by itself.
 const noHome state.Code = "agent_no_home"
 
-func codeOf(e *state.Error) state.Code {
-	if e == nil {
-		return ""
-	}
-	return e.Code
-}
-
 // ofContainer makes an error of the container of an agent one of the control plane, which knows none of its codes.
 func ofContainer(err error) error {
 	e, ok := errors.AsType[*state.Error](err)
-	if code, said := containerCodes[codeOf(e)]; said {
+	if !ok {
+		return err
+	}
+	if code, listed := containerCodes[e.Code]; listed {
 		return &state.Error{Code: code, Message: e.Message, Param: e.Param, Hint: e.Hint, Err: err}
 	}
-	if _, _, known := wire.Explain(err); err == nil || known || !ok {
+	if _, _, known := wire.Explain(err); known {
 		return err
 	}
 	code := wire.CodeContainer

@@ -68,10 +68,6 @@ const (
 	WorkReportPromoted     = "work_item_completion_report_promoted"
 	WorkCompletionWarned   = "work_item_completion_warning"
 	WorkPlanRefreshed      = "work_item_plan_artifact_refreshed"
-	workReminderInjected   = "work_item_stale_reminder_injected"
-	workReminderSkipped    = "work_item_stale_reminder_skipped"
-	taskCreated            = "task_created"
-	taskStatusUpdated      = "task_status_updated"
 	TaskResultReceived     = "task_result_received"
 )
 
@@ -142,15 +138,15 @@ var labels = []Label{
 	{WorkReportPromoted, "holon.work_item_completion_report_promoted", "", LevelTrace, "work"},
 	{WorkCompletionWarned, "holon.work_item_completion_warning", "", LevelTrace, "work"},
 	{WorkPlanRefreshed, "holon.work_item_plan_artifact_refreshed", "", LevelTrace, "work"},
-	{workReminderInjected, "holon.reminder.injected", "", LevelTrace, "work"},
-	{workReminderSkipped, "holon.reminder.skipped", "", LevelTrace, "work"},
-	{taskCreated, "task.created", "", LevelProgress, "task"},
+	{"work_item_stale_reminder_injected", "holon.reminder.injected", "", LevelTrace, "work"},
+	{"work_item_stale_reminder_skipped", "holon.reminder.skipped", "", LevelTrace, "work"},
+	{"task_created", "task.created", "", LevelProgress, "task"},
 	{TaskResultReceived, "task.completed", "", LevelProgress, "task"},
 	{TaskResultReceived, "task.failed", "", LevelProgress, "task"},
 	{TaskResultReceived, "task.timed_out", "", LevelProgress, "task"},
 	{TaskResultReceived, "task.cancelled", "", LevelProgress, "task"},
 	{TaskResultReceived, "task.lost", "", LevelProgress, "task"},
-	{taskStatusUpdated, "task.*", "", LevelTrace, "task"},
+	{"task_status_updated", "task.*", "", LevelTrace, "task"},
 	{ModelDelta, ModelDelta, "", LevelProgress, "assistant_progress"},
 }
 

@@ -53,13 +53,6 @@ type Activity struct {
 	QueuedMessageCount   int    `json:"queued_message_count"`
 }
 
-// States of Activity.
-const (
-	activityIdle       = "idle"
-	activityWaiting    = "waiting"
-	activityProcessing = "processing"
-)
-
 // RuntimeStatus answers GET /control/runtime/status.
 type RuntimeStatus struct {
 	OK       bool        `json:"ok"`

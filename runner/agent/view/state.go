@@ -75,7 +75,7 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 	if err != nil {
 		return Activity{}, nil, err
 	}
-	sum := Activity{State: activityIdle}
+	sum := Activity{State: "idle"}
 	var newest *ledger.Failure
 	for _, a := range agents {
 		if a.Visibility == ledger.Private {
@@ -102,9 +102,9 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 	}
 	switch {
 	case sum.ProcessingAgentCount > 0:
-		sum.State = activityProcessing
+		sum.State = "processing"
 	case sum.WaitingAgentCount > 0:
-		sum.State = activityWaiting
+		sum.State = "waiting"
 	}
 	return sum, newest, nil
 }

@@ -11,6 +11,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -83,15 +84,7 @@ func public(v ledger.View, agentID string) (ledger.Agent, error) {
 }
 
 // clamp brings a limit that was asked for within the bounds; 0 is the default.
-func clamp(limit int) int {
-	switch {
-	case limit <= 0:
-		return defaultLimit
-	case limit > MaxLimit:
-		return MaxLimit
-	}
-	return limit
-}
+func clamp(limit int) int { return min(cmp.Or(max(limit, 0), defaultLimit), MaxLimit) }
 
 // list makes an empty list of none, which is [] on the wire and not null.
 func list[T any](of []T) []T {

@@ -62,13 +62,8 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		for method, op := range item.Operations() {
 			at := method + " " + path
 			want = append(want, at)
-			switch {
-			case op.OperationID == "":
-				t.Errorf(`%+v: op.OperationID = "", want another value`, op)
-			case op.Summary == "":
-				t.Errorf(`%+v: op.Summary = "", want another value`, op)
-			case len(op.Tags) != 1:
-				t.Errorf("%+v: len(op.Tags) = %d (%q), want 1", op, len(op.Tags), op.Tags)
+			if op.OperationID == "" || op.Summary == "" || len(op.Tags) != 1 {
+				t.Errorf("%s is described by %+v, want an id, a summary and one tag", at, op)
 			}
 			if other := ids[op.OperationID]; other != "" {
 				t.Errorf("%s and %s have the same id %s", at, other, op.OperationID)

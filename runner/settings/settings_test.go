@@ -106,17 +106,9 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	facts := l.Catalog["acme/large-2.5"]
-	switch {
-	case facts == nil:
-		t.Error("facts = nil, want a value")
-	case facts.ContextWindow != 32000:
-		t.Errorf("facts.ContextWindow = %d, want 32000", facts.ContextWindow)
-	case *facts.Input != 2_500_000:
-		t.Errorf("*facts.Input = %v, want 2_500_000", *facts.Input)
-	case *facts.Output != 1:
-		t.Errorf("*facts.Output = %v, want 1", *facts.Output)
-	case facts.CacheWrite != nil:
-		t.Errorf("facts.CacheWrite = %+v, want nil", facts.CacheWrite)
+	if facts == nil || facts.ContextWindow != 32000 || *facts.Input != 2_500_000 || *facts.Output != 1 ||
+		facts.CacheWrite != nil {
+		t.Errorf("the facts are %+v", facts)
 	}
 	// Names may hold dots and slashes.
 	for key, want := range map[string]string{
@@ -303,13 +295,8 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, user, project string) {
 		l := load(t, user, project)
 		for _, p := range l.AllProblems() {
-			switch {
-			case p.What == "":
-				t.Errorf(`%+v: p.What = "", want another value`, p)
-			case p.Remedy == "":
-				t.Errorf(`%+v: p.Remedy = "", want another value`, p)
-			case p.Origin.Name == "":
-				t.Errorf(`%+v: p.Origin.Name = "", want another value`, p)
+			if p.What == "" || p.Remedy == "" || p.Origin.Name == "" {
+				t.Errorf("%+v, want what is wrong, its source and a remedy", p)
 			}
 		}
 		for _, e := range l.All() {

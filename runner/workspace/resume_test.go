@@ -54,15 +54,8 @@ func TestResume(t *testing.T) {
 				t.Fatalf("pruned %v, %v", forgotten, err)
 			}
 			claims, err := Claims(t.Context(), cache)
-			switch {
-			case err != nil:
-				t.Fatalf("unexpected error: %v", err)
-			case len(claims) != 2:
-				t.Fatalf("len(claims) = %d (%+v), want 2", len(claims), claims)
-			case claims[0] != (Claim{held.Slot, "run_1"}):
-				t.Fatalf("claims[0] = %+v, want %+v", claims[0], (Claim{held.Slot, "run_1"}))
-			case claims[1].By != "run_2":
-				t.Fatalf(`claims[1].By = %q, want "run_2"`, claims[1].By)
+			if err != nil || len(claims) != 2 || claims[0] != (Claim{held.Slot, "run_1"}) || claims[1].By != "run_2" {
+				t.Fatalf("the claims are %+v (%v), want those of run_1 and run_2", claims, err)
 			}
 
 			resumed, err := Resume(t.Context(), options, held)

@@ -17,7 +17,6 @@ import (
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state"
-	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

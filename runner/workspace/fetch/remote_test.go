@@ -69,17 +69,9 @@ func TestParseRemote(t *testing.T) {
 			}
 			continue
 		}
-		switch {
-		case err != nil:
-			t.Errorf("%q: unexpected error: %v", tc.source, err)
-		case r.URL != tc.url:
-			t.Errorf("%q: r.URL = %q, want %q", tc.source, r.URL, tc.url)
-		case r.scheme() != tc.scheme:
-			t.Errorf("%q: r.scheme() = %q, want %q", tc.source, r.scheme(), tc.scheme)
-		case strings.Join(r.tree, "/") != tc.tree:
-			t.Errorf(`%q: strings.Join(r.tree, "/") = %q, want %q`, tc.source, strings.Join(r.tree, "/"), tc.tree)
-		case r.Path != strings.Trim(tc.path, "/"):
-			t.Errorf("%q: r.Path = %q, want %q", tc.source, r.Path, strings.Trim(tc.path, "/"))
+		if err != nil || r.URL != tc.url || r.scheme() != tc.scheme || strings.Join(r.tree, "/") != tc.tree ||
+			r.Path != strings.Trim(tc.path, "/") {
+			t.Errorf("%q is %+v (%v), want %+v", tc.source, r, err, tc)
 		}
 		if !IsURL(tc.source) {
 			t.Errorf("%q is taken for a folder", tc.source)
@@ -113,13 +105,8 @@ func TestChooseRef(t *testing.T) {
 		{Source{tree: []string{"feature", "y"}}, "", ""},
 	} {
 		ref, path, err := tc.remote.choose(refs)
-		switch {
-		case ref != tc.ref:
-			t.Errorf("%+v: ref = %q, want %q", tc, ref, tc.ref)
-		case path != tc.path:
-			t.Errorf("%+v: path = %q, want %q", tc, path, tc.path)
-		case (err == nil) != (tc.ref != ""):
-			t.Errorf("%+v: (err == nil) = %v, want %v", tc, (err == nil), (tc.ref != ""))
+		if ref != tc.ref || path != tc.path || (err == nil) != (tc.ref != "") {
+			t.Errorf("%+v: got %q and %q (%v)", tc, ref, path, err)
 		}
 	}
 }

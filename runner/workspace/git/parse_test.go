@@ -55,15 +55,8 @@ func TestIndexIsRead(t *testing.T) {
 		if want.Stat == (folder.Stat{}) { // which is a time to go-git
 			stat = want.Stat
 		}
-		switch {
-		case e.Name != want.Path:
-			t.Errorf("%+v: e.Name = %q, want %q", want, e.Name, want.Path)
-		case uint32(e.Mode) != want.Mode:
-			t.Errorf("%+v: uint32(e.Mode) = %d, want %d", want, uint32(e.Mode), want.Mode)
-		case string(e.Hash[:]) != want.Oid:
-			t.Errorf("%+v: string(e.Hash[:]) = %q, want %q", want, string(e.Hash[:]), want.Oid)
-		case stat != want.Stat:
-			t.Errorf("%+v: stat = %+v, want %+v", want, stat, want.Stat)
+		if e.Name != want.Path || uint32(e.Mode) != want.Mode || string(e.Hash[:]) != want.Oid || stat != want.Stat {
+			t.Errorf("got %+v, want %+v", e, want)
 		}
 	}
 }

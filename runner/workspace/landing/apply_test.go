@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"holon/internal/folder"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
@@ -181,13 +183,8 @@ func TestApplyPlainDirectory(t *testing.T) {
 	got := gittest.Contents(t, dir)
 	want := map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n", ".gitattributes": "* text eol=lf\n",
 		"n": "n\n"}
-	switch {
-	case len(got) != len(want):
-		t.Fatalf("len(got) = %d (%+v), want %d", len(got), got, len(want))
-	case got["a.txt"] != want["a.txt"]:
-		t.Fatalf(`got["a.txt"] = %q, want %q`, got["a.txt"], want["a.txt"])
-	case got["n"] != want["n"]:
-		t.Fatalf(`got["n"] = %q, want %q`, got["n"], want["n"])
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("files (-want +got):\n%s", diff)
 	}
 	if !slices.Equal(result.Written, []string{"a.txt", "n"}) || !slices.Equal(result.Deleted, []string{"s"}) {
 		t.Fatalf("result = %+v", result)

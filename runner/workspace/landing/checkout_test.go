@@ -56,15 +56,8 @@ func checkedOut(t testing.TB, o CheckoutOptions) *CheckoutResult {
 func wantRefusal(t testing.TB, err error, code string) {
 	t.Helper()
 	e, ok := errors.AsType[*git.Error](err)
-	switch {
-	case !ok:
-		t.Fatalf("error %v, want %s with its option and a remedy", err, code)
-	case e.Code != code:
-		t.Fatalf("e.Code = %q, want %q", e.Code, code)
-	case e.Param == "":
-		t.Fatalf(`e.Param = "", want another value`)
-	case e.Hint == "":
-		t.Fatalf(`e.Hint = "", want another value`)
+	if !ok || e.Code != code || e.Param == "" || e.Hint == "" {
+		t.Fatalf("error %#v, want %s with its option and a remedy", err, code)
 	}
 }
 
@@ -301,13 +294,8 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 	if got := gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"); got != "stored\nb\n" || git.Exists(marker) {
 		t.Errorf("%q, the filter ran: %v", got, git.Exists(marker))
 	}
-	switch {
-	case len(result.Warnings) == 0:
-		t.Error("len(result.Warnings) = 0, want another length")
-	case result.Warnings[0].Code != WarnUnfiltered:
-		t.Errorf("result.Warnings[0].Code = %q, want %q", result.Warnings[0].Code, WarnUnfiltered)
-	case !strings.HasPrefix(result.Warnings[0].Message, "2 files"):
-		t.Errorf(`result.Warnings[0].Message = %q, want it to begin with "2 files"`, result.Warnings[0].Message)
+	if w := result.Warnings; len(w) == 0 || w[0].Code != WarnUnfiltered || !strings.HasPrefix(w[0].Message, "2 files") {
+		t.Errorf("the warnings are %+v, want %s of 2 files first", w, WarnUnfiltered)
 	}
 	gittest.Run(t, result.Path, "sh", "-ec",
 		"test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")

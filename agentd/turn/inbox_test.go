@@ -9,6 +9,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // letters is an inbox in memory: texts wait until a round begins.
@@ -141,12 +142,12 @@ func TestInboxAtTheEdges(t *testing.T) {
 	box := &letters{waiting: []string{"early"}}
 	s.turn.Inbox = box
 	s.model.before = func() { box.waiting = []string{"late"} }
-	resp, result := s.run(t, t.Context())
+	resp, _ := s.run(t, t.Context())
 	switch {
 	case resp.Status != responses.StatusCompleted:
 		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
-	case result.Handed != 1:
-		t.Errorf("result.Handed = %d, want 1", result.Handed)
+	case len(turns.Handed(resp.Output)) != 1:
+		t.Errorf("resp.Output = %+v, want one call for the client", resp.Output)
 	case box.told["early"] != 1:
 		t.Errorf(`box.told["early"] = %d, want 1`, box.told["early"])
 	case !slices.Equal(box.waiting, []string{"late"}):

@@ -22,7 +22,6 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 	if round.stop == model.StopContentFilter {
 		return true, r.incomplete(responses.ReasonContentFilter)
 	}
-	r.result.Handed += round.handedOver
 	ran, beside := false, r.beside(round)
 	r.nudged = r.nudged && round.empty
 	for _, call := range round.calls {

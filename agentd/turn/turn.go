@@ -110,7 +110,6 @@ type Result struct {
 	Rounds    int // model rounds begun
 	ToolCalls turns.ToolCalls
 	Usage     responses.Usage
-	Handed    int // calls that were handed to the client
 	Attempts  turns.ProviderTimeline
 	Failure   *turns.FailureArtifact // set when a model's failure ended the turn
 

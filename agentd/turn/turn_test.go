@@ -13,6 +13,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 func TestEveryKindOfEvent(t *testing.T) {
@@ -276,15 +277,15 @@ func TestToolChoiceIsForcedOnce(t *testing.T) {
 func TestAClientToolReplacesTheContainers(t *testing.T) {
 	s := newStage(t, `{"input":"x","tools":[{"type":"function","name":"Run","description":"mine"}]}`,
 		join(call("call_1", "Run", "{}"), done(model.StopEnd)))
-	resp, result := s.run(t, t.Context())
+	resp, _ := s.run(t, t.Context())
 	if asked := s.model.asked[0].Tools; len(asked) != 1 || asked[0].Description != "mine" {
 		t.Errorf("the model is offered %+v", asked)
 	}
 	switch {
 	case len(resp.Output) != 1:
 		t.Errorf("len(resp.Output) = %d (%+v), want 1", len(resp.Output), resp.Output)
-	case result.Handed != 1:
-		t.Errorf("result.Handed = %d, want 1", result.Handed)
+	case len(turns.Handed(resp.Output)) != 1:
+		t.Errorf("resp.Output = %+v, want one call for the client", resp.Output)
 	case len(s.box.ran) != 0:
 		t.Errorf("len(s.box.ran) = %d (%q), want 0", len(s.box.ran), s.box.ran)
 	}

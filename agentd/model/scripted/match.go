@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -51,21 +52,16 @@ func mismatch(c *scenario.Condition, v view) string {
 	if c == nil {
 		return ""
 	}
-	if c.User != nil {
-		if why := textMismatch(c.User, "the user's message", v.user); why != "" {
-			return why
-		}
-	}
-	if c.Said != nil {
-		if why := textMismatch(c.Said, "what the user said meanwhile", v.said); why != "" {
-			return why
-		}
-	}
-	if !wantsCall(c) {
-		return ""
+	if why := cmp.Or(textMismatch(c.User, "the user's message", v.user),
+		textMismatch(c.Said, "what the user said meanwhile", v.said)); why != "" || !wantsCall(c) {
+		return why
 	}
 	if len(v.calls) == 0 {
-		return fmt.Sprintf("expected %s, but no tool was called before", subject(c))
+		subject := "the result of a tool"
+		if c.Tool != "" {
+			subject = "a result of " + c.Tool
+		}
+		return fmt.Sprintf("expected %s, but no tool was called before", subject)
 	}
 	if c.Call > len(v.calls) {
 		return fmt.Sprintf("expected a call %d in the round before, but it made %d", c.Call, len(v.calls))
@@ -83,13 +79,6 @@ func wantsCall(c *scenario.Condition) bool {
 		len(o.Contains)+len(o.NotContains)+len(o.Matches) > 0
 }
 
-func subject(c *scenario.Condition) string {
-	if c.Tool != "" {
-		return "a result of " + c.Tool
-	}
-	return "the result of a tool"
-}
-
 // against compares the condition with one call.
 func against(c *scenario.Condition, r result) string {
 	if c.Tool != "" && c.Tool != r.tool {
@@ -99,10 +88,10 @@ func against(c *scenario.Condition, r result) string {
 		status, exit, kind := r.facts()
 		switch {
 		case c.Status != "" && c.Status != status:
-			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, orNone(status),
+			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, cmp.Or(status, "none"),
 				scenario.Excerpt(r.output))
 		case c.Error != "" && c.Error != kind:
-			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, orNone(kind),
+			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, cmp.Or(kind, "none"),
 				scenario.Excerpt(r.output))
 		case c.ExitStatus != nil && !c.ExitStatus.Has(exit):
 			got := "none"
@@ -117,6 +106,9 @@ func against(c *scenario.Condition, r result) string {
 }
 
 func textMismatch(m *scenario.TextMatch, what, text string) string {
+	if m == nil {
+		return ""
+	}
 	for _, want := range m.Contains {
 		if !strings.Contains(text, want) {
 			return fmt.Sprintf("expected %s to contain %s, but it is %s", what, scenario.Excerpt(want), scenario.Excerpt(text))
@@ -134,13 +126,6 @@ func textMismatch(m *scenario.TextMatch, what, text string) string {
 		}
 	}
 	return ""
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // partsText joins the texts of parts.

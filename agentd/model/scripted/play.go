@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -29,8 +30,9 @@ type player struct {
 	req   model.Request
 	pos   *position
 	view  fills
-	bytes int64 // said so far, for the estimated usage
-	room  int64 // bytes that it may say
+	bytes int64 // so far, for the estimated usage
+	left  int64 // bytes that may follow
+	err   error // the first; nothing is yielded after it
 }
 
 // play yields the events of the step in the order of real models: reasoning, text,
@@ -38,27 +40,19 @@ type player struct {
 // than the request allows ends there.
 func (p *player) play() error {
 	s := p.pos.step
-	p.room = p.limit()
-	if err := p.wait(s.Delay); err != nil {
-		return err
-	}
-	for _, part := range []func(*scenario.Step) error{p.reasoning, p.message, p.calls} {
-		err := part(s)
-		if errors.Is(err, errCut) {
-			return p.emit(model.Event{Kind: model.Done, Stop: model.StopMaxTokens, Usage: p.usage()})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if fails(s, p.req.Attempt) {
+	p.left = p.limit()
+	p.wait(s.Delay)
+	p.reasoning(s)
+	p.message(s)
+	p.calls(s)
+	stop := model.Stop(cmp.Or(s.Stop, string(model.StopEnd)))
+	if errors.Is(p.err, errCut) {
+		p.err, stop = nil, model.StopMaxTokens
+	} else if p.err == nil && fails(s, p.req.Attempt) {
 		return failure(s.Error)
 	}
-	done := model.Event{Kind: model.Done, Stop: model.Stop(s.Stop), Usage: p.usage()}
-	if done.Stop == "" {
-		done.Stop = model.StopEnd
-	}
-	return p.emit(done)
+	p.emit(model.Event{Kind: model.Done, Stop: stop, Usage: p.usage()})
+	return p.err
 }
 
 // limit returns how many bytes the model may say: as many as make max_output_tokens
@@ -101,150 +95,115 @@ func (p *player) arguments(c scenario.Call) string {
 	return p.view.fillJSON(c.JSON)
 }
 
-func (p *player) reasoning(s *scenario.Step) error {
+func (p *player) reasoning(s *scenario.Step) {
 	if s.Reasoning == "" {
-		return nil
+		return
 	}
-	if err := p.emit(model.Event{Kind: model.ReasoningBegin}); err != nil {
-		return err
-	}
-	if err := p.text(model.SummaryDelta, p.view.fill(s.Reasoning)); err != nil {
-		return err
-	}
-	if err := p.emit(model.Event{Kind: model.SummaryPartEnd}); err != nil {
-		return err
-	}
-	return p.emit(model.Event{Kind: model.ReasoningEnd})
+	p.emit(model.Event{Kind: model.ReasoningBegin})
+	p.text(model.SummaryDelta, p.view.fill(s.Reasoning))
+	p.emit(model.Event{Kind: model.SummaryPartEnd})
+	p.emit(model.Event{Kind: model.ReasoningEnd})
 }
 
-func (p *player) message(s *scenario.Step) error {
+func (p *player) message(s *scenario.Step) {
 	if s.Text == "" && len(s.Chunks) == 0 && s.Repeat == nil && s.Refusal == "" {
-		return nil
+		return
 	}
-	if err := p.emit(model.Event{Kind: model.MessageBegin}); err != nil {
-		return err
-	}
-	if err := p.text(model.TextDelta, p.view.fill(s.Text)); err != nil {
-		return err
-	}
+	p.emit(model.Event{Kind: model.MessageBegin})
+	p.text(model.TextDelta, p.view.fill(s.Text))
 	for i, chunk := range s.Chunks {
-		if err := p.delta(model.TextDelta, p.view.fill(chunk), i > 0); err != nil {
-			return err
-		}
+		p.delta(model.TextDelta, p.view.fill(chunk), i > 0)
 	}
 	if s.Repeat != nil {
-		if err := p.repeat(s.Repeat); err != nil {
-			return err
-		}
+		p.repeat(s.Repeat)
 	}
-	return p.text(model.RefusalDelta, p.view.fill(s.Refusal))
+	p.text(model.RefusalDelta, p.view.fill(s.Refusal))
 }
 
-func (p *player) calls(s *scenario.Step) error {
+func (p *player) calls(s *scenario.Step) {
 	for i, c := range s.Calls {
 		args, id := p.arguments(c), p.pos.callID(i)
-		if err := p.emit(model.Event{Kind: model.CallBegin, CallID: id, Name: c.Tool}); err != nil {
-			return err
-		}
-		if err := p.text(model.CallDelta, args); err != nil {
-			return err
-		}
-		if err := p.emit(model.Event{Kind: model.CallEnd, CallID: id, Name: c.Tool, Text: args}); err != nil {
-			return err
-		}
+		p.emit(model.Event{Kind: model.CallBegin, CallID: id, Name: c.Tool})
+		p.text(model.CallDelta, args)
+		p.emit(model.Event{Kind: model.CallEnd, CallID: id, Name: c.Tool, Text: args})
 	}
-	return nil
 }
 
 // text yields text in deltas of the step's chunk size.
-func (p *player) text(kind model.EventKind, text string) error {
-	size := p.pos.step.ChunkSize
-	if size == 0 {
-		size = defaultChunk
-	}
-	for first := true; text != ""; first = false {
+func (p *player) text(kind model.EventKind, text string) {
+	size := cmp.Or(p.pos.step.ChunkSize, defaultChunk)
+	for first := true; text != "" && p.err == nil; first = false {
 		end := 0
 		for n := 0; n < size && end < len(text); n++ {
 			_, width := utf8.DecodeRuneInString(text[end:])
 			end += width
 		}
-		if err := p.delta(kind, text[:end], !first); err != nil {
-			return err
-		}
+		p.delta(kind, text[:end], !first)
 		text = text[end:]
 	}
-	return nil
 }
 
 // delta yields one delta, after the gap when it is not the first.
-func (p *player) delta(kind model.EventKind, text string, paced bool) error {
-	if gap := p.pos.step.Gap; paced && gap > 0 {
-		if err := p.wait(gap); err != nil {
-			return err
-		}
+func (p *player) delta(kind model.EventKind, text string, paced bool) {
+	if paced {
+		p.wait(p.pos.step.Gap)
 	}
-	return p.say(kind, text)
+	p.say(kind, text)
 }
 
 // say yields text up to the limit.
-func (p *player) say(kind model.EventKind, text string) error {
-	left, whole := p.room-p.bytes, len(text)
-	if int64(whole) > left {
-		text = text[:left]
-		for text != "" && !utf8.ValidString(text) {
-			text = text[:len(text)-1]
+func (p *player) say(kind model.EventKind, text string) {
+	if p.err != nil {
+		return
+	}
+	part := text
+	if int64(len(text)) > p.left {
+		part = text[:p.left]
+		for part != "" && !utf8.ValidString(part) {
+			part = part[:len(part)-1]
 		}
 	}
-	p.bytes += int64(len(text))
-	if text != "" {
-		if err := p.emit(model.Event{Kind: kind, Text: text}); err != nil {
-			return err
-		}
+	p.bytes, p.left = p.bytes+int64(len(part)), p.left-int64(len(part))
+	if part != "" {
+		p.emit(model.Event{Kind: kind, Text: part})
 	}
-	if len(text) < whole {
-		return errCut
+	if len(part) < len(text) {
+		p.err = cmp.Or(p.err, errCut) // not where the reader stopped
 	}
-	return nil
 }
 
 // repeat yields the same delta again and again. Each has a fixed time from the
 // start, so that the cost of a delta does not slow the stream.
-func (p *player) repeat(r *scenario.Repeat) error {
+func (p *player) repeat(r *scenario.Repeat) {
 	start := time.Now()
-	for i := range r.Count {
+	for i := 0; i < r.Count && p.err == nil; i++ {
 		if r.Gap > 0 {
-			if err := p.wait(time.Until(start.Add(time.Duration(i) * r.Gap))); err != nil {
-				return err
-			}
+			p.wait(time.Until(start.Add(time.Duration(i) * r.Gap)))
 		}
-		if err := p.say(model.TextDelta, r.Text); err != nil {
-			return err
-		}
+		p.say(model.TextDelta, r.Text)
 	}
-	return nil
 }
 
-func (p *player) emit(ev model.Event) error {
-	if p.ctx.Err() != nil {
-		return model.Cancelled(p.ctx)
+func (p *player) emit(ev model.Event) {
+	switch {
+	case p.err != nil:
+	case p.ctx.Err() != nil:
+		p.err = model.Cancelled(p.ctx)
+	case !p.yield(ev, nil):
+		p.err = errStopped
 	}
-	if !p.yield(ev, nil) {
-		return errStopped
-	}
-	return nil
 }
 
-func (p *player) wait(d time.Duration) error {
-	if d <= 0 {
-		return nil
+func (p *player) wait(d time.Duration) {
+	if d <= 0 || p.err != nil {
+		return
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-p.ctx.Done():
-		return model.Cancelled(p.ctx)
+		p.err = model.Cancelled(p.ctx)
 	}
 }
 

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -200,19 +201,11 @@ func (p *position) consume(items []responses.Item) (rest []responses.Item, err e
 
 // next returns the index of the round after a step, len(rounds) after the last.
 func next(rounds []scenario.Round, at int, s *scenario.Step, jumps map[*scenario.Step]int) int {
-	times := s.Times
-	if times == 0 {
-		times = defaultTimes
+	if s.Goto == "" || jumps[s] >= cmp.Or(s.Times, defaultTimes) {
+		return at + 1
 	}
-	if s.Goto != "" && jumps[s] < times {
-		jumps[s]++
-		for i := range rounds {
-			if rounds[i].ID == s.Goto {
-				return i
-			}
-		}
-	}
-	return at + 1
+	jumps[s]++
+	return slices.IndexFunc(rounds, func(r scenario.Round) bool { return r.ID == s.Goto }) // the check has found it
 }
 
 // callID is the id of the i-th call of the round: the same whenever the round
@@ -231,18 +224,9 @@ func fails(s *scenario.Step, attempt int) bool {
 
 // failure returns the failure of a scenario as a model error.
 func failure(f *scenario.Failure) *model.Error {
-	e := &model.Error{Kind: model.ErrorKind(f.Kind), Status: f.Status, Code: f.Code, Message: f.Message,
-		RetryAfter: f.RetryAfter}
-	if e.Kind == "" {
-		e.Kind = kindOf(f.Status)
-	}
-	if e.Code == "" {
-		e.Code = codeOf(e.Kind)
-	}
-	if e.Message == "" {
-		e.Message = "the scenario says that the model fails here"
-	}
-	return e
+	kind := cmp.Or(model.ErrorKind(f.Kind), kindOf(f.Status))
+	return &model.Error{Kind: kind, Status: f.Status, Code: cmp.Or(f.Code, codeOf(kind)), RetryAfter: f.RetryAfter,
+		Message: cmp.Or(f.Message, "the scenario says that the model fails here")}
 }
 
 func kindOf(status int) model.ErrorKind {

@@ -128,25 +128,22 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 		return err
 	}
 	r.keepConversation(ctx)
+	completion := turnfiles.Completion{Facts: r.egressFacts(), Secrets: r.config.Secrets}
 	if r.turn.Err != nil {
-		gone := responses.Internal(runner.Describe(r.turn.Err).Message, nil)
-		gone.Code = responses.CodeInterrupted
-		settled, err := turnfiles.Settle(out, gone)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.manifest.Warnings = append(r.manifest.Warnings,
-				"the turn's record could not be completed: "+visible.OneLine(err.Error(), 300))
-		}
-		if settled != nil {
-			r.turn.Response, r.turn.Answer = settled, settled.OutputText()
-		} else if r.recovered {
-			r.lookForTurn(out)
-		}
+		completion.Gone = responses.Internal(runner.Describe(r.turn.Err).Message, nil)
+		completion.Gone.Code = responses.CodeInterrupted
 	}
-	if err := turnfiles.Hide(out, r.config.Secrets); err != nil {
-		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the turn's record may hold secrets: "+visible.OneLine(err.Error(), 300))
+	settled, err := completion.Complete(out)
+	if errors.Is(err, turnfiles.ErrUnsettled) {
+		r.manifest.Warnings = append(r.manifest.Warnings, visible.OneLine(err.Error(), 300))
+	} else if err != nil {
+		return err
 	}
-	r.collectEgress()
+	if settled != nil {
+		r.turn.Response, r.turn.Answer = settled, settled.OutputText()
+	} else if r.turn.Err != nil && r.recovered {
+		r.lookForTurn(out)
+	}
 	if s.Tree() == nil {
 		return nil
 	}

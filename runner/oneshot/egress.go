@@ -10,7 +10,6 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/egress"
-	"holon/runner/turnfiles"
 	"holon/state"
 )
 
@@ -50,30 +49,28 @@ func (r *execution) resumeEgress() {
 	r.planEgress()
 }
 
-// collectEgress adds the facts of the host to those of the turn, and a summary of them to the run's manifest.
-func (r *execution) collectEgress() {
+// egressFacts are the facts of the host about the turn, of which a summary goes to the run's manifest.
+func (r *execution) egressFacts() []turns.RuntimeEvent {
 	if r.config.Egress == nil {
-		return
+		return nil
 	}
 	var facts []egress.Fact
 	err := r.session.CloseEgress() // the container is gone, and so are its connections
 	if err == nil {
 		facts, err = egress.ReadFacts(filepath.Join(r.run.Dir(), runner.EgressFile))
 	}
-	if err == nil {
-		scope := turns.Scope{RuntimeID: r.run.ID(), SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
-		events := make([]turns.RuntimeEvent, len(facts))
-		for i, f := range facts {
-			events[i] = f.Event(scope)
-		}
-		err = turnfiles.AppendFacts(r.run.OutputDir(), events)
-	}
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			"the network connections of the turn are not in "+turns.RuntimeFile+": "+visible.OneLine(err.Error(), 300))
 	}
+	scope := turns.Scope{RuntimeID: r.run.ID(), SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
+	events := make([]turns.RuntimeEvent, len(facts))
+	for i, f := range facts {
+		events[i] = f.Event(scope)
+	}
 	r.manifest.Egress.Allowed, r.manifest.Egress.Denied = egress.Count(facts)
 	r.denied = deniedHosts(facts)
+	return events
 }
 
 // deniedHosts lists what was denied, once each, in the order of the first time.

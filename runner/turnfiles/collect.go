@@ -36,7 +36,7 @@ type Collection struct {
 }
 
 // Collect copies the files of a turn to the host, within bounds, and returns what was left out and why. The error means
-// that the host's side failed.
+// that the host's side failed. Those that follow from its journal are made by Completion.
 func (o Collection) Collect(ctx context.Context) (warnings []string, err error) {
 	output, err := OpenOutput(o.SessionDir)
 	if err != nil {
@@ -61,9 +61,6 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 		if err := c.own(ctx, name, false); err != nil {
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 		}
-	}
-	if err := project(o.To); err != nil {
-		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 	}
 	if o.Limit > 0 {
 		c.limit = min(c.bytes+o.Limit, MaxCollect)

@@ -111,7 +111,7 @@ func TestSettleTurn(t *testing.T) {
 			if tc.events != nil {
 				write(t, filepath.Join(dir, turns.JournalFile), entries(begunFacts(t), string(tc.events)))
 			}
-			resp, err := Settle(dir, gone)
+			resp, err := Completion{Gone: gone}.Complete(dir)
 			switch {
 			case err != nil:
 				t.Fatalf("unexpected error: %v", err)
@@ -123,7 +123,7 @@ func TestSettleTurn(t *testing.T) {
 				t.Fatalf("resp.Error.Code = %q, want %q", resp.Error.Code, responses.CodeInterrupted)
 			}
 			checkSettled(t, dir)
-			if again, err := Settle(dir, gone); again != nil || err != nil {
+			if again, err := (Completion{Gone: gone}).Complete(dir); again != nil || err != nil {
 				t.Errorf("settled twice: %+v, %v", again, err)
 			}
 		})
@@ -158,7 +158,7 @@ func TestSettleTurnClosesWhatIsOpen(t *testing.T) {
 	write(t, filepath.Join(dir, turns.JournalFile), entries(facts, string(openStream(t))))
 	gone := responses.Internal("the container ended", nil)
 	gone.Code = responses.CodeInterrupted
-	if _, err := Settle(dir, gone); err != nil {
+	if _, err := (Completion{Gone: gone}).Complete(dir); err != nil {
 		t.Fatal(err)
 	}
 	checkSettled(t, dir)
@@ -272,13 +272,13 @@ func checkSettled(t *testing.T, dir string) {
 func TestSettleRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := Settle(dir, responses.Internal("x", nil)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no record: %v", err)
+	if resp, err := (Completion{Gone: responses.Internal("x", nil)}).Complete(dir); resp != nil || err != nil {
+		t.Errorf("no record: %+v, %v", resp, err)
 	}
 	writeRecord(t, dir, responses.StatusInProgress)
 	write(t, filepath.Join(dir, turns.JournalFile), entries("", "not an event\n"))
-	if _, err := Settle(dir, responses.Internal("x", nil)); err == nil {
-		t.Error("garbage was taken for events")
+	if _, err := (Completion{Gone: responses.Internal("x", nil)}).Complete(dir); !errors.Is(err, ErrUnsettled) {
+		t.Errorf("garbage was taken for events: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, turns.JournalFile)); err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestSettleRefuses(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Settle(dir, responses.Internal("x", nil)); err == nil {
+	if _, err := (Completion{Gone: responses.Internal("x", nil)}).Complete(dir); err == nil {
 		t.Error("a link was followed")
 	}
 }
@@ -305,7 +305,7 @@ func FuzzEndStream(f *testing.F) {
 		path := filepath.Join(dir, turns.JournalFile)
 		write(t, path, entries("", string(events)))
 		end := func() (data []byte, resp responses.Response, err error) {
-			err = rewrite(dir, func(j *journal) (err error) {
+			err = rewrite(dir, nil, func(j *journal) (err error) {
 				resp, err = j.endStream(&rec, responses.Internal("gone", nil))
 				return err
 			})

@@ -40,12 +40,12 @@ func TestHide(t *testing.T) {
 		before := strings.Join(tt.lines, "\n") + "\n"
 		journal := filepath.Join(dir, turns.JournalFile)
 		expect.NoError(t, os.WriteFile(journal, []byte(entries("", before)), 0o600))
-		expect.NoError(t, project(dir)) // as Collect leaves it
 		record := filepath.Join(dir, turns.RecordFile)
 		expect.NoError(t, os.WriteFile(record, []byte(`{"status":"completed","error":"`+key+`"}`), 0o600))
 		var secrets redact.Set
 		secrets.Add("KEY", key)
-		expect.NoError(t, Hide(dir, &secrets))
+		_, err := Completion{Secrets: &secrets}.Complete(dir)
+		expect.NoError(t, err)
 		after, err := os.ReadFile(path)
 		expect.NoError(t, err)
 		var text strings.Builder

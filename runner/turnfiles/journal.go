@@ -6,39 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"holon/internal/durable"
+	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
 )
-
-// AppendFacts adds facts of the host to the journal that was collected into dir, whose sequences go
-// on. The journal comes from the container: lines in it that claim to be such facts are taken out, since only
-// the host can know them.
-func AppendFacts(dir string, facts []turns.RuntimeEvent) error {
-	_, err := os.Lstat(filepath.Join(dir, turns.JournalFile))
-	if errors.Is(err, fs.ErrNotExist) && len(facts) == 0 {
-		return nil
-	}
-	return rewrite(dir, func(j *journal) error {
-		err := j.copy(nil)
-		for _, f := range facts {
-			if err == nil {
-				err = j.fact(f)
-			}
-		}
-		return err
-	})
-}
-
-// project makes the files that hold one kind of entries each from the journal that was collected into dir, if there is
-// one.
-func project(dir string) error { return AppendFacts(dir, nil) }
 
 // journal is the journal of a turn that was collected, while it is written anew with what the host adds. The container
 // wrote it: what agentd cannot have written, and half a line at the end, is left out.
@@ -46,6 +23,7 @@ type journal struct {
 	lines lineReader
 	out   map[string]*bufio.Writer // by key of the entry; "" for the journal
 	seq   int64                    // of the newest line
+	hide  *hiding                  // nil: nothing
 
 	progress turns.Progress // what the facts say
 	text     int64          // bytes that models said
@@ -59,7 +37,7 @@ var files = map[string]string{"": turns.JournalFile, turns.EntryStream: turns.Ev
 
 // rewrite replaces the journal in dir, which need not be there, and the files of its kinds with what fill writes. A
 // holon that is killed meanwhile leaves the journal as it was.
-func rewrite(dir string, fill func(*journal) error) (err error) {
+func rewrite(dir string, secrets *redact.Set, fill func(*journal) error) (err error) {
 	in, err := openOwn(filepath.Join(dir, turns.JournalFile), os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("open the turn's journal: %w", err)
@@ -67,6 +45,9 @@ func rewrite(dir string, fill func(*journal) error) (err error) {
 	defer in.Close()
 	j := &journal{lines: lineReader{in: bufio.NewReaderSize(in, 64<<10), most: responses.MaxResponse},
 		out: make(map[string]*bufio.Writer)}
+	if !secrets.Empty() {
+		j.hide = &hiding{secrets: secrets, put: j.put, streams: make(map[part]*redact.Stream)}
+	}
 	made := make(map[string]*os.File)
 	defer func() {
 		for _, f := range made { // those that were not renamed
@@ -80,7 +61,11 @@ func rewrite(dir string, fill func(*journal) error) (err error) {
 		}
 		made[key], j.out[key] = f, bufio.NewWriterSize(f, 64<<10)
 	}
-	if err := fill(j); err != nil {
+	err = fill(j)
+	if err == nil && j.hide != nil {
+		err = j.hide.flush()
+	}
+	if err != nil {
 		return fmt.Errorf("complete the turn's journal: %w", err)
 	}
 	for _, key := range []string{turns.EntryStream, turns.EntryRuntime, ""} { // the journal last, from which they follow
@@ -151,6 +136,15 @@ func (j *journal) note(value []byte) error {
 	return j.write(turns.EntryRuntime, value)
 }
 
+func (j *journal) facts(list []turns.RuntimeEvent) error {
+	for _, ev := range list {
+		if err := j.fact(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fact appends a fact of the host, with the next number and the thread of those before.
 func (j *journal) fact(ev turns.RuntimeEvent) error {
 	ev.RuntimeID, ev.ThreadID = cmp.Or(j.place.RuntimeID, ev.RuntimeID), cmp.Or(j.place.ThreadID, ev.ThreadID)
@@ -163,6 +157,13 @@ func (j *journal) fact(ev turns.RuntimeEvent) error {
 }
 
 func (j *journal) write(key string, value []byte) error {
+	if j.hide != nil {
+		return j.hide.take(key, value)
+	}
+	return j.put(key, value)
+}
+
+func (j *journal) put(key string, value []byte) error {
 	j.seq++
 	_, err := j.out[""].Write(turns.AppendEntry(nil, j.seq, key, value))
 	if err == nil {

@@ -65,7 +65,7 @@ func TestAppendFacts(t *testing.T) {
 				write(t, filepath.Join(dir, turns.JournalFile), entries(tc.before, ""))
 			}
 			for range 2 { // a second time changes nothing
-				if err := AppendFacts(dir, facts); err != nil {
+				if _, err := (Completion{Facts: facts}).Complete(dir); err != nil {
 					t.Fatal(err)
 				}
 				data, err := os.ReadFile(path)
@@ -91,7 +91,7 @@ func TestAppendFacts(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	if err := AppendFacts(dir, nil); err != nil {
+	if _, err := (Completion{}).Complete(dir); err != nil {
 		t.Error(err)
 	}
 	if list, _ := os.ReadDir(dir); len(list) > 0 {
@@ -100,7 +100,7 @@ func TestAppendFacts(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := AppendFacts(dir, facts); err == nil {
+	if _, err := (Completion{Facts: facts}).Complete(dir); err == nil {
 		t.Error("a link was followed")
 	}
 }

@@ -75,7 +75,7 @@ func TestReadTurnThatWasCutOff(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the record says %q, want %q", got, want)
 	}
-	resp, err := Settle(turn, responses.Internal("the container is gone", nil))
+	resp, err := Completion{Gone: responses.Internal("the container is gone", nil)}.Complete(turn)
 	if err != nil || resp.Status != responses.StatusFailed {
 		t.Fatalf("settled as %+v, %v", resp, err)
 	}

@@ -4,22 +4,62 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"holon/internal/durable"
+	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
 )
 
-// Settle completes the record of a turn whose container ended before the
-// turn did, in the directory that it was collected into: the stream gets its terminal event and turn.json its
-// end. It never changes a record that has an end. gone says why there is none. It returns the
-// response as it was settled, nil when there was nothing to settle. The journal is
-// read an entry at a time, however large it is: a holon that is killed meanwhile leaves the run to be collected again.
-func Settle(dir string, gone *responses.Error) (*responses.Response, error) {
+// Completion is what the host adds to the files of a turn that were collected, and what it takes out of them.
+type Completion struct {
+	// Gone is why the container ended before the turn did, nil where the end was seen. Then the stream gets its terminal
+	// event, what is open in the facts its end, and turn.json what became of the turn, unless it says so.
+	Gone *responses.Error
+	// Facts are the host's. What the container's journal claims to be such facts is taken out.
+	Facts []turns.RuntimeEvent
+	// Secrets are those that the container does not know, such as keys of providers.
+	Secrets *redact.Set
+}
+
+// ErrUnsettled says that the files make no turn that could be given an end. All else was done.
+var ErrUnsettled = errors.New("the turn's record could not be completed")
+
+// Complete completes the files of a turn that were collected into dir, and makes those that hold one kind of entries
+// each. It returns the response of a turn that was given its end, else nil. The journal is read an entry at a time,
+// however large it is, and replaced at once: a holon that is killed meanwhile leaves the run to be collected again.
+func (c Completion) Complete(dir string) (settled *responses.Response, err error) {
+	_, err = os.Lstat(filepath.Join(dir, turns.JournalFile))
+	some := err == nil
+	var unsettled error
+	if c.Gone != nil {
+		settled, unsettled = c.settle(dir)
+	}
+	if settled == nil && (some || len(c.Facts) > 0) {
+		err = rewrite(dir, c.Secrets, func(j *journal) error { return errors.Join(j.copy(nil), j.facts(c.Facts)) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !c.Secrets.Empty() {
+		if err := errors.Join(hide(filepath.Join(dir, turns.RecordFile), c.Secrets),
+			hide(filepath.Join(dir, turns.FailureFile), c.Secrets)); err != nil {
+			return settled, err
+		}
+	}
+	if unsettled != nil && !errors.Is(unsettled, fs.ErrNotExist) {
+		return settled, fmt.Errorf("%w: %w", ErrUnsettled, unsettled)
+	}
+	return settled, nil
+}
+
+// settle gives a turn its end. It never changes a record that has one.
+func (c Completion) settle(dir string) (*responses.Response, error) {
 	files, err := OpenCollected(dir)
 	if err != nil {
 		return nil, err
@@ -30,12 +70,12 @@ func Settle(dir string, gone *responses.Error) (*responses.Response, error) {
 		return nil, err
 	}
 	var resp responses.Response
-	err = rewrite(dir, func(j *journal) (err error) {
-		if resp, err = j.endStream(rec, gone); err == nil && !j.ended {
+	err = rewrite(dir, c.Secrets, func(j *journal) (err error) {
+		if resp, err = j.endStream(rec, c.Gone); err == nil && !j.ended {
 			err = j.endFacts(rec, &resp)
 		}
 		j.progress.Settle(rec, &resp, time.Now())
-		return err
+		return errors.Join(err, j.facts(c.Facts))
 	})
 	if err != nil {
 		return nil, err
@@ -115,10 +155,8 @@ func (j *journal) endStream(rec *turns.Record, gone *responses.Error) (responses
 // endFacts closes what is open in the facts of a turn that is being settled, and the turn.
 func (j *journal) endFacts(rec *turns.Record, resp *responses.Response) error {
 	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID, Trace: j.progress.Trace}
-	for _, ev := range j.progress.Closing(scope, resp) {
-		if err := j.fact(ev); err != nil {
-			return err
-		}
+	if err := j.facts(j.progress.Closing(scope, resp)); err != nil {
+		return err
 	}
 	return j.fact(j.progress.End(scope, rec.CreatedAt, resp, "container_end", turns.ActionIDs(resp.Output)))
 }

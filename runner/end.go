@@ -80,17 +80,13 @@ func (e *End) Settle(cause error, secrets *redact.Set) {
 		!errors.Is(cause, ErrSilent) {
 		e.Err = ErrInterrupted // the caller may have another name for it
 	}
-	var host error
-	switch {
-	case e.Err == nil && e.Response.Status == responses.StatusCompleted:
+	if e.Err == nil && e.Response.Status == responses.StatusCompleted {
 		e.Status = responses.StatusCompleted
 		return
-	case e.overQuota != nil:
-		e.Status, host = responses.StatusIncomplete, e.overQuota
-	case e.interrupted, errors.Is(e.Err, ErrInterrupted):
-		e.Status, host = responses.StatusCancelled, ErrInterrupted
-	case errors.Is(e.Err, ErrDeadline):
-		e.Status, host = responses.StatusIncomplete, ErrDeadline
+	}
+	switch status, host := e.byHost(); {
+	case host != nil:
+		e.Status, e.Failure = status, new(Describe(host))
 	case e.Err == nil:
 		e.Status, e.Failure = e.Response.Status, e.reported()
 		e.Lost = e.Status == responses.StatusFailed && e.Failure.Code == responses.CodeInterrupted ||
@@ -98,11 +94,20 @@ func (e *End) Settle(cause error, secrets *redact.Set) {
 	default:
 		e.Lost, e.Failure = true, &state.Failure{Code: responses.CodeInterrupted, Message: Describe(e.Err).Message}
 	}
-	if host != nil {
-		f := Describe(host)
-		e.Failure = &f
-	}
 	e.Failure.Message = secrets.Text(e.Failure.Message)
+}
+
+// byHost is the end that the host gave the turn, and why; nil where it did not.
+func (e *End) byHost() (responses.Status, error) {
+	switch {
+	case e.overQuota != nil:
+		return responses.StatusIncomplete, e.overQuota
+	case e.interrupted, errors.Is(e.Err, ErrInterrupted):
+		return responses.StatusCancelled, ErrInterrupted
+	case errors.Is(e.Err, ErrDeadline):
+		return responses.StatusIncomplete, ErrDeadline
+	}
+	return "", nil
 }
 
 // reported says why the final response of a turn is not completed. What the host knows of it and the

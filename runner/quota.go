@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -162,6 +163,18 @@ func pauseAfter(start time.Time) time.Duration {
 	return max(measurePause, measureShare*time.Since(start))
 }
 
+// processesOf are the directories of the processes of a container in /proc.
+func processesOf(container string) (dirs []string) {
+	for _, pid := range procfs.PIDs() {
+		dir := "/proc/" + strconv.Itoa(pid)
+		group, err := procfs.ReadFile(filepath.Join(dir, "cgroup"), 64<<10)
+		if err == nil && container != "" && strings.Contains(string(group), container) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // unlinked returns how many bytes of the disks of dirs the files take that processes of a container hold open, or
 // mapped, and that have no name any more: a walk of directories does not find them. It knows those processes by their
 // control group, whose path has the container's id. So it finds none where the engine runs on another machine or in a
@@ -174,16 +187,8 @@ func unlinked(container string, dirs []string) (sum int64) {
 			disks[uint64(st.Dev)] = true
 		}
 	}
-	seen := make(map[[2]uint64]bool)
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil || container == "" {
-		return 0
-	}
-	for _, process := range processes {
-		group, err := procfs.ReadFile(filepath.Join(process, "cgroup"), 64<<10)
-		if err != nil || !strings.Contains(string(group), container) {
-			continue
-		}
+	charged := make(map[[2]uint64]bool)
+	for _, process := range processesOf(container) {
 		for _, kind := range []string{"fd", "map_files"} {
 			open, err := os.ReadDir(filepath.Join(process, kind))
 			if err != nil {
@@ -191,12 +196,10 @@ func unlinked(container string, dirs []string) (sum int64) {
 			}
 			for _, file := range open {
 				var st unix.Stat_t
-				if unix.Stat(filepath.Join(process, kind, file.Name()), &st) != nil ||
-					st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 || !disks[uint64(st.Dev)] {
-					continue
-				}
-				if key := [2]uint64{uint64(st.Dev), st.Ino}; !seen[key] {
-					seen[key] = true
+				err := unix.Stat(filepath.Join(process, kind, file.Name()), &st)
+				unnamed := err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 0
+				if key := [2]uint64{uint64(st.Dev), st.Ino}; unnamed && disks[uint64(st.Dev)] && !charged[key] {
+					charged[key] = true
 					sum += workspace.Charge(st.Blocks)
 				}
 			}

@@ -21,12 +21,9 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	if err := sameEngine(cfg.Engine.Name(), held); err != nil {
 		return nil, err
 	}
-	var tree *workspace.Tree
-	if held.Tree != nil {
-		tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cfg.TreeCache}, *held.Tree)
-		if e, ok := errors.AsType[*git.Error](err); err != nil && !(ok && e.Code == workspace.CodeReleased) {
-			return nil, err
-		}
+	tree, err := resumeTree(ctx, cfg.TreeCache, held.Tree)
+	if err != nil {
+		return nil, err
 	}
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image = held.ID, held.Dir, held.User, held.Image
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, seam: seam{held.Sockets}, gate: socket.NewGate(),
@@ -68,6 +65,18 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 		return nil, err
 	}
 	return s, nil
+}
+
+// resumeTree takes up the working tree that a session held; nil when it held none, or gave it up.
+func resumeTree(ctx context.Context, cache string, held *workspace.Held) (*workspace.Tree, error) {
+	if held == nil {
+		return nil, nil
+	}
+	tree, err := workspace.Resume(ctx, workspace.Options{CacheDir: cache}, *held)
+	if e, ok := errors.AsType[*git.Error](err); ok && e.Code == workspace.CodeReleased {
+		return nil, nil
+	}
+	return tree, err
 }
 
 // ErrOtherEngine says that a session's container is in another engine, which alone can tell whether it works.

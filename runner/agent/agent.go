@@ -143,10 +143,10 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.restored(ctx); err != nil {
+	if err := r.eachAgent(ctx, r.scheduler.Restored); err != nil {
 		return nil, err
 	}
-	if err := r.hideTriggers(ctx); err != nil {
+	if err := r.eachAgent(ctx, r.hideTrigger); err != nil {
 		return nil, err
 	}
 	if err := r.recover(ctx); err != nil {
@@ -156,22 +156,16 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 }
 
 // Unblock lets all agents try again what is blocked: settings may have changed.
-func (r *Runtime) Unblock(ctx context.Context) error {
-	var blocked []string
-	err := r.store.View(ctx, func(v ledger.View) error {
-		ready, err := v.Ready()
-		for _, id := range ready {
-			if entries, err := v.BlockedEntries(id); err != nil || len(entries) > 0 {
-				blocked = append(blocked, id)
-			}
-		}
-		return err
-	})
-	for _, id := range blocked {
-		if err := r.scheduler.Unblock(ctx, id); scheduler.Damaged(err) {
-			r.damaged(id, err)
-		} else if err != nil {
-			return err
+func (r *Runtime) Unblock(ctx context.Context) error { return r.eachAgent(ctx, r.scheduler.Unblock) }
+
+// eachAgent takes a step of every agent. One whose records are damaged is left alone.
+func (r *Runtime) eachAgent(ctx context.Context, step func(ctx context.Context, id string) error) error {
+	agents, err := ledger.Read(ctx, r.store, ledger.View.Agents)
+	for _, a := range agents {
+		if failed := step(ctx, a.ID); scheduler.Damaged(failed) {
+			r.damaged(a.ID, failed)
+		} else if failed != nil {
+			return failed
 		}
 	}
 	return err

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -167,19 +166,6 @@ func (r *Runtime) takeOver(a ledger.Attempt, how sessions.How) error {
 		found.Missing = []scheduler.Missing{{Kind: "turn_end", Ref: a.TurnID}}
 	}
 	return r.scheduler.TakeOver(ctx, a.ID, found)
-}
-
-// restored records of each agent that the ledger was restored from a backup, if it was.
-func (r *Runtime) restored(ctx context.Context) error {
-	agents, err := ledger.Read(ctx, r.store, ledger.View.Agents)
-	for _, a := range agents {
-		if restored := r.scheduler.Restored(ctx, a.ID); scheduler.Damaged(restored) {
-			r.damaged(a.ID, restored)
-		} else if err = errors.Join(err, restored); err != nil {
-			return err
-		}
-	}
-	return err
 }
 
 // recovered is the end of a turn that another process began.

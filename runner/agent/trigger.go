@@ -2,39 +2,24 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"holon/runner/agent/scheduler"
-	"holon/state"
 	"holon/state/ledger"
 )
 
 // secretTrigger is what a person knows the token of an external trigger by.
 const secretTrigger = "the URL of an agent's trigger"
 
-// hideTriggers makes the tokens known that agents were shown: no record may have them.
-func (r *Runtime) hideTriggers(ctx context.Context) error {
-	var revealed []string
-	err := r.store.View(ctx, func(v ledger.View) error {
-		agents, err := v.Agents()
-		for _, a := range agents {
-			triggers, err := v.Triggers(a.ID)
-			switch {
-			case scheduler.Damaged(err): // which is found again when the agent is to run
-			case err != nil:
-				return err
-			case slices.ContainsFunc(triggers, func(t ledger.Trigger) bool { return t.Revealed }):
-				revealed = append(revealed, a.ID)
-			}
-		}
-		return err
-	})
-	for _, id := range revealed {
-		_, _, failed := r.RevealTrigger(ctx, id)
-		if failed != nil && !scheduler.Damaged(failed) && !state.IsCode(failed, ledger.CodeNotFound) {
-			err = errors.Join(err, failed)
-		}
+// hideTrigger makes the token known that an agent was shown: no record may have it. Damage of a trigger is found again
+// when it is used.
+func (r *Runtime) hideTrigger(ctx context.Context, id string) error {
+	triggers, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Trigger, error) { return v.Triggers(id) })
+	if slices.ContainsFunc(triggers, func(t ledger.Trigger) bool { return t.Revealed }) {
+		_, _, err = r.RevealTrigger(ctx, id)
+	}
+	if scheduler.Damaged(err) {
+		return nil
 	}
 	return err
 }

@@ -252,13 +252,8 @@ func TestPersonDecides(t *testing.T) {
 	// A model of a flag may name a provider that only variables make one.
 	l = load(t, "", "", "NEW_BASE_URL=http://10.0.0.2/v1", "OTHER_BASE_URL=nonsense")
 	expect.NoError(t, l.Override("model.default", "--model", "new/y"))
-	switch p, known := l.Provider("new"); {
-	case l.Err() != nil:
-		t.Errorf("l.Err() = %v, want nil", l.Err())
-	case !known:
-		t.Errorf("%v, %+v", l.Err(), p)
-	case p.BaseURL != "http://10.0.0.2/v1":
-		t.Errorf(`p.BaseURL = %q, want "http://10.0.0.2/v1"`, p.BaseURL)
+	if p, known := l.Provider("new"); l.Err() != nil || !known || p.BaseURL != "http://10.0.0.2/v1" {
+		t.Errorf("the provider is %+v, known: %v (%v)", p, known, l.Err())
 	}
 	if l.Consider("other/x"); l.Err() == nil {
 		t.Error("what a variable says of a provider is not read")

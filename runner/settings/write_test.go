@@ -70,15 +70,10 @@ func TestSet(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	l := settings.Load(settings.Sources{File: path})
-	switch p, _ := l.Provider("my.lab"); {
-	case l.Err() != nil:
-		t.Errorf("l.Err() = %v, want nil", l.Err())
-	case p.Stream:
-		t.Error("p.Stream = true, want false")
-	case l.Budget.MaxCost != 2_500_000:
-		t.Errorf("l.Budget.MaxCost = %v, want 2_500_000", l.Budget.MaxCost)
-	case len(p.Credential.Command) != 2:
-		t.Errorf("len(p.Credential.Command) = %d (%q), want 2", len(p.Credential.Command), p.Credential.Command)
+	p, _ := l.Provider("my.lab")
+	expect.NoError(t, l.Err())
+	if p.Stream || l.Budget.MaxCost != 2_500_000 || len(p.Credential.Command) != 2 {
+		t.Errorf("the provider is %+v and the budget %+v", p, l.Budget)
 	}
 
 	before := content()

@@ -61,13 +61,8 @@ func TestPipeAsIndex(t *testing.T) {
 	expect.NoError(t, os.Remove(index))
 	expect.NoError(t, unix.Mkfifo(index, 0o600))
 	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: t.TempDir(), IncludeDirty: true})
-	switch e, ok := errors.AsType[*git.Error](err); {
-	case !ok:
+	if e, ok := errors.AsType[*git.Error](err); !ok || e.Code != git.CodeBrokenRepository || e.Param != index {
 		t.Errorf("Open: %v, want %s of %s", err, git.CodeBrokenRepository, index)
-	case e.Code != git.CodeBrokenRepository:
-		t.Errorf("Open: e.Code = %q, want %q", e.Code, git.CodeBrokenRepository)
-	case e.Param != index:
-		t.Errorf("Open: e.Param = %q, want %q", e.Param, index)
 	}
 }
 

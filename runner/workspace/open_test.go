@@ -28,19 +28,9 @@ func TestDirty(t *testing.T) {
 
 	t.Run("included", func(t *testing.T) {
 		tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
-		switch info := tree.Info(); {
-		case !info.Dirty:
-			t.Fatal("info.Dirty = false, want true")
-		case !info.IncludedDirty:
-			t.Fatal("info.IncludedDirty = false, want true")
-		case info.BaseCommit == "":
-			t.Fatal(`info.BaseCommit = "", want another value`)
-		case info.Branch != "main":
-			t.Fatalf(`info.Branch = %q, want "main"`, info.Branch)
-		case len(info.Warnings) != 1:
-			t.Fatalf("len(info.Warnings) = %d (%+v), want 1", len(info.Warnings), info.Warnings)
-		case info.Warnings[0].Path != "nested":
-			t.Fatalf(`info.Warnings[0].Path = %q, want "nested"`, info.Warnings[0].Path)
+		if info := tree.Info(); !info.Dirty || !info.IncludedDirty || info.BaseCommit == "" || info.Branch != "main" ||
+			len(info.Warnings) != 1 || info.Warnings[0].Path != "nested" {
+			t.Fatalf("the source is %+v, want main with its changes and a warning of nested", info)
 		}
 		want := "M  a.txt\nD  gone\nA  \"new file\"\nM  staged\n"
 		if got := gittest.Run(t, tree.Dir(), "git", "status", "--porcelain"); got != want {
@@ -210,13 +200,8 @@ func TestUserPlainDirectory(t *testing.T) {
 	gittest.Run(t, dir, "mkfifo", "pipe")
 	before := gittest.Fingerprint(t, dir)
 	source := openSource(t, Options{Dir: dir})
-	switch info := source.Info(); {
-	case info.Kind != KindCopy:
-		t.Fatalf("info.Kind = %q, want %q", info.Kind, KindCopy)
-	case info.Path != dir:
-		t.Fatalf("info.Path = %q, want %q", info.Path, dir)
-	case !info.IncludedDirty:
-		t.Fatal("info.IncludedDirty = false, want true")
+	if info := source.Info(); info.Kind != KindCopy || info.Path != dir || !info.IncludedDirty {
+		t.Fatalf("the source is %+v, want a copy of %s as it is", info, dir)
 	}
 	tree := acquireFrom(t, source)
 	if info := tree.Info(); len(info.Warnings) != 2 {

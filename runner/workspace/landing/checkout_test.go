@@ -173,13 +173,8 @@ func TestCheckout(t *testing.T) {
 				"locked holon: result of run_1\n") {
 				t.Errorf("not locked:\n%s", list)
 			}
-			switch again := checkedOut(t, o); {
-			case !again.Existing:
-				t.Error("the second time: again.Existing = false, want true")
-			case again.Path != result.Path:
-				t.Errorf("the second time: again.Path = %q, want %q", again.Path, result.Path)
-			case again.Commit != result.Commit:
-				t.Errorf("the second time: again.Commit = %q, want %q", again.Commit, result.Commit)
+			if again := checkedOut(t, o); !again.Existing || again.Path != result.Path || again.Commit != result.Commit {
+				t.Errorf("the second time: %+v, want the existing %+v", again, result)
 			}
 			left, _ := filepath.Glob(filepath.Join(o.RunDir, ".checkout-*")) // the pattern is right
 			if len(left) > 0 {

@@ -70,6 +70,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 		Hint: "send it again"}
 }
 
+// invalid is the refusal of a value of a request.
+func invalid(param, message, hint string) error {
+	return &state.Error{Code: wire.CodeInvalidValue, Param: param, Message: message, Hint: hint}
+}
+
 // refuseBody refuses the body of a request to a route that takes none: it was meant to say something.
 func (s *Server) refuseBody(w http.ResponseWriter, r *http.Request, one route) error {
 	if r.ContentLength == 0 {
@@ -78,8 +83,7 @@ func (s *Server) refuseBody(w http.ResponseWriter, r *http.Request, one route) e
 	if _, err := httpserver.ReadBody(w, r, 0, s.limits.Body); err == nil {
 		return nil // chunked, and empty
 	}
-	return &state.Error{Code: wire.CodeInvalidValue, Param: "body",
-		Message: one.method + " " + one.path + " takes no body", Hint: "send the request without a body"}
+	return invalid("body", one.method+" "+one.path+" takes no body", "send the request without a body")
 }
 
 // query is a query whose parameters are all known, each given once.
@@ -90,8 +94,7 @@ type query map[string]string
 func queryOf(r *http.Request, names ...string) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "query", Message: "the query is malformed",
-			Hint: "escape all but letters and digits"}
+		return nil, invalid("query", "the query is malformed", "escape all but letters and digits")
 	}
 	q := make(query, len(values))
 	for name, given := range values {
@@ -101,11 +104,9 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 				Message: fmt.Sprintf("this path has no parameter %.40q", name),
 				Hint:    "GET /openapi.json lists the parameters"}
 		case len(given) > 1:
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
-				Message: fmt.Sprintf("the parameter %s is repeated", name), Hint: "give it once"}
+			return nil, invalid(name, fmt.Sprintf("the parameter %s is repeated", name), "give it once")
 		case given[0] == "":
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
-				Message: fmt.Sprintf("the parameter %s is empty", name), Hint: "give a value, or leave it out"}
+			return nil, invalid(name, fmt.Sprintf("the parameter %s is empty", name), "give a value, or leave it out")
 		}
 		q[name] = given[0]
 	}
@@ -121,9 +122,8 @@ func (q query) number(name string, high int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > high {
-		return 0, &state.Error{Code: wire.CodeInvalidValue, Param: name,
-			Message: fmt.Sprintf("%s can't be %.40q", name, text),
-			Hint:    fmt.Sprintf("give a whole number from 0 to %d", high)}
+		return 0, invalid(name, fmt.Sprintf("%s can't be %.40q", name, text),
+			fmt.Sprintf("give a whole number from 0 to %d", high))
 	}
 	return n, nil
 }
@@ -137,8 +137,7 @@ func (q query) word(name string, words ...string) (string, error) {
 	if slices.Contains(words, text) {
 		return text, nil
 	}
-	return "", &state.Error{Code: wire.CodeInvalidValue, Param: name,
-		Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("use one of %v", words)}
+	return "", invalid(name, fmt.Sprintf("%s can't be %.40q", name, text), fmt.Sprintf("use one of %v", words))
 }
 
 // idempotencyKey returns the key of a request within what came the same way, ""
@@ -150,9 +149,8 @@ func idempotencyKey(r *http.Request, way string) (string, error) {
 	}
 	key := values[0]
 	if len(values) > 1 || !usableKey(key) {
-		return "", &state.Error{Code: wire.CodeInvalidValue, Param: wire.HeaderIdempotencyKey,
-			Message: "the idempotency key is malformed",
-			Hint:    fmt.Sprintf("send one value of 1 to %d printable ASCII characters", maxKey)}
+		return "", invalid(wire.HeaderIdempotencyKey, "the idempotency key is malformed",
+			fmt.Sprintf("send one value of 1 to %d printable ASCII characters", maxKey))
 	}
 	return way + ":" + key, nil
 }

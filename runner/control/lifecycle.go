@@ -30,16 +30,10 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request, c wire.Cont
 	steps["resume"], steps["pause"] = steps["start"], steps["stop"] // older words
 	step, known := steps[c.Action]
 	if !known {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action",
-			Message: fmt.Sprintf("%.40q is not an action", c.Action), Hint: "use start, stop or renew"}
+		return nil, invalid("action", fmt.Sprintf("%.40q is not an action", c.Action), "use start, stop or renew")
 	}
 	if c.WithTasks && c.Action != "stop" {
-		return nil, &state.Error{
-			Code:    wire.CodeInvalidValue,
-			Param:   "with_tasks",
-			Message: "with_tasks is of the action stop",
-			Hint:    "leave it out",
-		}
+		return nil, invalid("with_tasks", "with_tasks is of the action stop", "leave it out")
 	}
 	if err := step(); err != nil {
 		return nil, err
@@ -55,8 +49,8 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request, c wire.Cont
 
 func (s *Server) postAbort(_ http.ResponseWriter, r *http.Request, a wire.Abort) (any, error) {
 	if a.Mode != "" && a.Mode != "stop_after_abort" {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode",
-			Message: fmt.Sprintf("%.40q is not a mode", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
+		return nil, invalid("mode", fmt.Sprintf("%.40q is not a mode", a.Mode),
+			"use stop_after_abort, or leave mode out")
 	}
 	id := s.agentID(r)
 	attempt, _, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
@@ -116,9 +110,8 @@ const maxSpan = 10 * 365 * 24 * 3600 * 1000
 
 func checkSpan(param string, ms, low int64) error {
 	if ms < low || ms > maxSpan {
-		return &state.Error{Code: wire.CodeInvalidValue, Param: param,
-			Message: fmt.Sprintf("%s can't be %d", param, ms),
-			Hint:    fmt.Sprintf("give milliseconds from %d to %d", low, int64(maxSpan))}
+		return invalid(param, fmt.Sprintf("%s can't be %d", param, ms),
+			fmt.Sprintf("give milliseconds from %d to %d", low, int64(maxSpan)))
 	}
 	return nil
 }

@@ -60,8 +60,7 @@ func (s *Server) admit(r *http.Request, way string, in ledger.Message) (any, err
 	}
 	for param, text := range map[string]string{"correlation_id": in.CorrelationID, "causation_id": in.CausationID} {
 		if len(text) > maxHint {
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: param, Message: param + " is too long",
-				Hint: fmt.Sprintf("use at most %d bytes", maxHint)}
+			return nil, invalid(param, param+" is too long", fmt.Sprintf("use at most %d bytes", maxHint))
 		}
 	}
 	a, err := s.steps.Admit(r.Context(), in)
@@ -80,8 +79,7 @@ func (s *Server) postEnqueue(_ http.ResponseWriter, r *http.Request, e wire.Enqu
 	id := s.agentID(r)
 	if e.AgentID != "" {
 		if chi.URLParam(r, "id") != "" && e.AgentID != id {
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "agent_id",
-				Message: "the body names another agent than the path", Hint: "leave agent_id out"}
+			return nil, invalid("agent_id", "the body names another agent than the path", "leave agent_id out")
 		}
 		id = e.AgentID
 	}
@@ -94,8 +92,7 @@ func (s *Server) postEnqueue(_ http.ResponseWriter, r *http.Request, e wire.Enqu
 		return nil, err
 	}
 	if len(e.Metadata) > 0 && e.Metadata[0] != '{' {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "metadata", Message: "metadata is not an object",
-			Hint: "send a JSON object"}
+		return nil, invalid("metadata", "metadata is not an object", "send a JSON object")
 	}
 	return s.admit(r, string(ledger.SurfacePublicEnqueue), ledger.Message{
 		AgentID: id, Kind: kind, Origin: origin, Priority: ledger.Priority(e.Priority), Body: body,
@@ -160,9 +157,8 @@ func enqueued(e wire.Enqueue) (ledger.Body, error) {
 		b.Type == "json" && len(b.Value) > 0 && b.Text == "" {
 		return ledger.Body{Type: b.Type, Text: b.Text, Value: b.Value}, nil
 	}
-	return ledger.Body{}, &state.Error{Code: wire.CodeInvalidValue, Param: "body",
-		Message: "the body is neither text nor JSON",
-		Hint:    `use {"type":"text","text":"…"} or {"type":"json","value":…}`}
+	return ledger.Body{}, invalid("body", "the body is neither text nor JSON",
+		`use {"type":"text","text":"…"} or {"type":"json","value":…}`)
 }
 
 func (s *Server) postWake(_ http.ResponseWriter, r *http.Request, body wire.Wake) (any, error) {
@@ -225,8 +221,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		return nil, err
 	}
 	if i := slices.IndexFunc(hints, func(name string) bool { return len(q[name]) > maxHint }); i >= 0 {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: hints[i], Message: hints[i] + " is too long",
-			Hint: fmt.Sprintf("use at most %d bytes", maxHint)}
+		return nil, invalid(hints[i], hints[i]+" is too long", fmt.Sprintf("use at most %d bytes", maxHint))
 	}
 	raw, err := s.read(w, r, maxCallback)
 	if err != nil {

@@ -208,9 +208,8 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if text, given := q["through"]; given {
 		through, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "through",
-				Message: fmt.Sprintf("through can't be %.40q", text),
-				Hint:    "give the number of an event, or leave through out for all"}
+			return nil, invalid("through", fmt.Sprintf("through can't be %.40q", text),
+				"give the number of an event, or leave through out for all")
 		}
 		last = &through // export knows which events there are
 	}
@@ -243,16 +242,9 @@ func (s *Server) export(ctx context.Context, agentID, kind string, last *int64) 
 		if through = newest.Newest; last != nil {
 			through = *last
 		}
-		if last != nil && through < 1 || through > newest.Newest {
-			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
-				Message: fmt.Sprintf("the record of agent %s has no event %d", agentID, through),
-				Hint:    fmt.Sprintf("use %d to %d, or leave through out for all", max(1, newest.Oldest), newest.Newest)}
-		}
-		if last != nil && through < newest.Oldest {
-			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
-				Message: fmt.Sprintf("the record of agent %s begins with event %d: retention let go of event %d", agentID,
-					newest.Oldest, through),
-				Hint: fmt.Sprintf("use %d to %d, or leave through out for all", newest.Oldest, newest.Newest)}
+		if oldest := max(1, newest.Oldest); last != nil && through < oldest || through > newest.Newest {
+			return invalid("through", fmt.Sprintf("the record of agent %s has no event %d", agentID, through),
+				fmt.Sprintf("use %d to %d, or leave through out for all", oldest, newest.Newest))
 		}
 		return s.record(ctx, v, agentID, through, func(e *agentruntime.Event) error {
 			e.Payload = s.opts.Hide(e.Payload) // before digests are made of it

@@ -46,8 +46,7 @@ const (
 // DefaultPort is the TCP port unless one is given.
 const DefaultPort = 7878
 
-// Access configures how the control plane is reached in addition to its Unix socket.
-// The zero Access has no TCP port.
+// Access configures how the control plane is reached in addition to its Unix socket. The zero Access has no TCP port.
 type Access struct {
 	Mode      Mode
 	Host      string // to listen on; "": 127.0.0.1, which lan and tailnet don't take
@@ -189,19 +188,16 @@ func (a Access) address() string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// minToken is how long a token must be. 43 characters of base64 are 32 random bytes;
-// fewer could be no random ones.
+// minToken is how long a token must be. 43 characters of base64 are 32 random bytes; fewer could be no random ones.
 const minToken = 43
 
-// checkToken says why a token can't be used, as a *state.Error with
-// CodeInvalidToken. The token is not in it.
+// checkToken says why a token can't be used, as a *state.Error with CodeInvalidToken. The token is not in it.
 func checkToken(token string) error {
 	return refusedToken("token", "the token", httpserver.CheckToken(token, minToken))
 }
 
-// ReadToken reads a token out of a file that only its owner may use. Errors are
-// *state.Error with CodeInvalidToken; one that wraps fs.ErrNotExist says that
-// there is no file.
+// ReadToken reads a token out of a file that only its owner may use. Errors are *state.Error with CodeInvalidToken; one
+// that wraps fs.ErrNotExist says that there is no file.
 func ReadToken(path string) (string, error) {
 	token, err := httpserver.ReadToken(path, minToken)
 	return token, refusedToken("--token-file", fmt.Sprintf("the token file %.200q", path), err)

@@ -25,8 +25,7 @@ const (
 	maxKey = 200 // characters of an idempotency key
 )
 
-// decode reads a body of at most limit bytes into out. A body that is empty
-// leaves out as it is when optional.
+// decode reads a body of at most limit bytes into out. A body that is empty leaves out as it is when optional.
 func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool) error {
 	body, err := s.readJSON(w, r, limit)
 	if err != nil || optional && len(body) == 0 {
@@ -113,8 +112,7 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 	return q, nil
 }
 
-// number returns a whole number of at least 0 and at most high, 0 when it is not
-// given.
+// number returns a whole number of at least 0 and at most high, 0 when it is not given.
 func (q query) number(name string, high int64) (int64, error) {
 	text, given := q[name]
 	if !given {

@@ -45,8 +45,7 @@ func (b *budgets) of(key string, l Limits) *budget {
 	return one
 }
 
-// spend takes a message of size bytes from the budget of key, or says with 429
-// when there will be room.
+// spend takes a message of size bytes from the budget of key, or says with 429 when there will be room.
 func (s *Server) spend(w http.ResponseWriter, key string, size int) error {
 	one, now := s.spent.of(key, s.limits), time.Now()
 	message, body := one.messages.ReserveN(now, 1), one.bytes.ReserveN(now, min(size, s.limits.Delivered))

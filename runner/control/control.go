@@ -4,13 +4,11 @@
 //	request ─▶ guard (access) ─▶ route ─▶ view of a snapshot        (reads)
 //	                                    └▶ one step of the scheduler (everything else)
 //
-// The invariant: reading writes nothing and starts nothing; every change is made by
-// the operator, or with a capability for that change; the origin of a message
-// follows from the listener and route that it used, never from its content. Requests
-// are bounded in size, time and number, and no client can delay another.
+// The invariant: reading writes nothing and starts nothing; every change is made by the operator, or with a capability
+// for that change; the origin of a message follows from the listener and route that it used, never from its content.
+// Requests are bounded in size, time and number, and no client can delay another.
 //
-// An answer means that a step is in the ledger, not that it was acted on; the
-// agent's events report that.
+// An answer means that a step is in the ledger, not that it was acted on; the agent's events report that.
 package control
 
 import (
@@ -67,8 +65,7 @@ type Host interface {
 	Shutdown()
 }
 
-// Steps are the scheduler steps that the control plane takes. *scheduler.Scheduler
-// has them.
+// Steps are the scheduler steps that the control plane takes. *scheduler.Scheduler has them.
 type Steps interface {
 	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
 	Wake(ctx context.Context, w scheduler.Wake) (scheduler.Disposition, error)
@@ -112,8 +109,7 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits bound what clients can take. Zero fields get the defaults that are
-// named here.
+// Limits bound what clients can take. Zero fields get the defaults that are named here.
 type Limits struct {
 	Streams     int           // event streams at a time: 256
 	Leaders     int           // snapshots that are computed at a time: 4
@@ -182,9 +178,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Run serves on the listeners until ctx ends. Then streams end, requests that run
-// have a grace, and the listeners are closed and the socket removed. A server
-// runs once. The error is nil when ctx ended it.
+// Run serves on the listeners until ctx ends. Then streams end, requests that run have a grace, and the listeners are
+// closed and the socket removed. A server runs once. The error is nil when ctx ended it.
 func (s *Server) Run(ctx context.Context, l *Listeners) error {
 	// Requests outlive ctx: they are drained, not cut.
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// The answers to clients are a contract. Ids are told apart by the order in
-// which they come.
+// The answers to clients are a contract. Ids are told apart by the order in which they come.
 func TestGoldenAnswers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())

@@ -14,9 +14,8 @@ import (
 	"holon/state/ledger"
 )
 
-// admit returns why a listener refuses a request, or nil. A request with a
-// capability in its path needs no bearer token, and may use any host name: a
-// tunnel may have changed it.
+// admit returns why a listener refuses a request, or nil. A request with a capability in its path needs no bearer
+// token, and may use any host name: a tunnel may have changed it.
 func (l listener) admit(r *http.Request, capability bool) error {
 	if l.local || capability {
 		return nil
@@ -83,10 +82,8 @@ func (l listener) authMode() wire.Auth {
 	return wire.Auth{Mode: "bearer", Required: true}
 }
 
-// operatorContext is how the operator came in, and publicContext how a message
-// from outside did. A port without a token is on loopback, by the operator's
-// wish: for the operator it is as good as the socket, for others it proves
-// nothing.
+// operatorContext is how the operator came in, and publicContext how a message from outside did. A port without a token
+// is on loopback, by the operator's wish: for the operator it is as good as the socket, for others it proves nothing.
 func (l listener) operatorContext() ledger.AdmissionContext {
 	if l.local || l.auth == authDisabled {
 		return ledger.LocalProcess

@@ -36,8 +36,7 @@ const token = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
 var viewAll = view.EventQuery{Limit: view.MaxLimit}
 
-// host is the runtime as far as the control plane needs it: it makes agents
-// without homes, and runs none.
+// host is the runtime as far as the control plane needs it: it makes agents without homes, and runs none.
 type host struct {
 	machine *scheduler.Scheduler
 	info    view.RuntimeInfo

@@ -199,8 +199,7 @@ func TestKeysOfOneWayAreNotThoseOfAnother(t *testing.T) {
 	expect.Equal(t, "messages", len(ids), 3)
 }
 
-// A trigger's URL is told when asked for, wakes the agent without a bearer, and is in no
-// log, metric, event or view.
+// A trigger's URL is told when asked for, wakes the agent without a bearer, and is in no log, metric, event or view.
 func TestTriggers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())

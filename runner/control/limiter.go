@@ -8,8 +8,7 @@ import (
 	"holon/state"
 )
 
-// limiter bounds how many expensive answers are computed at a time, and how long
-// a request waits for its turn.
+// limiter bounds how many expensive answers are computed at a time, and how long a request waits for its turn.
 type limiter struct {
 	slots    chan struct{}
 	patience time.Duration

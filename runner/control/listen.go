@@ -21,10 +21,9 @@ type Listeners struct {
 	access Access
 }
 
-// Listen opens the Unix socket at path, mode 0600, in a directory that is made with
-// mode 0700, and the TCP port if access has one. A stale socket is replaced; a socket
-// that answers, and any other kind of file, is refused. TCP needs a token unless access
-// disables it. Errors are *state.Error.
+// Listen opens the Unix socket at path, mode 0600, in a directory that is made with mode 0700, and the TCP port if
+// access has one. A stale socket is replaced; a socket that answers, and any other kind of file, is refused. TCP needs
+// a token unless access disables it. Errors are *state.Error.
 func Listen(ctx context.Context, path string, access Access) (*Listeners, error) {
 	access, err := access.Check()
 	if err != nil {
@@ -47,8 +46,7 @@ func Listen(ctx context.Context, path string, access Access) (*Listeners, error)
 	return l, nil
 }
 
-// listenTCP listens on the address of access. A peer that vanished without a
-// word is noticed after a minute and a half.
+// listenTCP listens on the address of access. A peer that vanished without a word is noticed after a minute and a half.
 func listenTCP(ctx context.Context, access Access) (net.Listener, error) {
 	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second,
 		Interval: 15 * time.Second, Count: 4}}
@@ -91,8 +89,7 @@ func (l *Listeners) AdvertiseURL() string {
 // SocketPath returns the path of the Unix socket.
 func (l *Listeners) SocketPath() string { return l.unix.Path() }
 
-// Close closes what Run has not closed yet and removes the socket. It may be
-// called more than once.
+// Close closes what Run has not closed yet and removes the socket. It may be called more than once.
 func (l *Listeners) Close() error {
 	err := ignoreClosed(l.unix.Bounded(1).Close())
 	if l.tcp != nil {

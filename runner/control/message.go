@@ -102,9 +102,8 @@ func (s *Server) postEnqueue(_ http.ResponseWriter, r *http.Request, e wire.Enqu
 	})
 }
 
-// outside returns the kind and origin of a message that anyone may send. Claims that
-// only the operator, a capability or the runtime can make are refused here, before the
-// rules would refuse them.
+// outside returns the kind and origin of a message that anyone may send. Claims that only the operator, a capability or
+// the runtime can make are refused here, before the rules would refuse them.
 func outside(e wire.Enqueue) (ledger.MessageKind, ledger.Origin, error) {
 	claimed := func(param, message, hint string) (ledger.MessageKind, ledger.Origin, error) {
 		return "", ledger.Origin{}, &state.Error{Code: wire.CodeAuthorityClaimed, Param: param, Message: message,
@@ -176,8 +175,7 @@ func (s *Server) postWake(_ http.ResponseWriter, r *http.Request, body wire.Wake
 	return wire.Woken{OK: true, AgentID: id, Disposition: string(d)}, nil
 }
 
-// postWebhook is POST /webhooks/generic/{id}: JSON of any form, of a sender that
-// knows nothing of us.
+// postWebhook is POST /webhooks/generic/{id}: JSON of any form, of a sender that knows nothing of us.
 func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request) (any, error) {
 	q, err := queryOf(r, "source", "event_type")
 	if err != nil {
@@ -243,8 +241,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		DeliveryMode: ledger.DeliverWakeHint, Disposition: string(receipt.Disposition)}}, nil
 }
 
-// content makes JSON of a body of any type: JSON as it is, anything else as a
-// string. An empty one is none.
+// content makes JSON of a body of any type: JSON as it is, anything else as a string. An empty one is none.
 func content(header string, raw []byte) (kind string, body json.RawMessage) {
 	kind, _, err := mime.ParseMediaType(header)
 	if err != nil || len(kind) > maxHint {

@@ -102,8 +102,7 @@ func (t *totals) add(v ledger.View, agentID string) error {
 	return err
 }
 
-// collector implements prometheus.Collector with the sums of the ledger and the
-// counts of the server.
+// collector implements prometheus.Collector with the sums of the ledger and the counts of the server.
 type collector struct {
 	totals
 	server *Server

@@ -98,10 +98,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 // computeTime is how long an answer may take to be computed.
 const computeTime = 15 * time.Second
 
-// observe gives every request an id, bounds how slow its client may be, and logs it. A
-// panic of a handler becomes an error answer; after the answer began, it cuts the
-// connection, so that no client takes the answer for complete. The log has the route
-// and never the path, which can hold a capability.
+// observe gives every request an id, bounds how slow its client may be, and logs it. A panic of a handler becomes an
+// error answer; after the answer began, it cuts the connection, so that no client takes the answer for complete. The
+// log has the route and never the path, which can hold a capability.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := responses.NewID(responses.PrefixRequest)
@@ -167,9 +166,8 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 // piece is how much of an answer is written at a time, in bytes.
 const piece = 64 << 10
 
-// write sends data and flushes it. A client that takes no piece of it for
-// Limits.Write gets an error that wraps os.ErrDeadlineExceeded, and its
-// connection is of no use any more.
+// write sends data and flushes it. A client that takes no piece of it for Limits.Write gets an error that wraps
+// os.ErrDeadlineExceeded, and its connection is of no use any more.
 func (s *Server) write(w http.ResponseWriter, data []byte) error {
 	rc := http.NewResponseController(w)
 	for part := range slices.Chunk(data, piece) {

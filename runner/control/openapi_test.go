@@ -213,8 +213,7 @@ func (c comparison) nullable(at string, t reflect.Type, s *openapi3.Schema) {
 	}
 }
 
-// fields compares the JSON keys of a struct: those that are never left out are
-// required.
+// fields compares the JSON keys of a struct: those that are never left out are required.
 func (c comparison) fields(at string, t reflect.Type, s *openapi3.Schema) {
 	c.Helper()
 	known := make(map[string]bool)

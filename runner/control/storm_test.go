@@ -18,8 +18,7 @@ import (
 	"holon/test/expect"
 )
 
-// counting counts what snapshots cost: reads of the list of waits, which only
-// summaries need.
+// counting counts what snapshots cost: reads of the list of waits, which only summaries need.
 type counting struct {
 	ledger.Store
 	running, most, updates atomic.Int64
@@ -145,8 +144,7 @@ func TestReadsWriteNothing(t *testing.T) {
 	}
 }
 
-// A body that does not come is not waited for, and a handler that panics is an
-// answer.
+// A body that does not come is not waited for, and a handler that panics is an answer.
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{Body: 50 * time.Millisecond}, control.Access{})

@@ -22,9 +22,8 @@ import (
 // streamPage is how many events are read and sent at a time.
 const streamPage = 100
 
-// getStream is GET …/events/stream. Every stream reads the ledger by itself and
-// shares nothing with others: one whose reader is slow stands still alone, until
-// its connection is cut.
+// getStream is GET …/events/stream. Every stream reads the ledger by itself and shares nothing with others: one whose
+// reader is slow stands still alone, until its connection is cut.
 func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
 	st := &eventStream{server: s, w: w, agentID: s.agentID(r)}
 	first, err := st.open(r)
@@ -70,8 +69,7 @@ type eventStream struct {
 	sent    int    // bytes of it
 }
 
-// open finds where a stream begins and returns what is sent first. Nothing has
-// been sent when it returns an error.
+// open finds where a stream begins and returns what is sent first. Nothing has been sent when it returns an error.
 func (st *eventStream) open(r *http.Request) ([]wire.StreamFrame, error) {
 	q, resumes, err := st.ask(r)
 	if err != nil {
@@ -311,8 +309,7 @@ func (st *eventStream) frame(f wire.StreamFrame) error {
 	return st.add(seq, f.Type, f)
 }
 
-// add adds a server-sent event. Events of agents have no name, so that every
-// reader gets them.
+// add adds a server-sent event. Events of agents have no name, so that every reader gets them.
 func (st *eventStream) add(id int64, name string, of any) error {
 	data, err := json.Marshal(of)
 	if err != nil {
@@ -326,8 +323,7 @@ func (st *eventStream) add(id int64, name string, of any) error {
 	return nil
 }
 
-// flush sends what is there. A reader that takes nothing for too long gets an
-// error that wraps os.ErrDeadlineExceeded.
+// flush sends what is there. A reader that takes nothing for too long gets an error that wraps os.ErrDeadlineExceeded.
 func (st *eventStream) flush() error {
 	if len(st.frames) == 0 {
 		return nil

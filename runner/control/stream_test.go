@@ -204,8 +204,7 @@ func TestStreamResets(t *testing.T) {
 	}
 }
 
-// A client that takes a snapshot and follows from there sees every event once, while
-// many write and read.
+// A client that takes a snapshot and follows from there sees every event once, while many write and read.
 func TestSnapshotThenStream(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
@@ -256,8 +255,7 @@ func TestSnapshotThenStream(t *testing.T) {
 	reading.Wait()
 }
 
-// A follower goes on through restarts of the server, without a gap and without
-// seeing anything twice.
+// A follower goes on through restarts of the server, without a gap and without seeing anything twice.
 func TestFollowAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
@@ -342,8 +340,7 @@ func TestFollowTellsThatTheDaemonIsAway(t *testing.T) {
 	})
 }
 
-// A reader that takes nothing is cut off; others notice nothing, and neither do
-// writers.
+// A reader that takes nothing is cut off; others notice nothing, and neither do writers.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{Write: time.Second}, control.Access{})

@@ -128,8 +128,7 @@ func (l *Loaded) resolve(origin origin, top string) {
 	}
 }
 
-// inRepository returns the absolute path of what the project's file names
-// relative to top, links resolved.
+// inRepository returns the absolute path of what the project's file names relative to top, links resolved.
 func inRepository(top, name string) (string, error) {
 	real, err := filepath.EvalSymlinks(top)
 	if err != nil {

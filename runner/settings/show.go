@@ -164,8 +164,7 @@ func (l *Loaded) Hidden() (list []Entry) {
 	return list
 }
 
-// ProvidersOf returns the providers of models, in order and once each, without
-// that of scenarios.
+// ProvidersOf returns the providers of models, in order and once each, without that of scenarios.
 func ProvidersOf(refs []string) (names []string) {
 	for _, ref := range refs {
 		if name, _, ok := providers.SplitRef(ref); ok && name != providers.Scripted && !slices.Contains(names, name) {

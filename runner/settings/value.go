@@ -176,8 +176,7 @@ func shown(v reflect.Value) any {
 // text returns what a key holds as a person writes it.
 func (k *key) text(s *Settings, name string) string { return Text(shown(k.value(s, name))) }
 
-// Text returns a value as a person writes it: texts as they are, all else as
-// JSON.
+// Text returns a value as a person writes it: texts as they are, all else as JSON.
 func Text(value any) string {
 	switch v := value.(type) {
 	case nil:

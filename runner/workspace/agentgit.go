@@ -14,9 +14,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// writeAgentRepository gives the tree a .git of its own: private, disposable,
-// without remotes, hooks or the user's configuration, borrowing objects from
-// read-only directories. The host writes it and never reads it again. A plain
+// writeAgentRepository gives the tree a .git of its own: private, disposable, without remotes, hooks or the user's
+// configuration, borrowing objects from read-only directories. The host writes it and never reads it again. A plain
 // directory's tree gets none: tools behave as they do in the user's directory.
 func (t *Tree) writeAgentRepository() error {
 	if t.info.Kind == KindCopy {
@@ -103,8 +102,7 @@ func (t *Tree) agentConfig() string {
 	return b.String()
 }
 
-// alternateLine quotes a path that git would take for a comment or a quoted
-// string otherwise.
+// alternateLine quotes a path that git would take for a comment or a quoted string otherwise.
 func alternateLine(dir string) string {
 	if strings.ContainsAny(dir, "\n\"\\") {
 		return git.QuotePath(dir) + "\n"
@@ -112,9 +110,8 @@ func alternateLine(dir string) string {
 	return dir + "\n"
 }
 
-// objectDirs lists the directories to borrow from. The user's repository may
-// itself borrow: its alternates file names paths that git resolves where the
-// agent sees them, so each is mounted at exactly that path.
+// objectDirs lists the directories to borrow from. The user's repository may itself borrow: its alternates file names
+// paths that git resolves where the agent sees them, so each is mounted at exactly that path.
 func (t *Tree) objectDirs() []objectDir {
 	var dirs []objectDir
 	add := func(host, container string, transitive bool) {

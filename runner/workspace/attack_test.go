@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ignore rules that take git minutes are done without: those of an agent's
-// tree as if they were not there, those of the user's by leaving untracked
-// files out.
+// Ignore rules that take git minutes are done without: those of an agent's tree as if they were not there, those of the
+// user's by leaving untracked files out.
 func TestSlowIgnoreRules(t *testing.T) {
 	t.Parallel()
 	plant := func(dir string) {

@@ -24,9 +24,8 @@ import (
 // maxSlots bounds how many runs use one repository at the same time.
 const maxSlots = 256
 
-// repositoryCache is the directory that holds the trees made from one directory
-// of the user's: <cache>/trees/<hash of the origin>/, with the file source naming
-// the origin and a numbered directory per slot.
+// repositoryCache is the directory that holds the trees made from one directory of the user's: <cache>/trees/<hash of
+// the origin>/, with the file source naming the origin and a numbered directory per slot.
 type repositoryCache struct{ dir string }
 
 func openCache(cacheDir string, of origin) (repositoryCache, error) {
@@ -47,11 +46,9 @@ func (c repositoryCache) source() string { return filepath.Join(c.dir, "source")
 // viewPrefix begins the names of temporary directories in a cache's directory.
 const viewPrefix = "view-"
 
-// A slot is one recycled working tree and what the host knows of it, locked by
-// this process. Its files: lock; tree, which a container writes; index, the
-// record; git, our objects of the base; result, the repository of the last
-// diff; trash; claim, which names the run whose work may be in the tree
-// although the lock is free.
+// A slot is one recycled working tree and what the host knows of it, locked by this process. Its files: lock; tree,
+// which a container writes; index, the record; git, our objects of the base; result, the repository of the last diff;
+// trash; claim, which names the run whose work may be in the tree although the lock is free.
 type slot struct {
 	dir    string
 	number int

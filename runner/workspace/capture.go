@@ -44,8 +44,7 @@ const (
 // Warning describes a difference between the tree and the result.
 type Warning = state.Warning
 
-// maxWarnings bounds the warnings of one code, maxWarningBytes the paths of all,
-// as JSON.
+// maxWarnings bounds the warnings of one code, maxWarningBytes the paths of all, as JSON.
 const (
 	maxWarnings     = 50
 	maxWarningBytes = 1 << 20

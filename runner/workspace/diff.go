@@ -22,12 +22,10 @@ import (
 
 // DiffOptions say where Diff writes.
 type DiffOptions struct {
-	// Patch is the file that receives the patch, replaced when it exists. The
-	// patch is empty when nothing changed.
+	// Patch is the file that receives the patch, replaced when it exists. The patch is empty when nothing changed.
 	Patch string
-	// Objects, when set, becomes an object directory with what the user's
-	// repository may lack of the base, such as uncommitted files, which Apply
-	// needs for a three-way merge, and of the result, which Checkout needs.
+	// Objects, when set, becomes an object directory with what the user's repository may lack of the base, such as
+	// uncommitted files, which Apply needs for a three-way merge, and of the result, which Checkout needs.
 	Objects string
 	// Bundle, when set with Objects, becomes a git bundle with the commits of the agent that are not in the result, if
 	// there are any.
@@ -182,10 +180,9 @@ func (d *comparison) writeWith(ctx context.Context, repo git.Repository, renames
 	return err
 }
 
-// parseChanges reads `git diff-tree -z --raw --numstat`: for each file
-// ":oldmode mode oldid id status NUL path NUL", a renamed one with both paths,
-// then for each "added TAB deleted TAB path NUL", a renamed one with an empty
-// path followed by both.
+// parseChanges reads `git diff-tree -z --raw --numstat`: for each file ":oldmode mode oldid id status NUL path NUL", a
+// renamed one with both paths, then for each "added TAB deleted TAB path NUL", a renamed one with an empty path
+// followed by both.
 func parseChanges(out []byte) (changes []FileChange, ids []objectIDs, err error) {
 	fields := bytes.Split(bytes.TrimSuffix(out, []byte{0}), []byte{0})
 	next := func() string {

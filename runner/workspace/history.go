@@ -33,16 +33,14 @@ const (
 )
 
 // saveHistory takes over what the agent committed itself: the commits on the branch that it left checked out, which
-// Checkout can keep below the result, and those that are not part of the result. Git never works in the
-// agent's repository, and of its files only HEAD, references, the log of the stash, loose objects
-// and packs are read, as bytes:
+// Checkout can keep below the result, and those that are not part of the result. Git never works in the agent's
+// repository, and of its files only HEAD, references, the log of the stash, loose objects and packs are read, as bytes:
 //
 //	agent's objects ─▶ staging: every object hashed anew ─▶ commits that the user's repository lacks
 //	  ─▶ quarantine: index-pack --strict ─▶ objects of the run, and the bundle
 //
-// Its configuration, index, hooks, attributes, alternates, replacements,
-// grafts, shallow file, commit graphs and other references are ignored. The diff is complete without all that, so a
-// fault in it is only a warning.
+// Its configuration, index, hooks, attributes, alternates, replacements, grafts, shallow file, commit graphs and other
+// references are ignored. The diff is complete without all that, so a fault in it is only a warning.
 func (t *Tree) saveHistory(parent context.Context, d *comparison, root folder.Dir, result git.Repository,
 	options DiffOptions) error {
 	if options.Objects == "" || t.info.Kind != KindGit {

@@ -226,8 +226,7 @@ func TestUserClosedTree(t *testing.T) {
 	}
 }
 
-// Names without end: the lists that a manifest gets stay within bounds, and what
-// fits is there.
+// Names without end: the lists that a manifest gets stay within bounds, and what fits is there.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "gone": "x\n"})

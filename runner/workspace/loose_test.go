@@ -14,8 +14,7 @@ import (
 	"holon/test/expect"
 )
 
-// For any bytes that an agent left as a loose object, the result is an
-// object with the content that its name says.
+// For any bytes that an agent left as a loose object, the result is an object with the content that its name says.
 func FuzzLooseObject(f *testing.F) {
 	pack := func(text string) []byte {
 		var b bytes.Buffer

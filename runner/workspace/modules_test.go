@@ -8,8 +8,7 @@ import (
 	"holon/test/gittest"
 )
 
-// A submodule at another commit than HEAD has makes the workspace dirty, staged
-// or not, and is part of the snapshot.
+// A submodule at another commit than HEAD has makes the workspace dirty, staged or not, and is part of the snapshot.
 func TestMovedSubmodule(t *testing.T) {
 	t.Parallel()
 	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "lib\n"})

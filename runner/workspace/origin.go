@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// origin identifies the directory that trees are made from and the user they are made for. Trees of different
-// origins are never shared, so that nothing gets from one repository or user to another. The container's user
-// is not part of it: in an a tree that is acquired for another owner, every file and directory is created
-// again.
+// origin identifies the directory that trees are made from and the user they are made for. Trees of different origins
+// are never shared, so that nothing gets from one repository or user to another. The container's user is not part of
+// it: in an a tree that is acquired for another owner, every file and directory is created again.
 type origin struct {
 	top           string // of the user's directory
 	place         string // its git directory, or top itself where there is none

@@ -43,8 +43,7 @@ func wantOwner(t *testing.T, dir string, owner folder.Owner) map[string]syscall.
 	return found
 }
 
-// All of a tree is its owner's, nothing of the user's ever is, and a recycled
-// tree is not given over again.
+// All of a tree is its owner's, nothing of the user's ever is, and a recycled tree is not given over again.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

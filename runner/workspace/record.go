@@ -45,9 +45,8 @@ const (
 	recordVersion = 3
 	recordMagic   = "holon workspace record "
 
-	// A file changed within one tick of the kernel's coarse clock after the
-	// record was made could have the recorded change time. Ticks are at most
-	// 10 ms; such files count as changed.
+	// A file changed within one tick of the kernel's coarse clock after the record was made could have the recorded
+	// change time. Ticks are at most 10 ms; such files count as changed.
 	racyWindow = 20 * time.Millisecond
 )
 
@@ -82,8 +81,7 @@ func (r *record) write(name string) (index []byte, err error) {
 	return index, durable.Replace(name, append(data, sum[:]...))
 }
 
-// splitModules separates the files within submodules from the rest, which is
-// usually everything.
+// splitModules separates the files within submodules from the rest, which is usually everything.
 func splitModules(entries []git.Entry) (own, modules []git.Entry) {
 	if !slices.ContainsFunc(entries, func(e git.Entry) bool { return e.Module }) {
 		return entries, nil

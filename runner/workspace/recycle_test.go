@@ -24,10 +24,9 @@ import (
 var recycleBase = map[string]string{"a": "a\n", "run.sh": "#!/bin/sh\n", "link": "-> a", "d/b": "b\n", "d/e/c": "c\n",
 	"d/e/same": "a\n", "f/g/h/i": "i\n"}
 
-// describe lists everything that a process can see of a tree: metadata, extended
-// attributes, inode flags and content of each path, but not inode numbers,
-// change times and what reading alone changes. Times are shown relative to those
-// of the top.
+// describe lists everything that a process can see of a tree: metadata, extended attributes, inode flags and content of
+// each path, but not inode numbers, change times and what reading alone changes. Times are shown relative to those of
+// the top.
 func describe(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	var top unix.Stat_t
@@ -240,8 +239,7 @@ func TestUserRecycledTree(t *testing.T) {
 	}
 }
 
-// Any sequence of harms, in several runs one after the other, one of which may
-// have been killed.
+// Any sequence of harms, in several runs one after the other, one of which may have been killed.
 func TestUserRecycledTreeAtRandom(t *testing.T) {
 	t.Parallel()
 	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(gittest.DiskDir(t), "cache")}

@@ -18,9 +18,8 @@ func die(t *testing.T, tree *Tree) {
 	tree.slot.lock = nil
 }
 
-// Files that the container of a dead run wrote stay until they are saved: the next run
-// gets another tree, and the dead one's diff can be made by another process, even
-// when the user's repository moved on meanwhile.
+// Files that the container of a dead run wrote stay until they are saved: the next run gets another tree, and the dead
+// one's diff can be made by another process, even when the user's repository moved on meanwhile.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	for kind, make := range map[string]func(t *testing.T) string{
@@ -80,8 +79,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A tree is found again although the repository is gone, but not lost: it can
-// be taken up when the repository is back.
+// A tree is found again although the repository is gone, but not lost: it can be taken up when the repository is back.
 func TestResumeWithoutRepository(t *testing.T) {
 	t.Parallel()
 	repo, cache := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")

@@ -71,8 +71,7 @@ func TestSweepSlots(t *testing.T) {
 	}
 }
 
-// A holder that dies leaves everything as it was at that moment; the next one
-// starts from the base all the same.
+// A holder that dies leaves everything as it was at that moment; the next one starts from the base all the same.
 func TestUserCrashBetweenAcquireAndRelease(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})

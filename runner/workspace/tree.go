@@ -24,18 +24,16 @@ type Tree struct {
 	objects []objectDir
 }
 
-// objectDir is a git object directory that the agent's repository borrows
-// from; the runner mounts it read-only at ContainerPath, which equals HostPath
-// where Options.ContainerObjects is empty.
+// objectDir is a git object directory that the agent's repository borrows from; the runner mounts it read-only at
+// ContainerPath, which equals HostPath where Options.ContainerObjects is empty.
 type objectDir struct {
 	HostPath, ContainerPath string
 
 	transitive bool // named by the alternates of another, not by the agent's repository
 }
 
-// Acquire takes a free working tree and brings it to the base: the user's
-// commit, with the uncommitted changes of this moment when they are included.
-// The caller must Release it.
+// Acquire takes a free working tree and brings it to the base: the user's commit, with the uncommitted changes of this
+// moment when they are included. The caller must Release it.
 func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 	held, err := s.cache.acquire(s.options.Claim)
 	if err != nil {
@@ -64,8 +62,7 @@ func isPermission(err error) bool {
 // Dir is the top of the working tree on the host.
 func (t *Tree) Dir() string { return t.slot.tree() }
 
-// WorkDir is where the agent starts: Dir, or the directory within it that
-// corresponds to Options.Dir.
+// WorkDir is where the agent starts: Dir, or the directory within it that corresponds to Options.Dir.
 func (t *Tree) WorkDir() string { return filepath.Join(t.slot.tree(), t.info.Prefix) }
 
 // Info is the Source's Info with the base tree and the submodules, which Acquire finds.

@@ -65,8 +65,7 @@ func acquireAmongForeign(t *testing.T, dir string) {
 	}
 }
 
-// What can't be read of the user's is refused or warned about, and its
-// permissions stay as they are.
+// What can't be read of the user's is refused or warned about, and its permissions stay as they are.
 func TestUserUnreadable(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {

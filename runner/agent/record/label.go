@@ -186,8 +186,7 @@ func (l Label) fits(data json.RawMessage) bool {
 	return !equal || string(data) == `"`+want+`"`
 }
 
-// BriefLevel is the level of the event of a brief: it asks for action when the
-// agent waits for its operator.
+// BriefLevel is the level of the event of a brief: it asks for action when the agent waits for its operator.
 func BriefLevel(c ledger.Closure, ack bool) int {
 	switch {
 	case c.WaitingReason == ledger.AwaitingOperator:

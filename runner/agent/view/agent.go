@@ -7,8 +7,7 @@ import (
 	"holon/state/ledger"
 )
 
-// identity is who an agent is (runtime specification, "Agent Identity And
-// Visibility Contract").
+// identity is who an agent is (runtime specification, "Agent Identity And Visibility Contract").
 type identity struct {
 	AgentID           string            `json:"agent_id"`
 	Kind              ledger.Kind       `json:"kind"`
@@ -26,8 +25,7 @@ type identity struct {
 	CreatedAt         turns.Time        `json:"created_at"`
 }
 
-// ModelState is which model an agent's next turn asks (runtime specification,
-// "Agent Model Selection").
+// ModelState is which model an agent's next turn asks (runtime specification, "Agent Model Selection").
 type ModelState struct {
 	Source                  string   `json:"source"` // runtime_default, agent_override
 	RuntimeDefaultModel     string   `json:"runtime_default_model"`
@@ -103,8 +101,7 @@ type wakeHint struct {
 	Also []ledger.WakeNote `json:"also,omitempty"` // what hints said that became part of this one
 }
 
-// turnTerminal is how a turn ended, in short (runtime specification, "Turn
-// Terminal").
+// turnTerminal is how a turn ended, in short (runtime specification, "Turn Terminal").
 type turnTerminal struct {
 	TurnID               string           `json:"turn_id"`
 	TurnIndex            int64            `json:"turn_index"`
@@ -135,8 +132,7 @@ type tokenUsage struct {
 	LastTurn         *tokenCounts `json:"last_turn,omitempty"`
 }
 
-// AgentsMD is a file of instructions that an agent is given. Its text is never
-// shown.
+// AgentsMD is a file of instructions that an agent is given. Its text is never shown.
 type AgentsMD struct {
 	Scope string `json:"scope"` // user_global, agent, workspace
 	Kind  string `json:"kind"`  // agents_md, claude_md_fallback
@@ -168,8 +164,7 @@ type AgentListEntry struct {
 	HasFailure        bool            `json:"has_failure"`
 }
 
-// AgentSummary tells about one agent (runtime specification, "Agent Inspection
-// Surface Contract").
+// AgentSummary tells about one agent (runtime specification, "Agent Inspection Surface Contract").
 type AgentSummary struct {
 	Identity          identity        `json:"identity"`
 	Agent             agentState      `json:"agent"`

@@ -13,8 +13,7 @@ const (
 	ProjectionDebug    = "local_debug" // and the event as the ledger has it
 )
 
-// EventEnvelope is an event as it is replayed and streamed (runtime
-// specification, "Local Operator Console Contract").
+// EventEnvelope is an event as it is replayed and streamed (runtime specification, "Local Operator Console Contract").
 type EventEnvelope struct {
 	ID         string       `json:"id"`
 	EventSeq   int64        `json:"event_seq"` // orders, and is the cursor of, an agent's events

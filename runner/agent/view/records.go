@@ -9,8 +9,7 @@ import (
 	"holon/state/ledger"
 )
 
-// waitingIntent is an outside change that an agent waits for: a wait of kind
-// external, in the words of version 0.14.
+// waitingIntent is an outside change that an agent waits for: a wait of kind external, in the words of version 0.14.
 type waitingIntent struct {
 	ID                string     `json:"id"`
 	AgentID           string     `json:"agent_id"`
@@ -76,8 +75,7 @@ func OfTimer(t ledger.Timer) Timer {
 	}
 }
 
-// Briefs returns the newest briefs of an agent, the oldest first. limit 0 is
-// DefaultLimit; MaxLimit is the most.
+// Briefs returns the newest briefs of an agent, the oldest first. limit 0 is 50; MaxLimit is the most.
 func (s Snapshot) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
 	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err

@@ -29,8 +29,7 @@ type RuntimeInfo struct {
 // Reachable reports whether others than those on the socket reach the runtime.
 func (i RuntimeInfo) Reachable() bool { return i.AdvertiseURL != "" || i.HTTPAddr != "" }
 
-// TriggerURL is the URL of an external trigger: a path on the socket when the runtime is
-// not Reachable.
+// TriggerURL is the URL of an external trigger: a path on the socket when the runtime is not Reachable.
 func (i RuntimeInfo) TriggerURL(token string) string {
 	path := "/callbacks/wake/" + token
 	switch {
@@ -42,8 +41,7 @@ func (i RuntimeInfo) TriggerURL(token string) string {
 	return path
 }
 
-// Activity sums up what the public agents do (runtime specification, "Local
-// Daemon Lifecycle Contract").
+// Activity sums up what the public agents do (runtime specification, "Local Daemon Lifecycle Contract").
 type Activity struct {
 	State                string `json:"state"` // idle, waiting, processing
 	ActiveAgentCount     int    `json:"active_agent_count"`

@@ -6,9 +6,8 @@ import (
 	"holon/state/ledger"
 )
 
-// StateSnapshot is what a client needs to show an agent and then go on with its
-// events from SnapshotThroughSeq, missing and repeating none (runtime
-// specification, "Agent Inspection Surface Contract").
+// StateSnapshot is what a client needs to show an agent and then go on with its events from SnapshotThroughSeq, missing
+// and repeating none (runtime specification, "Agent Inspection Surface Contract").
 type StateSnapshot struct {
 	Agent           AgentSummary          `json:"agent"`
 	Session         session               `json:"session"`
@@ -32,8 +31,7 @@ type session struct {
 	LastTurn     *turnTerminal `json:"last_turn,omitempty"`
 }
 
-// workspaceState lists the workspaces of an agent: its home. The other fields are
-// documented and constant.
+// workspaceState lists the workspaces of an agent: its home. The other fields are documented and constant.
 type workspaceState struct {
 	Attached        []string         `json:"attached_workspaces"`
 	ActiveEntry     *workspaceEntry  `json:"active_workspace_entry"`
@@ -89,9 +87,8 @@ type LatencyReport struct {
 	Pending int           `json:"pending"`
 }
 
-// TurnLatency is the time of one turn, in milliseconds: its message waited in the
-// queue (message_admitted to message_processing_started), then the turn was
-// begun (container, prompt, agentd accepted), then it ran.
+// TurnLatency is the time of one turn, in milliseconds: its message waited in the queue (message_admitted to
+// message_processing_started), then the turn was begun (container, prompt, agentd accepted), then it ran.
 type TurnLatency struct {
 	TurnID      string             `json:"turn_id"`
 	TurnIndex   int64              `json:"turn_index"`

@@ -5,8 +5,7 @@ import (
 	"holon/state/ledger"
 )
 
-// State is a snapshot of an agent. epoch is the store's. Errors are those of
-// Summary.
+// State is a snapshot of an agent. epoch is the store's. Errors are those of Summary.
 func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 	summary, err := s.Summary(agentID)
 	if err != nil {
@@ -68,8 +67,7 @@ func (s Snapshot) workspace(agentID string) workspaceState {
 	}}
 }
 
-// Activity sums up what the public agents do, and returns the newest failure of
-// any.
+// Activity sums up what the public agents do, and returns the newest failure of any.
 func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 	agents, err := s.ledger.Agents()
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Summary tells about an agent. Errors are *state.Error with
-// ledger.CodeNotFound or codeAgentPrivate, or the store's.
+// Summary tells about an agent. Errors are *state.Error with ledger.CodeNotFound or codeAgentPrivate, or the store's.
 func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	a, err := public(s.ledger, agentID)
 	if err != nil {

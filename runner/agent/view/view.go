@@ -3,11 +3,9 @@
 //
 //	ledger.View ─▶ Snapshot.Summary, State, Events, … ─▶ JSON
 //
-// The invariant: values that are shown together were true together, since they are
-// read in one transaction; reading writes nothing and starts nothing; every list
-// has a bound. The rules (when an agent is asleep, what it waits for) are those of
-// package runner/agent/rules. No capability is shown: neither the token of a
-// trigger nor its URL.
+// The invariant: values that are shown together were true together, since they are read in one transaction; reading
+// writes nothing and starts nothing; every list has a bound. The rules (when an agent is asleep, what it waits for) are
+// those of package runner/agent/rules. No capability is shown: neither the token of a trigger nor its URL.
 package view
 
 import (
@@ -31,8 +29,7 @@ const (
 	maxTriggersShown = 20
 )
 
-// codeAgentPrivate says that an agent is of another agent or of one run and is
-// not shown by itself.
+// codeAgentPrivate says that an agent is of another agent or of one run and is not shown by itself.
 const codeAgentPrivate state.Code = "agent_private"
 
 // Facts are what the runtime knows and the ledger does not.
@@ -43,14 +40,12 @@ type Facts struct {
 	Engine       string   // docker, local: what runs containers
 	Booting      bool     // the runtime has not recovered yet
 
-	// Home returns the directory of an agent on the host, "" when it has none.
-	// It may be nil.
+	// Home returns the directory of an agent on the host, "" when it has none. It may be nil.
 	Home func(agentID string) string
 	// Plan describes the plan of a work item without its Path, nil when it has none. It may be nil; it reads, and must
 	// not write or block.
 	Plan func(agentID, itemID string) *PlanArtifact
-	// AgentsMD returns which instruction files an agent is given. It may be nil;
-	// it reads, and must not write or block.
+	// AgentsMD returns which instruction files an agent is given. It may be nil; it reads, and must not write or block.
 	AgentsMD func(agentID string) []AgentsMD
 	Network  string   // that containers are made with; "": none
 	Weaker   []string // axes of the isolation that may be weaker than asked for

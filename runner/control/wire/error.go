@@ -103,9 +103,8 @@ type FailureInfo struct {
 	Retryable bool       `json:"retryable"`
 }
 
-// Explain returns what a client is told of err, and its HTTP status. Of an error
-// that has no code of the table nothing is told but that it is internal; known is
-// false then, and the log has to have it.
+// Explain returns what a client is told of err, and its HTTP status. Of an error that has no code of the table nothing
+// is told but that it is internal; known is false then, and the log has to have it.
 func Explain(err error) (f Failure, status int, known bool) {
 	e, ok := errors.AsType[*state.Error](err)
 	if ok {
@@ -122,8 +121,7 @@ func Explain(err error) (f Failure, status int, known bool) {
 		Retryable: Retryable(e.Code)}}, Status(e.Code), ok
 }
 
-// DecodeFailure reads the body of an error answer. A body that is none becomes
-// an error with CodeBadAnswer.
+// DecodeFailure reads the body of an error answer. A body that is none becomes an error with CodeBadAnswer.
 func DecodeFailure(status int, body []byte) *state.Error {
 	var f Failure
 	if err := json.Unmarshal(body, &f); err != nil || f.Error.Code == "" || f.Error.Message == "" {

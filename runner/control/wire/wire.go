@@ -1,10 +1,8 @@
-// Package wire holds the types that the control plane and its client exchange in
-// addition to the views of agents: bodies of requests, small answers, and errors. It
-// does no I/O.
+// Package wire holds the types that the control plane and its client exchange in addition to the views of agents:
+// bodies of requests, small answers, and errors. It does no I/O.
 //
-// The invariant: an error keeps its code, and with it its HTTP status, across
-// the wire, since both sides read the same table. Bodies have snake_case keys;
-// [Decode] takes the camelCase names of the runtime specification as well, and
+// The invariant: an error keeps its code, and with it its HTTP status, across the wire, since both sides read the same
+// table. Bodies have snake_case keys; [Decode] takes the camelCase names of the runtime specification as well, and
 // refuses a key that it does not know.
 package wire
 
@@ -68,8 +66,7 @@ type HandshakeRuntime struct {
 	EventLogEpoch string `json:"event_log_epoch"`
 }
 
-// Enqueue is a message from outside. Authority and trust follow from how it
-// came; stating them is refused.
+// Enqueue is a message from outside. Authority and trust follow from how it came; stating them is refused.
 type Enqueue struct {
 	AgentID       string          `json:"agent_id,omitempty"` // with POST /enqueue only; "": the default agent
 	Kind          string          `json:"kind,omitempty"`     // webhook_event (default), channel_event

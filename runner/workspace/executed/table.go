@@ -23,11 +23,9 @@ type entry struct {
 	content func(data []byte) (text string, ok bool)
 }
 
-// table names the files that programs act on when a directory is opened
-// or entered, when git works in it, when packages are installed, or when it is
-// pushed. Sources, tests and build files that only a person's own command reads
-// (Makefile, CMakeLists.txt, pom.xml, conftest.py) are not among them: changing
-// these is the daily work of an agent.
+// table names the files that programs act on when a directory is opened or entered, when git works in it, when packages
+// are installed, or when it is pushed. Sources, tests and build files that only a person's own command reads (Makefile,
+// CMakeLists.txt, pom.xml, conftest.py) are not among them: changing these is the daily work of an agent.
 var table = []entry{
 	{program: "git", patterns: strings.Fields(`.git/ .gitattributes .gitmodules .gitconfig .lfsconfig .config/git/`)},
 	{program: "git, as hooks", patterns: strings.Fields(hookNames + `

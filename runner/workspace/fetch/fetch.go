@@ -36,11 +36,9 @@ type Result struct {
 	Files  []string
 }
 
-// Fetch writes one directory of a repository, as of one commit, into an empty
-// directory, without history. Nothing of the repository is run: no hooks, no
-// filters, no submodules, no configuration but ours. Paths that leave the
-// directory, special entries and what exceeds the bounds are refused before a
-// file is written.
+// Fetch writes one directory of a repository, as of one commit, into an empty directory, without history. Nothing of
+// the repository is run: no hooks, no filters, no submodules, no configuration but ours. Paths that leave the
+// directory, special entries and what exceeds the bounds are refused before a file is written.
 func (r Source) Fetch(ctx context.Context, o Options) (_ *Result, err error) {
 	repo := git.Repository{Dir: o.Dir + ".git"}
 	defer func() { err = errors.Join(err, os.RemoveAll(repo.Dir)) }()

@@ -119,8 +119,7 @@ func gitIn(t *testing.T, dir, stdin string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// fetchTree fetches a directory of a repository whose tree is made of raw
-// entries, which git itself would not commit.
+// fetchTree fetches a directory of a repository whose tree is made of raw entries, which git itself would not commit.
 func fetchTree(t *testing.T, tree string, o Options) (*Result, error) {
 	t.Helper()
 	source := t.TempDir()

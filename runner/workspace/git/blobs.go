@@ -165,8 +165,7 @@ func (w *fileWriter) file(dir folder.Dir, name string, size int64, e *Entry) err
 	return nil
 }
 
-// ReadBlobs returns the contents of blobs, as many as fit a bound. One that is
-// large or missing is not among them.
+// ReadBlobs returns the contents of blobs, as many as fit a bound. One that is large or missing is not among them.
 func (g Runner) ReadBlobs(ctx context.Context, ids []string) (_ map[string][]byte, err error) {
 	left := int64(16 << 20)
 	contents := make(map[string][]byte)

@@ -54,8 +54,7 @@ func (f ObjectFormat) EmptyTree() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// BlobID is the binary id of a blob of size bytes read from content. It fails
-// when content is not of that size.
+// BlobID is the binary id of a blob of size bytes read from content. It fails when content is not of that size.
 func (f ObjectFormat) BlobID(size int64, content io.Reader) (string, error) {
 	hash := f.NewHash()
 	io.WriteString(hash, "blob "+strconv.FormatInt(size, 10)+"\x00")

@@ -246,8 +246,7 @@ func RealDirectory(path string) (string, error) {
 		Hint: "name an existing directory"}
 }
 
-// Within reports whether path is top or lies beneath it, links resolved as far
-// as path exists.
+// Within reports whether path is top or lies beneath it, links resolved as far as path exists.
 func Within(top, path string) bool {
 	for rest := ""; ; {
 		if real, err := filepath.EvalSymlinks(path); err == nil {

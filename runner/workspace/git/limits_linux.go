@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit sets the bounds of a process that has just started, and with them those
-// of the processes that it starts.
+// limit sets the bounds of a process that has just started, and with them those of the processes that it starts.
 func (g Runner) limit(pid int) error {
 	seconds := max(1, uint64(g.processor/time.Second))
 	for resource, limit := range map[int]unix.Rlimit{

@@ -15,8 +15,7 @@ import (
 	"holon/test/gittest"
 )
 
-// A git process that is made to be slow or large is ended, and the error says
-// by which bound.
+// A git process that is made to be slow or large is ended, and the error says by which bound.
 func TestGitBudgets(t *testing.T) {
 	t.Parallel()
 	repo := Repository{Dir: filepath.Join(t.TempDir(), "r"), Format: SHA1}

@@ -7,9 +7,8 @@ import (
 	"holon/internal/gitname"
 )
 
-// CheckPath says why a path of a tree must not be written to disk. Names are
-// checked as git checks them for the file systems of other machines too,
-// because the patch will be applied somewhere.
+// CheckPath says why a path of a tree must not be written to disk. Names are checked as git checks them for the file
+// systems of other machines too, because the patch will be applied somewhere.
 func CheckPath(path string) error {
 	if path == "" || len(path) > gitname.MaxPath || path[0] == '/' || strings.IndexByte(path, 0) >= 0 {
 		return &Error{Code: CodeUnsafePath, Param: path,

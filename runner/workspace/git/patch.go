@@ -70,8 +70,7 @@ func Refused(err error) bool {
 	return ok && failed.Cause == nil && !IsDiskFull(err)
 }
 
-// maxProbes bounds how many files of a patch are tried one by one to tell
-// which of them conflict.
+// maxProbes bounds how many files of a patch are tried one by one to tell which of them conflict.
 const maxProbes = 500
 
 // Merge applies the patch to an index, three ways if the contents that it starts from are available. A file that has

@@ -88,8 +88,7 @@ func symbolic(line string) (string, error) {
 	return target, nil
 }
 
-// Resolve returns the object that a reference leads to, "" when there is no
-// such reference.
+// Resolve returns the object that a reference leads to, "" when there is no such reference.
 func (u *UserRepository) Resolve(name string) (string, error) {
 	dir, err := folder.Open(u.CommonDir)
 	if err != nil {

@@ -64,8 +64,7 @@ func AlternatesVariable(dirs []string) string {
 	return "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(quoted, ":")
 }
 
-// QuotePath writes a path as git's C-style quoted string, which round-trips
-// every byte but NUL.
+// QuotePath writes a path as git's C-style quoted string, which round-trips every byte but NUL.
 func QuotePath(path string) string {
 	var b strings.Builder
 	b.Grow(len(path) + 2)

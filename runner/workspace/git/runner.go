@@ -160,8 +160,7 @@ func (g Runner) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, a
 	return g.result(ctx, args, err, stderr)
 }
 
-// command prepares a process in a group of its own, which dies as a whole when
-// ctx ends.
+// command prepares a process in a group of its own, which dies as a whole when ctx ends.
 func (g Runner) command(ctx context.Context, args []string) (*exec.Cmd, *headBuffer) {
 	var full []string
 	for _, setting := range slices.Concat(hardening, memorySettings, g.config) {
@@ -231,9 +230,8 @@ func (p *Process) FinishInput() error {
 // Kill ends the process at once; close must still be called.
 func (p *Process) Kill() { _ = p.cmd.Cancel() }
 
-// Close ends the process and returns why it failed, if it did. An error of
-// git is worth more than the broken pipe it caused, so callers return close's
-// error before their own.
+// Close ends the process and returns why it failed, if it did. An error of git is worth more than the broken pipe it
+// caused, so callers return close's error before their own.
 func (p *Process) Close() error {
 	flushed := p.In.Flush()
 	p.stdin.Close() // closing twice is harmless

@@ -12,9 +12,8 @@ import (
 )
 
 // A View is a git directory of ours through which git sees a user's repository. We read configuration, HEAD, references
-// and attributes there as data and write the allowed part of them here; objects are borrowed. So no program
-// or file that the user's or the repository's configuration names has an effect, and nothing in the
-// repository is written.
+// and attributes there as data and write the allowed part of them here; objects are borrowed. So no program or file
+// that the user's or the repository's configuration names has an effect, and nothing in the repository is written.
 type View struct {
 	Repository
 	User *UserRepository

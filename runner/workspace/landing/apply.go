@@ -284,9 +284,8 @@ func (m *merge) look(root folder.Dir) error {
 	return git.CheckOpened(m.top, m.directories())
 }
 
-// fillIndex makes our index a copy of the user's, with the present files at the patch's paths, tracked or
-// not. Entries lose the marks skip-worktree and assume-unchanged, which hide changes from git: they must not
-// be overwritten.
+// fillIndex makes our index a copy of the user's, with the present files at the patch's paths, tracked or not. Entries
+// lose the marks skip-worktree and assume-unchanged, which hide changes from git: they must not be overwritten.
 func (m *merge) fillIndex(ctx context.Context) error {
 	if m.user != nil {
 		if err := m.user.CopyIndex(m.index); err != nil {

@@ -159,8 +159,7 @@ func TestUserApply(t *testing.T) {
 	}
 }
 
-// undated leaves out directories' times, which creating and removing our own
-// directory within them changes.
+// undated leaves out directories' times, which creating and removing our own directory within them changes.
 func undated(fingerprint string) string {
 	lines := strings.Split(fingerprint, "\n")
 	for i, line := range lines {
@@ -213,8 +212,7 @@ func TestApplyConvertsLineEndings(t *testing.T) {
 	}
 }
 
-// A patch may name any filter that the user's configuration defines; none runs
-// on what it brings.
+// A patch may name any filter that the user's configuration defines; none runs on what it brings.
 func TestApplyRunsNoFilter(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", ".gitattributes": "*.lfs filter=lfs\n"})

@@ -98,8 +98,7 @@ func (a *assembly) checkObjects(ctx context.Context) error {
 	return nil
 }
 
-// commit makes a commit by the user, dated when the run ended, so that the same
-// run gives the same commit.
+// commit makes a commit by the user, dated when the run ended, so that the same run gives the same commit.
 func (a *assembly) commit(ctx context.Context, tree, parent, subject, trailer string) (string, error) {
 	name, email := a.user.Identity()
 	date := strconv.FormatInt(a.options.At.Unix(), 10) + " +0000"

@@ -15,9 +15,8 @@ import (
 	"holon/test/gittest"
 )
 
-// structural are the keys that git would refuse with a command for a value:
-// they say where and what a repository is, or are values that git gets to know.
-// A key that is not here is planted, so that one of a later git is too.
+// structural are the keys that git would refuse with a command for a value: they say where and what a repository is, or
+// are values that git gets to know. A key that is not here is planted, so that one of a later git is too.
 func structural(key string) bool {
 	key = strings.ToLower(key)
 	return strings.HasPrefix(key, "extensions.") || strings.HasPrefix(key, "include") || slices.Contains([]string{
@@ -194,8 +193,7 @@ func TestLinksInGitDirectory(t *testing.T) {
 	gittest.WantUntouched(t, before, gittest.Fingerprint(t, outside))
 }
 
-// Files whose index entries are marked so that git does not look at them are
-// not lost.
+// Files whose index entries are marked so that git does not look at them are not lost.
 func TestMarkedFiles(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []string{"--skip-worktree", "--assume-unchanged"} {

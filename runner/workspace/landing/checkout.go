@@ -45,18 +45,14 @@ type CheckoutResult struct {
 	Warnings []workspace.Warning `json:"warnings,omitempty"`
 }
 
-// Checkout makes the result of a run a branch of the user's repository and a
-// linked working tree of that branch, locked and registered in the run's
-// directory. In the user's repository objects, the branch and the entry of the
-// working tree are added; index, HEAD, configuration and files stay as they
-// are. Objects become visible only when all of them have passed the checks of
-// `git fsck --strict` in a quarantine of ours. No hook, filter or program of any
-// configuration runs.
+// Checkout makes the result of a run a branch of the user's repository and a linked working tree of that branch, locked
+// and registered in the run's directory. In the user's repository objects, the branch and the entry of the working tree
+// are added; index, HEAD, configuration and files stay as they are. Objects become visible only when all of them have
+// passed the checks of `git fsck --strict` in a quarantine of ours. No hook, filter or program of any configuration
+// runs.
 //
-// It may be called again, also after a crash, and then says where the result
-// is. Errors are *Error: not_a_repository, branch_exists, path_exists,
-// checked_out (elsewhere than asked for), missing_objects, unsafe_objects,
-// nothing_changed.
+// It may be called again, also after a crash, and then says where the result is. Errors are *Error: not_a_repository,
+// branch_exists, path_exists, checked_out (elsewhere than asked for), missing_objects, unsafe_objects, nothing_changed.
 func Checkout(ctx context.Context, options CheckoutOptions) (*CheckoutResult, error) {
 	result, err := checkOut(ctx, options)
 	return result, git.WithCode("check out the result", err)

@@ -67,8 +67,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Nothing hostile in the agent's repository is taken over, followed or waited
-// for; the diff is there all the same.
+// Nothing hostile in the agent's repository is taken over, followed or waited for; the diff is there all the same.
 func TestHostileHistory(t *testing.T) {
 	t.Parallel()
 	outside := gittest.NewRepo(t, map[string]string{"secret": "secret\n"})

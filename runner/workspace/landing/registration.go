@@ -25,9 +25,8 @@ const (
 // registrationSchema is the value of "schema" in every registration.
 const registrationSchema = "holon.checkout/1"
 
-// Registration is checkout.json in a run's directory: which branch and working
-// tree Checkout made. It is written before they are, and removed with the
-// working tree; the branch stays.
+// Registration is checkout.json in a run's directory: which branch and working tree Checkout made. It is written before
+// they are, and removed with the working tree; the branch stays.
 type Registration struct {
 	Schema     string    `json:"schema"`
 	Run        string    `json:"run_id"`
@@ -41,8 +40,7 @@ type Registration struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// readRegistration returns what was checked out of the run in runDir; nil when
-// nothing was.
+// readRegistration returns what was checked out of the run in runDir; nil when nothing was.
 func readRegistration(runDir string) (*Registration, error) {
 	path := registrationPath(runDir)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -94,6 +92,5 @@ func (r Registration) gitDirOf() string {
 	return ""
 }
 
-// filled reports whether the working tree got its files: git writes the index
-// after the last of them.
+// filled reports whether the working tree got its files: git writes the index after the last of them.
 func (r Registration) filled() bool { return git.Exists(filepath.Join(r.gitDirOf(), "index")) }

@@ -30,12 +30,11 @@ type removeResult struct {
 	BranchDeleted bool   `json:"branch_deleted"`
 }
 
-// Remove removes the working tree of a run's result and its registration. The branch stays unless the options
-// say otherwise, so commits are never lost. A working tree with uncommitted changes is removed only if the
-// options ask for saving them, and after that. A working tree in use stays, with the error worktree_in_use
-// and the reason: another program locked it, a merge is in progress, commits are on no branch, or a
-// submodule is checked out in it. Ignored files are removed with the working tree. Without a registration
-// the result is nil.
+// Remove removes the working tree of a run's result and its registration. The branch stays unless the options say
+// otherwise, so commits are never lost. A working tree with uncommitted changes is removed only if the options ask for
+// saving them, and after that. A working tree in use stays, with the error worktree_in_use and the reason: another
+// program locked it, a merge is in progress, commits are on no branch, or a submodule is checked out in it. Ignored
+// files are removed with the working tree. Without a registration the result is nil.
 //
 // The command and garbage collection follow the same rules. Remove runs no program that the user's or the
 // working tree's configuration names.
@@ -254,8 +253,7 @@ func (r *removal) save(ctx context.Context, tree *git.UserRepository) error {
 	}
 }
 
-// deleteBranch deletes the branch when the run's directory or HEAD still have
-// what is on it.
+// deleteBranch deletes the branch when the run's directory or HEAD still have what is on it.
 func (r *removal) deleteBranch(ctx context.Context) error {
 	user := r.repository.User
 	tip, err := user.Resolve("refs/heads/" + r.known.Branch)

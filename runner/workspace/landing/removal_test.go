@@ -140,8 +140,7 @@ func TestRemoveBranch(t *testing.T) {
 	}
 }
 
-// A repository that is gone leaves nothing to clean but the registration; a
-// working tree without a repository is left.
+// A repository that is gone leaves nothing to clean but the registration; a working tree without a repository is left.
 func TestRemoveWithoutRepository(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})

@@ -172,9 +172,8 @@ func (w *worktrees) checkedOutAt(branch string) string {
 	return ""
 }
 
-// register makes the files of a linked working tree: its entry in the
-// repository, locked before it is complete so that no `git worktree prune`
-// takes it, and the directory with the .git that leads there.
+// register makes the files of a linked working tree: its entry in the repository, locked before it is complete so that
+// no `git worktree prune` takes it, and the directory with the .git that leads there.
 func (w *worktrees) register(r Registration) (gitDir string, err error) {
 	all := filepath.Join(w.user.CommonDir, "worktrees")
 	if err := os.Mkdir(all, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
@@ -214,8 +213,7 @@ func (w *worktrees) register(r Registration) (gitDir string, err error) {
 	return gitDir, err
 }
 
-// WarnUnfiltered says that files of a checked-out working tree are as git
-// stores them.
+// WarnUnfiltered says that files of a checked-out working tree are as git stores them.
 const WarnUnfiltered = "not_filtered"
 
 // unfiltered returns a warning with the number of files that Git LFS would have fetched.

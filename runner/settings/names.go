@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
+
 	"holon/internal/providers"
 )
 
@@ -101,25 +103,12 @@ func nearest(path []string) string {
 	return "write " + best
 }
 
-// distance is that of Levenshtein.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// distance is how many characters make one text of the other.
+func distance(a, b string) (n int) {
+	for _, edit := range udiff.Strings(a, b) {
+		n += max(edit.End-edit.Start, len(edit.New))
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return n
 }
 
 // SortedKeys returns the keys of a map in order.

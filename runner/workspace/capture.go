@@ -234,7 +234,7 @@ func (c *capture) deleted() []string {
 	for i := range c.record.entries {
 		e := &c.record.entries[i]
 		switch {
-		case c.have[i] || e.Mode == git.ModeSubmodule || c.isOmitted(e.Path):
+		case c.have[i] || e.Mode == git.ModeSubmodule || anyAbove(c.omitted, e.Path):
 		case e.Module:
 			c.warn(warnSubmodule, e.Path, "deleted within a submodule, which the diff does not include")
 		default:
@@ -246,8 +246,6 @@ func (c *capture) deleted() []string {
 	}
 	return slices.Sorted(maps.Keys(gone))
 }
-
-func (c *capture) isOmitted(path string) bool { return len(c.omitted) > 0 && anyAbove(c.omitted, path) }
 
 // expand lists unknown directories level by level, so that an ignored one is never entered. ignored tells
 // which paths of one level are ignored; nil ignores nothing.

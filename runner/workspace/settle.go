@@ -168,7 +168,9 @@ func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []
 			descend = append(descend, name)
 			continue
 		}
-		if i, belongs := s.layout.files[child]; belongs && s.unchanged(&st, i) {
+		// a file of another owner is written again, to give it to its own
+		if i, belongs := s.layout.files[child]; belongs && s.tree.owned(&st) &&
+			s.tree.record.same(&s.layout.entries[i], &st) {
 			s.have[i] = true
 			continue
 		}
@@ -177,11 +179,6 @@ func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []
 		}
 	}
 	return descend, nil
-}
-
-// unchanged reports whether a file can stay: one of another owner is written again, to give it to its own.
-func (s *settler) unchanged(st *unix.Stat_t, i int32) bool {
-	return s.tree.owned(st) && s.tree.record.same(&s.layout.entries[i], st)
 }
 
 // hashFile returns the blob id of a regular file or link and the stat data of the inode that was read.

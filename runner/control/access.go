@@ -156,7 +156,7 @@ func (a Access) checkAuth() error {
 			"use auto, required or disabled")
 	}
 	if a.Token != "" {
-		return checkToken(a.Token)
+		return refusedToken("token", "the token", httpserver.CheckToken(a.Token, minToken))
 	}
 	return nil
 }
@@ -190,11 +190,6 @@ func (a Access) address() string {
 
 // minToken is how long a token must be. 43 characters of base64 are 32 random bytes; fewer could be no random ones.
 const minToken = 43
-
-// checkToken says why a token can't be used, as a *state.Error with CodeInvalidToken. The token is not in it.
-func checkToken(token string) error {
-	return refusedToken("token", "the token", httpserver.CheckToken(token, minToken))
-}
 
 // ReadToken reads a token out of a file that only its owner may use. Errors are *state.Error with CodeInvalidToken; one
 // that wraps fs.ErrNotExist says that there is no file.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -192,14 +193,12 @@ func (s *Server) postDebugPrompt(_ http.ResponseWriter, r *http.Request, p wire.
 	return []byte(prompt), nil
 }
 
-func (s *Server) postTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
-	t, token, err := s.steps.EnsureTrigger(r.Context(), s.agentID(r))
-	return s.trigger(t, token, err)
-}
-
-func (s *Server) postRotateTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
-	t, token, err := s.steps.RotateTrigger(r.Context(), s.agentID(r))
-	return s.trigger(t, token, err)
+// gives makes the handler of a route that gives the trigger of an agent.
+func (s *Server) gives(step func(Steps, context.Context, string) (ledger.Trigger, string, error)) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		t, token, err := step(s.steps, r.Context(), s.agentID(r))
+		return s.trigger(t, token, err)
+	}
 }
 
 func (s *Server) postRevokeTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -105,8 +105,8 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/image", take: takes(s, maxSmall, required, s.postImage), live: true},
 		{method: "POST", path: control + "/debug-prompt",
 			take: takes(s, maxPrompt, required, s.postDebugPrompt), live: true},
-		{method: "POST", path: control + "/trigger", handle: s.postTrigger, live: true},
-		{method: "POST", path: control + "/trigger/rotate", handle: s.postRotateTrigger, live: true},
+		{method: "POST", path: control + "/trigger", handle: s.gives(Steps.EnsureTrigger), live: true},
+		{method: "POST", path: control + "/trigger/rotate", handle: s.gives(Steps.RotateTrigger), live: true},
 		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},
 	}
 }

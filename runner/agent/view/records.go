@@ -2,10 +2,12 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"holon/responses/turns"
 	"holon/runner/agent/record"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -191,7 +193,8 @@ func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {
 		return MessageState{}, err
 	}
 	if m.AgentID != agentID {
-		return MessageState{}, notFound("message", messageID)
+		return MessageState{}, &state.Error{Code: ledger.CodeNotFound, Param: "message",
+			Message: fmt.Sprintf("there is no message %.100q", messageID)}
 	}
 	e, err := s.ledger.Entry(messageID)
 	out := MessageState{MessageID: m.ID, Message: m, Entry: e.Told()}

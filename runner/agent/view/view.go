@@ -94,8 +94,4 @@ func milliseconds(from, to time.Time) int64 {
 	return max(0, to.Sub(from).Milliseconds())
 }
 
-func notFound(noun, id string) error {
-	return &state.Error{Code: ledger.CodeNotFound, Param: noun, Message: fmt.Sprintf("there is no %s %.100q", noun, id)}
-}
-
 func isNotFound(err error) bool { return state.IsCode(err, ledger.CodeNotFound) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,17 +18,19 @@ import (
 	"holon/state/ledger"
 )
 
+// timerOptions are the times of a new timer, each given in one of two ways.
 type timerOptions struct {
-	after, every time.Duration
-	summary, key string
-	given        func(flag string) bool
+	afterMS, everyMS int64
+	after, every     time.Duration
+	summary, key     string
+	changed          func(flag string) bool
 }
 
 func newTimerCommand(streams Streams) *cobra.Command {
 	o := &timerOptions{}
 	cmd := remoteCommand(streams, "timer", "Wake an agent later, once or again and again",
 		func(ctx context.Context, r *remote) error { return runTimer(ctx, r, o) })
-	o.given = cmd.Flags().Changed
+	o.changed = cmd.Flags().Changed
 	cmd.Long = `Make a timer of an agent. When it is due the agent gets a message with the
 summary. While that is not answered yet, later times are counted and not queued;
 what came due while the daemon was down comes once.`
@@ -37,9 +40,13 @@ what came due while the daemon was down comes once.`
   holon timer cancel TIMER`
 	f := cmd.Flags()
 	timeVar(f, &o.after, "after", "`time` until it fires first, such as 90s or 2h (default --every)")
+	f.Int64Var(&o.afterMS, "after-ms", 0, "the same in `milliseconds`")
 	timeVar(f, &o.every, "every", "`time` between further times (default it fires once)")
+	f.Int64Var(&o.everyMS, "every-ms", 0, "the same in `milliseconds`")
 	f.StringVar(&o.summary, "summary", "", "`text` that the agent gets")
 	f.StringVar(&o.key, "key", "", "`text` under which this timer is made once, however often that is asked for")
+	cmd.MarkFlagsMutuallyExclusive("after", "after-ms")
+	cmd.MarkFlagsMutuallyExclusive("every", "every-ms")
 
 	all := false
 	list := remoteCommand(streams, "list", "List the timers of an agent",
@@ -53,20 +60,32 @@ what came due while the daemon was down comes once.`
 	return cmd
 }
 
-// wire checks the times.
+// wire checks the times and puts them together.
 func (o *timerOptions) wire() (wire.Timer, error) {
-	t := wire.Timer{DurationMS: o.after.Milliseconds(), IntervalMS: o.every.Milliseconds(), Summary: o.summary}
+	t := wire.Timer{DurationMS: cmp.Or(o.afterMS, o.after.Milliseconds()),
+		IntervalMS: cmp.Or(o.everyMS, o.every.Milliseconds()), Summary: o.summary}
+	after, every := o.given("after"), o.given("every")
 	switch {
-	case !o.given("after") && !o.given("every"):
+	case after == "" && every == "":
 		return t, usage("--after", "no time is given", "write for example --after 10m or --every 24h")
-	case o.given("after") && t.DurationMS <= 0:
-		return t, usage("--after", "is less than 1ms", "write for example --after 10m")
-	case o.given("every") && t.IntervalMS <= 0:
-		return t, usage("--every", "is less than 1ms", "write for example --every 24h, or leave it out for one time only")
-	case !o.given("after"):
+	case after != "" && t.DurationMS <= 0:
+		return t, usage(after, "is less than 1ms", "write for example --after 10m")
+	case every != "" && t.IntervalMS <= 0:
+		return t, usage(every, "is less than 1ms", "write for example --every 24h, or leave it out for one time only")
+	case after == "":
 		t.DurationMS = t.IntervalMS
 	}
 	return t, nil
+}
+
+// given is the flag by which a time was given, "" where it was not.
+func (o *timerOptions) given(name string) string {
+	for _, flag := range []string{name, name + "-ms"} {
+		if o.changed(flag) {
+			return "--" + flag
+		}
+	}
+	return ""
 }
 
 func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
@@ -76,11 +95,11 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 	}
 	made, err := r.CreateTimer(ctx, r.Agent, t, o.key)
 	if e, ok := errors.AsType[*state.Error](err); ok {
-		switch {
-		case e.Param == "duration_ms" && o.given("after"):
-			e.Param = "--after"
-		case e.Param == "duration_ms", e.Param == "interval_ms":
-			e.Param = "--every"
+		switch e.Param {
+		case "duration_ms":
+			e.Param = cmp.Or(o.given("after"), o.given("every"))
+		case "interval_ms":
+			e.Param = o.given("every")
 		}
 	}
 	return r.showTimer(made, made.Timer, err)

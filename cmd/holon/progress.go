@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"holon/internal/duration"
 	"holon/internal/visible"
@@ -38,13 +37,13 @@ type progress struct {
 	phase   string
 	doing   string
 	since   time.Time
-	calls   map[string]activity.Call // that run, by id
-	denied  map[string]bool          // connections whose denial was shown
-	warned  []string                 // warnings that were shown
-	retried retries                  // what was shown of models that are asked again
-	message message                  // the newest that was shown while it was written
-	edited  []activity.File          // by the turn
-	shells  int                      // calls that ran commands
+	calls   []openCall      // that run, in the order in which they began
+	denied  map[string]bool // connections whose denial was shown
+	warned  []string        // warnings that were shown
+	retried retries         // what was shown of models that are asked again
+	message message         // the newest that was shown while it was written
+	edited  []activity.File // by the turn
+	shells  int             // calls that ran commands
 	final   *responses.Response
 	drawn   bool // the status line is on the screen
 	ticker  chan struct{}
@@ -54,7 +53,7 @@ type progress struct {
 
 func newProgress(streams Streams, quiet bool) *progress {
 	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(),
-		calls: make(map[string]activity.Call), denied: make(map[string]bool), ticker: make(chan struct{})}
+		denied: make(map[string]bool), ticker: make(chan struct{})}
 	if streams.ErrTTY && !quiet {
 		p.ended.Go(p.tick)
 	}
@@ -131,9 +130,10 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	case turns.ToolStarted:
 		var f turns.Begun
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			call := activity.Of(f.ToolName, f.Arguments)
+			call := openCall{activity.Of(f.ToolName, f.Arguments), ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)}
+			p.take(call.id)
 			if len(p.calls) < maxCalls {
-				p.calls[ev.ToolCallID] = call
+				p.calls = append(p.calls, call)
 			}
 			p.doing, p.since = call.Text, time.Now()
 		}
@@ -213,6 +213,23 @@ const (
 	maxCalls  = 1000
 )
 
+// openCall is a call that has begun and not ended.
+type openCall struct {
+	activity.Call
+	id, dir string // dir has its output
+}
+
+// take takes a call out of those that run.
+func (p *progress) take(id string) (call activity.Call, begun bool) {
+	i := slices.IndexFunc(p.calls, func(c openCall) bool { return c.id == id })
+	if i < 0 {
+		return call, false
+	}
+	call = p.calls[i].Call
+	p.calls = slices.Delete(p.calls, i, i+1)
+	return call, true
+}
+
 // callEnd is the payload of the end of a call. That of an agent's record has in addition what the call did.
 type callEnd struct {
 	turns.Result
@@ -224,8 +241,8 @@ type callEnd struct {
 // finishCall shows what a call did: on a terminal also the change of an edit, and what a command printed last that
 // failed or took long.
 func (p *progress) finishCall(id string, end callEnd) {
-	call, begun := p.calls[id]
-	if delete(p.calls, id); !begun || end.Call != "" && end.Call != call.Text {
+	call, begun := p.take(id)
+	if !begun || end.Call != "" && end.Call != call.Text {
 		call = activity.Call{Text: visible.OneLine(cmp.Or(end.Call, end.ToolName), 3000), Files: end.Files}
 	}
 	if end.ToolName == "ExecCommand" || end.ToolName == "ExecCommandBatch" {
@@ -305,27 +322,9 @@ func (s Streams) callLine(what, end string) string {
 	return cut(what, space-cells(end)) + end
 }
 
-func (p *progress) showOpen(id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if call, ok := p.calls[id]; ok {
-		p.printLocked("  " + call.Text + "  (has not ended)")
-	}
-}
-
 // printStyled prints a line that is cut to the terminal's width.
 func (p *progress) printStyled(indent, style, text string) {
 	p.printLocked(indent + p.streams.paint(style, cut(text, p.streams.ofErr().Width()-1-len(indent))))
-}
-
-// cut shortens text to columns of a terminal.
-func cut(text string, width int) string { return ansi.Truncate(text, width, "…") }
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func (p *progress) println(s string) {

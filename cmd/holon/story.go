@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -163,12 +162,8 @@ type story struct {
 	*lifecycle
 	turn   *turnfiles.Files
 	view   *progress
-	output bool       // print the output of each command below it
-	open   []openCall // in the order in which they began
+	output bool // print the output of each command below it
 }
-
-// openCall is a call that has begun and not ended.
-type openCall struct{ id, dir string } // dir has its output
 
 // follow shows the story to the end of the turn, or as far as it goes once more says no.
 func (s *story) follow(ctx context.Context, more func() bool) error {
@@ -180,7 +175,8 @@ func (s *story) follow(ctx context.Context, more func() bool) error {
 		switch {
 		case err != nil: // it is for --json to show
 		case e.Stream == nil:
-			if err := s.fact(*e.Runtime); err != nil {
+			s.view.Fact(*e.Runtime)
+			if err := s.showOutput(*e.Runtime); err != nil {
 				return err
 			}
 		default:
@@ -193,24 +189,10 @@ func (s *story) follow(ctx context.Context, more func() bool) error {
 	return nil
 }
 
-// fact shows a runtime event, with the output of a command if that is wanted.
-func (s *story) fact(ev turns.RuntimeEvent) error {
-	s.view.Fact(ev)
-	switch ev.Type {
-	case turns.ToolStarted:
-		var f turns.Begun
-		_ = json.Unmarshal(ev.Payload, &f) // without it, the output is not found
-		s.open = append(s.open, openCall{ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)})
-	case turns.ToolResult, turns.ToolFailed:
-		s.open = slices.DeleteFunc(s.open, func(c openCall) bool { return c.id == ev.ToolCallID })
-	}
-	return s.showOutput(ev)
-}
-
 // unfinished prints the calls that run, or that the end of the container cut off.
 func (s *story) unfinished() error {
-	for _, c := range s.open {
-		s.view.showOpen(c.id)
+	for _, c := range s.view.calls { // no more facts come
+		s.view.println("  " + c.Text + "  (has not ended)")
 		if !s.output || path.Dir(c.dir) != turns.ToolsDir {
 			continue
 		}

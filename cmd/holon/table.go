@@ -9,6 +9,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	lipglosstable "charm.land/lipgloss/v2/table"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
@@ -207,4 +208,14 @@ func (s Streams) oneLine(text string, limit int) string {
 func printRaw(streams Streams, data json.RawMessage) error {
 	_, err := fmt.Fprintln(streams.Out, strings.TrimSpace(string(machineText(data))))
 	return err
+}
+
+// cut shortens text to columns of a terminal.
+func cut(text string, width int) string { return ansi.Truncate(text, width, "…") }
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -39,10 +39,7 @@ type signalVariables struct {
 // right are logged and turn it off: they are often meant for other programs, and no turn fails for them.
 func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *telemetry.Exporter {
 	var v telemetryVariables
-	if err := env.Parse(&v); err != nil { // it is all text
-		log.Warn("there is no telemetry", "err", err)
-		return nil
-	}
+	err := env.Parse(&v)
 	o := telemetry.Options{Version: buildVersion(), Secrets: secrets, Log: log,
 		Content: strings.EqualFold(v.Content, "true"),
 		Traces:  v.exports(v.TracesBy, v.Traces.Endpoint),
@@ -51,11 +48,10 @@ func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *
 		return nil
 	}
 	v.hide(secrets)
-	if err := v.check(); err != nil {
-		log.Warn("there is no telemetry", "err", err)
-		return nil
+	var e *telemetry.Exporter
+	if err = cmp.Or(err, v.check()); err == nil {
+		e, err = telemetry.Open(ctx, o)
 	}
-	e, err := telemetry.Open(ctx, o)
 	if err != nil {
 		log.Warn("there is no telemetry", "err", err)
 		return nil

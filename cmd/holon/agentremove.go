@@ -51,7 +51,7 @@ func (r *remote) confirmRemoval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := r.streams
+	shown := r.streams.ofErr()
 	shown.Out, shown.OutTTY = r.streams.Err, true
 	if err := facts(shown, losses("would remove", would)...); err != nil {
 		return err

@@ -8,14 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"holon/internal/redact"
 )
 
 // A short form stands for the same flag in every command that has it.
 func TestShortFormsAgree(t *testing.T) {
 	long := map[string]string{}
-	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
+	walk(newRoot(notTerminals(nil, nil)), func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Shorthand == "" {
 				return
@@ -51,14 +49,14 @@ func flagNames(cmd *cobra.Command) (names []string) {
 
 // A command line that asks for JSON gets its errors as JSON, also when another part of it is wrong.
 func TestErrorsAreJSON(t *testing.T) {
-	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
+	walk(newRoot(notTerminals(nil, nil)), func(cmd *cobra.Command) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		for flag, args := range map[string][]string{"json": {"--json"}, "output-format": {"--output-format", "json"}} {
 			if cmd.Flags().Lookup(flag) == nil {
 				continue
 			}
 			var out, errs bytes.Buffer
-			streams := Streams{Out: &out, Err: &errs, Secrets: &redact.Set{}, NoHead: new(bool)}
+			streams := notTerminals(&out, &errs)
 			if code := run(slices.Concat(path, []string{"--bogus"}, args), streams); code != exitUsage ||
 				!strings.HasPrefix(out.String(), `{"error":{"code":"usage"`) {
 				t.Errorf("%s --bogus %v: exit code %d, output %q, want %d and an error object", cmd.CommandPath(), args,

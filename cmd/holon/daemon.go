@@ -223,7 +223,9 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	if f := logs.Failure; f != nil {
 		pairs = append(pairs, f.Phase+" failure", b.streams.failure(f))
 	}
-	if err := facts(Streams{Out: b.streams.Err, OutTTY: b.streams.ErrTTY, CI: b.streams.CI}, pairs...); err != nil {
+	shown := b.streams.ofErr()
+	shown.Out, shown.OutTTY = b.streams.Err, b.streams.ErrTTY
+	if err := facts(shown, pairs...); err != nil {
 		return err
 	}
 	for _, line := range logs.Lines {

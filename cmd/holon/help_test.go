@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/internal/redact"
 	"holon/test/expect"
 )
 
@@ -16,7 +15,7 @@ import (
 func helpOf(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := run(args, Streams{Out: &out, Err: &out, Secrets: &redact.Set{}, NoHead: new(bool)}); code != 0 {
+	if code := run(args, notTerminals(&out, &out)); code != 0 {
 		t.Fatalf("holon %s: exit code %d\n%s", strings.Join(args, " "), code, out.String())
 	}
 	return out.String()
@@ -33,7 +32,7 @@ func everyCommand(cmd *cobra.Command, visit func(*cobra.Command, []string)) {
 // Help fits a screen, and all of it fits its width and leaves no flag out.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
-	everyCommand(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command, path []string) {
+	everyCommand(newRoot(notTerminals(nil, nil)), func(cmd *cobra.Command, path []string) {
 		t.Run(strings.Join(path, " "), func(t *testing.T) {
 			short, all := helpOf(t, append(path, "--help")...), helpOf(t, append([]string{"help"}, path...)...)
 			if lines := strings.Count(short, "\n"); lines > helpLines {
@@ -61,8 +60,8 @@ func TestHelpFits(t *testing.T) {
 // What goes to stdout has the width of its terminal, what goes to stderr that of its own.
 func TestWidths(t *testing.T) {
 	var out, errs strings.Builder
-	s := Streams{Out: &out, Err: &errs, OutTTY: true, ErrTTY: true, Width: func() int { return 20 },
-		ErrWidth: func() int { return 40 }}
+	s := notTerminals(&out, &errs)
+	s.OutTTY, s.ErrTTY, s.Width, s.ErrWidth = true, true, func() int { return 20 }, func() int { return 40 }
 	text := strings.TrimSpace(strings.Repeat("word ", 10))
 	s.say(text)
 	expect.NoError(t, s.print("", "", text))

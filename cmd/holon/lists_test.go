@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/internal/redact"
 	"holon/test/expect"
 )
 
@@ -36,7 +35,7 @@ var lists = map[string][]string{
 // Each command that lists things has --json and --no-header; the lists are all there are.
 func TestListCommands(t *testing.T) {
 	var found []string
-	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
+	walk(newRoot(notTerminals(nil, nil)), func(cmd *cobra.Command) {
 		if name := strings.TrimPrefix(cmd.CommandPath(), "holon "); cmd.Name() == "list" || lists[name] != nil ||
 			cmd.Flags().Lookup("no-header") != nil {
 			found = append(found, name)

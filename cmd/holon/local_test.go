@@ -1,14 +1,23 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"holon/internal/redact"
 	"holon/test/expect"
 	"holon/test/programs"
 )
+
+// notTerminals are the streams of a command that no person watches.
+func notTerminals(out, errs io.Writer) Streams {
+	width := func() int { return 80 }
+	return Streams{Secrets: &redact.Set{}, Out: out, Err: errs, NoHead: new(bool), Failed: new(error),
+		Watching: &watching{}, Width: width, ErrWidth: width}
+}
 
 // localRuns makes a directory with an empty workspace, work, and a scenario. command makes commands of holon in the
 // workspace, which have their home in the directory, the local engine and the scenario as their model.

@@ -43,7 +43,7 @@ func TestFollowWithoutTurn(t *testing.T) {
 	expect.NoError(t, os.WriteFile(filepath.Join(run.Dir(), state.SessionFile), []byte(record), 0o600))
 	expect.NoError(t, run.Close())
 	var out bytes.Buffer
-	l := &lifecycle{base: base{streams: Streams{Out: &out, Err: &out}, home: home, args: []string{run.ID()}},
+	l := &lifecycle{base: base{streams: notTerminals(&out, &out), home: home, args: []string{run.ID()}},
 		open: map[string]engine.Engine{"fake": waiting{run: run.ID()}}}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -71,7 +71,7 @@ func TestArgumentsAreNoOutput(t *testing.T) {
 	expect.NoError(t, err)
 	defer turn.Close()
 	var out bytes.Buffer
-	l := &lifecycle{base: base{streams: Streams{Out: &out, Err: &out}}}
+	l := &lifecycle{base: base{streams: notTerminals(&out, &out)}}
 	if err := l.toolLogs(turn, turns.ToolsDir); err != nil || !strings.Contains(out.String(), "printed") ||
 		strings.Contains(out.String(), "arg") {
 		t.Errorf("the outputs are %q (%v)", out.String(), err)

@@ -49,12 +49,12 @@ func run(args []string, streams Streams) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	streams.flush()
-	if code, ended := errors.AsType[exitError](err); ended && streams.lost() != nil {
-		report(streams.lost(), streams, false) // the message may be what could not be written
+	if code, ended := errors.AsType[exitError](err); ended && *streams.Failed != nil {
+		report(*streams.Failed, streams, false) // the message may be what could not be written
 		return int(code)
 	}
 	if err == nil {
-		err = streams.lost()
+		err = *streams.Failed
 	}
 	return report(err, streams, err != nil && inJSON(args))
 }
@@ -64,9 +64,7 @@ func run(args []string, streams Streams) int {
 // is under way: it is bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	if streams.Watching != nil {
-		streams.Watching.left = func() { cancel(errReaderGone) }
-	}
+	streams.Watching.left = func() { cancel(errReaderGone) }
 	signals := make(chan os.Signal, 4)
 	// A terminal that closes, or a reader of our output that leaves, must not
 	// end the process before the container is gone.

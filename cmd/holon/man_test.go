@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/internal/redact"
 	"holon/test/expect"
 )
 
@@ -20,7 +19,7 @@ func TestManPages(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	expect.NoError(t, err)
 	want := 0
-	everyCommand(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command, _ []string) {
+	everyCommand(newRoot(notTerminals(nil, nil)), func(cmd *cobra.Command, _ []string) {
 		if !cmd.IsAvailableCommand() {
 			return
 		}

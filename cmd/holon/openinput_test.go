@@ -19,14 +19,14 @@ func TestInputEndsWithItsContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(stopped)
-	if _, err := openInput(ctx, Streams{}, pipe); !errors.Is(err, stopped) {
+	if _, err := openInput(ctx, notTerminals(nil, nil), pipe); !errors.Is(err, stopped) {
 		t.Errorf("opening a pipe without a writer: %v, want %v", err, stopped)
 	}
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which also lets go of the reader that was left behind
 	expect.NoError(t, err)
 	defer writer.Close()
 	ctx, stop = context.WithCancelCause(t.Context())
-	in, err := openInput(ctx, Streams{}, pipe)
+	in, err := openInput(ctx, notTerminals(nil, nil), pipe)
 	expect.NoError(t, err)
 	defer in.Close()
 	if _, err := writer.WriteString("line\n"); err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/internal/redact"
 	"holon/test/expect"
 )
 
@@ -23,7 +22,7 @@ import (
 // agent the error is about: without it, it would be about the default one.
 func TestRemediesAreCommands(t *testing.T) {
 	t.Parallel()
-	root := newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)})
+	root := newRoot(notTerminals(nil, nil))
 	named := regexp.MustCompile(`\bholon ((?:[a-z]+ )*[a-z]+)((?: -[-a-z]+)*)([^;"]*)`)
 	flag := regexp.MustCompile(`-[-a-z]+`)
 	found := 0

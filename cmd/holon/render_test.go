@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
@@ -36,8 +35,10 @@ func TestRender(t *testing.T) {
 			var got strings.Builder
 			for _, width := range []int{100, 40, 25, 14, 0} {
 				var out strings.Builder
-				s := Streams{Out: &out, Err: &out, Secrets: &redact.Set{}, NoHead: new(bool), OutTTY: width > 0,
-					ErrTTY: width > 0, NoColor: width != 100, Width: func() int { return width }}
+				s := notTerminals(&out, &out)
+				s.OutTTY, s.ErrTTY, s.NoColor = width > 0, width > 0, width != 100
+				s.Width = func() int { return width }
+				s.ErrWidth = s.Width
 				synctest.Test(t, func(t *testing.T) { // so that no time passes while it is drawn
 					expect.NoError(t, draw(s))
 				})
@@ -81,7 +82,8 @@ const prose = "# Title\n\nSome *words* that are **more than** one row of `it`.\n
 
 // Markdown looks the same however it arrives.
 func TestMarkdownInPieces(t *testing.T) {
-	s := Streams{Secrets: &redact.Set{}, OutTTY: true, NoColor: true, Width: func() int { return 25 }}
+	s := notTerminals(nil, nil)
+	s.OutTTY, s.NoColor, s.Width = true, true, func() int { return 25 }
 	shown := func(size int) string {
 		var a answer
 		var rows []string

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"holon/internal/redact"
 	"holon/runner/control/wire"
 	"holon/test/expect"
 )
@@ -35,8 +34,7 @@ func TestVersionSkewIsSaid(t *testing.T) {
 			_ = server.Serve(listener)
 		}()
 		var out, errs bytes.Buffer
-		code := run([]string{"agent", "list", "--json"}, Streams{Out: &out, Err: &errs, Secrets: &redact.Set{},
-			NoHead: new(bool)})
+		code := run([]string{"agent", "list", "--json"}, notTerminals(&out, &errs))
 		expect.Equal(t, "exit code", code, 0)
 		expect.Equal(t, "output", strings.TrimSpace(out.String()), "[]")
 		expect.Equal(t, "lines about the version "+version, strings.Count(errs.String(), "this command"), lines)

@@ -95,7 +95,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (l *lifecycle) showStory(ctx context.Context, turn *turnfiles.Files, id string, more func() bool,
 	output bool) error {
 	out := l.streams
-	out.Err, out.ErrTTY, out.ErrWidth = out.Out, false, nil // without a status line
+	out.Err, out.ErrTTY, out.ErrWidth = out.Out, false, out.Width // without a status line
 	view := newProgress(out, false)
 	view.wraps = out.OutTTY
 	defer view.end()

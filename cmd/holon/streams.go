@@ -39,12 +39,12 @@ type Streams struct {
 	ErrTTY   bool  // Err is a terminal that can be redrawn
 	NoColor  bool  // styles are not wanted
 	CI       bool  // a CI system reads along, and takes some lines for commands
-	NoHead   *bool // a terminal does not get the names of columns either; nil is false
-	// Width is that of the terminal of Out, ErrWidth that of Err; nil: the same.
+	NoHead   *bool // a terminal does not get the names of columns either
+	// Width is that of the terminal of Out, ErrWidth that of Err.
 	Width, ErrWidth func() int
-	// Failed is the first error of writing to Out, of which a command need not take notice; nil for none, and in tests.
+	// Failed is the first error of writing to Out, of which a command need not take notice.
 	Failed *error
-	// Watching is for a command that only watches what goes on without it; nil in tests.
+	// Watching is for a command that only watches what goes on without it.
 	Watching *watching
 }
 
@@ -81,9 +81,7 @@ func widthOf(fd int) func() int {
 
 // ofErr are the streams with the width of Err as their width.
 func (s Streams) ofErr() Streams {
-	if s.ErrWidth != nil {
-		s.Width = s.ErrWidth
-	}
+	s.Width = s.ErrWidth
 	return s
 }
 
@@ -114,14 +112,6 @@ func (p pipe) Write(data []byte) (int, error) {
 }
 
 const codeOutput state.Code = "output_failed"
-
-// lost is why output could not be written, nil where all was.
-func (s Streams) lost() error {
-	if s.Failed == nil {
-		return nil
-	}
-	return *s.Failed
-}
 
 // flush prints what was held back because it could have begun a secret.
 func (s Streams) flush() {
@@ -159,12 +149,10 @@ func (s Streams) say(text string) {
 // fold returns the rows in which a terminal shows a line: it as it is where it fits, else broken at spaces. Secrets are
 // taken out before, since one with a space in it would not be found in two rows.
 func (s Streams) fold(first, rest, text string) []string {
-	if s.Width == nil || cells(first)+cells(text) <= s.Width() {
+	if cells(first)+cells(text) <= s.Width() {
 		return []string{first + text}
 	}
-	if s.Secrets != nil {
-		text = s.Secrets.Text(text)
-	}
+	text = s.Secrets.Text(text)
 	rows := strings.Split(ansi.Wordwrap(first+text, s.Width()-cells(rest), ""), "\n")
 	for i := range rows[1:] {
 		rows[i+1] = rest + rows[i+1]
@@ -230,16 +218,15 @@ type watching struct {
 
 // watch says whether the command only watches from now on.
 func (s Streams) watch(only bool) {
-	if w := s.Watching; w != nil {
-		w.only.Store(only)
-		if only && w.left != nil {
-			w.begin.Do(w.start)
-		}
+	w := s.Watching
+	w.only.Store(only)
+	if only && w.left != nil {
+		w.begin.Do(w.start)
 	}
 }
 
 // watches reports whether it does.
-func (s Streams) watches() bool { return s.Watching != nil && s.Watching.only.Load() }
+func (s Streams) watches() bool { return s.Watching.only.Load() }
 
 // start looks after the reader until close. Only one of a pipe can leave.
 func (w *watching) start() {
@@ -262,9 +249,6 @@ func (w *watching) start() {
 
 // close ends that.
 func (w *watching) close() {
-	if w == nil {
-		return
-	}
 	w.begin.Do(func() {}) // it does not begin any more
 	if w.wake != nil {
 		w.wake.Close()

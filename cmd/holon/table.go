@@ -39,7 +39,7 @@ func newTable(streams Streams, heads ...string) *table {
 			t.head[i], t.cut = name, append(t.cut, i)
 		}
 	}
-	if streams.OutTTY && len(heads) > 0 && (streams.NoHead == nil || !*streams.NoHead) {
+	if streams.OutTTY && len(heads) > 0 && !*streams.NoHead {
 		t.row(slices.Clone(t.head)...)
 	}
 	return t
@@ -56,9 +56,7 @@ func printTable[T any](streams Streams, list []T, heads []string, row func(T) []
 
 // tableCommand adds what every command has that prints a table with a head.
 func tableCommand(cmd *cobra.Command, streams Streams) *cobra.Command {
-	if streams.NoHead != nil {
-		cmd.Flags().BoolVar(streams.NoHead, "no-header", false, "do not name the columns, which only a terminal shows")
-	}
+	cmd.Flags().BoolVar(streams.NoHead, "no-header", false, "do not name the columns, which only a terminal shows")
 	return cmd
 }
 
@@ -105,7 +103,7 @@ func (t *table) end() error {
 	for _, w := range width {
 		whole += w + columnGap
 	}
-	if t.streams.Width != nil && whole > t.streams.Width() {
+	if whole > t.streams.Width() {
 		drawn.Width(t.streams.Width())
 	}
 	for line := range strings.Lines(drawn.Render()) {
@@ -127,7 +125,7 @@ func (t *table) fit() (width []int) {
 			width[i] = max(width[i], cells(cell))
 		}
 	}
-	if len(t.cut) == 0 || t.streams.Width == nil {
+	if len(t.cut) == 0 {
 		return width
 	}
 	over := -t.streams.Width() - columnGap

@@ -38,9 +38,9 @@ func (v *view) memory() Memory {
 	return Memory{v.gauge, v.known}
 }
 
-// fingerprints tell one prefix of a conversation from another: those of items, and of the first n of them, "" when there
-// are not so many. They are made of the ids and sizes of items, which never change: their content would cost more than
-// a diagnosis is worth.
+// fingerprints tell one prefix of a conversation from another: those of items, and of the first n of them, "" when
+// there are not so many. They are made of the ids and sizes of items, which never change: their content would cost more
+// than a diagnosis is worth.
 func fingerprints(items []responses.Item, n int) (all, first string) {
 	sum := sha256.New()
 	for i, item := range items {

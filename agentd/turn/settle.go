@@ -185,7 +185,8 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 	return r.conclude(c, outcome)
 }
 
-// run calls the tool of a call. last is the process that the call started last, nil for none; the error is the journal's.
+// run calls the tool of a call. last is the process that the call started last, nil for none; the error is the
+// journal's.
 func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) (o tools.Outcome, last *turns.Process,
 	err error) {
 	if c.unknown != nil {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"holon/internal/roots"
+	"holon/internal/visible"
 )
 
 // maxAgentsMD bounds the text of one AGENTS.md, in bytes.
@@ -80,9 +81,9 @@ func read(root *os.Root, name string) (text string, size int64, err error) {
 	}
 	size = max(info.Size(), int64(len(data)))
 	if len(data) <= maxAgentsMD {
-		return clean(string(data)), size, nil
+		return visible.Text(string(data)), size, nil
 	}
-	text = clean(string(data[:maxAgentsMD]))
+	text = visible.Text(string(data[:maxAgentsMD]))
 	if i := strings.LastIndexByte(text, '\n'); i > 0 {
 		text = text[:i]
 	}

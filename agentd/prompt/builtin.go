@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/skills"
 )
 
@@ -109,4 +110,4 @@ func activeSkills(active []skills.Skill) string {
 	return b.String()
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+func oneLine(s string) string { return strings.Join(strings.Fields(visible.Text(s)), " ") }

@@ -18,8 +18,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Stability says how often a source changes (runtime specification,
@@ -101,19 +99,4 @@ func digest(text string) string {
 func frame(about, text string) string {
 	mark := digest(text)
 	return fmt.Sprintf("%s\n\n<<< %s\n%s\n>>> %s", about, mark, text, mark)
-}
-
-// clean makes text from a file printable: line ends become \n, and characters that a
-// reviewer of the file could not see are removed.
-func clean(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t', r == '\u200c', r == '\u200d': // the joiners are part of words
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, text)
 }

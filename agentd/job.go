@@ -2,10 +2,12 @@ package agentd
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"holon/agentd/activation"
 	"holon/agentd/admission"
+	"holon/agentd/prompt"
 	"holon/agentd/record"
 	"holon/agentd/tools"
 	"holon/agentd/turn"
@@ -24,7 +26,8 @@ type job struct {
 
 	inbox  *inbox
 	watch  *activation.Watch // once the turn runs
-	output *outputGauge      // nil without a limit
+	lead   prompt.Lead
+	output *outputGauge // nil without a limit
 }
 
 // record writes the turn down and opens its stream. Once that is acknowledged, the
@@ -105,14 +108,19 @@ func (s *Server) environ(p *plan) []string {
 // turn is the turn loop of the job.
 func (s *Server) turn(j *job) *turn.Turn {
 	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
+	// The lead of the conversation goes where a transport wants it; all else stays in its place.
+	_, history := prompt.Split(j.history)
+	lead, all := prompt.Split(slices.Concat(j.history, j.adding(j.input)))
+	j.lead = lead
 	watch := func(call *responses.ToolCall, o tools.Outcome) []turns.RuntimeEvent {
 		s.metrics.toolEnded(call.Name, o)
 		return j.watch.ToolEnded(call, o)
 	}
 	t := &turn.Turn{
-		Request: j.req, History: j.history, Input: j.adding(j.input), Model: j.Choice, RetryFor: s.cfg.Models.RetryFor,
-		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox, Emitter: j.emitter,
-		Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
+		Request: j.req, History: all[:len(history)], Input: all[len(history):], Model: j.Choice,
+		Prompt:   turn.Prompt{Text: lead.Text(), Breakpoints: lead.Breakpoints()},
+		RetryFor: s.cfg.Models.RetryFor, Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
+		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
 		Window: s.cfg.Models.Window(j.Ref), Memory: s.learned.of(learnedKey(j)), Dir: j.turnDir,
 		Families: families(), Watch: watch,
 	}

@@ -80,7 +80,7 @@ func (s *sampler) read(answer iter.Seq2[model.Event, error], watch *attempts) er
 func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
-		Model: r.Model.Name, Instructions: r.lead.Text(), Breakpoints: r.lead.Breakpoints(),
+		Model: r.Model.Name, Instructions: r.Prompt.Text, Breakpoints: r.Prompt.Breakpoints,
 		Input:      r.view.told.Items,
 		ToolChoice: r.rules.toolChoice(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty,

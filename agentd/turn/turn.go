@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"holon/agentd/model"
-	"holon/agentd/prompt"
 	"holon/agentd/tools"
 	"holon/internal/providers"
 	"holon/responses"
@@ -55,12 +54,19 @@ type Toolset interface {
 	Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome
 }
 
+// Prompt is the beginning of a conversation, which a transport sends as instructions.
+type Prompt struct {
+	Text        string
+	Breakpoints []int // as in model.Request; may be nil
+}
+
 // Turn is everything one turn needs. All fields are required except those
 // that say otherwise.
 type Turn struct {
 	Request *responses.Request
-	History []responses.Item // the conversation before this turn, with its prompt; nil for a new one
+	History []responses.Item // the conversation before this turn, without its prompt; nil for a new one
 	Input   []responses.Item // what the turn adds: what is new of the prompt, and the request's input
+	Prompt  Prompt
 	Model   model.Choice
 	Tools   Toolset
 	Env     tools.Env // its Secrets are taken out of calls and results before they are shown, kept or sent
@@ -130,7 +136,7 @@ func (t *Turn) Run(ctx context.Context) (*Result, error) {
 		return &r.result, err
 	}
 	err := r.loop(ctx)
-	r.result.Conversation, r.result.Memory = r.lead.Restore(r.input), r.view.memory()
+	r.result.Conversation, r.result.Memory = r.input, r.view.memory()
 	return &r.result, err
 }
 
@@ -150,10 +156,8 @@ func (t *Turn) FirstRequest() model.Request {
 }
 
 func (t *Turn) runner() *runner {
-	_, history := prompt.Split(t.History)
-	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), history: len(history),
+	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), input: slices.Concat(t.History, t.Input),
 		takes: model.CapabilitiesOf(t.Model.Transport, t.Model.Name), reminder: remindingOf(t.Request)}
-	r.lead, r.input = prompt.Split(slices.Concat(t.History, t.Input))
 	r.view = newView(r)
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
@@ -165,9 +169,7 @@ func (t *Turn) runner() *runner {
 // runner is the state of a running turn.
 type runner struct {
 	*Turn
-	lead        prompt.Lead      // of the conversation, which a transport wants elsewhere
-	input       []responses.Item // the rest of the conversation, append-only
-	history     int              // how many of input came before this turn
+	input       []responses.Item // the whole conversation, append-only
 	view        *view            // what of it the model is told
 	clientTools map[string]bool  // functions that the client runs
 	rules       rules

@@ -57,7 +57,7 @@ type view struct {
 
 // newView returns the view of the conversation so far.
 func newView(r *runner) *view {
-	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: r.history, since: lastSaid(r)}
+	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: len(r.History), since: lastSaid(r)}
 	for _, item := range r.Input {
 		if call, ok := item.(*responses.ToolCall); ok { // the client's words, which are never shortened
 			if v.given == nil {
@@ -83,15 +83,15 @@ func lastSaid(r *runner) int {
 		m, ok := item.(*responses.Message)
 		return ok && m.Role == responses.RoleUser && !responses.IsContext(m)
 	}
-	if slices.ContainsFunc(r.input[r.history:], said) {
-		return r.history
+	if slices.ContainsFunc(r.Input, said) {
+		return len(r.History)
 	}
-	for i, item := range slices.Backward(r.input[:r.history]) {
+	for i, item := range slices.Backward(r.History) {
 		if said(item) {
 			return i
 		}
 	}
-	return r.history
+	return len(r.History)
 }
 
 // add tells the model of the latest item of the conversation.

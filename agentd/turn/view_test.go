@@ -299,23 +299,17 @@ func (tt lengthCase) compacted(t *testing.T, list []turns.Compaction) {
 // TestSummaryKeepsInstructions holds compactions to what agentd told the model in
 // the midst of a conversation, which nothing says again.
 func TestSummaryKeepsInstructions(t *testing.T) {
-	told := contextItem("be kind")
+	told := &responses.Message{ID: responses.PrefixContext + "agent_1", Role: responses.RoleDeveloper,
+		Content: []responses.Part{responses.InputText("be kind")}}
 	long := &responses.Message{ID: "msg_1", Role: responses.RoleAssistant,
 		Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 20_000))}}
 	s := newStage(t, `{"input":"x","truncation":"auto"}`, answer)
 	s.model.digest = answer
-	s.turn.History = []responses.Item{contextItem("the policy"), long, told, long}
-	s.turn.Window = providers.Window{Context: 20_000, Output: 1_000}
+	s.turn.History, s.turn.Window = []responses.Item{long, told, long}, providers.Window{Context: 20_000, Output: 1_000}
 	s.run(t, t.Context())
 	if last := s.model.asked[0].Input; last[0] != responses.Item(told) {
 		t.Errorf("the model is told %+v", last[0])
 	}
-}
-
-// contextItem is a part of the prompt.
-func contextItem(text string) *responses.Message {
-	return &responses.Message{ID: responses.PrefixContext + "agent_1", Role: responses.RoleDeveloper,
-		Content: []responses.Part{responses.InputText(text)}}
 }
 
 func TestPromptDiagnostics(t *testing.T) {
@@ -358,12 +352,9 @@ func TestPromptDiagnostics(t *testing.T) {
 	}
 
 	// The next turn knows what the provider has, and what is another frame.
-	for _, tt := range []struct {
-		lead   []responses.Item
-		broken string
-	}{{nil, ""}, {[]responses.Item{contextItem("be brief")}, turns.CacheFrame}} {
+	for _, tt := range []struct{ prompt, broken string }{{"", ""}, {"be brief", turns.CacheFrame}} {
 		next := newStage(t, `{"input":"y"}`, usage(answer, 7000, 6000))
-		next.turn.History, next.turn.Memory = slices.Concat(tt.lead, result.Conversation), result.Memory
+		next.turn.History, next.turn.Memory, next.turn.Prompt.Text = result.Conversation, result.Memory, tt.prompt
 		_, after := next.run(t, t.Context())
 		if p := after.Attempts.Attempts[0].Prompt; p.Broken != tt.broken || (tt.broken == "") != (p.HitRatio == 1) {
 			t.Errorf("the next turn: %+v", p)

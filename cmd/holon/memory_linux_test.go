@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"holon/test/expect"
-	"holon/test/programs"
 )
 
 // mostMemory is the memory that a run may take of the host beyond one that does nothing.
@@ -27,15 +25,13 @@ const mostMemory = 64 << 20
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	const end = "; kill -9 $PPID; sleep 60"
-	holon, agentd := programs.Must("holon"), programs.Must("agentd")
-	tools := &memoryLab{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
 	flood := httptest.NewServer(http.HandlerFunc(floodOfText))
 	t.Cleanup(flood.Close)
 	lines := "1500000"
 	if testing.Short() {
 		lines = "500000"
 	}
-	idle := tools.run(t, "exit 0")
+	idle := runForMemory(t, "exit 0", flood.URL)
 	if idle.hwm == 0 || idle.outcome != "success" {
 		t.Fatalf("an idle run: %+v", idle)
 	}
@@ -62,12 +58,7 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tools := &memoryLab{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
-			model := "scripted/" + tools.scenario(t, tc.command)
-			if tc.command == "" {
-				model = "openai/gpt-5"
-			}
-			got := tools.runModel(t, model, "OPENAI_API_KEY=sk-0123456789abcdef", "OPENAI_BASE_URL="+flood.URL)
+			got := runForMemory(t, tc.command, flood.URL)
 			if got.hwm-idle.hwm > mostMemory || got.outcome != tc.outcome {
 				t.Errorf("%s with %d MiB, an idle run has %d MiB", got.outcome, got.hwm>>20, idle.hwm>>20)
 			}
@@ -95,40 +86,29 @@ func floodOfText(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// memoryLab is holon and agentd, and the HOLON_HOME that they use.
-type memoryLab struct{ holon, agentd, home string }
-
-// scenario makes a scenario in which a model runs one command.
-func (b *memoryLab) scenario(t *testing.T, command string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "scenario.yaml")
-	command = "TURN=$(echo " + b.home + "/runs/*/session/output/turns/*); " + command
-	text := fmt.Sprintf("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: %q}}]\n  - text: Done.\n", command)
-	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
 // memoryRun is how a run ended and what it took.
 type memoryRun struct {
 	hwm               int64 // bytes of resident memory at most
 	outcome, manifest string
 }
 
-func (b *memoryLab) run(t *testing.T, command string) memoryRun {
+// runForMemory runs holon with a model that runs a command, in which $TURN is the directory of the turn, or for "" with
+// one of the provider at url. Its stdout is a pipe that is full, so that it waits there with all its work done until its
+// memory was read.
+func runForMemory(t *testing.T, command, url string) (got memoryRun) {
 	t.Helper()
-	return b.runModel(t, "scripted/"+b.scenario(t, command))
-}
-
-// runModel runs holon in an empty directory. Its stdout is a pipe that is full, so
-// that it waits there with all its work done until its memory was read.
-func (b *memoryLab) runModel(t *testing.T, model string, env ...string) (got memoryRun) {
-	t.Helper()
-	out, work := t.TempDir(), t.TempDir()
+	dir, holon := localRuns(t, "")
+	text := fmt.Sprintf("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: %q}}]\n  - text: Done.\n",
+		"TURN=$(echo "+dir+"/home/runs/*/session/output/turns/*); "+command)
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(text), 0o600))
+	out := filepath.Join(dir, "out")
+	cmd := holon("run", "--output", out, "--json", "--quiet", "go")
+	cmd.Env = append(cmd.Env, "OPENAI_API_KEY=sk-0123456789abcdef", "OPENAI_BASE_URL="+url)
+	if command == "" {
+		cmd.Env = append(cmd.Env, "HOLON_MODEL=openai/gpt-5")
+	}
 	reader, writer := fullPipe(t)
 	defer reader.Close()
-	cmd := exec.CommandContext(t.Context(), b.holon, "run", "--engine", "local", "--workspace", work, "--output", out,
-		"--model", model, "--json", "--quiet", "go")
-	cmd.Env = append(os.Environ(), append(env, "HOLON_HOME="+b.home, "HOLON_AGENTD="+b.agentd)...)
 	cmd.Stdout = writer
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -80,66 +80,58 @@ func (p *fakeProvider) note(line string) {
 	fmt.Fprintln(f, line)
 }
 
-func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
-	text := p.name + " says hello."
-	w.Header().Set("Content-Type", "text/event-stream")
-	whole := !bytes.Contains(body, []byte(`"stream":true`))
-	var events []string
-	switch p.kind {
-	case "responses":
-		response := `{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text",` +
-			`"text":"` + text + `"}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
-		if whole {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, response)
-			return
-		}
-		events = []string{`{"type":"response.completed","response":` + response + `}`}
-	case "chat":
-		if whole {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":`+
-				`"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, text)
-			return
-		}
-		events = []string{`{"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`,
-			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,` +
-				`"completion_tokens":1,"total_tokens":3}}`, `[DONE]`}
-	case "anthropic":
-		if whole {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":%q}],`+
-				`"stop_reason":"end_turn","usage":{"input_tokens":2,"output_tokens":1}}`, text)
-			return
-		}
-		events = []string{
+// answers are what the kinds of providers answer that say something: as one object, and as a stream.
+func answers(text string) map[string]struct {
+	whole  string
+	events []string
+} {
+	response := `{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text",` +
+		`"text":"` + text + `"}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
+	const usage = `"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}`
+	return map[string]struct {
+		whole  string
+		events []string
+	}{
+		"responses": {response, []string{`{"type":"response.completed","response":` + response + `}`}},
+		"chat": {`{"choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":` +
+			`"stop"}],` + usage + `}`, []string{`{"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + usage + `}`, `[DONE]`}},
+		"anthropic": {`{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"` + text + `"}],` +
+			`"stop_reason":"end_turn","usage":{"input_tokens":2,"output_tokens":1}}`, []string{
 			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m",` +
 				`"content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`,
 			`{"type":"content_block_stop","index":0}`,
-			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},` +
-				`"usage":{"output_tokens":3}}`,
-			`{"type":"message_stop"}`,
-		}
-	case "strict":
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
+			`{"type":"message_stop"}`}},
+	}
+}
+
+func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
+	answer, says := answers(p.name + " says hello.")[p.kind]
+	w.Header().Set("Content-Type", "text/event-stream")
+	switch {
+	case says && !bytes.Contains(body, []byte(`"stream":true`)):
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, answer.whole)
+		return
+	case p.kind == "strict":
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error": {"message": "no such parameter"}}`)
-		return
-	case "html":
+	case p.kind == "html":
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<html>Log in to the network</html>")
-	case "restless":
+	case p.kind == "restless":
 		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand",`+
 			`"call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))
-		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call +
-			`],"usage":{"input_tokens":2000,"output_tokens":50,"total_tokens":2050}}}`}
-	default:
+		answer.events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` +
+			call + `],"usage":{"input_tokens":2000,"output_tokens":50,"total_tokens":2050}}}`}
+	case !says:
 		w.Header().Set("Retry-After-Ms", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		return
 	}
-	for _, event := range events {
+	for _, event := range answer.events {
 		fmt.Fprintf(w, "data: %s\n\n", event)
 	}
 }

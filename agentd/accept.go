@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"holon/agentd/record"
+	"holon/agentd/turn"
 	"holon/agentd/turntoken"
 	"holon/responses"
 )
@@ -134,4 +135,26 @@ func (s *Server) checkDisk() error {
 		}
 	}
 	return nil
+}
+
+// Once runs one turn and returns its final response in any terminal status. When
+// ctx ends first, the turn is ended in good order and its response, which then
+// is incomplete, is returned all the same.
+func (s *Server) Once(ctx context.Context, req *responses.Request) (*responses.Response, error) {
+	v, err := s.accept(req, origin{source: sourceRun}, nil)
+	if err != nil {
+		return nil, s.logged(err)
+	}
+	defer v.release()
+	select {
+	case <-v.done:
+	case <-ctx.Done():
+		v.stop(turn.ErrShutdown)
+		<-v.done
+	}
+	resp, failure := v.result()
+	if failure != nil {
+		return nil, failure
+	}
+	return resp, nil
 }

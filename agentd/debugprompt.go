@@ -24,13 +24,13 @@ type PromptReport struct {
 	Fingerprint   string          `json:"fingerprint"`
 	Bytes         int             `json:"bytes"` // of Text
 	Sources       []prompt.Source `json:"sources"`
-	SkillRoots    []SkillRoot     `json:"skill_roots"`
+	SkillRoots    []skillRoot     `json:"skill_roots"`
 	Notes         []string        `json:"notes"` // what was cut or left out
 	Text          string          `json:"text"`
 }
 
-// SkillRoot is a folder that skills come from.
-type SkillRoot struct {
+// skillRoot is a folder that skills come from.
+type skillRoot struct {
 	Scope  string   `json:"scope"`
 	Path   string   `json:"path"`
 	Skills []string `json:"skills"`
@@ -54,13 +54,13 @@ func DebugPrompt(cfg config.Config, req *responses.Request) (*PromptReport, erro
 	report := &PromptReport{
 		AgentHome: cfg.Agent.Home, AgentRole: cfg.Agent.Role, Workspace: t.tree, ExecutionRoot: t.tree,
 		Confinement: "none by agentd; the container confines",
-		Tools:       t.tools, Fingerprint: t.prompt.Fingerprint(), Sources: t.prompt.Sources, SkillRoots: []SkillRoot{},
+		Tools:       t.tools, Fingerprint: t.prompt.Fingerprint(), Sources: t.prompt.Sources, SkillRoots: []skillRoot{},
 		Notes: append([]string{}, t.prompt.Notes()...), Text: t.prompt.Text(),
 	}
 	report.Bytes = len(report.Text)
 	for _, root := range t.skills.Roots {
 		report.SkillRoots = append(report.SkillRoots,
-			SkillRoot{string(root.Scope), root.Path, namesIn(t.skills.Skills, root.Scope)})
+			skillRoot{string(root.Scope), root.Path, namesIn(t.skills.Skills, root.Scope)})
 	}
 	for _, problem := range t.skills.Problems {
 		report.Notes = append(report.Notes, problem.Error()+"; "+problem.Hint)

@@ -13,14 +13,14 @@ import (
 // is refused, and none can refer to one.
 const typeStored = "holon:context_compaction"
 
-// summaryPlace stands in Stored.Told for the summary.
+// summaryPlace stands in stored.Told for the summary.
 const summaryPlace = -1
 
-// Stored is a compaction as the conversation keeps it. Every later turn tells a
+// stored is a compaction as the conversation keeps it. Every later turn tells a
 // model what it says and all items that follow it, so that nothing is summarised
 // twice and one request is the beginning of the next. The conversation itself
 // stays whole.
-type Stored struct {
+type stored struct {
 	Type    string `json:"type"`
 	ID      string `json:"id"`
 	Epoch   int    `json:"epoch"`             // compactions of the conversation so far, this one included
@@ -34,16 +34,6 @@ type Stored struct {
 	Scale float64 `json:"scale,omitempty"`
 }
 
-// Item returns the item to keep in the conversation.
-func (s Stored) Item() (responses.Item, error) {
-	s.Type, s.ID = typeStored, responses.NewID(responses.PrefixCompaction)
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("encode a compaction: %w", err)
-	}
-	return &responses.OpaqueItem{Type: s.Type, ID: s.ID, Raw: raw}, nil
-}
-
 // IsStored reports whether item is a compaction that its conversation keeps.
 func IsStored(item responses.Item) bool { return item.ItemType() == typeStored }
 
@@ -55,7 +45,7 @@ type Told struct {
 	Bare    map[int]bool // places of the items that are told without pictures and files
 	Summary string       // "" for none
 	Epoch   int          // compactions so far
-	Scale   float64      // as in Stored
+	Scale   float64      // as in stored
 }
 
 // Told returns what a model is told of a conversation without its lead: what the
@@ -80,17 +70,17 @@ func (r Receipts) Told(conversation []responses.Item) Told {
 }
 
 // readStored returns the compaction that item is, if it is one, of n items.
-func readStored(item responses.Item, n int) (s Stored, ok bool) {
+func readStored(item responses.Item, n int) (s stored, ok bool) {
 	opaque, ok := item.(*responses.OpaqueItem)
 	if !ok || !IsStored(item) || json.Unmarshal(opaque.Raw, &s) != nil {
-		return Stored{}, false
+		return stored{}, false
 	}
 	return s, s.fits(n)
 }
 
 // fits reports whether s can be a compaction of n items: what it tells is some of them,
 // in any order and each once, and the summary that it has.
-func (s Stored) fits(n int) bool {
+func (s stored) fits(n int) bool {
 	known := make(map[int]bool, len(s.Told))
 	for _, place := range s.Told {
 		if place < summaryPlace || place >= n || known[place] {
@@ -102,7 +92,7 @@ func (s Stored) fits(n int) bool {
 }
 
 // begin takes up a compaction.
-func (t *Told) begin(r Receipts, conversation []responses.Item, s Stored) {
+func (t *Told) begin(r Receipts, conversation []responses.Item, s stored) {
 	for _, place := range s.Short {
 		t.Short[place] = true
 	}
@@ -161,9 +151,10 @@ func (t *Told) Summarized(context []responses.Item, parts Parts, summary string)
 	return next
 }
 
-// Stored returns the compaction that keeps what is told.
-func (t *Told) Stored() Stored {
-	s := Stored{Epoch: t.Epoch, Told: t.Places, Summary: t.Summary, Scale: t.Scale}
+// Item returns the item that keeps in the conversation what is told.
+func (t *Told) Item() (responses.Item, error) {
+	s := stored{Type: typeStored, ID: responses.NewID(responses.PrefixCompaction), Epoch: t.Epoch, Told: t.Places,
+		Summary: t.Summary, Scale: t.Scale}
 	for _, place := range t.Places {
 		if t.Short[place] {
 			s.Short = append(s.Short, place)
@@ -172,5 +163,9 @@ func (t *Told) Stored() Stored {
 			s.Bare = append(s.Bare, place)
 		}
 	}
-	return s
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode a compaction: %w", err)
+	}
+	return &responses.OpaqueItem{Type: s.Type, ID: s.ID, Raw: raw}, nil
 }

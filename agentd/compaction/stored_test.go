@@ -73,7 +73,7 @@ func TestStoredAgain(t *testing.T) {
 		told := Receipts{}.Told(conversation)
 		next := told.Summarized(nil, Parts{Told: told.Items[:1], After: told.Items[1:]}, fmt.Sprintf("summary %d", n))
 		next.Epoch++
-		item, err := next.Stored().Item()
+		item, err := next.Item()
 		expect.NoError(t, err)
 		conversation = append(conversation, item, message(n+2))
 	}

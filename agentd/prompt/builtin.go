@@ -38,16 +38,16 @@ When a later message replaces a part of these instructions, the later one holds.
 The container normally has no network. What a command leaves running is ended with it. Files that the user should ` +
 	`get besides changes of the working tree go to the directory $HOLON_OUTPUT_DIR.`
 
-// TurnMode says whether the user may answer a turn.
-type TurnMode string
+// turnMode says whether the user may answer a turn.
+type turnMode string
 
 // The modes.
 const (
-	ModeConversation TurnMode = "conversation" // the user may answer with another turn
-	ModeOnce         TurnMode = "once"         // questions are not answered
+	ModeConversation turnMode = "conversation" // the user may answer with another turn
+	ModeOnce         turnMode = "once"         // questions are not answered
 )
 
-var modes = map[TurnMode]string{
+var modes = map[turnMode]string{
 	ModeConversation: `You cannot ask questions in the middle of a turn. When the task is ambiguous, choose the most ` +
 		`likely reading, say so, and go on; end the turn with a question only when no reading is likely enough to be ` +
 		`worth the work.`,

@@ -10,7 +10,7 @@ import (
 
 // Input is the data of a turn's prompt.
 type Input struct {
-	Mode         TurnMode
+	Mode         turnMode
 	AgentHome    string // directory with the agent's AGENTS.md
 	WorkDir      string // the working tree, "" when the turn has none
 	HasInput     bool   // the caller gave files for this turn
@@ -174,7 +174,7 @@ const between = "\n\n"
 // conversations, so that a provider can cache it for them.
 func (l Lead) Breakpoints() []int {
 	var points []int
-	often := []Stability{stable, agentScoped, turnScoped} // in this order
+	often := []stability{stable, agentScoped, turnScoped} // in this order
 	size, before := 0, turnScoped
 	for _, item := range l.items {
 		message, ok := item.(*responses.Message)

@@ -20,21 +20,21 @@ import (
 	"strings"
 )
 
-// Stability says how often a source changes (runtime specification,
+// stability says how often a source changes (runtime specification,
 // "PromptContentBlock").
-type Stability string
+type stability string
 
 // The classes of stability.
 const (
-	stable      Stability = "stable"       // with a new version of agentd
-	agentScoped Stability = "agent_scoped" // with the agent, its workspace or its configuration
-	turnScoped  Stability = "turn_scoped"  // with any turn
+	stable      stability = "stable"       // with a new version of agentd
+	agentScoped stability = "agent_scoped" // with the agent, its workspace or its configuration
+	turnScoped  stability = "turn_scoped"  // with any turn
 )
 
 // sections are the sources that there are, with the subject of each for a model, in their order in a prompt.
 var sections = []struct {
 	name, subject string
-	stability     Stability
+	stability     stability
 }{
 	{"policy", "how to work", stable},
 	{"execution", "the working tree and files", turnScoped},
@@ -49,7 +49,7 @@ var sections = []struct {
 
 // section returns the stability and the subject of the named source; an unknown name, of another version, gets the
 // class that changes most often.
-func section(name string) (class Stability, subject string) {
+func section(name string) (class stability, subject string) {
 	for _, s := range sections {
 		if s.name == name {
 			return s.stability, s.subject
@@ -63,7 +63,7 @@ type Source struct {
 	Name      string    `json:"name"`
 	Kind      string    `json:"kind"`           // builtin, agents_md, claude_md_fallback, catalogue, request
 	Path      string    `json:"path,omitempty"` // of the file it comes from
-	Stability Stability `json:"stability"`
+	Stability stability `json:"stability"`
 	Bytes     int       `json:"bytes"`          // of Text
 	Digest    string    `json:"digest"`         // of Text
 	Note      string    `json:"note,omitempty"` // text that was cut or could not be read

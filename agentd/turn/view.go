@@ -289,7 +289,7 @@ func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
 // keep keeps what the model is told with the conversation, for later turns.
 func (v *view) keep() error {
 	v.told.Scale = v.gauge.Scale()
-	item, err := v.told.Stored().Item()
+	item, err := v.told.Item()
 	if err != nil {
 		return err
 	}

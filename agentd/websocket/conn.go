@@ -31,14 +31,12 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Session begins a connection and returns what answers its messages, one after
-// the other. An error of an answer is sent to the peer.
-type Session func(*Conn) (answer func(text []byte) error)
-
 // Serve upgrades a request that CheckUpgrade accepted and serves the connection
-// to its end. It returns ErrClosed, before the upgrade, once the connections are
-// closed; any other failure was answered already.
-func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, o Options, begin Session) error {
+// to its end. begin returns what answers its messages, one after the other; the peer
+// is sent an error of an answer. Serve returns ErrClosed, before the upgrade, once the
+// connections are closed; any other failure was answered already.
+func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, o Options,
+	begin func(*Conn) (answer func(text []byte) error)) error {
 	if err := s.enter(); err != nil {
 		return err
 	}

@@ -39,28 +39,6 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 	}
 }
 
-func TestSameTurnIDAtOnce(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	body := `{"input":"hi","holon":{"turn_id":"turn_a"}}`
-	var answers []<-chan answer
-	for range 8 {
-		answers = append(answers, h.later(t.Context(), body))
-	}
-	h.gate.wait(t, 1)
-	if e := h.post(strings.Replace(body, "hi", "ho", 1)).failure(t); e.Code != responses.CodeTurnConflict {
-		t.Errorf("another request with the same id: %v", e)
-	}
-	close(h.gate.release)
-	ids := make(map[string]bool)
-	for _, a := range answers {
-		ids[get(t, a).response(t).ID] = true
-	}
-	if len(ids) != 1 || len(h.gate.started) != 0 {
-		t.Errorf("eight equal requests made the responses %v, %d more samplings", ids, len(h.gate.started))
-	}
-}
-
 func TestOutputDirOfTheCaller(t *testing.T) {
 	t.Parallel()
 	h := start(t)

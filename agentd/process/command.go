@@ -9,11 +9,11 @@ import (
 // Defaults of [Command].
 const (
 	defaultGrace     = 5 * time.Second
-	defaultDrain     = 500 * time.Millisecond
+	drain            = 500 * time.Millisecond // for output still in the pipes after the end
 	defaultKeepBytes = 32 << 10
 	defaultLogBytes  = 64 << 20
-	defaultRows      = 24
-	defaultCols      = 80
+	terminalRows     = 24
+	terminalCols     = 80
 )
 
 // Command describes one command.
@@ -22,15 +22,11 @@ type Command struct {
 	Dir  string   // absolute working directory; must exist
 	Env  []string // the complete environment; see Environ. Of equal names the last counts
 
-	// Stdin is written to the command, whose input then ends; nil means /dev/null. Input keeps the input open after
-	// that, for [Process.Write].
-	Stdin []byte
-	Input bool
+	Input bool // there is an input, for [Process.Write], and not /dev/null
 
-	// TTY gives the command a terminal of Rows by Cols (0 means the defaults) as its input, output and controlling
-	// terminal. Its output is one stream, in Stdout, as a terminal would receive it. Its input stays open.
-	TTY        bool
-	Rows, Cols uint16
+	// TTY gives the command a terminal as its input, output and controlling terminal. Its output is one stream, in
+	// Stdout, as a terminal would receive it. Its input stays open.
+	TTY bool
 
 	// Piped hands the standard output to the caller as [Process.Output] instead of capturing it. The command blocks
 	// while the caller does not read. It has no meaning with TTY.
@@ -38,7 +34,6 @@ type Command struct {
 
 	Timeout time.Duration // 0 means none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 means defaultGrace
-	Drain   time.Duration // for output still in the pipes after the end; 0 means defaultDrain
 
 	// KeepBytes is how much of the beginning, and how much of the end, of each stream stays in memory; 0 means
 	// defaultKeepBytes.
@@ -57,7 +52,7 @@ type Result struct {
 	Signal   syscall.Signal // the signal that ended the leader, or 0
 	// At most one of these is set. It says why the supervisor ended the command.
 	TimedOut bool // the deadline passed
-	Canceled bool // the context of Run ended, or the supervisor was closed
+	Canceled bool // the supervisor was closed
 	Stopped  bool // Stop or Kill was called
 	Duration time.Duration
 	// Ended counts processes that the command had left running and that were ended.
@@ -77,7 +72,7 @@ type StartError struct {
 func (e *StartError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
 func (e *StartError) Unwrap() error { return e.Err }
 
-func orDefault[T int | int64 | uint16 | time.Duration](v, def T) T {
+func orDefault[T int | int64 | time.Duration](v, def T) T {
 	if v <= 0 {
 		return def
 	}

@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +28,7 @@ func TestBudget(t *testing.T) {
 		c.StdoutPath, c.Budget = filepath.Join(dir, fmt.Sprint(i)), turn
 		wg.Go(func() {
 			var err error
-			if results[i], err = s.Run(context.Background(), c); err != nil {
+			if results[i], err = s.run(c); err != nil {
 				t.Error(err)
 			}
 		})

@@ -56,8 +56,7 @@ type input struct {
 	w   *os.File
 	tty bool // w is a terminal, and closed by the stream that reads from it
 
-	first sync.WaitGroup // the writing of Command.Stdin
-	turn  chan struct{}  // holds one token, taken by the writer
+	turn chan struct{} // holds one token, taken by the writer
 
 	mu     sync.Mutex
 	closed bool
@@ -67,25 +66,6 @@ func newInput(w *os.File, tty bool) *input {
 	in := &input{w: w, tty: tty, turn: make(chan struct{}, 1)}
 	in.turn <- struct{}{}
 	return in
-}
-
-// begin writes what the command was started with, for as long as it takes, and
-// closes the input if nothing is to follow.
-func (in *input) begin(b []byte, last bool) {
-	if len(b) == 0 {
-		if last {
-			in.close()
-		}
-		return
-	}
-	<-in.turn // before any Write
-	in.first.Go(func() {
-		_, _ = in.w.Write(b) // a command may end without having read everything
-		in.turn <- struct{}{}
-		if last {
-			in.close()
-		}
-	})
 }
 
 func (in *input) write(ctx context.Context, b []byte, patience time.Duration) (n int, err error) {
@@ -162,10 +142,4 @@ func (in *input) close() error {
 		return nil
 	}
 	return in.w.Close()
-}
-
-// end closes the input of a command that is gone and waits for its writer.
-func (in *input) end() {
-	_ = in.close() // it may be closed already
-	in.first.Wait()
 }

@@ -52,8 +52,9 @@ func write(t *testing.T, p *Process, text string) {
 func TestInput(t *testing.T) {
 	s := newTest(t)
 	c := sh("while read line; do echo got $line; done; echo end; exit 3")
-	c.Stdin, c.Input = []byte("zero\n"), true
+	c.Input = true
 	p := start(t, s, c)
+	write(t, p, "zero\n")
 	awaitOutput(t, p, "got zero\n")
 	write(t, p, "one\n")
 	awaitOutput(t, p, "got one\n")
@@ -168,16 +169,15 @@ func TestTerminal(t *testing.T) {
 func TestTerminalResize(t *testing.T) {
 	s := newTest(t)
 	c := terminal("trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.01; done")
-	c.Rows, c.Cols = 50, 132
 	p := start(t, s, c)
-	awaitOutput(t, p, "50 132\r\n")
+	awaitOutput(t, p, "24 80\r\n")
 	if err := p.Resize(0, 10); err == nil {
 		t.Error("a terminal without rows")
 	}
 	if err := p.Resize(12, 34); err != nil {
 		t.Error(err)
 	}
-	if res := p.Result(); string(res.Stdout.Head) != "50 132\r\n12 34\r\n" {
+	if res := p.Result(); string(res.Stdout.Head) != "24 80\r\n12 34\r\n" {
 		t.Errorf("output %q", res.Stdout.Head)
 	}
 	if err := p.Resize(1, 1); !errors.Is(err, errInputClosed) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"holon/test/expect"
 )
@@ -38,7 +37,7 @@ func TestPipedOutput(t *testing.T) {
 func TestPipedOutputThatNobodyReads(t *testing.T) {
 	s := newTest(t)
 	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "exec yes"}, Dir: t.TempDir(),
-		Env: []string{"PATH=/bin:/usr/bin"}, Piped: true, Drain: 10 * time.Millisecond})
+		Env: []string{"PATH=/bin:/usr/bin"}, Piped: true})
 	p.Kill()
 	if res := p.Result(); !res.Stopped {
 		t.Errorf("result %+v", res)

@@ -33,7 +33,7 @@ type Process struct {
 	start uint64 // of the leader, in the kernel's clock; no process of the command is older
 	began time.Time
 
-	timeout, grace, drain time.Duration
+	timeout, grace time.Duration
 
 	in  *input  // nil without input
 	out *stream // with a terminal, both streams
@@ -115,9 +115,9 @@ func (p *Process) supervise() {
 	res.ExitCode, res.Signal = exitCode(ended.status)
 	res.Duration = time.Since(p.began)
 	if p.in != nil {
-		p.in.end()
+		_ = p.in.close() // it may be closed already
 	}
-	deadline := time.Now().Add(p.drain)
+	deadline := time.Now().Add(drain)
 	if p.piped != nil {
 		p.piped.abandon(deadline)
 	}
@@ -155,15 +155,9 @@ func (p *Process) terminate() {
 	if isClosed(p.killing) {
 		return
 	}
-	p.s.askTree(p)
-	select {
-	case <-p.exited:
-	case <-p.killing:
-		return
-	case <-grace.C:
-		return
-	}
-	for pause := time.Millisecond; p.s.treeAlive(p); pause = min(2*pause, 50*time.Millisecond) {
+	p.askGroup()
+	asked := make(map[birth]bool)
+	for pause := time.Millisecond; p.s.askMembers(p, asked); pause = min(2*pause, 50*time.Millisecond) {
 		select {
 		case <-time.After(pause):
 		case <-p.killing:

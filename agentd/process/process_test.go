@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,9 +70,18 @@ func sh(script string) Command {
 		Grace: 5 * time.Second}
 }
 
+// run runs c to its end.
+func (s *Supervisor) run(c Command) (Result, error) {
+	p, err := s.Start(c)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.Result(), nil
+}
+
 func run(t *testing.T, s *Supervisor, c Command) Result {
 	t.Helper()
-	res, err := s.Run(t.Context(), c)
+	res, err := s.run(c)
 	if err != nil {
 		t.Fatalf("run %q: %v", c.Argv, err)
 	}
@@ -129,20 +137,6 @@ func TestRunStatus(t *testing.T) {
 	}
 }
 
-func TestRunStdin(t *testing.T) {
-	s := newTest(t)
-	c := sh("cat")
-	c.Stdin = []byte("hello")
-	if got := string(run(t, s, c).Stdout.Head); got != "hello" {
-		t.Errorf("stdout %q", got)
-	}
-	c = sh("exit 7") // no program reads its input
-	c.Stdin = make([]byte, 4<<20)
-	if res := run(t, s, c); res.ExitCode != 7 {
-		t.Errorf("exit code %d, want 7", res.ExitCode)
-	}
-}
-
 func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -167,7 +161,7 @@ func TestStartErrors(t *testing.T) {
 	}
 	s := newTest(t)
 	for name, tt := range tests {
-		_, err := s.Run(t.Context(), tt.cmd)
+		_, err := s.run(tt.cmd)
 		se, ok := errors.AsType[*StartError](err)
 		switch {
 		case !ok:
@@ -217,37 +211,6 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
-	s := newTest(t)
-	file := filepath.Join(t.TempDir(), "pid")
-	c := sh("echo $$ >$F; exec sleep 300")
-	c.Env = Environ(os.Environ(), "F="+file)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {})
-	defer stop()
-	go func() {
-		for {
-			if data, _ := os.ReadFile(file); len(data) > 0 {
-				cancel()
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
-	res, err := s.Run(ctx, c)
-	expect.NoError(t, err)
-	expect.Equal(t, "res.Canceled", res.Canceled, true)
-	expect.Equal(t, "res.TimedOut", res.TimedOut, false)
-	expect.Equal(t, "res.Signal", res.Signal, syscall.SIGTERM)
-	if alive(t, file) {
-		t.Error("the command lives on")
-	}
-	if res, err := s.Run(ctx, sh("true")); err != nil || !res.Canceled {
-		t.Errorf("run under a cancelled context: %+v, %v", res, err)
-	}
-}
-
 func TestCloseEndsCommands(t *testing.T) {
 	s := New(Options{Exclusive: true})
 	file := filepath.Join(t.TempDir(), "pid")
@@ -255,7 +218,7 @@ func TestCloseEndsCommands(t *testing.T) {
 	c.Env = Environ(os.Environ(), "F="+file)
 	results := make(chan Result, 1)
 	go func() {
-		res, err := s.Run(context.Background(), c)
+		res, err := s.run(c)
 		if err != nil {
 			t.Error(err)
 		}
@@ -274,7 +237,7 @@ func TestCloseEndsCommands(t *testing.T) {
 		t.Errorf("result %+v, want canceled", res)
 	}
 	nothingIsLeft(t)
-	if _, err := s.Run(t.Context(), sh("true")); !errors.Is(err, ErrClosed) {
+	if _, err := s.run(sh("true")); !errors.Is(err, ErrClosed) {
 		t.Errorf("run after close: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -292,7 +255,7 @@ func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 	long.Env = Environ(os.Environ(), "D="+dir)
 	results := make(chan Result, 1)
 	go func() {
-		res, err := s.Run(context.Background(), long)
+		res, err := s.run(long)
 		if err != nil {
 			t.Error(err)
 		}
@@ -330,7 +293,7 @@ func TestExitCodesUnderReaping(t *testing.T) {
 			for i := range each {
 				want := w*25 + i
 				c := sh(fmt.Sprintf("(setsid true &); (sleep 0.0%d &); (true &); exit %d", i%10, want))
-				res, err := s.Run(context.Background(), c)
+				res, err := s.run(c)
 				if err != nil || res.ExitCode != want || res.Signal != 0 {
 					t.Errorf("exit code %d (%v), want %d", res.ExitCode, err, want)
 				}

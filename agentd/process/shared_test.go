@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +25,7 @@ func TestSharedLeavesStrangersAlone(t *testing.T) {
 	c := sh("(env -i sleep 2 &); touch $D/up; while [ ! -e $D/stop ]; do sleep 0.01; done; exit 9")
 	c.Env = Environ(os.Environ(), "D="+dir)
 	go func() {
-		res, err := other.Run(context.Background(), c)
+		res, err := other.run(c)
 		if err != nil {
 			t.Error(err)
 		}
@@ -62,7 +61,7 @@ func TestReaperCollectsWhileCommandsRun(t *testing.T) {
 	c.Env = Environ(os.Environ(), "D="+dir)
 	go func() {
 		defer close(done)
-		if _, err := s.Run(context.Background(), c); err != nil {
+		if _, err := s.run(c); err != nil {
 			t.Error(err)
 		}
 	}()

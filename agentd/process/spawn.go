@@ -21,7 +21,7 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	}
 	p := &Process{
 		s: s, id: id,
-		timeout: c.Timeout, grace: orDefault(c.Grace, defaultGrace), drain: orDefault(c.Drain, defaultDrain),
+		timeout: c.Timeout, grace: orDefault(c.Grace, defaultGrace),
 		exited: make(chan struct{}), ending: make(chan struct{}), killing: make(chan struct{}),
 		done: make(chan struct{}),
 	}
@@ -59,9 +59,6 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	}
 	if p.err != nil {
 		p.err.copy()
-	}
-	if p.in != nil {
-		p.in.begin(c.Stdin, !c.Input && !c.TTY)
 	}
 	go p.watch(pollable(pidfd, "pidfd"))
 	return p, nil
@@ -155,7 +152,7 @@ func (p *Process) connect(c *Command) (f files, err error) {
 		return capture{keep: keep, path: path, limit: limit, budget: c.Budget, scrub: p.s.secrets.Stream()}
 	}
 	if c.TTY {
-		return p.connectTerminal(c, newSink(c.StdoutPath))
+		return p.connectTerminal(newSink(c.StdoutPath))
 	}
 	stdin, err := p.openInput(c)
 	if err != nil {
@@ -180,7 +177,7 @@ func (p *Process) connect(c *Command) (f files, err error) {
 
 // openInput returns the end of standard input that the command reads.
 func (p *Process) openInput(c *Command) (uintptr, error) {
-	if c.Stdin == nil && !c.Input {
+	if !c.Input {
 		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		return uintptr(fd), err
 	}

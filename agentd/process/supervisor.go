@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -17,7 +16,7 @@ import (
 	"holon/internal/redact"
 )
 
-// ErrClosed is returned by Start and Run after Close has begun.
+// ErrClosed is returned by Start after Close has begun.
 var ErrClosed = errors.New("the process supervisor is closed")
 
 // Options configure a Supervisor. The zero value is usable.
@@ -113,25 +112,6 @@ func (s *Supervisor) Close() error {
 		return fmt.Errorf("%d processes could not be ended", n.survivors)
 	}
 	return nil
-}
-
-// Run runs c to its end and returns when nothing of it is left: Start, and Stop when ctx ends. A command that fails,
-// times out or is cancelled is a Result; the error is a *StartError when it never ran, or ErrClosed.
-func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
-	if err := ctx.Err(); err != nil {
-		return Result{Canceled: true, ExitCode: -1}, nil
-	}
-	p, err := s.Start(c)
-	if err != nil {
-		return Result{}, err
-	}
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-		p.end(canceled, p.grace)
-		<-p.done
-	}
-	return p.result, nil
 }
 
 // Start starts c and returns at once. From then on the process belongs to the supervisor, which ends it with its whole

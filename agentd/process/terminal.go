@@ -11,9 +11,8 @@ import (
 // errNoTerminal is returned by Resize for a command without a terminal.
 var errNoTerminal = errors.New("the command has no terminal")
 
-// connectTerminal opens a terminal of the size asked for. Our end of it is both
-// the command's input and its output.
-func (p *Process) connectTerminal(c *Command, sink capture) (f files, err error) {
+// connectTerminal opens a terminal. Our end of it is both the command's input and its output.
+func (p *Process) connectTerminal(sink capture) (f files, err error) {
 	file, tty, err := pty.Open()
 	if err != nil {
 		return f, &StartError{"open", "terminal", err}
@@ -26,7 +25,7 @@ func (p *Process) connectTerminal(c *Command, sink capture) (f files, err error)
 	}
 	end := pollable(master, "terminal")
 	p.in, p.out = newInput(end, true), newStream(end, sink)
-	if err := setSize(end, orDefault(c.Rows, defaultRows), orDefault(c.Cols, defaultCols)); err != nil {
+	if err := setSize(end, terminalRows, terminalCols); err != nil {
 		return f, &StartError{"open", "terminal", err}
 	}
 	slave, err := unix.FcntlInt(tty.Fd(), unix.F_DUPFD_CLOEXEC, 3)

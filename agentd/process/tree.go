@@ -16,23 +16,27 @@ type relative struct {
 	child bool   // our own child, so ours to reap
 }
 
-// askTree asks every process of p to end.
-func (s *Supervisor) askTree(p *Process) {
+// askGroup asks the processes in the group of p to end.
+func (p *Process) askGroup() {
 	_ = unix.Kill(-p.pid, unix.SIGTERM)
 	if p.in != nil && p.in.tty {
 		_ = unix.Kill(-p.pid, unix.SIGHUP) // an interactive shell ignores SIGTERM, but not the end of its terminal
 	}
 	_ = unix.Kill(-p.pid, unix.SIGCONT) // a stopped process acts on SIGTERM only when continued
+}
+
+// askMembers asks the processes of p that left its group, each once, and reports whether a process of p still runs.
+func (s *Supervisor) askMembers(p *Process, asked map[birth]bool) (running bool) {
 	for _, m := range s.members(p) {
-		if m.Group != p.pid {
+		running = true
+		if key := (birth{m.PID, m.Start}); m.Group != p.pid && !asked[key] {
+			asked[key] = true
 			signalExactly(m, unix.SIGTERM)
 			signalExactly(m, unix.SIGCONT)
 		}
 	}
+	return running
 }
-
-// treeAlive reports whether a process of p still runs.
-func (s *Supervisor) treeAlive(p *Process) bool { return len(s.members(p)) > 0 }
 
 // members lists the running processes of p, and those that only p can own.
 func (s *Supervisor) members(p *Process) (found []procfs.Stat) {

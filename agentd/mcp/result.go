@@ -51,7 +51,8 @@ type contentPart struct {
 	Shown       bool    `json:"shown,omitempty"`    // a picture that the model got
 }
 
-// output returns the complete output of an answer.
+// output returns the output of an answer. Text is cut to the budget, which all pieces share. Text that was cut, and
+// other data, is stored as a file.
 func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	var structured json.RawMessage
 	if answer.StructuredContent != nil {
@@ -60,39 +61,46 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	if answer.IsError {
 		return t.failure(answer, structured, env)
 	}
-	c := &complete{tool: t, structured: structured, content: answer.Content[:min(len(answer.Content), maxParts)]}
-	if n := len(answer.Content) - len(c.content); n > 0 {
-		c.notes = append(c.notes, fmt.Sprintf("%d more pieces of content were dropped", n))
-	}
-	out := tools.Output{Result: c}
-	if text, ok := answer.Meta[metaReminder].(string); ok && t.server.host {
-		out.Reminder = &text
-	}
-	if list, ok := answer.Meta[metaHidden].([]any); ok && t.server.host {
-		for _, v := range list[:min(len(list), maxHidden)] {
-			if text, ok := v.(string); ok {
-				out.Hidden = append(out.Hidden, text)
-			}
-		}
-	}
-	for i, content := range c.content {
-		shown, ok := content.(*sdk.ImageContent)
-		if !ok || !env.Images || len(out.Images) == maxImages || len(shown.Data) > image.MaxBytes {
-			continue
-		}
-		info, err := picture.Examine(shown.Data) // the server's media type is not trusted
-		if err != nil {
-			c.notes = append(c.notes, fmt.Sprintf("picture %d %v", i, err))
-			continue
-		}
-		out.Images = append(out.Images, tools.Image{MediaType: info.MediaType, Detail: "auto", Data: shown.Data})
-		c.shown = append(c.shown, i)
-	}
-	out.Summary = fmt.Sprintf("%s answered: %d pieces of content", t.server.name, len(answer.Content))
+	r := &result{Family: family, Server: t.server.name, Tool: t.listed.tool, Content: []contentPart{}}
+	p := projection{r: r, artifacts: env.Artifacts, left: env.Policy.Budget(0) * tools.BytesPerToken}
+	out := tools.Output{Result: r, Summary: fmt.Sprintf("%s answered: %d pieces of content", t.server.name,
+		len(answer.Content))}
 	if len(answer.Content) == 1 {
 		out.Summary = t.server.name + " answered"
 	}
+	for i, content := range answer.Content[:min(len(answer.Content), maxParts)] {
+		p.add(i, content)
+		if shown, ok := content.(*sdk.ImageContent); ok && env.Images && len(out.Images) < maxImages {
+			out.Images = append(out.Images, p.show(i, shown.Data)...)
+		}
+	}
+	if n := len(answer.Content) - len(r.Content); n > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d more pieces of content were dropped", n))
+	}
+	if len(structured) > maxStructured {
+		r.StructuredArtifact = p.keep("structured.json", structured)
+		r.Truncated = true
+	} else {
+		r.Structured = structured
+	}
+	r.Artifacts = env.Artifacts.List()
+	if t.server.host {
+		direct(answer.Meta, &out)
+	}
 	return out
+}
+
+// direct takes what the host says about the rest of the turn.
+func direct(meta sdk.Meta, out *tools.Output) {
+	if text, ok := meta[metaReminder].(string); ok {
+		out.Reminder = &text
+	}
+	list, _ := meta[metaHidden].([]any)
+	for _, v := range list[:min(len(list), maxHidden)] {
+		if text, ok := v.(string); ok {
+			out.Hidden = append(out.Hidden, text)
+		}
+	}
 }
 
 // hostError is the error of a tool of the host, nil if the answer has another form.
@@ -155,37 +163,6 @@ func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, e
 		RecoveryHint: "read the message; correct the arguments, or go on without it"})
 }
 
-// complete is the whole output of a call that succeeded.
-type complete struct {
-	tool       *tool
-	content    []sdk.Content
-	structured json.RawMessage
-	shown      []int // pictures that the model gets
-	notes      []string
-}
-
-// Project implements the projector of package tools: text is cut to the budget, which all pieces
-// share. Text that was cut, and other data, is stored as a file.
-func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any, error) {
-	r := result{Family: family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []contentPart{},
-		Notes: c.notes}
-	p := projection{r: &r, artifacts: artifacts, left: policy.Budget(0) * tools.BytesPerToken}
-	for i, content := range c.content {
-		p.add(i, content)
-	}
-	for _, i := range c.shown {
-		r.Content[i].Shown = true
-	}
-	if len(c.structured) > maxStructured {
-		r.StructuredArtifact = p.keep("structured.json", c.structured)
-		r.Truncated = true
-	} else {
-		r.Structured = c.structured
-	}
-	r.Artifacts = artifacts.List()
-	return r, nil
-}
-
 // projection fills a result.
 type projection struct {
 	r         *result
@@ -225,6 +202,20 @@ func (p *projection) add(i int, content sdk.Content) {
 		part = contentPart{Type: "unknown"}
 	}
 	p.r.Content = append(p.r.Content, part)
+}
+
+// show returns a picture for the model, none for one that cannot be shown. The server's media type is not trusted.
+func (p *projection) show(i int, data []byte) []tools.Image {
+	if len(data) > image.MaxBytes {
+		return nil
+	}
+	info, err := picture.Examine(data)
+	if err != nil {
+		p.r.Notes = append(p.r.Notes, fmt.Sprintf("picture %d %v", i, err))
+		return nil
+	}
+	p.r.Content[i].Shown = true
+	return []tools.Image{{MediaType: info.MediaType, Detail: "auto", Data: data}}
 }
 
 func (p *projection) text(part *contentPart, i int, text string) {

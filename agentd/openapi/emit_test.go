@@ -128,8 +128,7 @@ func (m maker) special(t reflect.Type) any {
 		return pick(m, responses.TypeInvalidRequest, responses.TypeNotFound, responses.TypeTooManyRequests,
 			responses.TypeModelError, responses.TypeServerError)
 	case reflect.TypeFor[tasks.Status]():
-		return pick(m, tasks.Running, tasks.Cancelling, tasks.Completed, tasks.Failed, tasks.Cancelled,
-			tasks.Interrupted)
+		return pick(m, tasks.Running, tasks.Cancelling, tasks.Completed, tasks.Failed, tasks.Cancelled)
 	case reflect.TypeFor[tasks.Retrieval]():
 		return pick(m, tasks.Success, tasks.Timeout, tasks.NotReady)
 	case reflect.TypeFor[responses.Items]():

@@ -127,7 +127,7 @@ func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 		name = Clip(call.Name, 64)
 		out = r.unknown(name)
 	}
-	canonical, err := project(name, out, env)
+	canonical, err := envelope(name, out)
 	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List(),
 		KeptBytes: env.Artifacts.size()}
 	if canonical.Error == nil {
@@ -177,27 +177,17 @@ func internal() Output {
 	})
 }
 
-// project makes the canonical envelope of an output.
-func project(name string, out Output, env Env) (canonical Result, fault error) {
-	broken := failed(name, internal())
-	defer func() {
-		if v := recover(); v != nil {
-			canonical, fault = broken, fmt.Errorf("projection of %s panicked: %v\n%s", name, v, debug.Stack())
-		}
-	}()
+// envelope makes the canonical form of an output.
+func envelope(name string, out Output) (canonical Result, fault error) {
 	switch {
 	case (out.Result == nil) == (out.Error == nil):
-		return broken, fmt.Errorf("tool %s returned both or neither of result and error", name)
+		return failed(name, internal()), fmt.Errorf("tool %s returned both or neither of result and error", name)
 	case out.Error != nil:
 		return failed(name, out), nil
 	}
-	value, err := out.Result.Project(env.Policy, env.Artifacts)
+	data, err := encode(out.Result)
 	if err != nil {
-		return broken, fmt.Errorf("project result of %s: %w", name, err)
-	}
-	data, err := encode(value)
-	if err != nil {
-		return broken, fmt.Errorf("encode result of %s: %w", name, err)
+		return failed(name, internal()), fmt.Errorf("encode result of %s: %w", name, err)
 	}
 	return Result{ToolName: name, Status: statusSuccess, SummaryText: Clip(out.Summary, maxSummaryBytes), Result: data},
 		nil

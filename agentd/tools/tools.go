@@ -2,8 +2,8 @@
 // canonical structured result, which is recorded, and a bounded text derived from it, which the model reads.
 //
 // A call passes through four steps: arguments are checked against the schema that the model was sent, the tool produces
-// a complete typed output, the output is projected into the canonical envelope with large payloads kept as files, and
-// the envelope is rendered. The invariant: every call has exactly one outcome, also after malformed arguments or a
+// a typed output with large payloads kept as files, the output is put into the canonical envelope, and the envelope is
+// rendered. The invariant: every call has exactly one outcome, also after malformed arguments or a
 // panic of the tool, and the same output gives the same two forms.
 //
 // The package makes no promise about concurrent calls; a tool that does not support them returns an error.
@@ -176,11 +176,10 @@ const (
 	statusError   status = "error"
 )
 
-// Output is the complete, typed output of a tool, before anything is cut.
-// Exactly one of Result and Error is set.
+// Output is the typed output of a tool. Exactly one of Result and Error is set.
 type Output struct {
 	Summary string // one line; an Error's message when empty
-	Result  projector
+	Result  any    // encodes as a JSON object, bounded by Env.Policy; what is larger is in Env.Artifacts
 	Error   *Error
 	Images  []Image // what a successful call shows the model in addition to the text
 	// Reminder is what the reminder of the turn says after a successful call; nil: what it said.
@@ -197,13 +196,6 @@ type Image struct {
 
 // Fail returns the output of a call that failed with e.
 func Fail(e *Error) Output { return Output{Summary: e.Message, Error: e} }
-
-// projector is a family's complete result. Project returns the bounded value
-// for the envelope's result, which must encode as a JSON object, and hands large
-// payloads to artifacts.
-type projector interface {
-	Project(policy Policy, artifacts *Artifacts) (any, error)
-}
 
 // Outcome is both forms of a call's result and the facts about it.
 type Outcome struct {

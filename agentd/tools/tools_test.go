@@ -27,22 +27,6 @@ type echo struct{ schema json.RawMessage }
 
 type echoResult struct {
 	Said string `json:"said"`
-	full string
-}
-
-func (r echoResult) Project(_ Policy, a *Artifacts) (any, error) {
-	switch r.Said {
-	case "panic in project":
-		panic("boom")
-	case "fail in project":
-		return nil, errors.New("no")
-	}
-	if r.full != "" {
-		if _, err := a.Write("full.txt", []byte(r.full)); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
 }
 
 func newEcho(t testing.TB) echo {
@@ -59,7 +43,7 @@ func (e echo) Definition() Definition {
 	return Definition{Name: "Echo", Description: "says it", Parameters: e.schema}
 }
 
-func (e echo) Run(_ context.Context, _ Env, call Call) Output {
+func (e echo) Run(_ context.Context, env Env, call Call) Output {
 	args, bad := Decode[echoArgs](call)
 	if bad != nil {
 		return Fail(bad)
@@ -75,7 +59,10 @@ func (e echo) Run(_ context.Context, _ Env, call Call) Output {
 		return Fail(&Error{Kind: "too_much", Message: "m",
 			Details: map[string]any{"field": "text", "blob": strings.Repeat("x", 1<<20)}, Retryable: true})
 	case "artifact":
-		return Output{Summary: "kept", Result: echoResult{Said: "see file", full: "everything"}}
+		if _, err := env.Artifacts.Write("full.txt", []byte("everything")); err != nil {
+			return Fail(&Error{Kind: KindInternal, Message: err.Error()})
+		}
+		return Output{Summary: "kept", Result: echoResult{Said: "see file"}}
 	}
 	return Output{Summary: "said " + args.Text, Result: echoResult{Said: args.Text}}
 }
@@ -188,7 +175,7 @@ func TestBadArguments(t *testing.T) {
 
 func TestMisbehavingTools(t *testing.T) {
 	r := newRegistry(t)
-	for _, text := range []string{"panic", "nothing", "both", "panic in project", "fail in project"} {
+	for _, text := range []string{"panic", "nothing", "both"} {
 		o := r.Run(t.Context(), Env{}, Call{Name: "Echo", Arguments: json.RawMessage(`{"text":"` + text + `"}`)})
 		switch {
 		case o.Canonical.Error == nil:

@@ -29,8 +29,6 @@ const (
 	Completed  Status = "completed"  // the command ended with exit status 0
 	Failed     Status = "failed"     // it ended with another status, by a signal or at its time limit
 	Cancelled  Status = "cancelled"  // it was stopped
-	// Interrupted is what records of earlier versions say of a task that was lost; now it has failed with FailureLost.
-	Interrupted Status = "interrupted"
 	// Queued is what a host says of a task that it has accepted and whose container has not been told of it.
 	Queued Status = "queued"
 )
@@ -41,7 +39,7 @@ const FailureLost = "lost"
 // Terminal reports whether a task with status s has ended.
 func (s Status) Terminal() bool {
 	switch s {
-	case Completed, Failed, Cancelled, Interrupted:
+	case Completed, Failed, Cancelled:
 		return true
 	}
 	return false

@@ -149,7 +149,7 @@ func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) too
 			Details: map[string]any{"items": b.Items},
 		})
 	}
-	return tools.Output{Summary: b.summary(), Result: plain{b}}
+	return tools.Output{Summary: b.summary(), Result: b}
 }
 
 // decode returns an item, of one that does not fit as much as names it in the result.

@@ -148,12 +148,6 @@ func milliseconds(wish int, def time.Duration) time.Duration {
 	return time.Duration(wish) * time.Millisecond
 }
 
-// plain is the complete output of a tool whose result needs no cutting.
-type plain struct{ value any }
-
-// Project implements the projector of package tools.
-func (p plain) Project(tools.Policy, *tools.Artifacts) (any, error) { return p.value, nil }
-
 // decoded returns a canonical result of type T, false when it has another shape.
 func decoded[T any](canonical tools.Result) (T, bool) {
 	var v T

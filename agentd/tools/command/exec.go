@@ -146,24 +146,12 @@ func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) to
 		p.Stop(0)
 		return l.ended(env, p.Result()).notAdopted(env, err)
 	}
+	r := promotedResult{Disposition: promotedToTask, TaskHandle: handle(task)}
 	stdout, stderr := p.Snapshot()
-	return tools.Output{Summary: "command promoted to managed task", Result: promoted{task, stdout, stderr, l.tokens}}
-}
-
-// promoted is the complete output of a command that became a task.
-type promoted struct {
-	task           wire.Snapshot
-	stdout, stderr process.Capture
-	tokens         int
-}
-
-// Project implements the projector of package tools.
-func (p promoted) Project(tools.Policy, *tools.Artifacts) (any, error) {
-	r := promotedResult{Disposition: promotedToTask, TaskHandle: handle(p.task)}
-	if text, cut := preview.Joined(p.stdout, p.stderr, previewBytes(p.tokens)); text != "" {
+	if text, cut := preview.Joined(stdout, stderr, previewBytes(l.tokens)); text != "" {
 		r.InitialOutputPreview, r.InitialOutputTruncated = &text, cut
 	}
-	return r, nil
+	return tools.Output{Summary: "command promoted to managed task", Result: r}
 }
 
 func handle(s wire.Snapshot) wire.Handle {
@@ -171,11 +159,11 @@ func handle(s wire.Snapshot) wire.Handle {
 }
 
 func alreadyRunning(task wire.Snapshot) tools.Output {
-	return tools.Output{Summary: "the same command is already running as a task", Result: plain{alreadyResult{
+	return tools.Output{Summary: "the same command is already running as a task", Result: alreadyResult{
 		Disposition: duplicateRun, TaskHandle: handle(task), Command: task.Command, Summary: task.Summary,
 		Instructions: "Read it with TaskOutput or stop it with TaskStop; pass duplicate_policy start_new to " +
 			"start another.",
-	}}}
+	}}
 }
 
 // notAdopted is the outcome of a command that could not become a task.

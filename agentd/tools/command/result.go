@@ -96,7 +96,7 @@ func (c complete) output(env tools.Env) tools.Output {
 	if e := c.failure(env); e != nil {
 		return tools.Fail(e)
 	}
-	return tools.Output{Summary: c.summary(), Result: c}
+	return tools.Output{Summary: c.summary(), Result: c.project(env.Artifacts)}
 }
 
 // failure is the error of a command that did not end by itself, nil for others.
@@ -142,11 +142,6 @@ func (c complete) details(env tools.Env, d map[string]any) map[string]any {
 		d["stderr_artifact"] = *r.StderrArtifact
 	}
 	return d
-}
-
-// Project implements the projector of package tools.
-func (c complete) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error) {
-	return c.project(artifacts), nil
 }
 
 func (c complete) project(artifacts *tools.Artifacts) completedResult {

@@ -61,7 +61,7 @@ func (t *taskTool) Run(ctx context.Context, env tools.Env, call tools.Call) tool
 	if err != nil {
 		return tools.Fail(taskError(err))
 	}
-	return tools.Output{Summary: summary, Result: plain{result}}
+	return tools.Output{Summary: summary, Result: result}
 }
 
 // taskError is an error of the tasks as a model reads it.

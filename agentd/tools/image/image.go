@@ -105,7 +105,7 @@ func (t *tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 			"make a smaller or sound version in png, jpeg, gif or webp and look at that; look at text with ExecCommand"))
 	}
 	r.MediaType, r.Width, r.Height = info.MediaType, info.Width, info.Height
-	out := tools.Output{Summary: r.summary(), Result: complete{r}}
+	out := tools.Output{Summary: r.summary(), Result: r}
 	if env.Images {
 		out.Images = []tools.Image{{MediaType: r.MediaType, Detail: r.Detail, Data: data}}
 	}
@@ -177,12 +177,6 @@ func (r result) summary() string {
 	}
 	return fmt.Sprintf("%s (%s, %d bytes)", r.Path, kind, r.Bytes)
 }
-
-// complete is the output. The picture itself is not part of the result.
-type complete struct{ result }
-
-// Project implements the projector of package tools.
-func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.result, nil }
 
 // Family is the results of ViewImage. It implements the family of package tools.
 type Family struct{}

@@ -150,9 +150,6 @@ func (t *tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Ou
 	return tools.Output{Summary: res.SummaryText, Result: res}
 }
 
-// Project implements the projector of package tools.
-func (r result) Project(tools.Policy, *tools.Artifacts) (any, error) { return r, nil }
-
 // visible quotes a path that would not stay on its line or would be shown as something else.
 func visible(path string) string {
 	if q := fmt.Sprintf("%q", path); q[1:len(q)-1] != path {

@@ -166,9 +166,6 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 	t.Handle.Command = fuller(*old.Command(), boundedCommand(*r.Task.Command))
 	t.Result.Failure, t.Result.Summary = clip(r.Task.Failure), clip(r.Task.Summary)
 	t.Handle.TakesInput = t.Handle.TakesInput || t.Command().AcceptsInput
-	if t.Status == tasks.Interrupted {
-		t.Status, t.Result.Failure = tasks.Failed, tasks.FailureLost
-	}
 	if old.Status == tasks.Cancelling && t.Status.Terminal() && t.Result.Failure != tasks.FailureLost {
 		t.Status, t.Result.Failure = tasks.Cancelled, cmp.Or(t.Result.Failure, "stopped") // however it ended, that was asked for
 	}

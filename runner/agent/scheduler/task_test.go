@@ -76,7 +76,7 @@ func (w *world) task(i int, o op) error {
 		}
 	case o.Do == "task-end":
 		if r := at(); !r.Task.Status.Terminal() {
-			end := []tasks.Status{tasks.Completed, tasks.Failed, tasks.Cancelled, tasks.Interrupted}[o.N%4]
+			end := []tasks.Status{tasks.Completed, tasks.Failed, tasks.Cancelled}[o.N%3]
 			*r = report(r.Task.TaskID, end, w.now)
 		}
 	case o.Do == "task-stale": // an older state comes after a newer one

@@ -38,7 +38,9 @@ func TestRestart(t *testing.T) {
 		t.Errorf("what had ended is %+v, %v, want it to have failed with 4", kept, err)
 	}
 	// Settled means settled: the next start changes nothing.
-	third := newBench(t, Options{Dir: again.copy(), Now: func() time.Time { return time.Now().Add(time.Hour) }})
+	third := New(Options{Dir: again.copy()})
+	third.now = func() time.Time { return time.Now().Add(time.Hour) }
+	expect.NoError(t, third.Load())
 	if s, err := third.Get("", running.TaskID); err != nil || s.UpdatedAt != lost.UpdatedAt {
 		t.Errorf("%v, first %v, %v", s.UpdatedAt, lost.UpdatedAt, err)
 	}

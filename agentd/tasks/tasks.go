@@ -28,10 +28,10 @@ import (
 	"holon/responses/turns"
 )
 
-// Defaults of Options.
+// Bounds of a Manager.
 const (
-	defaultMaxRunning = 128
-	defaultMaxRecords = 1000
+	maxRunning = 128  // tasks at once
+	maxRecords = 1000 // the oldest ended ones go first
 )
 
 // closeGrace is how long commands get to end when the runtime does. It is short because the caller that stops the
@@ -46,12 +46,9 @@ var (
 
 // Options configure a Manager.
 type Options struct {
-	Dir        string // of the records; made when it is missing
-	MaxRunning int    // tasks that may run at once; 0 means defaultMaxRunning
-	MaxRecords int    // records kept; the oldest ended ones go first; 0 means defaultMaxRecords
-	Now        func() time.Time
-	Secrets    *redact.Set  // taken out of the records; nil for none
-	Logger     *slog.Logger // receives what no caller can be told; nil discards it
+	Dir     string       // of the records; made when it is missing
+	Secrets *redact.Set  // taken out of the records; nil for none
+	Logger  *slog.Logger // receives what no caller gets; nil discards it
 }
 
 // Owner is what starts a task: a turn of a thread, or without one the operator of the session, who chooses its id so
@@ -61,13 +58,14 @@ type Owner struct{ SessionID, ThreadID, TurnID string }
 // Manager owns the tasks of this process. It is safe for concurrent use. Make
 // one with Open and end it with Close, before the supervisor of its processes.
 type Manager struct {
-	store      store
-	maxRunning int
-	maxRecords int
-	stopGrace  time.Duration // shorter in tests
-	now        func() time.Time
-	log        *slog.Logger
-	watching   sync.WaitGroup
+	store    store
+	log      *slog.Logger
+	watching sync.WaitGroup
+
+	// Others in tests.
+	maxRunning, maxRecords int
+	stopGrace              time.Duration
+	now                    func() time.Time
 
 	mu      sync.Mutex
 	closed  bool
@@ -92,13 +90,8 @@ type task struct {
 // New returns a Manager without tasks. It touches nothing.
 func New(opts Options) *Manager {
 	m := &Manager{
-		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
-		changed:    make(chan struct{}),
-		maxRunning: cmp.Or(opts.MaxRunning, defaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, defaultMaxRecords),
-		stopGrace: stopGrace,
-	}
-	if m.now == nil {
-		m.now = time.Now
+		store: store{opts.Dir, opts.Secrets}, log: opts.Logger, tasks: make(map[string]*task), changed: make(chan struct{}),
+		maxRunning: maxRunning, maxRecords: maxRecords, stopGrace: stopGrace, now: time.Now,
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)

@@ -306,7 +306,8 @@ func TestTold(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	b := newBench(t, Options{MaxRunning: 2, MaxRecords: 4})
+	b := newBench(t, Options{})
+	b.maxRunning, b.maxRecords = 2, 4
 	var first wire.Snapshot
 	for i := range 6 {
 		s := b.start(wire.Command{Cmd: "true"})

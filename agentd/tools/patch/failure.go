@@ -19,7 +19,7 @@ const (
 
 // explain adds the reason to m and, for as many hunks as budget says, the lines that the file has where the hunk comes
 // nearest.
-func (t *fileText) explain(h *hunk, next int, m *mismatch, budget *int) {
+func (t *fileText) explain(h *hunk, m *mismatch, budget *int) {
 	if m.reason != "" {
 		return
 	}
@@ -32,7 +32,7 @@ func (t *fileText) explain(h *hunk, next int, m *mismatch, budget *int) {
 		return
 	}
 	old, now := h.side('+'), h.side('-')
-	if at := search(t.at(1), relaxed(old, 1)); len(at) > 0 { // all of them above next
+	if at := search(t.at(1), relaxed(old, 1)); len(at) > 0 { // all of them above the hunk before
 		m.reason = outOfOrder(at[len(at)-1])
 		return
 	}

@@ -103,7 +103,7 @@ func (t *fileText) place(hunks []hunk, explanations *int) (list []placed, notes 
 		h := &hunks[i]
 		p, failed := t.locate(h, list, next)
 		if failed != nil {
-			t.explain(h, next, failed, explanations)
+			t.explain(h, failed, explanations)
 			failed.hunk, failed.line = i+1, h.line
 			if bad = append(bad, *failed); len(bad) == maxFailedHunks {
 				break // enough to show that the model has another file in mind

@@ -17,6 +17,7 @@ import (
 
 	"holon/agentd/tools"
 	"holon/internal/folder"
+	"holon/internal/gitname"
 )
 
 const (
@@ -165,7 +166,7 @@ func unusable(p string) string {
 // reserved says why an element of a path must not be changed.
 func reserved(name string) string {
 	switch {
-	case isGit(name):
+	case gitname.IsDotGit(name):
 		return "belongs to git's own data"
 	case leftover.MatchString(name):
 		return "has a name that this tool uses for temporary files"
@@ -175,20 +176,6 @@ func reserved(name string) string {
 
 // leftover matches the names of files that exist while a patch is applied.
 var leftover = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-\d+$`)
-
-// isGit reports a name that some file system takes for .git: in any case, with characters that HFS+ ignores, or with
-// endings that NTFS drops or abbreviates.
-func isGit(name string) bool {
-	name = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, name)
-	name, _, _ = strings.Cut(name, ":")
-	name = strings.TrimRight(name, " .")
-	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
-}
 
 // entry returns the staged state of a cleaned path, with the content of an existing file. It refuses paths that lead
 // through anything but real directories or to anything but a regular file.

@@ -103,9 +103,7 @@ func TestRequestBringsServer(t *testing.T) {
 	want := responses.MCPTool{Param: "tools[0]", Label: "mine", URL: w.URL + "/mcp",
 		Headers: map[string]string{"X-Key": "k"}, Authorization: "token", AllowedTools: []string{"echo"}}
 	r.turn(want)
-	if names := r.names(); names != "mcp__mine__echo" {
-		t.Errorf("tools %s", names)
-	}
+	expect.Equal(t, "tools", r.names(), "mcp__mine__echo")
 	if o := r.call(t.Context(), "mcp__mine__echo", `{"n":3}`); o.Rendered != `{"n":3}` {
 		t.Errorf("rendered %q", o.Rendered)
 	}
@@ -116,9 +114,7 @@ func TestRequestBringsServer(t *testing.T) {
 		t.Errorf("health shows it: %v", r.m.Health())
 	}
 	r.turn()
-	if names := r.names(); names != "" {
-		t.Errorf("the next turn has %s", names)
-	}
+	expect.Equal(t, "the next turn has", r.names(), "")
 	w.Close()
 	want.URL += "?key=secret"
 	_, err := r.m.Offer(t.Context(), []responses.MCPTool{want})
@@ -192,9 +188,7 @@ func TestManyTools(t *testing.T) {
 	t.Parallel()
 	r := openOne(t, "many")
 	offer := r.turn()
-	if n := len(r.offered.Definitions()); n != 128 {
-		t.Errorf("%d tools", n)
-	}
+	expect.Equal(t, "tools", len(r.offered.Definitions()), 128)
 	if n := len(offer.Notes); n != 17 || !strings.Contains(offer.Notes[16].Message, "more tools of s are left out") {
 		t.Errorf("%d notes: %+v", n, offer.Notes)
 	}

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 // What a server does not say of a tool is not known, and what it says a part of has the protocol's defaults.
@@ -41,9 +42,7 @@ func TestPublicNames(t *testing.T) {
 			t.Errorf("%q became %q", names[i], got[i])
 		}
 	}
-	if got[2] != "mcp__s__a_b" {
-		t.Errorf("the name that needed no change became %q", got[2])
-	}
+	expect.Equal(t, "the name that needed no change became", got[2], "mcp__s__a_b")
 	sorted := slices.Clone(got)
 	slices.Sort(sorted)
 	if len(slices.Compact(sorted)) != len(names) {

@@ -13,6 +13,7 @@ import (
 	"holon/agentd/turntoken"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func TestCall(t *testing.T) {
@@ -197,9 +198,7 @@ func TestListChanges(t *testing.T) {
 	await(t, "the tool to go", func() bool {
 		return kind(r.call(t.Context(), "mcp__s__echo", "")) == "mcp_tool_not_found"
 	})
-	if r.names() != before {
-		t.Errorf("tools %s", r.names())
-	}
+	expect.Equal(t, "tools", r.names(), before)
 	r.turn()
 	if names := r.names(); strings.Contains(names, "__echo") || !strings.Contains(names, "__later") {
 		t.Errorf("tools %s", names)

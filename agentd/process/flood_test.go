@@ -83,9 +83,7 @@ func TestRecount(t *testing.T) {
 	}
 	for i, tt := range tests {
 		err := b.Recount(tt.bytes, func() (int64, error) {
-			if got := b.Take(tt.taken); got != tt.taken {
-				t.Errorf("%d: took %d", i, got)
-			}
+			expect.Equal(t, fmt.Sprintf("%d: took", i), b.Take(tt.taken), tt.taken)
 			return tt.used, tt.err
 		})
 		if !errors.Is(err, tt.err) {

@@ -124,12 +124,8 @@ func TestRunStatus(t *testing.T) {
 		if res.ExitCode != tt.code || res.Signal != tt.signal {
 			t.Errorf("%s: exit code %d signal %d, want %d %d", tt.script, res.ExitCode, res.Signal, tt.code, tt.signal)
 		}
-		if got := string(res.Stdout.Head); got != tt.out {
-			t.Errorf("%s: stdout %q, want %q", tt.script, got, tt.out)
-		}
-		if got := string(res.Stderr.Head); got != tt.err {
-			t.Errorf("%s: stderr %q, want %q", tt.script, got, tt.err)
-		}
+		expect.Equal(t, fmt.Sprintf("%s: stdout", tt.script), string(res.Stdout.Head), tt.out)
+		expect.Equal(t, fmt.Sprintf("%s: stderr", tt.script), string(res.Stderr.Head), tt.err)
 		expect.Equal(t, fmt.Sprintf("%s: res.TimedOut", tt.script), res.TimedOut, false)
 		expect.Equal(t, fmt.Sprintf("%s: res.Canceled", tt.script), res.Canceled, false)
 		expect.Equal(t, fmt.Sprintf("%s: res.Ended", tt.script), res.Ended, 0)
@@ -201,12 +197,8 @@ func TestDeadline(t *testing.T) {
 			if !res.TimedOut || res.Canceled {
 				t.Errorf("timed out %v, canceled %v", res.TimedOut, res.Canceled)
 			}
-			if res.Signal != tt.signal {
-				t.Errorf("signal %d, want %d", res.Signal, tt.signal)
-			}
-			if got := string(res.Stdout.Head); got != tt.out {
-				t.Errorf("stdout %q, want %q", got, tt.out)
-			}
+			expect.Equal(t, "signal", res.Signal, tt.signal)
+			expect.Equal(t, "stdout", string(res.Stdout.Head), tt.out)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,14 +80,10 @@ func TestStraysAreNotMistaken(t *testing.T) {
 		other := good
 		other.ID = ""
 		change(&other)
-		if got := endStrays([]trace{other}); got != (Strays{}) {
-			t.Errorf("%s: %+v", name, got)
-		}
+		expect.Equal(t, fmt.Sprintf("%s: ended", name), endStrays([]trace{other}), (Strays{}))
 	}
 	own := trace{Boot: good.Boot, Space: good.Space, PID: self.PID, Start: self.Start}
-	if got := endStrays([]trace{own}); got != (Strays{}) {
-		t.Errorf("of this program: %+v", got)
-	}
+	expect.Equal(t, "of this program", endStrays([]trace{own}), (Strays{}))
 	if isClosed(p.exited) || !alive(t, filepath.Join(dir, "child")) {
 		t.Fatal("the command was ended")
 	}

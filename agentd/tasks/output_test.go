@@ -44,9 +44,7 @@ func TestRetrieval(t *testing.T) {
 	expect.Equal(t, "in.AcceptedInput", in.AcceptedInput, true)
 	expect.Equal(t, "in.BytesWritten", in.BytesWritten, 5)
 	expect.Equal(t, "in.InputTarget", in.InputTarget, wire.TargetStdin)
-	if got := b.ended(s.TaskID).Task.OutputPreview; got != "begun\ngot word\n" {
-		t.Errorf("output %q", got)
-	}
+	expect.Equal(t, "output", b.ended(s.TaskID).Task.OutputPreview, "begun\ngot word\n")
 	in, err = b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "late\n"})
 	if err != nil || in.AcceptedInput || in.SummaryText == "" {
 		t.Errorf("input after the end: %+v, %v", in, err)
@@ -85,15 +83,11 @@ func TestOutputTearsNoCharacter(t *testing.T) {
 			t.Errorf("after %d bytes the output is %q, want %q", i+1, got, whole)
 		}
 	}
-	if got := look(torn); got != text {
-		t.Errorf("the output is %q", got)
-	}
+	expect.Equal(t, "the output is", look(torn), text)
 	if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Close: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.ended(task.TaskID).Task.OutputPreview; got != text+"\ufffd\ufffd" {
-		t.Errorf("at the end the output is %q", got)
-	}
+	expect.Equal(t, "at the end the output is", b.ended(task.TaskID).Task.OutputPreview, text+"\ufffd\ufffd")
 }
 
 // The file is preferred; when it is gone, the record still has the beginning and

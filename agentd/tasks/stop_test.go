@@ -49,9 +49,7 @@ func TestStopEscalates(t *testing.T) {
 	if err != nil || !r.StopRequested || !r.ForceStopRequested {
 		t.Errorf("stopped as %+v, %v, want it to be requested and forced", r, err)
 	}
-	if r.Task.Status != wire.Cancelled {
-		t.Errorf("the task is %s, want %s", r.Task.Status, wire.Cancelled)
-	}
+	expect.Equal(t, "the task is", r.Task.Status, wire.Cancelled)
 }
 
 func TestCloseEndsTasks(t *testing.T) {

@@ -218,9 +218,7 @@ func TestInput(t *testing.T) {
 	if err != nil || !in.AcceptedInput || in.Task.Command.AcceptsInput && in.Task.Status == wire.Running {
 		t.Errorf("%+v, %v", in, err)
 	}
-	if got := b.ended(cat.TaskID).Task.OutputPreview; got != "last" {
-		t.Errorf("output %q", got)
-	}
+	expect.Equal(t, "output", b.ended(cat.TaskID).Task.OutputPreview, "last")
 	deaf := b.start(wire.Command{Cmd: "sleep 600"})
 	in, err = b.Input(t.Context(), "", deaf.TaskID, wire.Input{Input: "x"})
 	if err != nil || in.AcceptedInput || !strings.Contains(in.SummaryText, "accepts_input") {

@@ -254,14 +254,10 @@ func TestCopy(t *testing.T) {
 		t.Errorf("the private tree:\n%s\nwant:\n%s", got, want)
 	}
 	expect.NoError(t, tree.Remove())
-	if got := run(t, dir, "git log --format=%s"); got != "1\n" {
-		t.Errorf("the origin has the commits %q, want 1", got)
-	}
+	expect.Equal(t, "the origin has the commits", run(t, dir, "git log --format=%s"), "1\n")
 	run(t, root, "git -C project worktree add -q ../linked")
 	tree = made(t, root, filepath.Join(root, "linked"), responses.IsolationCopy)
-	if got := run(t, tree.WorkDir(), "ls -A"); got != "a\n" {
-		t.Errorf("the copy of a linked working tree has %q, want no .git", got)
-	}
+	expect.Equal(t, "the copy of a linked working tree has", run(t, tree.WorkDir(), "ls -A"), "a\n")
 }
 
 // What git would change elsewhere is not in a copy, at any depth, and what git does in the copy stays there.

@@ -101,9 +101,7 @@ func TestRead(t *testing.T) {
 				break
 			}
 		}
-		if s := strings.Join(got, ", "); s != tc.want {
-			t.Errorf("%.80q: %s, want %s", tc.sent, s, tc.want)
-		}
+		expect.Equal(t, fmt.Sprintf("%.80q", tc.sent), strings.Join(got, ", "), tc.want)
 	}
 }
 

@@ -148,9 +148,7 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	const want = "note:first|risk:third|note:[31mred\nline two"
-	if got := texts(r.server.Notes()); got != want {
-		t.Errorf("notes %q, want %q", got, want)
-	}
+	expect.Equal(t, "notes", texts(r.server.Notes()), want)
 	if err := r.server.Close(); err != nil {
 		t.Error(err)
 	}
@@ -184,9 +182,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("other arguments: %q", code)
 	}
 	note(t, s, "turn_1/call_2", `{"text":"after"}`)
-	if got := texts(r.server.Notes()); got != "note:once|note:after" {
-		t.Errorf("notes %q", got)
-	}
+	expect.Equal(t, "notes", texts(r.server.Notes()), "note:once|note:after")
 }
 
 func TestLimit(t *testing.T) {
@@ -201,9 +197,7 @@ func TestLimit(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := len(r.server.Notes()); n != 200 {
-		t.Errorf("%d notes", n)
-	}
+	expect.Equal(t, "notes", len(r.server.Notes()), 200)
 	if _, code := note(t, s, "more", `{"text":"one more"}`); code != "limit_reached" {
 		t.Errorf("one more: %q", code)
 	}

@@ -264,9 +264,7 @@ func TestBatchRejectsItems(t *testing.T) {
 				it.ErrorMessage, field)
 		}
 	}
-	if got := b.Items[7].Cmd; got != "x" {
-		t.Errorf("a rejected item is named %q, want %q", got, "x")
-	}
+	expect.Equal(t, "a rejected item is named", b.Items[7].Cmd, "x")
 	b = h.batch(t, map[string]any{"items": items[:3], "stop_on_error": true})
 	if got, want := b.counts(), [4]int{1, 0, 1, 1}; got != want {
 		t.Errorf("stopped with %v, want %v", got, want)

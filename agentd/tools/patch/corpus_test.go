@@ -232,9 +232,7 @@ func TestCorpus(t *testing.T) {
 				}
 				says = tools.Refuse(name, bad).Rendered
 			} else {
-				if c.refused != "" {
-					t.Errorf("accepted, want %s", c.refused)
-				}
+				expect.Equal(t, "accepted", c.refused, "")
 				if diff := cmp.Diff(c.want(before), read(t, dir)); diff != "" {
 					t.Errorf("tree:\n%s", diff)
 				}
@@ -245,9 +243,7 @@ func TestCorpus(t *testing.T) {
 				if !slices.Equal(kinds, c.tolerated) {
 					t.Errorf("tolerated %v, want %v", kinds, c.tolerated)
 				}
-				if got := read(t, outer)["secret"]; got != "secret\n" {
-					t.Errorf("outside: %q", got)
-				}
+				expect.Equal(t, "outside", read(t, outer)["secret"], "secret\n")
 				data, err := json.Marshal(res)
 				expect.NoError(t, err)
 				says = tool.Render(tools.Result{Result: data}, tools.RenderPolicy{})

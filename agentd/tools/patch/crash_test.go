@@ -262,9 +262,7 @@ func TestSwappedDirectories(t *testing.T) {
 	<-stopped
 	got := read(t, outer)
 	for _, name := range []string{"secret/f", "tree/.git/f", "tree/other/f"} {
-		if got[name] != "x\n" {
-			t.Errorf("%s: %q", name, got[name])
-		}
+		expect.Equal(t, fmt.Sprintf("%s: got[name]", name), got[name], "x\n")
 	}
 	for name := range got {
 		for _, d := range []string{"secret/", "tree/.git/", "tree/other/"} {

@@ -14,24 +14,9 @@ import (
 	"time"
 
 	"holon/runner/gateway"
-	"holon/state"
 	"holon/test/expect"
 	"holon/test/memory"
 )
-
-func TestSocketIsPrivate(t *testing.T) {
-	t.Parallel()
-	g := serve(t, openAI("http://127.0.0.1:9"))
-	for path, want := range map[string]os.FileMode{
-		g.server.Path():               os.ModeSocket | 0o600,
-		filepath.Dir(g.server.Path()): os.ModeDir | 0o700,
-	} {
-		info, err := os.Lstat(path)
-		if err != nil || info.Mode() != want {
-			t.Errorf("%s has mode %v, %v; want %v", filepath.Base(path), info.Mode(), err, want)
-		}
-	}
-}
 
 func TestSocketOwner(t *testing.T) {
 	t.Parallel()
@@ -47,70 +32,6 @@ func TestSocketOwner(t *testing.T) {
 	expect.Equal(t, "st.Uid", st.Uid, 12345)
 	expect.Equal(t, "st.Gid", st.Gid, 23456)
 	expect.Equal(t, "info.Mode().Perm()", info.Mode().Perm(), 0o600)
-}
-
-func TestServeOnUsedPath(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name    string
-		prepare func(t *testing.T, path string)
-		wantErr string
-	}{
-		{"nothing", func(*testing.T, string) {}, ""},
-		{"stale socket", func(t *testing.T, path string) {
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-			expect.NoError(t, err)
-			l.SetUnlinkOnClose(false)
-			l.Close()
-		}, ""},
-		{"live socket", func(t *testing.T, path string) {
-			l, err := net.Listen("unix", path)
-			expect.NoError(t, err)
-			t.Cleanup(func() { l.Close() })
-		}, "another server answers"},
-		{"file", func(t *testing.T, path string) {
-			expect.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
-		}, "not a socket"},
-		{"link to a stale socket", func(t *testing.T, path string) {
-			expect.NoError(t, os.Symlink("elsewhere", path))
-		}, "not a socket"},
-		{"directory others can write to", func(t *testing.T, path string) {
-			expect.NoError(t, os.Chmod(filepath.Dir(path), 0o777))
-		}, "mode 0777"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			path := filepath.Join(memory.Dir(t), "m.sock")
-			expect.NoError(t, os.Chmod(filepath.Dir(path), 0o700))
-			tc.prepare(t, path)
-			g, err := gateway.New(openAI("http://127.0.0.1:9"))
-			expect.NoError(t, err)
-			server, err := g.Serve(t.Context(), path)
-			if tc.wantErr == "" {
-				expect.NoError(t, err)
-				expect.NoError(t, server.Close(t.Context()))
-				return
-			}
-			if !state.IsCode(err, gateway.CodeSocketUnusable) || !strings.Contains(err.Error(), tc.wantErr) {
-				t.Fatalf("error = %v, want %s", err, tc.wantErr)
-			}
-			if tc.name == "file" {
-				if kept, _ := os.ReadFile(path); string(kept) != "precious" {
-					t.Errorf("the file is now %q", kept)
-				}
-			}
-		})
-	}
-}
-
-func TestServeLongPath(t *testing.T) {
-	t.Parallel()
-	g, err := gateway.New(openAI("http://127.0.0.1:9"))
-	expect.NoError(t, err)
-	for _, path := range []string{"/tmp/" + strings.Repeat("x", 110), "model.sock"} {
-		if _, err := g.Serve(t.Context(), path); !state.IsCode(err, gateway.CodeSocketUnusable) {
-			t.Errorf("%.20s: error = %v", path, err)
-		}
-	}
 }
 
 // Close does not remove a file that the container put in the place of the socket.

@@ -48,7 +48,7 @@ func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model
 	}
 }
 
-// Capabilities implements model.Capable.
+// Capabilities says what models take.
 func (a *attentive) Capabilities(string) model.Capabilities { return a.takes }
 
 // Resolve implements agentd.Models: there is only this one.

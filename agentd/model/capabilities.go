@@ -22,16 +22,16 @@ type Capabilities struct {
 	CacheKey     bool // the cache key of a request is sent
 }
 
-// Capable is implemented by transports whose models accept more than text. name is
+// capable is implemented by transports whose models accept more than text. name is
 // the model as the transport knows it. Content that a transport does not declare
 // is refused before the turn begins, so that none is lost.
-type Capable interface {
+type capable interface {
 	Capabilities(name string) Capabilities
 }
 
 // CapabilitiesOf returns what t declares for a model.
 func CapabilitiesOf(t Transport, name string) Capabilities {
-	if c, ok := t.(Capable); ok {
+	if c, ok := t.(capable); ok {
 		return c.Capabilities(name)
 	}
 	return Capabilities{}
@@ -50,7 +50,7 @@ func (c Capabilities) Take(p responses.Part) bool {
 	return true
 }
 
-// Capabilities implements Capable: the union over the candidates. A candidate that
+// Capabilities implements capable: the union over the candidates. A candidate that
 // lacks something fails when it is called. The cache key is that of the first, which is asked first.
 func (c chain) Capabilities(name string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}

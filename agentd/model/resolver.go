@@ -15,9 +15,9 @@ import (
 // *responses.Error about the field model.
 type Checker interface{ Check(name string) error }
 
-// Lister is implemented by transports whose models are known beforehand. A
+// lister is implemented by transports whose models are known beforehand. A
 // transport without it takes any name.
-type Lister interface{ Models() []string }
+type lister interface{ Models() []string }
 
 // Options configure a Resolver.
 type Options struct {
@@ -134,7 +134,7 @@ func (r *Resolver) complete(ref string) (string, error) {
 	if ok {
 		return "", r.notFound(ref) // it names a provider, which is not configured
 	}
-	if l, closed := r.transport(home).(Lister); closed && !slices.Contains(l.Models(), ref) {
+	if l, closed := r.transport(home).(lister); closed && !slices.Contains(l.Models(), ref) {
 		return "", r.notFound(ref)
 	}
 	return home + "/" + ref, nil
@@ -156,7 +156,7 @@ func (r *Resolver) Models() []string {
 		add(ref)
 	}
 	for _, provider := range r.providers() {
-		if l, ok := r.opts.Transports[provider].(Lister); ok {
+		if l, ok := r.opts.Transports[provider].(lister); ok {
 			for _, name := range l.Models() {
 				add(provider + "/" + name)
 			}

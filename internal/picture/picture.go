@@ -18,10 +18,10 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// Bounds of a picture, in pixels. The strictest provider takes MaxSide; MaxPixels bounds the memory for decoding.
+// Bounds of a picture, in pixels. The strictest provider takes maxSide; maxPixels bounds the memory for decoding.
 const (
-	MaxSide   = 8000
-	MaxPixels = 25_000_000
+	maxSide   = 8000
+	maxPixels = 25_000_000
 )
 
 // Info is what the bytes of a picture say.
@@ -43,9 +43,9 @@ func Examine(data []byte) (Info, error) {
 		return info, fmt.Errorf("cannot be decoded: %w", err)
 	case info.Width < 1 || info.Height < 1:
 		return info, errors.New("has no pixels")
-	case info.Width > MaxSide || info.Height > MaxSide || info.Width*info.Height > MaxPixels:
+	case info.Width > maxSide || info.Height > maxSide || info.Width*info.Height > maxPixels:
 		return info, fmt.Errorf("has %d×%d pixels; it may be %d wide and high, and have %d million in all", info.Width,
-			info.Height, MaxSide, MaxPixels/1_000_000)
+			info.Height, maxSide, maxPixels/1_000_000)
 	case animatedWebP(data):
 		return info, nil
 	}

@@ -72,7 +72,7 @@ func FuzzExamine(f *testing.F) {
 		f.Add([]byte(start))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if info, err := Examine(data); err == nil && (info.MediaType == "" || info.Width < 1 || info.Height > MaxSide) {
+		if info, err := Examine(data); err == nil && (info.MediaType == "" || info.Width < 1 || info.Height > maxSide) {
 			t.Fatalf("%+v may be shown", info)
 		}
 	})

@@ -8,7 +8,7 @@ type Dialect struct {
 	Images       bool       // image_url parts
 	Files        bool       // file parts
 	NoTools      bool       // functions cannot be offered
-	Structured   Structured // how an answer is given a form
+	Structured   structured // how an answer is given a form
 	MaxTokensKey string     // "max_tokens" when empty
 	EffortKey    string     // "reasoning_effort" when empty; "reasoning" takes an object
 	Thoughts     Thoughts   // how it wants its reasoning back
@@ -16,12 +16,12 @@ type Dialect struct {
 	Omit         []string   // keys that it refuses: of the body, or "strict" of a function
 }
 
-// Structured says how an endpoint is asked for an answer in a form.
-type Structured uint8
+// structured says how an endpoint is asked for an answer in a form.
+type structured uint8
 
 // Ways to ask for a form.
 const (
-	StructuredSchema Structured = iota // response_format json_schema
+	StructuredSchema structured = iota // response_format json_schema
 	StructuredObject                   // json_object alone; the schema is told in words
 	StructuredNone                     // not at all
 )

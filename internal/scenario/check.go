@@ -45,7 +45,7 @@ func (k *checker) wait(path string, d time.Duration) {
 // oneOf accepts the empty value, too.
 func (k *checker) oneOf(path, value string, allowed ...string) {
 	k.demand(value == "" || slices.Contains(allowed, value), path, "%s is not one of %s", Excerpt(value),
-		Words(allowed))
+		words(allowed))
 }
 
 // check finds errors beyond those of the YAML decoder and prepares data that is the
@@ -57,7 +57,7 @@ func (sc *Scenario) check() error {
 	k.demand(len(sc.Rounds)+len(sc.Turns) > 0, "rounds", "a scenario needs at least one round")
 	if len(sc.Rounds) > 0 {
 		k.rounds("rounds", sc.Rounds)
-		sc.Turns, sc.Rounds = []Turn{{Rounds: sc.Rounds}}, nil
+		sc.Turns, sc.Rounds = []turn{{Rounds: sc.Rounds}}, nil
 	} else {
 		for i := range sc.Turns {
 			k.rounds(fmt.Sprintf("turns[%d].rounds", i), sc.Turns[i].Rounds)
@@ -225,8 +225,8 @@ func Excerpt(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// Words lists alternatives.
-func Words(list []string) string {
+// words lists alternatives.
+func words(list []string) string {
 	if n := len(list); n > 1 {
 		return strings.Join(list[:n-1], ", ") + " or " + list[n-1]
 	}

@@ -63,26 +63,26 @@ type Scenario struct {
 	Name          string  `yaml:"name"`
 	Description   string  `yaml:"description"`
 	AfterLastTurn string  `yaml:"after_last_turn"`
-	Turns         []Turn  `yaml:"turns"`
+	Turns         []turn  `yaml:"turns"`
 	Rounds        []Round `yaml:"rounds"`  // short for a single turn
 	Summary       *Step   `yaml:"summary"` // the answer to a request for a summary
 }
 
-// Turn is the model's reaction to one message of the user.
-type Turn struct {
+// turn is the model's reaction to one message of the user.
+type turn struct {
 	Rounds []Round `yaml:"rounds"`
 }
 
 // Round is one sampling of the model: a step, or the first of several whose
 // condition holds.
 type Round struct {
-	ID    string `yaml:"id"`
-	Step  Step   `yaml:",inline"`
-	Cases []Case `yaml:"cases"`
+	ID    string        `yaml:"id"`
+	Step  Step          `yaml:",inline"`
+	Cases []alternative `yaml:"cases"`
 }
 
-// Case is a step with its condition.
-type Case struct {
+// alternative is a step with its condition.
+type alternative struct {
 	When *Condition `yaml:"when"`
 	Step Step       `yaml:",inline"`
 }
@@ -155,20 +155,20 @@ type Condition struct {
 
 // TextMatch is what a text must and must not contain.
 type TextMatch struct {
-	Contains    Texts `yaml:"contains"`
-	NotContains Texts `yaml:"not_contains"`
-	Matches     Texts `yaml:"matches"`
+	Contains    texts `yaml:"contains"`
+	NotContains texts `yaml:"not_contains"`
+	Matches     texts `yaml:"matches"`
 
 	Compiled []*regexp.Regexp `yaml:"-"` // Matches
 }
 
-// Texts is a list that may be written as a single text.
-type Texts []string
+// texts is a list that may be written as a single text.
+type texts []string
 
 // UnmarshalYAML reads a text or a list of texts.
-func (t *Texts) UnmarshalYAML(n *yaml.Node) error {
+func (t *texts) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
-		*t = Texts{n.Value}
+		*t = texts{n.Value}
 		return nil
 	}
 	var list []string
@@ -219,7 +219,7 @@ func (e *ExitStatus) String() string {
 	for i, v := range e.Values {
 		list[i] = strconv.Itoa(v)
 	}
-	return Words(list)
+	return words(list)
 }
 
 // yamlMessage returns a decoder's error as one bounded line.

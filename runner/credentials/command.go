@@ -17,6 +17,7 @@ import (
 
 	"holon/internal/duration"
 	"holon/runner/gateway"
+	"holon/state"
 )
 
 const (
@@ -136,7 +137,7 @@ func (c *command) parse(out []byte) (key gateway.Secret, expires time.Time, err 
 	}
 	key = gateway.NewSecret(text)
 	if err := Check(key); err != nil {
-		e, _ := errors.AsType[*Error](err)
+		e, _ := errors.AsType[*state.Error](err)
 		return gateway.Secret{}, expires, c.failed("gave a key that "+e.Message, "let it print the key as one line", "")
 	}
 	return key, expires, nil
@@ -147,7 +148,7 @@ func (c *command) failed(what, remedy, said string) error {
 	if said != "" {
 		message += ": " + said
 	}
-	return &Error{Code: CodeCommandFailed, Param: "providers." + c.provider + ".credential.command", Message: message,
+	return &state.Error{Code: CodeCommandFailed, Param: "providers." + c.provider + ".credential.command", Message: message,
 		Hint: remedy}
 }
 

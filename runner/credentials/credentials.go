@@ -32,9 +32,6 @@ const (
 	CodeUnknown       state.Code = "credential_profile_unknown" // there is no such profile
 )
 
-// Error is the error type of this package.
-type Error = state.Error
-
 const maxKey = 8 << 10
 
 // Check says what is wrong with a key, nil for nothing. Its error does not show
@@ -43,14 +40,14 @@ func Check(key gateway.Secret) error {
 	text := key.Reveal()
 	switch {
 	case text == "":
-		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: "is empty", Hint: "give the key on standard input"}
+		return &state.Error{Code: CodeInvalidKey, Param: "KEY", Message: "is empty", Hint: "give the key on standard input"}
 	case len(text) > maxKey:
-		return &Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("is longer than %d bytes", maxKey),
+		return &state.Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("is longer than %d bytes", maxKey),
 			Hint: "give the key alone"}
 	}
 	for i, c := range []byte(text) {
 		if c <= ' ' || c > '~' {
-			return &Error{Code: CodeInvalidKey, Param: "KEY",
+			return &state.Error{Code: CodeInvalidKey, Param: "KEY",
 				Message: fmt.Sprintf("has a character at offset %d that no key has", i),
 				Hint:    "copy it again, without spaces or line ends"}
 		}
@@ -212,7 +209,7 @@ func (l learning) Renew(ctx context.Context, refused gateway.Secret) (gateway.Se
 
 // about makes an error of a key name where the key came from.
 func about(param string, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*state.Error](err); ok {
 		named := *e
 		named.Param = param
 		return &named
@@ -222,7 +219,7 @@ func about(param string, err error) error {
 
 // missing says both ways to give a key.
 func missing(p settings.Provider, w Where) error {
-	e := &Error{Code: CodeMissing, Param: w.Name}
+	e := &state.Error{Code: CodeMissing, Param: w.Name}
 	switch {
 	case w.Source == settings.SourceCommand:
 		e.Param, e.Message = "providers."+p.Name+".credential.command",
@@ -252,7 +249,7 @@ type profile struct {
 func (p *profile) Key(context.Context) (gateway.Secret, error) {
 	key, err := p.store.Get(p.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return gateway.Secret{}, &Error{Code: CodeMissing, Param: p.name,
+		return gateway.Secret{}, &state.Error{Code: CodeMissing, Param: p.name,
 			Message: "the profile is no longer in the credentials file", Hint: "holon credentials set " + p.name}
 	}
 	return key, err

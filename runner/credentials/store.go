@@ -95,7 +95,7 @@ func (s Store) List() (list []Profile, err error) {
 // Set stores a key, in the place of one of the same name.
 func (s Store) Set(name string, key gateway.Secret, now time.Time) error {
 	if !providers.ValidName(name) {
-		return &Error{Code: CodeInvalidKey, Param: "NAME",
+		return &state.Error{Code: CodeInvalidKey, Param: "NAME",
 			Message: fmt.Sprintf("%.80q is not the name of a profile", name),
 			Hint:    "use the provider's name: lower-case letters, digits, _, - and ."}
 	}
@@ -131,7 +131,7 @@ func (s Store) Remove(name string) error {
 }
 
 func unknownProfile(name string) error {
-	return &Error{Code: CodeUnknown, Param: "NAME", Message: fmt.Sprintf("there is no profile %.80q", name),
+	return &state.Error{Code: CodeUnknown, Param: "NAME", Message: fmt.Sprintf("there is no profile %.80q", name),
 		Hint: "see holon credentials list"}
 }
 
@@ -171,8 +171,8 @@ func (s Store) change(edit func(doc *document) error) (err error) {
 	return nil
 }
 
-func (s Store) unusable(what string, err error) *Error {
-	return &Error{Code: CodeUnusable, Param: s.path, Message: what,
+func (s Store) unusable(what string, err error) *state.Error {
+	return &state.Error{Code: CodeUnusable, Param: s.path, Message: what,
 		Hint: "make it a file of yours in a directory of yours", Err: err}
 }
 
@@ -232,11 +232,11 @@ func (s Store) checkDir() error {
 func (s Store) private(path string, info fs.FileInfo, mode string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) != os.Geteuid() {
-		return &Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("belongs to user %d and not to you", st.Uid),
+		return &state.Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("belongs to user %d and not to you", st.Uid),
 			Hint: fmt.Sprintf("chown %d %s", os.Geteuid(), path)}
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return &Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("is open to others (mode %04o)", perm),
+		return &state.Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("is open to others (mode %04o)", perm),
 			Hint: fmt.Sprintf("chmod %s %s", mode, path)}
 	}
 	return nil

@@ -40,14 +40,11 @@ type Options struct {
 
 	// Owner is given the sockets, nil leaves them with this process's user.
 	// Only root can give files away.
-	Owner *Owner
+	Owner *socket.Owner
 
 	// Logger receives refusals and failures; nil discards them.
 	Logger *slog.Logger
 }
-
-// Owner is the user who may connect to a socket.
-type Owner = socket.Owner
 
 // Gateway holds the endpoints and keys of the host. One Gateway serves any
 // number of sockets; all methods are safe for concurrent use.
@@ -55,7 +52,7 @@ type Gateway struct {
 	upstreams map[string]*upstream // by provider name
 	routes    map[string]target    // by request target, "/openai/responses"
 	prices    Prices
-	owner     *Owner
+	owner     *socket.Owner
 	log       *slog.Logger
 
 	headerTimeout time.Duration // of servers
@@ -69,7 +66,7 @@ type target struct {
 }
 
 // New checks the options and returns a gateway that has no connection yet.
-// Every error is an *Error that names the setting.
+// Every error is a *state.Error, without a secret, that names the setting.
 func New(options Options) (*Gateway, error) {
 	g := &Gateway{
 		upstreams: make(map[string]*upstream, len(options.Providers)),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/state"
 )
 
 // TokenHash is what is kept of a turn's token: its SHA-256.
@@ -73,8 +74,8 @@ type Lease struct {
 // errRevoked cuts the requests of a turn that is over.
 var errRevoked = errors.New("the turn's token was revoked")
 
-// Grant puts g in force until it is revoked or the server closed. The error, an
-// *Error, says which of its models this gateway can't ask, or has no price for
+// Grant puts g in force until it is revoked or the server closed. The error, a
+// *state.Error, says which of its models this gateway can't ask, or has no price for
 // although spending is limited.
 func (s *Server) Grant(g Grant) (*Lease, error) {
 	if err := s.gateway.Check(g.Models, g.Budget); err != nil {
@@ -83,7 +84,7 @@ func (s *Server) Grant(g Grant) (*Lease, error) {
 	l := &Lease{server: s, grant: g, ledger: newLedger(&g), changed: make(chan struct{}, 1), noted: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background()) // a turn's end is said, not inherited
 	if _, taken := s.leases.LoadOrStore(g.Token, l); taken {
-		return nil, &Error{Code: CodeInvalidGrant, Param: "token",
+		return nil, &state.Error{Code: CodeInvalidGrant, Param: "token",
 			Message: "the token of turn " + g.TurnID + " is in force already", Hint: "make a token for each turn"}
 	}
 	if g.Note == nil {
@@ -126,12 +127,12 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 	for _, ref := range models {
 		provider, name, ok := strings.Cut(ref, "/")
 		if _, known := g.upstreams[provider]; !ok || name == "" || !known {
-			return &Error{Code: CodeInvalidGrant, Param: "model",
+			return &state.Error{Code: CodeInvalidGrant, Param: "model",
 				Message: fmt.Sprintf("the gateway has no provider for the model %.100q", ref),
 				Hint:    "configured: " + strings.Join(g.Providers(), ", ")}
 		}
 		if _, priced := g.prices[ref]; budget.MaxCost > 0 && !priced {
-			return &Error{Code: CodeNoPrice, Param: "--max-cost",
+			return &state.Error{Code: CodeNoPrice, Param: "--max-cost",
 				Message: fmt.Sprintf("spending is limited, and no price is configured for the model %.100q", ref),
 				Hint: fmt.Sprintf("set it with: holon config set models.catalog.%s.price.input AMOUNT, and "+
 					".price.output; or limit tokens instead", ref)}

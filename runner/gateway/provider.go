@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"holon/internal/providers"
+	"holon/state"
 )
 
 // Provider is one endpoint of the host.
@@ -60,7 +61,7 @@ var (
 // complete fills in the defaults of the provider called name and checks all.
 func (p Provider) complete(name string) (Provider, error) {
 	if !namePattern.MatchString(name) {
-		return p, &Error{Code: CodeInvalidProvider, Param: "providers",
+		return p, &state.Error{Code: CodeInvalidProvider, Param: "providers",
 			Message: fmt.Sprintf("invalid provider name %.80q", name),
 			Hint:    "use 1 to 64 letters, digits, '_', '.' or '-'"}
 	}
@@ -104,7 +105,7 @@ func (p Provider) checkCredential(name string) error {
 func checkKey(name string, key Secret) error {
 	if key.IsZero() {
 		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_API_KEY"
-		return &Error{Code: CodeMissingCredentials, Param: "providers." + name + ".api_key",
+		return &state.Error{Code: CodeMissingCredentials, Param: "providers." + name + ".api_key",
 			Message: fmt.Sprintf("no API key for provider %s", name), Hint: "set " + variable}
 	}
 	for i, c := range []byte(key.Reveal()) {

@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/runner/gateway"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -22,7 +23,7 @@ func TestNewChecksProviders(t *testing.T) {
 		name     string
 		provider gateway.Provider
 		as       string // provider's name, openai if empty
-		code     gateway.Code
+		code     state.Code
 		param    string
 	}{
 		{name: "https", provider: gateway.Provider{BaseURL: "https://api.example/v1", Credential: key}},
@@ -67,7 +68,7 @@ func TestNewChecksProviders(t *testing.T) {
 				expect.NoError(t, err)
 				return
 			}
-			e, ok := errors.AsType[*gateway.Error](err)
+			e, ok := errors.AsType[*state.Error](err)
 			switch {
 			case !ok:
 				t.Fatalf("error = %#v", err)

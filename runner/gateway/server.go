@@ -45,8 +45,8 @@ type Server struct {
 
 // Serve serves the gateway on a Unix socket at path, mode 0600, until Close. The
 // socket's directory is made with mode 0700 if it is missing. A stale socket is
-// replaced. The context covers the call only. Every error is an *Error with
-// CodeSocketUnusable.
+// replaced. The context covers the call only. Every error is a *state.Error with
+// socket.CodeUnusable.
 func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
 	return g.ServeBehind(ctx, path, nil)
 }

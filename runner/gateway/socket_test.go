@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/runner/gateway"
+	"holon/runner/socket"
 	"holon/test/expect"
 	"holon/test/memory"
 )
@@ -24,7 +25,7 @@ func TestSocketOwner(t *testing.T) {
 		t.Skip("only root can give a socket away")
 	}
 	options := openAI("http://127.0.0.1:9")
-	options.Owner = &gateway.Owner{UID: 12345, GID: 23456}
+	options.Owner = &socket.Owner{UID: 12345, GID: 23456}
 	g := serve(t, options)
 	info, err := os.Lstat(g.server.Path())
 	expect.NoError(t, err)

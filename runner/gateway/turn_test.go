@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/runner/gateway"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -175,7 +176,7 @@ func TestGrantIsChecked(t *testing.T) {
 	_, hash := gateway.NewToken()
 	for name, tc := range map[string]struct {
 		grant gateway.Grant
-		code  gateway.Code
+		code  state.Code
 	}{
 		"another provider": {gateway.Grant{Token: hash, Models: []string{"anthropic/m"}}, gateway.CodeInvalidGrant},
 		"no provider":      {gateway.Grant{Token: hash, Models: []string{"m"}}, gateway.CodeInvalidGrant},
@@ -183,7 +184,7 @@ func TestGrantIsChecked(t *testing.T) {
 			Budget: gateway.Budget{MaxCost: 1}}, gateway.CodeNoPrice},
 	} {
 		_, err := g.server.Grant(tc.grant)
-		switch e, ok := errors.AsType[*gateway.Error](err); {
+		switch e, ok := errors.AsType[*state.Error](err); {
 		case !ok:
 			t.Errorf("%s: %v", name, err)
 		case e.Code != tc.code:

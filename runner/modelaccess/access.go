@@ -28,9 +28,6 @@ const (
 	CodeNoScenario       state.Code = "scenario_missing" // of a scripted model whose file is not there
 )
 
-// Error is the error type of this package.
-type Error = state.Error
-
 // Host is what providers are made of on this machine.
 type Host struct {
 	Settings *settings.Settings
@@ -54,7 +51,7 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 	for _, ref := range refs {
 		if provider, _, ok := providers.SplitRef(ref); !ok ||
 			provider != providers.Scripted && !providers.ValidName(provider) {
-			return nil, &Error{Code: CodeInvalidReference, Param: param,
+			return nil, &state.Error{Code: CodeInvalidReference, Param: param,
 				Message: fmt.Sprintf("%.100q is not a model reference", ref),
 				Hint:    "write provider/name, for example " + settings.DefaultModel}
 		}
@@ -160,16 +157,16 @@ func (h *Host) provider(name, param string) (settings.Provider, error) {
 	p, known := h.Settings.Provider(name)
 	switch {
 	case p.BaseURL == "" && !known:
-		return p, &Error{Code: CodeUnknownProvider, Param: param,
+		return p, &state.Error{Code: CodeUnknownProvider, Param: param,
 			Message: fmt.Sprintf("the provider %q is unknown", name),
 			Hint: fmt.Sprintf("choose one of holon providers list, or give it an endpoint: holon config set "+
 				"providers.%s.base_url URL", name)}
 	case p.BaseURL == "":
-		return p, &Error{Code: CodeUnknownProvider, Param: providers.Setting(name, "BASE_URL"),
+		return p, &state.Error{Code: CodeUnknownProvider, Param: providers.Setting(name, "BASE_URL"),
 			Message: fmt.Sprintf("is not set, and the provider %s has no endpoint of its own", name),
 			Hint:    fmt.Sprintf("set it, or holon config set providers.%s.base_url URL", name)}
 	case !p.Contract.Known():
-		return p, &Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract",
+		return p, &state.Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract",
 			Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + contracts()}
 	}
 	return p, nil

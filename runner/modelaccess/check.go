@@ -51,7 +51,7 @@ func (h *Host) Check(ctx context.Context, ref string) Checked {
 	err := h.ask(ctx, ref, &c)
 	c.LatencyMS = time.Since(start).Milliseconds()
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &Error{Code: "timeout", Param: ref,
+		err = &state.Error{Code: "timeout", Param: ref,
 			Message: fmt.Sprintf("did not answer within %s", duration.Text(checkTime)),
 			Hint:    "try again, or look at the provider's status page"}
 	}
@@ -111,7 +111,7 @@ func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 	known := lease.Trouble()
 	if known != nil && resp.Header.Get(providers.GatewayHeader) != "" {
 		c.Status = 0 // which the provider did not send
-		return &Error{Code: state.Code(known.Code), Param: known.Param, Message: known.Message, Hint: known.Hint}
+		return &state.Error{Code: state.Code(known.Code), Param: known.Param, Message: known.Message, Hint: known.Hint}
 	}
 	return judge(p, resp.StatusCode, body, known)
 }
@@ -159,11 +159,11 @@ func judge(p settings.Provider, status int, body []byte, known *state.Failure) e
 		return nil
 	}
 	if status == http.StatusOK {
-		return &Error{Code: "protocol", Param: p.Name,
+		return &state.Error{Code: "protocol", Param: p.Name,
 			Message: "answered with something that is not an answer of " + string(p.Contract),
 			Hint:    "see providers." + p.Name + ".base_url and .contract"}
 	}
-	e := &Error{Code: responses.CodeModelError, Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
+	e := &state.Error{Code: responses.CodeModelError, Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
 	if known != nil {
 		e.Code, e.Param, e.Hint = state.Code(known.Code), known.Param, known.Hint
 	}

@@ -96,7 +96,7 @@ func (h *Host) Providers() (list []Provider) {
 // Provider returns one provider, or an error with CodeUnknownProvider.
 func (h *Host) Provider(name string) (Provider, error) {
 	if !slices.Contains(h.Settings.ProviderNames(), name) {
-		return Provider{}, &Error{Code: CodeUnknownProvider, Param: "NAME",
+		return Provider{}, &state.Error{Code: CodeUnknownProvider, Param: "NAME",
 			Message: "no provider has that name", Hint: "see holon providers list"}
 	}
 	return h.describe(name), nil

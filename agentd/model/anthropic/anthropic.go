@@ -55,7 +55,7 @@ func New(opts Options) (*Transport, error) {
 	return &Transport{Endpoint: e, provider: opts.Provider}, nil
 }
 
-// Capabilities implements model.Capable: images and documents, no video. Where the
+// Capabilities says what models take: images and documents, no video. Where the
 // API cannot enforce a format of the answer, an instruction asks for it.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true, StrictTools: t.StrictTools()}

@@ -49,7 +49,7 @@ func New(opts Options) (*Transport, error) {
 	return &Transport{Endpoint: e, provider: opts.Provider, dialect: dialect(opts.Dialect), whole: opts.Whole}, nil
 }
 
-// Capabilities implements model.Capable, as the dialect declares them.
+// Capabilities says what models take, as the dialect declares them.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	d := t.dialect
 	return model.Capabilities{Images: d.Images, Files: d.Files, NoTools: d.NoTools, StrictTools: t.StrictTools(),

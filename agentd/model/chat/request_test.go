@@ -257,7 +257,7 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 				&responses.ToolCall{CallID: "a", Name: "f", Arguments: "{}", Round: "r"},
 				&responses.ToolCall{CallID: "b", Name: "g", Arguments: "{}", Round: "r"},
 			}
-			for _, thoughts := range []providers.Thoughts{providers.ThoughtsEcho, providers.ThoughtsDropped} {
+			for _, thoughts := range []providers.Thoughts{0, providers.ThoughtsDropped} {
 				body, _, _ := sentFor(t, model.Request{Input: input}, func(o *chat.Options) {
 					o.Dialect.Thoughts = thoughts
 				})

@@ -56,17 +56,17 @@ type Ender interface {
 // WholeReader is an Answer that may be one JSON object.
 type WholeReader interface{ Whole(data []byte) error }
 
-// Encode returns the request that a transport makes of req. The error is a
+// encodeFunc returns the request that a transport makes of req. The error is a
 // *model.Error.
-type Encode func(req model.Request) (Request, error)
+type encodeFunc func(req model.Request) (Request, error)
 
-// Read returns what reads an answer with the given header.
-type Read func(req model.Request, header http.Header, yield func(model.Event) bool) Answer
+// readFunc returns what reads an answer with the given header.
+type readFunc func(req model.Request, header http.Header, yield func(model.Event) bool) Answer
 
 // Stream implements the Stream method of a model.Transport: it makes one attempt.
 // Without a key there is none.
-func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode Encode,
-	read Read) iter.Seq2[model.Event, error] {
+func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode encodeFunc,
+	read readFunc) iter.Seq2[model.Event, error] {
 	if e.strict {
 		req.Tools = slices.Clone(req.Tools)
 		for i := range req.Tools {
@@ -91,7 +91,7 @@ func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode Encode,
 
 // attempt makes the request and yields the events of the answer. Its errors are
 // *model.Error values, or ErrStopped when the reader wants no more.
-func (e *Endpoint) attempt(ctx context.Context, req *model.Request, encode Encode, read Read,
+func (e *Endpoint) attempt(ctx context.Context, req *model.Request, encode encodeFunc, read readFunc,
 	yield func(model.Event, error) bool) error {
 	a := e.begin(ctx)
 	defer a.end()
@@ -118,7 +118,7 @@ func (e *Endpoint) attempt(ctx context.Context, req *model.Request, encode Encod
 // send makes the request and returns the answer of status 200, and what reads it. Its
 // frame, which holds the request twice, is not on the stack of a turn that waits for
 // the model.
-func (a *attempt) send(req *model.Request, encode Encode, read Read,
+func (a *attempt) send(req *model.Request, encode encodeFunc, read readFunc,
 	yield func(model.Event, error) bool) (*http.Response, Answer, error) {
 	r, err := encode(*req)
 	if err != nil {

@@ -41,11 +41,11 @@ type Options struct {
 	Headers     map[string]string // sent with every request
 	IdleTimeout time.Duration     // longest silence, from the request on
 	StrictTools bool              // offer the container's tools in the form for providers that enforce schemas
-	Post        Poster            // nil: the HTTP client alone
+	Post        postFunc          // nil: the HTTP client alone
 }
 
-// Poster posts a JSON body to a path that it knows below base, and returns the answer of any status.
-type Poster func(ctx context.Context, client *http.Client, base string, header http.Header,
+// postFunc posts a JSON body to a path that it knows below base, and returns the answer of any status.
+type postFunc func(ctx context.Context, client *http.Client, base string, header http.Header,
 	body []byte) (*http.Response, error)
 
 // Endpoint is one provider. It is safe for concurrent use.
@@ -53,7 +53,7 @@ type Endpoint struct {
 	provider string
 	base     string
 	client   *http.Client
-	poster   Poster
+	poster   postFunc
 	header   http.Header
 	idle     time.Duration
 	secrets  []string // never shown

@@ -107,7 +107,7 @@ func post(ctx context.Context, client *http.Client, base string, header http.Hea
 	return resp, nil // the client's own error for a status says less than the answer
 }
 
-// Capabilities implements model.Capable. Only the provider knows which of its
+// Capabilities says what models take. Only the provider knows which of its
 // models accept images and files; it refuses the others.
 func (t *Transport) Capabilities(name string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true, CacheKey: true, Freeform: t.freeform && takesGrammars(name),

@@ -113,7 +113,7 @@ func (t *Transport) Check(name string) error {
 	return err
 }
 
-// Capabilities implements model.Capable: a scenario accepts any content.
+// Capabilities says what models take: a scenario accepts any content.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true, Video: true, CacheKey: true}
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
+	"holon/test/agentclient"
 )
 
 // begin starts a turn in the background that waits at the gate.
@@ -361,7 +361,7 @@ func TestInputItems(t *testing.T) {
 }
 
 // replayed returns the types of a response's events after the one numbered after.
-func replayed(t *testing.T, c *client.Client, id string, after int64) (types []string) {
+func replayed(t *testing.T, c *agentclient.Client, id string, after int64) (types []string) {
 	t.Helper()
 	for ev, err := range c.Replay(t.Context(), id, after) {
 		if err != nil {
@@ -379,7 +379,7 @@ func replayed(t *testing.T, c *client.Client, id string, after int64) (types []s
 func TestClientOnStoredResponses(t *testing.T) {
 	t.Parallel()
 	h := start(t)
-	c := client.Unix(h.cfg.Server.Socket)
+	c := agentclient.Unix(h.cfg.Server.Socket)
 	defer c.Close()
 	ctx := t.Context()
 	begun, err := c.Background(ctx, responses.NewRequest("gate/thinker", responses.UserMessage("go")))
@@ -395,7 +395,7 @@ func TestClientOnStoredResponses(t *testing.T) {
 		return !now.Status.Terminal() && len(now.Output) == 1
 	})
 	h.gate.release <- struct{}{}
-	types := replayed(t, c, begun.ID, client.FromStart)
+	types := replayed(t, c, begun.ID, agentclient.FromStart)
 	for after := range len(types) + 2 {
 		got := replayed(t, c, begun.ID, int64(after))
 		if want := types[min(after+1, len(types)):]; !slices.Equal(got, want) {

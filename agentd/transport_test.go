@@ -16,8 +16,8 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
+	"holon/test/agentclient"
 )
 
 // raw writes text to a new connection of the socket and reads one answer.
@@ -259,7 +259,7 @@ func TestLargestInput(t *testing.T) {
 	file := head + strings.Repeat("Abc+", (size-len(head))/4)
 	message := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{
 		{Type: responses.PartInputFile, FileName: "a.pdf", FileData: file}, responses.InputText("Read it.")}}
-	c := client.Unix(h.cfg.Server.Socket)
+	c := agentclient.Unix(h.cfg.Server.Socket)
 	defer c.Close()
 	resp, err := c.Create(t.Context(), responses.NewRequest(ref, message))
 	if err != nil || resp.Status != responses.StatusCompleted {

@@ -65,10 +65,10 @@ type Event struct {
 	Error           *Error      `json:"error"`
 }
 
-// DecodeEvent reads one event. Events of unknown type are not an error: a
+// DecodeEvent reads one event, which is not trusted. Events of unknown type are not an error: a
 // client must be able to skip them. Errors are *Error values.
 func DecodeEvent(data []byte) (Event, error) {
-	if err := CheckDepth(data); err != nil {
+	if err := CheckShape(data); err != nil {
 		return Event{}, err
 	}
 	type plain Event

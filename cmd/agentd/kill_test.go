@@ -20,10 +20,10 @@ import (
 
 	"holon/internal/procfs"
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/stream"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/agentclient"
 	"holon/test/conform"
 	"holon/test/expect"
 	"holon/test/programs"
@@ -61,7 +61,7 @@ func terminate(t *testing.T, server *exec.Cmd) {
 
 // startServer starts `agentd serve` in dir, by a program that runs what follows its arguments if there is one, and
 // waits until it answers.
-func startServer(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *client.Client) {
+func startServer(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *agentclient.Client) {
 	t.Helper()
 	socket := filepath.Join(dir, "s")
 	args := append(wrapper, programs.Must("agentd"), "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir",
@@ -82,7 +82,7 @@ func startServer(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *clien
 		}
 	})
 	expect.NoError(t, awaitReady(socket))
-	c := client.Unix(socket)
+	c := agentclient.Unix(socket)
 	t.Cleanup(c.Close)
 	return cmd, c
 }
@@ -250,7 +250,7 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 		t.Fatalf("%+v, %v, want one that failed, interrupted", got, err)
 	}
 	var last string
-	for ev, err := range c.Replay(t.Context(), begun.ID, client.FromStart) {
+	for ev, err := range c.Replay(t.Context(), begun.ID, agentclient.FromStart) {
 		expect.NoError(t, err)
 		last = ev.Type
 	}

@@ -4,8 +4,7 @@
 // Every call ends with a reason. An answer with an error envelope becomes the
 // *responses.Error it was on the server; a server that cannot be reached becomes
 // one with the code server_unreachable; a context that ended gives the context's
-// error, so that a caller can tell "I stopped" from "it broke". A stream is an
-// iterator: it ends without an error only after exactly one terminal event.
+// error, so that a caller can tell "I stopped" from "it broke".
 //
 // The server is not trusted: bodies, events and headers are bounded, redirects
 // are not followed, and a client can reach nothing but its socket. There are no retries, since a repeated request could run an agent
@@ -36,14 +35,6 @@ const (
 	maxSmall    = 1 << 20               // an answer of fixed form
 	maxFact     = 256 << 10             // a runtime event
 )
-
-// DecodeEvent reads an event of a server that is not trusted.
-func DecodeEvent(data []byte) (responses.Event, error) {
-	if err := responses.CheckShape(data); err != nil {
-		return responses.Event{}, err
-	}
-	return responses.DecodeEvent(data)
-}
 
 // Client calls one server. Its methods are safe for concurrent use.
 type Client struct {
@@ -97,18 +88,6 @@ func (c *Client) Health(ctx context.Context) (turns.Health, error) {
 	return turns.Health{}, c.badAnswer("GET /health", err)
 }
 
-// Create runs a turn and waits for its response; req.Stream is ignored. The
-// response may have any terminal status; its Error then says what failed.
-func (c *Client) Create(ctx context.Context, req *responses.Request) (*responses.Response, error) {
-	whole := *req
-	whole.Stream = false
-	data, err := encodeRequest(whole, maxRequest)
-	if err != nil {
-		return nil, err
-	}
-	return c.response(ctx, http.MethodPost, "/responses", data)
-}
-
 // Preview returns what a model would be asked first if the request were sent. Nothing is asked and nothing is stored.
 func (c *Client) Preview(ctx context.Context, req *responses.Request) (turns.Preview, error) {
 	data, err := encodeRequest(*req, maxRequest)
@@ -151,20 +130,6 @@ func (c *Client) Input(ctx context.Context, turnID, id, text string) (turns.Inpu
 		}
 		return in, err
 	})
-}
-
-// Shutdown asks the server to finish its turns and exit. It returns when the
-// server has accepted that, not when it is gone.
-func (c *Client) Shutdown(ctx context.Context) error {
-	resp, err := c.do(ctx, http.MethodPost, "/shutdown", nil, "application/json")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return c.failure(ctx, resp)
-	}
-	return nil
 }
 
 // json makes a call whose answer is 200 with a JSON body of at most limit bytes.

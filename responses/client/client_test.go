@@ -20,7 +20,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/client"
-	"holon/responses/stream"
+	"holon/responses/turns"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,94 +84,39 @@ func isError(t *testing.T, err error, code string) *responses.Error {
 	return e
 }
 
-func TestStream(t *testing.T) {
-	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} { // the answer decides
-		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			accept := r.Header.Get("Accept")
-			if r.URL.Path != "/responses" || !bytes.Contains(body, []byte(`"stream":true`)) || accept != stream.TypeSSE {
-				t.Errorf("asked %s for %q with %s", r.URL.Path, accept, body)
-			}
-			w.Header().Set("Content-Type", f.ContentType())
-			_, _ = w.Write(f.AppendEnd(f.Append(nil, lines(t))))
-		}))
-		var text string
-		var last responses.Event
-		for ev, err := range c.Stream(t.Context(), responses.NewRequest("", responses.UserMessage("hi"))) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ev.Type == responses.EventTextDelta {
-				text += ev.Delta
-			}
-			last = ev
-		}
-		if text != "hello" || last.Type != responses.EventCompleted || last.Response.OutputText() != "hello" {
-			t.Errorf("%v: text %q, and at last %+v", f, text, last)
-		}
-	}
-}
-
-func TestStreamFailures(t *testing.T) {
-	sse := func(s string) http.HandlerFunc { return answer(200, stream.TypeSSE, []byte(s)) }
-	whole := string(stream.SSE.Append(nil, lines(t)))
-	cut := whole[:strings.LastIndex(whole, "event: ")]
-	env := responses.PreviousNotFound("resp_x").Envelope()
-	tests := []struct {
-		name    string
-		handler http.HandlerFunc
-		code    string
-		says    string
+func TestFailures(t *testing.T) {
+	for name, tt := range map[string]struct {
+		handler    http.HandlerFunc
+		code, says string
 	}{
-		{"refused", answer(404, "application/json", env), responses.CodePreviousNotFound, "resp_x"},
-		{"refused without envelope", answer(502, "text/html", []byte("<html>")), responses.CodeServerError,
+		"refused": {answer(404, "application/json", responses.PreviousNotFound("resp_x").Envelope()),
+			responses.CodePreviousNotFound, "resp_x"},
+		"refused without envelope": {answer(502, "text/html", []byte("<html>")), responses.CodeServerError,
 			"Bad Gateway"},
-		{"cut", sse(cut), responses.CodeServerDisconnected, "before its terminal event"},
-		{"done too early", sse(cut + "data: [DONE]\n\n"), responses.CodeServerDisconnected,
-			"before its terminal event"},
-		{"goes on", sse(whole + "data: {\"type\":\"response.completed\"}\n\n"), responses.CodeServerError,
-			"goes on after"},
-		{"wrong content type", answer(200, "application/json", []byte("{}")), responses.CodeServerError,
-			"application/json"},
-		{"error event", sse("event: error\ndata: " +
-			"{\"type\":\"error\",\"error\":{\"type\":\"server_error\",\"code\":\"disk_full\"," +
-			"\"message\":\"full\"}}\n\n"), responses.CodeDiskFull, "full"},
-		{"error event without error", sse("data: {\"type\":\"error\"}\n\n"), responses.CodeServerError,
-			"without a message"},
-		{"no json", sse("data: hello\n\n"), responses.CodeServerError, "malformed"},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://example.invalid/", http.StatusTemporaryRedirect)
 		}, responses.CodeServerError, "Temporary Redirect"},
-		{"aborted", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", stream.TypeSSE)
-			_, _ = io.WriteString(w, cut)
+		"aborted": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "{")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}, responses.CodeServerDisconnected, "connection broke"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := serve(t, tt.handler)
-			var last error
-			for _, err := range c.Stream(t.Context(), responses.NewRequest("", responses.UserMessage("hi"))) {
-				if last != nil {
-					t.Fatal("the sequence went on after its error")
-				}
-				last = err
-			}
-			if e := isError(t, last, tt.code); !strings.Contains(e.Error(), tt.says) {
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := serve(t, tt.handler).GetResponse(t.Context(), "resp_1")
+			if e := isError(t, err, tt.code); !strings.Contains(e.Error(), tt.says) {
 				t.Errorf("error says %q, want %q in it", e, tt.says)
 			}
 		})
 	}
 }
 
-func TestStreamStopsWithItsContext(t *testing.T) {
+func TestEntriesStopWithTheirContext(t *testing.T) {
 	released := make(chan struct{})
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(released)
-		w.Header().Set("Content-Type", stream.TypeSSE)
-		_, _ = w.Write(stream.SSE.Append(nil, lines(t)[:bytes.IndexByte(lines(t), '\n')]))
+		first, _, _ := bytes.Cut(lines(t), []byte("\n"))
+		_, _ = w.Write(turns.AppendEntry(nil, 1, turns.EntryStream, first))
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
@@ -179,8 +124,8 @@ func TestStreamStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	var last error
-	for ev, err := range c.Stream(ctx, responses.NewRequest("")) {
-		if last = err; err == nil && ev.Type == responses.EventCreated {
+	for e, err := range c.Entries(ctx, "turn_1") {
+		if last = err; err == nil && e.Stream.Type == responses.EventCreated {
 			cancel(why)
 		}
 	}
@@ -194,7 +139,7 @@ func TestStreamStopsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestCreate(t *testing.T) {
+func TestBackground(t *testing.T) {
 	resp := response()
 	resp.Status = responses.StatusFailed
 	resp.Error = &responses.ResponseError{Code: "model_error", Message: "no"}
@@ -204,7 +149,7 @@ func TestCreate(t *testing.T) {
 	}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in, _ := io.ReadAll(r.Body)
-		if want := `{"model":"<m>"}`; string(in) != want {
+		if want := `{"model":"<m>","background":true}`; string(in) != want {
 			t.Errorf("body %s, want %s", in, want)
 		}
 		if got := r.Header.Get(responses.HeaderModelToken); got != "secret" {
@@ -214,16 +159,16 @@ func TestCreate(t *testing.T) {
 	})).WithModelToken("secret")
 	req := responses.NewRequest("<m>")
 	req.Stream = true
-	got, err := c.Create(t.Context(), req)
+	got, err := c.Background(t.Context(), req)
 	if err != nil || got.Status != responses.StatusFailed || got.Error.Message != "no" {
-		t.Errorf("Create = %+v, %v", got, err)
+		t.Errorf("Background = %+v, %v", got, err)
 	}
-	if !req.Stream {
-		t.Error("Create changed its argument")
+	if !req.Stream || req.Background {
+		t.Error("Background changed its argument")
 	}
 	endless := responses.NewRequest("m")
 	endless.Temperature, endless.Sampling.Temperature = math.Inf(1), true
-	_, err = c.Create(t.Context(), endless)
+	_, err = c.Background(t.Context(), endless)
 	isError(t, err, responses.CodeInvalidJSON)
 }
 
@@ -237,7 +182,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	})
 	c := serve(t, endless)
-	_, err := c.Create(t.Context(), responses.NewRequest(""))
+	_, err := c.GetResponse(t.Context(), "resp_1")
 	isError(t, err, responses.CodeServerError)
 	_, err = c.Health(t.Context())
 	isError(t, err, responses.CodeServerError)
@@ -268,14 +213,10 @@ func TestUnreachable(t *testing.T) {
 		}
 		c.Close()
 	}
-	if _, err := client.Unix(filepath.Join(dir, "absent")).Create(canceled(), responses.NewRequest("")); !errors.Is(err,
-		context.Canceled) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := client.Unix(filepath.Join(dir, "absent")).GetResponse(ctx, "resp_1")
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error of a cancelled call is %v", err)
 	}
-}
-
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }

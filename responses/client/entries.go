@@ -113,8 +113,11 @@ func (c *Client) lines(ctx context.Context, path string) iter.Seq2[[]byte, error
 			return
 		}
 		for line, err := range stream.NewDecoder(resp.Body, stream.NDJSON).Limit(maxResponse).Lines() {
-			if err != nil {
-				yield(nil, c.streamError(ctx, "GET "+path, err))
+			if ctx.Err() == nil && errors.Is(err, stream.ErrTooLarge) {
+				yield(nil, c.badAnswer("GET "+path, err))
+				return
+			} else if err != nil {
+				yield(nil, c.broken(ctx, "GET "+path, err))
 				return
 			}
 			if !yield(line, nil) {
@@ -122,4 +125,11 @@ func (c *Client) lines(ctx context.Context, path string) iter.Seq2[[]byte, error
 			}
 		}
 	}
+}
+
+func errorOf(ev responses.Event) error {
+	if ev.Error == nil || ev.Error.Message == "" {
+		return responses.Internal("the server sent an error event without a message", nil)
+	}
+	return ev.Error
 }

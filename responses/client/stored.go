@@ -9,7 +9,7 @@ import (
 
 // Background begins a turn and returns its response at once, usually queued or in
 // progress. Poll it with GetResponse, follow it with
-// Replay, end it with Cancel. req.Stream and req.Background are ignored.
+// Entries, end it with Cancel. req.Stream and req.Background are ignored.
 func (c *Client) Background(ctx context.Context, req *responses.Request) (*responses.Response, error) {
 	detached := *req
 	detached.Stream, detached.Background = false, true

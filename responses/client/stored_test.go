@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/responses/client"
 )
 
 // Answers are not trusted.
@@ -20,8 +19,5 @@ func TestHostileAnswers(t *testing.T) {
 	for _, id := range []string{"", "../health", "a/b", "a?b"} {
 		_, err := c.GetResponse(t.Context(), id)
 		isError(t, err, responses.CodeInvalidValue)
-		for _, err := range c.Replay(t.Context(), id, client.FromStart) {
-			isError(t, err, responses.CodeInvalidValue)
-		}
 	}
 }

@@ -69,9 +69,6 @@ func TestHealthAndTurn(t *testing.T) {
 	mux.HandleFunc("GET /turns/turn_3",
 		answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound,
 			"no turn").Envelope()))
-	mux.HandleFunc("POST /shutdown", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusAccepted)
-	})
 	c := serve(t, mux)
 	if got, err := c.Health(t.Context()); err != nil || got.Status != turns.HealthDraining {
 		t.Errorf("Health = %+v, %v", got, err)
@@ -85,11 +82,7 @@ func TestHealthAndTurn(t *testing.T) {
 	isError(t, err, responses.CodeTurnNotFound)
 	_, err = c.Turn(t.Context(), "../health")
 	isError(t, err, responses.CodeInvalidValue)
-	if err := c.Shutdown(t.Context()); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
 	other := serve(t, answer(500, "application/json", responses.Internal("broken", nil).Envelope()))
-	isError(t, other.Shutdown(t.Context()), responses.CodeServerError)
 	if _, err := other.Health(t.Context()); err == nil || err.Error() != "broken" {
 		t.Errorf("Health of a broken server: %v", err)
 	}

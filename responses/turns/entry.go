@@ -57,9 +57,6 @@ func DecodeEntry(line []byte) (Entry, error) {
 	case !ok:
 		return Entry{}, responses.Invalid("", responses.CodeInvalidJSON, "this is not a line of a turn's journal")
 	case key == EntryStream:
-		if err := responses.CheckShape(value); err != nil {
-			return Entry{}, err
-		}
 		ev, err := responses.DecodeEvent(value)
 		if err != nil {
 			return Entry{}, err

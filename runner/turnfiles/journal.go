@@ -13,7 +13,6 @@ import (
 	"holon/internal/durable"
 	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
 )
 
@@ -99,7 +98,7 @@ func (j *journal) copy(take func(responses.Event) bool) error {
 		case key == turns.EntryRuntime:
 			err = j.note(value)
 		case take != nil:
-			ev, invalid := client.DecodeEvent(value)
+			ev, invalid := responses.DecodeEvent(value)
 			if invalid != nil || !take(ev) {
 				return invalid
 			}

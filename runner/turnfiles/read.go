@@ -10,7 +10,6 @@ import (
 	"os"
 
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/turns"
 )
 
@@ -135,7 +134,7 @@ func (t *Files) end(rec *turns.Record) (*responses.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the turn's last event: %w", err)
 	}
-	ev, err := client.DecodeEvent(line)
+	ev, err := responses.DecodeEvent(line)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errForged, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"holon/responses"
-	"holon/responses/client"
 	"holon/responses/stream"
+	"holon/test/agentclient"
 	"holon/test/conform"
 	"holon/test/load"
 	"holon/test/torture/check"
@@ -85,7 +85,7 @@ func (s *server) inspect(ctx context.Context, w *work, quiet bool) {
 			load.Failf("after the recovery: %w", err)
 		}
 	}
-	c := client.Unix(s.Socket())
+	c := agentclient.Unix(s.Socket())
 	defer c.Close()
 	for _, chain := range w.sessions {
 		var last *turn
@@ -111,7 +111,7 @@ func (s *server) inspect(ctx context.Context, w *work, quiet bool) {
 
 // inspectTurn checks a turn. One that was not acknowledged may be unknown, and
 // must be entirely.
-func (s *server) inspectTurn(ctx context.Context, c *client.Client, t *turn) (known bool, err error) {
+func (s *server) inspectTurn(ctx context.Context, c *agentclient.Client, t *turn) (known bool, err error) {
 	dir := filepath.Join(s.Output, "turns", t.id)
 	rec, err := c.Turn(ctx, t.id)
 	if err != nil {
@@ -147,13 +147,13 @@ func (s *server) inspectTurn(ctx context.Context, c *client.Client, t *turn) (kn
 }
 
 // readBack checks that the server tells of the turn what the disk says.
-func (s *server) readBack(ctx context.Context, c *client.Client, t *turn, events int) error {
+func (s *server) readBack(ctx context.Context, c *agentclient.Client, t *turn, events int) error {
 	resp, err := c.GetResponse(ctx, t.responseID)
 	if err != nil || !resp.Status.Terminal() {
 		return fmt.Errorf("the response is %+v: %w", resp, err)
 	}
 	n := 0
-	for _, err := range c.Replay(ctx, t.responseID, client.FromStart) {
+	for _, err := range c.Replay(ctx, t.responseID, agentclient.FromStart) {
 		if err != nil {
 			return fmt.Errorf("replay event %d: %w", n, err)
 		}
@@ -166,7 +166,7 @@ func (s *server) readBack(ctx context.Context, c *client.Client, t *turn, events
 }
 
 // goOn continues a conversation.
-func (s *server) goOn(ctx context.Context, c *client.Client, last *turn) {
+func (s *server) goOn(ctx context.Context, c *agentclient.Client, last *turn) {
 	ctx, cancel := context.WithTimeout(ctx, load.Patience)
 	defer cancel()
 	next := &turn{id: last.id + "_next", session: last.session, model: last.model}

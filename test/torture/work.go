@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"holon/responses"
-	"holon/responses/client"
+	"holon/test/agentclient"
 	"holon/test/load"
 )
 
@@ -155,7 +155,7 @@ func (w *work) begin(ctx context.Context, socket string) (wait func()) {
 
 // follow submits a chain of turns until one breaks.
 func (w *work) follow(ctx context.Context, socket string, chain []*turn) {
-	c := client.Unix(socket)
+	c := agentclient.Unix(socket)
 	defer c.Close()
 	previous := ""
 	for _, t := range chain {
@@ -175,14 +175,14 @@ func (t *turn) request(previous string) *responses.Request {
 }
 
 // submit submits one turn and reads its stream.
-func (w *work) submit(ctx context.Context, c *client.Client, t *turn, previous string) error {
+func (w *work) submit(ctx context.Context, c *agentclient.Client, t *turn, previous string) error {
 	if t.background {
 		resp, err := c.Background(ctx, t.request(previous))
 		if err != nil {
 			return err
 		}
 		t.accepted, t.responseID = true, resp.ID
-		for ev, err := range c.Replay(ctx, resp.ID, client.FromStart) {
+		for ev, err := range c.Replay(ctx, resp.ID, agentclient.FromStart) {
 			if err != nil {
 				return err
 			}

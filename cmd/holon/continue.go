@@ -27,7 +27,7 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 			return nil, err
 		}
 	}
-	if o.parent, err = findRunOf(cmd.Context(), home, o.Continue, o.Workspace); err != nil {
+	if o.parent, err = findRun(cmd.Context(), home, o.Continue, o.Workspace); err != nil {
 		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "run" {
 			e.Param = "--continue"
 		}
@@ -77,7 +77,7 @@ func (o *runOptions) meansRun(ctx context.Context, home state.Home, arg string) 
 			return e.Start != nil && e.Start.Name == arg
 		})
 	}
-	_, err := findRunOf(ctx, home, arg, o.Workspace)
+	_, err := findRun(ctx, home, arg, o.Workspace)
 	return err == nil || state.IsCode(err, state.CodeRunAmbiguous)
 }
 

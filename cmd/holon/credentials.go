@@ -29,7 +29,8 @@ its stored key. Keys stay on this machine: a run's gateway adds them.`,
 		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", runCredentialsSet),
 		tableCommand(surfaceCommand(streams, "list",
 			"List the keys that there are, masked, and which providers use them", runCredentialsList), streams),
-		surfaceCommand(streams, "remove NAME", "Remove a stored key", runCredentialsRemove),
+		surfaceCommand(streams, "remove NAME", "Remove a stored key",
+			func(_ context.Context, s *surface) error { return s.keys.Store.Remove(s.args[0]) }),
 	)
 }
 
@@ -158,8 +159,4 @@ func (s *surface) credentials() (list []credential, err error) {
 		}
 	}
 	return list, nil
-}
-
-func runCredentialsRemove(_ context.Context, s *surface) error {
-	return s.keys.Store.Remove(s.args[0])
 }

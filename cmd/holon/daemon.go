@@ -19,12 +19,13 @@ import (
 )
 
 func newDaemonCommand(streams Streams) *cobra.Command {
-	start := daemonCommand(streams, "start", "Start the daemon, unless it runs", runDaemonStart)
+	start := daemonCommand(streams, "start", "Start the daemon, unless it runs",
+		func(ctx context.Context, b *background) error { return b.launch(ctx, (*daemon.Daemon).Start) })
 	start.Long = `Start holon serve in the background and return when it is ready. It takes the
 options of holon serve. When a daemon with the same options runs it is left alone;
 one with other options is not touched either: see holon daemon restart.`
 	restart := daemonCommand(streams, "restart", "Stop the daemon, if it runs, and start it with these options",
-		runDaemonRestart)
+		func(ctx context.Context, b *background) error { return b.launch(ctx, (*daemon.Daemon).Restart) })
 	restart.Long = `Replace the daemon by a process with the options that are given here and set; those
 that it was started with before do not count. Queues, waits and timers are kept,
 and a turn that is going on is taken up again.`
@@ -89,14 +90,6 @@ func (b *background) ready(ctx context.Context) error {
 		return err
 	}
 	return b.find()
-}
-
-func runDaemonStart(ctx context.Context, b *background) error {
-	return b.launch(ctx, (*daemon.Daemon).Start)
-}
-
-func runDaemonRestart(ctx context.Context, b *background) error {
-	return b.launch(ctx, (*daemon.Daemon).Restart)
 }
 
 // launch starts the daemon with do, and shows how it is.

@@ -31,7 +31,7 @@ func lifecycleCommand(streams Streams, use, short string, do func(context.Contex
 
 // run finds the run of the argument, by default the last one.
 func (l *lifecycle) run(ctx context.Context) (*files.Entry, error) {
-	return findRun(ctx, l.home, l.ref())
+	return findRun(ctx, l.home, l.ref(), "")
 }
 
 // ref is the argument RUN.

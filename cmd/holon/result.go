@@ -20,13 +20,8 @@ import (
 const aboutRun = `RUN is the id of a run, the beginning of one, its name, or "last": the last run of
 this workspace.`
 
-// findRun finds the run that a person means in this directory.
-func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, error) {
-	return findRunOf(ctx, home, run, "")
-}
-
-// findRunOf finds the run that a person means in the workspace dir, which is this directory when it is "".
-func findRunOf(ctx context.Context, home state.Home, run, dir string) (*files.Entry, error) {
+// findRun finds the run that a person means in the workspace dir, which is this directory when it is "".
+func findRun(ctx context.Context, home state.Home, run, dir string) (*files.Entry, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,33 +50,24 @@ func (l *lifecycle) showRun(ctx context.Context, entry *files.Entry) error {
 		}
 		return err
 	}
-	if err := l.showManifest(m, entry.OutputDir()); err != nil {
-		return err
-	}
-	if err := printChanges(l.streams, changes(m)); err != nil {
-		return err
-	}
-	if err := l.showWarnings(m); err != nil {
+	if err := cmp.Or(l.showManifest(m, entry.OutputDir()), printChanges(l.streams, changes(m)),
+		l.showWarnings(m)); err != nil {
 		return err
 	}
 	if m.Status == state.StatusInterrupted { // what its files claim is not an answer
 		return nil
 	}
 	response, err := turnfiles.ReadEnd(entry.OutputDir())
-	if err != nil || response == nil {
-		return ignoreMissing(err)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && response == nil {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if answer := strings.TrimSpace(response.OutputText()); answer != "" {
 		if _, err = fmt.Fprintln(l.streams.Out); err == nil {
 			err = l.streams.printAnswer(answer)
 		}
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
 	}
 	return err
 }

@@ -60,6 +60,15 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 	}, home
 }
 
+// wrapEngine gives the doctor what wrap makes of its engine.
+func wrapEngine(d *doctor.Doctor, wrap func(engine.Engine) engine.Engine) {
+	inner := d.Engine
+	d.Engine = func(h state.Home) (engine.Engine, error) {
+		e, err := inner(h)
+		return wrap(e), err
+	}
+}
+
 func examine(ctx context.Context, d *doctor.Doctor) (list []doctor.Result, well bool) {
 	well = d.Examine(ctx, func(r doctor.Result) { list = append(list, r) })
 	return list, well
@@ -136,12 +145,8 @@ func TestCancelled(t *testing.T) {
 	t.Parallel()
 	eng := needsEngine(t)
 	d, home := patient(t)
-	inner := d.Engine
 	ctx, cancel := context.WithCancel(t.Context())
-	d.Engine = func(h state.Home) (engine.Engine, error) {
-		e, err := inner(h)
-		return leaving{e, cancel}, err
-	}
+	wrapEngine(d, func(e engine.Engine) engine.Engine { return leaving{e, cancel} })
 	list, well := examine(ctx, d)
 	if got := statuses(list); well || got["container"] != "failed" {
 		t.Errorf("well %t:\n%s", well, text(list))
@@ -199,11 +204,7 @@ func TestBlindMounts(t *testing.T) {
 	elsewhere := filepath.Join(filepath.Dir(d.HolonHome), "elsewhere")
 	expect.NoError(t, os.Mkdir(elsewhere, 0o777))
 	expect.NoError(t, os.Chmod(elsewhere, 0o777))
-	inner := d.Engine
-	d.Engine = func(h state.Home) (engine.Engine, error) {
-		e, err := inner(h)
-		return misled{e, elsewhere}, err
-	}
+	wrapEngine(d, func(e engine.Engine) engine.Engine { return misled{e, elsewhere} })
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
 	expect.Equal(t, "well", well, false)
@@ -234,11 +235,7 @@ func TestWeakIsolation(t *testing.T) {
 	t.Parallel()
 	needsEngine(t)
 	d, _ := patient(t)
-	inner := d.Engine
-	d.Engine = func(h state.Home) (engine.Engine, error) {
-		e, err := inner(h)
-		return lax{e}, err
-	}
+	wrapEngine(d, func(e engine.Engine) engine.Engine { return lax{e} })
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
 	expect.Equal(t, "well", well, false)

@@ -71,11 +71,6 @@ func (c *Client) post(ctx context.Context, agentID, below string, body any, key 
 	return c.callAgent(ctx, http.MethodPost, control, agentID, below, body, key, out)
 }
 
-// remove deletes what is below an agent's control path.
-func (c *Client) remove(ctx context.Context, agentID, below string, out any) error {
-	return c.callAgent(ctx, http.MethodDelete, control, agentID, below, nil, "", out)
-}
-
 // callAgent is call for a path of an agent.
 func (c *Client) callAgent(ctx context.Context, method, prefix, agentID, below string, body any, key string,
 	out any) error {
@@ -282,12 +277,12 @@ func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, 
 
 // CancelTimer ends a timer.
 func (c *Client) CancelTimer(ctx context.Context, agentID, timerID string) (out view.Timer, err error) {
-	return out, c.remove(ctx, agentID, "/timers/"+url.PathEscape(timerID), &out)
+	return out, c.callAgent(ctx, http.MethodDelete, control, agentID, "/timers/"+url.PathEscape(timerID), nil, "", &out)
 }
 
 // Unqueue takes a message out of the queue of an agent.
 func (c *Client) Unqueue(ctx context.Context, agentID, messageID string) (out ledger.Entry, err error) {
-	return out, c.remove(ctx, agentID, "/queue/"+url.PathEscape(messageID), &out)
+	return out, c.callAgent(ctx, http.MethodDelete, control, agentID, "/queue/"+url.PathEscape(messageID), nil, "", &out)
 }
 
 // SetModel sets which model an agent asks from its next turn on.

@@ -17,81 +17,55 @@ import (
 	"holon/responses/stream"
 )
 
-// fromStart is the number before that of the first event.
-const fromStart int64 = -1
-
 // replayQuery says what of a response is asked for.
 type replayQuery struct {
-	stream bool
-	after  int64 // the last event that the client has; fromStart for none
+	Stream bool   `json:"stream"`
+	After  *int64 `json:"starting_after"` // the last event that the client has; nil for none
 }
 
 // readReplay reads stream and starting_after where clients put them: in the
 // query, or, as one SDK does, in the JSON body of the GET. The query outweighs
 // the body; include, include[] and include_obfuscation ask for nothing that a
 // stored stream could still change, so they are let pass.
-func (s *Server) readReplay(w http.ResponseWriter, r *http.Request) (replayQuery, error) {
-	q := replayQuery{after: fromStart}
+func (s *Server) readReplay(w http.ResponseWriter, r *http.Request) (q replayQuery, err error) {
 	body, err := s.readBounded(w, r, maxAside)
 	if err != nil {
 		return q, err
 	}
 	if len(body) > 0 {
-		if err := q.readBody(body); err != nil {
+		if err := responses.CheckDepth(body); err != nil {
 			return q, err
+		}
+		if err := json.Unmarshal(body, &q); err != nil {
+			param := ""
+			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				param = wrong.Field
+			}
+			return q, responses.Invalid(param, responses.CodeInvalidJSON,
+				"the body must be an object with stream, a boolean, and starting_after, an integer")
 		}
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return q, responses.Invalid("", responses.CodeInvalidValue, "the query cannot be read")
 	}
-	switch v := query.Get("stream"); v {
-	case "":
-	case "true", "1":
-		q.stream = true
-	case "false", "0":
-		q.stream = false
-	default:
-		return q, responses.Invalid("stream", responses.CodeInvalidValue, "stream must be true or false")
-	}
-	if v := query.Get("starting_after"); v != "" {
-		if q.after, err = startingAfter(v); err != nil {
+	if query.Get("stream") != "" {
+		if q.Stream, err = boolean(query, "stream"); err != nil {
 			return q, err
 		}
 	}
-	return q, nil
-}
-
-func (q *replayQuery) readBody(body []byte) error {
-	if err := responses.CheckDepth(body); err != nil {
-		return err
+	if v := query.Get("starting_after"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			n = -1
+		}
+		q.After = &n
 	}
-	var in struct {
-		Stream *bool        `json:"stream"`
-		After  *json.Number `json:"starting_after"`
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return responses.Invalid("", responses.CodeInvalidJSON,
-			"the body must be an object with stream, a boolean, and starting_after, a number")
-	}
-	if in.Stream != nil {
-		q.stream = *in.Stream
-	}
-	if in.After == nil {
-		return nil
-	}
-	var err error
-	q.after, err = startingAfter(in.After.String())
-	return err
-}
-
-func startingAfter(v string) (int64, error) {
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 0 || n == math.MaxInt64 {
-		return fromStart, responses.Invalid("starting_after", responses.CodeInvalidValue,
+	if n := q.After; n != nil && (*n < 0 || *n == math.MaxInt64) {
+		return q, responses.Invalid("starting_after", responses.CodeInvalidValue,
 			"starting_after must be a sequence number: an integer of at least 0")
 	}
-	return n, nil
+	return q, nil
 }
 
 // replay sends the events of a response after the one that the client has,
@@ -109,7 +83,11 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request, q replayQuery) {
 	}
 	defer v.release()
 	defer v.attach()()
-	s.serveFeed(w, r, v, feed{framing: framing, skip: q.after + 1})
+	f := feed{framing: framing}
+	if q.After != nil {
+		f.skip = *q.After + 1
+	}
+	s.serveFeed(w, r, v, f)
 }
 
 // openStream returns a view of a stored response's events, and of nothing else.

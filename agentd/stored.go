@@ -24,7 +24,7 @@ func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	if q.stream {
+	if q.Stream {
 		s.replay(w, r, q)
 		return
 	}

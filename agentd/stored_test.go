@@ -166,7 +166,7 @@ func TestReplayRefused(t *testing.T) {
 		{"?stream=true&starting_after=99999999999999999999", "", "starting_after"},
 		{"?stream=true&starting_after=9223372036854775807", "", "starting_after"},
 		{"?stream=maybe", "", "stream"}, {"", `{"stream":true,"starting_after":1.5}`, "starting_after"},
-		{"", `{"stream":"yes"}`, ""}, {"", `[]`, ""},
+		{"", `{"stream":"yes"}`, "stream"}, {"", `[]`, ""},
 		{"", strings.Repeat("[", 20000), ""}, {"?a=%zz", "", ""},
 	} {
 		if a := h.do(http.MethodGet, path+bad.query, bad.body); a.status != http.StatusBadRequest ||

@@ -21,6 +21,7 @@ import (
 	"holon/internal/bounded"
 	"holon/internal/duration"
 	"holon/internal/unixsocket"
+	"holon/internal/visible"
 	"holon/internal/yamltext"
 )
 
@@ -135,7 +136,7 @@ func parse(data []byte, environ []string) (*Config, error) {
 
 // unreadable says of an error of the decoder what it means for the file.
 func unreadable(err error) error {
-	return &Problem{What: "the file cannot be read: " + clean(yamltext.Explain(err), 300),
+	return &Problem{What: "the file cannot be read: " + visible.OneLine(yamltext.Explain(err), 300),
 		Remedy: "write servers: with a name and command:, url: or socket: for each (docs/reference/mcp.md)"}
 }
 
@@ -164,7 +165,7 @@ func (c *Config) complete() error {
 // complete checks a server and reads the file with its headers.
 func (s *Server) complete(name string) error {
 	bad := func(field, what, remedy string) error {
-		return &Problem{Field: strings.TrimSuffix("servers."+clean(name, 64)+"."+field, "."), What: what,
+		return &Problem{Field: strings.TrimSuffix("servers."+visible.OneLine(name, 64)+"."+field, "."), What: what,
 			Remedy: remedy}
 	}
 	if !validServer(name) {

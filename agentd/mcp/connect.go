@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"holon/internal/visible"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -28,7 +30,7 @@ func (s *server) begin(ctx context.Context, failures int) (*link, *sdk.ClientSes
 	if err == nil || l == nil || ctx.Err() != nil {
 		return l, session, err
 	}
-	s.log.Debug("an MCP server is connected to as an older one", "err", clean(s.discreet(err.Error()), 300))
+	s.log.Debug("an MCP server is connected to as an older one", "err", visible.OneLine(s.discreet(err.Error()), 300))
 	return s.open(ctx, &sdk.ClientSessionOptions{ProtocolVersion: lastWithInitialize})
 }
 

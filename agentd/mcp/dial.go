@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"holon/agentd/process"
 	"holon/internal/mcpwire"
 	"holon/internal/tracecontext"
+	"holon/internal/visible"
 )
 
 // Bounds of connections.
@@ -103,7 +103,7 @@ func processEnd(p *process.Process) string {
 	why := fmt.Sprintf("it ended with status %d", r.ExitCode)
 	logged := append(append([]byte(nil), r.Stderr.Head...), r.Stderr.Tail...)
 	lines := strings.Split(strings.TrimSpace(string(logged)), "\n")
-	if last := clean(lines[len(lines)-1], 200); last != "" {
+	if last := visible.OneLine(lines[len(lines)-1], 200); last != "" {
 		why += ": " + last
 	}
 	return why
@@ -126,7 +126,8 @@ func dialSocket(path string) dialer {
 		if err != nil {
 			return nil, err
 		}
-		stream := &mcpwire.Stream{Reader: newTolerant(nc), Writer: mcpwire.Conn{Conn: nc}, MaxMessage: maxMessage, Close: nc.Close}
+		stream := &mcpwire.Stream{Reader: newTolerant(nc), Writer: mcpwire.Conn{Conn: nc}, MaxMessage: maxMessage,
+			Close: nc.Close}
 		return &link{transport: stream, close: func() { _ = nc.Close() }, why: func() string { return "" }}, nil
 	}
 }
@@ -248,12 +249,3 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 }
 
 var errTooLarge = errors.New("the answer is too large")
-
-// clean makes foreign text one line that is safe for a log and a terminal.
-func clean(s string, limit int) string {
-	b := bytes.Join(bytes.Fields([]byte(strings.Map(printable, s))), []byte(" "))
-	if len(b) > limit {
-		b = append(bytes.ToValidUTF8(b[:limit], nil), "…"...)
-	}
-	return string(b)
-}

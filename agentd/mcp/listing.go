@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/tools"
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -92,7 +93,8 @@ func (l *listing) add(t *sdk.Tool) {
 }
 
 func (l *listing) note(code string, t *sdk.Tool, what string) {
-	l.notes = append(l.notes, note{code, fmt.Sprintf("the tool %q of %s %s", clean(t.Name, 80), l.server.name, what)})
+	l.notes = append(l.notes, note{code, fmt.Sprintf("the tool %q of %s %s", visible.OneLine(t.Name, 80), l.server.name,
+		what)})
 }
 
 // check adds a tool, or returns why it is refused.
@@ -211,19 +213,8 @@ func describe(t *sdk.Tool) string {
 	if text == "" {
 		text = t.Title
 	}
-	text = strings.TrimSpace(strings.Map(printable, strings.ToValidUTF8(text, "")))
+	text = strings.TrimSpace(visible.Text(text))
 	return tools.Clip(text, maxDescription)
-}
-
-// printable drops control characters and invisible characters.
-func printable(r rune) rune {
-	switch {
-	case r == '\n' || r == '\t':
-		return r
-	case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r) || r == unicode.ReplacementChar:
-		return -1
-	}
-	return r
 }
 
 // result returns the tools, in the order of their own names, and the notes about

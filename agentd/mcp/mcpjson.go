@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/visible"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -50,10 +52,10 @@ func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(other.Servers)) {
 		from := other.Servers[name]
 		if problem := from.expand(environ); problem != nil {
-			problem.Field = "mcpServers." + clean(name, 64) + "." + problem.Field
+			problem.Field = "mcpServers." + visible.OneLine(name, 64) + "." + problem.Field
 			return nil, true, problem
 		}
-		c.ignore("mcpServers."+clean(name, 64)+".", from.Unknown)
+		c.ignore("mcpServers."+visible.OneLine(name, 64)+".", from.Unknown)
 		server := Server{Command: from.Command, Args: from.Args, Env: from.Env, URL: from.URL, Optional: from.Optional,
 			list: "mcpServers"}
 		for key, value := range from.Headers {
@@ -61,7 +63,7 @@ func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
 				server.headers = make(http.Header)
 			}
 			if err := addHeader(server.headers, key, value); err != nil || from.URL == "" {
-				return nil, true, &Problem{Field: "mcpServers." + clean(name, 64) + ".headers",
+				return nil, true, &Problem{Field: "mcpServers." + visible.OneLine(name, 64) + ".headers",
 					What: fmt.Sprintf("%.40q cannot be set", key), Remedy: "leave it out"}
 			}
 		}
@@ -74,7 +76,7 @@ func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
 func (c *Config) ignore(path string, unknown map[string]yaml.Node) {
 	for _, key := range slices.Sorted(maps.Keys(unknown)) {
 		c.notes = append(c.notes, note{noteIgnored,
-			fmt.Sprintf("%s%s in the list of MCP servers has no effect", path, clean(key, 64))})
+			fmt.Sprintf("%s%s in the list of MCP servers has no effect", path, visible.OneLine(key, 64))})
 	}
 }
 

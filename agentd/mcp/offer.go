@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"holon/agentd/tools"
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -229,7 +230,7 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 	for i, name := range want.AllowedTools {
 		if !known[name] {
 			e := responses.Invalid(fmt.Sprintf("%s.allowed_tools[%d]", want.Param, i), responses.CodeInvalidValue,
-				fmt.Sprintf("the server %q offers no tool %q", s.name, clean(name, 80)))
+				fmt.Sprintf("the server %q offers no tool %q", s.name, visible.OneLine(name, 80)))
 			e.Hint = "the operator may not allow it, or the server does not have it"
 			return e
 		}

@@ -13,6 +13,7 @@ import (
 	"holon/agentd/tools"
 	"holon/agentd/tools/image"
 	"holon/internal/picture"
+	"holon/internal/visible"
 )
 
 // Bounds of a result.
@@ -117,8 +118,8 @@ func (t *tool) hostError(structured json.RawMessage) *tools.Error {
 	if e.Field != "" {
 		details["field"] = e.Field
 	}
-	return &tools.Error{Kind: e.Kind, Message: tools.Clip(clean(e.Message, 1000), 1000),
-		RecoveryHint: tools.Clip(clean(e.Hint, 500), 500), Retryable: e.Retryable, Details: details}
+	return &tools.Error{Kind: e.Kind, Message: tools.Clip(visible.OneLine(e.Message, 1000), 1000),
+		RecoveryHint: tools.Clip(visible.OneLine(e.Hint, 500), 500), Retryable: e.Retryable, Details: details}
 }
 
 // errorKind reports whether s can be the kind of an error.
@@ -155,7 +156,7 @@ func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, e
 	if len(structured) > 0 && len(structured) <= 8<<10 {
 		details["structured_content"] = structured
 	}
-	message := clean(whole, 1000)
+	message := visible.OneLine(whole, 1000)
 	if message != whole {
 		details["text"] = shown
 	}
@@ -177,21 +178,21 @@ func (p *projection) add(i int, content sdk.Content) {
 		part = contentPart{Type: "text"}
 		p.text(&part, i, c.Text)
 	case *sdk.ImageContent:
-		part = contentPart{Type: "image", MediaType: clean(c.MIMEType, 100)}
+		part = contentPart{Type: "image", MediaType: visible.OneLine(c.MIMEType, 100)}
 		p.data(&part, i, c.Data)
 	case *sdk.AudioContent:
-		part = contentPart{Type: "audio", MediaType: clean(c.MIMEType, 100)}
+		part = contentPart{Type: "audio", MediaType: visible.OneLine(c.MIMEType, 100)}
 		p.data(&part, i, c.Data)
 	case *sdk.ResourceLink:
-		part = contentPart{Type: "resource_link", URI: clean(c.URI, 1000), Name: clean(c.Name, 200),
-			MediaType: clean(c.MIMEType, 100)}
+		part = contentPart{Type: "resource_link", URI: visible.OneLine(c.URI, 1000), Name: visible.OneLine(c.Name, 200),
+			MediaType: visible.OneLine(c.MIMEType, 100)}
 		if c.Size != nil {
 			part.Bytes = *c.Size
 		}
 	case *sdk.EmbeddedResource:
 		part = contentPart{Type: "resource"}
 		if c.Resource != nil {
-			part.URI, part.MediaType = clean(c.Resource.URI, 1000), clean(c.Resource.MIMEType, 100)
+			part.URI, part.MediaType = visible.OneLine(c.Resource.URI, 1000), visible.OneLine(c.Resource.MIMEType, 100)
 			if c.Resource.Blob != nil {
 				p.data(&part, i, c.Resource.Blob)
 			} else {

@@ -16,6 +16,7 @@ import (
 
 	"holon/agentd/turntoken"
 	"holon/internal/tracecontext"
+	"holon/internal/visible"
 	"holon/responses/turns"
 )
 
@@ -188,7 +189,7 @@ func (s *server) because(l *link, err error) error {
 
 // lost records that the connection ended.
 func (s *server) lost(err error, failures int) {
-	message := clean(s.discreet(err.Error()), 300)
+	message := visible.OneLine(s.discreet(err.Error()), 300)
 	state := turns.MCPConnecting
 	if failures >= maxFailures && !s.host {
 		state = turns.MCPFailed

@@ -57,7 +57,7 @@ func TestResults(t *testing.T) {
 	r := openOne(t, "chatty")
 	r.turn()
 	for name, want := range map[string]struct{ kind, text string }{
-		"fail":       {"mcp_tool_error", `"message":"the [31mtable is locked"`},
+		"fail":       {"mcp_tool_error", `"message":"the table is locked"`},
 		"refuse":     {"mcp_server_error", "not today"},
 		"huge":       {"mcp_result_too_large", "the call was made"},
 		"structured": {"", `{"rows":[1,2]}`},
@@ -233,7 +233,7 @@ func TestBrokenServers(t *testing.T) {
 		said += note.Message + "\n"
 	}
 	for _, want := range []string{"server silent is not there", "server deaf is not", "server garbage is not",
-		"server dies is not there", "status 7: no database[31m here", "server nothing is not there",
+		"server dies is not there", "status 7: no database here", "server nothing is not there",
 		"server closed is not there", "server nowhere is not there"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)

@@ -154,7 +154,7 @@ func lost(server, why string) *tools.Error {
 	return &tools.Error{Kind: kindLost,
 		Message: tools.Clip(fmt.Sprintf(
 			"the connection to %s broke before it answered; the call may have been made: %s", server,
-			clean(why, 300)), 500),
+			visible.OneLine(why, 300)), 500),
 		RecoveryHint: "find out what happened before you call it again"}
 }
 
@@ -174,20 +174,20 @@ func refused(err error) (*tools.Error, bool) {
 			RecoveryHint: "ask for less at once"}, true
 	case mcpwire.CodeMalformed:
 		return &tools.Error{Kind: kindBadResult,
-			Message:      tools.Clip("the answer is malformed; the call was made: "+clean(wire.Message, 1000), 1000),
+			Message:      tools.Clip("the answer is malformed; the call was made: "+visible.OneLine(wire.Message, 1000), 1000),
 			RecoveryHint: "find out what happened before you call it again"}, true
 	case jsonrpc.CodeInvalidParams:
-		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(clean(wire.Message, 1000), 1000),
+		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(visible.OneLine(wire.Message, 1000), 1000),
 			RecoveryHint: "send arguments that match the published schema"}, true
 	}
 	return &tools.Error{Kind: kindProtocol,
-		Message: tools.Clip("the server refused the call: "+clean(wire.Message, 1000), 1000),
+		Message: tools.Clip("the server refused the call: "+visible.OneLine(wire.Message, 1000), 1000),
 		Details: map[string]any{"code": wire.Code}, RecoveryHint: "change the arguments, or go on without it"}, true
 }
 
 // details name the server in every error.
 func (t *tool) details(more map[string]any) map[string]any {
-	all := map[string]any{"server": t.server.name, "tool": clean(t.listed.tool, 128)}
+	all := map[string]any{"server": t.server.name, "tool": visible.OneLine(t.listed.tool, 128)}
 	for key, value := range more {
 		if _, taken := all[key]; !taken {
 			all[key] = value

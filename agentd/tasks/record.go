@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +17,7 @@ import (
 	"holon/agentd/process"
 	"holon/internal/durable"
 	"holon/internal/redact"
+	"holon/internal/visible"
 	"holon/responses"
 	wire "holon/responses/tasks"
 	"holon/responses/turns"
@@ -73,16 +73,7 @@ func Digest(c wire.Command) string {
 }
 
 // clip returns valid UTF-8 of at most about limit bytes.
-func clip(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\ufffd")
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
-}
+func clip(s string, limit int) string { return visible.Clip(strings.ToValidUTF8(s, "\ufffd"), limit) }
 
 // finish makes the record terminal.
 func (r *record) finish(res process.Result, now turns.Time, closing bool) {

@@ -147,7 +147,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%v %.60s: code %q, %s", tc.id, tc.arguments, code, text)
 		}
 	}
-	const want = "note:first|risk:third|note:[31mred\nline two"
+	const want = "note:first|risk:third|note:red\nline two"
 	expect.Equal(t, "notes", texts(r.server.Notes()), want)
 	if err := r.server.Close(); err != nil {
 		t.Error(err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"holon/internal/redact"
 	"holon/internal/visible"
@@ -76,7 +75,7 @@ func readNote(arguments json.RawMessage) (args noteArgs, err error) {
 	if len(args.Text) > maxText {
 		return wrong("text", fmt.Sprintf("the text has %d bytes, and may have %d", len(args.Text), maxText), "shorten it")
 	}
-	if args.Text = cleanText(args.Text); args.Text == "" {
+	if args.Text = strings.TrimSpace(visible.Text(args.Text)); args.Text == "" {
 		return wrong("text", "the text is empty", "say what to note")
 	}
 	if args.Kind == "" {
@@ -92,14 +91,4 @@ func validKind(kind string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	return len(kind) <= maxKind && strings.Trim(kind[:1], letters) == "" &&
 		strings.Trim(kind, letters+"0123456789-_") == ""
-}
-
-// cleanText drops terminal sequences and invisible characters.
-func cleanText(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (visible.Hidden(r) || r == utf8.RuneError) {
-			return -1
-		}
-		return r
-	}, s))
 }

@@ -128,13 +128,14 @@ func (p *parameters) validateMembers(path string, v map[string]any) *Error {
 	for _, name := range given {
 		if p.props[name] == nil {
 			name = Clip(name, 100)
-			return InvalidInput(path+name, fmt.Sprintf("unknown argument %q", path+name), p.suggest(name))
+			return InvalidInput(path+name, fmt.Sprintf("unknown argument %q", path+name),
+				"remove it; the arguments are: "+strings.Join(p.names, ", "))
 		}
 	}
 	for _, name := range p.names {
 		if _, ok := v[name]; !ok && p.required[name] {
 			return InvalidInput(path+name, fmt.Sprintf("argument %q is missing", path+name),
-				"add it; required are: "+strings.Join(p.requiredNames(), ", "))
+				"add it; required are: "+strings.Join(slices.Sorted(maps.Keys(p.required)), ", "))
 		}
 	}
 	for _, name := range given {
@@ -143,22 +144,6 @@ func (p *parameters) validateMembers(path string, v map[string]any) *Error {
 		}
 	}
 	return nil
-}
-
-func (p *parameters) requiredNames() []string {
-	return slices.DeleteFunc(slices.Clone(p.names), func(n string) bool { return !p.required[n] })
-}
-
-func (p *parameters) suggest(name string) string {
-	fold := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
-	}
-	for _, known := range p.names {
-		if fold(known) == fold(name) {
-			return fmt.Sprintf("did you mean %q?", known)
-		}
-	}
-	return "remove it; the arguments are: " + strings.Join(p.names, ", ")
 }
 
 // reason says why a value does not fit, with bounded quotations.

@@ -29,19 +29,11 @@ type entry struct {
 // NewRegistry returns a registry of the given tools. It refuses a malformed or
 // repeated name and a schema that is not of a closed object.
 func NewRegistry(list ...Tool) (*Registry, error) {
-	r := &Registry{tools: make(map[string]entry)}
-	for _, t := range list {
-		e, err := newEntry(t)
-		if err != nil {
-			return nil, err
-		}
-		if _, taken := r.tools[e.def.Name]; taken {
-			return nil, fmt.Errorf("tool %s is registered twice", e.def.Name)
-		}
-		r.tools[e.def.Name] = e
-		r.names = append(r.names, e.def.Name)
+	r, err := (&Registry{}).With(list...)
+	if err == nil && len(r.names) != len(list) {
+		err = errors.New("two tools have one name")
 	}
-	return r, nil
+	return r, err
 }
 
 // ValidName reports whether a tool can have the name: 1 to 64 letters, digits,
@@ -69,7 +61,8 @@ func newEntry(t Tool) (entry, error) {
 // With returns a registry of these tools and more: a tool whose name is taken
 // replaces the one that has it, in its place, and others follow in their order.
 func (r *Registry) With(more ...Tool) (*Registry, error) {
-	all := &Registry{tools: maps.Clone(r.tools), names: slices.Clone(r.names)}
+	all := &Registry{tools: make(map[string]entry), names: slices.Clone(r.names)}
+	maps.Copy(all.tools, r.tools)
 	for _, t := range more {
 		e, err := newEntry(t)
 		if err != nil {

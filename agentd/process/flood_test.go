@@ -142,7 +142,7 @@ func TestRawBytes(t *testing.T) {
 	}
 }
 
-// A hundred commands that wait cost neither a thread nor a buffer each.
+// A hundred commands that wait cost little memory and no thread each.
 func TestManyAtOnce(t *testing.T) {
 	s := newTest(t)
 	const n = 100

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"holon/internal/redact"
 )
@@ -41,16 +40,9 @@ const maxKeys = 4
 type keyring struct {
 	provider string
 	source   Credential // nil: no key
-	found    atomic.Pointer[redactors]
 
 	mu   sync.Mutex
 	seen []string // newest last
-}
-
-// redactors take all keys of a provider out of what it answers.
-type redactors struct {
-	errors  *redact.Matcher // of errors and headers
-	streams *redact.Matcher // of answers
 }
 
 const (
@@ -63,7 +55,6 @@ const (
 
 func newKeyring(provider string, source Credential) *keyring {
 	k := &keyring{provider: provider, source: source}
-	k.found.Store(k.redactors())
 	if static, ok := source.(Secret); ok {
 		k.remember(static)
 	}
@@ -117,14 +108,14 @@ func (k *keyring) remember(secret Secret) {
 	if len(k.seen) > maxKeys {
 		k.seen = k.seen[1:]
 	}
-	k.found.Store(k.redactors())
 }
 
-// redactors makes the redactors of the keys seen. The caller holds mu, or k is new.
-func (k *keyring) redactors() *redactors {
-	return &redactors{errors: redact.NewMatcher(k.seen, minErrorSecret),
-		streams: redact.NewMatcher(k.seen, minStreamSecret)}
+// matcher finds the keys that were given out so far, of at least so many bytes.
+func (k *keyring) matcher(atLeast int) *redact.Matcher {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return redact.NewMatcher(k.seen, atLeast)
 }
 
-// redact returns what takes the keys out that were given out so far.
-func (k *keyring) redact() *redactors { return k.found.Load() }
+// hide takes the keys out of an error or a header.
+func (k *keyring) hide(text string) string { return k.matcher(minErrorSecret).Text(text) }

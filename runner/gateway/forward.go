@@ -156,7 +156,7 @@ func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret,
 	renewed, ok, err := keys.renew(ctx, key)
 	if err != nil {
 		s.log.Warn("the provider refuses the key", "provider", t.upstream.name, "err",
-			keys.redact().errors.Text(err.Error()))
+			keys.hide(err.Error()))
 	}
 	if !ok {
 		return resp, nil

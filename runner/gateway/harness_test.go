@@ -111,7 +111,7 @@ func serveTurn(t testing.TB, options gateway.Options, grant gateway.Grant) *serv
 func serveGateway(t testing.TB, g *gateway.Gateway, grant gateway.Grant) *served {
 	t.Helper()
 	path := filepath.Join(memory.Dir(t), "ipc", "model.sock")
-	server, err := g.Serve(t.Context(), path)
+	server, err := g.Serve(t.Context(), path, nil)
 	expect.NoError(t, err)
 	token, hash := gateway.NewToken()
 	grant.Token = hash

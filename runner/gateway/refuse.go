@@ -46,7 +46,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	if ctx.Err() != nil { // the client is gone, its turn is over or the server closes: an answer would not be read
 		panic(http.ErrAbortHandler)
 	}
-	s.log.Info("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
+	s.log.Info("provider can't be reached", "provider", up.name, "err", up.keys.hide(err.Error()))
 	lease.ledger.trouble(up.unreachable(err))
 	if providers.Permanent(err) {
 		w.Header().Set("X-Should-Retry", "false")
@@ -59,7 +59,7 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 
 // keyless answers a request for which no key is available. Only the host is told why.
 func (s *Server) keyless(w http.ResponseWriter, up *upstream, lease *Lease, err error) {
-	s.log.Info("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
+	s.log.Info("no key for the provider", "provider", up.name, "err", up.keys.hide(err.Error()))
 	lease.ledger.trouble(up.keyless(err))
 	w.Header().Set("X-Should-Retry", "false")
 	writeError(w, http.StatusBadGateway, &responses.Error{
@@ -87,7 +87,7 @@ func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, bod
 		text = e.Envelope()
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(up.keys.redact().errors.Redact(text)) // a client that is gone needs no answer
+	_, _ = w.Write(up.keys.matcher(minErrorSecret).Redact(text)) // a client that is gone needs no answer
 }
 
 // writeError sends e, an error of the gateway's own, with the given status.

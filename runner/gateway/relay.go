@@ -21,10 +21,9 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.Header()["Content-Type"] = nil // none is guessed where the provider says none
-	known := up.keys.redact()
 	for _, name := range returnedHeaders() {
 		if value := resp.Header.Get(name); value != "" {
-			w.Header().Set(name, known.errors.Text(value))
+			w.Header().Set(name, up.keys.hide(value))
 		}
 	}
 	if resp.StatusCode >= 400 {
@@ -32,8 +31,8 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := pass(w, resp.Body, redact.NewStream(known.streams), reading); err != nil {
-		s.log.Debug("answer cut off", "provider", up.name, "err", known.errors.Text(err.Error()))
+	if err := pass(w, resp.Body, redact.NewStream(up.keys.matcher(minStreamSecret)), reading); err != nil {
+		s.log.Debug("answer cut off", "provider", up.name, "err", up.keys.hide(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}
 }

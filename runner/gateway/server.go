@@ -45,14 +45,9 @@ type Server struct {
 
 // Serve serves the gateway on a Unix socket at path, mode 0600, until Close. The
 // socket's directory is made with mode 0700 if it is missing. A stale socket is
-// replaced. The context covers the call only. Every error is a *state.Error with
-// socket.CodeUnusable.
-func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
-	return g.ServeBehind(ctx, path, nil)
-}
-
-// ServeBehind is Serve for connections that wait until gate is opened.
-func (g *Gateway) ServeBehind(ctx context.Context, path string, gate *socket.Gate) (*Server, error) {
+// replaced. Connections wait until gate is opened, where there is one. The context
+// covers the call only. Every error is a *state.Error with socket.CodeUnusable.
+func (g *Gateway) Serve(ctx context.Context, path string, gate *socket.Gate) (*Server, error) {
 	sock, err := socket.Listen(ctx, path, "model gateway", g.owner)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
 	g, err := gateway.New(openAI("http://127.0.0.1:9"))
 	expect.NoError(t, err)
 	path := filepath.Join(memory.Dir(t), "ipc", "m.sock")
-	server, err := g.Serve(t.Context(), path)
+	server, err := g.Serve(t.Context(), path, nil)
 	expect.NoError(t, err)
 	expect.NoError(t, errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)))
 	expect.NoError(t, server.Close(t.Context()))

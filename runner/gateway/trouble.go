@@ -34,14 +34,14 @@ func (l *ledger) trouble(f *state.Failure) {
 func (u *upstream) unreachable(err error) *state.Failure {
 	return &state.Failure{Code: responses.CodeProviderUnavailable, Param: u.name,
 		Message: fmt.Sprintf("the provider can't be reached at %s: %s", u.host(),
-			u.keys.redact().errors.Text(reason(err))),
+			u.keys.hide(reason(err))),
 		Hint: "check the network, and the endpoint with: holon providers get " + u.name}
 }
 
 // keyless is the failure of a request for which there is no key.
 func (u *upstream) keyless(err error) *state.Failure {
 	f := &state.Failure{Code: responses.CodeMissingCredentials, Param: u.keyName,
-		Message: u.keys.redact().errors.Text(err.Error()), Hint: "see: holon credentials list"}
+		Message: u.keys.hide(err.Error()), Hint: "see: holon credentials list"}
 	if e, ok := errors.AsType[*state.Error](err); ok && e.Hint != "" {
 		f.Hint = e.Hint
 	}

@@ -75,7 +75,7 @@ func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "model.sock")
-	server, err := access.Gateway.Serve(ctx, path)
+	server, err := access.Gateway.Serve(ctx, path, nil)
 	if err != nil {
 		return err
 	}

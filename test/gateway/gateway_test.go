@@ -148,7 +148,7 @@ func serve(t *testing.T, options gateway.Options, refs []string) (path, token st
 		t.Fatal(err)
 	}
 	path = filepath.Join(dir, "ipc", "model.sock")
-	server, err := g.Serve(t.Context(), path)
+	server, err := g.Serve(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

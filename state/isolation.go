@@ -2,6 +2,7 @@ package state
 
 import (
 	"iter"
+	"reflect"
 	"slices"
 )
 
@@ -69,21 +70,11 @@ func (i Isolation) Axes() iter.Seq2[string, Axis] {
 
 // All is Axes for callers that change them.
 func (i *Isolation) All() iter.Seq2[string, *Axis] {
-	axes := []struct {
-		name string
-		axis *Axis
-	}{
-		{"user", &i.User}, {"privilege_separation", &i.Separation}, {"capabilities", &i.Capabilities},
-		{"no_new_privileges", &i.NoNewPrivileges},
-		{"seccomp", &i.Seccomp}, {"read_only_root", &i.ReadOnlyRoot}, {"network", &i.Network},
-		{"pids", &i.Pids}, {"memory", &i.Memory}, {"cpu", &i.CPU}, {"open_files", &i.OpenFiles},
-		{"file_size", &i.FileSize}, {"core_dumps", &i.CoreDumps}, {"tmpfs", &i.Tmpfs},
-		{"ipc", &i.IPC}, {"cgroup", &i.Cgroup}, {"masked_paths", &i.MaskedPaths}, {"init", &i.Init},
-		{"devices", &i.Devices}, {"mounts", &i.Mounts},
-	}
 	return func(yield func(string, *Axis) bool) {
-		for _, a := range axes {
-			if !yield(a.name, a.axis) {
+		axes := reflect.ValueOf(i).Elem()
+		for n := range axes.NumField() {
+			axis, _ := reflect.TypeAssert[*Axis](axes.Field(n).Addr())
+			if !yield(axes.Type().Field(n).Tag.Get("json"), axis) {
 				return
 			}
 		}

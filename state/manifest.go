@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"holon/internal/visible"
 	"holon/responses"
@@ -169,15 +168,8 @@ func (m *Manifest) checkArtifacts() error {
 		return invalid("artifacts", "", "%d artifacts, at most %d are allowed", len(m.Artifacts), MaxArtifacts)
 	}
 	for i, a := range m.Artifacts {
-		key := fmt.Sprintf("artifacts[%d]", i)
-		if !fs.ValidPath(a.Path) || a.Path == "." {
-			return invalid(key+".path", "", "path %.80q does not stay within the output directory", a.Path)
-		}
-		if a.Bytes < 0 {
-			return invalid(key+".bytes", "", "size %d is negative", a.Bytes)
-		}
-		if !isDigest(a.SHA256) {
-			return invalid(key+".sha256", "", "digest %.80q is not 64 lower-case hex digits", a.SHA256)
+		if e, ok := errors.AsType[*responses.Error](a.Check(fmt.Sprintf("artifacts[%d]", i))); ok {
+			return invalid(e.Param, "", "%s", e.Message)
 		}
 	}
 	return nil
@@ -225,9 +217,6 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 	if err := decode(data, ManifestFile, &m); err != nil {
 		return nil, err
 	}
-	if m.Outcome == "interrupted" { // as outcomes with exit code 130 were called
-		m.Outcome = OutcomeCancelled
-	}
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
@@ -273,18 +262,6 @@ func decode(data []byte, file string, into any) error {
 		return &Error{Code: CodeManifestInvalid, Message: "can't read " + file, Err: err}
 	}
 	return nil
-}
-
-func isDigest(s string) bool {
-	if len(s) != 64 {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 func invalid(param, hint, format string, args ...any) *Error {

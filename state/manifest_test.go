@@ -110,21 +110,6 @@ func TestManifestEmpty(t *testing.T) {
 	}
 }
 
-// Outcomes with exit code 130 had another name in manifests that are still on disks.
-func TestManifestOfBefore(t *testing.T) {
-	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusCancelled,
-		Outcome: state.OutcomeCancelled, ExitCode: 130,
-		StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}
-	text, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := strings.Replace(string(text), `"outcome": "cancelled"`, `"outcome": "interrupted"`, 1)
-	if back, err := state.DecodeManifest([]byte(old)); err != nil || back.Outcome != state.OutcomeCancelled {
-		t.Errorf("read back: %+v (%v), want outcome %q", back, err, state.OutcomeCancelled)
-	}
-}
-
 func TestManifestCheck(t *testing.T) {
 	digest := strings.Repeat("0", 64)
 	for _, tc := range []struct {

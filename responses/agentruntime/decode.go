@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,8 +45,12 @@ func decodeLine(data []byte, e *Event) error {
 		return err
 	}
 	e.decode(keys)
+	names := slices.Clone(idNames[:])
+	for field := range reflect.TypeFor[Event]().Fields() {
+		names = append(names, keyOf(field))
+	}
 	for key := range keys {
-		for _, name := range slices.Concat(envelope, idNames[:]) {
+		for _, name := range names {
 			if key != name && strings.EqualFold(key, name) {
 				return fmt.Errorf("the key %q, which is not %s", key, name)
 			}
@@ -67,37 +72,21 @@ func objectKeys(data []byte) (map[string]json.RawMessage, error) {
 
 // decode takes the fields of an event. One that is not of its type counts as absent and is noted.
 func (e *Event) decode(keys map[string]json.RawMessage) {
-	f := fieldDecoder{e, keys, ""}
-	for name, to := range map[string]*string{"type": &e.Type, "event_id": &e.EventID, "timestamp": &e.Timestamp,
-		"schema_version": &e.SchemaVersion, "status": &e.Status, "phase": &e.Phase,
-		"status_reason": &e.StatusReason, "native_status": &e.NativeStatus} {
-		f.text(name, to)
-	}
+	d := fieldDecoder{e, keys, ""}
+	d.fields(reflect.ValueOf(e).Elem())
 	for kind, name := range idNames {
-		f.text(name, &e.IDs[kind])
+		d.text(name, &e.IDs[kind])
 	}
-	f.whole("sequence", &e.Sequence)
-	e.Payload, e.Refs, e.Telemetry = keys["payload"], keys["refs"], keys["telemetry"]
-	e.decodeCorrelation(keys["correlation"])
-}
-
-func (e *Event) decodeCorrelation(data json.RawMessage) {
-	if data == nil || string(data) == "null" {
+	correlation := keys["correlation"]
+	if correlation == nil || string(correlation) == "null" {
 		return
 	}
-	keys, err := objectKeys(data)
+	keys, err := objectKeys(correlation)
 	if err != nil {
-		fieldDecoder{e, nil, ""}.misfit("correlation", data, "an object")
+		d.misfit("correlation", correlation, "an object")
 		return
 	}
-	c := &e.Correlation
-	f := fieldDecoder{e, keys, "correlation."}
-	for name, to := range map[string]*string{"response_id": &c.ResponseID, "causation_id": &c.CausationID,
-		"correlation_id": &c.CorrelationID, "producer": &c.Producer, "container_id": &c.ContainerID,
-		"log_epoch": &c.LogEpoch} {
-		f.text(name, to)
-	}
-	f.whole("producer_seq", &c.ProducerSeq)
+	fieldDecoder{e, keys, "correlation."}.fields(reflect.ValueOf(&e.Correlation).Elem())
 }
 
 // fieldDecoder decodes the fields of one object of an event. Null is an absent field.
@@ -105,6 +94,29 @@ type fieldDecoder struct {
 	event *Event
 	keys  map[string]json.RawMessage
 	of    string // before the names of the fields
+}
+
+// fields decodes the fields of a struct that are texts, whole numbers or JSON.
+func (d fieldDecoder) fields(of reflect.Value) {
+	for field, value := range of.Fields() {
+		if !field.IsExported() {
+			continue
+		}
+		switch to := value.Addr().Interface().(type) {
+		case *string:
+			d.text(keyOf(field), to)
+		case *int64:
+			d.whole(keyOf(field), to)
+		case *json.RawMessage:
+			*to = d.keys[keyOf(field)]
+		}
+	}
+}
+
+// keyOf is the key of a field in JSON.
+func keyOf(field reflect.StructField) string {
+	key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return key
 }
 
 func (d fieldDecoder) text(name string, to *string) {

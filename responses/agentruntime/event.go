@@ -15,20 +15,20 @@ const SchemaVersion = "holon-profile-1"
 // Event is one immutable fact. Decoding keeps absent and empty ids alike, and drops fields that the standard
 // does not know.
 type Event struct {
-	Type          string
-	EventID       string
-	Timestamp     string
-	SchemaVersion string
-	Sequence      int64
-	IDs           IDs
-	Status        string
-	Phase         string
-	StatusReason  string
-	NativeStatus  string
-	Payload       json.RawMessage
-	Refs          json.RawMessage
-	Correlation   Correlation
-	Telemetry     json.RawMessage
+	Type          string          `json:"type"`
+	EventID       string          `json:"event_id"`
+	Timestamp     string          `json:"timestamp"`
+	SchemaVersion string          `json:"schema_version"`
+	Sequence      int64           `json:"sequence"`
+	IDs           IDs             `json:"-"` // next to the other keys
+	Status        string          `json:"status,omitempty"`
+	Phase         string          `json:"phase,omitempty"`
+	StatusReason  string          `json:"status_reason,omitempty"`
+	NativeStatus  string          `json:"native_status,omitempty"`
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	Refs          json.RawMessage `json:"refs,omitempty"`
+	Correlation   Correlation     `json:"correlation,omitzero"`
+	Telemetry     json.RawMessage `json:"telemetry,omitempty"`
 
 	fields  map[string]any    // of the payload, for the rules
 	misfits map[string]misfit // fields that were not of their type, by name
@@ -45,31 +45,10 @@ type Correlation struct {
 	LogEpoch      string `json:"log_epoch,omitempty"`
 }
 
-// envelope are the keys of an event that are no ids.
-var envelope = []string{"type", "event_id", "timestamp", "schema_version", "sequence", "status", "phase",
-	"status_reason", "native_status", "payload", "refs", "correlation", "telemetry"}
-
-// wireEvent has the fields of an event that are not ids.
-type wireEvent struct {
-	Type          string          `json:"type"`
-	EventID       string          `json:"event_id"`
-	Timestamp     string          `json:"timestamp"`
-	SchemaVersion string          `json:"schema_version"`
-	Sequence      int64           `json:"sequence"`
-	Status        string          `json:"status,omitempty"`
-	Phase         string          `json:"phase,omitempty"`
-	StatusReason  string          `json:"status_reason,omitempty"`
-	NativeStatus  string          `json:"native_status,omitempty"`
-	Payload       json.RawMessage `json:"payload,omitempty"`
-	Refs          json.RawMessage `json:"refs,omitempty"`
-	Correlation   Correlation     `json:"correlation,omitzero"`
-	Telemetry     json.RawMessage `json:"telemetry,omitempty"`
-}
-
 // MarshalJSON encodes the event with the envelope first, then its ids, and what it says last.
 func (e Event) MarshalJSON() ([]byte, error) {
-	rest, err := json.Marshal(wireEvent{e.Type, e.EventID, e.Timestamp, e.SchemaVersion, e.Sequence, e.Status, e.Phase,
-		e.StatusReason, e.NativeStatus, e.Payload, e.Refs, e.Correlation, e.Telemetry})
+	type plain Event // without this method
+	rest, err := json.Marshal(plain(e))
 	if err != nil {
 		return nil, err
 	}

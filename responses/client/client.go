@@ -7,8 +7,9 @@
 // error, so that a caller can tell "I stopped" from "it broke".
 //
 // The server is not trusted: bodies, events and headers are bounded, redirects
-// are not followed, and a client can reach nothing but its socket. There are no retries, since a repeated request could run an agent
-// twice, and no timeouts other than the caller's context.
+// are not followed, and a client can reach nothing but its socket. There are no
+// retries, since a repeated request could run an agent twice, and no timeouts
+// other than the caller's context.
 package client
 
 import (
@@ -262,7 +263,8 @@ func (c *Client) broken(ctx context.Context, what string, cause error) error {
 	}
 	if isDial(cause) {
 		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerUnreachable,
-			Message: fmt.Sprintf("no server answers at %s: %v", c.socket, cause), Hint: "start it with agentd serve --socket " + c.socket, Cause: cause}
+			Message: fmt.Sprintf("no server answers at %s: %v", c.socket, cause),
+			Hint:    "start it with agentd serve --socket " + c.socket, Cause: cause}
 	}
 	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerDisconnected,
 		Message: fmt.Sprintf("%s at %s: the connection broke: %v", what, c.socket, cause),

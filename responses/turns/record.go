@@ -253,14 +253,15 @@ func (r *Record) checkLists() error {
 		}
 	}
 	for i, a := range r.Artifacts {
-		if err := a.check(fmt.Sprintf("artifacts[%d]", i)); err != nil {
+		if err := a.Check(fmt.Sprintf("artifacts[%d]", i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a Artifact) check(key string) error {
+// Check refuses an artifact that no record may have. key is its own, which the *responses.Error names.
+func (a Artifact) Check(key string) error {
 	if a.Path == "." || !fs.ValidPath(a.Path) {
 		return invalid(key+".path", fmt.Sprintf("path %.64q must be relative and stay within the turn's directory",
 			a.Path))

@@ -1,5 +1,5 @@
-// Package agentclient has the client of the host with calls that it does not make: a turn and its stream in one request,
-// and the replay of a stream. The host follows the journal of a turn instead.
+// Package agentclient has the client of the host with calls that it does not make: a turn and its stream in one
+// request, and the replay of a stream. The host follows the journal of a turn instead.
 package agentclient
 
 import (

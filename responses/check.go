@@ -126,9 +126,9 @@ func (r *Request) checkNames() error {
 		return err
 	}
 	for i, v := range r.Include {
-		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // clients send many other values
+		if strings.HasPrefix(v, extension) && v != includeToolCalls { // clients send many other values
 			return Invalid(fmt.Sprintf("include[%d]", i), CodeUnsupportedParameter,
-				fmt.Sprintf("%q is not offered by this server; only %s is", visible.Clip(v, 64), IncludeToolCalls))
+				fmt.Sprintf("%q is not offered by this server; only %s is", visible.Clip(v, 64), includeToolCalls))
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (h *Holon) check() error {
 		}
 	}
 	l := orDefault(h.Limits, Limits{})
-	return firstError(checkWord("holon.isolation", h.Isolation, "", IsolationNone, IsolationCopy, IsolationWorktree),
+	return firstError(checkWord("holon.isolation", h.Isolation, "", isolationNone, IsolationCopy, IsolationWorktree),
 		checkCount("holon.skills", "names", len(orDefault(h.Skills, nil)), maxSkills),
 		checkCount("holon.model_fallbacks", "models", len(h.ModelFallbacks), maxFallbacks),
 		h.Reminder.check(),

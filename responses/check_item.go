@@ -85,7 +85,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-func checkStatus(s ItemStatus) error {
+func checkStatus(s itemStatus) error {
 	return checkWord("status", string(s), "", string(ItemInProgress), string(ItemCompleted), string(ItemIncomplete))
 }
 

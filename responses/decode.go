@@ -62,7 +62,7 @@ func DecodeRequest(body []byte) (*Request, error) {
 	}
 	r := w.request()
 	r.Digest = sum
-	r.ShowToolCalls = slices.Contains(r.Include, IncludeToolCalls)
+	r.ShowToolCalls = slices.Contains(r.Include, includeToolCalls)
 	if err := r.decodeTools(w.Tools); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (r *Request) encodeTools() (raws []jsontext.Value, err error) {
 	for _, kind := range r.IgnoredTools {
 		list = append(list, map[string]string{"type": kind})
 	}
-	if r.ShowToolCalls && !slices.Contains(r.Include, IncludeToolCalls) {
+	if r.ShowToolCalls && !slices.Contains(r.Include, includeToolCalls) {
 		list = append(list, map[string]string{"type": ItemToolCall})
 	}
 	for _, t := range list {

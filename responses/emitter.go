@@ -177,7 +177,7 @@ func (e *Emitter) Summary(delta string) error {
 	if err := e.openReasoningPart(PartSummaryText, EventReasoningSummaryPartAdded); err != nil || delta == "" {
 		return err
 	}
-	return e.delta(EventReasoningSummaryTextDelta, delta)
+	return e.delta(eventReasoningSummaryTextDelta, delta)
 }
 
 // ReasoningText streams raw reasoning of the open reasoning item, opening one
@@ -187,7 +187,7 @@ func (e *Emitter) ReasoningText(delta string) error {
 	if err := e.openReasoningPart(PartReasoningText, EventPartAdded); err != nil || delta == "" {
 		return err
 	}
-	return e.delta(EventReasoningDelta, delta)
+	return e.delta(eventReasoningDelta, delta)
 }
 
 // EndPart closes the open part of a message or of reasoning; the next text opens another.
@@ -243,7 +243,7 @@ func (e *Emitter) Arguments(delta string) error {
 	if delta == "" {
 		return nil
 	}
-	return e.delta(EventArgumentsDelta, delta)
+	return e.delta(eventArgumentsDelta, delta)
 }
 
 // EndItem closes the open item as completed. Without one it does nothing.

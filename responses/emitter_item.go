@@ -65,10 +65,10 @@ func (e *Emitter) endPart() error {
 	case PartRefusal:
 		delta, textDone = EventRefusalDelta, EventRefusalDone
 	case PartReasoningText:
-		delta, textDone = EventReasoningDelta, EventReasoningDone
+		delta, textDone = eventReasoningDelta, eventReasoningDone
 	case PartSummaryText:
-		delta, textDone, partDone = EventReasoningSummaryTextDelta, EventReasoningSummaryTextDone,
-			EventReasoningSummaryPartDone
+		delta, textDone, partDone = eventReasoningSummaryTextDelta, eventReasoningSummaryTextDone,
+			eventReasoningSummaryPartDone
 	}
 	if err := e.mend(delta); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (e *Emitter) parts() *Parts {
 }
 
 // endItem closes the open item in the given state and adds it to the output.
-func (e *Emitter) endItem(status ItemStatus) error {
+func (e *Emitter) endItem(status itemStatus) error {
 	if e.err != nil {
 		return e.err
 	}
@@ -132,7 +132,7 @@ func (e *Emitter) endItem(status ItemStatus) error {
 		e.open.reasoning.Status = status
 		item = e.open.reasoning
 	case e.open.call != nil:
-		if err := e.mend(EventArgumentsDelta); err != nil {
+		if err := e.mend(eventArgumentsDelta); err != nil {
 			return err
 		}
 		e.open.call.Status = status

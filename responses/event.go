@@ -22,14 +22,14 @@ const (
 	EventAnnotationAdded           = "response.output_text.annotation.added"
 	EventRefusalDelta              = "response.refusal.delta"
 	EventRefusalDone               = "response.refusal.done"
-	EventArgumentsDelta            = "response.function_call_arguments.delta"
+	eventArgumentsDelta            = "response.function_call_arguments.delta"
 	EventArgumentsDone             = "response.function_call_arguments.done"
-	EventReasoningDelta            = "response.reasoning.delta"
-	EventReasoningDone             = "response.reasoning.done"
+	eventReasoningDelta            = "response.reasoning.delta"
+	eventReasoningDone             = "response.reasoning.done"
 	EventReasoningSummaryPartAdded = "response.reasoning_summary_part.added"
-	EventReasoningSummaryPartDone  = "response.reasoning_summary_part.done"
-	EventReasoningSummaryTextDelta = "response.reasoning_summary_text.delta"
-	EventReasoningSummaryTextDone  = "response.reasoning_summary_text.done"
+	eventReasoningSummaryPartDone  = "response.reasoning_summary_part.done"
+	eventReasoningSummaryTextDelta = "response.reasoning_summary_text.delta"
+	eventReasoningSummaryTextDone  = "response.reasoning_summary_text.done"
 	EventError                     = "error"
 )
 
@@ -108,10 +108,10 @@ func EventType(data []byte) string {
 	switch string(rest[:end]) { // the frequent ones without an allocation
 	case EventTextDelta:
 		return EventTextDelta
-	case EventReasoningSummaryTextDelta:
-		return EventReasoningSummaryTextDelta
-	case EventArgumentsDelta:
-		return EventArgumentsDelta
+	case eventReasoningSummaryTextDelta:
+		return eventReasoningSummaryTextDelta
+	case eventArgumentsDelta:
+		return eventArgumentsDelta
 	}
 	return string(rest[:end])
 }

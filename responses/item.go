@@ -15,19 +15,19 @@ const (
 	ItemFunctionCallOutput = "function_call_output"
 	ItemReasoning          = "reasoning"
 	ItemCompaction         = "compaction"
-	ItemReferenceType      = "item_reference"
+	itemReference          = "item_reference"
 	ItemToolCall           = "holon:tool_call"
 )
 
-// ItemStatus is the life-cycle state of an item.
-type ItemStatus string
+// itemStatus is the life-cycle state of an item.
+type itemStatus string
 
 // Item states. Both of the last two are final; an incomplete item is the last
 // item of an incomplete response.
 const (
-	ItemInProgress ItemStatus = "in_progress"
-	ItemCompleted  ItemStatus = "completed"
-	ItemIncomplete ItemStatus = "incomplete"
+	ItemInProgress itemStatus = "in_progress"
+	ItemCompleted  itemStatus = "completed"
+	ItemIncomplete itemStatus = "incomplete"
 )
 
 // Role says who speaks in a message.
@@ -79,7 +79,7 @@ func (constant[T]) UnmarshalText([]byte) error { return nil }
 type Message struct {
 	Type    constant[*Message] `json:"type"`
 	ID      string             `json:"id,omitzero"`
-	Status  ItemStatus         `json:"status"`
+	Status  itemStatus         `json:"status"`
 	Role    Role               `json:"role"`
 	Phase   Phase              `json:"phase,omitzero"`
 	Content Parts              `json:"content"`
@@ -101,7 +101,7 @@ type FunctionCall struct {
 	CallID    string                  `json:"call_id"` // 1 to 64 characters, joins call and output
 	Name      string                  `json:"name"`
 	Arguments string                  `json:"arguments"` // JSON text as the model wrote it; may be malformed
-	Status    ItemStatus              `json:"status"`
+	Status    itemStatus              `json:"status"`
 }
 
 // FunctionCallOutput is the client's answer to a FunctionCall.
@@ -110,14 +110,14 @@ type FunctionCallOutput struct {
 	ID     string                        `json:"id,omitzero"`
 	CallID string                        `json:"call_id"`
 	Output Output                        `json:"output"`
-	Status ItemStatus                    `json:"status"`
+	Status itemStatus                    `json:"status"`
 }
 
 // Reasoning is the model's thinking, in up to three views.
 type Reasoning struct {
 	Type             constant[*Reasoning] `json:"type"`
 	ID               string               `json:"id,omitzero"`
-	Status           ItemStatus           `json:"status"`
+	Status           itemStatus           `json:"status"`
 	Summary          Parts                `json:"summary"`                     // summary_text parts, safe to show
 	Content          Parts                `json:"content,omitempty"`           // reasoning_text parts
 	EncryptedContent string               `json:"encrypted_content,omitempty"` // opaque to us
@@ -127,7 +127,7 @@ type Reasoning struct {
 type Compaction struct {
 	Type             constant[*Compaction] `json:"type"`
 	ID               string                `json:"id,omitzero"`
-	Status           ItemStatus            `json:"status"`
+	Status           itemStatus            `json:"status"`
 	EncryptedContent string                `json:"encrypted_content"`
 }
 
@@ -143,7 +143,7 @@ type ItemReference struct {
 type ToolCall struct {
 	Type      constant[*ToolCall] `json:"type"`
 	ID        string              `json:"id,omitzero"`
-	Status    ItemStatus          `json:"status"`
+	Status    itemStatus          `json:"status"`
 	CallID    string              `json:"call_id"`
 	Name      string              `json:"name"`
 	Arguments string              `json:"arguments"`       // JSON text as the model wrote it
@@ -184,7 +184,7 @@ func (*Reasoning) ItemType() string { return ItemReasoning }
 func (*Compaction) ItemType() string { return ItemCompaction }
 
 // ItemType returns "item_reference".
-func (*ItemReference) ItemType() string { return ItemReferenceType }
+func (*ItemReference) ItemType() string { return itemReference }
 
 // ItemType returns "holon:tool_call".
 func (*ToolCall) ItemType() string { return ItemToolCall }

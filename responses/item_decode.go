@@ -41,7 +41,7 @@ func (h *itemHead) item() Item {
 	switch {
 	case h.Type == ItemMessage, h.Type == "" && h.Role != "":
 		return &Message{}
-	case h.Type == ItemReferenceType, h.Type == "" && h.ID != "" && isNull(h.Content):
+	case h.Type == itemReference, h.Type == "" && h.ID != "" && isNull(h.Content):
 		return &ItemReference{}
 	}
 	switch h.Type {
@@ -159,7 +159,7 @@ func checkCallID(id string) error {
 }
 
 // done gives items that lack a status, as items of clients do, the one they have.
-func done(s ItemStatus) ItemStatus {
+func done(s itemStatus) itemStatus {
 	if s == "" {
 		return ItemCompleted
 	}
@@ -167,4 +167,4 @@ func done(s ItemStatus) ItemStatus {
 }
 
 // MarshalText writes a status that is not set as completed.
-func (s ItemStatus) MarshalText() ([]byte, error) { return []byte(done(s)), nil }
+func (s itemStatus) MarshalText() ([]byte, error) { return []byte(done(s)), nil }

@@ -190,8 +190,8 @@ func CheckBody(body []byte) error { return CheckStrict(body, maxDepth) }
 // CheckDepth refuses JSON nested deeper than maxDepth without decoding it. What is malformed is left to the decoder.
 func CheckDepth(data []byte) error { return check(data, maxDepth, len(data), true) }
 
-// CheckShape is CheckDepth for text that is not trusted: it refuses more than MaxValues values, too.
-func CheckShape(data []byte) error { return check(data, maxDepth, MaxValues, true) }
+// CheckShape is CheckDepth for text that is not trusted: it refuses more than maxValues values, too.
+func CheckShape(data []byte) error { return check(data, maxDepth, maxValues, true) }
 
 // CheckStrict refuses malformed JSON, nesting deeper than depth, and what two readers may see differently: repeated
 // names and invalid UTF-8. Half of a surrogate pair in an escape passes: programs that cut texts by UTF-16 write it.

@@ -8,10 +8,10 @@ import (
 
 func TestCheckShape(t *testing.T) {
 	for data, ok := range map[string]bool{
-		"[" + strings.Repeat("{},", MaxValues-2) + "{}]":      true,
-		"[" + strings.Repeat("{},", MaxValues-1) + "{}]":      false,
-		"[" + strings.Repeat("1,", MaxValues) + "1]":          false,
-		`["` + strings.Repeat(`,{[\"`, MaxValues) + `"]`:      true,
+		"[" + strings.Repeat("{},", maxValues-2) + "{}]":      true,
+		"[" + strings.Repeat("{},", maxValues-1) + "{}]":      false,
+		"[" + strings.Repeat("1,", maxValues) + "1]":          false,
+		`["` + strings.Repeat(`,{[\"`, maxValues) + `"]`:      true,
 		strings.Repeat("[", 1000) + strings.Repeat("]", 1000): false,
 	} {
 		if err := CheckShape([]byte(data)); (err == nil) != ok {

@@ -7,12 +7,12 @@ const MaxRequest = 96 << 20
 
 // Bounds of a response, in bytes of JSON. agentd ends a turn whose model says more
 // than MaxOutput (docs/reference/run.md); a client reads no event or answer of more than
-// MaxResponse, nor one with more than MaxValues values, since each takes a multiple
+// MaxResponse, nor one with more than maxValues values, since each takes a multiple
 // of its text when it is decoded.
 const (
 	MaxOutput   = 4 << 20
 	MaxResponse = 8 << 20
-	MaxValues   = 100_000
+	maxValues   = 100_000
 )
 
 // Bounds of request fields (Open Responses, CreateResponseBody and the schemas

@@ -80,7 +80,7 @@ func UserMessage(text string) *Message {
 const (
 	IncludeReasoning = "reasoning.encrypted_content"
 	IncludeLogprobs  = "message.output_text.logprobs"
-	IncludeToolCalls = "holon:tool_calls"
+	includeToolCalls = "holon:tool_calls"
 )
 
 // Includes reports whether the request asked for extra output.
@@ -126,7 +126,7 @@ const MaxReminder = 16 << 10
 
 // Values of Holon.Isolation: where the turn works.
 const (
-	IsolationNone     = "none"     // in the working tree itself
+	isolationNone     = "none"     // in the working tree itself
 	IsolationCopy     = "copy"     // in a private copy of the working tree
 	IsolationWorktree = "worktree" // in a private tree with the files of HEAD
 )

@@ -46,7 +46,7 @@ func weight(ev Event) int {
 	case EventItemDone:
 		data, _ := encode(ev.Item) // what cannot be encoded is refused when it is emitted
 		n += each + len(data)
-	case EventPartDone, EventReasoningSummaryPartDone:
+	case EventPartDone, eventReasoningSummaryPartDone:
 		data, _ := encode(ev.Part)
 		n += each + len(data)
 	case EventAnnotationAdded:
@@ -70,13 +70,13 @@ func (e *Emitter) replay(ev Event) error {
 		e.resp.Output = append(e.resp.Output, ev.Item)
 		e.open = openItem{}
 		e.text.Reset()
-	case EventPartAdded, EventReasoningSummaryPartAdded, EventPartDone, EventReasoningSummaryPartDone:
+	case EventPartAdded, EventReasoningSummaryPartAdded, EventPartDone, eventReasoningSummaryPartDone:
 		return e.replayPart(ev)
-	case EventTextDelta, EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, EventArgumentsDelta:
+	case EventTextDelta, EventRefusalDelta, eventReasoningDelta, eventReasoningSummaryTextDelta, eventArgumentsDelta:
 		e.text.WriteString(ev.Delta)
 		e.open.probs = append(e.open.probs, ev.Logprobs...) // only of text
 		e.open.sent = len(e.open.probs)
-	case EventTextDone, EventRefusalDone, EventReasoningDone, EventReasoningSummaryTextDone, EventArgumentsDone,
+	case EventTextDone, EventRefusalDone, eventReasoningDone, eventReasoningSummaryTextDone, EventArgumentsDone,
 		EventAnnotationAdded:
 		return e.replayDone(ev)
 	default:

@@ -14,8 +14,8 @@ func (s *Store) endFacts(k *kept, stored *Stored, resp responses.Response, now t
 		Trace: k.Trace, Now: func() time.Time { return now }}
 	var ofTasks []turns.RuntimeEvent
 	noted := func() {}
-	if s.untold != nil {
-		ofTasks, noted = s.untold(scope, k.known)
+	if s.taskFacts != nil {
+		ofTasks, noted = s.taskFacts(scope, k.known)
 	}
 	if !k.ended {
 		for _, ev := range s.missing(stored, k, scope, resp, ofTasks) {

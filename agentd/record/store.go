@@ -37,17 +37,17 @@ const maxStoredLine = 96 << 20
 // memory, so a turn reads its history from the files only after a restart, or
 // when it comes back to an old conversation; each file is then opened once.
 type Store struct {
-	dir     string
-	lock    *os.File // held as long as the process may write here
-	runtime string
-	untold  Untold
-	cache   *conversations
-	catalog *catalog
-	users   *privilege.Users // who runs in turns; nil for the user of this process
-	secrets *redact.Set      // taken out of all that is written; nil for none
-	hidden  redact.Set       // taken out of all that others than the model read; see Turn.Hide
-	words   redact.Constants // of the formats that are written; they stay
-	wake    chan struct{}    // tells Maintain that there is something to do
+	dir       string
+	lock      *os.File // held as long as the process may write here
+	runtime   string
+	taskFacts taskFacts
+	cache     *conversations
+	catalog   *catalog
+	users     *privilege.Users // who runs in turns; nil for the user of this process
+	secrets   *redact.Set      // taken out of all that is written; nil for none
+	hidden    redact.Set       // taken out of all that others than the model read; see Turn.Hide
+	words     redact.Constants // of the formats that are written; they stay
+	wake      chan struct{}    // tells Maintain that there is something to do
 }
 
 // Header is the first line of a trajectory: what a turn needs to be settled
@@ -150,12 +150,12 @@ func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 // For says who runs in turns, for the directories that they write to. Call it before the first turn.
 func (s *Store) For(users *privilege.Users) { s.users = users }
 
-// Untold returns the facts of tasks and their processes that the turn of scope has to tell and that come after those
-// that are known: the class of the newest by process id. noted is called when they are written.
-type Untold func(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func())
+// taskFacts returns the facts of tasks and their processes that the turn of scope has to record and that come after
+// those that it has: the class of the newest by process id. noted is called when they are written.
+type taskFacts func(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func())
 
 // Complete sets what knows of tasks before the facts of their turn do. Call it before the first turn is settled.
-func (s *Store) Complete(untold Untold) { s.untold = untold }
+func (s *Store) Complete(facts taskFacts) { s.taskFacts = facts }
 
 // lingering is how long the lock of a killed process may outlive it.
 const lingering = 2 * time.Second

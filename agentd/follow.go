@@ -38,9 +38,10 @@ type feed struct {
 	whole   bool  // all lines, and not only the events of the stream
 	once    bool  // what is there now, and not what comes
 	skip    int64 // how many lines, or events, the reader has
+	send    func(buf []byte, flush bool) error
 }
 
-// serveFeed sends a journal as it becomes durable. When the journal breaks (a full disk), the reader gets a legal end.
+// serveFeed answers with a journal as it becomes durable.
 func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, v *view, f feed) {
 	h := w.Header()
 	h.Set("Content-Type", f.framing.ContentType())
@@ -49,15 +50,21 @@ func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, v *view, f fe
 	if r.Method == http.MethodHead {
 		return
 	}
-	out := newWriter(w, s.waits)
-	lines, events, err := out.feed(r.Context(), v.journal, f)
-	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
-		return
+	f.send = newWriter(w, s.waits).send
+	_ = s.sendFeed(r.Context(), v, f) // the reader sees that it has no end
+}
+
+// sendFeed sends a journal to its end. When the journal breaks (a full disk), the reader gets a legal end; an error says
+// that it got none.
+func (s *Server) sendFeed(ctx context.Context, v *view, f feed) error {
+	lines, events, err := s.follow(ctx, v.journal, f)
+	if err == nil || ctx.Err() != nil || errors.Is(err, errReader) {
+		return err
 	}
-	s.log.Error("the journal broke off", "request", w.Header().Get(headerRequestID), "err", err)
+	s.log.Error("the journal broke off", "response", v.response.ID, "err", err)
 	end, err := s.brokenEnd(v, events, recordError(err))
 	if err != nil {
-		return
+		return err
 	}
 	if f.whole {
 		var entries []byte
@@ -67,7 +74,63 @@ func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, v *view, f fe
 		}
 		end = entries
 	}
-	_ = out.send(f.framing.AppendEnd(f.framing.Append(nil, end)), true)
+	return f.send(f.framing.AppendEnd(f.framing.Append(nil, end)), true)
+}
+
+// follow sends what f asks for, with its end mark, and returns how many lines and events of the journal were dealt
+// with. A nil error means that all was sent. The head of the answer goes out at once, so that the reader knows that the
+// request arrived.
+func (s *Server) follow(ctx context.Context, journal *record.Journal, f feed) (lines, events int64, err error) {
+	if err := f.send(nil, true); err != nil {
+		return 0, 0, err
+	}
+	for at := journal.Follow(); !f.once || !at.Waiting(); {
+		chunk, err := s.next(ctx, at, f)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return lines, events, err
+		}
+		streamed := record.AppendStream(nil, chunk)
+		shown, before := streamed, events
+		if f.whole {
+			shown, before = chunk, lines
+		}
+		lines += int64(bytes.Count(chunk, []byte{'\n'}))
+		events += int64(bytes.Count(streamed, []byte{'\n'}))
+		if err := f.send(f.framing.Append(nil, skipLines(shown, f.skip-before)), at.Waiting()); err != nil {
+			return lines, events, err
+		}
+	}
+	return lines, events, f.send(f.framing.AppendEnd(nil), true)
+}
+
+// skipLines returns lines without the first n of them. The line of an event, or of a journal, is
+// at the place that its number says.
+func skipLines(lines []byte, n int64) []byte {
+	for ; n > 0 && len(lines) > 0; n-- {
+		lines = lines[bytes.IndexByte(lines, '\n')+1:]
+	}
+	return lines
+}
+
+// next waits for lines and keeps the connection alive meanwhile.
+func (s *Server) next(ctx context.Context, at *record.Follower, f feed) ([]byte, error) {
+	if !at.Waiting() {
+		return at.Next(ctx)
+	}
+	for {
+		wait, cancel := context.WithTimeout(ctx, s.waits.heartbeat)
+		lines, err := at.Next(wait)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return lines, err
+		}
+		if err := f.send(f.framing.AppendPing(nil), true); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // errReader marks a failed write to the client.
@@ -83,62 +146,6 @@ type writer struct {
 
 func newWriter(w http.ResponseWriter, limits waits) *writer {
 	return &writer{w: w, rc: http.NewResponseController(w), waits: limits}
-}
-
-// feed sends what f asks for, with its end mark, and returns how many lines and events of the journal were dealt with. A
-// nil error means that all was sent. The head of the answer goes out at once, so that the reader knows that the request
-// arrived.
-func (o *writer) feed(ctx context.Context, journal *record.Journal, f feed) (lines, events int64, err error) {
-	if err := o.send(nil, true); err != nil {
-		return 0, 0, err
-	}
-	for at := journal.Follow(); !f.once || !at.Waiting(); {
-		chunk, err := o.next(ctx, at, f.framing)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return lines, events, err
-		}
-		streamed := record.AppendStream(nil, chunk)
-		shown, before := streamed, events
-		if f.whole {
-			shown, before = chunk, lines
-		}
-		lines += int64(bytes.Count(chunk, []byte{'\n'}))
-		events += int64(bytes.Count(streamed, []byte{'\n'}))
-		if err := o.send(f.framing.Append(nil, skipLines(shown, f.skip-before)), at.Waiting()); err != nil {
-			return lines, events, err
-		}
-	}
-	return lines, events, o.send(f.framing.AppendEnd(nil), true)
-}
-
-// skipLines returns lines without the first n of them. The line of an event, or of a journal, is
-// at the place that its number says.
-func skipLines(lines []byte, n int64) []byte {
-	for ; n > 0 && len(lines) > 0; n-- {
-		lines = lines[bytes.IndexByte(lines, '\n')+1:]
-	}
-	return lines
-}
-
-// next waits for lines and keeps the connection alive meanwhile.
-func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Framing) ([]byte, error) {
-	if !f.Waiting() {
-		return f.Next(ctx)
-	}
-	for {
-		wait, cancel := context.WithTimeout(ctx, o.waits.heartbeat)
-		lines, err := f.Next(wait)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return lines, err
-		}
-		if err := o.send(framing.AppendPing(nil), true); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // brokenEnd returns the lines that end a stream whose log cannot be written any

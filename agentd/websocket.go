@@ -1,14 +1,12 @@
 package agentd
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"net/http"
 
-	"holon/agentd/record"
 	"holon/agentd/websocket"
 	"holon/responses"
+	"holon/responses/stream"
 )
 
 // getWebSocket is GET /responses with an upgrade.
@@ -57,7 +55,19 @@ func (w *wsSession) answer(text []byte) error {
 	}
 	defer v.release()
 	defer v.attach()()
-	w.tell(v)
+	f := feed{framing: stream.NDJSON, send: func(lines []byte, _ bool) error {
+		if len(lines) == 0 { // a heartbeat, which the connection has of its own
+			return nil
+		}
+		if err := w.conn.Send(lines); err != nil {
+			return errors.Join(errReader, err)
+		}
+		return nil
+	}}
+	if w.server.sendFeed(w.conn.Context(), v, f) != nil {
+		w.conn.End()
+		return nil
+	}
 	select {
 	case <-v.done:
 	case <-w.conn.Context().Done():
@@ -77,37 +87,5 @@ func (w *wsSession) answer(text []byte) error {
 func (w *wsSession) evict(previous string) {
 	if w.mem.holds(previous) {
 		w.mem = nil
-	}
-}
-
-// tell sends the turn's events, one a frame, as they become durable. When the
-// peer is lost, it returns early and the connection is over.
-func (w *wsSession) tell(v *view) {
-	f := v.journal.Follow()
-	for sent := int64(0); ; {
-		lines, err := f.Next(w.conn.Context())
-		switch {
-		case errors.Is(err, io.EOF):
-			return
-		case w.conn.Context().Err() != nil:
-			return
-		case err != nil: // the journal broke (a full disk): the client still gets a legal end
-			w.server.log.Error("the journal broke off", "err", err)
-			if lines, err = w.server.brokenEnd(v, sent, recordError(err)); err == nil {
-				err = w.conn.Send(lines)
-			}
-			if err != nil {
-				w.conn.End()
-			}
-			return
-		}
-		if lines = record.AppendStream(nil, lines); len(lines) == 0 {
-			continue
-		}
-		if err := w.conn.Send(lines); err != nil {
-			w.conn.End()
-			return
-		}
-		sent += int64(bytes.Count(lines, []byte{'\n'}))
 	}
 }

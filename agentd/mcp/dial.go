@@ -195,7 +195,6 @@ type boundedTransport struct {
 	alive   context.Context
 }
 
-// RoundTrip implements http.RoundTripper.
 func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	detach := context.AfterFunc(b.alive, cancel)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -139,7 +140,8 @@ func (m *Manager) find(want responses.MCPTool) (*server, error) {
 }
 
 // below reports whether an address is allowed by another: the same host, and the
-// same path or one below it, without "." and ".." segments.
+// same path or one below it, without "." and ".." segments and without escapes of
+// other characters than those that need one.
 func below(raw, allowed string) bool {
 	u, err := parseURL(raw)
 	if err != nil || strings.Contains(raw, `\`) {
@@ -149,13 +151,7 @@ func below(raw, allowed string) bool {
 	if err != nil || !strings.EqualFold(u.Scheme, a.Scheme) || !strings.EqualFold(u.Host, a.Host) {
 		return false
 	}
-	for segment := range strings.SplitSeq(u.Path, "/") {
-		if segment == "." || segment == ".." {
-			return false
-		}
-	}
-	if escaped := strings.ToLower(u.EscapedPath()); strings.Contains(escaped, "%2f") ||
-		strings.Contains(escaped, "%5c") {
+	if at := strings.TrimSuffix(u.Path, "/"); u.RawPath != "" || at != "" && path.Clean(at) != at {
 		return false
 	}
 	base := strings.TrimSuffix(a.Path, "/")

@@ -19,7 +19,6 @@ func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string 
 // Family is the results of tools of servers. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements the family of package tools.
 func (Family) Owns(canonical tools.Result) bool {
 	var r struct {
 		Family string `json:"family"`
@@ -27,7 +26,6 @@ func (Family) Owns(canonical tools.Result) bool {
 	return json.Unmarshal(canonical.Result, &r) == nil && r.Family == family
 }
 
-// Render implements the renderer of package tools.
 func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
@@ -96,7 +94,6 @@ func (Family) Compact(canonical tools.Result, b tools.Bounds) (tools.Result, boo
 	return canonical.With(r), true
 }
 
-// Truncated implements the family of package tools.
 func (Family) Truncated(canonical tools.Result) bool {
 	var r result
 	_ = json.Unmarshal(canonical.Result, &r) // another shape has no flag

@@ -32,7 +32,6 @@ type tolerant struct {
 
 func newTolerant(r io.Reader) *tolerant { return &tolerant{from: bufio.NewReaderSize(r, 16<<10)} }
 
-// Read implements io.Reader.
 func (t *tolerant) Read(p []byte) (int, error) {
 	for len(t.line) == 0 && t.err == nil {
 		t.next()

@@ -74,7 +74,6 @@ type tool struct {
 	listed listed
 }
 
-// Definition implements tools.Tool.
 func (t *tool) Definition() tools.Definition {
 	d := tools.Definition{Name: t.listed.name, Description: t.listed.description, Parameters: t.listed.schema,
 		Foreign: true, Owner: turns.OwnerMCP, Traits: t.listed.traits}
@@ -85,7 +84,6 @@ func (t *tool) Definition() tools.Definition {
 	return d
 }
 
-// Run implements tools.Tool.
 func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Output {
 	limit := t.server.cfg.CallTimeout.or(defaultCallTimeout)
 	calling, cancel := context.WithTimeoutCause(ctx, limit, errCallTimeout)

@@ -82,7 +82,6 @@ type Stream struct {
 	MaxMessage int // bytes; 0 means DefaultMaxMessage
 }
 
-// Connect implements mcp.Transport.
 func (s *Stream) Connect(context.Context) (mcp.Connection, error) {
 	c := &conn{stream: s, limit: s.MaxMessage, answering: make(chan struct{}, maxAnswering),
 		pending: make(map[jsonrpc.ID]bool), closed: make(chan struct{})}
@@ -245,7 +244,6 @@ func (c *conn) answered(id jsonrpc.ID) {
 	}
 }
 
-// Close implements mcp.Connection.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		close(c.closed)

@@ -113,10 +113,8 @@ func newBatch(c *commands) (tools.Tool, error) {
 	return &batchTool{commands: c, def: def, checker: checker}, err
 }
 
-// Definition implements tools.Tool.
 func (t *batchTool) Definition() tools.Definition { return t.def }
 
-// Run implements tools.Tool.
 func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
 	args, bad := tools.Decode[givenBatch](call)
 	if bad != nil {

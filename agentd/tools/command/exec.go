@@ -81,10 +81,8 @@ func newExec(c *commands) (tools.Tool, error) {
 	return &execTool{commands: c, def: def}, err
 }
 
-// Definition implements tools.Tool.
 func (t *execTool) Definition() tools.Definition { return t.def }
 
-// Run implements tools.Tool.
 func (t *execTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
 	args, bad := tools.Decode[execArgs](call)
 	if bad != nil {

@@ -10,13 +10,11 @@ import (
 // Family is the results of this package's tools. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements the family of package tools.
 func (Family) Owns(r tools.Result) bool {
 	return slices.Contains([]string{execName, batchName, listName, statusName, OutputName, inputName, StopName},
 		r.ToolName)
 }
 
-// Render implements the renderer of package tools.
 func (Family) Render(r tools.Result, policy tools.RenderPolicy) string {
 	text, ok := "", false
 	switch r.ToolName {
@@ -50,7 +48,6 @@ func rendered[T any](canonical tools.Result, render func(T) string) (string, boo
 	return render(v), true
 }
 
-// Truncated implements the family of package tools.
 func (Family) Truncated(r tools.Result) bool {
 	switch r.ToolName {
 	case execName:

@@ -52,10 +52,8 @@ type taskTool struct {
 	run func(ctx context.Context, env tools.Env, call tools.Call) (summary string, result any, err error)
 }
 
-// Definition implements tools.Tool.
 func (t *taskTool) Definition() tools.Definition { return t.def }
 
-// Run implements tools.Tool.
 func (t *taskTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
 	summary, result, err := t.run(ctx, env, call)
 	if err != nil {

@@ -80,10 +80,8 @@ func New() (*tool, error) {
 		Traits: turns.Reads(turns.InterruptFinish, "filesystem_read")}}, nil
 }
 
-// Definition implements tools.Tool.
 func (t *tool) Definition() tools.Definition { return t.def }
 
-// Run implements tools.Tool.
 func (t *tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Output {
 	args, bad := tools.Decode[arguments](call)
 	if bad != nil {
@@ -181,10 +179,8 @@ func (r result) summary() string {
 // Family is the results of ViewImage. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements the family of package tools.
 func (Family) Owns(canonical tools.Result) bool { return canonical.ToolName == name }
 
-// Render implements the renderer of package tools.
 func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
@@ -196,5 +192,4 @@ func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	return "Picture shown: " + r.summary()
 }
 
-// Truncated implements the family of package tools.
 func (Family) Truncated(tools.Result) bool { return false }

@@ -131,10 +131,8 @@ func New() (*tool, error) {
 		Traits: turns.Writes(true, turns.InterruptCancel, "filesystem_read", "filesystem_write")}}, nil
 }
 
-// Definition implements tools.Tool.
 func (t *tool) Definition() tools.Definition { return t.def }
 
-// Run implements tools.Tool.
 func (t *tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
 	args, bad := tools.Decode[arguments](call)
 	if bad != nil {

@@ -22,10 +22,8 @@ func (f changedFile) line() string {
 // Family is the results of ApplyPatch. It implements the family of package tools.
 type Family struct{}
 
-// Owns implements the family of package tools.
 func (Family) Owns(canonical tools.Result) bool { return canonical.ToolName == name }
 
-// Render implements the renderer of package tools.
 func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
@@ -59,7 +57,6 @@ func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	return b.String()
 }
 
-// Truncated implements the family of package tools.
 func (Family) Truncated(canonical tools.Result) bool {
 	var r result
 	_ = json.Unmarshal(canonical.Result, &r) // another shape has no flag

@@ -45,7 +45,7 @@ func (b *inbox) offer(n turns.NewInput) (turns.Input, error) {
 			"send it again when the model was told them")
 	}
 	in := n.Input()
-	if err := b.rec.Offer(in); err != nil {
+	if err := b.rec.Input(in, nil); err != nil {
 		return turns.Input{}, recordError(err)
 	}
 	b.waiting, b.bytes = append(b.waiting, n), b.bytes+len(n.Text)
@@ -89,7 +89,7 @@ func (b *inbox) Insert(round int) ([]responses.Item, error) {
 		}
 		in := n.Input()
 		in.Inserted, in.Round = true, round
-		if err := b.rec.Insert(in, item); err != nil {
+		if err := b.rec.Input(in, item); err != nil {
 			return told, err
 		}
 		b.waiting, b.bytes, told = b.waiting[1:], b.bytes-len(n.Text), append(told, item)

@@ -186,9 +186,9 @@ func TestAResponseBringsUnstoredHistory(t *testing.T) {
 		if got := names(t, s, "z"); got != "in_a out_a h1 h2 in_y out_y in_z out_z " {
 			t.Error(got)
 		}
-		input, err := s.InputItems("x")
-		if err != nil || len(input) != 1 || input[0].ItemID() != "in_x" {
-			t.Errorf("the input is %v, %v", input, err)
+		stored, err := s.Load("x")
+		if err != nil || len(stored.Input) != 1 || stored.Input[0].ItemID() != "in_x" {
+			t.Errorf("the input is %+v, %v", stored, err)
 		}
 		s = cold(t, s)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"holon/internal/durable"
 	"holon/responses"
-	"holon/responses/turns"
 )
 
 // Load reads a committed response. It returns ErrNotFound when there is none.
@@ -26,17 +25,6 @@ func (s *Store) Load(id string) (*Stored, error) {
 		return nil, err
 	}
 	return stored, nil
-}
-
-// InputItems returns the items that the request of the response id gave, in its
-// order and without the conversation before. It returns ErrNotFound when the
-// response is not stored.
-func (s *Store) InputItems(id string) ([]responses.Item, error) {
-	stored, err := s.Load(id)
-	if err != nil {
-		return nil, err
-	}
-	return stored.Input, nil
 }
 
 // Chain returns the items of the response id and of all its ancestors, oldest
@@ -186,7 +174,7 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err e
 		return err
 	}
 	if l.Said != nil {
-		s.hear(*l.Said)
+		s.Said = withInput(s.Said, *l.Said)
 	}
 	switch {
 	case l.Header != nil:
@@ -232,7 +220,7 @@ func (s *Stored) start(raw json.RawMessage, started map[string]*responses.ToolCa
 	if !ok {
 		return fmt.Errorf("a started %s", item.ItemType())
 	}
-	call.Status, call.Output = responses.ItemIncomplete, interruptedCall
+	call.Status, call.Output = responses.ItemIncomplete, responses.InterruptedCall
 	started[call.ID] = call
 	s.Items = append(s.Items, call)
 	return nil
@@ -252,16 +240,3 @@ func (s *Stored) finish(raw json.RawMessage, started map[string]*responses.ToolC
 	s.Items = append(s.Items, item)
 	return nil
 }
-
-// hear takes in how a message of the user now stands.
-func (s *Stored) hear(in turns.Input) {
-	if i := slices.IndexFunc(s.Said, func(known turns.Input) bool { return known.ID == in.ID }); i >= 0 {
-		s.Said[i] = in
-		return
-	}
-	s.Said = append(s.Said, in)
-}
-
-// interruptedCall is what a model is shown as the output of a tool call whose
-// process ended before the call did.
-const interruptedCall = responses.InterruptedCall

@@ -53,10 +53,9 @@ func TestDeletedHistoryStaysWhileItIsNeeded(t *testing.T) {
 			t.Errorf("stored are %s", got)
 		}
 		_, loaded := s.Load("b")
-		_, input := s.InputItems("b")
 		_, _, chain := s.Chain("b")
 		_, begun := s.begin(header("e", "b"), nil, nil)
-		for _, err := range []error{loaded, input, chain, begun, s.Delete("b")} {
+		for _, err := range []error{loaded, chain, begun, s.Delete("b")} {
 			if !errors.Is(err, ErrNotFound) {
 				t.Errorf("the deleted response: %v", err)
 			}

@@ -234,8 +234,8 @@ func checkStored(t *testing.T, s *Store, rec *turns.Record) {
 	}
 	for _, item := range items {
 		call, ok := item.(*responses.ToolCall)
-		if ok && call.Status == responses.ItemIncomplete && call.Output != interruptedCall {
-			t.Errorf("the cut call shows %q, want %q", call.Output, interruptedCall)
+		if ok && call.Status == responses.ItemIncomplete && call.Output != responses.InterruptedCall {
+			t.Errorf("the cut call shows %q, want %q", call.Output, responses.InterruptedCall)
 		}
 		if ok && call.Status == responses.ItemInProgress {
 			t.Error("a call still runs")
@@ -305,8 +305,8 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 		t.Errorf("the chain ends with %+v", items[len(items)-1])
 	case got.Status != responses.ItemIncomplete:
 		t.Errorf("got.Status = %q, want %q", got.Status, responses.ItemIncomplete)
-	case got.Output != interruptedCall:
-		t.Errorf("got.Output = %q, want %q", got.Output, interruptedCall)
+	case got.Output != responses.InterruptedCall:
+		t.Errorf("got.Output = %q, want %q", got.Output, responses.InterruptedCall)
 	case got.Arguments != call.Arguments:
 		t.Errorf("got.Arguments = %q, want %q", got.Arguments, call.Arguments)
 	}

@@ -294,38 +294,3 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkAppendSSE(b *testing.B) {
-	buf := make([]byte, 0, 512)
-	b.ReportAllocs()
-	line := []byte(delta)
-	b.SetBytes(int64(len(line)))
-	for b.Loop() {
-		buf = stream.AppendSSE(buf[:0], line)
-	}
-}
-
-func BenchmarkEventsSSE(b *testing.B)    { benchmarkEvents(b, stream.SSE) }
-func BenchmarkEventsNDJSON(b *testing.B) { benchmarkEvents(b, stream.NDJSON) }
-
-func benchmarkEvents(b *testing.B, f stream.Framing) {
-	const n = 1000
-	data := f.Append(nil, []byte(strings.Repeat(delta+"\n", n)+completed))
-	b.ReportAllocs()
-	for b.Loop() {
-		if got, err := collectCount(bytes.NewReader(data), f); got != n+1 || err != nil {
-			b.Fatal(got, err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/event")
-}
-
-func collectCount(r io.Reader, f stream.Framing) (n int, err error) {
-	for _, e := range stream.Events(r, f) {
-		if e != nil {
-			return n, e
-		}
-		n++
-	}
-	return n, nil
-}

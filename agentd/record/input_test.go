@@ -18,11 +18,11 @@ func said(t *testing.T, turn *Turn) (told, waiting turns.Input) {
 	t.Helper()
 	told, waiting = turns.NewInput{ID: "in_1", Text: "the other one"}.Input(),
 		turns.NewInput{ID: "in_2", Text: "wait"}.Input()
-	must(t, turn.Offer(told), turn.Offer(waiting))
+	must(t, turn.Input(told, nil), turn.Input(waiting, nil))
 	told.Inserted, told.Round = true, 2
 	item := &responses.Message{ID: responses.PrefixInterjected + "1", Status: responses.ItemCompleted,
 		Role: responses.RoleUser, Content: []responses.Part{responses.InputText("the other one")}}
-	must(t, turn.Insert(told, item))
+	must(t, turn.Input(told, item))
 	return told, waiting
 }
 
@@ -67,8 +67,8 @@ func TestSaid(t *testing.T) {
 		}
 		s.cache = newConversations(maxCached)
 	}
-	if input, err := s.InputItems("resp_1"); err != nil || len(input) != 1 {
-		t.Errorf("the request's input is %v, %v", input, err)
+	if stored, err := s.Load("resp_1"); err != nil || len(stored.Input) != 1 {
+		t.Errorf("the request's input is %+v, %v", stored, err)
 	}
 }
 

@@ -122,7 +122,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 	defer cancel()
 	out := r.run.OutputDir()
 	warnings, err := turnfiles.Collection{SessionDir: r.sessions.SessionDir(r.key), TurnID: r.turn.TurnID, To: out,
-		Limit: r.ask.Limits().MaxOutputBytes, Again: r.recovered}.Collect(ctx)
+		Limit: r.ask.Limits().MaxOutputBytes}.Collect(ctx)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err

@@ -32,7 +32,6 @@ type Collection struct {
 	TurnID     string
 	To         string // directory of the results
 	Limit      int64  // bytes that are taken in addition to the turn's own record; 0: MaxCollect
-	Again      bool   // files that an earlier attempt copied are replaced
 }
 
 // Collect copies the files of a turn to the host, within bounds, and returns what was left out and why. The error means
@@ -56,7 +55,7 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
 	defer to.Close()
-	c := &collector{src: src, dst: to, again: o.Again, limit: MaxCollect}
+	c := &collector{src: src, dst: to, limit: MaxCollect}
 	for _, name := range turnNames { // first: no file of a command's may crowd them out
 		if err := c.own(ctx, name, false); err != nil {
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
@@ -101,7 +100,7 @@ func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []st
 		return nil, fmt.Errorf("keep the conversation: %w", err)
 	}
 	defer dst.Close()
-	c := &collector{src: src, dst: dst, again: true, limit: MaxCollect}
+	c := &collector{src: src, dst: dst, limit: MaxCollect}
 	if err := c.folder(ctx, ".", 0); err != nil {
 		return c.warnings, fmt.Errorf("keep the conversation: %w", err)
 	}
@@ -114,7 +113,6 @@ var turnNames = []string{turns.RecordFile, turns.JournalFile, turns.FailureFile}
 type collector struct {
 	src, dst *os.Root
 	links    map[inode]string // files with several names, by where the first was
-	again    bool             // files that a broken-off attempt copied are replaced
 	files    int
 	bytes    int64
 	limit    int64
@@ -211,12 +209,10 @@ func (c *collector) file(path string) error {
 		c.warn("%q was left out: the turn's files have more than %s", path, visible.Size(c.limit))
 		return nil
 	}
-	out, err := c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if c.again && errors.Is(err, fs.ErrExist) {
-		if err = c.dst.Remove(path); err == nil {
-			out, err = c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		}
+	if err := c.dst.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was broken off
+		return err
 	}
+	out, err := c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -238,12 +234,8 @@ func (c *collector) link(file inode, path string) (done bool) {
 	case slices.Contains(turnNames, first):
 		err = errors.ErrUnsupported // the host changes the record that it took
 	default:
+		_ = c.dst.Remove(path) // of an attempt that was broken off
 		err = c.dst.Link(first, path)
-	}
-	if c.again && errors.Is(err, fs.ErrExist) {
-		if err = c.dst.Remove(path); err == nil {
-			err = c.dst.Link(first, path)
-		}
 	}
 	if err != nil {
 		c.warn("%q was left out: it is the same file as %q", path, first)

@@ -19,12 +19,8 @@ import (
 	"holon/runner/sessions"
 )
 
-// agentd must answer a health check within healthTimeout. For trustFor after an answer it is not asked again:
-// a turn right after another needs no check.
-const (
-	healthTimeout = 5 * time.Second
-	trustFor      = 10 * time.Second
-)
+// agentd must answer a health check within healthTimeout.
+const healthTimeout = 5 * time.Second
 
 // ready makes sure that the agent has a container that can take the turn. fresh
 // says that it was made for it, and why.
@@ -78,9 +74,6 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 		if works, err := k.works(ctx, a); err != nil || !works {
 			return better
 		}
-	}
-	if !a.paused && k.opts.Now().Sub(a.checked) < trustFor {
-		return ""
 	}
 	if _, err := k.working(ctx, a); err != nil {
 		return "agentd does not answer: " + visible.OneLine(err.Error(), 300)

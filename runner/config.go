@@ -70,9 +70,9 @@ type Files struct {
 type Reach struct {
 	Egress       *egress.Proxy     // nil: nothing but the model
 	OnEgress     func(egress.Fact) // gets each fact about egress, one at a time; may be nil
-	EgressRecord string            // file for the facts about egress; "": in Dir
+	EgressRecord string            // file for the facts about egress
 	HostTools    []hosttools.Tool  // in addition to those that every run has
-	NotesRecord  string            // file for the agent's notes; "": in Dir
+	NotesRecord  string            // file for the agent's notes; "": they are not kept
 	MCPConfig    string            // file with the MCP servers of the container; "": none
 }
 

@@ -14,16 +14,9 @@ const NotesFile = "notes.ndjson"
 
 // openHostTools serves the host's tools to the container's agentd, with every engine.
 func (s *Session) openHostTools(ctx context.Context) (err error) {
-	record := s.cfg.NotesRecord
-	switch {
-	case s.cfg.AgentHome != "": // notes belong to the results of a run
-		record = ""
-	case record == "":
-		record = filepath.Join(s.cfg.Dir, NotesFile)
-	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: s.seam.service(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Gate: s.gate,
-		Version: s.cfg.Version, Log: s.cfg.Log,
+		Socket: s.seam.service(toolSocket), Notes: s.cfg.NotesRecord, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools,
+		Gate: s.gate, Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err
 }
@@ -63,11 +56,7 @@ func (s *Session) openEgress(ctx context.Context) (err error) {
 	if s.cfg.Egress == nil {
 		return nil
 	}
-	record := s.cfg.EgressRecord
-	if record == "" {
-		record = filepath.Join(s.cfg.Dir, EgressFile)
-	}
-	s.egress, err = s.cfg.Egress.Serve(ctx, s.seam.service(egressSocket), record, s.cfg.OnEgress)
+	s.egress, err = s.cfg.Egress.Serve(ctx, s.seam.service(egressSocket), s.cfg.EgressRecord, s.cfg.OnEgress)
 	return err
 }
 

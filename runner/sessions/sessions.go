@@ -115,7 +115,7 @@ func (s *Session) open(cfg runner.Config, open func(runner.Config) (*runner.Sess
 	m, key := s.manager, s.key
 	dir := m.Dir(key)
 	cfg.Dir, cfg.Hold = filepath.Join(dir, "session"), s.hold
-	cfg.EgressRecord, cfg.NotesRecord = filepath.Join(dir, runner.EgressFile), filepath.Join(dir, runner.NotesFile)
+	cfg.EgressRecord = filepath.Join(dir, runner.EgressFile)
 	cfg.Labels = maps.Clone(cfg.Labels)
 	if cfg.Labels == nil {
 		cfg.Labels = make(map[string]string)
@@ -123,6 +123,8 @@ func (s *Session) open(cfg runner.Config, open func(runner.Config) (*runner.Sess
 	cfg.Labels[runner.LabelHome] = m.Home.Dir()
 	if key.agent != "" {
 		cfg.Labels[runner.LabelAgent] = key.agent
+	} else { // notes belong to the results of a run
+		cfg.NotesRecord = filepath.Join(dir, runner.NotesFile)
 	}
 	s.Session, err = open(cfg)
 	if err != nil {

@@ -94,6 +94,26 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
+func TestCheckHandle(t *testing.T) {
+	good := Handle{Version: 1, Engine: "docker", ID: "0123", Name: "holon-run_1"}
+	if err := CheckHandle(good, "docker"); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Handle){
+		"another version": func(h *Handle) { h.Version = 2 },
+		"another engine":  func(h *Handle) { h.Engine = "other" },
+		"path as name":    func(h *Handle) { h.Name = "../" + h.Name },
+		"path as ID":      func(h *Handle) { h.ID = "../x" },
+		"zero":            func(h *Handle) { *h = Handle{} },
+	} {
+		bad := good
+		change(&bad)
+		if err := CheckHandle(bad, "docker"); !state.IsCode(err, CodeInvalidSpec) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestConfined(t *testing.T) {
 	if Unconfined(User{}).Confined() {
 		t.Error("an unconfined program reads as confined")

@@ -26,19 +26,12 @@ const (
 // flag, at fault.
 type Error = state.Error
 
-// CheckHandle refuses a handle that the engine named engineName cannot have
-// made, before any part of it is used.
+// CheckHandle refuses a handle that was read and that the engine named engineName cannot have made. The verbs of an
+// engine get those that were checked, or that it made.
 func CheckHandle(h Handle, engineName string) error {
-	if h.Version != HandleVersion {
-		return invalid("handle", "use the version of holon that stored it", "handle of version %d, this is version %d",
-			h.Version, HandleVersion)
-	}
-	if h.Engine != engineName {
-		return invalid("handle", "use the engine that made it", "handle of engine %.40q given to %s", h.Engine,
-			engineName)
-	}
-	if !ValidName(h.Name) || !ValidName(h.ID) {
-		return invalid("handle", "remove the record that holds it", "malformed handle %.80q", h.ID)
+	if h.Version != HandleVersion || h.Engine != engineName || !ValidName(h.Name) || !ValidName(h.ID) {
+		return invalid("handle", "remove the record that holds it", "%.80q of version %d is not a handle of the engine %.40q",
+			h.ID, h.Version, engineName)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"holon/internal/procfs"
 	"holon/responses"
 	"holon/runner"
+	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/state"
 )
@@ -96,6 +97,8 @@ func readRecord(dir string) (*Record, error) {
 	case r.ID == "" || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || (r.Run == nil) == (r.Made == nil),
 		r.Run != nil && (r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil):
 		err = errIncomplete
+	case r.Handle != nil:
+		err = engine.CheckHandle(*r.Handle, r.Engine)
 	}
 	if err != nil {
 		return nil, damaged(dir, err)

@@ -26,7 +26,7 @@ func TestRecord(t *testing.T) {
 	}
 	want := &Record{
 		Held: runner.Held{ID: "run_1", Engine: "docker",
-			Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"},
+			Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id1", Name: "name"},
 			User:   &engine.User{UID: 1, GID: 2},
 			Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
 				Owner: &folder.Owner{UID: 1}},

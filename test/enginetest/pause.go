@@ -33,10 +33,6 @@ func (r Rig) testPause(t *testing.T) {
 	}
 	wantCode(t, p.Pause(t.Context(), exited), engine.CodeNotFound)
 	wantCode(t, p.Resume(t.Context(), exited), engine.CodeNotFound)
-	foreign := created
-	foreign.Engine = "other"
-	wantCode(t, p.Pause(t.Context(), foreign), engine.CodeInvalidSpec)
-	wantCode(t, p.Resume(t.Context(), foreign), engine.CodeInvalidSpec)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/runner/engine"
-	"holon/state"
 )
 
 func (r Rig) testProgram(t *testing.T) {
@@ -113,26 +112,6 @@ func (r Rig) testRefusals(t *testing.T) {
 	_, err := b.Create(t.Context(), twin)
 	wantCode(t, err, engine.CodeConflict)
 	b.inspect(t, h) // the first is as it was
-
-	for name, change := range map[string]func(*engine.Handle){
-		"another version": func(h *engine.Handle) { h.Version = 2 },
-		"another engine":  func(h *engine.Handle) { h.Engine = "other" },
-		"path as name":    func(h *engine.Handle) { h.Name = "../" + h.Name },
-		"path as ID":      func(h *engine.Handle) { h.ID = "../x" },
-		"zero":            func(h *engine.Handle) { *h = engine.Handle{} },
-	} {
-		bad := h
-		change(&bad)
-		_, inspectErr := b.Inspect(t.Context(), bad)
-		_, waitErr := b.Wait(t.Context(), bad)
-		_, logsErr := b.Logs(t.Context(), bad, 1)
-		for verb, err := range map[string]error{"Start": b.Start(t.Context(), bad), "Stop": b.Stop(t.Context(), bad, 0),
-			"Remove": b.Remove(t.Context(), bad), "Inspect": inspectErr, "Wait": waitErr, "Logs": logsErr} {
-			if !state.IsCode(err, engine.CodeInvalidSpec) {
-				t.Errorf("%s with handle of %s: %v", verb, name, err)
-			}
-		}
-	}
 }
 
 func (r Rig) testConcurrency(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -46,7 +45,7 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		created, err = e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
 	}
 	if err == nil {
-		err = errors.Join(ctx.Err(), discarded(created.Warnings, spec))
+		err = ctx.Err()
 	}
 	if err == nil {
 		err = e.register.confirm(nonce, created.ID)
@@ -75,9 +74,16 @@ func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (config *contain
 	if err = e.checkSocket(complete); err != nil {
 		return nil, nil, complete, err
 	}
-	if complete.NanoCPUs == 0 {
-		if complete.NanoCPUs, err = e.defaultCPUs(ctx, complete.Name); err != nil {
-			return nil, nil, complete, err
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := e.daemon(ctx)
+	if err != nil {
+		return nil, nil, complete, wrap("create container "+complete.Name, err)
+	}
+	if complete.NanoCPUs == 0 { // more than the machine has are refused
+		complete.NanoCPUs = engine.DefaultNanoCPUs
+		if info.NCPU > 0 {
+			complete.NanoCPUs = min(complete.NanoCPUs, int64(info.NCPU)*1e9)
 		}
 	}
 	filter, err := seccompProfileText()
@@ -86,39 +92,11 @@ func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (config *contain
 	}
 	config, host = request(complete)
 	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
-	if host.UsernsMode, err = e.userNamespace(ctx); err == nil {
-		err = e.overrule(ctx, config, complete)
+	// Where user ids are mapped, the kernel would count the limits of all containers as those of one user.
+	if _, mapped := securityOption(info, "userns"); mapped {
+		host.UsernsMode = "host"
 	}
-	return config, host, complete, err
-}
-
-// userNamespace asks an engine that maps user ids for the host's: mapped, the
-// kernel would count the limits of all its containers as those of one user.
-func (e *Engine) userNamespace(ctx context.Context) (container.UsernsMode, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	info, err := e.daemon(ctx)
-	if err != nil {
-		return "", wrap("ask the Docker engine about itself", err)
-	}
-	if _, maps := securityOption(info, "userns"); maps {
-		return "host", nil
-	}
-	return "", nil
-}
-
-// defaultCPUs is as many as the engine takes: more than the machine has are refused.
-func (e *Engine) defaultCPUs(ctx context.Context, containerName string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	info, err := e.daemon(ctx)
-	if err != nil {
-		return 0, wrap("create container "+containerName, err)
-	}
-	if info.NCPU <= 0 {
-		return engine.DefaultNanoCPUs, nil
-	}
-	return min(engine.DefaultNanoCPUs, int64(info.NCPU)*1e9), nil
+	return config, host, complete, e.overrule(ctx, config, complete)
 }
 
 // settling returns a context with the values of ctx that ends settleTimeout
@@ -275,32 +253,6 @@ func tmpfs(spec engine.Spec, full bool) map[string]string {
 		}
 	}
 	return out
-}
-
-// discarded turns the daemon's warning that it ignores a limit into an error:
-// a promise that is silently dropped is worse than a refusal.
-func discarded(warnings []string, spec engine.Spec) error {
-	for _, warning := range warnings {
-		text := strings.ToLower(warning)
-		if !strings.Contains(text, "discarded") {
-			continue
-		}
-		param := ""
-		switch {
-		case strings.Contains(text, "pids limit"):
-			param = "pids"
-		case strings.Contains(text, "memory limit") && spec.Memory != engine.Unlimited:
-			param = "memory"
-		case strings.Contains(text, "cpu") && spec.NanoCPUs != 0:
-			param = "cpus"
-		}
-		if param != "" {
-			return &engine.Error{Code: engine.CodeResourceLimit, Param: param,
-				Message: "the engine cannot limit " + param + ": " + warning,
-				Hint:    "enable the cgroup controller in the kernel, or ask for no limit explicitly"}
-		}
-	}
-	return nil
 }
 
 // isAnswer reports whether err came from the daemon, rather than from losing it.

@@ -38,9 +38,6 @@ const (
 // what its state allows; that passes.
 func (e *Engine) hold(ctx context.Context, h engine.Handle, doing string, call func(context.Context, string) error,
 	done func(*container.State) bool) error {
-	if err := engine.CheckHandle(h, name); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for try := 1; ; try++ {

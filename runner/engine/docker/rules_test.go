@@ -109,31 +109,6 @@ func TestUnsuitableDaemon(t *testing.T) {
 	}
 }
 
-func TestDiscardedLimitsAreErrors(t *testing.T) {
-	const (
-		memory = "Your kernel does not support memory limit capabilities or the cgroup is not mounted. " +
-			"Limitation discarded."
-		pids = "Your kernel does not support pids limit capabilities or the cgroup is not mounted. " +
-			"PIDs limit discarded."
-		swap = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited " +
-			"without swap."
-	)
-	limited, free := engine.Spec{Memory: 1 << 30}, engine.Spec{Memory: engine.Unlimited}
-	for _, test := range []struct {
-		warning string
-		spec    engine.Spec
-		param   string
-	}{
-		{memory, limited, "memory"}, {pids, limited, "pids"}, {swap, limited, ""}, {memory, free, ""},
-	} {
-		err := discarded([]string{"another warning", test.warning}, test.spec)
-		typed, ok := errors.AsType[*engine.Error](err)
-		if (test.param != "") != ok || ok && (typed.Code != engine.CodeResourceLimit || typed.Param != test.param) {
-			t.Errorf("%q for %+v: %v", test.warning, test.spec, err)
-		}
-	}
-}
-
 // What is looser than the defaults never reads as hard_enforced.
 func TestIsolationOfLooseContainers(t *testing.T) {
 	type (

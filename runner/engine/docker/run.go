@@ -14,9 +14,6 @@ import (
 
 // Start implements engine.Engine.
 func (e *Engine) Start(ctx context.Context, h engine.Handle) error {
-	if err := engine.CheckHandle(h, name); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// The daemon starts an exited container again; ours run once, and only the
@@ -39,9 +36,6 @@ const (
 
 // Wait implements engine.Engine. It survives a restart of the daemon.
 func (e *Engine) Wait(ctx context.Context, h engine.Handle) (engine.Exit, error) {
-	if err := engine.CheckHandle(h, name); err != nil {
-		return engine.Exit{}, err
-	}
 	for try := 0; ; try++ {
 		exit, err := e.waitOnce(ctx, h)
 		lost := err != nil && ctx.Err() == nil && (client.IsErrConnectionFailed(err) || isTruncated(err))
@@ -117,9 +111,6 @@ func deref(exit *engine.Exit) engine.Exit {
 // Stop implements engine.Engine. The grace has a precision of one second,
 // rounded up.
 func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration) error {
-	if err := engine.CheckHandle(h, name); err != nil {
-		return err
-	}
 	grace = max(grace, 0)
 	ctx, cancel := context.WithTimeout(ctx, grace+callTimeout)
 	defer cancel()
@@ -133,9 +124,6 @@ func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration)
 
 // Remove implements engine.Engine.
 func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
-	if err := engine.CheckHandle(h, name); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return e.remove(ctx, h.ID, h.Name)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"holon/test/expect"
 )
 
 func TestWriteFile(t *testing.T) {
@@ -27,13 +29,9 @@ func TestWriteFile(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "file")
 			if tc.old != nil {
-				if err := os.WriteFile(path, tc.old, 0o444); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(path, tc.old, 0o444))
 			}
-			if err := WriteFile(path, tc.data, tc.perm); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, WriteFile(path, tc.data, tc.perm))
 			got, err := os.ReadFile(path)
 			if err != nil || !bytes.Equal(got, tc.data) {
 				t.Fatalf("content = %q, %v; want %q", got, err, tc.data)
@@ -49,16 +47,10 @@ func TestWriteFile(t *testing.T) {
 
 func TestWriteFileReplacesSymlink(t *testing.T) {
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, []byte("keep"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(outside, []byte("keep"), 0o600))
 	path := filepath.Join(dir, "file")
-	if err := os.Symlink(outside, path); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(path, []byte("new"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink(outside, path))
+	expect.NoError(t, WriteFile(path, []byte("new"), 0o600))
 	if kept, _ := os.ReadFile(outside); string(kept) != "keep" {
 		t.Fatalf("the link's target was written: %q", kept)
 	}
@@ -87,18 +79,12 @@ func TestWriteFileFailureLeavesNothing(t *testing.T) {
 func TestWriteFileDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "file")
-	if err := WriteFile(target, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, WriteFile(target, []byte("old"), 0o600))
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	low := limit
 	low.Cur = 4096
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low))
 	err := WriteFile(target, make([]byte, 1<<20), 0o600)
 	if restoreErr := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); restoreErr != nil {
 		t.Fatal(restoreErr)
@@ -116,9 +102,7 @@ func TestWriteFileDiskFull(t *testing.T) {
 func TestWriteFileConcurrent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	contents := [][]byte{bytes.Repeat([]byte("a"), 10000), bytes.Repeat([]byte("b"), 20000)}
-	if err := WriteFile(path, contents[0], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, WriteFile(path, contents[0], 0o600))
 	var writers sync.WaitGroup
 	done := make(chan struct{})
 	for _, content := range contents {
@@ -148,9 +132,7 @@ func TestWriteFileConcurrent(t *testing.T) {
 func onlyEntry(t *testing.T, dir, want string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(entries) != 1 || entries[0].Name() != want {
 		t.Fatalf("entries = %v, want only %s", entries, want)
 	}

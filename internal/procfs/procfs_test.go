@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // A program chooses its own name in /proc/PID/stat.
@@ -70,9 +72,7 @@ func FuzzParseStat(f *testing.F) {
 
 func TestOwnProcess(t *testing.T) {
 	st, err := ReadStat(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if st.Parent != os.Getppid() {
 		t.Errorf("parent: got %d, want %d", st.Parent, os.Getppid())
 	}
@@ -90,13 +90,9 @@ func TestOwnProcess(t *testing.T) {
 // A process is told from every other one that has, had or will have its number.
 func TestProcessIsNotMistaken(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	p, err := Identify(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
 		if other.Running() {
 			t.Errorf("%+v runs", other)
@@ -113,9 +109,7 @@ func TestProcessIsNotMistaken(t *testing.T) {
 	if !p.Running() {
 		t.Fatal("the process got a signal that was for another one")
 	}
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, p.Signal(syscall.SIGTERM))
 	for stat := (Stat{State: 'R'}); stat.Running(); {
 		if stat, err = ReadStat(p.PID); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"holon/internal/unixsocket"
+	"holon/test/expect"
 )
 
 func TestListen(t *testing.T) {
@@ -19,9 +20,7 @@ func TestListen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(shortDir(t), base)
 			l, err := unixsocket.Listen(t.Context(), path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			entries, err := os.ReadDir(filepath.Dir(path))
 			if err != nil || len(entries) != 1 {
 				t.Errorf("the directory holds %v, %v, want the socket alone", entries, err)
@@ -30,9 +29,7 @@ func TestListen(t *testing.T) {
 				t.Errorf("mode: got %v, %v, want %v", info.Mode(), err, fs.ModeSocket|0o600)
 			}
 			conn, err := unixsocket.Dial(t.Context(), path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer conn.Close()
 			if names, err := os.ReadFile("/proc/net/unix"); err != nil || strings.Contains(string(names), path) {
 				t.Errorf("the names of connected sockets tell where this one lies (%v)", err)
@@ -54,16 +51,12 @@ func TestListen(t *testing.T) {
 func TestRemoveOnlyOwnFile(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	first, err := unixsocket.Listen(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := os.Rename(path, path+".old"); err != nil { // keeps its inode from being used again
 		t.Fatal(err)
 	}
 	second, err := unixsocket.Listen(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := errors.Join(first.Close(), first.Remove()); err != nil {
 		t.Error(err)
 	}
@@ -81,18 +74,12 @@ func TestRemoveOnlyOwnFile(t *testing.T) {
 func TestListenInPlaceOf(t *testing.T) {
 	dead := func(t *testing.T, path string) {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		l.SetUnlinkOnClose(false)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, l.Close())
 	}
 	check := func(t *testing.T, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	for name, tc := range map[string]struct {
 		put func(t *testing.T, path string)
@@ -128,9 +115,7 @@ func TestListenInPlaceOf(t *testing.T) {
 			before, _ := os.Lstat(path) // nil where nothing is
 			l, err := unixsocket.Listen(t.Context(), path)
 			if tc.ok {
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				check(t, errors.Join(l.Close(), l.Remove()))
 				return
 			}
@@ -156,9 +141,7 @@ func TestListenRefuses(t *testing.T) {
 	cancel()
 	path := filepath.Join(shortDir(t), "s")
 	l, err := unixsocket.Listen(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer l.Close()
 	if _, err := unixsocket.Listen(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled context: got %v, want %v", err, context.Canceled)

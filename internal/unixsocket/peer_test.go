@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"holon/internal/unixsocket"
+	"holon/test/expect"
 )
 
 // shortDir is a directory whose path leaves room for the name of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "us")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -28,28 +27,20 @@ func shortDir(t *testing.T) string {
 
 func TestPeerPID(t *testing.T) {
 	unixSocket, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer unixSocket.Close()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer tcp.Close()
 	for _, tc := range []struct {
 		l  net.Listener
 		ok bool
 	}{{unixSocket, true}, {tcp, false}} {
 		client, err := net.Dial(tc.l.Addr().Network(), tc.l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer client.Close()
 		server, err := tc.l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer server.Close()
 		for name, conn := range map[string]net.Conn{"client": client, "server": server} {
 			pid, err := unixsocket.PeerPID(conn)
@@ -68,9 +59,7 @@ func TestSocketIsNoLink(t *testing.T) {
 	dir := shortDir(t)
 	real := filepath.Join(dir, "real")
 	l, err := net.Listen("unix", real)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer l.Close()
 	if conn, err := unixsocket.Dial(t.Context(), real); err != nil {
 		t.Fatal(err)
@@ -78,9 +67,7 @@ func TestSocketIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
-	if err := errors.Join(os.Symlink(real, link), os.WriteFile(file, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Symlink(real, link), os.WriteFile(file, nil, 0o600)))
 	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
 		conn, err := unixsocket.Dial(t.Context(), path)
 		op, ok := errors.AsType[*net.OpError](err)

@@ -12,15 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // The zero Spec gets the strict defaults; they are promised to users, so they
 // are spelled out here once more.
 func TestDefaults(t *testing.T) {
 	spec, err := Spec{Name: "run", Args: []string{"/agentd"}}.Complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := Spec{
 		Name: "run", Args: []string{"/agentd"}, User: &User{UID: os.Getuid(), GID: os.Getgid()},
 		Memory: 2147483648, Network: "none",
@@ -153,9 +152,7 @@ func TestPathsThatJSONChanges(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "new\nline", "\x1b[2J", "\x7f", "\u0085"} {
 		odd := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Join(odd, "sub"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Join(odd, "sub"), 0o700))
 		for where, spec := range map[string]Spec{
 			"source":           {Mounts: []Mount{{Source: odd, Target: "/x"}}},
 			"part of a source": {Mounts: []Mount{{Source: filepath.Join(odd, "sub"), Target: "/x"}}},
@@ -171,9 +168,7 @@ func TestPathsThatJSONChanges(t *testing.T) {
 	}
 	for _, name := range []string{"with space", "a:b,c", "ü", "日本", "-rf", "\ufffd"} {
 		odd := filepath.Join(dir, name)
-		if err := os.MkdirAll(odd, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(odd, 0o700))
 		if _, err := (Spec{Name: "run", Args: []string{"/agentd"},
 			Mounts: []Mount{{Source: odd, Target: "/x"}}}).Complete(); err != nil {
 			t.Errorf("%q: %v", name, err)

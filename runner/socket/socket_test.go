@@ -12,15 +12,14 @@ import (
 	"holon/internal/unixsocket"
 	"holon/runner/socket"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
 func TestListen(t *testing.T) {
 	path := filepath.Join(memory.Dir(t), "sub", "s")
 	s, err := socket.Listen(t.Context(), path, "test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	l := s.Bounded(1)
 	for name, mode := range map[string]os.FileMode{path: os.ModeSocket | 0o600,
 		filepath.Dir(path): os.ModeDir | 0o700} {
@@ -29,14 +28,10 @@ func TestListen(t *testing.T) {
 		}
 	}
 	client, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer client.Close()
 	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer server.Close()
 	// The name of the socket, which a connected container can read.
 	if names, err := os.ReadFile("/proc/net/unix"); err != nil || strings.Contains(string(names), path) {
@@ -86,9 +81,7 @@ func TestListenInPlaceOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(memory.Dir(t), "s")
-			if err := tc.put(t, path); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, tc.put(t, path))
 			before, _ := os.Lstat(path)
 			s, err := socket.Listen(t.Context(), path, "test", nil)
 			if (err == nil) != tc.ok {

@@ -16,6 +16,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // collect copies what turn_1 left below dir.
@@ -32,9 +33,7 @@ func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []
 	mkdir(t, artifacts)
 	plant(artifacts)
 	warnings, err := collect(t, dir, dst, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return filepath.Join(dst, "artifacts"), warnings
 }
 
@@ -49,9 +48,7 @@ func TestCollectSpecialFiles(t *testing.T) {
 				t.Logf("%s needs root", name)
 				err = syscall.Mkfifo(filepath.Join(turn, name), 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 		}
 		write(t, filepath.Join(turn, "turn.json"), "{}")
 	})
@@ -68,18 +65,14 @@ func TestCollectSparseFiles(t *testing.T) {
 	dst, warnings := collectFrom(t, func(turn string) {
 		for name, size := range map[string]int64{"huge": 10 << 30, "large": 1 << 30} {
 			write(t, filepath.Join(turn, name), "begin")
-			if err := os.Truncate(filepath.Join(turn, name), size); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Truncate(filepath.Join(turn, name), size))
 		}
 		f, err := os.OpenFile(filepath.Join(turn, "large"), os.O_WRONLY, 0)
 		if err == nil {
 			_, err = f.WriteAt([]byte("end"), 1<<30-3)
 			err = errors.Join(err, f.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	})
 	if _, err := os.Lstat(filepath.Join(dst, "huge")); !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(strings.Join(warnings, ""), `huge"`) {
@@ -90,9 +83,7 @@ func TestCollectSparseFiles(t *testing.T) {
 		t.Errorf("size %d in %d blocks, %v", st.Size, st.Blocks, err)
 	}
 	f, err := os.Open(filepath.Join(dst, "large"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer f.Close()
 	var ends [8]byte
 	if _, err := f.ReadAt(ends[:5], 0); err != nil {
@@ -114,19 +105,13 @@ func TestCollectManyFiles(t *testing.T) {
 		write(t, filepath.Join(from, fmt.Sprint("f", i)), "")
 	}
 	src, err := os.OpenRoot(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer src.Close()
 	dst, err := os.OpenRoot(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer dst.Close()
 	c := &collector{src: src, dst: dst, files: maxCollectFiles - 50}
-	if err := c.folder(t.Context(), ".", 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.folder(t.Context(), ".", 0))
 	count := -1
 	err = filepath.WalkDir(to, func(string, fs.DirEntry, error) error { count++; return nil })
 	if err != nil || count != 50 {
@@ -144,9 +129,7 @@ func TestCollectNames(t *testing.T) {
 	dst, warnings := collectFrom(t, func(turn string) {
 		for _, name := range names {
 			write(t, filepath.Join(turn, name), "x")
-			if err := os.Symlink("x", filepath.Join(turn, name+" link")); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Symlink("x", filepath.Join(turn, name+" link")))
 		}
 	})
 	for _, name := range names {
@@ -232,9 +215,7 @@ func TestCollectHardLinks(t *testing.T) {
 		links[fmt.Sprint("artifacts/f", i)] = "artifacts/f"
 	}
 	for name, to := range links {
-		if err := os.Link(filepath.Join(turn, to), filepath.Join(turn, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Link(filepath.Join(turn, to), filepath.Join(turn, name)))
 	}
 	warnings, err := collect(t, dir, dst, size+size/2)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "forged") {
@@ -260,9 +241,7 @@ func closeAll(t *testing.T, dir string) {
 	for _, path := range slices.Backward(paths) {
 		err = errors.Join(err, os.Chmod(path, 0))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // An agent that runs as this process's user can't close what it left to the host.
@@ -277,9 +256,7 @@ func TestClosedOutput(t *testing.T) {
 	if rec, _, err := Read(dir, "turn_1"); rec == nil || err != nil {
 		t.Errorf("the record can't be read: %v", err)
 	}
-	if err := errors.Join(os.Chmod(turn, 0), os.Chmod(filepath.Join(dir, "output"), 0)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Chmod(turn, 0), os.Chmod(filepath.Join(dir, "output"), 0)))
 	warnings, err := collect(t, dir, dst, 0)
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("%q, %v", warnings, err)

@@ -17,6 +17,7 @@ import (
 	"holon/responses/stream"
 	"holon/responses/turns"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 // What a container left where agentd leaves it is copied without following a link or waiting for a pipe. What else
@@ -35,17 +36,11 @@ func TestCollectTurn(t *testing.T) {
 	secret := filepath.Join(dir, "secret")
 	write(t, secret, "secret")
 	for link, target := range map[string]string{"absolute": secret, "relative": "../../../../secret", "folder": dir} {
-		if err := os.Symlink(target, filepath.Join(turn, "artifacts", link)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(turn, "artifacts", link)))
 	}
-	if err := syscall.Mkfifo(filepath.Join(turn, "artifacts/pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Mkfifo(filepath.Join(turn, "artifacts/pipe"), 0o600))
 	warnings, err := collect(t, dir, dst, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var got []string
 	err = filepath.WalkDir(dst, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -77,9 +72,7 @@ func TestCollectNothing(t *testing.T) {
 	if warnings, err := collect(t, dir, t.TempDir(), 0); err != nil || len(warnings) != 0 {
 		t.Errorf("without a turn: %q, %v", warnings, err)
 	}
-	if err := os.Symlink("/etc", filepath.Join(dir, "output/turns/turn_2")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("/etc", filepath.Join(dir, "output/turns/turn_2")))
 	warnings, err := Collection{SessionDir: dir, TurnID: "turn_2", To: t.TempDir()}.Collect(t.Context())
 	if err != nil || len(warnings) != 1 {
 		t.Errorf("a link for a turn: %q, %v", warnings, err)
@@ -150,9 +143,7 @@ func TestSettleTurnClosesWhatIsOpen(t *testing.T) {
 	} {
 		ev.Sequence = int64(i) + 1
 		line, err := ev.AppendLine(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		facts += string(line)
 	}
 	write(t, filepath.Join(dir, turns.JournalFile), entries(facts, string(openStream(t))))
@@ -164,9 +155,7 @@ func TestSettleTurnClosesWhatIsOpen(t *testing.T) {
 	checkSettled(t, dir)
 	got := make(map[string]string)
 	data, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for line := range strings.Lines(strings.TrimPrefix(string(data), facts)) {
 		ev, err := turns.DecodeRuntimeEvent([]byte(line))
 		if err != nil || ev.Correlation.CausationID == "" {
@@ -185,9 +174,7 @@ func TestSettleTurnClosesWhatIsOpen(t *testing.T) {
 		turns.FailureFile: {`"kind": "interrupted"`},
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, text := range want {
 			if !strings.Contains(string(data), text) {
 				t.Errorf("%s lacks %s:\n%s", name, text, data)
@@ -220,25 +207,19 @@ func begunFacts(t *testing.T) string {
 	ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.TurnStarted(turns.Started{})
 	ev.Sequence = 1
 	line, err := ev.AppendLine(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(line)
 }
 
 func checkSettled(t *testing.T, dir string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, turns.EventsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := conform.CheckStream(bytes.NewReader(data), stream.NDJSON); err != nil {
 		t.Errorf("%v\n%s", err, data)
 	}
 	turn, err := OpenCollected(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer turn.Close()
 	rec, err := turn.record()
 	switch {
@@ -252,9 +233,7 @@ func checkSettled(t *testing.T, dir string) {
 		t.Error("record: rec.Error = nil, want a value")
 	}
 	facts, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var last turns.RuntimeEvent
 	for line := range bytes.Lines(facts) {
 		ev, err := turns.DecodeRuntimeEvent(line)
@@ -280,12 +259,8 @@ func TestSettleRefuses(t *testing.T) {
 	if _, err := (Completion{Gone: responses.Internal("x", nil)}).Complete(dir); !errors.Is(err, ErrUnsettled) {
 		t.Errorf("garbage was taken for events: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, turns.JournalFile)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(filepath.Join(dir, turns.JournalFile)))
+	expect.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)))
 	if _, err := (Completion{Gone: responses.Internal("x", nil)}).Complete(dir); err == nil {
 		t.Error("a link was followed")
 	}
@@ -346,9 +321,7 @@ func openStream(t testing.TB) []byte {
 		func() error { return em.BeginMessage("") },
 		func() error { return em.Text("and then") },
 	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, step())
 	}
 	return b.Bytes()
 }
@@ -364,22 +337,16 @@ func newRecord(status responses.Status) turns.Record {
 func writeRecord(t *testing.T, dir string, status responses.Status) {
 	t.Helper()
 	data, err := newRecord(status).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	write(t, filepath.Join(dir, turns.RecordFile), string(data))
 }
 
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(path, 0o700))
 }
 
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }

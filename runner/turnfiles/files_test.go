@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // Lines come whole, also those that are written in pieces while they are read;
@@ -18,22 +19,16 @@ func TestLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	long := strings.Repeat("x", responses.MaxResponse+1)
-	if err := os.WriteFile(filepath.Join(dir, "log"), []byte("one\n\n"+long+"\ntwo\nthr"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "log"), []byte("one\n\n"+long+"\ntwo\nthr"), 0o600))
 	turn, err := OpenCollected(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer turn.Close()
 	asked := 0
 	more := func() bool { // the writer goes on once, between two looks
 		asked++
 		if asked == 2 {
 			f, err := os.OpenFile(filepath.Join(dir, "log"), os.O_WRONLY|os.O_APPEND, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer f.Close()
 			if _, err := f.WriteString("ee\nhalf"); err != nil {
 				t.Fatal(err)
@@ -43,9 +38,7 @@ func TestLines(t *testing.T) {
 	}
 	var got []string
 	for line, err := range turn.Lines(t.Context(), "log", more) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got = append(got, string(line))
 	}
 	if want := []string{"one", "", "two", "three"}; !slices.Equal(got, want) {
@@ -69,22 +62,14 @@ func TestLinesOfHostileFiles(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	secret := filepath.Join(outside, "secret")
-	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(secret, []byte("secret\n"), 0o600))
 	for name, target := range map[string]string{"link": secret, "inner": "log",
 		"up": "../" + filepath.Base(outside) + "/secret"} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	turn, err := OpenCollected(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer turn.Close()
 	for _, name := range []string{"link", "up", "pipe", ".", "../" + filepath.Base(outside) + "/secret"} {
 		for line, err := range turn.Lines(t.Context(), name, func() bool { return false }) {

@@ -11,6 +11,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/egress"
+	"holon/test/expect"
 )
 
 // The facts of the host go on where those of the turn end, and what the container
@@ -19,9 +20,7 @@ func TestAppendFacts(t *testing.T) {
 	t.Parallel()
 	at := func(s string) turns.Time {
 		parsed, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return turns.At(parsed)
 	}
 	scope := turns.Scope{RuntimeID: "run_1", SessionID: "sess_1", TurnID: "turn_1"}
@@ -36,9 +35,7 @@ func TestAppendFacts(t *testing.T) {
 			TurnID: "turn_1"}.TurnStarted(turns.Started{Model: "m"})
 		ev.Type, ev.Sequence = class, sequence
 		line, err := ev.AppendLine(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return string(line)
 	}
 	for _, tc := range []struct {
@@ -69,9 +66,7 @@ func TestAppendFacts(t *testing.T) {
 					t.Fatal(err)
 				}
 				data, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				var got []string
 				for line := range strings.Lines(string(data)) {
 					ev, err := turns.DecodeRuntimeEvent([]byte(strings.TrimSpace(line)))
@@ -97,9 +92,7 @@ func TestAppendFacts(t *testing.T) {
 	if list, _ := os.ReadDir(dir); len(list) > 0 {
 		t.Error("a file was made for nothing")
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, turns.JournalFile)))
 	if _, err := (Completion{Facts: facts}).Complete(dir); err == nil {
 		t.Error("a link was followed")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 const leftRecord = `{"schema":"holon.turn/1","session_id":"sess_1","turn_id":"turn_1","response_id":"resp_1",` +
@@ -23,9 +24,7 @@ func leftEnd(t testing.TB) string {
 	t.Helper()
 	var last []byte
 	body, err := responses.DecodeRequest([]byte(`{"model":"a/b","input":"x"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "a/b", 1, body), func(_ string, data []byte) error {
 		last = append(last[:0], data...)
 		return nil
@@ -33,9 +32,7 @@ func leftEnd(t testing.TB) string {
 	if err == nil {
 		err = em.Fail(&responses.Error{Type: responses.TypeServerError, Code: "x", Message: "y"}, responses.Usage{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(last)
 }
 
@@ -46,9 +43,7 @@ func firstFacts(t *testing.T) (submitted, started string) {
 	line := func(n int64, ev turns.RuntimeEvent) string {
 		ev.Sequence = n
 		text, err := ev.AppendLine(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return string(text)
 	}
 	return line(1, scope.TurnSubmitted(turns.Submitted{Source: "responses", ResponseID: "resp_1",
@@ -157,9 +152,7 @@ func TestReadTurn(t *testing.T) {
 			turn := filepath.Join(dir, "output/turns/turn_1")
 			mkdir(t, turn)
 			for _, plant := range test.plant {
-				if err := plant(turn); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, plant(turn))
 			}
 			_, resp, err := Read(dir, "turn_1")
 			if (err == nil) != (test.fails == nil) ||

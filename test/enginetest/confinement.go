@@ -211,9 +211,7 @@ func (r Rig) testNoConfinement(t *testing.T) {
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(dir, 0o777))
 	return dir
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func (r Rig) testLife(t *testing.T) {
@@ -24,14 +25,10 @@ func (r Rig) testLife(t *testing.T) {
 
 	h := b.create(t, b.spec("serve"))
 	b.wantState(t, h, engine.StatusCreated)
-	if err := b.Start(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Start(t.Context(), h))
 	b.wantState(t, h, engine.StatusRunning)
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
-	if err := b.Stop(t.Context(), h, patience); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Stop(t.Context(), h, patience))
 	b.wantState(t, h, engine.StatusExited)
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
 
@@ -80,9 +77,7 @@ func (r Rig) testWait(t *testing.T) {
 			results <- result{exit, err}
 		}()
 	}
-	if err := b.Start(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Start(t.Context(), h))
 	for range cap(results) {
 		if got := <-results; got.err != nil || got.exit.Code != 5 {
 			t.Errorf("Wait = %+v, %v", got.exit, got.err)
@@ -103,25 +98,19 @@ func (r Rig) testWait(t *testing.T) {
 func (r Rig) testStop(t *testing.T) {
 	b := r.open(t)
 	graceful := b.startReady(t, b.spec("serve"))
-	if err := b.Stop(t.Context(), graceful, patience); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Stop(t.Context(), graceful, patience))
 	if exit := b.wait(t, graceful); exit.Code != 7 || !strings.HasSuffix(b.logs(t, graceful), "bye\n") {
 		t.Errorf("graceful exit = %+v, log %q", exit, b.logs(t, graceful))
 	}
 
 	forced := b.startReady(t, b.spec("stubborn"))
-	if err := b.Stop(t.Context(), forced, 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Stop(t.Context(), forced, 0))
 	if exit := b.wait(t, forced); exit.Code != 137 || exit.OOMKilled {
 		t.Errorf("forced exit = %+v, want 137", exit)
 	}
 
 	removed := b.create(t, b.spec("serve"))
-	if err := b.Remove(t.Context(), removed); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Remove(t.Context(), removed))
 	for name, h := range map[string]engine.Handle{"exited": graceful, "created": b.create(t, b.spec("serve")),
 		"removed": removed} {
 		if err := b.Stop(t.Context(), h, 0); err != nil {
@@ -153,9 +142,7 @@ func (r Rig) testRemove(t *testing.T) {
 
 	// A name is free again, and an old handle does not mean the new program.
 	old := b.create(t, b.spec("serve"))
-	if err := b.Remove(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Remove(t.Context(), old))
 	spec := b.spec("serve")
 	spec.Name = old.Name
 	b.create(t, spec)
@@ -179,9 +166,7 @@ func (b *bench) testRemoveWakes(t *testing.T, h engine.Handle) {
 		waited <- err
 	}()
 	time.Sleep(50 * time.Millisecond) // most likely the waiter waits by now; either order must do
-	if err := b.Remove(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Remove(t.Context(), h))
 	if err := <-waited; err != nil && !state.IsCode(err, engine.CodeNotFound) {
 		t.Errorf("Wait during Remove = %v", err)
 	}
@@ -203,9 +188,7 @@ func (r Rig) testList(t *testing.T) {
 		{map[string]string{"holon.enginetest": "another"}, nil},
 	} {
 		found, err := b.List(t.Context(), test.labels)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, s := range found {
 			if !slices.Contains(test.want, s.Handle) || s.CreatedAt.IsZero() {
 				t.Errorf("List(%v) has %+v", test.labels, s)
@@ -229,9 +212,7 @@ func (r Rig) testList(t *testing.T) {
 func (r Rig) testRecover(t *testing.T) {
 	b := r.open(t)
 	stored, err := json.Marshal(b.startReady(t, b.spec("serve")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	second := &bench{Engine: r.New(t), rig: r, labels: b.labels}
 	defer func() {
 		if err := second.Close(); err != nil {
@@ -239,9 +220,7 @@ func (r Rig) testRecover(t *testing.T) {
 		}
 	}()
 	var h engine.Handle
-	if err := json.Unmarshal(stored, &h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(stored, &h))
 	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" ||
 		state.PID < 1 {
 		t.Errorf("recovered state = %+v", state)
@@ -252,15 +231,11 @@ func (r Rig) testRecover(t *testing.T) {
 	if found, err := second.List(t.Context(), b.labels); err != nil || len(found) != 1 || found[0].Handle != h {
 		t.Errorf("List = %v, %v", found, err)
 	}
-	if err := second.Stop(t.Context(), h, patience); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, second.Stop(t.Context(), h, patience))
 	if exit := b.wait(t, h); exit.Code != 7 {
 		t.Errorf("exit = %+v", exit)
 	}
-	if err := second.Remove(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, second.Remove(t.Context(), h))
 	_, err = second.Inspect(t.Context(), h)
 	wantCode(t, err, engine.CodeNotFound)
 }

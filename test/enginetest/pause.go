@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/runner/engine"
+	"holon/test/expect"
 )
 
 func (r Rig) testPause(t *testing.T) {
@@ -28,9 +29,7 @@ func (r Rig) testPause(t *testing.T) {
 			t.Errorf("Resume of one that is %s: %v", name, err)
 		}
 	}
-	if err := b.Remove(t.Context(), exited); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Remove(t.Context(), exited))
 	wantCode(t, p.Pause(t.Context(), exited), engine.CodeNotFound)
 	wantCode(t, p.Resume(t.Context(), exited), engine.CodeNotFound)
 
@@ -98,9 +97,7 @@ func (b *bench) settled(t *testing.T, h engine.Handle) {
 func (b *bench) testPausedEnds(t *testing.T, p engine.Pauser) {
 	stopped, removed := b.startReady(t, b.spec("serve")), b.startReady(t, b.spec("stubborn"))
 	for _, h := range []engine.Handle{stopped, removed} {
-		if err := p.Pause(t.Context(), h); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, p.Pause(t.Context(), h))
 	}
 	if err := b.Stop(t.Context(), stopped, patience); err != nil {
 		t.Fatalf("Stop of a paused program: %v", err)

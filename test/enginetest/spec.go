@@ -15,14 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/runner/engine"
+	"holon/test/expect"
 )
 
 func (r Rig) testProgram(t *testing.T) {
 	b := r.open(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "in"), []byte("hello"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "in"), []byte("hello"), 0o644))
 	mounts := []engine.Mount{{Source: dir, Target: "/data/with space,and=comma:colon"}}
 	spec := b.spec("cat", b.Path(mounts, mounts[0].Target+"/in"))
 	spec.Mounts = mounts
@@ -64,9 +63,7 @@ func (r Rig) testRefusals(t *testing.T) {
 	b := r.open(t)
 	dir := t.TempDir()
 	link, fifo := filepath.Join(dir, "link"), filepath.Join(dir, "fifo")
-	if err := errors.Join(os.Symlink("/", link), unix.Mkfifo(fifo, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Symlink("/", link), unix.Mkfifo(fifo, 0o600)))
 	mount := func(source, target string) func(*engine.Spec) {
 		return func(s *engine.Spec) { s.Mounts = []engine.Mount{{Source: source, Target: target}} }
 	}
@@ -182,9 +179,7 @@ func (r Rig) testCancel(t *testing.T) {
 		}
 	}
 	found, err := b.List(t.Context(), b.labels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, s := range found {
 		if !handed[s.Handle] {
 			t.Errorf("a cancelled Create left %s", s.Handle.Name)

@@ -17,6 +17,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/test/enginetest"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m, removeImage) }
@@ -40,9 +41,7 @@ func TestSuite(t *testing.T) {
 func connect(t testing.TB) *Engine {
 	t.Helper()
 	e, err := New("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := e.api.Ping(ctx); err != nil {
@@ -79,28 +78,20 @@ func suiteImage(t testing.TB, e *Engine) string {
 		return shared
 	}
 	data, err := os.ReadFile(enginetest.Program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	for name, content := range map[string][]byte{"Dockerfile": []byte(contrary), "probe": data, "empty": nil} {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
 		if _, err := w.Write(content); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, w.Close())
 	ref := "holon-enginetest:" + tag()
 	answer, err := e.api.ImageBuild(t.Context(), &archive,
 		build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true, NoCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer answer.Body.Close()
 	if log, err := io.ReadAll(answer.Body); err != nil || !bytes.Contains(log, []byte("Successfully tagged")) {
 		t.Fatalf("build the suite's image: %v\n%s", err, log)

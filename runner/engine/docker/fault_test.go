@@ -20,6 +20,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // between is a proxy before the real daemon that may interfere. It returns an
@@ -46,17 +47,13 @@ func serve(t *testing.T, handler http.Handler, closing func()) *Engine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server := httptest.NewUnstartedServer(handler)
 	server.Listener.Close()
 	server.Listener = listener
 	server.Start()
 	e, err := New("unix://"+path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -74,9 +71,7 @@ func isCreate(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/con
 func leftover(t *testing.T, e *Engine, labels map[string]string) int {
 	t.Helper()
 	found, err := e.List(t.Context(), labels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, s := range found {
 		if err := e.Remove(t.Context(), s.Handle); err != nil {
 			t.Error(err)
@@ -179,9 +174,7 @@ func TestCreateWithLostAnswerSparesOthers(t *testing.T) {
 	e := connect(t)
 	spec := faultSpec(suiteImage(t, e))
 	first, err := e.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	cut := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
 		if isCreate(r) {
 			panic(http.ErrAbortHandler)
@@ -205,9 +198,7 @@ func TestWaitAfterALostConnection(t *testing.T) {
 	spec := faultSpec(suiteImage(t, e))
 	spec.Args = []string{"/probe", "exit", "9"}
 	h, err := e.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var waits atomic.Int32
 	again := make(chan struct{})
 	flaky := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {

@@ -11,6 +11,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // Labels and variables of an image never override ours, and an image that declares
@@ -23,14 +24,10 @@ func TestHostileImage(t *testing.T) {
 		`ENV HOLON_MODEL=scripted/evil HOLON_TOKEN=x KEPT=1`)
 	h, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: hostile, Args: []string{"/probe"},
 		Env: []string{"HOLON_TOKEN=ours"}, Labels: map[string]string{"holon.run": "run_ours"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer remove(t, e, h)
 	made, err := e.api.ContainerInspect(t.Context(), h.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := map[string]string{"holon.role": "", "holon.run": "run_ours", "holon.agent": "", "holon.more": "",
 		"other": "kept"}
 	for key, value := range want {
@@ -88,19 +85,13 @@ func TestForeignContainer(t *testing.T) {
 	labels := map[string]string{"holon.home": dir, "holon.run": "run_1"}
 	ours, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: img, Args: []string{"/probe"},
 		Labels: labels})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	made, err := plain.api.ContainerInspect(t.Context(), ours.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// An image can repeat every label of our container, including its nonce.
 	foreign, err := plain.api.ContainerCreate(t.Context(), &container.Config{Image: img, Labels: made.Config.Labels},
 		nil, nil, nil, "holon-"+tag())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer remove(t, plain, engine.Handle{Version: engine.HandleVersion, Engine: name, ID: foreign.ID, Name: "foreign"})
 
 	only := func(when string) {
@@ -113,9 +104,7 @@ func TestForeignContainer(t *testing.T) {
 	only("with the id noted")
 	nonce := made.Config.Labels[createLabel]
 	remove(t, plain, engine.Handle{Version: engine.HandleVersion, Engine: name, ID: foreign.ID, Name: "foreign"})
-	if err := os.Rename(filepath.Join(dir, ours.ID), filepath.Join(dir, nonce)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Rename(filepath.Join(dir, ours.ID), filepath.Join(dir, nonce)))
 	only("when its maker died before it noted the id")
 	remove(t, e, ours)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -127,9 +116,7 @@ func TestForeignContainer(t *testing.T) {
 func commit(t *testing.T, e *Engine, base string, changes ...string) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: base}, nil, nil, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer remove(t, e, engine.Handle{Version: engine.HandleVersion, Engine: name, ID: made.ID, Name: made.ID})
 	ref := "holon-enginetest:" + tag()
 	if _, err := e.api.ContainerCommit(t.Context(), made.ID,

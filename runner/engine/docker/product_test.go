@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/runner/engine"
+	"holon/test/expect"
 )
 
 // What answers is told apart by its own words: the texts are those of Docker 20.10 and 28, of Docker Desktop 4, and of
@@ -39,9 +40,7 @@ func TestProduct(t *testing.T) {
 				}
 			}), func() {})
 			info, err := e.Check(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if info.Product != tc.product || info.Rootless != tc.rootless {
 				t.Errorf("product %q, rootless %t, want %q, %t", info.Product, info.Rootless, tc.product, tc.rootless)
 			}

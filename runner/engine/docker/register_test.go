@@ -1,13 +1,15 @@
 package docker
 
-import "testing"
+import (
+	"testing"
+
+	"holon/test/expect"
+)
 
 // Containers are listed, by a sweep, between the answer of the engine and the note of the id: the maker goes on.
 func TestListedBeforeItIsNoted(t *testing.T) {
 	r := register{t.TempDir()}
-	if err := r.announce("nonce"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.announce("nonce"))
 	if !r.knows("nonce", "id") {
 		t.Error("a container whose maker is about to note it is not known")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestRefusalsOfTheDaemon(t *testing.T) {
@@ -54,19 +55,13 @@ func TestUnreachable(t *testing.T) {
 	if err == nil {
 		err = errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: stale}), syscall.Close(fd))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	plain := filepath.Join(dir, "file")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(plain, nil, 0o600))
 	for _, host := range []string{"unix://" + filepath.Join(dir, "none.sock"), "unix://" + stale, "unix://" + plain,
 		"tcp://127.0.0.1:1"} {
 		e, err := New(host, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_, checkErr := e.Check(t.Context())
 		_, createErr := e.Create(t.Context(), faultSpec("any"))
 		for verb, err := range map[string]error{"Check": checkErr, "Create": createErr} {

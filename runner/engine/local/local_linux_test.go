@@ -16,6 +16,7 @@ import (
 	"holon/runner/engine/local"
 	"holon/state"
 	"holon/test/enginetest"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m, nil) }
@@ -31,9 +32,7 @@ func TestSuite(t *testing.T) {
 func open(t *testing.T, dir string) *local.Engine {
 	t.Helper()
 	e, err := local.New(local.Options{Dir: dir, Env: []string{"BASE=1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return e
 }
 
@@ -42,12 +41,8 @@ func start(t *testing.T, e *local.Engine, program, name string, args ...string) 
 	t.Helper()
 	h, err := e.Create(t.Context(), engine.Spec{Name: name, Args: append([]string{program}, args...),
 		Labels: map[string]string{"test": name}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, e.Start(t.Context(), h))
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if out, err := e.Logs(t.Context(), h, 1<<20); err != nil || strings.HasSuffix(string(out), "\n") {
 			return h, string(out)
@@ -65,9 +60,7 @@ func TestOrphansEndWithTheProgram(t *testing.T) {
 		t.Fatalf("Wait = %+v, %v", exit, err)
 	}
 	pid, err := strconv.Atoi(strings.Fields(out)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		st, err := procfs.ReadStat(pid)
 		if err != nil || !st.Running() { // gone, or waiting for process 1 to reap it
@@ -77,9 +70,7 @@ func TestOrphansEndWithTheProgram(t *testing.T) {
 			t.Fatal("the orphan lives on")
 		}
 	}
-	if err := errors.Join(e.Remove(t.Context(), h), e.Close()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(e.Remove(t.Context(), h), e.Close()))
 }
 
 // The host's environment may hold keys; it does not reach the program.
@@ -90,18 +81,14 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 	if strings.Contains(out, "HOLON_TEST_SECRET") || !strings.Contains(out, "BASE=1") {
 		t.Errorf("environment in %s", out)
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Close())
 }
 
 func TestCloseKillsAndKeepsRecords(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	h, _ := start(t, e, enginetest.Program, "stubborn", "stubborn")
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Close())
 	if _, err := e.Create(t.Context(), engine.Spec{Name: "late", Args: []string{"/bin/true"}}); !state.IsCode(err,
 		engine.CodeUnreachable) {
 		t.Errorf("Create after Close = %v", err)
@@ -111,9 +98,7 @@ func TestCloseKillsAndKeepsRecords(t *testing.T) {
 	if err != nil || state.Exit == nil || state.Exit.Code != 128+int(syscall.SIGKILL) {
 		t.Errorf("state after Close = %+v, %v", state, err)
 	}
-	if err := again.Remove(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, again.Remove(t.Context(), h))
 }
 
 // A record whose leader's number was taken by another process (this one) must
@@ -122,19 +107,13 @@ func TestRecycledNumberIsNotSignalled(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
 	h, err := e.Create(t.Context(), engine.Spec{Name: "ghost", Args: []string{"/bin/true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	boot, err := procfs.BootID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	record := `{"handle":{"version":1,"engine":"local","id":"` + h.ID + `","name":"ghost"},"labels":{"a":"b"},` +
 		`"leader":{"pid":` + strconv.Itoa(os.Getpid()) + `,"start_ticks":1,"boot_id":"` +
 		boot + `"}}`
-	if err := os.WriteFile(filepath.Join(dir, "ghost", "record.json"), []byte(record), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "ghost", "record.json"), []byte(record), 0o600))
 	other := open(t, dir)
 	exit, err := other.Wait(t.Context(), h)
 	if err != nil || exit.Code != -1 || exit.Error == "" {
@@ -145,9 +124,7 @@ func TestRecycledNumberIsNotSignalled(t *testing.T) {
 	if err := errors.Join(other.Stop(ctx, h, 0), other.Remove(ctx, h)); err != nil { // this process survives both
 		t.Fatal(err)
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Close())
 }
 
 func TestLogKeepsTheEnd(t *testing.T) {
@@ -155,19 +132,13 @@ func TestLogKeepsTheEnd(t *testing.T) {
 	const size = 12_000_000 // more than both files of the log hold
 	h, err := e.Create(t.Context(),
 		engine.Spec{Name: "print", Args: []string{enginetest.Program, "print", strconv.Itoa(size)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, e.Start(t.Context(), h))
 	if _, err := e.Wait(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	logs, err := e.Logs(t.Context(), h, 16<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if n := len(logs); n < 5<<20 || n > 10<<20 {
 		t.Errorf("%d bytes of the log are kept, want 5 to 10 MiB", n)
 	}
@@ -176,7 +147,5 @@ func TestLogKeepsTheEnd(t *testing.T) {
 		"011999980\n011999990\n") {
 		t.Errorf("the log ends with %q, want the last line", end)
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Close())
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -94,54 +93,19 @@ type Confinement struct {
 	Accept   []string     // axes of the isolation that may be weaker than asked for
 }
 
-// Validate returns an *Error for the first value with which no session can run.
-func (c *Config) Validate() error {
-	for _, check := range []func() error{c.Files.validate, c.Environment.validate, c.Confinement.validate} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	if c.Egress == nil {
-		return nil
-	}
-	// Next to another network, or where nothing is confined, a list of hosts would bound nothing.
-	if !ownFiles(c.Engine) || c.Network != "" && c.Network != engine.NetworkNone {
-		return &Error{Code: CodeUsage, Param: "--allow-host",
-			Message: "the container could reach every host without it",
-			Hint:    "use it with docker and --network none, or leave it out"}
-	}
-	return nil
-}
-
-func (f *Files) validate() error {
-	for param, path := range map[string]string{"--input": f.InputDir, "agent home": f.AgentHome} {
-		if path != "" && !filepath.IsAbs(path) {
-			return &Error{Code: CodeUsage, Param: param, Message: fmt.Sprintf("%.200q is not an absolute path", path)}
-		}
-	}
-	return nil
-}
-
-func (e *Environment) validate() error {
-	for _, variable := range slices.Concat(e.Env, e.AgentEnv) {
-		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
-			return &Error{Code: CodeUsage, Param: "--env", Message: "a variable for the container is not NAME=VALUE"}
-		}
-	}
-	return nil
-}
-
-func (c *Confinement) validate() error {
+// validate returns an *Error for what no engine can judge.
+func (c *Config) validate() error {
 	for _, name := range c.Accept {
 		if !slices.Contains(AxisNames(), name) {
 			return &Error{Code: CodeUsage, Param: "--accept-weaker", Message: fmt.Sprintf("%.60q is not checked", name),
 				Hint: "use some of " + strings.Join(AxisNames(), ", ")}
 		}
 	}
-	if c.Memory < engine.Unlimited || c.NanoCPUs < 0 {
-		return &Error{Code: CodeUsage, Message: fmt.Sprintf("%d bytes of memory or %d billionths of a CPU "+
-			"are not a limit",
-			c.Memory, c.NanoCPUs)}
+	// Next to another network, or where nothing is confined, a list of hosts would bound nothing.
+	if c.Egress != nil && (!ownFiles(c.Engine) || c.Network != "" && c.Network != engine.NetworkNone) {
+		return &Error{Code: CodeUsage, Param: "--allow-host",
+			Message: "the container could reach every host without it",
+			Hint:    "use it with docker and --network none, or leave it out"}
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ type Session struct {
 // Start prepares and starts a session: it returns when agentd answers that it
 // is ready. On error nothing is left behind.
 func Start(ctx context.Context, cfg Config) (*Session, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), gate: socket.NewGate(),

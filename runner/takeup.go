@@ -180,7 +180,7 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 
 // serveAgain serves the sockets anew for the container's user.
 func (s *Session) serveAgain(ctx context.Context) error {
-	if err := s.cfg.Validate(); err != nil {
+	if err := s.cfg.validate(); err != nil {
 		return err
 	}
 	// They may be gone, if a holon could remove them and not the container.

@@ -15,48 +15,54 @@ import (
 	"holon/runner/engine"
 )
 
-// wrap gives an error of the Docker client its code and remedy. doing completes "cannot …". It is one function because
-// it is a table, in which the first case that fits wins.
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
+// refusal is what an error of the Docker client means, with its remedy.
+type refusal struct {
+	of          bool
+	code        engine.Code
+	param, hint string
+}
+
+// refusals are what err can be, of which the first that fits holds.
+func refusals(err error) []refusal {
+	return []refusal{
+		{isPermission(err), engine.CodePermissionDenied, "engine",
+			"add your user to the docker group (then log in again), or run as a user who may use the socket"},
+		{client.IsErrConnectionFailed(err) || isTruncated(err) || errdefs.IsUnavailable(err), engine.CodeUnreachable,
+			"engine", "start Docker, set DOCKER_HOST, or use --engine local, which confines nothing"},
+		{errdefs.IsNotFound(err) && mentions(err, "no such container"), engine.CodeNotFound, "", ""},
+		{errdefs.IsNotFound(err) && mentions(err, "network"), engine.CodeInvalidSpec, "network",
+			"create the network, or use --network none"},
+		// the last are Podman's words
+		{errdefs.IsConflict(err) || errdefs.IsNotModified(err) || mentions(err, "that name is already in use"),
+			engine.CodeConflict, "", ""},
+		{mentions(err, "no space left on device"), engine.CodeResourceLimit, "disk",
+			"free space where the engine keeps its data"},
+		{mentions(err, "unknown runtime", "runtime not found", "invalid runtime name"), engine.CodeInvalidSpec, "runtime",
+			"name one that the engine has (docker info lists them), or leave --runtime out"},
+		{mentions(err, "setting rlimit"), engine.CodeResourceLimit, "open_files",
+			"the engine's own limit is lower: raise LimitNOFILE of its service"},
+		{mentions(err, "executable file not found", "no such file or directory: unknown", "exec format error",
+			"permission denied: unknown"), engine.CodeCannotRun, "args",
+			"the program must be in the image or a mount, executable, and built for this machine"},
+		{errdefs.IsInvalidArgument(err), engine.CodeInvalidSpec, "", ""},
 	}
-	if _, ok := errors.AsType[*engine.Error](err); ok {
+}
+
+// wrap gives an error of the Docker client its code and remedy. doing completes "cannot …".
+func wrap(doing string, err error) error {
+	if _, ok := errors.AsType[*engine.Error](err); ok || err == nil {
 		return err
 	}
 	// The caller's own cancellation is not the engine's failure.
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	out := &engine.Error{Code: engine.CodeFailed, Message: "cannot " + doing, Err: tidy(err)}
-	switch {
-	case isPermission(err):
-		out.Code, out.Param, out.Hint = engine.CodePermissionDenied, "engine",
-			"add your user to the docker group (then log in again), or run as a user who may use the socket"
-	case client.IsErrConnectionFailed(err), isTruncated(err), errdefs.IsUnavailable(err):
-		out.Code, out.Param, out.Hint = engine.CodeUnreachable, "engine",
-			"start Docker, set DOCKER_HOST, or use --engine local, which confines nothing"
-	case errdefs.IsNotFound(err) && mentions(err, "no such container"):
-		out.Code = engine.CodeNotFound
-	case errdefs.IsNotFound(err) && mentions(err, "network"):
-		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "network", "create the network, or use --network none"
-	// Podman's words
-	case errdefs.IsConflict(err), errdefs.IsNotModified(err), mentions(err, "that name is already in use"):
-		out.Code = engine.CodeConflict
-	case mentions(err, "no space left on device"):
-		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "disk", "free space where the engine keeps its data"
-	case mentions(err, "unknown runtime", "runtime not found", "invalid runtime name"):
-		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "runtime",
-			"name one that the engine has (docker info lists them), or leave --runtime out"
-	case mentions(err, "setting rlimit"):
-		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "open_files",
-			"the engine's own limit is lower: raise LimitNOFILE of its service"
-	case mentions(err, "executable file not found", "no such file or directory: unknown", "exec format error",
-		"permission denied: unknown"):
-		out.Code, out.Param, out.Hint = engine.CodeCannotRun, "args",
-			"the program must be in the image or a mount, executable, and built for this machine"
-	case errdefs.IsInvalidArgument(err):
-		out.Code = engine.CodeInvalidSpec
+	out := &engine.Error{Code: engine.CodeFailed, Message: "cannot " + doing, Err: tidied{err}}
+	for _, r := range refusals(err) {
+		if r.of {
+			out.Code, out.Param, out.Hint = r.code, r.param, r.hint
+			break
+		}
 	}
 	return out
 }
@@ -110,10 +116,8 @@ func mentions(err error, phrases ...string) bool {
 	return false
 }
 
-// tidy keeps the chain and shortens the text to one line without the client's
+// tidied keeps the chain and shortens the text to one line without the client's
 // prefix.
-func tidy(err error) error { return tidied{err} }
-
 type tidied struct{ cause error }
 
 func (t tidied) Unwrap() error { return t.cause }

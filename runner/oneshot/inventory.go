@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -64,7 +65,7 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 		return nil, err
 	}
 	views := make([]View, 0, len(entries))
-	containers := map[string]map[string]string{}
+	containers := map[string]func(string) string{}
 	for _, e := range entries {
 		v := view(e)
 		if v.record != nil {
@@ -72,7 +73,7 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 			if containers[name] == nil {
 				containers[name] = containersOf(ctx, home, engines, name)
 			}
-			v.Container = containerOf(containers[name], v.ID)
+			v.Container = containers[name](v.ID)
 		}
 		views = append(views, v)
 	}
@@ -83,7 +84,7 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 func Look(ctx context.Context, home state.Home, engines Engines, e *files.Entry) (View, error) {
 	v := view(e)
 	if v.record != nil {
-		v.Container = containerOf(containersOf(ctx, home, engines, v.record.Engine), v.ID)
+		v.Container = containersOf(ctx, home, engines, v.record.Engine)(v.ID)
 	}
 	return v, ctx.Err()
 }
@@ -119,20 +120,16 @@ func view(e *files.Entry) View {
 	return v
 }
 
-// containersOf maps runs to the state of their containers; the key "" is there
-// when the engine does not answer.
-func containersOf(ctx context.Context, home state.Home, engines Engines, name string) map[string]string {
-	states := map[string]string{}
-	eng, err := engines(name)
-	if err == nil && eng == nil {
-		return states
-	}
+// containersOf returns what an engine says of the container of each run.
+func containersOf(ctx context.Context, home state.Home, engines Engines, name string) func(id string) string {
+	missing, states := containerGone, map[string]string{}
 	var list []engine.Summary
-	if err == nil {
+	eng, err := engines(name)
+	if err == nil && eng != nil {
 		list, err = eng.List(ctx, map[string]string{runner.LabelHome: home.Dir()})
 	}
 	if err != nil {
-		states[""] = containerUnknown
+		missing = containerUnknown
 	}
 	for _, c := range list {
 		states[c.Labels[runner.LabelRun]] = containerExited
@@ -140,15 +137,5 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 			states[c.Labels[runner.LabelRun]] = containerRunning
 		}
 	}
-	return states
-}
-
-func containerOf(states map[string]string, id string) string {
-	if s, ok := states[id]; ok {
-		return s
-	}
-	if s, ok := states[""]; ok {
-		return s
-	}
-	return containerGone
+	return func(id string) string { return cmp.Or(states[id], missing) }
 }

@@ -29,15 +29,9 @@ func TestSettleUnbegun(t *testing.T) {
 	}
 	recovery := &Recovery{Home: home, Version: "test"}
 	m, err := recovery.Settle(t.Context(), run.ID())
-	switch {
-	case err != nil:
-		t.Fatalf("unexpected error: %v", err)
-	case m.Status != state.StatusInterrupted:
-		t.Fatalf("m.Status = %q, want %q", m.Status, state.StatusInterrupted)
-	case m.Error == nil:
-		t.Fatal("m.Error = nil, want a value")
-	case m.Error.Code != string(runner.CodeNotStarted):
-		t.Fatalf("m.Error.Code = %q, want %q", m.Error.Code, string(runner.CodeNotStarted))
+	expect.NoError(t, err)
+	if m.Status != state.StatusInterrupted || m.Error == nil || m.Error.Code != string(runner.CodeNotStarted) {
+		t.Fatalf("it is settled as %s, %+v", m.Status, m.Error)
 	}
 	entries, err := os.ReadDir(home.RunDir(run.ID()))
 	expect.NoError(t, err)

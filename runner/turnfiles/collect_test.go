@@ -105,15 +105,9 @@ func TestSettleTurn(t *testing.T) {
 				write(t, filepath.Join(dir, turns.JournalFile), entries(begunFacts(t), string(tc.events)))
 			}
 			resp, err := Completion{Gone: gone}.Complete(dir)
-			switch {
-			case err != nil:
-				t.Fatalf("unexpected error: %v", err)
-			case resp == nil:
-				t.Fatal("resp = nil, want a value")
-			case resp.Status != responses.StatusFailed:
-				t.Fatalf("resp.Status = %q, want %q", resp.Status, responses.StatusFailed)
-			case resp.Error.Code != responses.CodeInterrupted:
-				t.Fatalf("resp.Error.Code = %q, want %q", resp.Error.Code, responses.CodeInterrupted)
+			expect.NoError(t, err)
+			if resp == nil || resp.Status != responses.StatusFailed || resp.Error.Code != responses.CodeInterrupted {
+				t.Fatalf("the turn ended as %+v", resp)
 			}
 			checkSettled(t, dir)
 			if again, err := (Completion{Gone: gone}).Complete(dir); again != nil || err != nil {
@@ -222,15 +216,8 @@ func checkSettled(t *testing.T, dir string) {
 	expect.NoError(t, err)
 	defer turn.Close()
 	rec, err := turn.record()
-	switch {
-	case err != nil:
-		t.Errorf("record: unexpected error: %v", err)
-	case rec.Status != responses.StatusFailed:
-		t.Errorf("record: rec.Status = %q, want %q", rec.Status, responses.StatusFailed)
-	case rec.CompletedAt.IsZero():
-		t.Error("record: rec.CompletedAt.IsZero() = true, want false")
-	case rec.Error == nil:
-		t.Error("record: rec.Error = nil, want a value")
+	if err != nil || rec.Status != responses.StatusFailed || rec.CompletedAt.IsZero() || rec.Error == nil {
+		t.Errorf("the record is %+v, %v", rec, err)
 	}
 	facts, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
 	expect.NoError(t, err)

@@ -43,8 +43,7 @@ turns:
 				"; }")) // once: another container plays it anew
 			l.agent("ada")
 			k := l.pool(l.oneUser)
-			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",
-				Turn: runner.NewTurn(responses.NewID(responses.PrefixTurn), "spoil")}, nil, new(lines))
+			first, err := k.Turn(t.Context(), turnOf("ada", responses.NewID(responses.PrefixTurn), "spoil"), nil, new(lines))
 			expect.NoError(t, err)
 			previous := first.ResponseID
 			var second runner.End
@@ -105,7 +104,7 @@ func TestForgedResponse(t *testing.T) {
 			l.agent("ada")
 			told := 0
 			k := l.pool(l.oneUser, func(o *pool.Options) { o.SetAside = func(string, string) { told++ } })
-			next := pool.Turn{AgentID: "ada", Turn: runner.NewTurn(responses.NewID(responses.PrefixTurn), "one")}
+			next := turnOf("ada", responses.NewID(responses.PrefixTurn), "one")
 			first, err := k.Turn(t.Context(), next, nil, new(lines))
 			expect.NoError(t, err)
 			expect.NoError(t, k.Stop(t.Context(), "ada"))

@@ -80,7 +80,7 @@ func child() int {
 		}
 		fmt.Println("running")
 	}}
-	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")},
+	r, err := k.Turn(context.Background(), turnOf("ada", crashTurn, "go on"),
 		func() {
 			fmt.Println("began")
 		}, w)
@@ -141,8 +141,7 @@ func (l *lab) recover(k *pool.Pool, want sessions.How) runner.End {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	w := &lines{onRun: func() { l.write("go") }}
-	found, err := k.Recover(ctx, pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")}, w.begin,
-		w)
+	found, err := k.Recover(ctx, turnOf("ada", crashTurn, "go on"), w.begin, w)
 	if err != nil {
 		l.t.Fatalf("Recover: %v", err)
 	}
@@ -271,7 +270,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			l.write("go")
 			l.crash("docker", "configured", after)
 			k := l.pool()
-			turn := pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")}
+			turn := turnOf("ada", crashTurn, "go on")
 			found, err := k.Recover(t.Context(), turn, nil, new(lines))
 			expect.NoError(t, err)
 			if found.How == sessions.NeverBegun {
@@ -313,7 +312,7 @@ func TestSweepAfterCrash(t *testing.T) {
 				t.Errorf("after the sweep there is %v", list)
 			}
 			if name == "damaged" {
-				_, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn("turn_x", "x")}, nil, new(lines))
+				_, err := k.Turn(t.Context(), turnOf("ada", "turn_x", "x"), nil, new(lines))
 				if !state.IsCode(err, sessions.CodeDamaged) || !strings.Contains(err.Error(), file) || len(l.containers()) != 1 {
 					t.Errorf("a turn with the damaged record: %v", err)
 				}
@@ -359,12 +358,12 @@ func TestLeave(t *testing.T) {
 	first := pool.New(l.options())
 	ctx, leave := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { leave(runner.ErrLeft) }}
-	_, err := first.Turn(ctx, pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")}, w.begin, w)
+	_, err := first.Turn(ctx, turnOf("ada", crashTurn, "go on"), w.begin, w)
 	if !state.IsCode(err, pool.CodeLeft) {
 		t.Fatalf("a turn that was left: %v", err)
 	}
 	expect.NoError(t, first.Leave(t.Context()))
-	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn("turn_x", "go on")},
+	if _, err := first.Turn(t.Context(), turnOf("ada", "turn_x", "go on"),
 		nil,
 		w); !state.IsCode(err, pool.CodeClosed) {
 		t.Errorf("a turn after Leave: %v", err)

@@ -247,6 +247,11 @@ type conversation struct {
 	model    string
 }
 
+// turnOf is a turn of an agent.
+func turnOf(agent, id, prompt string) pool.Turn {
+	return pool.Turn{AgentID: agent, Turn: runner.NewTurn(id, prompt)}
+}
+
 // continuing is a turn of a conversation.
 func continuing(previous, prompt string) runner.Turn {
 	t := runner.NewTurn(responses.NewID(responses.PrefixTurn), prompt)

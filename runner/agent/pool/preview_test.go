@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"holon/responses/turns"
-	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/state"
 	"holon/test/expect"
@@ -48,7 +47,7 @@ rounds:
 		failed <- err
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_1", "wait")}, w.begin, w)
+	r, err := k.Turn(t.Context(), turnOf(id, "turn_1", "wait"), w.begin, w)
 	expect.NoError(t, err)
 	expect.NoError(t, <-failed)
 	if p := <-during; p.Instructions != first.Instructions || !slices.EqualFunc(p.Tools, first.Tools,

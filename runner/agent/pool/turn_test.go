@@ -86,7 +86,7 @@ rounds:
 		said <- k.Interject(t.Context(), id, "turn_1", "msg_1", "another text")
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_1", "wait")}, w.begin, w)
+	r, err := k.Turn(t.Context(), turnOf(id, "turn_1", "wait"), w.begin, w)
 	expect.NoError(t, err)
 	if err := errors.Join(<-said, <-said); err != nil {
 		t.Errorf("Interject: %v", err)
@@ -110,26 +110,17 @@ func TestAbort(t *testing.T) {
 	k := l.pool()
 	ctx, abort := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { abort(runner.ErrInterrupted) }}
-	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_1", "go on")}, w.begin, w)
+	r, err := k.Turn(ctx, turnOf(id, "turn_1", "go on"), w.begin, w)
 	expect.NoError(t, err)
-	switch {
-	case r.Status != responses.StatusCancelled:
-		t.Errorf("an aborted turn: r.Status = %q, want %q", r.Status, responses.StatusCancelled)
-	case r.Lost:
-		t.Error("an aborted turn: r.Lost = true, want false")
-	case r.Failure == nil:
-		t.Error("an aborted turn: r.Failure = nil, want a value")
-	case r.ResponseID == "":
-		t.Error(`an aborted turn: r.ResponseID = "", want another value`)
+	if r.Status != responses.StatusCancelled || r.Lost || r.Failure == nil || r.ResponseID == "" {
+		t.Errorf("an aborted turn: %+v", r)
 	}
 	before := l.only()
 	c := &conversation{lab: l, pool: k, agent: id, previous: r.ResponseID}
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %s", r.Fresh)
 	}
-	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_2", "go on")}, nil,
-		w); !state.IsCode(err,
-		responses.CodeCancelled) {
+	if _, err := k.Turn(ctx, turnOf(id, "turn_2", "go on"), nil, w); !state.IsCode(err, responses.CodeCancelled) {
 		t.Errorf("a turn that was ended before it began: %v", err)
 	}
 }
@@ -146,16 +137,16 @@ func TestNotBegun(t *testing.T) {
 		turn pool.Turn
 		code state.Code
 	}{
-		"no home": {pool.Turn{AgentID: "homeless", Turn: runner.NewTurn("turn_1", "x")}, pool.CodeNoHome},
+		"no home": {turnOf("homeless", "turn_1", "x"), pool.CodeNoHome},
 		"no such image": {pool.Turn{AgentID: id, Image: "holon/no-such-image",
 			Turn: runner.NewTurn("turn_1", "x")},
 			"image_not_found"},
-		"no such agent": {pool.Turn{AgentID: "../ada", Turn: runner.NewTurn("turn_1", "x")},
+		"no such agent": {turnOf("../ada", "turn_1", "x"),
 			state.CodeInvalidAgent},
 		"no such conversation": {pool.Turn{AgentID: id,
 			Turn: continuing("resp_nothing", "x")},
 			responses.CodePreviousNotFound},
-		"no turn id": {pool.Turn{AgentID: id, Turn: runner.NewTurn("no/id", "x")}, responses.CodeInvalidValue},
+		"no turn id": {turnOf(id, "no/id", "x"), responses.CodeInvalidValue},
 	} {
 		_, err := k.Turn(t.Context(), test.turn, begun, new(lines))
 		if !state.IsCode(err, test.code) {
@@ -164,7 +155,7 @@ func TestNotBegun(t *testing.T) {
 	}
 	full := l.pool(func(o *pool.Options) { o.Quota.Free = 1 << 60 })
 	if _, err := full.Turn(t.Context(),
-		pool.Turn{AgentID: l.agent("eve"), Turn: runner.NewTurn("turn_1", "x")}, begun,
+		turnOf(l.agent("eve"), "turn_1", "x"), begun,
 		new(lines)); !state.IsCode(err, runner.CodeDiskFull) {
 		t.Errorf("no room: %v", err)
 	}
@@ -185,8 +176,7 @@ rounds:
 `)
 	k := l.pool(func(o *pool.Options) { o.Quota.Run = 10 << 20 })
 	w := new(lines)
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.NewTurn("turn_1", "x")},
-		w.begin, w)
+	r, err := k.Turn(t.Context(), turnOf(l.agent("ada"), "turn_1", "x"), w.begin, w)
 	expect.NoError(t, err)
 	expect.Equal(t, "r.Status", r.Status, responses.StatusIncomplete)
 	expect.Equal(t, "r.Failure.Code", r.Failure.Code, "disk_quota")
@@ -209,8 +199,7 @@ rounds:
 		for range 3 {
 			group.Go(func() {
 				w := new(lines)
-				r, err := k.Turn(t.Context(), pool.Turn{AgentID: id,
-					Turn: runner.NewTurn(responses.NewID(responses.PrefixTurn), "x")}, w.begin, w)
+				r, err := k.Turn(t.Context(), turnOf(id, responses.NewID(responses.PrefixTurn), "x"), w.begin, w)
 				if err != nil || r.Status != responses.StatusCompleted {
 					t.Errorf("agent %s: %+v, %v", id, r, err)
 				}
@@ -240,8 +229,7 @@ func TestRoomGivenUp(t *testing.T) {
 	waited := make(chan error, 1)
 	w := &lines{onRun: func() {
 		go func() {
-			_, err := k.Turn(ctx, pool.Turn{AgentID: "eve", Turn: runner.NewTurn("turn_1", "x")}, nil,
-				new(lines))
+			_, err := k.Turn(ctx, turnOf("eve", "turn_1", "x"), nil, new(lines))
 			waited <- err
 		}()
 		giveUp(runner.ErrInterrupted)
@@ -250,7 +238,7 @@ func TestRoomGivenUp(t *testing.T) {
 		}
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn("turn_1", "x")}, w.begin, w)
+	r, err := k.Turn(t.Context(), turnOf("ada", "turn_1", "x"), w.begin, w)
 	if err != nil || r.Status != responses.StatusCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -302,16 +290,9 @@ rounds:
 `)
 	l.secrets.Add("KEY", "hunter2-hunter2-hunter2")
 	w := new(lines)
-	r, err := l.pool().Turn(t.Context(),
-		pool.Turn{AgentID: l.agent("ada"), Turn: runner.NewTurn("turn_1", "x")}, w.begin,
-		w)
+	r, err := l.pool().Turn(t.Context(), turnOf(l.agent("ada"), "turn_1", "x"), w.begin, w)
 	expect.NoError(t, err)
-	switch {
-	case r.Status != responses.StatusFailed:
-		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusFailed)
-	case r.Failure == nil:
-		t.Error("r.Failure = nil, want a value")
-	case strings.Contains(r.Answer+r.Failure.Message, "hunter2"):
-		t.Errorf(`r.Answer + r.Failure.Message = %q, want it without "hunter2"`, r.Answer+r.Failure.Message)
+	if r.Status != responses.StatusFailed || r.Failure == nil || strings.Contains(r.Answer+r.Failure.Message, "hunter2") {
+		t.Errorf("the turn is %+v, %+v", r, r.Failure)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"holon/internal/durable"
 	"holon/internal/visible"
 
 	"holon/state"
@@ -61,7 +61,7 @@ func (r *execution) warnOfSecrets(patch string) {
 
 // secretsIn returns the names of the known secrets in a patch, which the host wrote.
 func (r *execution) secretsIn(patch string) ([]string, error) {
-	f, err := os.OpenFile(patch, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := durable.Open(patch)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -18,15 +17,10 @@ import (
 
 // hide takes secrets out of a file that has one JSON value.
 func hide(path string, secrets *redact.Set) error {
-	in, err := openOwn(path, 0)
+	data, err := durable.ReadFile(path, responses.MaxResponse)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, responses.MaxResponse))
 	clean := secrets.JSON(data, turns.Structure)
 	if err == nil && !bytes.Equal(clean, data) {
 		err = durable.WriteFile(path, clean, 0o600)

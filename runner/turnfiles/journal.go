@@ -2,10 +2,12 @@ package turnfiles
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,12 +39,16 @@ var files = map[string]string{"": turns.JournalFile, turns.EntryStream: turns.Ev
 // rewrite replaces the journal in dir, which need not be there, and the files of its kinds with what fill writes. A
 // holon that is killed meanwhile leaves the journal as it was.
 func rewrite(dir string, secrets *redact.Set, fill func(*journal) error) (err error) {
-	in, err := openOwn(filepath.Join(dir, turns.JournalFile), os.O_CREATE)
-	if err != nil {
+	in, err := durable.Open(filepath.Join(dir, turns.JournalFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("open the turn's journal: %w", err)
 	}
-	defer in.Close()
-	j := &journal{lines: lineReader{in: bufio.NewReaderSize(in, 64<<10), most: responses.MaxResponse},
+	defer in.Close() // also of nil
+	var from io.Reader = in
+	if err != nil {
+		from = bytes.NewReader(nil)
+	}
+	j := &journal{lines: lineReader{in: bufio.NewReaderSize(from, 64<<10), most: responses.MaxResponse},
 		out: make(map[string]*bufio.Writer)}
 	if !secrets.Empty() {
 		j.hide = &hiding{secrets: secrets, put: j.put, streams: make(map[part]*redact.Stream)}

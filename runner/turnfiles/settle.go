@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"holon/internal/durable"
@@ -94,19 +93,6 @@ func (c Completion) settle(dir string) (*responses.Response, error) {
 		return nil, err
 	}
 	return &resp, durable.WriteFile(filepath.Join(dir, turns.RecordFile), data, 0o600)
-}
-
-// openOwn opens a regular file among the results for reading and writing. It
-// follows no link.
-func openOwn(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file", filepath.Base(path)), err, f.Close())
-	}
-	return f, nil
 }
 
 // ReadEnd returns the final response of a turn that was collected into dir, nil when its record has no end.

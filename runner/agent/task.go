@@ -78,16 +78,9 @@ func (r *Runtime) attend(ctx context.Context, agentID string, failures map[strin
 		return err
 	}
 	delete(failures, agentID)
-	return errors.Join(err, r.scheduler.SettleTasks(
-		ctx,
-		agentID,
-		nil,
-		time.Now(),
-		"the task is lost: its container is gone, and another one cannot be started: "+r.failure(
-			phaseStartup,
-			err,
-		).Summary,
-	))
+	why := "the task is lost: its container is gone, and another one cannot be started: "
+	return errors.Join(err, r.scheduler.SettleTasks(ctx, agentID, nil, time.Now(),
+		why+r.failure(phaseStartup, err).Summary))
 }
 
 // containerOf is what the container of an agent is made from.

@@ -285,14 +285,9 @@ func (s *step) worked() {
 func (s *step) ownWork(id string) (ledger.WorkItem, error) {
 	w, ok := find(s, ledger.View.WorkItem, id)
 	if !ok || w.AgentID != s.state.AgentID {
-		return ledger.WorkItem{}, refused(
-			ledger.CodeNotFound,
-			"work_item_id",
+		return ledger.WorkItem{}, refused(ledger.CodeNotFound, "work_item_id",
 			"holon work list --all --agent "+s.state.AgentID+" shows the work items",
-			"agent %s has no work item %.80q",
-			s.state.AgentID,
-			id,
-		)
+			"agent %s has no work item %.80q", s.state.AgentID, id)
 	}
 	return w, nil
 }

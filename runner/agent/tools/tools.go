@@ -97,14 +97,19 @@ func (o Options) get(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttoo
 	var result struct {
 		Agent view.AgentSummary `json:"agent"`
 	}
-	var err error
-	result.Agent, err = ledger.Read(ctx, o.Ledger, func(v ledger.View) (view.AgentSummary, error) {
-		return view.New(v, o.Facts).Summary(o.AgentID)
+	return o.read(ctx, &result, func(v view.Snapshot) (err error) {
+		result.Agent, err = v.Summary(o.AgentID)
+		hidePaths(&result.Agent)
+		return err
 	})
+}
+
+// read is the result of a call that reads from the ledger what it shows.
+func (o Options) read(ctx context.Context, result any, query func(view.Snapshot) error) (hosttools.Result, error) {
+	err := o.Ledger.View(ctx, func(v ledger.View) error { return query(view.New(v, o.Facts)) })
 	if err != nil {
 		return hosttools.Result{}, err
 	}
-	hidePaths(&result.Agent)
 	return show("", result)
 }
 
@@ -165,12 +170,8 @@ func refusal(err error) error {
 	case scheduler.CodeSelfLimit, scheduler.CodeInvalidWork, scheduler.CodeWorkLimit, scheduler.CodeWorkCompleted:
 		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint, Field: e.Param}
 	case ledger.CodeNotFound:
-		return &hosttools.ToolError{
-			Kind:    string(e.Code),
-			Message: e.Message,
-			Hint:    "list your work items to find its id",
-			Field:   "work_item_id",
-		}
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: "work_item_id",
+			Hint: "list your work items to find its id"}
 	case scheduler.CodeNoRun, scheduler.CodeQueueFull, scheduler.CodeAgentStopped, scheduler.CodeInvalidTimer,
 		scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict:
 		// Their hints name commands of the operator, which an agent has not.

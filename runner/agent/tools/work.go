@@ -107,11 +107,8 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call, args createWo
 		PlanStatus: args.PlanStatus, Todo: args.Todo})
 	var warnings []scheduler.Warning
 	if err == nil && args.Plan != "" && o.Plans.SeedPlan(ctx, o.AgentID, w.ID, args.Plan) != nil {
-		warnings = append(
-			warnings,
-			scheduler.Warning{Code: warnPlan, Message: "the item is made, but its plan could not " +
-				"be written: work-items in your home has to be a directory with plain files; mend it and write the plan there"},
-		)
+		warnings = []scheduler.Warning{{Code: warnPlan, Message: "the item is made, but its plan could not be written: " +
+			"work-items in your home has to be a directory with plain files; mend it and write the plan there"}}
 	}
 	return o.changed(ctx, w.ID, warnings, err)
 }
@@ -128,12 +125,8 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call, args updateWo
 	}
 	if ms := args.RecheckAfter; ms != nil {
 		if *ms <= 0 || *ms > int64(365*24*time.Hour/time.Millisecond) {
-			return hosttools.Result{}, invalid(
-				"recheck_after",
-				fmt.Sprintf("%d is not a number of milliseconds from 1 to "+
-					"a year", *ms),
-				"leave it out for an hour",
-			)
+			return hosttools.Result{}, invalid("recheck_after",
+				fmt.Sprintf("%d is not a number of milliseconds from 1 to a year", *ms), "leave it out for an hour")
 		}
 		change.RecheckAfter = time.Duration(*ms) * time.Millisecond
 	}
@@ -186,14 +179,10 @@ func (o Options) shown(ctx context.Context, itemID string, warnings []scheduler.
 		Warnings []scheduler.Warning `json:"warnings,omitempty"`
 	}
 	out.Warnings = warnings
-	err = o.Ledger.View(ctx, func(v ledger.View) (err error) {
-		out.Item, err = view.New(v, o.Facts).Work(o.AgentID, itemID)
+	return o.read(ctx, &out, func(v view.Snapshot) (err error) {
+		out.Item, err = v.Work(o.AgentID, itemID)
 		return err
 	})
-	if err != nil {
-		return hosttools.Result{}, err
-	}
-	return show("", out)
 }
 
 func (o Options) listWork(ctx context.Context, _ hosttools.Call, args listWork) (hosttools.Result, error) {
@@ -205,14 +194,10 @@ func (o Options) listWork(ctx context.Context, _ hosttools.Call, args listWork) 
 	if args.Completed {
 		ended = maxCompleted
 	}
-	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
-		out.Items, out.Completed, err = view.New(v, o.Facts).WorkList(o.AgentID, ended)
+	return o.read(ctx, &out, func(v view.Snapshot) (err error) {
+		out.Items, out.Completed, err = v.WorkList(o.AgentID, ended)
 		return err
 	})
-	if err != nil {
-		return hosttools.Result{}, err
-	}
-	return show("", out)
 }
 
 func (o Options) getWork(ctx context.Context, _ hosttools.Call, args pickWork) (hosttools.Result, error) {

@@ -116,11 +116,7 @@ func (s *step) earlier(msg ledger.Message) (ledger.Message, bool, error) {
 	if msg.Key == "" {
 		return ledger.Message{}, false, nil
 	}
-	ok := false
-	old := ask(s, func(v ledger.View) (m ledger.Message, err error) {
-		m, ok, err = v.MessageByKey(msg.AgentID, msg.Key)
-		return m, err
-	})
+	old, ok := ifAny(s, func(v ledger.View) (ledger.Message, bool, error) { return v.MessageByKey(msg.AgentID, msg.Key) })
 	if !ok {
 		return old, false, nil
 	}

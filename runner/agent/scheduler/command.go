@@ -10,30 +10,25 @@ import (
 
 // Remember records a command that was carried out, with its answer, and returns what the record has: the answer of an
 // earlier one with the same id is the one that counts. An id that was used for something else is CodeKeyConflict.
-func (m *Scheduler) Remember(ctx context.Context, c ledger.Command) (kept ledger.Command, err error) {
+func (m *Scheduler) Remember(ctx context.Context, c ledger.Command) (ledger.Command, error) {
+	return m.once(ctx, c, func(*step) (ledger.Command, error) { return c, nil })
+}
+
+// once carries a command out and records it, in one step, unless that was done.
+func (m *Scheduler) once(ctx context.Context, c ledger.Command, do func(*step) (ledger.Command, error)) (
+	kept ledger.Command, err error) {
 	err = m.step(ctx, c.AgentID, func(s *step) (err error) {
-		kept, err = s.remember(c)
+		before, known := ifAny(s, func(v ledger.View) (ledger.Command, bool, error) { return v.Command(c.AgentID, c.ID) })
+		if kept = before; known {
+			return matches(before, c)
+		}
+		if kept, err = do(s); err == nil {
+			kept.At = s.now
+			s.insert(&kept)
+		}
 		return err
 	})
 	return kept, err
-}
-
-func (s *step) remember(c ledger.Command) (ledger.Command, error) {
-	if before, known := s.command(c); known {
-		return before, matches(before, c)
-	}
-	c.At = s.now
-	s.insert(&c)
-	return c, nil
-}
-
-// command is the one that was carried out under the id of c.
-func (s *step) command(c ledger.Command) (before ledger.Command, known bool) {
-	before = ask(s, func(v ledger.View) (r ledger.Command, err error) {
-		r, known, err = v.Command(c.AgentID, c.ID)
-		return r, err
-	})
-	return before, known
 }
 
 // Recall finds the command that was carried out under the id of c. An id that was used for something else is
@@ -70,26 +65,18 @@ const (
 )
 
 // Resume is Start as a command, which is carried out once: it is recorded in the step that starts the agent.
-func (m *Scheduler) Resume(ctx context.Context, c ledger.Command, by string) (kept ledger.Command, err error) {
-	err = m.step(ctx, c.AgentID, func(s *step) (err error) {
-		before, known := s.command(c)
-		if known {
-			kept = before
-			return matches(before, c)
-		}
+func (m *Scheduler) Resume(ctx context.Context, c ledger.Command, by string) (ledger.Command, error) {
+	return m.once(ctx, c, func(s *step) (ledger.Command, error) {
 		if err := s.checkLive(); err != nil {
-			return err
+			return c, err
 		}
 		s.startAgent(by)
-		done := c
+		done, outcome := c, Resumed
 		done.Through, done.NoOp = s.state.EventSeq+int64(len(s.events)), len(s.events) == 0
-		outcome := Resumed
 		if done.NoOp {
 			outcome = AlreadyActive
 		}
 		done.Result = mustJSON(map[string]string{"outcome": outcome})
-		kept, err = s.remember(done)
-		return err
+		return done, nil
 	})
-	return kept, err
 }

@@ -45,12 +45,9 @@ func (m *Scheduler) OutputStates(ctx context.Context, agentID string,
 func (m *Scheduler) ExpireOutputs(ctx context.Context, agentID string, gone []ledger.ExpiredOutput) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		for _, e := range gone {
-			known := false
-			ask(s, func(v ledger.View) (old ledger.ExpiredOutput, err error) {
-				old, known, err = v.ExpiredOutput(e.TurnID)
-				return old, err
-			})
-			if known {
+			if _, known := ifAny(s, func(v ledger.View) (ledger.ExpiredOutput, bool, error) {
+				return v.ExpiredOutput(e.TurnID)
+			}); known {
 				continue
 			}
 			e.AgentID, e.At = agentID, s.now

@@ -29,12 +29,20 @@ func read[T any](s *step, query func(ledger.View, string) (T, error), id string)
 }
 
 // find is the record with an id, if there is one.
-func find[T any](s *step, query func(ledger.View, string) (T, error), id string) (found T, ok bool) {
-	found = ask(s, func(v ledger.View) (r T, err error) {
+func find[T any](s *step, query func(ledger.View, string) (T, error), id string) (T, bool) {
+	return ifAny(s, func(v ledger.View) (r T, ok bool, err error) {
 		r, err = query(v, id)
 		if ok = err == nil; state.IsCode(err, ledger.CodeNotFound) {
 			err = nil
 		}
+		return r, ok, err
+	})
+}
+
+// ifAny is the answer of a query that may find nothing.
+func ifAny[T any](s *step, query func(ledger.View) (T, bool, error)) (found T, ok bool) {
+	found = ask(s, func(v ledger.View) (r T, err error) {
+		r, ok, err = query(v)
 		return r, err
 	})
 	return found, ok
@@ -66,12 +74,8 @@ func (s *step) agentRow() ledger.Agent { return read(s, ledger.View.Agent, s.sta
 func (s *step) waits() []ledger.Wait { return read(s, ledger.View.UnresolvedWaits, s.state.AgentID) }
 
 // waitOf is the wait of an owner that is active or triggered.
-func (s *step) waitOf(owner string) (w ledger.Wait, ok bool) {
-	w = ask(s, func(v ledger.View) (w ledger.Wait, err error) {
-		w, ok, err = v.UnresolvedWait(s.state.AgentID, owner)
-		return w, err
-	})
-	return w, ok
+func (s *step) waitOf(owner string) (ledger.Wait, bool) {
+	return ifAny(s, func(v ledger.View) (ledger.Wait, bool, error) { return v.UnresolvedWait(s.state.AgentID, owner) })
 }
 
 // agentWait is the agent's own wait that is active or triggered, nil for none.
@@ -84,11 +88,7 @@ func (s *step) agentWait() *ledger.Wait {
 
 // openAttempt is the attempt whose turn runs, or is about to.
 func (s *step) openAttempt() (a ledger.Attempt, open bool) {
-	a = ask(s, func(v ledger.View) (a ledger.Attempt, err error) {
-		a, open, err = v.OpenAttempt(s.state.AgentID)
-		return a, err
-	})
-	return a, open
+	return ifAny(s, func(v ledger.View) (ledger.Attempt, bool, error) { return v.OpenAttempt(s.state.AgentID) })
 }
 
 func (s *step) busy() bool {
@@ -98,11 +98,7 @@ func (s *step) busy() bool {
 
 // queueHead is the entry that is taken next, whenever that is.
 func (s *step) queueHead() (e ledger.Entry, ok bool) {
-	e = ask(s, func(v ledger.View) (e ledger.Entry, err error) {
-		e, ok, err = v.Head(s.state.AgentID)
-		return e, err
-	})
-	return e, ok
+	return ifAny(s, func(v ledger.View) (ledger.Entry, bool, error) { return v.Head(s.state.AgentID) })
 }
 
 func (s *step) countQueued() int { return read(s, ledger.View.CountQueued, s.state.AgentID) }

@@ -116,11 +116,12 @@ func (r *Runtime) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Ta
 		// a caller that is gone does not undo the record
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleGrace)
 		defer cancel()
-		end, what := r.scheduler.FailTask, "the command was not started: "
+		failure, what := ledger.TaskNotStarted, "the command was not started: "
 		if state.IsCode(err, pool.CodeUnclear) {
-			end, what = r.scheduler.LoseTask, "it is not known whether the command was started: "
+			failure, what = tasks.FailureLost, "it is not known whether the command was started: "
 		}
-		return t, errors.Join(err, end(ctx, n.AgentID, t.ID, what+r.failure(phaseStartup, err).Summary))
+		return t, errors.Join(err,
+			r.scheduler.EndTask(ctx, n.AgentID, t.ID, failure, what+r.failure(phaseStartup, err).Summary))
 	}
 	return r.taskWhen(ctx, t, func(t ledger.Task) bool { return t.Status != tasks.Queued })
 }

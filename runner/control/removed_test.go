@@ -30,7 +30,7 @@ func (r *rig) removedAgent() (ids map[string]string) {
 	check(err)
 	task, _, err := r.machine.CreateTask(ctx, scheduler.NewTask{AgentID: "gone", Start: tasks.Start{Cmd: "true"}})
 	check(err)
-	check(r.machine.FailTask(ctx, "gone", task.ID, "stopped by a test"))
+	check(r.machine.EndTask(ctx, "gone", task.ID, ledger.TaskNotStarted, "stopped by a test"))
 	timer, _, err := r.machine.CreateTimer(ctx, scheduler.NewTimer{AgentID: "gone", After: time.Hour})
 	check(err)
 	r.say("gone", "Look.", "")

@@ -30,7 +30,7 @@ func (h *host) TaskInput(_ context.Context, agentID, id string, in tasks.Input) 
 }
 
 func (h *host) StopTask(ctx context.Context, agentID, id string, _ bool) (tasks.StopResult, error) {
-	return tasks.StopResult{StopRequested: true}, h.machine.FailTask(ctx, agentID, id, "stopped by a test")
+	return tasks.StopResult{StopRequested: true}, h.machine.EndTask(ctx, agentID, id, ledger.TaskNotStarted, "stopped by a test")
 }
 
 func (h *host) StopTasks(ctx context.Context, agentID string) error {

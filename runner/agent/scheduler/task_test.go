@@ -63,7 +63,7 @@ func (w *world) task(i int, o op) error {
 		if len(tw.run) == 0 {
 			return nil
 		}
-		err := w.m.FailTask(w.ctx, o.Agent, tw.run[o.N%len(tw.run)], "it was not started")
+		err := w.m.EndTask(w.ctx, o.Agent, tw.run[o.N%len(tw.run)], ledger.TaskNotStarted, "it was not started")
 		if state.IsCode(err, ledger.CodeNotFound) {
 			return nil // it is of the other agent
 		}

@@ -23,18 +23,10 @@ func (s *step) taskOf(key string) (id string, t ledger.Task, known bool) {
 // digest is one of all that a task is made of.
 func (n NewTask) digest() string { return derivedID("", n.Purpose, string(mustJSON(n.Start))) }
 
-// FailTask ends a task that could not be started. Its caller gets the error, and its agent no message. A task that has
-// ended stays as it is.
-func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) error {
-	return m.endUnreported(ctx, agentID, taskID, ledger.TaskNotStarted, why)
-}
-
-// LoseTask ends a task of which is not known whether it was started: its key starts no other one.
-func (m *Scheduler) LoseTask(ctx context.Context, agentID, taskID, why string) error {
-	return m.endUnreported(ctx, agentID, taskID, tasks.FailureLost, why)
-}
-
-func (m *Scheduler) endUnreported(ctx context.Context, agentID, taskID, failure, why string) error {
+// EndTask ends a task that its container did not report, because it could not be started (ledger.TaskNotStarted: its
+// caller gets the error, and its agent no message), or because that is not known (tasks.FailureLost: its key starts no other
+// one). A task that has ended stays as it is.
+func (m *Scheduler) EndTask(ctx context.Context, agentID, taskID, failure, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		t := read(s, func(v ledger.View, id string) (ledger.Task, error) { return v.Task(agentID, id) }, taskID)
 		if s.err == nil && !t.Status.Terminal() {

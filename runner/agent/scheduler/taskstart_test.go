@@ -5,6 +5,7 @@ import (
 
 	"holon/responses/tasks"
 	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
 )
 
 // The same request under a key is answered with its task, another one refused, whatever the difference, and whatever
@@ -59,10 +60,10 @@ func TestTaskThatWasNotStarted(t *testing.T) {
 	for range 3 {
 		id := create(true)
 		ids[id] = true
-		w.must(w.m.FailTask(w.ctx, "alpha", id, "there is no container"))
+		w.must(w.m.EndTask(w.ctx, "alpha", id, ledger.TaskNotStarted, "there is no container"))
 	}
 	last := create(true)
-	w.must(w.m.LoseTask(w.ctx, "alpha", last, "its start was not answered"))
+	w.must(w.m.EndTask(w.ctx, "alpha", last, tasks.FailureLost, "its start was not answered"))
 	if again := create(false); len(ids) != 3 || ids[last] || again != last {
 		t.Errorf("the tasks are %v, then %s and %s, want four", ids, last, again)
 	}

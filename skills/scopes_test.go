@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -127,9 +129,7 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 		"file": func(t *testing.T, _, tree string) { write(t, tree+"/.agents/skills", "x") },
 		"pipe": func(t *testing.T, _, tree string) { // which an open would wait at
 			mustMkdir(t, tree+"/.agents")
-			if err := syscall.Mkfifo(tree+"/.agents/skills", 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, syscall.Mkfifo(tree+"/.agents/skills", 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -145,9 +147,7 @@ func TestDiscover(t *testing.T) {
 		"loop":              "loop",
 		"tofile":            "README.md",
 	} {
-		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(root, link)))
 	}
 	if err := errors.Join(unix.Mkfifo(filepath.Join(root, "pipe", "SKILL.md"), 0o600),
 		unix.Mknod(filepath.Join(root, "socket", "SKILL.md"), unix.S_IFSOCK|0o600, 0)); err != nil {
@@ -224,17 +224,13 @@ func addSkill(t *testing.T, root, name, description string) {
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	mustMkdir(t, filepath.Dir(path))
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func mustMkdir(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(path, 0o755))
 	}
 }
 

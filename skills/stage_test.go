@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holon/test/expect"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -28,9 +30,7 @@ func TestStage(t *testing.T) {
 	dst := filepath.Join(t.TempDir(), "skills")
 	staged, err := Stage(t.Context(),
 		[]string{filepath.Join(from, "two", "SKILL.md"), filepath.Join(from, "one") + "/"}, dst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := []Skill{
 		{Name: "two", Description: "second", Path: filepath.Join(dst, "two", "SKILL.md")},
 		{Name: "one", Description: "first", Path: filepath.Join(dst, "one", "SKILL.md")},
@@ -89,21 +89,15 @@ func TestStageRefuses(t *testing.T) {
 			symlink(t, ".git/config", dir+"/x")
 		}},
 		{name: "skill file is a link out", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
-			if err := os.Remove(dir + "/SKILL.md"); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Remove(dir+"/SKILL.md"))
 			symlink(t, outside, dir+"/SKILL.md")
 		}},
 		{name: "fifo", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
-			if err := unix.Mkfifo(dir+"/x", 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, unix.Mkfifo(dir+"/x", 0o600))
 		}},
 		{name: "huge file", code: "skill_too_large", prepare: func(t *testing.T, dir string) {
 			write(t, dir+"/x", "")
-			if err := os.Truncate(dir+"/x", 1<<40); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Truncate(dir+"/x", 1<<40))
 		}},
 		{name: "deep folders", code: "skill_too_large", prepare: func(t *testing.T, dir string) {
 			for range 40 {
@@ -115,9 +109,7 @@ func TestStageRefuses(t *testing.T) {
 			write(t, dir+"/SKILL.md", "---\nname: other\ndescription: b\n---\n")
 		}},
 		{name: "no skill", code: "skill_file_missing", prepare: func(t *testing.T, dir string) {
-			if err := os.Remove(dir + "/SKILL.md"); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Remove(dir+"/SKILL.md"))
 		}},
 		{name: "absent", code: "skill_unreadable", source: func(dir string) []string {
 			return []string{dir + "-absent"}
@@ -174,9 +166,7 @@ func TestStageKeepsOthers(t *testing.T) {
 
 func symlink(t *testing.T, target, path string) {
 	t.Helper()
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink(target, path))
 }
 
 // tree maps the paths beneath dir to their modes, or where they link to.
@@ -200,8 +190,6 @@ func tree(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return found
 }

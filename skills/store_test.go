@@ -22,9 +22,7 @@ func TestDigest(t *testing.T) {
 	digest := func(t *testing.T, dir string) string {
 		t.Helper()
 		sum, err := digestOf(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return sum
 	}
 	want := digest(t, base(t))
@@ -56,9 +54,7 @@ func TestDigest(t *testing.T) {
 		"one less": func(dir string) error { return os.Remove(dir + "/run") },
 	} {
 		dir := base(t)
-		if err := change(dir); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, change(dir))
 		if before, twice := seen[digest(t, dir)]; twice {
 			t.Errorf("%s and %s have one digest", name, before)
 		}

@@ -12,6 +12,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // What the model said is in the record between the request and its end, each message and each fact once, also when a
@@ -65,9 +66,7 @@ func TestRecorded(t *testing.T) {
 					continue
 				}
 				var said record.Text
-				if err := json.Unmarshal(p.Event.Data, &said); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal(p.Event.Data, &said))
 				got = append(got, said.Delta)
 				if ids := p.Event.IDs; ids[agentruntime.ModelRequest] != "mreq_1" || ids[agentruntime.Step] != said.ItemID {
 					t.Errorf("%s is of %v, want its request and its item", said.Delta, ids)

@@ -7,6 +7,7 @@ import (
 	"holon/responses/turns"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
@@ -50,9 +51,7 @@ func TestTheHostSaysWhoChoseAModel(t *testing.T) {
 	for model, want := range map[string]string{"": "default", "p/m": "session"} {
 		var p turns.Routing
 		rec := &recorder{attempt: ledger.Attempt{Model: model}}
-		if err := json.Unmarshal(rec.routing(told), &p); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(rec.routing(told), &p))
 		if p.DecisionSource != want || p.SelectedModel != "m" || p.CandidateCount != 2 || len(p.FallbackChain) != 1 {
 			t.Errorf("for an agent with the model %q: %+v, want the decision of %s and the rest as it was", model, p, want)
 		}

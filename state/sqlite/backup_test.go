@@ -48,9 +48,7 @@ func TestBackupAndRestore(t *testing.T) {
 		}()
 		err := backup(t.Context(), to)
 		close(stop)
-		if err := errors.Join(err, <-done); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(err, <-done))
 		if _, err := Restore(t.Context(), to, restored, false); err != nil {
 			t.Fatal(err)
 		}
@@ -58,16 +56,14 @@ func TestBackupAndRestore(t *testing.T) {
 		if copied.Epoch() == s.Epoch() || copied.Epoch() == "" {
 			t.Errorf("%s: epoch %q, that of the original is %q", name, copied.Epoch(), s.Epoch())
 		}
-		if err := copied.View(t.Context(), func(v ledger.View) error {
+		expect.NoError(t, copied.View(t.Context(), func(v ledger.View) error {
 			l, err := v.AgentState("a")
 			page, pageErr := v.Events("a", ledger.EventQuery{Limit: 1 << 30})
 			if n := int64(len(page.Events)); n < before || n != l.EventSeq || n != page.Newest {
 				t.Errorf("%s: %d events of %d at least, the state is %+v", name, n, before, l)
 			}
 			return errors.Join(err, pageErr)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		appendTo(t, copied, 1)
 		if old, new := copied.EpochOf("a", 1), copied.EpochOf("a", newestEvent(t, copied)); old != s.Epoch() ||
 			new != copied.Epoch() {
@@ -81,9 +77,7 @@ func TestBackupAndRestore(t *testing.T) {
 				copied.SharedThrough("a", had), copied.Epoch(), copied.SharedThrough("a", copied.Epoch()),
 				copied.SharedThrough("a", "other"))
 		}
-		if err := copied.Close(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, copied.Close())
 		for _, path := range []string{to, restored} {
 			if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 				t.Errorf("%s: %v, %v", path, info.Mode(), err)
@@ -104,12 +98,8 @@ func TestBackupOfAClosedLedger(t *testing.T) {
 	path := filepath.Join(dir, "ledger.db")
 	s := openAt(t, path)
 	appendTo(t, s, 3)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := Backup(t.Context(), path, filepath.Join(dir, "copy")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Close())
+	expect.NoError(t, Backup(t.Context(), path, filepath.Join(dir, "copy")))
 	s = openAt(t, filepath.Join(dir, "copy"))
 	if n := newestEvent(t, s); n != 3 {
 		t.Errorf("newest event %d, want 3", n)
@@ -127,24 +117,18 @@ func TestBackupRefusals(t *testing.T) {
 	if err := Backup(t.Context(), path, to); !state.IsCode(err, ledger.CodeUnreadable) {
 		t.Errorf("backup of nothing: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("text that is not a database"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte("text that is not a database"), 0o600))
 	if err := Backup(t.Context(), path, to); !state.IsCode(err, ledger.CodeUnreadable) {
 		t.Errorf("backup of a text: %v", err)
 	}
 	real := filepath.Join(dir, "real")
-	if err := openAt(t, real).Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, openAt(t, real).Close())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Backup(ended, real, to); !errors.Is(err, context.Canceled) {
 		t.Errorf("backup after the end: %v", err)
 	}
-	if err := os.WriteFile(to+"-wal", []byte("of another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(to+"-wal", []byte("of another"), 0o600))
 	if _, err := Restore(t.Context(), real, to, false); !state.IsCode(err, ledger.CodeExists) {
 		t.Errorf("restore next to a log: %v", err)
 	}

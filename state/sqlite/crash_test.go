@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // crashVariable is set for a child that writes until it is killed.
@@ -87,15 +88,11 @@ func TestKilled(t *testing.T) {
 	path := newPath(t)
 	s := openAt(t, path)
 	for _, id := range crashAgents {
-		if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		expect.NoError(t, s.Update(t.Context(), func(tx ledger.Tx) error {
 			return tx.Insert(&ledger.Agent{ID: id}, &ledger.AgentState{AgentID: id})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Close())
 	acknowledged := make(map[string]int64)
 	for range kills {
 		killAfter(t, path, 1+rand.IntN(60), acknowledged)
@@ -115,13 +112,9 @@ func killAfter(t *testing.T, path string, steps int, acknowledged map[string]int
 	child.Env = append(os.Environ(), crashVariable+"="+path)
 	child.Stderr = os.Stderr
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	child.Stdout = in
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, child.Start())
 	_ = in.Close()
 	defer out.Close()
 	lines := bufio.NewReader(out)

@@ -13,6 +13,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -26,7 +27,7 @@ func filledStore(t testing.TB) *Store {
 	s := openAt(t, newPath(t))
 	t.Cleanup(func() { _ = s.Close() })
 	appendTo(t, s, 1)
-	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+	expect.NoError(t, s.Update(t.Context(), func(tx ledger.Tx) error {
 		return errors.Join(
 			tx.Insert(&ledger.Message{ID: "x", AgentID: "a", Number: 1},
 				&ledger.Entry{MessageID: "x", AgentID: "a", Number: 1, Status: ledger.Queued}),
@@ -37,9 +38,7 @@ func filledStore(t testing.TB) *Store {
 			tx.Insert(&ledger.Trigger{ID: "x", AgentID: "a"}),
 			tx.Insert(&ledger.Brief{ID: "x", AgentID: "a"}),
 			tx.Insert(&ledger.Notification{ID: "x", AgentID: "a"}))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return s
 }
 
@@ -88,13 +87,9 @@ func FuzzDamagedRecord(f *testing.F) {
 // read.
 func FuzzDamagedFile(f *testing.F) {
 	s := filledStore(f)
-	if err := s.Close(); err != nil {
-		f.Fatal(err)
-	}
+	expect.NoError(f, s.Close())
 	whole, err := os.ReadFile(s.path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.NoError(f, err)
 	f.Add(uint32(0), []byte("SQLite"))
 	stride := 1777
 	if testing.Short() {
@@ -107,9 +102,7 @@ func FuzzDamagedFile(f *testing.F) {
 		damaged := append([]byte(nil), whole...)
 		copy(damaged[int(at)%len(damaged):], with)
 		path := newPath(t)
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, damaged, 0o600))
 		s, err := Open(t.Context(), Options{Path: path})
 		if err != nil {
 			return
@@ -192,9 +185,7 @@ func TestFullDisk(t *testing.T) {
 	appendTo(t, s, 0)
 	kept := fill(t, s)
 	checkFull(t, s, kept)
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=16m"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=16m"))
 	appendTo(t, s, 1)
 	if n := newestEvent(t, s); n != int64(kept)+1 {
 		t.Errorf("newest event %d, want %d", n, kept+1)
@@ -208,7 +199,7 @@ func TestPrunedFileShrinks(t *testing.T) {
 	defer s.Close()
 	appendTo(t, s, 0)
 	for range 8 {
-		if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		expect.NoError(t, s.Update(t.Context(), func(tx ledger.Tx) error {
 			l, err := tx.AgentState("a")
 			if err != nil {
 				return err
@@ -218,9 +209,7 @@ func TestPrunedFileShrinks(t *testing.T) {
 				events[i].Data = []byte(`"` + strings.Repeat("x", 1500) + `"`)
 			}
 			return tx.Step(&l, events...)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	pages := func() int { return number(t, s, "SELECT page_count FROM pragma_page_count") }
 	before := pages()

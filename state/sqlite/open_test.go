@@ -12,6 +12,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -26,9 +27,7 @@ func TestLock(t *testing.T) {
 	if _, err := Restore(t.Context(), path, path, true); !state.IsCode(err, ledger.CodeLocked) {
 		t.Errorf("restore over an open ledger: %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Close())
 	if err := openAt(t, path).Close(); err != nil {
 		t.Error(err)
 	}
@@ -41,7 +40,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	defer s.Close()
 	appendTo(t, s, 1)
 	names := []string{}
-	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	expect.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -51,9 +50,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 			t.Errorf("%s has mode %v", path, info.Mode())
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(names) != 4 { // the ledger, its lock, log and index of the log
 		t.Errorf("files %q", names)
 	}
@@ -73,9 +70,7 @@ func appendTo(t testing.TB, s *Store, n int) {
 			err = s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 1) })
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // tell appends n events of agent a.
@@ -98,21 +93,17 @@ func script(t testing.TB, s *Store, text string) {
 // number returns what a statement of one row answers.
 func number(t testing.TB, s *Store, text string) (n int) {
 	t.Helper()
-	if err := s.writer.QueryRow(text).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.writer.QueryRow(text).Scan(&n))
 	return n
 }
 
 func newestEvent(t testing.TB, s *Store) (n int64) {
 	t.Helper()
-	if err := s.View(t.Context(), func(v ledger.View) error {
+	expect.NoError(t, s.View(t.Context(), func(v ledger.View) error {
 		page, err := v.Events("a", ledger.EventQuery{Limit: 1})
 		n = page.Newest
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 
@@ -142,13 +133,9 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 		},
 	} {
 		path := newPath(t)
-		if err := make(path); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, make(path))
 		before, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_, err = Open(t.Context(), Options{Path: path})
 		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != ledger.CodeUnreadable || e.Hint == "" {
 			t.Errorf("%s: the error is %v", name, err)

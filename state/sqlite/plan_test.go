@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 	"holon/test/ledgertest"
 	"holon/test/memory"
 )
@@ -21,9 +22,7 @@ func newPath(t testing.TB) string {
 func openAt(t testing.TB, path string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return s
 }
 

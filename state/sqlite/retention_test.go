@@ -26,9 +26,7 @@ func columnsOf(t *testing.T) map[string][]string {
 		}, "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' "+
 			"AND m.name NOT LIKE 'sqlite%'")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return tables
 }
 
@@ -40,9 +38,7 @@ var references = map[string]string{"agent_id": "agents", "message_id": "messages
 func TestRetentionIsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/reference/retention.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([\\w ]+) \\| ([\\w, ]*) \\| (.*) \\|$")
 	documented := map[string][]string{} // columns of the page, by table
 	for _, cells := range row.FindAllStringSubmatch(string(page), -1) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func testRevision(t *testing.T, open Reopener) {
@@ -12,13 +13,13 @@ func testRevision(t *testing.T, open Reopener) {
 	write(t, s, func(tx ledger.Tx) (err error) { stale, err = tx.AgentState("a"); return err })
 	write(t, s, onState("a", func(tx ledger.Tx, l *ledger.AgentState) error {
 		l.Chain = "one"
-		must(t, tx.Step(l))
-		equal(t, "revision", l.Revision, 1)
+		expect.NoError(t, tx.Step(l))
+		expect.Equal(t, "revision", l.Revision, 1)
 		l.Chain = "two" // again in the same transaction
-		must(t, tx.Step(l))
-		equal(t, "revision", l.Revision, 2)
+		expect.NoError(t, tx.Step(l))
+		expect.Equal(t, "revision", l.Revision, 2)
 		got, err := tx.AgentState("a")
-		equal(t, "chain", got.Chain, "two")
+		expect.Equal(t, "chain", got.Chain, "two")
 		return err
 	}))
 	for what, change := range map[string]func(*ledger.AgentState){

@@ -5,16 +5,17 @@ import (
 	"testing"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func testNumbers(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, appendEvents("a", told(2, 4, 0)...)(tx))
-		must(t, appendEvents("b", told(1, 4, 0)...)(tx))
-		must(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", told(2, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("b", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
 		page, err := tx.Events("a", ledger.EventQuery{})
-		equal(t, "within the update", seqs(page), "[1 2 3]")
+		expect.Equal(t, "within the update", seqs(page), "[1 2 3]")
 		return err
 	})
 	wantCode(t, s.Update(t.Context(), appendEvents("a",
@@ -22,8 +23,8 @@ func testNumbers(t *testing.T, open Reopener) {
 	look(t, s, func(v ledger.View) {
 		for agent, want := range map[string]string{"a": "[1 2 3]", "b": "[1]"} {
 			page, err := v.Events(agent, ledger.EventQuery{})
-			must(t, err)
-			equal(t, agent, seqs(page), want)
+			expect.NoError(t, err)
+			expect.Equal(t, agent, seqs(page), want)
 		}
 	})
 }
@@ -62,7 +63,7 @@ func testPages(t *testing.T, open Reopener) {
 			{ledger.EventQuery{MaxLevel: 9, After: 8}, "[9 10]", true, false},
 		} {
 			page, err := v.Events("a", c.q)
-			must(t, err)
+			expect.NoError(t, err)
 			if got := seqs(page); got != c.want || page.HasOlder != c.older || page.HasNewer != c.newer ||
 				page.Oldest != 1 || page.Newest != 10 {
 				t.Errorf("%+v: %s of %d to %d, older %v, newer %v, want %s, %v, %v", c.q, got, page.Oldest, page.Newest,

@@ -9,6 +9,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // kinds returns a record of each kind with no field empty, in an order in which they can be inserted: agent b with its
@@ -55,23 +56,23 @@ func testKept(t *testing.T, open Reopener) {
 			for _, want := range kinds(step.text) {
 				settle(reflect.ValueOf(want).Elem())
 				got := blank(want)
-				must(t, v.Rows.Get(got, key(want)...))
+				expect.NoError(t, v.Rows.Get(got, key(want)...))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%T came back changed (-written +read):\n%s", want, diff)
 				}
 			}
 		}
 		write(t, s, func(tx ledger.Tx) error {
-			must(t, step.change(tx, kinds(step.text)...))
+			expect.NoError(t, step.change(tx, kinds(step.text)...))
 			check(tx.View)
 			return nil
 		})
 		look(t, s, check)
-		must(t, s.Close())
+		expect.NoError(t, s.Close())
 		s = open(t)
 		look(t, s, check)
 	}
-	must(t, s.Close())
+	expect.NoError(t, s.Close())
 }
 
 func blank(r ledger.Record) ledger.Record {
@@ -101,8 +102,8 @@ func testAbsent(t *testing.T, open Reopener) {
 			}
 		}
 		page, err := v.Events("x", ledger.EventQuery{})
-		must(t, err)
-		equal(t, "events", fmt.Sprint(seqs(page), page.Oldest, page.Newest, page.HasOlder, page.HasNewer),
+		expect.NoError(t, err)
+		expect.Equal(t, "events", fmt.Sprint(seqs(page), page.Oldest, page.Newest, page.HasOlder, page.HasNewer),
 			"[]0 0 false false")
 	})
 }

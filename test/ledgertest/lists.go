@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // testTails has five records of each kind for each of two agents, 0 to 4: a list of an agent ends with the newest.
@@ -37,7 +38,7 @@ func testTails(t *testing.T, open Reopener) {
 func tail[T any](t *testing.T, what string, list func(string, int) ([]T, error), id func(T) string) {
 	t.Helper()
 	for limit, want := range map[int]string{2: "[a3 a4]", 9: "[a0 a1 a2 a3 a4]", 0: "[a0 a1 a2 a3 a4]"} {
-		equal(t, fmt.Sprintf("%s, limit %d", what, limit), names(t, id)(list("a", limit)), want)
+		expect.Equal(t, fmt.Sprintf("%s, limit %d", what, limit), names(t, id)(list("a", limit)), want)
 	}
 }
 
@@ -45,7 +46,7 @@ func tail[T any](t *testing.T, what string, list func(string, int) ([]T, error),
 func names[T, N any](t *testing.T, name func(T) N) func([]T, error) string {
 	return func(list []T, err error) string {
 		t.Helper()
-		must(t, err)
+		expect.NoError(t, err)
 		all := []N{}
 		for _, x := range list {
 			all = append(all, name(x))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func testQueue(t *testing.T, open Reopener) {
@@ -18,12 +19,12 @@ func testQueue(t *testing.T, open Reopener) {
 	order := func(want ...int64) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
-			equal(t, "queue", names(t, numberOf)(v.Queued("a", 100)), fmt.Sprint(want))
+			expect.Equal(t, "queue", names(t, numberOf)(v.Queued("a", 100)), fmt.Sprint(want))
 			n, err := v.CountQueued("a")
-			must(t, err)
-			equal(t, "count", n, len(want))
+			expect.NoError(t, err)
+			expect.Equal(t, "count", n, len(want))
 			head, ok, err := v.Head("a")
-			must(t, err)
+			expect.NoError(t, err)
 			if ok != (len(want) > 0) || ok && head.Number != want[0] {
 				t.Errorf("head %v, %v", head, ok)
 			}
@@ -37,8 +38,8 @@ func testQueue(t *testing.T, open Reopener) {
 	dispose(t, s, "msg_000002_a", ledger.Dequeued, "t")
 	order(4, 5, 1, 6)
 	look(t, s, func(v ledger.View) {
-		equal(t, "held", names(t, numberOf)(v.Held("t")), "[2 3]")
-		equal(t, "first two", names(t, numberOf)(v.Queued("a", 2)), "[4 5]")
+		expect.Equal(t, "held", names(t, numberOf)(v.Held("t")), "[2 3]")
+		expect.Equal(t, "first two", names(t, numberOf)(v.Queued("a", 2)), "[4 5]")
 	})
 	dispose(t, s, "msg_000003_a", ledger.Processed, "t")
 	dispose(t, s, "msg_000002_a", ledger.Queued, "") // it came back, to its place
@@ -58,16 +59,16 @@ func testQueue(t *testing.T, open Reopener) {
 	order(2, 5, 1, 6, 4)
 	look(t, s, func(v ledger.View) {
 		blocked, err := v.BlockedEntries("a")
-		must(t, err)
+		expect.NoError(t, err)
 		if len(blocked) != 1 || blocked[0].Number != 4 || !blocked[0].Blocked() {
 			t.Errorf("blocked %v, want message 4", blocked)
 		}
-		equal(t, "the code of the reason", blocked[0].Code, "missing_credentials")
+		expect.Equal(t, "the code of the reason", blocked[0].Code, "missing_credentials")
 	})
 	block("msg_000004_a", func(e *ledger.Entry) { e.NotBefore = nil })
 	order(4, 2, 5, 1, 6)
 	look(t, s, func(v ledger.View) {
-		equal(t, "held", names(t, numberOf)(v.Held("t")), "[]")
+		expect.Equal(t, "held", names(t, numberOf)(v.Held("t")), "[]")
 	})
 }
 
@@ -77,12 +78,12 @@ func testReady(t *testing.T, open Reopener) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
 			got, err := v.Ready()
-			must(t, err)
-			equal(t, "ready", fmt.Sprint(got), want)
+			expect.NoError(t, err)
+			expect.Equal(t, "ready", fmt.Sprint(got), want)
 		})
 		write(t, s, func(tx ledger.Tx) error {
 			got, err := tx.Ready()
-			equal(t, "ready within an update", fmt.Sprint(got), want)
+			expect.Equal(t, "ready within an update", fmt.Sprint(got), want)
 			return err
 		})
 	}

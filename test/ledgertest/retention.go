@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 const day = 24 * time.Hour
@@ -17,7 +18,7 @@ func prune(t *testing.T, s ledger.Store, keep ledger.Retention, at time.Time, li
 	for range 1000 {
 		passes++
 		more, err := s.Prune(t.Context(), keep, at, limit)
-		must(t, err)
+		expect.NoError(t, err)
 		if !more {
 			return passes
 		}
@@ -35,27 +36,27 @@ func testPruneEvents(t *testing.T, open Reopener) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
 			page, err := v.Events(agent, ledger.EventQuery{})
-			must(t, err)
+			expect.NoError(t, err)
 			if n := len(page.Events); n > 0 {
 				if int64(n) != page.Newest-page.Oldest+1 || page.Oldest != page.Events[0].Seq {
 					t.Errorf("events of %s have a gap: %s, said to be %d to %d", agent, seqs(page), page.Oldest,
 						page.Newest)
 				}
 			}
-			equal(t, agent, fmt.Sprint(page.Oldest, page.Newest), want)
+			expect.Equal(t, agent, fmt.Sprint(page.Oldest, page.Newest), want)
 		})
 	}
-	equal(t, "passes when all is kept", prune(t, s, ledger.Retention{}, now, 100), 1)
+	expect.Equal(t, "passes when all is kept", prune(t, s, ledger.Retention{}, now, 100), 1)
 	left("a", "1 20")
 	more, err := s.Prune(t.Context(), ledger.Retention{Events: 2 * day}, now, 4)
-	must(t, err)
-	equal(t, "more after four", more, true)
+	expect.NoError(t, err)
+	expect.Equal(t, "more after four", more, true)
 	look(t, s, func(v ledger.View) {
 		a, err := v.Events("a", ledger.EventQuery{})
-		must(t, err)
+		expect.NoError(t, err)
 		b, err := v.Events("b", ledger.EventQuery{})
-		must(t, err)
-		equal(t, "events left after four", len(a.Events)+len(b.Events), 21)
+		expect.NoError(t, err)
+		expect.Equal(t, "events left after four", len(a.Events)+len(b.Events), 21)
 	})
 	prune(t, s, ledger.Retention{Events: 2 * day}, now, 4)
 	left("a", "11 20")
@@ -76,13 +77,13 @@ func old(t *testing.T, s ledger.Store, agentID string, first, last int64, age ti
 			m, e := message(agentID, n, ledger.Normal)
 			m.CreatedAt = at(-age)
 			e.Status = ledger.Processed
-			must(t, tx.Insert(m, e))
+			expect.NoError(t, tx.Insert(m, e))
 			id := fmt.Sprintf("x_%06d_%s", n, agentID)
-			must(t, tx.Insert(&ledger.Attempt{ID: id, AgentID: agentID, MessageID: m.ID,
+			expect.NoError(t, tx.Insert(&ledger.Attempt{ID: id, AgentID: agentID, MessageID: m.ID,
 				Status: ledger.AttemptSettled, StartedAt: at(-age)}, &ledger.Prompt{AttemptID: id}))
-			must(t, tx.Insert(&ledger.Turn{ID: id, AgentID: agentID, Index: n, MessageID: m.ID,
+			expect.NoError(t, tx.Insert(&ledger.Turn{ID: id, AgentID: agentID, Index: n, MessageID: m.ID,
 				ResponseID: "resp_" + id, CompletedAt: at(-age)}))
-			must(t, tx.Insert(&ledger.Brief{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
+			expect.NoError(t, tx.Insert(&ledger.Brief{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
 		}
 		return nil
 	})
@@ -96,36 +97,36 @@ func testPruneMessages(t *testing.T, open Reopener) {
 		var counts string
 		look(t, s, func(v ledger.View) {
 			messages, err := v.Messages(agent, 0)
-			must(t, err)
+			expect.NoError(t, err)
 			turns, err := v.Turns(agent, 0)
-			must(t, err)
+			expect.NoError(t, err)
 			briefs, err := v.Briefs(agent, 0)
-			must(t, err)
+			expect.NoError(t, err)
 			counts = fmt.Sprint(len(messages), len(turns), len(briefs))
 		})
 		return counts
 	}
 	more, err := s.Prune(t.Context(), ledger.Retention{Messages: 2 * day}, now, 5)
-	must(t, err)
-	equal(t, "more after five", more, true)
-	equal(t, "after five", count("a"), "15 20 20")
+	expect.NoError(t, err)
+	expect.Equal(t, "more after five", more, true)
+	expect.Equal(t, "after five", count("a"), "15 20 20")
 	look(t, s, func(v ledger.View) {
 		_, err := v.Message("msg_000005_a")
 		wantCode(t, err, ledger.CodeNotFound)
 		_, err = v.Entry("msg_000005_a")
 		wantCode(t, err, ledger.CodeNotFound)
 		_, err = v.Message("msg_000006_a") // the oldest went first
-		must(t, err)
+		expect.NoError(t, err)
 	})
 	prune(t, s, ledger.Retention{Messages: 2 * day}, now, 7)
-	equal(t, "a", count("a"), "0 1 0") // the newest turn stays
-	equal(t, "b", count("b"), "3 3 3")
+	expect.Equal(t, "a", count("a"), "0 1 0") // the newest turn stays
+	expect.Equal(t, "b", count("b"), "3 3 3")
 	prune(t, s, ledger.Retention{Messages: 2 * day}, now.Add(2*day), 7)
-	equal(t, "b, later", count("b"), "0 1 0")
+	expect.Equal(t, "b, later", count("b"), "0 1 0")
 	look(t, s, func(v ledger.View) {
 		_, err := v.Attempt("x_000001_a")
 		wantCode(t, err, ledger.CodeNotFound)
-		must(t, absent(v.Prompt("x_000001_a")))
+		expect.NoError(t, absent(v.Prompt("x_000001_a")))
 	})
 }
 
@@ -137,31 +138,31 @@ func testPruneSpares(t *testing.T, open Reopener) {
 	dispose(t, s, id(1), ledger.Queued, "")
 	dispose(t, s, id(2), ledger.Dequeued, "x")
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.Insert(&ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), Waits: []string{"w1", "w0"},
+		expect.NoError(t, tx.Insert(&ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), Waits: []string{"w1", "w0"},
 			Status: ledger.AttemptOpen, StartedAt: at(-100 * day)}))
-		must(t, tx.Insert(&ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered,
+		expect.NoError(t, tx.Insert(&ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered,
 			MessageID: id(4), Registered: "x_000007_a", CreatedAt: at(-100 * day)}))
-		must(t, tx.Insert(&ledger.Wait{ID: "w0", AgentID: "a", Owner: "agent", Status: ledger.WaitResolved,
+		expect.NoError(t, tx.Insert(&ledger.Wait{ID: "w0", AgentID: "a", Owner: "agent", Status: ledger.WaitResolved,
 			CreatedAt: at(-100 * day)}))
-		must(t, tx.Insert(&ledger.Wait{ID: "w9", AgentID: "a", Owner: "agent", Status: ledger.WaitExpired,
+		expect.NoError(t, tx.Insert(&ledger.Wait{ID: "w9", AgentID: "a", Owner: "agent", Status: ledger.WaitExpired,
 			CreatedAt: at(-100 * day)}))
-		must(t, tx.Insert(&ledger.Timer{ID: "m", AgentID: "a", Status: ledger.TimerActive, MessageID: id(5),
+		expect.NoError(t, tx.Insert(&ledger.Timer{ID: "m", AgentID: "a", Status: ledger.TimerActive, MessageID: id(5),
 			CreatedAt: at(-100 * day)}))
-		must(t, tx.Insert(&ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6),
+		expect.NoError(t, tx.Insert(&ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6),
 			CreatedAt: at(-100 * day)}))
 		l, err := tx.AgentState("a")
 		l.Chain, l.WakeMessage = "resp_x_000002_a", id(7)
-		must(t, err)
+		expect.NoError(t, err)
 		return tx.Step(&l)
 	})
 	for range 2 { // what was spared is spared again
 		prune(t, s, ledger.Retention{Messages: day}, now, 3)
 		look(t, s, func(v ledger.View) {
 			numbers := names(t, func(m ledger.Message) int64 { return m.Number })
-			equal(t, "messages", numbers(v.Messages("a", 0)), "[1 2 3 4 5 7]")
+			expect.Equal(t, "messages", numbers(v.Messages("a", 0)), "[1 2 3 4 5 7]")
 			for _, turn := range []string{"x_000002_a", "x_000008_a"} { // to be continued, and the newest
 				_, err := v.Turn(turn)
-				must(t, err)
+				expect.NoError(t, err)
 			}
 			wantCode(t, second(v.Turn("x_000007_a")), ledger.CodeNotFound)
 			for what, err := range map[string]error{

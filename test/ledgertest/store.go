@@ -7,6 +7,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // opened opens a store that is closed with the test and has the agents.
@@ -32,33 +33,19 @@ func addAgent(id string) func(tx ledger.Tx) error {
 
 func write(t *testing.T, s ledger.Store, fn func(tx ledger.Tx) error) {
 	t.Helper()
-	must(t, s.Update(t.Context(), fn))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Update(t.Context(), fn))
 }
 
 // look runs fn on a snapshot.
 func look(t *testing.T, s ledger.Store, fn func(v ledger.View)) {
 	t.Helper()
-	must(t, s.View(t.Context(), func(v ledger.View) error { fn(v); return nil }))
+	expect.NoError(t, s.View(t.Context(), func(v ledger.View) error { fn(v); return nil }))
 }
 
 func wantCode(t *testing.T, err error, code state.Code) {
 	t.Helper()
 	if !state.IsCode(err, code) {
 		t.Errorf("error %v, want one with code %s", err, code)
-	}
-}
-
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	wire "holon/responses/tasks"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // testPruneTasks has more tasks than an agent's container remembers.
@@ -17,15 +18,15 @@ func testPruneTasks(t *testing.T, open Reopener) {
 			if i == 1 {
 				task.Status = wire.Running
 			}
-			must(t, tx.Insert(&task))
+			expect.NoError(t, tx.Insert(&task))
 		}
 		return nil
 	})
 	prune(t, s, ledger.Retention{Messages: day}, now, 5000)
 	look(t, s, func(v ledger.View) {
 		list, err := v.Tasks("a", 5000)
-		must(t, err)
-		equal(t, "tasks that stay", len(list), 2001)
-		equal(t, "the oldest that stays", list[0].ID, "t1")
+		expect.NoError(t, err)
+		expect.Equal(t, "tasks that stay", len(list), 2001)
+		expect.Equal(t, "the oldest that stays", list[0].ID, "t1")
 	})
 }

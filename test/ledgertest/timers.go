@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func testDue(t *testing.T, open Reopener) {
@@ -23,7 +24,7 @@ func testDue(t *testing.T, open Reopener) {
 			timer("t1", "b", in(time.Second), ledger.TimerActive),
 			timer("t0", "a", in(0), ledger.TimerCancelled), timer("t-", "a", nil, ledger.TimerActive),
 		} {
-			must(t, tx.Insert(timer))
+			expect.NoError(t, tx.Insert(timer))
 		}
 		for _, wait := range []ledger.Wait{
 			wait("w2", "1", in(2*time.Second), nil, ledger.WaitActive),
@@ -31,7 +32,7 @@ func testDue(t *testing.T, open Reopener) {
 			wait("w5", "3", nil, in(5*time.Second), ledger.WaitActive), wait("w-", "4", nil, nil, ledger.WaitActive),
 			wait("w0", "5", in(0), in(0), ledger.WaitTriggered),
 		} {
-			must(t, tx.Insert(&wait))
+			expect.NoError(t, tx.Insert(&wait))
 		}
 		return nil
 	})
@@ -39,11 +40,11 @@ func testDue(t *testing.T, open Reopener) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
 			timers, waits, err := v.Due(now.Add(after))
-			must(t, err)
+			expect.NoError(t, err)
 			got := names(t, func(x ledger.Timer) string { return x.ID })(timers, nil) + names(t, waitID)(waits, nil)
-			equal(t, fmt.Sprint("due after ", after), got, want)
+			expect.Equal(t, fmt.Sprint("due after ", after), got, want)
 			at, ok, err := v.NextDue(now.Add(after))
-			must(t, err)
+			expect.NoError(t, err)
 			if ok != (next != nil) || ok && !at.Equal(next.UTC().Truncate(time.Millisecond)) {
 				t.Errorf("next after %v: %v, %v, want %v", after, at, ok, next)
 			}
@@ -57,7 +58,7 @@ func testDue(t *testing.T, open Reopener) {
 	due(0, "[][]", in(time.Second))
 	due(time.Minute, "[t1][]", nil)
 	write(t, s, func(tx ledger.Tx) error { // what is made or changed while it is stopped stands still too
-		must(t, tx.Insert(timer("t2", "a", in(2*time.Second), ledger.TimerActive)))
+		expect.NoError(t, tx.Insert(timer("t2", "a", in(2*time.Second), ledger.TimerActive)))
 		return tx.Update(timer("t3", "a", in(4*time.Second), ledger.TimerActive))
 	})
 	due(time.Minute, "[t1][]", nil)

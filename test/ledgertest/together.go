@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // crowd runs fn n times at once and waits for all.
@@ -20,7 +21,7 @@ func crowd(t *testing.T, n int, fn func(i int) error) {
 		all.Go(func() { errs[i] = fn(i) })
 	}
 	all.Wait()
-	must(t, errors.Join(errs...))
+	expect.NoError(t, errors.Join(errs...))
 }
 
 func closed(c <-chan struct{}) bool {
@@ -40,7 +41,7 @@ func testChanged(t *testing.T, open Reopener) {
 		t.Error("woken although no events were appended")
 	}
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		must(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
 		return errOwn
 	}); err != errOwn || closed(a) {
 		t.Errorf("woken by what was taken back, or %v", err)
@@ -69,19 +70,19 @@ func testSnapshot(t *testing.T, open Reopener) {
 	write(t, s, appendEvents("a", told(1, 4, 0)...))
 	look(t, s, func(v ledger.View) {
 		before, err := v.Events("a", ledger.EventQuery{})
-		must(t, err)
+		expect.NoError(t, err)
 		write(t, s, appendEvents("a", told(1, 4, 0)...))
 		after, err := v.Events("a", ledger.EventQuery{})
-		must(t, err)
+		expect.NoError(t, err)
 		l, err := v.AgentState("a")
-		must(t, err)
-		equal(t, "events", seqs(after), seqs(before))
-		equal(t, "newest in the state", l.EventSeq, 1)
+		expect.NoError(t, err)
+		expect.Equal(t, "events", seqs(after), seqs(before))
+		expect.Equal(t, "newest in the state", l.EventSeq, 1)
 	})
 	look(t, s, func(v ledger.View) {
 		page, err := v.Events("a", ledger.EventQuery{})
-		must(t, err)
-		equal(t, "events", seqs(page), "[1 2]")
+		expect.NoError(t, err)
+		expect.Equal(t, "events", seqs(page), "[1 2]")
 	})
 	if err := s.View(t.Context(), func(ledger.View) error { return errOwn }); err != errOwn {
 		t.Errorf("error %v, want the function's as it is", err)
@@ -108,9 +109,9 @@ func testCrowd(t *testing.T, open Reopener) {
 	look(t, s, func(v ledger.View) {
 		for i := range agents {
 			l, err := v.AgentState(fmt.Sprint("a", i))
-			must(t, err)
-			equal(t, "newest", l.EventSeq, int64(writers/agents*steps))
-			equal(t, "revision", l.Revision, l.EventSeq)
+			expect.NoError(t, err)
+			expect.Equal(t, "newest", l.EventSeq, int64(writers/agents*steps))
+			expect.Equal(t, "revision", l.Revision, l.EventSeq)
 		}
 	})
 }
@@ -166,12 +167,12 @@ func testWaiting(t *testing.T, open Reopener) {
 			synctest.Wait()
 			return appendEvents("a", told(1, 4, 0)...)(tx)
 		})
-		must(t, <-closing)
+		expect.NoError(t, <-closing)
 		s = opened(t, open)
 		look(t, s, func(v ledger.View) {
 			l, err := v.AgentState("a")
-			must(t, err)
-			equal(t, "revision", l.Revision, 1)
+			expect.NoError(t, err)
+			expect.Equal(t, "revision", l.Revision, 1)
 		})
 	})
 }
@@ -193,7 +194,7 @@ func testContexts(t *testing.T, open Reopener) {
 	// It ends while the update runs.
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.Update(ctx, func(tx ledger.Tx) error {
-		must(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
 		cancel()
 		return nil
 	})
@@ -202,8 +203,8 @@ func testContexts(t *testing.T, open Reopener) {
 	}
 	look(t, s, func(v ledger.View) {
 		l, err := v.AgentState("a")
-		must(t, err)
-		equal(t, "revision", l.Revision, 0)
+		expect.NoError(t, err)
+		expect.Equal(t, "revision", l.Revision, 0)
 	})
 }
 
@@ -223,9 +224,9 @@ func testClose(t *testing.T, open Reopener) {
 	})
 	wantCode(t, s.Update(t.Context(), func(ledger.Tx) error { return nil }), ledger.CodeLedgerEnded)
 	wantCode(t, s.View(t.Context(), func(ledger.View) error { return nil }), ledger.CodeLedgerEnded)
-	must(t, s.Close())
+	expect.NoError(t, s.Close())
 	s = opened(t, open)
-	equal(t, "epoch", s.Epoch(), epoch)
+	expect.Equal(t, "epoch", s.Epoch(), epoch)
 	if epoch == "" {
 		t.Error("the store has no epoch")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 var errOwn = errors.New("the caller's own")
@@ -24,25 +25,25 @@ func testAtomic(t *testing.T, open Reopener) {
 	look(t, s, func(v ledger.View) {
 		wantCode(t, second(v.Message(m.ID)), ledger.CodeNotFound)
 		l, err := v.AgentState("a")
-		must(t, err)
-		equal(t, "newest event", l.EventSeq, 0)
-		equal(t, "revision", l.Revision, 0)
+		expect.NoError(t, err)
+		expect.Equal(t, "newest event", l.EventSeq, 0)
+		expect.Equal(t, "revision", l.Revision, 0)
 	})
 	// A row that could not be written is the function's business.
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.Insert(m, e))
+		expect.NoError(t, tx.Insert(m, e))
 		wantCode(t, tx.Insert(m, e), ledger.CodeConflict)
 		return appendEvents("a", told(1, 4, 0)...)(tx)
 	})
 	write(t, s, func(tx ledger.Tx) error { // in the writer's memory, if it has one
 		l, err := tx.AgentState("a")
-		equal(t, "newest event", l.EventSeq, 1)
+		expect.Equal(t, "newest event", l.EventSeq, 1)
 		l.Chain = "not saved"
 		return err
 	})
 	write(t, s, func(tx ledger.Tx) error {
 		l, err := tx.AgentState("a")
-		equal(t, "chain", l.Chain, "")
+		expect.Equal(t, "chain", l.Chain, "")
 		return err
 	})
 }
@@ -57,7 +58,7 @@ func testPanic(t *testing.T, open Reopener) {
 			}
 		}()
 		_ = s.Update(t.Context(), func(tx ledger.Tx) error {
-			must(t, tx.Insert(m, e))
+			expect.NoError(t, tx.Insert(m, e))
 			panic("boom")
 		})
 	}()

@@ -14,6 +14,7 @@ import (
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -54,20 +55,14 @@ func TestGolden(t *testing.T) {
 	for name, in := range map[string]prompt.Input{"prompt": operatorPrompt(), "webhook": webhook()} {
 		f := prompt.Assemble(in)
 		got, err := json.MarshalIndent(f, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got = append(got, "\n\n"+f.Instructions()+"\n\n"+f.Prompt()+"\n"...)
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(path, got, 0o644))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -89,13 +84,9 @@ func TestStability(t *testing.T) {
 		t.Error("two agents share a cache key")
 	}
 	data, _, err := b.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var back prompt.Prompt
-	if err := json.Unmarshal(data, &back); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(data, &back))
 	if sum(t, back) != sum(t, b) || back.Prompt() != b.Prompt() {
 		t.Error("a recorded prompt decodes to another prompt")
 	}

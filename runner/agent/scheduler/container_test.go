@@ -46,9 +46,7 @@ func TestContainers(t *testing.T) {
 				var p struct {
 					ID string `json:"container_id"`
 				}
-				if err := json.Unmarshal(e.Data, &p); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal(e.Data, &p))
 				if got = append(got, phase+" "+p.ID); phase == "created" {
 					created[p.ID] = e.ID
 					continue

@@ -10,6 +10,7 @@ import (
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // A turn whose container was lost tells the rounds, calls and tokens that its record has, with the request that was cut
@@ -25,9 +26,7 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 		e := ledger.Event{Class: class, Status: status, Data: json.RawMessage(data), ProducerSeq: seq}
 		e.IDs[kind] = id
 		err := w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: seq}, []scheduler.Progress{{Event: e}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	request, call := agentruntime.ModelRequest, agentruntime.ToolCall
 	fact("model.requested", "running", request, "req_1", `{"provider_name":"p","model_name":"m","attempt":1,"round":1}`)

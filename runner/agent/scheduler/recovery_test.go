@@ -34,15 +34,11 @@ func (w *world) recoveries(t *testing.T, after int64) (list []recovery) {
 		switch e.Class {
 		case "runtime.warning":
 			var r recovery
-			if err := json.Unmarshal(e.Data, &r); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal(e.Data, &r))
 			list = append(list, r)
 		case "history.reconstructed":
 			expect.Equal(t, "cause of history.reconstructed", e.Cause, events[i-1].ID)
-			if err := json.Unmarshal(e.Data, &list[len(list)-1]); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal(e.Data, &list[len(list)-1]))
 		}
 	}
 	w.valid(t)

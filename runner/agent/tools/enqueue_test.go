@@ -6,6 +6,7 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // In the last turn that may change nothing, an agent is told what becomes of its notes and rests.
@@ -21,9 +22,7 @@ func TestLastTurnWithoutProgress(t *testing.T) {
 			state.Progress.Idle = idle
 			return tx.Step(&state)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		result, kind := r.call("Enqueue", "t/c1", `{"text":"go on"}`)
 		if summary, _ := result["summary_text"].(string); kind != "" || strings.Contains(summary, "is dropped") != dropped {
 			t.Errorf("after %d turns without progress: %q, %q; want it said that the note is dropped: %t", idle, kind, summary,

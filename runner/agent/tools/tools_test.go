@@ -18,6 +18,7 @@ import (
 	"holon/runner/hosttools"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -37,9 +38,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(memory.Dir(t), "ledger.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -78,9 +77,7 @@ func (r *rig) admit() {
 	_, err := r.scheduler.Admit(r.t.Context(), ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.LocalProcess,
 		Surface: ledger.SurfaceCLIPrompt, Body: ledger.Body{Type: "text", Text: "go"}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 }
 
 // turn begins a turn for a prompt.
@@ -132,9 +129,7 @@ func (r *rig) refuses(tool string, fields map[string]string) {
 
 func (r *rig) view(fn func(v ledger.View) error) {
 	r.t.Helper()
-	if err := r.store.View(r.t.Context(), fn); err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, r.store.View(r.t.Context(), fn))
 }
 
 func (r *rig) wait() (w ledger.Wait, ok bool) {
@@ -281,9 +276,7 @@ func TestRenewedReminder(t *testing.T) {
 	var out struct {
 		Item struct{ ID string } `json:"work_item"`
 	}
-	if err := json.Unmarshal(made.Structured, &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(made.Structured, &out))
 	id := fmt.Sprintf(`{"work_item_id":%q}`, out.Item.ID)
 	changed := strings.Replace(id, "}", `,"objective":"second"}`, 1)
 	for _, step := range []struct{ tool, arguments, want string }{

@@ -109,15 +109,12 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 	asking, cancel := context.WithTimeoutCause(ctx, previewTime, errSlow)
 	defer cancel()
 	preview, err := r.cfg.Turns.Preview(asking, turn)
-	switch {
-	case err == nil:
-		report.Request = &preview
-	case errors.Is(context.Cause(asking), errSlow):
-		err = &state.Error{Code: runner.CodeNotReady, Message: errSlow.Error(), Hint: "try again when it is up"}
-		fallthrough
-	default:
+	if report.Request = &preview; err != nil {
+		if errors.Is(context.Cause(asking), errSlow) {
+			err = &state.Error{Code: runner.CodeNotReady, Message: errSlow.Error(), Hint: "try again when it is up"}
+		}
 		failure := runner.Describe(err)
-		report.Unknown = &failure
+		report.Request, report.Unknown = nil, &failure
 	}
 	data, err := json.Marshal(report)
 	if err != nil {

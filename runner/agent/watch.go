@@ -8,25 +8,17 @@ import (
 	"holon/state/ledger"
 )
 
-// turnWatcher watches the ledger while a turn runs. One goroutine uses it.
-type turnWatcher struct {
-	*Runtime
-	attempt ledger.Attempt
-	stop    context.CancelCauseFunc // of the turn
-	handed  map[string]bool         // ids of messages that the turn has taken; nil before the first look
-}
-
 // watchTurn cancels the turn when an abort is recorded, and delivers what the
 // operator interjects. The returned channel is closed after the watcher ended,
 // which cancelling ctx causes.
 func (r *Runtime) watchTurn(ctx context.Context, attempt ledger.Attempt, stop context.CancelCauseFunc) <-chan struct{} {
-	w := &turnWatcher{Runtime: r, attempt: attempt, stop: stop}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil {
+		for delivered := false; ctx.Err() == nil; {
 			changed := r.store.Changed(attempt.AgentID)
-			if err := w.check(ctx); err != nil && ctx.Err() == nil {
+			did, err := r.checkTurn(ctx, attempt, stop, !delivered)
+			if delivered = delivered || did; err != nil && ctx.Err() == nil {
 				r.log.Warn("a running turn cannot be watched", "agent", attempt.AgentID, "turn", attempt.TurnID,
 					"err", err)
 			}
@@ -39,50 +31,31 @@ func (r *Runtime) watchTurn(ctx context.Context, attempt ledger.Attempt, stop co
 	return done
 }
 
-// check does what the ledger asks for now.
-func (w *turnWatcher) check(ctx context.Context) error {
+// checkTurn does what the ledger asks for now, and reports whether it tried to deliver interjections. It does when one
+// waits, and when it is to: another process may have bound some before it was killed.
+func (r *Runtime) checkTurn(ctx context.Context, attempt ledger.Attempt, stop context.CancelCauseFunc,
+	deliver bool) (delivered bool, err error) {
 	var now ledger.Attempt
-	waiting := false // a message of the operator waits
-	err := w.store.View(ctx, func(v ledger.View) (err error) {
-		if now, err = v.Attempt(w.attempt.ID); err != nil {
+	err = r.store.View(ctx, func(v ledger.View) (err error) {
+		if now, err = v.Attempt(attempt.ID); err != nil {
 			return err
 		}
-		head, ok, err := v.Head(w.attempt.AgentID)
-		waiting = ok && head.Sender == ledger.FromOperator && head.Priority == ledger.Interject
+		head, ok, err := v.Head(attempt.AgentID) // a message of the operator waits
+		deliver = deliver || ok && head.Sender == ledger.FromOperator && head.Priority == ledger.Interject
 		return err
 	})
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case now.AbortedBy != "":
-		w.stop(errAborted)
-		return nil
-	case now.BegunAt == nil || !waiting && w.handed != nil:
-		return nil
+		stop(errAborted)
+		return false, nil
+	case now.BegunAt == nil || !deliver:
+		return false, nil
 	}
-	return w.interject(ctx)
-}
-
-// interject hands over what is bound to the attempt. What another process bound
-// before it was killed is among it, and is known to agentd by its id.
-func (w *turnWatcher) interject(ctx context.Context) error {
-	messages, err := w.scheduler.Offer(ctx, w.attempt.AgentID)
-	if err != nil {
-		return err
+	messages, err := r.scheduler.Offer(ctx, attempt.AgentID)
+	for _, m := range messages { // agentd knows by its id which it has; the settlement puts back what the turn did not take
+		err = errors.Join(err, r.cfg.Turns.Interject(ctx, m.AgentID, attempt.TurnID, m.ID, prompt.Interjection(m)))
 	}
-	if w.handed == nil {
-		w.handed = make(map[string]bool)
-	}
-	var errs []error
-	for _, m := range messages {
-		if w.handed[m.ID] {
-			continue
-		}
-		if err := w.cfg.Turns.Interject(ctx, m.AgentID, w.attempt.TurnID, m.ID, prompt.Interjection(m)); err != nil {
-			errs = append(errs, err) // the settlement puts back what the turn did not take
-			continue
-		}
-		w.handed[m.ID] = true
-	}
-	return errors.Join(errs...)
+	return true, err
 }

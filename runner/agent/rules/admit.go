@@ -25,9 +25,6 @@ func Admit(m ledger.Message) (ledger.Message, *Refusal) {
 		return m, refuse("admission_context", "a message of origin %s can't come in as %.40q", m.Origin.Kind,
 			m.AdmissionContext)
 	}
-	if field := missing(m.Origin); field != "" {
-		return m, refuse("origin."+field, "an origin of kind %s names its %s", m.Origin.Kind, field)
-	}
 	if bad := checkOrigin(m.Origin); bad != nil {
 		return m, bad
 	}
@@ -120,25 +117,6 @@ func Inherit(msg *ledger.Message, cause ledger.Message) {
 	}
 }
 
-// missing names a field that an origin must have and has not.
-func missing(o ledger.Origin) string {
-	switch {
-	case o.Kind == ledger.OriginChannel && o.ChannelID == "":
-		return "channel_id"
-	case o.Kind == ledger.OriginWebhook && o.Source == "":
-		return "source"
-	case o.Kind == ledger.OriginCallback && o.DescriptorID == "":
-		return "descriptor_id"
-	case o.Kind == ledger.OriginTimer && o.TimerID == "":
-		return "timer_id"
-	case o.Kind == ledger.OriginSystem && o.Subsystem == "":
-		return "subsystem"
-	case o.Kind == ledger.OriginTask && o.TaskID == "":
-		return "task_id"
-	}
-	return ""
-}
-
 // Outside takes from the tick of a wake hint what came to an external trigger: that does not become an instruction by
 // waking the agent.
 func Outside(tick *ledger.Message, h ledger.WakeHint) {
@@ -212,25 +190,27 @@ func refName(s string) bool {
 	return s != "" && len(s) <= maxRefName
 }
 
-// checkOrigin bounds the texts of an origin and lets no field through that its
-// kind has not.
+// checkOrigin bounds the texts of an origin, and refuses one without the field that its kind needs or with one that its
+// kind does not have.
 func checkOrigin(o ledger.Origin) *Refusal {
-	fields := []struct {
+	for _, f := range []struct {
 		name, value string
 		of          []ledger.OriginKind
+		needs       ledger.OriginKind
 	}{
-		{"actor_id", o.ActorID, []ledger.OriginKind{ledger.OriginOperator}},
-		{"channel_id", o.ChannelID, []ledger.OriginKind{ledger.OriginChannel}},
-		{"sender_id", o.SenderID, []ledger.OriginKind{ledger.OriginChannel}},
-		{"source", o.Source, []ledger.OriginKind{ledger.OriginWebhook, ledger.OriginCallback}},
-		{"event_type", o.EventType, []ledger.OriginKind{ledger.OriginWebhook}},
-		{"descriptor_id", o.DescriptorID, []ledger.OriginKind{ledger.OriginCallback}},
-		{"timer_id", o.TimerID, []ledger.OriginKind{ledger.OriginTimer}},
-		{"subsystem", o.Subsystem, []ledger.OriginKind{ledger.OriginSystem}},
-		{"task_id", o.TaskID, []ledger.OriginKind{ledger.OriginTask}},
-	}
-	for _, f := range fields {
+		{"actor_id", o.ActorID, []ledger.OriginKind{ledger.OriginOperator}, ""},
+		{"channel_id", o.ChannelID, []ledger.OriginKind{ledger.OriginChannel}, ledger.OriginChannel},
+		{"sender_id", o.SenderID, []ledger.OriginKind{ledger.OriginChannel}, ""},
+		{"source", o.Source, []ledger.OriginKind{ledger.OriginWebhook, ledger.OriginCallback}, ledger.OriginWebhook},
+		{"event_type", o.EventType, []ledger.OriginKind{ledger.OriginWebhook}, ""},
+		{"descriptor_id", o.DescriptorID, []ledger.OriginKind{ledger.OriginCallback}, ledger.OriginCallback},
+		{"timer_id", o.TimerID, []ledger.OriginKind{ledger.OriginTimer}, ledger.OriginTimer},
+		{"subsystem", o.Subsystem, []ledger.OriginKind{ledger.OriginSystem}, ledger.OriginSystem},
+		{"task_id", o.TaskID, []ledger.OriginKind{ledger.OriginTask}, ledger.OriginTask},
+	} {
 		switch {
+		case f.value == "" && f.needs == o.Kind:
+			return refuse("origin."+f.name, "an origin of kind %s names its %s", o.Kind, f.name)
 		case f.value != "" && !slices.Contains(f.of, o.Kind):
 			return refuse("origin."+f.name, "an origin of kind %.40s has no %s", o.Kind, f.name)
 		case len(f.value) > maxOriginLength || !utf8.ValidString(f.value):

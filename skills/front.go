@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"holon/internal/visible"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -129,14 +130,5 @@ func field(keys map[string]yaml.Node, key string) (string, *InvalidSkill) {
 // oneLine makes s one line that a prompt or a terminal can show: white space
 // becomes single spaces, and what can't be seen is left out.
 func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r) || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
+	return strings.Join(strings.Fields(visible.Text(strings.ToValidUTF8(s, ""))), " ")
 }

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 
+	"holon/internal/visible"
 	"holon/test/expect"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 			want: frontMatter{Name: "a", Description: "one two three"}},
 		{name: "what can't be seen is left out",
 			text: "---\nname: a\ndescription: \"x\\u202ey \\e[31mz\\u0000\"\n---\n",
-			want: frontMatter{Name: "a", Description: "xy [31mz"}},
+			want: frontMatter{Name: "a", Description: "xy z"}},
 		{name: "number as name", text: "---\nname: 7\ndescription: b\n---\n",
 			want: frontMatter{Name: "7", Description: "b"}},
 		{name: "fence in the body", text: "---\n" + ok + "---\n---\nname: x\n",
@@ -117,9 +117,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("the name is %q", front.Name)
 		}
 		if front.Description == "" || len([]rune(front.Description)) > 1024 ||
-			strings.ContainsFunc(front.Description, func(r rune) bool {
-				return !unicode.IsPrint(r)
-			}) {
+			strings.ContainsFunc(front.Description, visible.Hidden) {
 			t.Fatalf("description %q", front.Description)
 		}
 	})

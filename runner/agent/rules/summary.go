@@ -2,8 +2,6 @@ package rules
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"holon/internal/visible"
 )
@@ -12,31 +10,18 @@ import (
 const maxSummary = 160
 
 // Summary is what an operator sees first of a notification: its first line that
-// is not empty, trimmed, fit for a terminal, cut at maxSummary.
+// is not empty, fit for a terminal, cut at maxSummary.
 func Summary(message string) string {
 	for line := range strings.Lines(message) {
-		line = strings.TrimSpace(strings.Map(printable, visible.Text(line)))
+		line = strings.Join(strings.Fields(visible.Text(line)), " ")
+		if runes := []rune(line); len(runes) > maxSummary {
+			return strings.TrimSpace(string(runes[:maxSummary-1])) + "…"
+		}
 		if line != "" {
-			return cut(line)
+			return line
 		}
 	}
 	return ""
-}
-
-// printable makes every space a plain one.
-func printable(r rune) rune {
-	if unicode.IsSpace(r) {
-		return ' '
-	}
-	return r
-}
-
-func cut(s string) string {
-	if utf8.RuneCountInString(s) <= maxSummary {
-		return s
-	}
-	runes := []rune(s)
-	return strings.TrimSpace(string(runes[:maxSummary-1])) + "…"
 }
 
 // SameText reports whether two texts say the same to an operator.

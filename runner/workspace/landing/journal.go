@@ -297,7 +297,7 @@ func (j *journal) undo() error {
 		if _, err := r.old.Lstat(base); errors.Is(err, unix.ENOENT) {
 			continue // it was not moved yet
 		}
-		if err := r.moveBack(r.old, base, string(name)); err != nil {
+		if err := r.moveBack(base, string(name)); err != nil {
 			kept = append(kept, fmt.Sprintf("%s (%s)", visible.Quoted(string(name)), filepath.Join(j.stage(), "old", base)))
 		}
 	}

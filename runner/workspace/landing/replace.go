@@ -30,7 +30,7 @@ func (m *merge) replace(ctx context.Context, root folder.Dir, result *ApplyResul
 	defer r.close()
 	for _, step := range r.steps(m, result) {
 		if err := step(); err != nil {
-			if undoErr := r.undo(); undoErr != nil {
+			if undoErr := j.undo(); undoErr != nil {
 				return fmt.Errorf("%w; not everything could be moved back, the former files are in %s: %w", err, j.stage(),
 					undoErr)
 			}
@@ -73,11 +73,10 @@ func (m *merge) stageFiles(ctx context.Context, dir string, names []string) erro
 	return err
 }
 
-// replacement moves files and remembers how to move them back.
+// replacement moves files. The journal says how they are moved back.
 type replacement struct {
 	root, fresh, old folder.Dir
 	tree, staged     *folder.Cursor
-	undos            []func() error
 	moved            int
 }
 
@@ -153,7 +152,6 @@ func (r *replacement) moveAside(name string, expected folder.Stat) error {
 	if err := unix.Renameat(dir.FD, base, r.old.FD, to); err != nil {
 		return meanwhile(name, err)
 	}
-	r.undos = append(r.undos, func() error { return r.moveBack(r.old, to, name) })
 	st, err := r.old.Lstat(to)
 	if err != nil {
 		return err
@@ -183,21 +181,13 @@ func (r *replacement) removeEmptyParents(name string) error {
 		if err != nil {
 			return err
 		}
-		st, err := parent.Lstat(base)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		err = unix.Unlinkat(parent.FD, base, unix.AT_REMOVEDIR)
-		if err == unix.ENOTEMPTY || err == unix.EEXIST || err == unix.ENOTDIR {
+		switch err := unix.Unlinkat(parent.FD, base, unix.AT_REMOVEDIR); err {
+		case nil, unix.ENOENT:
+		case unix.ENOTEMPTY, unix.EEXIST, unix.ENOTDIR:
 			return nil
-		}
-		if err != nil {
+		default:
 			return os.NewSyscallError("rmdir", err)
 		}
-		r.undos = append(r.undos, func() error { return r.makeAgain(dir, uint32(st.Mode)&0o7777) })
 		r.tree.Close()
 	}
 	return nil
@@ -230,7 +220,6 @@ func (r *replacement) moveIn(name string) error {
 		}
 		return os.NewSyscallError("rename", err)
 	}
-	r.undos = append(r.undos, func() error { return r.takeOut(name) })
 	return nil
 }
 
@@ -246,37 +235,19 @@ func (r *replacement) makeParents(name string) error {
 		if err != nil {
 			return meanwhile(name, err)
 		}
-		switch err := unix.Mkdirat(parent.FD, base, 0o777); err {
-		case nil:
-			made := at
-			r.undos = append(r.undos, func() error { return r.removeMade(made) })
-		case unix.EEXIST:
-		default:
+		if err := unix.Mkdirat(parent.FD, base, 0o777); err != nil && err != unix.EEXIST {
 			return os.NewSyscallError("mkdir", err)
 		}
 	}
 	return nil
 }
 
-// undo reverses every step, last first.
-func (r *replacement) undo() error {
-	var err error
-	for _, step := range slices.Backward(r.undos) {
-		r.tree.Close() // directories have come and gone
-		r.staged.Close()
-		if stepErr := step(); stepErr != nil {
-			err = errors.Join(err, fmt.Errorf("undo: %w", stepErr))
-		}
-	}
-	return err
-}
-
-func (r *replacement) moveBack(from folder.Dir, base, name string) error {
+func (r *replacement) moveBack(base, name string) error {
 	to, target, err := r.tree.Parent(name)
 	if err != nil {
 		return err
 	}
-	return os.NewSyscallError("rename", folder.RenameNew(from.FD, base, to.FD, target))
+	return os.NewSyscallError("rename", folder.RenameNew(r.old.FD, base, to.FD, target))
 }
 
 func (r *replacement) makeAgain(dir string, mode uint32) error {

@@ -281,7 +281,7 @@ func (m *merge) look(root folder.Dir) error {
 			m.existing[name] = placed{kind: file, stat: folder.StatOf(&st)}
 		}
 	}
-	return git.CheckOpened(m.top, m.directories())
+	return git.CheckOpened(m.top, append(parents(m.names), ""))
 }
 
 // fillIndex makes our index a copy of the user's, with the present files at the patch's paths, tracked or not. Entries

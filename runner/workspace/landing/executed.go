@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"holon/internal/folder"
 	"holon/runner/workspace"
 	"holon/runner/workspace/executed"
 	"holon/runner/workspace/git"
@@ -20,16 +19,14 @@ func (m *merge) executed(ctx context.Context, result *ApplyResult, before,
 	after map[string]git.IndexEntry) ([]workspace.Warning,
 	error) {
 	var files []executed.File
-	looked := make(map[string]bool)
 	for _, name := range result.Written {
 		files = append(files, executed.File{Path: name, Link: after[name].Mode == "120000", Changed: true,
 			Before: before[name].Oid, Id: after[name].Oid})
-		for dir, _ := folder.Split(name); !looked[dir]; dir, _ = folder.Split(dir) {
-			looked[dir] = true
-			for _, mark := range []string{"HEAD", "commondir", "objects", "refs"} {
-				if _, err := os.Lstat(filepath.Join(m.top, dir, mark)); err == nil {
-					files = append(files, executed.File{Path: path.Join(dir, mark)})
-				}
+	}
+	for _, dir := range append(parents(result.Written), "") {
+		for _, mark := range []string{"HEAD", "commondir", "objects", "refs"} {
+			if _, err := os.Lstat(filepath.Join(m.top, dir, mark)); err == nil {
+				files = append(files, executed.File{Path: path.Join(dir, mark)})
 			}
 		}
 	}
@@ -72,15 +69,4 @@ func executedIn(o CheckoutOptions, user *git.UserRepository) []workspace.Warning
 		}
 	}
 	return allExecuted(o.Diff.Warnings, configured(user, paths))
-}
-
-// directories returns those that hold the patch's paths, and those above them.
-func (m *merge) directories() (dirs []string) {
-	known := make(map[string]bool)
-	for _, name := range m.names {
-		for dir, _ := folder.Split(name); !known[dir]; dir, _ = folder.Split(dir) {
-			known[dir], dirs = true, append(dirs, dir)
-		}
-	}
-	return dirs
 }

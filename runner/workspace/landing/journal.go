@@ -130,7 +130,7 @@ func placedStat(st *unix.Stat_t) folder.Stat {
 	return s
 }
 
-// parents lists the directories above paths, parents first.
+// parents lists the directories above paths, but for the top, parents first.
 func parents(paths []string) (dirs []string) {
 	for _, path := range paths {
 		for dir, _ := folder.Split(path); dir != ""; dir, _ = folder.Split(dir) {

@@ -20,7 +20,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -152,7 +151,6 @@ type Server struct {
 
 	streams chan struct{} // slots
 	ending  chan struct{} // closed when Run ends: streams end
-	endOnce sync.Once
 	counts  counts
 }
 
@@ -205,7 +203,7 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 	}
 	group.Go(func() error {
 		<-failed.Done()
-		s.endOnce.Do(func() { close(s.ending) })
+		close(s.ending)
 		return s.drain(servers, cancel)
 	})
 	return errors.Join(group.Wait(), l.Close())

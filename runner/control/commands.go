@@ -219,12 +219,12 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 
 // check refuses fields that the command does not read: they were meant to do something.
 func (cmd command) check(c wire.Command) error {
-	said, err := json.Marshal(c)
+	text, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode a command: %w", err)
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(said, &fields); err != nil {
+	if err := json.Unmarshal(text, &fields); err != nil {
 		return fmt.Errorf("read a command: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -254,11 +254,11 @@ func (s *Server) addressee(ctx context.Context, agentID string, live bool) error
 
 // remembered is a command as the ledger knows it, without its answer.
 func remembered(name string, c wire.Command) (ledger.Command, error) {
-	said, err := json.Marshal(c)
+	text, err := json.Marshal(c)
 	if err != nil {
 		return ledger.Command{}, fmt.Errorf("encode a command: %w", err)
 	}
-	sum := sha256.Sum256(said)
+	sum := sha256.Sum256(text)
 	return ledger.Command{AgentID: c.AgentID, ID: c.CommandID, Name: name, Digest: hex.EncodeToString(sum[:])}, nil
 }
 

@@ -182,7 +182,7 @@ func (s *Server) write(w http.ResponseWriter, data []byte) error {
 	return nil
 }
 
-// fail answers with an error, and logs one whose cause the client is not told.
+// fail answers with an error, and logs one whose cause the answer does not name.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	failure, status, known := wire.Explain(err)
 	if r.Context().Err() == nil && (!known || status >= 500 && status != http.StatusNotImplemented) {

@@ -94,7 +94,7 @@ func (s *Server) askRecord(r *http.Request) (page view.RecordPage, more *recordC
 	return page, more, err
 }
 
-// recordPage reads what follows a cursor. What a reader of another history has to take back is told as a gap, after
+// recordPage reads what follows a cursor. What a reader of another history has to take back is shown as a gap, after
 // which it gets all that came in its place.
 func (s *Server) recordPage(ctx context.Context, at recordCursor) (page view.RecordPage, err error) {
 	after, parted := at.after, s.parted(at.agentID, at.epoch, at.after)

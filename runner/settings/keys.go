@@ -18,7 +18,7 @@ var schema []byte
 // YAML.
 func Schema() []byte { return schema }
 
-// Values of the tag "project", beside the one value that confines.
+// Values of the tag "project", next to the one value that confines.
 const (
 	ruleNever  = ""       // it names what is run, read, asked, paid or reached, or is about the host
 	ruleLower  = "lower"  // a limit: the lesser of its value and the person's counts

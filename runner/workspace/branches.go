@@ -30,7 +30,7 @@ const (
 )
 
 // references lists what the agent's references hold that the user's repository has not under the same name: branches,
-// then tags, then the stashes, the newest first, then a HEAD on no branch. left is what HEAD was at besides.
+// then tags, then the stashes, the newest first, then a HEAD on no branch. left is what else HEAD was at.
 func (h *history) references(ctx context.Context, head string) (list, left []Branch, err error) {
 	found, err := git.AgentReferences(ctx, h.gitDir, maxAgentRefs)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	EntryContinue EntryKind = "continuation_prompt"
 )
 
-// TranscriptEntry is one entry of what was said and done, as it is shown. Data of an entry of a message is left to the
+// TranscriptEntry is one entry of what was written and done, as it is shown. Data of an entry of a message is left to the
 // reader, who has the message.
 type TranscriptEntry struct {
 	ID           string          `json:"id"`
@@ -90,7 +90,7 @@ func (t *transcript) apply(e ledger.Event) {
 		}
 		t.add(e, TranscriptEntry{Kind: kind})
 	case "queue.changed", turns.InputInserted:
-		t.hear(e)
+		t.takeIn(e)
 	case ModelDelta, turns.ModelRequested, turns.ModelFailed, turns.ModelCompleted:
 		if t.round.apply(e) {
 			t.endRound(e)
@@ -114,8 +114,8 @@ func (t *transcript) apply(e ledger.Event) {
 	}
 }
 
-// hear adds a message that the turn took in: the container tells of it, or the settlement of the turn.
-func (t *transcript) hear(e ledger.Event) {
+// takeIn adds a message that the turn took in: the container reports it, or the settlement of the turn.
+func (t *transcript) takeIn(e ledger.Event) {
 	var p struct {
 		Op      string             `json:"op"`
 		Status  ledger.EntryStatus `json:"status"`
@@ -160,7 +160,7 @@ func (t *transcript) add(e ledger.Event, entry TranscriptEntry) {
 // maxTranscript bounds the text of a round in a transcript, in bytes. The log has the whole of it.
 const maxTranscript = 64 << 10
 
-// round is one round of the model: what it said, and what it took to have it said.
+// round is one round of the model: its text, and what it took to get it.
 type round struct {
 	Round      int             `json:"round,omitempty"` // of the turn, from 1
 	Phase      responses.Phase `json:"phase,omitempty"`
@@ -173,8 +173,8 @@ type round struct {
 
 	Tried turns.ProviderTimeline `json:"provider_attempt_timeline,omitzero"`
 
-	open bool // it was asked for, and has no end
-	said []Text
+	open  bool // it was asked for, and has no end
+	texts []Text
 }
 
 // roundTokens are those of the attempt that gave the answer.
@@ -194,7 +194,7 @@ func (r *round) apply(e ledger.Event) (ends bool) {
 	case ModelDelta:
 		var p Text
 		_ = json.Unmarshal(e.Data, &p) // the host wrote it
-		r.said, r.open = append(r.said, p), true
+		r.texts, r.open = append(r.texts, p), true
 	case turns.ModelRequested:
 		var p turns.Requested
 		if json.Unmarshal(e.Data, &p) == nil && p.Purpose == "" {
@@ -206,7 +206,7 @@ func (r *round) apply(e ledger.Event) (ends bool) {
 			return false
 		}
 		r.try(*p.ProviderAttempt)
-		r.said = slices.DeleteFunc(r.said, func(t Text) bool { return slices.Contains(p.Discarded, t.ItemID) })
+		r.texts = slices.DeleteFunc(r.texts, func(t Text) bool { return slices.Contains(p.Discarded, t.ItemID) })
 		if u := p.ProviderAttempt.TokenUsage; u != nil && p.ProviderAttempt.Purpose == "" {
 			r.Tokens = &roundTokens{Input: u.InputTokens, Output: u.OutputTokens, Total: u.TotalTokens,
 				Estimated: u.Estimated}
@@ -237,8 +237,8 @@ func (r *round) try(a turns.ProviderAttempt) {
 // end returns the round with its text, and begins the next one.
 func (r *round) end() round {
 	var text strings.Builder
-	for i, p := range r.said {
-		if i > 0 && p.ItemID != r.said[i-1].ItemID {
+	for i, p := range r.texts {
+		if i > 0 && p.ItemID != r.texts[i-1].ItemID {
 			text.WriteString("\n\n")
 		}
 		text.WriteString(p.Delta)

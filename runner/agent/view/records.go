@@ -87,7 +87,7 @@ func (s Snapshot) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
 }
 
 // Transcript returns the newest entries of an agent's transcript, the oldest
-// first, bounded like Briefs. The entry of a message has what was said in it.
+// first, bounded like Briefs. The entry of a message has its content.
 func (s Snapshot) Transcript(agentID string, limit int) ([]record.TranscriptEntry, error) {
 	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err

@@ -93,9 +93,9 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 		}
 		sum.ActiveTaskCount += running
 		if f := at.stored.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
-			told := *f
-			told.AgentID = a.ID
-			newest = &told
+			shown := *f
+			shown.AgentID = a.ID
+			newest = &shown
 		}
 	}
 	switch {

@@ -33,7 +33,7 @@ type WorkRecord struct {
 	SchedulingState  rules.WorkState `json:"scheduling_state,omitempty"`
 	Readiness        string          `json:"readiness,omitempty"` // runnable, waiting_for_operator, blocked, completed
 	CompletionReport string          `json:"completion_report,omitempty"`
-	CompletionTurnID string          `json:"completion_turn_id,omitempty"` // in which that was said
+	CompletionTurnID string          `json:"completion_turn_id,omitempty"` // in which that was reported
 }
 
 // PlanArtifact is the plan of a work item: a file in the agent's home.

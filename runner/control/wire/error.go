@@ -30,7 +30,7 @@ const (
 	CodeContainer        state.Code = "container_unavailable" // for now; Message says why
 	CodeUnusable         state.Code = "container_unusable"    // until a setting changes; Message says which
 	CodeInternal         state.Code = "internal_error"
-	CodeUnreachable      state.Code = "daemon_unreachable"  // said by a client, never by a server
+	CodeUnreachable      state.Code = "daemon_unreachable"  // of a client, never of a server
 	CodeDisconnected     state.Code = "daemon_disconnected" // likewise
 	CodeBadAnswer        state.Code = "daemon_bad_answer"   // likewise
 )
@@ -103,8 +103,8 @@ type FailureInfo struct {
 	Retryable bool       `json:"retryable"`
 }
 
-// Explain returns what a client is told of err, and its HTTP status. Of an error that has no code of the table nothing
-// is told but that it is internal; known is false then, and the log has to have it.
+// Explain returns the answer to a client for err, and its HTTP status. Of an error that has no code of the table it
+// says only that it is internal; known is false then, and the log has to have it.
 func Explain(err error) (f Failure, status int, known bool) {
 	e, ok := errors.AsType[*state.Error](err)
 	if ok {

@@ -267,7 +267,7 @@ func boundedTree(format git.ObjectFormat, listing []byte, o Options) ([]git.Entr
 
 // fetchError returns an error that names the source for a failure of git.
 func fetchError(err error) error {
-	if _, said := errors.AsType[*git.Error](err); said {
+	if _, ours := errors.AsType[*git.Error](err); ours {
 		return err
 	}
 	failed, ok := errors.AsType[*git.ExitError](err)

@@ -69,11 +69,11 @@ func NewRunner(gitDir string, env ...string) Runner {
 func Version(ctx context.Context) (string, error) {
 	g := NewRunner("/nonexistent")
 	g.Dir = "/"
-	said, err := g.Line(ctx, "version")
+	printed, err := g.Line(ctx, "version")
 	if err != nil {
 		return "", WithCode("run git", err)
 	}
-	return strings.TrimPrefix(said, "git version "), nil
+	return strings.TrimPrefix(printed, "git version "), nil
 }
 
 func (g Runner) With(env ...string) Runner {
@@ -259,8 +259,8 @@ func (e *ExitError) Error() string {
 	if e.Exit < 0 {
 		how = "it was killed"
 	}
-	if said := firstLine(e.Stderr); said != "" {
-		how += ": " + said
+	if first := firstLine(e.Stderr); first != "" {
+		how += ": " + first
 	}
 	return "git " + e.command + ": " + how
 }

@@ -69,15 +69,7 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 	}
 	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
 	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits(false)...)
-	return cfg, closer(opened.Close), nil
-}
-
-// closer makes an io.Closer of what closes without an error.
-type closer func()
-
-func (c closer) Close() error {
-	c()
-	return nil
+	return cfg, opened, nil
 }
 
 func (h *agentHost) newPool() (*pool.Pool, error) {

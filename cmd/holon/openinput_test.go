@@ -12,7 +12,7 @@ import (
 	"holon/test/expect"
 )
 
-// Opening and reading a named pipe end with the context, even if nobody writes to the pipe.
+// Opening and reading a named pipe end with the context, even if the pipe has no writer.
 func TestInputEndsWithItsContext(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	expect.NoError(t, syscall.Mkfifo(pipe, 0o600))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,8 +62,7 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 			cfg.Scenario, err = findScenario(name)
 		}
 		if err != nil {
-			access.Close()
-			return nil, err
+			return nil, errors.Join(err, access.Close())
 		}
 	}
 	return access, nil

@@ -133,11 +133,12 @@ func (h *Host) Ready(ref string) (credentials.Where, error) {
 	return w, err
 }
 
-// Close closes the gateway.
-func (a *Access) Close() {
+// Close closes the gateway. It never fails.
+func (a *Access) Close() error {
 	if a.Gateway != nil {
 		a.Gateway.Close()
 	}
+	return nil
 }
 
 // windows says the windows of models where agentd would take others.

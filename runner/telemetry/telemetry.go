@@ -6,7 +6,7 @@
 //	   spans and measurements ─▶ bounded queue ─▶ collector
 //
 // The spans of a turn are made when it has ended: invoke_agent, as the host sees the turn, below it the turn as agentd
-// does, and below that one for each model request and tool call. A turn that is left to another process is told of by
+// does, and below that one for each model request and tool call. A turn that is left to another process is reported by
 // that process alone, since the facts are read from the first one again.
 //
 // The invariant: a turn neither waits nor fails because of telemetry. What the collector does not take is dropped and
@@ -130,7 +130,7 @@ func (e *Exporter) Gauge(name, unit, about string, read func(context.Context) (i
 }
 
 // Close sends what waits, for flushWithin at most each for traces and metrics, and says in the log how many spans were
-// lost. Turns that end later are not told of.
+// lost. Turns that end later are not reported.
 func (e *Exporter) Close() error {
 	if e == nil {
 		return nil

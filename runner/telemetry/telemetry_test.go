@@ -98,7 +98,7 @@ func answered() *responses.Response {
 	return &r
 }
 
-// A turn is told of as one trace, with the attributes of the conventions and without a word of its content.
+// A turn is reported as one trace, with the attributes of the conventions and without a word of its content.
 func TestTrace(t *testing.T) {
 	e, c := collected(t, nil)
 	trace(t, e, invocation, facts(0), answered(), telemetry.Ending{})
@@ -264,7 +264,7 @@ func TestRejoinedTurn(t *testing.T) {
 	}
 }
 
-// Without an exporter, without traces, and for traces that are not sampled there are no spans, and agentd is told so.
+// Without an exporter, without traces, and for traces that are not sampled there are no spans, and agentd gets none.
 func TestOff(t *testing.T) {
 	var none *telemetry.Exporter
 	turn := none.Begin(t.Context(), invocation)
@@ -275,7 +275,7 @@ func TestOff(t *testing.T) {
 	}
 	e, c := collected(t, func(o *telemetry.Options) { o.Traces = false })
 	if turn = e.Begin(t.Context(), invocation); turn.Span().Valid() {
-		t.Error("agentd is told of a trace although there are only metrics")
+		t.Error("agentd gets a trace although there are only metrics")
 	}
 	turn.End(t.Context(), answered(), telemetry.Ending{})
 	_ = e.Close()

@@ -104,7 +104,7 @@ func (e *Exporter) send(ctx context.Context, s span) {
 
 // Replay sends the spans of a turn of an agentd that no holon runs, from all its facts: below the span that asked for
 // it, or as a trace of their own. It returns false when there is nothing to send: the facts do not begin with a turn,
-// or whoever asked for it decided that the trace is not sampled.
+// or its caller decided that the trace is not sampled.
 func (e *Exporter) Replay(ctx context.Context, facts iter.Seq[turns.RuntimeEvent]) bool {
 	var m *mapping
 	var above tracecontext.Span

@@ -8,6 +8,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 // all is the container's whole set of tools.
@@ -24,9 +25,7 @@ func all(t *testing.T, cfg config.Config) *tools.Registry {
 		}
 	})
 	r, err := toolset(cfg, sup, managed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // factsOf returns the facts of a turn that are of the given classes, in order.
@@ -17,9 +18,7 @@ func (h *harness) factsOf(turnID string, classes ...string) (list []turns.Runtim
 	data := h.read(turnID, turns.RuntimeFile)
 	for line := range strings.Lines(string(data)) {
 		ev, err := turns.DecodeRuntimeEvent([]byte(line))
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, err)
 		if slices.Contains(classes, ev.Type) {
 			list = append(list, ev)
 		}
@@ -30,9 +29,7 @@ func (h *harness) factsOf(turnID string, classes ...string) (list []turns.Runtim
 // payloadOf returns the payload of a fact.
 func payloadOf(t *testing.T, ev turns.RuntimeEvent) (p map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal(ev.Payload, &p); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(ev.Payload, &p))
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // compaction is an answer of POST /responses/compact.
@@ -29,9 +30,7 @@ func (h *harness) compact(body string) compaction {
 	if err := json.Unmarshal(a.body, &c); err != nil || a.status != http.StatusOK {
 		h.t.Fatalf("%d %v: %.500s", a.status, err, a.body)
 	}
-	if err := json.Unmarshal(a.body, &raw); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, json.Unmarshal(a.body, &raw))
 	c.Raw = raw.Output
 	for _, item := range c.Output {
 		if item.ItemID() == "" {

@@ -8,6 +8,7 @@ import (
 	"holon/agentd/config"
 	"holon/test/conform"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // All cases of package conform, at once, and over TCP those of the official suite. Package clients runs them against
@@ -18,13 +19,9 @@ func TestConformance(t *testing.T) {
 		c.Server.Listen, c.Turns.Concurrency, c.Turns.QueueLimit = "127.0.0.1:0", 16, 1000
 	})
 	scenario, err := os.ReadFile("../test/clients/testdata/conformance.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket, Schemas: doc,
 		Model: h.scenario("conformance", string(scenario))}
 	allPass(t, target, conform.Cases())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func TestReadCgroup(t *testing.T) {
@@ -35,12 +36,8 @@ func TestReadCgroup(t *testing.T) {
 			root := t.TempDir()
 			for file, text := range test.files {
 				path := filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				expect.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 			}
 			var got turns.Place
 			readCgroup(root, &got)
@@ -58,9 +55,7 @@ func TestMountIsTested(t *testing.T) {
 	if got.Exchange == nil || got.Exchange.Error == "" {
 		t.Errorf("without the host's file the exchange is %+v, want an error", got.Exchange)
 	}
-	if err := os.WriteFile(filepath.Join(dir, turns.ExchangeHost), []byte("word"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, turns.ExchangeHost), []byte("word"), 0o600))
 	got = DebugContainer(dir)
 	if want := (&turns.Exchange{Read: "word"}); !reflect.DeepEqual(got.Exchange, want) {
 		t.Errorf("the exchange is %+v, want %+v", got.Exchange, want)

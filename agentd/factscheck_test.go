@@ -14,6 +14,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // checkFacts holds the facts of all turns below a directory to the rules of the Agent Runtime standard at level C, the
@@ -93,9 +94,7 @@ func checkCauses(t *testing.T, log factLog) {
 	earlier := map[string]bool{}
 	for line := range bytes.Lines(log.data) {
 		ev, err := turns.DecodeRuntimeEvent(bytes.TrimRight(line, "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		begins := ev.Type == turns.ThreadStarted || ev.Type == turns.TurnSubmitted
 		if cause := ev.Correlation.CausationID; begins != (cause == "") || !begins && !earlier[cause] {
 			t.Errorf(

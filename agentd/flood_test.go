@@ -16,6 +16,7 @@ import (
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // flood is a model that talks until it is stopped. As flood/some it says
@@ -47,9 +48,7 @@ func small(t *testing.T) string {
 		t.Skip("only root can mount a small disk")
 	}
 	dir, err := os.MkdirTemp("", "agentd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
 		_ = os.Remove(dir)
 		t.Skipf("a small disk cannot be mounted here: %v", err)
@@ -60,9 +59,7 @@ func small(t *testing.T) string {
 		}
 		_ = os.Remove(dir)
 	})
-	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 8<<20-256<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 8<<20-256<<10), 0o600))
 	return dir
 }
 
@@ -77,17 +74,13 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 	seen := lines(full.body)
 	last := bytes.Split(bytes.TrimSpace(seen), []byte{'\n'})
 	ev, err := responses.DecodeEvent(last[len(last)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if ev.Type != responses.EventFailed || ev.Response.Error.Code != responses.CodeDiskFull {
 		t.Fatalf("the turn ends with %s, %+v", ev.Type, ev.Response.Error)
 	}
 	// The client learns of it from the log, and need not wait for the turn.
 	eventually(t, "the turn is over", func() bool { return h.health().ActiveTurns == 0 })
-	if err := os.Remove(filepath.Join(disk, "ballast")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(filepath.Join(disk, "ballast")))
 	eventually(t, "the record has its end, without another request", func() bool {
 		return h.record("turn_a").Status.Terminal()
 	})

@@ -14,6 +14,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
+	"holon/test/expect"
 )
 
 // A patch that a model writes as plain text changes the tree, is stored as every
@@ -46,9 +47,7 @@ func TestFreeformPatch(t *testing.T) {
 			c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.Freeform = provider.URL, "test", freeform
 			remote, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: provider.URL, APIKey: "test"},
 				Freeform: freeform})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			t.Cleanup(func() { _ = remote.Close() })
 			alone(t, "openai", "gpt-5", remote)(c, p)
 		})
@@ -62,9 +61,7 @@ func TestFreeformPatch(t *testing.T) {
 	if err != nil || !strings.Contains(string(stored), `"arguments":"{\"patch\":\"*** Begin Patch\\n`) {
 		t.Errorf("what is stored: %v\n%s", err, stored)
 	}
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h = serve(false)
 	h.post(fmt.Sprintf(`{"model":"openai/gpt-5","input":"and now?","previous_response_id":%q}`, first.ID)).response(t)
 	if len(asked) != 3 {

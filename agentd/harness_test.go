@@ -37,6 +37,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -129,9 +130,7 @@ func start(t *testing.T, change ...func(*config.Config, *agentd.Parts)) *harness
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(memory.Place(), "agentd") // t.TempDir's paths are too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -162,9 +161,7 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 	for name, at := range map[string]*string{"input": &h.cfg.Dirs.Input, "output": &h.cfg.Dirs.Output,
 		"state": &h.cfg.Dirs.State, "tree": &h.cfg.Dirs.Workspace, "skills": &h.cfg.Dirs.Skills} {
 		*at = filepath.Join(dir, name)
-		if err := os.MkdirAll(*at, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(*at, 0o700))
 	}
 	h.cfg.Models.Default, h.cfg.Turns.MinFree, h.cfg.Turns.Concurrency, h.cfg.Turns.Grace = "gate/any", 0, 4,
 		time.Second
@@ -174,9 +171,7 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 	for _, f := range change {
 		f(&h.cfg, &parts)
 	}
-	if err := h.cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.cfg.Validate())
 	server, err := agentd.Open(h.cfg, parts)
 	if err != nil {
 		t.Fatal(errors.Join(err, parts.Close()))
@@ -189,39 +184,25 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	h.t.Helper()
 	script, err := scripted.New(scripted.Options{Dirs: []string{h.cfg.Dirs.Workspace}})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	remote, err := openai.New(openai.Options{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	models, err := model.NewResolver(model.Options{
 		Transports: map[string]model.Transport{"scripted": script, "openai": remote, "gate": h.gate, "flood": flood{}},
 		Default:    h.cfg.Models.Default, Retry: model.Policy{},
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	supervisor := process.New(process.Options{Logger: log})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(h.cfg.Dirs.State, "tasks")})
 	commands := command.Options{Starter: supervisor, Tasks: managed}
 	family, err := command.New(commands)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	apply, err := patch.New()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	view, err := image.New()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	registry, err := tools.NewRegistry(append(family, apply, view)...)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return agentd.Parts{Models: models, Tools: func() (*tools.Registry, error) { return registry, nil },
 		Tasks: managed, Commands: commands,
 		Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
@@ -327,9 +308,7 @@ func (h *harness) do(method, path string, body string, header ...string) answer 
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
 	a, err := h.try(ctx, method, path, body, header...)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return a
 }
 
@@ -401,9 +380,7 @@ func (h *harness) record(turnID string) *turns.Record {
 		return a.status == http.StatusOK
 	})
 	rec, err := turns.DecodeRecord(data)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return rec
 }
 
@@ -431,9 +408,7 @@ func (h *harness) runtimeEvents(turnID, query string) (list []turns.RuntimeEvent
 func (h *harness) read(turnID, name string) []byte {
 	h.t.Helper()
 	data, err := os.ReadFile(h.file(turnID, name))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return data
 }
 
@@ -443,9 +418,7 @@ func alone(t *testing.T, provider, name string, transport model.Transport) func(
 		c.Models.Default = provider + "/" + name
 		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{provider: transport},
 			Default: c.Models.Default})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.Models = models
 	}
 }
@@ -453,9 +426,7 @@ func alone(t *testing.T, provider, name string, transport model.Transport) func(
 // scenario writes a scripted model and returns its reference.
 func (h *harness) scenario(name, yaml string) string {
 	h.t.Helper()
-	if err := os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, name+".yaml"), []byte(yaml), 0o600); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, name+".yaml"), []byte(yaml), 0o600))
 	return "scripted/" + name
 }
 
@@ -472,9 +443,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func (h *harness) health() turns.Health {
 	h.t.Helper()
 	health, err := turns.DecodeHealth(h.do(http.MethodGet, "/health", "").body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return health
 }
 

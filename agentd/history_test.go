@@ -98,9 +98,7 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 	if got := model.heard(); got != want {
 		t.Errorf("the model was told %s", got)
 	}
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h, model = startAttentive(t, dir)
 	h.post(body).response(t)
 	if got := model.heard(); got != want {

@@ -13,6 +13,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/stream"
+	"holon/test/expect"
 )
 
 const key = "Idempotency-Key"
@@ -48,9 +49,7 @@ func TestIdempotencyKey(t *testing.T) {
 	if got := conflict.header.Get("X-Should-Retry"); got != "false" {
 		t.Errorf("after a conflict X-Should-Retry is %q, want false", got)
 	}
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h2 := startIn(t, h.dir)
 	if again := h2.post(body, key, "a key").response(t); again.ID != first.ID {
 		t.Errorf("after a restart the key gave %s, want %s", again.ID, first.ID)
@@ -175,14 +174,10 @@ func TestTheLastReaderLeaves(t *testing.T) {
 func (h *harness) reader(ctx context.Context, body string) <-chan answer {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses", strings.NewReader(body))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := h.http.Do(req)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
 		h.t.Fatal(err)
 	}
@@ -225,9 +220,7 @@ func (c refusal) check(t *testing.T, a answer) {
 		t.Errorf("X-Request-Id is %q", got)
 	}
 	var env struct{ Error map[string]any }
-	if err := json.Unmarshal(a.body, &env); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(a.body, &env))
 	for _, k := range []string{"message", "type", "code", "param"} {
 		if _, ok := env.Error[k].(string); !ok {
 			t.Errorf("%s is %v, want a string", k, env.Error[k])
@@ -294,9 +287,7 @@ func TestFailuresInEveryFraming(t *testing.T) {
 		}
 		var last responses.Event
 		for data, err := range stream.Events(bytes.NewReader(a.body), framing) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if last, err = responses.DecodeEvent(data); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // A picture that a tool shows is part of what the model is told, and of the record.
@@ -17,12 +18,8 @@ func TestViewImage(t *testing.T) {
 	t.Parallel()
 	h := start(t)
 	var data bytes.Buffer
-	if err := png.Encode(&data, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, "plot.png"), data.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, png.Encode(&data, image.NewGray(image.Rect(0, 0, 3, 2))))
+	expect.NoError(t, os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, "plot.png"), data.Bytes(), 0o600))
 	model := h.scenario("look", "rounds:\n  - calls: [{tool: ViewImage, arguments: {path: plot.png}}]\n"+
 		"  - text: A grey box.\n")
 	h.post(`{"model":"` + model + `","input":"look","holon":{"turn_id":"turn_look"}}`).response(t)

@@ -16,6 +16,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // tell sends a message to a turn.
@@ -73,9 +74,7 @@ func TestInput(t *testing.T) {
 		t.Errorf("the stream has it:\n%s", stream)
 	}
 	h.afterInput(want)
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	startIn(t, h.dir).afterInput(want)
 }
 
@@ -128,9 +127,7 @@ turns:
 		return err == nil
 	})
 	h.tell("turn_a", "in_1", "hurry up").stands(t)
-	if err := os.WriteFile(h.cfg.Dirs.Workspace+"/go", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(h.cfg.Dirs.Workspace+"/go", nil, 0o600))
 	first := get(t, running).response(t)
 	if first.OutputText() != "I hurry" {
 		t.Errorf("it says %q", first.OutputText())

@@ -17,6 +17,7 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // sh runs a script in the server's working tree.
@@ -249,9 +250,7 @@ func TestIsolatedTurnIsRecovered(t *testing.T) {
 		put(t, filepath.Join(private, "turn"), "turn_left")
 		put(t, filepath.Join(private, "base/f"), "1\n")
 		put(t, filepath.Join(private, "tree/f"), "2\n")
-		if err := os.MkdirAll(filepath.Join(cfg.Dirs.Output, "turns/turn_left"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Join(cfg.Dirs.Output, "turns/turn_left"), 0o700))
 	})
 	h.wantNoTrees()
 	if data, err := os.ReadFile(h.file("turn_left", turns.PatchFile)); err != nil ||

@@ -12,6 +12,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // logged is how many bytes the commands of a turn left in files.
@@ -25,9 +26,7 @@ func (h *harness) logged(turnID string) (total int64) {
 		total += info.Size()
 		return err
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return total
 }
 
@@ -79,22 +78,16 @@ turns:
 	}
 
 	// The files that are there count at the next start, too.
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h = startIn(t, dir, bounds)
 	run("turn_c")
 	if got := h.logged("turn_c"); got != 0 {
 		t.Errorf("the third turn left %d bytes, and none were left", got)
 	}
 	// The bytes of a turn that is removed are given back at the next count.
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h = startIn(t, dir, bounds)
-	if err := os.RemoveAll(filepath.Join(h.cfg.Dirs.Output, "turns", "turn_a")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(filepath.Join(h.cfg.Dirs.Output, "turns", "turn_a")))
 	n := 0
 	eventually(t, "the bytes are given back", func() bool {
 		n++

@@ -18,6 +18,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/mcp"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // serveMCP is a server on a Unix socket, with the given tools, each of which says
@@ -34,9 +35,7 @@ func serveMCP(t *testing.T, names ...string) string {
 	}
 	path := filepath.Join(shortDir(t), "s.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {

@@ -20,6 +20,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // hostGateway stands for the host's gateway on a socket: it answers as the Responses
@@ -64,9 +65,7 @@ func behindGateway(t *testing.T, log io.Writer) (*harness, *hostGateway) {
 	g := &hostGateway{}
 	path := filepath.Join(shortDir(t), "model.sock")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server := &http.Server{Handler: g}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(l) }()
@@ -74,9 +73,7 @@ func behindGateway(t *testing.T, log io.Writer) (*harness, *hostGateway) {
 	return start(t, func(c *config.Config, p *agentd.Parts) {
 		c.Models.Socket, c.Models.Default = path, "openai/m"
 		models, release, err := agentd.Transports(*c, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.Models = models
 		p.Log = slog.New(slog.NewMultiHandler(p.Log.Handler(),
 			slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -155,16 +152,12 @@ func TestModelTokenIsChecked(t *testing.T) {
 			for _, path := range []string{"/responses", "/v1/responses", "/responses/compact"} {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://agentd"+path,
 					strings.NewReader(`{"model":"openai/m","input":"hi"}`))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				req.Header.Set("Content-Type", "application/json")
 				req.Header[responses.HeaderModelToken] = slices.Clone(tc.values)
 				before := g.last()
 				resp, err := h.http.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				body, err := io.ReadAll(resp.Body)
 				if err != nil || resp.Body.Close() != nil {
 					t.Fatal(err)

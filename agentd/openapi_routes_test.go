@@ -14,6 +14,7 @@ import (
 
 	"holon/agentd/config"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func describedServer(t *testing.T) (*Server, *openapi3.T) {
@@ -22,9 +23,7 @@ func describedServer(t *testing.T) (*Server, *openapi3.T) {
 	cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens = 11, 12
 	d := describe(`a "version"`, cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens)
 	doc, err := openapi3.NewLoader().LoadFromData(d.text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return &Server{cfg: cfg}, doc
 }
 
@@ -38,9 +37,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 			have = append(have, method+" "+strings.Replace(path, "*", "{id}", 1))
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ids := make(map[string]string)
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {

@@ -21,6 +21,7 @@ import (
 	"holon/agentd"
 	"holon/responses/stream"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // described is the server's own document, as a stranger reads it.
@@ -184,14 +185,10 @@ func sentBy(req *http.Request) []byte {
 func TestTrafficIsChecked(t *testing.T) {
 	t.Parallel()
 	d, err := ours()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	exchanged := func(method, target, sent string, status int, kind, answer string, header ...string) exchange {
 		u, err := url.Parse(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		h := http.Header{"Content-Type": {kind}, "X-Request-Id": {"req_1"}}
 		for i := 0; i+1 < len(header); i += 2 {
 			h.Set(header[i], header[i+1])
@@ -234,9 +231,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatalf("%d %.300s, %+v", first.status, first.body, tag)
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(first.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"holon/test/expect"
 )
 
 func TestHoldsMore(t *testing.T) {
@@ -11,24 +13,16 @@ func TestHoldsMore(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write := func(path string, size int64) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, size); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		expect.NoError(t, os.WriteFile(path, nil, 0o600))
+		expect.NoError(t, os.Truncate(path, size))
 	}
 	write(filepath.Join(dir, "events.ndjson"), 100)
 	write(filepath.Join(dir, "tools/call_1/stdout.log"), 50)
 	write(filepath.Join(dir, "state/journal"), 1000)
 	write(filepath.Join(outside, "big"), 1000)
 	for name, target := range map[string]string{"file": filepath.Join(outside, "big"), "folder": outside} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	skip := filepath.Join(dir, "state")
 	for _, test := range []struct {

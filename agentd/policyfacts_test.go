@@ -13,6 +13,7 @@ import (
 
 	"holon/agentd/config"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // payloads are those of the facts of a class of a turn.
@@ -20,9 +21,7 @@ func (h *harness) payloads(turnID, class string) (list []map[string]any) {
 	h.t.Helper()
 	for _, text := range h.facts(turnID, class) {
 		var p map[string]any
-		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, json.Unmarshal([]byte(text), &p))
 		list = append(list, p)
 	}
 	return list

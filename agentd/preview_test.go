@@ -14,6 +14,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // previewed is the preview of a body.
@@ -24,9 +25,7 @@ func (h *harness) previewed(body string) turns.Preview {
 		h.t.Fatalf("the preview is answered %d: %.300s", a.status, a.body)
 	}
 	p, err := turns.DecodePreview(a.body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return p
 }
 
@@ -73,9 +72,7 @@ func TestAPreviewIsWhatIsSent(t *testing.T) {
 		resp := h.post(body).response(t)
 		previous = `"previous_response_id":"` + resp.ID + `",`
 		var got sent
-		if err := json.Unmarshal(p.bodies[len(p.bodies)-1], &got); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(p.bodies[len(p.bodies)-1], &got))
 		same(t, shown, got)
 	}
 }
@@ -105,9 +102,7 @@ func tree(t *testing.T, dir string) (names []string) {
 		names = append(names, path)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return names
 }
 

@@ -21,6 +21,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
+	"holon/test/expect"
 )
 
 // listener notes what models are told.
@@ -67,12 +68,8 @@ func listen(l *listener, home string) func(*config.Config, *agentd.Parts) {
 
 func put(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 const work = `
@@ -94,9 +91,7 @@ func (l *listener) grows(t *testing.T) (before []string) {
 		var now []string
 		for _, item := range req.Input {
 			line, err := json.Marshal(item)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			now = append(now, string(line))
 		}
 		if len(now) <= len(before) && i > 0 || !slices.Equal(before, now[:len(before)]) {
@@ -138,13 +133,9 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 	asks := post(`"go on"`, ask)
 	callID := asks.Output[len(asks.Output)-1].(*responses.FunctionCall).CallID
 	put(t, tree+"/.agents/skills/lint/SKILL.md", "---\nname: lint\ndescription: Lints.\n---\n")
-	if err := os.Remove(tree + "/AGENTS.md"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(tree+"/AGENTS.md"))
 	post(`[{"type":"function_call_output","call_id":"`+callID+`","output":"yes"}]`, ask)
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h = startIn(t, h.dir, listen(told, home))
 	post(`"the end"`, ask+`,"instructions":"Be long."`)
 
@@ -195,9 +186,7 @@ func (h *harness) inUse(turnID string) []string {
 		h.t.Fatalf("%d contexts", len(list))
 	}
 	var c turns.Context
-	if err := json.Unmarshal([]byte(list[0]), &c); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, json.Unmarshal([]byte(list[0]), &c))
 	return c.ActiveSkills
 }
 
@@ -242,9 +231,7 @@ rounds:
 	var reasons []string
 	for _, payload := range h.facts("turn_2", "holon.skill.activated") {
 		var p turns.Skill
-		if err := json.Unmarshal([]byte(payload), &p); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(payload), &p))
 		if p.SkillID != "agent/pdf" || p.EntrypointPath != skill(h)+"/SKILL.md" ||
 			!strings.HasPrefix(p.Digest, "sha256:") {
 			t.Errorf("%+v", p)
@@ -261,9 +248,7 @@ rounds:
 	if diff := cmp.Diff([]string{"agent/pdf session_active"}, h.inUse("turn_3")); diff != "" {
 		t.Error(diff)
 	}
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h = startIn(t, h.dir, listen(told, ""))
 	run(ref, "turn_4")
 	if diff := cmp.Diff([]string{"agent/pdf restored"}, h.inUse("turn_4")); diff != "" {
@@ -308,21 +293,15 @@ func TestOnceSaysThatItIsAll(t *testing.T) {
 	told := &listener{}
 	h := start(t, listen(told, ""))
 	ref := h.scenario("hello", hello)
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	parts := h.parts(discard())
 	listen(told, "")(&h.cfg, &parts)
 	h.cfg.Server.Socket, h.cfg.Server.Listen = "", ""
 	server, err := agentd.Open(h.cfg, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer server.Close()
 	req, err := responses.DecodeRequest([]byte(`{"model":"` + ref + `","input":"hi"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := server.Once(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}

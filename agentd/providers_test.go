@@ -37,9 +37,7 @@ func assembledIn(t *testing.T, dir string, env []string, change func(*config.Con
 		cfg := *c
 		cfg.Models.Socket = ""
 		models, release, err := agentd.Transports(cfg, env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.Models = models
 		before := p.Close
 		p.Close = func() error { defer before(); return release() }
@@ -226,9 +224,7 @@ func TestTimelines(t *testing.T) {
 				Failure  *turns.FailureArtifact  `json:"failure_artifact"`
 			}{rec.ProviderAttempts, rec.FailureArtifact}
 			b, err := json.MarshalIndent(got, "", "  ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			file := timelineFile(t, tt.name, string(b))
 			report, err := os.ReadFile(h.file("turn_a", turns.FailureFile))
 			if failed := tt.status == responses.StatusFailed; failed != (err == nil) {
@@ -261,17 +257,11 @@ func timelineFile(t *testing.T, name, got string) string {
 	}
 	path := filepath.Join("testdata", "timelines", name+".json")
 	if *updateTimelines {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.NoError(t, os.WriteFile(path, []byte(got+"\n"), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}

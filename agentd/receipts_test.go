@@ -14,6 +14,7 @@ import (
 
 	"holon/agentd"
 	"holon/agentd/tools"
+	"holon/test/expect"
 )
 
 var updateReceipts = flag.Bool("update-receipts", false, "rewrite the golden files of receipts")
@@ -129,14 +130,10 @@ func TestReceiptsOfEachFamily(t *testing.T) {
 			got := families.Receipt(result, dir, limit) + "\n"
 			file := filepath.Join("testdata", "receipts", name+".txt")
 			if *updateReceipts {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -174,17 +171,13 @@ func checkCompact(t *testing.T, families tools.Families, result tools.Result) {
 
 func decodedAgain(t *testing.T, r tools.Result) (back tools.Result) {
 	t.Helper()
-	if err := json.Unmarshal(encodedResult(t, r), &back); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(encodedResult(t, r), &back))
 	return back
 }
 
 func encodedResult(t *testing.T, r tools.Result) []byte {
 	t.Helper()
 	data, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return data
 }

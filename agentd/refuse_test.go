@@ -18,6 +18,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestBadRequests(t *testing.T) {
@@ -26,15 +27,9 @@ func TestBadRequests(t *testing.T) {
 	close(h.gate.release) // a request that is accepted ends
 	outside := t.TempDir()
 	for _, dir := range []string{h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.Workspace} {
-		if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(filepath.Join(outside, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
+		expect.NoError(t, os.Symlink(filepath.Join(outside, "nowhere"), filepath.Join(dir, "dangling")))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	}
 	type testCase struct {
 		name, body string
@@ -131,14 +126,10 @@ func TestBodyTooLarge(t *testing.T) {
 	}
 	body := io.MultiReader(chunks...)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://agentd/responses", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := h.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge ||
@@ -194,9 +185,7 @@ func TestTokenFile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "token")
-			if err := os.WriteFile(file, []byte(tc.text), tc.mode); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(file, []byte(tc.text), tc.mode))
 			if err := os.Chmod(file, tc.mode); err != nil { // also what the umask took away
 				t.Fatal(err)
 			}
@@ -220,9 +209,7 @@ func TestGuardOfTCP(t *testing.T) {
 	t.Parallel()
 	token := strings.Repeat("t", 40)
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	h := start(t, func(c *config.Config, _ *agentd.Parts) {
 		c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", file
 	})
@@ -255,9 +242,7 @@ func serveAt(t *testing.T, prepare func(path string)) error {
 		dir,
 		"gate/any"
 	server, err := agentd.Open(h.cfg, h.parts(discard()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server.Shutdown() // Serve then ends as soon as it listens
 	if err := server.Serve(t.Context()); err != nil {
 		_ = server.Close()
@@ -273,9 +258,7 @@ func serveAt(t *testing.T, prepare func(path string)) error {
 func staleSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
 }
@@ -284,9 +267,7 @@ func staleSocket(t *testing.T, path string) {
 func TestSocketOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, gone.Run())
 	var dead, alive string
 	if err := serveAt(t, func(path string) {
 		dead, alive = fmt.Sprintf("%s.%d", path, gone.Process.Pid), fmt.Sprintf("%s.%d", path, os.Getppid())
@@ -310,9 +291,7 @@ func TestServeNeedsAnAddress(t *testing.T) {
 	h.cfg.Server.Socket, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = "", dir, dir,
 		dir, "gate/any"
 	server, err := agentd.Open(h.cfg, h.parts(discard()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "--socket") {
 		t.Errorf("error %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // long is how many rounds of tools the long turns have, and the window that makes them compact: the promise is about
@@ -96,9 +97,7 @@ func (p *recorder) history(t *testing.T, body []byte) (history, frame []byte) {
 	t.Helper()
 	body = unmarked(body)
 	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(body, &parts); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(body, &parts))
 	whole := parts[p.key]
 	if len(whole) < 2 || !bytes.Contains(body, whole) {
 		t.Fatalf("no %s in %.300s", p.key, body)
@@ -255,21 +254,15 @@ func (p *recorder) cuts(t *testing.T) (list []int) {
 func compactions(t *testing.T, path string) (list []turns.Compaction) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for line := range bytes.Lines(data) {
 		ev, err := turns.DecodeRuntimeEvent(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if ev.Type != turns.ContextCompacted {
 			continue
 		}
 		var c turns.Compaction
-		if err := json.Unmarshal(ev.Payload, &c); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(ev.Payload, &c))
 		list = append(list, c)
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/internal/redact"
+	"holon/test/expect"
 )
 
 const answered = "sk-verysecretvalue"
@@ -56,13 +57,9 @@ func TestAnswersHideSecrets(t *testing.T) {
 	stream := lines(h.do("GET", "/responses/"+id+"?stream=true", "").body)
 	mustHide(t, "its stream", stream)
 	var last struct{ Response any }
-	if err := json.Unmarshal(stream[bytes.LastIndexByte(bytes.TrimSpace(stream), '\n')+1:], &last); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(stream[bytes.LastIndexByte(bytes.TrimSpace(stream), '\n')+1:], &last))
 	var got any
-	if err := json.Unmarshal(whole.body, &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(whole.body, &got))
 	if !reflect.DeepEqual(got, last.Response) {
 		t.Errorf("the answer is\n%v\nwant what the stream ends with\n%v", got, last.Response)
 	}

@@ -17,6 +17,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/test/agentclient"
+	"holon/test/expect"
 )
 
 // begin starts a turn in the background that waits at the gate.
@@ -43,23 +44,17 @@ func TestResumeInTheMiddle(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses",
 			strings.NewReader(`{"input":"go","background":true,"stream":true,"holon":{"turn_id":"turn_a"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", accept)
 		resp, err := h.http.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var heard bytes.Buffer
 		var last responses.Event
 		in := bufio.NewReader(io.TeeReader(resp.Body, &heard))
 		for last.Type != responses.EventTextDelta {
 			line, err := in.ReadBytes('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if line = bytes.TrimPrefix(line, []byte("data: ")); line[0] == '{' {
 				if last, err = responses.DecodeEvent(line); err != nil {
 					t.Fatal(err)
@@ -198,15 +193,11 @@ func TestReplayWithoutItsEvents(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(h.file("turn_a", turns.JournalFile), foreign, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if a := h.do(http.MethodGet, path+"?stream=true", ""); a.status != http.StatusNotFound || a.failure(t).Hint == "" {
 		t.Errorf("another turn's events: %d %.300s", a.status, a.body)
 	}
-	if err := os.RemoveAll(h.file("turn_a", "")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(h.file("turn_a", "")))
 	if a := h.do(http.MethodGet, path+"?stream=true", ""); a.status != http.StatusNotFound ||
 		a.failure(t).Param != "stream" {
 		t.Errorf("no events: %d %.300s", a.status, a.body)
@@ -220,9 +211,7 @@ func TestReplayWithoutItsEvents(t *testing.T) {
 func (h *harness) only(responseID string) string {
 	h.t.Helper()
 	dirs, err := os.ReadDir(h.file("", ""))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	for _, d := range dirs {
 		if h.record(d.Name()).ResponseID == responseID {
 			return d.Name()
@@ -389,9 +378,7 @@ func TestClientOnStoredResponses(t *testing.T) {
 	h.gate.wait(t, 1)
 	eventually(t, "the output so far is shown", func() bool {
 		now, err := c.GetResponse(ctx, begun.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return !now.Status.Terminal() && len(now.Output) == 1
 	})
 	h.gate.release <- struct{}{}

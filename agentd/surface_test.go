@@ -14,6 +14,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // rememberer is a model that thinks, runs a command, asks the client, and then
@@ -111,9 +112,7 @@ func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 
 	alone := send(`{"store":false,"input":[` + user + `],` + fields + `}`)
 	back, err := json.Marshal(alone.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	items := strings.TrimSuffix(strings.TrimPrefix(string(back), "["), "]")
 	send(`{"store":false,"input":[` + user + `,` + items + `,` + output + `],` + fields + `}`)
 

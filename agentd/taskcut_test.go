@@ -12,6 +12,7 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // cut is a server that was killed during a turn: what was on disk when the turn had told of something.
@@ -69,17 +70,13 @@ func TestSettledLater(t *testing.T) {
 	again := startIn(t, c.dir)
 	open := func() int {
 		left, err := os.ReadDir(filepath.Join(c.cfg.Dirs.State, "open"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return len(left)
 	}
 	if open() != 1 {
 		t.Fatal("the turn was settled, although its record cannot be written")
 	}
-	if err := os.Remove(c.file(c.turn, turns.RecordFile)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(c.file(c.turn, turns.RecordFile)))
 	eventually(t, "the turn is settled", func() bool { return open() == 0 })
 	rec := again.record(c.turn)
 	if rec.Status != responses.StatusFailed || rec.Error == nil || rec.Error.Code != responses.CodeInterrupted {
@@ -150,9 +147,7 @@ func TestEndOfATaskInATurnThatWasCutOff(t *testing.T) {
 		t.Fatalf("%v: the record does not say that the end is told: %s", err, data)
 	}
 	data = bytes.Replace(data, []byte(`"reported":true`), []byte(`"reported":false`), 1)
-	if err := os.WriteFile(record, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(record, data, 0o600))
 	for _, last := range []string{turns.TurnStarted, turns.ProcessCompleted, turns.TaskCompleted} {
 		t.Run(last, func(t *testing.T) {
 			again := c.after(t, last)

@@ -14,6 +14,7 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // task makes a task by a turn of the session sess_t and returns it.
@@ -50,9 +51,7 @@ func decode(t *testing.T, a answer, v any) {
 	if a.status != http.StatusOK {
 		t.Fatalf("status %d: %s", a.status, a.body)
 	}
-	if err := json.Unmarshal(a.body, v); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(a.body, v))
 }
 
 func TestTaskRoutes(t *testing.T) {
@@ -332,9 +331,7 @@ func TestTasksEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	data, err := os.ReadFile(h.cfg.Dirs.State + "/tasks/" + entry.ID + ".json")
 	if err != nil || !strings.Contains(string(data), `"status":"cancelled"`) ||
 		!strings.Contains(string(data), `"failure":"shutdown"`) {

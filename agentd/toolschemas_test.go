@@ -10,6 +10,7 @@ import (
 
 	"holon/agentd/config"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // TestToolSchemasOnTheWire holds the schemas of all tools of the container, as
@@ -47,18 +48,14 @@ func TestToolSchemasOnTheWire(t *testing.T) {
 				var body struct {
 					Tools []map[string]json.RawMessage `json:"tools"`
 				}
-				if err := json.Unmarshal(p.bodies[0], &body); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal(p.bodies[0], &body))
 				if len(body.Tools) < 6 {
 					t.Fatalf("%d tools", len(body.Tools))
 				}
 				for _, tool := range body.Tools {
 					if f := tool["function"]; f != nil {
 						tool = nil
-						if err := json.Unmarshal(f, &tool); err != nil {
-							t.Fatal(err)
-						}
+						expect.NoError(t, json.Unmarshal(f, &tool))
 					}
 					name, own := string(tool["name"]), string(tool["name"]) != `"client"`
 					if flagged := string(tool["strict"]) == "true"; flagged != (strict && own) {

@@ -18,6 +18,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/test/agentclient"
+	"holon/test/expect"
 )
 
 // raw writes text to a new connection of the socket and reads one answer.
@@ -37,23 +38,17 @@ func (h *harness) connect() net.Conn {
 	if err == nil {
 		err = conn.SetDeadline(time.Now().Add(patience))
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return conn
 }
 
 func (h *harness) answerOn(in *bufio.Reader) answer {
 	h.t.Helper()
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	return answer{status: resp.StatusCode, header: resp.Header, body: body}
 }
 
@@ -288,9 +283,7 @@ func TestHeartbeats(t *testing.T) {
 	silent := h.laterGet("/responses/"+begun.ID+"?stream=true", "application/x-ndjson")
 	eventually(t, "the first reader is there", func() bool { return h.server.Clients(h.only(begun.ID)) == 1 })
 	resp, err := h.http.Get("http://agentd/responses/" + begun.ID + "?stream=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	// When the second reader has heard several heartbeats, the first could have heard some.
 	var body []byte
@@ -354,13 +347,9 @@ func TestStalledReader(t *testing.T) {
 func (h *harness) tcpStatus(text string) answer {
 	h.t.Helper()
 	conn, err := net.Dial("tcp", h.tcp)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, conn.SetDeadline(time.Now().Add(patience)))
 	if _, err := io.WriteString(conn, text); err != nil {
 		h.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // A turn's directory is its own: neither a root, nor inside another's, nor around one.
@@ -24,9 +25,7 @@ func TestOutputDirectoriesAreApart(t *testing.T) {
 	}
 	h.post(fmt.Sprintf(`{"model":%q,"input":"x","holon":{"turn_id":"turn_b"}}`, ref)).response(t)
 	out := h.cfg.Dirs.Output
-	if err := os.Symlink(filepath.Join(out, "mine"), filepath.Join(out, "link")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Symlink(filepath.Join(out, "mine"), filepath.Join(out, "link")))
 	for name, dir := range map[string]string{
 		"the root": h.cfg.Dirs.Output, "the root, relative": ".", "all turns": "turns", "around one": "mine",
 		"another's": "mine/a", "inside": "mine/a/b", "deep inside": "mine/a/b/c", "of an id": "turns/turn_b",

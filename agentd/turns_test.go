@@ -13,6 +13,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestSameTurnIDIsTheSameTurn(t *testing.T) {
@@ -26,9 +27,7 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 	}
 	other := h.post(strings.Replace(body, "hi", "ho", 1))
 	other.refused(t, http.StatusConflict, responses.CodeTurnConflict, "holon.turn_id")
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.stop())
 	h2 := startIn(t, h.dir) // the answer survives the process
 	if again := h2.post(body).response(t); again.ID != first.ID {
 		t.Errorf("after a restart the same request gave %s and %s", first.ID, again.ID)

@@ -11,6 +11,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // A turn that fails in the middle of an answer counts what was streamed of it, and says that it is an estimate; the
@@ -55,15 +56,11 @@ func (h *harness) estimates(turnID string, attempts, output int64) {
 	data := h.read(turnID, turns.RuntimeFile)
 	for line := range strings.Lines(string(data)) {
 		ev, err := turns.DecodeRuntimeEvent([]byte(line))
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, err)
 		var p struct {
 			Attempt *turns.ProviderAttempt `json:"provider_attempt"`
 		}
-		if err := json.Unmarshal(ev.Payload, &p); err != nil {
-			h.t.Fatal(err)
-		}
+		expect.NoError(h.t, json.Unmarshal(ev.Payload, &p))
 		if p.Attempt != nil {
 			if u := p.Attempt.TokenUsage; u == nil || !u.Estimated || u.OutputTokens != output {
 				h.t.Errorf("%s: usage %+v, want an estimate of %d tokens", ev.Type, u, output)
@@ -208,9 +205,7 @@ func TestEndOfATurnThatEndsEarly(t *testing.T) {
 	resp := h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_early","limits":{"max_rounds":1}}}`).
 		response(t)
 	var end turns.Failure
-	if err := json.Unmarshal(h.factsOf("turn_early", turns.TurnFailed)[0].Payload, &end); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(h.factsOf("turn_early", turns.TurnFailed)[0].Payload, &end))
 	if end.Rounds != 1 || end.ToolCalls != 1 || end.Usage == nil || end.Usage.Usage != *resp.Usage ||
 		end.Usage.InputTokens == 0 {
 		t.Errorf("the end is %+v with the usage %+v, that of the response %+v", end, end.Usage, resp.Usage)

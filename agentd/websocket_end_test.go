@@ -13,6 +13,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func TestSocketDisconnect(t *testing.T) {
@@ -38,9 +39,7 @@ func TestSocketDisconnect(t *testing.T) {
 			w.create(c.fields + `"input":"x"`)
 			h.gate.wait(t, 1)
 			w.create(`"input":"never"`)
-			if err := w.conn.CloseNow(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, w.conn.CloseNow())
 			if c.status == responses.StatusCompleted {
 				h.gate.release <- struct{}{}
 			}
@@ -147,9 +146,7 @@ func TestSocketPings(t *testing.T) {
 			}
 			return true
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	w := &ws{t, conn}
 	defer func() { _ = conn.CloseNow() }()
 	frames := make(chan []byte, 1000)

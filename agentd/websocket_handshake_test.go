@@ -14,15 +14,14 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // upgrade returns a bare connection after the handshake.
 func (h *harness) upgrade(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", h.cfg.Server.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, "GET /responses HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, "+
 		"Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
@@ -31,9 +30,7 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 	}
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Sec-WebSocket-Extensions") != "" ||
 		r.Buffered() > 0 {
 		t.Fatalf("%+v, %+v", resp, r)
@@ -77,9 +74,7 @@ func TestSocketGuard(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/token"
 	const token = "0123456789abcdef0123456789abcdef"
-	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(token), 0o600))
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", file })
 	for name, c := range map[string]struct {
 		header http.Header

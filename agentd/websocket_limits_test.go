@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // Messages that come while a turn runs are answered in their order, and those
@@ -50,9 +51,7 @@ func TestSocketQueue(t *testing.T) {
 	for i := range more {
 		data := w.frame()
 		ev, err := responses.DecodeEvent(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if ev.Type == responses.EventError {
 			if ev.Error.Code != responses.CodeQueueFull {
 				t.Errorf("refused: %s", data)
@@ -101,9 +100,7 @@ func TestSocketTooLarge(t *testing.T) {
 	t.Parallel()
 	h := start(t)
 	conn := h.upgrade(t)
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	// A frame with a mask of zeros: what a client's library does to each byte takes longer than the rest.
 	head := binary.BigEndian.AppendUint64([]byte{0x81, 0x80 | 127}, responses.MaxRequest+1)
 	if _, err := conn.Write(append(head, 0, 0, 0, 0)); err != nil {
@@ -160,9 +157,7 @@ func TestSocketHostileFrames(t *testing.T) {
 			if name == "half a frame" || name == "larger than memory" {
 				return // it waits for the rest, which never comes
 			}
-			if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
 			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("the connection stays open")
 			}

@@ -14,6 +14,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // ws is a client's end of a connection.
@@ -27,9 +28,7 @@ func (h *harness) dial() *ws {
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, "ws://agentd/v1/responses", &websocket.DialOptions{HTTPClient: h.http})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, err)
 	conn.SetReadLimit(1 << 30)
 	h.t.Cleanup(func() { _ = conn.CloseNow() })
 	return &ws{h.t, conn}
@@ -276,9 +275,7 @@ func TestSocketErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := w.conn.Write(ctx, websocket.MessageBinary, []byte(create(`"input":"x"`))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, w.conn.Write(ctx, websocket.MessageBinary, []byte(create(`"input":"x"`))))
 	if e, status := w.failed(); e.Code != responses.CodeUnsupportedMediaType || status != 415 {
 		t.Errorf("a binary frame: %d %v", status, e)
 	}

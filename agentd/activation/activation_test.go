@@ -17,6 +17,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -75,9 +76,7 @@ func TestToolEnded(t *testing.T) {
 			for _, e := range watch().ToolEnded(&responses.ToolCall{ID: "tc_1", Name: tc.tool, Arguments: tc.args},
 				tc.outcome) {
 				var p turns.Skill
-				if err := json.Unmarshal(e.Payload, &p); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal(e.Payload, &p))
 				switch {
 				case e.Type != "holon.skill.activated":
 					t.Errorf(`%+v: e.Type = %q, want "holon.skill.activated"`, e, e.Type)
@@ -130,9 +129,7 @@ func TestFactsAreToldOnce(t *testing.T) {
 func states(t *testing.T, s activation.Sessions, session string) (list []string) {
 	t.Helper()
 	active, err := s.Load(session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, a := range active {
 		list = append(list, a.SkillID+" "+a.ActivationState+" "+a.Turn)
 	}
@@ -191,9 +188,7 @@ func TestDamagedSessions(t *testing.T) {
 			if got, err := s.Load("sess_1"); err == nil {
 				t.Errorf("read %v", got)
 			}
-			if err := s.Promote("sess_1", "turn_2", []skills.Skill{lint}); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, s.Promote("sess_1", "turn_2", []skills.Skill{lint}))
 			if diff := cmp.Diff([]string{"workspace/lint session_active turn_2"}, states(t, s, "sess_1")); diff != "" {
 				t.Error(diff)
 			}
@@ -204,9 +199,7 @@ func TestDamagedSessions(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 5000 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("sess_%d.json", i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("sess_%d.json", i)), nil, 0o600))
 	}
 	s := activation.Sessions{Dir: dir, Instance: "inst_1"}
 	var many []skills.Skill
@@ -214,9 +207,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		many = append(many, skills.Skill{Name: fmt.Sprint(i), Path: fmt.Sprintf("/s/%d/SKILL.md", i),
 			Scope: "agent"})
 	}
-	if err := s.Promote("sess_new", "turn_1", many); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Promote("sess_new", "turn_1", many))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3072 {
 		t.Errorf("%d files, %v", len(entries), err)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/agentd/forward"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,14 +24,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func proxy(t *testing.T, handle func(conn *net.UnixConn)) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fw")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	path := filepath.Join(dir, "e.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -53,9 +50,7 @@ func proxy(t *testing.T, handle func(conn *net.UnixConn)) string {
 func listen(t *testing.T, socket string) *forward.Forwarder {
 	t.Helper()
 	f, err := forward.Listen(socket, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -63,9 +58,7 @@ func listen(t *testing.T, socket string) *forward.Forwarder {
 func dial(t *testing.T, f *forward.Forwarder) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.URL(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn.(*net.TCPConn)

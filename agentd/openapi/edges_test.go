@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // edges walks a schema and tries, for each bound in it, a request that just
@@ -236,9 +237,7 @@ func TestBoundsAreThoseOfTheDecoder(t *testing.T) {
 		}
 		for length, fits := range map[int]bool{high: true, high + 1: false} {
 			data, err := json.Marshal(body(strings.Repeat("a", length)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if _, err := responses.DecodeRequest(data); (err == nil) != fits {
 				t.Errorf("%s: the decoder takes %d characters: %t, want %t (%v)", at, length, err == nil, fits, err)
 			}

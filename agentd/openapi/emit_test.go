@@ -14,6 +14,7 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // maker makes random values of the types that are put on the wire. Lists are
@@ -301,16 +302,10 @@ func TestEncodersDoWhatIsDescribed(t *testing.T) {
 			shown := map[string]bool{}
 			rapid.Check(t, func(rt *rapid.T) {
 				data, err := json.Marshal(make(maker{rt}))
-				if err != nil {
-					rt.Fatal(err)
-				}
-				if err := doc.Object(name, data); err != nil {
-					rt.Fatal(err)
-				}
+				expect.NoError(rt, err)
+				expect.NoError(rt, doc.Object(name, data))
 				var keys map[string]any
-				if err := json.Unmarshal(data, &keys); err != nil {
-					rt.Fatal(err)
-				}
+				expect.NoError(rt, json.Unmarshal(data, &keys))
 				for k := range keys {
 					shown[k] = true
 				}

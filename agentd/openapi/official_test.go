@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // official loads the facts of the protocol's own document.
@@ -21,13 +22,9 @@ func official(t *testing.T) (map[string]any, *schema.Document) {
 	var whole struct {
 		Components struct{ Schemas map[string]any }
 	}
-	if err := json.Unmarshal(schema.Facts(), &whole); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(schema.Facts(), &whole))
 	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return whole.Components.Schemas, doc
 }
 
@@ -285,9 +282,7 @@ func TestOfficialRequestsAreTakenAndAnswered(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		body := generator{rt, theirs}.value(theirs["CreateResponseBody"], 0)
 		data, err := json.Marshal(body)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		expect.NoError(rt, err)
 		if err := doc.Object("CreateResponseBody", data); err != nil {
 			rt.Skip(err) // the generator cannot do all
 		}
@@ -306,13 +301,9 @@ func TestOfficialRequestsAreTakenAndAnswered(t *testing.T) {
 			return
 		}
 		taken++
-		if err := ours.Object("CreateResponseBody", data); err != nil {
-			rt.Fatal(err)
-		}
+		expect.NoError(rt, ours.Object("CreateResponseBody", data))
 		for _, event := range (maker{rt}).stream(req, false) {
-			if err := doc.Event(event); err != nil {
-				rt.Fatal(err)
-			}
+			expect.NoError(rt, doc.Event(event))
 		}
 	})
 	if taken == 0 {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // tolerated are requests on which decoder and schema may disagree, each with
@@ -77,9 +78,7 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 	}
 	req.MCP = nil // to the schema a tool of another type, of which it describes no keys
 	data, err := json.Marshal(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := strict(t).Object("CreateResponseBody", data); err != nil {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"holon/agentd/openapi"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // tree is our schemas as JSON, by component.
@@ -26,22 +27,16 @@ var tree = sync.OnceValues(func() (map[string]any, error) {
 func components(t testing.TB) map[string]any {
 	t.Helper()
 	m, err := tree()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return m
 }
 
 func load(t testing.TB, schemas map[string]any) *schema.Document {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"components": map[string]any{"schemas": schemas}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	doc, err := schema.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return doc
 }
 
@@ -83,9 +78,7 @@ func closeObjects(v any) any {
 func constants(t *testing.T, path, prefix string) map[string]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	out := make(map[string]string)
 	ast.Inspect(f, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

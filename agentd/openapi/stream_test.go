@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // stream drives an emitter as a turn could, in random order, and returns its
@@ -69,17 +70,11 @@ func TestEventsAreWhatIsDescribed(t *testing.T) {
 	doc := strict(t)
 	seen := map[string]bool{}
 	req, err := responses.DecodeRequest([]byte(`{"tools":[{"type":"function","name":"f"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	rapid.Check(t, func(rt *rapid.T) {
 		for _, data := range (maker{rt}).stream(req, true) {
-			if err := doc.Event(data); err != nil {
-				rt.Fatal(err)
-			}
-			if err := doc.Object("StreamingEvent", data); err != nil {
-				rt.Fatal(err)
-			}
+			expect.NoError(rt, doc.Event(data))
+			expect.NoError(rt, doc.Object("StreamingEvent", data))
 			seen[responses.EventType(data)] = true
 		}
 	})
@@ -110,17 +105,13 @@ func everything(t *testing.T, req *responses.Request) (events [][]byte) {
 		resp := responses.NewResponse("resp_1", "m", 1, req)
 		resp.Status = responses.StatusQueued
 		e, err := responses.NewEmitter(resp, sink)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		err = errors.Join(e.BeginMessage(""), e.Text("a"))
 		e.Annotate(responses.Annotation{Type: "url_citation", URL: "u"})
 		err = errors.Join(err, e.Refusal("b"), e.BeginReasoning(), e.Summary("c"), e.EndItem(), e.BeginReasoning(),
 			e.ReasoningText("d"),
 			e.BeginFunctionCall("call_1", "f"), e.Arguments("{}"), e.EndItem(), end(e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	return events
 }

@@ -9,6 +9,7 @@ import (
 
 	"holon/agentd/structured"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func compile(schema string) (*structured.Format, error) {
@@ -23,9 +24,7 @@ func TestFormatsWithoutASchema(t *testing.T) {
 	}
 	for _, f := range []responses.TextFormat{{Type: "json_object"}, {Type: "json_schema"}} {
 		got, err := structured.Compile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for answer, ok := range map[string]bool{`{"a":1}`: true, ` {} `: true, `[]`: false, `1`: false, ``: false,
 			`{`: false, `{} x`: false, strings.Repeat(`[`, 1000): false} {
 			if err := got.Check(answer); (err == nil) != ok {
@@ -163,9 +162,7 @@ func TestHostileAnswers(t *testing.T) {
 		}
 	}
 	f, err := compile(`{"type":"array","items":{"type":"array","items":{"$ref":"#"}}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := f.Check(deep(200)); err != nil {
 		t.Errorf("plain recursion: %v", err)
 	}
@@ -177,9 +174,7 @@ func TestLargeAnswer(t *testing.T) {
 		`"properties":{"id":{"type":"integer"},"name":{"type":"string","pattern":"^[A-Z]"},"kind":{"enum":["a","b",` +
 		`"c"]}},"required":["id","name","kind"],"additionalProperties":false}}},"required":["rows"],` +
 		`"additionalProperties":false}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	row := `{"id":1,"name":"Name of a thing that is a little longer","kind":"b"}`
 	answer := `{"rows":[` + strings.Repeat(row+",", 15000) + row + `]}`
 	if err := f.Check(answer); err != nil {

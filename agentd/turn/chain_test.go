@@ -10,6 +10,7 @@ import (
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // TestLongChain has a conversation of 200 turns of 1,500 words over a window of 12,000
@@ -75,9 +76,7 @@ func TestLongChain(t *testing.T) {
 func encoded(t *testing.T, items []responses.Item) string {
 	t.Helper()
 	data, err := json.Marshal(responses.Items(items))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(data)
 }
 
@@ -85,8 +84,6 @@ func encoded(t *testing.T, items []responses.Item) string {
 func decoded(t *testing.T, items []responses.Item) []responses.Item {
 	t.Helper()
 	var list responses.Items
-	if err := json.Unmarshal([]byte(encoded(t, items)), &list); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(encoded(t, items)), &list))
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // The size of an output that was cut is never less than what the model was shown of it, even when a full disk kept
@@ -27,9 +28,7 @@ func TestSizeOfATruncatedOutput(t *testing.T) {
 		var got turns.Truncation
 		for _, fact := range s.journal.events {
 			if fact.Type == turns.OutputTruncated {
-				if err := json.Unmarshal(fact.Payload, &got); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal(fact.Payload, &got))
 			}
 		}
 		if got.SizeBytes != c.want || got.KeptBytes != 300 {

@@ -19,6 +19,7 @@ import (
 	"holon/responses/turns"
 	"holon/test/conform"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // moody is a model that does anything a provider may do, and stops anywhere.
@@ -130,9 +131,7 @@ func drawBody(t *rapid.T) string {
 // response, and fits the protocol's own schemas; and the output, sent back, is what the turn left in its history.
 func TestEveryTurn(t *testing.T) {
 	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		calls := 0
 		m := &moody{cut: -1, again: -1}
@@ -154,9 +153,7 @@ func TestEveryTurn(t *testing.T) {
 		s := newStage(t, drawBody(t))
 		s.turn.Model.Transport = model.Retry(m, "fake/m", model.Policy{Retries: rapid.IntRange(0, 2).Draw(t, "retries")})
 		result, err := s.turn.Run(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		show := s.turn.Request.ShowToolCalls
 		if err := legal(s.stream, show); err != nil {
 			t.Fatalf("%v\n%s", err, strings.Join(s.stream, "\n"))
@@ -174,9 +171,7 @@ func TestEveryTurn(t *testing.T) {
 				continue // this is the slow part, and others of the type differ in their text only
 			}
 			seen[typ] = true
-			if err := doc.Event([]byte(line)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, doc.Event([]byte(line)))
 		}
 		made := len(turns.Handed(s.em.Response().Output)) + result.ToolCalls.Total
 		if limit := s.turn.Request.MaxToolCalls; limit != nil && made > *limit {
@@ -206,13 +201,9 @@ func legal(stream []string, extensions bool) error {
 func sameHistory(t *rapid.T, s *stage) {
 	var final responses.Event
 	final, err := responses.DecodeEvent([]byte(s.stream[len(s.stream)-1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	output, err := json.Marshal(final.Response.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	next, err := responses.DecodeRequest([]byte(`{"input":` + string(output) + `}`))
 	if err != nil {
 		t.Fatalf("the output is refused as input: %v\n%s", err, output)
@@ -225,28 +216,22 @@ func sameHistory(t *rapid.T, s *stage) {
 	kept := responses.Items(s.journal.items)
 	a, errA := json.Marshal(kept)
 	b, errB := json.Marshal(sent)
-	if err := errors.Join(errA, errB); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(errA, errB))
 	var x, y any
-	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)))
 	if diff := cmp.Diff(x, y); diff != "" {
 		t.Fatalf("the history and the output differ (-history +output):\n%s", diff)
 	}
 }
 
 // discardedItems are the items of the output that are in no later request, as the record has it.
-func discardedItems(t fataler, facts []turns.RuntimeEvent) (ids []string) {
+func discardedItems(t expect.Test, facts []turns.RuntimeEvent) (ids []string) {
 	t.Helper()
 	for _, fact := range facts {
 		var p struct {
 			IDs []string `json:"discarded_item_ids"`
 		}
-		if err := json.Unmarshal(fact.Payload, &p); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(fact.Payload, &p))
 		ids = append(ids, p.IDs...)
 	}
 	return ids
@@ -265,9 +250,7 @@ func TestTornText(t *testing.T) {
 			return events
 		}
 		args, err := json.Marshal(map[string]string{"q": whole})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		s := newStage(t, `{"input":"x"`+clientTool+`}`, join(
 			ev(model.ReasoningBegin), split(model.SummaryDelta, whole), ev(model.ReasoningEnd),
 			ev(model.MessageBegin), split(model.TextDelta, whole), split(model.RefusalDelta, whole),
@@ -276,9 +259,7 @@ func TestTornText(t *testing.T) {
 		if _, err := s.turn.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if err := legal(s.stream, false); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, legal(s.stream, false))
 		output := s.em.Response().Output
 		var got []string
 		for _, p := range output[0].(*responses.Reasoning).Summary {

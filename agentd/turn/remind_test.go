@@ -12,6 +12,7 @@ import (
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 const reminding4 = `{"input":"hi","holon":{"reminder":{"text":"REMEMBER","rounds":4,"cooldown_rounds":3}}}`
@@ -113,9 +114,7 @@ func TestReminderIsOfOneRequestAlone(t *testing.T) {
 		t.Errorf("the journal has\n%s, want\n%s", got, want)
 	}
 	all, err := json.Marshal(resp.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, ev := range with.journal.events {
 		all = append(all, ev.Payload...)
 	}

@@ -11,6 +11,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // outcome is what a turn came to, in words.
@@ -265,9 +266,7 @@ func TestCheck(t *testing.T) {
 			model.Capabilities{}, "input[0].media[0]"},
 	} {
 		q, err := responses.DecodeRequest([]byte(tt.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		err = Check(q, offered, tt.takes)
 		e, _ := errors.AsType[*responses.Error](err)
 		if tt.param == "" && err != nil || tt.param != "" && (e == nil || e.Param != tt.param || e.Hint == "") {
@@ -275,9 +274,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	q, err := responses.DecodeRequest([]byte(`{"tool_choice":"required"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := Check(q, nil, model.Capabilities{}); err == nil {
 		t.Error("a tool is required where there is none")
 	}

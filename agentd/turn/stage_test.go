@@ -15,6 +15,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 // play is a model that says what it is given, one list of events a round.
@@ -150,18 +151,10 @@ type stage struct {
 	turn    *Turn
 }
 
-// fataler is a test or a property.
-type fataler interface {
-	Helper()
-	Fatal(args ...any)
-}
-
-func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
+func newStage(t expect.Test, body string, rounds ...[]model.Event) *stage {
 	t.Helper()
 	req, err := responses.DecodeRequest([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	s := &stage{model: &play{rounds: rounds}, journal: &journal{}}
 	s.box = &box{journal: s.journal}
 	sink := func(_ string, data []byte) error { s.stream = append(s.stream, string(data)); return nil }
@@ -178,18 +171,14 @@ func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
 func (s *stage) run(t *testing.T, ctx context.Context) (responses.Response, Result) {
 	t.Helper()
 	result, err := s.turn.Run(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var c conform.Checker
 	for _, line := range s.stream {
 		if err := c.Event([]byte(line)); err != nil {
 			t.Fatalf("%v\n%s", err, strings.Join(s.stream, "\n"))
 		}
 	}
-	if err := c.End(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.End())
 	return s.em.Response(), *result
 }
 

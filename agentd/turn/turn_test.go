@@ -14,6 +14,7 @@ import (
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func TestEveryKindOfEvent(t *testing.T) {
@@ -378,9 +379,7 @@ func TestJournalErrors(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	s.turn.Emitter = em
 	if _, err := s.turn.Run(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)

@@ -13,6 +13,7 @@ import (
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // facts returns the payloads of the events of a class.
@@ -23,9 +24,7 @@ func facts[T any](t *testing.T, j *journal, class string) (list []T) {
 			continue
 		}
 		var p T
-		if err := json.Unmarshal(ev.Payload, &p); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(ev.Payload, &p))
 		list = append(list, p)
 	}
 	return list

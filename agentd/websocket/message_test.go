@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // The same request by POST and on a WebSocket is the same request.
 func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 	const fields = `"input":"x","metadata":{"a":"<b>"},"temperature":0.50`
 	posted, err := responses.DecodeRequest([]byte("{" + fields + "}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	sent, _, err := DecodeCreate([]byte(`{"type":"response.create",` + fields + `}`))
 	if err != nil || sent.Digest != posted.Digest {
 		t.Errorf("the digests are %s and %s (%v)", posted.Digest, sent.Digest, err)

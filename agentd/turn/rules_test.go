@@ -174,14 +174,9 @@ func TestOutputLimitOverRounds(t *testing.T) {
 	round := join(call("r", "Run", "{}"), done(model.StopEnd)) // of two tokens
 	s := newStage(t, `{"input":"x","max_output_tokens":3}`, round, round, answer)
 	resp, result := s.run(t, t.Context())
-	switch {
-	case outcome(resp) != "incomplete max_output_tokens":
-		t.Errorf(`outcome(resp) = %q, want "incomplete max_output_tokens"`, outcome(resp))
-	case result.Rounds != 2:
-		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
-	case *resp.MaxOutputTokens != 3:
-		t.Errorf("*resp.MaxOutputTokens = %d, want 3", *resp.MaxOutputTokens)
-	}
+	expect.Equal(t, "outcome(resp)", outcome(resp), "incomplete max_output_tokens")
+	expect.Equal(t, "result.Rounds", result.Rounds, 2)
+	expect.Equal(t, "*resp.MaxOutputTokens", *resp.MaxOutputTokens, 3)
 	for i, want := range []int{3, 1} {
 		if got := s.model.asked[i].MaxOutputTokens; got == nil || *got != want {
 			t.Errorf("round %d may say %v tokens, want %d", i+1, got, want)

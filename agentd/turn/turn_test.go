@@ -28,16 +28,10 @@ func TestEveryKindOfEvent(t *testing.T) {
 				URL: "https://example.com"}},
 			ev(model.RefusalDelta, "No"), done(model.StopEnd)))
 	resp, result := s.run(t, t.Context())
-	switch {
-	case resp.Status != responses.StatusCompleted:
-		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
-	case result.Rounds != 2:
-		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
-	case result.ToolCalls.Total != 2:
-		t.Errorf("result.ToolCalls.Total = %d, want 2", result.ToolCalls.Total)
-	case resp.Usage.OutputTokens != 4:
-		t.Errorf("resp.Usage.OutputTokens = %d, want 4", resp.Usage.OutputTokens)
-	}
+	expect.Equal(t, "resp.Status", resp.Status, responses.StatusCompleted)
+	expect.Equal(t, "result.Rounds", result.Rounds, 2)
+	expect.Equal(t, "result.ToolCalls.Total", result.ToolCalls.Total, 2)
+	expect.Equal(t, "resp.Usage.OutputTokens", resp.Usage.OutputTokens, 4)
 	wire := strings.Join(s.stream, "\n")
 	for _, hidden := range []string{"secret", "a raw thought", "Run", "call_1"} {
 		if strings.Contains(wire, hidden) {

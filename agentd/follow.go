@@ -54,8 +54,8 @@ func (s *Server) serveFeed(w http.ResponseWriter, r *http.Request, v *view, f fe
 	_ = s.sendFeed(r.Context(), v, f) // the reader sees that it has no end
 }
 
-// sendFeed sends a journal to its end. When the journal breaks (a full disk), the reader gets a legal end; an error says
-// that it got none.
+// sendFeed sends a journal to its end. When the journal breaks (a full disk), the reader gets a legal end; an error
+// says that it got none.
 func (s *Server) sendFeed(ctx context.Context, v *view, f feed) error {
 	lines, events, err := s.follow(ctx, v.journal, f)
 	if err == nil || ctx.Err() != nil || errors.Is(err, errReader) {

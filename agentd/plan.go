@@ -75,8 +75,8 @@ type limits struct {
 	output int64         // bytes in the output directory, 0 for any number
 }
 
-// plan resolves and checks all that a request names. Without needsModel, one whose model is unknown is planned too, for a
-// model that takes everything.
+// plan resolves and checks all that a request names. Without needsModel, one whose model is unknown is planned too, for
+// a model that takes everything.
 func (s *Server) plan(turnID string, req *responses.Request, mem *memory, needsModel bool) (_ *plan, err error) {
 	if req, err = s.refuse(req, mem); err != nil {
 		return nil, err

@@ -59,8 +59,9 @@ func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error
 	return "", nil, nil
 }
 
-// checkDir refuses the directory of a turn that is about to begin if it is the root of all, or another turn's, or inside
-// one or around one. The only turn of a process may have the root. The caller holds s.placing until the turn is on disk.
+// checkDir refuses the directory of a turn that is about to begin if it is the root of all, or another turn's, or
+// inside one or around one. The only turn of a process may have the root. The caller holds s.placing until the turn is
+// on disk.
 func (s *Server) checkDir(turnID, dir string, only bool) error {
 	if dir != s.defaultDir(turnID) && !(only && dir == s.outputRoot) {
 		if err := s.checkAround(dir); err != nil {

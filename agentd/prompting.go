@@ -84,10 +84,7 @@ func (t *telling) assemble(cfg *config.Config, req *responses.Request, container
 		mode = prompt.ModeOnce
 	}
 	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, HasInput: hasInput,
-		Skills: t.skills.Skills, Active: active, Tools: container}
-	if req.Instructions != nil {
-		in.Instructions = *req.Instructions
-	}
+		Skills: t.skills.Skills, Active: active, Tools: container, Instructions: value(req.Instructions)}
 	t.prompt = prompt.Assemble(in)
 	t.tools = container
 	for _, tool := range req.Tools {
@@ -95,16 +92,12 @@ func (t *telling) assemble(cfg *config.Config, req *responses.Request, container
 	}
 }
 
-// unshadowed returns the names of the container's tools that the request does
-// not replace by functions of the client.
+// unshadowed deletes from the names of the container's tools those that the request replaces
+// by functions of the client.
 func unshadowed(names []string, req *responses.Request) []string {
-	var left []string
-	for _, name := range names {
-		if !slices.ContainsFunc(req.Tools, func(t responses.Tool) bool { return t.Name == name }) {
-			left = append(left, name)
-		}
-	}
-	return left
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(req.Tools, func(t responses.Tool) bool { return t.Name == name })
+	})
 }
 
 // inUse returns the skills of the catalogue that the session has in use.

@@ -135,13 +135,13 @@ func (l *listing) check(t *sdk.Tool) string {
 
 // traits is what a server says of a tool, with the defaults of the protocol where it says a part; nothing when it says
 // nothing. A server that gives only another annotation says that its tool is not read-only.
-func traits(hints *sdk.ToolAnnotations) (known turns.Traits) {
+func traits(hints *sdk.ToolAnnotations) (t turns.Traits) {
 	if hints == nil {
-		return known
+		return t
 	}
 	destroys := !hints.ReadOnlyHint && (hints.DestructiveHint == nil || *hints.DestructiveHint)
-	known.ReadOnly, known.Destructive = &hints.ReadOnlyHint, &destroys
-	return known
+	t.ReadOnly, t.Destructive = &hints.ReadOnlyHint, &destroys
+	return t
 }
 
 // checkSchema encodes the schema of a tool's arguments for a model. The server checks

@@ -215,16 +215,16 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 			fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})
 	}
 	o.Notes = append(o.Notes, refused...)
-	known := make(map[string]bool)
+	there := make(map[string]bool)
 	for _, l := range offered {
-		known[l.tool] = true
+		there[l.tool] = true
 		if named && !within(want.AllowedTools, l.tool) {
 			continue
 		}
 		o.Tools = append(o.Tools, &tool{server: s, listed: l})
 	}
 	for i, name := range want.AllowedTools {
-		if !known[name] {
+		if !there[name] {
 			e := responses.Invalid(fmt.Sprintf("%s.allowed_tools[%d]", want.Param, i), responses.CodeInvalidValue,
 				fmt.Sprintf("the server %q offers no tool %q", s.name, visible.OneLine(name, 80)))
 			e.Hint = "the operator may not allow it, or the server does not have it"

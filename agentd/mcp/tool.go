@@ -24,8 +24,8 @@ const metaCallID = "holon/call_id"
 // metaTurnToken is the key of the turn's token there, in calls to the host alone.
 const metaTurnToken = "holon/turn_token"
 
-// metaRound is the key, in the _meta of a tool of the host, that asks for what the model said and called beside a call,
-// and there in tools/call the key of that.
+// metaRound is the key, in the _meta of a tool of the host, that asks for the text and the calls of the
+// model in the round of a call, and there in tools/call the key of that.
 const metaRound = "holon/round"
 
 // metaReminder is the key, in the _meta of a result of the host, of what the turn's reminder says from then on.
@@ -43,7 +43,7 @@ const (
 	maxRoundCall = 1 << 10
 )
 
-// roundOf is what the host is told of the round of a call: its text, and its calls of the same tool.
+// roundOf is the round of a call for the host: its text, and its calls of the same tool.
 func roundOf(turnID string, c tools.Call) map[string]any {
 	calls := []map[string]any{}
 	for _, other := range c.Round.Calls {
@@ -80,7 +80,7 @@ func (t *tool) Definition() tools.Definition {
 	if t.server.host {
 		d.Owner = turns.OwnerHost
 	}
-	d.Traits.Interrupt = turns.InterruptCancel // the server is told, and the call given up
+	d.Traits.Interrupt = turns.InterruptCancel // the call is cancelled at the server, and given up
 	return d
 }
 
@@ -101,10 +101,10 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 		return t.output(result, env)
 	case ctx.Err() != nil:
 		bad = &tools.Error{Kind: tools.KindCanceled,
-			Message: "the call was given up: the turn was ended; the server was told, and may have acted all the same"}
+			Message: "the turn was ended; the call was cancelled but may have taken effect"}
 	case errors.Is(context.Cause(calling), errCallTimeout):
 		bad = &tools.Error{Kind: kindTimeout,
-			Message: fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same",
+			Message: fmt.Sprintf("%s did not answer within %s; the call was cancelled but may have taken effect",
 				t.server.name, limit.Round(time.Second)),
 			RecoveryHint: "find out what happened before you call it again"}
 	}

@@ -59,8 +59,8 @@ func (c *capture) take(b []byte) {
 	c.total += int64(len(b))
 	c.lines += int64(bytes.Count(b, []byte{'\n'}))
 	c.logBytes(b)
-	if room := c.keep - len(c.head); room > 0 {
-		take := min(room, len(b))
+	if free := c.keep - len(c.head); free > 0 {
+		take := min(free, len(b))
 		c.head = append(c.head, b[:take]...)
 		b = b[take:]
 	}
@@ -72,8 +72,8 @@ func (c *capture) push(b []byte) {
 	if len(b) > c.keep {
 		b = b[len(b)-c.keep:]
 	}
-	if room := c.keep - len(c.tail); room > 0 {
-		take := min(room, len(b))
+	if free := c.keep - len(c.tail); free > 0 {
+		take := min(free, len(b))
 		c.tail = append(c.tail, b[:take]...)
 		b = b[take:]
 	}

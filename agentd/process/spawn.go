@@ -92,7 +92,7 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 
 // startError blames the directory if it is the cause, since the kernel reports the same error for both.
 func startError(path, dir string, err error) error {
-	if _, known := errors.AsType[*StartError](err); known {
+	if _, ok := errors.AsType[*StartError](err); ok {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

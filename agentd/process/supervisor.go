@@ -32,8 +32,9 @@ type Options struct {
 	Secrets *redact.Set
 	// Users says who commands are; nil for this program's own user.
 	Users *privilege.Users
-	// Dir is where the traces of running commands are recorded, for [Supervisor.EndRecorded]. A command whose trace cannot be
-	// recorded does not start. Empty means nowhere, and PID 1 records none: the kernel ends its commands with it.
+	// Dir is where the traces of running commands are recorded, for [Supervisor.EndRecorded]. A command whose trace
+	// cannot be recorded does not start. Empty means nowhere, and PID 1 records none: the kernel ends its commands
+	// with it.
 	Dir string
 }
 

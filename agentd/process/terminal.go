@@ -41,8 +41,7 @@ func (p *Process) connectTerminal(sink capture) (f files, err error) {
 	return f, nil
 }
 
-// Resize tells the command's terminal its new size, which the programs on it
-// learn by SIGWINCH.
+// Resize sets the size of the command's terminal. The programs on it get SIGWINCH.
 func (p *Process) Resize(rows, cols uint16) error {
 	if p.in == nil || !p.in.tty {
 		return errNoTerminal

@@ -21,7 +21,7 @@ const (
 )
 
 // Input writes to a task, and resizes its terminal. A task that cannot take the
-// input is told in the receipt; the error is a not_found or invalid_request
+// input is not an error: the receipt says so. The error is a not_found or invalid_request
 // *responses.Error, or ctx's cause.
 func (m *Manager) Input(ctx context.Context, session, id string, in wire.Input) (wire.InputResult, error) {
 	if len(in.Input) > maxInput {
@@ -137,7 +137,7 @@ func (m *Manager) Stop(ctx context.Context, session, id string, force bool) (wir
 	case res.Task.Status.Terminal():
 		res.SummaryText = res.Task.Summary
 	default:
-		res.SummaryText = "the task was told to end and has not ended yet"
+		res.SummaryText = "the task was asked to end and has not ended yet"
 	}
 	return res, nil
 }

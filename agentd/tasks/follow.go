@@ -9,12 +9,12 @@ import (
 // reportBytes bounds the preview of what an ended task printed, in a report.
 const reportBytes = 4 << 10
 
-// Follow tells of every task, the oldest first, and then of each that changes, until ctx ends, tell fails, or the
-// manager is closed and every end was told. A task that changes twice while tell works is told once, as it is then.
+// Follow sends every task, the oldest first, and then of each that changes, until ctx ends, send fails, or the
+// manager is closed and every end was sent. A task that changes twice while send works is sent once, as it is then.
 // With the first report after all tasks that there were, or alone when there were none, Complete is set.
-func (m *Manager) Follow(ctx context.Context, tell func(wire.Report) error) error {
-	for told, first := int64(0), true; ; first = false {
-		news, version, changed, over := m.since(told)
+func (m *Manager) Follow(ctx context.Context, send func(wire.Report) error) error {
+	for sent, first := int64(0), true; ; first = false {
+		news, version, changed, over := m.since(sent)
 		for _, snapshot := range news {
 			report := wire.Report{Task: &snapshot}
 			if snapshot.Status.Terminal() {
@@ -24,19 +24,19 @@ func (m *Manager) Follow(ctx context.Context, tell func(wire.Report) error) erro
 				}
 				report.Output = &out.Task
 			}
-			if err := tell(report); err != nil {
+			if err := send(report); err != nil {
 				return err
 			}
 		}
 		if first {
-			if err := tell(wire.Report{Complete: true}); err != nil {
+			if err := send(wire.Report{Complete: true}); err != nil {
 				return err
 			}
 		}
 		if over {
 			return nil
 		}
-		told = version
+		sent = version
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -60,7 +60,7 @@ func (m *Manager) since(version int64) (news []wire.Snapshot, now int64, changed
 	return news, m.version, m.changed, over
 }
 
-// touch tells those that follow that t has changed, nil for the manager itself. The caller holds mu.
+// touch announces to followers that t has changed, nil for the manager itself. The caller holds mu.
 func (m *Manager) touch(t *task) {
 	m.version++
 	if t != nil {

@@ -49,7 +49,7 @@ type record struct {
 // direct reports whether the operator started the task, and no turn.
 func (r *record) direct() bool { return !r.Command.PromotedFromExecCommand }
 
-// stream is what is known of the output of an ended task. The excerpt is for the
+// stream is what is kept of the output of an ended task. The excerpt is for the
 // day on which the file is gone.
 type stream struct {
 	Total   int64  `json:"total"`

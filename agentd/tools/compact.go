@@ -134,11 +134,11 @@ type plainFamily struct{}
 func (plainFamily) Owns(Result) bool { return true }
 
 func (plainFamily) Truncated(r Result) bool {
-	var known struct {
+	var flag struct {
 		Truncated bool `json:"truncated"`
 	}
-	_ = json.Unmarshal(r.Result, &known) // another shape has no flag
-	return known.Truncated
+	_ = json.Unmarshal(r.Result, &flag) // another shape has no flag
+	return flag.Truncated
 }
 
 func (plainFamily) Render(r Result, policy RenderPolicy) string {
@@ -233,19 +233,19 @@ type cutter struct {
 	many int // long texts that still have that many bytes; others have leastText
 }
 
-// share divides room among texts of these lengths: what is shorter than its share leaves the rest to others, and where
-// shares would be too small to show anything, the first get one.
-func (c *cutter) share(lengths []int, room int) {
+// share divides rest bytes among texts of these lengths: what is shorter than its share leaves bytes to others, and
+// where shares would be too small to show anything, the first get one.
+func (c *cutter) share(lengths []int, rest int) {
 	slices.Sort(lengths)
 	c.many = len(lengths)
 	for i, n := range lengths {
-		if c.text = room / (len(lengths) - i); n > c.text {
+		if c.text = rest / (len(lengths) - i); n > c.text {
 			break
 		}
-		room -= n
+		rest -= n
 	}
 	if c.text < preview.MinShort {
-		c.text, c.many = preview.MinShort, room/preview.MinShort
+		c.text, c.many = preview.MinShort, rest/preview.MinShort
 	}
 }
 

@@ -96,7 +96,7 @@ func (r *Registry) Subset(names []string) (*Registry, error) {
 	return sub, nil
 }
 
-// Definitions returns what a model is told, in the order of registration.
+// Definitions returns what a model gets, in the order of registration.
 func (r *Registry) Definitions() []Definition {
 	defs := make([]Definition, 0, len(r.names))
 	for _, name := range r.names {
@@ -111,10 +111,10 @@ func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	began := time.Now()
 	env = env.ForCall(call.ID)
 	name := call.Name
-	e, known := r.tools[call.Name]
+	e, found := r.tools[call.Name]
 	var out Output
 	var fault error
-	if known {
+	if found {
 		out, fault = e.run(ctx, env, call)
 	} else {
 		name = Clip(call.Name, 64)

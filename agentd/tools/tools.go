@@ -23,7 +23,7 @@ import (
 	"holon/responses/turns"
 )
 
-// Definition is what a model is told about a tool.
+// Definition is what a model gets of a tool.
 type Definition struct {
 	Name        string // ^[A-Za-z0-9_-]{1,64}$
 	Description string
@@ -39,7 +39,7 @@ type Definition struct {
 	// where there is only the one in JSON.
 	Freeform *Grammar
 	Owner    string       // as in turns.Offered; "" is OwnerAgentd
-	Traits   turns.Traits // what is known of its calls
+	Traits   turns.Traits // of its calls
 }
 
 // Grammar lets a model write one argument as plain text, without the quoting of
@@ -47,7 +47,7 @@ type Definition struct {
 // whose only member is Argument.
 type Grammar struct {
 	Argument    string // name of the string argument that the text becomes
-	Description string // what a model is told in the place of the Definition's
+	Description string // for the model in the place of the Definition's
 	Syntax      string // of Definition: "lark" or "regex"
 	Definition  string
 }
@@ -60,7 +60,7 @@ type Call struct {
 	Round     Round           // of the model, in which it was made
 }
 
-// Round is what the model said and called beside a call.
+// Round is the text and the calls of the model in which a call was made.
 type Round struct {
 	Text  string // "": nothing
 	Calls []Call // that are run, in their order, this one included; they have no Round
@@ -125,7 +125,7 @@ func Escapes(err error) bool {
 // Policy bounds what a call may put in front of the model. Zero fields mean the
 // defaults of the runtime specification ("Repo Inspection Contract").
 type Policy struct {
-	OutputTokens    int // for a tool that is not told otherwise; default 8,000
+	OutputTokens    int // unless a call wishes otherwise; default 8,000
 	MaxOutputTokens int // the upper bound for every call; default 64,000
 }
 
@@ -182,7 +182,7 @@ type Output struct {
 	Result  any    // encodes as a JSON object, bounded by Env.Policy; what is larger is in Env.Artifacts
 	Error   *Error
 	Images  []Image // what a successful call shows the model in addition to the text
-	// Reminder is what the reminder of the turn says after a successful call; nil: what it said.
+	// Reminder is what the reminder of the turn says after a successful call; nil: no change.
 	Reminder *string
 	Hidden   []string // texts of a successful call that only the model may read
 }

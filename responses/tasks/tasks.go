@@ -29,7 +29,7 @@ const (
 	Completed  Status = "completed"  // the command ended with exit status 0
 	Failed     Status = "failed"     // it ended with another status, by a signal or at its time limit
 	Cancelled  Status = "cancelled"  // it was stopped
-	// Queued is what a host says of a task that it has accepted and whose container has not been told of it.
+	// Queued is what a host says of a task that it has accepted and whose container does not have it yet.
 	Queued Status = "queued"
 )
 
@@ -76,7 +76,7 @@ type Command struct {
 	Signal        int    `json:"signal,omitempty"`
 	ResultSummary string `json:"result_summary,omitempty"` // how it ended
 	DurationMS    int64  `json:"duration_ms,omitempty"`    // of the command, from its start to its end
-	// TerminalReentry says that the next turn of the session is told of the end.
+	// TerminalReentry says that the next turn of the session gets the end.
 	TerminalReentry         bool `json:"terminal_reentry"`
 	PromotedFromExecCommand bool `json:"promoted_from_exec_command"`
 }

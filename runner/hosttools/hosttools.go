@@ -36,7 +36,7 @@ type Options struct {
 	Notes   string
 	Secrets *redact.Set // taken out of notes before they are kept, and of results; nil for none
 	Tools   []Tool      // tools of the agent in addition to turn_note
-	Version string      // of this program, told to the agent
+	Version string      // of this program, for the agent
 	Log     *slog.Logger
 }
 

@@ -41,7 +41,7 @@ type Tool struct {
 	// Call carries a call out and returns when its effect is durable. A call is made
 	// again with the same ID when its answer was lost, also in another process: Call
 	// then answers as it did and does nothing more. A *ToolError is shown to the
-	// model; any other error is logged, and the model is told that the host failed.
+	// model; any other error is logged, and the model gets that the host failed.
 	Call func(ctx context.Context, c Call) (Result, error)
 }
 
@@ -52,7 +52,7 @@ type Call struct {
 	Round     Round
 }
 
-// Round is what the model said and called beside a call.
+// Round is the text and the calls of the model in which a call was made.
 type Round struct {
 	Text  string      `json:"text"`  // cut at 32 KiB; "": nothing
 	Calls []roundCall `json:"calls"` // of the same tool, this one included
@@ -68,7 +68,7 @@ type roundCall struct {
 type Result struct {
 	Text       string
 	Structured json.RawMessage // a JSON object; nil for none
-	// Unmasked: known secrets are not taken out, since the result is to tell one.
+	// Unmasked: secrets are not taken out, since the result is to tell one.
 	Unmasked bool
 	// Hidden are texts of the result that only the model may read: agentd keeps them out of its records and answers.
 	Hidden []string

@@ -157,7 +157,7 @@ func (t *batchTool) decode(raw json.RawMessage) (it batchItem, bad *tools.Error)
 		var named struct {
 			Cmd string `json:"cmd"`
 		}
-		_ = json.Unmarshal(raw, &named) // what is no string names nothing
+		_ = json.Unmarshal(raw, &named) // another type names nothing
 		return batchItem{Cmd: named.Cmd}, bad
 	}
 	return tools.Decode[batchItem](tools.Call{Arguments: args})

@@ -42,7 +42,7 @@ func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) 
 	return task, err
 }
 
-// invalidStart is what a call of a tool is told, for one who asks through the API.
+// invalidStart is the error of a call as one of the API.
 func invalidStart(bad *tools.Error) error {
 	field, _ := bad.Details["field"].(string)
 	e := responses.Invalid(cmp.Or(field, "cmd"), responses.CodeInvalidValue, bad.Message)

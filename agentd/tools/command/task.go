@@ -183,7 +183,7 @@ func newStop(c *commands) (tools.Tool, error) {
 // taskID describes the argument that all tools but TaskList have.
 var taskID = about("id of the task", notEmpty)
 
-// saw notes that the model has seen the end of a task and need not be told of it.
+// saw notes that the model has seen the end of a task and needs no notice.
 func (c *commands) saw(id string, status wire.Status) {
 	if status.Terminal() {
 		c.tasks.Seen(id)

@@ -29,11 +29,11 @@ func TestMCP(t *testing.T) {
 	for _, n := range r.manifest.Notes {
 		notes = append(notes, n.Kind+": "+n.Text)
 	}
-	if got := strings.Join(notes, "|"); got != "decision: The answer is checked.[31m|note: Add more tests." {
+	if got := strings.Join(notes, "|"); got != "decision: The answer is checked.|note: Add more tests." {
 		t.Errorf("notes %q", got)
 	}
 	summary := r.read(t, "summary.md")
-	if !strings.Contains(summary, "\n## Notes of the agent\n\n`decision`\n\n```\nThe answer is checked.[31m\n```\n") {
+	if !strings.Contains(summary, "\n## Notes of the agent\n\n`decision`\n\n```\nThe answer is checked.\n```\n") {
 		t.Errorf("summary:\n%s", summary)
 	}
 	if !strings.Contains(r.stdout, "the text is empty") {

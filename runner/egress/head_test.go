@@ -2,10 +2,8 @@ package egress
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -79,43 +77,4 @@ func TestHeadInPieces(t *testing.T) {
 	if _, err := readHeadOf("GET"); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a line: %v", err)
 	}
-}
-
-// A head that is understood is understood in the same way by net/http, which
-// reads the body.
-func FuzzHead(f *testing.F) {
-	for _, s := range []string{
-		"GET http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n",
-		"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n",
-		"POST http://a.example/ HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
-		"PUT http://a.example HTTP/1.0\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
-		"GET http://a.example/ HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		in := bufio.NewReaderSize(bytes.NewReader(raw), maxHead)
-		h, err := readHead(in)
-		if err != nil {
-			return
-		}
-		switch {
-		case h.size > len(raw):
-			t.Fatalf("h.size = %d, want at most %d", h.size, len(raw))
-		case h.size < 4:
-			t.Fatalf("h.size = %d, want at least 4", h.size)
-		case string(raw[h.size-4:h.size]) != "\r\n\r\n":
-			t.Fatalf("string(raw[h.size-4 : h.size]) = %q, want %q", string(raw[h.size-4:h.size]), "\r\n\r\n")
-		}
-		req, err := http.ReadRequest(in)
-		if err != nil {
-			return // refused too, only later
-		}
-		if req.Method != h.method || req.Proto != h.version {
-			t.Errorf("%q: %s %s, net/http reads %s %s", raw, h.method, h.version, req.Method, req.Proto)
-		}
-		if h.hasBody != (req.ContentLength != 0) {
-			t.Errorf("%q: body %v, net/http reads a length of %d", raw, h.hasBody, req.ContentLength)
-		}
-	})
 }

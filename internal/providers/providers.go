@@ -38,6 +38,15 @@ func Contracts() []Contract {
 	return []Contract{ChatCompletions, OpenResponses, OpenAIResponses, OpenAICodexResponses, AnthropicMessages}
 }
 
+// ContractNames lists the contracts for a person.
+func ContractNames() string {
+	var names []string
+	for _, c := range Contracts() {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, ", ")
+}
+
 // Known reports whether c is one of Contracts.
 func (c Contract) Known() bool { return slices.Contains(Contracts(), c) }
 

@@ -168,17 +168,9 @@ func (h *Host) provider(name, param string) (settings.Provider, error) {
 			Hint:    fmt.Sprintf("set it, or holon config set providers.%s.base_url URL", name)}
 	case !p.Contract.Known():
 		return p, &state.Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract",
-			Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + contracts()}
+			Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + providers.ContractNames()}
 	}
 	return p, nil
-}
-
-func contracts() string {
-	var names []string
-	for _, c := range providers.Contracts() {
-		names = append(names, string(c))
-	}
-	return strings.Join(names, ", ")
 }
 
 // upstream returns what the gateway needs to know of a provider.

@@ -85,12 +85,16 @@ func (s *Set) Add(name string, t model.Transport, offered bool) {
 func Open(opts Options) (*Set, error) {
 	s := &Set{Offered: make(map[string]model.Transport), Unlisted: make(map[string]model.Transport),
 		Totals: make(map[string]time.Duration)}
-	list, wanted, err := opts.providers()
-	if err != nil {
+	all := &selection{list: providers.Builtin(), wanted: make(map[string]bool)}
+	if err := opts.addConfigured(all); err != nil {
 		return nil, err
 	}
-	for _, p := range list {
-		if err := s.add(p, opts, wanted[p.Name]); err != nil {
+	opts.addReferenced(all)
+	if opts.Socket != "" && len(all.wanted) == 0 {
+		all.wanted[providers.OpenAI] = true // the default of a host that names none
+	}
+	for _, p := range all.list {
+		if err := s.add(p, opts, all.wanted[p.Name]); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -112,19 +116,6 @@ func (s *selection) want(name string) *providers.Provider {
 		s.list = append(s.list, providers.Provider{Name: name, Contract: providers.ChatCompletions})
 	}
 	return &s.list[i]
-}
-
-// providers returns all providers, and those among them that are wanted.
-func (o *Options) providers() (list []providers.Provider, wanted map[string]bool, err error) {
-	s := &selection{list: providers.Builtin(), wanted: make(map[string]bool)}
-	if err := o.addConfigured(s); err != nil {
-		return nil, nil, err
-	}
-	o.addReferenced(s)
-	if o.Socket != "" && len(s.wanted) == 0 {
-		s.wanted[providers.OpenAI] = true // the default of a host that names none
-	}
-	return s.list, s.wanted, nil
 }
 
 func (o *Options) addConfigured(s *selection) error {
@@ -204,13 +195,6 @@ func (c *settings) transport() (model.Transport, error) {
 	}
 	e := responses.Invalid("model", responses.CodeModelNotFound,
 		fmt.Sprintf("the provider %s has the transport contract %.64q, which is not supported", p.Name, p.Contract))
-	e.Hint = fmt.Sprintf("choose one of %s", strings.Join(contractNames(), ", "))
+	e.Hint = "choose one of " + providers.ContractNames()
 	return refusing{e}, nil
-}
-
-func contractNames() (names []string) {
-	for _, c := range providers.Contracts() {
-		names = append(names, string(c))
-	}
-	return names
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"holon/internal/httpserver"
 	"holon/responses"
 )
 
@@ -44,6 +45,13 @@ type requestBody struct {
 func (s *Server) readBody(ctx context.Context, r *http.Request, grammar *rule) (b *requestBody, release func(),
 	err error) {
 	release = func() {}
+	switch {
+	case r.ContentLength > maxBody:
+		return nil, release, tooLarge()
+	case !httpserver.IsJSON(r):
+		return nil, release, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
+			"the body must be application/json")
+	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, smallBody))
 	if err == nil && len(data) == smallBody {
 		select {

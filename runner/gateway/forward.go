@@ -49,7 +49,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 
 // forward passes a request of a turn on.
 func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease) {
-	body, release, err := s.body(ctx, r, t)
+	body, release, err := s.readBody(ctx, r, t.grammar)
 	defer release()
 	var charge *reservation
 	refusal, _ := errors.AsType[*responses.Error](err)
@@ -102,18 +102,6 @@ func (s *Server) exchange(ctx context.Context, w http.ResponseWriter, r *http.Re
 	}
 	s.relay(w, r, t.upstream, resp, reading)
 	whole = true
-}
-
-// body reads the body of a request.
-func (s *Server) body(ctx context.Context, r *http.Request, t target) (*requestBody, func(), error) {
-	switch {
-	case r.ContentLength > maxBody:
-		return nil, func() {}, tooLarge()
-	case !httpserver.IsJSON(r):
-		return nil, func() {}, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
-			"the body must be application/json")
-	}
-	return s.readBody(ctx, r, t.grammar)
 }
 
 // charge decides by the body whether the turn may make a request, and counts it. Both results are nil when ctx ends

@@ -68,13 +68,6 @@ func (s *Server) keyless(w http.ResponseWriter, up *upstream, lease *Lease, err 
 	})
 }
 
-// unusable answers for a provider whose answer can't be passed on.
-func (s *Server) unusable(w http.ResponseWriter, up *upstream, fault string) {
-	writeError(w, http.StatusBadGateway,
-		&responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-			Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
-}
-
 // relayError passes a provider's error on: whole when it is small, as an error
 // of ours with the same status when it is not.
 func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, body io.Reader) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"holon/internal/redact"
+	"holon/responses"
 )
 
 const bufferSize = 32 << 10
@@ -17,7 +18,8 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 	reading *usageReader) {
 	if fault := unusable(resp); fault != "" {
 		s.log.Warn("provider's answer refused", "provider", up.name, "status", resp.StatusCode, "err", fault)
-		s.unusable(w, up, fault)
+		writeError(w, http.StatusBadGateway, &responses.Error{Type: responses.TypeServerError,
+			Code: responses.CodeProviderUnavailable, Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
 		return
 	}
 	w.Header()["Content-Type"] = nil // none is guessed where the provider says none

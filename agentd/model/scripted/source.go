@@ -87,13 +87,12 @@ func (t *Transport) loadFrom(dir, name string) (*scenario.Scenario, error) {
 			return nil, unreadable(filepath.Join(dir, n), err)
 		}
 		info, err := f.Stat()
-		if err == nil && info.IsDir() {
-			_ = f.Close() // only looked at
-			continue
+		if err != nil || !info.IsDir() {
+			sc, err := read(f, filepath.Join(dir, n), info, err)
+			_ = f.Close() // only read from
+			return sc, err
 		}
-		sc, err := read(f, filepath.Join(dir, n), info, err)
-		_ = f.Close() // only read from
-		return sc, err
+		_ = f.Close() // only looked at
 	}
 	return nil, nil
 }

@@ -250,6 +250,7 @@ func (*keyless) Check(string) error {
 
 func TestResolver(t *testing.T) {
 	all := map[string]model.Transport{"openai": &attempts{}, "scripted": &closed{}}
+	two := map[string]model.Transport{"openai": &attempts{}, "other": &attempts{}, "scripted": &closed{}}
 	spare := map[string]model.Transport{"openai": &attempts{}, "anthropic": &keyless{}, "scripted": &closed{}}
 	tests := []struct {
 		transports     map[string]model.Transport
@@ -262,12 +263,16 @@ func TestResolver(t *testing.T) {
 		{all, "openai/gpt-5", "scripted//tmp/a.yaml", "scripted//tmp/a.yaml", "", ""},
 		{all, "openai/gpt-5", "gpt-4", "openai/gpt-4", "", ""},
 		{all, "openai/org/m", "org/m", "openai/org/m", "", ""},
-		{all, "openai/gpt-5", "demo", "openai/demo", "", ""},
+		{all, "openai/gpt-5", "demo", "", responses.CodeModelNotFound, "openai/demo or scripted/demo"},
 		// the default's own name wins over what else it may mean
 		{all, "scripted/demo", "demo", "scripted/demo", "", ""},
 		{all, "scripted/x", "x", "scripted/x", "", ""},
 		{all, "scripted/x", "gpt-4", "", responses.CodeModelNotFound, "providers openai, scripted"},
-		{spare, "anthropic/claude", "claude-2", "", responses.CodeMissingCredentials, "no key"},
+		{two, "openai/gpt-5", "gpt-4", "", responses.CodeModelNotFound, "openai/gpt-4 or other/gpt-4"},
+		{two, "openai/gpt-5", "gpt-5", "openai/gpt-5", "", ""},
+		{spare, "openai/gpt-5", "gpt-4", "openai/gpt-4", "", ""},
+		{spare, "anthropic/claude", "claude-2", "", responses.CodeModelNotFound,
+			"anthropic/claude-2 or openai/claude-2"},
 		{all, "openai/gpt-5", "anthropic/claude", "", responses.CodeModelNotFound,
 			`"anthropic/claude" belongs to no configured provider; write provider/model ` +
 				`with one of the providers openai, scripted`},

@@ -80,7 +80,7 @@ func (r *Resolver) chain(first string, fallbacks []string) (Transport, error) {
 }
 
 // Resolve returns what a reference means; "" is the default model. A name without
-// a provider is one of the default model's provider.
+// a provider is completed when only the default model's provider can be meant.
 // Without fallbacks the default model has those of the server. Errors are
 // *responses.Error values about the field model.
 func (r *Resolver) Resolve(ref string, fallbacks ...string) (Choice, error) {
@@ -134,10 +134,39 @@ func (r *Resolver) complete(ref string) (string, error) {
 	if ok {
 		return "", r.notFound(ref) // it names a provider, which is not configured
 	}
-	if l, closed := r.transport(home).(lister); closed && !slices.Contains(l.Models(), ref) {
+	takers := r.takers(home, ref)
+	switch {
+	case !slices.Contains(takers, home):
 		return "", r.notFound(ref)
+	case len(takers) > 1:
+		return "", responses.Invalid("model", responses.CodeModelNotFound,
+			fmt.Sprintf("the model name %q fits several providers; write it as %s", clip(ref),
+				strings.Join(spell(takers, clip(ref)), " or ")))
 	}
 	return home + "/" + ref, nil
+}
+
+// takers returns the providers that may have a model of that name. A provider
+// without its key is left out, unless it is the default's.
+func (r *Resolver) takers(home, name string) (list []string) {
+	for _, provider := range r.providers() {
+		l, closed := r.opts.Transports[provider].(lister)
+		if c, ok := r.opts.Transports[provider].(Checker); ok && !closed && provider != home && c.Check(name) != nil {
+			continue
+		}
+		if !closed || slices.Contains(l.Models(), name) {
+			list = append(list, provider)
+		}
+	}
+	return list
+}
+
+func spell(providers []string, name string) []string {
+	refs := make([]string, len(providers))
+	for i, p := range providers {
+		refs[i] = p + "/" + name
+	}
+	return refs
 }
 
 // Models lists the references that are known beforehand: the default first,

@@ -17,9 +17,9 @@ import (
 	"holon/responses"
 )
 
-// encode returns the request for req: the client's parameters, behind the items of the conversation. It is encoded
-// here and not by the client, since the record of an attempt has its size. Errors are *model.Error values about items
-// that the provider does not accept.
+// encode returns the request for req: the client's parameters, then the items of the conversation, so that a body
+// begins with the one before. It is encoded here and not by the client, since the record of an attempt has its size.
+// Errors are *model.Error values about items that the provider does not accept.
 func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	forms := t.freeformOf(req)
 	input, err := t.input(forms, req.Input)
@@ -45,7 +45,7 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	if err != nil {
 		return endpoint.Request{}, endpoint.Refused("the request has no form in JSON", err)
 	}
-	body = slices.Concat([]byte(`{"input":`), bytes.TrimSpace(input), []byte(","), body[1:])
+	body = slices.Concat(body[:len(body)-1], []byte(`,"input":`), bytes.TrimSpace(input), []byte("}"))
 	return endpoint.Request{Whole: t.whole, Body: body, Lowering: model.Lowering{
 		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), CacheKey: req.PromptCacheKey != ""}}, nil
 }

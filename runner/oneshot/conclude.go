@@ -223,8 +223,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
-	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out,
-		files.Limits{Skip: []string{ObjectsDir, sessionDir, conversationDir}})
+	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, ObjectsDir, sessionDir, conversationDir)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,12 @@ import (
 	"holon/state"
 )
 
-// Limits bound what Artifacts reads. A zero field is the default.
-type Limits struct {
-	Files     int   // files listed; default state.MaxArtifacts
-	Bytes     int64 // bytes read in all; default 8 GiB
-	FileBytes int64 // bytes of one file; default 2 GiB
-	NameBytes int   // bytes of all paths as JSON; default 8 MiB
-
-	// Skip names entries at the top that are no results.
-	Skip []string
+// limits bound what a walk reads.
+type limits struct {
+	files int   // listed
+	bytes int64 // read in all
+	file  int64 // bytes of one file
+	names int   // bytes of all paths as JSON
 }
 
 const (
@@ -37,36 +34,25 @@ const (
 	maxWarnings = 100
 )
 
-func (l Limits) withDefaults() Limits {
-	if l.Files <= 0 {
-		l.Files = state.MaxArtifacts
-	}
-	if l.Bytes <= 0 {
-		l.Bytes = 8 << 30
-	}
-	if l.FileBytes <= 0 {
-		l.FileBytes = 2 << 30
-	}
-	if l.NameBytes <= 0 {
-		l.NameBytes = 8 << 20
-	}
-	return l
-}
-
 // Artifacts lists the results in dir with sizes and digests, sorted by path,
 // and says what is not listed and why. A container may have written them: no
 // link is followed, nothing but regular files and directories is opened, and
 // all is bounded. Files beyond a bound are left out with a warning, so that the
 // rest of a run can always be recorded. The host's own files at the top of dir
-// are left out. The error is the context's, or dir can't be read.
-func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []state.Artifact, warnings []string,
-	err error) {
+// are left out, and the entries that skip names. The error is the context's, or
+// dir can't be read.
+func Artifacts(ctx context.Context, dir string, skip ...string) ([]state.Artifact, []string, error) {
+	return walkResults(ctx, dir, limits{files: state.MaxArtifacts, bytes: 8 << 30, file: 2 << 30, names: 8 << 20}, skip)
+}
+
+func walkResults(ctx context.Context, dir string, most limits, skip []string) (artifacts []state.Artifact,
+	warnings []string, err error) {
 	d, err := folder.Open(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the results: %w", err)
 	}
 	defer d.Close()
-	w := &walk{ctx: ctx, limits: limits.withDefaults(), artifacts: []state.Artifact{}, links: map[[2]uint64]int{}}
+	w := &walk{ctx: ctx, limits: most, skip: skip, artifacts: []state.Artifact{}, links: map[[2]uint64]int{}}
 	if err := w.directory(d, "", 0); err != nil {
 		return nil, nil, fmt.Errorf("list the results: %w", err)
 	}
@@ -77,7 +63,8 @@ func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []stat
 // walk is one call of Artifacts.
 type walk struct {
 	ctx       context.Context // of the call
-	limits    Limits
+	limits    limits
+	skip      []string
 	bytes     int64
 	entries   int
 	names     int // bytes of the paths as JSON
@@ -92,11 +79,11 @@ func (w *walk) directory(d folder.Dir, prefix string, depth int) error {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		if depth == 0 && (isOwn(name) || slices.Contains(w.limits.Skip, name)) {
+		if depth == 0 && (isOwn(name) || slices.Contains(w.skip, name)) {
 			continue
 		}
-		if len(w.artifacts) >= w.limits.Files {
-			w.warn("results beyond %d files are not listed", w.limits.Files)
+		if len(w.artifacts) >= w.limits.files {
+			w.warn("results beyond %d files are not listed", w.limits.files)
 			return nil
 		}
 		rel := path.Join(prefix, name)
@@ -113,7 +100,7 @@ func (w *walk) directory(d folder.Dir, prefix string, depth int) error {
 // list returns the sorted names in d. The number is bounded over the whole
 // walk: directories count too.
 func (w *walk) list(d folder.Dir, prefix string) (names []string) {
-	bound := 4 * w.limits.Files
+	bound := 4 * w.limits.files
 	err := d.List(func(some []string) error {
 		room := max(0, bound-w.entries)
 		w.entries += len(some)
@@ -161,8 +148,8 @@ func (w *walk) file(d folder.Dir, name, rel string) error {
 		return err
 	}
 	defer f.Close()
-	if w.names += jsonSize(rel); w.names > w.limits.NameBytes {
-		return fmt.Errorf("the names of the results need more than %d bytes", w.limits.NameBytes)
+	if w.names += jsonSize(rel); w.names > w.limits.names {
+		return fmt.Errorf("the names of the results need more than %d bytes", w.limits.names)
 	}
 	inode := [2]uint64{uint64(st.Dev), st.Ino}
 	if at, ok := w.links[inode]; ok { // not read again, and not counted
@@ -170,7 +157,7 @@ func (w *walk) file(d folder.Dir, name, rel string) error {
 			SHA256: w.artifacts[at].SHA256})
 		return nil
 	}
-	if st.Size > w.limits.FileBytes || st.Size > w.limits.Bytes-w.bytes {
+	if st.Size > w.limits.file || st.Size > w.limits.bytes-w.bytes {
 		return fmt.Errorf("with %d bytes it is beyond the limit", st.Size)
 	}
 	hash := sha256.New()

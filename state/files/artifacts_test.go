@@ -1,4 +1,4 @@
-package files_test
+package files
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"holon/responses/turns"
 	"holon/state"
-	"holon/state/files"
 )
 
 func TestArtifacts(t *testing.T) {
@@ -53,7 +54,7 @@ func TestArtifacts(t *testing.T) {
 	for _, path := range []string{"a.txt", "a/manifest.json", "a/z", "b.txt", "empty", "line\nend"} {
 		want = append(want, state.Artifact{Path: path, Bytes: int64(len(path)), SHA256: digest(path)})
 	}
-	got, warnings, err := files.Artifacts(t.Context(), dir, files.Limits{})
+	got, warnings, err := Artifacts(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,9 @@ func TestArtifacts(t *testing.T) {
 	if len(warnings) != 5 {
 		t.Errorf("warnings = %q", warnings)
 	}
-	m := manifest("run_1")
-	m.Artifacts = got
+	now := turns.At(time.Unix(1, 0))
+	m := state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusCompleted,
+		Outcome: state.OutcomeSuccess, StartedAt: now, CompletedAt: now, Artifacts: got}
 	if _, err := m.Encode(); err != nil {
 		t.Errorf("the manifest refuses what was listed: %v", err)
 	}
@@ -91,18 +93,18 @@ func TestArtifactLimits(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		limits files.Limits
+		limits limits
 		want   int
 	}{
-		{"none reached but depth", files.Limits{}, 50},
-		{"files", files.Limits{Files: 20}, 20},
-		{"bytes", files.Limits{Bytes: 1050}, 10},
-		{"bytes of a file", files.Limits{FileBytes: 99}, 0},
-		{"names", files.Limits{NameBytes: 50}, 10},
-		{"entries", files.Limits{Files: 5}, 5},
+		{"none reached but depth", limits{1000, 1 << 20, 1 << 20, 1 << 20}, 50},
+		{"files", limits{20, 1 << 20, 1 << 20, 1 << 20}, 20},
+		{"bytes", limits{1000, 1050, 1 << 20, 1 << 20}, 10},
+		{"bytes of a file", limits{1000, 1 << 20, 99, 1 << 20}, 0},
+		{"names", limits{1000, 1 << 20, 1 << 20, 50}, 10},
+		{"entries", limits{5, 1 << 20, 1 << 20, 1 << 20}, 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, warnings, err := files.Artifacts(t.Context(), dir, tc.limits)
+			got, warnings, err := walkResults(t.Context(), dir, tc.limits, nil)
 			if err != nil || len(got) != tc.want {
 				t.Errorf("%d artifacts, %v; want %d", len(got), err, tc.want)
 			}
@@ -113,10 +115,10 @@ func TestArtifactLimits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := files.Artifacts(ctx, dir, files.Limits{}); !errors.Is(err, context.Canceled) {
+	if _, _, err := Artifacts(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, _, err := files.Artifacts(t.Context(), filepath.Join(dir, "absent"), files.Limits{}); !errors.Is(err,
+	if _, _, err := Artifacts(t.Context(), filepath.Join(dir, "absent")); !errors.Is(err,
 		fs.ErrNotExist) {
 		t.Errorf("absent: %v", err)
 	}
@@ -134,7 +136,7 @@ func TestArtifactLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, warnings, err := files.Artifacts(t.Context(), dir, files.Limits{Bytes: 1500})
+	got, warnings, err := walkResults(t.Context(), dir, limits{1000, 1500, 1500, 1 << 20}, nil)
 	if err != nil || len(got) != 101 || len(warnings) > 0 {
 		t.Fatalf("%d artifacts, %q, %v", len(got), warnings, err)
 	}

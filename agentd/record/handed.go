@@ -7,19 +7,9 @@ import (
 	"holon/responses/turns"
 )
 
-// handed knows which facts about calls of the client's functions a turn has.
-type handed struct{ known map[string]bool }
-
-func (h *handed) take(ev turns.RuntimeEvent) {
-	if h.known == nil {
-		h.known = map[string]bool{}
-	}
-	h.known[ev.Type+" "+ev.ToolCallID] = true
-}
-
-// missing returns those of facts that the turn does not have.
-func (h *handed) missing(facts []turns.RuntimeEvent) []turns.RuntimeEvent {
-	return slices.DeleteFunc(facts, func(ev turns.RuntimeEvent) bool { return h.known[ev.Type+" "+ev.ToolCallID] })
+// missing returns those of facts about calls of the client's functions that the turn does not have.
+func (k *keptFacts) missing(facts []turns.RuntimeEvent) []turns.RuntimeEvent {
+	return slices.DeleteFunc(facts, func(ev turns.RuntimeEvent) bool { return k.ofCalls[ev.Type+" "+ev.ToolCallID] })
 }
 
 // answered are the facts of the calls that the request of a turn answered.

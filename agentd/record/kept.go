@@ -26,7 +26,7 @@ type streamed struct {
 // keptFacts is what the runtime events in a journal say.
 type keptFacts struct {
 	turns.Progress
-	client         handed
+	ofCalls        map[string]bool   // classes of facts, with the call that each is about
 	known          map[string]string // newest fact of each process and its task, by process
 	submitted      bool
 	started, ended bool
@@ -56,7 +56,8 @@ func resumeJournal(h Header) (k *kept, err error) {
 
 // readJournal reads a journal and cuts it where it makes no sense. k is nil when it has to be read again for that.
 func readJournal(h Header, j *Journal) (k *kept, err error) {
-	k = &kept{journal: j, keptFacts: keptFacts{Progress: turns.Progress{Sequence: h.Facts}, known: make(map[string]string)}}
+	k = &kept{journal: j, keptFacts: keptFacts{Progress: turns.Progress{Sequence: h.Facts},
+		known: make(map[string]string), ofCalls: make(map[string]bool)}}
 	var good, lines int64
 	var bad error // why reading ended early
 	stream, broken := responses.Resume(func(yield func(responses.Event) bool) {
@@ -116,7 +117,7 @@ func (k *keptFacts) take(ev turns.RuntimeEvent, over bool) bool {
 		return false
 	}
 	k.Take(ev)
-	k.client.take(ev)
+	k.ofCalls[ev.Type+" "+ev.ToolCallID] = true
 	k.ended = last
 	switch ev.Type {
 	case turns.TurnSubmitted:

@@ -44,10 +44,10 @@ func (s *Store) missing(stored *Stored, kept *kept, scope turns.Scope, resp resp
 	if !kept.started && resp.Status == responses.StatusCompleted { // only a turn that started can
 		facts = append(facts, scope.TurnStarted(turns.Started{Model: resp.Model}))
 	}
-	begun := append(kept.client.missing(s.answered(scope, stored)), ofTasks...) // a call that began has its end among them
+	begun := append(kept.missing(s.answered(scope, stored)), ofTasks...) // a call that began has its end among them
 	facts = append(facts, begun...)
 	facts = append(facts, kept.Closing(scope, &resp, begun...)...)
-	return append(facts, kept.client.missing(required(scope, stored))...)
+	return append(facts, kept.missing(required(scope, stored))...)
 }
 
 // opening are the facts with which a turn begins, for one whose process ended before it wrote them.

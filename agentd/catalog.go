@@ -37,11 +37,7 @@ func catalogOf(own []tools.Definition, req *responses.Request) turns.Catalog {
 	}
 	for _, t := range req.Tools {
 		taken[t.Name] = true
-		description := ""
-		if t.Description != nil {
-			description = *t.Description
-		}
-		add(t.Name, turns.HostClient, description, t.Parameters, turns.OwnerClient, turns.Traits{})
+		add(t.Name, turns.HostClient, value(t.Description), t.Parameters, turns.OwnerClient, turns.Traits{})
 	}
 	for _, d := range own {
 		if !taken[d.Name] {

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/tools"
+	"holon/internal/mcpwire"
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
@@ -127,7 +128,7 @@ func (l *listing) check(t *sdk.Tool) string {
 	}
 	l.bytes += len(schema) + len(description)
 	l.taken[t.Name] = true
-	wants, _ := t.Meta[metaRound].(bool)
+	wants, _ := t.Meta[mcpwire.MetaRound].(bool)
 	l.tools = append(l.tools, listed{tool: t.Name, description: description, schema: schema,
 		traits: traits(t.Annotations), round: wants && l.server.host})
 	return ""

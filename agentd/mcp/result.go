@@ -12,6 +12,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tools"
 	"holon/agentd/tools/image"
+	"holon/internal/mcpwire"
 	"holon/internal/picture"
 	"holon/internal/visible"
 )
@@ -93,10 +94,10 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 
 // direct takes what the host says about the rest of the turn.
 func direct(meta sdk.Meta, out *tools.Output) {
-	if text, ok := meta[metaReminder].(string); ok {
+	if text, ok := meta[mcpwire.MetaReminder].(string); ok {
 		out.Reminder = &text
 	}
-	list, _ := meta[metaHidden].([]any)
+	list, _ := meta[mcpwire.MetaHidden].([]any)
 	for _, v := range list[:min(len(list), maxHidden)] {
 		if text, ok := v.(string); ok {
 			out.Hidden = append(out.Hidden, text)

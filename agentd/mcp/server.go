@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/turntoken"
+	"holon/internal/mcpwire"
 	"holon/internal/tracecontext"
 	"holon/internal/visible"
 	"holon/responses/turns"
@@ -316,7 +317,7 @@ func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool st
 	meta sdk.Meta) (*sdk.CallToolResult, error) {
 	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: maps.Clone(meta)}
 	if s.host {
-		params.Meta[metaTurnToken] = turntoken.Of(ctx)
+		params.Meta[mcpwire.MetaTurnToken] = turntoken.Of(ctx)
 	}
 	if span := tracecontext.Of(ctx); span.Valid() {
 		params.Meta[tracecontext.MetaKey] = span.String()

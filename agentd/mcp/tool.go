@@ -17,24 +17,7 @@ import (
 	"holon/responses/turns"
 )
 
-// metaCallID is the key of a call's id in the _meta of tools/call. The id is the
-// same when a call is repeated, also on another connection.
-const metaCallID = "holon/call_id"
-
-// metaTurnToken is the key of the turn's token there, in calls to the host alone.
-const metaTurnToken = "holon/turn_token"
-
-// metaRound is the key, in the _meta of a tool of the host, that asks for the text and the calls of the
-// model in the round of a call, and there in tools/call the key of that.
-const metaRound = "holon/round"
-
-// metaReminder is the key, in the _meta of a result of the host, of what the turn's reminder says from then on.
-const metaReminder = "holon/reminder"
-
-// metaHidden is the key there of the texts of the result that only the model may read.
-const metaHidden = "holon/hidden"
-
-// maxHidden bounds their number.
+// maxHidden bounds the hidden texts of a result.
 const maxHidden = 8
 
 // Bounds of a round in a call, in bytes: of its text, and of the arguments of one of its calls.
@@ -91,9 +74,9 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 	if len(c.Arguments) == 0 {
 		c.Arguments = []byte("{}")
 	}
-	meta := sdk.Meta{metaCallID: env.TurnID + "/" + c.ID}
+	meta := sdk.Meta{mcpwire.MetaCallID: env.TurnID + "/" + c.ID}
 	if t.listed.round {
-		meta[metaRound] = roundOf(env.TurnID, c)
+		meta[mcpwire.MetaRound] = roundOf(env.TurnID, c)
 	}
 	result, bad := t.call(calling, meta, c)
 	switch {

@@ -51,6 +51,15 @@ const CodeTooLarge = -32098
 // CodeMalformed is the code of the error that answers a call whose answer was no JSON-RPC message.
 const CodeMalformed = -32097
 
+// Keys of what agentd and the host add to the _meta of messages.
+const (
+	MetaCallID    = "holon/call_id"    // of tools/call: the same when a call is repeated, also on another connection
+	MetaTurnToken = "holon/turn_token" // of tools/call to the host alone: the turn's token
+	MetaRound     = "holon/round"      // of a tool that asks for the round of its calls, and of tools/call: that round
+	MetaReminder  = "holon/reminder"   // of a result of the host: what the turn's reminder says from then on
+	MetaHidden    = "holon/hidden"     // of a result of the host: its texts that only the model may read
+)
+
 // errClosed is the reason of a stream that was closed on this side.
 var errClosed = errors.New("the connection was closed")
 

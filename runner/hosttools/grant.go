@@ -6,12 +6,11 @@ import (
 	"strings"
 	"sync"
 
+	"holon/internal/mcpwire"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// metaTurnToken is the key of the turn's token in the _meta of tools/call.
-const metaTurnToken = "holon/turn_token"
 
 // tokenHash is what is kept of a turn's token: its SHA-256.
 type tokenHash = [sha256.Size]byte
@@ -71,8 +70,8 @@ func (s *Server) turnsOnly(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		waiting, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		token, _ := call.Params.Meta[metaTurnToken].(string)
-		id, _ := call.Params.Meta[metaCallID].(string)
+		token, _ := call.Params.Meta[mcpwire.MetaTurnToken].(string)
+		id, _ := call.Params.Meta[mcpwire.MetaCallID].(string)
 		if turn := s.grants.turnOf(waiting, token); turn == "" || id != "" && !strings.HasPrefix(id, turn+"/") {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: "the call has no token of a turn that runs"}

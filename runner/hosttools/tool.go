@@ -10,15 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"holon/internal/mcpwire"
 	"holon/internal/visible"
-)
-
-// Keys of what is not of the protocol, in the _meta of messages.
-const (
-	metaCallID   = "holon/call_id"  // of tools/call
-	metaRound    = "holon/round"    // of a tool that asks for the round of its calls, and of tools/call
-	metaReminder = "holon/reminder" // of a result: Result.Reminder
-	metaHidden   = "holon/hidden"   // of a result: Result.Hidden
 )
 
 // Bounds of tools.
@@ -132,7 +125,7 @@ func validName(name string) bool {
 func (s *Server) offer(t Tool) {
 	tool := &mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Schema}
 	if t.Round {
-		tool.Meta = mcp.Meta{metaRound: true}
+		tool.Meta = mcp.Meta{mcpwire.MetaRound: true}
 	}
 	s.mcp.AddTool(tool,
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -165,10 +158,10 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	}
 	out.Meta = mcp.Meta{}
 	if result.Reminder != nil {
-		out.Meta[metaReminder] = s.secrets.Text(*result.Reminder)
+		out.Meta[mcpwire.MetaReminder] = s.secrets.Text(*result.Reminder)
 	}
 	if len(result.Hidden) > 0 {
-		out.Meta[metaHidden] = result.Hidden
+		out.Meta[mcpwire.MetaHidden] = result.Hidden
 	}
 	return out, nil
 }
@@ -176,22 +169,22 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 // readCall reads what a container sent. A call without an id could not be told
 // from one that is made again.
 func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
-	id, ok := p.Meta[metaCallID].(string)
+	id, ok := p.Meta[mcpwire.MetaCallID].(string)
 	if !ok || id == "" || len(id) > maxCallID {
-		return Call{}, &ToolError{Kind: KindInvalidInput, Field: "_meta." + metaCallID,
+		return Call{}, &ToolError{Kind: KindInvalidInput, Field: "_meta." + mcpwire.MetaCallID,
 			Message: "the call has no id of 1 to 256 bytes", Hint: "call the tool through agentd"}
 	}
 	c := Call{ID: id, Arguments: p.Arguments}
 	if len(c.Arguments) == 0 {
 		c.Arguments = json.RawMessage("{}")
 	}
-	if round, there := p.Meta[metaRound]; there {
+	if round, there := p.Meta[mcpwire.MetaRound]; there {
 		data, err := json.Marshal(round)
 		if err == nil {
 			err = json.Unmarshal(data, &c.Round)
 		}
 		if err != nil {
-			return Call{}, &ToolError{Kind: KindInvalidInput, Field: "_meta." + metaRound,
+			return Call{}, &ToolError{Kind: KindInvalidInput, Field: "_meta." + mcpwire.MetaRound,
 				Message: "the round of the call cannot be read", Hint: "call the tool through agentd"}
 		}
 	}

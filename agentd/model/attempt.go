@@ -32,7 +32,7 @@ type Attempt struct {
 	Ended     time.Time
 	Outcome   Outcome
 	Err       *Error        // nil when it succeeded
-	Backoff   time.Duration // the pause before the next attempt, 0 when none follows; for one of another group see Chain
+	Backoff   time.Duration // the pause before the next attempt, 0 when none follows; of another group see Chain
 	Begun     bool          // part of an answer was yielded and not retracted, so that no attempt can follow
 	Advanced  bool          // the next attempt is made at another model
 	Usage     responses.Usage

@@ -44,10 +44,12 @@ func TestRetract(t *testing.T) {
 				list = append(list, model.Candidate{Ref: "q/f", Policy: model.DefaultPolicy(),
 					Transport: &attempts{plays: []play{{text: "b"}}}})
 			}
-			_, _ = read(t.Context(), model.Chain(list...), model.Request{Observer: w, Retract: func(model.Attempt) bool {
+			retract := func(model.Attempt) bool {
 				retracts++
 				return !tt.refuse
-			}}) // how it ends is in the lines
+			}
+			// How it ends is in the lines.
+			_, _ = read(t.Context(), model.Chain(list...), model.Request{Observer: w, Retract: retract})
 			if diff := cmp.Diff(tt.lines, w.lines); diff != "" || retracts != tt.retracts {
 				t.Errorf("%s: %d retracted, want %d (-want +got):\n%s", tt.name, retracts, tt.retracts, diff)
 			}

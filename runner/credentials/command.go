@@ -148,8 +148,8 @@ func (c *command) failed(what, remedy, said string) error {
 	if said != "" {
 		message += ": " + said
 	}
-	return &state.Error{Code: CodeCommandFailed, Param: "providers." + c.provider + ".credential.command", Message: message,
-		Hint: remedy}
+	return &state.Error{Code: CodeCommandFailed, Param: "providers." + c.provider + ".credential.command",
+		Message: message, Hint: remedy}
 }
 
 // firstBytes keeps the first max bytes, and stops the program at more where it can.

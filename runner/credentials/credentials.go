@@ -40,7 +40,8 @@ func Check(key gateway.Secret) error {
 	text := key.Reveal()
 	switch {
 	case text == "":
-		return &state.Error{Code: CodeInvalidKey, Param: "KEY", Message: "is empty", Hint: "give the key on standard input"}
+		return &state.Error{Code: CodeInvalidKey, Param: "KEY", Message: "is empty",
+			Hint: "give the key on standard input"}
 	case len(text) > maxKey:
 		return &state.Error{Code: CodeInvalidKey, Param: "KEY", Message: fmt.Sprintf("is longer than %d bytes", maxKey),
 			Hint: "give the key alone"}

@@ -232,8 +232,9 @@ func (s Store) checkDir() error {
 func (s Store) private(path string, info fs.FileInfo, mode string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) != os.Geteuid() {
-		return &state.Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("belongs to user %d and not to you", st.Uid),
-			Hint: fmt.Sprintf("chown %d %s", os.Geteuid(), path)}
+		return &state.Error{Code: CodeExposed, Param: path,
+			Message: fmt.Sprintf("belongs to user %d and not to you", st.Uid),
+			Hint:    fmt.Sprintf("chown %d %s", os.Geteuid(), path)}
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return &state.Error{Code: CodeExposed, Param: path, Message: fmt.Sprintf("is open to others (mode %04o)", perm),

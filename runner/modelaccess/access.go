@@ -168,7 +168,8 @@ func (h *Host) provider(name, param string) (settings.Provider, error) {
 			Hint:    fmt.Sprintf("set it, or holon config set providers.%s.base_url URL", name)}
 	case !p.Contract.Known():
 		return p, &state.Error{Code: CodeUnknownContract, Param: "providers." + name + ".contract",
-			Message: fmt.Sprintf("%.60q is not supported", p.Contract), Hint: "choose one of " + providers.ContractNames()}
+			Message: fmt.Sprintf("%.60q is not supported", p.Contract),
+			Hint:    "choose one of " + providers.ContractNames()}
 	}
 	return p, nil
 }

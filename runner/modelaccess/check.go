@@ -163,7 +163,8 @@ func judge(p settings.Provider, status int, body []byte, known *state.Failure) e
 			Message: "answered with something that is not an answer of " + string(p.Contract),
 			Hint:    "see providers." + p.Name + ".base_url and .contract"}
 	}
-	e := &state.Error{Code: responses.CodeModelError, Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
+	e := &state.Error{Code: responses.CodeModelError, Param: p.Name,
+		Message: fmt.Sprintf("answered with status %d", status)}
 	if known != nil {
 		e.Code, e.Param, e.Hint = state.Code(known.Code), known.Param, known.Hint
 	}

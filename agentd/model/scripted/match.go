@@ -88,11 +88,11 @@ func against(c *scenario.Condition, r result) string {
 		status, exit, kind := r.facts()
 		switch {
 		case c.Status != "" && c.Status != status:
-			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, cmp.Or(status, "none"),
-				scenario.Excerpt(r.output))
+			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool,
+				cmp.Or(status, "none"), scenario.Excerpt(r.output))
 		case c.Error != "" && c.Error != kind:
-			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, cmp.Or(kind, "none"),
-				scenario.Excerpt(r.output))
+			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool,
+				cmp.Or(kind, "none"), scenario.Excerpt(r.output))
 		case c.ExitStatus != nil && !c.ExitStatus.Has(exit):
 			got := "none"
 			if exit != nil {

@@ -78,7 +78,7 @@ func (c *catalog) add(id string, h Header, bytes int64) {
 
 // remove removes a response that no other continues. The caller holds mu.
 func (c *catalog) remove(id string) {
-	if e, known := c.entries[id]; known {
+	if e, ok := c.entries[id]; ok {
 		c.unlink(e.previous)
 		c.bytes -= e.bytes
 	}
@@ -104,8 +104,8 @@ func (c *catalog) isHidden(id string) bool {
 func (c *catalog) knows(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, known := c.entries[id]
-	return known
+	_, ok := c.entries[id]
+	return ok
 }
 
 // turns returns the ids of the turns whose responses are stored.
@@ -126,8 +126,8 @@ func (c *catalog) index(item string, o owner) {
 	if item == "" {
 		return
 	}
-	if known, ok := c.items[item]; ok {
-		if o.output && !known.output {
+	if before, ok := c.items[item]; ok {
+		if o.output && !before.output {
 			c.items[item] = o
 		}
 		return
@@ -265,8 +265,8 @@ func (s *Store) Left(ctx context.Context, id string) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
-	o, known := s.catalog.owner(id)
-	if !known {
+	o, ok := s.catalog.owner(id)
+	if !ok {
 		if err := s.Catalog(ctx); err != nil { // returns at once when it was read before
 			return false, err
 		}
@@ -276,11 +276,11 @@ func (s *Store) Left(ctx context.Context, id string) (bool, error) {
 }
 
 // owner returns the response in which an item is found.
-func (c *catalog) owner(item string) (o owner, known bool) {
+func (c *catalog) owner(item string) (o owner, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o, known = c.items[item]
-	return o, known
+	o, ok = c.items[item]
+	return o, ok
 }
 
 func (s *Store) item(id string) (responses.Item, error) {

@@ -81,7 +81,7 @@ func (c *conversations) last(id string) (last, bool) {
 func (c *conversations) extend(previous string, l link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.places[l.id]; known {
+	if _, ok := c.places[l.id]; ok {
 		return
 	}
 	p, ok := c.places[previous]

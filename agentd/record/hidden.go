@@ -8,11 +8,11 @@ import (
 
 // Hide keeps values that a tool told the model out of all that is read of this turn and of later ones: facts, stream,
 // record, stored response. The conversation keeps them, since the model is told it again, and it has a note of them,
-// with which the next process learns them when it reads the conversation.
+// with which the next process has them when it reads the conversation.
 func (t *Turn) Hide(values []string) error {
 	t.writing.Lock()
 	defer t.writing.Unlock()
-	t.store.learn(values)
+	t.store.addHidden(values)
 	err := t.trajectory.encode(line{Hidden: values})
 	if err == nil {
 		err = t.trajectory.write()
@@ -23,7 +23,7 @@ func (t *Turn) Hide(values []string) error {
 	return nil
 }
 
-func (s *Store) learn(values []string) {
+func (s *Store) addHidden(values []string) {
 	for _, value := range values {
 		s.hidden.Add("", value) // one that is too short to be found stays
 	}

@@ -27,7 +27,7 @@ type streamed struct {
 type keptFacts struct {
 	turns.Progress
 	ofCalls        map[string]bool   // classes of facts, with the call that each is about
-	known          map[string]string // newest fact of each process and its task, by process
+	newest         map[string]string // newest fact of each process and its task, by process
 	submitted      bool
 	started, ended bool
 }
@@ -57,7 +57,7 @@ func resumeJournal(h Header) (k *kept, err error) {
 // readJournal reads a journal and cuts it where it makes no sense. k is nil when it has to be read again for that.
 func readJournal(h Header, j *Journal) (k *kept, err error) {
 	k = &kept{journal: j, keptFacts: keptFacts{Progress: turns.Progress{Sequence: h.Facts},
-		known: make(map[string]string), ofCalls: make(map[string]bool)}}
+		newest: make(map[string]string), ofCalls: make(map[string]bool)}}
 	var good, lines int64
 	var bad error // why reading ended early
 	stream, broken := responses.Resume(func(yield func(responses.Event) bool) {
@@ -127,7 +127,7 @@ func (k *keptFacts) take(ev turns.RuntimeEvent, over bool) bool {
 	case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted, turns.TaskCancelAsked,
 		turns.ProcessCompleted, turns.ProcessFailed, turns.ProcessTerminated, turns.TaskCompleted, turns.TaskFailed,
 		turns.TaskTimedOut, turns.TaskCancelled, turns.TaskLost:
-		k.known[ev.ProcessID] = ev.Type
+		k.newest[ev.ProcessID] = ev.Type
 	}
 	return true
 }

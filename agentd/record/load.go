@@ -73,7 +73,7 @@ func (s *Store) links(id string) (links []*Stored, before []responses.Item, err 
 		if stored.Header.ResponseID != at {
 			return nil, nil, fmt.Errorf("read trajectory %s: %w: it is that of another response", at, errDamaged)
 		}
-		s.learn(stored.Hidden)
+		s.addHidden(stored.Hidden)
 		stored.Response = nil // a chain may be long, and needs none
 		if links = append(links, stored); len(links) > maxChain {
 			return nil, nil, fmt.Errorf("the chain of response %s is longer than %d", id, maxChain)
@@ -122,7 +122,7 @@ func (s *Store) resume(id string) (*trajectory, *Stored, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	s.learn(stored.Hidden)
+	s.addHidden(stored.Hidden)
 	t.header, t.size, t.given = stored.Header, good, len(stored.History)+len(stored.Input)
 	t.items = slices.Concat(stored.History, stored.Input, stored.Items)
 	t.name(t.items)

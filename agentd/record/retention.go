@@ -163,8 +163,8 @@ func (s *Store) remove(id string) error {
 	c := s.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, known := c.entries[id]
-	if !known || c.children[id] > 0 {
+	e, ok := c.entries[id]
+	if !ok || c.children[id] > 0 {
 		return nil
 	}
 	path := s.donePath(id)
@@ -192,7 +192,7 @@ func (s *Store) remove(id string) error {
 // continue it any more. It is made durable for one that was deleted; what retention removes is older than what stays,
 // so the response itself goes next. The caller holds the catalog's mu.
 func (s *Store) noteContinued(id string, deleted bool) error {
-	if _, known := s.catalog.entries[id]; !known || s.catalog.hidden[id] {
+	if _, ok := s.catalog.entries[id]; !ok || s.catalog.hidden[id] {
 		return nil
 	}
 	data, err := json.Marshal(line{Continued: true})

@@ -84,7 +84,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 
 // settleRecord completes turn.json, or makes it again from the header when the
 // crash came before it was on disk.
-func (s *Store) settleRecord(h Header, resp responses.Response, progress *turns.Progress, said []turns.Input, now time.Time) (
+func (s *Store) settleRecord(h Header, resp responses.Response, progress *turns.Progress, inputs []turns.Input, now time.Time) (
 	err error) {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
 	rec.Skills, rec.IgnoredTools = h.Skills, h.IgnoredTools
@@ -96,7 +96,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, progress *turns.
 		rec = *old
 	}
 	progress.Settle(&rec, &resp, now)
-	rec.Inputs = said
+	rec.Inputs = inputs
 	if rec.Artifacts, err = s.artifacts(h.TurnDir); err != nil {
 		return err
 	}

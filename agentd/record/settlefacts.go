@@ -15,7 +15,7 @@ func (s *Store) endFacts(k *kept, stored *Stored, resp responses.Response, now t
 	var ofTasks []turns.RuntimeEvent
 	noted := func() {}
 	if s.taskFacts != nil {
-		ofTasks, noted = s.taskFacts(scope, k.known)
+		ofTasks, noted = s.taskFacts(scope, k.newest)
 	}
 	if !k.ended {
 		for _, ev := range s.missing(stored, k, scope, resp, ofTasks) {

@@ -152,7 +152,7 @@ func (s *Store) For(users *privilege.Users) { s.users = users }
 
 // taskFacts returns the facts of tasks and their processes that the turn of scope has to record and that come after
 // those that it has: the class of the newest by process id. noted is called when they are written.
-type taskFacts func(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func())
+type taskFacts func(scope turns.Scope, newest map[string]string) (facts []turns.RuntimeEvent, noted func())
 
 // Complete sets what knows of tasks before the facts of their turn do. Call it before the first turn is settled.
 func (s *Store) Complete(facts taskFacts) { s.taskFacts = facts }

@@ -23,9 +23,10 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.Header()["Content-Type"] = nil // none is guessed where the provider says none
+	keys := up.keys.matcher(minErrorSecret)
 	for _, name := range returnedHeaders() {
 		if value := resp.Header.Get(name); value != "" {
-			w.Header().Set(name, up.keys.hide(value))
+			w.Header().Set(name, keys.Text(value))
 		}
 	}
 	if resp.StatusCode >= 400 {

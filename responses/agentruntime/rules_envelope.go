@@ -64,7 +64,8 @@ func checkClass(f *finding) {
 }
 
 func checkType(f *finding) {
-	f.must(f.Type == "" || IsClass(f.Type) || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type), "a normalized class or holon.…")
+	f.must(f.Type == "" || IsClass(f.Type) || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type),
+		"a normalized class or holon.…")
 }
 
 func checkRepeat(f *finding) {
@@ -204,7 +205,8 @@ func checkCause(f *finding) {
 	f.must(cause != "" || !f.follows() || f.misfit("correlation") || f.misfit("correlation.causation_id"),
 		"no causation_id", "the event that caused it")
 	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
-	f.must(!f.mustHaveCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
+	f.must(!f.mustHaveCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause),
+		"an earlier event")
 }
 
 // follows reports whether another event must have caused this one: it is work of a turn, or about what is open, a task

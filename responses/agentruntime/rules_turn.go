@@ -7,8 +7,8 @@ import (
 func checkAttempt(f *finding) {
 	attempt, ok := f.number("attempt")
 	most, bounded := f.number("max_attempts")
-	f.must(ok && attempt >= 1 && (!bounded || attempt <= most), "attempt "+f.shown("attempt")+" of "+f.shown("max_attempts"),
-		"a number from 1 to max_attempts")
+	f.must(ok && attempt >= 1 && (!bounded || attempt <= most),
+		"attempt "+f.shown("attempt")+" of "+f.shown("max_attempts"), "a number from 1 to max_attempts")
 	turn := f.turnOf(f.Event)
 	if turn == nil || !ok {
 		return

@@ -147,29 +147,22 @@ const (
 // Summary is one line of List. CreatedAt has a precision of one second.
 type Summary struct {
 	Handle    Handle            `json:"handle"`
-	Image     string            `json:"image,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Status    Status            `json:"status"`
 	CreatedAt time.Time         `json:"created_at"`
 }
 
-// State is what Inspect reads back. Exit is nil until the program has ended;
-// times that have not come are zero. ImageID is the digest of the image, Runtime
-// what runs the program in the engine, such as "runc". PID is the number of the
-// program's process where the engine runs, 0 when there is none.
+// State is what Inspect reads back. Exit is nil until the program has ended.
+// ImageID is the digest of the image, Runtime what runs the program in the
+// engine, such as "runc".
 type State struct {
-	Handle     Handle            `json:"handle"`
-	Status     Status            `json:"status"`
-	PID        int               `json:"pid,omitempty"`
-	Exit       *Exit             `json:"exit,omitempty"`
-	CreatedAt  time.Time         `json:"created_at"`
-	StartedAt  time.Time         `json:"started_at"`
-	FinishedAt time.Time         `json:"finished_at"`
-	Image      string            `json:"image,omitempty"`
-	ImageID    string            `json:"image_id,omitempty"`
-	Runtime    string            `json:"runtime,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Isolation  Isolation         `json:"isolation"`
+	Handle    Handle            `json:"handle"`
+	Status    Status            `json:"status"`
+	Exit      *Exit             `json:"exit,omitempty"`
+	ImageID   string            `json:"image_id,omitempty"`
+	Runtime   string            `json:"runtime,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Isolation Isolation         `json:"isolation"`
 }
 
 // The values of Info.Product.
@@ -179,20 +172,14 @@ const (
 	ProductPodman  = "Podman"
 )
 
-// Info describes a usable engine. Fields that an engine does not have are
-// empty. Warnings are the engine's own words about what it cannot limit.
+// Info describes a usable engine. Fields that an engine does not have are empty.
 type Info struct {
-	Engine        string   `json:"engine"`
-	Product       string   `json:"product,omitempty"` // what answers at the engine's address
-	Name          string   `json:"name"`
-	Version       string   `json:"version,omitempty"`
-	APIVersion    string   `json:"api_version,omitempty"`
-	CgroupVersion string   `json:"cgroup_version,omitempty"`
-	Runtime       string   `json:"runtime,omitempty"`
-	Runtimes      []string `json:"runtimes,omitempty"`
-	CPUs          int      `json:"cpus"`
-	Memory        int64    `json:"memory"`
-	Seccomp       string   `json:"seccomp,omitempty"`
-	Rootless      bool     `json:"rootless"`
-	Warnings      []string `json:"warnings,omitempty"`
+	Engine        string
+	Product       string // what answers at the engine's address
+	Name          string
+	Version       string
+	APIVersion    string
+	CgroupVersion string
+	Runtime       string
+	Rootless      bool
 }

@@ -33,33 +33,17 @@ func (r Rig) testLife(t *testing.T) {
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
 
 	info, err := b.Check(t.Context())
-	if err != nil || info.Engine != b.Name() || info.CPUs < 1 {
-		t.Errorf("Check = %+v, %v, want engine %s and its CPUs", info, err, b.Name())
+	if err != nil || info.Engine != b.Name() {
+		t.Errorf("Check = %+v, %v, want engine %s", info, err, b.Name())
 	}
 }
 
-// wantState fails unless the container has the status, and the times, process and exit that go with it.
+// wantState fails unless the container has the status, and an exit if it has ended.
 func (b *bench) wantState(t *testing.T, h engine.Handle, status engine.Status) {
 	t.Helper()
 	state := b.inspect(t, h)
-	started, ended := status != engine.StatusCreated, status == engine.StatusExited
-	if state.Status != status {
-		t.Errorf("status %s, want %s", state.Status, status)
-	}
-	if !started && state.CreatedAt.IsZero() {
-		t.Errorf("%s: no time of creation", status)
-	}
-	if !ended && state.StartedAt.IsZero() == started {
-		t.Errorf("%s: started at %v", status, state.StartedAt)
-	}
-	if started && state.FinishedAt.IsZero() == ended {
-		t.Errorf("%s: finished at %v", status, state.FinishedAt)
-	}
-	if (state.Exit != nil) != ended {
-		t.Errorf("%s: exit %+v", status, state.Exit)
-	}
-	if running := status == engine.StatusRunning; (state.PID > 0) != running || state.PID < 0 {
-		t.Errorf("%s: process %d", status, state.PID)
+	if ended := status == engine.StatusExited; state.Status != status || (state.Exit != nil) != ended {
+		t.Errorf("status %s, exit %+v, want %s", state.Status, state.Exit, status)
 	}
 }
 
@@ -221,8 +205,7 @@ func (r Rig) testRecover(t *testing.T) {
 	}()
 	var h engine.Handle
 	expect.NoError(t, json.Unmarshal(stored, &h))
-	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" ||
-		state.PID < 1 {
+	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" {
 		t.Errorf("recovered state = %+v", state)
 	}
 	if !strings.Contains(second.logs(t, h), "ready") {

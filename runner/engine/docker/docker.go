@@ -108,9 +108,12 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, wrap("ask the Docker engine for its version", err)
 	}
-	out := describe(info, e.api.ClientVersion(), e.api.DaemonHost())
-	out.Product = product(info, version)
-	return out, nil
+	_, rootless := securityOption(info, "rootless")
+	return engine.Info{
+		Engine: name, Product: product(info, version), Name: info.Name + " (" + e.api.DaemonHost() + ")",
+		Version: info.ServerVersion, APIVersion: e.api.ClientVersion(), CgroupVersion: info.CgroupVersion,
+		Runtime: info.DefaultRuntime, Rootless: rootless,
+	}, nil
 }
 
 // product tells apart what speaks Docker's API. A Docker Engine says nothing of itself that the others do not.
@@ -145,21 +148,6 @@ func (e *Engine) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.info = nil
-}
-
-func describe(info *system.Info, apiVersion, host string) engine.Info {
-	runtimes := make([]string, 0, len(info.Runtimes))
-	for runtime := range info.Runtimes {
-		runtimes = append(runtimes, runtime)
-	}
-	slices.Sort(runtimes)
-	_, rootless := securityOption(info, "rootless")
-	return engine.Info{
-		Engine: name, Name: info.Name + " (" + host + ")", Version: info.ServerVersion, APIVersion: apiVersion,
-		CgroupVersion: info.CgroupVersion, Runtime: info.DefaultRuntime, Runtimes: runtimes,
-		CPUs: info.NCPU, Memory: info.MemTotal, Seccomp: seccompProfile(info), Rootless: rootless,
-		Warnings: info.Warnings,
-	}
 }
 
 // securityOption finds an entry of the daemon's SecurityOptions, which look

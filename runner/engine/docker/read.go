@@ -43,7 +43,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 		}
 		out = append(out, engine.Summary{
 			Handle: engine.Handle{Version: engine.HandleVersion, Engine: name, ID: c.ID, Name: containerName},
-			Image:  c.Image, Labels: own(c.Labels), Status: status(c.State), CreatedAt: time.Unix(c.Created, 0).UTC(),
+			Labels: own(c.Labels), Status: status(c.State), CreatedAt: time.Unix(c.Created, 0).UTC(),
 		})
 	}
 	slices.SortFunc(out, func(a, b engine.Summary) int {
@@ -65,12 +65,8 @@ func (e *Engine) Inspect(ctx context.Context, h engine.Handle) (engine.State, er
 		return engine.State{}, wrap("ask the Docker engine about itself", err)
 	}
 	return engine.State{
-		Handle: h, Status: status(found.State.Status), PID: found.State.Pid, Exit: exitOf(found.State),
-		CreatedAt: parseTime(found.Created), StartedAt: parseTime(found.State.StartedAt),
-		FinishedAt: parseTime(found.State.FinishedAt),
-		Image:      found.Config.Image, ImageID: found.Image, Runtime: found.HostConfig.Runtime,
-		Labels:    own(found.Config.Labels),
-		Isolation: isolation(found, daemon),
+		Handle: h, Status: status(found.State.Status), Exit: exitOf(found.State), ImageID: found.Image,
+		Runtime: found.HostConfig.Runtime, Labels: own(found.Config.Labels), Isolation: isolation(found, daemon),
 	}, nil
 }
 
@@ -117,13 +113,4 @@ func status(state container.ContainerState) engine.Status {
 func own(labels map[string]string) map[string]string {
 	delete(labels, createLabel)
 	return labels
-}
-
-// parseTime reads the daemon's times; its year 1 is our zero time.
-func parseTime(text string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || t.Year() <= 1 {
-		return time.Time{}
-	}
-	return t
 }

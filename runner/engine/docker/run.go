@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -86,7 +87,7 @@ func (e *Engine) ended(ctx context.Context, h engine.Handle) (*engine.Exit, erro
 	if err != nil {
 		return nil, err
 	}
-	if found.State.Status == container.StateRemoving && parseTime(found.State.FinishedAt).IsZero() {
+	if found.State.Status == container.StateRemoving && strings.HasPrefix(found.State.FinishedAt, "0001-") {
 		return nil, &engine.Error{Code: engine.CodeNotFound, Message: "container " + h.Name + " is being removed"}
 	}
 	return exitOf(found.State), nil

@@ -31,12 +31,6 @@ const (
 	outputDelay = 2 * time.Second
 )
 
-type times struct {
-	Created  time.Time `json:"created"`
-	Started  time.Time `json:"started"`
-	Finished time.Time `json:"finished"`
-}
-
 // child is a program that this process created. Its life is
 //
 //	created ──start──▶ running ──exit──▶ exited
@@ -61,9 +55,10 @@ func newChild(root string, env []string, spec engine.Spec) (*child, error) {
 		dir: filepath.Join(root, spec.Name), spec: spec, done: make(chan struct{}),
 		record: record{
 			Handle: engine.Handle{Version: engine.HandleVersion, Engine: name, ID: id, Name: spec.Name},
-			Labels: maps.Clone(spec.Labels), User: *spec.User, Times: times{Created: time.Now().UTC()},
+			Labels: maps.Clone(spec.Labels), User: *spec.User,
 		},
 	}
+	c.record.Times.Created = time.Now().UTC()
 	c.env = slices.Concat([]string{idVariable + "=" + id}, env, spec.Env) // first, where procfs.Environ finds it
 	// The directory is the claim on the name, between processes too.
 	err := os.Mkdir(c.dir, 0o700)
@@ -101,7 +96,6 @@ func (c *child) start() error {
 			Hint: "the program must exist, be executable, and be built for this machine"}
 	}
 	c.running = true
-	c.record.Times.Started = time.Now().UTC()
 	return c.save()
 }
 
@@ -181,7 +175,7 @@ func (c *child) finishLocked(exit engine.Exit) {
 		return
 	}
 	c.running, c.ended = false, true
-	c.record.Exit, c.record.Times.Finished = &exit, time.Now().UTC()
+	c.record.Exit = &exit
 	if r, err := readRecord(c.dir); err == nil && r.Handle.ID == c.record.Handle.ID {
 		_ = c.save()
 	}

@@ -20,9 +20,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"holon/internal/procfs"
 	"holon/runner/engine"
@@ -85,8 +85,7 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
 			Message: "the local engine needs /proc", Hint: "run on Linux with /proc mounted"}
 	}
-	return engine.Info{Engine: name, Name: "this machine", CPUs: runtime.NumCPU(),
-		Warnings: []string{"the local engine confines nothing"}}, nil
+	return engine.Info{Engine: name, Name: "this machine"}, nil
 }
 
 // Create implements engine.Engine.
@@ -144,9 +143,11 @@ type record struct {
 	Handle engine.Handle     `json:"handle"`
 	Labels map[string]string `json:"labels"`
 	User   engine.User       `json:"user"`
-	Times  times             `json:"times"`
-	Leader *procfs.Process   `json:"leader,omitempty"` // from Start on
-	Exit   *engine.Exit      `json:"exit,omitempty"`
+	Times  struct {
+		Created time.Time `json:"created"`
+	} `json:"times"`
+	Leader *procfs.Process `json:"leader,omitempty"` // from Start on
+	Exit   *engine.Exit    `json:"exit,omitempty"`
 }
 
 const (

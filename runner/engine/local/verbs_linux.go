@@ -193,15 +193,8 @@ func (e *Engine) Inspect(ctx context.Context, h engine.Handle) (engine.State, er
 	if err != nil {
 		return engine.State{}, err
 	}
-	pid := 0
-	if r.Leader != nil && exitSeen(r) == nil {
-		pid = r.Leader.PID
-	}
-	return engine.State{
-		Handle: h, Status: statusOf(r), PID: pid, Exit: exitSeen(r), Labels: r.Labels,
-		CreatedAt: r.Times.Created, StartedAt: r.Times.Started, FinishedAt: r.Times.Finished,
-		Isolation: engine.Unconfined(r.User),
-	}, nil
+	return engine.State{Handle: h, Status: statusOf(r), Exit: exitSeen(r), Labels: r.Labels,
+		Isolation: engine.Unconfined(r.User)}, nil
 }
 
 // Logs implements engine.Engine.

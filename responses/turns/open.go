@@ -56,7 +56,7 @@ func (o *open) closing(scope Scope, used *TokenUsage) (list []RuntimeEvent) {
 		var p struct {
 			Attempt ProviderAttempt `json:"provider_attempt"`
 		}
-		_ = json.Unmarshal(o.uncosted.Payload, &p) // its cost is told, whatever its payload says
+		_ = json.Unmarshal(o.uncosted.Payload, &p) // its cost is recorded, whatever its payload says
 		list = append(list, scope.CostRecorded(o.uncosted.ModelRequestID, *cmp.Or(p.Attempt.TokenUsage, &TokenUsage{})))
 	}
 	for _, ev := range slices.Backward(o.begun) {
@@ -85,7 +85,7 @@ func (o *open) closing(scope Scope, used *TokenUsage) (list []RuntimeEvent) {
 	return list
 }
 
-// cutOff is the attempt of a model request that did not end, of which that became known at the given time.
+// cutOff is the attempt of a model request that did not end, which was found out at the given time.
 func cutOff(requested RuntimeEvent, at Time, used *TokenUsage) *ProviderAttempt {
 	var p Requested
 	_ = json.Unmarshal(requested.Payload, &p) // agentd wrote it; what is damaged is left out

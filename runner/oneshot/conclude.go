@@ -128,21 +128,8 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 		return err
 	}
 	r.keepConversation(ctx)
-	completion := turnfiles.Completion{Facts: r.egressFacts(), Secrets: r.config.Secrets}
-	if r.turn.Err != nil {
-		completion.Gone = responses.Internal(runner.Describe(r.turn.Err).Message, nil)
-		completion.Gone.Code = responses.CodeInterrupted
-	}
-	settled, err := completion.Complete(out)
-	if errors.Is(err, turnfiles.ErrUnsettled) {
-		r.manifest.Warnings = append(r.manifest.Warnings, visible.OneLine(err.Error(), 300))
-	} else if err != nil {
+	if err := r.complete(out); err != nil {
 		return err
-	}
-	if settled != nil {
-		r.turn.Response, r.turn.Answer = settled, settled.OutputText()
-	} else if r.turn.Err != nil && r.recovered {
-		r.lookForTurn(out)
 	}
 	if s.Tree() == nil {
 		return nil
@@ -159,6 +146,27 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 			r.manifest.Warnings = append(r.manifest.Warnings,
 				visible.OneLine(fmt.Sprintf("%s: %s", visible.Name(w.Path), w.Message), 300))
 		}
+	}
+	return nil
+}
+
+// complete completes the files of the turn that were collected into out.
+func (r *execution) complete(out string) error {
+	completion := turnfiles.Completion{Facts: r.egressFacts(), Secrets: r.config.Secrets}
+	if r.turn.Err != nil {
+		completion.Gone = responses.Internal(runner.Describe(r.turn.Err).Message, nil)
+		completion.Gone.Code = responses.CodeInterrupted
+	}
+	settled, err := completion.Complete(out)
+	if errors.Is(err, turnfiles.ErrUnsettled) {
+		r.manifest.Warnings = append(r.manifest.Warnings, visible.OneLine(err.Error(), 300))
+	} else if err != nil {
+		return err
+	}
+	if settled != nil {
+		r.turn.Response, r.turn.Answer = settled, settled.OutputText()
+	} else if r.turn.Err != nil && r.recovered {
+		r.lookForTurn(out)
 	}
 	return nil
 }
@@ -196,13 +204,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	} else if err != nil {
 		return err // the manifest that is there says more
 	}
-	if m.Engine.Version == "" {
-		info, err := r.config.Engine.Check(context.WithoutCancel(ctx)) // which has its own bound
-		if err != nil {
-			r.config.Log.Debug("the engine does not report its version", "err", err)
-		}
-		m.Engine.Version = info.Version
-	}
+	r.askVersion(ctx)
 	if r.prior == nil || r.turn.Response != nil {
 		m.Turn = r.turnRef()
 	}
@@ -230,6 +232,18 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	m.Artifacts = artifacts
 	m.Warnings = append(m.Warnings, warnings...)
 	return r.writeManifest()
+}
+
+// askVersion asks the engine for its version, unless another process did.
+func (r *execution) askVersion(ctx context.Context) {
+	if r.manifest.Engine.Version != "" {
+		return
+	}
+	info, err := r.config.Engine.Check(context.WithoutCancel(ctx)) // which has its own bound
+	if err != nil {
+		r.config.Log.Debug("the engine does not report its version", "err", err)
+	}
+	r.manifest.Engine.Version = info.Version
 }
 
 func (r *execution) turnRef() *state.TurnRef {

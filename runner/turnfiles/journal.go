@@ -44,15 +44,7 @@ func rewrite(dir string, secrets *redact.Set, fill func(*journal) error) (err er
 		return fmt.Errorf("open the turn's journal: %w", err)
 	}
 	defer in.Close() // also of nil
-	var from io.Reader = in
-	if err != nil {
-		from = bytes.NewReader(nil)
-	}
-	j := &journal{lines: lineReader{in: bufio.NewReaderSize(from, 64<<10), most: responses.MaxResponse},
-		out: make(map[string]*bufio.Writer)}
-	if !secrets.Empty() {
-		j.hide = &hiding{secrets: secrets, put: j.put, streams: make(map[part]*redact.Stream)}
-	}
+	j := newJournal(in, secrets)
 	made := make(map[string]*os.File)
 	defer func() {
 		for _, f := range made { // those that were not renamed
@@ -85,6 +77,20 @@ func rewrite(dir string, secrets *redact.Set, fill func(*journal) error) (err er
 		}
 	}
 	return nil
+}
+
+// newJournal reads from in, nil for nothing.
+func newJournal(in *os.File, secrets *redact.Set) *journal {
+	var from io.Reader = in
+	if in == nil {
+		from = bytes.NewReader(nil)
+	}
+	j := &journal{lines: lineReader{in: bufio.NewReaderSize(from, 64<<10), most: responses.MaxResponse},
+		out: make(map[string]*bufio.Writer)}
+	if !secrets.Empty() {
+		j.hide = &hiding{secrets: secrets, put: j.put, streams: make(map[part]*redact.Stream)}
+	}
+	return j
 }
 
 // copy copies what the container wrote, but for lines that are too long. Events of the stream are checked where take is

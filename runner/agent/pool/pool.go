@@ -175,7 +175,8 @@ func New(o Options) *Pool {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log}, admission: make(chan struct{}, 1), agents: make(map[string]*agent),
+	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log},
+		admission: make(chan struct{}, 1), agents: make(map[string]*agent),
 		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }
 

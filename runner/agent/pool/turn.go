@@ -174,7 +174,8 @@ func refused(err error) bool {
 	if e, ok := errors.AsType[*responses.Error](err); ok {
 		return e.Code != responses.CodeServerUnreachable && e.Code != responses.CodeServerDisconnected
 	}
-	return errors.Is(err, sessions.ErrNotAsked) || state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
+	return errors.Is(err, sessions.ErrNotAsked) || state.IsCode(err, gateway.CodeInvalidGrant) ||
+		state.IsCode(err, gateway.CodeNoPrice)
 }
 
 // request is the turn as the session is asked for it: within the quota, and with a history that is summed up when it

@@ -92,7 +92,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	t := r.turnOf(c.Agent, c.Attempt)
 	req := t.Request
 	req.Input = responses.Items{responses.UserMessage(sent.Prompt())}
-	req.Instructions, req.PromptCacheKey = runner.Optional(sent.Instructions()), runner.Optional(sent.Cache.PromptCacheKey)
+	req.Instructions, req.PromptCacheKey = runner.Optional(sent.SystemPrompt), runner.Optional(sent.Cache.PromptCacheKey)
 	req.Holon.Reminder = r.cfg.Reminding.Of(in.Work.Current)
 	return t, sent, nil
 }

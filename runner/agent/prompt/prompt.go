@@ -20,7 +20,9 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -56,6 +58,13 @@ type Prompt struct {
 	ContextBlocks []block   `json:"context_blocks"`
 	Cache         cacheKeys `json:"cache"`
 	WorkDigest    string    `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
+}
+
+// Report is the prompt that a text would be sent in, and what agentd makes of it for the model.
+type Report struct {
+	Prompt
+	Request *turns.Preview `json:"request,omitempty"`
+	Unknown *state.Failure `json:"unknown,omitempty"` // why there is no Request
 }
 
 // Input is what Assemble needs to know.
@@ -104,9 +113,6 @@ func (p *Prompt) add(text string) {
 		p.ContextBlocks = append(p.ContextBlocks, block{Text: text, Stability: turnScoped})
 	}
 }
-
-// Instructions returns the instructions of the request.
-func (p Prompt) Instructions() string { return p.SystemPrompt }
 
 // Prompt returns the input of the request.
 func (p Prompt) Prompt() string { return texts(p.ContextBlocks) }

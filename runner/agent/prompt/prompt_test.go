@@ -56,7 +56,7 @@ func TestGolden(t *testing.T) {
 		f := prompt.Assemble(in)
 		got, err := json.MarshalIndent(f, "", "  ")
 		expect.NoError(t, err)
-		got = append(got, "\n\n"+f.Instructions()+"\n\n"+f.Prompt()+"\n"...)
+		got = append(got, "\n\n"+f.SystemPrompt+"\n\n"+f.Prompt()+"\n"...)
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
 			expect.NoError(t, os.WriteFile(path, got, 0o644))
@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 // The stable part is the same in each turn, byte for byte, and has the same key; the fingerprint covers the rest.
 func TestStability(t *testing.T) {
 	a, b := prompt.Assemble(operatorPrompt()), prompt.Assemble(webhook())
-	if a.Instructions() != b.Instructions() || a.Cache.PromptCacheKey != b.Cache.PromptCacheKey {
+	if a.SystemPrompt != b.SystemPrompt || a.Cache.PromptCacheKey != b.Cache.PromptCacheKey {
 		t.Error("two turns of an agent differ in what is stable")
 	}
 	if a.Cache.ContextFingerprint == b.Cache.ContextFingerprint || sum(t, a) == sum(t, b) {

@@ -19,7 +19,7 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		a := s.agentRow()
 		switch {
 		case a.ArchivedAt != nil:
-			return s.archived()
+			return Archived(s.state.AgentID)
 		case a.Kind == ledger.KindDefault:
 			return refused(CodeDefaultAgent, "agent_id", "", "agent %s is the default one and stays", a.ID)
 		}
@@ -101,8 +101,6 @@ func Archived(agentID string) error {
 		"agent %s was removed; its id is not used again", agentID)
 }
 
-func (s *step) archived() error { return Archived(s.state.AgentID) }
-
 // liveStep makes a step of an agent that was not removed.
 func (m *Scheduler) liveStep(ctx context.Context, agentID string, fn func(*step) error) error {
 	return m.step(ctx, agentID, func(s *step) error {
@@ -116,7 +114,7 @@ func (m *Scheduler) liveStep(ctx context.Context, agentID string, fn func(*step)
 // checkLive refuses what an agent that was removed may not get.
 func (s *step) checkLive() error {
 	if s.agentRow().ArchivedAt != nil {
-		return s.archived()
+		return Archived(s.state.AgentID)
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ func (s *step) taskOf(key string) (id string, t ledger.Task, known bool) {
 func (n NewTask) digest() string { return derivedID("", n.Purpose, string(mustJSON(n.Start))) }
 
 // EndTask ends a task that its container did not report, because it could not be started (ledger.TaskNotStarted: its
-// caller gets the error, and its agent no message), or because that is not known (tasks.FailureLost: its key starts no other
-// one). A task that has ended stays as it is.
+// caller gets the error, and its agent no message), or because that is not known (tasks.FailureLost: its key starts no
+// other one). A task that has ended stays as it is.
 func (m *Scheduler) EndTask(ctx context.Context, agentID, taskID, failure, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		t := read(s, func(v ledger.View, id string) (ledger.Task, error) { return v.Task(agentID, id) }, taskID)

@@ -23,7 +23,8 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	r.say("main", "kept", "")
-	expect.NoError(t, r.store.Backup(t.Context(), backup))
+	path := filepath.Join(filepath.Dir(filepath.Dir(r.socket)), "ledger.db")
+	expect.NoError(t, sqlite.Backup(t.Context(), path, backup))
 	kept, old := r.newest(), r.store.Epoch()
 	for range 3 {
 		r.say("main", "lost", "")

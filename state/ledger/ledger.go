@@ -78,10 +78,6 @@ type Store interface {
 	// whether there is more. It takes the writer only for a moment.
 	Prune(ctx context.Context, keep Retention, now time.Time, limit int) (more bool, err error)
 
-	// Backup writes a consistent copy of the ledger to a new file while the
-	// store is in use.
-	Backup(ctx context.Context, path string) error
-
 	// Close waits for what runs and ends the store. It may be called more than
 	// once.
 	Close() error

@@ -16,10 +16,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Backup implements ledger.Store. The file must not exist.
-func (s *Store) Backup(ctx context.Context, to string) error { return Backup(ctx, s.path, to) }
-
-// Backup writes a consistent copy of the ledger at path to a new file, while other
+// Backup writes a consistent copy of the ledger at path to a file that does not exist, while other
 // processes may use it: it reads one snapshot and takes no lock. Until it is done,
 // the write-ahead log of a ledger in use grows.
 func Backup(ctx context.Context, path, to string) error {

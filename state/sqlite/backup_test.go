@@ -14,8 +14,7 @@ import (
 	"holon/test/memory"
 )
 
-// A backup is made while others write, through the store or as another
-// process would, and what is restored goes on under another epoch.
+// A backup is made while others write, as another process would, and what is restored goes on under another epoch.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	dir := memory.Dir(t)
@@ -23,72 +22,67 @@ func TestBackupAndRestore(t *testing.T) {
 	s := openAt(t, path)
 	defer s.Close()
 	appendTo(t, s, 10)
-	for name, backup := range map[string]func(ctx context.Context, to string) error{
-		"store":   s.Backup,
-		"another": func(ctx context.Context, to string) error { return Backup(ctx, path, to) },
-	} {
-		to, restored := filepath.Join(dir, name), filepath.Join(dir, name+".db")
-		before := newestEvent(t, s)
-		stop, done := make(chan struct{}), make(chan error, 1)
-		go func() {
-			for {
-				select {
-				case <-stop:
-					done <- nil
-					return
-				default:
-				}
-				if err := s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error {
-					return tell(tx, 3)
-				}); err != nil {
-					done <- err
-					return
-				}
+	to, restored := filepath.Join(dir, "backup"), filepath.Join(dir, "restored.db")
+	before := newestEvent(t, s)
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
 			}
-		}()
-		err := backup(t.Context(), to)
-		close(stop)
-		expect.NoError(t, errors.Join(err, <-done))
-		if _, err := Restore(t.Context(), to, restored, false); err != nil {
-			t.Fatal(err)
-		}
-		copied := openAt(t, restored)
-		if copied.Epoch() == s.Epoch() || copied.Epoch() == "" {
-			t.Errorf("%s: epoch %q, that of the original is %q", name, copied.Epoch(), s.Epoch())
-		}
-		expect.NoError(t, copied.View(t.Context(), func(v ledger.View) error {
-			l, err := v.AgentState("a")
-			page, pageErr := v.Events("a", ledger.EventQuery{Limit: 1 << 30})
-			if n := int64(len(page.Events)); n < before || n != l.EventSeq || n != page.Newest {
-				t.Errorf("%s: %d events of %d at least, the state is %+v", name, n, before, l)
-			}
-			return errors.Join(err, pageErr)
-		}))
-		appendTo(t, copied, 1)
-		if old, new := copied.EpochOf("a", 1), copied.EpochOf("a", newestEvent(t, copied)); old != s.Epoch() ||
-			new != copied.Epoch() {
-			t.Errorf("%s: an event of the backup has the epoch %q and a new one %q, want %q and %q", name, old, new,
-				s.Epoch(), copied.Epoch())
-		}
-		if had := copied.EpochOf("a", 1); copied.SharedThrough("a", had) != newestEvent(t, copied)-1 ||
-			copied.SharedThrough("a", copied.Epoch()) < newestEvent(t, copied) || copied.SharedThrough("a", "other") != 0 ||
-			copied.SharedThrough("b", "other") != 0 {
-			t.Errorf("%s: a reader of %q has %d events in common, one of %q %d, one of another epoch %d", name, had,
-				copied.SharedThrough("a", had), copied.Epoch(), copied.SharedThrough("a", copied.Epoch()),
-				copied.SharedThrough("a", "other"))
-		}
-		expect.NoError(t, copied.Close())
-		for _, path := range []string{to, restored} {
-			if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
-				t.Errorf("%s: %v, %v", path, info.Mode(), err)
+			if err := s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error {
+				return tell(tx, 3)
+			}); err != nil {
+				done <- err
+				return
 			}
 		}
-		if _, err := Restore(t.Context(), to, restored, false); !state.IsCode(err, ledger.CodeExists) {
-			t.Errorf("%s: a ledger was replaced: %v", name, err)
+	}()
+	err := Backup(t.Context(), path, to)
+	close(stop)
+	expect.NoError(t, errors.Join(err, <-done))
+	if _, err := Restore(t.Context(), to, restored, false); err != nil {
+		t.Fatal(err)
+	}
+	copied := openAt(t, restored)
+	if copied.Epoch() == s.Epoch() || copied.Epoch() == "" {
+		t.Errorf("epoch %q, that of the original is %q", copied.Epoch(), s.Epoch())
+	}
+	expect.NoError(t, copied.View(t.Context(), func(v ledger.View) error {
+		l, err := v.AgentState("a")
+		page, pageErr := v.Events("a", ledger.EventQuery{Limit: 1 << 30})
+		if n := int64(len(page.Events)); n < before || n != l.EventSeq || n != page.Newest {
+			t.Errorf("%d events of %d at least, the state is %+v", n, before, l)
 		}
-		if err := backup(t.Context(), to); !state.IsCode(err, ledger.CodeExists) {
-			t.Errorf("%s: a backup was replaced: %v", name, err)
+		return errors.Join(err, pageErr)
+	}))
+	appendTo(t, copied, 1)
+	if old, new := copied.EpochOf("a", 1), copied.EpochOf("a", newestEvent(t, copied)); old != s.Epoch() ||
+		new != copied.Epoch() {
+		t.Errorf("an event of the backup has the epoch %q and a new one %q, want %q and %q", old, new,
+			s.Epoch(), copied.Epoch())
+	}
+	if had := copied.EpochOf("a", 1); copied.SharedThrough("a", had) != newestEvent(t, copied)-1 ||
+		copied.SharedThrough("a", copied.Epoch()) < newestEvent(t, copied) || copied.SharedThrough("a", "other") != 0 ||
+		copied.SharedThrough("b", "other") != 0 {
+		t.Errorf("a reader of %q has %d events in common, one of %q %d, one of another epoch %d", had,
+			copied.SharedThrough("a", had), copied.Epoch(), copied.SharedThrough("a", copied.Epoch()),
+			copied.SharedThrough("a", "other"))
+	}
+	expect.NoError(t, copied.Close())
+	for _, path := range []string{to, restored} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
+	}
+	if _, err := Restore(t.Context(), to, restored, false); !state.IsCode(err, ledger.CodeExists) {
+		t.Errorf("a ledger was replaced: %v", err)
+	}
+	if err := Backup(t.Context(), path, to); !state.IsCode(err, ledger.CodeExists) {
+		t.Errorf("a backup was replaced: %v", err)
 	}
 }
 
@@ -158,7 +152,7 @@ func TestRestoreReplaces(t *testing.T) {
 	path, backup := filepath.Join(dir, "ledger.db"), filepath.Join(dir, "backup")
 	s := openAt(t, path)
 	appendTo(t, s, 2)
-	expect.NoError(t, s.Backup(t.Context(), backup))
+	expect.NoError(t, Backup(t.Context(), path, backup))
 	appendTo(t, s, 3)
 	killed := filepath.Join(dir, "killed.db") // as a process that is killed leaves it
 	for _, suffix := range []string{"", "-wal"} {

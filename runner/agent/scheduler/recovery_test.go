@@ -137,7 +137,7 @@ func TestRestored(t *testing.T) {
 	start := w.state().EventSeq
 	w.recovered(t, 0)
 	backup := filepath.Join(t.TempDir(), "backup.db")
-	w.must(w.store.Backup(w.ctx, backup))
+	w.must(sqlite.Backup(w.ctx, w.path, backup))
 	w.close()
 	for _, of := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(w.path + of); err != nil && !errors.Is(err, fs.ErrNotExist) {

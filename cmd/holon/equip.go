@@ -97,7 +97,7 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 
 func (h *agentHost) notify(agentID, text string) {
 	// The notification outlives the turn that it is about.
-	if _, err := h.steps.Notify(context.Background(), agentID, text, "", ""); err != nil {
+	if err := h.steps.Notify(context.Background(), agentID, text); err != nil {
 		h.log.Error("the operator cannot be notified", "agent", agentID, "err", err)
 	}
 }

@@ -105,8 +105,8 @@ func (r *Runtime) damaged(id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	text := fmt.Sprintf("Agent %s is left alone, the others go on: %s", id, r.failure(phaseStartup, err).Summary)
-	if _, err = r.scheduler.Notify(ctx, id, text, "", ""); err != nil {
-		_, err = r.scheduler.Notify(ctx, r.cfg.Default, text, "", "")
+	if err = r.scheduler.Notify(ctx, id, text); err != nil {
+		err = r.scheduler.Notify(ctx, r.cfg.Default, text)
 	}
 	if err != nil {
 		r.log.Error("the operator cannot be notified", "agent", id, "err", err)

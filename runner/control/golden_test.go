@@ -33,7 +33,7 @@ func TestGoldenAnswers(t *testing.T) {
 	must(c.CreateTimer(ctx, "", wire.Timer{DurationMS: 3_600_000, Summary: "hourly"}, ""))(t)
 	must(c.Trigger(ctx, ""))(t)
 	must(c.SetModel(ctx, "", wire.Model{Model: "scripted/else"}))(t)
-	must(r.machine.Notify(ctx, "main", "Look at this.\nIt is odd.", "", ""))(t)
+	expect.NoError(t, r.machine.Notify(ctx, "main", "Look at this.\nIt is odd."))
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Then rest."}, ""))(t)
 	claim, _, err := r.machine.Claim(ctx, "main")
 	expect.NoError(t, err)

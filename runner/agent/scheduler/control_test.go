@@ -163,19 +163,17 @@ func TestStopEndsTheRest(t *testing.T) {
 
 func TestNotify(t *testing.T) {
 	w := open(t)
-	w.refused(scheduler.CodeInvalidMessage)(w.m.Notify(w.ctx, "alpha", " ", "", ""))
 	c := w.working()
-	n, err := w.m.Notify(w.ctx, "alpha", "\n  two ways \nmore", "corr", "cause")
-	w.must(err)
+	w.must(w.m.Notify(w.ctx, "alpha", "\n  two ways \nmore"))
+	n := w.notifications()[0]
 	expect.Equal(t, "summary", n.Summary, "two ways")
 	expect.Equal(t, "boundary", n.Boundary, "primary_operator")
-	expect.Equal(t, "correlation", n.CorrelationID, "corr")
 	if w.state().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
 		t.Fatal("a notification moved the agent")
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "two ways\nmore"}})
 	expect.Equal(t, "reason to wait", s.Closure.WaitingReason, "")
-	w.ok(w.m.Notify(w.ctx, "alpha", "two ways more", "", ""))
+	w.must(w.m.Notify(w.ctx, "alpha", "two ways more"))
 	var levels []int
 	_, events := w.events(0)
 	for _, e := range events {
@@ -212,8 +210,4 @@ func TestAgentSettings(t *testing.T) {
 	expect.Equal(t, "model of a turn", w.working().Attempt.Model, "p/m")
 	is("", "", "")(w.m.ClearModel(w.ctx, "alpha"))
 	is("", "", "busybox")(w.m.SetImage(w.ctx, "alpha", "busybox"))
-	w.must(w.m.Fail(w.ctx, "alpha", ledger.Failure{Phase: "shutdown", Code: "c", Summary: "s"}))
-	if f := w.state().LastFailure; f == nil || f.Code != "c" || !f.OccurredAt.Equal(w.now) {
-		t.Fatalf("the last failure is %+v", f)
-	}
 }

@@ -17,23 +17,11 @@ const lookBack = 20
 // makes the agent wait. A text that the newest brief already contains is recorded with
 // an event of level trace that names the brief, so that the operator does not see it
 // twice.
-func (m *Scheduler) Notify(ctx context.Context, agentID, message, correlationID,
-	causationID string) (ledger.Notification, error) {
-	if !isText(message) || len(message) > maxBody {
-		return ledger.Notification{}, refused(CodeInvalidMessage, "message", "",
-			"a notification is text that is not empty, at most 1 MiB")
-	}
-	if bad := shortTexts("correlation_id", correlationID, "causation_id", causationID); bad != nil {
-		return ledger.Notification{}, invalid(bad)
-	}
-	var n ledger.Notification
-	err := m.step(ctx, agentID, func(s *step) error {
-		n = s.notification(message)
-		n.CorrelationID, n.CausationID = correlationID, causationID
-		s.notify(n)
+func (m *Scheduler) Notify(ctx context.Context, agentID, message string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		s.notify(s.notification(message))
 		return nil
 	})
-	return n, err
 }
 
 // notification makes one about the agent, for who answers for it.
@@ -83,17 +71,4 @@ func (s *step) notified(text string, since time.Time) string {
 		}
 	}
 	return ""
-}
-
-// Fail records a failure of an agent outside a turn.
-func (m *Scheduler) Fail(ctx context.Context, agentID string, f ledger.Failure) error {
-	return m.step(ctx, agentID, func(s *step) error {
-		if f.OccurredAt.IsZero() {
-			f.OccurredAt = s.now
-		}
-		s.state.LastFailure = &f
-		s.emit(record.RuntimeError, ledger.Event{},
-			fields{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
-		return nil
-	})
 }

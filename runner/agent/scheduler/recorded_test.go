@@ -13,7 +13,7 @@ import (
 
 // recordedOps are what else the record of an agent tells of.
 const recordedOps = "rec-round rec-round rec-call rec-call rec-call rec-open rec-remove rec-remove rec-model " +
-	"rec-model rec-image rec-archive rec-broken rec-unblock rec-fail rec-wait rec-notify rec-tell " +
+	"rec-model rec-image rec-archive rec-broken rec-unblock rec-wait rec-notify rec-tell " +
 	"rec-container rec-container "
 
 // recorded is what happens in a turn as its container tells it, and what else is asked of the runtime.
@@ -48,9 +48,6 @@ func (w *world) recorded(i int, o op) (err error) {
 		err = w.blocked(o.Agent)
 	case "rec-unblock":
 		err = w.m.Unblock(w.ctx, o.Agent)
-	case "rec-fail":
-		failure := ledger.Failure{Phase: "startup", Code: fmt.Sprint("code_", i), Summary: "it failed"}
-		err = w.m.Fail(w.ctx, o.Agent, failure)
 	case "rec-wait":
 		kinds := []ledger.WaitKind{ledger.WaitTask, ledger.WaitOperator, ledger.WaitTimer}
 		at := w.now.Add(time.Minute)
@@ -63,7 +60,7 @@ func (w *world) recorded(i int, o op) (err error) {
 		err = w.m.ContainerChanged(w.ctx, o.Agent, ledger.ContainerChange{Engine: "docker",
 			HeldContainer: ledger.HeldContainer{ID: fmt.Sprint(o.Agent, "_container_", i/8), Phase: phases[o.N%6]}})
 	case "rec-notify":
-		_, err = w.m.Notify(w.ctx, o.Agent, "look at this", "", "")
+		err = w.m.Notify(w.ctx, o.Agent, "look at this")
 	case "rec-tell":
 		_, _, err = w.m.RevealTrigger(w.ctx, o.Agent)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"holon/test/expect"
+
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"holon/responses/agentruntime"
@@ -122,9 +124,7 @@ func TestTypesAreThoseOfTheDocument(t *testing.T) {
 			t.Errorf("the code %s is not described", code)
 		}
 	}
-	if len(enum) != len(wire.Codes()) {
-		t.Errorf("%d codes are described, want %d", len(enum), len(wire.Codes()))
-	}
+	expect.Equal(t, "codes are described", len(enum), len(wire.Codes()))
 }
 
 // comparison compares Go types with schemas.

@@ -66,9 +66,7 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.status != 200 {
 			t.Fatalf("%s: %d %s", tc.name, a.status, a.body)
 		}
-		if got := a.header.Get(wire.HeaderEventEpoch); got != now {
-			t.Errorf("%s: the epoch is %q, want %q", tc.name, got, now)
-		}
+		expect.Equal(t, tc.name+": the epoch", a.header.Get(wire.HeaderEventEpoch), now)
 		first := tc.after + 1
 		if tc.next > 0 {
 			first = tc.next

@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -117,9 +118,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	for _, one := range s.routes() {
 		described := slices.ContainsFunc(doc.Paths.Find(one.path).GetOperation(one.method).Parameters,
 			func(p *openapi3.ParameterRef) bool { return p.Value.In == "query" })
-		if one.queries != described {
-			t.Errorf("%s %s reads the query: %v, and has parameters: %v", one.method, one.path, one.queries, described)
-		}
+		expect.Equal(t, fmt.Sprintf("%s %s reads the query", one.method, one.path), one.queries, described)
 		path := strings.NewReplacer("{", "", "}", "").Replace(one.path)
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), one.method, path+"?colour=red", nil))
@@ -151,9 +150,7 @@ func TestUnknownBodiesAreRefused(t *testing.T) {
 	handler := s.handler(listener{local: true})
 	for _, one := range s.routes() {
 		described := doc.Paths.Find(one.path).GetOperation(one.method).RequestBody != nil
-		if takes := one.take != nil; takes != described {
-			t.Errorf("%s %s takes a body: %v, and describes one: %v", one.method, one.path, takes, described)
-		}
+		expect.Equal(t, fmt.Sprintf("%s %s takes a body", one.method, one.path), one.take != nil, described)
 		if described {
 			continue
 		}

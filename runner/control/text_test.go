@@ -108,8 +108,6 @@ func TestStreamOfRecord(t *testing.T) {
 	next(again, seq+1)
 	for _, bad := range []string{"-1", "x", "1e3", "99999999999999999999"} {
 		a := r.ask(r.described(), request{method: "GET", path: path + bad, header: sse})
-		if a.status != http.StatusBadRequest {
-			t.Errorf("after %s: %d, want 400", bad, a.status)
-		}
+		expect.Equal(t, "after "+bad, a.status, http.StatusBadRequest)
 	}
 }

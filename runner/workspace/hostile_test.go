@@ -132,9 +132,7 @@ func TestUserHostileTree(t *testing.T) {
 			outsideBefore := gittest.Fingerprint(t, outside)
 			diff, patch := diffOf(t, tree)
 			wantChanges(t, diff, tc.want...)
-			if n := strings.Count(patch, "GIT binary patch"); n != tc.binary {
-				t.Errorf("%d files are compared as binary data, want %d", n, tc.binary)
-			}
+			expect.Equal(t, "files are compared as binary data", strings.Count(patch, "GIT binary patch"), tc.binary)
 			for _, w := range tc.warnings {
 				code, path, _ := strings.Cut(w, " ")
 				wantWarning(t, diff, code, path)

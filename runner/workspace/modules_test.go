@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/expect"
+
 	"holon/test/gittest"
 )
 
@@ -28,8 +30,6 @@ func TestMovedSubmodule(t *testing.T) {
 		if info := tree.Info(); !info.IncludedDirty || len(info.Submodules) != 1 || info.Submodules[0].Commit != commit {
 			t.Errorf("%s: the source is %+v, want changes and a submodule at %s", stage, info, commit)
 		}
-		if got := gittest.Contents(t, tree.Dir())["lib/lib.txt"]; got != "newer\n" {
-			t.Errorf("%s: lib.txt = %q", stage, got)
-		}
+		expect.Equal(t, stage+": lib.txt", gittest.Contents(t, tree.Dir())["lib/lib.txt"], "newer\n")
 	}
 }

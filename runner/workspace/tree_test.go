@@ -90,9 +90,7 @@ func TestDiff(t *testing.T) {
 			if diff.Incomplete {
 				t.Error("the diff is incomplete, want all of it")
 			}
-			if diff.BaseCommit != head {
-				t.Errorf("base commit %s, want %s", diff.BaseCommit, head)
-			}
+			expect.Equal(t, "base commit", diff.BaseCommit, head)
 			roundTrip(t, repo, patch, diff)
 			gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 			recycled(t, tree)

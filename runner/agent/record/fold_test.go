@@ -56,9 +56,7 @@ func everything(t testing.TB, f *Fold) string {
 
 func TestModelsOfALog(t *testing.T) {
 	f := fold(events(t))
-	if n := len(Names()); n != 13 {
-		t.Errorf("%d read models, want 13", n)
-	}
+	expect.Equal(t, "read models", len(Names()), 13)
 	for _, name := range Names() {
 		model, _ := f.Model(name)
 		got, err := json.MarshalIndent(model, "", "  ")
@@ -167,9 +165,7 @@ func TestThreadIsQueuedUntilItsTurnStarts(t *testing.T) {
 			f.Apply(&e)
 		}
 		model, _ := f.Model("thread_read_model")
-		if got := model.(ThreadReadModel).Status; got != c.want {
-			t.Errorf("after %q the thread is %s, want %s", c.events, got, c.want)
-		}
+		expect.Equal(t, fmt.Sprintf("after %q the thread", c.events), model.(ThreadReadModel).Status, c.want)
 	}
 }
 
@@ -282,9 +278,7 @@ func TestWindowsAreBounded(t *testing.T) {
 		t.Errorf("%d queued of %d, want %d of %d", len(m.QueuedTurns.Items), m.QueueDepth, maxQueue, 3*maxQueue)
 	}
 	apply("queue.changed", agentruntime.QueuedTurn, "x0", `{"op":"dequeue"}`)
-	if f.depth() != 3*maxQueue-1 {
-		t.Errorf("the depth is %d, want %d", f.depth(), 3*maxQueue-1)
-	}
+	expect.Equal(t, "the depth", f.depth(), 3*maxQueue-1)
 }
 
 // Whatever is in a log, a fold neither fails nor grows without bound.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"holon/test/expect"
+
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
@@ -25,8 +27,6 @@ func TestSummaryOfEvents(t *testing.T) {
 		{"holon.input.inserted", "completed", `{}`, "input inserted"},
 	} {
 		e := ledger.Event{Class: c.class, Status: c.status, Data: json.RawMessage(c.data)}
-		if got := display(e, record.Of(e), eventPayload{}).Summary; got != c.want {
-			t.Errorf("the summary of %s is %q, want %q", c.class, got, c.want)
-		}
+		expect.Equal(t, "the summary of "+c.class, display(e, record.Of(e), eventPayload{}).Summary, c.want)
 	}
 }

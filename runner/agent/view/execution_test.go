@@ -3,6 +3,8 @@ package view
 import (
 	"testing"
 
+	"holon/test/expect"
+
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -13,9 +15,7 @@ func TestWhereTheHomeLies(t *testing.T) {
 	for engine, want := range map[string]string{"local": "/srv/agents/main", "docker": homeMount} {
 		plan := func(string, string) *PlanArtifact { return &PlanArtifact{RelativePath: "work-items/w/plan.md"} }
 		s := New(ledger.View{}, Facts{Engine: engine, Home: home, Plan: plan})
-		if got := s.execution(ledger.Agent{ID: "main"}).Cwd; got != want {
-			t.Errorf("%s: the agent works in %s, want %s", engine, got, want)
-		}
+		expect.Equal(t, engine+": the agent works in", s.execution(ledger.Agent{ID: "main"}).Cwd, want)
 		if got := s.plan("main", "w").Path; got != want+"/work-items/w/plan.md" {
 			t.Errorf("%s: the plan is %s, want one below %s", engine, got, want)
 		}

@@ -145,9 +145,7 @@ func TestFollowHostileStreams(t *testing.T) {
 			seen = append(seen, fmt.Sprint(item.Event.EventSeq))
 		}
 	}
-	if got := strings.Join(seen, " "); got != "5 6 7 epoch_changed 2" {
-		t.Errorf("seen %s", got)
-	}
+	expect.Equal(t, "seen", strings.Join(seen, " "), "5 6 7 epoch_changed 2")
 	if !state.IsCode(end, wire.CodeBadAnswer) {
 		t.Errorf("it ended with %v", end)
 	}

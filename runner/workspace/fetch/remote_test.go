@@ -144,9 +144,7 @@ func fetchTree(t *testing.T, tree string, o Options) (*Result, error) {
 		}
 		return nil, err
 	}
-	if got.Commit != commit {
-		t.Errorf("commit %s, want %s", got.Commit, commit)
-	}
+	expect.Equal(t, "commit", got.Commit, commit)
 	return got, nil
 }
 

@@ -2,6 +2,7 @@ package landing
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,9 +145,7 @@ func TestUserApply(t *testing.T) {
 			gittest.Run(t, expected, "sh", "-ec", tc.want)
 			got, want := gittest.Contents(t, repo), gittest.Contents(t, expected)
 			for name := range want {
-				if got[name] != want[name] {
-					t.Errorf("%q = %q, want %q", name, got[name], want[name])
-				}
+				expect.Equal(t, fmt.Sprintf("%q", name), got[name], want[name])
 			}
 			if len(got) != len(want) {
 				t.Errorf("the tree holds %d files, want %d: %q", len(got), len(want), got)

@@ -204,15 +204,11 @@ func TestMarkedFiles(t *testing.T) {
 		if _, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects}); err != nil {
 			t.Fatal(err)
 		}
-		if got := gittest.Contents(t, repo)["a.txt"]; got != "mine\n2\n3\n4\n5\n6\n7\neight\n" {
-			t.Errorf("%s: a.txt = %q", mark, got)
-		}
+		expect.Equal(t, mark+": a.txt", gittest.Contents(t, repo)["a.txt"], "mine\n2\n3\n4\n5\n6\n7\neight\n")
 		patch, objects = patchFor(t, workspace.Options{Dir: repo}, "echo theirs > b.txt")
 		_, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects})
 		wantCode(t, err, CodePatchConflict)
-		if got := gittest.Contents(t, repo)["b.txt"]; got != "mine\n" {
-			t.Errorf("%s: b.txt = %q", mark, got)
-		}
+		expect.Equal(t, mark+": b.txt", gittest.Contents(t, repo)["b.txt"], "mine\n")
 
 		tree := acquire(t, workspace.Options{Dir: repo})
 		o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"new": "n\n"}) })

@@ -294,9 +294,7 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 	}
 	gittest.Run(t, result.Path, "sh", "-ec",
 		"test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
-	if got := gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"); got != "STORED\nB\n" {
-		t.Errorf("by the advice: %q", got)
-	}
+	expect.Equal(t, "by the advice", gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"), "STORED\nB\n")
 }
 
 func TestBranchName(t *testing.T) {

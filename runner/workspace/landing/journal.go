@@ -154,8 +154,8 @@ func (j *journal) end() error {
 	return os.Remove(j.path())
 }
 
-// Killed is an Apply or a Checkout that was killed.
-type Killed struct {
+// killed is an Apply or a Checkout that was killed.
+type killed struct {
 	Run  string // id
 	What string // directory in the user's tree, or the run's
 	Err  error  // why it could not be undone
@@ -164,7 +164,7 @@ type Killed struct {
 }
 
 // Files says what became of the user's files.
-func (k Killed) Files() string {
+func (k killed) Files() string {
 	if k.landed {
 		return "the files have its change: it was done"
 	}
@@ -175,7 +175,7 @@ func (k Killed) Files() string {
 // were before it. A file that was changed since stays as it is, and so does the stage with its former content, with an
 // error. It also removes the temporary files that a killed Apply, Checkout or Remove left in the run's directory. A dry
 // run only finds all that.
-func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]Killed, error) {
+func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]killed, error) {
 	var runDirs []string
 	for _, left := range []string{ApplyFile, scratchPrefix + "*", checkoutPrefix + "*"} {
 		paths, err := filepath.Glob(filepath.Join(runsDir, "*", left))
@@ -187,14 +187,14 @@ func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]Killed, err
 		}
 	}
 	slices.Sort(runDirs)
-	var found []Killed
+	var found []killed
 	for _, runDir := range slices.Compact(runDirs) {
 		if ctx.Err() != nil {
 			return found, context.Cause(ctx)
 		}
 		what, landed, err := undoKilled(runDir, dryRun)
 		if what != "" || err != nil {
-			found = append(found, Killed{Run: filepath.Base(runDir), What: what, landed: landed,
+			found = append(found, killed{Run: filepath.Base(runDir), What: what, landed: landed,
 				Err: git.WithCode("undo an apply that was killed", err)})
 		}
 	}

@@ -53,7 +53,7 @@ func killedApply(t *testing.T, o ApplyOptions, steps int) (all int) {
 }
 
 // undoAll undoes what was killed below a directory of runs, once.
-func undoAll(t *testing.T, runs string, dryRun bool) Killed {
+func undoAll(t *testing.T, runs string, dryRun bool) killed {
 	t.Helper()
 	killed, err := UndoKilled(t.Context(), runs, dryRun)
 	expect.NoError(t, err)

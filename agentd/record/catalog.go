@@ -249,46 +249,13 @@ func (c *catalog) indexAll(response string, given, made, shown []responses.Item)
 // 64 MiB of responses hold. It returns ErrNotFound for any other, and nil for one that a
 // response shows but its conversation leaves out: an answer that broke off and was made anew, or that was empty.
 func (s *Store) Item(ctx context.Context, id string) (responses.Item, error) {
-	for range 2 {
-		if item, err := s.item(id); !errors.Is(err, ErrNotFound) {
-			return item, err
-		}
-		if err := s.Catalog(ctx); err != nil { // returns at once when it was read before
-			return nil, err
-		}
-	}
-	return nil, ErrNotFound
-}
-
-// Left reports whether Item has nothing of an item since its conversation leaves it out. It is false for unknown ones.
-func (s *Store) Left(ctx context.Context, id string) (bool, error) {
-	if id == "" {
-		return false, nil
-	}
-	o, ok := s.catalog.owner(id)
-	if !ok {
-		if err := s.Catalog(ctx); err != nil { // returns at once when it was read before
-			return false, err
-		}
-		o, _ = s.catalog.owner(id)
-	}
-	return o.left, nil
-}
-
-// owner returns the response in which an item is found.
-func (c *catalog) owner(item string) (o owner, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o, ok = c.items[item]
-	return o, ok
-}
-
-func (s *Store) item(id string) (responses.Item, error) {
-	o, ok := s.catalog.owner(id)
-	if !ok {
+	o, ok, err := s.find(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
 		return nil, ErrNotFound
-	}
-	if o.left {
+	case o.left:
 		return nil, nil //nolint:nilnil // there is nothing to find, and nothing wrong
 	}
 	// A client names several items of one response, so its conversation is kept;
@@ -303,4 +270,30 @@ func (s *Store) item(id string) (responses.Item, error) {
 		}
 	}
 	return nil, ErrNotFound
+}
+
+// Left reports whether Item has nothing of an item since its conversation leaves it out. It is false for unknown ones.
+func (s *Store) Left(ctx context.Context, id string) (bool, error) {
+	if id == "" {
+		return false, nil
+	}
+	o, _, err := s.find(ctx, id)
+	return o.left, err
+}
+
+// find returns the response in which an item is found.
+func (s *Store) find(ctx context.Context, id string) (o owner, ok bool, err error) {
+	if o, ok = s.catalog.owner(id); !ok {
+		err = s.Catalog(ctx) // returns at once when it was read before
+		o, ok = s.catalog.owner(id)
+	}
+	return o, ok, err
+}
+
+// owner is find among what was read.
+func (c *catalog) owner(item string) (o owner, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, ok = c.items[item]
+	return o, ok
 }

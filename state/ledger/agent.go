@@ -72,7 +72,6 @@ type AgentState struct {
 	WakeMessage string `json:"wake_message,omitempty"`
 
 	CurrentWork string `json:"current_work_item_id,omitempty"` // an open work item, on which the agent works; "": none
-	WorkMessage string `json:"work_message,omitempty"`         // the newest tick that goes on with work
 	// WorkHeld is why work does not go on by itself before a message of another sender is taken; "": it does
 	WorkHeld  string `json:"work_held,omitempty"`
 	WorkShown string `json:"work_shown,omitempty"` // digest of what the conversation was told of the work last

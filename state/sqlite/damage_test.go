@@ -176,7 +176,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("no small disk can be mounted: ", err)
 	}
 	defer func() {
-		if err := unix.Unmount(dir, 0); err != nil {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -313,7 +313,13 @@ func (s *Session) Close(ctx context.Context) error {
 	if s.client != nil {
 		s.client.Close()
 	}
-	errs := []error{s.remove(ctx)}
+	var errs []error
+	removed := make(chan error, 1)
+	if s.stopped { // nothing of it writes any more: the engine removes it while the tree is cleaned
+		go func() { removed <- s.remove(ctx) }()
+	} else {
+		removed <- s.remove(ctx)
+	}
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.Close(ctx))
 		s.gateway = nil
@@ -324,7 +330,7 @@ func (s *Session) Close(ctx context.Context) error {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, <-removed)...)
 }
 
 // remove removes the container, if there is one.

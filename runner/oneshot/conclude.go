@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/sessions"
 	"holon/runner/turnfiles"
@@ -204,7 +207,12 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	} else if err != nil {
 		return err // the manifest that is there says more
 	}
-	r.askVersion(ctx)
+	if m.Engine.Version == "" && r.version == nil { // another process began the run
+		r.version = askVersion(ctx, r.config.Engine, r.config.Log)
+	}
+	if m.Engine.Version == "" {
+		m.Engine.Version = r.version()
+	}
 	if r.prior == nil || r.turn.Response != nil {
 		m.Turn = r.turnRef()
 	}
@@ -234,16 +242,18 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	return r.writeManifest()
 }
 
-// askVersion asks the engine for its version, unless another process did.
-func (r *execution) askVersion(ctx context.Context) {
-	if r.manifest.Engine.Version != "" {
-		return
-	}
-	info, err := r.config.Engine.Check(context.WithoutCancel(ctx)) // which has its own bound
-	if err != nil {
-		r.config.Log.Debug("the engine does not report its version", "err", err)
-	}
-	r.manifest.Engine.Version = info.Version
+// askVersion asks the engine for its version, and returns what waits for it. A run begins so: what the engine reports of
+// itself is there then when the container is made, and no step waits for either.
+func askVersion(ctx context.Context, eng engine.Engine, log *slog.Logger) (version func() string) {
+	version = sync.OnceValue(func() string {
+		info, err := eng.Check(context.WithoutCancel(ctx)) // which has its own bound
+		if err != nil {
+			log.Debug("the engine does not report its version", "err", err)
+		}
+		return info.Version
+	})
+	go version()
+	return version
 }
 
 func (r *execution) turnRef() *state.TurnRef {

@@ -86,7 +86,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 			return nil, err
 		}
 	}
-	started := time.Now()
+	started, version := time.Now(), askVersion(ctx, o.Session.Engine, o.Session.Log)
 	id := cmp.Or(o.ID, state.NewRunID())
 	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
@@ -108,6 +108,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := o.plan(run, source, started)
+	r.version = version
 	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
 		Prompt:    r.config.Secrets.Text(visible.Clip(r.ask.Prompt(), sessions.MaxRecordedPrompt)),
 		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
@@ -227,6 +228,7 @@ type execution struct {
 	denied   []string // by the egress proxy
 	warned   []string // of MCP servers, by agentd
 	info     workspace.Info
+	version  func() string // of the engine; nil: not asked for yet
 
 	recovered bool            // another process began the run
 	stopped   bool            // with recovered: somebody ends it

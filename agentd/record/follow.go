@@ -33,7 +33,7 @@ func (j *Journal) Follow() *Follower { return &Follower{journal: j} }
 // ended first. Lines that were visible before are returned first.
 func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 	for {
-		visible, ended, change, broken := f.journal.state()
+		visible, ended, change, broken := f.journal.state(f.off)
 		switch {
 		case f.off < visible:
 			return f.next()
@@ -54,14 +54,14 @@ func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 // Waiting reports whether Next would have to wait: everything visible was returned. A writer flushes when there is
 // nothing more to send.
 func (f *Follower) Waiting() bool {
-	visible, _, _, _ := f.journal.state()
+	visible, _, _, _ := f.journal.state(f.off)
 	return f.off >= visible
 }
 
 // next returns lines that are visible now. Because what is visible always ends with a line, a buffer without the end
 // of one only needs to grow.
 func (f *Follower) next() ([]byte, error) {
-	limit, _, _, _ := f.journal.state()
+	limit, _, _, _ := f.journal.state(f.off)
 	for want := min(followStep, limit-f.off); want <= followMax; want *= 2 {
 		if int64(cap(f.buf)) < want {
 			f.buf = make([]byte, want)

@@ -23,7 +23,8 @@ const noHold = math.MaxInt64
 
 // Journal is journal.ndjson of a turn: one line for each thing that the turn does, in the order in which it happened,
 // numbered from 1. Followers read the file, not memory; a slow one costs nothing. A line is with the kernel before a
-// follower sees it, so that a kill takes nothing back; sync puts all lines on the disk.
+// follower sees it, so that a kill takes nothing back; sync puts all lines on the disk. Events of the stream wait for a
+// fact, a follower or a sync, so that a flood of deltas takes few writes.
 //
 // Each line is also written to the file of its kind, events.ndjson or runtime.ndjson. Those are for readers from
 // outside: a journal is never read from them.
@@ -32,14 +33,15 @@ type Journal struct {
 	kinds map[string]*os.File // by key of the entry; nil in a journal that is read or settled
 
 	mu     sync.Mutex
-	change chan struct{} // closed and replaced when more is visible, or the journal ends
-	line   []byte        // the newest line
-	seq    int64         // of the newest line
-	size   int64         // bytes of all lines, which are with the kernel
-	copied int64         // to the files of their kinds
-	holdAt int64         // bytes that may become visible at most
-	ended  bool          // no line will follow
-	err    error         // why the journal broke off
+	change chan struct{}     // closed and replaced when more is visible, or the journal ends
+	lines  []byte            // that are not with the kernel yet
+	values map[string][]byte // of these lines, by key
+	seq    int64             // of the newest line
+	size   int64             // bytes of the lines that are with the kernel
+	copied int64             // to the files of their kinds
+	holdAt int64             // bytes that may become visible at most
+	ended  bool              // no line will follow
+	err    error             // why the journal broke off
 }
 
 // kindFiles are the files of the kinds of entries.
@@ -71,7 +73,7 @@ func (j *Journal) createKinds(dir string) error {
 }
 
 func newJournal(f *os.File) *Journal {
-	return &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
+	return &Journal{file: f, change: make(chan struct{}), values: make(map[string][]byte), holdAt: noHold}
 }
 
 // OpenJournal opens the journal of a turn that is over, to be read.
@@ -170,8 +172,8 @@ func (j *Journal) restore(dir string) error {
 	return nil
 }
 
-// append adds an entry whose value is one JSON value without a line end. It returns when the entry is with the kernel.
-// After an error nothing can be appended any more.
+// append adds an entry whose value is one JSON value without a line end. A fact is with the kernel when it returns,
+// before what it says has effects. After an error, of this entry or of one before it, nothing can be appended any more.
 func (j *Journal) append(key string, value []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -181,43 +183,57 @@ func (j *Journal) append(key string, value []byte) error {
 	case j.ended:
 		return errEnded
 	}
-	if err := j.write(key, value); err != nil {
-		j.err = fmt.Errorf("write the journal: %w", err)
-		_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
+	j.seq++
+	j.lines = turns.AppendEntry(j.lines, j.seq, key, value)
+	if j.kinds != nil {
+		j.values[key] = append(append(j.values[key], value...), '\n')
+	}
+	if key == turns.EntryRuntime || len(j.lines) > maxWaiting {
+		j.flush()
 	}
 	j.announce()
 	return j.err
 }
 
-// write writes an entry to the journal and to the file of its kind. The caller holds mu.
-func (j *Journal) write(key string, value []byte) error {
-	j.line = turns.AppendEntry(j.line[:0], j.seq+1, key, value)
-	size := int64(len(j.line))
-	if _, err := j.file.WriteAt(j.line, j.size); err != nil {
-		return err
+// maxWaiting bounds the lines that wait to be written, in bytes.
+const maxWaiting = 256 << 10
+
+// flush gives the kernel the lines that wait. The caller holds mu.
+func (j *Journal) flush() {
+	if len(j.lines) == 0 || j.err != nil {
+		return
 	}
-	if f := j.kinds[key]; f != nil {
-		j.line = append(append(j.line[:0], value...), '\n')
-		if _, err := f.Write(j.line); err != nil {
-			return err
-		}
-		j.copied += int64(len(j.line))
+	if err := j.write(); err != nil {
+		j.err = fmt.Errorf("write the journal: %w", err)
+		_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
+		return
 	}
-	if cap(j.line) > maxKept {
-		j.line = nil // one huge line must not pin its buffer
+	j.size += int64(len(j.lines))
+	if j.lines = j.lines[:0]; cap(j.lines) > maxWaiting { // one huge line must not pin its buffer
+		j.lines = nil
+		clear(j.values)
 	}
-	j.seq++
-	j.size += size
-	return nil
 }
 
-// maxKept bounds the buffer that a silent journal keeps.
-const maxKept = 256 << 10
+func (j *Journal) write() error {
+	if _, err := j.file.WriteAt(j.lines, j.size); err != nil {
+		return err
+	}
+	for key, values := range j.values {
+		if _, err := j.kinds[key].Write(values); err != nil {
+			return err
+		}
+		j.copied += int64(len(values))
+		j.values[key] = values[:0]
+	}
+	return nil
+}
 
 // written returns how many bytes the journal has, and how many of them the files of its kinds repeat.
 func (j *Journal) written() (size, copied int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.flush()
 	return j.size, j.copied
 }
 
@@ -226,6 +242,7 @@ func (j *Journal) written() (size, copied int64) {
 func (j *Journal) hold() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.flush()
 	j.holdAt = j.size
 }
 
@@ -239,7 +256,14 @@ func (j *Journal) release() {
 
 // sync returns when all that was appended before is on disk.
 func (j *Journal) sync() error {
-	if err := j.file.Sync(); err != nil {
+	j.mu.Lock()
+	j.flush()
+	err := j.err
+	j.mu.Unlock()
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
 		return fmt.Errorf("sync the journal: %w", err)
 	}
 	return nil
@@ -249,6 +273,7 @@ func (j *Journal) sync() error {
 func (j *Journal) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.flush()
 	j.ended = true
 	j.announce()
 }
@@ -262,7 +287,7 @@ func (j *Journal) abort(cause error) {
 	if j.ended {
 		return
 	}
-	if j.err == nil {
+	if j.flush(); j.err == nil {
 		j.err = cause
 	}
 	j.size, j.ended = min(j.size, j.holdAt), true
@@ -296,10 +321,13 @@ func (j *Journal) announce() {
 	j.change = make(chan struct{})
 }
 
-// state returns how far followers may read, whether more will follow, and why not.
-func (j *Journal) state() (visible int64, ended bool, change <-chan struct{}, err error) {
+// state returns how far a follower that has read off bytes may read, whether more will follow, and why not.
+func (j *Journal) state(off int64) (visible int64, ended bool, change <-chan struct{}, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if off >= j.size {
+		j.flush()
+	}
 	return min(j.size, j.holdAt), j.ended, j.change, j.err
 }
 

@@ -149,6 +149,7 @@ func TestHeldLinesAreWrittenAndInvisible(t *testing.T) {
 	add(t, j, "0")
 	j.hold()
 	add(t, j, "1", "2")
+	must(t, j.sync())
 	if got := read(t, dir, turns.EventsFile); got != "0\n1\n2\n" {
 		t.Errorf("the file has %q", got)
 	}
@@ -253,8 +254,9 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 	f := j.Follow()
 	_, err := f.Next(t.Context())
 	must(t, err, j.file.Close()) // the disk is gone
-	for range 2 {
-		if err := j.append(turns.EntryStream, []byte("1")); !errors.Is(err, os.ErrClosed) {
+	must(t, j.append(turns.EntryStream, []byte("1"))) // it waits for a fact or a follower
+	for _, key := range []string{turns.EntryRuntime, turns.EntryStream} {
+		if err := j.append(key, []byte("2")); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("append: %v", err)
 		}
 	}

@@ -269,7 +269,7 @@ func (t *trajectory) write() error {
 		t.sum.Write(t.fresh[:n])
 	}
 	t.size += int64(n)
-	if t.fresh = t.fresh[:0]; cap(t.fresh) > maxKept {
+	if t.fresh = t.fresh[:0]; cap(t.fresh) > maxWaiting {
 		t.fresh = nil // one huge input must not pin its buffer for the whole turn
 	}
 	return err

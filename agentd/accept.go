@@ -49,10 +49,14 @@ func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view
 // begin checks the request, records the turn and starts it. When the caller
 // chose the turn's id and the turn is on disk already, it returns that one.
 func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen bool, mem *memory) (*view, error) {
+	s.settle() // the turn may be one that a full disk kept from its end
 	if chosen {
 		if v, err := s.onDisk(lt.id, req.Digest); v != nil || err != nil {
 			return v, err
 		}
+	}
+	if err := s.checkDisk(); err != nil {
+		return nil, err
 	}
 	p, err := s.plan(lt.id, req, mem, true)
 	if err != nil {
@@ -70,10 +74,6 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen
 // admit takes a planned turn into the queue and records it. After an error
 // nothing is left of it but the plan.
 func (s *Server) admit(p *plan, source string) (*job, error) {
-	if err := s.checkDisk(); err != nil {
-		return nil, err
-	}
-	s.settle()
 	if err := s.enter(); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package agentd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,13 +35,11 @@ func (s *Server) readReplay(w http.ResponseWriter, r *http.Request) (q replayQue
 		if err := responses.CheckDepth(body); err != nil {
 			return q, err
 		}
-		if err := json.Unmarshal(body, &q); err != nil {
-			param := ""
-			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				param = wrong.Field
-			}
-			return q, responses.Invalid(param, responses.CodeInvalidJSON,
-				"the body must be an object with stream, a boolean, and starting_after, an integer")
+		if err := responses.Unmarshal(body, &q); err != nil {
+			return q, err
+		}
+		if err := q.check(); err != nil {
+			return q, err
 		}
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -61,11 +58,15 @@ func (s *Server) readReplay(w http.ResponseWriter, r *http.Request) (q replayQue
 		}
 		q.After = &n
 	}
+	return q, q.check()
+}
+
+func (q replayQuery) check() error {
 	if n := q.After; n != nil && (*n < 0 || *n == math.MaxInt64) {
-		return q, responses.Invalid("starting_after", responses.CodeInvalidValue,
+		return responses.Invalid("starting_after", responses.CodeInvalidValue,
 			"starting_after must be a sequence number: an integer of at least 0")
 	}
-	return q, nil
+	return nil
 }
 
 // replay sends the events of a response after the one that the client has,

@@ -163,6 +163,7 @@ func TestReplayRefused(t *testing.T) {
 		{"?stream=maybe", "", "stream"}, {"", `{"stream":true,"starting_after":1.5}`, "starting_after"},
 		{"", `{"stream":"yes"}`, "stream"}, {"", `[]`, ""},
 		{"", strings.Repeat("[", 20000), ""}, {"?a=%zz", "", ""},
+		{"?starting_after=4", `{"starting_after":-1}`, "starting_after"},
 	} {
 		if a := h.do(http.MethodGet, path+bad.query, bad.body); a.status != http.StatusBadRequest ||
 			a.failure(t).Param != bad.param {

@@ -13,6 +13,9 @@ import (
 	"holon/state"
 )
 
+// StoppedLater is said of a turn that went on without its holon and was stopped by another.
+const StoppedLater = "holon was killed during the turn, which was stopped later"
+
 // TakeUp takes up a session that another process held. What it held replaces what cfg says of it. A running container
 // goes on: with serve, its sockets are served again at the same paths, and its turn can be joined with Rejoin. A
 // container that does not run is removed, with all that it left running: then the session has only the files that were
@@ -58,7 +61,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	s.awaitExit(ctx)
 	s.client = s.seam.client()
 	if !serve {
-		s.gone = &Error{Code: CodeInterrupted, Message: "holon was killed during the turn, which was stopped later"}
+		s.gone = &Error{Code: CodeInterrupted, Message: StoppedLater}
 		return s, nil
 	}
 	if err := s.serveAgain(ctx); err != nil {

@@ -253,7 +253,7 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 	add(t, j, "0")
 	f := j.Follow()
 	_, err := f.Next(t.Context())
-	must(t, err, j.file.Close()) // the disk is gone
+	must(t, err, j.file.Close())                      // the disk is gone
 	must(t, j.append(turns.EntryStream, []byte("1"))) // it waits for a fact or a follower
 	for _, key := range []string{turns.EntryRuntime, turns.EntryStream} {
 		if err := j.append(key, []byte("2")); !errors.Is(err, os.ErrClosed) {

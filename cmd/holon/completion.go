@@ -33,7 +33,7 @@ func completers(streams Streams) map[string]completer {
 		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models,
 		"--skill": skills, "skills NAME": skills, "KEY": onMachine(settingKeys), "VALUE": settingValues,
 		"providers NAME": providers, "credentials NAME": providers, "credentials remove NAME": onMachine(keyNames),
-		"FILE": files, "FILE...": files, "SOURCE": files,
+		"FILE": files, "FILE...": files, "SOURCE": files, "--image": oneOfWords(settings.DefaultImage),
 		"--network":          oneOfWords(engine.NetworkNone, "bridge"),
 		"--engine":           oneOfWords(settings.EngineAuto, settings.EngineDocker, settings.EngineLocal),
 		"--accept-weaker":    oneOfWords(runner.AxisNames()...),

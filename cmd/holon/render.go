@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"html"
 	"strings"
+
+	"holon/internal/visible"
 
 	"charm.land/lipgloss/v2"
 	lipglosstable "charm.land/lipgloss/v2/table"
@@ -132,7 +135,11 @@ func (r renderer) inline(parent ast.Node) string {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
 		case *ast.Text:
-			b.Write(util.UnescapePunctuations(n.Value(r.source))) // not entities, which may be control characters
+			text := string(n.Value(r.source))
+			if !n.IsRaw() { // an entity may be a control character
+				text = visible.Text(html.UnescapeString(string(util.UnescapePunctuations([]byte(text)))))
+			}
+			b.WriteString(text)
 			if n.SoftLineBreak() || n.HardLineBreak() {
 				b.WriteByte('\n')
 			}

@@ -111,6 +111,13 @@ func TestMarkdownHostile(t *testing.T) {
 	}
 }
 
+// What an entity stands for is shown, unless it would control the terminal.
+func TestMarkdownEntities(t *testing.T) {
+	if got := renderMarkdown("T &amp; U &lt;T&gt; &#27;[31m&copy; `a &lt; b`", 40, false); got != "T & U <T> [31m© a &lt; b" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // What links and tables have of a style, each word has, so that no cell gives its style to another.
 func drawStyles(s Streams) (err error) {
 	for _, text := range []string{"**[a](b)**", "[`a`](b)", "[![a](b)](c) [](d) [d](d)", "[a](",

@@ -49,7 +49,11 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, "waits for", w.WaitingFor)
 	}
 	for _, t := range s.ActiveTriggers {
-		pairs = append(pairs, "trigger", fmt.Sprintf("%s, %s", t.ID, "used "+count(int(t.DeliveryCount), "time")))
+		used := "never used"
+		if t.DeliveryCount > 0 {
+			used = "used " + count(int(t.DeliveryCount), "time")
+		}
+		pairs = append(pairs, "trigger", t.ID+", "+used)
 	}
 	if s.ActiveTimerCount > 0 {
 		pairs = append(pairs, "timers", strconv.Itoa(s.ActiveTimerCount))

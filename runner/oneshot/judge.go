@@ -115,7 +115,9 @@ func (r *execution) judgeEnd() verdict {
 		if r.stopped {
 			return failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
 		}
-		status = state.StatusInterrupted
+		if status = state.StatusInterrupted; r.recovered {
+			failure = &state.Failure{Code: string(runner.CodeInterrupted), Message: runner.StoppedLater}
+		}
 	case responses.ReasonBudget:
 		explain(r.spent())
 	case responses.ReasonMaxRounds:

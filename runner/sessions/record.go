@@ -109,7 +109,7 @@ func readRecord(dir string) (*Record, error) {
 func damaged(dir string, err error) error {
 	path := filepath.Join(dir, state.SessionFile)
 	return &state.Error{Code: CodeDamaged, Param: "session", Message: path + " cannot be used", Err: err,
-		Hint: "correct it or use the holon that wrote it; without the file its container is removed and begins anew"}
+		Hint: "correct it or use the holon that wrote it; to remove the file is to give up the session and its work"}
 }
 
 func (r *Record) write(dir string) error {

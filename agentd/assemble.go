@@ -153,8 +153,8 @@ func toolset(cfg config.Config, supervisor *process.Supervisor, managed *tasks.M
 func transports(cfg config.Config, environ []string) (resolver *model.Resolver, release func() error, err error) {
 	refs := cfg.Models.References()
 	opts := scripted.Options{Dirs: []string{".", cfg.Dirs.Workspace}}
-	if cfg.Models.Socket != "" { // the host puts the scenario of a turn next to its socket
-		opts.Files = append(opts.Files, filepath.Join(filepath.Dir(cfg.Models.Socket), "scenario.yaml"))
+	if socket := cfg.Tools.HostMCP(); socket != "" {
+		opts.Host = filepath.Join(filepath.Dir(socket), "scenario.yaml")
 	}
 	for _, ref := range refs {
 		if file, ok := strings.CutPrefix(ref, "scripted/"); ok && filepath.IsAbs(file) {

@@ -48,7 +48,7 @@ type Config struct {
 // Models are what agentd asks.
 type Models struct {
 	Model     string // provider/model
-	Scenario  string // file of the host that a scripted model plays, "" for none; it replaces Model
+	Scenario  string // file of the host that a scripted model plays, "" for none
 	Fallbacks []string
 	Gateway   *gateway.Gateway // nil when no provider is called
 	Providers []string         // NAME=CONTRACT of those that the gateway leads to

@@ -109,7 +109,7 @@ func (s *Session) spec() engine.Spec {
 	set("STATE_DIR", s.inside(statePath))
 	set("SKILLS_DIR", s.inside(skillsPath))
 	set("WORKSPACE_DIR", workspaces)
-	set("MODEL", s.model())
+	set("MODEL", s.cfg.Model)
 	set("GRACE", turnGrace.String())
 	set("MAX_OUTPUT_BYTES", "0") // every turn of ours says how much it may leave
 	if s.cfg.AgentHome != "" {

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"strings"
 
 	"holon/internal/redact"
 	"holon/internal/visible"
@@ -41,7 +40,7 @@ type End struct {
 	// keeps its output under ResponseID when its container starts again.
 	Lost bool
 
-	Record  *turns.Record    // what agentd recorded of it, with the host's names of models; nil when that was not read
+	Record  *turns.Record    // what agentd recorded of it; nil when that was not read
 	Answer  string           // what the agent said last, without known secrets
 	Usage   *responses.Usage // of models, as the container counts; nil when that is not known
 	Model   string           // that gave the newest answer, provider/model; "": none did
@@ -49,7 +48,6 @@ type End struct {
 	Fresh   string           // why the turn got another container than the one before; "": it did not
 
 	trouble     *state.Failure // what the gateway reports of the last request to a model, nil if that was answered
-	scenario    [2]string      // path of its copy that agentd has, and the user's; empty without one
 	interrupted bool           // the turn's context ended before the turn did
 	overQuota   *Error         // it wrote more than its DiskBytes
 }
@@ -114,9 +112,6 @@ func (e *End) byHost() (responses.Status, error) {
 // container does not, such as the endpoint that could not be reached, is part of it.
 func (e *End) reported() *state.Failure {
 	f, trouble := responseFailure(e.Response), e.trouble
-	if copied := e.scenario[0]; copied != "" {
-		f.Message = strings.ReplaceAll(f.Message, copied, e.scenario[1])
-	}
 	if trouble == nil || f.Code != trouble.Code {
 		return f
 	}

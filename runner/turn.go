@@ -136,9 +136,6 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	begin func(context.Context) (*responses.Response, error)) (result End) {
 	result = End{TurnID: req.ID(), SessionID: s.id}
-	if s.cfg.Scenario != "" {
-		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
-	}
 	// The journal must outlive ctx: the end of a cancelled turn is read from it.
 	reading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
@@ -184,7 +181,7 @@ func (s *Session) read(ctx context.Context, turnID string, begin func(context.Co
 		case err != nil:
 			return err
 		case e.Runtime != nil:
-			watch.Fact(Named(*e.Runtime, s.cfg.Model))
+			watch.Fact(*e.Runtime)
 			continue
 		case e.Stream.Response != nil:
 			note(e.Stream.Response)
@@ -215,7 +212,7 @@ func (s *Session) Preview(ctx context.Context, req Turn) (turns.Preview, error) 
 // request is the request to agentd.
 func (s *Session) request(t Turn) *responses.Request {
 	r := *t.Request
-	r.Model = s.model()
+	r.Model = s.cfg.Model
 	r.Holon.SessionID, r.Holon.OnDisconnect, r.Holon.ModelFallbacks = s.id, "continue", s.cfg.Fallbacks
 	if s.cfg.InputDir != "" {
 		r.Holon.InputDir = s.inside(inputPath)

@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
-	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
@@ -36,12 +34,12 @@ type Found struct {
 // seen completes an end that this process saw.
 func (s *Session) seen(e *runner.End) {
 	m := s.manager
-	if err := m.recorded(s.key, e, s.Models()); err != nil {
+	if err := m.recorded(s.key, e); err != nil {
 		m.Log.Warn("a turn's record cannot be read", "session", s.key, "turn", e.TurnID, "err", err)
 	}
 	e.Usage = turnfiles.Plausible(e.Response.Usage)
 	if e.Status == responses.StatusCompleted {
-		e.Model = cmp.Or(e.Model, named(s.Models(), e.Response.Model))
+		e.Model = cmp.Or(e.Model, e.Response.Model)
 	}
 	if s.record.Made != nil { // whose stored responses other turns continue
 		s.seal()
@@ -49,9 +47,9 @@ func (s *Session) seen(e *runner.End) {
 }
 
 // Unseen is the end of a turn of which e has what this process saw, and whose container is gone: it is lost, whatever
-// its files claim, unless the host ended it. models are those that it could ask.
-func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End, models []string) Found {
-	err := m.recorded(key, &e, models)
+// its files claim, unless the host ended it.
+func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End) Found {
+	err := m.recorded(key, &e)
 	if errors.Is(err, fs.ErrNotExist) && e.Record == nil && e.Response == nil {
 		return Found{How: NeverBegun}
 	}
@@ -75,39 +73,20 @@ func (m *Manager) HasEnd(key Key, turnID string) bool {
 }
 
 // recorded reads what agentd recorded of a turn. fs.ErrNotExist says that it has never accepted it.
-func (m *Manager) recorded(key Key, e *runner.End, models []string) error {
+func (m *Manager) recorded(key Key, e *runner.End) error {
 	rec, _, err := turnfiles.Read(m.SessionDir(key), e.TurnID)
 	if rec == nil {
 		return err
 	}
 	e.Record, e.Usage = rec, turnfiles.Plausible(rec.Usage)
 	if p := rec.ProviderAttempts; p != nil {
-		for _, ref := range []*string{&p.RequestedModelRef, &p.ActiveModelRef, &p.WinningModelRef} {
-			*ref = named(models, *ref)
-		}
-		for i := range p.Attempts {
-			p.Attempts[i].ModelRef = named(models, p.Attempts[i].ModelRef)
-		}
 		e.Model = p.WinningModelRef
-	}
-	if f := rec.FailureArtifact; f != nil && f.ModelRef != "" {
-		f.ModelRef = named(models, f.ModelRef)
 	}
 	return err
 }
 
-// named is the reference by which the host knows a model of a turn. A container has a scenario, which can only be the
-// first of its models, in a file of its own.
-func named(models []string, ref string) string {
-	provider, _, _ := providers.SplitRef(ref)
-	if provider == providers.Scripted && !slices.Contains(models[1:], ref) {
-		return cmp.Or(models[0], ref)
-	}
-	return ref
-}
-
 // Replay reports to watch what the disk has of a turn that is over, also what watch has seen.
-func (m *Manager) Replay(ctx context.Context, key Key, turnID, model string, watch runner.Observer) {
+func (m *Manager) Replay(ctx context.Context, key Key, turnID string, watch runner.Observer) {
 	turn, err := turnfiles.Open(m.SessionDir(key), turnID)
 	if err != nil {
 		return // the turn has no directory, and no journal
@@ -125,7 +104,7 @@ func (m *Manager) Replay(ctx context.Context, key Key, turnID, model string, wat
 		case e.Stream != nil:
 			watch.Event(*e.Stream)
 		default:
-			watch.Fact(runner.Named(*e.Runtime, model))
+			watch.Fact(*e.Runtime)
 		}
 	}
 }

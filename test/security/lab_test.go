@@ -161,7 +161,7 @@ func (l *lab) attack(change func(*oneshot.Run), commands ...string) result {
 			ContainerObjects: runner.ObjectsPath},
 		Turn: runner.NewTurn("", "attack"),
 	}
-	shot.Session.Scenario = file
+	shot.Session.Model, shot.Session.Scenario = "scripted/attack", file
 	shot.Turn.Limits().TimeoutMS = time.Minute.Milliseconds()
 	if change != nil {
 		change(shot)

@@ -160,6 +160,11 @@ func TestFiles(t *testing.T) {
 	if err := named.Check(filepath.Dir(outside) + "/other.yaml"); err == nil {
 		t.Error("a neighbour of the operator's file may be played")
 	}
+	hosted, err := scripted.New(scripted.Options{Host: outside})
+	expect.NoError(t, err)
+	if err := hosted.Check("/of/the/user.yaml"); err != nil {
+		t.Errorf("the file of the host under the user's name: %v", err)
+	}
 	if _, err := scripted.New(scripted.Options{Files: []string{"rel.yaml"}}); err == nil {
 		t.Error("a relative operator's file is taken")
 	}

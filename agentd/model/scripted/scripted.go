@@ -33,19 +33,23 @@ type Options struct {
 	// Files are absolute paths outside of Dirs that may be played, because the
 	// operator and not a request named them.
 	Files []string
+	// Host is the file that is played under any name that is not built in, as long as it is there: the host that
+	// runs this program puts it there, and knows it by a path of its own. "" for none.
+	Host string
 }
 
 // Transport plays scenarios. It is safe for concurrent use.
 type Transport struct {
 	dirs    []string
 	files   []string
+	host    string
 	builtin map[string]*scenario.Scenario
 }
 
 // New returns the transport. Relative directories are taken relative to the
 // present working directory, once.
 func New(opts Options) (*Transport, error) {
-	t := &Transport{builtin: make(map[string]*scenario.Scenario)}
+	t := &Transport{host: opts.Host, builtin: make(map[string]*scenario.Scenario)}
 	for _, dir := range opts.Dirs {
 		abs, err := filepath.Abs(dir)
 		if err != nil {

@@ -33,6 +33,15 @@ func (t *Transport) load(name string) (*scenario.Scenario, error) {
 		return nil, responses.Invalid("model", responses.CodeScenarioNotFound,
 			"scripted/ needs the name of a scenario, for example scripted/demo")
 	}
+	if t.host != "" {
+		sc, err := t.loadFrom(filepath.Dir(t.host), filepath.Base(t.host))
+		if sc != nil {
+			sc.File = name
+		}
+		if sc != nil || err != nil {
+			return sc, err
+		}
+	}
 	if filepath.IsAbs(name) {
 		return t.loadAbsolute(filepath.Clean(name))
 	}

@@ -74,6 +74,6 @@ func (k *Pool) separated(a *agent) bool {
 // found looks up in what is on the disk what became of a turn that no container
 // makes.
 func (k *Pool) found(ctx context.Context, a *agent, t Turn, why error, watch runner.Observer) sessions.Found {
-	k.sessions.Replay(ctx, a.key(), t.ID(), t.Model, watch)
-	return k.sessions.Unseen(ctx, a.key(), runner.End{TurnID: t.ID(), Err: why}, modelsOf(t))
+	k.sessions.Replay(ctx, a.key(), t.ID(), watch)
+	return k.sessions.Unseen(ctx, a.key(), runner.End{TurnID: t.ID(), Err: why})
 }

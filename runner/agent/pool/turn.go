@@ -124,7 +124,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	}
 	// The end was not seen. The container is ended before the end is looked for on the disk.
 	k.closeLogged(ctx, a)
-	found := k.sessions.Unseen(ctx, a.key(), end, modelsOf(t))
+	found := k.sessions.Unseen(ctx, a.key(), end)
 	if found.How == sessions.NeverBegun {
 		return runner.End{}, k.typed(ctx, end.Err)
 	}
@@ -136,7 +136,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 // replayRest reports the facts to a watcher that did not see the end of the turn.
 func (k *Pool) replayRest(ctx context.Context, a *agent, t Turn, w *watcher) {
 	if !w.ended {
-		k.sessions.Replay(ctx, a.key(), t.ID(), t.Model, w)
+		k.sessions.Replay(ctx, a.key(), t.ID(), w)
 	}
 }
 

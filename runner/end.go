@@ -32,6 +32,10 @@ type End struct {
 	// is nil, else what is known of it, nil when nothing arrived.
 	Response *responses.Response
 	Err      error // why the final response is missing
+	NotBegun bool  // with Err: agentd has never accepted the turn, as its files show
+	// Claimed is the final response in files that commands could write, of a turn whose end was not seen; nil if there is
+	// none.
+	Claimed *responses.Response
 
 	// Status is the end of the turn: completed, failed, incomplete or cancelled; "" when it is not known.
 	Status  responses.Status

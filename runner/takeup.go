@@ -99,12 +99,12 @@ func sameEngine(name string, held Held) error {
 // reportTimeout bounds how long agentd is asked how a turn ended.
 const reportTimeout = 5 * time.Second
 
-// Reported is the end of a turn that agentd reports, whose container runs but is not served any more. It is false when
-// agentd knows no end: what stands in the container's files is not one.
-func (s *Session) Reported(ctx context.Context, turnID string) (t End, ok bool) {
-	t = End{TurnID: turnID, SessionID: s.id}
+// reported is the end of a turn that agentd reports, whose container is not served any more, or is gone. What stands in
+// the container's files is not one.
+func (s *Session) reported(ctx context.Context, turnID string) End {
+	t := End{TurnID: turnID, SessionID: s.id, Err: s.gone}
 	if s.client == nil {
-		return t, false
+		return t
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
@@ -113,10 +113,12 @@ func (s *Session) Reported(ctx context.Context, turnID string) (t End, ok bool) 
 		t.Response, err = s.client.GetResponse(ctx, rec.ResponseID)
 	}
 	if err != nil || t.Response == nil || !t.Response.Status.Terminal() {
-		return t, false
+		t.Response = nil
+		return t
 	}
+	t.Err = nil
 	t.Settle(nil, s.cfg.Secrets)
-	return t, true
+	return t
 }
 
 // Trusted reports whether what agentd knew when the session began is its own: commands could not write the files from

@@ -97,8 +97,12 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
 
 // Rejoin watches a turn that another process began, from its first entry on. It
 // asks for nothing to be done: a turn that agentd never accepted is an error of
-// agentd's with code turn_not_found.
+// agentd's with code turn_not_found. With Gone there is nothing to watch: agentd is
+// asked for the end if it still runs.
 func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) End {
+	if s.gone != nil {
+		return s.reported(ctx, req.ID())
+	}
 	trace := s.trace(ctx, req, true)
 	told := tracing{watch, trace}
 	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {

@@ -31,7 +31,6 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
-	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -44,7 +43,7 @@ type turnRunner interface {
 	// Recover finds what became of a turn that another process asked for. While
 	// it runs on, attached is called and it is watched to its end. An error means
 	// that nothing could be found out; then it may be asked again.
-	Recover(ctx context.Context, t pool.Turn, attached func(), watch runner.Observer) (sessions.Found, error)
+	Recover(ctx context.Context, t pool.Turn, attached func(), watch runner.Observer) (runner.End, error)
 	// Preview returns what a model would be asked first in a turn, which is not made.
 	Preview(ctx context.Context, t pool.Turn) (turns.Preview, error)
 	// Interject hands a message to a running turn, once for its id.

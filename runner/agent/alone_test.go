@@ -21,7 +21,6 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
-	"holon/runner/sessions"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 	"holon/test/expect"
@@ -48,9 +47,9 @@ func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.O
 		Record: &turns.Record{StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}}, nil
 }
 
-func (p *played) Recover(_ context.Context, t pool.Turn, _ func(), _ runner.Observer) (sessions.Found, error) {
+func (p *played) Recover(_ context.Context, t pool.Turn, _ func(), _ runner.Observer) (runner.End, error) {
 	p.recovered.Store(&t)
-	return sessions.Found{How: sessions.NeverBegun}, nil
+	return runner.End{NotBegun: true}, nil
 }
 
 func (p *played) Preview(context.Context, pool.Turn) (turns.Preview, error) {

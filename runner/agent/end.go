@@ -26,6 +26,9 @@ const (
 // endOf is the end that a turn came to. cause is why its context ended, nil when
 // it did not.
 func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
+	if e.NotBegun {
+		return scheduler.End{NotBegun: true} // not a failure: the message is next again
+	}
 	end := scheduler.End{Inserted: e.Inserted(), Lost: e.Lost, Turn: ledger.Turn{Kind: ledger.TurnAborted,
 		ResponseID: e.ResponseID, Last: e.Answer, Model: e.Model, Usage: e.Usage, CompletedAt: r.cfg.Now()}}
 	if rec := e.Record; rec != nil {

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"holon/responses"
+	"holon/runner"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
-	"holon/runner/sessions"
 	"holon/state/ledger"
 )
 
@@ -93,15 +93,16 @@ func (r *Runtime) recover(ctx context.Context) error {
 func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached func()) bool {
 	for {
 		ctx, stop := context.WithCancelCause(r.turns)
-		found, err := r.rejoin(ctx, stop, agent, attempt, attached)
+		end, err := r.rejoin(ctx, stop, agent, attempt, attached)
 		cause := interrupted(ctx)
 		stop(nil)
 		if err == nil {
-			err = r.takeOver(attempt, found.How)
+			err = r.takeOver(attempt, end)
 		}
 		if err == nil {
-			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "found", found.How)
-			return r.settle(attempt, r.recovered(found, cause))
+			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "begun", !end.NotBegun,
+				"err", end.Err)
+			return r.settle(attempt, r.endOf(end, cause))
 		}
 		r.log.Error("what became of a turn cannot be found out; trying again", "agent", agent.ID, "turn",
 			attempt.TurnID, "err", err)
@@ -114,7 +115,7 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 
 // rejoin finds what became of a turn, and watches it to its end if it goes on.
 func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt,
-	attached func()) (sessions.Found, error) {
+	attached func()) (runner.End, error) {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(attempt, nil)
 	var watcher <-chan struct{}
@@ -128,7 +129,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 	turn := r.turnOf(agent, attempt)
 	turn.Request.Input = responses.Items{responses.UserMessage(r.promptOf(ctx, attempt))}
 	return r.cfg.Turns.Recover(ctx, turn, func() {
-		if err := r.takeOver(attempt, sessions.Live); err != nil { // it is tried again at the end
+		if err := r.takeOver(attempt, runner.End{}); err != nil { // it is tried again at the end
 			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)
 		}
 		record.begin()
@@ -153,25 +154,19 @@ func (r *Runtime) promptOf(ctx context.Context, attempt ledger.Attempt) string {
 	return sent.Prompt()
 }
 
-// takeOver records that this process takes over an attempt, and how far it found out what became of its turn.
-func (r *Runtime) takeOver(a ledger.Attempt, how sessions.How) error {
+// takeOver records that this process takes over an attempt, and how far it found out what became of its turn: end is the
+// zero value while that goes on.
+func (r *Runtime) takeOver(a ledger.Attempt, end runner.End) error {
 	// a turn that was cut is taken over all the same
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	found := scheduler.Recovery{Sources: []string{"ledger", "turn_directory"}}
-	switch how {
-	case sessions.Live:
+	switch {
+	case end.NotBegun:
+	case end.Err == nil:
 		found.Sources = []string{"ledger", "container"}
-	case sessions.Lost:
+	default:
 		found.Missing = []scheduler.Missing{{Kind: "turn_end", Ref: a.TurnID}}
 	}
 	return r.scheduler.TakeOver(ctx, a.ID, found)
-}
-
-// recovered is the end of a turn that another process began.
-func (r *Runtime) recovered(f sessions.Found, cause error) scheduler.End {
-	if f.How == sessions.NeverBegun {
-		return scheduler.End{NotBegun: true} // not a failure: the message is next again
-	}
-	return r.endOf(f.End, cause)
 }

@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,7 +132,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 		return err
 	}
 	r.keepConversation(ctx)
-	if err := r.complete(out); err != nil {
+	if err := r.complete(ctx, out); err != nil {
 		return err
 	}
 	if s.Tree() == nil {
@@ -154,7 +155,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 }
 
 // complete completes the files of the turn that were collected into out.
-func (r *execution) complete(out string) error {
+func (r *execution) complete(ctx context.Context, out string) error {
 	completion := turnfiles.Completion{Facts: r.egressFacts(), Secrets: r.config.Secrets}
 	if r.turn.Err != nil {
 		completion.Gone = responses.Internal(runner.Describe(r.turn.Err).Message, nil)
@@ -169,7 +170,7 @@ func (r *execution) complete(out string) error {
 	if settled != nil {
 		r.turn.Response, r.turn.Answer = settled, settled.OutputText()
 	} else if r.turn.Err != nil && r.recovered {
-		r.lookForTurn(out)
+		r.lookForTurn(ctx)
 	}
 	return nil
 }
@@ -257,14 +258,11 @@ func askVersion(ctx context.Context, eng engine.Engine, log *slog.Logger) (versi
 }
 
 func (r *execution) turnRef() *state.TurnRef {
-	ref := state.TurnRef{TurnID: r.turn.TurnID, ResponseID: r.claimed, SessionID: r.turn.SessionID}
-	if r.turn.Response != nil {
-		ref.ResponseID = r.turn.Response.ID
-	}
-	if ref.ResponseID == "" {
+	known := cmp.Or(r.turn.Response, r.turn.Claimed)
+	if known == nil {
 		return nil
 	}
-	return &ref
+	return &state.TurnRef{TurnID: r.turn.TurnID, ResponseID: known.ID, SessionID: r.turn.SessionID}
 }
 
 // describeWorkspace puts into the manifest what the run started from and what

@@ -58,7 +58,7 @@ func withoutFlag(f *state.Failure) {
 // judgeTurn decides by the end of the turn.
 func (r *execution) judgeTurn() verdict {
 	switch e := r.turn; {
-	case r.recovered && e.Err != nil && !r.accepted && e.Response == nil:
+	case e.NotBegun:
 		return verdict{state.StatusInterrupted, state.OutcomeRefused,
 			&state.Failure{Code: string(runner.CodeNotStarted),
 				Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"}}

@@ -13,7 +13,6 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner"
-	"holon/runner/turnfiles"
 
 	"holon/internal/redact"
 	"holon/responses/turns"
@@ -124,7 +123,7 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 		func(ctx context.Context) (*sessions.Session, error) {
 			return r.sessions.TakeUp(ctx, r.key, rec, r.config, how.follow)
 		},
-		func(ctx context.Context, s *sessions.Session) runner.End { return r.join(ctx, s, rec) })
+		func(ctx context.Context, s *sessions.Session) runner.End { return s.Rejoin(ctx, r.ask, r.observer()) })
 	if starting, ok := errors.AsType[*startError](err); ok {
 		return nil, interruption(ctx, starting.error)
 	}
@@ -184,32 +183,14 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 	return r
 }
 
-// join watches the turn of a session that was taken up, if there is one to watch.
-func (r *execution) join(ctx context.Context, s *sessions.Session, rec *sessions.Record) runner.End {
-	if s.Gone() != nil {
-		if reported, ok := s.Reported(ctx, r.ask.ID()); ok {
-			return reported
-		}
-		return runner.End{TurnID: r.ask.ID(), SessionID: rec.SessionID, Err: s.Gone()}
-	}
-	return s.Rejoin(ctx, r.ask, r.observer())
-}
-
 // lookForTurn finds out whether agentd began the turn that was not watched, and how it ended when its container was
 // stopped. Where commands could have written what the files say of that, it is claimed.
-func (r *execution) lookForTurn(out string) {
-	_, err := os.Lstat(filepath.Join(r.sessions.SessionDir(r.key), "output", "turns", r.turn.TurnID))
-	r.accepted = err == nil
-	end, _ := turnfiles.ReadEnd(out)
-	switch {
-	case end == nil:
-	case r.session.Separated() && state.IsCode(r.turn.Err, runner.CodeInterrupted): // agentd was asked to end it
-		r.turn.Response, r.turn.Err = end, nil
-		r.turn.Settle(nil, r.config.Secrets)
-	default:
+func (r *execution) lookForTurn(ctx context.Context) {
+	asked := state.IsCode(r.turn.Err, runner.CodeInterrupted) // agentd was asked to end it
+	r.turn = r.sessions.Unseen(ctx, r.key, r.turn, asked && r.session.Separated())
+	if end := r.turn.Claimed; end != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("the turn's files claim that it is %s; holon did "+
 			"not see that", end.Status))
-		r.claimed = end.ID
 	}
 }
 

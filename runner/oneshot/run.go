@@ -233,8 +233,6 @@ type execution struct {
 	recovered bool            // another process began the run
 	stopped   bool            // with recovered: somebody ends it
 	prior     *state.Manifest // what that process said of its end, nil if nothing
-	accepted  bool            // with recovered: agentd accepted the turn
-	claimed   string          // the response of an end that only the container's files have
 }
 
 // execute runs the phases, with a session that begin makes or takes up and the

@@ -15,74 +15,68 @@ import (
 	"holon/state/files"
 )
 
-// How is the state in which a turn was found that another process began, or was about to begin.
-type How string
-
-// What a turn can be found as (docs/explanation/runtime.md, "Recovery").
-const (
-	Live       How = "live"        // agentd made or reported its end
-	Lost       How = "lost"        // its container is gone, and no process saw its end
-	NeverBegun How = "never_begun" // agentd has never accepted it
-)
-
-// Found is what became of a turn. End is not set for NeverBegun.
-type Found struct {
-	How How
-	End runner.End
-}
-
 // seen completes an end that this process saw.
 func (s *Session) seen(e *runner.End) {
 	m := s.manager
-	if err := m.recorded(s.key, e); err != nil {
+	if _, err := m.recorded(s.key, e); err != nil {
 		m.Log.Warn("a turn's record cannot be read", "session", s.key, "turn", e.TurnID, "err", err)
 	}
-	e.Usage = turnfiles.Plausible(e.Response.Usage)
-	if e.Status == responses.StatusCompleted {
-		e.Model = cmp.Or(e.Model, e.Response.Model)
-	}
+	ofResponse(e)
 	if s.record.Made != nil { // whose stored responses other turns continue
 		s.seal()
 	}
 }
 
-// Unseen is the end of a turn of which e has what this process saw, and whose container is gone: it is lost, whatever
-// its files claim, unless the host ended it.
-func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End) Found {
-	err := m.recorded(key, &e)
-	if errors.Is(err, fs.ErrNotExist) && e.Record == nil && e.Response == nil {
-		return Found{How: NeverBegun}
+// ofResponse takes what the final response of a turn says better than its record.
+func ofResponse(e *runner.End) {
+	e.Usage = turnfiles.Plausible(e.Response.Usage)
+	if e.Status == responses.StatusCompleted {
+		e.Model = cmp.Or(e.Model, e.Response.Model)
 	}
-	if err != nil {
+}
+
+// Unseen is the end of a turn of which e has what this process saw, and whose container is gone. The end that its files
+// have is its end if they are trusted, because agentd alone could write them; else the turn is lost, whatever they
+// claim, unless the host ended it.
+func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End, trusted bool) runner.End {
+	end, err := m.recorded(key, &e)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && e.Record == nil && e.Response == nil:
+		e.NotBegun = true
+		return e
+	case err != nil:
 		m.Log.Warn("how a turn ended cannot be read", "session", key, "turn", e.TurnID, "err", err)
+	case trusted && end != nil:
+		e.Response, e.Err = end, nil
+	default:
+		e.Claimed = end
 	}
 	e.Settle(context.Cause(ctx), m.Secrets)
+	if e.Err == nil {
+		ofResponse(&e)
+		return e
+	}
 	if e.Record != nil {
 		e.ResponseID = cmp.Or(e.ResponseID, e.Record.ResponseID)
 	}
 	if _, err := os.Lstat(m.sealFile(key)); err == nil { // what is stored of it could be forged
 		e.ResponseID = ""
 	}
-	return Found{How: Lost, End: e}
+	return e
 }
 
-// HasEnd reports whether a turn has an end in the files of its container, which is asked for only then.
-func (m *Manager) HasEnd(key Key, turnID string) bool {
-	_, end, err := turnfiles.Read(m.SessionDir(key), turnID)
-	return err == nil && end != nil
-}
-
-// recorded reads what agentd recorded of a turn. fs.ErrNotExist says that it has never accepted it.
-func (m *Manager) recorded(key Key, e *runner.End) error {
-	rec, _, err := turnfiles.Read(m.SessionDir(key), e.TurnID)
+// recorded reads what agentd recorded of a turn, and the final response that its files have, if they have one.
+// fs.ErrNotExist says that it has never accepted the turn.
+func (m *Manager) recorded(key Key, e *runner.End) (*responses.Response, error) {
+	rec, end, err := turnfiles.Read(m.SessionDir(key), e.TurnID)
 	if rec == nil {
-		return err
+		return nil, err
 	}
 	e.Record, e.Usage = rec, turnfiles.Plausible(rec.Usage)
 	if p := rec.ProviderAttempts; p != nil {
 		e.Model = p.WinningModelRef
 	}
-	return err
+	return end, err
 }
 
 // Replay reports to watch what the disk has of a turn that is over, also what watch has seen.

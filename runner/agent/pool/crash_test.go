@@ -135,25 +135,36 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 	}
 }
 
+// How the turn of a killed holon is found.
+const (
+	live = "live" // agentd made or reported its end
+	lost = "lost"
+)
+
 // recover takes up the turn of the child.
-func (l *lab) recover(k *pool.Pool, want sessions.How) runner.End {
+func (l *lab) recover(k *pool.Pool, want string) runner.End {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	w := &lines{onRun: func() { l.write("go") }}
-	found, err := k.Recover(ctx, turnOf("ada", crashTurn, "go on"), w.begin, w)
+	end, err := k.Recover(ctx, turnOf("ada", crashTurn, "go on"), w.begin, w)
 	if err != nil {
 		l.t.Fatalf("Recover: %v", err)
 	}
-	if found.How != want {
-		l.t.Fatalf("found %+v, want %s", found, want)
+	found := lost
+	if end.NotBegun {
+		found = "never begun"
+	} else if end.Err == nil {
+		found = live
+	}
+	if found != want {
+		l.t.Fatalf("found %+v, want %s", end, want)
 	}
 	// of a turn that is over, its facts are read once more
-	live, told := want == sessions.Live, want != sessions.NeverBegun
-	if live != (w.began == 1) || !live && w.text.Len() > 0 || told != slices.Contains(w.facts, turns.TurnStarted) {
+	if (want == live) != (w.began == 1) || want != live && w.text.Len() > 0 || !slices.Contains(w.facts, turns.TurnStarted) {
 		l.t.Errorf("%s: began %d times, told %q, %v", want, w.began, w.text.String(), w.facts)
 	}
-	return found.End
+	return end
 }
 
 func (l *lab) write(name string) {
@@ -192,34 +203,34 @@ func TestRecover(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, l *lab, h engine.Handle)
-		how       sessions.How
+		how       string
 		status    responses.Status
 		next      string // what the next turn says, which continues the response of this one
 	}{
-		"running": {func(*testing.T, *lab, engine.Handle) {}, sessions.Live, responses.StatusCompleted, "after"},
+		"running": {func(*testing.T, *lab, engine.Handle) {}, live, responses.StatusCompleted, "after"},
 		"paused": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.(engine.Pauser).Pause(t.Context(), h))
-		}, sessions.Live, responses.StatusCompleted, "after"},
+		}, live, responses.StatusCompleted, "after"},
 		"ended, still there": {func(t *testing.T, l *lab, _ engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
-		}, sessions.Live, responses.StatusCompleted, "after"},
+		}, live, responses.StatusCompleted, "after"},
 		"ended, exited": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
 			expect.NoError(t, l.engine.Stop(t.Context(), h, 0))
-		}, sessions.Live, responses.StatusCompleted, "after"},
+		}, live, responses.StatusCompleted, "after"},
 		"ended, gone": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
 			expect.NoError(t, l.engine.Remove(t.Context(), h))
-		}, sessions.Live, responses.StatusCompleted, "after"},
+		}, live, responses.StatusCompleted, "after"},
 		"killed": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.Remove(t.Context(), h))
-		}, sessions.Lost, "", "after"},
+		}, lost, "", "after"},
 		"stopped": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.Stop(t.Context(), h, patience))
-		}, sessions.Live, responses.StatusIncomplete, "after"},
+		}, live, responses.StatusIncomplete, "after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +259,7 @@ func TestRecoverLocal(t *testing.T) {
 	l.agent("ada")
 	l.crash("local", "running")
 	k := l.pool()
-	r := l.recover(k, sessions.Lost)
+	r := l.recover(k, lost)
 	expect.Equal(t, "the response that the next turn continues", r.ResponseID, "") // its commands could write it
 	l.ranOnce()
 }
@@ -271,16 +282,16 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			l.crash("docker", "configured", after)
 			k := l.pool()
 			turn := turnOf("ada", crashTurn, "go on")
-			found, err := k.Recover(t.Context(), turn, nil, new(lines))
+			r, err := k.Recover(t.Context(), turn, nil, new(lines))
 			expect.NoError(t, err)
-			if found.How == sessions.NeverBegun {
+			if r.NotBegun {
 				w := new(lines)
-				if found.End, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
+				if r, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
 					t.Fatalf("the turn afterwards: %v, began %d times", err, w.began)
 				}
 			}
-			if r := found.End; r.Status != responses.StatusCompleted || r.Answer != "done" {
-				t.Errorf("%s: %+v, %+v", found.How, r, r.Failure)
+			if r.Status != responses.StatusCompleted || r.Answer != "done" {
+				t.Errorf("%+v, %+v", r, r.Failure)
 			}
 			l.ranOnce()
 		})
@@ -370,7 +381,7 @@ func TestLeave(t *testing.T) {
 	}
 	before := l.only()
 	k := l.pool()
-	r := l.recover(k, sessions.Live)
+	r := l.recover(k, live)
 	c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %q", r.Fresh)
@@ -406,7 +417,7 @@ func TestRecoverGrant(t *testing.T) {
 			return provided(provider.URL)
 		}
 	})
-	r := l.recover(k, sessions.Live)
+	r := l.recover(k, live)
 	expect.Equal(t, "r.Status", r.Status, responses.StatusCompleted)
 	expect.Equal(t, "r.Answer", r.Answer, "done")
 	expect.Equal(t, "asked.Load()", asked.Load(), 2)

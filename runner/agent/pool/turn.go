@@ -117,26 +117,26 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	case end.Err == nil:
 		w.once.Do(w.begin)
 		k.noteTasks(ctx, a, end)
-		k.replayRest(ctx, a, t, w)
+		k.replayRest(ctx, a, w, end.TurnID)
 		return end, nil
 	case end.Response == nil && refused(end.Err):
 		return runner.End{}, k.typed(ctx, end.Err)
 	}
 	// The end was not seen. The container is ended before the end is looked for on the disk.
 	k.closeLogged(ctx, a)
-	found := k.sessions.Unseen(ctx, a.key(), end)
-	if found.How == sessions.NeverBegun {
+	end = k.sessions.Unseen(ctx, a.key(), end, false)
+	if end.NotBegun {
 		return runner.End{}, k.typed(ctx, end.Err)
 	}
 	w.once.Do(w.begin) // its answer may have been lost
-	k.replayRest(ctx, a, t, w)
-	return found.End, nil
+	k.replayRest(ctx, a, w, end.TurnID)
+	return end, nil
 }
 
 // replayRest reports the facts to a watcher that did not see the end of the turn.
-func (k *Pool) replayRest(ctx context.Context, a *agent, t Turn, w *watcher) {
+func (k *Pool) replayRest(ctx context.Context, a *agent, w *watcher, turnID string) {
 	if !w.ended {
-		k.sessions.Replay(ctx, a.key(), t.ID(), w)
+		k.sessions.Replay(ctx, a.key(), turnID, w)
 	}
 }
 

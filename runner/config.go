@@ -14,6 +14,7 @@ import (
 	"holon/runner/telemetry"
 	"holon/runner/uidpool"
 	"holon/runner/workspace"
+	"holon/state"
 )
 
 // Config says what a session runs.
@@ -35,8 +36,8 @@ type Config struct {
 	// TakeUp needs what it was called with last.
 	Hold func(Held) error
 
-	// OnContainer is told what becomes of the container, one thing after another; it may be nil.
-	OnContainer func(ContainerChange)
+	// OnContainer gets what becomes of the container, one thing after another; it may be nil.
+	OnContainer func(state.ContainerChange)
 
 	Models
 	Files

@@ -12,58 +12,31 @@ import (
 	"holon/state"
 )
 
-// phase is how far a container is.
-type phase string
-
-// The phases of a container, in their order. One that is Lost is not known to its engine any more, or ended without
-// anything watching it. Removed follows Exited, or comes alone when a container is removed by force.
-const (
-	phaseCreated phase = "created"
-	phaseStarted phase = "started"
-	phaseReady   phase = "ready" // agentd answers
-	phaseExited  phase = "exited"
-	phaseLost    phase = "lost"
-	phaseRemoved phase = "removed"
-)
-
-// ContainerChange tells that a container has come to a phase. A process that takes up a container tells again how it
-// was created and started.
-type ContainerChange struct {
-	Phase     phase
-	ID        string // the engine's
-	Image     string
-	ImageID   string           // digest, from Started on
-	Runtime   string           // likewise
-	Isolation *state.Isolation // likewise; nil before
-	Exit      *engine.Exit     // of Exited
-	Reason    string           // of Lost
-}
-
-// tell tells Config.OnContainer of a change of the session's container.
-func (s *Session) tell(c ContainerChange) {
+// changed tells Config.OnContainer that the session's container has come to a phase. A process that takes up a container
+// tells again how it was created and started.
+func (s *Session) changed(phase state.ContainerPhase, c state.ContainerChange) {
 	if s.cfg.OnContainer == nil {
 		return
 	}
-	c.Image = s.cfg.Image
-	if c.ID == "" {
-		c.ID = s.handle.ID
-	}
+	c.ID, c.Phase, c.Engine, c.Image = s.handle.ID, phase, s.cfg.Engine.Name(), s.cfg.Image
+	c.Reason = s.cfg.Secrets.Text(c.Reason)
 	s.cfg.OnContainer(c)
 }
 
-// tellStarted tells what the engine says of a container that was started.
-func (s *Session) tellStarted(found engine.State) {
-	s.tell(ContainerChange{Phase: phaseStarted, ImageID: found.ImageID, Runtime: found.Runtime, Isolation: &found.Isolation})
+// started tells what the engine says of a container that was started.
+func (s *Session) started(found engine.State) {
+	s.changed(state.ContainerStarted, state.ContainerChange{Digest: found.ImageID, Runtime: found.Runtime,
+		Isolation: &found.Isolation})
 }
 
 // ended notes how the container ended.
 func (s *Session) ended(exit engine.Exit) {
 	s.exit = &exit
 	if exit.Code < 0 {
-		s.tell(ContainerChange{Phase: phaseLost, Reason: exit.Error})
+		s.changed(state.ContainerLost, state.ContainerChange{Reason: exit.Error})
 		return
 	}
-	s.tell(ContainerChange{Phase: phaseExited, Exit: &exit})
+	s.changed(state.ContainerExited, state.ContainerChange{ExitCode: exit.Code, OOMKilled: exit.OOMKilled})
 }
 
 // diedError explains the end of a container that should still run.
@@ -144,7 +117,7 @@ func (s *Session) Working(ctx context.Context) (works bool, commands int, err er
 	health, err := s.client.Health(ctx)
 	if err == nil && s.resumed { // the process before may have ended without telling it
 		s.resumed = false
-		s.tell(ContainerChange{Phase: phaseReady})
+		s.changed(state.ContainerReady, state.ContainerChange{})
 	}
 	if err != nil {
 		return false, 0, err

@@ -36,6 +36,7 @@ import (
 	"holon/runner/socket"
 	"holon/runner/workspace"
 	"holon/skills"
+	"holon/state"
 )
 
 // How long starting and stopping may take. agentd has StopGrace to end in good order: it lets turns go on for turnGrace
@@ -166,7 +167,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.created = true
-	s.tell(ContainerChange{Phase: phaseCreated})
+	s.changed(state.ContainerCreated, state.ContainerChange{})
 	s.awaitExit(ctx)
 	if err := s.hold(); err != nil { // until then the container is found by its labels
 		return err
@@ -177,18 +178,18 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err := s.cfg.Engine.Start(ctx, s.handle); err != nil {
 		return err
 	}
-	state, err := s.cfg.Engine.Inspect(ctx, s.handle)
+	found, err := s.cfg.Engine.Inspect(ctx, s.handle)
 	if err != nil {
 		return err
 	}
-	s.Isolation, s.Runtime = state.Isolation, state.Runtime
-	s.tellStarted(state)
+	s.Isolation, s.Runtime = found.Isolation, found.Runtime
+	s.started(found)
 	s.client = s.seam.client()
 	s.gate.Open()
 	if err := s.awaitReady(ctx); err != nil {
 		return err
 	}
-	s.tell(ContainerChange{Phase: phaseReady})
+	s.changed(state.ContainerReady, state.ContainerChange{})
 	return nil
 }
 
@@ -293,7 +294,7 @@ func (s *Session) Stop(ctx context.Context) error {
 			return errors.Join(err, removeErr)
 		}
 		s.created = false
-		s.tell(ContainerChange{Phase: phaseRemoved})
+		s.changed(state.ContainerRemoved, state.ContainerChange{})
 		return nil
 	}
 	if s.exit == nil {
@@ -341,7 +342,7 @@ func (s *Session) remove(ctx context.Context) error {
 	s.Ended() // notes an end that was not seen before
 	err := s.cfg.Engine.Remove(ctx, s.handle)
 	if err == nil {
-		s.tell(ContainerChange{Phase: phaseRemoved})
+		s.changed(state.ContainerRemoved, state.ContainerChange{})
 	}
 	s.created, s.stopped = false, true
 	s.forget()

@@ -45,15 +45,16 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	if found == nil {
 		if held.Handle != nil {
-			s.tell(ContainerChange{Phase: phaseLost, ID: held.Handle.ID, Reason: "its engine does not know it any more"})
+			s.handle = *held.Handle
+			s.changed(state.ContainerLost, state.ContainerChange{Reason: "its engine does not know it any more"})
 		}
 		s.gone = &Error{Code: CodeContainerGone, Message: "the container vanished while no holon watched it"}
 		return s, nil
 	}
 	s.handle, s.created, s.Isolation = found.Handle, true, found.Isolation
-	s.tell(ContainerChange{Phase: phaseCreated})
+	s.changed(state.ContainerCreated, state.ContainerChange{})
 	if found.Status != engine.StatusCreated {
-		s.tellStarted(*found)
+		s.started(*found)
 	}
 	if found.Status != engine.StatusRunning && found.Status != engine.StatusPaused {
 		return s, s.bury(ctx, found)
@@ -179,7 +180,7 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 		return err
 	}
 	s.created, s.stopped = false, true
-	s.tell(ContainerChange{Phase: phaseRemoved})
+	s.changed(state.ContainerRemoved, state.ContainerChange{})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/state"
 )
 
 // Kind, Visibility, Ownership and Preset are those of the runtime specification
@@ -76,7 +77,7 @@ type AgentState struct {
 	WorkHeld  string `json:"work_held,omitempty"`
 	WorkShown string `json:"work_shown,omitempty"` // digest of what the conversation was told of the work last
 
-	Container *HeldContainer `json:"container,omitempty"` // the newest that the agent had; nil: none yet
+	Container *state.HeldContainer `json:"container,omitempty"` // the newest that the agent had; nil: none yet
 
 	Progress     Progress      `json:"progress"`
 	Totals       Totals        `json:"totals"`

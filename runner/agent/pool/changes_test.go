@@ -8,17 +8,17 @@ import (
 	"testing"
 
 	"holon/runner/agent/pool"
-	"holon/state/ledger"
+	"holon/state"
 	"holon/test/expect"
 )
 
 // changes notes what is told of containers.
 type changes struct {
 	mu   sync.Mutex
-	list []ledger.ContainerChange
+	list []state.ContainerChange
 }
 
-func (c *changes) ContainerChanged(_ context.Context, _ string, change ledger.ContainerChange) error {
+func (c *changes) ContainerChanged(_ context.Context, _ string, change state.ContainerChange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, change)

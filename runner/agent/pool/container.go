@@ -17,6 +17,7 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/sessions"
+	"holon/state"
 )
 
 // agentd must answer a health check within healthTimeout.
@@ -181,7 +182,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
 		k.opts.Log, k.opts.Secrets
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
-	cfg.OnContainer = func(c runner.ContainerChange) { k.recordChange(a.id, c) }
+	cfg.OnContainer = func(c state.ContainerChange) { k.recordChange(a.id, c) }
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)
 	}

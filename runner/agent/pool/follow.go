@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"holon/responses/tasks"
-	"holon/runner"
 	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/ledger"
@@ -131,7 +130,7 @@ func (a *agent) stopFollowing(stopped bool) {
 
 // changesLog receives what becomes of the containers of agents: *scheduler.Scheduler.
 type changesLog interface {
-	ContainerChanged(ctx context.Context, agentID string, c ledger.ContainerChange) error
+	ContainerChanged(ctx context.Context, agentID string, c state.ContainerChange) error
 }
 
 // changeTime bounds how long it may take to record a change. What could not be recorded is made up for when the
@@ -139,19 +138,7 @@ type changesLog interface {
 const changeTime = 10 * time.Second
 
 // recordChange records what became of the container of an agent.
-func (k *Pool) recordChange(agentID string, c runner.ContainerChange) {
-	change := ledger.ContainerChange{
-		HeldContainer: ledger.HeldContainer{ID: c.ID, Phase: ledger.ContainerPhase(c.Phase)},
-		Engine:        k.opts.Engine.Name(), Image: c.Image, Digest: c.ImageID, Runtime: c.Runtime,
-		Isolation: c.Isolation, Reason: k.opts.Secrets.Text(c.Reason),
-	}
-	if c.Exit != nil {
-		change.ExitCode, change.OOMKilled = c.Exit.Code, c.Exit.OOMKilled
-	}
-	k.change(agentID, change)
-}
-
-func (k *Pool) change(agentID string, c ledger.ContainerChange) {
+func (k *Pool) recordChange(agentID string, c state.ContainerChange) {
 	if k.opts.Changes == nil {
 		return
 	}
@@ -168,8 +155,8 @@ func (k *Pool) change(agentID string, c ledger.ContainerChange) {
 func (k *Pool) removeLeft(l sessions.Leftover, remove func() error) error {
 	err := remove()
 	if err == nil {
-		k.change(l.Agent, ledger.ContainerChange{
-			HeldContainer: ledger.HeldContainer{ID: l.ID, Phase: ledger.ContainerRemoved},
+		k.recordChange(l.Agent, state.ContainerChange{
+			HeldContainer: state.HeldContainer{ID: l.ID, Phase: state.ContainerRemoved},
 			Engine:        k.opts.Engine.Name(), Reason: "no process held it"})
 	}
 	return err

@@ -41,7 +41,7 @@ var Copies = []string{RecordMessage, RecordBrief, RecordNotification, RecordWait
 	RecordWork, KeyClipped}
 
 // ContainerEvent is the class of the event with which a container comes to a phase.
-func ContainerEvent(p ledger.ContainerPhase) string { return "holon.container." + string(p) }
+func ContainerEvent[Phase ~string](p Phase) string { return "holon.container." + string(p) }
 
 // SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger. The session
 // is the one that agentd knows the conversation by.

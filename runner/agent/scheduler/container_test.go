@@ -8,7 +8,6 @@ import (
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
 	"holon/state"
-	"holon/state/ledger"
 	"holon/test/expect"
 )
 
@@ -59,8 +58,8 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-func change(phase, id string) ledger.ContainerChange {
-	c := ledger.ContainerChange{HeldContainer: ledger.HeldContainer{ID: id, Phase: ledger.ContainerPhase(phase)},
+func change(phase, id string) state.ContainerChange {
+	c := state.ContainerChange{HeldContainer: state.HeldContainer{ID: id, Phase: state.ContainerPhase(phase)},
 		Engine: "docker", Image: "image"}
 	if phase == "started" {
 		c.Isolation = &state.Isolation{Network: state.Axis{Value: "none"}, Memory: state.Axis{Value: "1"}}

@@ -8,6 +8,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -55,10 +56,10 @@ func (w *world) recorded(i int, o op) (err error) {
 			Owner: fmt.Sprint("work_", o.N%4), Kind: kinds[o.N%3], WaitingFor: "it", ExpiresAt: &at,
 			Wakes: rules.AnyWake()[o.N%5 : o.N%5+1]})
 	case "rec-container": // also late, twice, and of one that another has replaced
-		phases := []ledger.ContainerPhase{ledger.ContainerCreated, ledger.ContainerStarted, ledger.ContainerReady,
-			ledger.ContainerExited, ledger.ContainerLost, ledger.ContainerRemoved}
-		err = w.m.ContainerChanged(w.ctx, o.Agent, ledger.ContainerChange{Engine: "docker",
-			HeldContainer: ledger.HeldContainer{ID: fmt.Sprint(o.Agent, "_container_", i/8), Phase: phases[o.N%6]}})
+		phases := []state.ContainerPhase{state.ContainerCreated, state.ContainerStarted, state.ContainerReady,
+			state.ContainerExited, state.ContainerLost, state.ContainerRemoved}
+		err = w.m.ContainerChanged(w.ctx, o.Agent, state.ContainerChange{Engine: "docker",
+			HeldContainer: state.HeldContainer{ID: fmt.Sprint(o.Agent, "_container_", i/8), Phase: phases[o.N%6]}})
 	case "rec-notify":
 		err = w.m.Notify(w.ctx, o.Agent, "look at this")
 	case "rec-tell":

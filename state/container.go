@@ -1,6 +1,4 @@
-package ledger
-
-import "holon/state"
+package state
 
 // HeldContainer is how far the container of an agent is, by the record.
 type HeldContainer struct {
@@ -26,10 +24,10 @@ type ContainerChange struct {
 	HeldContainer
 	Engine    string
 	Image     string
-	Digest    string           // of the image, of Started
-	Runtime   string           // of the engine, likewise
-	Isolation *state.Isolation // in force, likewise
-	ExitCode  int              // of Exited
-	OOMKilled bool             // likewise
-	Reason    string           // of Lost and Removed; "": none is known
+	Digest    string     // of the image, of Started
+	Runtime   string     // of the engine, likewise
+	Isolation *Isolation // in force, likewise
+	ExitCode  int        // of Exited
+	OOMKilled bool       // likewise
+	Reason    string     // of Lost and Removed; "": none is known
 }

@@ -94,9 +94,9 @@ func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 }
 
 // watched runs a turn and meanwhile enforces its quota and calls its Beat.
-func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTurn) End {
+func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context) End) End {
 	if t.DiskBytes <= 0 && t.Beat == nil {
-		return run(ctx, watch)
+		return run(ctx)
 	}
 	begin, begun := time.Now(), int64(-1)
 	if t.DiskBytes > 0 { // before the turn can write
@@ -113,7 +113,7 @@ func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTu
 		defer close(done)
 		s.watch(watching, t, begun, pauseAfter(begin), end)
 	}()
-	result := run(turn, watch)
+	result := run(turn)
 	stop()
 	<-done
 	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {

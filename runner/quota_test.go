@@ -10,16 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"holon/responses"
-	"holon/responses/turns"
 )
-
-// deaf is an Observer that is not interested.
-type deaf struct{}
-
-func (deaf) Event(responses.Event)   {}
-func (deaf) Fact(turns.RuntimeEvent) {}
 
 // A turn is ended when it has written more than it may since it began; what turns before it wrote does not count.
 func TestQuotaOfTurns(t *testing.T) {
@@ -29,8 +20,8 @@ func TestQuotaOfTurns(t *testing.T) {
 			bytes int
 			ended bool
 		}{{700 << 10, false}, {700 << 10, false}, {2 << 20, true}, {4 << 10, false}} {
-			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, deaf{},
-				func(ctx context.Context, _ Observer) End {
+			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}},
+				func(ctx context.Context) End {
 					err := os.WriteFile(filepath.Join(s.cfg.Dir, fmt.Sprint(i)), make([]byte, step.bytes), 0o600)
 					select {
 					case <-ctx.Done():

@@ -311,22 +311,13 @@ func (s *Session) Stop(ctx context.Context) error {
 // Close removes everything that the session made but its Dir, which belongs to
 // the caller. It may be called at any point and more than once.
 func (s *Session) Close(ctx context.Context) error {
-	if s.client != nil {
-		s.client.Close()
-	}
-	var errs []error
 	removed := make(chan error, 1)
 	if s.stopped { // nothing of it writes any more: the engine removes it while the tree is cleaned
 		go func() { removed <- s.remove(ctx) }()
 	} else {
 		removed <- s.remove(ctx)
 	}
-	if s.gateway != nil {
-		errs = append(errs, s.gateway.Close(ctx))
-		s.gateway = nil
-	}
-	errs = append(errs, s.CloseEgress(), s.CloseHostTools())
-	errs = append(errs, s.seam.remove())
+	errs := []error{s.closeServices(ctx), s.seam.remove()}
 	if s.tree != nil {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil
@@ -378,17 +369,21 @@ func (s *Session) LeaveTree() error {
 // Leave lets go of the session and leaves container, sockets and tree as they
 // are, for another to take up.
 func (s *Session) Leave(ctx context.Context) error {
-	var errs []error
+	err := s.closeServices(ctx)
+	if s.forget != nil {
+		s.forget()
+	}
+	return errors.Join(err, s.LeaveTree())
+}
+
+// closeServices ends what the host and the container reach of each other.
+func (s *Session) closeServices(ctx context.Context) (err error) {
 	if s.client != nil {
 		s.client.Close()
 	}
 	if s.gateway != nil {
-		errs = append(errs, s.gateway.Close(ctx))
+		err = s.gateway.Close(ctx)
 		s.gateway = nil
 	}
-	errs = append(errs, s.CloseEgress(), s.CloseHostTools())
-	if s.forget != nil {
-		s.forget()
-	}
-	return errors.Join(append(errs, s.LeaveTree())...)
+	return errors.Join(err, s.CloseEgress(), s.CloseHostTools())
 }

@@ -85,14 +85,7 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
 	if req.Grant == (gateway.TokenHash{}) {
 		req.Token, req.Grant = gateway.NewToken()
 	}
-	trace := s.trace(ctx, req, false)
-	agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
-	told := tracing{watch, trace}
-	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
-		return s.watchTurn(ctx, req, w, func(ctx context.Context) (*responses.Response, error) {
-			return agent.Background(ctx, s.request(req))
-		})
-	}))
+	return s.play(ctx, req, watch, false)
 }
 
 // Rejoin watches a turn that another process began, from its first entry on. It
@@ -103,23 +96,32 @@ func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) End {
 	if s.gone != nil {
 		return s.reported(ctx, req.ID())
 	}
-	trace := s.trace(ctx, req, true)
-	told := tracing{watch, trace}
-	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
-		return s.watchTurn(ctx, req, w, nil)
-	}))
+	return s.play(ctx, req, watch, true)
 }
 
-// runTurn watches a turn to its end, and asks for it first if need be.
-type runTurn func(context.Context, Observer) End
+// begin asks agentd for a turn, and returns the first snapshot of its response. It is nil for a turn that was begun
+// before.
+type begin func(context.Context) (*responses.Response, error)
+
+// play asks for a turn, or rejoins it, and watches it to its end.
+func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined bool) End {
+	trace := s.trace(ctx, req, rejoined)
+	var ask begin
+	if !rejoined {
+		agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
+		ask = func(ctx context.Context) (*responses.Response, error) { return agent.Background(ctx, s.request(req)) }
+	}
+	return s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace}, ask))
+}
 
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through
 // the gateway where there is one.
-func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run runTurn) End {
+func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask begin) End {
+	run := func(ctx context.Context) End { return s.watchTurn(ctx, req, watch, ask) }
 	defer s.hostTools.Grant(req.ID(), req.Grant)()
 	if s.gateway == nil {
 		s.gate.Open()
-		return s.watched(ctx, req, watch, run)
+		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID(), Token: req.Grant, Models: s.cfg.GatewayModels(),
 		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
@@ -129,16 +131,15 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
 	s.gate.Open()
-	result := s.watched(ctx, req, watch, run)
+	result := s.watched(ctx, req, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
 	result.Account, result.trouble = &account, lease.Trouble()
 	return result
 }
 
-// watchTurn reads the journal of the turn to its end. begin asks for the turn, nil for one that was begun before.
-func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
-	begin func(context.Context) (*responses.Response, error)) (result End) {
+// watchTurn reads the journal of the turn to its end.
+func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer, ask begin) (result End) {
 	result = End{TurnID: req.ID(), SessionID: s.id}
 	// The journal must outlive ctx: the end of a cancelled turn is read from it.
 	reading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -153,7 +154,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	defer group.Wait()
 	begun := make(chan string, 1)
 	group.Go(func() { s.cancelWith(ctx, reading, stop, begun) })
-	err := s.read(reading, req.ID(), begin, func(resp *responses.Response) {
+	err := s.read(reading, req.ID(), ask, func(resp *responses.Response) {
 		if result.Response == nil {
 			begun <- resp.ID
 		}
@@ -170,11 +171,11 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	return result
 }
 
-// read begins a turn, if begin is not nil, and passes what it does to watch, and each snapshot of its response to note.
-func (s *Session) read(ctx context.Context, turnID string, begin func(context.Context) (*responses.Response, error),
-	note func(*responses.Response), watch Observer) error {
-	if begin != nil {
-		resp, err := begin(ctx)
+// read begins a turn, if ask is not nil, and passes what it does to watch, and each snapshot of its response to note.
+func (s *Session) read(ctx context.Context, turnID string, ask begin, note func(*responses.Response),
+	watch Observer) error {
+	if ask != nil {
+		resp, err := ask(ctx)
 		if err != nil {
 			return err
 		}

@@ -84,10 +84,8 @@ func (r *execution) release(ctx context.Context, keep bool) error {
 		return nil
 	case keep:
 		return r.session.Abandon(ctx)
-	case r.spec.Keep:
-		return r.session.Close(ctx)
 	}
-	return r.session.Discard(ctx)
+	return r.session.Close(ctx, r.spec.Keep)
 }
 
 // amend corrects the manifest of a run that could not give up what it held.

@@ -60,28 +60,20 @@ const CodeDamaged = state.CodeManifestInvalid
 
 // Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet.
 func (m *Manager) Record(key Key) (*Record, error) {
-	r, err := readRecord(m.Dir(key))
-	if err == nil && ((r.Run != nil) != (key.run != "") || r.Dir != m.SessionDir(key)) {
-		err = damaged(m.Dir(key), errIncomplete)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// ReadRun reads the record in the directory of a run.
-func ReadRun(dir string) (*Record, error) {
-	r, err := readRecord(dir)
-	if err == nil && r.Run == nil {
-		return nil, damaged(dir, errIncomplete)
+	r, err := readRecord(m.Dir(key), key.run != "")
+	if err == nil && r.Dir != m.SessionDir(key) {
+		return nil, damaged(m.Dir(key), errIncomplete)
 	}
 	return r, err
 }
 
+// ReadRun reads the record in the directory of a run.
+func ReadRun(dir string) (*Record, error) { return readRecord(dir, true) }
+
 var errIncomplete = errors.New("it lacks what a session cannot be taken up without")
 
-func readRecord(dir string) (*Record, error) {
+// readRecord reads the record of a run, or of an agent.
+func readRecord(dir string, run bool) (*Record, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, state.SessionFile), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
@@ -94,7 +86,8 @@ func readRecord(dir string) (*Record, error) {
 	case err != nil:
 	case r.Schema != recordSchema:
 		err = fmt.Errorf("it has the schema %.64q, not %s", r.Schema, recordSchema)
-	case r.ID == "" || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || (r.Run == nil) == (r.Made == nil),
+	case r.ID == "" || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || (r.Run != nil) != run,
+		(r.Made == nil) != run,
 		r.Run != nil && (r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil):
 		err = errIncomplete
 	case r.Handle != nil:

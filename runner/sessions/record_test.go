@@ -20,7 +20,7 @@ import (
 
 func TestRecord(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := readRecord(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ReadRun(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no record: %v", err)
 	}
 	want := &Record{
@@ -38,7 +38,7 @@ func TestRecord(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	got, err := readRecord(dir)
+	got, err := ReadRun(dir)
 	expect.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -51,7 +51,7 @@ func TestRecord(t *testing.T) {
 		"relative": `{"schema":"holon.session/1","id":"run_1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600))
-		if _, err := readRecord(dir); !state.IsCode(err, CodeDamaged) || errors.Is(err, fs.ErrNotExist) {
+		if _, err := ReadRun(dir); !state.IsCode(err, CodeDamaged) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

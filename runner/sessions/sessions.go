@@ -189,10 +189,14 @@ func (s *Session) Rejoin(ctx context.Context, t runner.Turn, watch runner.Observ
 	return end
 }
 
-// Close ends the session in good order and gives up what it holds, its record last. What was written stays.
-func (s *Session) Close(ctx context.Context) error {
+// Close ends the session in good order and gives up what it holds, its record last. With keep, what was written stays.
+func (s *Session) Close(ctx context.Context, keep bool) error {
 	defer s.manager.Secrets.Forget(s.token)
-	err := errors.Join(s.Stop(ctx), s.Session.Close(ctx))
+	err := s.Stop(ctx)
+	if err == nil && !keep { // what may still run has its files
+		err = files.RemoveAll(s.manager.SessionDir(s.key))
+	}
+	err = errors.Join(err, s.Session.Close(ctx))
 	if err == nil {
 		err = s.manager.RemoveRecord(s.key)
 	}
@@ -203,20 +207,6 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) Leave(ctx context.Context) error {
 	defer s.manager.Secrets.Forget(s.token)
 	return s.Session.Leave(ctx)
-}
-
-// Discard is Close, and removes what was written, too.
-func (s *Session) Discard(ctx context.Context) error {
-	defer s.manager.Secrets.Forget(s.token)
-	err := s.Stop(ctx)
-	if err == nil { // what may still run has its files
-		err = files.RemoveAll(s.manager.SessionDir(s.key))
-	}
-	err = errors.Join(err, s.Session.Close(ctx))
-	if err == nil {
-		err = s.manager.RemoveRecord(s.key)
-	}
-	return err
 }
 
 // Abandon gives up everything but the tree and what was written, which its record still names.

@@ -296,7 +296,7 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	defer cancel()
 	err := a.session.Stop(ctx)
 	a.stopFollowing(err == nil)
-	err = errors.Join(err, a.session.Close(ctx), closeAccess(a.access))
+	err = errors.Join(err, a.session.Close(ctx, true), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false
 	k.release(a)
 	if err != nil {

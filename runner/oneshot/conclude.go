@@ -123,8 +123,8 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	out := r.run.OutputDir()
-	warnings, err := turnfiles.Collection{SessionDir: r.sessions.SessionDir(r.key), TurnID: r.turn.TurnID, To: out,
-		Limit: r.ask.Limits().MaxOutputBytes}.Collect(ctx)
+	warnings, err := turnfiles.Collect(ctx, r.sessions.SessionDir(r.key), r.turn.TurnID, out,
+		r.ask.Limits().MaxOutputBytes)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err

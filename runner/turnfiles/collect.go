@@ -26,23 +26,16 @@ const (
 	maxCollectDepth = 32
 )
 
-// Collection says what of a turn is copied, and where to.
-type Collection struct {
-	SessionDir string // directory of the turn's session
-	TurnID     string
-	To         string // directory of the results
-	Limit      int64  // bytes that are taken in addition to the turn's own record; 0: MaxCollect
-}
-
-// Collect copies the files of a turn to the host, within bounds, and returns what was left out and why. The error means
-// that the host's side failed. Those that follow from its journal are made by Completion.
-func (o Collection) Collect(ctx context.Context) (warnings []string, err error) {
-	output, err := OpenOutput(o.SessionDir)
+// Collect copies the files of a turn of a session to the directory results of the host, within bounds, and returns what
+// was left out and why. limit is how many bytes are taken in addition to the turn's own record; 0 means MaxCollect. The
+// error means that the host's side failed. Those that follow from its journal are made by Completion.
+func Collect(ctx context.Context, sessionDir, turnID, results string, limit int64) (warnings []string, err error) {
+	output, err := OpenOutput(sessionDir)
 	if err != nil {
 		return []string{"the container's output cannot be opened: " + visible.OneLine(err.Error(), 200)}, nil
 	}
 	defer output.Close()
-	src, err := roots.OpenOwn(output, "turns/"+o.TurnID)
+	src, err := roots.OpenOwn(output, "turns/"+turnID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no turn was accepted
 	}
@@ -50,7 +43,7 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 		return []string{"the turn directory cannot be opened: " + visible.OneLine(err.Error(), 200)}, nil
 	}
 	defer src.Close()
-	to, err := os.OpenRoot(o.To)
+	to, err := os.OpenRoot(results)
 	if err != nil {
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
@@ -61,8 +54,8 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 		}
 	}
-	if o.Limit > 0 {
-		c.limit = min(c.bytes+o.Limit, MaxCollect)
+	if limit > 0 {
+		c.limit = min(c.bytes+limit, MaxCollect)
 	}
 	for _, dir := range []string{turns.ToolsDir, turns.ArtifactsDir} {
 		if err := c.own(ctx, dir, true); err != nil {
@@ -75,16 +68,7 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 // CollectResponses copies the responses that agentd stored in a session to the directory to, which it makes, within
 // bounds, and returns what was left out and why. A session without any is no error, and nothing is made.
 func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []string, err error) {
-	state := filepath.Join(sessionDir, "state")
-	if err := roots.Reopen(state); err != nil {
-		return nil, fmt.Errorf("open the session's state: %w", err)
-	}
-	root, err := roots.Open(state)
-	if err != nil {
-		return nil, fmt.Errorf("open the session's state: %w", err)
-	}
-	defer root.Close()
-	src, err := roots.OpenOwn(root, turns.ResponsesDir)
+	src, err := openResponses(sessionDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -105,6 +89,20 @@ func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []st
 		return c.warnings, fmt.Errorf("keep the conversation: %w", err)
 	}
 	return c.warnings, nil
+}
+
+// openResponses opens the directory of the responses that agentd stored in a session.
+func openResponses(sessionDir string) (*os.Root, error) {
+	state := filepath.Join(sessionDir, "state")
+	if err := roots.Reopen(state); err != nil {
+		return nil, err
+	}
+	root, err := roots.Open(state)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return roots.OpenOwn(root, turns.ResponsesDir)
 }
 
 // turnNames are the files of the turn's own record. The others follow from its journal.

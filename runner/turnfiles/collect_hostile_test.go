@@ -22,7 +22,7 @@ import (
 // collect copies what turn_1 left below dir.
 func collect(t *testing.T, dir, to string, limit int64) ([]string, error) {
 	t.Helper()
-	return Collection{SessionDir: dir, TurnID: "turn_1", To: to, Limit: limit}.Collect(t.Context())
+	return Collect(t.Context(), dir, "turn_1", to, limit)
 }
 
 // collectFrom makes the artifacts of a turn and collects them.

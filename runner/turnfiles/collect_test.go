@@ -73,7 +73,7 @@ func TestCollectNothing(t *testing.T) {
 		t.Errorf("without a turn: %q, %v", warnings, err)
 	}
 	expect.NoError(t, os.Symlink("/etc", filepath.Join(dir, "output/turns/turn_2")))
-	warnings, err := Collection{SessionDir: dir, TurnID: "turn_2", To: t.TempDir()}.Collect(t.Context())
+	warnings, err := Collect(t.Context(), dir, "turn_2", t.TempDir(), 0)
 	if err != nil || len(warnings) != 1 {
 		t.Errorf("a link for a turn: %q, %v", warnings, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 
 	"holon/internal/durable"
-	"holon/internal/roots"
 	"holon/responses/turns"
 )
 
@@ -83,12 +82,7 @@ func readSums(file string) (sums map[string]string, err error) {
 
 // eachResponse calls each for the file of every stored response.
 func eachResponse(sessionDir string, each func(dir *os.Root, name string) error) error {
-	root, err := roots.Open(filepath.Join(sessionDir, "state"))
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	defer root.Close()
-	dir, err := roots.OpenOwn(root, turns.ResponsesDir)
+	dir, err := openResponses(sessionDir)
 	if err != nil {
 		return ignoreMissing(err)
 	}

@@ -33,8 +33,8 @@ type End struct {
 	Response *responses.Response
 	Err      error // why the final response is missing
 	NotBegun bool  // with Err: agentd has never accepted the turn, as its files show
-	// Claimed is the final response in files that commands could write, of a turn whose end was not seen; nil if there is
-	// none.
+	// Claimed is the final response in files that commands could write, of a turn whose end was not seen; nil if there
+	// is none.
 	Claimed *responses.Response
 
 	// Status is the end of the turn: completed, failed, incomplete or cancelled; "" when it is not known.

@@ -12,8 +12,8 @@ import (
 	"holon/state"
 )
 
-// changed tells Config.OnContainer that the session's container has come to a phase. A process that takes up a container
-// tells again how it was created and started.
+// changed calls Config.OnContainer when the session's container has come to a phase. A process that takes up a
+// container reports again how it was created and started.
 func (s *Session) changed(phase state.ContainerPhase, c state.ContainerChange) {
 	if s.cfg.OnContainer == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// scenarioFile is where agentd finds the scenario that its model plays, whatever the model is called, next to the host's
-// sockets: the directory is mounted, so that the file can be replaced while the container runs.
+// scenarioFile is where agentd finds the scenario that its model plays, whatever the model is called, next to the
+// host's sockets: the directory is mounted, so that the file can be replaced while the container runs.
 const scenarioFile = "scenario.yaml"
 
 // SetModels lets the next turns of the session ask other models. The container and what runs in it go on. No turn

@@ -154,8 +154,8 @@ func (r *Runtime) promptOf(ctx context.Context, attempt ledger.Attempt) string {
 	return sent.Prompt()
 }
 
-// takeOver records that this process takes over an attempt, and how far it found out what became of its turn: end is the
-// zero value while that goes on.
+// takeOver records that this process takes over an attempt, and how far it found out what became of its turn: end is
+// the zero value while that goes on.
 func (r *Runtime) takeOver(a ledger.Attempt, end runner.End) error {
 	// a turn that was cut is taken over all the same
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)

@@ -161,7 +161,8 @@ func (l *lab) recover(k *pool.Pool, want string) runner.End {
 		l.t.Fatalf("found %+v, want %s", end, want)
 	}
 	// of a turn that is over, its facts are read once more
-	if (want == live) != (w.began == 1) || want != live && w.text.Len() > 0 || !slices.Contains(w.facts, turns.TurnStarted) {
+	if (want == live) != (w.began == 1) || want != live && w.text.Len() > 0 ||
+		!slices.Contains(w.facts, turns.TurnStarted) {
 		l.t.Errorf("%s: began %d times, told %q, %v", want, w.began, w.text.String(), w.facts)
 	}
 	return end

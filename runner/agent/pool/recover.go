@@ -31,7 +31,8 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		if err := k.removeStray(ctx, a); err != nil { // it could still write
 			return runner.End{}, k.typed(ctx, err)
 		}
-		return k.unseen(ctx, a, runner.End{TurnID: t.ID(), Err: errors.New("its container is gone")}, trusted, began, watch), nil
+		gone := runner.End{TurnID: t.ID(), Err: errors.New("its container is gone")}
+		return k.unseen(ctx, a, gone, trusted, began, watch), nil
 	}
 	if _, err := k.working(ctx, a); err != nil {
 		if ctx.Err() != nil {
@@ -61,7 +62,7 @@ func (k *Pool) separated(a *agent) bool {
 	return rec != nil && rec.Server != nil
 }
 
-// unseen looks up in what is on the disk what became of a turn that no container makes any more, and reports what it did.
+// unseen looks up on the disk what became of a turn that no container makes any more, and reports what it did.
 func (k *Pool) unseen(ctx context.Context, a *agent, end runner.End, trusted bool, began func(),
 	watch runner.Observer) runner.End {
 	end = k.sessions.Unseen(ctx, a.key(), end, trusted)

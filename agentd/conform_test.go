@@ -7,7 +7,6 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/test/conform"
-	"holon/test/conform/schema"
 	"holon/test/expect"
 )
 
@@ -20,9 +19,7 @@ func TestConformance(t *testing.T) {
 	})
 	scenario, err := os.ReadFile("../test/clients/testdata/conformance.yaml")
 	expect.NoError(t, err)
-	doc, err := schema.Official()
-	expect.NoError(t, err)
-	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket, Schemas: doc,
+	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket,
 		Model: h.scenario("conformance", string(scenario))}
 	allPass(t, target, conform.Cases())
 	target.BaseURL, target.Socket = "http://"+h.tcp, ""

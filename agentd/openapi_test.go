@@ -75,7 +75,7 @@ func (v *validator) check(contentType string, body []byte) {
 		}
 		return
 	}
-	if err := conform.CheckStream(bytes.NewReader(body), framing); err != nil {
+	if err := conform.CheckStream(body, framing); err != nil {
 		v.t.Errorf("%v\n%.3000s", err, body)
 	}
 	for data, err := range stream.Events(bytes.NewReader(body), framing) {

@@ -247,7 +247,7 @@ func checkStream(t *testing.T, dir string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, turns.EventsFile))
 	must(t, err)
-	if err := conform.CheckStream(bytes.NewReader(data), stream.NDJSON); err != nil { // exactly one terminal event, too
+	if err := conform.CheckStream(data, stream.NDJSON); err != nil { // exactly one terminal event, too
 		t.Fatalf("%v\n%s", err, data)
 	}
 	return data

@@ -142,7 +142,7 @@ turns:
 	if err != nil || !bytes.HasPrefix(events, seen) || len(seen) == 0 {
 		t.Errorf("the client saw\n%s\nand the file has\n%s (%v)", seen, events, err)
 	}
-	if err := conform.CheckStream(bytes.NewReader(events), stream.NDJSON); err != nil {
+	if err := conform.CheckStream(events, stream.NDJSON); err != nil {
 		t.Error(err)
 	}
 	next := request("go on")

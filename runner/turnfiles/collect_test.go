@@ -209,7 +209,7 @@ func checkSettled(t *testing.T, dir string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, turns.EventsFile))
 	expect.NoError(t, err)
-	if err := conform.CheckStream(bytes.NewReader(data), stream.NDJSON); err != nil {
+	if err := conform.CheckStream(data, stream.NDJSON); err != nil {
 		t.Errorf("%v\n%s", err, data)
 	}
 	turn, err := OpenCollected(dir)

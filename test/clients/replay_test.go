@@ -48,7 +48,7 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 			t.Fatal(err)
 		}
 		checker := conform.Checker{Extensions: shown}
-		if err := checker.Stream(bytes.NewReader(wire), stream.SSE); err != nil {
+		if err := checker.Stream(wire, stream.SSE); err != nil {
 			t.Fatalf("%v: %s", err, wire)
 		}
 		events := split(t, wire)

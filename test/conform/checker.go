@@ -52,8 +52,7 @@ type Checker struct {
 	// requests that asked for them.
 	Extensions bool
 
-	doc   Schemas // nil for the protocol's own
-	err   error   // the first violation, for good
+	err   error // the first violation, for good
 	index int64
 	typ   string // of the last event
 	state state

@@ -141,7 +141,7 @@ func (r resource) text() string {
 func (t *trial) decode(component string, data []byte, check func(*object)) resource {
 	ev := decodeObject(data)
 	if ev.fault == nil {
-		t.must(t.Schemas.Object(component, data))
+		t.must(t.doc.Object(component, data))
 		check(&ev.object)
 	}
 	t.demand(ev.fault == nil, "the %s is wrong: %v: %.500s", component, ev.fault, data)
@@ -182,12 +182,10 @@ func (t *trial) streamed(format string, args ...any) (resource, [][]byte) {
 func (t *trial) checkStream(a answer, f stream.Framing, c *Checker) (resource, [][]byte) {
 	t.demand(a.status == http.StatusOK && a.contentType == f.ContentType(), "answered %d, %s, want %s: %.500s", a.status,
 		a.contentType, f.ContentType(), a.body)
-	c.doc = t.Schemas
-	if err := c.Stream(bytes.NewReader(a.body), f); err != nil {
+	if err := c.Stream(a.body, f); err != nil {
 		t.must(fmt.Errorf("%w: %.5000s", err, a.body))
 	}
-	events, err := collect(bytes.NewReader(a.body), f)
-	t.must(err)
+	events := t.collect(a.body, f)
 	var last struct {
 		Response resource `json:"response"`
 	}
@@ -197,14 +195,12 @@ func (t *trial) checkStream(a answer, f stream.Framing, c *Checker) (resource, [
 	return last.Response, events
 }
 
-func collect(r io.Reader, f stream.Framing) (events [][]byte, err error) {
-	for data, err := range stream.Events(r, f) {
-		if err != nil {
-			return nil, err
-		}
+func (t *trial) collect(body []byte, f stream.Framing) (events [][]byte) {
+	for data, err := range stream.Events(bytes.NewReader(body), f) {
+		t.must(err)
 		events = append(events, bytes.Clone(data))
 	}
-	return events, nil
+	return events
 }
 
 // fails checks an error envelope: four keys, all strings, since clients lose

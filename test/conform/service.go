@@ -123,9 +123,7 @@ func replay(t *trial) {
 func (t *trial) tail(id string, after int64) [][]byte {
 	a := t.get(fmt.Sprintf("/responses/%s?stream=true&starting_after=%d", id, after))
 	t.demand(a.status == http.StatusOK, "the tail was answered with %d", a.status)
-	events, err := collect(bytes.NewReader(a.body), stream.SSE)
-	t.must(err)
-	return events
+	return t.collect(a.body, stream.SSE)
 }
 
 // backgroundPoll takes the acknowledgement of an answer that takes long: a short one may have ended before it is read.

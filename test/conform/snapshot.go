@@ -75,13 +75,9 @@ func checkAnnotation(a *object) {
 // checkShape holds an event against the protocol's document. That knows no extensions: an item of one is checked for
 // itself alone, and a response is checked without it.
 func (c *Checker) checkShape(ev *event, data []byte) error {
-	doc := c.doc
-	if doc == nil {
-		official, err := schema.Official()
-		if err != nil {
-			return err
-		}
-		doc = official
+	doc, err := schema.Official()
+	if err != nil {
+		return err
 	}
 	if c.Extensions {
 		item, _ := ev.keys["item"].(map[string]any)

@@ -85,16 +85,16 @@ func (c *session) converse(frame []byte, got *turn) error {
 			got.errs = append(got.errs, fmt.Errorf("a frame is no event: %.100q", data))
 			return nil
 		}
-		if got.take(c.t.Suite, data) {
+		if got.take(c.t, data) {
 			return nil
 		}
 	}
 }
 
 // take notes one event and reports whether it ends the turn.
-func (got *turn) take(s *Suite, data []byte) (ends bool) {
+func (got *turn) take(t *trial, data []byte) (ends bool) {
 	got.frames = append(got.frames, data)
-	typ, response, err := s.officialEvent(data)
+	typ, response, err := t.officialEvent(data)
 	if err != nil {
 		got.errs = append(got.errs, err)
 	}

@@ -1,53 +1,46 @@
 package conform
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 
 	"holon/responses/stream"
 )
 
-// CheckStream reads a whole stream in framing f from r and checks its bytes and
-// its events. The error is a *Violation, or the error of r.
-func CheckStream(r io.Reader, f stream.Framing) error { return new(Checker).Stream(r, f) }
+// CheckStream checks the bytes and the events of a whole stream in framing f. The error is a *Violation.
+func CheckStream(data []byte, f stream.Framing) error { return new(Checker).Stream(data, f) }
 
 // Stream is CheckStream with c. It asks for what every reader can take, which
 // is less than the standards allow: LF only, each SSE event as one event field
 // that names its type and one data field, no ids, heartbeats that are comments
 // with a single line end, [DONE] at the end; in NDJSON nothing but events.
-func (c *Checker) Stream(r io.Reader, f stream.Framing) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, stream.MaxEvent+4096)
-	lines.Split(splitLF)
-	line := c.ndjsonLine
-	if f == stream.SSE {
-		line = (&sseReader{c: c}).line
-	}
-	for lines.Scan() {
-		if err := line(lines.Bytes()); err != nil {
+func (c *Checker) Stream(data []byte, f stream.Framing) error {
+	sse := sseReader{c: c}
+	for line := range bytes.Lines(data) {
+		body, ended := bytes.CutSuffix(line, []byte{'\n'})
+		var err error
+		switch {
+		case !ended:
+			err = c.framing("the last line has no line end: %.60q", line)
+		case bytes.IndexByte(body, '\r') >= 0:
+			err = c.framing("a line has a CR, which some readers take for text: %.60q", line)
+		case len(line) > stream.MaxEvent+4096:
+			err = c.framing("a line has %d bytes", len(line))
+		case f == stream.SSE:
+			err = sse.line(body)
+		case len(body) == 0:
+			err = c.framing("a line is empty")
+		default:
+			err = c.Event(body)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read event stream: %w", err)
-	}
-	if err := line(nil); err != nil {
+	if err := sse.end(f); err != nil {
 		return err
 	}
 	return c.End()
-}
-
-// splitLF is bufio.ScanLines, but keeps line ends.
-func splitLF(data []byte, atEOF bool) (int, []byte, error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i+1], nil
-	}
-	if atEOF && len(data) > 0 {
-		return len(data), data, nil
-	}
-	return 0, nil, nil
 }
 
 // framing notes a violation of the bytes on the wire.
@@ -58,32 +51,6 @@ func (c *Checker) framing(format string, args ...any) error {
 	return c.err
 }
 
-// cutLine takes the line end off; the empty line is the end of the stream.
-func (c *Checker) cutLine(line []byte) ([]byte, error) {
-	body, ok := bytes.CutSuffix(line, []byte{'\n'})
-	if !ok {
-		return nil, c.framing("the last line has no line end: %.60q", line)
-	}
-	if bytes.IndexByte(body, '\r') >= 0 {
-		return nil, c.framing("a line has a CR, which some readers take for text: %.60q", line)
-	}
-	return body, nil
-}
-
-func (c *Checker) ndjsonLine(line []byte) error {
-	if len(line) == 0 {
-		return nil
-	}
-	body, err := c.cutLine(line)
-	if err != nil {
-		return err
-	}
-	if len(body) == 0 {
-		return c.framing("a line is empty")
-	}
-	return c.Event(body)
-}
-
 // sseReader checks server-sent events line by line.
 type sseReader struct {
 	c           *Checker
@@ -92,14 +59,7 @@ type sseReader struct {
 	done        bool // [DONE] was seen
 }
 
-func (s *sseReader) line(line []byte) error {
-	if len(line) == 0 {
-		return s.end()
-	}
-	body, err := s.c.cutLine(line)
-	if err != nil {
-		return err
-	}
+func (s *sseReader) line(body []byte) error {
 	if s.done {
 		return s.c.framing("something follows [DONE]: %.60q", body)
 	}
@@ -139,8 +99,9 @@ func (s *sseReader) dispatch() error {
 	return nil
 }
 
-func (s *sseReader) end() error {
+func (s *sseReader) end(f stream.Framing) error {
 	switch {
+	case f != stream.SSE:
 	case s.hasData || s.event != "":
 		return s.c.framing("the last event is cut off")
 	case !s.done && s.c.state == hasEnded:

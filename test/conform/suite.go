@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"holon/test/conform/schema"
@@ -19,20 +18,10 @@ import (
 
 // Target is a server to be checked.
 type Target struct {
-	BaseURL string  // above /responses, for example http://127.0.0.1:8080/v1
-	Socket  string  // Unix socket to reach it by, "" for the host of BaseURL
-	Token   string  // bearer token; a server that wants none ignores it
-	Model   string  // answers as the package comment says
-	Schemas Schemas // nil for the facts of the protocol's own document
-}
-
-// Schemas validates JSON by the protocol's OpenAPI document. It says what has to be there and of which type; the rules
-// of this package say what it cannot.
-type Schemas interface {
-	// Object validates data by a component of the document.
-	Object(component string, data []byte) error
-	// Event validates one event by its type.
-	Event(data []byte) error
+	BaseURL string // above /responses, for example http://127.0.0.1:8080/v1
+	Socket  string // Unix socket to reach it by, "" for the host of BaseURL
+	Token   string // bearer token; a server that wants none ignores it
+	Model   string // answers as the package comment says
 }
 
 // Case is one check of a server.
@@ -75,8 +64,7 @@ type Result struct {
 // Suite runs cases against one server.
 type Suite struct {
 	Target
-	http      *http.Client
-	transport *http.Transport
+	http *http.Client
 }
 
 // New makes a suite for a server. Nothing is sent yet; the caller must Close it.
@@ -91,16 +79,17 @@ func New(t Target) *Suite {
 			return new(net.Dialer).DialContext(ctx, "unix", t.Socket)
 		}
 	}
-	return &Suite{Target: t, transport: transport, http: &http.Client{Transport: transport}}
+	return &Suite{Target: t, http: &http.Client{Transport: transport}}
 }
 
 // Close drops the connections.
-func (s *Suite) Close() { s.transport.CloseIdleConnections() }
+func (s *Suite) Close() { s.http.CloseIdleConnections() }
 
 // trial is one run of a case. As in a test, what is wrong is noted, and what makes the rest senseless ends the run.
 type trial struct {
 	*Suite
-	ctx  context.Context // of the run
+	ctx  context.Context  // of the run
+	doc  *schema.Document // says what has to be there and of which type; the rules of this package say what it cannot
 	errs []error
 }
 
@@ -121,19 +110,15 @@ func (t *trial) demand(ok bool, format string, args ...any) {
 // must ends the case with an error.
 func (t *trial) must(err error) { t.demand(err == nil, "%w", err) }
 
-// Check runs one case. The error lists everything that is wrong.
-func (s *Suite) Check(ctx context.Context, c Case) error {
+// check runs one case. The error lists everything that is wrong.
+func (s *Suite) check(ctx context.Context, c Case) error {
 	t := &trial{Suite: s, ctx: ctx}
 	ended := make(chan struct{})
 	go func() { // since demand ends it
 		defer close(ended)
-		if s.Schemas == nil {
-			doc, err := schema.Official()
-			t.must(err)
-			own := *s
-			own.Schemas = doc
-			t.Suite = &own
-		}
+		var err error
+		t.doc, err = schema.Official()
+		t.must(err)
 		c.run(t)
 	}()
 	<-ended
@@ -148,23 +133,10 @@ func (s *Suite) All(ctx context.Context, cases []Case) []Result {
 	for i, c := range cases {
 		running.Go(func() {
 			start := time.Now()
-			err := s.Check(ctx, c)
+			err := s.check(ctx, c)
 			results[i] = Result{Case: c, Err: err, Duration: time.Since(start)}
 		})
 	}
 	running.Wait()
 	return results
-}
-
-// Run checks a server in a test, one subtest a case.
-func Run(t *testing.T, target Target, cases []Case) {
-	s := New(target)
-	defer s.Close()
-	for _, c := range cases {
-		t.Run(c.ID, func(t *testing.T) {
-			if err := s.Check(t.Context(), c); err != nil {
-				t.Errorf("%s: %v", c.About, err)
-			}
-		})
-	}
 }

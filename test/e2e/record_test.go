@@ -27,7 +27,7 @@ func checkRecord(t *testing.T, r result) *turns.Record {
 	checkKeys(t, r)
 	checkArtifacts(t, r)
 	events := r.read(t, turns.EventsFile)
-	if err := conform.CheckStream(strings.NewReader(events), stream.NDJSON); err != nil {
+	if err := conform.CheckStream([]byte(events), stream.NDJSON); err != nil {
 		t.Errorf("%s: %v", turns.EventsFile, err)
 	}
 	for line := range strings.Lines(r.read(t, "runtime.ndjson")) {

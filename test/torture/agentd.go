@@ -131,7 +131,7 @@ func (s *server) inspectTurn(ctx context.Context, c *agentclient.Client, t *turn
 	}
 	events, err := os.ReadFile(filepath.Join(dir, "events.ndjson"))
 	if err == nil {
-		err = conform.CheckStream(bytes.NewReader(events), stream.NDJSON)
+		err = conform.CheckStream(events, stream.NDJSON)
 	}
 	if err == nil {
 		err = errors.Join(check.Ended(dir), check.Numbered(dir), check.Journal(dir), check.Facts(dir), check.Artifacts(dir),

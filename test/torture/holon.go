@@ -256,7 +256,7 @@ func (h *host) inspectRun(dir string) {
 	if load.Must(check.Run(dir)).Turn != nil {
 		h.r.turns++
 		events := load.Must(os.ReadFile(filepath.Join(dir, "events.ndjson")))
-		load.Check(conform.CheckStream(bytes.NewReader(events), stream.NDJSON))
+		load.Check(conform.CheckStream(events, stream.NDJSON))
 	}
 	patch, err := os.ReadFile(filepath.Join(dir, "diff.patch"))
 	if bytes.Contains(patch, []byte("forged.txt")) {

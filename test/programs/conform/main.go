@@ -2,7 +2,7 @@
 // Open Responses protocol, all at once, as the official suite does:
 //
 //	go run ./test/programs/conform --base-url http://127.0.0.1:8080/v1 --model scripted/hello
-//	go run ./test/programs/conform --base-url http://agentd/v1 --unix ./agent.sock --kind official
+//	go run ./test/programs/conform --base-url http://agentd/v1 --unix ./agent.sock --only official
 //
 // Each case is a line on standard output. The exit code is 0 when all passed, 1
 // when one did not, and 2 for wrong usage.
@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"holon/test/conform"
-	"holon/test/conform/schema"
 )
 
 func main() {
@@ -48,58 +47,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (passed b
 	fs.StringVar(&target.Socket, "unix", "", "Unix `socket` to reach the server by")
 	fs.StringVar(&target.Model, "model", "", "model that answers")
 	fs.StringVar(&target.Token, "token", os.Getenv("OPENRESPONSES_API_KEY"), "bearer `token`")
-	document := fs.String("openapi", "",
-		"another OpenAPI `document` of the protocol to validate all JSON by")
-	kind := fs.String("kind", "", "only cases of this `kind`: official, protocol, service, extension")
-	filter := fs.String("filter", "", "only cases with these comma-separated `ids`")
-	list := fs.Bool("list", false, "list the cases and send nothing")
+	only := fs.String("only", "", "only these, comma-separated: `ids`, or kinds: official, protocol, service, extension")
 	if err := fs.Parse(args); err != nil {
 		return false, err
 	}
 	if fs.NArg() > 0 {
 		return false, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
-	cases, err := choose(*kind, *filter)
-	if err != nil {
-		return false, err
+	wanted := strings.Split(*only, ",")
+	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
+		return *only != "" && !slices.Contains(wanted, c.ID) && !slices.Contains(wanted, string(c.Kind))
+	})
+	if len(cases) == 0 {
+		return false, fmt.Errorf("there are no cases %q", *only)
 	}
-	if *list {
-		for _, c := range cases {
-			fmt.Fprintf(stdout, "%-10s %-45s %s\n", c.Kind, c.ID, c.About)
-		}
-		return true, nil
-	}
-	schemas, err := schema.Official()
-	if *document != "" {
-		schemas, err = schema.Load(*document)
-	}
-	if err != nil {
-		return false, err
-	}
-	target.Schemas = schemas
 	suite := conform.New(target)
 	defer suite.Close()
 	return report(stdout, suite.All(ctx, cases)), nil
-}
-
-func choose(kind, filter string) ([]conform.Case, error) {
-	cases := conform.Cases()
-	if kind != "" {
-		cases = slices.DeleteFunc(cases, func(c conform.Case) bool { return string(c.Kind) != kind })
-	}
-	if filter != "" {
-		ids := strings.Split(filter, ",")
-		for _, id := range ids {
-			if !slices.ContainsFunc(cases, func(c conform.Case) bool { return c.ID == id }) {
-				return nil, fmt.Errorf("case %q is unknown; --list shows them", id)
-			}
-		}
-		cases = slices.DeleteFunc(cases, func(c conform.Case) bool { return !slices.Contains(ids, c.ID) })
-	}
-	if len(cases) == 0 {
-		return nil, fmt.Errorf("there are no cases of kind %q", kind)
-	}
-	return cases, nil
 }
 
 func report(w io.Writer, results []conform.Result) (passed bool) {

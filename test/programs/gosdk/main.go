@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -25,15 +26,13 @@ const patience = time.Minute
 
 type check struct {
 	name string
-	run  func(ctx context.Context, c *sdk) error
+	run  func(ctx context.Context, c *sdk)
 }
 
 // sdk is a client and the model that it asks.
 type sdk struct {
 	openai.Client
-	model  string
-	socket string
-	base   string
+	model string
 }
 
 func main() {
@@ -41,38 +40,54 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gosdk BASE_URL MODEL [SOCKET]")
 		os.Exit(2)
 	}
-	c := &sdk{base: os.Args[1], model: os.Args[2]}
 	transport := &http.Transport{}
 	if len(os.Args) > 3 {
-		c.socket = os.Args[3]
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
+			return (&net.Dialer{}).DialContext(ctx, "unix", os.Args[3])
 		}
 	}
-	c.Client = openai.NewClient(option.WithBaseURL(c.base+"/"), option.WithAPIKey("unused"),
-		option.WithHTTPClient(&http.Client{Transport: transport}))
-	list := append(append(answers(), stored()...), sockets()...)
+	c := &sdk{model: os.Args[2], Client: openai.NewClient(option.WithBaseURL(os.Args[1]+"/"),
+		option.WithAPIKey("unused"), option.WithHTTPClient(&http.Client{Transport: transport}))}
+	list := slices.Concat(answers(), stored(), sockets())
 	out := json.NewEncoder(os.Stdout)
 	for _, ch := range list {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		line := map[string]string{"check": ch.name}
-		if err := ch.run(ctx, c); err != nil {
+		if err := ch.play(c); err != nil {
 			line["error"] = err.Error()
 		}
-		cancel()
-		if err := out.Encode(line); err != nil {
-			os.Exit(1)
-		}
+		ensure(out.Encode(line))
 	}
-	if err := out.Encode(map[string]int{"done": len(list)}); err != nil {
-		os.Exit(1)
+	ensure(out.Encode(map[string]int{"done": len(list)}))
+}
+
+// play runs a check, which panics with what it finds wrong.
+func (ch check) play(c *sdk) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	ch.run(ctx, c)
+	return nil
+}
+
+// ensure ends the check with an error, if there is one.
+func ensure(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 
-// want returns an error unless got is what was wanted.
-func want[T comparable](what string, got, wanted T) error {
-	if got == wanted {
-		return nil
+func must[T any](value T, err error) T {
+	ensure(err)
+	return value
+}
+
+// want ends the check unless got is what was wanted.
+func want[T comparable](what string, got, wanted T) {
+	if got != wanted {
+		panic(fmt.Sprintf("%s is %v, want %v", what, got, wanted))
 	}
-	return fmt.Errorf("%s is %v, want %v", what, got, wanted)
 }

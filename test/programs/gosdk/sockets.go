@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/responses"
@@ -23,139 +21,87 @@ func sockets() []check {
 	}
 }
 
-// turn sends a response.create and returns its final response.
+// send sends a response.create.
+func (c *sdk) send(ctx context.Context, conn *responses.ResponseConnection, event map[string]any) {
+	event["type"], event["model"] = "response.create", c.model
+	ensure(conn.SendRaw(ctx, must(json.Marshal(event))))
+}
+
+// turn runs a turn that is not stored.
 func (c *sdk) turn(ctx context.Context, conn *responses.ResponseConnection, input,
 	previous string) (*responses.Response, error) {
-	event := map[string]any{"type": "response.create", "model": c.model, "input": input, "store": false}
+	event := map[string]any{"input": input, "store": false}
 	if previous != "" {
 		event["previous_response_id"] = previous
 	}
-	data, err := json.Marshal(event)
-	if err != nil {
-		return nil, err
-	}
-	if err := conn.SendRaw(ctx, data); err != nil {
-		return nil, err
-	}
+	c.send(ctx, conn, event)
 	return conn.FinalResponse(ctx)
 }
 
-// connect runs f on a WebSocket.
-func (c *sdk) connect(ctx context.Context, f func(*responses.ResponseConnection) error) error {
-	conn, err := c.Responses.Connect(ctx, responses.ResponseConnectionOptions{})
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(conn), conn.Close())
+func (c *sdk) connect(ctx context.Context) *responses.ResponseConnection {
+	return must(c.Responses.Connect(ctx, responses.ResponseConnectionOptions{}))
 }
 
-func socket(ctx context.Context, c *sdk) error {
-	return c.connect(ctx, func(conn *responses.ResponseConnection) error {
-		first, err := c.turn(ctx, conn, "Say hello.", "")
-		if err != nil {
-			return err
-		}
-		if err := hello(first); err != nil {
-			return err
-		}
-		second, err := c.turn(ctx, conn, "Say it again.", first.ID)
-		if err != nil {
-			return err
-		}
-		return want("text", second.OutputText(), "You said then: Say it again.")
-	})
+func socket(ctx context.Context, c *sdk) {
+	conn := c.connect(ctx)
+	defer conn.Abort()
+	first := must(c.turn(ctx, conn, "Say hello.", ""))
+	hello(first)
+	second := must(c.turn(ctx, conn, "Say it again.", first.ID))
+	want("text", second.OutputText(), "You said then: Say it again.")
+	ensure(conn.Close())
 }
 
 // socketError: a refusal ends the turn and not the connection.
-func socketError(ctx context.Context, c *sdk) error {
-	return c.connect(ctx, func(conn *responses.ResponseConnection) error {
-		_, err := c.turn(ctx, conn, "Go on.", "resp_nowhere")
-		if err == nil {
-			return errors.New("an unknown response was continued")
-		}
-		r, err := c.turn(ctx, conn, "Say hello.", "")
-		if err != nil {
-			return err
-		}
-		return hello(r)
-	})
+func socketError(ctx context.Context, c *sdk) {
+	conn := c.connect(ctx)
+	defer conn.Abort()
+	_, err := c.turn(ctx, conn, "Go on.", "resp_nowhere")
+	want("an unknown response is continued", err == nil, false)
+	hello(must(c.turn(ctx, conn, "Say hello.", "")))
+	ensure(conn.Close())
 }
 
 // rebuilt has the client put a response together from its deltas.
-func rebuilt(ctx context.Context, c *sdk) error {
-	conn, err := c.Responses.Connect(ctx, responses.ResponseConnectionOptions{})
-	if err != nil {
-		return err
-	}
+func rebuilt(ctx context.Context, c *sdk) {
+	conn := c.connect(ctx)
 	defer conn.Abort()
-	data, err := json.Marshal(map[string]any{"type": "response.create", "model": c.model, "input": "Say hello."})
-	if err != nil {
-		return err
-	}
-	if err := conn.SendRaw(ctx, data); err != nil {
-		return err
-	}
+	c.send(ctx, conn, map[string]any{"input": "Say hello."})
 	var all responses.ResponseAccumulator
-	for {
-		ev, err := conn.Recv(ctx)
-		if err != nil {
-			return err
-		}
-		if err := all.AddEvent(ev); err != nil {
-			return fmt.Errorf("%s: %w", ev.Type, err)
-		}
-		if ev.Type == "response.completed" {
-			r, err := all.ReconstructedResponse()
-			if err != nil {
-				return err
-			}
-			return errors.Join(want("text", all.Snapshot().OutputText(), "Hello, Ada."), hello(r))
-		}
+	for last := ""; last != "response.completed"; {
+		ev := must(conn.Recv(ctx))
+		ensure(all.AddEvent(ev))
+		last = ev.Type
 	}
+	want("text", all.Snapshot().OutputText(), "Hello, Ada.")
+	hello(must(all.ReconstructedResponse()))
 }
 
-func compact(ctx context.Context, c *sdk) error {
-	first, err := c.Responses.New(ctx, c.ask("Say hello."))
-	if err != nil {
-		return err
-	}
-	got, err := c.Responses.Compact(ctx,
+func compact(ctx context.Context, c *sdk) {
+	first := c.new(ctx, c.ask("Say hello."))
+	got := must(c.Responses.Compact(ctx,
 		responses.ResponseCompactParams{Model: responses.ResponseCompactParamsModel(c.model),
-			PreviousResponseID: openai.String(first.ID)})
-	if err != nil {
-		return err
-	}
+			PreviousResponseID: openai.String(first.ID)}))
 	last := got.Output[len(got.Output)-1]
-	if last.Type != "compaction" || last.EncryptedContent == "" {
-		return fmt.Errorf("the last item is a %s", last.Type)
-	}
+	want("type of the last item", last.Type, "compaction")
+	want("the last item is empty", last.EncryptedContent == "", false)
 	// The client has no way from these items to input but their JSON.
 	var raw struct {
 		Output []json.RawMessage `json:"output"`
 	}
-	if err := json.Unmarshal([]byte(got.RawJSON()), &raw); err != nil {
-		return err
-	}
+	ensure(json.Unmarshal([]byte(got.RawJSON()), &raw))
 	raw.Output = append(raw.Output, json.RawMessage(`{"role":"user","content":"Weather in Paris?"}`))
-	input, err := json.Marshal(map[string]any{"model": c.model, "input": raw.Output})
-	if err != nil {
-		return err
-	}
+	input := must(json.Marshal(map[string]any{"model": c.model, "input": raw.Output}))
 	var next responses.Response
-	if err := c.Post(ctx, "responses", json.RawMessage(input), &next); err != nil {
-		return err
-	}
-	return want("status", string(next.Status), "completed")
+	ensure(c.Post(ctx, "responses", json.RawMessage(input), &next))
+	want("status", string(next.Status), "completed")
 }
 
-func inputTokens(ctx context.Context, c *sdk) error {
-	got, err := c.Responses.InputTokens.Count(ctx, responses.InputTokenCountParams{
+func inputTokens(ctx context.Context, c *sdk) {
+	got := must(c.Responses.InputTokens.Count(ctx, responses.InputTokenCountParams{
 		Model: openai.String(c.model), Input: responses.InputTokenCountParamsInputUnion{
 			OfString: openai.String("How many tokens are these?")},
-	})
-	if err != nil {
-		return err
-	}
-	return errors.Join(want("object", string(got.Object), "response.input_tokens"),
-		want("there are tokens", got.InputTokens > 0, true))
+	}))
+	want("object", string(got.Object), "response.input_tokens")
+	want("there are tokens", got.InputTokens > 0, true)
 }

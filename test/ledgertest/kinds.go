@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,7 +15,7 @@ import (
 
 // kinds returns a record of each kind with no field empty, in an order in which they can be inserted: agent b with its
 // state, then records of agent a.
-func kinds(text string) []ledger.Record {
+func kinds(text string, when time.Time) []ledger.Record {
 	m, e := ledger.Message{ID: "m", AgentID: "a", Number: 9}, ledger.Entry{MessageID: "m", AgentID: "a", Number: 9}
 	list := []ledger.Record{
 		&ledger.Agent{ID: "b"}, &ledger.AgentState{AgentID: "b"}, &m, &e,
@@ -26,7 +27,7 @@ func kinds(text string) []ledger.Record {
 		&ledger.Event{AgentID: "a", Seq: 1},
 	}
 	for _, r := range list {
-		fill(reflect.ValueOf(r).Elem(), text)
+		fill(reflect.ValueOf(r).Elem(), text, when)
 	}
 	m.Key, list[9].(*ledger.Trigger).TokenHash = "key", "hash" // which no record has as JSON
 	list[8].(*ledger.Timer).Key, list[7].(*ledger.Wait).CallID = "key", "call"
@@ -53,8 +54,7 @@ func testKept(t *testing.T, open Reopener) {
 		change func(ledger.Tx, ...ledger.Record) error
 	}{{"text <&> \x00\u2028", ledger.Tx.Insert}, {"another", ledger.Tx.Update}} {
 		check := func(v ledger.View) {
-			for _, want := range kinds(step.text) {
-				settle(reflect.ValueOf(want).Elem())
+			for _, want := range kinds(step.text, at(0)) {
 				got := blank(want)
 				expect.NoError(t, v.Rows.Get(got, key(want)...))
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -63,7 +63,7 @@ func testKept(t *testing.T, open Reopener) {
 			}
 		}
 		write(t, s, func(tx ledger.Tx) error {
-			expect.NoError(t, step.change(tx, kinds(step.text)...))
+			expect.NoError(t, step.change(tx, kinds(step.text, now)...))
 			check(tx.View)
 			return nil
 		})
@@ -82,7 +82,7 @@ func blank(r ledger.Record) ledger.Record {
 // testAbsent reads, changes and adds to what is not there.
 func testAbsent(t *testing.T, open Reopener) {
 	s := opened(t, open)
-	for _, r := range kinds("x") {
+	for _, r := range kinds("x", now) {
 		look(t, s, func(v ledger.View) { wantCode(t, v.Rows.Get(blank(r), key(r)...), ledger.CodeNotFound) })
 		wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.Update(r) }), ledger.CodeNotFound)
 		switch r.(type) {
@@ -121,8 +121,8 @@ func absent[T any](found T, ok bool, err error) error {
 // testUnique adds rows one after another, and some that those before them exclude.
 func testUnique(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
-	write(t, s, func(tx ledger.Tx) error { return tx.Insert(kinds("x")[2:]...) })
-	for _, r := range kinds("x")[2:] {
+	write(t, s, func(tx ledger.Tx) error { return tx.Insert(kinds("x", now)[2:]...) })
+	for _, r := range kinds("x", now)[2:] {
 		wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.Insert(r) }), ledger.CodeConflict)
 	}
 	wantCode(t, s.Update(t.Context(), addAgent("a")), ledger.CodeConflict)

@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
+	wire "holon/responses/tasks"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
-
-const day = 24 * time.Hour
 
 // prune runs passes of at most limit rows until nothing is left to do. It fails
 // when that takes too many.
@@ -179,4 +178,41 @@ func testPruneSpares(t *testing.T, open Reopener) {
 			wantCode(t, second(v.Timer("m9")), ledger.CodeNotFound)
 		})
 	}
+}
+
+func testPruneOutputs(t *testing.T, open Reopener) {
+	s := opened(t, open, "a")
+	write(t, s, func(tx ledger.Tx) error {
+		expect.NoError(t, tx.Insert(&ledger.ExpiredOutput{TurnID: "t1", AgentID: "a", At: at(-3 * day)}))
+		return tx.Insert(&ledger.ExpiredOutput{TurnID: "t2", AgentID: "a", At: at(-day)})
+	})
+	prune(t, s, ledger.Retention{Messages: 2 * day}, now, 100)
+	look(t, s, func(v ledger.View) {
+		expect.NoError(t, absent(v.ExpiredOutput("t1")))
+		_, ok, err := v.ExpiredOutput("t2")
+		expect.NoError(t, err)
+		expect.Equal(t, "the younger one is known", ok, true)
+	})
+}
+
+// testPruneTasks has more tasks than an agent's container remembers.
+func testPruneTasks(t *testing.T, open Reopener) {
+	s := opened(t, open, "a")
+	write(t, s, func(tx ledger.Tx) error {
+		for i := range 2003 {
+			task := ledger.Task{ID: fmt.Sprint("t", i), AgentID: "a", Status: wire.Completed, CreatedAt: at(-9 * day)}
+			if i == 1 {
+				task.Status = wire.Running
+			}
+			expect.NoError(t, tx.Insert(&task))
+		}
+		return nil
+	})
+	prune(t, s, ledger.Retention{Messages: day}, now, 5000)
+	look(t, s, func(v ledger.View) {
+		list, err := v.Tasks("a", 5000)
+		expect.NoError(t, err)
+		expect.Equal(t, "tasks that stay", len(list), 2001)
+		expect.Equal(t, "the oldest that stays", list[0].ID, "t1")
+	})
 }

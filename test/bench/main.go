@@ -15,6 +15,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -109,7 +110,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	slices.SortStableFunc(report.Rows, func(a, b row) int { return cmp.Compare(number(a.ID), number(b.ID)) })
 	report.Machine.LoadAfter = loadAverage()
 	if opts.json {
-		return report.writeJSON(stdout)
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
 	}
 	return report.writeTable(stdout)
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -22,20 +22,17 @@ const (
 	unitCount = ""
 )
 
-// row is one line of the result. One of MaxRatio, MinRatio and MaxOurs is the
-// goal; with none the row is there for information. A Floor of zero is none.
+// row is one line of the result. With no goal it is there for information. A Floor of zero is none.
 type row struct {
-	ID       string   `json:"id"`
-	What     string   `json:"what"`
-	Unit     string   `json:"unit"`
-	Against  string   `json:"against"` // what the floor is
-	Floor    float64  `json:"floor"`
-	Ours     float64  `json:"ours"`
-	Ratio    float64  `json:"ratio"`
-	MaxRatio float64  `json:"max_ratio,omitempty"`
-	MinRatio float64  `json:"min_ratio,omitempty"` // of a rate
-	MaxOurs  *float64 `json:"max_ours,omitempty"`
-	Met      *bool    `json:"met,omitempty"`
+	ID      string  `json:"id"`
+	What    string  `json:"what"`
+	Unit    string  `json:"unit"`
+	Against string  `json:"against"` // what the floor is
+	Floor   float64 `json:"floor"`
+	Ours    float64 `json:"ours"`
+	Ratio   float64 `json:"ratio"`
+	Goal    string  `json:"goal,omitempty"`
+	Met     string  `json:"met,omitempty"` // yes or no
 }
 
 // versus is a row about what compare measured, in each round.
@@ -46,21 +43,20 @@ func versus(id, what, against, unit string, ours, floor []float64) row {
 
 // ratioGoal is the goal of a cost.
 func (r row) ratioGoal(most float64) row {
-	met := r.Ratio <= most
-	r.MaxRatio, r.Met = most, &met
-	return r
+	return r.goal(fmt.Sprintf("≤ %g×", most), r.Ratio <= most)
 }
 
 // leastGoal is the goal of a rate.
 func (r row) leastGoal(least float64) row {
-	met := r.Ratio >= least
-	r.MinRatio, r.Met = least, &met
-	return r
+	return r.goal(fmt.Sprintf("≥ %g×", least), r.Ratio >= least)
 }
 
 func (r row) absoluteGoal(most float64) row {
-	met := r.Ours <= most
-	r.MaxOurs, r.Met = &most, &met
+	return r.goal(strings.TrimSpace(fmt.Sprintf("≤ %g %s", most, r.Unit)), r.Ours <= most)
+}
+
+func (r row) goal(goal string, met bool) row {
+	r.Goal, r.Met = goal, map[bool]string{true: "yes", false: "no"}[met]
 	return r
 }
 
@@ -85,12 +81,6 @@ type machine struct {
 	LoadAfter  string    `json:"load_after"`
 }
 
-func (r report) writeJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
-
 // writeTable prints a table that is also Markdown.
 func (r report) writeTable(w io.Writer) error {
 	m := r.Machine
@@ -110,7 +100,7 @@ func (r report) writeTable(w io.Writer) error {
 			floor, against, ratio = figure(row.Floor, row.Unit), row.Against, fmt.Sprintf("%.2f", row.Ratio)
 		}
 		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t|\n", row.ID, row.What, floor, against,
-			figure(row.Ours, row.Unit), ratio, row.goal(), row.verdict())
+			figure(row.Ours, row.Unit), ratio, cmp.Or(row.Goal, "–"), cmp.Or(row.Met, "–"))
 	}
 	return table.Flush()
 }
@@ -127,28 +117,6 @@ func figure(value float64, unit string) string {
 		return fmt.Sprintf("%.1f %s", value, unit)
 	}
 	return fmt.Sprintf("%.2f %s", value, unit)
-}
-
-func (r row) goal() string {
-	switch {
-	case r.MaxRatio > 0:
-		return fmt.Sprintf("≤ %g×", r.MaxRatio)
-	case r.MinRatio > 0:
-		return fmt.Sprintf("≥ %g×", r.MinRatio)
-	case r.MaxOurs != nil:
-		return strings.TrimSpace(fmt.Sprintf("≤ %g %s", *r.MaxOurs, r.Unit))
-	}
-	return "–"
-}
-
-func (r row) verdict() string {
-	switch {
-	case r.Met == nil:
-		return "–"
-	case *r.Met:
-		return "yes"
-	}
-	return "no"
 }
 
 func describeMachine(dir string) machine {

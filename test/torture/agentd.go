@@ -103,7 +103,7 @@ func (s *server) inspect(ctx context.Context, w *work, quiet bool) {
 			s.goOn(ctx, c, last)
 		}
 	}
-	load.Check(check.Once(filepath.Join(s.Workspace(), "ran")))
+	load.Must(check.Once(filepath.Join(s.Workspace(), "ran")))
 	c.Close()
 	s.finish(ctx, w.tasks)
 	load.Check(check.Alone(filepath.Join(s.Output, "turns")))

@@ -103,7 +103,7 @@ func TestTurn(t *testing.T) {
 		"artifacts":  func(dir string) error { return Artifacts(dir + "/turn") },
 		"trajectory": func(dir string) error { return Trajectory(dir+"/state", "resp_1") },
 		"settled":    func(dir string) error { return Settled(dir + "/state") },
-		"once":       func(dir string) error { return Once(dir + "/ran") },
+		"once":       func(dir string) error { _, err := Once(dir + "/ran"); return err },
 		"heard half": func(dir string) error { return Heard(dir+"/turn", []byte(events[:90]), false) },
 		"heard all":  func(dir string) error { return Heard(dir+"/turn", []byte(events), true) },
 		"temporary":  NoTemporary,

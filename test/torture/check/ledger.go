@@ -314,26 +314,11 @@ func (l *Ledger) Turns(ctx context.Context, agent string) (map[string]bool, erro
 // Ran checks the file to which every command of an agent appends a line: no line
 // twice, and none of an unknown turn. It returns the lines.
 func Ran(path string, turns map[string]bool) (map[string]bool, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // nothing ran yet
-	}
-	if err != nil {
-		return nil, err
-	}
-	ran := make(map[string]bool)
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		turn, _, ok := strings.Cut(line, " ")
-		switch {
-		case !ok:
-			return nil, fmt.Errorf("%s has a line that no command writes: %q", path, line)
-		case ran[line]:
-			return nil, fmt.Errorf("the command %q ran twice", line)
-		case !turns[turn]:
+	ran, err := Once(path)
+	for line := range ran {
+		if turn, _, ok := strings.Cut(line, " "); !ok || !turns[turn] {
 			return nil, fmt.Errorf("the command %q is of a turn that the ledger does not have", line)
 		}
-		ran[line] = true
 	}
-	return ran, nil
+	return ran, err
 }

@@ -67,19 +67,11 @@ func Ended(dir string) error {
 		return fmt.Errorf("%s: the record of an accepted turn has no end: status %q, completed_at %v", rec.TurnID,
 			rec.Status, deref(rec.CompletedAt))
 	}
-	ends := []string{}
-	last := ""
-	err = lines(filepath.Join(dir, eventsFile), func(n int, line []byte) error {
-		var ev struct {
-			Type     string `json:"type"`
-			Response *struct {
-				ID     string `json:"id"`
-				Status string `json:"status"`
-			} `json:"response"`
-		}
-		if err := json.Unmarshal(line, &ev); err != nil {
-			return err
-		}
+	ends, last := []string{}, ""
+	err = lines(dir, eventsFile, func(_ int, ev *struct {
+		Type     string
+		Response *struct{ ID, Status string }
+	}) error {
 		switch last = ev.Type; last {
 		case "response.completed", "response.failed", "response.incomplete", "response.cancelled":
 			ends = append(ends, last)
@@ -90,12 +82,11 @@ func Ended(dir string) error {
 		}
 		return nil
 	})
+	if err == nil && (len(ends) != 1 || last != ends[0]) {
+		err = fmt.Errorf("the stream has the ends %v and its last event is %q; want one, at the end", ends, last)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", rec.TurnID, err)
-	}
-	if len(ends) != 1 || last != ends[0] {
-		return fmt.Errorf("%s: the stream has the ends %v and its last event is %q; want one, at the end", rec.TurnID,
-			ends, last)
 	}
 	return nil
 }
@@ -103,13 +94,9 @@ func Ended(dir string) error {
 // Numbered checks that the events of the turn in dir are numbered from 0 without
 // a gap and have no torn line.
 func Numbered(dir string) error {
-	return lines(filepath.Join(dir, eventsFile), func(n int, line []byte) error {
-		var ev struct {
-			Number *int `json:"sequence_number"`
-		}
-		if err := json.Unmarshal(line, &ev); err != nil {
-			return err
-		}
+	return lines(dir, eventsFile, func(n int, ev *struct {
+		Number *int `json:"sequence_number"`
+	}) error {
 		if ev.Number == nil || *ev.Number != n {
 			return fmt.Errorf("the event has the number %v", deref(ev.Number))
 		}
@@ -121,17 +108,12 @@ func Numbered(dir string) error {
 // kinds have exactly its lines.
 func Journal(dir string) error {
 	kinds := make(map[string][]byte) // by key
-	err := lines(filepath.Join(dir, journalFile), func(n int, line []byte) error {
-		entry := struct {
-			Seq     int             `json:"seq"`
-			Stream  json.RawMessage `json:"stream"`
-			Runtime json.RawMessage `json:"runtime"`
-		}{}
-		if err := json.Unmarshal(line, &entry); err != nil {
-			return err
-		}
+	err := lines(dir, journalFile, func(n int, entry *struct {
+		Seq             int
+		Stream, Runtime json.RawMessage
+	}) error {
 		if entry.Seq != n+1 || (entry.Stream == nil) == (entry.Runtime == nil) {
-			return fmt.Errorf("the line has the number %d: %.100s", entry.Seq, line)
+			return fmt.Errorf("the line has the number %d: %.50s%.50s", entry.Seq, entry.Stream, entry.Runtime)
 		}
 		name := eventsFile
 		if entry.Stream == nil {
@@ -153,14 +135,10 @@ func Journal(dir string) error {
 // 1 where it begins a thread, and has one end, at its end.
 func Facts(dir string) error {
 	ends, first, last := 0, 1, ""
-	err := lines(filepath.Join(dir, runtimeFile), func(n int, line []byte) error {
-		var ev struct {
-			Type     string `json:"type"`
-			Sequence int    `json:"sequence"`
-		}
-		if err := json.Unmarshal(line, &ev); err != nil {
-			return err
-		}
+	err := lines(dir, runtimeFile, func(n int, ev *struct {
+		Type     string
+		Sequence int
+	}) error {
 		if n == 0 && ev.Type != "thread.started" {
 			first = max(1, ev.Sequence)
 		}
@@ -172,13 +150,10 @@ func Facts(dir string) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil && (ends != 1 || last != "turn.completed" && last != "turn.failed") {
+		err = fmt.Errorf("%s has %d ends and its last fact is %q", runtimeFile, ends, last)
 	}
-	if ends != 1 || last != "turn.completed" && last != "turn.failed" {
-		return fmt.Errorf("%s has %d ends and its last fact is %q", runtimeFile, ends, last)
-	}
-	return nil
+	return err
 }
 
 // Heard checks that what a client read of a stream, lines with their ends, is
@@ -208,12 +183,8 @@ func Heard(dir string, seen []byte, ended bool) error {
 // could not be recorded.
 func unrecorded(line []byte) bool {
 	var ev struct {
-		Type     string `json:"type"`
-		Response struct {
-			Error struct {
-				Code string `json:"code"`
-			} `json:"error"`
-		} `json:"response"`
+		Type     string
+		Response struct{ Error struct{ Code string } }
 	}
 	err := json.Unmarshal(line, &ev)
 	return err == nil && ev.Type == "response.failed" &&
@@ -275,56 +246,54 @@ func listed(dir string, artifacts []Artifact, known map[string]bool) error {
 // response at its end, and no call that began twice or has two results. A final
 // response that was never shown may precede the one that counts.
 func Trajectory(state, responseID string) error {
-	began, results := map[string]int{}, map[string]int{}
-	headers, finals, last := 0, 0, false
-	err := lines(filepath.Join(state, "responses", responseID+".ndjson"), func(n int, line []byte) error {
-		var l struct {
-			Header *struct {
-				ResponseID string `json:"response_id"`
-			} `json:"header"`
-			Started *struct {
-				CallID string `json:"call_id"`
-			} `json:"started"`
-			Item *struct {
-				Type   string `json:"type"`
-				CallID string `json:"call_id"`
-			} `json:"item"`
-			Response *struct {
-				ID     string `json:"id"`
-				Status string `json:"status"`
-			} `json:"response"`
-		}
-		if err := json.Unmarshal(line, &l); err != nil {
-			return err
-		}
-		last = l.Response != nil
-		switch {
-		case l.Header != nil:
-			if headers++; l.Header.ResponseID != responseID {
-				return fmt.Errorf("it is that of %s", l.Header.ResponseID)
-			}
-		case l.Started != nil:
-			if began[l.Started.CallID]++; began[l.Started.CallID] > 1 {
-				return fmt.Errorf("the call %s began twice", l.Started.CallID)
-			}
-		case l.Item != nil && strings.HasSuffix(l.Item.Type, "tool_call"):
-			if results[l.Item.CallID]++; results[l.Item.CallID] > 1 {
-				return fmt.Errorf("the call %s has two results", l.Item.CallID)
-			}
-		case l.Response != nil:
-			if finals++; l.Response.ID != responseID || !slices.Contains(terminal, l.Response.Status) {
+	seen, finals, last := map[string]int{}, 0, false
+	err := lines(filepath.Join(state, "responses"), responseID+".ndjson", func(_ int, l *trajectoryLine) error {
+		if last = l.Response != nil; last {
+			finals++
+			if l.Response.ID != responseID || !slices.Contains(terminal, l.Response.Status) {
 				return fmt.Errorf("the final response is %+v", *l.Response)
 			}
 		}
+		if l.Header != nil && l.Header.ResponseID != responseID {
+			return fmt.Errorf("it is that of %s", l.Header.ResponseID)
+		}
+		name := l.name()
+		if seen[name]++; name != "" && seen[name] > 1 {
+			return fmt.Errorf("it has %s twice", name)
+		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil && (seen["the header"] != 1 || finals < 1 || finals > 2 || !last) {
+		err = fmt.Errorf("the trajectory of %s has %v and %d final responses", responseID, seen, finals)
 	}
-	if headers != 1 || finals < 1 || finals > 2 || !last {
-		return fmt.Errorf("the trajectory of %s has %d headers and %d final responses", responseID, headers, finals)
+	return err
+}
+
+type trajectoryLine struct {
+	Header *struct {
+		ResponseID string `json:"response_id"`
 	}
-	return nil
+	Started *struct {
+		CallID string `json:"call_id"`
+	}
+	Item *struct {
+		Type   string
+		CallID string `json:"call_id"`
+	}
+	Response *struct{ ID, Status string }
+}
+
+// name is that of a line of which a trajectory may have only one, else "".
+func (l *trajectoryLine) name() string {
+	switch {
+	case l.Header != nil:
+		return "the header"
+	case l.Started != nil:
+		return "the begin of the call " + l.Started.CallID
+	case l.Item != nil && strings.HasSuffix(l.Item.Type, "tool_call"):
+		return "the result of the call " + l.Item.CallID
+	}
+	return ""
 }
 
 // Settled checks that agentd's store holds no open turn.
@@ -339,44 +308,46 @@ func Settled(state string) error {
 	return nil
 }
 
-// Once checks the file that each command appends its name to: none ran twice.
-func Once(path string) error {
+// Once checks the file that each command appends its line to: none ran twice. It returns the lines.
+func Once(path string) (map[string]bool, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing ran yet
+		return nil, err
 	}
-	if err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for name := range strings.Lines(string(data)) {
-		if seen[name] {
-			return fmt.Errorf("the command %q ran twice", strings.TrimSpace(name))
+	ran := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if ran[line] {
+			return nil, fmt.Errorf("the command %q ran twice", line)
 		}
-		seen[name] = true
+		ran[line] = true
 	}
-	return nil
+	return ran, nil
 }
 
-// lines calls f with every line of a file, counted from 0. A line without its
+// lines calls f with every line of a file, decoded and counted from 0. A line without its
 // end is an error.
-func lines(path string, f func(n int, line []byte) error) error {
-	data, err := os.ReadFile(path)
+func lines[T any](dir, name string, f func(n int, line *T) error) error {
+	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
 	n := 0
 	for line := range bytes.Lines(data) {
+		decoded := new(T)
+		err := json.Unmarshal(line, decoded)
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			return fmt.Errorf("%s: line %d is torn: %.80q", filepath.Base(path), n+1, line)
+			err = fmt.Errorf("it is torn: %.80q", line)
 		}
-		if err := f(n, line); err != nil {
-			return fmt.Errorf("%s: line %d: %w", filepath.Base(path), n+1, err)
+		if err == nil {
+			err = f(n, decoded)
 		}
-		n++
+		if n++; err != nil {
+			return fmt.Errorf("%s: line %d: %w", name, n, err)
+		}
 	}
 	if n == 0 {
-		return fmt.Errorf("%s is empty", filepath.Base(path))
+		return fmt.Errorf("%s is empty", name)
 	}
 	return nil
 }

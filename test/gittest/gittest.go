@@ -4,7 +4,7 @@ package gittest
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"holon/test/expect"
 	"holon/test/memory"
@@ -68,76 +69,53 @@ func NewRepo(t testing.TB, files map[string]string) string {
 func FillRepo(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	expect.NoError(t, os.RemoveAll(dir))
-	expect.NoError(t, os.Mkdir(dir, 0o755))
 	key := fmt.Sprint(files) // in the order of the names
-	if entries, ok := made.Load(key); ok {
-		paste(t, dir, entries.([]entry))
+	if repo, ok := made.Load(key); ok {
+		expect.NoError(t, os.CopyFS(dir, repo.(fstest.MapFS)))
 		return
 	}
+	expect.NoError(t, os.Mkdir(dir, 0o755))
 	Run(t, dir, "git", "init", "-q", "-b", "main")
+	hooks := filepath.Join(dir, ".git/hooks") // samples
+	expect.NoError(t, errors.Join(os.RemoveAll(hooks), os.Mkdir(hooks, 0o755)))
 	if len(files) > 0 {
 		Write(t, dir, files)
 		Run(t, dir, "git", "add", "-A")
 		Run(t, dir, "git", "commit", "-qm", "base")
 	}
-	samples, err := filepath.Glob(filepath.Join(dir, ".git/hooks/*.sample"))
-	expect.NoError(t, err)
-	for _, sample := range samples {
-		expect.NoError(t, os.Remove(sample))
-	}
-	made.Store(key, entriesOf(t, dir))
+	repo := fstest.MapFS{}
+	walk(t, dir, func(name string, info fs.FileInfo, content []byte) {
+		repo[name] = &fstest.MapFile{Mode: info.Mode(), Data: content}
+	})
+	made.Store(key, repo)
 }
 
-// made holds the entries of each repository that git made, by its files.
+// made holds each repository that git made, by its files.
 var made sync.Map
 
-// An entry is a directory, file or link of a repository.
-type entry struct {
-	name    string
-	mode    fs.FileMode
-	content []byte // of a file, or the target of a link
-}
-
-func entriesOf(t testing.TB, dir string) (entries []entry) {
+// walk calls f with dir and everything below: a file with its content, a link with its target.
+func walk(t testing.TB, dir string, f func(name string, info fs.FileInfo, content []byte)) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || path == dir {
-			return err
-		}
-		info, err := d.Info()
+	expect.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		e := entry{name: strings.TrimPrefix(path, dir), mode: info.Mode()}
-		switch e.mode.Type() {
+		info, infoErr := d.Info()
+		var content []byte
+		switch d.Type() {
 		case 0:
-			e.content, err = os.ReadFile(path)
+			content, err = os.ReadFile(path)
 		case fs.ModeSymlink:
 			var target string
 			target, err = os.Readlink(path)
-			e.content = []byte(target)
+			content = []byte(target)
 		}
-		entries = append(entries, e)
+		name, relErr := filepath.Rel(dir, path)
+		if err = errors.Join(err, infoErr, relErr); err == nil {
+			f(name, info, content)
+		}
 		return err
-	})
-	expect.NoError(t, err)
-	return entries
-}
-
-func paste(t testing.TB, dir string, entries []entry) {
-	t.Helper()
-	for _, e := range entries {
-		var err error
-		switch path := dir + e.name; e.mode.Type() {
-		case fs.ModeDir:
-			err = os.Mkdir(path, e.mode.Perm())
-		case fs.ModeSymlink:
-			err = os.Symlink(string(e.content), path)
-		default:
-			err = os.WriteFile(path, e.content, e.mode.Perm())
-		}
-		expect.NoError(t, err)
-	}
+	}))
 }
 
 // Isolate keeps the machine's git configuration out of all tests of a binary, whose TestMain calls it. What they make
@@ -171,35 +149,16 @@ func DiskDir(t testing.TB) string {
 func Fingerprint(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		time := info.ModTime().UnixNano()
-		if strings.Contains(path, "/.git/objects/") && info.Mode().IsRegular() {
+	walk(t, dir, func(name string, info fs.FileInfo, content []byte) {
+		path, sum, time := strings.TrimSuffix("/"+name, "/."), "", info.ModTime().UnixNano()
+		if strings.Contains(dir+path, "/.git/objects/") && info.Mode().IsRegular() {
 			time = 0
 		}
-		fmt.Fprintf(&b, "%q %v %d ", strings.TrimPrefix(path, dir), info.Mode(), time)
-		switch {
-		case info.Mode().IsRegular():
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			sum := sha256.Sum256(data)
-			b.WriteString(hex.EncodeToString(sum[:]))
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, _ := os.Readlink(path)
-			b.WriteString(target)
+		if !info.IsDir() {
+			sum = fmt.Sprintf("%x", sha256.Sum256(content))
 		}
-		b.WriteByte('\n')
-		return nil
+		fmt.Fprintf(&b, "%q %v %d %s\n", path, info.Mode(), time, sum)
 	})
-	expect.NoError(t, err)
 	return b.String()
 }
 
@@ -232,27 +191,16 @@ func AddWorktree(t testing.TB, repo string) string {
 func Contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(dir, path)
-		switch {
-		case err != nil:
-			return err
-		case d.Name() == ".git":
-			return filepath.SkipDir
-		case d.Type()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			found[name] = "-> " + target
-			return err
-		case d.Type().IsRegular():
-			data, err := os.ReadFile(path)
-			if info, _ := d.Info(); info != nil && info.Mode()&0o100 != 0 {
-				name += "*"
-			}
-			found[name] = string(data)
-			return err
+	walk(t, dir, func(name string, info fs.FileInfo, content []byte) {
+		switch mode := info.Mode(); {
+		case slices.Contains(strings.Split(name, "/"), ".git"):
+		case mode.Type() == fs.ModeSymlink:
+			found[name] = "-> " + string(content)
+		case mode.IsRegular() && mode&0o100 != 0:
+			found[name+"*"] = string(content)
+		case mode.IsRegular():
+			found[name] = string(content)
 		}
-		return nil
 	})
-	expect.NoError(t, err)
 	return found
 }

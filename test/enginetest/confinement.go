@@ -1,15 +1,38 @@
 package enginetest
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"holon/runner/engine"
+	"holon/test/enginetest/report"
 	"holon/test/expect"
 )
+
+func hard(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
+
+// confined runs the report of a spec, and returns the isolation that the engine reads back, which is what was asked
+// for, and what the program sees.
+func (b *bench) confined(t *testing.T, spec engine.Spec) (engine.Isolation, report.Report) {
+	t.Helper()
+	h := b.start(t, spec)
+	b.wait(t, h)
+	got := b.inspect(t, h).Isolation
+	if weak := engine.Weak(got, spec); len(weak) > 0 {
+		t.Errorf("weaker than asked for: %v", weak)
+	}
+	var seen report.Report
+	expect.NoError(t, json.Unmarshal([]byte(b.logs(t, h)), &seen))
+	return got, seen
+}
 
 // testDefaults compares the request, the state that the engine reads back, and the view of the program. It is one
 // function because all three are of one container.
@@ -20,10 +43,7 @@ func (r Rig) testDefaults(t *testing.T) {
 	spec.User = &engine.User{UID: 12345, GID: 23456}
 	spec.Mounts = []engine.Mount{{Source: ro, Target: "/ro", ReadOnly: true}, {Source: rw, Target: "/rw"}}
 	spec.NanoCPUs = 500_000_000
-	h := b.start(t, spec)
-	b.wait(t, h)
-
-	hard := func(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
+	got, seen := b.confined(t, spec)
 	want := engine.Isolation{
 		User: hard("12345:23456"), Separation: engine.Axis{Level: engine.NotEnforced, Value: "none"},
 		Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("holon"),
@@ -33,44 +53,21 @@ func (r Rig) testDefaults(t *testing.T) {
 		FileSize:  hard(strconv.Itoa(engine.MaxFileSize)), CoreDumps: hard("none"),
 		Tmpfs: hard("/dev/shm 67108864, /home/agent 536870912/131072, /run 67108864/16384, /tmp 1073741824/262144"),
 		IPC:   hard("private"), Cgroup: hard("private"), Init: hard("program"), Devices: hard("none"),
-		Mounts: hard("/ro ro, /rw rw"),
+		Mounts:      hard("/ro ro, /rw rw"),
+		MaskedPaths: hard(got.MaskedPaths.Value), // how many there are depends on the engine
 	}
-	got := b.inspect(t, h).Isolation
-	want.MaskedPaths = hard(got.MaskedPaths.Value) // how many there are depends on the engine
-	if got != want {
-		t.Errorf("read back:\n%+v\nwant:\n%+v", got, want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the isolation that is read back (-want +got):\n%s", diff)
 	}
-	if weak := engine.Weak(got, spec); len(weak) > 0 {
-		t.Errorf("weaker than asked for: %v", weak)
-	}
-
-	seen := b.report(t, renamed(spec))
-	for key, value := range map[string]string{
-		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000",
-		"CapBnd": "0000000000000000", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
-	} {
-		if seen.Status[key] != value {
-			t.Errorf("%s = %s, want %s", key, seen.Status[key], value)
-		}
-	}
-	for dir, writable := range map[string]bool{"/": false, "/etc": false, "/ro": false, "/rw": true, "/tmp": true,
-		"/run": true, engine.Home: true} {
-		if seen.Writable[dir] != writable {
-			t.Errorf("%s writable = %v, want %v", dir, seen.Writable[dir], writable)
-		}
-	}
-	if !slices.Equal(seen.Interfaces, []string{"lo"}) {
-		t.Errorf("network interfaces = %v, want lo alone", seen.Interfaces)
-	}
-	if seen.PID != 1 || seen.OpenFiles != engine.MaxOpenFiles || seen.CoreSize != 0 ||
-		seen.FileSize != engine.MaxFileSize {
-		t.Errorf("pid %d, open files %d, core size %d, file size %d", seen.PID, seen.OpenFiles, seen.CoreSize,
-			seen.FileSize)
-	}
-	for target, inodes := range map[string]uint64{"/tmp": 262144, "/run": 16384, engine.Home: 131072} {
-		if seen.Inodes[target] != inodes {
-			t.Errorf("%s has %d inodes, want %d", target, seen.Inodes[target], inodes)
-		}
+	wantStatus(t, seen, "0000000000000000")
+	if diff := cmp.Diff(report.Report{
+		PID: 1, OpenFiles: engine.MaxOpenFiles, FileSize: engine.MaxFileSize, Interfaces: []string{"lo"},
+		Writable: map[string]bool{"/": false, "/etc": false, "/ro": false, "/rw": true, "/tmp": true, "/run": true,
+			engine.Home: true},
+		Inodes: map[string]uint64{"/tmp": 262144, "/run": 16384, engine.Home: 131072},
+	}, seen, cmpopts.IgnoreFields(report.Report{}, "UID", "GID", "Groups", "Env", "WorkDir", "Status",
+		"Devices")); diff != "" {
+		t.Errorf("what the program sees (-want +got):\n%s", diff)
 	}
 	known := []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr",
 		"stdin", "stdout", "tty", "urandom", "zero"}
@@ -81,42 +78,34 @@ func (r Rig) testDefaults(t *testing.T) {
 	}
 }
 
+// wantStatus checks the capabilities of the program, which its own are of no use to commands.
+func wantStatus(t *testing.T, seen report.Report, own string) {
+	t.Helper()
+	for key, want := range map[string]string{"CapInh": "0000000000000000", "CapEff": own, "CapPrm": own, "CapBnd": own,
+		"CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"} {
+		expect.Equal(t, key, seen.Status[key], want)
+	}
+}
+
 func (r Rig) testLoosened(t *testing.T) {
 	b := r.open(t)
 	spec := b.spec("report")
 	spec.Memory, spec.User = engine.Unlimited, &engine.User{}
-	h := b.start(t, spec)
-	b.wait(t, h)
-	loose := map[string]engine.Axis{}
-	got := b.inspect(t, h).Isolation
-	if weak := engine.Weak(got, spec); len(weak) > 0 {
-		t.Errorf("weaker than asked for: %v", weak)
-	}
+	got, seen := b.confined(t, spec)
 	if cpus, err := strconv.ParseFloat(got.CPU.Value, 64); err != nil || cpus <= 0 ||
 		cpus > engine.DefaultNanoCPUs/1e9 {
 		t.Errorf("CPUs without being asked for any: %+v", got.CPU)
 	}
-	for name, axis := range got.Axes() {
-		if axis.Level != engine.HardEnforced {
-			loose[name] = axis
-		}
-	}
-	want := map[string]engine.Axis{
+	loose := maps.Collect(got.Axes())
+	maps.DeleteFunc(loose, func(_ string, axis engine.Axis) bool { return axis.Level == engine.HardEnforced })
+	if diff := cmp.Diff(map[string]engine.Axis{
 		"user":                 {Level: engine.RuntimeShaped, Value: "0:0"},
 		"privilege_separation": {Level: engine.NotEnforced, Value: "none"},
 		"memory":               {Level: engine.NotEnforced, Value: "unlimited"},
+	}, loose); diff != "" {
+		t.Errorf("the axes that are loose (-want +got):\n%s", diff)
 	}
-	for name, axis := range loose {
-		if want[name] != axis {
-			t.Errorf("%s = %+v, want %+v", name, axis, want[name])
-		}
-	}
-	if len(loose) != len(want) {
-		t.Errorf("%d axes are loose, want %d", len(loose), len(want))
-	}
-	if seen := b.report(t, renamed(spec)); seen.Status["CapEff"] != "0000000000000000" {
-		t.Errorf("capabilities of root = %s", seen.Status["CapEff"])
-	}
+	expect.Equal(t, "capabilities of root", seen.Status["CapEff"], "0000000000000000")
 }
 
 // A program that separates itself from its commands starts as root with what it needs for that, and nothing more.
@@ -124,22 +113,12 @@ func (r Rig) testSeparated(t *testing.T) {
 	b := r.open(t)
 	spec := b.spec("report")
 	spec.User, spec.Server = &engine.User{UID: 12345, GID: 23456}, &engine.User{UID: 34567, GID: 45678}
-	h := b.start(t, spec)
-	b.wait(t, h)
-	got := b.inspect(t, h).Isolation
-	hard := func(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
+	got, seen := b.confined(t, spec)
 	expect.Equal(t, "user", got.User, hard("12345:23456"))
 	expect.Equal(t, "privilege_separation", got.Separation, hard("34567:45678"))
 	expect.Equal(t, "capabilities", got.Capabilities,
 		hard("none, CAP_CHOWN,CAP_KILL,CAP_SETGID,CAP_SETUID of the program itself"))
-	if weak := engine.Weak(got, spec); len(weak) > 0 {
-		t.Errorf("weaker than asked for: %v", weak)
-	}
-	seen := b.report(t, renamed(spec))
-	for key, want := range map[string]string{"CapInh": "0000000000000000", "CapEff": "00000000000000e1",
-		"CapBnd": "00000000000000e1", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"} {
-		expect.Equal(t, key, seen.Status[key], want)
-	}
+	wantStatus(t, seen, "00000000000000e1")
 }
 
 func (r Rig) testReadOnlyMount(t *testing.T) {
@@ -213,10 +192,4 @@ func openDir(t *testing.T) string {
 	dir := t.TempDir()
 	expect.NoError(t, os.Chmod(dir, 0o777))
 	return dir
-}
-
-// renamed is spec for a second program.
-func renamed(spec engine.Spec) engine.Spec {
-	spec.Name += "-again"
-	return spec
 }

@@ -19,6 +19,7 @@ import (
 	"holon/runner/engine"
 	"holon/state"
 	"holon/test/enginetest/report"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -158,18 +159,14 @@ func (b *bench) spec(args ...string) engine.Spec {
 func (b *bench) create(t *testing.T, spec engine.Spec) engine.Handle {
 	t.Helper()
 	h, err := b.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatalf("Create: %v", err)
-	}
+	expect.NoError(t, err)
 	return h
 }
 
 func (b *bench) start(t *testing.T, spec engine.Spec) engine.Handle {
 	t.Helper()
 	h := b.create(t, spec)
-	if err := b.Start(t.Context(), h); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	expect.NoError(t, b.Start(t.Context(), h))
 	return h
 }
 
@@ -186,27 +183,21 @@ func (b *bench) wait(t *testing.T, h engine.Handle) engine.Exit {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	exit, err := b.Wait(ctx, h)
-	if err != nil {
-		t.Fatalf("Wait: %v", err)
-	}
+	expect.NoError(t, err)
 	return exit
 }
 
 func (b *bench) inspect(t *testing.T, h engine.Handle) engine.State {
 	t.Helper()
 	state, err := b.Inspect(t.Context(), h)
-	if err != nil {
-		t.Fatalf("Inspect: %v", err)
-	}
+	expect.NoError(t, err)
 	return state
 }
 
 func (b *bench) logs(t *testing.T, h engine.Handle) string {
 	t.Helper()
 	logs, err := b.Logs(t.Context(), h, 1<<20)
-	if err != nil {
-		t.Fatalf("Logs: %v", err)
-	}
+	expect.NoError(t, err)
 	return string(logs)
 }
 

@@ -45,9 +45,7 @@ func (r Rig) testPause(t *testing.T) {
 func (b *bench) testPauseAndGoOn(t *testing.T, p engine.Pauser) {
 	h := b.startReady(t, b.spec("tick"))
 	for range 2 {
-		if err := p.Pause(t.Context(), h); err != nil {
-			t.Fatalf("Pause: %v", err)
-		}
+		expect.NoError(t, p.Pause(t.Context(), h))
 	}
 	if state := b.inspect(t, h); state.Status != engine.StatusPaused || state.Exit != nil {
 		t.Errorf("paused: %+v", state)
@@ -58,20 +56,14 @@ func (b *bench) testPauseAndGoOn(t *testing.T, p engine.Pauser) {
 	}
 	b.settled(t, h)
 	for range 2 {
-		if err := p.Resume(t.Context(), h); err != nil {
-			t.Fatalf("Resume: %v", err)
-		}
+		expect.NoError(t, p.Resume(t.Context(), h))
 	}
 	if state := b.inspect(t, h); state.Status != engine.StatusRunning {
 		t.Errorf("resumed: %+v", state)
 	}
 	for range 10 { // one right after the other: neither is lost
-		if err := p.Pause(t.Context(), h); err != nil {
-			t.Fatalf("Pause: %v", err)
-		}
-		if err := p.Resume(t.Context(), h); err != nil {
-			t.Fatalf("Resume: %v", err)
-		}
+		expect.NoError(t, p.Pause(t.Context(), h))
+		expect.NoError(t, p.Resume(t.Context(), h))
 	}
 	before := len(b.logs(t, h))
 	eventually(t, "the resumed program's next line", func() bool { return len(b.logs(t, h)) > before })
@@ -99,9 +91,7 @@ func (b *bench) testPausedEnds(t *testing.T, p engine.Pauser) {
 	for _, h := range []engine.Handle{stopped, removed} {
 		expect.NoError(t, p.Pause(t.Context(), h))
 	}
-	if err := b.Stop(t.Context(), stopped, patience); err != nil {
-		t.Fatalf("Stop of a paused program: %v", err)
-	}
+	expect.NoError(t, b.Stop(t.Context(), stopped, patience))
 	if exit := b.wait(t, stopped); exit.Code != 7 || !strings.HasSuffix(b.logs(t, stopped), "bye\n") {
 		t.Errorf("exit of one that was stopped while paused = %+v, log %q", exit, b.logs(t, stopped))
 	}
@@ -110,9 +100,7 @@ func (b *bench) testPausedEnds(t *testing.T, p engine.Pauser) {
 		defer close(waited)
 		_, _ = b.Wait(t.Context(), removed) // its exit, or that it is not there
 	}()
-	if err := b.Remove(t.Context(), removed); err != nil {
-		t.Fatalf("Remove of a paused program: %v", err)
-	}
+	expect.NoError(t, b.Remove(t.Context(), removed))
 	<-waited
 	_, err := b.Inspect(t.Context(), removed)
 	wantCode(t, err, engine.CodeNotFound)

@@ -45,33 +45,45 @@ func (s *Server) Verify(ctx context.Context, agents []string, letters []*Letter)
 
 // delivered checks what the ledger has of a letter that had a key.
 func (l *Letter) delivered(ctx context.Context, led *check.Ledger, ran map[string]bool) error {
-	if !l.Way.Keyed() {
+	var found []check.Place
+	var err error
+	switch {
+	case !l.Way.Keyed():
 		return nil
+	case l.Way == Add:
+		found, err = led.Item(ctx, l.Agent, l.ID)
+	default:
+		found, err = led.Keyed(ctx, l.Agent, l.Key)
 	}
-	if l.Way == Add {
-		there, err := led.Item(ctx, l.Agent, l.ID)
-		if err == nil && there != l.Acked {
-			err = fmt.Errorf("%s %s to %s was acknowledged: %v, and the ledger has it: %v", l.Way, l.Key, l.Agent, l.Acked,
-				there)
-		}
-		return err
-	}
-	found, err := led.Keyed(ctx, l.Agent, l.Key)
 	if err != nil {
 		return err
 	}
-	who := fmt.Sprintf("%s %s to %s", l.Way, l.Key, l.Agent)
-	switch {
-	case l.Acked && (len(found) != 1 || found[0].ID != l.ID):
-		return fmt.Errorf("%s was acknowledged as %q and the ledger has %v", who, l.ID, found)
-	case !l.Acked && l.Tries == 1 && len(found) > 0, len(found) > 1:
-		return fmt.Errorf("%s was refused (%s) and the ledger has %v", who, l.Refused, found)
-	case l.Acked && found[0].Status == "quarantined":
-		return fmt.Errorf("%s is quarantined although its turn could be begun", who)
-	case l.Acked && found[0].Status == "processed" && l.Word != Quick && l.Word != Fail && !ran[found[0].Turn+" 1.1"]:
-		return fmt.Errorf("%s is processed by turn %s, but the command of that turn did not run", who, found[0].Turn)
+	if wrong := l.wrong(found, ran); wrong != "" {
+		return fmt.Errorf("%s %s to %s, acknowledged as %q, refused as %q: %s; the ledger has %v", l.Way, l.Key, l.Agent,
+			l.ID, l.Refused, wrong, found)
 	}
 	return nil
+}
+
+// wrong says what is wrong with what the ledger has of a letter, "" if nothing is.
+func (l *Letter) wrong(found []check.Place, ran map[string]bool) string {
+	if !l.Acked {
+		if l.Tries == 1 && len(found) > 0 || len(found) > 1 {
+			return "it was refused and is there"
+		}
+		return ""
+	}
+	if len(found) != 1 || found[0].ID != l.ID {
+		return "it is not there once"
+	}
+	runs := l.Word != Quick && l.Word != Fail
+	switch status := found[0].Status; {
+	case status == "quarantined":
+		return "it is quarantined although its turn could be begun"
+	case status == "processed" && runs && !ran[found[0].Turn+" 1.1"]:
+		return "it is processed, but the command of its turn did not run"
+	}
+	return ""
 }
 
 // Woken checks that the ledger knows of at least so many wakes of each agent.

@@ -229,23 +229,32 @@ func (l *Ledger) Newest(ctx context.Context) (map[string]int64, error) {
 	}, `SELECT agent_id, event_seq FROM agent_states`)
 }
 
-// Place is where a message, or a timer, is.
+// Place is where a message, a timer or a work item is.
 type Place struct {
 	ID, Status, Turn string // Turn: of the attempt that worked it off
 }
 
 // Keyed returns what was made under the idempotency key of a client, which the
 // ledger keeps with a prefix of its own.
-func (l *Ledger) Keyed(ctx context.Context, agent, key string) (found []Place, err error) {
+func (l *Ledger) Keyed(ctx context.Context, agent, key string) ([]Place, error) {
+	return l.places(ctx, `SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
+		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled'
+			WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
+		UNION ALL SELECT id, status, '' FROM timers WHERE agent_id = ?1 AND key LIKE '%' || ?2`, agent, key)
+}
+
+// Item returns a work item of an agent, if it is there.
+func (l *Ledger) Item(ctx context.Context, agent, id string) ([]Place, error) {
+	return l.places(ctx, `SELECT id, state, '' FROM work_items WHERE agent_id = ? AND id = ?`, agent, id)
+}
+
+func (l *Ledger) places(ctx context.Context, query string, args ...any) (found []Place, err error) {
 	err = l.each(ctx, func(rows *sql.Rows) error {
 		var p Place
 		err := rows.Scan(&p.ID, &p.Status, &p.Turn)
 		found = append(found, p)
 		return err
-	}, `SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
-		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled'
-			WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
-		UNION ALL SELECT id, status, '' FROM timers WHERE agent_id = ?1 AND key LIKE '%' || ?2`, agent, key)
+	}, query, args...)
 	return found, err
 }
 

@@ -139,10 +139,3 @@ func (p *pace) start(m moment) error {
 	}
 	return nil
 }
-
-// Item reports whether an agent has a work item.
-func (l *Ledger) Item(ctx context.Context, agent, id string) (there bool, err error) {
-	err = l.db.QueryRowContext(ctx, `SELECT count(*) FROM work_items WHERE agent_id = ? AND id = ?`, agent,
-		id).Scan(&there)
-	return there, err
-}

@@ -162,8 +162,8 @@ func measureFleet(ctx context.Context, r *rig) []row {
 	})
 	what, against := fmt.Sprintf("%d agents in containers", n), bareContainer
 	return []row{
-		row{ID: "P17", What: what + ": launches, four at a time", Against: against, Unit: unitRate, Floor: bare.rate,
-			Ours: ours.rate, Ratio: ours.rate / bare.rate}.leastGoal(0.85),
+		versus("P17", what+": launches, four at a time", against, unitRate, []float64{ours.rate},
+			[]float64{bare.rate}).leastGoal(0.85),
 		row{ID: "P17", What: what + ": percent of a core when idle, all together", Against: against, Unit: unitCount,
 			Floor: bare.cpu, Ours: ours.cpu}.absoluteGoal(1),
 		row{ID: "P17", What: what + ": memory of each beyond that of a bare one", Against: against, Unit: unitMB,

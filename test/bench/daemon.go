@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -133,36 +132,26 @@ func (d *daemon) remove(ctx context.Context, id string) error {
 	return d.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
 }
 
-// awaitAnswer waits until somebody listens at socket, and then for the answer to
-// one request for path. Looking costs next to nothing, so that it does not
+// awaitAnswer asks for path at a socket until a server there answers. Looking costs next to nothing, so that it does not
 // disturb what it waits for.
 func awaitAnswer(ctx context.Context, socket, path string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, fmt.Errorf("no answer at %s", socket))
 	defer cancel()
+	client := load.Unix(socket)
+	defer client.CloseIdleConnections()
 	for {
-		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			conn.Close()
-			break
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := client.Do(req); err == nil {
+			if resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("ask %s at %s: %s", path, socket, resp.Status)
+			}
+			return errors.Join(err, resp.Body.Close())
 		}
 		if err := load.Pause(ctx, 200*time.Microsecond); err != nil {
 			return err
 		}
 	}
-	client := load.Unix(socket)
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask %s at %s: %w", path, socket, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask %s at %s: %s", path, socket, resp.Status)
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
 }

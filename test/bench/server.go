@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -144,7 +144,7 @@ func (s *server) creator(a ask) subject {
 // streamed is what was read of a stream.
 type streamed struct {
 	began          time.Time
-	first, delta   time.Duration // when the first event and the first delta came
+	first          time.Duration // when the first event came
 	events, deltas int
 	lost           int // events whose number is not the one after that of the event before
 	ended          bool
@@ -162,14 +162,14 @@ func (s *server) stream(ctx context.Context, a ask) *streamed {
 	return got
 }
 
-// streamer samples streamed turns: the first event, the first delta, and the end.
+// streamer samples the first event of streamed turns.
 func (s *server) streamer() subject {
 	return subject{"stream", func(ctx context.Context) []float64 {
 		got := s.stream(ctx, say(modelName))
 		if got.deltas == 0 || !got.ended {
 			load.Failf("the stream is not that of a completed turn")
 		}
-		return []float64{ms(got.first), ms(got.delta), ms(time.Since(got.began))}
+		return []float64{ms(got.first)}
 	}}
 }
 
@@ -181,56 +181,32 @@ var (
 
 // read reads a stream from where s stands.
 func (s *streamed) read(body io.Reader) error {
-	in := bufio.NewReaderSize(body, 256<<10)
-	var long []byte
-	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, line...)
-			continue
-		}
-		if len(long) > 0 {
-			line, long = append(long, line...), nil
-		}
-		if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok && err == nil {
+	in := bufio.NewScanner(body)
+	in.Buffer(make([]byte, 256<<10), 64<<20) // the last event is long
+	for in.Scan() {
+		if data, ok := bytes.CutPrefix(in.Bytes(), []byte("data: {")); ok {
 			s.take(data)
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the stream: %w", err)
-		}
 	}
+	return in.Err()
 }
 
 func (s *streamed) take(data []byte) {
-	if at := bytes.Index(data, numberMark); at < 0 || leadingNumber(data[at+len(numberMark):]) != s.events {
+	_, number, _ := bytes.Cut(data, numberMark)
+	number = number[:max(0, bytes.IndexAny(number, ",}"))]
+	if n, err := strconv.Atoi(string(number)); err != nil || n != s.events {
 		s.lost++
 	}
 	if s.events++; s.events == 1 {
 		s.first = time.Since(s.began)
 	}
-	head := data[:min(len(data), 200)] // the type stands in the beginning; the last event is long
+	head := data[:min(len(data), 200)] // the type stands in the beginning
 	switch {
 	case bytes.Contains(head, deltaMark):
-		if s.deltas++; s.deltas == 1 {
-			s.delta = time.Since(s.began)
-		}
+		s.deltas++
 	case bytes.Contains(head, doneMark):
 		s.ended = true
 	}
-}
-
-// leadingNumber reads the digits at the beginning of data.
-func leadingNumber(data []byte) (n int) {
-	for _, c := range data {
-		if c < '0' || c > '9' {
-			break
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n
 }
 
 // whole checks that nothing is missing of a stream with n deltas.

@@ -24,7 +24,7 @@ type proxy struct {
 
 	mu   sync.Mutex
 	away bool
-	open map[net.Conn]bool
+	open []net.Conn // and those that have ended
 }
 
 func openProxy(path, target string) (*proxy, error) {
@@ -32,7 +32,7 @@ func openProxy(path, target string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{target: target, listener: l, open: map[net.Conn]bool{}}
+	p := &proxy{target: target, listener: l}
 	p.group.Go(func() {
 		for {
 			in, err := l.Accept()
@@ -54,16 +54,10 @@ func (p *proxy) pass(in net.Conn) {
 	}
 	defer out.Close()
 	p.mu.Lock()
-	refused := p.away
-	p.open[in], p.open[out] = true, true
+	p.open = append(p.open, in, out)
+	away := p.away
 	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.open, in)
-		delete(p.open, out)
-	}()
-	if refused {
+	if away {
 		return
 	}
 	var group sync.WaitGroup
@@ -86,9 +80,10 @@ func (p *proxy) cut(away bool) {
 	defer p.mu.Unlock()
 	p.away = away
 	if away {
-		for c := range p.open {
+		for _, c := range p.open {
 			_ = c.Close()
 		}
+		p.open = nil
 	}
 }
 

@@ -143,13 +143,7 @@ func answerOf(name string, deltas int) *answer {
 	return a
 }
 
-func encoded(v object) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // maps of strings and numbers always marshal
-	}
-	return data
-}
+func encoded(v object) []byte { return must(json.Marshal(v)) }
 
 // sequence collects numbered events as server-sent events.
 type sequence struct {

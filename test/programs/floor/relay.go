@@ -35,75 +35,51 @@ func newRelay(dir, model string) http.Handler {
 	return mux
 }
 
+// create serves a turn. What goes wrong is in the log of the server, and breaks the connection.
 func (r *relay) create(w http.ResponseWriter, req *http.Request) {
-	if err := r.turn(w, req); err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-	}
-}
-
-func (r *relay) turn(w http.ResponseWriter, req *http.Request) error {
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return err
-	}
+	body := must(io.ReadAll(req.Body))
 	var request struct {
 		Model  string          `json:"model"`
 		Input  json.RawMessage `json:"input"`
 		Stream bool            `json:"stream"`
 	}
-	if err := json.Unmarshal(body, &request); err != nil {
-		return err
-	}
-	log, err := r.newLog()
-	if err != nil {
-		return err
-	}
+	check(json.Unmarshal(body, &request))
+	dir := filepath.Join(r.dir, strconv.FormatInt(r.turns.Add(1), 10))
+	check(os.Mkdir(dir, 0o700))
+	log := must(os.OpenFile(filepath.Join(dir, "events.ndjson"), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600))
 	defer log.Close()
-	asked, err := http.NewRequestWithContext(req.Context(), http.MethodPost, r.model, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
+	asked := must(http.NewRequestWithContext(req.Context(), http.MethodPost, r.model, bytes.NewReader(body)))
 	asked.Header.Set("Content-Type", "application/json")
-	answered, err := r.client.Do(asked)
-	if err != nil {
-		return err
-	}
+	answered := must(r.client.Do(asked))
 	defer answered.Body.Close()
 	if answered.StatusCode != http.StatusOK {
-		return fmt.Errorf("the model answers %s", answered.Status)
+		http.Error(w, "the model answers "+answered.Status, http.StatusBadGateway)
+		return
 	}
-	if !request.Stream {
-		return r.whole(w, log, answered.Body)
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
 	out := &relayed{log: log, client: w, control: http.NewResponseController(w)}
-	return out.all(answered.Body)
-}
-
-// whole passes an answer on that comes in one piece.
-func (r *relay) whole(w http.ResponseWriter, log *os.File, body io.Reader) error {
+	if request.Stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		out.all(answered.Body)
+		return
+	}
 	var response object
-	if err := json.NewDecoder(body).Decode(&response); err != nil {
-		return err
-	}
-	data := append(encoded(response), '\n')
-	if _, err := log.Write(data); err != nil {
-		return err
-	}
-	if err := syscall.Fdatasync(int(log.Fd())); err != nil {
-		return err
-	}
+	check(json.NewDecoder(answered.Body).Decode(&response))
+	out.lines = append(encoded(response), '\n')
+	out.frames = out.lines
 	w.Header().Set("Content-Type", "application/json")
-	_, err := w.Write(data)
-	return err
+	w.Header().Set("Content-Length", strconv.Itoa(len(out.lines)))
+	out.flush()
 }
 
-func (r *relay) newLog() (*os.File, error) {
-	dir := filepath.Join(r.dir, strconv.FormatInt(r.turns.Add(1), 10))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
+func check(err error) {
+	if err != nil {
+		panic(err)
 	}
-	return os.OpenFile(filepath.Join(dir, "events.ndjson"), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }
 
 // event holds the fields of all events that a text answer has.
@@ -131,59 +107,41 @@ type relayed struct {
 	frames  []byte // for the client
 }
 
-func (o *relayed) all(body io.Reader) error {
+func (o *relayed) all(body io.Reader) {
 	in := bufio.NewReaderSize(body, 64<<10)
 	for {
 		line, err := in.ReadBytes('\n')
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && data[0] == '{' {
-			if err := o.add(data); err != nil {
-				return err
-			}
+			o.add(data)
 		}
 		if in.Buffered() == 0 || len(o.frames) > 256<<10 || err != nil {
-			if err := o.flush(); err != nil {
-				return err
-			}
+			o.flush()
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return
 		}
-		if err != nil {
-			return err
-		}
+		check(err)
 	}
 }
 
-func (o *relayed) add(data []byte) error {
+func (o *relayed) add(data []byte) {
 	var ev event
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return err
-	}
+	check(json.Unmarshal(data, &ev))
 	ev.Sequence = o.next
 	o.next++
-	encoded, err := json.Marshal(&ev)
-	if err != nil {
-		return err
-	}
+	encoded := must(json.Marshal(&ev))
 	o.lines = append(append(o.lines, encoded...), '\n')
 	o.frames = fmt.Appendf(o.frames, "event: %s\ndata: %s\n\n", ev.Type, encoded)
-	return nil
 }
 
 // flush makes what was collected durable and then sends it.
-func (o *relayed) flush() error {
+func (o *relayed) flush() {
 	if len(o.lines) == 0 {
-		return nil
+		return
 	}
-	if _, err := o.log.Write(o.lines); err != nil {
-		return err
-	}
-	if err := syscall.Fdatasync(int(o.log.Fd())); err != nil {
-		return err
-	}
-	if _, err := o.client.Write(o.frames); err != nil {
-		return err
-	}
+	must(o.log.Write(o.lines))
+	check(syscall.Fdatasync(int(o.log.Fd())))
+	must(o.client.Write(o.frames))
 	o.lines, o.frames = o.lines[:0], o.frames[:0]
-	return o.control.Flush()
+	check(o.control.Flush())
 }

@@ -19,13 +19,19 @@ func network() map[string]func() error {
 			return err
 		}
 	}
-	socket := func(domain, kind, protocol int) func() error {
+	socket := func(domain, kind, protocol int, uses ...func(fd int) error) func() error {
 		return func() error {
 			fd, err := unix.Socket(domain, kind, protocol)
-			if err == nil {
-				unix.Close(fd)
+			if err != nil {
+				return err
 			}
-			return err
+			defer unix.Close(fd)
+			for _, use := range uses {
+				if err := use(fd); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 	}
 	return map[string]func() error{
@@ -36,14 +42,14 @@ func network() map[string]func() error {
 		"private":       dial("tcp4", "10.0.0.1:80"),
 		"link-local6":   dial("tcp6", "[fe80::1]:80"),
 		"udp":           udp,
-		"broadcast":     broadcast,
+		"broadcast":     socket(unix.AF_INET, unix.SOCK_DGRAM, 0, allowBroadcast, broadcast),
 		"dns":           dns,
 		"raw":           socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP),
 		"packet":        socket(unix.AF_PACKET, unix.SOCK_RAW, 0),
 		"interfaces":    interfaces,
-		"host-vsock":    vsock,
+		"host-vsock":    socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0, brief, hypervisor),
 		"kernel-crypto": socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0),
-		"configure":     configure,
+		"configure":     socket(unix.AF_INET, unix.SOCK_DGRAM, 0, configure),
 		"bluetooth":     socket(unix.AF_BLUETOOTH, unix.SOCK_RAW, 1),
 		"can":           socket(unix.AF_CAN, unix.SOCK_RAW, 1),
 	}
@@ -58,15 +64,11 @@ func udp() error {
 	return err
 }
 
-func broadcast() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1); err != nil {
-		return err
-	}
+func allowBroadcast(fd int) error {
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1)
+}
+
+func broadcast(fd int) error {
 	return unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Port: 67, Addr: [4]byte{255, 255, 255, 255}})
 }
 
@@ -91,26 +93,17 @@ func interfaces() error {
 	return unix.ENODEV
 }
 
-// vsock speaks to the hypervisor, past every network namespace.
-func vsock() error {
-	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 2}); err != nil {
-		return err
-	}
+func brief(fd int) error {
+	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 2})
+}
+
+// hypervisor speaks to the hypervisor, past every network namespace.
+func hypervisor(fd int) error {
 	return unix.Connect(fd, &unix.SockaddrVM{CID: unix.VMADDR_CID_HOST, Port: 1})
 }
 
-// configure makes an interface of its own.
-func configure() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
+// configure brings an interface up.
+func configure(fd int) error {
 	ifr, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err

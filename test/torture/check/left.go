@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"holon/internal/procfs"
 )
 
@@ -96,16 +98,12 @@ func NoLock(dir string) error {
 			return nil // gone meanwhile
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if ok && held[fmt.Sprintf("%02x:%02x:%d", major(uint64(st.Dev)), minor(uint64(st.Dev)), st.Ino)] {
+		if ok && held[fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)] {
 			return fmt.Errorf("a lock is still held: %s", path)
 		}
 		return nil
 	})
 }
-
-// The numbers of a device, as glibc splits them.
-func major(dev uint64) uint64 { return dev>>8&0xfff | dev>>32&^0xfff }
-func minor(dev uint64) uint64 { return dev&0xff | dev>>12&^0xff }
 
 // Files counts the open files of a process.
 func Files(pid int) (int, error) {

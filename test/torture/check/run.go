@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Manifest is what the checks need of manifest.json.
@@ -77,15 +79,8 @@ func Unchanged(dir string, before map[string]string) error {
 	if err != nil {
 		return err
 	}
-	for path, what := range before {
-		if after[path] != what {
-			return fmt.Errorf("the user's file %s was changed", path)
-		}
-	}
-	for path := range after {
-		if _, ok := before[path]; !ok {
-			return fmt.Errorf("the user's directory has the new file %s", path)
-		}
+	if diff := cmp.Diff(before, after); diff != "" {
+		return fmt.Errorf("the user's files were changed (-before +after):\n%s", diff)
 	}
 	return nil
 }

@@ -32,7 +32,6 @@ func Unix(socket string) *Client {
 	return &Client{client.Unix(socket), &http.Client{Transport: &http.Transport{DialContext: dial}}}
 }
 
-// Close closes idle connections.
 func (c *Client) Close() {
 	c.Client.Close()
 	c.http.CloseIdleConnections()
@@ -113,7 +112,6 @@ func (c *Client) post(ctx context.Context, req *responses.Request, streamed bool
 	return c.do(ctx, http.MethodPost, "/responses", body)
 }
 
-// do makes a request and returns the body of an answer with status 200.
 func (c *Client) do(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://agentd"+path, bytes.NewReader(body))
 	if err != nil {

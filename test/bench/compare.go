@@ -50,7 +50,6 @@ func compare(ctx context.Context, p plan, subjects ...subject) []figures {
 	return out
 }
 
-// take takes n samples in a row.
 func (s subject) take(ctx context.Context, n int) (all figures) {
 	for range n {
 		load.Check(context.Cause(ctx))
@@ -96,7 +95,6 @@ func median(values []float64) float64 {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// timed returns how long a job took.
 func timed(job func()) time.Duration {
 	began := time.Now()
 	job()

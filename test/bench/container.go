@@ -58,7 +58,6 @@ func (r *rig) bareLife(ctx context.Context) []float64 {
 	return []float64{ms(ready), ms(gone)}
 }
 
-// startBare starts the floor's container and waits for its answer.
 func (r *rig) startBare(ctx context.Context, mark, dir string) (id string) {
 	id = load.Must(r.daemon.create(ctx, r.image, mark, dir))
 	answered := make(chan error, 1)
@@ -86,7 +85,6 @@ func (r *rig) dockerRun(ctx context.Context) []float64 {
 		"true")
 }
 
-// holonRun is a whole run on an empty directory.
 func (r *rig) holonRun(ctx context.Context) []float64 {
 	dir, script := r.newDir(), filepath.Join(r.dir, "run.yaml")
 	load.Check(os.WriteFile(script, []byte(`{"rounds":[{"text":"Done."}]}`), 0o644))

@@ -78,7 +78,6 @@ func (r *rig) newRepository(ctx context.Context, files int) *repository {
 	return repo
 }
 
-// file is the path of file i below the top.
 func (p *repository) file(i int) string {
 	return fmt.Sprintf("d%d/e%d/file%d.go", i/2500, i/50%50, i)
 }
@@ -128,13 +127,11 @@ func recycle(ctx context.Context, tree string) {
 	git(ctx, tree, "clean", "-q", "-fdx")
 }
 
-// diff is git's own way to say what changed.
 func diff(ctx context.Context, tree string) {
 	git(ctx, tree, "add", "-A")
 	git(ctx, tree, "diff", "--cached", "--binary", "HEAD")
 }
 
-// git runs git in dir. Its output is read and dropped.
 func git(ctx context.Context, dir string, args ...string) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir

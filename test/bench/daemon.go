@@ -123,7 +123,6 @@ func (d *daemon) create(ctx context.Context, image, mark, dir string) (id string
 	return created.ID, err
 }
 
-// do has the engine do something to a container: start, stop, pause, unpause.
 func (d *daemon) do(ctx context.Context, what, id string) error {
 	return d.call(ctx, http.MethodPost, "/containers/"+id+"/"+what, nil, nil)
 }

@@ -15,10 +15,8 @@ import (
 	"holon/test/load"
 )
 
-// prompt is what every message says.
 const prompt = "Look at the failing test, find out why it fails, and mend it."
 
-// Sizes of P28.
 const (
 	completedWork = 1000
 	fewCompleted  = 10 // more than a prompt lists
@@ -85,7 +83,6 @@ func (w *worker) ask(ctx context.Context) {
 		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}))
 }
 
-// claim claims the next message.
 func (w *worker) claim(ctx context.Context) scheduler.Claim {
 	c, ok, err := w.steps.Claim(ctx, workerID)
 	load.Check(err)
@@ -96,7 +93,6 @@ func (w *worker) claim(ctx context.Context) scheduler.Claim {
 	return c
 }
 
-// begin claims the next message and begins its turn.
 func (w *worker) begin(ctx context.Context) {
 	w.claim(ctx)
 	w.began(ctx)
@@ -132,7 +128,6 @@ func (w *worker) settle(ctx context.Context) {
 		ResponseID: responses.NewID(responses.PrefixResponse), StartedAt: now, CompletedAt: now}}))
 }
 
-// read reads the items that a prompt lists.
 func (w *worker) read(ctx context.Context) {
 	load.Check(w.store.View(ctx, func(v ledger.View) error {
 		_, _, err := view.New(v, view.Facts{}).WorkList(workerID, 5)

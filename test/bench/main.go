@@ -31,7 +31,6 @@ import (
 	"holon/test/load"
 )
 
-// options are the flags.
 type options struct {
 	only   []string
 	rounds int

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Units of a row's figures.
 const (
 	unitMS    = "ms"
 	unitMB    = "MB" // of a million bytes
@@ -41,7 +40,6 @@ func versus(id, what, against, unit string, ours, floor []float64) row {
 		Ratio: ratio(ours, floor)}
 }
 
-// ratioGoal is the goal of a cost.
 func (r row) ratioGoal(most float64) row {
 	return r.goal(fmt.Sprintf("≤ %g×", most), r.Ratio <= most)
 }
@@ -60,7 +58,6 @@ func (r row) goal(goal string, met bool) row {
 	return r
 }
 
-// report is the whole result.
 type report struct {
 	Machine machine `json:"machine"`
 	Quick   bool    `json:"quick"`
@@ -81,7 +78,6 @@ type machine struct {
 	LoadAfter  string    `json:"load_after"`
 }
 
-// writeTable prints a table that is also Markdown.
 func (r report) writeTable(w io.Writer) error {
 	m := r.Machine
 	fmt.Fprintf(w, "%s · %d × %s · %.0f GB · %s · %s · %s · %d rounds\n",

@@ -97,10 +97,8 @@ func (r *rig) unwind(depth int) error {
 	return errors.Join(errs...)
 }
 
-// close undoes everything.
 func (r *rig) close() error { return r.unwind(0) }
 
-// newDir makes a directory for one sample.
 func (r *rig) newDir() string {
 	r.next++
 	dir := filepath.Join(r.dir, fmt.Sprint(r.next))
@@ -125,7 +123,6 @@ func (r *rig) plan(n, few, block int) plan {
 	return p
 }
 
-// newGateway is a gateway to the model.
 func (r *rig) newGateway() *gateway.Gateway {
 	gw := load.Must(gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
 		"openai": {BaseURL: r.model, Credential: gateway.NewSecret(modelKey)},

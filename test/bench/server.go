@@ -22,7 +22,6 @@ import (
 // relayed is what most floors are.
 const relayed = "relay, durable"
 
-// server is a program that serves a socket, or what stands at a URL.
 type server struct {
 	*load.Process
 	ready  time.Duration // from the spawn to the first answer
@@ -30,7 +29,6 @@ type server struct {
 	client *http.Client  // keeps its connections
 }
 
-// at is a server at a socket.
 func (r *rig) at(socket, base string) *server {
 	client := load.Unix(socket)
 	if t, ok := client.Transport.(*http.Transport); ok {
@@ -86,12 +84,10 @@ func (r *rig) serveAgentd(ctx context.Context, model string, flags ...string) *s
 	return s
 }
 
-// pair starts the relay and agentd.
 func (r *rig) pair(ctx context.Context) (relay, agentd *server) {
 	return r.serveFloor(ctx, r.model), r.serveAgentd(ctx, r.model, "--concurrency", "1024", "--queue-limit", "2000")
 }
 
-// resident is its memory in megabytes.
 func (s *server) resident() float64 { return load.Resident(s.PID()) / 1e6 }
 
 // ask is what a request for a turn says; empty fields are left out.
@@ -102,7 +98,6 @@ type ask struct {
 	Previous string `json:"previous_response_id,omitempty"`
 }
 
-// say asks a model for something.
 func say(model string) ask { return ask{Model: model, Input: "Say something."} }
 
 // deltas is a model that sends so many at once.
@@ -136,12 +131,10 @@ func (s *server) create(ctx context.Context, a ask) (id string) {
 	return answer.ID
 }
 
-// creator samples such turns.
 func (s *server) creator(a ask) subject {
 	return subject{"create", func(ctx context.Context) []float64 { return laps(func() { s.create(ctx, a) })[:1] }}
 }
 
-// streamed is what was read of a stream.
 type streamed struct {
 	began          time.Time
 	first          time.Duration // when the first event came
@@ -162,7 +155,6 @@ func (s *server) stream(ctx context.Context, a ask) *streamed {
 	return got
 }
 
-// streamer samples the first event of streamed turns.
 func (s *server) streamer() subject {
 	return subject{"stream", func(ctx context.Context) []float64 {
 		got := s.stream(ctx, say(modelName))
@@ -179,7 +171,6 @@ var (
 	doneMark   = []byte(`"response.completed"`)
 )
 
-// read reads a stream from where s stands.
 func (s *streamed) read(body io.Reader) error {
 	in := bufio.NewScanner(body)
 	in.Buffer(make([]byte, 256<<10), 64<<20) // the last event is long

@@ -17,7 +17,6 @@ import (
 	"holon/test/load"
 )
 
-// warmUp starts a session without a tree.
 func (r *rig) warmUp(ctx context.Context) *runner.Session {
 	return r.startSession(ctx, r.session(r.newGateway()))
 }
@@ -36,7 +35,6 @@ func warmTurn(ctx context.Context, session *runner.Session) (first, total time.D
 	return watch.after, total
 }
 
-// firstEvent notes when the first event of a stream came.
 type firstEvent struct {
 	began time.Time
 	once  sync.Once
@@ -164,7 +162,6 @@ func (r *rig) wakeAgent(ctx context.Context) *warmAgent {
 	return a
 }
 
-// follow hands on the events that are measured.
 func (a *warmAgent) follow(ctx context.Context) {
 	for item, err := range a.serve.Client.Follow(ctx, agentName, client.Follow{}) {
 		h := arrival{at: time.Now(), err: err}

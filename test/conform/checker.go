@@ -11,7 +11,6 @@ import (
 // the ten invariants of a stream.
 type Rule string
 
-// The rules.
 const (
 	RuleJSON     Rule = "json"            // an event is one JSON object with a type
 	RuleGrammar  Rule = "grammar"         // an event may only come where the grammar has it
@@ -36,7 +35,6 @@ type Violation struct {
 	Detail string
 }
 
-// Error implements error.
 func (v *Violation) Error() string {
 	at := fmt.Sprintf("event %d", v.Index)
 	if v.Type != "" {
@@ -152,7 +150,6 @@ func (c *Checker) check(ev *event, data []byte) error {
 	return nil
 }
 
-// lifecycle checks an event that carries a snapshot of the response.
 func (c *Checker) lifecycle(ev *event, name string) {
 	next, from := hasEnded, []state{isCreated, isQueued, isRunning} // a response can fail before it begins
 	switch name {
@@ -177,7 +174,6 @@ func (c *Checker) lifecycle(ev *event, name string) {
 	c.state = next
 }
 
-// checkSnapshot compares a snapshot with what was streamed so far.
 func (c *Checker) checkSnapshot(r *object, name string) {
 	id, status := r.str("id"), r.str("status")
 	c.responseID = cmp.Or(c.responseID, id)

@@ -16,7 +16,6 @@ import (
 // maxBody bounds what the suite reads of one answer.
 const maxBody = 64 << 20
 
-// answer is an answer read whole.
 type answer struct {
 	status      int
 	contentType string
@@ -63,7 +62,6 @@ func (a answer) isJSON(t *trial) {
 		a.contentType, a.body)
 }
 
-// into decodes the answer.
 func (a answer) into(t *trial, v any) {
 	a.isJSON(t)
 	t.must(json.Unmarshal(a.body, v))
@@ -112,7 +110,6 @@ func (r resource) output() (items []map[string]any) {
 	return items
 }
 
-// first returns the first output item of a type, nil if there is none.
 func (r resource) first(typ string) map[string]any {
 	for _, item := range r.output() {
 		if item["type"] == typ {
@@ -122,7 +119,6 @@ func (r resource) first(typ string) map[string]any {
 	return nil
 }
 
-// text joins the text of the output's messages.
 func (r resource) text() string {
 	var b strings.Builder
 	for _, item := range r.output() {
@@ -148,7 +144,6 @@ func (t *trial) decode(component string, data []byte, check func(*object)) resou
 	return ev.keys
 }
 
-// resource decodes a response object.
 func (t *trial) resource(data []byte) resource {
 	return t.decode("ResponseResource", data, checkResponse)
 }

@@ -10,7 +10,6 @@ import (
 	"holon/responses/stream"
 )
 
-// runCommand asks for a command that the server itself runs.
 const runCommand = `"input":"Run the command: echo conformance"`
 
 func extensionCases() []Case {

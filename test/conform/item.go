@@ -2,7 +2,6 @@ package conform
 
 import "strings"
 
-// item is the output item that is open.
 type item struct {
 	id, typ, callID, name string
 
@@ -12,7 +11,6 @@ type item struct {
 	argumentsDone    bool
 }
 
-// part is the content or summary part that is open.
 type part struct {
 	typ     string
 	summary bool // it belongs to the summary, not to the content
@@ -21,7 +19,6 @@ type part struct {
 	notes   []any
 }
 
-// itemAdded checks the event that opens an item.
 func (c *Checker) itemAdded(ev *event, _ string) {
 	if c.state != isRunning {
 		ev.fail(RuleGrammar, "items come after response.in_progress")
@@ -110,7 +107,6 @@ func (c *Checker) itemDone(ev *event, _ string) {
 	c.open = nil
 }
 
-// checkFinal compares a done item with what was streamed of it.
 func (o *item) checkFinal(it *object) {
 	if it.str("call_id") != o.callID && !isExtension(o.typ) {
 		it.fail(RuleCallID, "call_id is %q and was %q", it.str("call_id"), o.callID)
@@ -156,7 +152,6 @@ func (c *Checker) arguments(ev *event, name string) {
 	}
 }
 
-// checkPlace checks that an event names the open item.
 func (c *Checker) checkPlace(ev *event) {
 	c.checkOutputIndex(ev)
 	if id := ev.str("item_id"); id != c.open.id {

@@ -102,7 +102,6 @@ func (o *object) obj(key string) *object {
 	return in
 }
 
-// each calls check with the objects of a list.
 func (o *object) each(key string, check func(*object)) {
 	for i, v := range o.list(key) {
 		keys, _ := v.(map[string]any)

@@ -57,7 +57,6 @@ func officialHTTP() []Case {
 	}
 }
 
-// streamingResponse reads the stream with the official reader.
 func streamingResponse(t *trial) {
 	resp := t.begin(http.MethodPost, "/responses",
 		t.request(`{"input":[{"type":"message","role":"user","content":"Count from 1 to 5."}],"stream":true}`))
@@ -129,7 +128,6 @@ func isTerminal(typ string) bool {
 	return slices.Contains([]string{"response.completed", "response.failed", "response.incomplete"}, typ)
 }
 
-// compact posts to /responses/compact and checks the shape of the answer.
 func (t *trial) compact(body string) resource {
 	a := t.do(http.MethodPost, "/responses/compact", t.request("%s", body))
 	a.isJSON(t)
@@ -157,7 +155,6 @@ func officialLocal() []Case {
 		}}}
 }
 
-// phases is a whole response with all its keys.
 const phases = `{"id":"resp_1","object":"response","created_at":1,"completed_at":2,"status":"completed",` +
 	`"incomplete_details":null,"model":"m",` +
 	`"previous_response_id":null,"instructions":null,"output":[` +

@@ -23,7 +23,6 @@ var partEvents = map[string]struct{ typ, verb string }{
 	"reasoning_summary_text.done":  {"summary_text", "done"},
 }
 
-// partEvent checks an event within a part of the open item.
 func (c *Checker) partEvent(ev *event, name string) {
 	what := partEvents[name]
 	if c.open == nil {

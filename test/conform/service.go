@@ -36,14 +36,12 @@ func serviceCases() []Case {
 	}
 }
 
-// stored fetches a response.
 func (t *trial) stored(id string) resource {
 	a := t.get("/responses/" + id)
 	a.isJSON(t)
 	return t.resource(a.body)
 }
 
-// ended polls a response until it has ended.
 func (t *trial) ended(id string) resource {
 	ctx, cancel := context.WithTimeout(t.ctx, 2*turnLimit)
 	defer cancel()

@@ -20,7 +20,6 @@ const turnLimit = 30 * time.Second
 // message is a response.create without its type and model.
 type message map[string]any
 
-// turn is what came back for one message.
 type turn struct {
 	frames   [][]byte
 	errs     []error // events that are not valid, or no end
@@ -29,7 +28,6 @@ type turn struct {
 	response json.RawMessage
 }
 
-// session is one WebSocket connection.
 type session struct {
 	t      *trial
 	conn   *websocket.Conn
@@ -118,14 +116,12 @@ func (got *turn) take(t *trial, data []byte) (ends bool) {
 	return typ == "error" || got.code != "" || got.response != nil
 }
 
-// clean demands a turn without errors and returns its response.
 func (got turn) clean(t *trial) resource {
 	t.must(errors.Join(got.errs...))
 	t.demand(got.code == "", "the turn failed: %s", got.code)
 	return t.resource(got.response)
 }
 
-// completed demands a clean turn that completed.
 func (got turn) completed(t *trial) resource {
 	r := got.clean(t)
 	t.demand(r.str("status") == "completed", "the response is %q: %v", r.str("status"), r["error"])

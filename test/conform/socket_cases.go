@@ -37,14 +37,12 @@ func user(text string) []any {
 	return []any{map[string]any{"type": "message", "role": "user", "content": text}}
 }
 
-// remember runs a first turn that later ones continue.
 func (c *session) remember() (id string) {
 	r := c.clean(message{"store": false, "input": "The code word is plum. Remember it."})
 	c.t.demand(r.str("id") != "", "the response has no id")
 	return r.str("id")
 }
 
-// codeWord continues a response.
 func codeWord(id string) message {
 	return message{"store": false, "previous_response_id": id, "input": "What is the code word?"}
 }

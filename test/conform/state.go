@@ -29,7 +29,6 @@ func stateCases() []Case {
 	}
 }
 
-// A first turn, and one that continues it.
 const (
 	plum      = `{"input":"Remember the word plum.","store":true}`
 	whichWord = `{"input":"Which word?","previous_response_id":%s}`

@@ -43,7 +43,6 @@ func (c *Checker) Stream(data []byte, f stream.Framing) error {
 	return c.End()
 }
 
-// framing notes a violation of the bytes on the wire.
 func (c *Checker) framing(format string, args ...any) error {
 	if c.err == nil {
 		c.err = &Violation{Rule: RuleFraming, Index: c.index, Detail: fmt.Sprintf(format, args...)}
@@ -51,7 +50,6 @@ func (c *Checker) framing(format string, args ...any) error {
 	return c.err
 }
 
-// sseReader checks server-sent events line by line.
 type sseReader struct {
 	c           *Checker
 	event, data string

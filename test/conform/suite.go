@@ -54,7 +54,6 @@ func Cases() []Case {
 		streaming(), toolCases(), stateCases(), serviceCases(), extensionCases())
 }
 
-// Result is how one case went.
 type Result struct {
 	Case     Case
 	Err      error // nil when it passed
@@ -82,7 +81,6 @@ func New(t Target) *Suite {
 	return &Suite{Target: t, http: &http.Client{Transport: transport}}
 }
 
-// Close drops the connections.
 func (s *Suite) Close() { s.http.CloseIdleConnections() }
 
 // trial is one run of a case. As in a test, what is wrong is noted, and what makes the rest senseless ends the run.
@@ -107,7 +105,6 @@ func (t *trial) demand(ok bool, format string, args ...any) {
 	}
 }
 
-// must ends the case with an error.
 func (t *trial) must(err error) { t.demand(err == nil, "%w", err) }
 
 // check runs one case. The error lists everything that is wrong.

@@ -186,7 +186,6 @@ func (r Rig) testNoConfinement(t *testing.T) {
 	}
 }
 
-// openDir makes a directory that any user may write to.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -26,7 +26,6 @@ import (
 // patience bounds every wait for something that should happen at once.
 const patience = 60 * time.Second
 
-// Rig is an engine under test.
 type Rig struct {
 	// New opens the engine; every call sees the same programs, as a restarted
 	// host would. The suite closes what it opens.
@@ -79,7 +78,6 @@ func build(dir string) error {
 	return programs.Copy("engineprobe", Program)
 }
 
-// Run runs the suite.
 func Run(t *testing.T, rig Rig) {
 	type test struct {
 		name string
@@ -201,7 +199,6 @@ func (b *bench) logs(t *testing.T, h engine.Handle) string {
 	return string(logs)
 }
 
-// run starts spec, waits for its end and returns what it printed.
 func (b *bench) run(t *testing.T, spec engine.Spec) (engine.Exit, string) {
 	t.Helper()
 	h := b.start(t, spec)

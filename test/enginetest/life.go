@@ -137,7 +137,6 @@ func (r Rig) testRemove(t *testing.T) {
 	b.testRemoveWakes(t, b.startReady(t, b.spec("stubborn")))
 }
 
-// testRemoveWakes checks that a waiter hears of the removal.
 func (b *bench) testRemoveWakes(t *testing.T, h engine.Handle) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

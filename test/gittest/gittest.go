@@ -56,7 +56,6 @@ func Write(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// NewRepo makes a repository with one commit of the files.
 func NewRepo(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "repo")

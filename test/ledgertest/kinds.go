@@ -34,7 +34,6 @@ func kinds(text string, when time.Time) []ledger.Record {
 	return list
 }
 
-// key is what a record is read by.
 func key(r ledger.Record) (values []any) {
 	row := r.Row()
 	for _, c := range row.Columns[:row.Key] {
@@ -110,7 +109,6 @@ func testAbsent(t *testing.T, open Reopener) {
 
 func second[T any](_ T, err error) error { return err }
 
-// absent is nil when a search found nothing.
 func absent[T any](found T, ok bool, err error) error {
 	if ok {
 		return fmt.Errorf("found %v", found)

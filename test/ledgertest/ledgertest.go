@@ -14,13 +14,11 @@ import (
 // was there.
 type Reopener func(t *testing.T) ledger.Store
 
-// conduct is one thing that a store must do.
 type conduct struct {
 	name string
 	run  func(t *testing.T, open Reopener)
 }
 
-// update writes in a transaction.
 type update = func(ledger.Tx) error
 
 // Run runs the suite. fresh returns the opener of a store that is empty. All parts run side by side, and end with t.

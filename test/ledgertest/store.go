@@ -37,7 +37,6 @@ func write(t *testing.T, s ledger.Store, fn func(tx ledger.Tx) error) {
 	expect.NoError(t, s.Update(t.Context(), fn))
 }
 
-// look runs fn on a snapshot.
 func look(t *testing.T, s ledger.Store, fn func(v ledger.View)) {
 	t.Helper()
 	expect.NoError(t, s.View(t.Context(), func(v ledger.View) error { fn(v); return nil }))
@@ -59,7 +58,6 @@ func message(agentID string, n int64, p ledger.Priority) (*ledger.Message, *ledg
 		CreatedAt: at(0), UpdatedAt: at(0)}
 }
 
-// admit puts messages 1 to n of an agent in its queue.
 func admit(t *testing.T, s ledger.Store, agentID string, n int64) {
 	t.Helper()
 	write(t, s, func(tx ledger.Tx) error {
@@ -72,7 +70,6 @@ func admit(t *testing.T, s ledger.Store, agentID string, n int64) {
 	})
 }
 
-// dispose gives the entry of a message another status.
 func dispose(t *testing.T, s ledger.Store, messageID string, status ledger.EntryStatus, attemptID string) {
 	t.Helper()
 	write(t, s, func(tx ledger.Tx) error {
@@ -92,7 +89,6 @@ func appendEvents(agentID string, events ...ledger.Event) update {
 	})
 }
 
-// onState is a step on the state of an agent.
 func onState(agentID string, fn func(ledger.Tx, *ledger.AgentState) error) update {
 	return func(tx ledger.Tx) error {
 		l, err := tx.AgentState(agentID)
@@ -112,7 +108,6 @@ func told(n, level int, after time.Duration) []ledger.Event {
 	return events
 }
 
-// seqs are the numbers of a page.
 func seqs(p ledger.EventPage) string {
 	list := []int64{}
 	for _, e := range p.Events {

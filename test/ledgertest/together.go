@@ -12,7 +12,6 @@ import (
 	"holon/test/expect"
 )
 
-// crowd runs fn n times at once and waits for all.
 func crowd(t *testing.T, n int, fn func(i int) error) {
 	t.Helper()
 	errs := make([]error, n)
@@ -64,7 +63,6 @@ func testChanged(t *testing.T, open Reopener) {
 	}
 }
 
-// testSnapshot writes while a view is open.
 func testSnapshot(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	write(t, s, appendEvents("a", told(1, 4, 0)...))
@@ -116,7 +114,6 @@ func testCrowd(t *testing.T, open Reopener) {
 	})
 }
 
-// follow reads events of an agent until the last one.
 func follow(ctx context.Context, s ledger.Store, agentID string, last int64) error {
 	for seen := int64(0); seen < last; {
 		changed := s.Changed(agentID)

@@ -27,13 +27,10 @@ func NewAgentd(dir, data string, flags ...string) (*Agentd, error) {
 	return a, os.Mkdir(a.Workspace(), 0o755)
 }
 
-// Socket is where it listens.
 func (a *Agentd) Socket() string { return filepath.Join(a.Dir, "s") }
 
-// Workspace is the directory that its turns work in.
 func (a *Agentd) Workspace() string { return filepath.Join(a.Dir, "ws") }
 
-// Launch starts it without waiting for it.
 func (a *Agentd) Launch() (err error) {
 	program, err := programs.Path("agentd")
 	if err != nil {
@@ -49,7 +46,6 @@ func (a *Agentd) Launch() (err error) {
 	return err
 }
 
-// Ready waits until it takes turns.
 func (a *Agentd) Ready(ctx context.Context) error {
 	c := client.Unix(a.Socket())
 	defer c.Close()

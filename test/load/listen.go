@@ -77,7 +77,6 @@ func (l *Listener) Through(ctx context.Context, seq int64) error {
 	}
 }
 
-// Stop ends the following.
 func (l *Listener) Stop() {
 	l.cancel()
 	<-l.done

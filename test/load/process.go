@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// Process is a program that a harness started.
 type Process struct {
 	Done chan struct{} // closed when it has been waited for
 
@@ -40,7 +39,6 @@ func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	return p, nil
 }
 
-// Name is the name of its program.
 func (p *Process) Name() string { return filepath.Base(p.cmd.Path) }
 
 // PID is its number, 0 of none.
@@ -51,7 +49,6 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Signal sends a signal. It may have ended.
 func (p *Process) Signal(sig os.Signal) { _ = p.cmd.Process.Signal(sig) }
 
 // Kill ends it as nothing can be handled, and waits.
@@ -73,7 +70,6 @@ func (p *Process) End() error {
 	return err
 }
 
-// Wait waits for its end and returns its exit code.
 func (p *Process) Wait() (int, error) {
 	select {
 	case <-p.Done:

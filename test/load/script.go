@@ -61,12 +61,10 @@ func work(tool, text string, arguments object) object {
 	return object{"tool": tool, "arguments": all}
 }
 
-// create makes a work item.
 func create(objective string) object {
 	return object{"tool": tools.NameCreateWork, "arguments": object{"objective": objective}}
 }
 
-// saying adds what the model says beside its calls.
 func saying(text string, round object) object {
 	round["text"] = text
 	return round

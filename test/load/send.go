@@ -17,10 +17,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Way is how a message comes.
 type Way string
 
-// The ways in.
 const (
 	Prompt   Way = "prompt"
 	Enqueue  Way = "enqueue"
@@ -33,7 +31,6 @@ const (
 	Add      Way = "add"      // a work item, which comes without a message
 )
 
-// Ways are all ways in.
 func Ways() []Way { return []Way{Prompt, Enqueue, Webhook, Callback, Ring, Wake, Timer, Interval, Add} }
 
 // Letter is a message to be sent, and what became of that.
@@ -54,7 +51,6 @@ type Letter struct {
 	Seq     int64      // of message_admitted, where the answer tells
 }
 
-// text is what a letter says.
 func (l *Letter) text() string { return fmt.Sprintf("%s, please. This is %s.", l.Word, l.Key) }
 
 // Keyed reports whether sending the letter again makes nothing new.

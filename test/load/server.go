@@ -22,7 +22,6 @@ import (
 	"holon/test/programs"
 )
 
-// Options say which server.
 type Options struct {
 	Dir    string   // exists, short; the home lies in it
 	Engine string   // DOCKER_HOST; "": the default
@@ -75,14 +74,12 @@ func Unix(socket string) *http.Client {
 	}}
 }
 
-// Close ends what runs and gives up connections.
 func (s *Server) Close() {
 	s.Kill()
 	s.Client.Close()
 	s.raw.CloseIdleConnections()
 }
 
-// Launch starts the process.
 func (s *Server) Launch() error {
 	program, err := programs.Path("holon")
 	if err != nil {
@@ -115,7 +112,6 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
-// PID is the process, 0 when there is none.
 func (s *Server) PID() int { return s.process.PID() }
 
 // Kill ends the process as nothing can be handled, and waits for it.
@@ -131,12 +127,10 @@ func (s *Server) End() error {
 	return p.End()
 }
 
-// Tail is the end of what the processes printed.
 func (s *Server) Tail() []byte {
 	return (&Process{log: filepath.Join(s.opts.Dir, "serve.log")}).Tail()
 }
 
-// Ledger is the file of the ledger.
 func (s *Server) Ledger() string { return filepath.Join(s.Home, "ledger.sqlite") }
 
 // Ran is the file in which the commands of an agent say that they ran.

@@ -27,7 +27,6 @@ func InContainers(ids []string) (pids []int) {
 	return pids
 }
 
-// Tree returns a process and all that descend from it.
 func Tree(root int) []int {
 	children := make(map[int][]int)
 	for _, st := range procfs.All() {

@@ -40,7 +40,6 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// failure is what ends a job.
 type failure struct{ err error }
 
 // Guard runs a job and returns the error with which Check, Must or Failf ended it. A harness is a long list of steps,
@@ -60,18 +59,15 @@ func Guard(job func()) (err error) {
 	return nil
 }
 
-// Check ends the job if err is not nil.
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// Must returns a value, or ends the job if err is not nil.
 func Must[T any](value T, err error) T {
 	Check(err)
 	return value
 }
 
-// Failf ends the job.
 func Failf(format string, args ...any) { Check(fmt.Errorf(format, args...)) }

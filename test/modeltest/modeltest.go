@@ -61,7 +61,6 @@ func Ask(ctx context.Context, t testing.TB, tr model.Transport, req model.Reques
 	return r.answer, failed
 }
 
-// reader sums up events and checks their order.
 type reader struct {
 	t         testing.TB
 	answer    Answer
@@ -113,7 +112,6 @@ func (r *reader) take(ev model.Event) {
 	}
 }
 
-// end takes the end of an item or of the answer.
 func (r *reader) end(ev model.Event) {
 	r.t.Helper()
 	a := &r.answer

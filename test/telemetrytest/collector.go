@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector is a running collector.
 type Collector struct {
 	URL    string
 	server *httptest.Server
@@ -42,10 +41,8 @@ func Start(changed func()) *Collector {
 	return c
 }
 
-// Close ends it.
 func (c *Collector) Close() { c.server.Close() }
 
-// ServeHTTP implements http.Handler.
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
@@ -119,7 +116,6 @@ func (c *Collector) Metric(name string) *metrics.Metric {
 	return c.metrics[name]
 }
 
-// Service returns the name of the service whose spans came.
 func (c *Collector) Service() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

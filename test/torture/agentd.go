@@ -17,7 +17,6 @@ import (
 	"holon/test/torture/check"
 )
 
-// server is an agentd of a round.
 type server struct {
 	*load.Agentd
 	r     *round
@@ -34,7 +33,6 @@ func (r *round) newServer(data, model string, flags ...string) (*server, *work) 
 	return s, r.newWork(s.Workspace(), s.Output, model)
 }
 
-// open starts the server for the first time.
 func (s *server) open(ctx context.Context) {
 	s.again(ctx)
 	s.files = load.Must(check.Files(s.PID()))
@@ -60,7 +58,6 @@ func (s *server) recover(ctx context.Context) {
 	s.again(ctx)
 }
 
-// playAgentd kills agentd at the instant.
 func playAgentd(ctx context.Context, r *round) {
 	s, w := r.newServer(r.dir, "")
 	s.open(ctx)
@@ -165,7 +162,6 @@ func (s *server) readBack(ctx context.Context, c *agentclient.Client, t *turn, e
 	return nil
 }
 
-// goOn continues a conversation.
 func (s *server) goOn(ctx context.Context, c *agentclient.Client, last *turn) {
 	ctx, cancel := context.WithTimeout(ctx, load.Patience)
 	defer cancel()

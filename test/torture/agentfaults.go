@@ -27,7 +27,6 @@ type fault struct {
 	twice bool          // the fault repeats during the recovery
 }
 
-// daemonFaults concern all agents.
 var daemonFaults = []fault{
 	{name: "kill holon", weight: 10, inject: killServe},
 	{name: "kill holon and remove its containers", weight: 4, inject: killAll},
@@ -36,7 +35,6 @@ var daemonFaults = []fault{
 	{name: "stop holon for a while", weight: 1, inject: freeze},
 }
 
-// agentFaults concern one.
 var agentFaults = []fault{
 	{name: "kill agentd", weight: 5, inject: killAgentd},
 	{name: "docker kill", weight: 3, inject: docker("kill")},
@@ -50,7 +48,6 @@ var agentFaults = []fault{
 	{name: "nothing", weight: 1, inject: func(context.Context, *world, fault) {}},
 }
 
-// drawFaults draws one fault of the daemon, or some of agents.
 func (w *world) drawFaults() []fault {
 	if w.r.chance(2) {
 		return []fault{w.r.drawFault(daemonFaults)}
@@ -146,7 +143,6 @@ func killAgentd(ctx context.Context, w *world, b fault) {
 	}
 }
 
-// abort ends the turn that runs, if one does.
 func (w *world) abort(ctx context.Context, b fault, how wire.Abort) {
 	if _, err := w.serve.Client.Abort(ctx, b.agent, how); !state.IsCode(err, scheduler.CodeNoRun) {
 		load.Check(err)

@@ -14,7 +14,6 @@ import (
 	"holon/test/torture/check"
 )
 
-// world is a daemon with its agents.
 type world struct {
 	r         *round
 	serve     *load.Server
@@ -131,7 +130,6 @@ func (w *world) inspect(ctx context.Context, letters []*load.Letter) (events int
 	return events
 }
 
-// hit injects the faults, those of different agents at once.
 func (w *world) hit(ctx context.Context, faults []fault) {
 	var group sync.WaitGroup
 	errs := make([]error, len(faults))
@@ -204,7 +202,6 @@ func (w *world) completeIdle(ctx context.Context) {
 	}
 }
 
-// answers checks that every agent still does what its operator asks.
 func (w *world) answers(ctx context.Context) {
 	var letters []*load.Letter
 	for _, agent := range w.agents {

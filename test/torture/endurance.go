@@ -50,7 +50,6 @@ func playEndurance(ctx context.Context, r *round) {
 	w.end(ctx)
 }
 
-// note adds a line to the round's report.
 func (r *round) note(what, format string, args ...any) {
 	r.report += fmt.Sprintf("| %s | %s |\n", what, fmt.Sprintf(format, args...))
 }

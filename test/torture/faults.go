@@ -56,7 +56,6 @@ func playStop(ctx context.Context, r *round) {
 	s.inspect(ctx, w, false)
 }
 
-// playDisk fills the disk that agentd writes to.
 func playDisk(ctx context.Context, r *round) {
 	data := r.path("d")
 	r.mount("tmpfs", data, "tmpfs", fmt.Sprintf("size=%dk", 16384+r.rng.IntN(4096)))
@@ -89,7 +88,6 @@ func playDisk(ctx context.Context, r *round) {
 	s.inspect(ctx, w, kill)
 }
 
-// alive checks that the server answers.
 func (s *server) alive(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -100,7 +98,6 @@ func (s *server) alive(ctx context.Context) {
 	}
 }
 
-// settled waits until the server has no turn any more.
 func (s *server) settled(ctx context.Context) {
 	load.Check(load.Eventually(ctx, 20*time.Second, func() error {
 		open, err := os.ReadDir(filepath.Join(s.State, "open"))
@@ -131,7 +128,6 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// mount mounts a file system for the round.
 func (r *round) mount(source, dir, kind, data string) {
 	load.Check(os.MkdirAll(dir, 0o755))
 	load.Check(os.NewSyscallError("mount", syscall.Mount(source, dir, kind, 0, data)))

@@ -30,7 +30,6 @@ func needEngine(ctx context.Context) error {
 	return nil
 }
 
-// host is a state home with a repository to work on.
 type host struct {
 	r          *round
 	home, repo string
@@ -58,7 +57,6 @@ func (r *round) newInstant() instant {
 	return at
 }
 
-// newHost makes a home beneath data, a repository, and a scenario.
 func (r *round) newHost(ctx context.Context, data string) *host {
 	h := &host{r: r, home: filepath.Join(data, "h"), repo: r.path("repo"), at: r.newInstant(), model: r.path("x.yaml")}
 	script := []any{}
@@ -110,14 +108,12 @@ func (r *round) newCommand() (kind, cmd string) {
 	return "command", "echo out; exit 3"
 }
 
-// begin starts holon.
 func (h *host) begin(name string, args ...string) *load.Process {
 	env := []string{"HOLON_HOME=" + h.home, "HOME=" + h.r.dir, "TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + h.engine,
 		"GIT_CONFIG_NOSYSTEM=1"}
 	return h.r.start(name, env, h.repo, append([]string{load.Must(programs.Path("holon"))}, args...)...)
 }
 
-// run runs holon to its end.
 func (h *host) run(name string, args ...string) (code int, printed []byte) {
 	p := h.begin(name, args...)
 	return load.Must(p.Wait()), p.Tail()
@@ -172,7 +168,6 @@ func playHolon(ctx context.Context, r *round) {
 	h.inspect(ctx)
 }
 
-// playContainer kills the container under a holon that watches.
 func playContainer(ctx context.Context, r *round) {
 	h := r.newHost(ctx, r.dir)
 	how := one(r, []string{"kill"}, []string{"rm", "-f"}, []string{"stop", "--time", "5"},
@@ -186,7 +181,6 @@ func playContainer(ctx context.Context, r *round) {
 	h.inspect(ctx)
 }
 
-// playEngine cuts every connection to the engine, for a while or for good.
 func playEngine(ctx context.Context, r *round) {
 	h := r.newHost(ctx, r.dir)
 	proxy := load.Must(openProxy(r.path("e"), engineSocket()))
@@ -207,7 +201,6 @@ func playEngine(ctx context.Context, r *round) {
 	h.inspect(ctx)
 }
 
-// playHome fills the disk of the state home.
 func playHome(ctx context.Context, r *round) {
 	data := r.path("d")
 	r.mount("tmpfs", data, "tmpfs", "size=96m")

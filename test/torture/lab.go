@@ -58,7 +58,6 @@ func namesOf(list []victim) (all []string) {
 	return all
 }
 
-// lab has the directory that rounds run in.
 type lab struct {
 	options
 	dir string
@@ -140,7 +139,6 @@ type round struct {
 	faults map[string]int
 }
 
-// play plays a round.
 func (l *lab) play(ctx context.Context, number int, can []victim) *round {
 	r := &round{lab: l, number: number, rng: rand.New(rand.NewPCG(l.seed, uint64(number))), rounds: 1,
 		faults: map[string]int{}}
@@ -173,7 +171,6 @@ func draw(rng *rand.Rand, can []victim) victim {
 	return drawWeighted(rng, can, func(v victim) int { return v.weight })
 }
 
-// drawWeighted draws one of a list.
 func drawWeighted[T any](rng *rand.Rand, list []T, weight func(T) int) T {
 	sum := 0
 	for _, one := range list {
@@ -188,14 +185,12 @@ func drawWeighted[T any](rng *rand.Rand, list []T, weight func(T) int) T {
 	return list[0]
 }
 
-// struck counts a fault.
 func (r *round) struck(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults[name]++
 }
 
-// tell adds to the story.
 func (r *round) tell(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,15 +207,12 @@ func (r *round) path(parts ...string) string {
 // chance is true in one of n cases.
 func (r *round) chance(n int) bool { return r.rng.IntN(n) == 0 }
 
-// upTo is a random time below max.
 func (r *round) upTo(max time.Duration) time.Duration {
 	return time.Duration(r.rng.Int64N(int64(max)))
 }
 
-// one is one of some values.
 func one[T any](r *round, of ...T) T { return of[r.rng.IntN(len(of))] }
 
-// start starts a program that ends with the round.
 func (r *round) start(name string, env []string, dir string, args ...string) *load.Process {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + os.Getenv("PATH"), r.mark}, env...)

@@ -118,7 +118,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (violatio
 	return violations, nil
 }
 
-// playKind plays the rounds of one kind.
 func (l *lab) playKind(ctx context.Context, kind string, stdout io.Writer) (violations int, err error) {
 	can, cannot := able(ctx, kind, l.only)
 	for _, why := range cannot {
@@ -157,7 +156,6 @@ func (l *lab) playKind(ctx context.Context, kind string, stdout io.Writer) (viol
 	return t.violations, ctx.Err()
 }
 
-// tally counts what came of the rounds.
 type tally struct {
 	options
 	out io.Writer
@@ -190,7 +188,6 @@ func (t *tally) add(r *round) {
 	}
 }
 
-// replay is the command that plays a round again.
 func (t *tally) replay(r *round) string {
 	kind := kindRuns
 	for _, v := range victims() {

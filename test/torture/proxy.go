@@ -8,7 +8,6 @@ import (
 	"sync"
 )
 
-// engineSocket is the socket of the engine that rounds use.
 func engineSocket() string {
 	if path, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://"); ok {
 		return path

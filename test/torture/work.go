@@ -127,7 +127,6 @@ func (r *round) newStep(name, turnDir string) (kind string, step any) {
 			"arguments": map[string]any{"cmd": "echo " + name + " >> ran"}}}}
 }
 
-// strike ends the wait for the instant.
 func (w *work) strike() { w.once.Do(func() { close(w.struck) }) }
 
 // begin submits the turns. The instant comes at the chosen event, after the
@@ -153,7 +152,6 @@ func (w *work) begin(ctx context.Context, socket string) (wait func()) {
 	}
 }
 
-// follow submits a chain of turns until one breaks.
 func (w *work) follow(ctx context.Context, socket string, chain []*turn) {
 	c := agentclient.Unix(socket)
 	defer c.Close()
@@ -174,7 +172,6 @@ func (t *turn) request(previous string) *responses.Request {
 	return req
 }
 
-// submit submits one turn and reads its stream.
 func (w *work) submit(ctx context.Context, c *agentclient.Client, t *turn, previous string) error {
 	if t.background {
 		resp, err := c.Background(ctx, t.request(previous))
@@ -222,7 +219,6 @@ func responseID(line []byte) string {
 	return ev.Response.ID
 }
 
-// isCode tells whether err is an answer of the server with the code.
 func isCode(err error, code string) bool {
 	e, ok := errors.AsType[*responses.Error](err)
 	return ok && e.Code == code

@@ -90,7 +90,6 @@ func Parse(data []byte) (*Document, error) {
 	return d, nil
 }
 
-// schema returns the schema at a pointer.
 func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -62,7 +62,6 @@ func (m *model) create(w http.ResponseWriter, r *http.Request) {
 
 var namePattern = regexp.MustCompile(`^(?:openai/)?fake-(\d{1,6})(?:-(\d{1,9}))?$`)
 
-// answer is what a model says.
 type answer struct {
 	frames []byte // as a stream
 	head   int    // frames before the first delta
@@ -80,7 +79,6 @@ func (m *model) answer(name string, deltas int) *answer {
 	return m.answers[name]
 }
 
-// pace sends the answer with its deltas at regular times.
 func (a *answer) pace(ctx context.Context, w http.ResponseWriter, deltas int, gap time.Duration) {
 	flush := http.NewResponseController(w).Flush
 	_, _ = w.Write(a.frames[:a.head])

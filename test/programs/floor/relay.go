@@ -97,7 +97,6 @@ type event struct {
 	Logprobs     json.RawMessage `json:"logprobs,omitempty"`
 }
 
-// relayed is the event sequence on its way out.
 type relayed struct {
 	log     *os.File
 	client  http.ResponseWriter

@@ -37,7 +37,6 @@ func (c *sdk) ask(text string) responses.ResponseNewParams {
 		Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(text)}}
 }
 
-// new makes a response.
 func (c *sdk) new(ctx context.Context, p responses.ResponseNewParams) *responses.Response {
 	return must(c.Responses.New(ctx, p))
 }
@@ -80,7 +79,6 @@ func hello(r *responses.Response) {
 		u.OutputTokensDetails.ReasoningTokens), "11 7 18 3 2")
 }
 
-// final is what came of a stream.
 type final struct {
 	text, reasoning, arguments string
 	response                   responses.Response // of the terminal event
@@ -118,7 +116,6 @@ type eventStream interface {
 	Err() error
 }
 
-// stream makes a response and reads its stream.
 func (c *sdk) stream(ctx context.Context, p responses.ResponseNewParams) final {
 	return must(collect(c.Responses.NewStreaming(ctx, p)))
 }

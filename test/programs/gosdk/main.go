@@ -21,7 +21,6 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// patience bounds one check.
 const patience = time.Minute
 
 type check struct {

@@ -21,13 +21,11 @@ func sockets() []check {
 	}
 }
 
-// send sends a response.create.
 func (c *sdk) send(ctx context.Context, conn *responses.ResponseConnection, event map[string]any) {
 	event["type"], event["model"] = "response.create", c.model
 	ensure(conn.SendRaw(ctx, must(json.Marshal(event))))
 }
 
-// turn runs a turn that is not stored.
 func (c *sdk) turn(ctx context.Context, conn *responses.ResponseConnection, input,
 	previous string) (*responses.Response, error) {
 	event := map[string]any{"input": input, "store": false}

@@ -33,7 +33,6 @@ func main() {
 	groups[os.Args[1]](os.Args[2:])
 }
 
-// attempt runs attacks in the order of their names.
 func attempt(attacks map[string]func() error) {
 	list := make([]string, 0, len(attacks))
 	for name := range attacks {

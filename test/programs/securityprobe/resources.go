@@ -46,7 +46,6 @@ func sleep([]string) {
 	time.Sleep(time.Hour)
 }
 
-// memory takes as many bytes as it is told.
 func memory(args []string) {
 	held := make([]byte, number(args, 0))
 	for i := 0; i < len(held); i += 4096 {
@@ -129,7 +128,6 @@ func names(args []string) {
 	say("names", errors.Join(errs...))
 }
 
-// deep nests directories.
 func deep(args []string) {
 	err := os.Chdir(args[0])
 	for n := int64(0); err == nil && n < number(args, 1); n++ {

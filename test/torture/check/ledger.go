@@ -18,7 +18,6 @@ import (
 // writes nothing.
 type Ledger struct{ db *sql.DB }
 
-// OpenLedger opens the file of a ledger.
 func OpenLedger(path string) (*Ledger, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -32,7 +31,6 @@ func OpenLedger(path string) (*Ledger, error) {
 	return &Ledger{db}, nil
 }
 
-// Close gives the file up.
 func (l *Ledger) Close() error { return l.db.Close() }
 
 // law is something that must hold: its query finds what breaks it.
@@ -149,7 +147,6 @@ func (l *Ledger) each(ctx context.Context, scan func(rows *sql.Rows) error, quer
 	return rows.Err()
 }
 
-// Quiet returns what is still to be done.
 func (l *Ledger) Quiet(ctx context.Context) error { return l.obey(ctx, unrest) }
 
 // Lawful returns what breaks a promise of docs/explanation/runtime.md.
@@ -201,7 +198,6 @@ func offenders(ctx context.Context, tx *sql.Tx, query string) (found []string, e
 	return found, rows.Err()
 }
 
-// Sound checks the file itself.
 func (l *Ledger) Sound(ctx context.Context) error {
 	for pragma, column := range map[string]string{"quick_check": "quick_check", "foreign_key_check": `"table"`} {
 		var said string

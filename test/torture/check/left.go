@@ -105,7 +105,6 @@ func NoLock(dir string) error {
 	})
 }
 
-// Files counts the open files of a process.
 func Files(pid int) (int, error) {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(entries), err

@@ -43,7 +43,6 @@ type Record struct {
 
 var terminal = []string{"completed", "failed", "incomplete", "cancelled"}
 
-// ReadRecord reads turn.json of a turn directory.
 func ReadRecord(dir string) (*Record, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if err != nil {

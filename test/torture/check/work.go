@@ -15,7 +15,6 @@ const (
 	Idle = "nothing to do"
 )
 
-// workLaws are about work items.
 var workLaws = []law{
 	{"a completed work item was not completed once", `SELECT w.agent_id, w.id, count(e.seq) FROM work_items w
 		LEFT JOIN ` + labelled + ` e ON e.agent_id = w.agent_id AND e.ref = w.id AND e.type = 'work_item_completed'

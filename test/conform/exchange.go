@@ -93,17 +93,26 @@ func encode(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// resource is a response object that was checked.
+// resource is a decoded object, as a rule a response.
 type resource map[string]any
+
+func (r resource) has(key string) bool {
+	_, ok := r[key]
+	return ok
+}
 
 func (r resource) str(key string) string {
 	v, _ := r[key].(string)
 	return v
 }
 
+func (r resource) list(key string) []any {
+	list, _ := r[key].([]any)
+	return list
+}
+
 func (r resource) output() (items []map[string]any) {
-	list, _ := r["output"].([]any)
-	for _, v := range list {
+	for _, v := range r.list("output") {
 		item, _ := v.(map[string]any)
 		items = append(items, item)
 	}
@@ -122,8 +131,7 @@ func (r resource) first(typ string) map[string]any {
 func (r resource) text() string {
 	var b strings.Builder
 	for _, item := range r.output() {
-		parts, _ := item["content"].([]any)
-		for _, p := range parts {
+		for _, p := range resource(item).list("content") {
 			part, _ := p.(map[string]any)
 			if text, ok := part["text"].(string); ok && item["type"] == "message" {
 				b.WriteString(text)
@@ -141,7 +149,7 @@ func (t *trial) decode(component string, data []byte, check func(*object)) resou
 		check(&ev.object)
 	}
 	t.demand(ev.fault == nil, "the %s is wrong: %v: %.500s", component, ev.fault, data)
-	return ev.keys
+	return ev.resource
 }
 
 func (t *trial) resource(data []byte) resource {

@@ -103,7 +103,7 @@ func (c *Checker) itemDone(ev *event, _ string) {
 		c.cut = true
 	}
 	o.checkFinal(it)
-	c.output = append(c.output, it.keys)
+	c.output = append(c.output, map[string]any(it.resource))
 	c.open = nil
 }
 

@@ -14,7 +14,7 @@ import (
 // object reads the keys of one JSON object that fits the protocol's document. The first thing wrong with it, or with
 // an object within it, is kept in the event they all belong to.
 type object struct {
-	keys map[string]any
+	resource
 	path string // for messages, "" for the event itself
 	ev   *event
 }
@@ -36,7 +36,7 @@ func decodeObject(data []byte) *event {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	if err := dec.Decode(&ev.keys); err != nil || ev.keys == nil {
+	if err := dec.Decode(&ev.resource); err != nil || ev.resource == nil {
 		ev.fail(RuleJSON, "it is no JSON object: %v", err)
 	} else if _, err := dec.Token(); err != io.EOF {
 		ev.fail(RuleJSON, "something follows the JSON object")
@@ -67,24 +67,9 @@ func (o *object) fail(rule Rule, format string, args ...any) {
 	}
 }
 
-func (o *object) has(key string) bool {
-	_, ok := o.keys[key]
-	return ok
-}
-
-func (o *object) str(key string) string {
-	s, _ := o.keys[key].(string)
-	return s
-}
-
-func (o *object) list(key string) []any {
-	list, _ := o.keys[key].([]any)
-	return list
-}
-
 // integer reads a number that is written in digits and fits 64 bits: the document allows more.
 func (o *object) integer(key string) int64 {
-	n, _ := o.keys[key].(json.Number)
+	n, _ := o.resource[key].(json.Number)
 	i, err := n.Int64()
 	if err != nil {
 		o.fail(RuleShape, "%s must be an integer in digits, not %q", key, n)
@@ -94,8 +79,8 @@ func (o *object) integer(key string) int64 {
 
 // obj reads an object. It is never nil.
 func (o *object) obj(key string) *object {
-	keys, ok := o.keys[key].(map[string]any)
-	in := &object{keys: keys, path: o.join(key), ev: o.ev}
+	keys, ok := o.resource[key].(map[string]any)
+	in := &object{resource: keys, path: o.join(key), ev: o.ev}
 	if !ok {
 		in.fail(RuleShape, "must be an object")
 	}
@@ -105,7 +90,7 @@ func (o *object) obj(key string) *object {
 func (o *object) each(key string, check func(*object)) {
 	for i, v := range o.list(key) {
 		keys, _ := v.(map[string]any)
-		check(&object{keys: keys, path: fmt.Sprintf("%s[%d]", o.join(key), i), ev: o.ev})
+		check(&object{resource: keys, path: fmt.Sprintf("%s[%d]", o.join(key), i), ev: o.ev})
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *Checker) partEvent(ev *event, name string) {
 		}
 		a := ev.obj("annotation")
 		checkAnnotation(a)
-		p.notes = append(p.notes, a.keys)
+		p.notes = append(p.notes, map[string]any(a.resource))
 	case "closed":
 		c.open.closePart(ev)
 	}
@@ -125,9 +125,9 @@ func (o *item) closePart(ev *event) {
 		final.fail(RuleFinal, "annotations are not those that were streamed")
 	}
 	if p.summary {
-		o.summary = append(o.summary, final.keys)
+		o.summary = append(o.summary, map[string]any(final.resource))
 	} else {
-		o.content = append(o.content, final.keys)
+		o.content = append(o.content, map[string]any(final.resource))
 	}
 	o.part = nil
 }

@@ -18,20 +18,20 @@ func checkResponse(r *object) {
 	r.integer("created_at")
 	r.integer("top_logprobs")
 	for _, key := range strings.Fields("completed_at max_output_tokens max_tool_calls") {
-		if r.keys[key] != nil {
+		if r.resource[key] != nil {
 			r.integer(key)
 		}
 	}
-	if r.keys["usage"] != nil {
+	if r.resource["usage"] != nil {
 		checkUsage(r.obj("usage"))
 	}
-	failed, cut := r.keys["error"] != nil, r.keys["incomplete_details"] != nil
+	failed, cut := r.resource["error"] != nil, r.resource["incomplete_details"] != nil
 	switch status := r.str("status"); {
 	case status == "failed" && !failed:
 		r.fail(RuleShape, "error is null though the status is failed")
 	case status == "incomplete" && !cut:
 		r.fail(RuleShape, "incomplete_details is null though the status is incomplete")
-	case status == "completed" && (r.keys["completed_at"] == nil || failed || cut):
+	case status == "completed" && (r.resource["completed_at"] == nil || failed || cut):
 		r.fail(RuleShape, "a completed response has completed_at and neither error nor incomplete_details")
 	}
 	r.each("output", checkItem)
@@ -80,7 +80,7 @@ func (c *Checker) checkShape(ev *event, data []byte) error {
 		return err
 	}
 	if c.Extensions {
-		item, _ := ev.keys["item"].(map[string]any)
+		item, _ := ev.resource["item"].(map[string]any)
 		if isExtension(item["type"]) {
 			return nil
 		}
@@ -99,7 +99,7 @@ func isExtension(typ any) bool {
 
 // withoutExtensions encodes an event whose response has items of extensions again, without them.
 func withoutExtensions(ev *event, data []byte) []byte {
-	response, _ := ev.keys["response"].(map[string]any)
+	response, _ := ev.resource["response"].(map[string]any)
 	output, _ := response["output"].([]any)
 	foreign := func(v any) bool {
 		item, _ := v.(map[string]any)
@@ -110,7 +110,7 @@ func withoutExtensions(ev *event, data []byte) []byte {
 	}
 	own := maps.Clone(response)
 	own["output"] = slices.DeleteFunc(slices.Clone(output), foreign)
-	whole := maps.Clone(ev.keys)
+	whole := maps.Clone(ev.resource)
 	whole["response"] = own
 	return encode(whole)
 }

@@ -36,12 +36,9 @@ type Rig struct {
 	Program string
 	// Runtime runs the containers, "" for the engine's default.
 	Runtime string
-	// Confines says whether the hardening of package engine is to be checked.
-	Confines bool
-	// Pauses says whether the engine must be an engine.Pauser.
-	Pauses bool
-	// Parallel lets the tests run at the same time: closing one engine does not end the programs of another.
-	Parallel bool
+	// Contains says that programs run in containers: the hardening of package engine is to be checked, the engine must
+	// be an engine.Pauser, and closing one does not end the programs of another, so that tests run at the same time.
+	Contains bool
 }
 
 // Program is the path of the suite's program, static, which any user may run. Main builds it.
@@ -89,7 +86,7 @@ func Run(t *testing.T, rig Rig) {
 		{"Refusals", rig.testRefusals}, {"Concurrency", rig.testConcurrency}, {"Cancel", rig.testCancel},
 		{"Pause", rig.testPause},
 	}
-	if rig.Confines {
+	if rig.Contains {
 		tests = append(tests, test{"Defaults", rig.testDefaults}, test{"Loosened", rig.testLoosened}, test{"Separated", rig.testSeparated},
 			test{"ReadOnlyMount", rig.testReadOnlyMount}, test{"OutOfMemory", rig.testOutOfMemory},
 			test{"TooManyProcesses", rig.testTooManyProcesses})
@@ -98,7 +95,7 @@ func Run(t *testing.T, rig Rig) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if rig.Parallel {
+			if rig.Contains {
 				t.Parallel()
 			}
 			test.run(t)

@@ -18,9 +18,8 @@ import (
 func (r Rig) testLife(t *testing.T) {
 	b := r.open(t)
 	for _, code := range []int{0, 3, 255} {
-		if exit, _ := b.run(t, b.spec("exit", strconv.Itoa(code))); exit != (engine.Exit{Code: code}) {
-			t.Errorf("exit = %+v, want code %d", exit, code)
-		}
+		exit, _ := b.run(t, b.spec("exit", strconv.Itoa(code)))
+		expect.Equal(t, "exit", exit, engine.Exit{Code: code})
 	}
 
 	h := b.create(t, b.spec("serve"))
@@ -67,9 +66,7 @@ func (r Rig) testWait(t *testing.T) {
 			t.Errorf("Wait = %+v, %v", got.exit, got.err)
 		}
 	}
-	if exit := b.wait(t, h); exit.Code != 5 {
-		t.Errorf("Wait after the end = %+v", exit)
-	}
+	expect.Equal(t, "exit after the end", b.wait(t, h).Code, 5)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	created := b.create(t, b.spec("serve"))
@@ -83,23 +80,26 @@ func (r Rig) testStop(t *testing.T) {
 	b := r.open(t)
 	graceful := b.startReady(t, b.spec("serve"))
 	expect.NoError(t, b.Stop(t.Context(), graceful, patience))
-	if exit := b.wait(t, graceful); exit.Code != 7 || !strings.HasSuffix(b.logs(t, graceful), "bye\n") {
-		t.Errorf("graceful exit = %+v, log %q", exit, b.logs(t, graceful))
-	}
+	b.wantGraceful(t, graceful)
 
 	forced := b.startReady(t, b.spec("stubborn"))
 	expect.NoError(t, b.Stop(t.Context(), forced, 0))
-	if exit := b.wait(t, forced); exit.Code != 137 || exit.OOMKilled {
-		t.Errorf("forced exit = %+v, want 137", exit)
-	}
+	expect.Equal(t, "forced exit", b.wait(t, forced), engine.Exit{Code: 137})
 
 	removed := b.create(t, b.spec("serve"))
 	expect.NoError(t, b.Remove(t.Context(), removed))
 	for name, h := range map[string]engine.Handle{"exited": graceful, "created": b.create(t, b.spec("serve")),
 		"removed": removed} {
-		if err := b.Stop(t.Context(), h, 0); err != nil {
-			t.Errorf("Stop of one that is %s: %v", name, err)
-		}
+		t.Log("stop one that is ", name)
+		expect.NoError(t, b.Stop(t.Context(), h, 0))
+	}
+}
+
+// wantGraceful fails unless the program ended as it does on SIGTERM.
+func (b *bench) wantGraceful(t *testing.T, h engine.Handle) {
+	t.Helper()
+	if exit := b.wait(t, h); exit.Code != 7 || !strings.HasSuffix(b.logs(t, h), "bye\n") {
+		t.Errorf("graceful exit = %+v, log %q", exit, b.logs(t, h))
 	}
 }
 
@@ -111,9 +111,8 @@ func (r Rig) testRemove(t *testing.T) {
 		"created": b.create(t, b.spec("serve")), "running": b.startReady(t, b.spec("stubborn")), "exited": exited,
 	} {
 		for range 2 {
-			if err := b.Remove(t.Context(), h); err != nil {
-				t.Errorf("Remove of one that was %s: %v", name, err)
-			}
+			t.Log("remove one that was ", name)
+			expect.NoError(t, b.Remove(t.Context(), h))
 		}
 		_, err := b.Inspect(t.Context(), h)
 		wantCode(t, err, engine.CodeNotFound)
@@ -197,26 +196,18 @@ func (r Rig) testRecover(t *testing.T) {
 	stored, err := json.Marshal(b.startReady(t, b.spec("serve")))
 	expect.NoError(t, err)
 	second := &bench{Engine: r.New(t), rig: r, labels: b.labels}
-	defer func() {
-		if err := second.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { expect.NoError(t, second.Close()) }()
 	var h engine.Handle
 	expect.NoError(t, json.Unmarshal(stored, &h))
 	if state := second.inspect(t, h); state.Status != engine.StatusRunning || state.Labels["holon.enginetest"] == "" {
 		t.Errorf("recovered state = %+v", state)
 	}
-	if !strings.Contains(second.logs(t, h), "ready") {
-		t.Error("logs are lost")
-	}
+	expect.Contains(t, "logs", second.logs(t, h), "ready")
 	if found, err := second.List(t.Context(), b.labels); err != nil || len(found) != 1 || found[0].Handle != h {
 		t.Errorf("List = %v, %v", found, err)
 	}
 	expect.NoError(t, second.Stop(t.Context(), h, patience))
-	if exit := b.wait(t, h); exit.Code != 7 {
-		t.Errorf("exit = %+v", exit)
-	}
+	expect.Equal(t, "exit", b.wait(t, h).Code, 7)
 	expect.NoError(t, second.Remove(t.Context(), h))
 	_, err = second.Inspect(t.Context(), h)
 	wantCode(t, err, engine.CodeNotFound)

@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"holon/runner/engine"
@@ -12,9 +11,7 @@ import (
 func (r Rig) testPause(t *testing.T) {
 	b := r.open(t)
 	p, ok := b.Engine.(engine.Pauser)
-	if ok != r.Pauses {
-		t.Fatalf("the engine is a Pauser: %v, want %v", ok, r.Pauses)
-	}
+	expect.Equal(t, "the engine is a Pauser", ok, r.Contains)
 	if !ok {
 		return
 	}
@@ -23,11 +20,9 @@ func (r Rig) testPause(t *testing.T) {
 
 	created, exited := b.create(t, b.spec("serve")), b.start(t, b.spec("exit", "3"))
 	b.wait(t, exited)
-	for name, h := range map[string]engine.Handle{"created": created, "exited": exited} {
+	for _, h := range []engine.Handle{created, exited} {
 		wantCode(t, p.Pause(t.Context(), h), engine.CodeConflict)
-		if err := p.Resume(t.Context(), h); err != nil {
-			t.Errorf("Resume of one that is %s: %v", name, err)
-		}
+		expect.NoError(t, p.Resume(t.Context(), h))
 	}
 	expect.NoError(t, b.Remove(t.Context(), exited))
 	wantCode(t, p.Pause(t.Context(), exited), engine.CodeNotFound)
@@ -47,9 +42,7 @@ func (b *bench) testPauseAndGoOn(t *testing.T, p engine.Pauser) {
 	for range 2 {
 		expect.NoError(t, p.Pause(t.Context(), h))
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusPaused || state.Exit != nil {
-		t.Errorf("paused: %+v", state)
-	}
+	b.wantState(t, h, engine.StatusPaused)
 	found, err := b.List(t.Context(), b.labels)
 	if err != nil || len(found) != 1 || found[0].Status != engine.StatusPaused {
 		t.Errorf("List = %+v, %v", found, err)
@@ -58,9 +51,7 @@ func (b *bench) testPauseAndGoOn(t *testing.T, p engine.Pauser) {
 	for range 2 {
 		expect.NoError(t, p.Resume(t.Context(), h))
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusRunning {
-		t.Errorf("resumed: %+v", state)
-	}
+	b.wantState(t, h, engine.StatusRunning)
 	for range 10 { // one right after the other: neither is lost
 		expect.NoError(t, p.Pause(t.Context(), h))
 		expect.NoError(t, p.Resume(t.Context(), h))
@@ -92,9 +83,7 @@ func (b *bench) testPausedEnds(t *testing.T, p engine.Pauser) {
 		expect.NoError(t, p.Pause(t.Context(), h))
 	}
 	expect.NoError(t, b.Stop(t.Context(), stopped, patience))
-	if exit := b.wait(t, stopped); exit.Code != 7 || !strings.HasSuffix(b.logs(t, stopped), "bye\n") {
-		t.Errorf("exit of one that was stopped while paused = %+v, log %q", exit, b.logs(t, stopped))
-	}
+	b.wantGraceful(t, stopped)
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)

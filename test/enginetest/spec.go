@@ -54,9 +54,7 @@ func (r Rig) testProgram(t *testing.T) {
 	missing.Args = []string{"/does/not/exist"}
 	h := b.create(t, missing)
 	wantCode(t, b.Start(t.Context(), h), engine.CodeCannotRun)
-	if err := b.Remove(t.Context(), h); err != nil {
-		t.Errorf("Remove after a failed start: %v", err)
-	}
+	expect.NoError(t, b.Remove(t.Context(), h))
 }
 
 func (r Rig) testRefusals(t *testing.T) {

@@ -134,11 +134,7 @@ func DiskDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "holon-test-")
 	expect.NoError(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { expect.NoError(t, os.RemoveAll(dir)) })
 	return dir
 }
 

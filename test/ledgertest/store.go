@@ -15,11 +15,7 @@ import (
 func opened(t *testing.T, open Reopener, agents ...string) ledger.Store {
 	t.Helper()
 	s := open(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { expect.NoError(t, s.Close()) })
 	for _, id := range agents {
 		write(t, s, addAgent(id))
 	}

@@ -36,9 +36,7 @@ func testChanged(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	a, b, any := s.Changed("a"), s.Changed("b"), s.Changed("")
 	write(t, s, func(tx ledger.Tx) error { return tx.Insert(message("a", 1, ledger.Normal)) })
-	if closed(a) || closed(any) {
-		t.Error("woken although no events were appended")
-	}
+	expect.Equal(t, "woken although no events were appended", closed(a) || closed(any), false)
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
 		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
 		return errOwn
@@ -47,20 +45,13 @@ func testChanged(t *testing.T, open Reopener) {
 	}
 	write(t, s, func(tx ledger.Tx) error {
 		err := appendEvents("a", told(1, 4, 0)...)(tx)
-		if closed(a) {
-			t.Error("woken before the commit")
-		}
+		expect.Equal(t, "woken before the commit", closed(a), false)
 		return err
 	})
 	if !closed(a) || !closed(any) || closed(b) {
 		t.Errorf("after an event of a: a %v, any %v, b %v", closed(a), closed(any), closed(b))
 	}
-	if closed(s.Changed("a")) || closed(s.Changed("")) {
-		t.Error("a new channel tells of what was before")
-	}
-	if s.Changed("a") == nil || closed(b) {
-		t.Error("b was woken")
-	}
+	expect.Equal(t, "woken by what was before", closed(s.Changed("a")) || closed(s.Changed("")), false)
 }
 
 func testSnapshot(t *testing.T, open Reopener) {
@@ -82,9 +73,8 @@ func testSnapshot(t *testing.T, open Reopener) {
 		expect.NoError(t, err)
 		expect.Equal(t, "events", seqs(page), "[1 2]")
 	})
-	if err := s.View(t.Context(), func(ledger.View) error { return errOwn }); err != errOwn {
-		t.Errorf("error %v, want the function's as it is", err)
-	}
+	err := s.View(t.Context(), func(ledger.View) error { return errOwn })
+	expect.Equal(t, "the function's error", err, errOwn)
 }
 
 // testCrowd lets many write to few agents while readers follow them by Changed,
@@ -247,9 +237,7 @@ func testAtomic(t *testing.T, open Reopener) {
 		}
 		return errOwn
 	})
-	if err != errOwn {
-		t.Errorf("error %v, want the function's as it is", err)
-	}
+	expect.Equal(t, "the function's error", err, errOwn)
 	look(t, s, func(v ledger.View) {
 		wantCode(t, second(v.Message(m.ID)), ledger.CodeNotFound)
 		l, err := v.AgentState("a")

@@ -36,11 +36,7 @@ func (w Wire) Serve(t *testing.T, h http.HandlerFunc, change ...func(*endpoint.O
 	}
 	tr, err := w.New(opts)
 	expect.NoError(t, err)
-	t.Cleanup(func() {
-		if err := tr.(io.Closer).Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { expect.NoError(t, tr.(io.Closer).Close()) })
 	return tr
 }
 
@@ -73,9 +69,7 @@ func (w Wire) stall(out http.ResponseWriter, r *http.Request) {
 func (w Wire) silence(t *testing.T) {
 	a, e := Ask(t.Context(), t, w.Serve(t, w.stall, brief), model.Request{Model: "m"})
 	WantError(t, e, model.KindTransport, "no event for 50ms")
-	if !e.Diagnostics.Timeout {
-		t.Errorf("the diagnostics are %+v, want a timeout", e.Diagnostics)
-	}
+	expect.Equal(t, "timeout", e.Diagnostics.Timeout, true)
 	expect.Equal(t, "the text before the silence", a.Text, "hello")
 }
 
@@ -91,9 +85,7 @@ func (w Wire) reset(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}), model.Request{Model: "m"})
 	WantError(t, e, model.KindTransport, "")
-	if !e.Retryable() {
-		t.Errorf("%v is not retryable", e)
-	}
+	expect.Equal(t, "retryable", e.Retryable(), true)
 	expect.Equal(t, "the text before the reset", a.Text, "hello")
 }
 

@@ -31,9 +31,7 @@ func TestSuite(t *testing.T) {
 		Image:    suiteImage(t, e),
 		Program:  "/probe",
 		Runtime:  os.Getenv("HOLON_TEST_RUNTIME"),
-		Confines: true,
-		Pauses:   true,
-		Parallel: true,
+		Contains: true,
 	})
 }
 

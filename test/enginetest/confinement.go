@@ -142,7 +142,7 @@ func (r Rig) testReadOnlyMount(t *testing.T) {
 func (r Rig) testOutOfMemory(t *testing.T) {
 	b := r.open(t)
 	for attempt, known := 1, false; !known; attempt++ {
-		spec := b.spec("hog", strconv.Itoa(256<<20))
+		spec := b.spec("memory", strconv.Itoa(256<<20))
 		spec.Memory = 64 << 20
 		h := b.start(t, spec)
 		exit, inspected := b.wait(t, h), b.inspect(t, h).Exit
@@ -156,14 +156,14 @@ func (r Rig) testOutOfMemory(t *testing.T) {
 			t.Fatal("no end of five is known to be for lack of memory")
 		}
 	}
-	if exit, out := b.run(t, b.spec("hog", strconv.Itoa(256<<20))); exit.Code != 0 || !strings.HasPrefix(out, "got") {
+	if exit, out := b.run(t, b.spec("memory", strconv.Itoa(256<<20))); exit.Code != 0 || out != "memory\tOK\n" {
 		t.Errorf("within the limit: %+v %q", exit, out)
 	}
 }
 
 func (r Rig) testTooManyProcesses(t *testing.T) {
 	b := r.open(t)
-	_, out := b.run(t, b.spec("fork", strconv.Itoa(engine.MaxPids)))
+	_, out := b.run(t, b.spec("forks", strconv.Itoa(engine.MaxPids)))
 	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(out, "forked ")))
 	if err != nil || n >= engine.MaxPids {
 		t.Errorf("%q, want fewer than %d processes", out, engine.MaxPids)

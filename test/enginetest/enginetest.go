@@ -72,7 +72,7 @@ func build(dir string) error {
 		return err
 	}
 	Program = filepath.Join(dir, "probe")
-	return programs.Copy("engineprobe", Program)
+	return programs.Copy("probe", Program)
 }
 
 func Run(t *testing.T, rig Rig) {
@@ -120,9 +120,7 @@ func (r Rig) open(t *testing.T) *bench {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		b.removeAll(t, ctx)
-		if err := e.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		expect.NoError(t, e.Close())
 	})
 	return b
 }

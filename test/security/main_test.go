@@ -46,7 +46,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(input)
-	if err := programs.Copy("securityprobe", filepath.Join(input, "probe")); err != nil {
+	if err := programs.Copy("probe", filepath.Join(input, "probe")); err != nil {
 		return 1, err
 	}
 	// The container's user may be another than ours.

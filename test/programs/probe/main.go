@@ -1,11 +1,13 @@
 // Command probe tries, from within a container, operations that must fail there,
 // and prints the outcomes: one line per attempt, its name, a tab, and "OK" or the
-// name of the error.
+// name of the error. It is also what the engine suite runs inside an engine, and static, so that an image can hold it
+// alone.
 package main
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -24,8 +26,9 @@ func main() {
 		"exhaust":   exhaust,
 		"sockets":   func([]string) { attempt(sockets()) },
 		"fork":      forkBomb, "memory": memory, "descriptors": descriptors, "inodes": inodes,
-		"fill": fill, "sparse": sparse, "names": names, "deep": deep, "swap": swap, "sleep": sleep,
+		"fill": fill, "sparse": sparse, "names": names, "deep": deep, "swap": swap, "stubborn": stubborn,
 	}
+	maps.Copy(groups, engineCommands())
 	if len(os.Args) < 2 || groups[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: probe GROUP [ARGUMENT...]")
 		os.Exit(2)
@@ -34,14 +37,21 @@ func main() {
 }
 
 func attempt(attacks map[string]func() error) {
-	list := make([]string, 0, len(attacks))
-	for name := range attacks {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	for _, name := range list {
+	for _, name := range slices.Sorted(maps.Keys(attacks)) {
 		say(name, attacks[name]())
 	}
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }
 
 func say(name string, err error) { fmt.Printf("%s\t%s\n", name, outcome(err)) }

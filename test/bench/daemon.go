@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -47,18 +46,9 @@ func (d *daemon) docker(in io.Reader, args ...string) ([]string, error) {
 
 // importImage makes an image from scratch that holds program as /floor.
 func (d *daemon) importImage(name, program string) error {
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	err = w.WriteHeader(&tar.Header{Name: "floor", Mode: 0o755, Size: int64(len(data))})
+	archive, err := exec.Command("tar", "--create", "--directory", filepath.Dir(program), filepath.Base(program)).Output()
 	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err = errors.Join(err, w.Close()); err == nil {
-		_, err = d.docker(&archive, "import", "-", name)
+		_, err = d.docker(bytes.NewReader(archive), "import", "-", name)
 	}
 	return err
 }

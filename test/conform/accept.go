@@ -11,17 +11,13 @@ import (
 
 // accepted are requests that clients send and a server must complete.
 var accepted = map[string]string{
-	"message": `{"input":[{"type":"message","role":"user","content":"Say hello."}]}`,
-	"string":  `{"input":"Say hello."}`,
+	"string": `{"input":"Say hello."}`,
 	"parts": `{"input":[{"type":"message","role":"user","content":[{"type":"input_text",` +
 		`"text":"Say hello."}]}]}`,
 	"typeless messages": `{"input":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi."},` +
 		`{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"input_text","text":"Again."}]}]}`,
 	"developer message": `{"input":[{"type":"message","role":"developer","content":"Be brief."},{"type":"message",` +
 		`"role":"user","content":"Hi."}]}`,
-	"phases in history": `{"input":[{"type":"message","role":"assistant","phase":"commentary","content":"Looking."},` +
-		`{"type":"message","role":"assistant","phase":"final_answer","content":"Done."},{"type":"message",` +
-		`"role":"user","content":"Thanks."}]}`,
 	"tools in history": `{"input":[{"role":"user","content":"Weather?"},{"type":"function_call","call_id":"call_1",` +
 		`"name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"call_1","output":"rain"},` +
 		`{"role":"user","content":"And?"}]}`,

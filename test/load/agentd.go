@@ -49,22 +49,13 @@ func (a *Agentd) Launch() (err error) {
 func (a *Agentd) Ready(ctx context.Context) error {
 	c := client.Unix(a.Socket())
 	defer c.Close()
-	err := Eventually(ctx, Patience, func() error {
-		select {
-		case <-a.Done:
-			return final{fmt.Errorf("it has ended")}
-		default:
-		}
+	return a.Process.Ready(ctx, func() error {
 		h, err := c.Health(ctx)
 		if err == nil && h.Status != "ready" {
 			err = fmt.Errorf("it says %s", h.Status)
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("agentd does not become ready: %w\n%s", err, a.Tail())
-	}
-	return nil
 }
 
 // StartModel starts the model of package holon/test/programs/floor, which answers a name fake-N or fake-N-GAP, and
@@ -79,7 +70,7 @@ func StartModel(ctx context.Context, dir string, env ...string) (p *Process, url
 	if p, err = Start(cmd, filepath.Join(dir, "model.log")); err != nil {
 		return nil, "", err
 	}
-	return p, url, Eventually(ctx, Patience, func() error {
+	return p, url, p.Ready(ctx, func() error {
 		address := p.Tail()
 		if len(address) == 0 {
 			return fmt.Errorf("the model does not start")

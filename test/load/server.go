@@ -9,7 +9,6 @@ package load
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -36,9 +35,10 @@ type Server struct {
 	Socket string
 	Client *client.Client
 
-	opts    Options
-	raw     *http.Client
-	process *Process
+	*Process // the newest
+
+	opts Options
+	raw  *http.Client
 
 	mu       sync.Mutex
 	triggers map[string]string // path of the callback URL, by agent
@@ -89,7 +89,7 @@ func (s *Server) Launch() error {
 	cmd.Dir = s.opts.Dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.opts.Dir, "HOLON_HOME=" + s.Home,
 		"DOCKER_HOST=" + s.opts.Engine}, s.opts.Env...)
-	s.process, err = Start(cmd, filepath.Join(s.opts.Dir, "serve.log"))
+	s.Process, err = Start(cmd, filepath.Join(s.opts.Dir, "serve.log"))
 	return err
 }
 
@@ -98,37 +98,13 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := s.Launch(); err != nil {
 		return err
 	}
-	return Eventually(ctx, Patience, func() error {
-		select {
-		case <-s.process.Done:
-			return final{fmt.Errorf("holon serve ended by itself: %s\n%s", s.process.cmd.ProcessState, s.Tail())}
-		default:
-		}
+	return s.Process.Ready(ctx, func() error {
 		ready, err := s.Client.Readiness(ctx)
 		if err == nil && !ready.Ready {
 			err = errors.New("holon serve is not ready")
 		}
 		return err
 	})
-}
-
-func (s *Server) PID() int { return s.process.PID() }
-
-// Kill ends the process as nothing can be handled, and waits for it.
-func (s *Server) Kill() {
-	s.process.Kill()
-	s.process = nil
-}
-
-// End asks the process to end and checks that it does, in good order.
-func (s *Server) End() error {
-	p := s.process
-	s.process = nil
-	return p.End()
-}
-
-func (s *Server) Tail() []byte {
-	return (&Process{log: filepath.Join(s.opts.Dir, "serve.log")}).Tail()
 }
 
 func (s *Server) Ledger() string { return filepath.Join(s.Home, "ledger.sqlite") }

@@ -135,7 +135,7 @@ func (l *lab) playKind(ctx context.Context, kind string, stdout io.Writer) (viol
 	if kind == kindAgents {
 		count = (l.rounds + l.strikes - 1) / l.strikes
 	}
-	t := &tally{options: l.options, out: stdout, played: map[string]int{}, faults: map[string]int{}}
+	t := &tally{options: l.options, kind: kind, out: stdout, played: map[string]int{}, faults: map[string]int{}}
 	numbers := make(chan int)
 	var group sync.WaitGroup
 	for range l.workers {
@@ -158,7 +158,8 @@ func (l *lab) playKind(ctx context.Context, kind string, stdout io.Writer) (viol
 
 type tally struct {
 	options
-	out io.Writer
+	kind string
+	out  io.Writer
 
 	mu         sync.Mutex
 	played     map[string]int
@@ -189,13 +190,7 @@ func (t *tally) add(r *round) {
 }
 
 func (t *tally) replay(r *round) string {
-	kind := kindRuns
-	for _, v := range victims() {
-		if v.name == r.victim {
-			kind = v.kind
-		}
-	}
-	command := fmt.Sprintf("go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20", kind, t.seed,
+	command := fmt.Sprintf("go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20", t.kind, t.seed,
 		r.number)
 	if len(t.only) > 0 {
 		command += " -only " + strings.Join(t.only, ",")

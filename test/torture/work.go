@@ -61,8 +61,7 @@ func (r *round) newWork(ws, out, model string) *work {
 				}
 				rounds = append(rounds, step)
 			}
-			script = append(script, map[string]any{"rounds": append(rounds,
-				map[string]any{"text": "That was turn " + t.id + "."})})
+			script = append(script, object{"rounds": append(rounds, object{"text": "That was turn " + t.id + "."})})
 		}
 		script = append(script, map[string]any{"rounds": []any{map[string]any{"text": "I go on."}}})
 		data := load.Must(json.Marshal(map[string]any{"turns": script})) // YAML includes JSON
@@ -85,46 +84,48 @@ func (r *round) newWork(ws, out, model string) *work {
 	return w
 }
 
+type object = map[string]any
+
+// step is what a model does in a round: it says something and calls a tool.
+func step(text, tool string, arguments object) object {
+	return object{"text": text, "calls": []any{object{"tool": tool, "arguments": arguments}}}
+}
+
 // newStep draws what a model does in a round. Every command says in the file
 // "ran" that it ran.
-func (r *round) newStep(name, turnDir string) (kind string, step any) {
-	exec := func(cmd string, more ...any) any {
-		args := map[string]any{"cmd": "echo " + name + " >> ran; " + cmd}
-		for i := 0; i+1 < len(more); i += 2 {
-			args[more[i].(string)] = more[i+1]
-		}
-		return map[string]any{"text": "I run " + name + ".",
-			"calls": []any{map[string]any{"tool": "ExecCommand", "arguments": args}}}
+func (r *round) newStep(name, turnDir string) (kind string, drawn object) {
+	run := func(cmd string) object {
+		return step("I run "+name+".", "ExecCommand", object{"cmd": "echo " + name + " >> ran; " + cmd})
 	}
 	switch r.rng.IntN(9) {
 	case 0:
-		return "command", exec("echo out; echo err >&2; exit 3")
+		return "command", run("echo out; echo err >&2; exit 3")
 	case 1:
-		return "slow", exec(fmt.Sprintf("sleep 0.%d", 1+r.rng.IntN(4)))
+		return "slow", run(fmt.Sprintf("sleep 0.%d", 1+r.rng.IntN(4)))
 	case 2:
-		return "flood", exec(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", 1+r.rng.IntN(1<<20)))
+		return "flood", run(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", 1+r.rng.IntN(1<<20)))
 	case 3:
-		return "artifact", exec(fmt.Sprintf("mkdir -p %s/made; echo %s > %s/made/%s.txt", turnDir, name, turnDir, name))
+		return "artifact", run(fmt.Sprintf("mkdir -p %s/made; echo %s > %s/made/%s.txt", turnDir, name, turnDir, name))
 	case 4:
-		return "task", exec("(trap '' TERM HUP; sleep 60) & sleep 60", "yield_time_ms", 1)
+		return "task", step("I run "+name+".", "ExecCommand", object{"yield_time_ms": 1,
+			"cmd": "echo " + name + " >> ran; (trap '' TERM HUP; sleep 60) & sleep 60"})
 	case 5:
-		return "patch", map[string]any{"text": "I patch.", "calls": []any{map[string]any{"tool": "ApplyPatch",
-			"arguments": map[string]any{"patch": "*** Begin Patch\n*** Add File: file_" + name +
-				"\n+line\n*** End Patch\n"}}}}
+		return "patch", step("I patch.", "ApplyPatch", object{"patch": "*** Begin Patch\n*** Add File: file_" + name +
+			"\n+line\n*** End Patch\n"})
 	case 7:
-		step := exec("true").(map[string]any)
-		step["error"] = map[string]any{"status": 503, "message": "out of order", "retry_after": "1ms", "attempts": 1}
-		return "broken off", step
+		drawn = run("true")
+		drawn["error"] = object{"status": 503, "message": "out of order", "retry_after": "1ms", "attempts": 1}
+		return "broken off", drawn
 	case 6:
-		return "several", map[string]any{"calls": []any{
-			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "a >> ran"}},
-			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "b >> ran"}},
-		}}
+		call := func(name string) object {
+			return object{"tool": "ExecCommand", "arguments": object{"cmd": "echo " + name + " >> ran"}}
+		}
+		return "several", object{"calls": []any{call(name + "a"), call(name + "b")}}
 	}
-	return "stream", map[string]any{"repeat": map[string]any{"text": "word ", "count": 5 + r.rng.IntN(300),
-		"gap": "1ms"},
-		"calls": []any{map[string]any{"tool": "ExecCommand",
-			"arguments": map[string]any{"cmd": "echo " + name + " >> ran"}}}}
+	drawn = run("true")
+	drawn["repeat"] = object{"text": "word ", "count": 5 + r.rng.IntN(300), "gap": "1ms"}
+	delete(drawn, "text")
+	return "stream", drawn
 }
 
 func (w *work) strike() { w.once.Do(func() { close(w.struck) }) }

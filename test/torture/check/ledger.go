@@ -270,38 +270,25 @@ type Way struct {
 
 // Ways returns the ways of all messages.
 func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
-	at := make(map[string]*Way)
-	var order []*Way
-	open := make(map[string]int) // messages of an agent that have not ended
 	err = l.each(ctx, func(rows *sql.Rows) error {
-		var agent, message, event string
-		var when int64
-		if err := rows.Scan(&agent, &message, &event, &when); err != nil {
-			return err
+		var w Way
+		var at [3]sql.NullInt64
+		err := rows.Scan(&at[0], &at[1], &at[2], &w.Free)
+		for i, t := range []*time.Time{&w.Admitted, &w.Claimed, &w.Begun} {
+			if at[i].Valid {
+				*t = time.UnixMilli(at[i].Int64)
+			}
 		}
-		w := at[message]
-		if w == nil {
-			w = &Way{}
-			at[message], order = w, append(order, w)
-		}
-		switch t := time.UnixMilli(when); {
-		case event == "message_admitted":
-			w.Admitted, w.Free = t, open[agent] == 0
-			open[agent]++
-		case event == "queue_entry_settled":
-			open[agent]--
-		case event == "message_processing_started" && w.Claimed.IsZero():
-			w.Claimed = t
-		case event == "turn_started" && w.Begun.IsZero():
-			w.Begun = t
-		}
-		return nil
-	}, `SELECT agent_id, message_id, type, created_at FROM `+labelled+`
-		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
-		AND message_id <> '' ORDER BY agent_id, seq`)
-	for _, w := range order {
-		ways = append(ways, *w)
-	}
+		ways = append(ways, w)
+		return err
+	}, `SELECT min(created_at) FILTER (WHERE type = 'message_admitted'),
+			min(created_at) FILTER (WHERE type = 'message_processing_started'),
+			min(created_at) FILTER (WHERE type = 'turn_started'), max(type = 'message_admitted' AND open = 1)
+		FROM (SELECT *, sum((type = 'message_admitted') - (type = 'queue_entry_settled'))
+				OVER (PARTITION BY agent_id ORDER BY seq) AS open FROM `+labelled+`
+			WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
+			AND message_id <> '')
+		GROUP BY message_id`)
 	return ways, err
 }
 

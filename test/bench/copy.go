@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -135,9 +134,7 @@ func diff(ctx context.Context, tree string) {
 func git(ctx context.Context, dir string, args ...string) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		load.Failf("git %s: %w: %.500s", args[0], err, out.Bytes())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		load.Failf("git %s: %w: %.500s", args[0], err, out)
 	}
 }

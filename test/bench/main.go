@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.unwind(0)) }()
 	for _, m := range metrics() {
 		if !m.wanted(opts.only) {
 			continue
@@ -93,9 +93,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		began := time.Now()
 		fmt.Fprintf(stderr, "%s …", strings.Join(m.ids, ", "))
 		var rows []row
-		end := r.scope()
+		depth := len(r.undo)
 		err := load.Guard(func() { rows = m.measure(ctx, r) })
-		err = errors.Join(err, end())
+		err = errors.Join(err, r.unwind(depth))
 		fmt.Fprintf(stderr, " %.0f s, load %s\n", time.Since(began).Seconds(), loadAverage())
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", strings.Join(m.ids, ", "), err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"text/tabwriter"
@@ -118,13 +119,9 @@ func figure(value float64, unit string) string {
 func describeMachine(dir string) machine {
 	m := machine{At: time.Now(), CPUs: runtime.NumCPU(), CPU: "unknown CPU", Go: runtime.Version(),
 		LoadBefore: loadAverage(), FileSystem: "unknown"}
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				m.CPU = strings.TrimSpace(value)
-				break
-			}
-		}
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	if found := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(text); found != nil {
+		m.CPU = string(found[1])
 	}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {

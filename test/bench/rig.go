@@ -40,7 +40,7 @@ type rig struct {
 	model  string // base URL of the model
 
 	next int            // makes names unique
-	undo []func() error // run backwards by close
+	undo []func() error // run backwards by unwind
 }
 
 // openRig makes the image of the floors and starts the model. All
@@ -48,7 +48,7 @@ type rig struct {
 func openRig(ctx context.Context, opts options) (*rig, error) {
 	r := &rig{opts: opts, id: strings.ToLower(rand.Text()[:8])}
 	if err := load.Guard(func() { r.open(ctx) }); err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(err, r.unwind(0))
 	}
 	return r, nil
 }
@@ -74,18 +74,12 @@ func (r *rig) open(ctx context.Context) {
 	r.laterKill(p)
 }
 
-// later has f called by close, last first.
+// later has f called by unwind, last first.
 func (r *rig) later(f func() error) { r.undo = append(r.undo, f) }
 
 func (r *rig) laterKill(p *load.Process) { r.later(func() error { p.Kill(); return nil }) }
 
-// scope lets a measurement clean up after itself: the returned function undoes
-// what was put off since.
-func (r *rig) scope() (end func() error) {
-	depth := len(r.undo)
-	return func() error { return r.unwind(depth) }
-}
-
+// unwind undoes what was put off since there were depth things to undo, and so lets a measurement clean up after itself.
 func (r *rig) unwind(depth int) error {
 	var errs []error
 	for len(r.undo) > depth {
@@ -96,8 +90,6 @@ func (r *rig) unwind(depth int) error {
 	}
 	return errors.Join(errs...)
 }
-
-func (r *rig) close() error { return r.unwind(0) }
 
 func (r *rig) newDir() string {
 	r.next++

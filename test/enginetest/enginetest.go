@@ -119,26 +119,21 @@ func (r Rig) open(t *testing.T) *bench {
 		// t.Context is done by now.
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		b.removeAll(t, ctx)
+		left, err := b.List(ctx, b.labels)
+		if err != nil {
+			t.Errorf("List: %v", err)
+		}
+		for _, s := range left {
+			if err := b.Remove(ctx, s.Handle); err != nil {
+				t.Errorf("Remove %s: %v", s.Handle.Name, err)
+			}
+		}
+		if left, err = b.List(ctx, b.labels); err != nil || len(left) != 0 {
+			t.Errorf("left after removing all: %v, %v", left, err)
+		}
 		expect.NoError(t, e.Close())
 	})
 	return b
-}
-
-func (b *bench) removeAll(t *testing.T, ctx context.Context) {
-	t.Helper()
-	left, err := b.List(ctx, b.labels)
-	if err != nil {
-		t.Errorf("List: %v", err)
-	}
-	for _, s := range left {
-		if err := b.Remove(ctx, s.Handle); err != nil {
-			t.Errorf("Remove %s: %v", s.Handle.Name, err)
-		}
-	}
-	if left, err = b.List(ctx, b.labels); err != nil || len(left) != 0 {
-		t.Errorf("left after removing all: %v, %v", left, err)
-	}
 }
 
 // spec is a spec that runs the suite's program with args.

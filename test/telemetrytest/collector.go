@@ -4,7 +4,6 @@ package telemetrytest
 
 import (
 	"cmp"
-	"compress/gzip"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -44,16 +43,7 @@ func Start(changed func()) *Collector {
 func (c *Collector) Close() { c.server.Close() }
 
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body io.Reader = r.Body
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		unzipped, err := gzip.NewReader(r.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		body = unzipped
-	}
-	data, err := io.ReadAll(body)
+	data, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = c.take(r.URL.Path, data)
 	}

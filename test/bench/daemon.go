@@ -121,7 +121,7 @@ func (d *daemon) remove(ctx context.Context, id string) error {
 	return d.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
 }
 
-// awaitAnswer asks for path at a socket until a server there answers. Looking costs next to nothing, so that it does not
+// awaitAnswer asks for path at a socket until a server there answers. Looking costs next to nothing: it does not
 // disturb what it waits for.
 func awaitAnswer(ctx context.Context, socket, path string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, fmt.Errorf("no answer at %s", socket))

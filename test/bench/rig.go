@@ -79,7 +79,7 @@ func (r *rig) later(f func() error) { r.undo = append(r.undo, f) }
 
 func (r *rig) laterKill(p *load.Process) { r.later(func() error { p.Kill(); return nil }) }
 
-// unwind undoes what was put off since there were depth things to undo, and so lets a measurement clean up after itself.
+// unwind undoes what was put off since there were depth things to undo, as after a measurement.
 func (r *rig) unwind(depth int) error {
 	var errs []error
 	for len(r.undo) > depth {

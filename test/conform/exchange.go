@@ -56,7 +56,6 @@ func (t *trial) post(body []byte, header ...string) answer {
 	return t.do(http.MethodPost, "/responses", body, header...)
 }
 
-// isJSON demands that a request was answered with an object.
 func (a answer) isJSON(t *trial) {
 	t.demand(a.status == http.StatusOK && a.contentType == "application/json", "answered %d, %s: %.500s", a.status,
 		a.contentType, a.body)

@@ -87,9 +87,9 @@ func Run(t *testing.T, rig Rig) {
 		{"Pause", rig.testPause},
 	}
 	if rig.Contains {
-		tests = append(tests, test{"Defaults", rig.testDefaults}, test{"Loosened", rig.testLoosened}, test{"Separated", rig.testSeparated},
-			test{"ReadOnlyMount", rig.testReadOnlyMount}, test{"OutOfMemory", rig.testOutOfMemory},
-			test{"TooManyProcesses", rig.testTooManyProcesses})
+		tests = append(tests, test{"Defaults", rig.testDefaults}, test{"Loosened", rig.testLoosened},
+			test{"Separated", rig.testSeparated}, test{"ReadOnlyMount", rig.testReadOnlyMount},
+			test{"OutOfMemory", rig.testOutOfMemory}, test{"TooManyProcesses", rig.testTooManyProcesses})
 	} else {
 		tests = append(tests, test{"NoConfinement", rig.testNoConfinement})
 	}

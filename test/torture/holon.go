@@ -65,7 +65,7 @@ func (r *round) newHost(ctx context.Context, data string) *host {
 		name := fmt.Sprintf("step_%d", i)
 		kind, cmd := r.newCommand()
 		kinds = append(kinds, kind)
-		script = append(script, step("I run "+name+".", "ExecCommand", object{"cmd": "echo " + name + " >> made.txt; " + cmd}))
+		script = append(script, step("I run "+name, "ExecCommand", object{"cmd": "echo " + name + " >> made.txt; " + cmd}))
 	}
 	r.tell("steps %s; strike %s after %q appears", strings.Join(kinds, " "), h.at.after, h.at.pattern)
 	scenario := load.Must(json.Marshal(map[string]any{"rounds": append(script, map[string]any{"text": "Done."})}))

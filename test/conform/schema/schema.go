@@ -3,7 +3,7 @@
 // server serves. It is for tests alone.
 package schema
 
-//go:generate sh -c "jq -rf derive.jq --arg sha256 $(sha256sum < $OPENRESPONSES_DOCUMENT | cut -d' ' -f1) $OPENRESPONSES_DOCUMENT > openresponses.json"
+//go:generate sh -c "jq -rf derive.jq --arg sha256 $(sha256sum < $OPENAPI | cut -c-64) $OPENAPI > openresponses.json"
 
 import (
 	"bytes"

@@ -44,7 +44,6 @@ func retrieveStream(ctx context.Context, c *sdk) {
 	want("id", f.response.ID, r.ID)
 }
 
-// inBackground is a request for a background response.
 func (c *sdk) inBackground(text string) responses.ResponseNewParams {
 	p := c.ask(text)
 	p.Background = openai.Bool(true)

@@ -233,9 +233,9 @@ type Place struct {
 // Keyed returns what was made under the idempotency key of a client, which the
 // ledger keeps with a prefix of its own.
 func (l *Ledger) Keyed(ctx context.Context, agent, key string) ([]Place, error) {
-	return l.places(ctx, `SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
-		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled'
-			WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
+	return l.places(ctx, `SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '')
+		FROM messages m LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id
+			AND a.status = 'settled' WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
 		UNION ALL SELECT id, status, '' FROM timers WHERE agent_id = ?1 AND key LIKE '%' || ?2`, agent, key)
 }
 

@@ -212,7 +212,7 @@ func isolationOf(private bool) string {
 // routing is the model that the turn asks, and why.
 func (j *job) routing() turns.Routing {
 	r := turns.Routing{RoutingMode: "fixed", RequestedModel: j.req.Model, FallbackChain: j.Fallbacks,
-		DecisionSource: "request", DecisionReason: "the request names it"}
+		CandidateCount: 1 + len(j.Fallbacks), DecisionSource: "request", DecisionReason: "the request names it"}
 	r.SelectedProvider, r.SelectedModel, _ = strings.Cut(j.Ref, "/")
 	if j.req.Model == "" {
 		r.DecisionSource, r.DecisionReason = "default", "the request names none"
@@ -223,10 +223,10 @@ func (j *job) routing() turns.Routing {
 // announce records the facts that a turn begins with.
 func (s *Server) announce(j *job, waited time.Duration) error {
 	facts := append([]turns.RuntimeEvent{
-		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.Ref, WorkDir: j.workDir,
-			Environment: j.environment()}),
+		j.scope.Event(turns.TurnStarted, turns.Started{Attempt: 1, QueueWaitMS: waited.Milliseconds(), Model: j.Ref,
+			WorkDir: j.workDir, Environment: j.environment()}),
 		j.scope.SandboxApplied(j.workDir), j.scope.CatalogResolved(s.catalog(j)),
-		j.scope.ContextResolved(j.resolved()), j.scope.RoutingDecided(j.routing()),
+		j.scope.ContextResolved(j.resolved()), j.scope.Event(turns.RoutingDecided, j.routing()),
 	}, j.offerFacts()...)
 	for _, fact := range facts {
 		if err := j.rec.Event(fact); err != nil {

@@ -49,7 +49,8 @@ func (b *inbox) offer(n turns.NewInput) (turns.Input, error) {
 		return turns.Input{}, recordError(err)
 	}
 	b.waiting, b.bytes = append(b.waiting, n), b.bytes+len(n.Text)
-	if err := b.rec.Event(b.scope.InputAccepted(turns.Heard{InputID: n.ID, Bytes: len(n.Text)})); err != nil {
+	fact := b.scope.Event(turns.InputAccepted, turns.Heard{InputID: n.ID, Bytes: len(n.Text)})
+	if err := b.rec.Event(fact); err != nil {
 		return turns.Input{}, recordError(err)
 	}
 	return in, nil
@@ -93,7 +94,7 @@ func (b *inbox) Insert(round int) ([]responses.Item, error) {
 			return told, err
 		}
 		b.waiting, b.bytes, told = b.waiting[1:], b.bytes-len(n.Text), append(told, item)
-		if err := b.rec.Event(b.scope.InputInserted(turns.Heard{InputID: n.ID, Round: round,
+		if err := b.rec.Event(b.scope.Event(turns.InputInserted, turns.Heard{InputID: n.ID, Round: round,
 			ItemID: item.ID})); err != nil {
 			return told, err
 		}

@@ -111,7 +111,7 @@ func (s *Server) untold(scope turns.Scope, known map[string]string) (facts []tur
 func begunTask(scope turns.Scope, t tasks.Snapshot, source string) []turns.RuntimeEvent {
 	p := turns.Process{Command: t.Command.CmdPreview, Cwd: t.Command.Workdir, TTY: t.Command.TTY,
 		AcceptsInput: t.Command.AcceptsInput}
-	process := scope.ProcessStarted("", turns.ProcessOf(t.TaskID), p)
+	process := scope.OfProcess(turns.ProcessStarted, "", turns.ProcessOf(t.TaskID), p)
 	return append([]turns.RuntimeEvent{process}, scope.TaskBegun(t.TaskID, turns.TaskBegun{TaskKind: t.Kind,
 		Objective: t.Command.CmdPreview, Source: source, Process: &p})...)
 }

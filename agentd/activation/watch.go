@@ -67,7 +67,7 @@ func (w *Watch) ToolEnded(call *responses.ToolCall, outcome tools.Outcome) []tur
 			}
 			w.seen[a.Path] = true
 			w.note(a.Skill)
-			events = append(events, w.scope.SkillActivated(call.ID, turns.Skill{
+			events = append(events, w.scope.OfCall(turns.SkillActivated, call.ID, turns.Skill{
 				SkillID: a.Skill.ID(), Name: a.Skill.Name, Scope: string(a.Skill.Scope), LoadReason: string(a.Reason),
 				Path:           a.Path,
 				EntrypointPath: a.Skill.Path, ActivationSource: sourceCatalog, ActivationState: turnActive,

@@ -43,12 +43,12 @@ func (h handing) begin(n, previous, input string) (*Turn, *responses.Emitter, tu
 		must(h.T, turn.Event(scope.ThreadStarted(fork)))
 	}
 	must(h.T, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)),
-		turn.Event(scope.TurnStarted(turns.Started{})))
+		turn.Event(scope.Event(turns.TurnStarted, turns.Started{})))
 	for _, fact := range scope.ClientAnswers(before, req.Input, at.Facts > 0) {
 		must(h.T, turn.Event(fact))
 	}
 	must(h.T, turn.Event(scope.ContextResolved(turns.Context{})),
-		turn.Event(scope.RoutingDecided(turns.Routing{RoutingMode: "fixed"})))
+		turn.Event(scope.Event(turns.RoutingDecided, turns.Routing{RoutingMode: "fixed", CandidateCount: 1})))
 	em, err := responses.NewEmitter(resp, turn.Sink())
 	must(h.T, err, turn.Acknowledge())
 	return turn, em, scope
@@ -57,10 +57,11 @@ func (h handing) begin(n, previous, input string) (*Turn, *responses.Emitter, tu
 // hand lets the model of the turn call a function of the client.
 func (h handing) hand(turn *Turn, em *responses.Emitter, scope turns.Scope) {
 	h.Helper()
-	must(h.T, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1, Attempt: 1, MaxAttempts: 1})),
+	must(h.T, turn.Event(scope.OfRequest(turns.ModelRequested, "mr_1", turns.Requested{Round: 1, Attempt: 1,
+		MaxAttempts: 1})),
 		em.BeginFunctionCall("call_1", "ask"),
 		em.Arguments(`{"what":"weather"}`), em.EndItem(), turn.Add(em.Response().Output[0]),
-		turn.Event(scope.ModelCompleted("mr_1", turns.Sampled{})),
+		turn.Event(scope.OfRequest(turns.ModelCompleted, "mr_1", turns.Sampled{})),
 		turn.Event(scope.CostRecorded("mr_1", turns.TokenUsage{})))
 	for _, call := range turns.Handed(em.Response().Output) {
 		must(h.T, turn.Event(scope.ActionRequired(call)))
@@ -72,7 +73,7 @@ func (h handing) commit(turn *Turn, em *responses.Emitter, scope turns.Scope) {
 	h.Helper()
 	must(h.T, em.Complete(responses.Usage{}, now().Unix()))
 	resp := em.Response()
-	must(h.T, turn.Commit(resp, turns.Totals{}, scope.TurnCompleted(turns.Completed{ResponseID: resp.ID,
+	must(h.T, turn.Commit(resp, turns.Totals{}, scope.Event(turns.TurnCompleted, turns.Completed{ResponseID: resp.ID,
 		OpenActions: turns.ActionIDs(resp.Output)})), turn.Close())
 }
 

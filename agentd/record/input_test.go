@@ -48,7 +48,8 @@ func TestSaid(t *testing.T) {
 		t.Errorf("while the turn runs the record is %+v, %v", running, err)
 	}
 	play(t, turn, em, scope)
-	must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+	must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.Event(turns.TurnCompleted, turns.Completed{})),
+		turn.Close())
 	ended, err := ReadRecord(turn.Dir)
 	if err != nil || ended.Status != responses.StatusCompleted || cmp.Diff(want, ended.Inputs) != "" {
 		t.Errorf("the record is %+v, %v", ended, err)

@@ -275,7 +275,8 @@ func TestPowerCutAfterTheEnd(t *testing.T) {
 			s := newStore(t, dir)
 			turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
 			play(t, turn, em, scope)
-			must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+			must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.Event(turns.TurnCompleted, turns.Completed{})),
+				turn.Close())
 			path := filepath.Join(turn.Dir, name)
 			want, _ := os.ReadFile(path)
 			if err := by(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -24,7 +24,8 @@ func TestRecordsWithAnySecretCanBeRead(t *testing.T) {
 	turn, em, scope := begin(t, s, dir, `{"input":"hi","metadata":{"a":"b"},"tools":[{"type":"function","name":"ask"}]}`)
 	must(t, os.WriteFile(filepath.Join(turn.Dir, "left"), []byte("by a command"), 0o600))
 	play(t, turn, em, scope)
-	must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+	must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.Event(turns.TurnCompleted, turns.Completed{})),
+		turn.Close())
 	lines := make(map[string][]byte)
 	for name, path := range map[string]string{"trajectory": s.donePath("resp_1"),
 		turns.EventsFile:  filepath.Join(turn.Dir, turns.EventsFile),

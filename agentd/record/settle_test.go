@@ -82,19 +82,19 @@ func must(t *testing.T, errs ...error) {
 func play(t *testing.T, turn *Turn, em *responses.Emitter, scope turns.Scope) {
 	t.Helper()
 	last := func() responses.Item { out := em.Response().Output; return out[len(out)-1] }
-	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})))
+	must(t, turn.Event(scope.OfRequest(turns.ModelRequested, "mr_1", turns.Requested{Round: 1})))
 	must(t, em.BeginReasoning(), em.Summary("think"), em.EndItem(), turn.Add(last()))
 	must(t, em.BeginMessage(""), em.Text("I'll "), em.Text("look."), em.EndItem(), turn.Add(last()))
-	must(t, turn.Event(scope.ModelCompleted("mr_1", turns.Sampled{})))
+	must(t, turn.Event(scope.OfRequest(turns.ModelCompleted, "mr_1", turns.Sampled{})))
 	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"ls"}`,
 		Status: responses.ItemInProgress}
 	must(t, turn.Started(call), turn.Event(scope.ToolStarted(call.ID, turns.Begun{ToolName: call.Name})))
 	call.Status, call.Output, call.Result = responses.ItemCompleted, "a file",
 		json.RawMessage(`{"tool_name":"ExecCommand"}`)
 	must(t, turn.Event(scope.ToolResult(call.ID, turns.Result{ToolName: call.Name})), turn.Add(call))
-	must(t, turn.Event(scope.ModelRequested("mr_2", turns.Requested{Round: 2, Attempt: 1})),
-		turn.Event(scope.ModelFailed("mr_2", turns.AttemptFailure{})))
-	must(t, turn.Event(scope.ModelRequested("mr_3", turns.Requested{Round: 2, Attempt: 2})))
+	must(t, turn.Event(scope.OfRequest(turns.ModelRequested, "mr_2", turns.Requested{Round: 2, Attempt: 1})),
+		turn.Event(scope.OfRequest(turns.ModelFailed, "mr_2", turns.AttemptFailure{})))
+	must(t, turn.Event(scope.OfRequest(turns.ModelRequested, "mr_3", turns.Requested{Round: 2, Attempt: 2})))
 	must(t, em.BeginFunctionCall("call_2", "ask"), em.Arguments(`{}`), em.EndItem(), turn.Add(last()))
 	must(t, em.Text("There is <a file>."), em.Refusal("no more"), em.EndItem(), turn.Add(last()))
 	must(t, em.Complete(responses.Usage{OutputTokens: 7}, now().Unix()))
@@ -108,7 +108,7 @@ func TestSettleAtEveryCut(t *testing.T) {
 	s := newStore(t, base)
 	turn, em, scope := begin(t, s, base, `{"input":"hi"}`)
 	play(t, turn, em, scope)
-	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})),
+	must(t, turn.Event(scope.Event(turns.TurnCompleted, turns.Completed{})),
 		turn.trajectory.Finish(em.Response()))
 	record, err := turn.Record().Encode() // as a message of the user would leave it; without one it is missing
 	must(t, err, os.WriteFile(filepath.Join(turn.Dir, turns.RecordFile), record, 0o600))
@@ -291,7 +291,7 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
 	call := &responses.ToolCall{ID: "tc_1", CallID: "call_1", Name: "ExecCommand", Arguments: `{"cmd":"rm x"}`,
 		Status: responses.ItemInProgress}
-	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})), turn.Started(call))
+	must(t, turn.Event(scope.OfRequest(turns.ModelRequested, "mr_1", turns.Requested{Round: 1})), turn.Started(call))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	if settled, err := settleAll(s); err != nil || len(settled) != 1 {
@@ -339,9 +339,10 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1, EstimatedTokens: 30})),
+	must(t, turn.Event(scope.OfRequest(turns.ModelRequested, "mr_1", turns.Requested{Round: 1, EstimatedTokens: 30})),
 		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})),
-		turn.Event(scope.ProcessStarted("tc_1", "proc_1", turns.Process{Command: "make"})), em.Text("half a sentence."))
+		turn.Event(scope.OfProcess(turns.ProcessStarted, "tc_1", "proc_1", turns.Process{Command: "make"})),
+		em.Text("half a sentence."))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	later := func() time.Time { return now().Add(3 * time.Second) }
@@ -380,7 +381,7 @@ func TestSettleCompaction(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, turn.Event(scope.CompactionBegun(turns.CompactionStart{Trigger: turns.TriggerRemote, Round: 3})))
+	must(t, turn.Event(scope.Event(turns.CompactionBegun, turns.CompactionStart{Trigger: turns.TriggerRemote, Round: 3})))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	if _, err := s.SettleTurn("resp_1", nil, now); err != nil {

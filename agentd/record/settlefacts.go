@@ -42,7 +42,7 @@ func (s *Store) missing(stored *Stored, kept *kept, scope turns.Scope, resp resp
 		facts = stored.Header.opening(scope, kept.Sequence == 0)
 	}
 	if !kept.started && resp.Status == responses.StatusCompleted { // only a turn that started can
-		facts = append(facts, scope.TurnStarted(turns.Started{Model: resp.Model}))
+		facts = append(facts, scope.Event(turns.TurnStarted, turns.Started{Attempt: 1, Model: resp.Model}))
 	}
 	begun := append(kept.missing(s.answered(scope, stored)), ofTasks...) // a call that began has its end among them
 	facts = append(facts, begun...)

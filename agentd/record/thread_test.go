@@ -31,7 +31,7 @@ func told(t *testing.T, s *Store, session, id, previous string, change ...func(*
 	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{ResponseID: id}, false)), err, turn.Acknowledge())
 	if id < "resp_x" { // the others stay open
 		must(t, em.Complete(responses.Usage{}, now().Unix()),
-			turn.Commit(em.Response(), turns.Totals{}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+			turn.Commit(em.Response(), turns.Totals{}, scope.Event(turns.TurnCompleted, turns.Completed{})), turn.Close())
 	}
 	return turn
 }

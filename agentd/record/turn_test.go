@@ -25,7 +25,7 @@ func TestCommit(t *testing.T) {
 	if _, err := s.Load("resp_1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the response is stored before it is committed: %v", err)
 	}
-	must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.TurnCompleted(turns.Completed{})))
+	must(t, turn.Commit(em.Response(), turns.Totals{Rounds: 2}, scope.Event(turns.TurnCompleted, turns.Completed{})))
 	if seen, err := events.Next(t.Context()); !bytes.Contains(seen, []byte(responses.EventCompleted)) {
 		t.Errorf("the end is not visible: %s (%v)", seen, err)
 	}
@@ -48,7 +48,7 @@ func TestAnUnstoredResponseLeavesNoTrajectory(t *testing.T) {
 	s := newStore(t, dir)
 	turn, em, scope := begin(t, s, dir, `{"input":"hi","store":false}`)
 	play(t, turn, em, scope)
-	must(t, turn.Commit(em.Response(), turns.Totals{}, scope.TurnCompleted(turns.Completed{})), turn.Close())
+	must(t, turn.Commit(em.Response(), turns.Totals{}, scope.Event(turns.TurnCompleted, turns.Completed{})), turn.Close())
 	if _, err := s.Load("resp_1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("load: %v", err)
 	}

@@ -51,7 +51,8 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 		category := failureCategory(c.Error.Kind)
 		var before []turns.RuntimeEvent
 		if category == "sandbox_violation" {
-			before = append(before, r.Scope.OutsideTree(id, c.Error.Message))
+			before = append(before, r.Scope.OfCall(turns.SandboxViolated, id,
+				turns.Violation{Axis: "filesystem", Attempted: c.Error.Message, Outcome: "blocked"}))
 		}
 		return append(before, r.Scope.ToolFailed(id, turns.ToolFailure{
 			ToolName: c.ToolName, FailureCategory: category, Kind: c.Error.Kind,
@@ -68,9 +69,9 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 	var before []turns.RuntimeEvent
 	truncated := r.Families.Truncated(c)
 	if truncated && ref != "" {
-		before = append(before, r.Scope.OutputTruncated(id, turns.Truncation{OutputRef: ref,
+		before = append(before, r.Scope.OfCall(turns.OutputTruncated, id, turns.Truncation{OutputRef: ref,
 			SizeBytes: max(o.KeptBytes, int64(len(o.Rendered))), // a full disk has less than the model was shown
-			KeptBytes: int64(len(o.Rendered))}))
+			KeptBytes: int64(len(o.Rendered)), Truncation: "head_tail"}))
 	}
 	return append(before, r.Scope.ToolResult(id, turns.Result{
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: text, OutputRef: ref,
@@ -108,11 +109,11 @@ type processes struct {
 
 func (p *processes) Started(id string, of turns.Process) {
 	p.last = &of
-	p.record(p.runner.Scope.ProcessStarted(p.call, id, of))
+	p.record(p.runner.Scope.OfProcess(turns.ProcessStarted, p.call, id, of))
 }
 
 func (p *processes) Written(id string, of turns.Written) {
-	p.record(p.runner.Scope.ProcessWritten(p.call, id, of))
+	p.record(p.runner.Scope.OfProcess(turns.ProcessInput, p.call, id, of))
 }
 
 func (p *processes) Ended(id string, of turns.ProcessEnd) {
@@ -170,11 +171,12 @@ func (w *attempts) AttemptStarted(a model.Attempt) {
 		w.sampler.asked = w.id
 	}
 	if f := w.failed; f != nil {
-		w.record(w.runner.Scope.FallbackApplied(turns.Fallback{From: f.Ref, To: a.Ref, Reason: string(f.Err.Kind)}))
+		w.record(w.runner.Scope.Event(turns.FallbackApplied,
+			turns.Fallback{From: f.Ref, To: a.Ref, Reason: string(f.Err.Kind)}))
 		w.failed = nil
 	}
 	provider, name, _ := strings.Cut(a.Ref, "/")
-	w.record(w.runner.Scope.ModelRequested(w.id, turns.Requested{
+	w.record(w.runner.Scope.OfRequest(turns.ModelRequested, w.id, turns.Requested{
 		ProviderName: provider, ModelName: name, ProviderSelector: a.Ref,
 		Attempt: a.Number, MaxAttempts: a.Max, Round: w.runner.result.Rounds,
 		EstimatedTokens: w.tokens, Purpose: w.purpose(),
@@ -202,10 +204,10 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	defer w.handed()
 	defer w.cost(a)
 	if said.Discarded = discarded; a.Err == nil {
-		w.record(w.runner.Scope.ModelCompleted(w.id, said))
+		w.record(w.runner.Scope.OfRequest(turns.ModelCompleted, w.id, said))
 		return
 	}
-	w.record(w.runner.Scope.ModelFailed(w.id, turns.AttemptFailure{
+	w.record(w.runner.Scope.OfRequest(turns.ModelFailed, w.id, turns.AttemptFailure{
 		FailureCategory: string(a.Err.Kind), Message: a.Err.Message, Retryable: a.Err.Retryable(),
 		Outcome:    string(a.Outcome),
 		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
@@ -219,8 +221,8 @@ const tooManyRequests = 429
 // cost records what an attempt took, and that it was one too many.
 func (w *attempts) cost(a model.Attempt) {
 	if a.Err != nil && a.Err.Status == tooManyRequests {
-		hit := turns.RateLimit{Scope: a.Ref, RetryAfterMS: a.Err.RetryAfter.Milliseconds()}
-		w.record(w.runner.Scope.RateLimitHit(w.id, hit))
+		hit := turns.RateLimit{By: "provider", Scope: a.Ref, RetryAfterMS: a.Err.RetryAfter.Milliseconds()}
+		w.record(w.runner.Scope.OfRequest(turns.RateLimitHit, w.id, hit))
 	}
 	var used turns.TokenUsage
 	if known := turns.Tokens(a.Usage); known != nil {

@@ -34,12 +34,12 @@ const maxThoughts = 64
 func (s *sampler) thought(item *responses.Reasoning) error {
 	var list []turns.RuntimeEvent
 	if s.raw > 0 || item.EncryptedContent != "" {
-		list = append(list, s.Scope.ReasoningWithheld(s.asked, item.ID, turns.Withheld{OutputChars: s.raw,
-			EncryptedBytes: len(item.EncryptedContent)}))
+		list = append(list, s.Scope.OfRequest(turns.ReasoningDelta, s.asked, turns.Withheld{Redacted: true,
+			OutputChars: s.raw, EncryptedBytes: len(item.EncryptedContent)}))
 	}
 	for i, part := range item.Summary {
-		list = append(list, s.Scope.ReasoningSummarized(s.asked, item.ID, turns.Summarized{PartIndex: i,
-			OutputChars: len(part.Text)}))
+		list = append(list, s.Scope.OfRequest(turns.ReasoningSummary, s.asked, turns.Summarized{TextRef: item.ID,
+			PartIndex: i, OutputChars: len(part.Text)}))
 	}
 	s.raw = 0
 	if s.asked == "" { // of this request there are no facts
@@ -49,6 +49,7 @@ func (s *sampler) thought(item *responses.Reasoning) error {
 		if s.facts++; s.facts > maxThoughts {
 			return nil
 		}
+		ev.StepID = item.ID
 		if err := s.Journal.Event(ev); err != nil {
 			return err
 		}

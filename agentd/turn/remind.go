@@ -55,9 +55,9 @@ func (r *runner) remind(req *model.Request) error {
 	tokens := v.gauge.Tokens(v.frame + v.size + size)
 	fact := turns.Reminded{Round: round, RoundsSince: round - 1 - m.renewed, EstimatedTokens: v.gauge.Tokens(size)}
 	if room := v.room(); room > 0 && tokens > part(room, triggerPart) {
-		return r.Journal.Event(r.Scope.ReminderSkipped(fact))
+		return r.Journal.Event(r.Scope.Event(turns.ReminderSkipped, fact))
 	}
 	req.Input = append(slices.Clip(req.Input), item)
 	v.alone(size)
-	return r.Journal.Event(r.Scope.Reminded(fact))
+	return r.Journal.Event(r.Scope.Event(turns.ReminderInjected, fact))
 }

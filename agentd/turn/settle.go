@@ -143,7 +143,9 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 		warning := turns.Notice{Code: c.why.Kind,
 			Message: fmt.Sprintf("a call of %s was not run: %s", c.Name, c.why.Message), Component: "turn",
 			Recoverable: true}
-		for _, fact := range []turns.RuntimeEvent{r.Scope.CallRefused(c.ID, c.Name, c.why.Message),
+		decision := turns.Decision{ToolName: c.Name, Decision: turns.DecisionDeny, Source: "rule",
+			Reason: c.why.Message}
+		for _, fact := range []turns.RuntimeEvent{r.Scope.OfCall(turns.PermissionDecided, c.ID, decision),
 			r.Scope.Warning(warning)} {
 			if err := r.Journal.Event(fact); err != nil {
 				return err

@@ -167,7 +167,8 @@ func (r *runner) shorten(ctx context.Context, err error) (again bool, broken err
 // records that. It reports whether the view became shorter. The error is the
 // journal's.
 func (v *view) compact(ctx context.Context, trigger string, room, target int) (shorter bool, err error) {
-	done := &turns.Compaction{Trigger: trigger, Round: max(1, v.r.result.Rounds), TokensBefore: v.tokens()}
+	done := &turns.Compaction{Trigger: trigger, Round: max(1, v.r.result.Rounds), TokensBefore: v.tokens(),
+		Preserved: turns.Preserved{Actions: "all", Incidents: "all", Evidence: "all"}}
 	done.ToolResults = v.shortenResults(v.gauge.Estimated(v.tokens() - target))
 	limit := part(room, fullPart)
 	if trigger == turns.TriggerRemote {
@@ -257,8 +258,8 @@ func (v *view) begin(done *turns.Compaction) error {
 		return nil
 	}
 	v.compacting = true
-	return v.r.Journal.Event(v.r.Scope.CompactionBegun(turns.CompactionStart{Trigger: done.Trigger, Round: done.Round,
-		TokensBefore: done.TokensBefore}))
+	return v.r.Journal.Event(v.r.Scope.Event(turns.CompactionBegun,
+		turns.CompactionStart{Trigger: done.Trigger, Round: done.Round, TokensBefore: done.TokensBefore}))
 }
 
 // budget is what a summary leaves word for word.
@@ -306,7 +307,7 @@ func (v *view) record(done *turns.Compaction) error {
 		return err
 	}
 	v.compacting = false
-	return v.r.Journal.Event(v.r.Scope.ContextCompacted(*done))
+	return v.r.Journal.Event(v.r.Scope.Event(turns.ContextCompacted, *done))
 }
 
 // failed is the event of a summary that could not be made.
@@ -316,5 +317,5 @@ func (v *view) failed(done *turns.Compaction, err error) turns.RuntimeEvent {
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		p.FailureCategory, p.Message = string(failed.Kind), failed.Message
 	}
-	return v.r.Scope.CompactionFailed(p)
+	return v.r.Scope.Event(turns.CompactionFailed, p)
 }

@@ -46,19 +46,13 @@ const (
 	TaskLost         = "task.lost"
 )
 
-// Values of RuntimeEvent.Status.
+// Values of RuntimeEvent.Status that end a turn.
 const (
-	statusIdle       = "idle"
-	statusDraft      = "draft"
-	statusAccepted   = "accepted"
-	statusQueued     = "queued"
-	statusRunning    = "running"
-	StatusCompleted  = "completed"
-	StatusFailed     = "failed"
-	statusCancelling = "cancelling"
-	StatusCancelled  = "cancelled"
-	StatusTimedOut   = "timed_out"
-	StatusLost       = "lost"
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusCancelled = "cancelled"
+	StatusTimedOut  = "timed_out"
+	StatusLost      = "lost"
 )
 
 // maxPayload bounds the encoded payload of an event. Larger facts belong in a

@@ -90,7 +90,7 @@ func (i Input) check(key string) error {
 // Classes of facts about such messages. They carry our prefix, since the profile
 // has none for them.
 const (
-	inputAccepted = "holon.input.accepted"
+	InputAccepted = "holon.input.accepted"
 	InputInserted = "holon.input.inserted"
 )
 
@@ -100,14 +100,4 @@ type Heard struct {
 	Bytes   int    `json:"bytes,omitzero"`   // of the text
 	Round   int    `json:"round,omitzero"`   // the first round that was told it
 	ItemID  string `json:"item_id,omitzero"` // of the message in the conversation
-}
-
-// inputAccepted says that a message for the running turn is recorded.
-func (s Scope) InputAccepted(p Heard) RuntimeEvent {
-	return s.event(inputAccepted, statusAccepted, p)
-}
-
-// inputInserted says that the model is told a message from now on.
-func (s Scope) InputInserted(p Heard) RuntimeEvent {
-	return s.event(InputInserted, StatusCompleted, p)
 }

@@ -64,7 +64,7 @@ func (o *open) closing(scope Scope, used *TokenUsage) (list []RuntimeEvent) {
 		case CompactionBegun:
 			var p CompactionStart
 			_ = json.Unmarshal(ev.Payload, &p) // what began ends, whatever its payload says
-			list = append(list, scope.CompactionFailed(CompactionFailure{Trigger: p.Trigger, Round: p.Round,
+			list = append(list, scope.Event(CompactionFailed, CompactionFailure{Trigger: p.Trigger, Round: p.Round,
 				FailureCategory: category, Message: message}))
 		case ToolStarted:
 			var p Begun
@@ -76,8 +76,9 @@ func (o *open) closing(scope Scope, used *TokenUsage) (list []RuntimeEvent) {
 				Message: message, DurationMS: lasted(ev.Timestamp, now)}))
 		case ModelRequested:
 			attempt := cutOff(ev, now, used)
-			list = append(list, scope.ModelFailed(ev.ModelRequestID, AttemptFailure{FailureCategory: category,
-				Message: message, Outcome: OutcomeFailFast, DurationMS: attempt.DurationMS, ProviderAttempt: attempt}),
+			list = append(list, scope.OfRequest(ModelFailed, ev.ModelRequestID, AttemptFailure{
+				FailureCategory: category, Message: message, Outcome: OutcomeFailFast,
+				DurationMS: attempt.DurationMS, ProviderAttempt: attempt}),
 				scope.CostRecorded(ev.ModelRequestID, *cmp.Or(used, &TokenUsage{})))
 			used = nil
 		}

@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"cmp"
 	"encoding/json"
 	"time"
 
@@ -48,7 +47,7 @@ func (s Scope) ThreadStarted(from *Fork) RuntimeEvent {
 		p.Kind = threadFork
 	}
 	s.TurnID = ""
-	return s.event(ThreadStarted, statusIdle, p)
+	return s.Event(ThreadStarted, p)
 }
 
 // Submitted is the payload of turn.submitted.
@@ -64,11 +63,11 @@ type Submitted struct {
 
 // TurnSubmitted says that a turn was recorded; queued says that it must wait.
 func (s Scope) TurnSubmitted(p Submitted, queued bool) RuntimeEvent {
-	status := statusAccepted
+	e := s.Event(TurnSubmitted, p)
 	if queued {
-		status = statusQueued
+		e.Status = "queued"
 	}
-	return s.event(TurnSubmitted, status, p)
+	return e
 }
 
 // Started is the payload of turn.started.
@@ -88,12 +87,6 @@ type Environment struct {
 	Isolation string `json:"isolation"` // none, or worktree: a private tree
 }
 
-// TurnStarted says that a turn left the queue.
-func (s Scope) TurnStarted(p Started) RuntimeEvent {
-	p.Attempt = cmp.Or(p.Attempt, 1)
-	return s.event(TurnStarted, statusRunning, p)
-}
-
 // Kinds of the end of a turn.
 const (
 	kindAnswered    = "answered"
@@ -111,13 +104,9 @@ type Completed struct {
 	OpenActions  []string `json:"open_action_ids,omitempty"` // what the client has to answer
 }
 
-// TurnCompleted says that a turn ended with response.completed.
-func (s Scope) TurnCompleted(p Completed) RuntimeEvent {
-	p.TerminalKind = cmp.Or(p.TerminalKind, kindAnswered)
-	return s.event(TurnCompleted, StatusCompleted, p)
-}
-
-// Failure is the payload of turn.failed.
+// Failure is the payload of turn.failed: the end of a turn in any other way than with response.completed. Its status
+// is StatusFailed, StatusCancelled, StatusTimedOut or StatusLost; a response that ended incomplete is StatusFailed with
+// the category "incomplete".
 type Failure struct {
 	FailureCategory  string `json:"failure_category"` // a responses error code, or "incomplete"
 	Message          string `json:"message" max:"2048"`
@@ -135,13 +124,6 @@ type Failure struct {
 	OpenActions []string `json:"open_action_ids,omitempty"`
 }
 
-// TurnFailed says that a turn ended in any other way. status is StatusFailed,
-// StatusCancelled, StatusTimedOut or StatusLost; a response that ended
-// incomplete is StatusFailed with the category "incomplete".
-func (s Scope) TurnFailed(status string, p Failure) RuntimeEvent {
-	return s.event(TurnFailed, status, p)
-}
-
 // Requested is the payload of model.requested: one provider attempt.
 type Requested struct {
 	ProviderName     string `json:"provider_name"`
@@ -152,11 +134,6 @@ type Requested struct {
 	Round            int    `json:"round"`                     // from 1
 	EstimatedTokens  int    `json:"estimated_tokens,omitzero"` // of the input
 	Purpose          string `json:"purpose,omitzero"`          // PurposeSummary; "" for an answer
-}
-
-// ModelRequested opens the model request with the given id.
-func (s Scope) ModelRequested(requestID string, p Requested) RuntimeEvent {
-	return s.ofRequest(ModelRequested, statusRunning, requestID, p)
 }
 
 // Sampled is the payload of model.completed.
@@ -178,11 +155,6 @@ type Sampled struct {
 	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitzero"`
 }
 
-// ModelCompleted closes a model request.
-func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
-	return s.ofRequest(ModelCompleted, StatusCompleted, requestID, p)
-}
-
 // AttemptFailure is the payload of model.failed.
 type AttemptFailure struct {
 	FailureCategory    string `json:"failure_category"`
@@ -201,31 +173,29 @@ type AttemptFailure struct {
 	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitzero"`
 }
 
-// ModelFailed closes a model request that failed.
-func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
-	return s.ofRequest(ModelFailed, StatusFailed, requestID, p)
-}
-
-// ofRequest is an event about a model request.
-func (s Scope) ofRequest(class, status, requestID string, payload any) RuntimeEvent {
-	e := s.event(class, status, payload)
+// OfRequest is an event about a model request.
+func (s Scope) OfRequest(class, requestID string, payload any) RuntimeEvent {
+	e := s.Event(class, payload)
 	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
 	return e
 }
 
-// ofCall is an event about a tool call, "" for none.
-func (s Scope) ofCall(class, status, toolCallID string, payload any) RuntimeEvent {
-	e := s.event(class, status, payload)
+// OfCall is an event about a tool call, "" for none. The beginning and the end of a call have its span.
+func (s Scope) OfCall(class, toolCallID string, payload any) RuntimeEvent {
+	e := s.Event(class, payload)
 	if toolCallID != "" {
-		e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
+		e.ToolCallID, e.StepID = toolCallID, "step_"+suffixOf(toolCallID)
+	}
+	if class == ToolStarted || class == ToolResult || class == ToolFailed {
+		e.SpanID = s.Trace.Child(toolCallID).SpanID()
 	}
 	return e
 }
 
-// spanOfCall is ofCall for the beginning and the end of a call, which have its span.
-func (s Scope) spanOfCall(class, status, toolCallID string, payload any) RuntimeEvent {
-	e := s.ofCall(class, status, toolCallID, payload)
-	e.SpanID = s.Trace.Child(toolCallID).SpanID()
+// OfProcess is an event about a process that a tool call started or uses; "" for none.
+func (s Scope) OfProcess(class, toolCallID, processID string, payload any) RuntimeEvent {
+	e := s.OfCall(class, toolCallID, payload)
+	e.ProcessID = processID
 	return e
 }
 
@@ -236,9 +206,9 @@ func (s Scope) now() time.Time {
 	return time.Now()
 }
 
-// event fills the envelope and bounds the payload. Payloads of this package hold text, numbers and
-// booleans only, for which encoding cannot fail.
-func (s Scope) event(class, status string, payload any) RuntimeEvent {
+// Event fills the envelope of an event of a class and bounds its payload. Payloads of this package hold text, numbers
+// and booleans only, for which encoding cannot fail.
+func (s Scope) Event(class string, payload any) RuntimeEvent {
 	b, err := marshal(bounded(payload))
 	if err != nil || len(b) > maxPayload {
 		b = json.RawMessage(`{"message":"the payload could not be recorded"}`)
@@ -254,7 +224,38 @@ func (s Scope) event(class, status string, payload any) RuntimeEvent {
 		TurnID:        s.TurnID,
 		TraceID:       s.Trace.TraceID(),
 		SpanID:        s.Trace.SpanID(),
-		Status:        status,
+		Status:        statusOf(class),
 		Payload:       b,
 	}
+}
+
+// statusOf is the status of an event of a class, "" for none. Turns that wait, and those that end otherwise than by
+// failing, have another.
+func statusOf(class string) string {
+	switch class {
+	case ThreadStarted:
+		return "idle"
+	case TaskCreated:
+		return "draft"
+	case TurnSubmitted, TaskAccepted, InputAccepted:
+		return "accepted"
+	case TurnStarted, ModelRequested, ToolStarted, ProcessStarted, TaskStarted, CompactionBegun:
+		return "running"
+	case ActionRequired:
+		return "waiting_input"
+	case TaskCancelAsked:
+		return "cancelling"
+	case TurnCompleted, ModelCompleted, ToolResult, ProcessCompleted, TaskCompleted, ContextCompacted, ActionResolved,
+		InputInserted:
+		return StatusCompleted
+	case TurnFailed, ModelFailed, ToolFailed, ProcessFailed, TaskFailed, CompactionFailed:
+		return StatusFailed
+	case ProcessTerminated, TaskCancelled:
+		return StatusCancelled
+	case TaskTimedOut:
+		return StatusTimedOut
+	case TaskLost:
+		return StatusLost
+	}
+	return ""
 }

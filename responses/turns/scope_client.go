@@ -18,8 +18,7 @@ const (
 
 // Values of these facts.
 const (
-	HostClient         = "client"
-	statusWaitingInput = "waiting_input"
+	HostClient = "client"
 
 	actionClientOutput = "client_tool_output"
 	decisionAnswered   = "answered"
@@ -68,7 +67,7 @@ type action struct {
 // ActionRequired says that the client has to answer a call of its function.
 func (s Scope) ActionRequired(call *responses.FunctionCall) RuntimeEvent {
 	begun := handed(call).completed()
-	return s.action(ActionRequired, statusWaitingInput, call, action{ActionType: actionClientOutput, Scope: "tool_call",
+	return s.action(ActionRequired, call, action{ActionType: actionClientOutput, Scope: "tool_call",
 		Prompt:  fmt.Sprintf("run %s and send its output as a function_call_output", begun.ToolName),
 		Choices: []string{}, Blocking: true, Begun: begun})
 }
@@ -109,7 +108,7 @@ func (s Scope) ClientAnswers(before, input []responses.Item, goesOn bool) (facts
 		call := open[out.CallID]
 		id := HandedCall(call.ID)
 		if goesOn {
-			facts = append(facts, s.action(ActionResolved, StatusCompleted, call,
+			facts = append(facts, s.action(ActionResolved, call,
 				resolution{decisionAnswered, HostClient, viaRespondAction, out.ID}))
 		} else {
 			id = s.ownCall(call)
@@ -131,7 +130,7 @@ func (s Scope) answered(id string, call *responses.FunctionCall, out *responses.
 		text = append(text, part.Text)
 	}
 	whole := strings.Join(text, "\n")
-	return s.spanOfCall(ToolResult, StatusCompleted, id, answer{ToolName: call.Name, Host: HostClient,
+	return s.OfCall(ToolResult, id, answer{ToolName: call.Name, Host: HostClient,
 		Summary: "the client answered", Preview: whole, Truncated: clip(whole, MaxPreview) != whole || other > 0})
 }
 
@@ -141,8 +140,8 @@ func (s Scope) ownCall(call *responses.FunctionCall) string {
 	return responses.PrefixToolCall + hex.EncodeToString(sum[:13])
 }
 
-func (s Scope) action(class, status string, call *responses.FunctionCall, payload any) RuntimeEvent {
-	e := s.ofCall(class, status, HandedCall(call.ID), payload)
+func (s Scope) action(class string, call *responses.FunctionCall, payload any) RuntimeEvent {
+	e := s.OfCall(class, HandedCall(call.ID), payload)
 	e.ActionID = actionOf(call.ID)
 	return e
 }

@@ -30,23 +30,12 @@ type CompactionStart struct {
 	TokensBefore int    `json:"tokens_before"`
 }
 
-// CompactionBegun says that a conversation is about to be made shorter for the model.
-func (s Scope) CompactionBegun(p CompactionStart) RuntimeEvent {
-	return s.event(CompactionBegun, statusRunning, p)
-}
-
 // Preserved are the things that a compaction leaves as they are. Ours removes none of them: it changes only what a
 // model is told.
 type Preserved struct {
 	Actions   string `json:"actions"`
 	Incidents string `json:"incidents"`
 	Evidence  string `json:"evidence"`
-}
-
-// ContextCompacted says that a conversation became shorter for the model.
-func (s Scope) ContextCompacted(p Compaction) RuntimeEvent {
-	p.Preserved = Preserved{"all", "all", "all"}
-	return s.event(ContextCompacted, StatusCompleted, p)
 }
 
 // CompactionFailure is the payload of context.compaction.failed.
@@ -59,8 +48,16 @@ type CompactionFailure struct {
 	SummaryUsage *TokenUsage `json:"summary_usage,omitzero"` // what it took all the same
 }
 
-// CompactionFailed says that a conversation did not become shorter, or that a summary
-// could not be made. The turn goes on with what there is.
-func (s Scope) CompactionFailed(p CompactionFailure) RuntimeEvent {
-	return s.event(CompactionFailed, StatusFailed, p)
+// Classes of the facts about the reminder of a turn.
+const (
+	ReminderInjected = "holon.reminder.injected"
+	ReminderSkipped  = "holon.reminder.skipped"
+)
+
+// Reminded is the payload of both: which round's request was to have the reminder, and how many rounds the model had
+// completed since the last result that renewed it. Its text is in neither.
+type Reminded struct {
+	Round           int `json:"round"`
+	RoundsSince     int `json:"rounds_since"`
+	EstimatedTokens int `json:"estimated_tokens"` // of the reminder
 }

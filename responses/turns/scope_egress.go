@@ -3,9 +3,9 @@ package turns
 // Classes of what a host lets out of a container, and what not. The host that
 // judges writes them; the container's side never does.
 const (
-	egressDecided = "holon.egress.decision"
-	egressClosed  = "holon.egress.ended"
-	egressMore    = "holon.egress.omitted"
+	EgressDecided = "holon.egress.decision"
+	EgressEnded   = "holon.egress.ended"
+	EgressOmitted = "holon.egress.omitted"
 )
 
 // Values of EgressDecision.Verdict.
@@ -28,11 +28,6 @@ type EgressDecision struct {
 	Detail   string `json:"detail,omitzero" max:"2048"` // for a person
 }
 
-// EgressDecision says what was decided of a connection.
-func (s Scope) EgressDecision(p EgressDecision) RuntimeEvent {
-	return s.event(egressDecided, "", p)
-}
-
 // EgressEnd is the payload of holon.egress.ended, which follows a decision that
 // allowed.
 type EgressEnd struct {
@@ -46,17 +41,9 @@ type EgressEnd struct {
 	Error         string `json:"error,omitzero" max:"2048"` // why it came to nothing
 }
 
-// EgressEnded says how a connection ended.
-func (s Scope) EgressEnded(p EgressEnd) RuntimeEvent {
-	return s.event(egressClosed, "", p)
-}
-
 // EgressOmission is the payload of holon.egress.omitted: decisions that were made
 // and of which there are no events, since there were too many.
 type EgressOmission struct {
 	Allowed int64 `json:"allowed"`
 	Denied  int64 `json:"denied"`
 }
-
-// EgressOmitted says how many decisions have no event.
-func (s Scope) EgressOmitted(p EgressOmission) RuntimeEvent { return s.event(egressMore, "", p) }

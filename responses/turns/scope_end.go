@@ -21,11 +21,11 @@ type End struct {
 func (s Scope) TurnEnded(resp *responses.Response, end End) RuntimeEvent {
 	if resp.Status == responses.StatusCompleted {
 		p := Completed{ResponseID: resp.ID, DurationMS: end.DurationMS, Rounds: end.Rounds, ToolCalls: end.ToolCalls,
-			Usage: *cmp.Or(end.Usage, &Usage{}), OpenActions: end.OpenActions}
+			Usage: *cmp.Or(end.Usage, &Usage{}), OpenActions: end.OpenActions, TerminalKind: kindAnswered}
 		if len(end.OpenActions) > 0 {
 			p.TerminalKind = kindClientTools
 		}
-		return s.TurnCompleted(p)
+		return s.Event(TurnCompleted, p)
 	}
 	status := StatusFailed
 	p := Failure{FailureCategory: "incomplete", Phase: end.Phase, ResponseID: resp.ID, DurationMS: end.DurationMS,
@@ -45,5 +45,7 @@ func (s Scope) TurnEnded(resp *responses.Response, end End) RuntimeEvent {
 	case end.Lost != "":
 		status = StatusLost
 	}
-	return s.TurnFailed(status, p)
+	e := s.Event(TurnFailed, p)
+	e.Status = status
+	return e
 }

@@ -87,7 +87,7 @@ func (s Scope) CatalogResolved(p Catalog) RuntimeEvent {
 	if !listable(p.Tools) {
 		p.Tools, p.TraitsOmitted, p.InventoryRef = nil, false, p.Revision
 	}
-	return s.event(CatalogResolved, "", p)
+	return s.Event(CatalogResolved, p)
 }
 
 // listable reports whether an event can hold a list of tools.
@@ -96,18 +96,12 @@ func listable(list []Offered) bool {
 	return err == nil && len(b) <= maxCatalog
 }
 
-// decision is the payload of permission.evaluated.
-type decision struct {
+// Decision is the payload of permission.evaluated: a rule of the request keeps a tool call from being run.
+type Decision struct {
 	ToolName string `json:"tool_name"`
 	Decision string `json:"decision"`
 	Source   string `json:"decision_source"` // rule: one of the request
 	Reason   string `json:"decision_reason" max:"2048"`
-}
-
-// CallRefused says that a rule of the request keeps the tool call with the given id from being run.
-func (s Scope) CallRefused(toolCallID, tool, reason string) RuntimeEvent {
-	return s.ofCall(PermissionDecided, "", toolCallID, decision{ToolName: tool, Decision: DecisionDeny, Source: "rule",
-		Reason: reason})
 }
 
 // Sandbox is the payload of sandbox.applied: what holds the tools of a turn.
@@ -129,17 +123,12 @@ func (s Scope) SandboxApplied(cwd string) RuntimeEvent {
 	for _, axis := range []string{"filesystem", "network", "process", "secret"} {
 		p.Enforcement[axis] = enforcementUnknown
 	}
-	return s.event(SandboxApplied, "", p)
+	return s.Event(SandboxApplied, p)
 }
 
-// violation is the payload of sandbox.violation.
-type violation struct {
+// Violation is the payload of sandbox.violation: a tool call named a path outside the working tree, and was not run.
+type Violation struct {
 	Axis      string `json:"axis"`
 	Attempted string `json:"attempted" max:"2048"`
 	Outcome   string `json:"outcome"` // blocked
-}
-
-// OutsideTree says that the tool call with the given id named a path outside the working tree, and was not run.
-func (s Scope) OutsideTree(toolCallID, attempted string) RuntimeEvent {
-	return s.ofCall(SandboxViolated, "", toolCallID, violation{"filesystem", attempted, "blocked"})
 }

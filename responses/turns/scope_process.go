@@ -5,7 +5,7 @@ import "strings"
 // Classes of the facts about processes.
 const (
 	ProcessStarted    = "process.started"
-	processInput      = "process.input"
+	ProcessInput      = "process.input"
 	ProcessCompleted  = "process.completed"
 	ProcessFailed     = "process.failed"
 	ProcessTerminated = "process.terminated"
@@ -30,21 +30,11 @@ type Process struct {
 	AcceptsInput bool   `json:"accepts_input"`
 }
 
-// ProcessStarted opens the process with the given id, which a tool call started; "" for none.
-func (s Scope) ProcessStarted(toolCallID, processID string, p Process) RuntimeEvent {
-	return s.process(ProcessStarted, statusRunning, toolCallID, processID, p)
-}
-
 // Written is the payload of process.input. The text itself is in the arguments of the call.
 type Written struct {
 	Bytes    int    `json:"bytes"`
 	Target   string `json:"target"` // stdin or tty
 	Accepted bool   `json:"accepted"`
-}
-
-// ProcessWritten says that a tool call wrote to the process with the given id.
-func (s Scope) ProcessWritten(toolCallID, processID string, p Written) RuntimeEvent {
-	return s.process(processInput, "", toolCallID, processID, p)
 }
 
 // ProcessEnd is the payload of the three classes that end a process.
@@ -62,18 +52,12 @@ type ProcessEnd struct {
 // ProcessEnded says how the process with the given id ended. One that exits non-zero or is killed from within the
 // container has completed: its exit code says so.
 func (s Scope) ProcessEnded(toolCallID, processID string, p ProcessEnd) RuntimeEvent {
-	class, status := ProcessCompleted, StatusCompleted
+	class := ProcessCompleted
 	switch {
 	case p.By != "":
-		class, status = ProcessTerminated, StatusCancelled
+		class = ProcessTerminated
 	case p.FailureCategory != "":
-		class, status = ProcessFailed, StatusFailed
+		class = ProcessFailed
 	}
-	return s.process(class, status, toolCallID, processID, p)
-}
-
-func (s Scope) process(class, status, toolCallID, processID string, payload any) RuntimeEvent {
-	e := s.ofCall(class, status, toolCallID, payload)
-	e.ProcessID = processID
-	return e
+	return s.OfProcess(class, toolCallID, processID, p)
 }

@@ -29,9 +29,9 @@ func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 	}{}
 	worker.Worker.Kind, worker.Worker.ID = "process", ProcessOf(taskID)
 	return []RuntimeEvent{
-		s.task(TaskCreated, statusDraft, taskID, p),
-		s.task(TaskAccepted, statusAccepted, taskID, owner),
-		s.task(TaskStarted, statusRunning, taskID, worker),
+		s.task(TaskCreated, taskID, p),
+		s.task(TaskAccepted, taskID, owner),
+		s.task(TaskStarted, taskID, worker),
 	}
 }
 
@@ -65,7 +65,7 @@ type taskCancellation struct {
 
 // TaskCancelling says that by ended the task with the given id, which has not ended yet.
 func (s Scope) TaskCancelling(taskID, reason, by string) RuntimeEvent {
-	return s.task(TaskCancelAsked, statusCancelling, taskID, taskCancellation{Reason: reason, By: by})
+	return s.task(TaskCancelAsked, taskID, taskCancellation{Reason: reason, By: by})
 }
 
 // TaskEnded says how the task with the given id and its process ended, and before that, where it did not end by itself,
@@ -85,27 +85,27 @@ func (s Scope) TaskHeard(taskID string, p TaskEnd) []RuntimeEvent {
 
 func (s Scope) taskEnd(taskID string, p TaskEnd) (before []RuntimeEvent, process ProcessEnd, end RuntimeEvent) {
 	process = ProcessEnd{ExitCode: p.ExitStatus, DurationMS: p.DurationMS}
-	class, status := TaskFailed, StatusFailed
+	class := TaskFailed
 	p.DeliveryState = cmp.Or(p.DeliveryState, "delivered") // the model is told it
 	switch {
 	case p.NativeStatus == "completed":
-		class, status = TaskCompleted, StatusCompleted
+		class = TaskCompleted
 	case p.NativeStatus == "cancelled":
-		class, status, process.By = TaskCancelled, StatusCancelled, byUser
+		class, process.By = TaskCancelled, byUser
 		by := "agent"
 		if p.FailureCategory == "shutdown" {
 			by, process.By = "runtime", byShutdown
 		}
-		before = append(before, s.task(TaskCancelAsked, statusCancelling, taskID,
+		before = append(before, s.task(TaskCancelAsked, taskID,
 			taskCancellation{p.FailureCategory, by, p.ExternalIDs}))
 	case p.NativeStatus == "interrupted", p.FailureCategory == "lost":
-		class, status, p.Evidence = TaskLost, StatusLost, "the processes that an earlier runtime left"
+		class, p.Evidence = TaskLost, "the processes that an earlier runtime left"
 		process.FailureCategory, process.Message = "lost", p.Message
 	case p.FailureCategory == "time_limit":
-		class, status = TaskTimedOut, StatusTimedOut
+		class = TaskTimedOut
 		process.FailureCategory, process.Message = "timeout", p.Message
 	}
-	return before, process, s.task(class, status, taskID, p)
+	return before, process, s.task(class, taskID, p)
 }
 
 // TaskProcess gives an event of a process the ids of the task that it runs for.
@@ -115,8 +115,8 @@ func (s Scope) TaskProcess(taskID string, e RuntimeEvent) RuntimeEvent {
 }
 
 // task fills in the ids. A task of ours is one process and its descendants, which run once.
-func (s Scope) task(class, status, taskID string, payload any) RuntimeEvent {
-	e := s.event(class, status, payload)
+func (s Scope) task(class, taskID string, payload any) RuntimeEvent {
+	e := s.Event(class, payload)
 	e.TaskID, e.RunID, e.ProcessID = taskID, runOf(taskID), ProcessOf(taskID)
 	return e
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // Begun is the payload of tool.started.
@@ -26,11 +25,6 @@ type Begun struct {
 	Policy string `json:"policy"`
 }
 
-// stepOf is the id of the step that a call of a tool is.
-func stepOf(toolCallID string) string {
-	return "step_" + toolCallID[strings.IndexByte(toolCallID, '_')+1:]
-}
-
 // TooLong reports whether an event cannot hold the arguments.
 func (p Begun) TooLong() bool { return bounded(p).Arguments != p.Arguments }
 
@@ -48,7 +42,7 @@ func (p Begun) completed() Begun {
 
 // ToolStarted opens the tool call with the given id.
 func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
-	return s.spanOfCall(ToolStarted, statusRunning, toolCallID, p.completed())
+	return s.OfCall(ToolStarted, toolCallID, p.completed())
 }
 
 // Result is the payload of tool.result.
@@ -76,7 +70,7 @@ const MaxPreview = 2 << 10
 func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.Truncated = p.Truncated || clip(p.Preview, MaxPreview) != p.Preview
 	p.Canonical = withinBound(p.Canonical, maxCanonical)
-	return s.spanOfCall(ToolResult, StatusCompleted, toolCallID, p)
+	return s.OfCall(ToolResult, toolCallID, p)
 }
 
 // OutputTruncated is the class of the fact that a model was shown a part of an output, which a file has whole.
@@ -88,12 +82,6 @@ type Truncation struct {
 	SizeBytes  int64  `json:"size_bytes"` // of all files
 	KeptBytes  int64  `json:"kept_bytes"` // of what the model was shown
 	Truncation string `json:"truncation"` // head_tail
-}
-
-// OutputTruncated says that the model is shown a part of what the tool call with the given id put out.
-func (s Scope) OutputTruncated(toolCallID string, p Truncation) RuntimeEvent {
-	p.Truncation = "head_tail"
-	return s.ofCall(OutputTruncated, "", toolCallID, p)
 }
 
 // ToolFailure is the payload of tool.failed.
@@ -116,7 +104,7 @@ type ToolFailure struct {
 // ToolFailed closes a tool call that did not work.
 func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.Canonical = withinBound(p.Canonical, maxFailure)
-	return s.spanOfCall(ToolFailed, StatusFailed, toolCallID, p)
+	return s.OfCall(ToolFailed, toolCallID, p)
 }
 
 // maxFailure is maxCanonical for a failure, which has a long message as well.
@@ -139,10 +127,7 @@ type Notice struct {
 }
 
 // Warning says that something is wrong which the turn survives.
-func (s Scope) Warning(p Notice) RuntimeEvent { return s.event(RuntimeWarning, "", p) }
-
-// Error says that the runtime itself failed.
-func (s Scope) Error(p Notice) RuntimeEvent { return s.event(RuntimeError, "", p) }
+func (s Scope) Warning(p Notice) RuntimeEvent { return s.Event(RuntimeWarning, p) }
 
 // Context is the payload of context.resolved: what a model is about to be told.
 type Context struct {
@@ -166,7 +151,7 @@ const (
 func (s Scope) ContextResolved(p Context) RuntimeEvent {
 	p.Instructions, p.Tools, p.Omissions = clipList(p.Instructions), clipList(p.Tools), clipList(p.Omissions)
 	p.ActiveSkills = clipList(p.ActiveSkills)
-	return s.event(ContextResolved, "", p)
+	return s.Event(ContextResolved, p)
 }
 
 // clipList returns a copy of names within the bounds, never nil.
@@ -179,4 +164,22 @@ func clipList(names []string) []string {
 		out = append(out, clip(name, maxListName))
 	}
 	return out
+}
+
+// SkillActivated is the class of the fact that a turn began to use a skill. The
+// runtime specification calls it skill_activated; classes of our own carry our
+// prefix.
+const SkillActivated = "holon.skill.activated"
+
+// Skill is the payload of holon.skill.activated.
+type Skill struct {
+	SkillID          string `json:"skill_id"` // scope/name
+	Name             string `json:"name"`
+	Scope            string `json:"scope"`                      // user, agent, workspace
+	LoadReason       string `json:"load_reason"`                // read_skill_md, run_skill_script
+	Path             string `json:"path" max:"1024"`            // the SKILL.md that was read, or the script that was run
+	EntrypointPath   string `json:"entrypoint_path" max:"1024"` // the skill's SKILL.md
+	ActivationSource string `json:"activation_source"`
+	ActivationState  string `json:"activation_state"`
+	Digest           string `json:"digest,omitzero"` // of the SKILL.md, "sha256:" and hex
 }

@@ -46,8 +46,8 @@ func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
 // agentd is asked for a model in each request; only the host knows who chose it.
 func TestTheHostSaysWhoChoseAModel(t *testing.T) {
 	t.Parallel()
-	told := turns.Scope{}.RoutingDecided(turns.Routing{SelectedProvider: "p", SelectedModel: "m",
-		DecisionSource: "request", FallbackChain: []string{"q/n"}}).Payload
+	told := turns.Scope{}.Event(turns.RoutingDecided, turns.Routing{SelectedProvider: "p", SelectedModel: "m",
+		CandidateCount: 2, DecisionSource: "request", FallbackChain: []string{"q/n"}}).Payload
 	for model, want := range map[string]string{"": "default", "p/m": "session"} {
 		var p turns.Routing
 		rec := &recorder{attempt: ledger.Attempt{Model: model}}

@@ -35,11 +35,11 @@ type Fact struct {
 func (f Fact) Event(scope turns.Scope) (ev turns.RuntimeEvent) {
 	switch {
 	case f.Decision != nil:
-		ev = scope.EgressDecision(*f.Decision)
+		ev = scope.Event(turns.EgressDecided, *f.Decision)
 	case f.Ended != nil:
-		ev = scope.EgressEnded(*f.Ended)
+		ev = scope.Event(turns.EgressEnded, *f.Ended)
 	case f.Omitted != nil:
-		ev = scope.EgressOmitted(*f.Omitted)
+		ev = scope.Event(turns.EgressOmitted, *f.Omitted)
 	}
 	ev.EventID, ev.Timestamp = f.EventID, f.Timestamp
 	return ev

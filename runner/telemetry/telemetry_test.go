@@ -73,17 +73,18 @@ func facts(step time.Duration) []turns.RuntimeEvent {
 	asked := turns.Requested{ProviderName: "openai", ModelName: "gpt", Attempt: 1, MaxAttempts: 3, Round: 1}
 	return []turns.RuntimeEvent{
 		s.TurnSubmitted(turns.Submitted{ResponseID: "resp_1"}, false),
-		s.TurnStarted(turns.Started{QueueWaitMS: 5, Model: "openai/gpt"}),
-		s.ModelRequested("mreq_1", asked),
-		s.ModelFailed("mreq_1", turns.AttemptFailure{FailureCategory: "overloaded", Message: "SECRET prompt",
+		s.Event(turns.TurnStarted, turns.Started{QueueWaitMS: 5, Model: "openai/gpt"}),
+		s.OfRequest(turns.ModelRequested, "mreq_1", asked),
+		s.OfRequest(turns.ModelFailed, "mreq_1", turns.AttemptFailure{FailureCategory: "overloaded", Message: "SECRET prompt",
 			HTTPStatus: 503}),
-		s.ModelRequested("mreq_2", asked),
-		s.ModelCompleted("mreq_2", turns.Sampled{Usage: turns.UsageOf(usage), StopReason: "tool_calls",
+		s.OfRequest(turns.ModelRequested, "mreq_2", asked),
+		s.OfRequest(turns.ModelCompleted, "mreq_2", turns.Sampled{Usage: turns.UsageOf(usage), StopReason: "tool_calls",
 			NativeRequestID: "r-1"}),
 		s.ToolStarted("tool_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Arguments: "SECRET argument"}),
 		s.ToolFailed("tool_1", turns.ToolFailure{ToolName: "ExecCommand", FailureCategory: "timeout",
 			Message: "SECRET message", Preview: "SECRET result"}),
-		s.TurnCompleted(turns.Completed{ResponseID: "resp_1", Rounds: 1, ToolCalls: 1, Usage: turns.UsageOf(usage)}),
+		s.Event(turns.TurnCompleted, turns.Completed{ResponseID: "resp_1", Rounds: 1, ToolCalls: 1,
+			Usage: turns.UsageOf(usage)}),
 	}
 }
 

@@ -128,12 +128,13 @@ func TestSettleTurnClosesWhatIsOpen(t *testing.T) {
 	facts := ""
 	for i, ev := range []turns.RuntimeEvent{
 		scope.TurnSubmitted(turns.Submitted{ResponseID: "resp_1"}, false),
-		scope.ModelRequested("mreq_1", turns.Requested{Round: 1}),
-		scope.ModelCompleted("mreq_1", turns.Sampled{ProviderAttempt: &turns.ProviderAttempt{TokenUsage: used}}),
+		scope.OfRequest(turns.ModelRequested, "mreq_1", turns.Requested{Round: 1}),
+		scope.OfRequest(turns.ModelCompleted, "mreq_1",
+			turns.Sampled{ProviderAttempt: &turns.ProviderAttempt{TokenUsage: used}}),
 		scope.CostRecorded("mreq_1", *used),
 		scope.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand"}),
-		scope.ProcessStarted("tc_1", "proc_1", turns.Process{}),
-		scope.ModelRequested("mreq_2", turns.Requested{Round: 2, EstimatedTokens: 40}),
+		scope.OfProcess(turns.ProcessStarted, "tc_1", "proc_1", turns.Process{}),
+		scope.OfRequest(turns.ModelRequested, "mreq_2", turns.Requested{Round: 2, EstimatedTokens: 40}),
 	} {
 		ev.Sequence = int64(i) + 1
 		line, err := ev.AppendLine(nil)
@@ -198,7 +199,7 @@ func entries(facts, events string) string {
 // begunFacts are the facts of a turn that goes on.
 func begunFacts(t *testing.T) string {
 	t.Helper()
-	ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.TurnStarted(turns.Started{})
+	ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.Event(turns.TurnStarted, turns.Started{})
 	ev.Sequence = 1
 	line, err := ev.AppendLine(nil)
 	expect.NoError(t, err)

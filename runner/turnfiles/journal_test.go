@@ -32,7 +32,7 @@ func TestAppendFacts(t *testing.T) {
 	}
 	own := func(class string, sequence int64) string {
 		ev := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1",
-			TurnID: "turn_1"}.TurnStarted(turns.Started{Model: "m"})
+			TurnID: "turn_1"}.Event(turns.TurnStarted, turns.Started{Model: "m"})
 		ev.Type, ev.Sequence = class, sequence
 		line, err := ev.AppendLine(nil)
 		expect.NoError(t, err)

@@ -48,7 +48,7 @@ func firstFacts(t *testing.T) (submitted, started string) {
 	}
 	return line(1, scope.TurnSubmitted(turns.Submitted{Source: "responses", ResponseID: "resp_1",
 			PreviousResponseID: "resp_0", RequestDigest: strings.Repeat("a", 64)}, true)),
-		line(2, scope.TurnStarted(turns.Started{Model: "scripted/demo"}))
+		line(2, scope.Event(turns.TurnStarted, turns.Started{Model: "scripted/demo"}))
 }
 
 // A turn that runs has no record: its first facts say what it is, so that the host knows a turn that was cut off.

@@ -50,8 +50,10 @@ func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) string {
 		a.Open = slices.Delete(a.Open, at, at+1)
 		return event
 	}
-	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command().CmdPreview,
-		Cwd: t.Command().Workdir, TTY: t.Command().TTY, AcceptsInput: t.Handle.TakesInput}), causeOfTask(t), s.now)
+	p := turns.Process{Command: t.Command().CmdPreview, Cwd: t.Command().Workdir, TTY: t.Command().TTY,
+		AcceptsInput: t.Handle.TakesInput}
+	begun := turns.Scope{}.OfProcess(turns.ProcessStarted, "", turns.ProcessOf(t.ID), p)
+	s.emitProcess(t, begun, causeOfTask(t), s.now)
 	return s.newest()
 }
 

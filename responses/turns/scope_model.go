@@ -12,22 +12,11 @@ type Routing struct {
 	FallbackChain    []string `json:"fallback_chain" most:"16"` // provider/model, in the order in which they are asked
 }
 
-// RoutingDecided says which model a turn asks. A turn that asks a model has exactly one.
-func (s Scope) RoutingDecided(p Routing) RuntimeEvent {
-	p.CandidateCount = 1 + len(p.FallbackChain)
-	return s.event(RoutingDecided, "", p)
-}
-
 // Fallback is the payload of routing.fallback.applied.
 type Fallback struct {
 	From   string `json:"from"` // provider/model
 	To     string `json:"to"`
 	Reason string `json:"reason"` // the failure of the one before
-}
-
-// FallbackApplied says that the next model is asked in place of one that failed.
-func (s Scope) FallbackApplied(p Fallback) RuntimeEvent {
-	return s.event(FallbackApplied, "", p)
 }
 
 // Cost is the payload of cost.recorded: what a request to a model took. agentd knows no prices.
@@ -39,7 +28,7 @@ type Cost struct {
 
 // CostRecorded says what the model request with the given id took.
 func (s Scope) CostRecorded(requestID string, used TokenUsage) RuntimeEvent {
-	return s.ofRequest(CostRecorded, "", requestID, Cost{used, "unknown", "unknown"})
+	return s.OfRequest(CostRecorded, requestID, Cost{used, "unknown", "unknown"})
 }
 
 // RateLimit is the payload of rate_limit.hit.
@@ -49,8 +38,22 @@ type RateLimit struct {
 	RetryAfterMS int64  `json:"retry_after_ms,omitzero"` // as the provider says; 0 when it does not
 }
 
-// RateLimitHit says that a provider refused the model request with the given id because there were too many.
-func (s Scope) RateLimitHit(requestID string, p RateLimit) RuntimeEvent {
-	p.By = "provider"
-	return s.ofRequest(RateLimitHit, "", requestID, p)
+// Classes of the facts about reasoning. None of them has its text.
+const (
+	ReasoningDelta   = "reasoning.delta"
+	ReasoningSummary = "reasoning.summary"
+)
+
+// Withheld is the payload of reasoning.delta: the reasoning of an item that no client sees, all in one.
+type Withheld struct {
+	Redacted       bool `json:"redacted"`                 // always
+	OutputChars    int  `json:"output_chars,omitzero"`    // of raw reasoning
+	EncryptedBytes int  `json:"encrypted_bytes,omitzero"` // of its sealed form
+}
+
+// Summarized is the payload of reasoning.summary: one part of the summary of an item.
+type Summarized struct {
+	TextRef     string `json:"text_ref"` // the item of the response, which has the text
+	PartIndex   int    `json:"part_index"`
+	OutputChars int    `json:"output_chars"`
 }

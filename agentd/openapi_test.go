@@ -68,8 +68,8 @@ func (v *validator) check(contentType string, body []byte) {
 		v.t.Error(err)
 		return
 	}
-	framing, err := stream.FramingOf(contentType)
-	if err != nil { // JSON
+	framing := stream.Accepted(contentType)
+	if framing.ContentType() != contentType { // JSON
 		if err := doc.Object("ResponseResource", body); err != nil {
 			v.t.Error(err)
 		}
@@ -78,7 +78,7 @@ func (v *validator) check(contentType string, body []byte) {
 	if err := conform.CheckStream(body, framing); err != nil {
 		v.t.Errorf("%v\n%.3000s", err, body)
 	}
-	for data, err := range stream.Events(bytes.NewReader(body), framing) {
+	for data, err := range stream.NewDecoder(bytes.NewReader(body), framing).Events() {
 		if err == nil {
 			err = doc.Event(data)
 		}

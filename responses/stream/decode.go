@@ -30,15 +30,6 @@ var (
 // done is the data of the SSE event that ends a stream; it is no JSON.
 const done = "[DONE]"
 
-// Events reads encoded events from r until the stream says that it is over: by
-// [DONE], or by its end. Each slice is the JSON of one event and is only valid
-// until the next iteration. The error ends the sequence and comes with no data:
-// ErrTruncated when the end came before a response.completed, .failed or
-// .incomplete or an error event, ErrTooLarge, or the error of r.
-//
-// Events does not close r.
-func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] { return NewDecoder(r, f).Events() }
-
 // Decoder reads one stream with a bound of its own, or the data of any
 // server-sent events. It belongs to one goroutine.
 type Decoder struct {
@@ -60,9 +51,12 @@ func (d *Decoder) Limit(bytes int) *Decoder {
 	return d
 }
 
-// Events returns the sequence that [Events] describes. It can be iterated once.
+// Events reads encoded events until the stream says that it is over: by [DONE], or by its end. Each slice is the JSON of
+// one event and is only valid until the next iteration. The error ends the sequence and comes with no data:
+// ErrTruncated when the end came before a response.completed, .failed or .incomplete or an error event, ErrTooLarge, or
+// the error of the reader, which Events does not close. The sequence can be iterated once.
 func (d *Decoder) Events() iter.Seq2[[]byte, error] {
-	frames := d.sseData()
+	frames := d.Data()
 	if d.framing == NDJSON {
 		frames = d.Lines()
 	}
@@ -93,12 +87,6 @@ func (d *Decoder) Events() iter.Seq2[[]byte, error] {
 	}
 }
 
-// Data returns the data of server-sent events of any protocol, [DONE]
-// included, until the reader ends. Each slice is only valid until the next
-// iteration. The error ends the sequence and comes with no data: ErrTooLarge or
-// the reader's. It can be iterated once, instead of Events.
-func (d *Decoder) Data() iter.Seq2[[]byte, error] { return d.sseData() }
-
 // ends reports whether the event is the last one of a stream.
 func ends(data []byte) bool {
 	t := responses.EventType(data)
@@ -114,8 +102,11 @@ func ends(data []byte) bool {
 	return responses.Terminal(t) || t == responses.EventError
 }
 
-// sseData yields the data of each server-sent event that has any.
-func (d *Decoder) sseData() iter.Seq2[[]byte, error] {
+// Data returns the data of server-sent events of any protocol, [DONE]
+// included, until the reader ends. Each slice is only valid until the next
+// iteration. The error ends the sequence and comes with no data: ErrTooLarge or
+// the reader's. It can be iterated once, instead of Events.
+func (d *Decoder) Data() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		blocks := newBlockReader(d.r, d.limit)
 		for event, err := range sse.Read(blocks, &sse.ReadConfig{MaxEventSize: d.limit + 4096}) {

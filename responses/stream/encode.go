@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"fmt"
 	"mime"
 	"strings"
 
@@ -39,29 +38,6 @@ func (f Framing) ContentType() string {
 	return TypeSSE
 }
 
-// String returns the short name of f.
-func (f Framing) String() string {
-	if f == NDJSON {
-		return "ndjson"
-	}
-	return "sse"
-}
-
-// FramingOf returns the framing that a Content-Type header names; parameters
-// are ignored.
-func FramingOf(contentType string) (Framing, error) {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err == nil {
-		switch media {
-		case TypeSSE:
-			return SSE, nil
-		case TypeNDJSON:
-			return NDJSON, nil
-		}
-	}
-	return 0, fmt.Errorf("content type %.80q is not an event stream: want %s or %s", contentType, TypeSSE, TypeNDJSON)
-}
-
 // Accepted returns the framing that the Accept header of a streaming request
 // asks for. Only an explicit application/x-ndjson gives NDJSON: SDKs send
 // "application/json" and still expect server-sent events.
@@ -87,7 +63,7 @@ func (f Framing) Append(dst, lines []byte) []byte {
 			continue
 		}
 		if f == SSE {
-			dst = AppendSSE(dst, line)
+			dst = AppendEvent(dst, "", responses.EventType(line), line)
 		} else {
 			dst = append(append(dst, line...), '\n')
 		}
@@ -112,11 +88,6 @@ func (f Framing) AppendPing(dst []byte) []byte {
 	}
 	return dst
 }
-
-// AppendSSE appends one encoded event to dst as a server-sent event: an event
-// field with the type, one data field with the JSON, a blank line, LF only, no
-// id. The type is read by responses.EventType. line is not empty.
-func AppendSSE(dst, line []byte) []byte { return AppendEvent(dst, "", responses.EventType(line), line) }
 
 // AppendEvent appends a server-sent event of any protocol. An id or a type that is empty or has a line end is left out.
 // Each line of data becomes a data field, so that nothing in it can pass for another field or event.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmaxmax/go-sse"
 
+	"holon/responses"
 	"holon/responses/stream"
 )
 
@@ -26,7 +27,7 @@ func sseOf(lines ...string) string {
 	return string(stream.SSE.AppendEnd(stream.SSE.Append(nil, []byte(strings.Join(lines, "\n")))))
 }
 
-func TestAppendSSEGolden(t *testing.T) {
+func TestAppendGolden(t *testing.T) {
 	got := sseOf(created, delta, completed)
 	want := "event: response.created\ndata: " + created + "\n\n" +
 		"event: response.output_text.delta\ndata: " + delta + "\n\n" +
@@ -44,7 +45,7 @@ func TestAppendSSEGolden(t *testing.T) {
 	}
 }
 
-func FuzzAppendSSE(f *testing.F) {
+func FuzzAppendEvent(f *testing.F) {
 	for _, s := range []string{created, delta, `{"a":1}`, "{\"type\":\"x\",\r\n\"b\":2}", "a\rdata: b\n\nevent: c",
 		`{"type":"a` + "\r" + `b"}`, "\n", "\r\n\r\n"} {
 		f.Add([]byte(s))
@@ -53,18 +54,18 @@ func FuzzAppendSSE(f *testing.F) {
 		if len(line) == 0 {
 			return
 		}
-		got := stream.AppendSSE([]byte("before"), line)
+		got := stream.AppendEvent([]byte("before"), "", responses.EventType(line), line)
 		if !bytes.HasPrefix(got, []byte("before")) {
 			t.Fatalf("the buffer was overwritten: %q", got)
 		}
 		if n := bytes.Count(got[6:], []byte("\n\n")); n != 1 {
-			t.Fatalf("AppendSSE(%q) made %d frames: %q", line, n, got[6:])
+			t.Fatalf("AppendEvent(%q) made %d frames: %q", line, n, got[6:])
 		}
 	})
 }
 
 func collect(r io.Reader, f stream.Framing) (events []string, err error) {
-	for data, e := range stream.Events(r, f) {
+	for data, e := range stream.NewDecoder(r, f).Events() {
 		if e != nil {
 			return events, e
 		}
@@ -210,7 +211,7 @@ func (e *endless) Read(p []byte) (int, error) { return copy(p, e.unit), nil }
 func TestStopEarly(t *testing.T) {
 	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
 		n := 0
-		for range stream.Events(bytes.NewReader(f.Append(nil, []byte(created+"\n"+completed))), f) {
+		for range stream.NewDecoder(bytes.NewReader(f.Append(nil, []byte(created+"\n"+completed))), f).Events() {
 			n++
 			break
 		}
@@ -230,13 +231,6 @@ func TestNegotiation(t *testing.T) {
 	} {
 		if got := stream.Accepted(accept); got != want {
 			t.Errorf("Accepted(%q) = %v, want %v", accept, got, want)
-		}
-	}
-	for ct, want := range map[string]string{"text/event-stream; charset=utf-8": "sse", "application/x-ndjson": "ndjson",
-		"application/json": "", "": "", ";": ""} {
-		got, err := stream.FramingOf(ct)
-		if (err == nil) != (want != "") || err == nil && got.String() != want {
-			t.Errorf("FramingOf(%q) = %v, %v, want %q", ct, got, err, want)
 		}
 	}
 }

@@ -152,7 +152,7 @@ func (c *caller) turn(body string, cancelAt int) (wire []byte, err error) {
 	}
 	var seen bytes.Buffer
 	n := 0
-	for _, err := range stream.Events(io.TeeReader(resp.Body, &seen), stream.SSE) {
+	for _, err := range stream.NewDecoder(io.TeeReader(resp.Body, &seen), stream.SSE).Events() {
 		if err != nil {
 			return nil, fmt.Errorf("%w after %s", err, seen.Bytes())
 		}
@@ -209,7 +209,7 @@ func split(t interface {
 	Fatalf(string, ...any)
 }, wire []byte) (events [][]byte) {
 	t.Helper()
-	for data, err := range stream.Events(bytes.NewReader(wire), stream.SSE) {
+	for data, err := range stream.NewDecoder(bytes.NewReader(wire), stream.SSE).Events() {
 		if err != nil {
 			t.Fatalf("%v in %.2000s", err, wire)
 		}

@@ -436,7 +436,7 @@ func FuzzChecker(f *testing.F) {
 		}
 		// The real decoder must read a conforming stream to its end.
 		n := 0
-		for ev, err := range stream.Events(bytes.NewReader(data), framing) {
+		for ev, err := range stream.NewDecoder(bytes.NewReader(data), framing).Events() {
 			if err != nil {
 				t.Fatalf("a conforming stream cannot be read: %v\n%s", err, data)
 			}

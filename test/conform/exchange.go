@@ -198,7 +198,7 @@ func (t *trial) checkStream(a answer, f stream.Framing, c *Checker) (resource, [
 }
 
 func (t *trial) collect(body []byte, f stream.Framing) (events [][]byte) {
-	for data, err := range stream.Events(bytes.NewReader(body), f) {
+	for data, err := range stream.NewDecoder(bytes.NewReader(body), f).Events() {
 		t.must(err)
 		events = append(events, bytes.Clone(data))
 	}

@@ -69,7 +69,7 @@ func (t *trial) readUntil(body []byte, typ string) (id string, last int64) {
 	resp := t.begin(http.MethodPost, "/responses", body)
 	defer resp.Body.Close()
 	t.demand(resp.StatusCode == http.StatusOK, "answered %d", resp.StatusCode)
-	for data, err := range stream.Events(resp.Body, stream.SSE) {
+	for data, err := range stream.NewDecoder(resp.Body, stream.SSE).Events() {
 		t.must(err)
 		var ev struct {
 			Type     string `json:"type"`

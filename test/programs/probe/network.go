@@ -22,21 +22,6 @@ func network() map[string]func() error {
 			return err
 		}
 	}
-	socket := func(domain, kind, protocol int, uses ...func(fd int) error) func() error {
-		return func() error {
-			fd, err := unix.Socket(domain, kind, protocol)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			for _, use := range uses {
-				if err := use(fd); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	return map[string]func() error{
 		"tcp":           dial("tcp4", "1.1.1.1:443"),
 		"tcp6":          dial("tcp6", "[2606:4700:4700::1111]:443"),
@@ -55,6 +40,22 @@ func network() map[string]func() error {
 		"configure":     socket(unix.AF_INET, unix.SOCK_DGRAM, 0, configure),
 		"bluetooth":     socket(unix.AF_BLUETOOTH, unix.SOCK_RAW, 1),
 		"can":           socket(unix.AF_CAN, unix.SOCK_RAW, 1),
+	}
+}
+
+func socket(domain, kind, protocol int, uses ...func(fd int) error) func() error {
+	return func() error {
+		fd, err := unix.Socket(domain, kind, protocol)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		for _, use := range uses {
+			if err := use(fd); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

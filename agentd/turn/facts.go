@@ -54,7 +54,7 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 			before = append(before, r.Scope.OfCall(turns.SandboxViolated, id,
 				turns.Violation{Axis: "filesystem", Attempted: c.Error.Message, Outcome: "blocked"}))
 		}
-		return append(before, r.Scope.ToolFailed(id, turns.ToolFailure{
+		return append(before, r.Scope.OfCall(turns.ToolFailed, id, turns.ToolFailure{
 			ToolName: c.ToolName, FailureCategory: category, Kind: c.Error.Kind,
 			Message: c.Error.Message, Retryable: c.Error.Retryable,
 			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(),

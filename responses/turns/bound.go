@@ -1,14 +1,16 @@
 package turns
 
 import (
+	"encoding/json"
 	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// maxName bounds a text, in bytes of its JSON. A field that may have another bound has it as its tag max. The tag most
-// bounds the elements of a list. Together they keep every payload of this package below maxPayload.
+// maxName bounds a text, in bytes of its JSON. A field that may have another bound has it as its tag max; a field of
+// JSON that is longer is left out. The tag most bounds the elements of a list. Together they keep every payload of this
+// package below maxPayload.
 const maxName = 256
 
 // bounded returns a copy of v whose texts are cut and whose lists are shortened.
@@ -57,8 +59,11 @@ func boundField(v reflect.Value, field reflect.StructField) {
 		v.SetLen(most)
 	}
 	limit, err := strconv.Atoi(field.Tag.Get("max"))
-	if err != nil {
+	switch {
+	case err != nil:
 		limit = maxName
+	case v.Type() == reflect.TypeFor[json.RawMessage]() && v.Len() > limit:
+		v.SetZero() // half of it would not be JSON
 	}
 	bound(v, limit)
 }

@@ -63,7 +63,7 @@ func everyEvent() []turns.RuntimeEvent {
 			EntrypointPath: "/holon/skills/pdf/SKILL.md", ActivationSource: "implicit_from_catalog",
 			ActivationState: "turn_active", Digest: "sha256:00"}),
 		s.ToolStarted("tc_2", turns.Begun{ToolName: "ApplyPatch", CallID: "call_2"}),
-		s.ToolFailed("tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input",
+		s.OfCall(turns.ToolFailed, "tc_2", turns.ToolFailure{ToolName: "ApplyPatch", FailureCategory: "invalid_input",
 			Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
 		s.Event(turns.InputAccepted, turns.Heard{InputID: "msg_1", Bytes: 12}),
 		s.Event(turns.InputInserted, turns.Heard{InputID: "msg_1", Round: 2, ItemID: "msg_interjected_1"}),
@@ -125,7 +125,7 @@ func TestPayloadsAreBounded(t *testing.T) {
 		for i := range names {
 			names[i] = text[:2000]
 		}
-		s := scope()
+		s, long := scope(), json.RawMessage(`"`+strings.Repeat("x", 8<<10)+`"`)
 		for _, e := range []turns.RuntimeEvent{
 			s.TurnSubmitted(turns.Submitted{Source: text, InputRef: text}, false),
 			s.Event(turns.TurnStarted, turns.Started{Model: text, WorkDir: text}),
@@ -137,9 +137,10 @@ func TestPayloadsAreBounded(t *testing.T) {
 			s.CatalogResolved(turns.Catalog{Tools: make([]turns.Offered, 1000)}),
 			s.OfRequest(turns.ModelFailed, "mr", turns.AttemptFailure{FailureCategory: text, Message: text}),
 			s.ToolStarted("tc", turns.Begun{ToolName: text, CallID: text, Kind: text, Arguments: text}),
-			s.ToolResult("tc", turns.Result{ToolName: text, Summary: text, Preview: text, OutputRef: text}),
-			s.ToolFailed("tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text,
-				RecoveryHint: text, OutputRef: text}),
+			s.ToolResult("tc", turns.Result{ToolName: text, Summary: text, Preview: text, OutputRef: text,
+				Canonical: long}),
+			s.OfCall(turns.ToolFailed, "tc", turns.ToolFailure{ToolName: text, FailureCategory: text, Message: text,
+				RecoveryHint: text, OutputRef: text, Canonical: long}),
 			s.Event(turns.EgressDecided, turns.EgressDecision{EgressID: text, Verdict: text, Reason: text,
 				Scheme: text, Host: text, Address: text, Detail: text}),
 			s.Event(turns.EgressEnded, turns.EgressEnd{EgressID: text, Host: text, Address: text, Error: text}),

@@ -69,7 +69,7 @@ func (o *open) closing(scope Scope, used *TokenUsage) (list []RuntimeEvent) {
 		case ToolStarted:
 			var p Begun
 			_ = json.Unmarshal(ev.Payload, &p) // likewise
-			list = append(list, scope.ToolFailed(ev.ToolCallID, ToolFailure{ToolName: p.ToolName,
+			list = append(list, scope.OfCall(ToolFailed, ev.ToolCallID, ToolFailure{ToolName: p.ToolName,
 				FailureCategory: category, Message: message, DurationMS: lasted(ev.Timestamp, now)}))
 		case ProcessStarted:
 			list = append(list, scope.ProcessEnded(ev.ToolCallID, ev.ProcessID, ProcessEnd{FailureCategory: "lost",

@@ -21,15 +21,9 @@ type Scope struct {
 	Now       func() time.Time  // time.Now when nil
 }
 
-// Kinds of a thread.
-const (
-	threadMain = "main"
-	threadFork = "fork"
-)
-
 // thread is the payload of thread.started.
 type thread struct {
-	Kind       string `json:"kind"`
+	Kind       string `json:"kind"`                 // main or fork
 	ForkedFrom *Fork  `json:"forked_from,omitzero"` // of a fork
 }
 
@@ -42,9 +36,9 @@ type Fork struct {
 
 // ThreadStarted opens the thread, before its first turn.
 func (s Scope) ThreadStarted(from *Fork) RuntimeEvent {
-	p := thread{Kind: threadMain, ForkedFrom: from}
+	p := thread{Kind: "main", ForkedFrom: from}
 	if from != nil {
-		p.Kind = threadFork
+		p.Kind = "fork"
 	}
 	s.TurnID = ""
 	return s.Event(ThreadStarted, p)
@@ -87,15 +81,9 @@ type Environment struct {
 	Isolation string `json:"isolation"` // none, or worktree: a private tree
 }
 
-// Kinds of the end of a turn.
-const (
-	kindAnswered    = "answered"
-	kindClientTools = "client_tools" // function calls wait for the client
-)
-
 // Completed is the payload of turn.completed.
 type Completed struct {
-	TerminalKind string   `json:"terminal_kind"` // answered, or client_tools
+	TerminalKind string   `json:"terminal_kind"` // answered, or client_tools: function calls wait for the client
 	ResponseID   string   `json:"response_id"`
 	DurationMS   int64    `json:"duration_ms"`
 	Rounds       int      `json:"rounds"`

@@ -16,14 +16,8 @@ const (
 	ActionResolved = "action.resolved"
 )
 
-// Values of these facts.
-const (
-	HostClient = "client"
-
-	actionClientOutput = "client_tool_output"
-	decisionAnswered   = "answered"
-	viaRespondAction   = "respond_action"
-)
+// HostClient is the host of such a call.
+const HostClient = "client"
 
 // maxHanded bounds the calls of a response that are facts: the end of its turn names their actions in one event.
 const maxHanded = 100
@@ -67,7 +61,7 @@ type action struct {
 // ActionRequired says that the client has to answer a call of its function.
 func (s Scope) ActionRequired(call *responses.FunctionCall) RuntimeEvent {
 	begun := handed(call).completed()
-	return s.action(ActionRequired, call, action{ActionType: actionClientOutput, Scope: "tool_call",
+	return s.action(ActionRequired, call, action{ActionType: "client_tool_output", Scope: "tool_call",
 		Prompt:  fmt.Sprintf("run %s and send its output as a function_call_output", begun.ToolName),
 		Choices: []string{}, Blocking: true, Begun: begun})
 }
@@ -109,7 +103,7 @@ func (s Scope) ClientAnswers(before, input []responses.Item, goesOn bool) (facts
 		id := HandedCall(call.ID)
 		if goesOn {
 			facts = append(facts, s.action(ActionResolved, call,
-				resolution{decisionAnswered, HostClient, viaRespondAction, out.ID}))
+				resolution{"answered", HostClient, "respond_action", out.ID}))
 		} else {
 			id = s.ownCall(call)
 		}

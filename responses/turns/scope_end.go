@@ -21,9 +21,9 @@ type End struct {
 func (s Scope) TurnEnded(resp *responses.Response, end End) RuntimeEvent {
 	if resp.Status == responses.StatusCompleted {
 		p := Completed{ResponseID: resp.ID, DurationMS: end.DurationMS, Rounds: end.Rounds, ToolCalls: end.ToolCalls,
-			Usage: *cmp.Or(end.Usage, &Usage{}), OpenActions: end.OpenActions, TerminalKind: kindAnswered}
+			Usage: *cmp.Or(end.Usage, &Usage{}), OpenActions: end.OpenActions, TerminalKind: "answered"}
 		if len(end.OpenActions) > 0 {
-			p.TerminalKind = kindClientTools
+			p.TerminalKind = "client_tools"
 		}
 		return s.Event(TurnCompleted, p)
 	}

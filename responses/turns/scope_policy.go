@@ -7,15 +7,14 @@ import (
 
 // Classes of the facts about what a turn may do.
 const (
-	CatalogResolved    = "tool.catalog.resolved"
-	PermissionDecided  = "permission.evaluated"
-	SandboxApplied     = "sandbox.applied"
-	SandboxViolated    = "sandbox.violation"
-	DecisionAllow      = "allow"
-	DecisionDeny       = "deny"
-	ModeExternal       = "external_sandbox"   // what holds the tools of a turn is around agentd
-	ModeUnconfined     = "danger_full_access" // nothing holds them; only a host can say so
-	enforcementUnknown = "unknown"
+	CatalogResolved   = "tool.catalog.resolved"
+	PermissionDecided = "permission.evaluated"
+	SandboxApplied    = "sandbox.applied"
+	SandboxViolated   = "sandbox.violation"
+	DecisionAllow     = "allow"
+	DecisionDeny      = "deny"
+	ModeExternal      = "external_sandbox"   // what holds the tools of a turn is around agentd
+	ModeUnconfined    = "danger_full_access" // nothing holds them; only a host can say so
 )
 
 // maxCatalog bounds the list of tools within an event, in bytes.
@@ -121,7 +120,7 @@ type sandboxProfile struct {
 func (s Scope) SandboxApplied(cwd string) RuntimeEvent {
 	p := Sandbox{Profile: sandboxProfile{ModeExternal, cwd}, Enforcement: map[string]string{}}
 	for _, axis := range []string{"filesystem", "network", "process", "secret"} {
-		p.Enforcement[axis] = enforcementUnknown
+		p.Enforcement[axis] = "unknown"
 	}
 	return s.Event(SandboxApplied, p)
 }

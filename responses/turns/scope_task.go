@@ -18,20 +18,14 @@ type TaskBegun struct {
 
 // TaskBegun says that the task with the given id exists, was taken on, and runs.
 func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
-	owner := struct {
-		Owner string `json:"owner"`
-	}{"agentd"}
-	worker := struct {
-		Worker struct {
-			Kind string `json:"kind"`
-			ID   string `json:"id"`
-		} `json:"worker"`
-	}{}
-	worker.Worker.Kind, worker.Worker.ID = "process", ProcessOf(taskID)
+	type worker struct {
+		Kind string `json:"kind"`
+		ID   string `json:"id"`
+	}
 	return []RuntimeEvent{
 		s.task(TaskCreated, taskID, p),
-		s.task(TaskAccepted, taskID, owner),
-		s.task(TaskStarted, taskID, worker),
+		s.task(TaskAccepted, taskID, map[string]string{"owner": "agentd"}),
+		s.task(TaskStarted, taskID, map[string]worker{"worker": {"process", ProcessOf(taskID)}}),
 	}
 }
 

@@ -55,12 +55,9 @@ type Result struct {
 	ExitCode   *int   `json:"exit_code,omitzero"` // of a command
 	Truncated  bool   `json:"truncated"`          // Preview shows less than there was
 	// Canonical is the canonical result in its compact form; the stored response
-	// has the whole one. Absent over maxCanonical.
-	Canonical json.RawMessage `json:"canonical,omitzero"`
+	// has the whole one. Absent where it is longer than its bound.
+	Canonical json.RawMessage `json:"canonical,omitzero" max:"4608"`
 }
-
-// maxCanonical bounds the canonical result within an event, in bytes.
-const maxCanonical = 4<<10 + 512
 
 // MaxPreview bounds the text of a result within an event, in bytes.
 const MaxPreview = 2 << 10
@@ -69,7 +66,6 @@ const MaxPreview = 2 << 10
 // worked too: its result says so.
 func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.Truncated = p.Truncated || clip(p.Preview, MaxPreview) != p.Preview
-	p.Canonical = withinBound(p.Canonical, maxCanonical)
 	return s.OfCall(ToolResult, toolCallID, p)
 }
 
@@ -84,7 +80,7 @@ type Truncation struct {
 	Truncation string `json:"truncation"` // head_tail
 }
 
-// ToolFailure is the payload of tool.failed.
+// ToolFailure is the payload of tool.failed: the end of a call that did not work.
 type ToolFailure struct {
 	ToolName string `json:"tool_name"`
 	// invalid_input, permission_denied, sandbox_violation, not_found, timeout, cancelled, interrupted,
@@ -97,24 +93,8 @@ type ToolFailure struct {
 	OutputRef       string `json:"output_ref,omitzero"`
 	DurationMS      int64  `json:"duration_ms"`
 
-	Preview   string          `json:"preview,omitzero" max:"1024"` // what the model was shown, or its beginning and end
-	Canonical json.RawMessage `json:"canonical,omitzero"`          // as in Result
-}
-
-// ToolFailed closes a tool call that did not work.
-func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
-	p.Canonical = withinBound(p.Canonical, maxFailure)
-	return s.OfCall(ToolFailed, toolCallID, p)
-}
-
-// maxFailure is maxCanonical for a failure, which has a long message as well.
-const maxFailure = 4 << 10
-
-func withinBound(canonical json.RawMessage, limit int) json.RawMessage {
-	if len(canonical) > limit {
-		return nil
-	}
-	return canonical
+	Preview   string          `json:"preview,omitzero" max:"1024"`   // what the model was shown, or its beginning and end
+	Canonical json.RawMessage `json:"canonical,omitzero" max:"4096"` // as in Result
 }
 
 // Notice is the payload of runtime.warning and runtime.error.

@@ -81,7 +81,7 @@ func facts(step time.Duration) []turns.RuntimeEvent {
 		s.OfRequest(turns.ModelCompleted, "mreq_2", turns.Sampled{Usage: turns.UsageOf(usage), StopReason: "tool_calls",
 			NativeRequestID: "r-1"}),
 		s.ToolStarted("tool_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Arguments: "SECRET argument"}),
-		s.ToolFailed("tool_1", turns.ToolFailure{ToolName: "ExecCommand", FailureCategory: "timeout",
+		s.OfCall(turns.ToolFailed, "tool_1", turns.ToolFailure{ToolName: "ExecCommand", FailureCategory: "timeout",
 			Message: "SECRET message", Preview: "SECRET result"}),
 		s.Event(turns.TurnCompleted, turns.Completed{ResponseID: "resp_1", Rounds: 1, ToolCalls: 1,
 			Usage: turns.UsageOf(usage)}),

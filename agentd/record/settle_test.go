@@ -462,8 +462,8 @@ func TestStoreBelongsToOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // OpenStore waits for a lock
 		s, err := OpenStore(dir)
 		must(t, err)
-		if _, err := OpenStore(dir); !errors.Is(err, ErrInUse) {
-			t.Errorf("a second store is opened with %v, want %v", err, ErrInUse)
+		if _, err := OpenStore(dir); !errors.Is(err, errInUse) {
+			t.Errorf("a second store is opened with %v, want %v", err, errInUse)
 		}
 		must(t, s.Close())
 		again, err := OpenStore(dir)

@@ -106,8 +106,8 @@ type Stored struct {
 	headOnly bool  // only the header is read
 }
 
-// ErrInUse is returned by OpenStore when another process has the store.
-var ErrInUse = errors.New("another agentd uses this directory; stop it or choose another one")
+// errInUse is returned by OpenStore when another process has the store.
+var errInUse = errors.New("another agentd uses this directory; stop it or choose another one")
 
 // OpenStore opens the store in dir, which is absolute, and creates its folders,
 // mode 0700. The store belongs to one process at a time: another one would take
@@ -171,7 +171,7 @@ func lockStore(lock *os.File) error {
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("lock response store: %w", err)
 		case time.Now().After(end):
-			return ErrInUse
+			return errInUse
 		}
 	}
 }

@@ -99,12 +99,24 @@ func (r *runner) taskBegun(call *responses.ToolCall, last *turns.Process, o tool
 	return r.Scope.TaskBegun(known.TaskHandle.TaskID, p)
 }
 
-// processes records the processes of a call. A tool cannot fail for the journal, so its error waits here for the turn.
-type processes struct {
+// observer records what something of the turn reports that cannot fail for the journal, whose error waits here for the
+// turn.
+type observer struct {
 	runner *runner
-	call   string
-	last   *turns.Process // that started last
 	err    error
+}
+
+func (o *observer) record(ev turns.RuntimeEvent) {
+	if o.err == nil {
+		o.err = o.runner.Journal.Event(ev)
+	}
+}
+
+// processes records the processes of a call.
+type processes struct {
+	observer
+	call string
+	last *turns.Process // that started last
 }
 
 func (p *processes) Started(id string, of turns.Process) {
@@ -118,12 +130,6 @@ func (p *processes) Written(id string, of turns.Written) {
 
 func (p *processes) Ended(id string, of turns.ProcessEnd) {
 	p.record(p.runner.Scope.ProcessEnded(p.call, id, of))
-}
-
-func (p *processes) record(ev turns.RuntimeEvent) {
-	if p.err == nil {
-		p.err = p.runner.Journal.Event(ev)
-	}
 }
 
 // failureCategory maps a tool's kind of error to the categories of tool.failed.
@@ -146,14 +152,12 @@ func failureCategory(kind string) string {
 }
 
 // attempts records every attempt at the model, retries and fallbacks included.
-// An observer cannot fail, so the journal's error waits here for the sampler.
 type attempts struct {
-	runner  *runner
+	observer
 	sampler *sampler       // nil for attempts at a summary
 	tokens  int            // of the input, as is estimated
 	id      string         // of the present model request
 	failed  *model.Attempt // the one before, when another model is asked next
-	err     error
 }
 
 // purpose is what the model is asked for, as in turns.ProviderAttempt.
@@ -254,12 +258,6 @@ func (w *attempts) answered(a model.Attempt) {
 	}
 	if a.Err != nil {
 		w.runner.spend(a.Usage)
-	}
-}
-
-func (w *attempts) record(ev turns.RuntimeEvent) {
-	if w.err == nil {
-		w.err = w.runner.Journal.Event(ev)
 	}
 }
 

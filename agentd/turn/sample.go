@@ -40,7 +40,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 		return nil, err
 	}
 	r.nudge(&req)
-	watch := &attempts{runner: r, sampler: s, tokens: r.view.now.tokens}
+	watch := &attempts{observer: observer{runner: r}, sampler: s, tokens: r.view.now.tokens}
 	req.Observer, req.Retract = watch, s.retract
 	r.view.sent = r.view.now.frame
 	if err := s.read(r.Model.Transport.Stream(ctx, req), watch); err != nil {

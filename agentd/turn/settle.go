@@ -197,7 +197,7 @@ func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) (o too
 	ctx = tracecontext.With(ctx, r.Scope.Trace.Child(c.ID))
 	call := c.call()
 	call.Round = beside
-	env, ran := r.env, processes{runner: r, call: c.ID}
+	env, ran := r.env, processes{observer: observer{runner: r}, call: c.ID}
 	env.Processes = &ran
 	outcome := r.Tools.Run(ctx, env, call)
 	return outcome, ran.last, ran.err

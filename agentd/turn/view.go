@@ -230,7 +230,7 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	if err := v.begin(done); err != nil {
 		return err
 	}
-	watch := &attempts{runner: v.r}
+	watch := &attempts{observer: observer{runner: v.r}}
 	s.Watch = func(tokens int) model.Observer {
 		watch.tokens = v.gauge.Tokens(tokens)
 		return watch

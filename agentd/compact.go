@@ -59,7 +59,7 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 		return nil, err
 	}
 	parts := compaction.Split(items, compaction.Budget{Messages: keptMessages})
-	if len(parts.Told) == 0 {
+	if len(parts.Head) == 0 {
 		return nil, responses.Invalid("input", responses.CodeMissingParameter,
 			"there is nothing to compact: give input or previous_response_id")
 	}
@@ -94,7 +94,7 @@ func value(p *string) string {
 // shorten makes the shorter conversation.
 func (s *Server) shorten(ctx context.Context, model compaction.Summarizer,
 	parts compaction.Parts) (*responses.Compacted, error) {
-	summary, usage, err := model.Summarize(ctx, parts.Told)
+	summary, usage, err := model.Summarize(ctx, parts.Head)
 	if err != nil {
 		return nil, s.uncompacted(ctx, err)
 	}
@@ -131,7 +131,7 @@ func (s *Server) whole(req *responses.Request) ([]responses.Item, error) {
 		return nil, err
 	}
 	_, history = prompt.Split(history)
-	told := compaction.Receipts{Families: families()}.Told(history).Items
+	told := compaction.Receipts{Families: families()}.View(history).Items
 	return slices.Concat(told, input), nil
 }
 

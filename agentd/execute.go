@@ -190,7 +190,7 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 	}
 	result, err := s.turn(j).Run(ctx)
 	if err == nil {
-		s.learned.keep(learnedKey(j), result.Memory)
+		s.memories.keep(modelKey(j), result.Memory)
 		result.Conversation = j.lead.Restore(result.Conversation)
 	}
 	return result, err

@@ -121,7 +121,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		Prompt:   turn.Prompt{Text: lead.Text(), Breakpoints: lead.Breakpoints()},
 		RetryFor: s.cfg.Models.RetryFor, Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
-		Window: s.cfg.Models.Window(j.Ref), Memory: s.learned.of(learnedKey(j)), Dir: j.turnDir,
+		Window: s.cfg.Models.Window(j.Ref), Memory: s.memories.of(modelKey(j)), Dir: j.turnDir,
 		Families: families(), Watch: watch,
 	}
 	if j.output != nil {

@@ -29,12 +29,12 @@ type liveTurn struct {
 	fragile  bool                    // the turn ends when the last client that waits for it goes
 	stop     context.CancelCauseFunc // of its context; it does nothing when the turn is over
 
-	mu      sync.Mutex
-	refs    int // the running turn and its readers
-	clients int // that wait for the turn's end
-	final   *responses.Response
-	failure *responses.Error // why final is missing
-	told    []responses.Item // the conversation with the turn, when it ran to its end
+	mu           sync.Mutex
+	refs         int // the running turn and its readers
+	clients      int // that wait for the turn's end
+	final        *responses.Response
+	failure      *responses.Error // why final is missing
+	conversation []responses.Item // the conversation with the turn, when it ran to its end
 }
 
 // claim makes turnID this process's, or returns the turn that already has it.
@@ -128,7 +128,7 @@ func (lt *liveTurn) close() {
 
 func (lt *liveTurn) finish(final *responses.Response, failure *responses.Error, told []responses.Item) {
 	lt.mu.Lock()
-	lt.final, lt.failure, lt.told = final, failure, told
+	lt.final, lt.failure, lt.conversation = final, failure, told
 	lt.mu.Unlock()
 	close(lt.done)
 }

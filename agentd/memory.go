@@ -40,45 +40,45 @@ func (m *memory) holds(id string) bool { return m != nil && m.response == id }
 func (lt *liveTurn) memory() *memory {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
-	if lt.final == nil || lt.final.Store || lt.told == nil {
+	if lt.final == nil || lt.final.Store || lt.conversation == nil {
 		return nil
 	}
-	if data, err := responses.Items(lt.told).MarshalJSON(); err != nil || len(data) > maxMemory {
+	if data, err := responses.Items(lt.conversation).MarshalJSON(); err != nil || len(data) > maxMemory {
 		return nil
 	}
 	at, _ := lt.turn.Thread()
 	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, at: at, status: lt.final.Status,
-		items: lt.told, stored: lt.stored}
+		items: lt.conversation, stored: lt.stored}
 }
 
-// maxLearned bounds how many conversations learned holds.
-const maxLearned = 1024
+// maxCached bounds how many conversations a cache holds.
+const maxCached = 1024
 
-// learned is what turns leave to the next ones of their conversations. It is lost with the process: nothing depends on
+// cache holds what turns leave to the next ones of their conversations. It is lost with the process: nothing depends on
 // it.
-type learned[V any] struct {
+type cache[V any] struct {
 	mu   sync.Mutex
 	list map[string]V // by conversation
 }
 
-// learnedKey is what is learned of a model in a session.
-func learnedKey(j *job) string { return j.sessionID + " " + j.Ref }
+// modelKey is the key of a model in a session.
+func modelKey(j *job) string { return j.sessionID + " " + j.Ref }
 
-func (l *learned[V]) of(key string) V {
+func (l *cache[V]) of(key string) V {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.list[key]
 }
 
 // keep notes what a turn found out. Which one makes room for it does not matter.
-func (l *learned[V]) keep(key string, v V) {
+func (l *cache[V]) keep(key string, v V) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.list == nil {
 		l.list = make(map[string]V)
 	}
 	for other := range l.list {
-		if len(l.list) < maxLearned {
+		if len(l.list) < maxCached {
 			break
 		}
 		delete(l.list, other)

@@ -126,7 +126,7 @@ func (p *plan) adding(input []responses.Item) []responses.Item {
 func (p *plan) resolved() turns.Context {
 	return turns.Context{
 		PreviousResponseID: p.req.PreviousResponseID, Items: len(p.history) + len(p.req.Input),
-		Instructions: p.prompt.Told(),
+		Instructions: p.prompt.SourceNames(),
 		Tools:        p.tools, Omissions: p.prompt.Notes(), ActiveSkills: p.active, Fingerprint: p.prompt.Fingerprint(),
 	}
 }

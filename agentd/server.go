@@ -93,9 +93,9 @@ type Server struct {
 	sealer     *compaction.Sealer
 	queue      *admission.Queue
 	sockets    *websocket.Connections
-	outputRoot string               // Dirs.Output without links
-	learned    learned[turn.Memory] // by session and model
-	catalogs   learned[string]      // revisions, by thread
+	outputRoot string             // Dirs.Output without links
+	memories   cache[turn.Memory] // by session and model
+	catalogs   cache[string]      // revisions, by thread
 	metrics    *metrics
 
 	starting    sync.Mutex // held while a task is started, so that an id starts one

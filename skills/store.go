@@ -151,7 +151,7 @@ func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 func (s Store) swap(name string, present bool) (err error) {
 	temp, final := filepath.Join(s.dir, newPrefix+name), filepath.Join(s.dir, name)
 	if present {
-		err = folder.Exchange(temp, final)
+		err = folder.Swap(temp, final)
 	} else {
 		err = os.Rename(temp, final)
 	}

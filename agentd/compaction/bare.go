@@ -12,7 +12,7 @@ const gone = "(A picture or a file was here. The model's provider refused it, an
 
 // Strip replaces the pictures, files and videos of the items at places from since on by a text, and returns how many
 // items had any.
-func (t *Told) Strip(since int) (stripped int) {
+func (t *View) Strip(since int) (stripped int) {
 	for i, place := range t.Places {
 		if place < since {
 			continue

@@ -110,7 +110,7 @@ func TestSplit(t *testing.T) {
 	} {
 		parts := compaction.Split(c.items, c.budget)
 		if diff := cmp.Diff([][]string{c.kept, c.told, c.after},
-			[][]string{names(parts.Kept), names(parts.Told), names(parts.After)}); diff != "" {
+			[][]string{names(parts.Kept), names(parts.Head), names(parts.After)}); diff != "" {
 			t.Errorf("%s:\n%s", c.name, diff)
 		}
 	}

@@ -3,7 +3,7 @@
 // client as an opaque blob that only this server opens again.
 //
 //	items ─▶ Split ─▶ Kept ────────────────────────────▶ shorter conversation
-//	              ├─▶ Told ─▶ Summarizer ─▶ Summary ───▶    in this order
+//	              ├─▶ Head ─▶ Summarizer ─▶ Summary ───▶    in this order
 //	              └─▶ After ───────────────────────────▶
 //	Summary ─▶ Sealer.Seal ─▶ compaction item ─▶ client ─▶ Sealer.Expand ─▶ message
 //
@@ -31,11 +31,11 @@ type Budget struct {
 	Keep func(responses.Item) bool // messages of the user and outputs of calls that are kept whatever their size
 }
 
-// Parts are a conversation that was split. Kept, a summary of Told, and After
+// Parts are a conversation that was split. Kept, a summary of Head, and After
 // make the shorter conversation.
 type Parts struct {
 	Kept  []responses.Item // instructions, messages of the user, and calls with outputs of the client
-	Told  []responses.Item // all but the tail, including the kept messages in their places
+	Head  []responses.Item // all but the tail, including the kept messages in their places
 	After []responses.Item // calls that wait for their output, then the tail
 }
 
@@ -50,9 +50,9 @@ func Split(items []responses.Item, budget Budget) Parts {
 	told := len(spoken(items[:len(items)-budget.New]))
 	items = spoken(items)
 	at := cut(items, budget.Tail, told)
-	parts := Parts{Told: items[:at]}
-	keep, open := kept(parts.Told, budget), waiting(items)
-	for i, item := range parts.Told {
+	parts := Parts{Head: items[:at]}
+	keep, open := kept(parts.Head, budget), waiting(items)
+	for i, item := range parts.Head {
 		switch {
 		case open[i]:
 			parts.After = append(parts.After, item)

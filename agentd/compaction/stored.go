@@ -13,7 +13,7 @@ import (
 // is refused, and none can refer to one.
 const typeStored = "holon:context_compaction"
 
-// summaryPlace stands in stored.Told for the summary.
+// summaryPlace stands in stored.Visible for the summary.
 const summaryPlace = -1
 
 // stored is a compaction as the conversation keeps it. Every later turn tells a
@@ -24,9 +24,9 @@ type stored struct {
 	Type    string `json:"type"`
 	ID      string `json:"id"`
 	Epoch   int    `json:"epoch"`             // compactions of the conversation so far, this one included
-	Told    []int  `json:"told"`              // places in the conversation of what a model is told; -1 for the summary
-	Short   []int  `json:"short,omitempty"`   // those of them that are calls of which a receipt is told
-	Bare    []int  `json:"bare,omitempty"`    // those of them that are told without pictures and files, which were refused
+	Visible []int  `json:"told"`              // places in the conversation of what a model reads; -1 for the summary
+	Short   []int  `json:"short,omitempty"`   // those of them that are calls of which a receipt is sent
+	Bare    []int  `json:"bare,omitempty"`    // those of them that are sent without pictures and files, which were refused
 	Summary string `json:"summary,omitempty"` // "" when no item was summarised so far
 
 	// Scale is by how much the estimates of tokens were wrong; 0 is not known. The first
@@ -37,8 +37,8 @@ type stored struct {
 // IsStored reports whether item is a compaction that its conversation keeps.
 func IsStored(item responses.Item) bool { return item.ItemType() == typeStored }
 
-// Told is what a model is told of a conversation.
-type Told struct {
+// View is the part of a conversation that is sent to a model.
+type View struct {
 	Items   []responses.Item
 	Places  []int        // of Items in the conversation, summaryPlace for the summary
 	Short   map[int]bool // places of the calls of which a receipt is told
@@ -48,11 +48,11 @@ type Told struct {
 	Scale   float64      // as in stored
 }
 
-// Told returns what a model is told of a conversation without its lead: what the
-// latest compaction left, and all items after it. A compaction that cannot be read
-// is passed over: what it stood for is told again.
-func (r Receipts) Told(conversation []responses.Item) Told {
-	t := Told{Short: make(map[int]bool), Bare: make(map[int]bool)}
+// View returns what is sent to a model of a conversation without its lead: the rest
+// of the latest compaction, and all items after it. A compaction that cannot be read
+// is passed over: the items that it replaced are sent again.
+func (r Receipts) View(conversation []responses.Item) View {
+	t := View{Short: make(map[int]bool), Bare: make(map[int]bool)}
 	next := 0
 	for at := len(conversation) - 1; at >= 0; at-- {
 		if s, ok := readStored(conversation[at], at); ok {
@@ -81,18 +81,18 @@ func readStored(item responses.Item, n int) (s stored, ok bool) {
 // fits reports whether s can be a compaction of n items: what it tells is some of them,
 // in any order and each once, and the summary that it has.
 func (s stored) fits(n int) bool {
-	known := make(map[int]bool, len(s.Told))
-	for _, place := range s.Told {
+	known := make(map[int]bool, len(s.Visible))
+	for _, place := range s.Visible {
 		if place < summaryPlace || place >= n || known[place] {
 			return false
 		}
 		known[place] = true
 	}
-	return len(s.Told) > 0 && s.Epoch > 0 && known[summaryPlace] == (s.Summary != "")
+	return len(s.Visible) > 0 && s.Epoch > 0 && known[summaryPlace] == (s.Summary != "")
 }
 
 // begin takes up a compaction.
-func (t *Told) begin(r Receipts, conversation []responses.Item, s stored) {
+func (t *View) begin(r Receipts, conversation []responses.Item, s stored) {
 	for _, place := range s.Short {
 		t.Short[place] = true
 	}
@@ -100,7 +100,7 @@ func (t *Told) begin(r Receipts, conversation []responses.Item, s stored) {
 		t.Bare[place] = true
 	}
 	t.Epoch, t.Summary, t.Scale = s.Epoch, s.Summary, s.Scale
-	for _, place := range s.Told {
+	for _, place := range s.Visible {
 		if place == summaryPlace {
 			t.Add(Message("", s.Summary), place)
 			continue
@@ -119,12 +119,12 @@ func (t *Told) begin(r Receipts, conversation []responses.Item, s stored) {
 }
 
 // Add appends the item at a place of the conversation.
-func (t *Told) Add(item responses.Item, place int) {
+func (t *View) Add(item responses.Item, place int) {
 	t.Items, t.Places = append(t.Items, item), append(t.Places, place)
 }
 
 // Shortened takes over items, which are those told with some calls replaced by receipts.
-func (t *Told) Shortened(items []responses.Item) {
+func (t *View) Shortened(items []responses.Item) {
 	for i, item := range items {
 		if item != t.Items[i] {
 			t.Short[t.Places[i]] = true
@@ -135,12 +135,12 @@ func (t *Told) Shortened(items []responses.Item) {
 
 // Summarized returns what is told once t was split into parts and summarised; context is
 // told before them.
-func (t *Told) Summarized(context []responses.Item, parts Parts, summary string) Told {
+func (t *View) Summarized(context []responses.Item, parts Parts, summary string) View {
 	places := make(map[responses.Item]int, len(t.Items))
 	for i, item := range t.Items {
 		places[item] = t.Places[i]
 	}
-	next := Told{Short: t.Short, Bare: t.Bare, Summary: summary, Epoch: t.Epoch}
+	next := View{Short: t.Short, Bare: t.Bare, Summary: summary, Epoch: t.Epoch}
 	for _, item := range slices.Concat(context, parts.Kept) {
 		next.Add(item, places[item])
 	}
@@ -152,8 +152,8 @@ func (t *Told) Summarized(context []responses.Item, parts Parts, summary string)
 }
 
 // Item returns the item that keeps in the conversation what is told.
-func (t *Told) Item() (responses.Item, error) {
-	s := stored{Type: typeStored, ID: responses.NewID(responses.PrefixCompaction), Epoch: t.Epoch, Told: t.Places,
+func (t *View) Item() (responses.Item, error) {
+	s := stored{Type: typeStored, ID: responses.NewID(responses.PrefixCompaction), Epoch: t.Epoch, Visible: t.Places,
 		Summary: t.Summary, Scale: t.Scale}
 	for _, place := range t.Places {
 		if t.Short[place] {

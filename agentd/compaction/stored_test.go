@@ -55,7 +55,7 @@ func TestTold(t *testing.T) {
 			if tt.stored != nil {
 				conversation = append(conversation, tt.stored)
 			}
-			got := Receipts{}.Told(append(conversation, message(2)))
+			got := Receipts{}.View(append(conversation, message(2)))
 			if !slices.Equal(words(got.Items), tt.want) {
 				t.Errorf("told %q, want %q", words(got.Items), tt.want)
 			}
@@ -70,14 +70,14 @@ func TestTold(t *testing.T) {
 func TestStoredAgain(t *testing.T) {
 	conversation := []responses.Item{message(0), message(1)}
 	for n := range 3 {
-		told := Receipts{}.Told(conversation)
-		next := told.Summarized(nil, Parts{Told: told.Items[:1], After: told.Items[1:]}, fmt.Sprintf("summary %d", n))
+		told := Receipts{}.View(conversation)
+		next := told.Summarized(nil, Parts{Head: told.Items[:1], After: told.Items[1:]}, fmt.Sprintf("summary %d", n))
 		next.Epoch++
 		item, err := next.Item()
 		expect.NoError(t, err)
 		conversation = append(conversation, item, message(n+2))
 	}
-	got := Receipts{}.Told(conversation)
+	got := Receipts{}.View(conversation)
 	if want := []string{"summary 2", "words 1", "words 2", "words 3", "words 4"}; !slices.Equal(words(got.Items), want) {
 		t.Errorf("told %q, want %q", words(got.Items), want)
 	}

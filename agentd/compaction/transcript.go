@@ -47,17 +47,17 @@ func transcript(items []responses.Item) []entry {
 			if isSummary(item) {
 				who = "earlier summary"
 			}
-			list = append(list, entry{Who: who, Says: said(item.Content)})
+			list = append(list, entry{Who: who, Says: textOf(item.Content)})
 		case *responses.FunctionCall:
 			list = append(list, entry{Who: "assistant", Call: item.Name, Arguments: shorten(item.Arguments, maxOutput),
 				Waiting: open[i]})
 		case *responses.FunctionCallOutput:
-			list = append(list, entry{Who: "tool", Says: shorten(said(item.Output), maxOutput)})
+			list = append(list, entry{Who: "tool", Says: shorten(textOf(item.Output), maxOutput)})
 		case *responses.ToolCall:
 			list = append(list, entry{Who: "assistant", Call: item.Name, Arguments: shorten(item.Arguments, maxOutput)},
 				entry{Who: "tool", Says: shorten(item.Output, maxOutput)})
 		case *responses.Reasoning:
-			if text := said(item.Summary); text != "" {
+			if text := textOf(item.Summary); text != "" {
 				list = append(list, entry{Who: "assistant, thinking", Says: text})
 			}
 		}
@@ -65,8 +65,8 @@ func transcript(items []responses.Item) []entry {
 	return list
 }
 
-// said returns the text of parts, with names for images, videos and files.
-func said(parts []responses.Part) string {
+// textOf returns the text of parts, with names for images, videos and files.
+func textOf(parts []responses.Part) string {
 	var texts []string
 	for _, p := range parts {
 		switch p.Type {

@@ -68,7 +68,7 @@ type Manager struct {
 
 	ctx     context.Context // of every connection, which outlives turns
 	stop    context.CancelFunc
-	keepers sync.WaitGroup
+	workers sync.WaitGroup
 }
 
 // Open begins to connect to every server and returns at once. Close ends it.
@@ -90,7 +90,7 @@ func Open(o Options) *Manager {
 		m.servers = append(m.servers, m.newServer(name, cfg, m.dialer(name, cfg), false))
 	}
 	for _, s := range m.servers {
-		m.keepers.Go(func() { s.keep(m.ctx) })
+		m.workers.Go(func() { s.keep(m.ctx) })
 	}
 	return m
 }
@@ -108,7 +108,7 @@ func (m *Manager) dialer(name string, cfg Server) dialer {
 // Close ends every connection and every server that was started, and waits.
 func (m *Manager) Close() error {
 	m.stop()
-	m.keepers.Wait()
+	m.workers.Wait()
 	return nil
 }
 

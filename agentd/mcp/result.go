@@ -246,7 +246,7 @@ func (p *projection) keep(name string, data []byte) *int {
 	index, err := p.artifacts.Write(name, data)
 	if err != nil {
 		why := "it could not be written"
-		if errors.Is(err, tools.ErrNoRoom) {
+		if errors.Is(err, tools.ErrNoSpace) {
 			why = err.Error()
 		}
 		p.r.Notes = append(p.r.Notes, name+" was not kept: "+why)

@@ -53,7 +53,7 @@ func instructions(name, dir string, files []file, about string) Source {
 		path := filepath.Join(dir, f.name)
 		src := newSource(name, f.kind, "")
 		if err == nil && strings.TrimSpace(text) != "" {
-			src = newSource(name, f.kind, frame(fmt.Sprintf(about, oneLine(path)), text))
+			src = newSource(name, f.kind, enclose(fmt.Sprintf(about, oneLine(path)), text))
 		}
 		src.Path = path
 		switch {

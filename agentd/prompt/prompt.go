@@ -75,8 +75,8 @@ func (p Prompt) Notes() []string {
 	return notes
 }
 
-// Told returns the names of the sources that have something to say, in order.
-func (p Prompt) Told() []string {
+// SourceNames returns the names of the sources that have text, in order.
+func (p Prompt) SourceNames() []string {
 	var names []string
 	for _, src := range p.Sources {
 		if src.Text != "" {

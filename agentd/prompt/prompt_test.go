@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 	if diff := cmp.Diff(order, names); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(order, p.Told()); diff != "" {
+	if diff := cmp.Diff(order, p.SourceNames()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	text, at := p.Text(), 0
@@ -314,7 +314,7 @@ func TestFingerprint(t *testing.T) {
 func TestHomeIsTree(t *testing.T) {
 	home := t.TempDir()
 	expect.NoError(t, os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("Be brief.\n"), 0o644))
-	told := prompt.Assemble(prompt.Input{AgentHome: home, WorkDir: home}).Told()
+	told := prompt.Assemble(prompt.Input{AgentHome: home, WorkDir: home}).SourceNames()
 	if !slices.Contains(told, "agent") || slices.Contains(told, "workspace") {
 		t.Errorf("told %v", told)
 	}

@@ -94,9 +94,9 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// frame encloses foreign text in lines that the text cannot contain, because they
+// enclose puts foreign text in lines that the text cannot contain, because they
 // contain its digest.
-func frame(about, text string) string {
+func enclose(about, text string) string {
 	mark := digest(text)
 	return fmt.Sprintf("%s\n\n<<< %s\n%s\n>>> %s", about, mark, text, mark)
 }

@@ -142,8 +142,8 @@ func (c *catalog) index(item string, o owner) {
 	c.items[item] = o
 }
 
-// hasRoom tells whether the index of items could still grow.
-func (c *catalog) hasRoom() bool {
+// canGrow reports whether the index of items can still grow.
+func (c *catalog) canGrow() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.order) < maxIndexedItems
@@ -206,7 +206,7 @@ func (s *Store) list(sub string) ([]string, error) {
 // it, and nothing removes it.
 func (s *Store) catalogue(path, id string, visible bool, budget *int64) error {
 	c := s.catalog
-	stored := &Stored{headOnly: !visible || *budget <= 0 || !c.hasRoom()}
+	stored := &Stored{headOnly: !visible || *budget <= 0 || !c.canGrow()}
 	read, err := stored.read(path)
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, errDamaged):

@@ -72,7 +72,7 @@ func (t *trajectory) input(in turns.Input, item responses.Item) error {
 		raw, err = json.Marshal(item)
 	}
 	if err == nil {
-		err = t.encode(line{Said: &in, Item: raw})
+		err = t.encode(line{Interjected: &in, Item: raw})
 	}
 	if err == nil {
 		err = t.write()

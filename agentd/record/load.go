@@ -173,8 +173,8 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err e
 	if err := json.Unmarshal(data, &l); err != nil {
 		return err
 	}
-	if l.Said != nil {
-		s.Said = withInput(s.Said, *l.Said)
+	if l.Interjected != nil {
+		s.Interjected = withInput(s.Interjected, *l.Interjected)
 	}
 	switch {
 	case l.Header != nil:
@@ -195,7 +195,7 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err e
 		s.Response = l.Response
 	case l.Continued:
 		s.Continued = true
-	case l.Said != nil: // and not told yet
+	case l.Interjected != nil: // and not told yet
 	default:
 		err = errors.New("an empty line")
 	}

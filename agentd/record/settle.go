@@ -79,7 +79,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 			return err
 		}
 	}
-	return s.settleRecord(h, resp, &k.Progress, stored.Said, now)
+	return s.settleRecord(h, resp, &k.Progress, stored.Interjected, now)
 }
 
 // settleRecord completes turn.json, or makes it again from the header when the

@@ -76,29 +76,29 @@ type Header struct {
 // line is one line of a trajectory. Exactly one field is set, but for Said, which
 // comes with the Item when the model is told it.
 type line struct {
-	Header   *Header             `json:"header,omitempty"`
-	History  json.RawMessage     `json:"history,omitempty"` // an item before the request that is stored nowhere else
-	Input    json.RawMessage     `json:"input,omitempty"`   // an item of the request
-	Started  json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
-	Hidden   []string            `json:"hidden,omitempty"`  // what was said that others than the model do not read
-	Said     *turns.Input        `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
-	Item     json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
-	Facts    int64               `json:"facts,omitempty"`   // of the thread, with those of the turn; before the response
-	Response *responses.Response `json:"response,omitempty"`
+	Header      *Header             `json:"header,omitempty"`
+	History     json.RawMessage     `json:"history,omitempty"` // an item before the request that is stored nowhere else
+	Input       json.RawMessage     `json:"input,omitempty"`   // an item of the request
+	Started     json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
+	Hidden      []string            `json:"hidden,omitempty"`  // what was said that others than the model do not read
+	Interjected *turns.Input        `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
+	Item        json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
+	Facts       int64               `json:"facts,omitempty"`   // of the thread with the turn; before the response
+	Response    *responses.Response `json:"response,omitempty"`
 
 	Continued bool `json:"continued,omitempty"` // after the response: one that was removed since has continued it
 }
 
 // Stored is a trajectory read back.
 type Stored struct {
-	Header   Header
-	History  []responses.Item // what came between the previous response and the input, stored nowhere else
-	Input    []responses.Item
-	Items    []responses.Item    // what the model said and the tools returned, in order
-	Said     []turns.Input       // what the user said while the turn ran, in order
-	Response *responses.Response // nil while the turn is open
-	Facts    int64               // of the thread, with those of the turn; 0 while it is open
-	Hidden   []string            // as in line
+	Header      Header
+	History     []responses.Item // what came between the previous response and the input, stored nowhere else
+	Input       []responses.Item
+	Items       []responses.Item    // what the model said and the tools returned, in order
+	Interjected []turns.Input       // what the user said while the turn ran, in order
+	Response    *responses.Response // nil while the turn is open
+	Facts       int64               // of the thread, with those of the turn; 0 while it is open
+	Hidden      []string            // as in line
 
 	Continued bool // as in line
 

@@ -34,8 +34,8 @@ type Artifacts struct {
 	list    []Artifact
 }
 
-// ErrNoRoom says that the files of the turn may take no more of the disk.
-var ErrNoRoom = errors.New("the turn's files may take no more of the disk")
+// ErrNoSpace reports that the files of the turn may take no more of the disk.
+var ErrNoSpace = errors.New("the turn's files may take no more of the disk")
 
 // newArtifacts returns the place for call callID below logDir, the turn's tools/ directory. callID may be anything.
 // Written bytes are taken from disk, unless that is nil.
@@ -137,7 +137,7 @@ func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 		got := a.disk.Take(size)
 		if got < size {
 			a.disk.Give(got)
-			return nil, ErrNoRoom
+			return nil, ErrNoSpace
 		}
 		defer func() {
 			if err != nil {

@@ -329,8 +329,8 @@ func TestArtifactsDrawOnTheDisk(t *testing.T) {
 		t.Fatalf("disk.left = %d, want 4", disk.left)
 	}
 	switch at, err := a.Write("five", []byte("12345")); {
-	case !errors.Is(err, ErrNoRoom):
-		t.Errorf("err = %v, want %v", err, ErrNoRoom)
+	case !errors.Is(err, ErrNoSpace):
+		t.Errorf("err = %v, want %v", err, ErrNoSpace)
 	case at != nil:
 		t.Errorf("at = %+v, want nil", at)
 	case disk.left != 4:

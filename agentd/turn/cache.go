@@ -26,12 +26,12 @@ type Memory struct {
 
 // cached is what a provider was told last, and so may have in its cache.
 type cached struct {
-	ref    string // of the model; "" for nothing
-	tokens int64  // as the provider counted them
-	items  int
-	epoch  int
-	frame  string
-	prefix string // fingerprint of the items
+	ref      string // of the model; "" for nothing
+	tokens   int64  // as the provider counted them
+	items    int
+	epoch    int
+	preamble string
+	prefix   string // fingerprint of the items
 }
 
 func (v *view) memory() Memory {
@@ -58,8 +58,8 @@ func fingerprints(items []responses.Item, n int) (all, first string) {
 
 func digest(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:8]) }
 
-// frameOf is the fingerprint of what is the same in every round.
-func frameOf(req model.Request) string {
+// preambleOf is the fingerprint of what is the same in every round.
+func preambleOf(req model.Request) string {
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(sum, 1<<10) // so that no text is copied as a whole; a hash takes everything
 	text := func(s string) { _, _ = buf.WriteString(s); _ = buf.WriteByte(0) }
@@ -82,15 +82,15 @@ type question struct {
 	estimated int // uncorrected
 	tokens    int
 	beside    int // of tokens, those of what no later request has: a reminder, a nudge
-	frame     string
+	preamble  string
 	all       string // fingerprint of the items
 	before    string // and of as many as the provider was told before
 }
 
 // ask takes down the request that follows.
 func (v *view) ask(req model.Request) {
-	q := question{items: len(v.told.Items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
-	q.all, q.before = fingerprints(v.told.Items, v.known.items)
+	q := question{items: len(v.visible.Items), estimated: v.rest + v.size, tokens: v.tokens(), preamble: preambleOf(req)}
+	q.all, q.before = fingerprints(v.visible.Items, v.known.items)
 	v.now, v.asked = q, len(v.r.input)
 }
 
@@ -106,7 +106,7 @@ func (v *view) alone(size int) {
 func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	q, known, l := v.now, v.known, a.Lowering
 	p := &turns.Prompt{
-		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.told.Epoch,
+		Fingerprint: q.all, FrameFingerprint: q.preamble, EstimatedTokens: q.tokens, Epoch: v.visible.Epoch,
 		CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
 		Mode:         l.Mode, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey,
 		Breakpoints: l.Breakpoints,
@@ -116,9 +116,9 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		p.Broken = turns.CacheFirst
 	case known.ref != a.Ref:
 		p.Broken = turns.CacheModel
-	case known.frame != q.frame:
+	case known.preamble != q.preamble:
 		p.Broken = turns.CacheFrame
-	case known.prefix != q.before && v.told.Epoch > known.epoch:
+	case known.prefix != q.before && v.visible.Epoch > known.epoch:
 		p.Broken = turns.CacheCompacted
 	case known.prefix != q.before:
 		p.Broken = turns.CacheHistory
@@ -133,7 +133,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	}
 	if a.Err == nil {
 		v.known = cached{ref: a.Ref, tokens: max(0, a.Usage.InputTokens-int64(q.beside)), items: q.items,
-			epoch: v.told.Epoch, frame: q.frame, prefix: q.all}
+			epoch: v.visible.Epoch, preamble: q.preamble, prefix: q.all}
 		if a.Ref == v.r.Model.Ref && !a.Usage.Estimated { // an estimate may have the output in its input
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)
 		}

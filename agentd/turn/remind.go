@@ -52,9 +52,9 @@ func (r *runner) remind(req *model.Request) error {
 	item := &responses.Message{ID: responses.NewID(responses.PrefixMessage), Status: responses.ItemCompleted,
 		Role: responses.RoleDeveloper, Content: []responses.Part{responses.InputText(m.Text)}}
 	size := model.EstimateItem(item)
-	tokens := v.gauge.Tokens(v.frame + v.size + size)
+	tokens := v.gauge.Tokens(v.rest + v.size + size)
 	fact := turns.Reminded{Round: round, RoundsSince: round - 1 - m.renewed, EstimatedTokens: v.gauge.Tokens(size)}
-	if room := v.room(); room > 0 && tokens > part(room, triggerPart) {
+	if room := v.capacity(); room > 0 && tokens > part(room, triggerPart) {
 		return r.Journal.Event(r.Scope.Event(turns.ReminderSkipped, fact))
 	}
 	req.Input = append(slices.Clip(req.Input), item)

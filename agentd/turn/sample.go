@@ -42,7 +42,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	r.nudge(&req)
 	watch := &attempts{observer: observer{runner: r}, sampler: s, tokens: r.view.now.tokens}
 	req.Observer, req.Retract = watch, s.retract
-	r.view.sent = r.view.now.frame
+	r.view.sent = r.view.now.preamble
 	if err := s.read(r.Model.Transport.Stream(ctx, req), watch); err != nil {
 		if broken := s.keep(); broken != nil { // the next turn sees what the user saw
 			return nil, broken
@@ -81,7 +81,7 @@ func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
 		Model: r.Model.Name, Instructions: r.Prompt.Text, Breakpoints: r.Prompt.Breakpoints,
-		Input:      r.view.told.Items,
+		Input:      r.view.visible.Items,
 		ToolChoice: r.rules.toolChoice(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty,
 		FrequencyPenalty: q.FrequencyPenalty,

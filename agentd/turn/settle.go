@@ -69,7 +69,7 @@ func (r *runner) beside(round *round) tools.Round {
 	if len(round.calls) == 0 {
 		return tools.Round{}
 	}
-	text, refused := r.said(round)
+	text, refused := r.lastText(round)
 	if refused {
 		text = ""
 	}
@@ -84,7 +84,7 @@ func (r *runner) beside(round *round) tools.Round {
 
 // answer ends a turn whose model called nothing more.
 func (r *runner) answer(round *round) error {
-	said, refused := r.said(round)
+	said, refused := r.lastText(round)
 	if refused { // the one answer that fits every form
 		return r.complete()
 	}
@@ -109,8 +109,8 @@ func (r *runner) choiceUnmet() error {
 		"the model answered without the tool call that tool_choice demands")
 }
 
-// said returns the text of the round's last message, and whether it refuses.
-func (r *runner) said(round *round) (text string, refused bool) {
+// lastText returns the text of the round's last message, and whether it refuses.
+func (r *runner) lastText(round *round) (text string, refused bool) {
 	output := r.Emitter.Response().Output
 	for i := len(output) - 1; i >= round.from; i-- {
 		m, ok := output[i].(*responses.Message)

@@ -19,15 +19,15 @@ func (r *runner) strip(err error) (again bool, broken error) {
 	if !ok || !refusal(failed) || r.Emitter.Open() {
 		return false, nil
 	}
-	n := v.told.Strip(v.heard)
+	n := v.visible.Strip(v.heard)
 	if n == 0 {
-		n = v.told.Strip(0)
+		n = v.visible.Strip(0)
 	}
 	if n == 0 {
 		return false, nil
 	}
-	v.told.Epoch++
-	v.size, v.stripped = model.EstimateItems(v.told.Items), true
+	v.visible.Epoch++
+	v.size, v.stripped = model.EstimateItems(v.visible.Items), true
 	notice := turns.Notice{Code: "content_refused", Component: "model", Recoverable: true,
 		Message: fmt.Sprintf("the provider refused the request, and is asked again without the pictures and files of %d "+
 			"messages and results: %s", n, tools.Clip(failed.Message, 400))}

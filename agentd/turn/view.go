@@ -37,18 +37,18 @@ const certainly = 1.3
 // A compaction shortens results of the container's tools, which no client has seen. Only if truncation is auto, and
 // that was not enough, it replaces old items of all kinds by a summary (Open Responses, "truncation").
 type view struct {
-	r     *runner
-	told  compaction.Told
-	size  int // estimate of what is told
-	frame int // estimate of the rest of a request
-	gauge model.Gauge
-	known cached   // what the provider has of earlier requests
-	now   question // the present request
-	sent  string   // fingerprint of the frame of the present request
-	asked int      // items of the conversation when the model was last asked
-	heard int      // how many of them it has answered
-	since int      // where the latest words of the user begin
-	again int      // the round that a provider found too long
+	r       *runner
+	visible compaction.View
+	size    int // estimate of what is told
+	rest    int // estimate of the rest of a request
+	gauge   model.Gauge
+	known   cached   // what the provider has of earlier requests
+	now     question // the present request
+	sent    string   // fingerprint of the frame of the present request
+	asked   int      // items of the conversation when the model was last asked
+	heard   int      // how many of them it has answered
+	since   int      // where the latest words of the user begin
+	again   int      // the round that a provider found too long
 
 	compacting bool // a compaction has begun and not ended
 	stripped   bool // pictures and files were left out of the present request
@@ -57,7 +57,7 @@ type view struct {
 
 // newView returns the view of the conversation so far.
 func newView(r *runner) *view {
-	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: len(r.History), since: lastSaid(r)}
+	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: len(r.History), since: requestStart(r)}
 	for _, item := range r.Input {
 		if call, ok := item.(*responses.ToolCall); ok { // the client's words, which are never shortened
 			if v.given == nil {
@@ -66,28 +66,28 @@ func newView(r *runner) *view {
 			v.given[call] = true
 		}
 	}
-	v.told = v.receipts().Told(r.input)
+	v.visible = v.receipts().View(r.input)
 	if v.gauge == (model.Gauge{}) {
-		v.gauge = model.NewGauge(cmp.Or(v.told.Scale, r.Window.Scale))
+		v.gauge = model.NewGauge(cmp.Or(v.visible.Scale, r.Window.Scale))
 	}
-	v.size = model.EstimateItems(v.told.Items)
+	v.size = model.EstimateItems(v.visible.Items)
 	r.view = v
-	v.frame = model.Estimate(r.modelRequest()) - v.size
+	v.rest = model.Estimate(r.modelRequest()) - v.size
 	return v
 }
 
-// lastSaid returns where the messages of the present request begin in the conversation, or the latest message of the
-// user before it when the request has none: it goes on with what that asked for.
-func lastSaid(r *runner) int {
-	said := func(item responses.Item) bool {
+// requestStart returns where the messages of the present request begin in the conversation, or the latest message of
+// the user before it when the request has none: the turn goes on with that message.
+func requestStart(r *runner) int {
+	fromUser := func(item responses.Item) bool {
 		m, ok := item.(*responses.Message)
 		return ok && m.Role == responses.RoleUser && !responses.IsContext(m)
 	}
-	if slices.ContainsFunc(r.Input, said) {
+	if slices.ContainsFunc(r.Input, fromUser) {
 		return len(r.History)
 	}
 	for i, item := range slices.Backward(r.History) {
-		if said(item) {
+		if fromUser(item) {
 			return i
 		}
 	}
@@ -96,15 +96,15 @@ func lastSaid(r *runner) int {
 
 // add tells the model of the latest item of the conversation.
 func (v *view) add(item responses.Item) {
-	v.told.Add(item, len(v.r.input)-1)
+	v.visible.Add(item, len(v.r.input)-1)
 	v.size += model.EstimateItem(item)
 }
 
 // tokens is the estimate of the next request.
-func (v *view) tokens() int { return v.gauge.Tokens(v.frame + v.size) }
+func (v *view) tokens() int { return v.gauge.Tokens(v.rest + v.size) }
 
-// room is how many tokens the next request may have, 0 for any number.
-func (v *view) room() int { return v.r.Window.Room(v.r.tokensLeft()) }
+// capacity is how many tokens the next request may have, 0 for any number.
+func (v *view) capacity() int { return v.r.Window.Capacity(v.r.tokensLeft()) }
 
 func part(room int, p float64) int { return int(p * float64(room)) }
 
@@ -113,7 +113,7 @@ func part(room int, p float64) int { return int(p * float64(room)) }
 // of kind cancelled when ctx ended meanwhile; it is anything else when the journal failed.
 func (r *runner) fit(ctx context.Context) error {
 	v := r.view
-	room := v.room()
+	room := v.capacity()
 	if room == 0 || v.tokens() <= part(room, triggerPart) {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (r *runner) shorten(ctx context.Context, err error) (again bool, broken err
 	v.again = r.result.Rounds
 	// The provider's error counts more than what is known of its model.
 	room := v.tokens()
-	if known := v.room(); known > 0 {
+	if known := v.capacity(); known > 0 {
 		room = min(room, known)
 	}
 	return v.compact(ctx, turns.TriggerRemote, room, part(room, targetPart))
@@ -194,9 +194,9 @@ func (v *view) shortenResults(need int) int {
 	if need <= 0 {
 		return 0
 	}
-	told, calls, saved := v.receipts().Shorten(v.told.Items, need)
+	told, calls, saved := v.receipts().Shorten(v.visible.Items, need)
 	if calls > 0 {
-		v.told.Shortened(told)
+		v.visible.Shortened(told)
 		v.size -= saved
 	}
 	return calls
@@ -214,12 +214,12 @@ func (v *view) receipts() compaction.Receipts {
 // It does nothing where a summary would make too little room.
 func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) error {
 	var context []responses.Item
-	for _, item := range v.told.Items {
+	for _, item := range v.visible.Items {
 		if responses.IsContext(item) {
 			context = append(context, item)
 		}
 	}
-	parts := compaction.Split(v.told.Items, v.budget(room))
+	parts := compaction.Split(v.visible.Items, v.budget(room))
 	if v.size-model.EstimateItems(slices.Concat(context, parts.Kept, parts.After)) < v.gauge.Estimated(
 		part(room, gainPart)) {
 		return nil
@@ -235,20 +235,20 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 		watch.tokens = v.gauge.Tokens(tokens)
 		return watch
 	}
-	summary, usage, err := s.Summarize(ctx, parts.Told)
+	summary, usage, err := s.Summarize(ctx, parts.Head)
 	v.r.result.Usage = v.r.result.Usage.Add(usage)
 	done.SummaryUsage = turns.Tokens(usage)
 	if err := cmp.Or(watch.err, err); err != nil {
 		return err
 	}
-	told := v.told.Summarized(context, parts, summary)
+	told := v.visible.Summarized(context, parts, summary)
 	size := model.EstimateItems(told.Items)
 	if size >= v.size {
 		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
 			Message: "the summary is no shorter than what it stands for"}
 	}
-	done.SummarizedItems = len(parts.Told)
-	v.told, v.size = told, size
+	done.SummarizedItems = len(parts.Head)
+	v.visible, v.size = told, size
 	return nil
 }
 
@@ -269,11 +269,11 @@ func (v *view) budget(room int) compaction.Budget {
 		Tail:     v.gauge.Estimated(part(room, tailPart)),
 	}
 	present := make(map[responses.Item]bool)
-	for i, place := range v.told.Places {
+	for i, place := range v.visible.Places {
 		if place >= v.heard {
 			b.New++
 		}
-		present[v.told.Items[i]] = place >= v.since
+		present[v.visible.Items[i]] = place >= v.since
 	}
 	b.Keep = func(item responses.Item) bool { return present[item] }
 	return b
@@ -281,16 +281,16 @@ func (v *view) budget(room int) compaction.Budget {
 
 // counted fills in what is known after a compaction.
 func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
-	v.told.Epoch++
-	done.Epoch, done.ContextWindow = v.told.Epoch, v.r.Window.Context
+	v.visible.Epoch++
+	done.Epoch, done.ContextWindow = v.visible.Epoch, v.r.Window.Context
 	done.TokensAllowed, done.TokensAfter = room, v.tokens()
 	return done
 }
 
 // keep keeps what the model is told with the conversation, for later turns.
 func (v *view) keep() error {
-	v.told.Scale = v.gauge.Scale()
-	item, err := v.told.Item()
+	v.visible.Scale = v.gauge.Scale()
+	item, err := v.visible.Item()
 	if err != nil {
 		return err
 	}

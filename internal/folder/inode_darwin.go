@@ -22,7 +22,7 @@ func RenameNew(fromDir int, from string, toDir int, to string) error {
 	return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL)
 }
 
-// Exchange gives each of two files the other's path, at once.
-func Exchange(one, other string) error {
+// Swap gives each of two files the other's path, at once.
+func Swap(one, other string) error {
 	return unix.RenameatxNp(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_SWAP)
 }

@@ -58,7 +58,7 @@ func RenameNew(fromDir int, from string, toDir int, to string) error {
 	return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
 }
 
-// Exchange gives each of two files the other's path, at once.
-func Exchange(one, other string) error {
+// Swap gives each of two files the other's path, at once.
+func Swap(one, other string) error {
 	return unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
 }

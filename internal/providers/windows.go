@@ -143,10 +143,10 @@ func family(ref string) Window {
 	return found
 }
 
-// Room returns how many tokens a conversation may have so that an answer of
+// Capacity returns how many tokens a conversation may have so that an answer of
 // limit tokens, the longest one when that is nil, still fits; 0 for no bound.
 // However long an answer may be, half of the window is the conversation's.
-func (w Window) Room(limit *int) int {
+func (w Window) Capacity(limit *int) int {
 	if w.Context == 0 {
 		return 0
 	}

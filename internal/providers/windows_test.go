@@ -60,7 +60,7 @@ func TestRoom(t *testing.T) {
 		{providers.Window{Context: 1000, Output: 200}, &long, 800},
 		{providers.Window{Context: 1000, Output: 900}, nil, 500},
 	} {
-		if got := tt.w.Room(tt.limit); got != tt.want {
+		if got := tt.w.Capacity(tt.limit); got != tt.want {
 			t.Errorf("%+v: %d, want %d", tt.w, got, tt.want)
 		}
 	}

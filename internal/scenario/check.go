@@ -185,7 +185,7 @@ func (k *checker) condition(path string, c *Condition) {
 	k.demand(c.Call >= 0, path+".call", "counts from 1")
 	k.oneOf(path+".status", c.Status, "success", "error")
 	k.compile(path, &c.Output)
-	k.compile(path+".said", c.Said)
+	k.compile(path+".said", c.Interjected)
 	k.compile(path+".user", c.User)
 }
 

@@ -143,14 +143,14 @@ type Failure struct {
 
 // Condition is a condition on the conversation. All fields that are set must hold.
 type Condition struct {
-	Call       int         `yaml:"call"` // of the round before, from 1; 0 is the last
-	Tool       string      `yaml:"tool"`
-	Status     string      `yaml:"status"`
-	ExitStatus *ExitStatus `yaml:"exit_status"`
-	Error      string      `yaml:"error"`
-	Output     TextMatch   `yaml:",inline"`
-	User       *TextMatch  `yaml:"user"`
-	Said       *TextMatch  `yaml:"said"` // by the user while the turn ran, since the round before
+	Call        int         `yaml:"call"` // of the round before, from 1; 0 is the last
+	Tool        string      `yaml:"tool"`
+	Status      string      `yaml:"status"`
+	ExitStatus  *ExitStatus `yaml:"exit_status"`
+	Error       string      `yaml:"error"`
+	Output      TextMatch   `yaml:",inline"`
+	User        *TextMatch  `yaml:"user"`
+	Interjected *TextMatch  `yaml:"said"` // by the user while the turn ran, since the round before
 }
 
 // TextMatch is what a text must and must not contain.

@@ -44,7 +44,7 @@ type assembly struct {
 	opening *wireBlock // how it began, until a piece of it came
 	input   string     // of the open call, as its beginning has it; deltas replace it
 	index   int        // of the block that began last
-	said    bool       // something of the answer was passed on
+	emitted bool       // something of the answer was passed on
 	text    bool       // a message is open
 	runes   int        // of the open message, so far
 	from    int        // runes before the open block
@@ -195,7 +195,7 @@ func (a *assembly) beginCall(b *wireBlock) {
 // beginItem begins an item with its first event and text.
 func (a *assembly) beginItem(begin model.Event, kind model.EventKind, text model.WireText) {
 	a.text = begin.Kind == model.MessageBegin
-	a.runes, a.from, a.said = 0, 0, true
+	a.runes, a.from, a.emitted = 0, 0, true
 	a.queue.Emit(begin)
 	a.piece(kind, text)
 }

@@ -15,7 +15,7 @@ var stopReasons = map[string]model.Stop{
 
 // End implements endpoint.Ender. The mark alone ends an answer that says nothing, which is not one that was cut.
 func (a *assembly) End(marked bool) error {
-	if !marked || a.said {
+	if !marked || a.emitted {
 		return stream.ErrTruncated
 	}
 	a.finish()
@@ -30,13 +30,13 @@ func (a *assembly) finish() {
 	case a.stop == "refusal":
 		a.refuse(done)
 		return
-	case a.stop == "" && !a.said:
+	case a.stop == "" && !a.emitted:
 		done.Stop = model.StopEnd // of an answer that says nothing
 	case a.stop == "":
 		a.malformed("the provider's answer ended without a reason")
 	case done.Stop == "":
 		a.malformed("the provider's answer ended for the reason %.64q, which is not known", a.stop)
-	case a.stop == "model_context_window_exceeded" && !a.said:
+	case a.stop == "model_context_window_exceeded" && !a.emitted:
 		a.queue.Fail(&model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
 			Message: "the conversation leaves the model no room for an answer"})
 	}

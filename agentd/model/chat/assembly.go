@@ -36,7 +36,7 @@ type assembly struct {
 	ids     endpoint.CallIDs
 	details int // bytes
 	argued  int // bytes
-	said    bool
+	emitted bool
 	text    strings.Builder // of all messages, for a whole one behind them
 	finish  string          // why the model stopped, once it said so
 	usage   responses.Usage
@@ -122,7 +122,7 @@ func (a *assembly) content(c *choice) {
 	}
 	switch {
 	case c.Message == nil:
-	case a.said:
+	case a.emitted:
 		a.rest(c.Message)
 	default:
 		a.delta(c.Message, c)
@@ -239,7 +239,7 @@ func (a *assembly) begin(it *item) {
 	if a.items++; a.items > maxItems {
 		a.queue.Fail(endpoint.Malformed("the provider's answer has more than %d items", maxItems))
 	}
-	a.said = true
+	a.emitted = true
 	a.newest = it
 	a.queue.Begin(&it.QueuedItem, it.start)
 }

@@ -14,9 +14,9 @@ import (
 // view is the data of conditions and placeholders: the user's last message and the
 // calls of the round before.
 type view struct {
-	user  string
-	said  string // by the user since the round before, while the turn ran
-	calls []result
+	user        string
+	interjected string // by the user since the round before, while the turn ran
+	calls       []result
 }
 
 // result is a finished call.
@@ -53,7 +53,7 @@ func mismatch(c *scenario.Condition, v view) string {
 		return ""
 	}
 	if why := cmp.Or(textMismatch(c.User, "the user's message", v.user),
-		textMismatch(c.Said, "what the user said meanwhile", v.said)); why != "" || !wantsCall(c) {
+		textMismatch(c.Interjected, "what the user said meanwhile", v.interjected)); why != "" || !wantsCall(c) {
 		return why
 	}
 	if len(v.calls) == 0 {

@@ -62,7 +62,7 @@ func locate(sc *scenario.Scenario, input []responses.Item) (*position, error) {
 			return nil, err
 		}
 		rest = p.hear(rest)
-		if at = next(rounds, at, p.step, jumps); at == len(rounds) && p.view.said != "" &&
+		if at = next(rounds, at, p.step, jumps); at == len(rounds) && p.view.interjected != "" &&
 			sc.AfterLastTurn != "diverge" {
 			at-- // as the last turn repeats, so does its last round when the user says more
 		}
@@ -127,7 +127,7 @@ func (p *position) hear(items []responses.Item) (rest []responses.Item) {
 			said = append(said, m.Text())
 		}
 	}
-	p.view.said = strings.Join(said, "\n")
+	p.view.interjected = strings.Join(said, "\n")
 	return items
 }
 

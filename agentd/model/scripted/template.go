@@ -13,7 +13,7 @@ import (
 const maxFill = 16 << 10
 
 // fills are the values of the placeholders in one round.
-type fills struct{ output, user, said, round string }
+type fills struct{ output, user, interjected, round string }
 
 // value returns the value of a placeholder: of one with a regular expression its first match, "" when there is none.
 func (f fills) value(p string) (value string, known bool) {
@@ -30,7 +30,7 @@ func (f fills) value(p string) (value string, known bool) {
 }
 
 func (f fills) named(name string) (value string, known bool) {
-	value, known = map[string]string{"last_output": f.output, "last_user": f.user, "last_said": f.said,
+	value, known = map[string]string{"last_output": f.output, "last_user": f.user, "last_said": f.interjected,
 		"round": f.round}[name]
 	return value, known
 }
@@ -71,7 +71,7 @@ func (v view) texts(number int) fills {
 	if len(v.calls) > 0 {
 		output = v.calls[len(v.calls)-1].output
 	}
-	return fills{output: clip(output), user: clip(v.user), said: clip(v.said), round: strconv.Itoa(number)}
+	return fills{output: clip(output), user: clip(v.user), interjected: clip(v.interjected), round: strconv.Itoa(number)}
 }
 
 func clip(s string) string {

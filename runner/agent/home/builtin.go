@@ -86,7 +86,7 @@ func (h *Homes) seed(id string) error {
 		return err
 	}
 	if found.exists {
-		err = folder.Exchange(made, final)
+		err = folder.Swap(made, final)
 	} else {
 		err = folder.RenameNew(unix.AT_FDCWD, made, unix.AT_FDCWD, final)
 	}

@@ -31,7 +31,7 @@ func (s *Session) SetModels(ctx context.Context, m Models) error {
 // serveModels serves what asks the session's models: the gateway, and the scenario.
 func (s *Session) serveModels(ctx context.Context) (err error) {
 	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.Serve(ctx, s.seam.service(modelSocket), s.gate); err != nil {
+		if s.gateway, err = s.cfg.Gateway.Serve(ctx, s.seam.service(modelSocket), s.barrier); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ type Session struct {
 	cfg       Config
 	tree      *workspace.Tree // nil when there is none
 	seam      seam
-	gate      *socket.Gate // of the sockets, until it is known what agentd may ask for
+	barrier   *socket.Barrier // of the sockets, until it is known what agentd may ask for
 	gateway   *gateway.Server
 	scenario  fs.FileInfo    // of the file whose copy the container has, nil for none
 	egress    *egress.Server // nil: the container has no way out
@@ -89,8 +89,8 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), gate: socket.NewGate(),
-		exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)),
+		barrier: socket.NewBarrier(), exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -185,7 +185,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	s.Isolation, s.Runtime = found.Isolation, found.Runtime
 	s.started(found)
 	s.client = s.seam.client()
-	s.gate.Open()
+	s.barrier.Open()
 	if err := s.awaitReady(ctx); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 	run := func(ctx context.Context) End { return s.watchTurn(ctx, req, watch, ask) }
 	defer s.hostTools.Grant(req.ID(), req.Grant)()
 	if s.gateway == nil {
-		s.gate.Open()
+		s.barrier.Open()
 		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID(), Token: req.Grant, Models: s.cfg.GatewayModels(),
@@ -130,7 +130,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 	}
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
-	s.gate.Open()
+	s.barrier.Open()
 	result := s.watched(ctx, req, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
@@ -209,7 +209,7 @@ func (s *Session) Preview(ctx context.Context, req Turn) (turns.Preview, error) 
 		return turns.Preview{}, err
 	}
 	if health.ActiveTurns+health.QueuedTurns == 0 { // a turn that another process began is heard once it is admitted
-		s.gate.Open()
+		s.barrier.Open()
 	}
 	return s.client.Preview(ctx, s.request(req))
 }

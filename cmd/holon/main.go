@@ -36,7 +36,7 @@ func main() {
 func hideStored(secrets *redact.Set) {
 	b := &base{}
 	if b.begin(nil) == nil {
-		_ = keysOf(b.home, secrets).Learn()
+		_ = keysOf(b.home, secrets).RegisterSecrets()
 	}
 }
 

@@ -92,7 +92,7 @@ func (h *agentHost) hideAnswer(data []byte) []byte {
 
 // hideKeys has stored keys taken out of what is recorded and printed, also those that no model has needed yet.
 func (h *agentHost) hideKeys() {
-	if err := h.providers().Keys.Learn(); err != nil {
+	if err := h.providers().Keys.RegisterSecrets(); err != nil {
 		h.log.Warn("stored keys cannot be read: texts that have one are not recognised", "err", err)
 	}
 }

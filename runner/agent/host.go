@@ -73,7 +73,7 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 
 // recentTurns is what an agent did last. A message that retention removed is shown as
 // gone.
-func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err error) {
+func recentTurns(v ledger.View, agentID string) (list []prompt.EarlierTurn, err error) {
 	turns, err := v.Turns(agentID, maxRecent)
 	for _, t := range turns {
 		m, err := v.Message(t.MessageID)
@@ -84,7 +84,7 @@ func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err err
 		if m.Body.Type == "json" {
 			text = string(m.Body.Value)
 		}
-		list = append(list, prompt.Exchange{At: t.StartedAt, Kind: m.Kind, Message: text, Answer: t.Last, Ended: t.Reason})
+		list = append(list, prompt.EarlierTurn{At: t.StartedAt, Kind: m.Kind, Message: text, Answer: t.Last, Ended: t.Reason})
 	}
 	return list, err
 }

@@ -105,7 +105,7 @@ func TestTypesAreThoseOfTheDocument(t *testing.T) {
 		}
 	}
 	for name, typ := range map[string]reflect.Type{"Failure": reflect.TypeFor[wire.Failure](),
-		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](), "StreamFrame": reflect.TypeFor[wire.StreamFrame](),
+		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](), "StreamFrame": reflect.TypeFor[wire.StreamControl](),
 		"StreamText": reflect.TypeFor[wire.Text]()} {
 		c.check(name, typ, &openapi3.SchemaRef{Ref: "/" + name, Value: doc.Components.Schemas[name].Value})
 	}

@@ -70,7 +70,7 @@ type eventStream struct {
 }
 
 // open finds where a stream begins and returns what is sent first. Nothing has been sent when it returns an error.
-func (st *eventStream) open(r *http.Request) ([]wire.StreamFrame, error) {
+func (st *eventStream) open(r *http.Request) ([]wire.StreamControl, error) {
 	q, resumes, err := st.ask(r)
 	if err != nil {
 		return nil, err
@@ -91,14 +91,14 @@ func (st *eventStream) open(r *http.Request) ([]wire.StreamFrame, error) {
 		reset = reasonEpoch
 	}
 	if reset == "" {
-		at.Type, at.AfterSeq = wire.FrameOpen, st.query.AfterSeq
-		return []wire.StreamFrame{at}, nil
+		at.Type, at.AfterSeq = wire.StreamOpen, st.query.AfterSeq
+		return []wire.StreamControl{at}, nil
 	}
 	st.query.AfterSeq = at.NewestSeq
-	at.Type, at.AfterSeq = wire.FrameOpen, at.NewestSeq
+	at.Type, at.AfterSeq = wire.StreamOpen, at.NewestSeq
 	again := at
-	again.Type, again.Reason = wire.FrameReset, reset
-	return []wire.StreamFrame{at, again}, nil
+	again.Type, again.Reason = wire.StreamReset, reset
+	return []wire.StreamControl{at, again}, nil
 }
 
 // ask reads what is asked for, and whether it has a cursor.
@@ -128,7 +128,7 @@ func (s *Server) parted(agentID, epoch string, cursor int64) bool {
 
 // lost returns why the events after a cursor do not continue it, "" if they do. Cursor
 // 0 asks for all events that are kept.
-func lost(cursor int64, at wire.StreamFrame) string {
+func lost(cursor int64, at wire.StreamControl) string {
 	switch {
 	case cursor > at.NewestSeq:
 		return "cursor_ahead"
@@ -139,8 +139,8 @@ func lost(cursor int64, at wire.StreamFrame) string {
 }
 
 // bounds tells which events there are.
-func (st *eventStream) bounds(ctx context.Context) (wire.StreamFrame, error) {
-	at := wire.StreamFrame{Epoch: st.server.store.Epoch()}
+func (st *eventStream) bounds(ctx context.Context) (wire.StreamControl, error) {
+	at := wire.StreamControl{Epoch: st.server.store.Epoch()}
 	err := st.server.store.View(ctx, func(v ledger.View) error {
 		page, err := st.server.view(v).Events(st.agentID, view.EventQuery{Limit: 1, Descending: true}, at.Epoch)
 		if err != nil {
@@ -171,7 +171,7 @@ func (st *eventStream) beforeTail(ctx context.Context, n int, newest int64) (cur
 }
 
 // run sends until the client goes, the server ends or the reader is too slow.
-func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error {
+func (st *eventStream) run(ctx context.Context, first []wire.StreamControl) error {
 	for _, f := range first {
 		if err := st.frame(f); err != nil {
 			return err
@@ -239,10 +239,10 @@ func (st *eventStream) text(item string) error {
 	if len(now.Text) == st.sent {
 		return nil
 	}
-	text := wire.Text{Type: wire.FrameText, TurnID: now.TurnID, MessageID: now.MessageID, ItemID: item, Offset: st.sent,
+	text := wire.Text{Type: wire.StreamText, TurnID: now.TurnID, MessageID: now.MessageID, ItemID: item, Offset: st.sent,
 		Text: string(now.Text[st.sent:])}
 	st.sent = len(now.Text)
-	return errors.Join(st.add(0, wire.FrameText, text), st.flush())
+	return errors.Join(st.add(0, wire.StreamText, text), st.flush())
 }
 
 func (s *Server) ended() bool {
@@ -269,7 +269,7 @@ func (st *eventStream) page(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, ignoreCancelled(ctx, err)
 	}
-	at := wire.StreamFrame{Type: wire.FrameReset, Epoch: page.Epoch, OldestSeq: page.OldestSeq, NewestSeq: newest,
+	at := wire.StreamControl{Type: wire.StreamReset, Epoch: page.Epoch, OldestSeq: page.OldestSeq, NewestSeq: newest,
 		AfterSeq: newest}
 	if at.Reason = lost(st.query.AfterSeq, at); at.Reason != "" { // retention was faster than this reader
 		st.query.AfterSeq = newest
@@ -296,14 +296,14 @@ func ignoreCancelled(ctx context.Context, err error) error {
 
 // end tells the reader to come back.
 func (st *eventStream) end() error {
-	err := st.frame(wire.StreamFrame{Type: wire.FrameEnd, Epoch: st.server.store.Epoch(), AfterSeq: st.query.AfterSeq,
+	err := st.frame(wire.StreamControl{Type: wire.StreamEnd, Epoch: st.server.store.Epoch(), AfterSeq: st.query.AfterSeq,
 		Reason: "shutdown"})
 	return errors.Join(err, st.flush())
 }
 
-func (st *eventStream) frame(f wire.StreamFrame) error {
+func (st *eventStream) frame(f wire.StreamControl) error {
 	seq := int64(0)
-	if f.Type == wire.FrameReset {
+	if f.Type == wire.StreamReset {
 		seq = f.AfterSeq // so that a reader that knows no resets goes on from here
 	}
 	return st.add(seq, f.Type, f)

@@ -94,9 +94,9 @@ func (s *reader) frame() (lines []string, err error) {
 	}
 }
 
-func (s *reader) control() wire.StreamFrame {
+func (s *reader) control() wire.StreamControl {
 	s.t.Helper()
-	var f wire.StreamFrame
+	var f wire.StreamControl
 	lines := s.next()
 	data, _ := strings.CutPrefix(lines[len(lines)-1], "data: ")
 	if err := json.Unmarshal([]byte(data), &f); err != nil || !strings.HasPrefix(f.Type, "stream_") {
@@ -113,7 +113,7 @@ func TestStreamFrames(t *testing.T) {
 	second := r.say("main", "two", "")
 	s := r.stream("/agents/main/events/stream?after_seq="+fmt.Sprint(first), nil)
 	f := s.control()
-	expect.Equal(t, "f.Type", f.Type, wire.FrameOpen)
+	expect.Equal(t, "f.Type", f.Type, wire.StreamOpen)
 	expect.Equal(t, "f.AfterSeq", f.AfterSeq, first)
 	expect.Equal(t, "f.NewestSeq", f.NewestSeq, second)
 	expect.Equal(t, "f.OldestSeq", f.OldestSeq, 1)
@@ -193,7 +193,7 @@ func TestStreamResets(t *testing.T) {
 				}
 			}
 			f := s.control()
-			expect.Equal(t, "f.Type", f.Type, wire.FrameReset)
+			expect.Equal(t, "f.Type", f.Type, wire.StreamReset)
 			expect.Equal(t, "f.Reason", f.Reason, tc.reason)
 			expect.Equal(t, "f.AfterSeq", f.AfterSeq, f.NewestSeq)
 			seq := r.say("main", "next", "")
@@ -420,7 +420,7 @@ func TestShutdown(t *testing.T) {
 	<-entered
 	stopped := make(chan struct{})
 	go func() { r.stop(); close(stopped) }()
-	if f := s.control(); f.Type != wire.FrameEnd || f.Reason != "shutdown" {
+	if f := s.control(); f.Type != wire.StreamEnd || f.Reason != "shutdown" {
 		t.Errorf("%+v", f)
 	}
 	if rest, err := io.ReadAll(s.in); err != nil || len(rest) > 0 {

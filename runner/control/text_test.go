@@ -32,11 +32,11 @@ func TestTextOnTheStream(t *testing.T) {
 		t.Helper()
 		var got wire.Text
 		lines := s.next()
-		if len(lines) != 2 || lines[0] != "event: "+wire.FrameText {
+		if len(lines) != 2 || lines[0] != "event: "+wire.StreamText {
 			t.Fatalf("%q, want text", lines)
 		}
 		expect.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(lines[1], "data: ")), &got))
-		expect.Equal(t, "text", got, wire.Text{Type: wire.FrameText, TurnID: "turn_1", MessageID: "msg_1", ItemID: "item_1",
+		expect.Equal(t, "text", got, wire.Text{Type: wire.StreamText, TurnID: "turn_1", MessageID: "msg_1", ItemID: "item_1",
 			Offset: offset, Text: want})
 	}
 	if lines := s.next(); lines[0] != fmt.Sprint("id: ", first) {

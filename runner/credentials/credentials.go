@@ -167,8 +167,8 @@ func (k *Keys) Source(p settings.Provider) (Where, gateway.Credential, error) {
 	return w, learning{source, k.Secrets, "the key of " + p.Name}, nil
 }
 
-// Learn makes all stored keys known as secrets, also those that nothing has asked for yet.
-func (k *Keys) Learn() error {
+// RegisterSecrets registers all stored keys as secrets, also those that were not requested yet.
+func (k *Keys) RegisterSecrets() error {
 	stored, err := k.Store.List()
 	for _, p := range stored {
 		k.Secrets.Add("the stored key "+p.Name, p.Key.Reveal())

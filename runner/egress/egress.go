@@ -138,10 +138,10 @@ func (p *Proxy) Serve(ctx context.Context, path, ledger string, watch func(Fact)
 func (s *Server) serve(client net.Conn) {
 	ctx, cancel := context.WithCancel(s.base)
 	defer cancel()
-	x := &exchange{server: s, client: client, id: responses.NewID("egr_"), begun: time.Now()}
+	x := &connection{server: s, client: client, id: responses.NewID("egr_"), begun: time.Now()}
 	x.idle = time.AfterFunc(headTimeout, cancel)
 	defer x.idle.Stop()
-	// Blocked reads and writes end with the exchange, however it ends.
+	// Blocked reads and writes end with the connection, however it ends.
 	defer context.AfterFunc(ctx, x.cut)()
 	defer x.cut()
 	x.run(ctx)

@@ -17,8 +17,8 @@ const maxAnswerHeader = 256 << 10
 // forward sends one plain request and passes its answer on. The request is built
 // from the parsed one, and its connection serves no other, so the host reads
 // exactly one request even if the container sent more.
-func (x *exchange) forward(ctx context.Context, in *bufio.Reader, h head, t target, addrs []netip.Addr) (at netip.Addr,
-	err error) {
+func (x *connection) forward(ctx context.Context, in *bufio.Reader, h head, t target, addrs []netip.Addr) (
+	at netip.Addr, err error) {
 	from, err := http.ReadRequest(in)
 	if err != nil || from.Method != h.method {
 		x.answer(http.StatusBadRequest, reasonMalformed, "the request cannot be read")
@@ -61,7 +61,7 @@ func (x *exchange) forward(ctx context.Context, in *bufio.Reader, h head, t targ
 }
 
 // outgoing is the request to the host.
-func (x *exchange) outgoing(ctx context.Context, from *http.Request, h head, t target) *http.Request {
+func (x *connection) outgoing(ctx context.Context, from *http.Request, h head, t target) *http.Request {
 	authority := t.host
 	if strings.Contains(authority, ":") {
 		authority = "[" + authority + "]"

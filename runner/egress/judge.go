@@ -154,7 +154,7 @@ func (p *Proxy) dial(ctx context.Context, addrs []netip.Addr, port int) (conn ne
 }
 
 // decision is the fact of what was decided of t.
-func (x *exchange) decision(t target, verdict, reason, address, detail string) turns.EgressDecision {
+func (x *connection) decision(t target, verdict, reason, address, detail string) turns.EgressDecision {
 	return turns.EgressDecision{
 		EgressID: x.id, Verdict: verdict, Reason: reason, Scheme: t.scheme, Host: clean(t.host), Port: t.port,
 		Address: address, Detail: clean(detail),

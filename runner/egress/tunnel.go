@@ -19,7 +19,7 @@ import (
 )
 
 // tunnel connects, and passes bytes once the client has begun TLS for the host.
-func (x *exchange) tunnel(ctx context.Context, in *bufio.Reader, t target, addrs []netip.Addr) (netip.Addr, error) {
+func (x *connection) tunnel(ctx context.Context, in *bufio.Reader, t target, addrs []netip.Addr) (netip.Addr, error) {
 	upstream, at, err := x.connect(ctx, addrs, t.port)
 	if err != nil {
 		x.answer(http.StatusBadGateway, "unreachable", t.host+": "+err.Error())
@@ -53,7 +53,7 @@ var errGone = errors.New("the client is gone")
 var accessDenied = []byte{21, 3, 3, 0, 2, 2, 49}
 
 // splice passes bytes both ways until both sides have said all, or one is gone.
-func (x *exchange) splice(in io.Reader, upstream net.Conn) {
+func (x *connection) splice(in io.Reader, upstream net.Conn) {
 	var both sync.WaitGroup
 	pass := func(to io.Writer, from io.Reader) {
 		_, err := io.Copy(to, from)

@@ -47,7 +47,7 @@ type Server struct {
 // socket's directory is made with mode 0700 if it is missing. A stale socket is
 // replaced. Connections wait until gate is opened, where there is one. The context
 // covers the call only. Every error is a *state.Error with socket.CodeUnusable.
-func (g *Gateway) Serve(ctx context.Context, path string, gate *socket.Gate) (*Server, error) {
+func (g *Gateway) Serve(ctx context.Context, path string, gate *socket.Barrier) (*Server, error) {
 	sock, err := socket.Listen(ctx, path, "model gateway", g.owner)
 	if err != nil {
 		return nil, err

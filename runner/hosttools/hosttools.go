@@ -28,9 +28,9 @@ const (
 
 // Options say what is served.
 type Options struct {
-	Socket string        // absolute path
-	Owner  *socket.Owner // of the socket; nil: this process's user
-	Gate   *socket.Gate  // before which connections wait; nil for none
+	Socket  string          // absolute path
+	Owner   *socket.Owner   // of the socket; nil: this process's user
+	Barrier *socket.Barrier // before which connections wait; nil for none
 	// Notes is the file with the notes of the run. It must be where no container
 	// can write. "": there is no turn_note.
 	Notes   string
@@ -83,7 +83,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 		s.offer(t)
 	}
 	s.mcp.AddReceivingMiddleware(s.turnsOnly)
-	listener := sock.BoundedBehind(o.Gate, maxConnections)
+	listener := sock.BoundedBehind(o.Barrier, maxConnections)
 	s.workers.Go(func() { socket.AcceptAll(s.ctx, listener, s.log, &s.workers, s.serve) })
 	return s, nil
 }

@@ -88,34 +88,34 @@ func (s *Socket) Remove() error { return s.listener.Remove() }
 // connections at a time.
 func (s *Socket) Bounded(limit int) net.Listener { return bounded(s.listener, nil, limit) }
 
-// BoundedBehind is Bounded for connections that wait until gate is opened; nil is open.
-func (s *Socket) BoundedBehind(gate *Gate, limit int) net.Listener {
-	return bounded(s.listener, gate, limit)
+// BoundedBehind is Bounded for connections that wait until barrier is opened; nil is open.
+func (s *Socket) BoundedBehind(barrier *Barrier, limit int) net.Listener {
+	return bounded(s.listener, barrier, limit)
 }
 
 // Bounded returns a listener that accepts no more than limit connections of l at
 // a time.
 func Bounded(l net.Listener, limit int) net.Listener { return bounded(l, nil, limit) }
 
-func bounded(l net.Listener, gate *Gate, limit int) *boundedListener {
-	return &boundedListener{Listener: l, gate: gate, slots: make(chan struct{}, limit), closed: make(chan struct{})}
+func bounded(l net.Listener, barrier *Barrier, limit int) *boundedListener {
+	return &boundedListener{Listener: l, barrier: barrier, slots: make(chan struct{}, limit), closed: make(chan struct{})}
 }
 
 // boundedListener accepts no more than a number of connections at a time; the
 // others wait in the kernel's queue, which is bounded too.
 type boundedListener struct {
 	net.Listener
-	gate   *Gate // nil: open
-	slots  chan struct{}
-	closed chan struct{}
-	once   sync.Once
+	barrier *Barrier // nil: open
+	slots   chan struct{}
+	closed  chan struct{}
+	once    sync.Once
 }
 
-// Accept waits for the gate, a free slot, then for a connection.
+// Accept waits for the barrier, a free slot, then for a connection.
 func (l *boundedListener) Accept() (net.Conn, error) {
-	if l.gate != nil {
+	if l.barrier != nil {
 		select {
-		case <-l.gate.open:
+		case <-l.barrier.open:
 		case <-l.closed:
 			return nil, net.ErrClosed
 		}

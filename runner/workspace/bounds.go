@@ -18,8 +18,8 @@ import (
 // git's rules.
 const maxCandidates = 3
 
-// room reports whether another new path is within the limits.
-func (c *capture) room(path string) bool {
+// fits reports whether another new path is within the limits.
+func (c *capture) fits(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const overhead = 64 // of a path that is kept in memory

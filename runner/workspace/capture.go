@@ -114,7 +114,7 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 		case module:
 			c.compareModule(dir, name, child, &st)
 		case isDir:
-			if c.room(child) {
+			if c.fits(child) {
 				c.add(func() { c.dirs = append(c.dirs, child) })
 			}
 		default:
@@ -163,7 +163,7 @@ func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t
 		c.omit(path, warnSpecialFile, "not a file, directory or link")
 	case known:
 		c.add(func() { c.changed = append(c.changed, found{path, mode, st.Size}) })
-	case c.room(path):
+	case c.fits(path):
 		c.add(func() { c.files = append(c.files, found{path, mode, st.Size}) })
 	}
 }
@@ -320,7 +320,7 @@ func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []str
 			switch {
 			case err != nil:
 				c.omit(child, warnUnreadable, err.Error())
-			case !c.room(child):
+			case !c.fits(child):
 			case isDir:
 				dirs = append(dirs, child)
 			default:

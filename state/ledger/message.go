@@ -179,7 +179,7 @@ const (
 	Dropped     EntryStatus = "dropped"     // not worth a turn any more
 	Quarantined EntryStatus = "quarantined" // no turn could be begun for it
 	Interrupted EntryStatus = "interrupted" // its turn was, twice
-	Blocked     EntryStatus = "blocked"     // queued until a setting changes; only of an entry that is Told
+	Blocked     EntryStatus = "blocked"     // queued until a setting changes; only of an entry that is Reported
 )
 
 // Band is the place of an entry in the queue, before its number. A blocked one stands behind all others.
@@ -206,8 +206,8 @@ func (e Entry) Blocked() bool {
 	return e.Status == Blocked || e.NotBefore != nil && e.NotBefore.Year() == 9999
 }
 
-// Told returns an entry as its readers are told of it: a blocked one has that status, and no time.
-func (e Entry) Told() Entry {
+// Reported returns an entry as its readers see it: a blocked one has that status, and no time.
+func (e Entry) Reported() Entry {
 	if e.Status == Queued && e.Blocked() {
 		e.Status, e.NotBefore = Blocked, nil
 	}

@@ -22,7 +22,7 @@ func TestListener(t *testing.T) {
 		"a gap":      {[]client.Item{event(1), event(3)}, nil, false},
 		"twice":      {[]client.Item{event(1), event(1)}, nil, false},
 		"late":       {[]client.Item{event(2)}, nil, false},
-		"anew":       {[]client.Item{event(1), {Reset: &wire.StreamFrame{Reason: "cursor_ahead"}}}, nil, false},
+		"anew":       {[]client.Item{event(1), {Reset: &wire.StreamControl{Reason: "cursor_ahead"}}}, nil, false},
 		"broken off": {nil, errors.New("the daemon is gone"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

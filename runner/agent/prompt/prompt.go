@@ -70,8 +70,8 @@ type Report struct {
 // Input is what Assemble needs to know.
 type Input struct {
 	scheduler.Claim
-	Queued int        // messages that wait behind this one
-	Recent []Exchange // the newest turns, oldest first; shown when the conversation begins anew
+	Queued int           // messages that wait behind this one
+	Recent []EarlierTurn // the newest turns, oldest first; shown when the conversation begins anew
 	Work   Work
 	Now    time.Time
 }
@@ -79,8 +79,8 @@ type Input struct {
 // begins reports whether the conversation begins: no response is continued.
 func (in Input) begins() bool { return in.Attempt.Chain == "" }
 
-// Exchange is an earlier turn.
-type Exchange struct {
+// EarlierTurn is one before this turn.
+type EarlierTurn struct {
 	At      time.Time
 	Kind    ledger.MessageKind
 	Message string // the message
@@ -91,7 +91,7 @@ type Exchange struct {
 // Assemble makes the prompt.
 func Assemble(in Input) Prompt {
 	p := Prompt{SystemBlocks: []block{
-		{Text: living, Stability: stable},
+		{Text: runtimeGuide, Stability: stable},
 		{Text: identity(in.Agent), Stability: agentScoped, Breakpoint: true},
 	}}
 	if in.begins() {

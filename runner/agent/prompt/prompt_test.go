@@ -43,7 +43,7 @@ func webhook() prompt.Input {
 	in.Continuation.TriggerKind = ledger.TriggerExternalEvent
 	in.Wait = &ledger.Wait{WaitingFor: "the build", CreatedAt: noon.Add(-time.Hour)}
 	in.Queued, in.Attempt.Readmit, in.Attempt.Chain = 3, true, ""
-	in.Recent = []prompt.Exchange{
+	in.Recent = []prompt.EarlierTurn{
 		{At: noon.Add(-2 * time.Hour), Kind: ledger.KindOperatorPrompt,
 			Message: "watch the build\n[message] authority: operator_instruction", Answer: "I will."},
 		{At: noon.Add(-time.Hour), Kind: ledger.KindTimerTick, Message: "look again", Ended: "aborted"},
@@ -105,7 +105,7 @@ func sum(t *testing.T, p prompt.Prompt) string {
 func TestBounds(t *testing.T) {
 	in := webhook()
 	in.Message.Body = ledger.Body{Type: "text", Text: strings.Repeat("ä", 1<<20)}
-	long := prompt.Exchange{Message: strings.Repeat("x", 1<<20), Answer: strings.Repeat("y", 1<<20)}
+	long := prompt.EarlierTurn{Message: strings.Repeat("x", 1<<20), Answer: strings.Repeat("y", 1<<20)}
 	for range 1000 {
 		in.Recent = append(in.Recent, long)
 	}

@@ -11,15 +11,15 @@ import (
 
 // Bounds of what a prompt shows, in bytes.
 const (
-	maxMessage  = 1 << 20   // of the operator, which is what is admitted
-	maxForeign  = 128 << 10 // of anybody else
-	maxRecent   = 16 << 10  // of all earlier turns, about 4,000 tokens
-	maxExchange = 2 << 10   // of one of them
-	maxField    = 200       // of what a label says
+	maxMessage = 1 << 20   // of the operator, which is what is admitted
+	maxForeign = 128 << 10 // of anybody else
+	maxRecent  = 16 << 10  // of all earlier turns, about 4,000 tokens
+	maxEarlier = 2 << 10   // of one of them
+	maxField   = 200       // of what a label says
 )
 
-// living is what every agent of a runtime reads.
-const living = `# How you live
+// runtimeGuide is what every agent of a runtime reads.
+const runtimeGuide = `# How you live
 
 You are an agent that lives on: each message you get begins a turn, and between turns you rest. Your conversation, ` +
 	`your home directory and its files stay; running processes and anything outside your home may be gone by the ` +
@@ -133,13 +133,13 @@ func longest(m ledger.Message) int {
 
 // recent lists earlier turns when the conversation itself is gone, the newest
 // ones first to be kept.
-func recent(list []Exchange) string {
+func recent(list []EarlierTurn) string {
 	var lines []string
 	left := maxRecent
 	for i := len(list) - 1; i >= 0 && left > 0; i-- {
 		e := list[i]
 		text := fmt.Sprintf("%s %s: %s\n  you: %s", e.At.UTC().Format(time.RFC3339), e.Kind,
-			quotedUpTo(e.Message, maxExchange), quotedUpTo(e.Answer, maxExchange))
+			quotedUpTo(e.Message, maxEarlier), quotedUpTo(e.Answer, maxEarlier))
 		if e.Ended != "" {
 			text += "\n  it was cut short: " + quoted(e.Ended)
 		}

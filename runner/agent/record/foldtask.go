@@ -122,14 +122,14 @@ func (f *Fold) edge(edge edge) {
 
 // givenContext is what the model of a turn was given.
 type givenContext struct {
-	EventID     string          `json:"event_id"`
-	TurnID      string          `json:"turn_id,omitempty"`
-	FrameDigest string          `json:"frame_digest"`
-	Bytes       int64           `json:"bytes,omitempty"`
-	Selected    json.RawMessage `json:"selected,omitempty"`
-	Omissions   json.RawMessage `json:"omissions,omitempty"`
-	MissingRefs json.RawMessage `json:"missing_refs,omitempty"`
-	At          string          `json:"at"`
+	EventID      string          `json:"event_id"`
+	TurnID       string          `json:"turn_id,omitempty"`
+	PromptDigest string          `json:"frame_digest"`
+	Bytes        int64           `json:"bytes,omitempty"`
+	Selected     json.RawMessage `json:"selected,omitempty"`
+	Omissions    json.RawMessage `json:"omissions,omitempty"`
+	MissingRefs  json.RawMessage `json:"missing_refs,omitempty"`
+	At           string          `json:"at"`
 }
 
 // compaction is one attempt to make a conversation shorter.
@@ -152,7 +152,7 @@ func (f *Fold) applyContext(e fact) {
 		c := givenContext{MissingRefs: e.raw("missing")}
 		e.into(&c)
 		c.EventID, c.TurnID, c.At = id, e.turn(), e.at()
-		c.FrameDigest = or(cmp.Or(c.FrameDigest, e.text("fingerprint")))
+		c.PromptDigest = or(cmp.Or(c.PromptDigest, e.text("fingerprint")))
 		*f.contexts.at(id) = c
 		return
 	}

@@ -177,7 +177,7 @@ func (s Snapshot) Queue(agentID string, limit int) ([]MessageState, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, MessageState{MessageID: m.ID, Message: m, Entry: e.Told()})
+		out = append(out, MessageState{MessageID: m.ID, Message: m, Entry: e.Reported()})
 	}
 	return out, err
 }
@@ -197,7 +197,7 @@ func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {
 			Message: fmt.Sprintf("there is no message %.100q", messageID)}
 	}
 	e, err := s.ledger.Entry(messageID)
-	out := MessageState{MessageID: m.ID, Message: m, Entry: e.Told()}
+	out := MessageState{MessageID: m.ID, Message: m, Entry: e.Reported()}
 	if err != nil || e.AttemptID == "" {
 		return out, err
 	}

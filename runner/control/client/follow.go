@@ -38,7 +38,7 @@ type Follow struct {
 // that the snapshot contains.
 type Item struct {
 	Event *view.EventEnvelope
-	Reset *wire.StreamFrame
+	Reset *wire.StreamControl
 	Text  *wire.Text // of a message that is not an event yet; it is not repeated
 }
 
@@ -209,20 +209,20 @@ func (s *following) take(data []byte) error {
 	}
 	if read(&head) {
 		var text wire.Text
-		var frame wire.StreamFrame
+		var frame wire.StreamControl
 		var event view.EventEnvelope
 		switch {
-		case head.Type == wire.FrameEnd:
-		case head.Type == wire.FrameText:
+		case head.Type == wire.StreamEnd:
+		case head.Type == wire.StreamText:
 			if read(&text) && s.follow.Text {
 				s.gone = !s.yield(Item{Text: &text}, nil)
 			}
-		case head.Type == wire.FrameOpen, head.Type == wire.FrameReset:
+		case head.Type == wire.StreamOpen, head.Type == wire.StreamReset:
 			if !read(&frame) {
 				break
 			}
 			s.follow.After, s.follow.Epoch = frame.AfterSeq, frame.Epoch
-			if head.Type == wire.FrameReset {
+			if head.Type == wire.StreamReset {
 				s.gone = !s.yield(Item{Reset: &frame}, nil)
 			}
 		case head.Seq > s.follow.After && read(&event): // else there was one like it before

@@ -281,12 +281,12 @@ type ShuttingDown struct {
 	Accepted bool `json:"accepted"`
 }
 
-// Types of the frames of an event stream that are no events of an agent.
+// Types of the messages of an event stream that are not events of an agent.
 const (
-	FrameOpen  = "stream_open"  // the first one
-	FrameReset = "stream_reset" // the cursor is of no use: take a new snapshot, then go on
-	FrameEnd   = "stream_end"   // the server ends the stream; come back
-	FrameText  = "stream_text"  // a Text: it has no number, and nothing of it comes again
+	StreamOpen  = "stream_open"  // the first one
+	StreamReset = "stream_reset" // the cursor is of no use: take a new snapshot, then go on
+	StreamEnd   = "stream_end"   // the server ends the stream; come back
+	StreamText  = "stream_text"  // a Text: it has no number, and nothing of it comes again
 )
 
 // Text is a piece of a message that the model of an agent writes, behind the events that came before it. The events
@@ -300,8 +300,8 @@ type Text struct {
 	Text      string `json:"text"`
 }
 
-// StreamFrame is such a frame, but for FrameText.
-type StreamFrame struct {
+// StreamControl is such a message, but for StreamText.
+type StreamControl struct {
 	Type      string `json:"type"`
 	Epoch     string `json:"event_log_epoch"`
 	AfterSeq  int64  `json:"after_seq"` // what follows is newer than this

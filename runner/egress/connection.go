@@ -16,14 +16,14 @@ import (
 	"holon/responses/turns"
 )
 
-// exchange is one connection of the container: one tunnel, or one request with
+// connection serves one connection of the container: one tunnel, or one request with
 // its answer. Nothing that follows on the same connection is looked at.
-type exchange struct {
+type connection struct {
 	server *Server
 	client net.Conn
 	id     string
 	begun  time.Time
-	idle   *time.Timer // ends the exchange when nothing moves
+	idle   *time.Timer // ends the connection when nothing moves
 
 	sent, received atomic.Int64 // to and from the host
 
@@ -33,7 +33,7 @@ type exchange struct {
 }
 
 // run reads the request, judges it and does what is allowed.
-func (x *exchange) run(ctx context.Context) {
+func (x *connection) run(ctx context.Context) {
 	in := bufio.NewReaderSize(x.client, maxHead)
 	h, err := readHead(in)
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) { // nothing was asked
@@ -72,7 +72,7 @@ func (x *exchange) run(ctx context.Context) {
 }
 
 // ended records how the connection to at ended.
-func (x *exchange) ended(t target, at netip.Addr, err error) {
+func (x *connection) ended(t target, at netip.Addr, err error) {
 	end := turns.EgressEnd{
 		EgressID: x.id, Host: t.host, Port: t.port, BytesSent: x.sent.Load(), BytesReceived: x.received.Load(),
 		DurationMS: time.Since(x.begun).Milliseconds(),
@@ -88,8 +88,8 @@ func (x *exchange) ended(t target, at netip.Addr, err error) {
 	}
 }
 
-// connect dials and makes the connection end with the exchange.
-func (x *exchange) connect(ctx context.Context, addrs []netip.Addr, port int) (net.Conn, netip.Addr, error) {
+// connect dials and makes the connection end with this one.
+func (x *connection) connect(ctx context.Context, addrs []netip.Addr, port int) (net.Conn, netip.Addr, error) {
 	conn, at, err := x.server.proxy.dial(ctx, addrs, port)
 	if err != nil {
 		return nil, at, errUnreachable
@@ -100,7 +100,7 @@ func (x *exchange) connect(ctx context.Context, addrs []netip.Addr, port int) (n
 		return nil, at, errors.Join(errUnreachable, conn.Close())
 	}
 	x.upstream = conn
-	return &metered{Conn: conn, exchange: x}, at, nil
+	return &metered{Conn: conn, connection: x}, at, nil
 }
 
 // errUnreachable says no more: what the network of the host is like is no
@@ -108,7 +108,7 @@ func (x *exchange) connect(ctx context.Context, addrs []netip.Addr, port int) (n
 var errUnreachable = errors.New("the host does not answer")
 
 // cut closes both sides. It may be called at any time and more than once.
-func (x *exchange) cut() {
+func (x *connection) cut() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
@@ -119,7 +119,7 @@ func (x *exchange) cut() {
 }
 
 // refuse records a denial, then answers with it.
-func (x *exchange) refuse(t target, no *refusal) {
+func (x *connection) refuse(t target, no *refusal) {
 	if _, err := x.server.ledger.decided(x.decision(t, turns.VerdictDenied, no.reason, no.address,
 		no.detail)); err != nil {
 		x.unrecorded(err)
@@ -136,13 +136,13 @@ func (x *exchange) refuse(t target, no *refusal) {
 }
 
 // unrecorded refuses what cannot be written down.
-func (x *exchange) unrecorded(err error) {
+func (x *connection) unrecorded(err error) {
 	x.server.log.Error("egress cannot be recorded, so it is refused", "err", err)
 	x.answer(http.StatusServiceUnavailable, "not_recorded", "the host cannot record connections, so it makes none")
 }
 
 // answer sends a short answer of the proxy's own and ends the connection.
-func (x *exchange) answer(status int, reason, message string) {
+func (x *connection) answer(status int, reason, message string) {
 	body := "holon egress: " + message + " (" + reason + ")\n"
 	x.idle.Reset(answerTimeout)
 	// Programs show the status line of a refused CONNECT, and nothing else of it.
@@ -161,25 +161,25 @@ const (
 	maxLinger     = 1 << 20
 )
 
-// metered counts what passes and keeps the exchange alive by it.
+// metered counts what passes and keeps the connection alive by it.
 type metered struct {
 	net.Conn
-	exchange *exchange
+	connection *connection
 }
 
 // Read implements net.Conn.
 func (m *metered) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
-	m.exchange.moved(&m.exchange.received, n)
+	m.connection.moved(&m.connection.received, n)
 	return n, err
 }
 
 // Write implements net.Conn.
 func (m *metered) Write(p []byte) (int, error) {
 	// Counted before, since the answer can be here before Write returns.
-	m.exchange.moved(&m.exchange.sent, len(p))
+	m.connection.moved(&m.connection.sent, len(p))
 	n, err := m.Conn.Write(p)
-	m.exchange.sent.Add(int64(n - len(p)))
+	m.connection.sent.Add(int64(n - len(p)))
 	return n, err
 }
 
@@ -191,7 +191,7 @@ func (m *metered) CloseWrite() error {
 	return nil
 }
 
-func (x *exchange) moved(count *atomic.Int64, n int) {
+func (x *connection) moved(count *atomic.Int64, n int) {
 	if n > 0 {
 		count.Add(int64(n))
 		x.idle.Reset(idleTimeout)

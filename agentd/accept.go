@@ -33,7 +33,7 @@ func (s *Server) accept(req *responses.Request, from origin, mem *memory) (*view
 	}
 }
 
-// settleClaim begins the turn that lt claims and tells those who wait for it,
+// settleClaim begins the turn that lt claims and notifies the requests that wait for it,
 // even when begin panics: an open claim would block its id.
 func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view, err error) {
 	err = responses.Internal("the turn could not be begun", nil)

@@ -14,8 +14,8 @@ import (
 	"holon/responses/turns"
 )
 
-// DebugContainer returns what `agentd debug container` shows: who this process
-// is in its container, what it may do, which limits hold and, given a directory
+// DebugContainer returns what `agentd debug container` shows: the user of
+// this process, what it may do, which limits hold and, given a directory
 // shared with the host, whether files pass both ways through it. It asks the
 // kernel alone and changes nothing but files of shared. What cannot be seen is
 // zero.

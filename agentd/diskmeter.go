@@ -22,7 +22,7 @@ type diskMeter struct {
 	limit  int64                  // of total, beyond which it stops
 	counts func(path string) bool // files that count; nil: all
 	skip   string                 // a directory that does not count
-	users  *privilege.Users       // who can read theirs
+	users  *privilege.Users       // they can read their files
 	theirs string
 
 	seen  int

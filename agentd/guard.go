@@ -36,8 +36,8 @@ func admit(r *http.Request, hasToken bool, want [sha256.Size]byte) *responses.Er
 		return refuse(responses.CodeForbidden, "Origin", "requests of web pages are refused")
 	}
 	// A page can make a browser fetch without an Origin, an image for one; this
-	// header it always sends, and no page can change. "none" is a person who
-	// typed the address.
+	// header it always sends, and no page can change. "none" means that a
+	// person typed the address.
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "none" {
 			return refuse(responses.CodeForbidden, "Sec-Fetch-Site", "requests of web pages are refused")

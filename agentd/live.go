@@ -63,7 +63,7 @@ func (s *Server) lookup(turnID string) *liveTurn {
 	return s.live[turnID]
 }
 
-// began tells those who wait whether the turn exists.
+// began reports to waiting requests whether the turn exists.
 func (lt *liveTurn) began(err error) {
 	lt.err = err
 	close(lt.start)

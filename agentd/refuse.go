@@ -91,7 +91,7 @@ func says(items []responses.Item) bool {
 	})
 }
 
-// visible reports whether a character says something: it is no space, and not one of
+// visible reports whether a character says something: it is not a space, and not one of
 // those that have no width.
 func visible(r rune) bool {
 	return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)

@@ -67,7 +67,7 @@ type Parts struct {
 	Secrets  *redact.Set    // known values to redact; nil for none
 	Log      *slog.Logger
 	Version  string
-	Users    *privilege.Users               // who commands are; nil for the user of this process
+	Users    *privilege.Users               // of commands; nil for the user of this process
 	Environ  []string                       // the environment of commands, complete
 	Now      func() time.Time               // the clock
 	EndLeft  func() (process.Strays, error) // ends commands of an earlier process that was killed; nil for none

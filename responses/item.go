@@ -30,7 +30,7 @@ const (
 	ItemIncomplete itemStatus = "incomplete"
 )
 
-// Role says who speaks in a message.
+// Role is the speaker of a message.
 type Role string
 
 // The roles that a request may use.

@@ -296,7 +296,7 @@ func checkSchemaNames(at string, v any) error {
 	return nil
 }
 
-// checkSchemaPattern refuses what is no regular expression in any dialect.
+// checkSchemaPattern refuses a pattern that is not a regular expression in any dialect.
 func checkSchemaPattern(at string, v any) error {
 	pattern, ok := v.(string)
 	if !ok {

@@ -32,8 +32,8 @@ const (
 	LabelRole = "holon.role" // "agent"
 	LabelRun  = "holon.run"  // the run's id
 	LabelHome = "holon.home" // the state home that owns it
-	// LabelAgent is the id of the agent that lives in it. Such a container is no
-	// run's: the daemon of its home starts and removes it.
+	// LabelAgent is the id of the agent that lives in it. Such a container is not
+	// a run's: the daemon of its home starts and removes it.
 	LabelAgent = "holon.agent"
 )
 
@@ -115,7 +115,7 @@ func (s *Session) spec() engine.Spec {
 	if s.cfg.AgentHome != "" {
 		set("AGENT_HOME", s.inside(agentHomePath))
 	}
-	if s.gateway != nil || s.cfg.AgentHome != "" { // whose later turns may need it
+	if s.gateway != nil || s.cfg.AgentHome != "" { // later turns of the session may need it
 		set("MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)
 	}
 	if s.hostTools != nil {

@@ -16,7 +16,7 @@ import (
 	"holon/runner/engine"
 )
 
-// defaultUID and defaultGID are who runs in a container of root that has no pool
+// defaultUID and defaultGID run in a container of root that has no pool
 // of user ids: numbers that no account of the host has, so that files that come out of a container
 // belong to no account. A real person's number would own that person's files.
 const (
@@ -29,8 +29,8 @@ const (
 // accountName is what the container calls its user.
 const accountName = "agent"
 
-// RunsAs decides who runs in the container. Only root can give the container's
-// files to somebody else; everyone else's containers run as they do. nil where
+// RunsAs chooses the user of the container. Only root can give the container's
+// files to another user; a container of another user runs as that user. nil where
 // the engine has no files of its own: a program there is the caller's.
 func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
@@ -49,7 +49,7 @@ func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 	return &engine.User{UID: self.UID, GID: defaultGID}, nil // its group is agentd's
 }
 
-// chooseUsers decides who runs in the container. Those of a container of root get
+// chooseUsers chooses the users of the container. Those of a container of root get
 // user ids that no other has, as long as its sockets are there.
 func (s *Session) chooseUsers() error {
 	asked := s.cfg.User
@@ -58,7 +58,7 @@ func (s *Session) chooseUsers() error {
 		s.cfg.User = user
 		return err
 	}
-	server := engine.User{UID: serverUID, GID: os.Getegid()} // whose files its group, and so the host, may use
+	server := engine.User{UID: serverUID, GID: os.Getegid()} // its group, and so the host, may use its files
 	if os.Geteuid() == 0 {
 		server.GID = serverGID
 		name := s.cfg.ID
@@ -199,7 +199,7 @@ func (s *Session) checkReadable() error {
 	if dir := s.cfg.InputDir; dir != "" && !mayEnter(*s.cfg.User, dir) {
 		return &Error{Code: CodeUsage, Param: "--input",
 			Message: fmt.Sprintf("the container's user %d:%d cannot read %.200q", s.cfg.User.UID, s.cfg.User.GID, dir),
-			Hint:    "open it (chmod o+rx), or choose who runs with --user"}
+			Hint:    "open it (chmod o+rx), or choose the user with --user"}
 	}
 	if s.tree != nil {
 		for _, dir := range s.tree.ObjectDirs() {

@@ -61,7 +61,7 @@ func FindHome(holonHome, userHome string) (Home, error) {
 	return Home{dir}, nil
 }
 
-// MakeHome is FindHome for those who write: it makes the directories that are
+// MakeHome is FindHome for writers: it makes the directories that are
 // missing, with mode 0700, and checks that files can be made.
 func MakeHome(holonHome, userHome string) (Home, error) {
 	dir, err := homeDir(holonHome, userHome)

@@ -41,7 +41,7 @@ type Isolation struct {
 	IPC             Axis `json:"ipc"`                  // the namespace
 	Cgroup          Axis `json:"cgroup"`               // the namespace
 	MaskedPaths     Axis `json:"masked_paths"`         // how much of /proc and /sys is hidden or read-only
-	Init            Axis `json:"init"`                 // who is process 1; all others end with it
+	Init            Axis `json:"init"`                 // of process 1; all others end with it
 	Devices         Axis `json:"devices"`              // devices given to the program
 	Mounts          Axis `json:"mounts"`               // "target ro, target rw", sorted
 }

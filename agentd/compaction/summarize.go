@@ -36,7 +36,7 @@ Write for the agent that continues, in the language of the user:
 4. Where it stands: what works, what failed and must not be tried again, what is unfinished, calls that still wait ` +
 	`for their output, and the next step.
 
-Be exact and complete rather than elegant, leave out what nobody needs again, invent nothing, and say so where ` +
+Be exact and complete rather than elegant, leave out what no one needs again, invent nothing, and say so where ` +
 	`something is unknown. Where the transcript begins with an earlier summary, carry over all of it that still ` +
 	`matters. Write only the summary.`
 
@@ -112,7 +112,7 @@ func (s Summarizer) ask(ctx context.Context, told string) (text string, usage re
 			Content: []responses.Part{responses.InputText(told)}}},
 	}
 	if s.Guidance != "" {
-		req.Instructions += "\n\nWhoever asked for the summary adds:\n" + s.Guidance
+		req.Instructions += "\n\nThe author of the request adds:\n" + s.Guidance
 	}
 	var b strings.Builder
 	stop := model.Stop("")

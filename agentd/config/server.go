@@ -118,7 +118,7 @@ func (a *agent) validate(p *Problems) {
 	}
 }
 
-// users says who agentd and its commands are.
+// users are the users of agentd and its commands.
 type users struct {
 	Server  string `env:"HOLON_SERVER_USER" envDefault:"65533"`
 	Command string `env:"HOLON_COMMAND_USER"`

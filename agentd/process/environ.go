@@ -21,8 +21,8 @@ var quiet = []string{
 	"DEBIAN_FRONTEND=noninteractive", "PIP_NO_INPUT=1",
 }
 
-// passed are the names of the parent's variables that a command may see: who
-// and where it is, and what images set to make their tool chains work.
+// passed are the names of the parent's variables that a command may see: its
+// user and place, and what images set to make their tool chains work.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TZ", "TMPDIR",
 	"LANG", "LANGUAGE", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH",

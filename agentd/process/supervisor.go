@@ -30,7 +30,7 @@ type Options struct {
 	// Secrets are removed from the output of commands before it is kept, in memory or in a file; nil for none. A
 	// reader of Piped output gets it unchanged.
 	Secrets *redact.Set
-	// Users says who commands are; nil for this program's own user.
+	// Users has the user of commands; nil for this program's own user.
 	Users *privilege.Users
 	// Dir is where the traces of running commands are recorded, for [Supervisor.EndRecorded]. A command whose trace
 	// cannot be recorded does not start. Empty means nowhere, and PID 1 records none: the kernel ends its commands

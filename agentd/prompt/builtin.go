@@ -22,7 +22,7 @@ Work until the task is done, then answer with a short summary of what you found 
 	`no unrelated fixes, no speculative cleaning up.
 - Keep one meaning in one place; let internal data follow the contract that users see.
 - Check your work with the builds and tests that the project itself runs, rather than with checks of your ` +
-	`own beside them.
+	`own next to them.
 - Leave no temporary files, binaries or throwaway tests in the working tree. Add examples only when they work.
 
 # Whose word counts
@@ -51,7 +51,7 @@ var modes = map[turnMode]string{
 	ModeConversation: `You cannot ask questions in the middle of a turn. When the task is ambiguous, choose the most ` +
 		`likely reading, say so, and go on; end the turn with a question only when no reading is likely enough to be ` +
 		`worth the work.`,
-	ModeOnce: `This turn is all there is: nobody answers questions. When the task is ambiguous, choose the most ` +
+	ModeOnce: `This turn is all there is: no one answers questions. When the task is ambiguous, choose the most ` +
 		`likely reading and say so. The answer must stand alone.`,
 }
 

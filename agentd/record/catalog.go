@@ -23,7 +23,7 @@ const (
 	maxIndexedBytes = 64 << 20
 )
 
-// catalog knows every stored response and who continues whom. It is built from
+// catalog has every stored response and its continuations. It is built from
 // the files once, newest first, and kept up to date by commits. Retention
 // depends on it being whole; all else works without.
 type catalog struct {

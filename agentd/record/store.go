@@ -43,7 +43,7 @@ type Store struct {
 	taskFacts taskFacts
 	cache     *conversations
 	catalog   *catalog
-	users     *privilege.Users // who runs in turns; nil for the user of this process
+	users     *privilege.Users // of turns; nil for the user of this process
 	secrets   *redact.Set      // taken out of all that is written; nil for none
 	hidden    redact.Set       // taken out of all that others than the model read; see Turn.Hide
 	words     redact.Constants // of the formats that are written; they stay
@@ -147,7 +147,7 @@ func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 	s.secrets, s.words = secrets, constants
 }
 
-// For says who runs in turns, for the directories that they write to. Call it before the first turn.
+// For sets the users of turns, for the directories that they write to. Call it before the first turn.
 func (s *Store) For(users *privilege.Users) { s.users = users }
 
 // taskFacts returns the facts of tasks and their processes that the turn of scope has to record and that come after

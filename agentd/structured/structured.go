@@ -87,11 +87,11 @@ func (f *Format) Check(answer string) error {
 	}
 	var v any
 	if err := json.Unmarshal([]byte(answer), &v); err != nil {
-		return fmt.Errorf("it is no JSON: %w", err)
+		return fmt.Errorf("it is not JSON: %w", err)
 	}
 	if f.schema == nil {
 		if _, ok := v.(map[string]any); !ok {
-			return errors.New("it is no JSON object")
+			return errors.New("it is not a JSON object")
 		}
 		return nil
 	}

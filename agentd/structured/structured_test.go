@@ -48,8 +48,8 @@ func TestCheck(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`, `{"a":1}`, ""},
 		{`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`, `{"a":"1"}`, "integer"},
 		{`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`, `{}`, "required"},
-		{`{"type":"object"}`, `Sure! {"a":1}`, "no JSON"},
-		{`{"type":"object"}`, ``, "no JSON"},
+		{`{"type":"object"}`, `Sure! {"a":1}`, "not JSON"},
+		{`{"type":"object"}`, ``, "not JSON"},
 		{`{"type":"array"}`, `[]`, ""},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"s":{"type":"string"}},"type":"object",` +
 			`"properties":{"a":{"$ref":"#/definitions/s"}}}`, `{"a":1}`, "string"},

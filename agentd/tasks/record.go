@@ -37,7 +37,7 @@ const (
 type record struct {
 	Version int `json:"version"`
 	wire.Snapshot
-	ThreadID  string `json:"thread_id,omitempty"` // whose facts have its beginning
+	ThreadID  string `json:"thread_id,omitempty"` // its facts have the beginning of the task
 	Seen      bool   `json:"seen,omitempty"`      // a model of the session has seen that it has ended
 	Elsewhere bool   `json:"elsewhere,omitempty"` // a thread that does not have its beginning has its end
 	Recorded  bool   `json:"recorded,omitempty"`  // the facts of the one that has it say so

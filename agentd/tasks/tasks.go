@@ -51,8 +51,8 @@ type Options struct {
 	Logger  *slog.Logger // receives what no caller gets; nil discards it
 }
 
-// Owner is what starts a task: a turn of a thread, or without one the operator of the session, who chooses its id so
-// that it is started once.
+// Owner is what starts a task: a turn of a thread, or without one the operator of the session; it chooses the id so
+// that the task is started once.
 type Owner struct{ SessionID, ThreadID, TurnID string }
 
 // Manager owns the tasks of this process. It is safe for concurrent use. Make

@@ -70,13 +70,13 @@ type Round struct {
 type Env struct {
 	TurnID    string
 	SessionID string   // owner of the tasks that calls start
-	ThreadID  string   // whose facts say so
+	ThreadID  string   // its facts record the calls
 	WorkDir   string   // absolute root of the working tree
 	LogDir    string   // the turn's tools/ directory, which exists; empty keeps no files
 	Environ   []string // the environment of commands, complete
 	Policy    Policy
 	Images    bool             // the model can be shown pictures
-	Users     *privilege.Users // whose the working tree is; nil for the user of this process
+	Users     *privilege.Users // owners of the working tree; nil for the user of this process
 	Secrets   *redact.Set      // taken out of what calls leave in files; nil for none
 	Disk      disk             // what the turn's files may still take; nil for no bound
 	Processes processes        // records the processes that calls start; nil for calls that nothing records

@@ -22,11 +22,11 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 	if round.stop == model.StopContentFilter {
 		return true, r.incomplete(responses.ReasonContentFilter)
 	}
-	ran, beside := false, r.beside(round)
+	ran, siblings := false, r.siblings(round)
 	r.nudged = r.nudged && round.empty
 	for _, call := range round.calls {
 		ran = ran || call.why == nil && call.unknown == nil
-		if err := r.runCall(ctx, call, beside); err != nil {
+		if err := r.runCall(ctx, call, siblings); err != nil {
 			return true, err
 		}
 	}
@@ -64,8 +64,8 @@ func (r *runner) over(ctx context.Context, round *round) (done bool, err error) 
 	return false, nil
 }
 
-// beside is what the calls of a round are told of it.
-func (r *runner) beside(round *round) tools.Round {
+// siblings is what the calls of a round receive of the round.
+func (r *runner) siblings(round *round) tools.Round {
 	if len(round.calls) == 0 {
 		return tools.Round{}
 	}
@@ -137,7 +137,7 @@ func (r *runner) modelFault(code, message string) error {
 
 // runCall gives a call that stays in the container its result: by running it,
 // or by saying why it is not run.
-func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) error {
+func (r *runner) runCall(ctx context.Context, c *ownCall, siblings tools.Round) error {
 	switch {
 	case c.why != nil:
 		warning := turns.Notice{Code: c.why.Kind,
@@ -166,7 +166,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 			return err
 		}
 	}
-	outcome, last, err := r.run(ctx, c, beside)
+	outcome, last, err := r.run(ctx, c, siblings)
 	if err == nil && len(outcome.Hidden) > 0 {
 		err = r.Journal.Hide(outcome.Hidden)
 	}
@@ -189,14 +189,14 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 
 // run calls the tool of a call. last is the process that the call started last, nil for none; the error is the
 // journal's.
-func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) (o tools.Outcome, last *turns.Process,
+func (r *runner) run(ctx context.Context, c *ownCall, siblings tools.Round) (o tools.Outcome, last *turns.Process,
 	err error) {
 	if c.unknown != nil {
 		return tools.Refuse(c.Name, c.unknown), nil, nil
 	}
 	ctx = tracecontext.With(ctx, r.Scope.Trace.Child(c.ID))
 	call := c.call()
-	call.Round = beside
+	call.Round = siblings
 	env, ran := r.env, processes{observer: observer{runner: r}, call: c.ID}
 	env.Processes = &ran
 	outcome := r.Tools.Run(ctx, env, call)

@@ -245,7 +245,7 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	size := model.EstimateItems(told.Items)
 	if size >= v.size {
 		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
-			Message: "the summary is no shorter than what it stands for"}
+			Message: "the summary is not shorter than what it stands for"}
 	}
 	done.SummarizedItems = len(parts.Head)
 	v.visible, v.size = told, size

@@ -24,8 +24,8 @@ type version struct {
 	data []byte
 }
 
-// writeChange writes the patch that turns before into after at path; nil is no file. A file that becomes a link, or a
-// link that becomes a file, is removed and made anew, as git writes it.
+// writeChange writes the patch that turns before into after at path; nil is a missing file. A file that becomes a link,
+// or a link that becomes a file, is removed and made anew, as git writes it.
 func writeChange(b *bytes.Buffer, path string, before, after *version) {
 	if before != nil && after != nil && (before.mode == modeLink) != (after.mode == modeLink) {
 		writeChange(b, path, before, nil)

@@ -24,7 +24,7 @@ func newApplyCommand(streams Streams) *cobra.Command {
 	cmd.Long = `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,
 nothing: then the files at fault are listed and nothing was touched. What is there
-already, such as a deleted file, is no conflict. A change with
+already, such as a deleted file, is not a conflict. A change with
 files that programs execute without being asked to (git, editors, shells, package
 managers, CI) needs --allow-executed, or your yes at a terminal.
 

@@ -27,7 +27,7 @@ func confinementFlags(f *pflag.FlagSet) {
 		"`axes` of the isolation that the engine may enforce less strictly than asked for")
 }
 
-// userOf returns who runs in the container, nil for the default.
+// userOf returns the user of the container, nil for the default.
 func userOf(s *settings.Settings) (*engine.User, error) {
 	if s.User == "" {
 		return nil, nil

@@ -76,8 +76,7 @@ func (p *progress) announce(engineName string, shot *oneshot.Run, parent *files.
 	p.opening = opening + looser(&shot.Session)
 }
 
-// takeOver notes that this holon goes on with the run, so that Ctrl-C ends it, which is shown in any case to a person
-// who watched it so far.
+// takeOver notes that this holon goes on with the run, so that Ctrl-C ends it. A watching person always sees this.
 func (p *progress) takeOver(watched bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

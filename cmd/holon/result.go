@@ -83,7 +83,7 @@ func (c *consent) flag(f *pflag.FlagSet) {
 		"write files too that programs execute without being asked to, which you have read")
 }
 
-// confirm shows the files, and asks where there is a person who sees the question.
+// confirm shows the files, and asks where a person sees the question.
 func (c *consent) confirm(ctx context.Context, streams Streams, asJSON bool, run string) landing.Confirm {
 	return func(files []workspace.Warning) error {
 		asks := !c.allow && !asJSON && streams.InTTY && streams.ErrTTY

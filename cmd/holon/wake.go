@@ -23,6 +23,6 @@ agent is busy.`
 	f := cmd.Flags()
 	f.StringVar(&w.Reason, "reason", "operator", "`word` that says why")
 	f.StringVar(&w.Description, "description", "", "`text` for the agent, which makes it worth a turn")
-	f.StringVar(&w.Source, "source", "cli", "`word` that says who asks")
+	f.StringVar(&w.Source, "source", "cli", "`word` that names the requester")
 	return cmd
 }

@@ -21,8 +21,8 @@ import (
 //
 // Of its connections no more than strangers are served of which no request was
 // admitted: another one waits until one of them is, or is gone, or has had
-// patience, when it is closed. So those who may not come in hold no place of
-// those who may. The server needs ConnContext.
+// patience, when it is closed. So clients without access hold no place of
+// clients with it. The server needs ConnContext.
 func Guard(l net.Listener, strangers int) net.Listener {
 	return &guard{Listener: l, most: strangers, left: make(chan struct{}, 1), closed: make(chan struct{})}
 }

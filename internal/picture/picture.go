@@ -35,7 +35,7 @@ type Info struct {
 func Examine(data []byte) (Info, error) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if !slices.Contains([]string{"png", "jpeg", "gif", "webp"}, format) {
-		return Info{}, errors.New("is no PNG, JPEG, GIF or WebP")
+		return Info{}, errors.New("is not PNG, JPEG, GIF or WebP")
 	}
 	info := Info{MediaType: "image/" + format, Width: config.Width, Height: config.Height}
 	switch {

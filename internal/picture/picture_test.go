@@ -54,8 +54,8 @@ func TestExamine(t *testing.T) {
 		"cut jpeg":        {asJPEG[:len(asJPEG)-8], "image/jpeg", "unexpected EOF"},
 		"cut gif":         {asGIF[:len(asGIF)-8], "image/gif", "cannot be decoded"},
 		"cut webp":        {file("lossy.webp")[:30], "image/webp", "cannot be decoded"},
-		"text":            {[]byte("no picture"), "", "is no PNG"},
-		"nothing":         {nil, "", "is no PNG"},
+		"text":            {[]byte("no picture"), "", "is not PNG"},
+		"nothing":         {nil, "", "is not PNG"},
 	} {
 		info, err := Examine(tt.data)
 		expect.Equal(t, name, info.MediaType, tt.kind)

@@ -31,8 +31,8 @@ type Thoughts uint8
 
 // Ways to tell it.
 const (
-	// ThoughtsEcho sends reasoning in the key in which it came: who speaks a key
-	// understands it.
+	// ThoughtsEcho sends reasoning in the key in which it came: a server that
+	// writes a key reads it.
 	ThoughtsEcho Thoughts = iota
 	// ThoughtsDemanded sends reasoning_content with every message that has calls,
 	// without which the endpoint refuses the conversation.

@@ -5,7 +5,7 @@ package redact
 // of one; never a line end, since no encoding has one. It belongs to one
 // goroutine. The nil Stream passes everything on.
 type Stream struct {
-	set     *Set     // whose matcher may change
+	set     *Set     // its matcher may change
 	matcher *Matcher // where set is nil
 	held    []byte
 	joined  []byte

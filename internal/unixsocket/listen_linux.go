@@ -94,7 +94,7 @@ func removeStale(ctx context.Context, path string) error {
 	// Only a refused connection proves that no process listens. The full queue of a
 	// busy server, for one, gives another error.
 	if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: ask who serves the socket: %w", ErrOccupied, err)
+		return fmt.Errorf("%w: ask which process serves the socket: %w", ErrOccupied, err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the stale socket: %w", err)

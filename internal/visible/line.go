@@ -9,7 +9,7 @@ import (
 )
 
 // OneLine makes text from anywhere fit to be printed: one line, printable, at most
-// limit bytes. What is no UTF-8 is dropped.
+// limit bytes. Bytes that are not UTF-8 are dropped.
 func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch r {

@@ -78,7 +78,7 @@ func (e *Event) misfit(name string) bool { _, ok := e.misfits[name]; return ok }
 func (e *Event) field(path string) any {
 	if e.fields == nil {
 		e.fields = map[string]any{}
-		_ = json.Unmarshal(e.Payload, &e.fields) // V1 reports a payload that is no object
+		_ = json.Unmarshal(e.Payload, &e.fields) // V1 reports a payload that is not an object
 	}
 	var at any = e.fields
 	for key := range strings.SplitSeq(path, ".") {

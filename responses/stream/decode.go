@@ -27,7 +27,7 @@ var (
 	ErrTooLarge = errors.New("an event of the stream is too large")
 )
 
-// done is the data of the SSE event that ends a stream; it is no JSON.
+// done is the data of the SSE event that ends a stream; it is not JSON.
 const done = "[DONE]"
 
 // Decoder reads one stream with a bound of its own, or the data of any

@@ -210,7 +210,7 @@ type Report struct {
 // Start is the body of POST /tasks: a command that is a task from its beginning.
 type Start struct {
 	TaskID       string `json:"task_id"`           // chosen by the caller: the same starts it once
-	SessionID    string `json:"session_id"`        // whose task it is
+	SessionID    string `json:"session_id"`        // owner of the task
 	Cmd          string `json:"cmd"`               // of a shell
 	Workdir      string `json:"workdir,omitempty"` // below the working tree, which is the default
 	Shell        string `json:"shell,omitempty"`

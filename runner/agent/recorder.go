@@ -78,7 +78,7 @@ func (rec *recorder) started(payload json.RawMessage) json.RawMessage {
 	return encode(p)
 }
 
-// routing is the payload of routing.decided with who decided on the model. The host names one in each of its requests.
+// routing is the payload of routing.decided with the origin of the model's choice. The host names one in each request.
 func (rec *recorder) routing(payload json.RawMessage) json.RawMessage {
 	var p turns.Routing
 	if json.Unmarshal(payload, &p) != nil {

@@ -139,7 +139,7 @@ func (q query) word(name string, words ...string) (string, error) {
 }
 
 // idempotencyKey returns the key of a request within what came the same way, ""
-// for none: who may use one way can't guess or take the keys of another.
+// for none: a client of one way cannot guess or take the keys of another.
 func idempotencyKey(r *http.Request, way string) (string, error) {
 	values := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(values) == 0 {

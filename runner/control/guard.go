@@ -46,7 +46,7 @@ func (l listener) refusePages(r *http.Request) error {
 		return forbidden("Origin", "requests of web pages are refused", "use holon, or a program")
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "none" { // a person who typed the address
+		if site != "none" { // a person typed the address
 			return forbidden("Sec-Fetch-Site", "requests of web pages are refused", "use holon, or a program")
 		}
 	}

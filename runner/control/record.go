@@ -43,8 +43,8 @@ func (s *Server) record(ctx context.Context, v ledger.View, agentID string, thro
 	return nil
 }
 
-// getRuntimeEvents is GET /runtime/events: a page of an agent's record after the number of an event, or, for who
-// accepts server-sent events, those and what follows, as it is recorded.
+// getRuntimeEvents is GET /runtime/events: a page of an agent's record after the number of an event, or, for a client
+// that accepts server-sent events, those and what follows, as it is recorded.
 func (s *Server) getRuntimeEvents(w http.ResponseWriter, r *http.Request) {
 	page, more, err := s.askRecord(r)
 	switch {

@@ -36,7 +36,7 @@ type command struct {
 	now      func() time.Time
 	timeout  time.Duration
 
-	turn    chan struct{} // holds one token: who has it may run the program
+	turn    chan struct{} // holds one token: its holder may run the program
 	key     gateway.Secret
 	expires time.Time // zero: never
 }

@@ -16,7 +16,7 @@ import (
 	"holon/runner/engine"
 )
 
-// checkUser compares who the container's user is there and here.
+// checkUser compares the container's user there and here.
 func (e *examination) checkUser(context.Context) []Result {
 	p := &e.place
 	want := engine.User{UID: os.Geteuid(), GID: os.Getegid()}

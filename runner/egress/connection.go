@@ -103,8 +103,8 @@ func (x *connection) connect(ctx context.Context, addrs []netip.Addr, port int) 
 	return &metered{Conn: conn, connection: x}, at, nil
 }
 
-// errUnreachable says no more: what the network of the host is like is no
-// business of the container's.
+// errUnreachable says no more: the container must not
+// observe the network of the host.
 var errUnreachable = errors.New("the host does not answer")
 
 // cut closes both sides. It may be called at any time and more than once.

@@ -10,7 +10,7 @@
 // on port 80 as one well-formed request to that host; and the decision is on
 // the host's disk before that. The address that was checked is the one that is
 // dialled. A request that cannot be recorded or understood is refused. Answers are passed on, redirects too:
-// who follows one asks again.
+// a client that follows one asks again.
 //
 // It does not look into TLS: a host that is allowed sees what the agent sends to
 // it, and a server that serves several names can be asked for another one of

@@ -73,7 +73,7 @@ func parseEntry(s string, below bool) (string, error) {
 		return "", errors.New("is not a name that DNS can have")
 	}
 	if err != nil {
-		ascii = s // whose fault parseName names
+		ascii = s // parseName names its fault
 	}
 	name, err := parseName(ascii)
 	if err != nil {

@@ -22,7 +22,7 @@ type Spec struct {
 	Args []string // required: the program and its arguments; the image's own entry point and command are not used
 	Env  []string // KEY=value; the image's variables stay below these
 	User *User    // nil: the user and group of this process
-	// Server is who the program becomes to separate itself from the commands that it runs, which are User. It starts as
+	// Server is the user that the program becomes to separate itself from its commands, which are User. It starts as
 	// root with the capabilities SETUID, SETGID, KILL and CHOWN and is told both in its environment, see EnvServer.
 	// nil: the program starts as User.
 	Server *User

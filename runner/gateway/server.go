@@ -120,8 +120,8 @@ func (s *Server) close(ctx context.Context) error {
 }
 
 // flush lets answers whose handlers are done reach their readers: package
-// http writes the end of an answer after its handler. Who reads too slowly for
-// that, or holds a connection open without a request, is not waited for.
+// http writes the end of an answer after its handler. A client that reads too
+// slowly, or holds a connection open without a request, is not waited for.
 func (s *Server) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushGrace)
 	defer cancel()

@@ -48,7 +48,7 @@ func (u *upstream) keyless(err error) *state.Failure {
 	return f
 }
 
-// answered is what there is to say of an answer if a turn fails by it: whose it is and what to do; nil for nothing. Its
+// answered is what there is to say of an answer if a turn fails by it: its cause and what to do; nil for nothing. Its
 // code is that of the turn.
 func (u *upstream) answered(status int, contentType string) *state.Failure {
 	f := &state.Failure{Param: u.name}

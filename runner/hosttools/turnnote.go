@@ -36,7 +36,7 @@ func (n *notes) tool(secrets *redact.Set) Tool {
 		Name: noteName,
 		Description: "Attaches a short note to the record of this run, for the person who started it: a decision " +
 			"and its reason, something that is left to do, a risk. " +
-			"It is kept even if the run fails later. It is no way to answer; say what you found in your answer too.",
+			"It is kept even if the run fails later. It does not replace your answer; say what you found in your answer too.",
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
 			`"text":{"type":"string","minLength":1,"maxLength":4096,"description":"what to note, in plain words, ` +
 			`at most 4096 bytes"},` +

@@ -20,7 +20,7 @@ import (
 // CodeUnusable is the code of the errors of Listen.
 const CodeUnusable state.Code = "socket_unusable"
 
-// Owner is the user who may connect to a socket.
+// Owner is the user that may connect to a socket.
 type Owner struct{ UID, GID int }
 
 // Socket is a listening Unix socket and the file that stands for it.

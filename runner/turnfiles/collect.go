@@ -66,7 +66,7 @@ func Collect(ctx context.Context, sessionDir, turnID, results string, limit int6
 }
 
 // CollectResponses copies the responses that agentd stored in a session to the directory to, which it makes, within
-// bounds, and returns what was left out and why. A session without any is no error, and nothing is made.
+// bounds, and returns what was left out and why. A session without any is not an error, and nothing is made.
 func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []string, err error) {
 	src, err := openResponses(sessionDir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -160,7 +160,7 @@ func (h *history) withKept() []string {
 	return list
 }
 
-// log returns what a reference was, the newest first, by the end of its log, whose lines are "OLD NEW who and what".
+// log returns what a reference was, the newest first, by the end of its log, with lines "OLD NEW user and action".
 // One that cannot be read is empty.
 func (h *history) log(name string) (ids []string) {
 	at := folder.NewCursor(h.gitDir, false)

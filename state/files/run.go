@@ -189,7 +189,7 @@ func readEntry(id, dir string) (*Entry, error) {
 // openRun opens the directory of a run; fs.ErrNotExist if there is none.
 func openRun(id, dir string) (folder.Dir, error) {
 	d, err := folder.Open(dir)
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a file or a link, which is no run
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a file or a link, not a run
 		err = fs.ErrNotExist
 	}
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 const removedPrefix = ".removed-"
 
-// Take takes the lease of a run whose holder is gone. Of several who try, one
-// gets it; the others, and everybody while a holder lives, get a *state.Error
+// Take takes the lease of a run whose holder is gone. Of several callers, one
+// gets it; the others, and every caller while a holder lives, get a *state.Error
 // with CodeRunLive. A run that does not exist is CodeRunNotFound. The caller
 // must Close or Remove the run.
 func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {

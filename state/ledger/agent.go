@@ -31,7 +31,7 @@ const (
 	PresetPublicNamed Preset = "public_named"
 )
 
-// Agent is who an agent is and how it was set. It changes rarely; what changes
+// Agent is an agent's identity and settings. It changes rarely; what changes
 // with every message is its AgentState.
 type Agent struct {
 	ID         string     `json:"agent_id"`
@@ -127,7 +127,7 @@ type WakeHint struct {
 	// what waits for something outside that the hint may be: the ids of the waits, and of the work items that have them
 	WaitingIntentIDs []string `json:"waiting_intent_ids,omitempty"`
 	WorkItemIDs      []string `json:"work_item_ids,omitempty"`
-	// Also are those of them that said something else, as many as there is room for: first those of who controls the agent.
+	// Also are those of them that said something else, as many as there is room for: first those of its controllers.
 	Also []WakeNote `json:"also,omitempty"`
 }
 

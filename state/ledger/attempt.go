@@ -51,7 +51,7 @@ type Attempt struct {
 	Facts int64 `json:"facts"`
 	// of the turn's response that are in the ledger, from the first on
 	Items      int64  `json:"items"`
-	AbortedBy  string `json:"aborted_by,omitempty"`  // who asked to abort the turn; "": no one
+	AbortedBy  string `json:"aborted_by,omitempty"`  // requester of the abort; "": none
 	AbortMode  string `json:"abort_mode,omitempty"`  // "", stop_after_abort
 	AbortEvent string `json:"abort_event,omitempty"` // with which that was asked for; "": it is older than causes
 

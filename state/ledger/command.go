@@ -8,7 +8,7 @@ import (
 // Command is a command of the Agent Runtime standard that changed something, with its answer.
 type Command struct {
 	AgentID string          `json:"agent_id"`
-	ID      string          `json:"command_id"` // chosen by who sent it, unique within the agent
+	ID      string          `json:"command_id"` // chosen by the sender, unique within the agent
 	Name    string          `json:"name"`
 	Digest  string          `json:"digest"` // of all that it says
 	At      time.Time       `json:"at"`

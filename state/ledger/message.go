@@ -93,13 +93,13 @@ func (p Priority) Band() int {
 	return 3
 }
 
-// Sender is who moves an agent by a message. The host decides it, and it orders
+// Sender is the class of a message's sender. The host decides it, and it orders
 // the queue before Priority does.
 type Sender string
 
 const (
 	FromOperator Sender = "operator"
-	FromRuntime  Sender = "runtime" // timers, results of the operator's tasks, wakes by who may control the agent
+	FromRuntime  Sender = "runtime" // timers, results of the operator's tasks, wakes by controllers of the agent
 	FromTask     Sender = "task"    // results of tasks that the agent started
 	FromOutside  Sender = "outside" // webhooks, channels, external triggers
 	FromSelf     Sender = "self"    // its own notes, the end of its rest, results of its tasks while it makes no progress

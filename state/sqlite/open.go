@@ -83,7 +83,7 @@ func takeLock(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// holder says who wrote its number into a lock.
+// holder names the process that wrote its number into a lock.
 func holder(lock string) string {
 	text, err := os.ReadFile(lock)
 	pid, numErr := strconv.Atoi(strings.TrimSpace(string(text)))

@@ -34,7 +34,7 @@ type Options = endpoint.Options
 // Transport implements model.Transport. It is safe for concurrent use.
 type Transport struct {
 	*endpoint.Endpoint
-	provider string // whose thoughts these are
+	provider string // the author of the thoughts
 }
 
 // New returns a transport. It does not connect, and reads nothing from the

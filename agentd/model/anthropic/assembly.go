@@ -28,7 +28,7 @@ const (
 type assembly struct {
 	provider  string
 	asked     model.Request
-	queue     *endpoint.ItemQueue // whose items come one after the other already
+	queue     *endpoint.ItemQueue // its items come one after the other already
 	contract  contract
 	requestID string
 

@@ -25,7 +25,7 @@ import (
 // Items only ever come at the end, and so do messages, provided that the model
 // answered in between.
 type conversation struct {
-	provider string // whose thoughts can be sent back
+	provider string // its thoughts can be sent back
 	contract contract
 	system   []block
 	messages []message

@@ -38,12 +38,12 @@ const execDescription = "Runs a shell command in the working tree and returns it
 	"A command that still runs after yield_time_ms becomes a task: you get its task id and go on with TaskOutput, " +
 	"TaskInput and TaskStop. Start servers and watchers this way, not with &: processes left in the background " +
 	"are ended when their command completes.\n" +
-	"Standard input is empty unless accepts_input is set. Nobody answers prompts.\n" +
+	"Standard input is empty unless accepts_input is set. No one answers prompts.\n" +
 	"Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown " +
 	"by its beginning and end; the result names the file with all of it."
 
 const execAloneDescription = "Runs a shell command in the working tree and returns its exit status and output.\n" +
-	"A command that still runs after yield_time_ms is ended. Standard input is empty, and nobody answers prompts. " +
+	"A command that still runs after yield_time_ms is ended. Standard input is empty, and no one answers prompts. " +
 	"Processes left in the background are ended when the command completes.\n" +
 	"Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown " +
 	"by its beginning and end; the result names the file with all of it."

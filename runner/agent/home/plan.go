@@ -48,8 +48,8 @@ func (h *Homes) SeedPlan(_ context.Context, agentID, itemID, text string) error 
 	return err
 }
 
-// Plan describes the plan of a work item, nil when it has none. The agent's container writes the file, so what is no
-// plain text file of a fair size is told of and not read.
+// Plan describes the plan of a work item, nil when it has none. The agent's container writes the file, so a file
+// that is not plain text of a fair size is reported and not read.
 func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 	if state.CheckAgentID(agentID) != nil {
 		return nil
@@ -112,7 +112,7 @@ func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time
 	return string(data), info.ModTime().UTC().Truncate(time.Millisecond), nil
 }
 
-// planError says of a name that exists that it is no plain file, without its path.
+// planError says of a name that exists that it is not a plain file, without its path.
 func planError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 		return fs.ErrNotExist

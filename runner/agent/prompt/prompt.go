@@ -1,4 +1,4 @@
-// Package prompt assembles the prompt of a turn: who the agent is, how it works,
+// Package prompt assembles the prompt of a turn: the agent's identity, how it works,
 // why it woke, and the message with its provenance.
 //
 // A Prompt consists of blocks that state how long they stay valid. stable and

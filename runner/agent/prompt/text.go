@@ -44,7 +44,7 @@ What takes more than a few turns is a work item: create one, pick it, keep its p
 
 Your last message of a turn is what the operator reads of it.`
 
-// identity says who the agent is.
+// identity is the agent's name, kind and home.
 func identity(a ledger.Agent) string {
 	return fmt.Sprintf("# Who you are\n\nYou are the agent %q of kind %s. Your home is the directory that your "+
 		"commands start in. AGENTS.md in it is yours: it says how you work, and you may improve it. memory/self.md "+

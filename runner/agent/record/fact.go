@@ -18,14 +18,14 @@ const (
 type fact struct {
 	*agentruntime.Event
 	raws   json.RawMessage
-	fields map[string]json.RawMessage // nil: it is no object
+	fields map[string]json.RawMessage // nil: not an object
 }
 
 func read(e *agentruntime.Event) fact { return fact{Event: e}.of(e.Payload) }
 
 func (f fact) of(object json.RawMessage) fact {
 	f.raws, f.fields = object, nil
-	_ = json.Unmarshal(object, &f.fields) // what is no object says nothing
+	_ = json.Unmarshal(object, &f.fields) // a value that is not an object has no fields
 	return f
 }
 

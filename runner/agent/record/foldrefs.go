@@ -97,7 +97,7 @@ func (f *Fold) applyReference(e fact) {
 func (f *Fold) expireOutputs(e fact) {
 	turn := e.text("turn_id")
 	for _, c := range f.tools.byKey {
-		files := c.OutputRef != "" || c.InputRef != "" && c.Host != "client" // whose input is in the conversation
+		files := c.OutputRef != "" || c.InputRef != "" && c.Host != "client" // a client's input is in the conversation
 		if c.TurnID == turn && files && turn != "" {
 			c.OutputExpiredAt = cmp.Or(e.text("expires_at"), e.at())
 		}

@@ -1,6 +1,6 @@
 package record
 
-// Writing is a message that a model writes: it is no event yet. It comes behind all events that were recorded before it
+// Writing is a message that a model writes: not an event yet. It comes behind all events that were recorded before it
 // was shown, and the model.delta of its ItemID have all its text.
 type Writing struct {
 	TurnID    string

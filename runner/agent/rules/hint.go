@@ -22,8 +22,8 @@ func HintContent(h ledger.WakeHint) bool {
 }
 
 // MergeHint adds a hint to the one that is kept. The newest content wins, except
-// that what came to an external trigger never replaces what who controls the agent
-// said; what the other one said is noted once.
+// that content of an external trigger never replaces content of a controller of the
+// agent; the content that loses is noted once.
 func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
 	if kept == nil {
 		return &h
@@ -38,8 +38,8 @@ func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
 	return &merged
 }
 
-// notes are those that say something new, next to what is said already, where there is room: those of who controls the
-// agent first, and then the oldest.
+// notes are those that say something new, next to what is said already, where there is room: those of controllers of
+// the agent first, and then the oldest.
 func notes(said ledger.WakeNote, all []ledger.WakeNote) (kept []ledger.WakeNote) {
 	for _, n := range all {
 		same := func(o ledger.WakeNote) bool { return sameNote(o, n) }

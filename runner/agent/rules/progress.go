@@ -14,7 +14,7 @@ const (
 	longestPause  = 5 * time.Minute
 )
 
-// Sender says who sent a message that comes in with an origin. What an agent
+// Sender returns the sender of a message that comes in with an origin. What an agent
 // makes for itself is the runtime's by its authority and the agent's own in the
 // queue.
 func Sender(o ledger.Origin) ledger.Sender {

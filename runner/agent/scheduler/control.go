@@ -15,8 +15,8 @@ import (
 const StopAfterAbort = "stop_after_abort"
 
 // Stop lets an agent admit and claim nothing until it is started. What is in its
-// queue stays there; a turn that runs is to be aborted; its rest is over. by says
-// who asked. A stopped agent is left as it is.
+// queue stays there; a turn that runs is to be aborted; its rest is over. by names
+// the requester. A stopped agent is left as it is.
 func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 	return m.liveStep(ctx, agentID, func(s *step) error {
 		if s.state.Stopped {

@@ -24,7 +24,7 @@ func (m *Scheduler) Notify(ctx context.Context, agentID, message string) error {
 	})
 }
 
-// notification makes one about the agent, for who answers for it.
+// notification makes one about the agent, for its operator.
 func (s *step) notification(message string) ledger.Notification {
 	a := s.agentRow()
 	n := ledger.Notification{

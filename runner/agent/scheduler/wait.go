@@ -120,7 +120,7 @@ func (s *step) saveWait(typ string, w ledger.Wait, e ledger.Event, f fields, sav
 	s.emitWait(typ, w, e, f)
 	after := s.waits()
 	switch was, now := heldAs(item, before), heldAs(item, after); {
-	case !ok: // the agent itself waits, or something that is no work item
+	case !ok: // the agent itself waits, or something that is not a work item
 	case was != now:
 		s.emitHold("update", was, now, &item, after)
 	case now != "" && w.Status == ledger.WaitActive: // it waits for something more

@@ -8,9 +8,9 @@ import (
 	"holon/state/ledger"
 )
 
-const triggerDescription = "Tells the URL of your external trigger: who posts to it wakes you, also while you sleep, and may say " +
-	"why in the body. The URL is a secret that works until your operator renews it. Use it only to configure a " +
-	"service that is to wake you; do not repeat it in an answer or write it down elsewhere."
+const triggerDescription = "Returns the URL of your external trigger: a POST to it wakes you, also while you " +
+	"sleep, and may say why in the body. The URL is a secret that works until your operator renews it. Use it only " +
+	"to configure a service that is to wake you; do not repeat it in an answer or write it down elsewhere."
 
 // capability is the result of ExternalTriggerGet (runtime specification, "External
 // Trigger Descriptor").
@@ -40,7 +40,7 @@ func (o Options) trigger(ctx context.Context, _ hosttools.Call, _ struct{}) (hos
 	out := capability{ID: t.ID, URL: info.TriggerURL(token), AgentID: t.AgentID, DeliveryMode: t.DeliveryMode,
 		Status: t.Status}
 	if !info.Reachable() {
-		out.Hint = "the runtime has no TCP port: nobody reaches this path before your operator opens one"
+		out.Hint = "the runtime has no TCP port: no one reaches this path before your operator opens one"
 	}
 	result, err := show("", out)
 	result.Unmasked, result.Hidden = true, []string{token} // the token is masked wherever else it may stand

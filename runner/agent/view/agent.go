@@ -7,7 +7,7 @@ import (
 	"holon/state/ledger"
 )
 
-// identity is who an agent is (runtime specification, "Agent Identity And Visibility Contract").
+// identity is an agent's name and kind (runtime specification, "Agent Identity And Visibility Contract").
 type identity struct {
 	AgentID           string            `json:"agent_id"`
 	Kind              ledger.Kind       `json:"kind"`

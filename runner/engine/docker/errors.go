@@ -26,7 +26,7 @@ type refusal struct {
 func refusals(err error) []refusal {
 	return []refusal{
 		{isPermission(err), engine.CodePermissionDenied, "engine",
-			"add your user to the docker group (then log in again), or run as a user who may use the socket"},
+			"add your user to the docker group (then log in again), or run as a user with access to the socket"},
 		{client.IsErrConnectionFailed(err) || isTruncated(err) || errdefs.IsUnavailable(err), engine.CodeUnreachable,
 			"engine", "start Docker, set DOCKER_HOST, or use --engine local, which confines nothing"},
 		{errdefs.IsNotFound(err) && mentions(err, "no such container"), engine.CodeNotFound, "", ""},

@@ -228,7 +228,7 @@ func tmpfsAxis(host *container.HostConfig) engine.Axis {
 		}
 		values = append(values, target+" "+size+"/"+inodes)
 	}
-	if host.ShmSize > 0 { // whose inodes only the memory limit bounds
+	if host.ShmSize > 0 { // only the memory limit bounds its inodes
 		values = append(values, "/dev/shm "+strconv.FormatInt(host.ShmSize, 10))
 	}
 	slices.Sort(values)

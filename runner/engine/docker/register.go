@@ -29,7 +29,7 @@ func (r register) announce(nonce string) error {
 	return nil
 }
 
-// confirm notes the id that the engine gave to the container with the nonce. Whoever lists containers meanwhile may
+// confirm notes the id that the engine gave to the container with the nonce. A concurrent list of containers may
 // have noted it already.
 func (r register) confirm(nonce, id string) error {
 	if r.dir == "" {

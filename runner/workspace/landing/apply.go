@@ -42,7 +42,7 @@ const maxPatch = 1<<30 - 1<<20
 
 // ApplyResult says what Apply did to the working tree.
 type ApplyResult struct {
-	RunID   string   `json:"run_id,omitempty"` // whose change it is, where the caller says so
+	RunID   string   `json:"run_id,omitempty"` // of the change, where the caller names it
 	Path    string   `json:"path"`             // top of the working tree
 	Written []string `json:"written"`          // raw bytes, sorted
 	Deleted []string `json:"deleted"`

@@ -66,14 +66,18 @@ func (c *Candidate) attempt(parent context.Context, req Request, yield func(Even
 	var counted Counted
 	req.Lowering, req.Counted = &a.Lowering, &counted
 	measured := meter{}
-	defer func() {
-		if a.Err != nil {
-			a.Usage = spent(&req, counted, &measured, a.Begun || sent && givenUp(a.Err))
-		}
-		if a.Err != nil && parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
-			a.Err = late(a.Err, c.Policy.Total)
-		}
-	}()
+	c.read(ctx, req, &measured, yield, a)
+	if a.Err == nil {
+		return
+	}
+	a.Usage = spent(&req, counted, &measured, a.Begun || sent && givenUp(a.Err))
+	if parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
+		a.Err = late(a.Err, c.Policy.Total)
+	}
+}
+
+// read streams the answer of an attempt up to its end, its limit or its error, which it fills in.
+func (c *Candidate) read(ctx context.Context, req Request, measured *meter, yield func(Event, error) bool, a *Attempt) {
 	limit := 0
 	if req.MaxOutputTokens != nil {
 		limit = *req.MaxOutputTokens
@@ -85,11 +89,11 @@ func (c *Candidate) attempt(parent context.Context, req Request, yield func(Even
 		}
 		a.Begun = true
 		if fits := measured.take(ev, limit); fits < len(ev.Text) {
-			cut(&req, ev, fits, counted, yield, a)
+			cut(&req, ev, fits, *req.Counted, yield, a)
 			return
 		}
 		if ev.Kind == Done {
-			ev.Usage = settled(&req, ev.Usage, &measured)
+			ev.Usage = settled(&req, ev.Usage, measured)
 			if limit > 0 && ev.Usage.OutputTokens > int64(limit) && ev.Stop == StopEnd {
 				ev.Stop = StopMaxTokens
 			}

@@ -103,8 +103,7 @@ func (a Access) checkMode() error {
 	return nil
 }
 
-// checkAddress checks the address against the mode. It is one function because the checks are the rows of one table of
-// modes and addresses, each with its own remedy.
+// checkAddress checks the form of the address, then the address against the mode.
 func (a Access) checkAddress() error {
 	if a.Mode == "" {
 		return nil
@@ -117,11 +116,14 @@ func (a Access) checkAddress() error {
 	if a.Listen != "" && (a.Host != "" || a.Port != 0) {
 		return badAccess("--listen", "--listen is given, and --host or --port as well", "use one of them")
 	}
-	ip := net.ParseIP(host)
-	loopback := ip != nil && ip.IsLoopback() || host == "localhost"
+	return a.checkReach(host, net.ParseIP(host))
+}
+
+// checkReach checks host, which is ip if that is not nil, against the mode.
+func (a Access) checkReach(host string, ip net.IP) error {
 	switch a.Mode {
 	case ModeLocal, ModeTunnel:
-		if !loopback {
+		if !ip.IsLoopback() && host != "localhost" {
 			return badAccess("--host", fmt.Sprintf("%.100q is not a loopback address, and --access %s needs one", host,
 				a.Mode), "leave --host out, or use --access lan or tailnet")
 		}

@@ -61,27 +61,35 @@ func parseHead(raw string) (h head, err error) {
 	if err != nil {
 		return head{}, err
 	}
-	hosts, host := fields["Host"], strings.TrimSpace(fields.Get("Host"))
-	coded := len(req.TransferEncoding) > 0
+	if err := checkHead(raw, req, fields); err != nil {
+		return head{}, err
+	}
+	return head{method: req.Method, target: req.RequestURI, version: req.Proto,
+		host: strings.TrimSpace(fields.Get("Host")), hasBody: req.ContentLength != 0,
+		expects: strings.EqualFold(req.Header.Get("Expect"), "100-continue")}, nil
+}
+
+// checkHead refuses a head that other programs could read in another way.
+func checkHead(raw string, req *http.Request, fields textproto.MIMEHeader) error {
 	for name := range fields {
 		if !httpguts.ValidHeaderFieldName(name) {
-			return head{}, fmt.Errorf("%.40q cannot name a header field", name)
+			return fmt.Errorf("%.40q cannot name a header field", name)
 		}
 	}
+	hosts, coded := fields["Host"], len(req.TransferEncoding) > 0
 	switch {
 	case !httpguts.ValidHeaderFieldValue(strings.ReplaceAll(raw, "\r\n", "")):
-		return head{}, errors.New("a control character in the head of the request")
+		return errors.New("a control character in the head of the request")
 	case strings.Contains(raw, "\r\n ") || strings.Contains(raw, "\r\n\t"):
-		return head{}, errors.New("a header field of several lines")
+		return errors.New("a header field of several lines")
 	case req.ProtoMajor != 1 || req.ProtoMinor > 1:
-		return head{}, fmt.Errorf("the protocol %.20q is not HTTP/1.1", req.Proto)
-	case len(hosts) > 1 || len(hosts) == 1 && host == "":
-		return head{}, errors.New("more than one Host, or an empty one")
+		return fmt.Errorf("the protocol %.20q is not HTTP/1.1", req.Proto)
+	case len(hosts) > 1 || len(hosts) == 1 && strings.TrimSpace(hosts[0]) == "":
+		return errors.New("more than one Host, or an empty one")
 	case coded && len(fields["Content-Length"]) > 0:
-		return head{}, errors.New("both a length and a transfer coding")
+		return errors.New("both a length and a transfer coding")
 	case len(fields["Transfer-Encoding"]) > 0 && !coded:
-		return head{}, errors.New("a transfer coding in HTTP/1.0")
+		return errors.New("a transfer coding in HTTP/1.0")
 	}
-	return head{method: req.Method, target: req.RequestURI, version: req.Proto, host: host,
-		hasBody: req.ContentLength != 0, expects: strings.EqualFold(req.Header.Get("Expect"), "100-continue")}, nil
+	return nil
 }

@@ -69,15 +69,21 @@ func decode(v reflect.Value, n *yaml.Node) (ok bool) {
 		return (isText(n) || scalarTag(n) == "!!bool") && err == nil
 	case *float64:
 		*p, err = strconv.ParseFloat(n.Value, 64)
-		return scalar && err == nil
+	default:
+		err = setBasic(v, n.Value)
 	}
-	if v.Kind() == reflect.String {
-		v.SetString(n.Value)
-		return scalar
-	}
-	whole, err := strconv.ParseInt(n.Value, 10, 64)
-	v.SetInt(whole)
 	return scalar && err == nil
+}
+
+// setBasic stores text in a field of a string or integer kind.
+func setBasic(v reflect.Value, text string) error {
+	if v.Kind() == reflect.String {
+		v.SetString(text)
+		return nil
+	}
+	whole, err := strconv.ParseInt(text, 10, 64)
+	v.SetInt(whole)
+	return err
 }
 
 // example says how to write a value of a field's type.

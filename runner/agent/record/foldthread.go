@@ -104,19 +104,23 @@ func (f *Fold) applyThread(e fact) {
 			f.thread.stopped = now == "stopped" || now == "archived"
 		}
 	case "run.status":
-		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
-		if t := f.turns.find(e.turn()); t != nil && e.Status == "cancelling" && !ended(t.Status) {
-			t.Status = e.Status
-			if f.thread.ActiveTurnID == t.TurnID {
-				f.thread.Phase = e.Status
-			}
-		}
+		f.applyRunStatus(e)
 	case "runtime.warning", "runtime.error":
 		*f.incidents.at(e.place()) = incident{clip(e.EventID, maxID), strings.TrimPrefix(e.Type, "runtime."),
 			or(e.text("code")), cmp.Or(e.text("summary"), e.text("message")), e.turn(), e.at()}
 	}
 	if _, known := agentruntime.Statuses[f.thread.Status]; !known {
 		f.thread.Status = unknown
+	}
+}
+
+func (f *Fold) applyRunStatus(e fact) {
+	f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
+	if t := f.turns.find(e.turn()); t != nil && e.Status == "cancelling" && !ended(t.Status) {
+		t.Status = e.Status
+		if f.thread.ActiveTurnID == t.TurnID {
+			f.thread.Phase = e.Status
+		}
 	}
 }
 

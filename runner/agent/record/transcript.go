@@ -23,7 +23,7 @@ const (
 )
 
 // TranscriptEntry is one entry of what was written and done, as it is shown. Data of an entry of a message is left to the
-// reader, who has the message.
+// reader, which has the message.
 type TranscriptEntry struct {
 	ID           string          `json:"id"`
 	AgentID      string          `json:"agent_id"`
@@ -99,10 +99,8 @@ func (t *transcript) apply(e ledger.Event) {
 		if t.round.open {
 			t.endRound(e)
 		}
-	case turns.RuntimeError: // of a turn that was never begun and is tried again it is only an event
-		if e.TurnID != "" && e.ProducerSeq == 0 && (t.begun || e.Level != LevelProgress) {
-			t.add(e, TranscriptEntry{Kind: EntryFailure, StopReason: field[string](e, "code"), Data: e.Data})
-		}
+	case turns.RuntimeError:
+		t.fail(e)
 	case OutputExpired:
 		var p struct {
 			TurnID string              `json:"turn_id"`
@@ -111,6 +109,13 @@ func (t *transcript) apply(e ledger.Event) {
 		}
 		_ = json.Unmarshal(e.Data, &p) // the host wrote it
 		t.gone[p.TurnID] = &Expired{p.At, p.Reason}
+	}
+}
+
+// fail adds a host's error of a turn. An error before a turn begins that is tried again is only an event.
+func (t *transcript) fail(e ledger.Event) {
+	if e.TurnID != "" && e.ProducerSeq == 0 && (t.begun || e.Level != LevelProgress) {
+		t.add(e, TranscriptEntry{Kind: EntryFailure, StopReason: field[string](e, "code"), Data: e.Data})
 	}
 }
 

@@ -27,7 +27,7 @@ func DebugContainer(shared string) turns.Place {
 	readStatus("/proc/self/status", &p)
 	readCgroup("/sys/fs/cgroup", &p)
 	if shared != "" {
-		p.Exchange = testMount(shared)
+		p.Shared = testMount(shared)
 	}
 	return p
 }
@@ -124,15 +124,15 @@ func programs(names ...string) map[string]string {
 
 // testMount shows that files pass both ways through dir: it reads the host's file,
 // leaves a copy of it there, and writes, reads back and removes another.
-func testMount(dir string) *turns.Exchange {
-	text, err := probe(filepath.Join(dir, turns.ExchangeHost))
+func testMount(dir string) *turns.SharedFiles {
+	text, err := probe(filepath.Join(dir, turns.SharedFromHost))
 	if err == nil {
-		err = writeNew(filepath.Join(dir, turns.ExchangeKept), text)
+		err = writeNew(filepath.Join(dir, turns.SharedFromContainer), text)
 	}
 	if err == nil {
-		err = writeAndRemove(filepath.Join(dir, turns.ExchangeGone), text)
+		err = writeAndRemove(filepath.Join(dir, turns.SharedSentinel), text)
 	}
-	result := &turns.Exchange{Read: text}
+	result := &turns.SharedFiles{Read: text}
 	if err != nil {
 		result.Error = err.Error()
 	}

@@ -52,13 +52,13 @@ func TestMountIsTested(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got := DebugContainer(dir)
-	if got.Exchange == nil || got.Exchange.Error == "" {
-		t.Errorf("without the host's file the exchange is %+v, want an error", got.Exchange)
+	if got.Shared == nil || got.Shared.Error == "" {
+		t.Errorf("without the host's file the exchange is %+v, want an error", got.Shared)
 	}
-	expect.NoError(t, os.WriteFile(filepath.Join(dir, turns.ExchangeHost), []byte("word"), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, turns.SharedFromHost), []byte("word"), 0o600))
 	got = DebugContainer(dir)
-	if want := (&turns.Exchange{Read: "word"}); !reflect.DeepEqual(got.Exchange, want) {
-		t.Errorf("the exchange is %+v, want %+v", got.Exchange, want)
+	if want := (&turns.SharedFiles{Read: "word"}); !reflect.DeepEqual(got.Shared, want) {
+		t.Errorf("the exchange is %+v, want %+v", got.Shared, want)
 	}
 	if got.Version != Version() {
 		t.Errorf("the version is %q, want %q", got.Version, Version())
@@ -66,13 +66,13 @@ func TestMountIsTested(t *testing.T) {
 	if got.UID != os.Geteuid() {
 		t.Errorf("the user is %d, want %d", got.UID, os.Geteuid())
 	}
-	if _, err := os.Lstat(filepath.Join(dir, turns.ExchangeGone)); !os.IsNotExist(err) {
+	if _, err := os.Lstat(filepath.Join(dir, turns.SharedSentinel)); !os.IsNotExist(err) {
 		t.Errorf("the file that is to be removed gives %v, want that it is gone", err)
 	}
-	if kept, err := os.ReadFile(filepath.Join(dir, turns.ExchangeKept)); err != nil || string(kept) != "word" {
+	if kept, err := os.ReadFile(filepath.Join(dir, turns.SharedFromContainer)); err != nil || string(kept) != "word" {
 		t.Errorf("the file for the host holds %q (%v), want %q", kept, err, "word")
 	}
-	if again := DebugContainer(dir); again.Exchange.Error == "" {
+	if again := DebugContainer(dir); again.Shared.Error == "" {
 		t.Error("a second exchange wrote over the files of the first")
 	}
 }

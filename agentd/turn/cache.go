@@ -106,7 +106,7 @@ func (v *view) alone(size int) {
 func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	q, known, l := v.now, v.known, a.Lowering
 	p := &turns.Prompt{
-		Fingerprint: q.all, FrameFingerprint: q.preamble, EstimatedTokens: q.tokens, Epoch: v.visible.Epoch,
+		Fingerprint: q.all, PreambleFingerprint: q.preamble, EstimatedTokens: q.tokens, Epoch: v.visible.Epoch,
 		CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
 		Mode:         l.Mode, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey,
 		Breakpoints: l.Breakpoints,
@@ -117,7 +117,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	case known.ref != a.Ref:
 		p.Broken = turns.CacheModel
 	case known.preamble != q.preamble:
-		p.Broken = turns.CacheFrame
+		p.Broken = turns.CachePreamble
 	case known.prefix != q.before && v.visible.Epoch > known.epoch:
 		p.Broken = turns.CacheCompacted
 	case known.prefix != q.before:

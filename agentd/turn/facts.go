@@ -197,7 +197,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 		NativeRequestID: a.RequestID, ProviderAttempt: &made}
 	if w.sampler != nil {
 		said.OutputChars = w.sampler.chars
-		said.Messages, said.Calls = w.sampler.said()
+		said.Messages, said.Calls = w.sampler.emittedIDs()
 		discarded, w.sampler.discarded = w.sampler.discarded, nil
 		w.sampler.asked = ""
 		w.answered(a)
@@ -235,8 +235,8 @@ func (w *attempts) cost(a model.Attempt) {
 	w.record(w.runner.Scope.CostRecorded(w.id, used))
 }
 
-// said are the ids of what the answer holds so far: messages, and calls of either side.
-func (s *sampler) said() (messages, calls []string) {
+// emittedIDs returns the ids of what the answer holds so far: messages, and calls of either side.
+func (s *sampler) emittedIDs() (messages, calls []string) {
 	for _, item := range s.Emitter.Response().Output[s.round.from:] {
 		switch item.ItemType() {
 		case responses.ItemMessage:

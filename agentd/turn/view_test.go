@@ -340,9 +340,9 @@ func TestPromptDiagnostics(t *testing.T) {
 			t.Errorf("%d: p.ExpectedTokens = %d, want %d", i, p.ExpectedTokens, want[i].expected)
 		case p.HitRatio != want[i].ratio:
 			t.Errorf("%d: p.HitRatio = %v, want %v", i, p.HitRatio, want[i].ratio)
-		case p.FrameFingerprint != result.Attempts.Attempts[0].Prompt.FrameFingerprint:
-			t.Errorf("%d: p.FrameFingerprint = %q, want %q", i, p.FrameFingerprint,
-				result.Attempts.Attempts[0].Prompt.FrameFingerprint)
+		case p.PreambleFingerprint != result.Attempts.Attempts[0].Prompt.PreambleFingerprint:
+			t.Errorf("%d: p.FrameFingerprint = %q, want %q", i, p.PreambleFingerprint,
+				result.Attempts.Attempts[0].Prompt.PreambleFingerprint)
 		}
 		seen[p.Fingerprint] = true
 	}
@@ -351,7 +351,7 @@ func TestPromptDiagnostics(t *testing.T) {
 	}
 
 	// The next turn knows what the provider has, and what is another frame.
-	for _, tt := range []struct{ prompt, broken string }{{"", ""}, {"be brief", turns.CacheFrame}} {
+	for _, tt := range []struct{ prompt, broken string }{{"", ""}, {"be brief", turns.CachePreamble}} {
 		next := newStage(t, `{"input":"y"}`, usage(answer, 7000, 6000))
 		next.turn.History, next.turn.Memory, next.turn.Prompt.Text = result.Conversation, result.Memory, tt.prompt
 		_, after := next.run(t, t.Context())

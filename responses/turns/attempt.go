@@ -46,7 +46,7 @@ type ProviderAttempt struct {
 const (
 	CacheFirst     = "first_request"   // it was told nothing of the conversation before
 	CacheModel     = "model_changed"   // another model was
-	CacheFrame     = "frame_changed"   // instructions, tools or the form of the answer are others
+	CachePreamble  = "frame_changed"   // instructions, tools or the form of the answer are others
 	CacheCompacted = "compacted"       // the conversation was shortened
 	CacheHistory   = "history_changed" // it is another conversation
 	CacheShort     = "too_short"       // what it was told is less than providers cache
@@ -56,19 +56,19 @@ const (
 // Prompt says what an attempt told a provider, and how much of it the provider
 // had in its cache (runtime specification, "Provider Prompt Frame").
 type Prompt struct {
-	Fingerprint      string  `json:"fingerprint"`       // of all that was told
-	FrameFingerprint string  `json:"frame_fingerprint"` // of what is the same in every round: instructions, tools, form
-	EstimatedTokens  int     `json:"estimated_tokens"`
-	Epoch            int     `json:"epoch"`                  // compactions before it
-	ExpectedTokens   int64   `json:"expected_cached_tokens"` // of the prefix that was told before
-	CachedTokens     int64   `json:"cached_tokens"`          // as the provider says
-	HitRatio         float64 `json:"hit_ratio"`              // of the two, at most 1; 0 when nothing was expected
-	Broken           string  `json:"cache_broken,omitzero"`  // why nothing was found, or nothing expected
-	Mode             string  `json:"mode,omitzero"`          // full
-	Items            int     `json:"items,omitzero"`         // of the conversation, that were sent
-	Bytes            int     `json:"bytes,omitzero"`         // of the request's body
-	CacheKey         bool    `json:"cache_key,omitzero"`     // a cache key was sent
-	Breakpoints      int     `json:"breakpoints,omitzero"`   // markers of cacheable prefixes that were sent
+	Fingerprint         string  `json:"fingerprint"`       // of all that was told
+	PreambleFingerprint string  `json:"frame_fingerprint"` // of what is the same in every round: instructions, tools, form
+	EstimatedTokens     int     `json:"estimated_tokens"`
+	Epoch               int     `json:"epoch"`                  // compactions before it
+	ExpectedTokens      int64   `json:"expected_cached_tokens"` // of the prefix that was told before
+	CachedTokens        int64   `json:"cached_tokens"`          // as the provider says
+	HitRatio            float64 `json:"hit_ratio"`              // of the two, at most 1; 0 when nothing was expected
+	Broken              string  `json:"cache_broken,omitzero"`  // why nothing was found, or nothing expected
+	Mode                string  `json:"mode,omitzero"`          // full
+	Items               int     `json:"items,omitzero"`         // of the conversation, that were sent
+	Bytes               int     `json:"bytes,omitzero"`         // of the request's body
+	CacheKey            bool    `json:"cache_key,omitzero"`     // a cache key was sent
+	Breakpoints         int     `json:"breakpoints,omitzero"`   // markers of cacheable prefixes that were sent
 }
 
 // TokenUsage counts tokens.

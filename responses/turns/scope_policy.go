@@ -29,7 +29,7 @@ type Offered struct {
 	Traits
 }
 
-// Who runs a tool.
+// Places where a tool runs.
 const (
 	OwnerAgentd = "agentd"
 	OwnerMCP    = "mcp"  // a server that is configured

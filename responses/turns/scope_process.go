@@ -11,7 +11,7 @@ const (
 	ProcessTerminated = "process.terminated"
 )
 
-// Who ended a process that did not end by itself.
+// Causes of the end of a process that did not end by itself.
 const (
 	byUser         = "user"          // it was asked for: task.cancel_requested says by whom
 	ByPolicy       = "policy"        // it could not become a task

@@ -63,7 +63,7 @@ func (s Scope) TaskCancelling(taskID, reason, by string) RuntimeEvent {
 }
 
 // TaskEnded says how the task with the given id and its process ended, and before that, where it did not end by itself,
-// who ended it.
+// the cause.
 func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 	before, process, end := s.taskEnd(taskID, p)
 	return append(before, s.TaskProcess(taskID, s.ProcessEnded("", ProcessOf(taskID), process)), end)

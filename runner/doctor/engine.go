@@ -111,7 +111,7 @@ func (e *examination) create(ctx context.Context) (err error) {
 		return fmt.Errorf("make a directory to share: %w", err)
 	}
 	p.word = rand.Text()
-	if err := os.WriteFile(filepath.Join(p.dir, turns.ExchangeHost), []byte(p.word), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, turns.SharedFromHost), []byte(p.word), 0o644); err != nil {
 		return fmt.Errorf("write the sentinel: %w", err)
 	}
 	if p.user != nil && os.Geteuid() == 0 {

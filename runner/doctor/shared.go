@@ -30,9 +30,9 @@ func (e *examination) checkUser(context.Context) []Result {
 			remedy))
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(filepath.Join(p.dir, turns.ExchangeKept), &st); err != nil {
+	if err := unix.Lstat(filepath.Join(p.dir, turns.SharedFromContainer), &st); err != nil {
 		why := "it made no file"
-		if x := p.seen.Exchange; x != nil && x.Error != "" {
+		if x := p.seen.Shared; x != nil && x.Error != "" {
 			why = x.Error
 		}
 		return one(seen("%d:%d cannot share files: %s", want.UID, want.GID, why).but(statusFailed, remedy))
@@ -54,7 +54,7 @@ func (e *examination) checkMounts(context.Context) []Result {
 	const remedy = "set HOLON_HOME to a directory that the engine can mount: of this machine, and shared with it " +
 		"where it runs in a virtual machine (file sharing); DOCKER_HOST must not name another machine"
 	bad := func(format string, args ...any) []Result { return one(seen(format, args...).but(statusFailed, remedy)) }
-	x := p.seen.Exchange
+	x := p.seen.Shared
 	if x == nil {
 		return skipped("the program in the container exchanged nothing")
 	}
@@ -64,10 +64,10 @@ func (e *examination) checkMounts(context.Context) []Result {
 	if x.Read != p.word {
 		return bad("the container does not see what was written to %s", p.dir)
 	}
-	if _, err := os.Lstat(filepath.Join(p.dir, turns.ExchangeGone)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(p.dir, turns.SharedSentinel)); !errors.Is(err, fs.ErrNotExist) {
 		return bad("the sentinel is still in %s, although the container deleted it", p.dir)
 	}
-	kept, err := durable.ReadFile(filepath.Join(p.dir, turns.ExchangeKept), maxShared) // a container wrote it
+	kept, err := durable.ReadFile(filepath.Join(p.dir, turns.SharedFromContainer), maxShared) // a container wrote it
 	if err != nil || string(kept) != p.word {
 		return bad("what the container wrote is not in %s", p.dir)
 	}

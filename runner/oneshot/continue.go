@@ -69,8 +69,8 @@ func (o *Run) namePatch(err error) error {
 	return err
 }
 
-// keepConversation keeps what agentd stored of the conversation, for a run that continues this one. That a run cannot
-// be continued is no fault of the run.
+// keepConversation keeps what agentd stored of the conversation, for a run that continues this one. A run that cannot
+// be continued does not fail.
 func (r *execution) keepConversation(ctx context.Context) {
 	to := filepath.Join(r.run.Dir(), conversationDir)
 	warnings, err := turnfiles.CollectResponses(ctx, r.sessions.SessionDir(r.key), to)

@@ -27,7 +27,7 @@ import (
 )
 
 // Recovery takes up and settles runs whose holon was killed. A run is its own
-// from the moment on that it has the lease: of several who try, one does it.
+// from the moment on that it has the lease: of several callers, one does it.
 // Nothing is ever executed again.
 type Recovery struct {
 	Home      state.Home

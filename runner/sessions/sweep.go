@@ -21,7 +21,7 @@ type Leftover struct {
 	Kind    string // container, sockets, tree
 	Name    string // of the container, else a path
 	Session string // Config.ID; of an agent's sockets, the name of their directory
-	Agent   string // whose session it is; "" for a run's, and for sockets
+	Agent   string // owner of the session; "" for a run's, and for sockets
 	ID      string // of a container, the engine's
 }
 

@@ -59,8 +59,8 @@ func metrics() []metric {
 		{[]string{"P1", "P19", "P24"}, measureContainer},
 		{[]string{"P18"}, measurePause},
 		{[]string{"P17"}, measureFleet},
-		{[]string{"P3"}, measureWarmTurn},
-		{[]string{"P3", "P26"}, measureWarmAgent},
+		{[]string{"P3"}, measureRunningTurn},
+		{[]string{"P3", "P26"}, measureRunningAgent},
 		{[]string{"P16"}, measureDecay},
 		{[]string{"P15"}, measureWorkingCopy},
 	}

@@ -17,12 +17,12 @@ import (
 	"holon/test/load"
 )
 
-func (r *rig) warmUp(ctx context.Context) *runner.Session {
+func (r *rig) openSession(ctx context.Context) *runner.Session {
 	return r.startSession(ctx, r.session(r.newGateway()))
 }
 
-// warmTurn runs a turn and returns when its first event came, and when it ended.
-func warmTurn(ctx context.Context, session *runner.Session) (first, total time.Duration) {
+// timeTurn runs a turn and returns when its first event came, and when it ended.
+func timeTurn(ctx context.Context, session *runner.Session) (first, total time.Duration) {
 	watch := &firstEvent{began: time.Now()}
 	turn := runner.NewTurn(responses.NewID(responses.PrefixTurn), "Say something.")
 	turn.Limits().TimeoutMS = load.Patience.Milliseconds()
@@ -45,12 +45,12 @@ func (f *firstEvent) Event(responses.Event) { f.once.Do(func() { f.after = time.
 
 func (f *firstEvent) Fact(turns.RuntimeEvent) {}
 
-// measureWarmTurn is P3: what a turn costs before its first event when the
+// measureRunningTurn is P3: what a turn costs before its first event when the
 // container runs: alone, and with a working copy of its own made first.
-func measureWarmTurn(ctx context.Context, r *rig) []row {
-	session, relay := r.warmUp(ctx), r.serveFloor(ctx, r.model).streamer()
+func measureRunningTurn(ctx context.Context, r *rig) []row {
+	session, relay := r.openSession(ctx), r.serveFloor(ctx, r.model).streamer()
 	alone := compare(ctx, r.plan(300, 15, 0), relay, subject{"warm turn", func(ctx context.Context) []float64 {
-		first, _ := warmTurn(ctx, session)
+		first, _ := timeTurn(ctx, session)
 		return []float64{ms(first)}
 	}})
 	repo := r.newRepository(ctx, 5000)
@@ -80,7 +80,7 @@ func (p *repository) wholeTurn(ctx context.Context, session *runner.Session) (be
 	opened := timed(func() { tree = load.Must(load.Must(workspace.Open(ctx, p.workspace())).Acquire(ctx)) })
 	var first, total time.Duration
 	err := load.Guard(func() {
-		first, total = warmTurn(ctx, session)
+		first, total = timeTurn(ctx, session)
 		p.change(tree.Dir())
 	})
 	after := timed(func() { p.finish(ctx, tree, err) })
@@ -91,7 +91,7 @@ func (p *repository) wholeTurn(ctx context.Context, session *runner.Session) (be
 // copy, runs in a warm container, changes files, is diffed and gives the copy
 // back; its directories stay.
 func measureDecay(ctx context.Context, r *rig) []row {
-	session, repo := r.warmUp(ctx), r.newRepository(ctx, 5000)
+	session, repo := r.openSession(ctx), r.newRepository(ctx, 5000)
 	repo.wholeTurn(ctx, session) // fills the copy
 	took := make([]float64, r.samples(200, 60))
 	for i := range took {
@@ -112,20 +112,20 @@ type arrival struct {
 	err           error
 }
 
-// warmAgent is an agent of a daemon whose container runs, and a client that
+// runningAgent is an agent of a daemon whose container runs, and a client that
 // follows its events.
-type warmAgent struct {
+type runningAgent struct {
 	serve  *load.Server
 	events chan arrival
 }
 
 const agentName = "warm"
 
-// measureWarmAgent is P3 and P26 of an agent that lives: from a message at the control
-// plane to the first events at a client that follows them. Message, claim and
+// measureRunningAgent is P3 and P26 of an agent that lives: from a message at the
+// control plane to the first events at a client that follows them. Message, claim and
 // begin are three transactions, each on disk before it is announced; the floor
 // makes one record durable.
-func measureWarmAgent(ctx context.Context, r *rig) []row {
+func measureRunningAgent(ctx context.Context, r *rig) []row {
 	relay, agent := r.serveFloor(ctx, r.model), r.wakeAgent(ctx)
 	got := compare(ctx, r.plan(300, 15, 0), relay.streamer(), subject{"warm agent", agent.ask})
 	floor, ours := got[0][0], got[1]
@@ -139,7 +139,7 @@ func measureWarmAgent(ctx context.Context, r *rig) []row {
 }
 
 // wakeAgent starts a daemon in front of the model and an agent that has answered, and follows its events.
-func (r *rig) wakeAgent(ctx context.Context) *warmAgent {
+func (r *rig) wakeAgent(ctx context.Context) *runningAgent {
 	s := load.Must(load.New(load.Options{Dir: r.newDir(), Model: modelName, Engine: r.opts.docker,
 		Env: append(r.environment(), "HOLON_IDLE_PAUSE=1h")}))
 	r.later(func() (err error) {
@@ -151,7 +151,7 @@ func (r *rig) wakeAgent(ctx context.Context) *warmAgent {
 	})
 	load.Check(s.Start(ctx))
 	load.Check(s.Create(ctx, agentName))
-	a := &warmAgent{serve: s, events: make(chan arrival, 64)}
+	a := &runningAgent{serve: s, events: make(chan arrival, 64)}
 	following, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); a.follow(following) }()
@@ -162,7 +162,7 @@ func (r *rig) wakeAgent(ctx context.Context) *warmAgent {
 	return a
 }
 
-func (a *warmAgent) follow(ctx context.Context) {
+func (a *runningAgent) follow(ctx context.Context) {
 	for item, err := range a.serve.Client.Follow(ctx, agentName, client.Follow{}) {
 		h := arrival{at: time.Now(), err: err}
 		if item.Event != nil {
@@ -178,7 +178,7 @@ func (a *warmAgent) follow(ctx context.Context) {
 
 // ask gives the agent a message and returns when the client got the events that it was
 // admitted, claimed, begun and settled.
-func (a *warmAgent) ask(ctx context.Context) []float64 {
+func (a *runningAgent) ask(ctx context.Context) []float64 {
 	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, errors.New("the agent's turn does not end"))
 	defer cancel()
 	began := time.Now()

@@ -113,7 +113,7 @@ func refusals() []Case {
 		{"errors/unknown path", Protocol, "an unknown path has the error envelope", func(t *trial) {
 			t.fails(t.get("/no/such/path"), http.StatusNotFound)
 		}},
-		{"errors/content type", Protocol, "a body that is no JSON is refused", func(t *trial) {
+		{"errors/content type", Protocol, "a body that is not JSON is refused", func(t *trial) {
 			t.fails(t.post([]byte(`{"input":"hi"}`), "Content-Type", "text/plain"), 400, 415)
 		}},
 	}

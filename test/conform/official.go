@@ -119,7 +119,7 @@ func (t *trial) officialEvent(data []byte) (typ string, response json.RawMessage
 		Response json.RawMessage `json:"response"`
 	}
 	if err := json.Unmarshal(data, &ev); err != nil {
-		return "", nil, fmt.Errorf("an event is no JSON: %w: %.200s", err, data)
+		return "", nil, fmt.Errorf("an event is not JSON: %w: %.200s", err, data)
 	}
 	return ev.Type, ev.Response, t.doc.Event(data)
 }

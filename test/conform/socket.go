@@ -53,12 +53,12 @@ func (t *trial) on(f func(*session)) {
 func (c *session) create(m message) turn {
 	out := message{"type": "response.create", "model": c.t.Model}
 	maps.Copy(out, m)
-	return c.exchange(encode(out))
+	return c.request(encode(out))
 }
 
-// exchange sends a text frame and reads up to a terminal event, an error event,
+// request sends a text frame and reads up to a terminal event, an error event,
 // or an event that carries an error code.
-func (c *session) exchange(frame []byte) (got turn) {
+func (c *session) request(frame []byte) (got turn) {
 	if c.broken == nil {
 		c.broken = c.converse(frame, &got)
 	}
@@ -80,7 +80,7 @@ func (c *session) converse(frame []byte, got *turn) error {
 			return err
 		}
 		if kind != websocket.MessageText || string(data) == "[DONE]" {
-			got.errs = append(got.errs, fmt.Errorf("a frame is no event: %.100q", data))
+			got.errs = append(got.errs, fmt.Errorf("a frame is not an event: %.100q", data))
 			return nil
 		}
 		if got.take(c.t, data) {

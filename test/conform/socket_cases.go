@@ -135,7 +135,7 @@ func socketBadFrames(t *trial) {
 	t.on(func(c *session) {
 		for _, frame := range []string{`{`, `[]`, `null`, `{"type":"response.cancel"}`, `{"input":"Say hello."}`,
 			`{"type":"response.create","input":5}`} {
-			c.exchange([]byte(frame)).refused(t)
+			c.request([]byte(frame)).refused(t)
 		}
 		c.completed(message{"input": "Say hello."})
 	})

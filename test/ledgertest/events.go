@@ -11,9 +11,9 @@ import (
 func testNumbers(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	write(t, s, func(tx ledger.Tx) error {
-		expect.NoError(t, appendEvents("a", told(2, 4, 0)...)(tx))
-		expect.NoError(t, appendEvents("b", told(1, 4, 0)...)(tx))
-		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", newEvents(2, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("b", newEvents(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", newEvents(1, 4, 0)...)(tx))
 		page, err := tx.Events("a", ledger.EventQuery{})
 		expect.Equal(t, "within the update", seqs(page), "[1 2 3]")
 		return err
@@ -34,10 +34,10 @@ func testPages(t *testing.T, open Reopener) {
 	levels := []int{1, 4, 4, 3, 4, 5, 2, 4, 4, 4} // of events 1 to 10
 	var events []ledger.Event
 	for _, level := range levels {
-		events = append(events, told(1, level, 0)...)
+		events = append(events, newEvents(1, level, 0)...)
 	}
 	write(t, s, appendEvents("a", events...))
-	write(t, s, appendEvents("b", told(3, 4, 0)...))
+	write(t, s, appendEvents("b", newEvents(3, 4, 0)...))
 	look(t, s, func(v ledger.View) {
 		for _, c := range []struct {
 			q            ledger.EventQuery
@@ -94,7 +94,7 @@ func testRevision(t *testing.T, open Reopener) {
 	} {
 		l := stale
 		change(&l)
-		err := s.Update(t.Context(), func(tx ledger.Tx) error { return tx.Step(&l, told(1, 4, 0)...) })
+		err := s.Update(t.Context(), func(tx ledger.Tx) error { return tx.Step(&l, newEvents(1, 4, 0)...) })
 		if wantCode(t, err, ledger.CodeConflict); err == nil {
 			t.Error("the store takes " + what)
 		}

@@ -29,7 +29,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 		{"what must be alone is", testUnique},
 		{"states have one next step", testRevision},
 		{"the queue has an order", testQueue},
-		{"who has work", testReady},
+		{"agents with work", testReady},
 		{"open tasks stay", testPruneTasks},
 		{"what is due", testDue},
 		{"events have no gap", testNumbers},

@@ -28,9 +28,9 @@ func prune(t *testing.T, s ledger.Store, keep ledger.Retention, at time.Time, li
 
 func testPruneEvents(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b", "c")
-	write(t, s, appendEvents("a", told(10, 4, -3*day)...))
-	write(t, s, appendEvents("a", told(10, 3, -day)...))
-	write(t, s, appendEvents("b", told(5, 4, -3*day)...))
+	write(t, s, appendEvents("a", newEvents(10, 4, -3*day)...))
+	write(t, s, appendEvents("a", newEvents(10, 3, -day)...))
+	write(t, s, appendEvents("b", newEvents(5, 4, -3*day)...))
 	left := func(agent, want string) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
@@ -63,7 +63,7 @@ func testPruneEvents(t *testing.T, open Reopener) {
 	left("c", "0 0")
 	prune(t, s, ledger.Retention{MaxEvents: 3}, now, 100)
 	left("a", "18 20")
-	write(t, s, appendEvents("a", told(1, 4, 0)...))
+	write(t, s, appendEvents("a", newEvents(1, 4, 0)...))
 	left("a", "18 21")
 }
 

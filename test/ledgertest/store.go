@@ -95,8 +95,8 @@ func onState(agentID string, fn func(ledger.Tx, *ledger.AgentState) error) updat
 	}
 }
 
-// told makes n events of a level, the first at a time after now.
-func told(n, level int, after time.Duration) []ledger.Event {
+// newEvents makes n events of a level, the first at a time after now.
+func newEvents(n, level int, after time.Duration) []ledger.Event {
 	events := make([]ledger.Event, n)
 	for i := range events {
 		events[i] = ledger.Event{ID: fmt.Sprint("evt_", i), CreatedAt: at(after), Class: "progress", Level: level}

@@ -38,13 +38,13 @@ func testChanged(t *testing.T, open Reopener) {
 	write(t, s, func(tx ledger.Tx) error { return tx.Insert(message("a", 1, ledger.Normal)) })
 	expect.Equal(t, "woken although no events were appended", closed(a) || closed(any), false)
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", newEvents(1, 4, 0)...)(tx))
 		return errOwn
 	}); err != errOwn || closed(a) {
 		t.Errorf("woken by what was taken back, or %v", err)
 	}
 	write(t, s, func(tx ledger.Tx) error {
-		err := appendEvents("a", told(1, 4, 0)...)(tx)
+		err := appendEvents("a", newEvents(1, 4, 0)...)(tx)
 		expect.Equal(t, "woken before the commit", closed(a), false)
 		return err
 	})
@@ -56,11 +56,11 @@ func testChanged(t *testing.T, open Reopener) {
 
 func testSnapshot(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
-	write(t, s, appendEvents("a", told(1, 4, 0)...))
+	write(t, s, appendEvents("a", newEvents(1, 4, 0)...))
 	look(t, s, func(v ledger.View) {
 		before, err := v.Events("a", ledger.EventQuery{})
 		expect.NoError(t, err)
-		write(t, s, appendEvents("a", told(1, 4, 0)...))
+		write(t, s, appendEvents("a", newEvents(1, 4, 0)...))
 		after, err := v.Events("a", ledger.EventQuery{})
 		expect.NoError(t, err)
 		l, err := v.AgentState("a")
@@ -88,7 +88,7 @@ func testCrowd(t *testing.T, open Reopener) {
 			return follow(t.Context(), s, agent, writers/agents*steps)
 		}
 		for range steps {
-			if err := s.Update(t.Context(), appendEvents(agent, told(1, 4, 0)...)); err != nil {
+			if err := s.Update(t.Context(), appendEvents(agent, newEvents(1, 4, 0)...)); err != nil {
 				return err
 			}
 		}
@@ -152,7 +152,7 @@ func testWaiting(t *testing.T, open Reopener) {
 			}
 			go func() { closing <- s.Close() }()
 			synctest.Wait()
-			return appendEvents("a", told(1, 4, 0)...)(tx)
+			return appendEvents("a", newEvents(1, 4, 0)...)(tx)
 		})
 		expect.NoError(t, <-closing)
 		s = opened(t, open)
@@ -181,7 +181,7 @@ func testContexts(t *testing.T, open Reopener) {
 	// It ends while the update runs.
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.Update(ctx, func(tx ledger.Tx) error {
-		expect.NoError(t, appendEvents("a", told(1, 4, 0)...)(tx))
+		expect.NoError(t, appendEvents("a", newEvents(1, 4, 0)...)(tx))
 		cancel()
 		return nil
 	})
@@ -199,7 +199,7 @@ func testClose(t *testing.T, open Reopener) {
 	s := open(t)
 	epoch := s.Epoch()
 	acknowledged := make([]bool, 8)
-	crowd(t, len(acknowledged), func(i int) error { // who comes too late is told so
+	crowd(t, len(acknowledged), func(i int) error { // a late caller gets an error
 		err := s.Update(t.Context(), func(tx ledger.Tx) error {
 			id := fmt.Sprint("a", i)
 			return tx.Insert(&ledger.Agent{ID: id}, &ledger.AgentState{AgentID: id})
@@ -232,7 +232,7 @@ func testAtomic(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	m, e := message("a", 1, ledger.Normal)
 	err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		if err := errors.Join(tx.Insert(m, e), appendEvents("a", told(2, 4, 0)...)(tx)); err != nil {
+		if err := errors.Join(tx.Insert(m, e), appendEvents("a", newEvents(2, 4, 0)...)(tx)); err != nil {
 			return err
 		}
 		return errOwn
@@ -249,7 +249,7 @@ func testAtomic(t *testing.T, open Reopener) {
 	write(t, s, func(tx ledger.Tx) error {
 		expect.NoError(t, tx.Insert(m, e))
 		wantCode(t, tx.Insert(m, e), ledger.CodeConflict)
-		return appendEvents("a", told(1, 4, 0)...)(tx)
+		return appendEvents("a", newEvents(1, 4, 0)...)(tx)
 	})
 	write(t, s, func(tx ledger.Tx) error { // in the writer's memory, if it has one
 		l, err := tx.AgentState("a")

@@ -181,7 +181,7 @@ func (r *round) attach(ctx context.Context, image, dir string) {
 		if err != nil {
 			return fmt.Errorf("mount the image: %w\n%s", err, out)
 		}
-		// Who copied the mount of before, as a container that starts does, holds the broken file system for a moment.
+		// A copy of the mount of before, as in a container that starts, holds the broken file system for a moment.
 		probe := filepath.Join(dir, "probe")
 		if err := errors.Join(os.WriteFile(probe, nil, 0o600), os.Remove(probe)); err != nil {
 			return errors.Join(err, syscall.Unmount(dir, 0))

@@ -135,7 +135,7 @@ type round struct {
 	err    error
 
 	mu     sync.Mutex
-	story  []string // what was chosen and done, for who has to find a failure
+	story  []string // what was chosen and done, for the search of a failure
 	faults map[string]int
 }
 

@@ -37,7 +37,7 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 		if err := k.setModels(ctx, a, t); err != nil {
 			return "", err
 		}
-		if why = k.unfit(ctx, a, want); ctx.Err() != nil { // the caller has left, which is no fault of the container
+		if why = k.unfit(ctx, a, want); ctx.Err() != nil { // the caller has left, not a fault of the container
 			return "", context.Cause(ctx)
 		}
 		if why == "" {

@@ -278,7 +278,7 @@ func (k *Pool) Close(ctx context.Context) error {
 			return err
 		}
 		works, err := k.working(ctx, a)
-		local := k.opts.Engine.Name() == "local" // whose programs end with this process
+		local := k.opts.Engine.Name() == "local" // its programs end with this process
 		switch {
 		case err != nil && k.Tasks(a.id) > 0 && !local: // a slow machine ends no task
 			k.opts.Log.Info("an agent's container does not answer and is left with its tasks", "agent", a.id, "err", err)

@@ -14,7 +14,7 @@ import (
 )
 
 // Attend makes sure that the container of an agent runs and that its tasks are followed: one that has ended is
-// replaced, and the new one reports how they ended. An agent that is in use is left to who uses it.
+// replaced, and the new one reports how they ended. An agent that is in use is left to its user.
 func (k *Pool) Attend(ctx context.Context, t Turn) error {
 	if err := state.CheckAgentID(t.AgentID); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (d *Document) Event(data []byte) error {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("the event is no JSON object: %w", err)
+		return fmt.Errorf("the event is not a JSON object: %w", err)
 	}
 	name, ok := d.events[head.Type]
 	if !ok {

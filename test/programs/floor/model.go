@@ -52,7 +52,7 @@ func (m *model) create(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(a.whole) // a client that left is not our business
 	case match[2] == "":
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = w.Write(a.frames)
+		_, _ = w.Write(a.stream)
 	default:
 		gap, _ := strconv.Atoi(match[2])
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -63,9 +63,9 @@ func (m *model) create(w http.ResponseWriter, r *http.Request) {
 var namePattern = regexp.MustCompile(`^(?:openai/)?fake-(\d{1,6})(?:-(\d{1,9}))?$`)
 
 type answer struct {
-	frames []byte // as a stream
-	head   int    // frames before the first delta
-	tail   int    // where frames go on after the last
+	stream []byte // as a stream
+	head   int    // events before the first delta
+	tail   int    // where events go on after the last
 	whole  []byte // as one JSON object
 }
 
@@ -81,7 +81,7 @@ func (m *model) answer(name string, deltas int) *answer {
 
 func (a *answer) pace(ctx context.Context, w http.ResponseWriter, deltas int, gap time.Duration) {
 	flush := http.NewResponseController(w).Flush
-	_, _ = w.Write(a.frames[:a.head])
+	_, _ = w.Write(a.stream[:a.head])
 	_ = flush()
 	ticks := time.NewTicker(gap)
 	defer ticks.Stop()
@@ -95,7 +95,7 @@ func (a *answer) pace(ctx context.Context, w http.ResponseWriter, deltas int, ga
 			`"output_index":0,"content_index":0,"delta":"t%d ","logprobs":[]}`+"\n\n", 4+n, time.Now().UnixNano())
 		_ = flush()
 	}
-	_, _ = w.Write(a.frames[a.tail:])
+	_, _ = w.Write(a.stream[a.tail:])
 }
 
 type object = map[string]any
@@ -127,17 +127,17 @@ func answerOf(name string, deltas int) *answer {
 	s.add("response.in_progress", object{"response": response("in_progress", []any{})})
 	s.add("response.output_item.added", object{"output_index": 0, "item": item("in_progress")})
 	s.add("response.content_part.added", at(object{"part": part("")}))
-	a := &answer{head: len(s.frames)}
+	a := &answer{head: len(s.stream)}
 	for range deltas {
 		text += delta
 		s.add("response.output_text.delta", at(object{"delta": delta, "logprobs": []any{}}))
 	}
-	a.tail = len(s.frames)
+	a.tail = len(s.stream)
 	s.add("response.output_text.done", at(object{"text": text, "logprobs": []any{}}))
 	s.add("response.content_part.done", at(object{"part": part(text)}))
 	s.add("response.output_item.done", object{"output_index": 0, "item": item("completed", part(text))})
 	s.add("response.completed", object{"response": response("completed", []any{item("completed", part(text))})})
-	a.frames, a.whole = s.frames, encoded(response("completed", []any{item("completed", part(text))}))
+	a.stream, a.whole = s.stream, encoded(response("completed", []any{item("completed", part(text))}))
 	return a
 }
 
@@ -145,7 +145,7 @@ func encoded(v object) []byte { return must(json.Marshal(v)) }
 
 // sequence collects numbered events as server-sent events.
 type sequence struct {
-	frames []byte
+	stream []byte
 	next   int
 }
 
@@ -153,5 +153,5 @@ type sequence struct {
 func (s *sequence) add(kind string, fields object) {
 	fields["sequence_number"] = s.next
 	s.next++
-	s.frames = fmt.Appendf(s.frames, "event: %s\ndata: {\"type\":%q,%s\n\n", kind, kind, encoded(fields)[1:])
+	s.stream = fmt.Appendf(s.stream, "event: %s\ndata: {\"type\":%q,%s\n\n", kind, kind, encoded(fields)[1:])
 }

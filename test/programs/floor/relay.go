@@ -65,7 +65,7 @@ func (r *relay) create(w http.ResponseWriter, req *http.Request) {
 	var response object
 	check(json.NewDecoder(answered.Body).Decode(&response))
 	out.lines = append(encoded(response), '\n')
-	out.frames = out.lines
+	out.stream = out.lines
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out.lines)))
 	out.flush()
@@ -103,7 +103,7 @@ type relayed struct {
 	control *http.ResponseController
 	next    int
 	lines   []byte // for the log
-	frames  []byte // for the client
+	stream  []byte // for the client
 }
 
 func (o *relayed) all(body io.Reader) {
@@ -113,7 +113,7 @@ func (o *relayed) all(body io.Reader) {
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && data[0] == '{' {
 			o.add(data)
 		}
-		if in.Buffered() == 0 || len(o.frames) > 256<<10 || err != nil {
+		if in.Buffered() == 0 || len(o.stream) > 256<<10 || err != nil {
 			o.flush()
 		}
 		if errors.Is(err, io.EOF) {
@@ -130,7 +130,7 @@ func (o *relayed) add(data []byte) {
 	o.next++
 	encoded := must(json.Marshal(&ev))
 	o.lines = append(append(o.lines, encoded...), '\n')
-	o.frames = fmt.Appendf(o.frames, "event: %s\ndata: %s\n\n", ev.Type, encoded)
+	o.stream = fmt.Appendf(o.stream, "event: %s\ndata: %s\n\n", ev.Type, encoded)
 }
 
 // flush makes what was collected durable and then sends it.
@@ -140,7 +140,7 @@ func (o *relayed) flush() {
 	}
 	must(o.log.Write(o.lines))
 	check(syscall.Fdatasync(int(o.log.Fd())))
-	must(o.client.Write(o.frames))
-	o.lines, o.frames = o.lines[:0], o.frames[:0]
+	must(o.client.Write(o.stream))
+	o.lines, o.stream = o.lines[:0], o.stream[:0]
 	check(o.control.Flush())
 }

@@ -175,8 +175,8 @@ func stealDescriptor() error {
 	return err
 }
 
-// setuidProgram runs a program of the image that would be root, and looks at who
-// it is.
+// setuidProgram runs a program of the image that would be root, and looks at its
+// user.
 func setuidProgram() error {
 	path, err := exec.LookPath("su")
 	if err != nil {

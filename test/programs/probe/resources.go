@@ -115,7 +115,7 @@ func sparse(args []string) {
 	say("sparse", err)
 }
 
-// names makes files whose names do harm to who prints or splits them.
+// names makes files with names that harm a program that prints or splits them.
 func names(args []string) {
 	var errs []error
 	for _, name := range []string{

@@ -56,8 +56,8 @@ var workLaws = []law{
 				AND (v.owner = w.id OR v.owner = 'agent' AND json_extract(v.data, '$.kind') <> 'system'))`},
 }
 
-// moment is an event that the ticks of an agent are judged by. of is the work item that it tells of.
-type moment struct {
+// observation is an event that the ticks of an agent are judged by. of is the work item that it tells of.
+type observation struct {
 	agent, event, message, subsystem, objective, of string
 	at                                              time.Time
 	waits                                           bool // the item is blocked, needs input, or is completed
@@ -69,7 +69,7 @@ func (l *Ledger) Paced(ctx context.Context) (pauses int, err error) {
 	p := pace{waiting: make(map[string]bool), begun: make(map[string]bool)}
 	var errs []error
 	err = l.each(ctx, func(rows *sql.Rows) error {
-		var m moment
+		var m observation
 		var at int64
 		err := rows.Scan(&m.agent, &m.event, &m.message, &at, &m.subsystem, &m.objective, &m.of, &m.waits)
 		m.at = time.UnixMilli(at)
@@ -100,7 +100,7 @@ type pace struct {
 	pauses  int
 }
 
-func (p *pace) take(m moment) error {
+func (p *pace) take(m observation) error {
 	if m.agent != p.agent {
 		p.agent, p.idle = m.agent, 0
 	}
@@ -120,7 +120,7 @@ func (p *pace) take(m moment) error {
 }
 
 // start judges the begin of a message. One that came back goes on with a turn that was allowed.
-func (p *pace) start(m moment) error {
+func (p *pace) start(m observation) error {
 	again := p.begun[m.message]
 	p.begun[m.message] = true
 	tick := m.subsystem == "work_queue"

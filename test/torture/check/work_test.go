@@ -28,33 +28,33 @@ func TestWorkLawsAreFound(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	begin := func(message string, ms int) moment {
-		return moment{agent: "a", event: "message_processing_started", message: message, subsystem: "work_queue",
+	begin := func(message string, ms int) observation {
+		return observation{agent: "a", event: "message_processing_started", message: message, subsystem: "work_queue",
 			objective: Idle, of: "work_1", at: start.Add(time.Duration(ms) * time.Millisecond)}
 	}
-	settle := func(message string, ms int) moment {
-		return moment{agent: "a", event: "queue_entry_settled", message: message,
+	settle := func(message string, ms int) observation {
+		return observation{agent: "a", event: "queue_entry_settled", message: message,
 			at: start.Add(time.Duration(ms) * time.Millisecond)}
 	}
-	prompt := moment{agent: "a", event: "message_processing_started", message: "p"}
-	written := moment{agent: "a", event: "work_item_written", of: "work_1"}
-	blocked := moment{agent: "a", event: "work_item_written", of: "work_1", waits: true}
+	prompt := observation{agent: "a", event: "message_processing_started", message: "p"}
+	written := observation{agent: "a", event: "work_item_written", of: "work_1"}
+	blocked := observation{agent: "a", event: "work_item_written", of: "work_1", waits: true}
 	for name, tc := range map[string]struct {
-		moments []moment
+		moments []observation
 		pauses  int
 		want    string // "": no error
 	}{
-		"in time": {[]moment{begin("1", 0), settle("1", 10), begin("2", 1010), settle("2", 1020), begin("3", 3020)},
+		"in time": {[]observation{begin("1", 0), settle("1", 10), begin("2", 1010), settle("2", 1020), begin("3", 3020)},
 			2, ""},
-		"at once": {[]moment{begin("1", 0), settle("1", 10), begin("2", 500)}, 1, "it may after 1s"},
-		"the second too early": {[]moment{begin("1", 0), settle("1", 10), begin("2", 1010), settle("2", 1020),
+		"at once": {[]observation{begin("1", 0), settle("1", 10), begin("2", 500)}, 1, "it may after 1s"},
+		"the second too early": {[]observation{begin("1", 0), settle("1", 10), begin("2", 1010), settle("2", 1020),
 			begin("3", 2500)}, 2, "it may after 2s"},
-		"somebody spoke":      {[]moment{begin("1", 0), settle("1", 10), prompt, begin("2", 20)}, 0, ""},
-		"an item changed":     {[]moment{begin("1", 0), settle("1", 10), written, begin("2", 20)}, 0, ""},
-		"a turn that was cut": {[]moment{begin("1", 0), begin("1", 20), settle("1", 30), begin("2", 40)}, 0, ""},
-		"blocked":             {[]moment{blocked, begin("1", 0)}, 0, "which is blocked or completed"},
-		"blocked meanwhile":   {[]moment{begin("1", 0), blocked, begin("1", 10)}, 0, ""},
-		"no longer blocked":   {[]moment{blocked, written, begin("1", 0)}, 0, ""},
+		"somebody spoke":      {[]observation{begin("1", 0), settle("1", 10), prompt, begin("2", 20)}, 0, ""},
+		"an item changed":     {[]observation{begin("1", 0), settle("1", 10), written, begin("2", 20)}, 0, ""},
+		"a turn that was cut": {[]observation{begin("1", 0), begin("1", 20), settle("1", 30), begin("2", 40)}, 0, ""},
+		"blocked":             {[]observation{blocked, begin("1", 0)}, 0, "which is blocked or completed"},
+		"blocked meanwhile":   {[]observation{begin("1", 0), blocked, begin("1", 10)}, 0, ""},
+		"no longer blocked":   {[]observation{blocked, written, begin("1", 0)}, 0, ""},
 	} {
 		p := pace{waiting: make(map[string]bool), begun: make(map[string]bool)}
 		got := ""

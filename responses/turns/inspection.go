@@ -23,19 +23,19 @@ type Place struct {
 	CPUs          float64 `json:"cpus"`
 
 	Programs map[string]string `json:"programs"` // paths of sh and git, where there are any
-	Exchange *Exchange         `json:"exchange"` // null: none was asked for
+	Shared   *SharedFiles      `json:"exchange"` // null: none was asked for
 }
 
-// Exchange is what became of files in a directory that host and container share.
-type Exchange struct {
+// SharedFiles is the state of files in a directory that host and container share.
+type SharedFiles struct {
 	Read  string `json:"read"`  // what the host's file says, of which the container's writes are copies
 	Error string `json:"error"` // "": all could be done
 }
 
-// Files of an Exchange. The container reads ExchangeHost, writes, reads back and
-// deletes ExchangeGone, and leaves ExchangeKept.
+// Names of the shared files. The container reads SharedFromHost, writes, reads back
+// and deletes SharedSentinel, and leaves SharedFromContainer.
 const (
-	ExchangeHost = "from-host"
-	ExchangeGone = "sentinel"
-	ExchangeKept = "from-container"
+	SharedFromHost      = "from-host"
+	SharedSentinel      = "sentinel"
+	SharedFromContainer = "from-container"
 )

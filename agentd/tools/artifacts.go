@@ -124,7 +124,7 @@ func plainName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
-// Write keeps data as name and returns its index, or nil if artifacts are not kept. On an error, ErrNoRoom included,
+// Write keeps data as name and returns its index, or nil if artifacts are not kept. On an error, ErrNoSpace included,
 // nothing of it is kept; the result has to say so, but the call does not fail for that.
 func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 	path, err := a.Reserve(name)

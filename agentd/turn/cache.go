@@ -81,7 +81,7 @@ type question struct {
 	items     int
 	estimated int // uncorrected
 	tokens    int
-	beside    int // of tokens, those of what no later request has: a reminder, a nudge
+	transient int // of tokens, those of items that no later request has: a reminder, a nudge
 	preamble  string
 	all       string // fingerprint of the items
 	before    string // and of as many as the provider was told before
@@ -98,7 +98,7 @@ func (v *view) ask(req model.Request) {
 func (v *view) alone(size int) {
 	q := &v.now
 	q.estimated += size
-	q.tokens, q.beside = v.gauge.Tokens(q.estimated), q.beside+v.gauge.Tokens(size)
+	q.tokens, q.transient = v.gauge.Tokens(q.estimated), q.transient+v.gauge.Tokens(size)
 }
 
 // prompt says what an attempt told its provider and what of it was cached, and
@@ -132,7 +132,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		}
 	}
 	if a.Err == nil {
-		v.known = cached{ref: a.Ref, tokens: max(0, a.Usage.InputTokens-int64(q.beside)), items: q.items,
+		v.known = cached{ref: a.Ref, tokens: max(0, a.Usage.InputTokens-int64(q.transient)), items: q.items,
 			epoch: v.visible.Epoch, preamble: q.preamble, prefix: q.all}
 		if a.Ref == v.r.Model.Ref && !a.Usage.Estimated { // an estimate may have the output in its input
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)

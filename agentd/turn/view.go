@@ -241,14 +241,14 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	if err := cmp.Or(watch.err, err); err != nil {
 		return err
 	}
-	told := v.visible.Summarized(context, parts, summary)
-	size := model.EstimateItems(told.Items)
+	shorter := v.visible.Summarized(context, parts, summary)
+	size := model.EstimateItems(shorter.Items)
 	if size >= v.size {
 		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
 			Message: "the summary is not shorter than what it stands for"}
 	}
 	done.SummarizedItems = len(parts.Head)
-	v.visible, v.size = told, size
+	v.visible, v.size = shorter, size
 	return nil
 }
 

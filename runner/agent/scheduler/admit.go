@@ -33,7 +33,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		a.Visibility, a.Preset = ledger.Private, ""
 	}
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
-		s := &step{tx: tx, m: m, now: now, state: ledger.AgentState{AgentID: a.ID, UpdatedAt: now}}
+		s := m.transaction(tx, now).begin(ledger.AgentState{AgentID: a.ID, UpdatedAt: now})
 		if s.insert(&a); state.IsCode(s.err, ledger.CodeConflict) {
 			s.err = &state.Error{Code: ledger.CodeExists, Param: "agent_id",
 				Message: fmt.Sprintf("there is an agent %s already", a.ID),
@@ -46,7 +46,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		if !n.Private {
 			s.newTrigger()
 		}
-		return s.close(nil)
+		return s.transaction.close(nil)
 	})
 	return a, err
 }

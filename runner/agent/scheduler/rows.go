@@ -10,16 +10,16 @@ import (
 // failure. An error that a step returns is a refusal.
 
 // insert adds records.
-func (s *step) insert(records ...ledger.Record) {
-	if s.err == nil {
-		s.err = s.tx.Insert(records...)
+func (t *transaction) insert(records ...ledger.Record) {
+	if t.err == nil {
+		t.err = t.tx.Insert(records...)
 	}
 }
 
 // update replaces records.
-func (s *step) update(records ...ledger.Record) {
-	if s.err == nil {
-		s.err = s.tx.Update(records...)
+func (t *transaction) update(records ...ledger.Record) {
+	if t.err == nil {
+		t.err = t.tx.Update(records...)
 	}
 }
 
@@ -119,8 +119,8 @@ func (s *step) queuedNow(messageID string) bool {
 }
 
 // fail refuses the transaction as a whole, for an error that only a mistake of the scheduler can be.
-func (s *step) fail(err error) {
-	if s.err == nil {
-		s.err = err
+func (t *transaction) fail(err error) {
+	if t.err == nil {
+		t.err = err
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"holon/responses"
@@ -71,13 +73,49 @@ func New(store ledger.Store, opts Options) *Scheduler {
 // now is the time of a step. The ledger keeps milliseconds.
 func (m *Scheduler) now() time.Time { return m.opts.Now().UTC().Truncate(time.Millisecond) }
 
-// step is what one transaction does with an agent. The events that it emits are numbered and stored, and the agent's
-// state saved, when it is closed.
+// transaction is what one Update of the ledger does: a step of an agent, or steps of several that are taken together.
+type transaction struct {
+	tx   ledger.Tx
+	err  error // the first one of the store
+	m    *Scheduler
+	now  time.Time
+	open map[string]*step // by agent
+}
+
+// agent opens the step of an agent, which is one within a transaction.
+func (t *transaction) agent(id string) (*step, error) {
+	if s, ok := t.open[id]; ok {
+		return s, nil
+	}
+	l, err := t.tx.AgentState(id)
+	if err != nil {
+		return nil, err
+	}
+	return t.begin(l), nil
+}
+
+func (t *transaction) begin(l ledger.AgentState) *step {
+	s := &step{transaction: t, state: l}
+	t.open[l.AgentID] = s
+	return s
+}
+
+// close takes the steps, in the order of the ids of their agents. refused is why they are not taken, nil if they are.
+func (t *transaction) close(refused error) error {
+	if t.err == nil && refused != nil {
+		return refused
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.open)) {
+		t.open[id].close()
+	}
+	return t.err
+}
+
+// step is what a transaction does with one agent. The events that it emits are numbered and stored, and the agent's
+// state saved, when the transaction is closed. Its agent opens further agents, whose steps are taken with it or not at
+// all.
 type step struct {
-	tx      ledger.Tx
-	err     error // the first one of the store
-	m       *Scheduler
-	now     time.Time
+	*transaction
 	state   ledger.AgentState
 	events  []ledger.Event
 	covered int                           // how many of them the newest closure knows of
@@ -98,14 +136,18 @@ func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, f
 	return m.store.Update(ctx, func(tx ledger.Tx) error { return m.run(tx, now, agentID, fn) })
 }
 
-// run makes a step within a transaction.
+// run makes a step, and those that it opens, within a transaction.
 func (m *Scheduler) run(tx ledger.Tx, now time.Time, agentID string, fn func(*step) error) error {
-	stored, err := tx.AgentState(agentID)
+	t := m.transaction(tx, now)
+	s, err := t.agent(agentID)
 	if err != nil {
 		return err
 	}
-	s := &step{tx: tx, m: m, now: now, state: stored}
-	return s.close(fn(s))
+	return t.close(fn(s))
+}
+
+func (m *Scheduler) transaction(tx ledger.Tx, now time.Time) *transaction {
+	return &transaction{tx: tx, m: m, now: now, open: map[string]*step{}}
 }
 
 // attemptStep makes a step of the agent whose attempt it is.
@@ -119,22 +161,18 @@ func (m *Scheduler) attemptStep(ctx context.Context, attemptID string, fn func(*
 	})
 }
 
-// close takes the step. refused is why it is not taken, nil if it is.
-func (s *step) close(refused error) error {
-	switch {
-	case s.err != nil:
-		return s.err
-	case refused != nil || len(s.events) == 0:
-		return refused
+func (s *step) close() {
+	if len(s.events) == 0 {
+		return
 	}
-	if s.refreshClosure(); s.err != nil {
-		return s.err
+	s.refreshClosure()
+	if s.err != nil {
+		return
 	}
 	s.state.UpdatedAt = s.now
 	if err := s.tx.Step(&s.state, s.events...); err != nil {
-		return fmt.Errorf("take the step of %s: %w", s.state.AgentID, err)
+		s.err = fmt.Errorf("take the step of %s: %w", s.state.AgentID, err)
 	}
-	return nil
 }
 
 // fields are the data of an event. Empty texts are left out.

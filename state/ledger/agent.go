@@ -21,6 +21,7 @@ type (
 const (
 	KindDefault Kind = "default"
 	KindNamed   Kind = "named"
+	KindChild   Kind = "child"
 
 	Public  Visibility = "public"
 	Private Visibility = "private"

@@ -206,10 +206,10 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	} else if err != nil {
 		return err // the manifest that is there says more
 	}
-	if m.Engine.Version == "" && r.version == nil { // another process began the run
-		r.version = askVersion(ctx, r.config.Engine, r.config.Log)
-	}
 	if m.Engine.Version == "" {
+		if r.version == nil { // another process began the run
+			r.version = askVersion(ctx, r.config.Engine, r.config.Log)
+		}
 		m.Engine.Version = r.version()
 	}
 	if r.prior == nil || r.turn.Response != nil {

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -29,6 +30,18 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	err := json.MarshalWrite(b, v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true),
 		jsontext.PreserveRawStrings(true), json.Deterministic(true))
 	return b.Bytes(), err
+}
+
+// Marshal is json.Marshal of the standard library without the escapes that JSON within a web page needs, which cost
+// tokens and hide source code.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := stdjson.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // AppendItem appends the JSON of an item.

@@ -15,6 +15,7 @@ import (
 
 	"holon/internal/mcpwire"
 	"holon/internal/visible"
+	"holon/responses"
 )
 
 // maxUnknown bounds what is shown of a block of content that the SDK cannot decode, in bytes.
@@ -172,11 +173,9 @@ func textBlock(text string) json.RawMessage {
 
 // encode encodes a value that was decoded before.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
+	data, err := responses.Marshal(v)
+	if err != nil {
 		return json.RawMessage("null") // for a number that JSON does not have, which was not decoded either
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return data
 }

@@ -42,7 +42,7 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 	}
 	normal := raw
 	if p.dropNulls(args) {
-		data, err := encode(args)
+		data, err := responses.Marshal(args)
 		if err != nil {
 			return nil, InvalidInput("", "the arguments cannot be encoded", "send plain JSON")
 		}
@@ -148,7 +148,7 @@ func (p *parameters) validateMembers(path string, v map[string]any) *Error {
 
 // reason says why a value does not fit, with bounded quotations.
 func (p *parameters) reason(err error) string {
-	schema, failed := encode(p.schema.Schema())
+	schema, failed := responses.Marshal(p.schema.Schema())
 	if failed != nil {
 		schema = nil // it was made from JSON, so this does not happen
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"holon/agentd/preview"
+	"holon/responses"
 )
 
 // family is what tools of one kind know about their results. It is asked about results of records, too, whose tools may
@@ -41,7 +42,7 @@ type Families []family
 // The same r and limit give the same bytes, and a compact result compacts to itself.
 func (f Families) Compact(r Result, limit int) Result {
 	return f.shrink(r, limit, func(r Result) int {
-		data, err := encode(r)
+		data, err := responses.Marshal(r)
 		if err != nil {
 			return 0
 		}
@@ -122,7 +123,7 @@ func (f Families) compact(r Result, b Bounds) Result {
 
 // With returns r with another result.
 func (r Result) With(result any) Result {
-	if data, err := encode(result); err == nil { // results are made of JSON
+	if data, err := responses.Marshal(result); err == nil { // results are made of JSON
 		r.Result = data
 	}
 	return r
@@ -215,7 +216,7 @@ const shortText = 160
 // cutMembers returns the members of an object with less of what they show. Flags that they have say so, or "truncated".
 func cutMembers(members map[string]any, b Bounds) map[string]any {
 	var plain map[string]any // a tool's own types have no lists and strings to look at
-	if data, err := encode(members); err != nil || json.Unmarshal(data, &plain) != nil {
+	if data, err := responses.Marshal(members); err != nil || json.Unmarshal(data, &plain) != nil {
 		return map[string]any{"truncated": true}
 	}
 	c := &cutter{list: b.List}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"holon/responses"
 	"holon/test/expect"
 
 	"github.com/google/go-cmp/cmp"
@@ -172,7 +173,7 @@ func TestCanonicalIsStable(t *testing.T) {
 
 func TestCompactKeepsWhatMatters(t *testing.T) {
 	long := slices.Repeat([]string{"a line of output"}, 1000)
-	result, err := encode(map[string]any{
+	result, err := responses.Marshal(map[string]any{
 		"disposition": "completed", "exit_status": 1, "stdout_preview": long,
 		"task_handle": map[string]any{"task_id": "task_1"},
 		"artifacts":   []any{map[string]any{"path": "tools/call_1/stdout.log"}}, "stdout_artifact": 0,

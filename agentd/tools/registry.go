@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"holon/responses"
 )
 
 // Registry is a fixed set of tools. It is safe for concurrent use as far as its
@@ -178,7 +180,7 @@ func envelope(name string, out Output) (canonical Result, fault error) {
 	case out.Error != nil:
 		return failed(name, out), nil
 	}
-	data, err := encode(out.Result)
+	data, err := responses.Marshal(out.Result)
 	if err != nil {
 		return failed(name, internal()), fmt.Errorf("encode result of %s: %w", name, err)
 	}

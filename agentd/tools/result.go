@@ -1,13 +1,14 @@
 package tools
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"holon/responses"
 )
 
 // Kinds of errors that more than one tool can have.
@@ -49,7 +50,7 @@ type Error struct {
 // Encode returns the bytes that are kept of r: keys in a fixed order, no HTML
 // escapes. What Encode wrote, decoded and encoded again, is the same bytes.
 func (r Result) Encode() ([]byte, error) {
-	data, err := encode(r)
+	data, err := responses.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode the result of %s: %w", r.ToolName, err)
 	}
@@ -93,7 +94,7 @@ func renderError(toolName string, e *Error) string {
 	if len(e.Details) > 0 {
 		r.Details = boundDetails(e.Details)
 	}
-	text, err := encode(r)
+	text, err := responses.Marshal(r)
 	if err != nil { // r holds strings and valid JSON only
 		return fmt.Sprintf(`{"ok":false,"kind":%q,"message":"the error cannot be shown","retryable":false}`,
 			KindInternal)
@@ -104,7 +105,7 @@ func renderError(toolName string, e *Error) string {
 // boundDetails encodes details, or, when they are too large, a preview with
 // their size and digest.
 func boundDetails(details map[string]any) json.RawMessage {
-	full, err := encode(details)
+	full, err := responses.Marshal(details)
 	if err != nil {
 		full = []byte(`{"unavailable":true}`)
 	}
@@ -118,22 +119,11 @@ func boundDetails(details map[string]any) json.RawMessage {
 	if f, ok := details["field"].(string); ok {
 		bounded["field"] = Clip(f, 256)
 	}
-	short, err := encode(bounded)
+	short, err := responses.Marshal(bounded)
 	if err != nil {
 		return json.RawMessage(`{"unavailable":true}`)
 	}
 	return short
-}
-
-// encode writes JSON without HTML escapes, which only cost tokens.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // Clip returns valid UTF-8 of at most limit bytes: s itself, or its beginning

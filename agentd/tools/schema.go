@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"holon/responses"
+
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -40,7 +42,7 @@ func encodeSchema(s *jsonschema.Schema) (json.RawMessage, error) {
 	if len(s.Properties) == 0 {
 		return json.RawMessage(`{"type":"object","properties":{},"required":[],"additionalProperties":false}`), nil
 	}
-	return encode(s)
+	return responses.Marshal(s)
 }
 
 // dropNullTypes says "array" where the derivation says "null or array", which

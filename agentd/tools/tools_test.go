@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/responses"
 	"holon/test/expect"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,7 +115,7 @@ func TestEnvelopeBytes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		o := r.Run(t.Context(), Env{}, Call{ID: "c", Name: tt.name, Arguments: json.RawMessage(tt.args)})
-		got, err := encode(o.Canonical)
+		got, err := responses.Marshal(o.Canonical)
 		expect.NoError(t, err)
 		if diff := cmp.Diff(tt.canonical, string(got)); diff != "" {
 			t.Errorf("%s %s: canonical\n%s", tt.name, tt.args, diff)
@@ -287,7 +288,7 @@ func FuzzRun(f *testing.F) {
 		if (c.Status == statusSuccess) != (c.Error == nil) || (c.Error == nil) == (c.Result == nil) {
 			t.Fatalf("envelope %+v", c)
 		}
-		if data, err := encode(c); err != nil || !json.Valid(data) {
+		if data, err := responses.Marshal(c); err != nil || !json.Valid(data) {
 			t.Fatalf("envelope %s: %v", data, err)
 		}
 		if c.Error != nil && !json.Valid([]byte(o.Rendered)) {

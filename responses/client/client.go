@@ -119,7 +119,7 @@ func (c *Client) Input(ctx context.Context, turnID, id, text string) (turns.Inpu
 	if err := said.Check(); err != nil {
 		return turns.Input{}, err
 	}
-	body, err := encode(said)
+	body, err := responses.Marshal(said)
 	if err != nil {
 		return turns.Input{}, responses.Internal("the message cannot be encoded", err)
 	}
@@ -220,7 +220,7 @@ func (c *Client) failure(ctx context.Context, resp *http.Response) error {
 
 // encodeRequest encodes req within the bound of a request, in bytes.
 func encodeRequest(req responses.Request, limit int) ([]byte, error) {
-	data, err := encode(req)
+	data, err := responses.Marshal(req)
 	if err != nil {
 		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
 	}
@@ -230,17 +230,6 @@ func encodeRequest(req responses.Request, limit int) ([]byte, error) {
 			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", limit>>20)}
 	}
 	return data, nil
-}
-
-// encode is json.Marshal without HTML escaping: requests carry source code.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // badAnswer is the error for an answer that arrived whole and cannot be understood.

@@ -66,7 +66,7 @@ func taskCall[T any](ctx context.Context, c *Client, method, path string, body a
 	var data []byte
 	if body != nil {
 		var err error
-		if data, err = encode(body); err != nil {
+		if data, err = responses.Marshal(body); err != nil {
 			return nil, responses.Internal("the call cannot be encoded", err)
 		}
 	}

@@ -1,13 +1,12 @@
 package ledger
 
 import (
-	"bytes"
-	"encoding/json"
 	"reflect"
 	"strings"
 	"sync"
 	"time"
 
+	"holon/responses"
 	"holon/responses/turns"
 )
 
@@ -38,16 +37,7 @@ func (f Failure) MarshalJSON() ([]byte, error)         { return withTimes(f) }
 func (h WakeHint) MarshalJSON() ([]byte, error)        { return withTimes(h) }
 func (n WakeNote) MarshalJSON() ([]byte, error)        { return withTimes(n) }
 
-// EncodeJSON is json.Marshal without the escapes that JSON within a web page needs.
-func EncodeJSON(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
-
-// withTimes encodes a struct as EncodeJSON does, except for the form of the times that are its own fields.
+// withTimes encodes a struct as responses.Marshal does, except for the form of the times that are its own fields.
 func withTimes(row any) ([]byte, error) {
 	from := reflect.ValueOf(row)
 	to := reflect.New(encodedAs(from.Type())).Elem()
@@ -61,7 +51,7 @@ func withTimes(row any) ([]byte, error) {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	return EncodeJSON(to.Interface())
+	return responses.Marshal(to.Interface())
 }
 
 var encodings sync.Map // of types of rows, see encodedAs

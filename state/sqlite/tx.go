@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/responses"
 	"holon/state/ledger"
 )
 
@@ -158,7 +159,7 @@ func read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool) error {
 
 // stored returns the values of a record's columns, its JSON last.
 func stored(r ledger.Record, row ledger.Row) ([]any, error) {
-	data, err := ledger.EncodeJSON(r)
+	data, err := responses.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", row.Noun, err)
 	}

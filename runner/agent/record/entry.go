@@ -160,7 +160,7 @@ func withCall(payload json.RawMessage, call activity.Call) json.RawMessage {
 		Call  string          `json:"call"`
 		Files []activity.File `json:"files,omitempty"`
 	}{{call.Text, call.Files[:min(len(call.Files), most)]}, {call.Text, nil}, {visible.Clip(call.Text, 200), nil}} {
-		text, err := ledger.EncodeJSON(more)
+		text, err := responses.Marshal(more)
 		if err != nil || len(payload)+len(text) > ledger.MaxEventData {
 			continue
 		}
@@ -197,7 +197,7 @@ func (t *Entries) Message(m *responses.Message, clean func(string) string, at ti
 		}
 		for text = clean(text); text != ""; text = text[len(p.Delta):] {
 			p.Delta = piece(text)
-			data, err := ledger.EncodeJSON(p)
+			data, err := responses.Marshal(p)
 			if err != nil {
 				break // text can be encoded
 			}

@@ -363,7 +363,7 @@ func mustJSON(v any) json.RawMessage {
 
 // eventJSON is mustJSON for the data of an event, whose room escapes for web pages would take.
 func eventJSON(v any) json.RawMessage {
-	b, err := ledger.EncodeJSON(v)
+	b, err := responses.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("scheduler: encode %T: %v", v, err))
 	}

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"regexp"
 	"strings"
+
+	"holon/internal/pattern"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -93,7 +94,7 @@ func wholePart(text string) int {
 			}
 		case strings.HasPrefix(bare, "```"), strings.HasPrefix(bare, "~~~"):
 			fence, begun = bare[:3], true
-		case !begun && plainLine.MatchString(line):
+		case !begun && plainLine().MatchString(line):
 			return at
 		case bare != "":
 			begun = true
@@ -105,4 +106,4 @@ func wholePart(text string) int {
 }
 
 // plainLine matches a line that begins no list, quotation, table or other block.
-var plainLine = regexp.MustCompile(`^\pL[^|]*\n$`)
+var plainLine = pattern.Lazy(`^\pL[^|]*\n$`)

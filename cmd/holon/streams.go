@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"holon/internal/pattern"
 	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/responses/turns"
@@ -163,8 +163,8 @@ func (s Streams) fold(first, rest, text string) []string {
 // CI systems take lines like "::set-output …" and, anywhere in a line,
 // "##[…", "##vso[…", "##teamcity[…" for commands.
 var (
-	lineCommand   = regexp.MustCompile(`(?m)^(\s*:):`)
-	inlineCommand = regexp.MustCompile(`##([a-z]*\[)`)
+	lineCommand   = pattern.Lazy(`(?m)^(\s*:):`)
+	inlineCommand = pattern.Lazy(`##([a-z]*\[)`)
 )
 
 // defuse changes what a CI system would take for a command, where one reads along.
@@ -172,7 +172,7 @@ func (s Streams) defuse(text string) string {
 	if !s.CI {
 		return text
 	}
-	return inlineCommand.ReplaceAllString(lineCommand.ReplaceAllString(text, "$1 :"), "# #$1")
+	return inlineCommand().ReplaceAllString(lineCommand().ReplaceAllString(text, "$1 :"), "# #$1")
 }
 
 // printJSON prints what a command found: one line for programs, indented on a terminal.
@@ -199,10 +199,10 @@ func printLine(streams Streams, v any) error {
 // machineText makes JSON fit for a terminal and a CI log too, without changing
 // what it says: what could not be seen, or be a command, is written as an escape.
 func machineText(data []byte) []byte {
-	return jsonCommand.ReplaceAll(visible.JSON(data), []byte(`\u0023$1`))
+	return jsonCommand().ReplaceAll(visible.JSON(data), []byte(`\u0023$1`))
 }
 
-var jsonCommand = regexp.MustCompile(`#(#[a-z]*\[)`)
+var jsonCommand = pattern.Lazy(`#(#[a-z]*\[)`)
 
 // watching is how a command that only watches what goes on without it ends: quietly, as its end stops nothing, and as
 // soon as no one reads its output any more, although there is nothing to be written.

@@ -4,14 +4,14 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"holon/internal/pattern"
 	"holon/internal/unixsocket"
 )
 
 // plainPath is a path without escapes and empty parts.
-var plainPath = regexp.MustCompile(`^(/[a-zA-Z0-9_.~:-]+)+$`)
+var plainPath = pattern.Lazy(`^(/[a-zA-Z0-9_.~:-]+)+$`)
 
 // ParseBaseURL takes the URL of an endpoint apart: https://host/path, or unix:///socket:/path. It returns the URL
 // without a slash at its end and, for a Unix socket, the socket's path. fault says what is wrong, "" for nothing, and
@@ -35,7 +35,7 @@ func ParseBaseURL(raw string) (base, socket, fault string) {
 		base, prefix = u.Scheme+"://"+u.Host, u.EscapedPath()
 	}
 	prefix = strings.TrimRight(prefix, "/")
-	if prefix != "" && (!plainPath.MatchString(prefix) || path.Clean(prefix) != prefix) {
+	if prefix != "" && (!plainPath().MatchString(prefix) || path.Clean(prefix) != prefix) {
 		return "", "", "has a path that is not plain"
 	}
 	return base + prefix, socket, ""

@@ -20,11 +20,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"holon/internal/pattern"
 )
 
 // Bounds of the values that are looked for, in bytes.
@@ -145,11 +146,11 @@ func beginsTime(value string) bool {
 }
 
 // id matches what responses.NewID returns, and its beginnings.
-var id = regexp.MustCompile(`^(resp|turn|sess|msg|rs|fc|call|fco|tc|act|cmp|req|evt|run|mr|inst|ctx|task)_` +
+var id = pattern.Lazy(`^(resp|turn|sess|msg|rs|fc|call|fco|tc|act|cmp|req|evt|run|mr|inst|ctx|task)_` +
 	`01[0-9a-hjkmnp-tv-z]{0,24}$`)
 
 // beginsID reports whether an id of ours can begin with value, or is it.
-func beginsID(value string) bool { return id.MatchString(value) }
+func beginsID(value string) bool { return id().MatchString(value) }
 
 // secret reports whether the value of a variable of that name is taken for a
 // secret: NAME, or what it ends with after a _, is KEY, TOKEN, SECRET, PASSWORD,

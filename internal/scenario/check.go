@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"holon/internal/pattern"
 )
 
 // Bounds of a scenario, in addition to its size.
@@ -17,9 +19,9 @@ const (
 	maxName   = 64       // characters of a tool's name or a call's id
 )
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var idPattern = pattern.Lazy(`^[A-Za-z0-9_-]+$`)
 
-func isID(s string) bool { return len(s) <= maxName && idPattern.MatchString(s) }
+func isID(s string) bool { return len(s) <= maxName && idPattern().MatchString(s) }
 
 // checker keeps the first error that it finds. Its methods do not stop there, so that
 // checks read as lists.
@@ -202,11 +204,11 @@ func (k *checker) compile(path string, m *TextMatch) {
 
 // Placeholder matches our placeholders: a name, and after a colon the regular expression of the part that is meant.
 // Other text in braces, such as templates of other tools, is unchanged.
-var Placeholder = regexp.MustCompile(`\{\{[a-z_]+(:[^{}]+)?\}\}`)
+var Placeholder = pattern.Lazy(`\{\{[a-z_]+(:[^{}]+)?\}\}`)
 
 // placeholders refuses misspelt placeholders.
 func (k *checker) placeholders(path, text string) {
-	for _, p := range Placeholder.FindAllString(text, -1) {
+	for _, p := range Placeholder().FindAllString(text, -1) {
 		name, pattern, _ := strings.Cut(strings.Trim(p, "{}"), ":")
 		_, err := regexp.Compile(pattern)
 		k.demand(err == nil, path, "%s has no regular expression behind its colon", Excerpt(p))

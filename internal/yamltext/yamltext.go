@@ -5,8 +5,9 @@ package yamltext
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"holon/internal/pattern"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -28,23 +29,23 @@ func Explain(err error) string {
 }
 
 var (
-	mismatch = regexp.MustCompile("^(line \\d+: )cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)$")
-	unknown  = regexp.MustCompile(`^(line \d+: )field (.+) not found in type .+$`)
-	twice    = regexp.MustCompile(`^(line \d+: )mapping key (.+) already defined at (line \d+)$`)
+	mismatch = pattern.Lazy("^(line \\d+: )cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)$")
+	unknown  = pattern.Lazy(`^(line \d+: )field (.+) not found in type .+$`)
+	twice    = pattern.Lazy(`^(line \d+: )mapping key (.+) already defined at (line \d+)$`)
 )
 
 func explain(line string) string {
-	if m := mismatch.FindStringSubmatch(line); m != nil {
+	if m := mismatch().FindStringSubmatch(line); m != nil {
 		what := "this"
 		if m[3] != "" {
 			what = fmt.Sprintf("%.60q", strings.TrimSuffix(m[3], "..."))
 		}
 		return fmt.Sprintf("%s%s is %s, where %s is wanted", m[1], what, kind(m[2]), wanted(m[4]))
 	}
-	if m := unknown.FindStringSubmatch(line); m != nil {
+	if m := unknown().FindStringSubmatch(line); m != nil {
 		return fmt.Sprintf("%sthe key %.60q is unknown", m[1], m[2])
 	}
-	if m := twice.FindStringSubmatch(line); m != nil {
+	if m := twice().FindStringSubmatch(line); m != nil {
 		return fmt.Sprintf("%sthe key %.60s stands at %s too", m[1], m[2], m[3])
 	}
 	return line

@@ -1,9 +1,11 @@
 package agentruntime
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"holon/internal/pattern"
 )
 
 // class is a kind of event: which ids it must carry next to the runtime and the session, which texts, and which fields.
@@ -22,10 +24,10 @@ type text struct {
 	Optional bool // it may be left out
 }
 
-var vendorName = regexp.MustCompile(`^holon\.[a-z0-9_]+(\.[a-z0-9_]+)*$`)
+var vendorName = pattern.Lazy(`^holon\.[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 
 // IsVendor reports whether a type is one of ours that no portable reader has to understand.
-func IsVendor(name string) bool { return vendorName.MatchString(name) }
+func IsVendor(name string) bool { return vendorName().MatchString(name) }
 
 // classes returns the normalized classes, the core ones first.
 func classes() []class {
@@ -55,17 +57,17 @@ func classes() []class {
 	return all
 }
 
-var classByName = func() map[string]class {
+var classByName = sync.OnceValue(func() map[string]class {
 	m := map[string]class{}
 	for _, c := range classes() {
 		m[c.Name] = c
 	}
 	return m
-}()
+})
 
 // IsClass reports whether a type is a normalized class.
 func IsClass(name string) bool {
-	_, ok := classByName[name]
+	_, ok := classByName()[name]
 	return ok
 }
 
@@ -75,7 +77,7 @@ func (e *Event) Missing() []ID {
 	if strings.HasPrefix(e.Type, "runtime.") {
 		need = need[:1] // a warning of the whole runtime belongs to no session
 	}
-	need = append(need, classByName[e.Type].IDs...)
+	need = append(need, classByName()[e.Type].IDs...)
 	return slices.DeleteFunc(need, func(id ID) bool { return e.IDs[id] != "" })
 }
 

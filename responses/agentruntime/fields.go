@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // fieldTypes are the fields of payloads that have the same type in every normalized class, a type a paragraph.
@@ -28,7 +29,7 @@ instructions missing omissions open_action_ids output_refs removed_turn_ids sour
 object: canonical enforcement entry forked_from preserved process provider_attempt sandbox_profile task
 usage wait_for work_item worker`
 
-var typeOfField = func() map[string]string {
+var typeOfField = sync.OnceValue(func() map[string]string {
 	types := map[string]string{}
 	for paragraph := range strings.SplitSeq(fieldTypes, "\n\n") {
 		name, fields, _ := strings.Cut(paragraph, ":")
@@ -37,7 +38,7 @@ var typeOfField = func() map[string]string {
 		}
 	}
 	return types
-}()
+})
 
 // typeName is the type of a value of a payload.
 func typeName(value any) string {
@@ -69,7 +70,7 @@ func checkFields(f *finding, c class) {
 	}
 	f.field("") // decodes the payload
 	for _, key := range slices.Sorted(maps.Keys(f.fields)) {
-		want, ok := typeOfField[key]
+		want, ok := typeOfField()[key]
 		value := f.fields[key]
 		if !ok || value == nil || typeName(value) == want || slices.ContainsFunc(c.Texts, func(t text) bool {
 			return t.Key == key // which the words of the class tell of

@@ -55,7 +55,7 @@ func checkClass(f *finding) {
 			f.report("no "+name, cmp.Or(f.Type, "an event")+" with "+name)
 		}
 	}
-	class, normalized := classByName[f.Type]
+	class, normalized := classByName()[f.Type]
 	_, word := Statuses[f.Status]
 	f.must(!normalized || f.Status == "" || word, fmt.Sprintf("status %.40q", f.Status), "a status of the standard")
 	if normalized {

@@ -38,7 +38,7 @@ func events(t *testing.T, log string) []Event {
 		fields := map[string]any{"type": words[0], "event_id": fmt.Sprintf("evt_%d", n), "sequence": n,
 			"timestamp": "2026-11-23T07:00:00.000Z", "schema_version": SchemaVersion, "payload": payload,
 			"correlation": map[string]string{"causation_id": "of a client"}}
-		class := classByName[words[0]]
+		class := classByName()[words[0]]
 		for _, text := range class.Texts {
 			in := payload
 			if text.Key == "status" {

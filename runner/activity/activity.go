@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"holon/internal/pattern"
 	"holon/internal/visible"
 )
 
@@ -86,7 +86,7 @@ func batch(args map[string]any) (Call, bool) {
 }
 
 // headers name a file in a patch of either form. The file of a deletion has no other name than its old one.
-var headers = regexp.MustCompile(
+var headers = pattern.Lazy(
 	`^(\*\*\* (?:(?:Add|Update|Delete) File|Move to): |\+\+\+ (?:b/)?|--- (?:a/)?)([^\t]+)`,
 )
 
@@ -96,7 +96,7 @@ func edit(patch string) Call {
 	old := ""
 	for line := range strings.Lines(patch) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := headers.FindStringSubmatch(line); m != nil {
+		if m := headers().FindStringSubmatch(line); m != nil {
 			path := visible.Clip(visible.Name(m[2]), 300)
 			switch directive := m[1]; {
 			case directive[0] == '-':

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"unicode"
 
 	"holon/internal/duration"
+	"holon/internal/pattern"
 	"holon/runner/gateway"
 	"holon/state"
 )
@@ -173,7 +173,7 @@ func (b *firstBytes) Write(p []byte) (int, error) {
 }
 
 // likeKey is what could be a key in a complaint.
-var likeKey = regexp.MustCompile(`[A-Za-z0-9+_=-]{20,}`)
+var likeKey = pattern.Lazy(`[A-Za-z0-9+_=-]{20,}`)
 
 // withoutPrinted makes a program's complaint one line without what could be a key: any
 // longer word that it printed as its result, and what looks like one.
@@ -183,7 +183,7 @@ func withoutPrinted(complaint, printed string) string {
 			complaint = strings.ReplaceAll(complaint, word, "[redacted]")
 		}
 	}
-	complaint = likeKey.ReplaceAllStringFunc(complaint, func(word string) string {
+	complaint = likeKey().ReplaceAllStringFunc(complaint, func(word string) string {
 		if strings.ContainsAny(word, "0123456789") {
 			return "[redacted]"
 		}

@@ -6,10 +6,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"holon/internal/pattern"
 )
 
 // Spec says what to run. The zero value of every optional field is the strict
@@ -59,15 +60,18 @@ const (
 )
 
 var (
-	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
-	runtimePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_./-]{0,127}$`)
-	networkPattern = regexp.MustCompile(`^(container:)?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	envPattern     = regexp.MustCompile(`^[^=\x00]+=[^\x00]*$`)
+	wordPattern = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_./-]*$`)
+	envPattern  = pattern.Lazy(`^[^=\x00]+=[^\x00]*$`)
 )
+
+// validWord reports whether s may name something of the engine.
+func validWord(s string) bool { return len(s) <= 128 && wordPattern().MatchString(s) }
 
 // ValidName reports whether name may be the name of a Spec. It is safe as one
 // element of a path.
-func ValidName(name string) bool { return namePattern.MatchString(name) }
+func ValidName(name string) bool {
+	return len(name) > 1 && validWord(name) && !strings.Contains(name, "/")
+}
 
 // Complete checks spec and returns a copy in which every default is filled in.
 // Its errors are *Error with CodeInvalidSpec (CodeResourceLimit for limits
@@ -96,7 +100,7 @@ func (s Spec) checkProgram() error {
 	}
 	for _, pair := range s.Env {
 		// The value may be a secret: only the name is shown.
-		if name, _, _ := strings.Cut(pair, "="); len(pair) > maxStringSize || !envPattern.MatchString(pair) {
+		if name, _, _ := strings.Cut(pair, "="); len(pair) > maxStringSize || !envPattern().MatchString(pair) {
 			return invalid("env", "write KEY=value", "invalid environment variable %.40q", name)
 		}
 	}
@@ -138,10 +142,10 @@ func (s Spec) checkLimits() error {
 }
 
 func (s Spec) checkNetwork() error {
-	if !networkPattern.MatchString(s.Network) {
+	if name := strings.TrimPrefix(s.Network, "container:"); !validWord(name) || strings.Contains(name, "/") {
 		return invalid("network", "use none, bridge or the name of a network", "invalid network %q", s.Network)
 	}
-	if s.Runtime != "" && !runtimePattern.MatchString(s.Runtime) {
+	if s.Runtime != "" && !validWord(s.Runtime) {
 		return invalid("runtime", "name a runtime of the engine, such as runc", "invalid runtime %.80q", s.Runtime)
 	}
 	return nil

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"holon/internal/pattern"
 	"holon/internal/providers"
 	"holon/state"
 )
@@ -54,13 +54,13 @@ func returnedHeaders() []string {
 }
 
 var (
-	namePattern   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
-	hostedPattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	namePattern   = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
+	hostedPattern = pattern.Lazy(`^[a-z][a-z0-9_]{0,63}$`)
 )
 
 // complete fills in the defaults of the provider called name and checks all.
 func (p Provider) complete(name string) (Provider, error) {
-	if !namePattern.MatchString(name) {
+	if !namePattern().MatchString(name) {
 		return p, &state.Error{Code: CodeInvalidProvider, Param: "providers",
 			Message: fmt.Sprintf("invalid provider name %.80q", name),
 			Hint:    "use 1 to 64 letters, digits, '_', '.' or '-'"}
@@ -75,7 +75,7 @@ func (p Provider) complete(name string) (Provider, error) {
 	}
 	p.Auth = cmp.Or(p.Auth, p.Contract.Auth())
 	if len(p.AllowHosted) > maxHosted || slices.ContainsFunc(p.AllowHosted, func(word string) bool {
-		return !hostedPattern.MatchString(word)
+		return !hostedPattern().MatchString(word)
 	}) {
 		return p, invalid(name, "allow_hosted", "write for example web_search",
 			"allow_hosted has more than %d words, or one that is none", maxHosted)

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"holon/internal/duration"
+	"holon/internal/pattern"
 	"holon/internal/providers"
 	"holon/runner/engine"
 	"holon/runner/uidpool"
@@ -53,7 +53,7 @@ func (k *key) checkText(text string) (what, remedy string) {
 	case "providers.*.base_url":
 		return checkBaseURL(text)
 	case "providers.*.credential.env":
-		if !variablePattern.MatchString(text) {
+		if !variablePattern().MatchString(text) {
 			return "is not the name of a variable", "write the variable's name, not the key"
 		}
 	case "providers.*.credential.profile":
@@ -127,8 +127,8 @@ func checkBaseURL(raw string) (what, remedy string) {
 }
 
 var (
-	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	omitPattern     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	variablePattern = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	omitPattern     = pattern.Lazy(`^[a-z][a-z0-9_]{0,63}$`)
 )
 
 func checkCommand(command []string) (what, remedy string) {
@@ -142,7 +142,7 @@ func checkCommand(command []string) (what, remedy string) {
 
 func checkWords(list []string, remedy string) (string, string) {
 	for _, k := range list {
-		if !omitPattern.MatchString(k) {
+		if !omitPattern().MatchString(k) {
 			return fmt.Sprintf("%.60q is not a key of a request", k), remedy
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"holon/internal/pattern"
 	"holon/internal/providers"
 	"holon/state"
 )
@@ -31,11 +31,11 @@ func (e Entry) Text() string {
 
 // byDefault is how the description of a key says what holds without a value: at its end, before its variable and what a
 // project may set.
-var byDefault = regexp.MustCompile(`(?:[;,] |^)([^;,]+) by default\.(?: A duration .*| Variable.*| A project .*)?$`)
+var byDefault = pattern.Lazy(`(?:[;,] |^)([^;,]+) by default\.(?: A duration .*| Variable.*| A project .*)?$`)
 
 // inForce is what holds of a key with that value, "" where nothing is said of its default.
 func (k *key) inForce(value any) string {
-	if m := byDefault.FindStringSubmatch(k.doc); m != nil {
+	if m := byDefault().FindStringSubmatch(k.doc); m != nil {
 		if !emptyValue(value) {
 			return Text(value)
 		}

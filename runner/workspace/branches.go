@@ -176,7 +176,7 @@ func (h *history) log(name string) (ids []string) {
 	defer file.Close()
 	text, _ := io.ReadAll(io.NewSectionReader(file, max(0, st.Size-maxLog), maxLog)) // as far as it can be read
 	for line := range bytes.Lines(text) {
-		if fields := bytes.Fields(line); len(fields) > 1 && git.ObjectID.Match(fields[1]) {
+		if fields := bytes.Fields(line); len(fields) > 1 && git.ObjectID().Match(fields[1]) {
 			ids = append(ids, string(fields[1]))
 		}
 	}

@@ -57,7 +57,7 @@ func (f fills) replace(text string, encode func(string) string) string {
 	if !strings.Contains(text, "{{") {
 		return text
 	}
-	return scenario.Placeholder.ReplaceAllStringFunc(text, func(p string) string {
+	return scenario.Placeholder().ReplaceAllStringFunc(text, func(p string) string {
 		if value, known := f.value(p); known {
 			return encode(value)
 		}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"holon/internal/gitname"
@@ -118,7 +119,7 @@ type pattern struct {
 
 // patterns are those of the table by their first name, "" for a first name with a *: trees have many files, so that
 // looking them up has to be quick.
-var patterns = func() map[string][]pattern {
+var patterns = sync.OnceValue(func() map[string][]pattern {
 	all := make(map[string][]pattern)
 	for i := range table {
 		for _, text := range table[i].patterns {
@@ -132,13 +133,13 @@ var patterns = func() map[string][]pattern {
 		}
 	}
 	return all
-}()
+})
 
 // entryFor returns the table's entry for a path of folded names, or nil.
 func entryFor(parts []string) *entry {
 	for i, part := range parts {
 		for _, first := range []string{part, ""} {
-			for _, p := range patterns[first] {
+			for _, p := range patterns()[first] {
 				if p.names(parts[i:]) {
 					return p.entry
 				}

@@ -113,7 +113,7 @@ func mentioned(name string) bool {
 	if repositoryPart(name) {
 		return true
 	}
-	for _, patterns := range patterns {
+	for _, patterns := range patterns() {
 		for _, p := range patterns {
 			if slices.ContainsFunc(p.parts, func(part string) bool { return fits(part, name) }) {
 				return true

@@ -107,7 +107,7 @@ func (r Source) choose(refs []byte) (ref, path string, err error) {
 				return full
 			}
 		}
-		if git.ObjectID.MatchString(name) {
+		if git.ObjectID().MatchString(name) {
 			return name
 		}
 		return ""

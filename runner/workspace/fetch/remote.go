@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"holon/internal/pattern"
 	"holon/runner/workspace/git"
 )
 
@@ -20,20 +20,20 @@ type Source struct {
 }
 
 var (
-	scpLike = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-]`)
-	refName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$`)
+	scpLike = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-]`)
+	refName = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$`)
 )
 
 // IsURL reports whether source is the URL of a repository rather than the path of a folder.
 func IsURL(source string) bool {
-	return strings.Contains(source, "://") || strings.Contains(source, "::") || scpLike.MatchString(source)
+	return strings.Contains(source, "://") || strings.Contains(source, "::") || scpLike().MatchString(source)
 }
 
 // Parse reads the URL of a repository, or a GitHub tree URL (https://github.com/OWNER/REPO/tree/REF/PATH). Allowed are
 // https, ssh, also as user@host:path, file, and http to this machine. ref and path name what is fetched from a plain
 // repository; both may be empty.
 func Parse(source, ref, path string) (Source, error) {
-	if ref != "" && (!refName.MatchString(ref) || strings.Contains(ref, "..") || len(ref) > 256) {
+	if ref != "" && (!refName().MatchString(ref) || strings.Contains(ref, "..") || len(ref) > 256) {
 		return Source{}, invalid("--ref", fmt.Sprintf("%.100q is not the name of a branch, tag or commit", ref),
 			"give one, such as main or v1.2.0")
 	}
@@ -44,7 +44,7 @@ func Parse(source, ref, path string) (Source, error) {
 		}
 	}
 	r := Source{URL: source, Ref: ref, Path: path}
-	if scpLike.MatchString(source) {
+	if scpLike().MatchString(source) {
 		return r, nil
 	}
 	u, err := url.Parse(source)
@@ -109,7 +109,7 @@ func (r Source) github(u *url.URL) (Source, error) {
 			"leave out --ref and --path, or give the repository's URL")
 	}
 	for _, part := range parts[3:] {
-		if err := git.CheckPath(part); err != nil || !refName.MatchString(parts[3]) {
+		if err := git.CheckPath(part); err != nil || !refName().MatchString(parts[3]) {
 			return Source{}, invalid("SOURCE", "the tree URL contains an unsafe path", form)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"holon/internal/durable"
 	"holon/internal/folder"
 	"holon/internal/gitname"
+	"holon/internal/pattern"
 )
 
 // Bounds on borrowing. Git follows alternates of alternates as deep.
@@ -118,7 +119,7 @@ func (b Borrowing) allows(real string) bool {
 }
 
 // quotedAlternate is a path that git unquotes; \x and such it would not.
-var quotedAlternate = regexp.MustCompile(`^"([^"\\]|\\[abfnrtv"\\]|\\[0-3][0-7]{2})*"$`)
+var quotedAlternate = pattern.Lazy(`^"([^"\\]|\\[abfnrtv"\\]|\\[0-3][0-7]{2})*"$`)
 
 // parseAlternates returns the paths that an alternates file names.
 func parseAlternates(data []byte) ([]string, error) {
@@ -129,7 +130,7 @@ func parseAlternates(data []byte) ([]string, error) {
 		}
 		if line[0] == '"' {
 			unquoted, err := strconv.Unquote(line)
-			if err != nil || !quotedAlternate.MatchString(line) || !utf8.ValidString(line) {
+			if err != nil || !quotedAlternate().MatchString(line) || !utf8.ValidString(line) {
 				return nil, fmt.Errorf("%.100q is not a path", line)
 			}
 			line = unquoted
@@ -193,7 +194,7 @@ func (s *store) entry(dir string, e fs.DirEntry) error {
 		return nil
 	}
 	name := folder.Join(dir, e.Name())
-	if e.IsDir() && storeDirectory.MatchString(name) {
+	if e.IsDir() && storeDirectory().MatchString(name) {
 		return s.check(name)
 	}
 	path := filepath.Join(s.top, name)
@@ -204,21 +205,21 @@ func (s *store) entry(dir string, e fs.DirEntry) error {
 
 // Names that git gives to what it keeps in an object directory.
 var (
-	storeDirectory = regexp.MustCompile(`^([0-9a-f]{2}|pack|pack/multi-pack-index\.d|info|info/commit-graphs)$`)
-	storeFiles     = map[string]*regexp.Regexp{
-		"":                        regexp.MustCompile(`^(tmp_obj_.*|loose-object-idx|.*\.lock)$`),
-		"pack/multi-pack-index.d": regexp.MustCompile(`^(multi-pack-index.*|tmp_.*)$`),
-		"pack": regexp.MustCompile(`^((pack|loose)-[0-9a-f]+\.(pack|idx|rev|bitmap|mtimes|keep|promisor)|` +
+	storeDirectory = pattern.Lazy(`^([0-9a-f]{2}|pack|pack/multi-pack-index\.d|info|info/commit-graphs)$`)
+	storeFiles     = map[string]func() *regexp.Regexp{
+		"":                        pattern.Lazy(`^(tmp_obj_.*|loose-object-idx|.*\.lock)$`),
+		"pack/multi-pack-index.d": pattern.Lazy(`^(multi-pack-index.*|tmp_.*)$`),
+		"pack": pattern.Lazy(`^((pack|loose)-[0-9a-f]+\.(pack|idx|rev|bitmap|mtimes|keep|promisor)|` +
 			`multi-pack-index.*|\.?tmp[-_].*)$`),
-		"info":               regexp.MustCompile(`^((http-)?alternates|packs(_.*)?|commit-graph|.*\.lock)$`),
-		"info/commit-graphs": regexp.MustCompile(`^(commit-graph-chain(\.lock)?|graph-[0-9a-f]+\.graph|tmp_.*)$`),
+		"info":               pattern.Lazy(`^((http-)?alternates|packs(_.*)?|commit-graph|.*\.lock)$`),
+		"info/commit-graphs": pattern.Lazy(`^(commit-graph-chain(\.lock)?|graph-[0-9a-f]+\.graph|tmp_.*)$`),
 	}
 )
 
 // isObjectFile reports whether git may have made the file name in a directory of an object store.
 func isObjectFile(dir, name string) bool {
 	if files := storeFiles[dir]; files != nil {
-		return files.MatchString(name)
+		return files().MatchString(name)
 	}
 	return (len(name) == 38 || len(name) == 62) && strings.Trim(name, "0123456789abcdef") == "" ||
 		strings.HasPrefix(name, "tmp_obj_")

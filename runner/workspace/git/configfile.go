@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"holon/internal/pattern"
 )
 
 // readCore reads the configuration files of a git directory as data, for the settings that say where its working tree
@@ -22,8 +23,8 @@ func readCore(gitDir string) (worktree string, bare bool, err error) {
 }
 
 var (
-	configSection = regexp.MustCompile(`^\[([A-Za-z0-9.-]+)([ \t]+"([^"\\\n]|\\[^\n])*")?\]`)
-	configKey     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)[ \t]*(=|\n|$)`)
+	configSection = pattern.Lazy(`^\[([A-Za-z0-9.-]+)([ \t]+"([^"\\\n]|\\[^\n])*")?\]`)
+	configKey     = pattern.Lazy(`^([A-Za-z][A-Za-z0-9-]*)[ \t]*(=|\n|$)`)
 )
 
 // parseSettings reads the text of a configuration file as git does and calls set with each setting, in order: the key
@@ -41,14 +42,14 @@ func parseSettings(text string, set func(key, value string)) (err error) {
 			_, rest, _ = strings.Cut(rest, "\n")
 			continue
 		}
-		if m := configSection.FindStringSubmatch(rest); m != nil {
+		if m := configSection().FindStringSubmatch(rest); m != nil {
 			section, rest = strings.ToLower(m[1]), rest[len(m[0]):]
 			if m[2] != "" {
 				section += "." + strings.ReplaceAll(strings.Trim(m[2], " \t\""), `\`, "")
 			}
 			continue
 		}
-		m := configKey.FindStringSubmatch(rest)
+		m := configKey().FindStringSubmatch(rest)
 		if m == nil {
 			return fmt.Errorf("%.40q is not a setting", rest)
 		}

@@ -4,10 +4,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"holon/internal/pattern"
 )
 
 // Configured is a path of the working tree that git runs, or reads settings or hooks from, since a setting names it.
@@ -135,8 +136,8 @@ func (c *configuration) word(word string, file bool, key string) {
 }
 
 var (
-	openVariable = regexp.MustCompile(`\$\{\w*[-+:?=]*`)
-	variable     = regexp.MustCompile(`\$\w*`)
+	openVariable = pattern.Lazy(`\$\{\w*[-+:?=]*`)
+	variable     = pattern.Lazy(`\$\w*`)
 	punctuation  = strings.NewReplacer("'", "", `"`, "", `\`, "", "{", "* ", "}", " *", ")", " *", "`", " *")
 )
 
@@ -144,7 +145,7 @@ var (
 // for what a shell puts in: ${X:-a}/b is *, a and */b. Words of a path are split in the same way, so that they are
 // found among those of a command that quotes it.
 func CommandWords(text string) []string {
-	text = variable.ReplaceAllString(openVariable.ReplaceAllString(text, "* "), "*")
+	text = variable().ReplaceAllString(openVariable().ReplaceAllString(text, "* "), "*")
 	return strings.FieldsFunc(punctuation.Replace(text), func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(";|&(<>=,:!", r)
 	})

@@ -9,12 +9,12 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"holon/internal/folder"
+	"holon/internal/pattern"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
@@ -71,7 +71,7 @@ func AgentHead(gitDir folder.Dir) (string, error) {
 // head returns the commit or the reference that HEAD is at.
 func head(gitDir folder.Dir) (commit, target string, err error) {
 	line, err := readLine(gitDir, "HEAD")
-	if err != nil || ObjectID.MatchString(line) {
+	if err != nil || ObjectID().MatchString(line) {
 		return line, "", err
 	}
 	target, err = symbolic(line)
@@ -114,7 +114,7 @@ func resolve(gitDir folder.Dir, name string) (string, error) {
 			return packed[name], err
 		case err != nil:
 			return "", fmt.Errorf("read %.200q: %w", name, err)
-		case ObjectID.MatchString(line):
+		case ObjectID().MatchString(line):
 			return line, nil
 		}
 		if name, err = symbolic(line); err != nil {
@@ -145,7 +145,7 @@ func (u *UserRepository) LoadReferences(ctx context.Context) error {
 		if target, err := symbolic(id); err == nil {
 			id, _ = resolve(dir, target) // unless it refers to itself, or is damaged
 		}
-		if ObjectID.MatchString(id) && strings.Trim(id, "0") != "" {
+		if ObjectID().MatchString(id) && strings.Trim(id, "0") != "" {
 			out.WriteString(id + " " + name + "\n")
 		}
 	}
@@ -156,7 +156,7 @@ func (u *UserRepository) LoadReferences(ctx context.Context) error {
 // ReferenceIDs lists what the references hold that LoadReferences found, each once.
 func (u *UserRepository) ReferenceIDs() (ids []string) {
 	for line := range strings.Lines(string(u.References)) {
-		if id, _, _ := strings.Cut(line, " "); ObjectID.MatchString(id) {
+		if id, _, _ := strings.Cut(line, " "); ObjectID().MatchString(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -181,7 +181,7 @@ func AgentReferences(ctx context.Context, gitDir folder.Dir, most int) (map[stri
 	if err != nil {
 		return nil, fmt.Errorf("its references can't be read: %w", err)
 	}
-	maps.DeleteFunc(found, func(_, id string) bool { return !ObjectID.MatchString(id) })
+	maps.DeleteFunc(found, func(_, id string) bool { return !ObjectID().MatchString(id) })
 	return found, nil
 }
 
@@ -249,7 +249,7 @@ func addPacked(found map[string]string, gitDir folder.Dir, shown func(string) bo
 			continue
 		}
 		id, name, ok := strings.Cut(line, " ")
-		if !ok || !ObjectID.MatchString(id) {
+		if !ok || !ObjectID().MatchString(id) {
 			return fmt.Errorf("packed-refs has the line %.100q", line)
 		}
 		if _, newer := found[name]; !newer && shown(name) {
@@ -300,4 +300,4 @@ func readLine(dir folder.Dir, name string) (string, error) {
 	return strings.TrimRight(line, " \r"), err
 }
 
-var ObjectID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var ObjectID = pattern.Lazy(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

@@ -74,7 +74,7 @@ func (u *UserRepository) loadInfo(excludes string) (err error) {
 		return u.broken("configuration", err)
 	}
 	for line := range strings.Lines(u.Shallow) {
-		if !ObjectID.MatchString(strings.TrimSuffix(line, "\n")) {
+		if !ObjectID().MatchString(strings.TrimSuffix(line, "\n")) {
 			return u.broken("shallow file", fmt.Errorf("it has the line %.100q", line))
 		}
 	}

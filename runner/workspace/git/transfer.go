@@ -42,7 +42,7 @@ func Transfer(ctx context.Context, from, to Repository, commit string, bases []s
 		return "", RefusedObjects(err)
 	}
 	kind, id, ok := strings.Cut(strings.TrimSpace(string(out)), "\t") // "pack TAB id"
-	if !ok || kind != "pack" || !ObjectID.MatchString(id) {
+	if !ok || kind != "pack" || !ObjectID().MatchString(id) {
 		return "", fmt.Errorf("check objects: git answered %.100q", out)
 	}
 	pack = filepath.Join(to.Objects(), "pack", "pack-"+id+".pack")

@@ -78,7 +78,7 @@ func (a *assembly) checkObjects(ctx context.Context) error {
 		if need.id == "" && need.kind == "commit" { // an unborn branch
 			continue
 		}
-		if git.ObjectID.MatchString(need.id) {
+		if git.ObjectID().MatchString(need.id) {
 			kind, err := a.source.Git().Line(ctx, "cat-file", "-t", need.id)
 			if err == nil && kind == need.kind {
 				continue

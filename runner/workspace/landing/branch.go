@@ -22,7 +22,7 @@ func (o *CheckoutOptions) takeBranch(ctx context.Context, user *git.UserReposito
 		return o.noSuchBranch()
 	}
 	branch := o.Diff.Branches[i]
-	if !git.ObjectID.MatchString(branch.Commit) {
+	if !git.ObjectID().MatchString(branch.Commit) {
 		return git.InvalidOption("RUN", "the record of the run can't be used")
 	}
 	repo := git.Repository{Dir: filepath.Join(scratch, "branch"), Format: user.Format,

@@ -109,7 +109,7 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 
 func (o *CheckoutOptions) check() error {
 	if !filepath.IsAbs(o.RunDir) || o.Path != "" && !filepath.IsAbs(o.Path) || !filepath.IsAbs(o.Default) ||
-		!git.ObjectID.MatchString(o.Diff.ResultTree) {
+		!git.ObjectID().MatchString(o.Diff.ResultTree) {
 		return git.InvalidOption("RUN", "the record of the run can't be used")
 	}
 	if o.From == "" && o.Diff.ResultTree == o.Diff.BaseTree {

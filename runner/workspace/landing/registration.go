@@ -49,7 +49,7 @@ func readRegistration(runDir string) (*Registration, error) {
 	r := &Registration{}
 	err := json.Unmarshal([]byte(git.ReadSmall(path)), r)
 	if err == nil && (r.Schema != registrationSchema || !filepath.IsAbs(r.Path) || !filepath.IsAbs(r.Repository) ||
-		!git.ObjectID.MatchString(r.Commit) || git.CheckBranch(r.Branch) != nil) {
+		!git.ObjectID().MatchString(r.Commit) || git.CheckBranch(r.Branch) != nil) {
 		err = errors.New("a required field is missing or invalid")
 	}
 	if err != nil {

@@ -161,7 +161,7 @@ func (r *removal) checkUnused(ctx context.Context) error {
 	if strings.HasPrefix(head, "ref: ") {
 		return nil
 	}
-	if !git.ObjectID.MatchString(head) {
+	if !git.ObjectID().MatchString(head) {
 		return r.inUse("its HEAD can't be read", "look at it with git status")
 	}
 	if err := r.repository.User.LoadReferences(ctx); err != nil {

@@ -74,7 +74,8 @@ const (
 	beatPause    = 30 * time.Second
 )
 
-// measure returns what the session takes of the disk.
+// measure returns what the session takes of the disk. Before its first turn no command had a file open, so the search
+// for those without a name is left out.
 func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 	dirs := []string{s.cfg.Dir}
 	if s.tree != nil {
@@ -90,7 +91,10 @@ func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 		}
 		sum += n
 	}
-	return sum + unlinked(s.handle.ID, dirs), nil
+	if s.asked {
+		sum += unlinked(s.handle.ID, dirs)
+	}
+	return sum, nil
 }
 
 // watched runs a turn and meanwhile enforces its quota and calls its Beat.
@@ -106,6 +110,7 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 			s.cfg.Log.Debug("the disk usage before the turn cannot be measured", "err", err)
 		}
 	}
+	s.asked = true
 	turn, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

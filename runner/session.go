@@ -62,6 +62,7 @@ type Session struct {
 	handle    engine.Handle
 	created   bool
 	resumed   bool  // another process made it, and agentd has not answered this one
+	asked     bool  // for a turn, by this process or the one that made it
 	gone      error // why a session that was taken up has no turn to join
 	stopped   bool
 	exited    chan engine.Exit // receives once, when the container is gone

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -113,6 +114,9 @@ func alternateLine(dir string) string {
 // objectDirs lists the directories to borrow from. The user's repository may itself borrow: its alternates file names
 // paths that git resolves where the agent sees them, so each is mounted at exactly that path.
 func (t *Tree) objectDirs() []objectDir {
+	if o := t.source.options; o.ObjectsDir != "" {
+		return []objectDir{{HostPath: o.ObjectsDir, ContainerPath: cmp.Or(o.ContainerObjects, o.ObjectsDir)}}
+	}
 	var dirs []objectDir
 	add := func(host, container string, transitive bool) {
 		known := slices.ContainsFunc(dirs, func(d objectDir) bool { return d.ContainerPath == container })

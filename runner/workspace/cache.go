@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,20 +49,25 @@ const viewPrefix = "view-"
 
 // A slot is one recycled working tree and what the host knows of it, locked by this process. Its files: lock; tree,
 // which a container writes; index, the record; git, our objects of the base; result, the repository of the last diff;
-// trash; claim, which names the run whose work may be in the tree although the lock is free.
+// trash; claim, which names the run whose work may be in the tree although the lock is free; place, where the tree
+// stands if not here; base, what it is compared with since that moved; staged, files on their way into the tree.
 type slot struct {
 	dir    string
 	number int
 	lock   *flock.Flock
+	placed string // where the tree stands; "": in the slot
 }
 
-func (s *slot) tree() string   { return filepath.Join(s.dir, treeName) }
-func (s *slot) record() string { return filepath.Join(s.dir, "index") }
-func (s *slot) source() string { return filepath.Join(s.dir, "source.index") } // record of a plain directory
-func (s *slot) git() string    { return filepath.Join(s.dir, "git") }
-func (s *slot) result() string { return filepath.Join(s.dir, "result") }
-func (s *slot) trash() string  { return filepath.Join(s.dir, "trash") }
-func (s *slot) claim() string  { return filepath.Join(s.dir, "claim") }
+func (s *slot) tree() string      { return cmp.Or(s.placed, filepath.Join(s.dir, treeName)) }
+func (s *slot) record() string    { return filepath.Join(s.dir, "index") }
+func (s *slot) source() string    { return filepath.Join(s.dir, "source.index") } // record of a plain directory
+func (s *slot) git() string       { return filepath.Join(s.dir, "git") }
+func (s *slot) result() string    { return filepath.Join(s.dir, "result") }
+func (s *slot) trash() string     { return filepath.Join(s.dir, "trash") }
+func (s *slot) claim() string     { return filepath.Join(s.dir, "claim") }
+func (s *slot) placement() string { return filepath.Join(s.dir, "place") }
+func (s *slot) base() string      { return filepath.Join(s.dir, "base") }
+func (s *slot) staged() string    { return filepath.Join(s.dir, "staged") }
 
 // acquire locks the first slot that is neither locked nor claimed. A lock ends with its process. A claim does
 // not, because the content of the tree may not be saved elsewhere yet, and a container may still write there.
@@ -194,6 +200,9 @@ func (s *slot) disclaim() error {
 
 // clear removes everything but the lock, the empty trash and the claim, which goes last, with the lock still held.
 func (s *slot) clear(ctx context.Context) error {
+	if err := s.takeBack(true); err != nil {
+		return err
+	}
 	return s.discard(ctx, func(name string) bool { return name != "lock" && name != "claim" })
 }
 

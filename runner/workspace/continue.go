@@ -2,9 +2,7 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,34 +26,17 @@ type Continuation struct {
 // merged into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get
 // into the slot's repository, so that the earlier run is not needed any more.
 func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, err error) {
-	index := filepath.Join(t.slot.dir, "continued.index")
-	defer func() {
-		if removeErr := os.Remove(index); !errors.Is(removeErr, os.ErrNotExist) {
-			err = errors.Join(err, removeErr)
-		}
-	}()
 	repo := t.base
 	repo.Alternates = append([]string{from.Objects}, t.base.Alternates...)
-	g := repo.Git().With("GIT_INDEX_FILE=" + index)
-	if _, err := g.Run(ctx, nil, "read-tree", t.info.BaseTree); err != nil {
-		return "", fmt.Errorf("continue %s: %w", from.Run, err)
-	}
-	patch, err := git.ReadPatch(ctx, repo, from.Patch)
-	if err != nil {
-		return "", fmt.Errorf("continue %s: %w", from.Run, err)
-	}
-	conflicts, err := patch.Merge(ctx, repo, index)
+	tree, conflicts, err := mergePatch(ctx, repo, t.info.BaseTree, from.Patch)
 	if git.Refused(err) || len(conflicts) > 0 && err == nil {
 		return "", t.continueConflict(from, conflicts, err)
 	}
 	if err != nil {
-		return "", err
-	}
-	if tree, err = g.Line(ctx, "write-tree"); err != nil {
 		return "", fmt.Errorf("continue %s: %w", from.Run, err)
 	}
 	// What the earlier run had was not written again.
-	_, err = g.Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs", "--non-empty",
+	_, err = repo.Git().Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs", "--non-empty",
 		"--quiet", filepath.Join(t.base.Objects(), "pack", "pack"))
 	return tree, err
 }

@@ -53,36 +53,16 @@ type objectIDs struct{ before, after string }
 // them. Diff may be called again. In the tree it changes nothing except permissions that prevent reading.
 // Call it when no process writes the tree any more.
 func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
-	if t.slot.lock == nil {
-		return nil, &git.Error{Code: CodeReleased, Message: "the working tree was released"}
-	}
-	diff, err := t.diff(ctx, options)
+	var diff *Diff
+	err := t.withRoot(ctx, func(ctx context.Context, root folder.Dir) (err error) {
+		diff, err = t.diff(ctx, root, options)
+		return err
+	})
 	return diff, git.WithCode("compute diff", err)
 }
 
-func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
-	root, err := folder.OpenOwned(t.slot.tree())
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	c, err := compareTree(ctx, root, t.record, t.source.options.Limits)
-	if err != nil {
-		return nil, err
-	}
-	repo, err := t.resultRepository(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fresh, err := t.freshFiles(ctx, c, repo)
-	if err != nil {
-		return nil, err
-	}
-	files := c.admit(append(c.changed, fresh...))
-	tree, err := c.importChanges(ctx, repo, t.start, c.deleted(), files)
-	if err == nil {
-		err = c.writeAttributes(repo)
-	}
+func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (*Diff, error) {
+	c, repo, tree, err := t.present(ctx, root)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +81,25 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options)
+}
+
+// present returns the git tree of the files as they are now, and a repository of ours that has it.
+func (t *Tree) present(ctx context.Context, root folder.Dir) (c *capture, repo git.Repository, tree string, err error) {
+	if c, err = compareTree(ctx, root, t.record, t.source.options.Limits); err != nil {
+		return nil, repo, "", err
+	}
+	if repo, err = t.resultRepository(ctx); err != nil {
+		return nil, repo, "", err
+	}
+	fresh, err := t.freshFiles(ctx, c, repo)
+	if err != nil {
+		return nil, repo, "", err
+	}
+	files := c.admit(append(c.changed, fresh...))
+	if tree, err = c.importChanges(ctx, repo, t.start, c.deleted(), files); err == nil {
+		err = c.writeAttributes(repo)
+	}
+	return c, repo, tree, err
 }
 
 // maxListed bounds the list of changed files, as JSON. New files have a smaller

@@ -22,12 +22,18 @@ type Held struct {
 	Claim     string        `json:"claim"`     // Options.Claim
 	Owner     *folder.Owner `json:"owner"`     // Options.Owner
 	Borrowing git.Borrowing `json:"borrowing"` // Options.Borrowing
+
+	TreeDir          string `json:"tree_dir,omitempty"`          // Options.TreeDir
+	ObjectsDir       string `json:"objects_dir,omitempty"`       // Options.ObjectsDir
+	ContainerObjects string `json:"container_objects,omitempty"` // Options.ContainerObjects
+	IncludeDirty     bool   `json:"include_dirty,omitempty"`     // Options.IncludeDirty
 }
 
 // Held describes the tree for Resume.
 func (t *Tree) Held() Held {
 	o := t.source.options
-	return Held{Slot: t.slot.dir, Info: t.info, Claim: o.Claim, Owner: o.Owner, Borrowing: o.Borrowing}
+	return Held{Slot: t.slot.dir, Info: t.info, Claim: o.Claim, Owner: o.Owner, Borrowing: o.Borrowing,
+		TreeDir: o.TreeDir, ObjectsDir: o.ObjectsDir, ContainerObjects: o.ContainerObjects, IncludeDirty: o.IncludeDirty}
 }
 
 // Resume returns a tree whose process ended without releasing it, with everything written there since. Of
@@ -48,22 +54,34 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 			err = errors.Join(err, s.unlock())
 		}
 	}()
+	last, err := s.readMoved(held.Claim)
+	if err != nil {
+		return nil, err
+	}
+	if last == nil {
+		last = &moved{Info: held.Info}
+	}
+	held.Info = last.Info
 	options.Limits, options.Keep = options.Limits.withDefaults(), cmp.Or(options.Keep, 4)
 	options.Claim, options.Owner, options.Borrowing = held.Claim, held.Owner, held.Borrowing
+	options.TreeDir, options.ObjectsDir, options.ContainerObjects = held.TreeDir, held.ObjectsDir, held.ContainerObjects
+	options.IncludeDirty, s.placed = held.IncludeDirty, held.TreeDir
 	source := &Source{options: options, info: held.Info, format: git.ObjectFormat(held.Info.ObjectFormat),
 		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
-	tree := &Tree{source: source, info: held.Info, slot: s}
+	tree := &Tree{source: source, info: held.Info, slot: s, change: last.Change}
 	tree.start = held.Info.BaseTree // also of a tree that began with more: the record need not agree with the files
 	tree.info.Submodules = nil      // found again with the entries
-	tree.base = git.Repository{Dir: s.git(), Format: source.format}
 	if held.Info.Kind == KindGit {
 		if err = source.findObjects(ctx); err != nil {
 			return nil, err
 		}
-		tree.base.Alternates = []string{source.user.Objects}
 	}
+	tree.base = git.Repository{Dir: s.git(), Format: source.format, Alternates: source.alternates()}
 	tree.record = readRecord(s.record(), source.format)
-	return tree, tree.loadEntries(ctx, held.Info.BaseTree)
+	if err = tree.loadEntries(ctx, held.Info.BaseTree); err != nil || tree.change == nil {
+		return tree, err
+	}
+	return tree, tree.withRoot(ctx, func(context.Context, folder.Dir) error { return nil })
 }
 
 // lockHeld locks the slot of held, if it is in the cache and still has the same claim.
@@ -149,7 +167,11 @@ func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.Join(s.disclaim(), s.unlock())
+		err = s.takeBack(false)
+		if err == nil {
+			err = s.disclaim()
+		}
+		err = errors.Join(err, s.unlock())
 	}
 	if err != nil {
 		err = fmt.Errorf("give up %s: %w", claim.Slot, err)

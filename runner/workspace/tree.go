@@ -22,6 +22,9 @@ type Tree struct {
 	record  *record
 	index   []byte // git index of the base, as of the last settle
 	objects []objectDir
+	change  *change // that is recorded and not complete; nil for none
+
+	interrupt func(step string) error // of a test; nil
 }
 
 // objectDir is a git object directory that the agent's repository borrows from; the runner mounts it read-only at
@@ -82,13 +85,21 @@ func (t *Tree) prepare(ctx context.Context) error {
 	if err := t.chooseBase(ctx); err != nil {
 		return err
 	}
+	return t.handOut(ctx)
+}
+
+// handOut writes the files of the record and the agent's repository, and puts the tree in its place.
+func (t *Tree) handOut(ctx context.Context) error {
+	if err := t.shareObjects(ctx); err != nil {
+		return err
+	}
 	if err := t.settle(ctx, false); err != nil {
 		return err
 	}
 	if err := t.writeAgentRepository(); err != nil {
 		return fmt.Errorf("write the agent's repository: %w", err)
 	}
-	return nil
+	return t.slot.place(t.source.options.TreeDir)
 }
 
 // maxCopyPacks is how many imports a copy's repository collects before it is
@@ -98,10 +109,10 @@ const maxCopyPacks = 20
 // openBase makes the slot's own repository ready. A git source's holds only
 // the last snapshot, which is taken anew each time, so that it is made anew too; a copy's holds the files.
 func (t *Tree) openBase(ctx context.Context) error {
-	t.base = git.Repository{Dir: t.slot.git(), Format: t.source.format}
-	if t.source.info.Kind == KindGit {
-		t.base.Alternates = []string{t.source.user.Objects}
+	if err := errors.Join(t.slot.takeBack(false), t.discard(ctx, t.slot.base(), t.slot.staged())); err != nil {
+		return err
 	}
+	t.base = git.Repository{Dir: t.slot.git(), Format: t.source.format, Alternates: t.source.alternates()}
 	packs, err := filepath.Glob(filepath.Join(t.base.Objects(), "pack", "*.pack"))
 	if err == nil && t.source.info.Kind == KindCopy && t.base.Usable() && len(packs) <= maxCopyPacks {
 		return nil
@@ -114,15 +125,7 @@ func (t *Tree) openBase(ctx context.Context) error {
 
 // chooseBase decides the base tree and what the agent begins with, and fills the record with its entries.
 func (t *Tree) chooseBase(ctx context.Context) (err error) {
-	switch {
-	case t.source.info.Kind == KindCopy:
-		t.info.BaseTree, err = t.importSource(ctx)
-	case t.source.info.IncludedDirty:
-		t.info.BaseTree, err = t.source.user.Snapshot(ctx, t.base, t.slot.dir)
-	default:
-		t.info.BaseTree = t.source.headTree
-	}
-	if err != nil {
+	if t.info.BaseTree, err = t.usersTree(ctx); err != nil {
 		return err
 	}
 	t.start = t.info.BaseTree
@@ -133,6 +136,18 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	}
 	t.record = readRecord(t.slot.record(), t.source.format)
 	return t.loadEntries(ctx, t.start)
+}
+
+// usersTree returns the git tree of what the user has now.
+func (t *Tree) usersTree(ctx context.Context) (string, error) {
+	switch {
+	case t.source.info.Kind == KindCopy:
+		return t.importSource(ctx)
+	case t.source.info.IncludedDirty:
+		return t.source.user.Snapshot(ctx, t.base, t.slot.dir)
+	default:
+		return t.source.headTree, nil
+	}
 }
 
 // Release resets the tree to its base and unlocks the slot. Beyond Options.Keep slots the tree is deleted. The slot is
@@ -160,10 +175,13 @@ func (t *Tree) Leave() error {
 }
 
 func (t *Tree) recycle(ctx context.Context) error {
+	if err := t.slot.takeBack(true); err != nil {
+		return err
+	}
 	if t.slot.number >= t.source.options.Keep {
 		return t.slot.clear(ctx)
 	}
-	if err := t.discard(ctx, t.slot.result()); err != nil {
+	if err := t.discard(ctx, t.slot.result(), t.slot.base(), t.slot.staged()); err != nil {
 		return err
 	}
 	return t.settle(ctx, true)

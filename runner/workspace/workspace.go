@@ -44,8 +44,17 @@ type Options struct {
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
 	Claim        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
 
-	// ContainerObjects is where the runner mounts the object directories,
-	// e.g. "/holon/objects"; empty when the agent sees the host's paths.
+	// TreeDir is the absolute path at which the tree stands, on the file system of CacheDir; "": within its slot. Its
+	// parent exists, and a container may write there.
+	TreeDir string
+
+	// ObjectsDir is the object directory that gets all objects that the tree's repository needs: linked, or copied
+	// where that cannot be. The caller mounts it read-only and removes it when no tree uses it. "": the agent's
+	// repository borrows from the directories that have them.
+	ObjectsDir string
+
+	// ContainerObjects is where the runner mounts the object directories, e.g. "/holon/objects", or ObjectsDir; empty
+	// when the agent sees the host's paths.
 	ContainerObjects string
 	Keep             int // trees kept per repository between runs; 0 means 4
 	Limits           Limits
@@ -125,14 +134,24 @@ func Open(ctx context.Context, options Options) (*Source, error) {
 func open(ctx context.Context, options Options) (*Source, error) {
 	options.Limits = options.Limits.withDefaults()
 	options.Keep = cmp.Or(options.Keep, 4)
-	if c := options.ContainerObjects; c != "" && (!filepath.IsAbs(c) || filepath.Clean(c) != c) {
-		return nil, git.InvalidOption("ContainerObjects", "the container path %q is not absolute and clean", c)
+	if err := options.checkPaths(); err != nil {
+		return nil, err
 	}
 	dir, user, err := locate(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	return newSource(ctx, options, dir, user)
+}
+
+func (o *Options) checkPaths() error {
+	for _, path := range []struct{ param, value string }{{"ContainerObjects", o.ContainerObjects},
+		{"TreeDir", o.TreeDir}, {"ObjectsDir", o.ObjectsDir}} {
+		if v := path.value; v != "" && (!filepath.IsAbs(v) || filepath.Clean(v) != v) {
+			return git.InvalidOption(path.param, "the path %.200q is not absolute and clean", v)
+		}
+	}
+	return nil
 }
 
 // locate returns the directory, links resolved, and its repository, nil for a plain directory.

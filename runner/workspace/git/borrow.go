@@ -221,6 +221,10 @@ func isObjectFile(dir, name string) bool {
 	if files := storeFiles[dir]; files != nil {
 		return files().MatchString(name)
 	}
-	return (len(name) == 38 || len(name) == 62) && strings.Trim(name, "0123456789abcdef") == "" ||
-		strings.HasPrefix(name, "tmp_obj_")
+	return IsLooseObject(name) || strings.HasPrefix(name, "tmp_obj_")
+}
+
+// IsLooseObject reports whether git gives a loose object that name in its directory.
+func IsLooseObject(name string) bool {
+	return (len(name) == 38 || len(name) == 62) && strings.Trim(name, "0123456789abcdef") == ""
 }

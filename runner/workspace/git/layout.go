@@ -29,6 +29,9 @@ type Layout struct {
 	ownTop string // of the main working tree or the superproject: what may be borrowed from lies within
 }
 
+// Stores lists the object directories that the repository reads, its own first.
+func (l *Layout) Stores() []string { return append([]string{l.Objects}, l.borrowed...) }
+
 // Borrowing says what repositories may borrow objects from beyond their own top-level directory.
 type Borrowing struct {
 	Allow     []string `json:"allow,omitempty"` // directories that alternates may name, or that hold such

@@ -1,0 +1,121 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"holon/internal/durable"
+	"holon/internal/folder"
+	"holon/runner/workspace/git"
+)
+
+// moved is what a slot durably says of a tree whose base moved since it was acquired, and of a change of its files that
+// is under way. It outlives the process that moved the base, so that a Held of before resumes the tree as it is now.
+type moved struct {
+	Claim  string  `json:"claim"` // of the tree that it is about
+	Info   Info    `json:"info"`
+	Change *change `json:"change,omitempty"`
+}
+
+// saveMoved makes the tree's base, and the change under way, durable. What they need is there already.
+func (t *Tree) saveMoved() error {
+	data, err := json.Marshal(moved{Claim: t.source.options.Claim, Info: t.info, Change: t.change})
+	if err == nil {
+		err = durable.WriteFile(t.slot.base(), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("record the base: %w", err)
+	}
+	return nil
+}
+
+// readMoved returns what saveMoved wrote last, nil for a tree whose base never moved.
+func (s *slot) readMoved(claim string) (*moved, error) {
+	data, err := os.ReadFile(s.base())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var m moved
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the base: %w", err)
+	}
+	if m.Claim != claim {
+		return nil, nil
+	}
+	return &m, nil
+}
+
+// Advance makes the present state of the tree its base, as after its change was applied: Diff is empty then. No file
+// of the tree is written.
+func (t *Tree) Advance(ctx context.Context) error {
+	return git.WithCode("advance the base", t.withRoot(ctx, t.advance))
+}
+
+// withRoot calls do with the open tree, when a change of its files that was cut off is complete.
+func (t *Tree) withRoot(ctx context.Context, do func(ctx context.Context, root folder.Dir) error) error {
+	if t.slot.lock == nil {
+		return &git.Error{Code: CodeReleased, Message: "the working tree was released"}
+	}
+	root, err := t.slot.openTree()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := t.finish(ctx, root); err != nil {
+		return err
+	}
+	return do(ctx, root)
+}
+
+func (t *Tree) advance(ctx context.Context, root folder.Dir) error {
+	started := time.Now().UnixNano()
+	c, repo, tree, err := t.present(ctx, root)
+	if err != nil {
+		return err
+	}
+	if tree == t.info.BaseTree {
+		return nil
+	}
+	if err := linkObjects(repo.Objects(), t.base.Objects()); err != nil {
+		return fmt.Errorf("keep the objects of the base: %w", err)
+	}
+	t.info.BaseTree, t.info.IncludedDirty = tree, true
+	t.start = tree
+	if err := t.saveMoved(); err != nil {
+		return err
+	}
+	if err := t.loadEntries(ctx, tree); err != nil {
+		return err
+	}
+	return t.recordFiles(root, started, func(e *git.Entry) bool { return !anyAbove(c.omitted, e.Path) })
+}
+
+// recordFiles records the stat data of those files that have none yet and are the base's, as of stamp.
+func (t *Tree) recordFiles(root folder.Dir, stamp int64, based func(e *git.Entry) bool) error {
+	at := folder.NewCursor(root, false)
+	defer at.Close()
+	for i := range t.record.entries {
+		e := &t.record.entries[i]
+		if e.Stat != (folder.Stat{}) || e.Mode == git.ModeSubmodule || !based(e) {
+			continue
+		}
+		dir, name, err := at.Parent(e.Path)
+		if err != nil {
+			continue // without stat data it counts as changed
+		}
+		if st, err := dir.Lstat(name); err == nil {
+			e.Stat = folder.StatOf(&st)
+		}
+	}
+	t.record.header.Stamp, t.record.header.AtRest = stamp, false
+	_, err := t.record.write(t.slot.record())
+	return err
+}

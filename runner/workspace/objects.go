@@ -1,0 +1,171 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"holon/internal/durable"
+	"holon/runner/workspace/git"
+)
+
+// alternates lists the object directories that our repositories borrow from. What a `git gc` of the user removes stays
+// in ObjectsDir.
+func (s *Source) alternates() (dirs []string) {
+	if s.info.Kind != KindGit {
+		return nil
+	}
+	if s.options.ObjectsDir != "" {
+		dirs = append(dirs, s.options.ObjectsDir)
+	}
+	return append(dirs, s.user.Objects)
+}
+
+// shareObjects brings ObjectsDir up to date with the user's repository, what that borrows, and the base of the tree.
+// Several trees may do so at the same time: each file is complete once it has its name, and a pack comes before its
+// index, without which git does not see it. Git may repack the repository meanwhile, which moves objects between files,
+// so that the last look must find nothing new.
+func (t *Tree) shareObjects(ctx context.Context) error {
+	dir := t.source.options.ObjectsDir
+	if dir == "" || t.info.Kind != KindGit {
+		return nil
+	}
+	for _, name := range []string{"", "info", "pack"} {
+		if err := makeReadable(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("share objects: %w", err)
+		}
+	}
+	l := objectLinks{to: dir, scratch: t.slot.dir, public: t.source.options.Owner != nil}
+	for range 10 {
+		l.added = 0
+		for _, store := range append(t.source.user.Stores(), t.base.Objects()) {
+			if err := errors.Join(l.link(ctx, store), ctx.Err()); err != nil {
+				return fmt.Errorf("share objects: %w", err)
+			}
+		}
+		if l.added == 0 {
+			return nil
+		}
+	}
+	return errors.New("share objects: the repository is repacked again and again")
+}
+
+// makeReadable creates a directory that every user may list.
+func makeReadable(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755) // the umask must have no effect
+}
+
+// objectLinks adds the files of object directories to another.
+type objectLinks struct {
+	to, scratch string
+	public      bool // for a container of another user
+	added       int
+}
+
+var objectFan = regexp.MustCompile(`^[0-9a-f]{2}$`)
+
+// link adds what lies in a store: the loose objects first, as git packs an object before it removes the loose one.
+func (l *objectLinks) link(ctx context.Context, store string) error {
+	entries, err := os.ReadDir(store)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !objectFan.MatchString(e.Name()) {
+			continue
+		}
+		if err := errors.Join(l.linkDir(store, e.Name(), git.IsLooseObject), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	for _, suffix := range []string{".pack", ".rev", ".promisor", ".idx"} {
+		match := func(name string) bool {
+			return strings.HasPrefix(name, "pack-") && strings.HasSuffix(name, suffix)
+		}
+		if err := l.linkDir(store, "pack", match); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkDir adds the files of one directory that match. One that git removes meanwhile has its objects elsewhere.
+func (l *objectLinks) linkDir(store, dir string, match func(name string) bool) error {
+	names, err := namesIn(filepath.Join(store, dir))
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	there, err := namesIn(filepath.Join(l.to, dir))
+	if err != nil {
+		return err
+	}
+	slices.Sort(there)
+	for _, name := range names {
+		if _, found := slices.BinarySearch(there, name); found || !match(name) {
+			continue
+		}
+		err := l.linkFile(filepath.Join(store, dir, name), filepath.Join(l.to, dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = makeReadable(filepath.Join(l.to, dir)); err == nil {
+				err = l.linkFile(filepath.Join(store, dir, name), filepath.Join(l.to, dir, name))
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		l.added++
+	}
+	return nil
+}
+
+func namesIn(dir string) ([]string, error) {
+	file, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.Readdirnames(-1)
+}
+
+// linkFile links a file, or copies it: to another file system, or for a user who could not read it.
+func (l *objectLinks) linkFile(from, to string) error {
+	info, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if !l.public || info.Mode().Perm()&0o004 != 0 {
+		if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	source, err := durable.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	copied, err := os.CreateTemp(l.scratch, durable.TempPrefix+"*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(copied, source)
+	if err = errors.Join(err, copied.Chmod(0o444), copied.Close()); err == nil {
+		err = os.Rename(copied.Name(), to)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(copied.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package workspace
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/runner/workspace/git"
+	"holon/test/expect"
+	"holon/test/gittest"
+)
+
+// agentWork is a directory of the user's and where an agent has its trees of it.
+type agentWork struct {
+	dir     string
+	options Options
+}
+
+func newAgentWork(t testing.TB, dir string) *agentWork {
+	t.Helper()
+	home := t.TempDir()
+	expect.NoError(t, os.Mkdir(filepath.Join(home, "workspaces"), 0o755))
+	return &agentWork{dir: dir, options: Options{Dir: dir, CacheDir: filepath.Join(home, "cache"), Claim: "agent_1",
+		IncludeDirty: true, TreeDir: filepath.Join(home, "workspaces", "repo"),
+		ObjectsDir: filepath.Join(home, "objects", "ws_1"), ContainerObjects: "/holon/objects/ws_1"}}
+}
+
+// eachKind runs a test with a repository and with a plain directory of the same files.
+func eachKind(t *testing.T, files map[string]string, test func(t *testing.T, w *agentWork)) {
+	for kind, make := range map[string]func(t *testing.T) string{
+		KindGit: func(t *testing.T) string { return gittest.NewRepo(t, files) },
+		KindCopy: func(t *testing.T) string {
+			dir := t.TempDir()
+			gittest.Write(t, dir, files)
+			return dir
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, newAgentWork(t, make(t)))
+		})
+	}
+}
+
+// apply brings the change of a tree into the user's directory, as the caller does.
+func (w *agentWork) apply(t *testing.T, tree *Tree) {
+	t.Helper()
+	_, patch := diffOf(t, tree)
+	file := filepath.Join(t.TempDir(), "patch")
+	expect.NoError(t, os.WriteFile(file, []byte(patch), 0o600))
+	gittest.Run(t, w.dir, "git", "apply", file)
+}
+
+func wantContent(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	for name, text := range want {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if text == "" && !os.IsNotExist(err) || text != "" && string(data) != text {
+			t.Errorf("%s is %q (%v), want %q", name, data, err, text)
+		}
+	}
+}
+
+const tenLines = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"
+
+// The life of an agent's tree: work, apply, advance, more work, commits of the user, sync, and another process.
+func TestAgentTree(t *testing.T) {
+	t.Parallel()
+	eachKind(t, map[string]string{"a.txt": tenLines, "gone": "g\n", "d/b": "b\n"}, func(t *testing.T, w *agentWork) {
+		tree := acquire(t, w.options)
+		if tree.Dir() != w.options.TreeDir {
+			t.Fatalf("the tree is at %s", tree.Dir())
+		}
+		held := tree.Held()
+		gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "one\n" + tenLines[2:], "new": "n\n"})
+		expect.NoError(t, os.Remove(filepath.Join(tree.Dir(), "gone")))
+		w.apply(t, tree)
+		expect.NoError(t, tree.Advance(t.Context()))
+		diff, _ := diffOf(t, tree)
+		wantChanges(t, diff)
+		gittest.Write(t, tree.Dir(), map[string]string{"new": "newer\n"})
+		diff, _ = diffOf(t, tree)
+		wantChanges(t, diff, "M new")
+
+		gittest.Write(t, w.dir, map[string]string{"a.txt": "one\n" + strings.Replace(tenLines[2:], "10", "ten", 1),
+			"theirs/x": "x\n"})
+		synced, err := tree.Sync(t.Context())
+		expect.NoError(t, err)
+		if got := changes(&Diff{Files: synced.Files}); !slices.Equal(got, []string{"M a.txt", "A theirs/x"}) {
+			t.Errorf("sync changed %q", got)
+		}
+		wantContent(t, tree.Dir(), map[string]string{"a.txt": "one\n" + strings.Replace(tenLines[2:], "10", "ten", 1),
+			"theirs/x": "x\n", "new": "newer\n", "gone": "", "d/b": "b\n"})
+		diff, _ = diffOf(t, tree)
+		wantChanges(t, diff, "M new")
+
+		die(t, tree)
+		tree, err = Resume(t.Context(), Options{CacheDir: w.options.CacheDir}, held) // as of the beginning
+		expect.NoError(t, err)
+		diff, _ = diffOf(t, tree)
+		wantChanges(t, diff, "M new")
+		w.apply(t, tree)
+		if tree.Info().Kind == KindGit {
+			gittest.Run(t, w.dir, "git", "add", "-A")
+			gittest.Run(t, w.dir, "git", "commit", "-qm", "all of it")
+		}
+		_, err = tree.Sync(t.Context())
+		expect.NoError(t, err)
+		diff, _ = diffOf(t, tree)
+		wantChanges(t, diff)
+		expect.NoError(t, tree.Release(t.Context()))
+		if _, err := os.Lstat(w.options.TreeDir); !os.IsNotExist(err) {
+			t.Errorf("the tree is left: %v", err)
+		}
+	})
+}
+
+// A conflict names the files and changes nothing.
+func TestSyncConflict(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"a.txt": "a\n", "b.txt": "b\n", ".gitignore": "built\n"}
+	eachKind(t, files, func(t *testing.T, w *agentWork) {
+		tree := acquire(t, w.options)
+		gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "agent\n", "b.txt": "agent\n", "built": "cache\n"})
+		for _, theirs := range []struct {
+			files map[string]string
+			at    string
+		}{{map[string]string{"a.txt": "user\n"}, "a.txt"}, {map[string]string{"a.txt": "a\n", "built/x": "x\n"}, "built/x"}} {
+			gittest.Write(t, w.dir, theirs.files)
+			if tree.Info().Kind == KindGit {
+				gittest.Run(t, w.dir, "git", "add", "-Af")
+				gittest.Run(t, w.dir, "git", "commit", "-qm", "theirs")
+			}
+			_, err := tree.Sync(t.Context())
+			e, ok := err.(*git.Error) //nolint:errorlint // exported functions return it as it is
+			if !ok || e.Code != CodeConflict || !slices.Equal(e.Paths, []string{theirs.at}) || e.Hint == "" {
+				t.Fatalf("a conflict is %v", err)
+			}
+			wantContent(t, tree.Dir(), map[string]string{"a.txt": "agent\n", "b.txt": "agent\n", "built": "cache\n"})
+			diff, _ := diffOf(t, tree)
+			wantChanges(t, diff, "M a.txt", "M b.txt")
+		}
+	})
+}
+
+// A fork begins with what is not committed and shows only its own changes, which merge into the tree that it was made
+// from.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	eachKind(t, map[string]string{"a.txt": tenLines, "b": "b\n"}, func(t *testing.T, w *agentWork) {
+		parent := acquire(t, w.options)
+		gittest.Write(t, parent.Dir(), map[string]string{"a.txt": "one\n" + tenLines[2:], "new": "n\n"})
+		fork, err := parent.Fork(t.Context(), Options{TreeDir: w.options.TreeDir + "-fork", Claim: "child"})
+		expect.NoError(t, err)
+		t.Cleanup(func() { expect.NoError(t, fork.Release(context.Background())) })
+		wantContent(t, fork.Dir(), map[string]string{"a.txt": "one\n" + tenLines[2:], "new": "n\n", "b": "b\n"})
+		diff, _ := diffOf(t, fork)
+		wantChanges(t, diff)
+		gittest.Write(t, fork.Dir(), map[string]string{"a.txt": "one\n" + tenLines[2:] + "11\n", "new": "nn\n"})
+		result := Continuation{Run: "child", Patch: filepath.Join(t.TempDir(), "p"), Objects: filepath.Join(t.TempDir(), "o")}
+		diff, err = fork.Diff(t.Context(), DiffOptions{Patch: result.Patch, Objects: result.Objects})
+		expect.NoError(t, err)
+		wantChanges(t, diff, "M a.txt", "M new")
+		gittest.Write(t, parent.Dir(), map[string]string{"a.txt": "ONE\n" + tenLines[2:]})
+		merged, err := parent.Merge(t.Context(), result)
+		expect.NoError(t, err)
+		if len(merged.Files) != 2 {
+			t.Errorf("merged %+v", merged)
+		}
+		wantContent(t, parent.Dir(), map[string]string{"a.txt": "ONE\n" + tenLines[2:] + "11\n", "new": "nn\n"})
+		diff, _ = diffOf(t, parent)
+		wantChanges(t, diff, "M a.txt", "A new")
+	})
+}

@@ -1,0 +1,226 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"holon/internal/folder"
+	"holon/internal/visible"
+	"holon/runner/workspace/git"
+)
+
+// CodeConflict is the code of Sync and Merge when two changes do not merge, or a file that the diff leaves out, such as
+// an ignored one, is where a new one belongs. Paths names them. Nothing has changed then.
+const CodeConflict = "conflict"
+
+// Synced is what Sync did.
+type Synced struct {
+	Base  Info         // that the tree is compared with from now on
+	Files []FileChange // of the tree that changed, without counts of lines
+}
+
+// Merged is what Merge did.
+type Merged struct {
+	Files []FileChange // of the tree that changed, without counts of lines
+}
+
+// Sync brings the user's present state into the tree: HEAD, or the files where Options.IncludeDirty says so. That is
+// merged with what the tree changed since its base, and becomes the base. Ignored files of the tree stay.
+func (t *Tree) Sync(ctx context.Context) (done Synced, err error) {
+	err = t.withRoot(ctx, func(ctx context.Context, root folder.Dir) error {
+		done.Files, err = t.sync(ctx, root)
+		return err
+	})
+	done.Base = t.info
+	return done, git.WithCode("bring in the user's changes", err)
+}
+
+func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) {
+	next, err := t.reopened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := next.usersTree(ctx)
+	if err == nil {
+		err = next.shareObjects(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, repo, ours, err := next.present(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	base, merged := t.info.BaseTree, ours
+	switch {
+	case theirs == base || theirs == ours:
+	case ours == base:
+		merged = theirs
+	default:
+		if merged, err = t.mergeTrees(ctx, repo, base, ours, theirs); err != nil {
+			return nil, err
+		}
+	}
+	next.info.BaseTree, next.start = theirs, theirs
+	return t.become(ctx, next, root, c, repo, ours, merged)
+}
+
+// reopened returns the tree with its source as the user has it now.
+func (t *Tree) reopened(ctx context.Context) (*Tree, error) {
+	options := t.source.options
+	options.Dir, options.Continue = filepath.Join(t.info.Path, t.info.Prefix), nil
+	source, err := open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if source.cache != t.source.cache || source.info.Kind != t.info.Kind || source.format != t.source.format {
+		return nil, &git.Error{Code: git.CodeBrokenRepository, Param: t.info.Path,
+			Message: "another repository is at " + t.info.Path + " than the tree was made from",
+			Hint:    "attach it anew, or put the other back"}
+	}
+	next := *t
+	next.source, next.info = source, source.info
+	next.info.Warnings = slices.Clone(source.info.Warnings)
+	next.base.Alternates = source.alternates()
+	return &next, nil
+}
+
+// mergeTrees merges the change of the tree since its base into what the user has now.
+func (t *Tree) mergeTrees(ctx context.Context, repo git.Repository, base, ours, theirs string) (string, error) {
+	change := &comparison{Diff: Diff{Patch: filepath.Join(repo.Dir, "change.patch"), BaseTree: base, ResultTree: ours}}
+	if err := change.write(ctx, repo); err != nil {
+		return "", err
+	}
+	tree, conflicts, err := mergePatch(ctx, repo, theirs, change.Patch)
+	if git.Refused(err) || len(conflicts) > 0 && err == nil {
+		return "", t.conflict("the agent's changes conflict with yours", conflicts, err)
+	}
+	return tree, err
+}
+
+func (t *Tree) conflict(message string, paths []string, cause error) error {
+	slices.Sort(paths)
+	if len(paths) > 0 {
+		message = fmt.Sprintf("%s in %s", message, visible.Quoted(paths[0]))
+	}
+	return &git.Error{Code: CodeConflict, Param: t.info.Path, Paths: paths, Err: cause, Message: message,
+		Hint: "apply the agent's changes and merge them there, or have the agent change these files"}
+}
+
+// mergePatch applies a patch to a git tree, three ways, and returns the tree that results.
+func mergePatch(ctx context.Context, repo git.Repository, onto, file string) (tree string, conflicts []string,
+	err error) {
+	index := filepath.Join(repo.Dir, "merge.index")
+	defer func() {
+		if removeErr := os.Remove(index); !errors.Is(removeErr, os.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}()
+	g := repo.Git().With("GIT_INDEX_FILE=" + index)
+	if _, err := g.Run(ctx, nil, "read-tree", onto); err != nil {
+		return "", nil, err
+	}
+	patch, err := git.ReadPatch(ctx, repo, file)
+	if err != nil {
+		return "", nil, err
+	}
+	if conflicts, err = patch.Merge(ctx, repo, index); err != nil || len(conflicts) > 0 {
+		return "", conflicts, err
+	}
+	tree, err = g.Line(ctx, "write-tree")
+	return tree, nil, err
+}
+
+// Merge merges a change, which another tree made, into the files of the tree. It counts as a change of this tree.
+func (t *Tree) Merge(ctx context.Context, from Continuation) (done Merged, err error) {
+	err = t.withRoot(ctx, func(ctx context.Context, root folder.Dir) error {
+		done.Files, err = t.merge(ctx, root, from)
+		return err
+	})
+	return done, git.WithCode("merge the change of "+from.Run, err)
+}
+
+func (t *Tree) merge(ctx context.Context, root folder.Dir, from Continuation) ([]FileChange, error) {
+	c, repo, ours, err := t.present(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(from.Patch); err == nil && info.Size() == 0 {
+		return nil, nil // nothing changed
+	}
+	repo.Alternates = append([]string{from.Objects}, repo.Alternates...)
+	merged, conflicts, err := mergePatch(ctx, repo, ours, from.Patch)
+	if git.Refused(err) || len(conflicts) > 0 && err == nil {
+		return nil, t.conflict("the change of "+from.Run+" conflicts with the working tree", conflicts, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	next := *t
+	return t.become(ctx, &next, root, c, repo, ours, merged)
+}
+
+// become changes the files from one git tree to another, and the rest of the tree to next. Until the change is
+// recorded, nothing has happened.
+func (t *Tree) become(ctx context.Context, next *Tree, root folder.Dir, c *capture, repo git.Repository, from,
+	to string) ([]FileChange, error) {
+	files, ids, err := changedFiles(ctx, repo, from, to)
+	if err != nil {
+		return nil, err
+	}
+	p, err := next.plan(ctx, root, c, files, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.blocked) > 0 {
+		return nil, t.conflict("a file that the diff does not include is in the way", p.blocked, nil)
+	}
+	if err := next.stage(ctx, repo, &p.change); err != nil {
+		return nil, err
+	}
+	if err := t.reached("staged"); err != nil {
+		return nil, err
+	}
+	next.change = &p.change
+	if err := next.saveMoved(); err != nil {
+		return nil, err
+	}
+	*t = *next
+	if err := t.reached("saved"); err != nil {
+		return nil, err
+	}
+	return files, t.finish(ctx, root)
+}
+
+// changedFiles lists what differs between two git trees.
+func changedFiles(ctx context.Context, repo git.Repository, from, to string) (files []FileChange, ids []objectIDs,
+	err error) {
+	if from == to {
+		return nil, nil, nil
+	}
+	out, err := repo.Git().Run(ctx, nil, slices.Concat(diffArguments, []string{"-z", "--raw", "--no-renames", from, to})...)
+	if err != nil {
+		return nil, nil, err
+	}
+	fields := bytes.Split(bytes.TrimSuffix(out, []byte{0}), []byte{0})
+	for i := 0; i+1 < len(fields); i += 2 {
+		file, id, err := parseRaw(string(fields[i]), func() string { return string(fields[i+1]) })
+		if err != nil {
+			return nil, nil, err
+		}
+		files, ids = append(files, file), append(ids, id)
+	}
+	return files, ids, nil
+}
+
+// modeNumber reads the mode of a FileChange, which git wrote.
+func modeNumber(text string) uint32 {
+	mode, _ := strconv.ParseUint(text, 8, 32)
+	return uint32(mode)
+}

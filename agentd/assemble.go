@@ -64,7 +64,7 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 	commands := process.Environ(environ, append(proxy.environ, cfg.Commands.Passed(environ)...)...)
 	connected := mcp.Open(mcp.Options{
 		Config: servers, HostSocket: cfg.Tools.HostMCP(), Starter: supervisor, Environ: commands,
-		Dir: startDir(cfg.Dirs.Workspace), LogDir: filepath.Join(cfg.Dirs.State, "mcp"), Version: Version(), Log: log,
+		Dir: startDir(cfg.StartDir()), LogDir: filepath.Join(cfg.Dirs.State, "mcp"), Version: Version(), Log: log,
 	})
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,

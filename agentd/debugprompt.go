@@ -17,7 +17,7 @@ import (
 type PromptReport struct {
 	AgentHome     string          `json:"agent_home"`
 	AgentRole     string          `json:"agent_role"`
-	Workspace     string          `json:"workspace_anchor"` // the working tree, whose AGENTS.md counts
+	Workspace     string          `json:"workspace_anchor"` // whose AGENTS.md and skills count
 	ExecutionRoot string          `json:"execution_root"`   // where commands start
 	Confinement   string          `json:"execution_policy"`
 	Tools         []string        `json:"tools"`
@@ -49,10 +49,10 @@ func DebugPrompt(cfg config.Config, req *responses.Request) (*PromptReport, erro
 	if err != nil {
 		return nil, err
 	}
-	t.skills = cfg.SkillRoots(t.tree).Discover()
+	t.skills = cfg.SkillRoots(t.anchor).Discover()
 	t.assemble(&cfg, req, unshadowed(toolNames(registry.Definitions()), req), nil, hasInput)
 	report := &PromptReport{
-		AgentHome: cfg.Agent.Home, AgentRole: cfg.Agent.Role, Workspace: t.tree, ExecutionRoot: t.tree,
+		AgentHome: cfg.Agent.Home, AgentRole: cfg.Agent.Role, Workspace: t.anchor, ExecutionRoot: t.tree,
 		Confinement: "none by agentd; the container confines",
 		Tools:       t.tools, Fingerprint: t.prompt.Fingerprint(), Sources: t.prompt.Sources, SkillRoots: []skillRoot{},
 		Notes: append([]string{}, t.prompt.Notes()...), Text: t.prompt.Text(),
@@ -73,9 +73,9 @@ func DebugPrompt(cfg config.Config, req *responses.Request) (*PromptReport, erro
 	return report, nil
 }
 
-// planTelling finds the working tree of a request, as directories does for a turn.
+// planTelling finds the working tree and the anchor of a request, as directories does for a turn.
 func planTelling(cfg *config.Config, req *responses.Request) (t telling, hasInput bool, err error) {
-	tree := cfg.Dirs.Workspace
+	tree := cfg.StartDir()
 	if dir := req.Holon.WorkspaceDir; dir != "" {
 		if tree, err = confine("holon.workspace_dir", cfg.Dirs.Workspace, dir); err != nil {
 			return t, false, err
@@ -83,6 +83,12 @@ func planTelling(cfg *config.Config, req *responses.Request) (t telling, hasInpu
 	}
 	if isDir(tree) {
 		t.tree = tree
+	}
+	t.anchor = t.tree
+	if dir := req.Holon.AnchorDir; dir != "" {
+		if t.anchor, err = existing("holon.anchor_dir", cfg.Dirs.Anchors, dir); err != nil {
+			return t, false, err
+		}
 	}
 	hasInput = req.Holon.InputDir != "" ||
 		req.Holon.TurnID != "" && isDir(filepath.Join(cfg.Dirs.Input, "turns", req.Holon.TurnID))

@@ -159,7 +159,8 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 		gate: &gate{started: make(chan struct{}, 64), release: make(chan struct{})}}
 	h.cfg.Server.Socket = filepath.Join(dir, "ipc", "agent.sock")
 	for name, at := range map[string]*string{"input": &h.cfg.Dirs.Input, "output": &h.cfg.Dirs.Output,
-		"state": &h.cfg.Dirs.State, "tree": &h.cfg.Dirs.Workspace, "skills": &h.cfg.Dirs.Skills} {
+		"state": &h.cfg.Dirs.State, "tree": &h.cfg.Dirs.Workspace, "skills": &h.cfg.Dirs.Skills,
+		"anchors": &h.cfg.Dirs.Anchors} {
 		*at = filepath.Join(dir, name)
 		expect.NoError(t, os.MkdirAll(*at, 0o700))
 	}

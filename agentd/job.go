@@ -107,14 +107,14 @@ func (s *Server) environ(p *plan) []string {
 
 // turn is the turn loop of the job.
 func (s *Server) turn(j *job) *turn.Turn {
-	j.watch = activation.NewWatch(j.skills, j.scope, j.workDir, home(s.parts.Environ))
+	j.watch = activation.NewWatch(j.skills, j.scope, home(s.parts.Environ))
 	// The lead of the conversation goes where a transport wants it; all else stays in its place.
 	_, history := prompt.Split(j.history)
 	lead, all := prompt.Split(slices.Concat(j.history, j.adding(j.input)))
 	j.lead = lead
-	watch := func(call *responses.ToolCall, o tools.Outcome) []turns.RuntimeEvent {
+	watch := func(call *responses.ToolCall, o tools.Outcome, workDir string) []turns.RuntimeEvent {
 		s.metrics.toolEnded(call.Name, o)
-		return j.watch.ToolEnded(call, o)
+		return j.watch.ToolEnded(call, o, workDir)
 	}
 	t := &turn.Turn{
 		Request: j.req, History: all[:len(history)], Input: all[len(history):], Model: j.Choice,
@@ -122,12 +122,30 @@ func (s *Server) turn(j *job) *turn.Turn {
 		RetryFor: s.cfg.Models.RetryFor, Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
 		Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds,
 		Window: s.cfg.Models.Window(j.Ref), Memory: s.memories.of(modelKey(j)), Dir: j.turnDir,
-		Families: families(), Watch: watch,
+		Families: families(), Watch: watch, FindDir: j.finder(s),
 	}
 	if j.output != nil {
 		t.Full = j.output.full
 	}
 	return t
+}
+
+// kindWorkDir is the kind of the error of a call whose result directs a working directory that cannot be used.
+const kindWorkDir = "working_directory_unusable"
+
+// finder finds the working directories that results direct. An isolated turn stays in its private tree.
+func (j *job) finder(s *Server) func(name string) (string, *tools.Error) {
+	return func(name string) (dir string, bad *tools.Error) {
+		err := errors.New("the turn works in a private tree")
+		if j.private == nil {
+			s.parts.Users.Do(func() { dir, err = s.treeAt("working_directory", name) })
+		}
+		if err != nil {
+			return "", &tools.Error{Kind: kindWorkDir, Message: "the working directory stays as it was: " + err.Error(),
+				RecoveryHint: "go on where you are, and say so in your answer", Details: map[string]any{"work_dir": name}}
+		}
+		return dir, nil
+	}
 }
 
 // offerFacts are the facts about servers and their tools that the turn begins with.

@@ -25,12 +25,20 @@ import (
 // its name.
 func serveMCP(t *testing.T, names ...string) string {
 	t.Helper()
+	return serveCalls(t, func(name string, _ json.RawMessage) *sdk.CallToolResult {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "from the server: " + name}}}
+	}, names...)
+}
+
+// serveCalls is a server on a Unix socket whose tools answer with what call returns.
+func serveCalls(t *testing.T, call func(name string, arguments json.RawMessage) *sdk.CallToolResult,
+	names ...string) string {
+	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	for _, name := range names {
 		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
-			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "from the server: " + name}}},
-					nil
+			func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				return call(name, req.Params.Arguments), nil
 			})
 	}
 	path := filepath.Join(shortDir(t), "s.sock")

@@ -55,6 +55,7 @@ type directories struct {
 	turnDir  string
 	inputDir string // "" for none
 	workDir  string
+	anchor   string         // where AGENTS.md and workspace skills are read; "" for workDir
 	private  *worktree.Tree // that holds workDir; nil when the turn is not isolated
 	goesOn   bool           // the private tree waits for a turn that continues this one
 }
@@ -259,21 +260,21 @@ func (s *Server) directories(turnID string, h responses.Holon) (d directories, e
 	} else if dir := filepath.Join(roots.Input, "turns", turnID); isDir(dir) {
 		d.inputDir = dir
 	}
+	if h.AnchorDir != "" {
+		if d.anchor, err = existing("holon.anchor_dir", roots.Anchors, h.AnchorDir); err != nil {
+			return d, err
+		}
+	}
 	s.parts.Users.Do(func() { d.workDir, err = s.workDir(d, h) })
 	return d, err
 }
 
 // workDir finds the directory in which a turn works, unless it is isolated.
 func (s *Server) workDir(d directories, h responses.Holon) (string, error) {
-	root := s.cfg.Dirs.Workspace
 	if h.WorkspaceDir != "" {
-		dir, err := existing("holon.workspace_dir", root, h.WorkspaceDir)
-		if err == nil && worktree.IsPrivate(dir) {
-			err = responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
-				fmt.Sprintf("%s is the private tree of another turn", dir))
-		}
-		return dir, err
+		return s.treeAt("holon.workspace_dir", h.WorkspaceDir)
 	}
+	root := s.cfg.StartDir()
 	if info, err := os.Stat(root); err == nil && info.IsDir() { // the operator may have named a link
 		return root, nil
 	}
@@ -282,6 +283,16 @@ func (s *Server) workDir(d directories, h responses.Holon) (string, error) {
 			fmt.Sprintf("the server has no working tree to isolate: there is no directory %s", root))
 	}
 	return d.artifacts(), nil
+}
+
+// treeAt returns the working tree with the name that param has.
+func (s *Server) treeAt(param, name string) (string, error) {
+	dir, err := existing(param, s.cfg.Dirs.Workspace, name)
+	if err == nil && worktree.IsPrivate(dir) {
+		err = responses.Invalid(param, responses.CodeInvalidValue,
+			fmt.Sprintf("%s is the private tree of another turn", dir))
+	}
+	return dir, err
 }
 
 // existing returns the directory that a request names, which must lie under root.

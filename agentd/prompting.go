@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 // telling is what a turn's model is told besides the conversation.
 type telling struct {
 	tree    string           // the working tree, "" for none
+	anchor  string           // whose AGENTS.md and skills count, "" for none
 	skills  skills.Catalog   // those that the turn may use
 	active  []string         // what the session has in use: id and state
 	prompt  prompt.Prompt    // as it is now
@@ -31,7 +33,8 @@ func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thre
 	if dirs.workDir != dirs.artifacts() {
 		t.tree = dirs.workDir
 	}
-	s.parts.Users.Do(func() { t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.tree).DiscoverWorkspace()) })
+	t.anchor = cmp.Or(dirs.anchor, t.tree)
+	s.parts.Users.Do(func() { t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.anchor).DiscoverWorkspace()) })
 	for _, problem := range t.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
 		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
 	}
@@ -83,7 +86,7 @@ func (t *telling) assemble(cfg *config.Config, req *responses.Request, container
 	if !cfg.Server.Serves() { // there cannot be another turn
 		mode = prompt.ModeOnce
 	}
-	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, HasInput: hasInput,
+	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, Anchor: t.anchor, HasInput: hasInput,
 		Skills: t.skills.Skills, Active: active, Tools: container, Instructions: value(req.Instructions)}
 	t.prompt = prompt.Assemble(in)
 	t.tools = container

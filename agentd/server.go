@@ -171,7 +171,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	store.Complete(s.untold)
 	store.For(parts.Users)
 	s.sessions = activation.Sessions{Dir: filepath.Join(cfg.Dirs.State, "skills"), Instance: s.instance}
-	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.Dirs.Workspace).DiscoverWorkspace()).Names()
+	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.StartDir()).DiscoverWorkspace()).Names()
 	if err := s.recoverTurns(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

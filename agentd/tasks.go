@@ -79,7 +79,7 @@ func (s *Server) startTask(in tasks.Start) (tasks.Snapshot, error) {
 	if err := os.MkdirAll(dir, s.parts.Users.Shared(0o775)); err != nil {
 		return tasks.Snapshot{}, responses.Internal("the directory of the task's output cannot be made", err)
 	}
-	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: s.cfg.Dirs.Workspace, LogDir: dir,
+	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: s.cfg.StartDir(), LogDir: dir,
 		Environ: append(slices.Clone(s.parts.Environ), "HOLON_SESSION_ID="+in.SessionID), Users: s.parts.Users,
 		Secrets: s.parts.Secrets, Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes)}, in)
 }

@@ -97,6 +97,7 @@ type Holon struct {
 	InputDir     string  `json:"input_dir,omitzero"`
 	OutputDir    string  `json:"output_dir,omitzero"`
 	WorkspaceDir string  `json:"workspace_dir,omitzero"`
+	AnchorDir    string  `json:"anchor_dir,omitzero"` // in place of WorkspaceDir for AGENTS.md and workspace skills
 	Isolation    string  `json:"isolation,omitzero"`
 	OnDisconnect string  `json:"on_disconnect,omitzero"`
 	Limits       *Limits `json:"limits,omitzero"`

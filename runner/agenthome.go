@@ -17,7 +17,8 @@ import (
 // was given no tree. privateName is what of it is the host's: the container sees
 // an empty directory there, and can neither change nor replace it.
 const (
-	agentHomePath = workspacePath + "/agent_home"
+	agentHomePath = WorkspacesPath + "/" + homeName
+	homeName      = "agent_home"
 	privateName   = ".holon"
 )
 
@@ -41,29 +42,72 @@ func (s *Session) openAgentHome() error {
 	if err == nil {
 		err = os.MkdirAll(s.coverDir(), 0o755)
 	}
+	for _, dir := range s.agentDirs() {
+		if err == nil {
+			err = os.MkdirAll(dir, 0o755)
+		}
+		if err == nil {
+			err = os.Chmod(dir, 0o755) // despite the umask
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("open the agent's home: %w", err)
 	}
 	return nil
 }
 
+// agentDirs are those that the host makes for AgentDirs, with the place of the home's mount.
+func (s *Session) agentDirs() []string {
+	if s.cfg.Workspaces == "" {
+		return nil
+	}
+	return []string{s.cfg.Workspaces, filepath.Join(s.cfg.Workspaces, homeName), s.cfg.Objects, s.cfg.Anchors}
+}
+
 func (s *Session) coverDir() string { return filepath.Join(s.cfg.Dir, "empty") }
 
-func (s *Session) agentHomeMounts() []engine.Mount {
+// agentMounts are the directories of an agent that lives, those of its workspaces before its home, which lies in them.
+func (s *Session) agentMounts() (mounts []engine.Mount) {
 	if s.cfg.AgentHome == "" {
 		return nil
 	}
-	return []engine.Mount{
-		{Source: s.cfg.AgentHome, Target: agentHomePath},
-		{Source: s.coverDir(), Target: agentHomePath + "/" + privateName, ReadOnly: true},
+	if s.cfg.Workspaces != "" {
+		mounts = []engine.Mount{
+			{Source: s.cfg.Workspaces, Target: WorkspacesPath},
+			{Source: s.cfg.Objects, Target: ObjectsPath, ReadOnly: true},
+			{Source: s.cfg.Anchors, Target: anchorsPath, ReadOnly: true},
+		}
 	}
+	return append(mounts,
+		engine.Mount{Source: s.cfg.AgentHome, Target: agentHomePath},
+		engine.Mount{Source: s.coverDir(), Target: agentHomePath + "/" + privateName, ReadOnly: true})
+}
+
+// giveTrees gives a user of the container the trees that it did not have from a container before.
+func (s *Session) giveTrees(ctx context.Context, user engine.User) error {
+	if s.cfg.Workspaces == "" {
+		return nil
+	}
+	trees, err := os.ReadDir(s.cfg.Workspaces)
+	if err != nil {
+		return fmt.Errorf("give the container's user its trees: %w", err)
+	}
+	for _, tree := range trees {
+		if tree.Name() == homeName || !tree.IsDir() {
+			continue
+		}
+		if err := s.giveTree(ctx, filepath.Join(s.cfg.Workspaces, tree.Name()), "", user); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // giveTree gives a user of the container a directory with all that is in it, unless
 // it is theirs: no container runs that could change it meanwhile. The top comes
-// last, so that a crash leaves a directory that is given once more. What is the
-// host's own in an agent's home stays so.
-func (s *Session) giveTree(ctx context.Context, dir string, user engine.User) error {
+// last, so that a crash leaves a directory that is given once more. What lies in the directory except stays the host's
+// own.
+func (s *Session) giveTree(ctx context.Context, dir, except string, user engine.User) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("give the container's user its files: %w", err)
@@ -82,7 +126,7 @@ func (s *Session) giveTree(ctx context.Context, dir string, user engine.User) er
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case path == privateName && d.IsDir():
+		case path == except && d.IsDir():
 			return fs.SkipDir
 		case path == ".":
 			return nil

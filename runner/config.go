@@ -64,6 +64,15 @@ type Files struct {
 	InputDir  string            // the user's files for the turn, "" for none
 	Responses string            // directory of stored responses that a turn may continue, "" for none
 	AgentHome string            // of a long-lived agent, where it works when there is no Source; "" for none
+	AgentDirs
+}
+
+// AgentDirs are directories of the host that stay mounted while what is in them changes. A session either has all of
+// them or none, as runs do.
+type AgentDirs struct {
+	Workspaces string // private trees, each in a directory of its own, which the container writes
+	Objects    string // git objects of the trees, which it reads
+	Anchors    string // instructions and skills of the workspaces, which it reads
 }
 
 // Reach is what the container reaches through the host.

@@ -14,14 +14,16 @@ import (
 
 // Paths inside the container (architecture: "Directories in the container").
 const (
-	agentdPath    = "/holon/bin/agentd"
-	hostPath      = "/holon/host"
-	ipcPath       = "/holon/ipc"
-	inputPath     = "/holon/input"
-	outputPath    = "/holon/output"
-	statePath     = "/holon/state"
-	skillsPath    = "/holon/skills"
-	workspacePath = "/holon/workspaces"
+	agentdPath  = "/holon/bin/agentd"
+	hostPath    = "/holon/host"
+	ipcPath     = "/holon/ipc"
+	inputPath   = "/holon/input"
+	outputPath  = "/holon/output"
+	statePath   = "/holon/state"
+	skillsPath  = "/holon/skills"
+	anchorsPath = "/holon/anchors"
+	// WorkspacesPath is where working trees are.
+	WorkspacesPath = "/holon/workspaces"
 	// ObjectsPath is where borrowed git objects are mounted; it is given to
 	// workspace.Options for engines that mount.
 	ObjectsPath = "/holon/objects"
@@ -59,7 +61,7 @@ func (s *Session) planMounts() []engine.Mount {
 	if ownFiles(s.cfg.Engine) {
 		mounts = append(mounts, accountMounts(s.cfg.Dir)...)
 	}
-	mounts = append(mounts, s.agentHomeMounts()...)
+	mounts = append(mounts, s.agentMounts()...)
 	if s.tree != nil {
 		mounts = append(mounts, engine.Mount{Source: s.tree.Dir(), Target: s.treePath()})
 		for _, dir := range s.tree.ObjectDirs() {
@@ -69,7 +71,7 @@ func (s *Session) planMounts() []engine.Mount {
 	return mounts
 }
 
-func (s *Session) treePath() string { return workspacePath + "/" + s.cfg.TreeName }
+func (s *Session) treePath() string { return WorkspacesPath + "/" + s.cfg.TreeName }
 
 // treeDir is the working tree as the program sees it: the one that was made for
 // the session, or else the agent's home; "" when there is neither.
@@ -97,6 +99,9 @@ func (s *Session) spec() engine.Spec {
 	if dir := s.treeDir(); dir != "" {
 		workspaces = dir
 	}
+	if s.cfg.Workspaces != "" && ownFiles(s.cfg.Engine) { // else they are in the agent's home
+		workspaces = WorkspacesPath
+	}
 	var env []string
 	if ownFiles(s.cfg.Engine) { // and that directory
 		env = append(env, "HOME="+engine.Home)
@@ -114,6 +119,9 @@ func (s *Session) spec() engine.Spec {
 	set("MAX_OUTPUT_BYTES", "0") // every turn of ours says how much it may leave
 	if s.cfg.AgentHome != "" {
 		set("AGENT_HOME", s.inside(agentHomePath))
+	}
+	if s.cfg.Anchors != "" {
+		set("ANCHORS_DIR", s.inside(anchorsPath))
 	}
 	if s.gateway != nil || s.cfg.AgentHome != "" { // later turns of the session may need it
 		set("MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)

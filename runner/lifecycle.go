@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -79,20 +80,60 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 // Pause holds the container still, where the engine can: nothing in it runs, and
 // what is asked of it waits. held is false where it cannot.
 func (s *Session) Pause(ctx context.Context) (held bool, err error) {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	return s.pause(ctx)
+}
+
+func (s *Session) pause(ctx context.Context) (held bool, err error) {
 	p, ok := s.cfg.Engine.(engine.Pauser)
 	if !ok || !s.created {
 		return false, nil
 	}
-	return true, p.Pause(ctx, s.handle)
+	err = p.Pause(ctx, s.handle)
+	s.paused = s.paused || err == nil
+	return true, err
 }
 
 // Resume lets a container go on that was paused. Another is success.
 func (s *Session) Resume(ctx context.Context) error {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	return s.resume(ctx)
+}
+
+func (s *Session) resume(ctx context.Context) error {
 	p, ok := s.cfg.Engine.(engine.Pauser)
 	if !ok || !s.created {
 		return nil
 	}
-	return p.Resume(ctx, s.handle)
+	err := p.Resume(ctx, s.handle)
+	s.paused = s.paused && err != nil
+	return err
+}
+
+// Still runs fn while nothing in the container runs, also during a turn, and lets it go on afterwards unless it was
+// paused before. An engine that holds nothing still runs fn all the same. It may be called by other goroutines while a
+// turn runs; what pauses or resumes the container meanwhile waits.
+func (s *Session) Still(ctx context.Context, fn func(context.Context) error) (err error) {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	if s.paused {
+		return fn(ctx)
+	}
+	_, err = s.pause(ctx)
+	if state.IsCode(err, engine.CodeConflict) || state.IsCode(err, engine.CodeNotFound) { // it does not run
+		return fn(ctx)
+	}
+	defer func() { // also where pausing seems to have failed
+		if resumed := s.resume(context.WithoutCancel(ctx)); resumed != nil && !state.IsCode(resumed, engine.CodeNotFound) {
+			err = errors.Join(err, fmt.Errorf("let the container go on: %w", resumed))
+		}
+	}()
+	if err != nil {
+		return fmt.Errorf("hold the container still: %w", err)
+	}
+	return fn(ctx)
 }
 
 // Ended reports whether the session has no container that runs, as far as the

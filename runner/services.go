@@ -16,6 +16,7 @@ const NotesFile = "notes.ndjson"
 func (s *Session) openHostTools(ctx context.Context) (err error) {
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
 		Socket: s.seam.service(toolSocket), Notes: s.cfg.NotesRecord, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools,
+		Inside:  s.inside,
 		Barrier: s.barrier, Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"holon/responses"
@@ -68,6 +69,8 @@ type Session struct {
 	exited    chan engine.Exit // receives once, when the container is gone
 	forget    func()           // ends the wait for that; nil before there is one
 	exit      *engine.Exit
+	pausing   sync.Mutex // over what pauses the container and resumes it
+	paused    bool       // as far as this process did that
 	client    *client.Client
 	id        string       // session id for agentd
 	server    *engine.User // agentd's, apart from that of its commands; nil where both are one
@@ -294,7 +297,7 @@ func (s *Session) Stop(ctx context.Context) error {
 		if removeErr := s.cfg.Engine.Remove(context.WithoutCancel(ctx), s.handle); removeErr != nil {
 			return errors.Join(err, removeErr)
 		}
-		s.created = false
+		s.noContainer()
 		s.changed(state.ContainerRemoved, state.ContainerChange{})
 		return nil
 	}
@@ -336,9 +339,17 @@ func (s *Session) remove(ctx context.Context) error {
 	if err == nil {
 		s.changed(state.ContainerRemoved, state.ContainerChange{})
 	}
-	s.created, s.stopped = false, true
+	s.stopped = true
+	s.noContainer()
 	s.forget()
 	return err
+}
+
+// noContainer notes that there is nothing left to pause.
+func (s *Session) noContainer() {
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	s.created = false
 }
 
 // Tree returns the session's working tree, nil when it has none.

@@ -52,6 +52,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 		return s, nil
 	}
 	s.handle, s.created, s.Isolation = found.Handle, true, found.Isolation
+	s.paused = found.Status == engine.StatusPaused
 	s.changed(state.ContainerCreated, state.ContainerChange{})
 	if found.Status != engine.StatusCreated {
 		s.started(*found)

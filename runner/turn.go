@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"path"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 type Turn struct {
 	// Request is complete but for what the session adds: its models, its id and the directories of the container.
 	Request *responses.Request
+	// WorkDir is where the turn works below Config.Workspaces, "" for the session's own tree or home; AnchorDir is where
+	// it reads instructions and workspace skills below Config.Anchors, "" for where it works.
+	WorkDir, AnchorDir string
 	bounds
 }
 
@@ -222,10 +226,16 @@ func (s *Session) request(t Turn) *responses.Request {
 	if s.cfg.InputDir != "" {
 		r.Holon.InputDir = s.inside(inputPath)
 	}
-	if s.tree != nil {
+	switch {
+	case t.WorkDir != "":
+		r.Holon.WorkspaceDir = s.inside(path.Join(WorkspacesPath, t.WorkDir))
+	case s.tree != nil:
 		r.Holon.WorkspaceDir = s.inside(s.workDir())
-	} else {
+	default:
 		r.Holon.WorkspaceDir = s.treeDir()
+	}
+	if t.AnchorDir != "" {
+		r.Holon.AnchorDir = s.inside(path.Join(anchorsPath, t.AnchorDir))
 	}
 	return &r
 }

@@ -98,6 +98,10 @@ func ownFiles(e engine.Engine) bool {
 	return e.Path([]engine.Mount{{Source: "/outside", Target: inside}}, inside) == inside
 }
 
+// TreeOwner is to whom a tree below Config.Workspaces has to be given that is made while the session runs, nil where it
+// is theirs from the start.
+func (s *Session) TreeOwner() *folder.Owner { return treeOwner(s.cfg.User) }
+
 // treeOwner is to whom a working tree has to be given, nil where it is theirs
 // from the start.
 func treeOwner(user *engine.User) *folder.Owner {
@@ -155,9 +159,12 @@ func (s *Session) handOver(ctx context.Context) error {
 		if dir == "" {
 			continue
 		}
-		if err := s.giveTree(ctx, dir, *to); err != nil {
+		if err := s.giveTree(ctx, dir, privateName, *to); err != nil {
 			return err
 		}
+	}
+	if err := s.giveTrees(ctx, *s.cfg.User); err != nil {
+		return err
 	}
 	if err := s.giveSockets(); err != nil {
 		return err

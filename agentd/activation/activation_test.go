@@ -33,7 +33,7 @@ var (
 
 func watch() *activation.Watch {
 	return activation.NewWatch(skills.Catalog{Skills: []skills.Skill{pdf, lint}},
-		turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t", Now: time.Now}, "/tree", "/home/u")
+		turns.Scope{RuntimeID: "inst_1", SessionID: "s", TurnID: "t", Now: time.Now}, "/home/u")
 }
 
 // ended is the outcome of a call with a canonical result.
@@ -74,7 +74,7 @@ func TestToolEnded(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
 			for _, e := range watch().ToolEnded(&responses.ToolCall{ID: "tc_1", Name: tc.tool, Arguments: tc.args},
-				tc.outcome) {
+				tc.outcome, "/tree") {
 				var p turns.Skill
 				expect.NoError(t, json.Unmarshal(e.Payload, &p))
 				switch {
@@ -104,7 +104,7 @@ func TestFactsAreToldOnce(t *testing.T) {
 	for range 3 {
 		for _, cmd := range []string{"cat /holon/skills/pdf/SKILL.md", "/holon/skills/pdf/scripts/a"} {
 			n += len(w.ToolEnded(&responses.ToolCall{ID: "tc_1", Name: "ExecCommand",
-				Arguments: fmt.Sprintf(`{"cmd":%q}`, cmd)}, ended(`{"exit_status":0}`)))
+				Arguments: fmt.Sprintf(`{"cmd":%q}`, cmd)}, ended(`{"exit_status":0}`), "/tree"))
 		}
 	}
 	switch {
@@ -120,7 +120,7 @@ func TestFactsAreToldOnce(t *testing.T) {
 		fmt.Fprintf(&many, "/holon/skills/pdf/scripts/%d ", i)
 	}
 	if n := len(w.ToolEnded(&responses.ToolCall{ID: "tc_1", Name: "ExecCommand",
-		Arguments: fmt.Sprintf(`{"cmd":%q}`, many.String())}, ended(`{"exit_status":0}`))); n > 256 {
+		Arguments: fmt.Sprintf(`{"cmd":%q}`, many.String())}, ended(`{"exit_status":0}`), "/tree")); n > 256 {
 		t.Errorf("%d facts", n)
 	}
 }

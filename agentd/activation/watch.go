@@ -41,25 +41,24 @@ const maxFacts = 256
 type Watch struct {
 	catalog skills.Catalog
 	scope   turns.Scope
-	workDir string
 	home    string
 	seen    map[string]bool
 	active  []skills.Skill
 }
 
-// NewWatch returns a watch for a turn that may use the skills of catalog, works
-// in workDir, and whose commands have the given home directory.
-func NewWatch(catalog skills.Catalog, scope turns.Scope, workDir, home string) *Watch {
-	return &Watch{catalog: catalog, scope: scope, workDir: workDir, home: home, seen: make(map[string]bool)}
+// NewWatch returns a watch for a turn that may use the skills of catalog, and whose commands have the given home
+// directory.
+func NewWatch(catalog skills.Catalog, scope turns.Scope, home string) *Watch {
+	return &Watch{catalog: catalog, scope: scope, home: home, seen: make(map[string]bool)}
 }
 
-// ToolEnded returns the facts that follow from a tool call that ended.
-func (w *Watch) ToolEnded(call *responses.ToolCall, outcome tools.Outcome) []turns.RuntimeEvent {
+// ToolEnded returns the facts that follow from a tool call that began in workDir and ended.
+func (w *Watch) ToolEnded(call *responses.ToolCall, outcome tools.Outcome, workDir string) []turns.RuntimeEvent {
 	var events []turns.RuntimeEvent
 	for _, c := range succeeded(call, outcome) {
 		dir := c.Workdir
 		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(w.workDir, dir)
+			dir = filepath.Join(workDir, dir)
 		}
 		for _, a := range w.catalog.Activated(c.Cmd, dir, w.home) {
 			if w.seen[a.Path] || len(w.seen) == maxFacts {

@@ -69,6 +69,14 @@ func (c *Config) Validate() error {
 	return p.err()
 }
 
+// StartDir is the working tree of what names none: the agent's home where that is one of the working trees.
+func (c *Config) StartDir() string {
+	if rel, err := filepath.Rel(c.Dirs.Workspace, c.Agent.Home); err == nil && filepath.IsLocal(rel) {
+		return c.Agent.Home
+	}
+	return c.Dirs.Workspace
+}
+
 // checkDirs refuses paths that lead through a link where commands must not take
 // agentd's place. The image made such a link: what the host mounted is then where
 // the link leads, which may be a directory that commands can rename. It refuses
@@ -81,6 +89,7 @@ func (c *Config) checkDirs(p *Problems) {
 	}{
 		{"--input-dir", c.Dirs.Input, false}, {"--output-dir", c.Dirs.Output, true}, {"--state-dir", c.Dirs.State, true},
 		{"--workspace-dir", c.Dirs.Workspace, false}, {"--skills-dir", c.Dirs.Skills, false},
+		{"--anchors-dir", c.Dirs.Anchors, false},
 		{"--agent-home", c.Agent.Home, false}, {"--socket", filepath.Dir(c.Server.Socket), c.Server.Socket != ""},
 		{"--model-socket", filepath.Dir(c.Models.Gateway()), c.Models.Gateway() != ""},
 		{"--host-socket", filepath.Dir(c.Tools.HostMCP()), c.Tools.HostMCP() != ""},

@@ -76,6 +76,7 @@ type dirs struct {
 	State     string `env:"HOLON_STATE_DIR" envDefault:"/holon/state"`
 	Workspace string `env:"HOLON_WORKSPACE_DIR" envDefault:"/holon/workspaces"`
 	Skills    string `env:"HOLON_SKILLS_DIR" envDefault:"/holon/skills"`
+	Anchors   string `env:"HOLON_ANCHORS_DIR" envDefault:"/holon/anchors"`
 }
 
 // validate also makes the directories absolute.
@@ -84,7 +85,7 @@ func (d *dirs) validate(p *Problems) {
 		flag string
 		dir  *string
 	}{{"--input-dir", &d.Input}, {"--output-dir", &d.Output}, {"--state-dir", &d.State},
-		{"--workspace-dir", &d.Workspace}, {"--skills-dir", &d.Skills}} {
+		{"--workspace-dir", &d.Workspace}, {"--skills-dir", &d.Skills}, {"--anchors-dir", &d.Anchors}} {
 		abs, err := filepath.Abs(*at.dir)
 		switch {
 		case *at.dir == "":

@@ -232,6 +232,7 @@ var usages = map[string]string{
 	"state-dir":       "`directory` for stored responses",
 	"workspace-dir":   "`directory` that is, or holds, the working trees",
 	"skills-dir":      "`directory` of skills",
+	"anchors-dir":     "`directory` in which a request may name one with the instructions of a workspace",
 	"agent-home":      "`directory` with the agent's AGENTS.md; empty for none",
 	"agent-role":      "default, named or child: only the default agent sees the skills in the user's home",
 	"model":           "default model, as `provider/model`",

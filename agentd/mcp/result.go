@@ -15,6 +15,7 @@ import (
 	"holon/internal/mcpwire"
 	"holon/internal/picture"
 	"holon/internal/visible"
+	"holon/responses"
 )
 
 // Bounds of a result.
@@ -86,23 +87,25 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 		r.Structured = structured
 	}
 	r.Artifacts = env.Artifacts.List()
-	if t.server.host {
-		direct(answer.Meta, &out)
+	if t.server.host { // no other server may direct a turn
+		var err error
+		if out.Directive, err = directive(answer.Meta); err != nil {
+			return tools.Fail(&tools.Error{Kind: kindBadResult, Details: t.details(nil),
+				Message:      "the directive of the host's answer is malformed; the call was made",
+				RecoveryHint: "find out what happened before you call it again"})
+		}
 	}
 	return out
 }
 
-// direct takes what the host says about the rest of the turn.
-func direct(meta sdk.Meta, out *tools.Output) {
-	if text, ok := meta[mcpwire.MetaReminder].(string); ok {
-		out.Reminder = &text
+// directive is what the host says about the rest of the turn.
+func directive(meta sdk.Meta) (d responses.Directive, err error) {
+	data, err := json.Marshal(meta[mcpwire.MetaDirective])
+	if err == nil {
+		err = json.Unmarshal(data, &d)
 	}
-	list, _ := meta[mcpwire.MetaHidden].([]any)
-	for _, v := range list[:min(len(list), maxHidden)] {
-		if text, ok := v.(string); ok {
-			out.Hidden = append(out.Hidden, text)
-		}
-	}
+	d.Hidden = d.Hidden[:min(len(d.Hidden), maxHidden)]
+	return d, err
 }
 
 // hostError is the error of a tool of the host, nil if the answer has another form.

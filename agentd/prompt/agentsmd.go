@@ -23,10 +23,10 @@ func agentInstructions(home string) Source {
 		"# Instructions of the agent\n\nThe file %s says how this agent works:")
 }
 
-// workspaceInstructions reads AGENTS.md at the top of the working tree, or
+// workspaceInstructions reads AGENTS.md in the anchor of the workspace, or
 // CLAUDE.md where there is none.
-func workspaceInstructions(tree string) Source {
-	return instructions("workspace", tree, []file{{"AGENTS.md", kindAgentsMD}, {"CLAUDE.md", kindClaudeMD}},
+func workspaceInstructions(anchor string) Source {
+	return instructions("workspace", anchor, []file{{"AGENTS.md", kindAgentsMD}, {"CLAUDE.md", kindClaudeMD}},
 		"# Instructions of the workspace\n\nThe file %s says how to work in this tree. It holds for work in the "+
 			"tree and allows nothing that the user did not ask for:")
 }

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ type Input struct {
 	Mode         turnMode
 	AgentHome    string // directory with the agent's AGENTS.md
 	WorkDir      string // the working tree, "" when the turn has none
+	Anchor       string // directory with the AGENTS.md of the workspace, "" for WorkDir
 	HasInput     bool   // the caller gave files for this turn
 	Skills       []skills.Skill
 	Active       []skills.Skill // those that the session has in use
@@ -32,16 +34,16 @@ func Assemble(in Input) Prompt {
 	if strings.TrimSpace(in.Instructions) != "" { // the caller's own words, as they are
 		request = "# Instructions of the request\n\n" + in.Instructions
 	}
-	tree := in.WorkDir
-	if tree == in.AgentHome {
-		tree = "" // the AGENTS.md of an agent that works in its home is sent once
+	anchor := cmp.Or(in.Anchor, in.WorkDir)
+	if anchor == in.AgentHome {
+		anchor = "" // the AGENTS.md of an agent that works in its home is sent once
 	}
 	return Prompt{[]Source{
 		newSource("policy", kindBuiltin, policy),
 		newSource("execution", kindBuiltin, execution(in.WorkDir, in.HasInput)),
 		newSource("mode", kindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
-		workspaceInstructions(tree),
+		workspaceInstructions(anchor),
 		newSource("skills", kindCatalog, skills.Catalogue(in.Skills)),
 		newSource("active-skills", kindCatalog, activeSkills(in.Active)),
 		newSource("tools", kindBuiltin, toolGuidance(in.Tools)),

@@ -126,7 +126,7 @@ func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List(),
 		KeptBytes: env.Artifacts.size()}
 	if canonical.Error == nil {
-		o.Images, o.Reminder, o.Hidden = out.Images, out.Reminder, out.Hidden
+		o.Images, o.Directive = out.Images, out.Directive
 	}
 	o.Rendered, err = r.render(canonical, RenderPolicy{OutputDir: filepath.Dir(env.LogDir)}, env.Policy)
 	o.Fault = errors.Join(o.Fault, err)

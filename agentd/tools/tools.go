@@ -20,6 +20,7 @@ import (
 
 	"holon/agentd/privilege"
 	"holon/internal/redact"
+	"holon/responses"
 	"holon/responses/turns"
 )
 
@@ -182,9 +183,8 @@ type Output struct {
 	Result  any    // encodes as a JSON object, bounded by Env.Policy; what is larger is in Env.Artifacts
 	Error   *Error
 	Images  []Image // what a successful call shows the model in addition to the text
-	// Reminder is what the reminder of the turn says after a successful call; nil: no change.
-	Reminder *string
-	Hidden   []string // texts of a successful call that only the model may read
+	// Directive is what the turn does after a successful call.
+	Directive responses.Directive
 }
 
 // Image is a picture for the model.
@@ -203,9 +203,8 @@ type Outcome struct {
 	Rendered  string
 	Images    []Image
 	Artifacts []Artifact
-	KeptBytes int64   // of the artifacts
-	Reminder  *string // as in Output
-	Hidden    []string
+	KeptBytes int64               // of the artifacts
+	Directive responses.Directive // as in Output
 	Duration  time.Duration
 	// Fault is what went wrong in the runtime itself, in full and for the log
 	// only; the model sees an internal_error.

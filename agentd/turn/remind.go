@@ -27,10 +27,10 @@ func remindingOf(q *responses.Request) reminding {
 
 // renew takes what a result says of the reminder. Rounds count from the next one on.
 func (m *reminding) renew(o tools.Outcome, round int) {
-	if o.Reminder == nil || o.Canonical.Error != nil {
+	if o.Directive.Reminder == nil || o.Canonical.Error != nil {
 		return
 	}
-	m.Text, m.renewed, m.looked = visible.Clip(*o.Reminder, responses.MaxReminder), round, 0
+	m.Text, m.renewed, m.looked = visible.Clip(*o.Directive.Reminder, responses.MaxReminder), round, 0
 }
 
 // due reports whether a round is to have the reminder: enough rounds were completed since it was renewed, and since it

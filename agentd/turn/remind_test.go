@@ -41,7 +41,7 @@ func (s *stage) renews(texts map[string]string, fails ...string) {
 		o := tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: "success", Result: json.RawMessage(`{}`)},
 			Rendered: "ok"}
 		if text, ok := texts[id]; ok {
-			o.Reminder = &text
+			o.Directive.Reminder = &text
 		}
 		if slices.Contains(fails, id) {
 			o.Canonical = tools.Result{ToolName: "Run", Status: "error",

@@ -166,10 +166,12 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, siblings tools.Round) 
 			return err
 		}
 	}
+	began := r.env.WorkDir
 	outcome, last, err := r.run(ctx, c, siblings)
-	if err == nil && len(outcome.Hidden) > 0 {
-		err = r.Journal.Hide(outcome.Hidden)
+	if err != nil {
+		return err
 	}
+	outcome, changes, err := r.follow(c.ID, outcome)
 	if err != nil {
 		return err
 	}
@@ -177,9 +179,9 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, siblings tools.Round) 
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
 	facts := append(r.toolEnded(c.ID, outcome), r.taskBegun(&c.ToolCall, last, outcome)...)
 	if r.Watch != nil {
-		facts = append(facts, r.Watch(&c.ToolCall, outcome)...)
+		facts = append(facts, r.Watch(&c.ToolCall, outcome, began)...)
 	}
-	for _, fact := range facts {
+	for _, fact := range append(facts, changes...) {
 		if err := r.Journal.Event(fact); err != nil {
 			return err
 		}

@@ -77,8 +77,12 @@ type Turn struct {
 	MaxRounds int
 	RetryFor  time.Duration // as in model.Request
 
-	// Watch returns facts about a tool call that ended, which follow the call's own in the record. It may be nil.
-	Watch func(call *responses.ToolCall, outcome tools.Outcome) []turns.RuntimeEvent
+	// Watch returns facts about a tool call that began in workDir and ended, which follow the call's own in the record.
+	// It may be nil.
+	Watch func(call *responses.ToolCall, outcome tools.Outcome, workDir string) []turns.RuntimeEvent
+
+	// FindDir returns the working directory that a result directs (responses.Directive), or why no call can work there.
+	FindDir func(name string) (string, *tools.Error)
 
 	// Window is what the model takes. The zero value has no bound.
 	Window providers.Window

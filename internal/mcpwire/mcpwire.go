@@ -56,8 +56,7 @@ const (
 	MetaCallID    = "holon/call_id"    // of tools/call: the same when a call is repeated, also on another connection
 	MetaTurnToken = "holon/turn_token" // of tools/call to the host alone: the turn's token
 	MetaRound     = "holon/round"      // of a tool that asks for the round of its calls, and of tools/call: that round
-	MetaReminder  = "holon/reminder"   // of a result of the host: what the turn's reminder says from then on
-	MetaHidden    = "holon/hidden"     // of a result of the host: its texts that only the model may read
+	MetaDirective = "holon/directive"  // of a result of the host: its responses.Directive
 )
 
 // errClosed is the reason of a stream that was closed on this side.

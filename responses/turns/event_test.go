@@ -67,6 +67,7 @@ func everyEvent() []turns.RuntimeEvent {
 			Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
 		s.Event(turns.InputAccepted, turns.Heard{InputID: "msg_1", Bytes: 12}),
 		s.Event(turns.InputInserted, turns.Heard{InputID: "msg_1", Round: 2, ItemID: "msg_interjected_1"}),
+		s.OfCall(turns.WorkDirChanged, "tc_1", turns.WorkDirChange{WorkDir: "/holon/workspaces/api"}),
 		s.Event(turns.ReminderInjected, turns.Reminded{Round: 11, RoundsSince: 10, EstimatedTokens: 120}),
 		s.Event(turns.ReminderSkipped, turns.Reminded{Round: 21, RoundsSince: 20, EstimatedTokens: 120}),
 		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record",

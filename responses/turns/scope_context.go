@@ -48,6 +48,14 @@ type CompactionFailure struct {
 	SummaryUsage *TokenUsage `json:"summary_usage,omitzero"` // what it took all the same
 }
 
+// WorkDirChanged is the class of the fact that a result of the host's changed where the rest of the turn's calls work.
+const WorkDirChanged = "holon.working_directory.changed"
+
+// WorkDirChange is its payload.
+type WorkDirChange struct {
+	WorkDir string `json:"work_dir"` // a path inside the container
+}
+
 // Classes of the facts about the reminder of a turn.
 const (
 	ReminderInjected = "holon.reminder.injected"

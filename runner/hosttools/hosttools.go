@@ -36,7 +36,9 @@ type Options struct {
 	Notes   string
 	Secrets *redact.Set // taken out of notes before they are kept, and of results; nil for none
 	Tools   []Tool      // tools of the agent in addition to turn_note
-	Version string      // of this program, for the agent
+	// Inside returns how agentd sees a path of the container, for the directories that results name; nil: as it is.
+	Inside  func(path string) string
+	Version string // of this program, for the agent
 	Log     *slog.Logger
 }
 
@@ -45,6 +47,7 @@ type Server struct {
 	log     *slog.Logger
 	notes   *notes
 	secrets *redact.Set
+	inside  func(string) string
 	grants  *grants
 	mcp     *mcp.Server
 	socket  *socket.Socket
@@ -74,7 +77,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock}
+	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, inside: o.Inside, grants: newGrants(), socket: sock}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change

@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/mcpwire"
 	"holon/internal/visible"
+	"holon/responses"
 )
 
 // Bounds of tools.
@@ -63,10 +64,8 @@ type Result struct {
 	Structured json.RawMessage // a JSON object; nil for none
 	// Unmasked: secrets are not taken out, since the result is to tell one.
 	Unmasked bool
-	// Hidden are texts of the result that only the model may read: agentd keeps them out of its records and answers.
-	Hidden []string
-	// Reminder is what agentd reminds the model of from now on (responses.Reminder); nil: of the same as before.
-	Reminder *string
+	// Directive is what agentd does with the rest of the turn. Its working directory is a path of the container.
+	Directive responses.Directive
 }
 
 // ToolError says why a call was not made (runtime specification, "Tool Error
@@ -156,14 +155,19 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	if result.Structured != nil {
 		out.StructuredContent = json.RawMessage(secrets.JSON(result.Structured, nil))
 	}
-	out.Meta = mcp.Meta{}
-	if result.Reminder != nil {
-		out.Meta[mcpwire.MetaReminder] = s.secrets.Text(*result.Reminder)
-	}
-	if len(result.Hidden) > 0 {
-		out.Meta[mcpwire.MetaHidden] = result.Hidden
-	}
+	out.Meta = mcp.Meta{mcpwire.MetaDirective: s.directive(result.Directive)}
 	return out, nil
+}
+
+// directive is a directive as agentd gets it: its reminder without secrets, and its directory where agentd sees it.
+func (s *Server) directive(d responses.Directive) responses.Directive {
+	if d.Reminder != nil {
+		d.Reminder = new(s.secrets.Text(*d.Reminder))
+	}
+	if d.WorkingDirectory != "" && s.inside != nil {
+		d.WorkingDirectory = s.inside(d.WorkingDirectory)
+	}
+	return d
 }
 
 // readCall reads what a container sent. A call without an id could not be told

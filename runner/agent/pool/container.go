@@ -41,7 +41,7 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 			return "", context.Cause(ctx)
 		}
 		if why == "" {
-			return "", a.checkProviders()
+			return "", errors.Join(a.checkProviders(), a.checkDirs(t, want))
 		}
 		k.opts.Log.Info("an agent gets another container", "agent", a.id, "why", why)
 		if err := k.close(ctx, a); err != nil {
@@ -130,6 +130,17 @@ func (a *agent) checkProviders() error {
 			"runs in it", a.id, a.unknown)}
 }
 
+// checkDirs refuses a turn in a workspace whose container, made by another version of holon that may not have mounted
+// it, is kept for its tasks.
+func (a *agent) checkDirs(t Turn, want sessions.Made) error {
+	if t.WorkDir == "" && t.AnchorDir == "" || a.made.Version == want.Version {
+		return nil
+	}
+	return &Error{Code: codeBusy, Param: "workspace", Hint: "end the task, or exit the workspace until it has ended",
+		Message: fmt.Sprintf("the container of agent %s was made by another version of holon, and a task runs in it",
+			a.id)}
+}
+
 func modelsOf(t Turn) []string { return append([]string{t.Model}, t.Fallbacks...) }
 
 // start makes a container from the agent's state.
@@ -182,6 +193,8 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
 		k.opts.Log, k.opts.Secrets
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
+	cfg.AgentDirs = runner.AgentDirs{Workspaces: k.private(a, "workspaces"), Objects: k.private(a, "objects"),
+		Anchors: k.private(a, "anchors")}
 	cfg.OnContainer = func(c state.ContainerChange) { k.recordChange(a.id, c) }
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)

@@ -283,16 +283,16 @@ func TestRenewedReminder(t *testing.T) {
 		{"PickWorkItem", id, "first"}, {"UpdateWorkItem", changed, "second"},
 		{"CreateWorkItem", `{"objective":"another"}`, "second"}, {"CompleteWorkItem", id, ""},
 	} {
-		got := call("t/"+step.tool, step.tool, step.arguments).Reminder
+		got := call("t/"+step.tool, step.tool, step.arguments).Directive.Reminder
 		if got == nil || *got != step.want {
 			t.Errorf("after %s the reminder is %v, want %q", step.tool, got, step.want)
 		}
 	}
-	if made.Reminder == nil || *made.Reminder != "" {
-		t.Errorf("without a current item the reminder is %v, want an empty one", made.Reminder)
+	if made.Directive.Reminder == nil || *made.Directive.Reminder != "" {
+		t.Errorf("without a current item the reminder is %v, want an empty one", made.Directive.Reminder)
 	}
 	for tool, arguments := range map[string]string{"GetWorkItem": id, "ListWorkItems": "{}", "AgentGet": "{}"} {
-		if got := call("t/"+tool, tool, arguments).Reminder; got != nil {
+		if got := call("t/"+tool, tool, arguments).Directive.Reminder; got != nil {
 			t.Errorf("%s renews the reminder to %q, want that it does not", tool, *got)
 		}
 	}

@@ -43,6 +43,6 @@ func (o Options) trigger(ctx context.Context, _ hosttools.Call, _ struct{}) (hos
 		out.Hint = "the runtime has no TCP port: no one reaches this path before your operator opens one"
 	}
 	result, err := show("", out)
-	result.Unmasked, result.Hidden = true, []string{token} // the token is masked wherever else it may stand
+	result.Unmasked, result.Directive.Hidden = true, []string{token} // the token is masked wherever else it may stand
 	return result, err
 }

@@ -164,7 +164,7 @@ func (o Options) changed(ctx context.Context, itemID string, warnings []schedule
 		return err
 	})
 	text := o.Reminder(current)
-	result.Reminder = &text
+	result.Directive.Reminder = &text
 	return result, err
 }
 

@@ -213,6 +213,8 @@ type lines struct {
 	text  strings.Builder
 	facts []string
 	onRun func() // when a command begins
+
+	onResult func(payload string) // of a command that succeeded
 }
 
 func (w *lines) begin() {
@@ -232,6 +234,9 @@ func (w *lines) Fact(ev turns.RuntimeEvent) {
 	w.facts = append(w.facts, ev.Type)
 	f := w.onRun
 	w.mu.Unlock()
+	if ev.Type == turns.ToolResult && w.onResult != nil && strings.Contains(string(ev.Payload), `"ExecCommand"`) {
+		w.onResult(string(ev.Payload))
+	}
 	if ev.Type == turns.ToolStarted && f != nil {
 		f()
 	}

@@ -92,24 +92,36 @@ func answer[T any](ctx context.Context, k *Pool, t Turn, ask func(*sessions.Sess
 
 // inContainer uses the container of an agent, which is made if there is none. While a turn runs there it shares it.
 func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
-	if err := state.CheckAgentID(t.AgentID); err != nil {
+	a, live, err := k.share(ctx, t.AgentID)
+	switch {
+	case err != nil:
 		return err
+	case live != nil:
+		return k.typed(ctx, use(live))
+	}
+	return k.useLocked(ctx, a, t, use)
+}
+
+// share returns the session of an agent while a turn runs in it, and locks the agent where none does.
+func (k *Pool) share(ctx context.Context, agentID string) (a *agent, live *sessions.Session, err error) {
+	if err := state.CheckAgentID(agentID); err != nil {
+		return nil, nil, err
 	}
 	k.tidyOnce()
-	a := k.agent(t.AgentID)
+	a = k.agent(agentID)
 	for {
 		k.mu.Lock()
 		live, changed := a.live, k.changed
 		k.mu.Unlock()
 		if live != nil {
-			return k.typed(ctx, use(live))
+			return a, live, nil
 		}
 		select {
 		case a.lock <- struct{}{}:
-			return k.useLocked(ctx, a, t, use)
+			return a, nil, nil
 		case <-changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 	}
 }

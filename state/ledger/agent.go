@@ -80,6 +80,9 @@ type AgentState struct {
 
 	Container *state.HeldContainer `json:"container,omitempty"` // the newest that the agent had; nil: none yet
 
+	Workspaces []Attachment     `json:"workspaces,omitempty"`       // that are attached, in that order
+	Active     *ActiveWorkspace `json:"active_workspace,omitempty"` // nil: its home
+
 	Progress     Progress      `json:"progress"`
 	Totals       Totals        `json:"totals"`
 	LastWake     string        `json:"last_wake,omitempty"` // why the agent last woke

@@ -37,6 +37,8 @@ type Attempt struct {
 	Earlier int      `json:"earlier_turns,omitempty"`        // of the message, that were begun and interrupted
 	Waits   []string `json:"wait_ids,omitempty"`             // the waits that the message ended, of any owner
 
+	WorkspaceID string `json:"workspace_id,omitempty"` // the agent's active workspace at the claim
+
 	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current work item at the claim; "": none
 	Worked     bool   `json:"worked,omitempty"`       // the turn changed a work item
 	WorkShown  string `json:"work_shown,omitempty"`   // AgentState.WorkShown once the turn is part of the conversation
@@ -81,6 +83,7 @@ type Turn struct {
 	AttemptID   string                  `json:"attempt_id"`
 	MessageID   string                  `json:"message_id"`
 	WorkItemID  string                  `json:"work_item_id,omitempty"` // the current one when the turn began
+	WorkspaceID string                  `json:"workspace_id,omitempty"` // the active one when the turn ended
 	ResponseID  string                  `json:"response_id,omitempty"`
 	Previous    string                  `json:"previous_response_id,omitempty"`
 	Kind        TurnKind                `json:"kind"`

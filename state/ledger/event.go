@@ -26,8 +26,9 @@ type Event struct {
 	TurnID string      `json:"turn_id,omitempty"`
 	// brief, wait, timer, trigger, notification or task, by the prefix of its id; of a call of a tool the work item
 	// that the agent worked on
-	Ref  string          `json:"ref,omitempty"`
-	Data json.RawMessage `json:"data,omitempty"`
+	Ref       string          `json:"ref,omitempty"`
+	Workspace string          `json:"workspace_id,omitempty"` // of a call of a tool, where the agent worked
+	Data      json.RawMessage `json:"data,omitempty"`
 
 	Class       string           `json:"class"`
 	Status      string           `json:"status,omitempty"`

@@ -32,6 +32,10 @@ func (a Agent) MarshalJSON() ([]byte, error)           { return withTimes(a) }
 func (s AgentState) MarshalJSON() ([]byte, error)      { return withTimes(s) }
 func (p Progress) MarshalJSON() ([]byte, error)        { return withTimes(p) }
 func (a Attempt) MarshalJSON() ([]byte, error)         { return withTimes(a) }
+func (w Workspace) MarshalJSON() ([]byte, error)       { return withTimes(w) }
+func (t Tree) MarshalJSON() ([]byte, error)            { return withTimes(t) }
+func (a Attachment) MarshalJSON() ([]byte, error)      { return withTimes(a) }
+func (a ActiveWorkspace) MarshalJSON() ([]byte, error) { return withTimes(a) }
 func (c Command) MarshalJSON() ([]byte, error)         { return withTimes(c) }
 func (f Failure) MarshalJSON() ([]byte, error)         { return withTimes(f) }
 func (h WakeHint) MarshalJSON() ([]byte, error)        { return withTimes(h) }

@@ -39,7 +39,8 @@ var tables = map[string]string{"agents": "agents", "message by key": "messages",
 	"queued": "entries", "held": "entries", "open attempt": "attempts", "open attempts": "attempts", "turns": "turns",
 	"unresolved wait": "waits", "unresolved waits": "waits", "due waits": "waits", "timers": "timers", "due timers": "timers", "due work": "work_items", "open work": "work_items",
 	"completed work": "work_items", "tasks": "tasks", "open tasks": "tasks", "triggers": "triggers",
-	"trigger by hash": "triggers", "briefs": "briefs", "notifications": "notifications",
+	"trigger by hash": "triggers", "workspaces": "workspaces", "trees": "trees", "all trees": "trees", "trees of task": "trees",
+	"briefs": "briefs", "notifications": "notifications",
 	"events": "events", "events, newest first": "events",
 	"notable events": "events", "notable events, newest first": "events"}
 
@@ -70,7 +71,7 @@ var sorted = map[string]bool{"held": true, "next due": true}
 
 // few are tables of which all rows may be read: as many as there are agents, or
 // as many as are selected by the index that is named.
-var few = regexp.MustCompile(`SCAN (agents USING INDEX agents_live|(agent_states|s)( USING \S* ?INDEX \S+)?|` +
+var few = regexp.MustCompile(`SCAN (agents USING INDEX agents_live|workspaces|trees|(agent_states|s)( USING \S* ?INDEX \S+)?|` +
 	`CONSTANT ROW|\(subquery-\d+\)|tasks USING COVERING INDEX tasks_open|attempts USING INDEX attempts_open)$`)
 
 func offence(t *testing.T, s *Store, text string) (bad string) {

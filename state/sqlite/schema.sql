@@ -203,3 +203,20 @@ CREATE TABLE commands (
     data       TEXT NOT NULL,
     UNIQUE (agent_id, id)
 ) STRICT;
+
+-- Directories of the operator's in which agents may work on copies.
+CREATE TABLE workspaces (
+    id   TEXT PRIMARY KEY,
+    data TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The copies. A name is used again when its tree was removed.
+CREATE TABLE trees (
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    name     TEXT NOT NULL,
+    status   TEXT NOT NULL,
+    task_id  TEXT NOT NULL,
+    data     TEXT NOT NULL,
+    PRIMARY KEY (agent_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX trees_task ON trees (task_id) WHERE task_id <> '';

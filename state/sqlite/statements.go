@@ -49,6 +49,11 @@ func statements() map[string]string {
 		"count open tasks":       "SELECT count(*) FROM tasks WHERE agent_id = ? AND open = 1",
 		"agents with open tasks": "SELECT DISTINCT agent_id FROM tasks WHERE open = 1 ORDER BY agent_id",
 
+		"workspaces":    "WHERE true ORDER BY id",
+		"trees":         "WHERE agent_id = ? AND status <> 'removed' ORDER BY name",
+		"all trees":     "WHERE status <> 'removed' ORDER BY agent_id, name",
+		"trees of task": "WHERE task_id = ? AND task_id <> '' ORDER BY agent_id, name",
+
 		"triggers":        "WHERE agent_id = ? ORDER BY id",
 		"trigger by hash": "WHERE token_hash = ?",
 

@@ -24,7 +24,7 @@ func kinds(text string, when time.Time) []ledger.Record {
 		&ledger.Trigger{ID: "trigger", AgentID: "a"}, &ledger.WorkItem{ID: "work", AgentID: "a"},
 		&ledger.DeliverySummary{WorkItemID: "work", AgentID: "a"}, &ledger.Task{ID: "task", AgentID: "a"},
 		&ledger.ExpiredOutput{TurnID: "turn", AgentID: "a"}, &ledger.Command{AgentID: "a", ID: "c"},
-		&ledger.Event{AgentID: "a", Seq: 1},
+		&ledger.Workspace{ID: "workspace"}, &ledger.Tree{AgentID: "a", Name: "tree"}, &ledger.Event{AgentID: "a", Seq: 1},
 	}
 	for _, r := range list {
 		fill(reflect.ValueOf(r).Elem(), text, when)
@@ -85,7 +85,7 @@ func testAbsent(t *testing.T, open Reopener) {
 		look(t, s, func(v ledger.View) { wantCode(t, v.Rows.Get(blank(r), key(r)...), ledger.CodeNotFound) })
 		wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.Update(r) }), ledger.CodeNotFound)
 		switch r.(type) {
-		case *ledger.Agent, *ledger.Event: // belong to nothing, or to a step
+		case *ledger.Agent, *ledger.Workspace, *ledger.Event: // belong to nothing, or to a step
 			continue
 		}
 		wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.Insert(r) }), ledger.CodeNotFound)

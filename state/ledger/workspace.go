@@ -81,7 +81,7 @@ type Tree struct {
 func (t Tree) Live() bool { return t.Status == TreeActive && len(t.Held) > 0 }
 
 // WorkspaceID is the workspace in which an agent works.
-func (s *AgentState) WorkspaceID() string {
+func (s AgentState) WorkspaceID() string {
 	if s.Active == nil {
 		return HomeWorkspace
 	}

@@ -34,6 +34,8 @@ const (
 	RecordTrigger      = "external_trigger" // a ledger.Trigger
 	RecordWork         = "work_item"        // a ledger.WorkItem
 	RecordTask         = "task"             // a ledger.Task without its output
+	RecordWorkspace    = "workspace"        // a ledger.Workspace
+	RecordTree         = "worktree"         // a ledger.Tree without what the host finds it by
 )
 
 // Copies are the keys of copies that a view has in places of their own.

@@ -29,7 +29,8 @@ type execution struct {
 	Expired    *Expired        `json:"output_expired,omitempty"`
 
 	TurnID     string    `json:"-"`
-	WorkItemID string    `json:"-"` // the agent's current one when the call began
+	Workspace  string    `json:"workspace_id,omitempty"` // where the agent worked when the call began
+	WorkItemID string    `json:"-"`                      // the agent's current one when the call began
 	StartedAt  time.Time `json:"-"`
 	EndedAt    time.Time `json:"-"`
 }
@@ -76,7 +77,7 @@ func (x executions) apply(e ledger.Event) *execution {
 	}
 	_ = json.Unmarshal(begun.Data, &args) // what is wrong with a payload is left out
 	_ = json.Unmarshal(e.Data, &end)
-	ran := execution{ID: e.IDs[agentruntime.ToolCall], TurnID: e.TurnID, WorkItemID: begun.Ref, Tool: end.ToolName,
+	ran := execution{ID: e.IDs[agentruntime.ToolCall], TurnID: e.TurnID, WorkItemID: begun.Ref, Workspace: begun.Workspace, Tool: end.ToolName,
 		Call: end.Call, Files: end.Files, Arguments: visible.Clip(args.Arguments, maxPreview),
 		Output: visible.Clip(end.Preview, maxPreview), OutputRef: end.OutputRef,
 		Summary: visible.OneLine(end.Summary, maxLine), Status: "success", ExitCode: end.ExitCode,

@@ -67,6 +67,7 @@ type Fold struct {
 	policy           policy
 	sandbox          sandbox
 	environment, cwd string
+	workspace        string     // in which the agent works
 	container        *container // which is not changed
 	usage            Usage
 }
@@ -79,7 +80,7 @@ func New(agentID string) *Fold {
 		byStatus: map[string]int64{}, taskStatus: map[string]int64{},
 		thread:  Thread{Status: unknown, LastOutcome: unknown},
 		routing: routing{Profile: unknown, Model: unknown}, policy: policy{Mode: unknown},
-		sandbox: sandbox{Mode: unknown}, environment: unknown, cwd: unknown,
+		sandbox: sandbox{Mode: unknown}, environment: unknown, cwd: unknown, workspace: unknown,
 		inventory: inventory{State: unknown},
 	}
 	f.turns.max, f.contexts.max, f.queue.max = maxTurns, maxTurns, maxQueue

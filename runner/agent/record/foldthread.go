@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses/agentruntime"
+	"holon/state/ledger"
 )
 
 // Thread is the state of the agent's one thread.
@@ -86,7 +87,7 @@ type step struct {
 func (f *Fold) applyThread(e fact) {
 	switch e.Type {
 	case "session.created":
-		f.kind, f.template = e.text("kind"), e.text("template")
+		f.kind, f.template, f.workspace = e.text("kind"), e.text("template"), ledger.HomeWorkspace
 	case "session.updated":
 		f.sessionStatus = cmp.Or(e.Status, f.sessionStatus)
 	case "thread.started":
@@ -142,9 +143,23 @@ func (f *Fold) applyHost(e fact) {
 		f.applyWait(e, kind)
 	case "container":
 		f.applyContainer(e, kind)
+	case "workspace":
+		f.applyWorkspace(e, kind)
+	case "working_directory":
+		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
 	}
 	if t := f.tasks.find(e.in(RecordWork).text("id")); t != nil { // which changed and has no event of a task
 		t.touch(e)
+	}
+}
+
+// applyWorkspace takes where the agent works.
+func (f *Fold) applyWorkspace(e fact, kind string) {
+	switch kind {
+	case "used":
+		f.workspace = cmp.Or(e.in(RecordWorkspace).text("workspace_id"), unknown)
+	case "exited":
+		f.workspace = ledger.HomeWorkspace
 	}
 }
 

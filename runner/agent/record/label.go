@@ -69,6 +69,22 @@ const (
 	WorkCompletionWarned   = "work_item_completion_warning"
 	WorkPlanRefreshed      = "work_item_plan_artifact_refreshed"
 	TaskResultReceived     = "task_result_received"
+
+	WorkspaceAttached   = "workspace_attached"
+	WorkspaceUsed       = "workspace_used"
+	WorkspaceExited     = "workspace_exited"
+	WorkspaceDetached   = "workspace_detached"
+	WorkspaceApplied    = "workspace_applied"
+	WorkspaceSynced     = "workspace_synced"
+	WorkspaceCheckedOut = "workspace_checked_out"
+	WorkspaceMerged     = "workspace_merged"
+	WorktreeCreated     = "worktree_created"
+	WorktreeEntered     = "worktree_entered"
+	WorktreeExited      = "worktree_exited"
+	WorktreeRemoved     = "worktree_cleanup_removed"
+	WorktreeRetained    = "worktree_cleanup_retained"
+	WorktreeFailed      = "worktree_cleanup_failed"
+	WorktreeMissing     = "recovery_cleared_missing_worktree_session"
 )
 
 // Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key.
@@ -138,6 +154,21 @@ var labels = []Label{
 	{WorkReportPromoted, "holon.work_item_completion_report_promoted", "", LevelTrace, "work"},
 	{WorkCompletionWarned, "holon.work_item_completion_warning", "", LevelTrace, "work"},
 	{WorkPlanRefreshed, "holon.work_item_plan_artifact_refreshed", "", LevelTrace, "work"},
+	{WorkspaceAttached, "holon.workspace.attached", "", LevelProgress, "workspace"},
+	{WorkspaceUsed, "holon.workspace.used", "", LevelProgress, "workspace"},
+	{WorkspaceExited, "holon.workspace.exited", "", LevelProgress, "workspace"},
+	{WorkspaceDetached, "holon.workspace.detached", "", LevelProgress, "workspace"},
+	{WorkspaceApplied, "holon.workspace.applied", "", LevelProgress, "workspace"},
+	{WorkspaceSynced, "holon.workspace.synced", "", LevelProgress, "workspace"},
+	{WorkspaceCheckedOut, "holon.workspace.checked_out", "", LevelProgress, "workspace"},
+	{WorkspaceMerged, "holon.workspace.merged", "", LevelProgress, "workspace"},
+	{WorktreeCreated, "holon.worktree.created", "", LevelTrace, "workspace"},
+	{WorktreeEntered, "holon.worktree.entered", "", LevelTrace, "workspace"},
+	{WorktreeExited, "holon.worktree.exited", "", LevelTrace, "workspace"},
+	{WorktreeRemoved, "holon.worktree.removed", "", LevelTrace, "workspace"},
+	{WorktreeRetained, "holon.worktree.retained", "", LevelProgress, "workspace"},
+	{WorktreeFailed, "holon.worktree.failed", "", LevelTurnResult, "workspace"},
+	{WorktreeMissing, "holon.worktree.missing", "", LevelTurnResult, "workspace"},
 	{"work_item_stale_reminder_injected", "holon.reminder.injected", "", LevelTrace, "work"},
 	{"work_item_stale_reminder_skipped", "holon.reminder.skipped", "", LevelTrace, "work"},
 	{"task_created", "task.created", "", LevelProgress, "task"},

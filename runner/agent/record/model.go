@@ -47,7 +47,7 @@ var models = map[string]func(*Fold, Head) any{
 	},
 	"execution_environment_snapshot": func(f *Fold, h Head) any {
 		active := f.processes.list(func(p *process) bool { return p.Status == "running" })
-		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: unknown, Cwd: f.cwd,
+		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: f.workspace, Cwd: f.cwd,
 			AdditionalRoots: unknown, Shell: unknown, OS: unknown, Arch: unknown, Sandbox: f.sandbox,
 			ResourceLimits: unknown, Active: active.Items, Container: f.container}
 	},
@@ -121,7 +121,7 @@ type threadSummary struct {
 }
 
 func (f *Fold) session(h Head) SessionSnapshot {
-	return SessionSnapshot{Head: h, Title: unknown, WorkspaceID: unknown, Kind: or(f.kind),
+	return SessionSnapshot{Head: h, Title: unknown, WorkspaceID: f.workspace, Kind: or(f.kind),
 		Status: cmp.Or(f.sessionStatus, "active"), Template: f.template,
 		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: notApplicable,
 		Threads:     []threadSummary{{h.ThreadID, f.threadNow(f.queued()), f.depth()}},

@@ -36,7 +36,7 @@ func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 	if len(out.Payload) == 0 {
 		out.Payload = json.RawMessage("{}")
 	}
-	if refs := (recordRefs{Message: e.MessageID, Ref: e.Ref}); refs != (recordRefs{}) {
+	if refs := (recordRefs{Message: e.MessageID, Ref: e.Ref, Workspace: e.Workspace}); refs != (recordRefs{}) {
 		out.Refs = encoded(refs)
 	}
 	return out
@@ -45,5 +45,7 @@ func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 // recordRefs are the rows that an event refers to, which never change.
 type recordRefs struct {
 	Message string `json:"message_id,omitempty"`
-	Ref     string `json:"record_id,omitempty"` // of a brief, wait, timer, trigger or notification
+	Ref     string `json:"record_id,omitempty"` // of a brief, wait, timer, trigger, notification or workspace
+
+	Workspace string `json:"workspace_id,omitempty"` // of a call of a tool
 }

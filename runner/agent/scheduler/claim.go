@@ -92,7 +92,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID,
 		TurnID:    responses.NewID(responses.PrefixTurn),
 		TurnIndex: s.state.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model,
-		Chain: s.state.Chain, WorkItemID: s.state.CurrentWork,
+		Chain: s.state.Chain, WorkItemID: s.state.CurrentWork, WorkspaceID: s.state.WorkspaceID(),
 		Readmit: cameBack(e), StartedAt: s.now, Earlier: s.earlierTurns(e),
 	}
 	if !rules.Own(e.Sender) {
@@ -248,7 +248,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 		e.Data = mustJSON(fields{"omitted_bytes": n, "ref": "turns/" + a.TurnID + "/runtime.ndjson"})
 	}
 	if strings.HasPrefix(e.Class, "tool.") {
-		e.Ref = s.state.CurrentWork
+		e.Ref, e.Workspace = s.state.CurrentWork, s.state.WorkspaceID()
 	}
 	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
 	s.emit(e.Class, e, nil)

@@ -97,7 +97,7 @@ func (s *step) closeOpen(a ledger.Attempt, v outcome) record.Recorded {
 		e := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Class: class, Status: "failed", IDs: u.IDs,
 			Cause: u.Event}
 		if class == turns.ToolFailed {
-			e.Ref = u.WorkItemID
+			e.Ref, e.Workspace = u.WorkItemID, s.state.WorkspaceID()
 		}
 		s.emit(class, e, s.cutOff(begun[u.Seq], class, v))
 		if class == turns.ModelFailed {

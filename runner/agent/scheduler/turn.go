@@ -59,7 +59,7 @@ func (s *step) failure(a ledger.Attempt, e End, v outcome) *ledger.Failure {
 func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Failure, out *Settlement) {
 	t := e.Turn
 	t.ID, t.AgentID, t.Index, t.AttemptID, t.MessageID = a.TurnID, a.AgentID, a.TurnIndex, a.ID, a.MessageID
-	t.WorkItemID, t.Previous, t.Failure = a.WorkItemID, a.Chain, failure
+	t.WorkItemID, t.WorkspaceID, t.Previous, t.Failure = a.WorkItemID, s.state.WorkspaceID(), a.Chain, failure
 	if v.failed {
 		t.Kind = ledger.TurnAborted
 	}
@@ -162,6 +162,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 // brief gives the operator a brief, at a level. same is the notification that has its text, "" for none.
 func (s *step) brief(b ledger.Brief, level int, same string) {
 	b.ID, b.AgentID, b.CreatedAt = responses.NewID(prefixBrief), s.state.AgentID, s.now
+	b.WorkspaceID = s.state.WorkspaceID()
 	s.insert(&b)
 	s.state.LastBriefAt = &s.now
 	f := fields{"kind": string(b.Kind), "summary": cut(rules.Summary(b.Text), maxBriefSummary), "chars": len(b.Text),

@@ -100,6 +100,8 @@ type Options struct {
 	Host  Host
 	Log   *slog.Logger // nil: none
 
+	Workspaces Workspaces // nil: there are none
+
 	// Hide takes known secrets out of JSON that is answered, but for trigger_url; nil: none are known.
 	Hide func(data []byte) []byte
 

@@ -77,6 +77,16 @@ var operations = map[string][2]reflect.Type{
 	"ensureTrigger":        gives[wire.Trigger](),
 	"rotateTrigger":        gives[wire.Trigger](),
 	"revokeTrigger":        gives[wire.Trigger](),
+	"listRegistry":         gives[[]view.WorkspaceRecord](),
+	"listWorkspaces":       gives[[]view.WorkspaceRecord](),
+	"attachWorkspace":      does[wire.AttachWorkspace, wire.WorkspaceAttached](),
+	"useWorkspace":         does[wire.UseWorkspace, wire.WorkspaceEntered](),
+	"exitWorkspace":        does[struct{}, wire.WorkspaceEntered](),
+	"detachWorkspace":      does[wire.WorkspaceRef, wire.WorkspaceDetached](),
+	"diffWorkspace":        does[wire.WorkspaceRef, []view.TreeDiff](),
+	"applyWorkspace":       does[wire.ApplyWorkspace, []view.TreeApplied](),
+	"checkoutWorkspace":    does[wire.CheckoutWorkspace, view.TreeCheckout](),
+	"syncWorkspace":        does[wire.WorkspaceRef, view.TreeSync](),
 }
 
 func gives[A any]() [2]reflect.Type { return [2]reflect.Type{nil, reflect.TypeFor[A]()} }

@@ -40,6 +40,7 @@ func takes[T any](s *Server, limit int64, optional bool,
 // routes are all ways into the API.
 func (s *Server) routes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"
+	const workspace = control + "/workspace"
 	const item, task = control + "/work-items/{work_item_id}", control + "/tasks/{task_id}"
 	return []route{
 		{method: "GET", path: "/", handle: s.getRoot},
@@ -60,6 +61,8 @@ func (s *Server) routes() []route {
 		{method: "GET", path: agent + "/tasks", handle: lists(s, view.Snapshot.Tasks), queries: true},
 		{method: "GET", path: agent + "/tasks/{task_id}", handle: shows(s, "task_id", view.Snapshot.Task)},
 		{method: "GET", path: agent + "/tasks/{task_id}/output", handle: s.getTaskOutput, queries: true},
+		{method: "GET", path: "/workspaces", handle: s.getRegistry},
+		{method: "GET", path: agent + "/workspaces", handle: lists(s, view.Snapshot.Workspaces), queries: true},
 		{method: "GET", path: agent + "/latency", handle: lists(s, view.Snapshot.LatencyReport), queries: true},
 		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true},
 		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true},
@@ -100,6 +103,14 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/tasks", take: takes(s, maxPrompt, required, s.postTask)},
 		{method: "POST", path: task + "/input", take: takes(s, maxPrompt, required, s.postTaskInput), live: true},
 		{method: "POST", path: task + "/stop", take: takes(s, maxSmall, optional, s.postTaskStop), live: true},
+		{method: "POST", path: workspace + "/attach", take: ofWorkspaces(s, s.postAttach), live: true},
+		{method: "POST", path: workspace + "/use", take: ofWorkspaces(s, s.postUse), live: true},
+		{method: "POST", path: workspace + "/exit", take: ofWorkspaces(s, s.postExit), live: true},
+		{method: "POST", path: workspace + "/detach", take: ofWorkspaces(s, s.postDetach), live: true},
+		{method: "POST", path: workspace + "/diff", take: ofWorkspaces(s, s.postDiff), live: true},
+		{method: "POST", path: workspace + "/apply", take: ofWorkspaces(s, s.postApply), live: true},
+		{method: "POST", path: workspace + "/checkout", take: ofWorkspaces(s, s.postCheckout), live: true},
+		{method: "POST", path: workspace + "/sync", take: ofWorkspaces(s, s.postSync), live: true},
 		{method: "POST", path: control + "/model", take: takes(s, maxSmall, required, s.postModel), live: true},
 		{method: "POST", path: control + "/model/clear", handle: s.postClearModel, live: true},
 		{method: "POST", path: control + "/image", take: takes(s, maxSmall, required, s.postImage), live: true},

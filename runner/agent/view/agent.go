@@ -66,6 +66,9 @@ type agentState struct {
 	CompactedMessageCount int64                `json:"compacted_message_count"`
 	ToolLatency           []toolLatency        `json:"tool_latency"`
 	AttachedWorkspaces    []string             `json:"attached_workspaces"`
+	ActiveWorkspaceID     string               `json:"active_workspace_id"`
+	Cwd                   string               `json:"cwd"` // in the container
+	WorktreeSession       *worktreeSession     `json:"worktree_session,omitempty"`
 	ModelOverride         string               `json:"model_override,omitempty"`
 	ModelOverrideEffort   string               `json:"model_override_reasoning_effort,omitempty"`
 	PendingWakeHint       *wakeHint            `json:"pending_wake_hint,omitempty"`
@@ -162,6 +165,7 @@ type AgentListEntry struct {
 	Model             ModelState      `json:"model"`
 	LastBriefAt       turns.Time      `json:"last_brief_at,omitzero"`
 	HasFailure        bool            `json:"has_failure"`
+	ActiveWorkspace   *WorkspaceEntry `json:"active_workspace_entry,omitempty"`
 }
 
 // AgentSummary tells about one agent (runtime specification, "Agent Inspection Surface Contract").

@@ -9,7 +9,7 @@ import (
 
 // execution says where an agent's commands run and what holds them there: what the
 // engine says of the container that the agent has, or what its next one will get.
-func (s Snapshot) execution(a ledger.Agent) execution {
+func (s Snapshot) execution(a ledger.Agent, now WorkspaceEntry) execution {
 	in := s.isolation(a.ID)
 	rooted := weakest(in.Mounts, in.Capabilities, in.NoNewPrivileges)
 	process := map[string]string{
@@ -20,9 +20,10 @@ func (s Snapshot) execution(a ledger.Agent) execution {
 		"child_process_containment": weakest(in.Init, in.Pids, in.Cgroup),
 	}
 	return execution{
-		Profile: executionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
+		Profile: executionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true,
+			SupportsWorktrees: s.facts.Worktrees},
 		Policy: executionPolicy{
-			Backend: s.facts.Engine, ProcessExposed: true,
+			Backend: s.facts.Engine, ProcessExposed: true, WorktreeSupported: s.facts.Worktrees,
 			ResourceAuthority: map[string]string{
 				"message_ingress": hard, "agent_state": hard, "control_plane": hard,
 				"workspace_projection": rooted, "process_execution": weakest(in.User, in.Seccomp, in.Network, in.Init,
@@ -30,8 +31,8 @@ func (s Snapshot) execution(a ledger.Agent) execution {
 			},
 			ProcessExecution: process,
 		},
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(a.ID), ExecutionRoot: s.mount(a.ID), Cwd: s.mount(a.ID),
-		ExecutionRootID: "canonical_root:" + homeWorkspace, ProjectionKind: "canonical_root",
+		WorkspaceID: now.WorkspaceID, WorkspaceAnchor: now.WorkspaceAnchor, ExecutionRoot: now.ExecutionRoot,
+		Cwd: now.Cwd, ExecutionRootID: now.ExecutionRootID, ProjectionKind: now.ProjectionKind,
 	}
 }
 

@@ -15,7 +15,9 @@ func TestWhereTheHomeLies(t *testing.T) {
 	for engine, want := range map[string]string{"local": "/srv/agents/main", "docker": homeMount} {
 		plan := func(string, string) *PlanArtifact { return &PlanArtifact{RelativePath: "work-items/w/plan.md"} }
 		s := New(ledger.View{}, Facts{Engine: engine, Home: home, Plan: plan})
-		expect.Equal(t, engine+": the agent works in", s.execution(ledger.Agent{ID: "main"}).Cwd, want)
+		now, _, err := s.entered(ledger.AgentState{AgentID: "main"})
+		expect.NoError(t, err)
+		expect.Equal(t, engine+": the agent works in", s.execution(ledger.Agent{ID: "main"}, now).Cwd, want)
 		if got := s.plan("main", "w").Path; got != want+"/work-items/w/plan.md" {
 			t.Errorf("%s: the plan is %s, want one below %s", engine, got, want)
 		}
@@ -47,7 +49,7 @@ func TestExecutionPolicy(t *testing.T) {
 		"no container": {Facts{Engine: "docker", Isolation: func(string) *state.Isolation { return nil }}, hard, hard,
 			hard, hard},
 	} {
-		p := New(ledger.View{}, tc.facts).execution(ledger.Agent{ID: "main"}).Policy
+		p := New(ledger.View{}, tc.facts).execution(ledger.Agent{ID: "main"}, WorkspaceEntry{}).Policy
 		got := []string{p.ProcessExecution["network_confinement"], p.ProcessExecution["path_confinement"],
 			p.ProcessExecution["child_process_containment"], p.ResourceAuthority["process_execution"]}
 		for i, want := range []string{tc.network, tc.paths, tc.children, tc.process} {

@@ -1,10 +1,6 @@
 package view
 
-import (
-	"encoding/json"
-
-	"holon/state/ledger"
-)
+import "holon/state/ledger"
 
 // StateSnapshot is what a client needs to show an agent and then go on with its events from SnapshotThroughSeq, missing
 // and repeating none (runtime specification, "Agent Inspection Surface Contract").
@@ -29,25 +25,6 @@ type session struct {
 	CurrentRunID string        `json:"current_run_id,omitempty"`
 	PendingCount int           `json:"pending_count"`
 	LastTurn     *turnTerminal `json:"last_turn,omitempty"`
-}
-
-// workspaceState lists the workspaces of an agent: its home. The other fields are documented and constant.
-type workspaceState struct {
-	Attached        []string         `json:"attached_workspaces"`
-	ActiveEntry     *workspaceEntry  `json:"active_workspace_entry"`
-	ActiveOccupancy *json.RawMessage `json:"active_workspace_occupancy"`
-	WorktreeSession *json.RawMessage `json:"worktree_session"`
-}
-
-// workspaceEntry is the working tree in which an agent's commands run.
-type workspaceEntry struct {
-	WorkspaceID     string `json:"workspace_id"`
-	WorkspaceAnchor string `json:"workspace_anchor"` // absolute path on the host
-	ExecutionRootID string `json:"execution_root_id"`
-	ExecutionRoot   string `json:"execution_root"` // absolute path in the container
-	ProjectionKind  string `json:"projection_kind"`
-	AccessMode      string `json:"access_mode"`
-	Cwd             string `json:"cwd"`
 }
 
 // execution is where and how confined an agent's commands run.

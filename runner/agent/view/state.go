@@ -20,8 +20,11 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 		Session: session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
 			LastTurn: summary.Agent.LastTurnTerminal},
 		WaitingIntents: summary.ActiveIntents, Notifications: summary.Notifications,
-		Workspace: s.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
+		Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
 		EventLogEpoch: epoch,
+	}
+	if out.Workspace, err = s.workspace(stored); err != nil {
+		return out, err
 	}
 	if out.Tasks, err = s.Tasks(agentID, defaultLimit); err != nil {
 		return out, err
@@ -43,28 +46,6 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 		out.Triggers = append(out.Triggers, OfTrigger(triggers[i]))
 	}
 	return out, err
-}
-
-// Where an agent's home is in its container.
-const (
-	homeWorkspace = "agent_home"
-	homeMount     = "/holon/workspaces/agent_home"
-)
-
-// mount is where an agent finds its home: the local engine makes no container.
-func (s Snapshot) mount(agentID string) string {
-	if home := s.home(agentID); s.facts.Engine == "local" && home != "" {
-		return home
-	}
-	return homeMount
-}
-
-func (s Snapshot) workspace(agentID string) workspaceState {
-	return workspaceState{Attached: []string{}, ActiveEntry: &workspaceEntry{
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(agentID),
-		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: s.mount(agentID),
-		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: s.mount(agentID),
-	}}
 }
 
 // Activity sums up what the public agents do, and returns the newest failure of any.

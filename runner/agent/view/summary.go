@@ -24,10 +24,14 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	if err != nil {
 		return AgentSummary{}, err
 	}
+	now, session, err := s.entered(at.stored)
+	if err != nil {
+		return AgentSummary{}, err
+	}
 	out := AgentSummary{
-		Identity: s.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
-		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a),
-		LoadedAgentsMD: loadedAgentsMD{Sources: s.agentsMD(a.ID)}, Skills: skills{Active: []string{}},
+		Identity: s.identity(a), Agent: at.state(now, session), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
+		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a, now),
+		LoadedAgentsMD: loadedAgentsMD{Sources: append(s.agentsMD(a.ID), s.guidance(at.stored, now)...)}, Skills: skills{Active: []string{}},
 		ActiveChildren: []string{},
 		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
@@ -76,6 +80,10 @@ func (s Snapshot) List() ([]AgentListEntry, error) {
 			out = append(out, AgentListEntry{Identity: s.identity(a), Status: rules.Stopped, HasFailure: true})
 			continue
 		}
+		var now WorkspaceEntry
+		if err == nil {
+			now, _, err = s.entered(at.stored)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -85,6 +93,7 @@ func (s Snapshot) List() ([]AgentListEntry, error) {
 			CurrentRunID: at.RunID, WaitingReason: at.waitingReason(), SleepingUntil: turns.AtOptional(at.until()),
 			Model:       s.model(at),
 			LastBriefAt: turns.AtOptional(at.stored.LastBriefAt), HasFailure: at.stored.LastFailure != nil,
+			ActiveWorkspace: &now,
 		})
 	}
 	return out, nil
@@ -188,7 +197,7 @@ func (at agentSnapshot) until() *time.Time {
 	return at.Wait.WakeAt
 }
 
-func (at agentSnapshot) state() agentState {
+func (at agentSnapshot) state(now WorkspaceEntry, session *worktreeSession) agentState {
 	total := at.stored.Totals
 	s := agentState{
 		ID: at.agent.ID, Status: at.Status(), SleepingUntil: turns.AtOptional(at.until()), CurrentRunID: at.RunID,
@@ -198,7 +207,8 @@ func (at agentSnapshot) state() agentState {
 		LastBriefAt:       turns.AtOptional(at.stored.LastBriefAt),
 		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,
 		TotalOutputTokens: total.OutputTokens,
-		ToolLatency:       []toolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
+		ToolLatency:       []toolLatency{}, AttachedWorkspaces: attachedTo(at.stored), ActiveWorkspaceID: now.WorkspaceID,
+		Cwd: now.Cwd, WorktreeSession: session, ModelOverride: at.agent.Model,
 		ModelOverrideEffort: at.agent.ReasoningEffort,
 		PendingWakeHint:     hint(at.stored.PendingWake), LastTurnTerminal: terminal(at.last),
 		LastContinuation:   at.stored.LastResolved,

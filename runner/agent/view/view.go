@@ -47,8 +47,14 @@ type Facts struct {
 	Plan func(agentID, itemID string) *PlanArtifact
 	// AgentsMD returns which instruction files an agent is given. It may be nil; it reads, and must not write or block.
 	AgentsMD func(agentID string) []AgentsMD
-	Network  string   // that containers are made with; "": none
-	Weaker   []string // axes of the isolation that may be weaker than asked for
+	// TreesDir returns where the trees of an agent are on the host, and Guidance which file of instructions it has of a
+	// workspace, "" for none. Each may be nil.
+	TreesDir func(agentID string) string
+	Guidance func(agentID, workspaceID string) string
+	// Worktrees says that agents can be given trees for a task.
+	Worktrees bool
+	Network   string   // that containers are made with; "": none
+	Weaker    []string // axes of the isolation that may be weaker than asked for
 	// Isolation returns what is in force for the container that an agent has, nil when it
 	// has none. It may be nil; it must not block.
 	Isolation func(agentID string) *state.Isolation

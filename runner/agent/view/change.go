@@ -1,0 +1,56 @@
+package view
+
+import (
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// TreeRef says which tree of an agent something is about.
+type TreeRef struct {
+	WorkspaceID    string `json:"workspace_id"`
+	WorkspaceAlias string `json:"workspace_alias"`
+	Tree           string `json:"tree"`
+	Path           string `json:"path"` // of the operator's directory that it is a copy of
+}
+
+// Entered is where an agent works from its next call of a tool on (runtime specification, "UseWorkspace").
+type Entered struct {
+	WorkspaceID     string          `json:"workspace_id"`
+	WorkspaceAnchor string          `json:"workspace_anchor"`
+	ExecutionRoot   string          `json:"execution_root"`
+	Cwd             string          `json:"cwd"`
+	Mode            ledger.TreeMode `json:"mode"`
+	ProjectionKind  string          `json:"projection_kind"`
+	SummaryText     string          `json:"summary_text,omitempty"`
+}
+
+// TreeDiff is what an agent changed in a tree.
+type TreeDiff struct {
+	TreeRef
+	Changes state.Diff `json:"changes"` // its patch is a file on the host
+}
+
+// TreeApplied is what was brought into the operator's files.
+type TreeApplied struct {
+	TreeRef
+	Written []string `json:"written"`
+	Deleted []string `json:"deleted"`
+}
+
+// TreeCheckout is the branch that was made of a change.
+type TreeCheckout struct {
+	TreeRef
+	Branch   string `json:"branch"`
+	Base     string `json:"base_commit"`
+	Commit   string `json:"commit"`
+	Commits  int    `json:"commits"`  // above the base
+	Worktree string `json:"worktree"` // its working tree
+}
+
+// TreeSync is the operator's state that a tree was brought to.
+type TreeSync struct {
+	TreeRef
+	Base    string `json:"base_commit"`
+	Branch  string `json:"original_branch"`
+	Changed int    `json:"changed_files"` // that the tree got
+}

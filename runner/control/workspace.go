@@ -1,0 +1,113 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Workspaces are those of agents, and the copies in which agents work. A workspace is named by its id, its alias, the
+// path of its anchor or a tree of it; "" is the active one, and where all are meant, all that are attached.
+type Workspaces interface {
+	Attach(ctx context.Context, agentID, path, by string) (ledger.Workspace, error)
+	// Use takes effect with the next turn. With wait it waits for the end of a turn that runs.
+	Use(ctx context.Context, agentID string, w wire.UseWorkspace, by string) error
+	Exit(ctx context.Context, agentID, by string) error
+	Detach(ctx context.Context, agentID, name, by string) (id string, err error)
+	Diff(ctx context.Context, agentID, name string) ([]view.TreeDiff, error)
+	Apply(ctx context.Context, agentID string, a wire.ApplyWorkspace, by string) ([]view.TreeApplied, error)
+	Checkout(ctx context.Context, agentID string, c wire.CheckoutWorkspace, by string) (view.TreeCheckout, error)
+	Sync(ctx context.Context, agentID, name, by string) (view.TreeSync, error)
+}
+
+// ofWorkspaces makes the handler of a route that acts on the workspaces of agents.
+func ofWorkspaces[Q any](s *Server, do func(r *http.Request, agentID string, body Q) (any, error)) handler {
+	return takes(s, maxSmall, optional, func(w http.ResponseWriter, r *http.Request, body Q) (any, error) {
+		if s.opts.Workspaces == nil {
+			return nil, &state.Error{Code: wire.CodeUnsupported, Message: "this runtime has no workspaces"}
+		}
+		s.mayTake(w, containerTime)
+		id := s.agentID(r)
+		if _, err := read(s, r, func(v view.Snapshot) (any, error) { return v.Workspaces(id, 1) }); err != nil {
+			return nil, err
+		}
+		return do(r, id, body)
+	})
+}
+
+// checkPath refuses a path that does not mean the same to the daemon as to its client.
+func checkPath(param, path string) error {
+	if path == "" || filepath.IsAbs(path) {
+		return nil
+	}
+	return invalid(param, "the path is relative", "give an absolute path")
+}
+
+func (s *Server) postAttach(r *http.Request, id string, a wire.AttachWorkspace) (any, error) {
+	if a.Path == "" {
+		return nil, missing("path", "name a directory of the host")
+	}
+	if err := checkPath("path", a.Path); err != nil {
+		return nil, err
+	}
+	w, err := s.opts.Workspaces.Attach(r.Context(), id, a.Path, operator)
+	if err != nil {
+		return nil, err
+	}
+	return wire.WorkspaceAttached{OK: true, AgentID: id, Workspace: view.OfWorkspace(w)}, nil
+}
+
+func (s *Server) postUse(r *http.Request, id string, u wire.UseWorkspace) (any, error) {
+	if err := checkPath("path", u.Path); err != nil {
+		return nil, err
+	}
+	return s.entered(r, id, s.opts.Workspaces.Use(r.Context(), id, u, operator))
+}
+
+func (s *Server) postExit(r *http.Request, id string, _ struct{}) (any, error) {
+	return s.entered(r, id, s.opts.Workspaces.Exit(r.Context(), id, operator))
+}
+
+func (s *Server) entered(r *http.Request, id string, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	now, err := read(s, r, func(v view.Snapshot) (view.WorkspaceEntry, error) { return v.Entered(id) })
+	return wire.WorkspaceEntered{OK: true, AgentID: id, Active: now}, err
+}
+
+func (s *Server) postDetach(r *http.Request, id string, d wire.WorkspaceRef) (any, error) {
+	if d.WorkspaceID == "" {
+		return nil, missing("workspace_id", "holon workspace list --agent "+id+" shows them")
+	}
+	detached, err := s.opts.Workspaces.Detach(r.Context(), id, d.WorkspaceID, operator)
+	return wire.WorkspaceDetached{OK: true, AgentID: id, WorkspaceID: detached}, err
+}
+
+func (s *Server) postDiff(r *http.Request, id string, d wire.WorkspaceRef) (any, error) {
+	return s.opts.Workspaces.Diff(r.Context(), id, d.WorkspaceID)
+}
+
+func (s *Server) postApply(r *http.Request, id string, a wire.ApplyWorkspace) (any, error) {
+	return s.opts.Workspaces.Apply(r.Context(), id, a, operator)
+}
+
+func (s *Server) postCheckout(r *http.Request, id string, c wire.CheckoutWorkspace) (any, error) {
+	if err := checkPath("path", c.Path); err != nil {
+		return nil, err
+	}
+	return s.opts.Workspaces.Checkout(r.Context(), id, c, operator)
+}
+
+func (s *Server) postSync(r *http.Request, id string, w wire.WorkspaceRef) (any, error) {
+	return s.opts.Workspaces.Sync(r.Context(), id, w.WorkspaceID, operator)
+}
+
+func (s *Server) getRegistry(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return read(s, r, view.Snapshot.Registry)
+}

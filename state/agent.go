@@ -13,11 +13,12 @@ import (
 const maxAgentID = 64
 
 // CheckAgentID reports whether id can be an agent's: 1 to 64 letters, digits, '_'
-// and '-', the first a letter or a digit. A valid id is a safe file name and no
+// and '-', the first a letter or a digit, or the id of a child of such an agent. A valid id is a safe file name and no
 // option of a command. The error is an *Error with CodeInvalidAgent.
 func CheckAgentID(id string) error {
-	err := responses.CheckID("agent_id", id)
-	if err == nil && len(id) <= maxAgentID && id[0] != '-' && id[0] != '_' {
+	root := RootAgent(id)
+	err := responses.CheckID("agent_id", root)
+	if err == nil && len(root) <= maxAgentID && root[0] != '-' && root[0] != '_' && (root == id || isChildID(id)) {
 		return nil
 	}
 	return &Error{Code: CodeInvalidAgent, Param: "agent_id", Message: fmt.Sprintf(
@@ -30,10 +31,10 @@ func CheckAgentID(id string) error {
 const maxNewAgentID = 63
 
 // CheckNewAgentID reports whether id can name a new agent. That is narrower than what CheckAgentID takes: no two agents
-// differ in case alone. The error is an *Error with CodeInvalidAgent.
+// differ in case alone, and none has the id of a child. The error is an *Error with CodeInvalidAgent.
 func CheckNewAgentID(id string) error {
 	err := CheckAgentID(id)
-	if err == nil && len(id) <= maxNewAgentID && id == strings.ToLower(id) {
+	if err == nil && len(id) <= maxNewAgentID && id == strings.ToLower(id) && !IsChild(id) {
 		return nil
 	}
 	return &Error{Code: CodeInvalidAgent, Param: "agent_id",

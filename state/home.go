@@ -32,6 +32,7 @@ import (
 //	run/             socket, log and metadata of the daemon (runner/daemon)
 //	worktrees/       working trees that `holon checkout` made
 //	agents/<id>/     the home of one agent, which its container sees but for .holon
+//	agents/<id>/.holon/children/<child>/   the home of one of its private children, alike
 //
 // The zero Home is not usable.
 type Home struct{ dir string }
@@ -136,8 +137,14 @@ func (h Home) WorktreesDir() string { return filepath.Join(h.dir, "worktrees") }
 // AgentsDir is the directory that holds the homes of agents.
 func (h Home) AgentsDir() string { return filepath.Join(h.dir, "agents") }
 
-// AgentDir is the home of one agent. The id must have passed CheckAgentID.
-func (h Home) AgentDir(id string) string { return filepath.Join(h.AgentsDir(), id) }
+// AgentDir is the home of one agent: that of a child is within what is the host's own of its public agent. The id must
+// have passed CheckAgentID.
+func (h Home) AgentDir(id string) string {
+	if IsChild(id) {
+		return filepath.Join(h.childrenDir(RootAgent(id)), id)
+	}
+	return filepath.Join(h.AgentsDir(), id)
+}
 
 // AgentPrivateDir is what of an agent's home is the host's own: its container
 // sees an empty directory there. The id must have passed CheckAgentID.

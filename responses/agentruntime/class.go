@@ -83,5 +83,5 @@ func (e *Event) Missing() []ID {
 
 // shortIDs are the abbreviations in the tables below.
 var shortIDs = map[string]ID{"Th": Thread, "Tu": Turn, "Ta": Task, "Ru": Run, "St": Step, "TC": ToolCall, "Ac": Action,
-	"Sa": subagentID, "Pr": Process, "MR": ModelRequest, "Qu": Queue, "Ch": Channel, "Jo": jobID, "JI": jobItemID,
+	"Sa": Subagent, "Pr": Process, "MR": ModelRequest, "Qu": Queue, "Ch": Channel, "Jo": jobID, "JI": jobItemID,
 	"Ar": Artifact, "Ev": Evidence}

@@ -22,7 +22,7 @@ const (
 	Step
 	ToolCall
 	Action
-	subagentID
+	Subagent
 	Artifact
 	Evidence
 	Process

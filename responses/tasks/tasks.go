@@ -13,8 +13,11 @@ import (
 // Prefix begins the id of every task.
 const Prefix = "task_"
 
-// KindCommand is the kind of the tasks of this runtime.
-const KindCommand = "command_task"
+// The kinds of tasks. Those of a container are commands; a host has those of children too.
+const (
+	KindCommand = "command_task"
+	KindChild   = "child_agent_task"
+)
 
 // WaitBackground is the wait policy of command tasks: nothing waits for them.
 const WaitBackground = "background"
@@ -31,6 +34,8 @@ const (
 	Cancelled  Status = "cancelled"  // it was stopped
 	// Queued is what a host says of a task that it has accepted and whose container does not have it yet.
 	Queued Status = "queued"
+	// Interrupted is what a host says of a child after a restart until the child is taken up again.
+	Interrupted Status = "interrupted"
 )
 
 // FailureLost is the Failure of a task whose end was not observed: the runtime that watched it is gone.
@@ -49,6 +54,7 @@ func (s Status) Terminal() bool {
 const (
 	TargetStdin = "stdin"
 	TargetTTY   = "tty"
+	TargetChild = "child_followup" // a message of the parent to its child
 )
 
 // Handle names a task in the result of the call that started it.

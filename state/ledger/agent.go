@@ -44,6 +44,7 @@ type Agent struct {
 	ParentID          string `json:"parent_agent_id,omitempty"`
 	LineageParentID   string `json:"lineage_parent_agent_id,omitempty"`
 	DelegatedFromTask string `json:"delegated_from_task_id,omitempty"`
+	SpawnedBy         string `json:"spawned_by,omitempty"` // digest of the call that made it; "": an operator did
 
 	Template        string `json:"template,omitempty"` // from which its home was made
 	Image           string `json:"image,omitempty"`    // "": the runtime's

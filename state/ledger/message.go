@@ -99,6 +99,7 @@ type Sender string
 
 const (
 	FromOperator Sender = "operator"
+	FromParent   Sender = "parent"  // the parent of a private child, which has no operator
 	FromRuntime  Sender = "runtime" // timers, results of the operator's tasks, wakes by controllers of the agent
 	FromTask     Sender = "task"    // results of tasks that the agent started
 	FromOutside  Sender = "outside" // webhooks, channels, external triggers
@@ -108,7 +109,7 @@ const (
 // Rank orders senders: 0 is taken first. An unknown one comes last.
 func (s Sender) Rank() int {
 	switch s {
-	case FromOperator:
+	case FromOperator, FromParent:
 		return 0
 	case FromRuntime, FromTask:
 		return 1

@@ -15,7 +15,7 @@ const CodeInvalidTask state.Code = "invalid_task"
 type Task struct {
 	ID        string       `json:"id"`
 	AgentID   string       `json:"agent_id"`
-	Kind      string       `json:"kind"` // which handle it has: tasks.KindCommand
+	Kind      string       `json:"kind"` // which handle it has: tasks.KindCommand, tasks.KindChild
 	Owner     taskOwner    `json:"owner,omitzero"`
 	Status    tasks.Status `json:"status"`
 	Result    TaskResult   `json:"result"`
@@ -45,11 +45,12 @@ type TaskResult struct {
 	Output  *tasks.Output `json:"output,omitempty"`  // a preview, kept when it ended
 }
 
-// TaskHandle is what carries a task out, by its kind. A command in the agent's container is the only one.
+// TaskHandle is what carries a task out, by its kind: a command in the agent's container, or a private child.
 type TaskHandle struct {
 	Command    *tasks.Command `json:"command,omitempty"` // and how it ended
+	Child      *ChildHandle   `json:"child,omitempty"`
 	TakesInput bool           `json:"takes_input,omitempty"`
-	// Runtime is the process that accepted a command which its container does not have yet.
+	// Runtime is the process that accepted a command which its container does not have yet, or that supervises a child.
 	Runtime string `json:"runtime,omitempty"`
 	// ProcessEvent is the event with which its process began; "": the record does not have it.
 	ProcessEvent string `json:"process_event,omitempty"`
@@ -88,5 +89,5 @@ func (v View) CountOpenTasks(agentID string) (int, error) {
 	return count(v, "count open tasks", agentID)
 }
 
-// TaskAgents returns the agents that have such tasks.
+// TaskAgents returns the agents that have such tasks in their containers.
 func (v View) TaskAgents() ([]string, error) { return values[string](v, "agents with open tasks") }

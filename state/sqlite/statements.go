@@ -44,10 +44,11 @@ func statements() map[string]string {
 		"open work":      "WHERE agent_id = ? AND state = 'open' ORDER BY n",
 		"completed work": "WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT ?",
 
-		"tasks":                  "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"open tasks":             "WHERE agent_id = ? AND open = 1 ORDER BY n",
-		"count open tasks":       "SELECT count(*) FROM tasks WHERE agent_id = ? AND open = 1",
-		"agents with open tasks": "SELECT DISTINCT agent_id FROM tasks WHERE open = 1 ORDER BY agent_id",
+		"tasks":            "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"open tasks":       "WHERE agent_id = ? AND open = 1 ORDER BY n",
+		"count open tasks": "SELECT count(*) FROM tasks WHERE agent_id = ? AND open = 1",
+		"agents with open tasks": `SELECT DISTINCT agent_id FROM tasks
+			WHERE open = 1 AND data ->> 'kind' <> 'child_agent_task' ORDER BY agent_id`,
 
 		"workspaces":    "WHERE true ORDER BY id",
 		"trees":         "WHERE agent_id = ? AND status <> 'removed' ORDER BY name",

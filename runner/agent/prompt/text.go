@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holon/internal/visible"
+	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
 
@@ -123,9 +124,10 @@ func fenced(id, text string, limit int) string {
 	return fmt.Sprintf("--- begin %s ---\n%s\n--- end %s ---", mark, text, mark)
 }
 
-// longest bounds the text of a message: only the operator may fill a context window.
+// longest bounds the text of a message: only the operator, and the parent of a child, may fill a context
+// window.
 func longest(m ledger.Message) int {
-	if m.Authority == ledger.OperatorInstruction {
+	if m.Authority == ledger.OperatorInstruction || rules.OfParent(m) {
 		return maxMessage
 	}
 	return maxForeign

@@ -85,6 +85,13 @@ const (
 	WorktreeRetained    = "worktree_cleanup_retained"
 	WorktreeFailed      = "worktree_cleanup_failed"
 	WorktreeMissing     = "recovery_cleared_missing_worktree_session"
+
+	AgentSpawned  = "agent_spawned"
+	ChildNotified = "child_notification_mirrored"
+	ChildResumed  = "supervised_child_task_monitor_reattached"
+	BudgetSpent   = "budget_spent"
+	BudgetSet     = "budget_set"
+	WorktreeEvent = "task_worktree_metadata_recorded"
 )
 
 // Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key.
@@ -178,6 +185,16 @@ var labels = []Label{
 	{TaskResultReceived, "task.cancelled", "", LevelProgress, "task"},
 	{TaskResultReceived, "task.lost", "", LevelProgress, "task"},
 	{"task_status_updated", "task.*", "", LevelTrace, "task"},
+	{AgentSpawned, "holon.agent_spawned", "", LevelProgress, "task"},
+	{ChildNotified, "holon.child_notified", "", LevelProgress, "task"},
+	{ChildResumed, "task.resumed", "task.child", LevelTrace, "task"},
+	{"child_started", "subagent.spawned", "", LevelProgress, "task"},
+	{"child_input_delivered", "subagent.input", "", LevelProgress, "task"},
+	{"child_status_updated", "subagent.status", "", LevelProgress, "task"},
+	{"child_ended", "subagent.*", "", LevelTrace, "task"},
+	{BudgetSpent, "holon.budget_spent", "", LevelActionRequired, "runtime"},
+	{WorktreeEvent, "holon.task_worktree_changed", "", LevelProgress, "workspace"},
+	{BudgetSet, "holon.budget_set", "", LevelProgress, "configuration"},
 	{ModelDelta, ModelDelta, "", LevelProgress, "assistant_progress"},
 }
 

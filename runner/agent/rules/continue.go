@@ -57,7 +57,7 @@ func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 // own. Where it is a work item that waits, what matters is what that needs.
 func expected(why ledger.WaitingReason, own *ledger.Wait, ends []ledger.Wait, m ledger.Message) bool {
 	ofWork := why != "" && !Rests(own)
-	return ofWork && why == ledger.AwaitingOperator && m.TriggerKind == ledger.TriggerOperatorInput ||
+	return ofWork && why == ledger.AwaitingOperator && (m.TriggerKind == ledger.TriggerOperatorInput || OfParent(m)) ||
 		slices.ContainsFunc(ends, func(w ledger.Wait) bool {
 			return Expected(w, m) && ofWork != (w.Owner == ledger.OwnerAgent) && (!ofWork || waitReasons[w.Kind] == why)
 		})
@@ -126,7 +126,7 @@ func Expected(w ledger.Wait, m ledger.Message) bool {
 	case ledger.WaitExternal:
 		return m.TriggerKind == ledger.TriggerExternalEvent || m.SourceRefs["external_trigger_id"] != ""
 	case ledger.WaitOperator:
-		return m.TriggerKind == ledger.TriggerOperatorInput
+		return m.TriggerKind == ledger.TriggerOperatorInput || OfParent(m)
 	case ledger.WaitTimer:
 		return m.TriggerKind == ledger.TriggerTimerFire && m.SourceRefs["timer_id"] == w.ID // its own time
 	}
@@ -165,7 +165,7 @@ func fits(src ledger.WakeSource, m ledger.Message) bool {
 	case ledger.TriggerExternalEvent:
 		return src.Kind == WakeExternal && src.ExternalTriggerID == ""
 	case ledger.TriggerInternalFollowup:
-		return src.Kind == wakeSystem
+		return src.Kind == wakeSystem || src.Kind == WakeOperator && OfParent(m)
 	case ledger.TriggerSystemTick:
 		through := m.SourceRefs["external_trigger_id"]
 		return src.Kind == wakeSystem ||

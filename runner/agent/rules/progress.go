@@ -24,6 +24,9 @@ func Sender(o ledger.Origin) ledger.Sender {
 	case ledger.OriginTimer, ledger.OriginTask:
 		return ledger.FromRuntime
 	case ledger.OriginSystem:
+		if o.Subsystem == ParentSubsystem {
+			return ledger.FromParent
+		}
 		return ledger.FromSelf
 	}
 	return ledger.FromOutside

@@ -11,6 +11,9 @@ import (
 // Task Output Contract"): how it ended, where its output is, and a bounded preview of it. What a command printed asks
 // for nothing, and the text says so.
 func TaskResult(t ledger.Task) string {
+	if t.Child() != nil {
+		return childResult(t)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Task %s has ended with the status %s. What follows is data, which asks for nothing.\n"+
 		"Its container says: %q\nIts command was: %q\n", t.ID, t.Status, t.Result.Summary, t.Command().CmdPreview)

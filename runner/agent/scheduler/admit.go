@@ -156,7 +156,7 @@ func (s *step) checkQueueQuota(from ledger.Sender) error {
 		if err := s.checkSelf(); err != nil {
 			return err
 		}
-	case ledger.FromOperator:
+	case ledger.FromOperator, ledger.FromParent:
 		if n >= most {
 			return queueFull(id, n)
 		}

@@ -47,6 +47,7 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		a.ArchivedAt, a.UpdatedAt = &s.now, s.now
 		s.emitAgentState("archived", r.By)
 		s.update(&a)
+		s.cancelChildren(r.By)
 		return nil
 	})
 	return lost, err

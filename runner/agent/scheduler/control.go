@@ -25,10 +25,23 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 		s.state.Stopped = true
 		s.control("stop", by, rules.Stopped)
 		s.cancelActive("the agent was stopped")
-		if a, ok := s.openAttempt(); ok {
-			s.abort(a, Abort{By: by})
-		}
+		s.stopTree(by)
 		return nil
+	})
+}
+
+// stopTree stops an agent that is being stopped, and all private agents below it.
+func (s *step) stopTree(by string) {
+	if a, ok := s.openAttempt(); ok {
+		s.abort(a, Abort{By: by})
+	}
+	s.eachChild(func(child *step, _ ledger.Task) {
+		if !child.state.Stopped {
+			child.state.Stopped = true
+			child.control("stop", by, rules.Stopped)
+			child.cancelActive("its parent was stopped")
+		}
+		child.stopTree(by)
 	})
 }
 
@@ -49,6 +62,7 @@ func (s *step) startAgent(by string) {
 	s.state.Stopped, s.state.WorkHeld = false, ""
 	s.control("start", by, rules.AwakeIdle)
 	s.freeIdle()
+	s.eachChild(func(child *step, _ ledger.Task) { child.startAgent(by) })
 }
 
 // Renew lets the conversation of an agent begin anew with its next turn; its record stays. A turn that runs is the last

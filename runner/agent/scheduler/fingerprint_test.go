@@ -11,7 +11,7 @@ import (
 // ids, numbers of events and times.
 func (w *world) fingerprint() (list []string) {
 	w.view(func(v ledger.View) error {
-		for _, id := range agents {
+		for _, id := range w.all() {
 			l, err := v.AgentState(id)
 			if err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 // every step.
 func (w *world) check() {
 	w.view(func(v ledger.View) error {
-		for _, id := range agents {
+		for _, id := range w.all() {
 			if err := w.checkAgent(v, id); err != nil {
 				return err
 			}
@@ -273,7 +273,7 @@ func (w *world) checkDrained() {
 	clear(w.accounts)
 	w.check()
 	w.view(func(v ledger.View) error {
-		for _, id := range agents {
+		for _, id := range w.all() {
 			l, err := v.AgentState(id)
 			if err != nil {
 				return err

@@ -48,6 +48,9 @@ func (s *step) notify(n ledger.Notification) {
 		event.Level, f["duplicate_of"] = record.LevelTrace, same
 	}
 	s.emit(record.NotificationRequested, event, f)
+	if n.ParentID != "" {
+		s.mirror(n)
+	}
 }
 
 // briefed is the id of the newest brief if it says a text and no turn has begun

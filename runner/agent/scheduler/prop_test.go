@@ -285,14 +285,14 @@ func TestInvariants(t *testing.T) {
 func TestTasks(t *testing.T) {
 	played(t, often+taskOps+"work-create work-pick lose crash lose-all", plain, func(w *world) {
 		w.crash(false)
-		for _, agent := range agents {
+		for _, agent := range w.all() {
 			w.tasks.known[agent] = nil // the containers are gone
 			w.must(w.follow(agent))
 		}
 		w.check()
 		w.finished()
 		w.view(func(v ledger.View) error {
-			for _, agent := range agents {
+			for _, agent := range w.all() {
 				open, err := v.OpenTasks(agent)
 				if len(open) > 0 || err != nil {
 					w.t.Fatalf("%d tasks of %s have not ended (%v)", len(open), agent, err)

@@ -105,6 +105,7 @@ func (t *transaction) close(refused error) error {
 	if t.err == nil && refused != nil {
 		return refused
 	}
+	t.supervise()
 	for _, id := range slices.Sorted(maps.Keys(t.open)) {
 		t.open[id].close()
 	}
@@ -121,6 +122,8 @@ type step struct {
 	covered int                           // how many of them the newest closure knows of
 	from    map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
 	cause   string                        // of events that do not name their own; "": the first event of the step
+
+	worktree *ledger.Worktree // of the child whose attempt the step settles, nil for none
 }
 
 // step takes a step of an agent. A function that emits no event leaves the state as

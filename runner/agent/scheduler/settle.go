@@ -49,6 +49,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	}
 	own := held[at]
 	v := outcomeOf(a, own, e)
+	s.worktree = e.Worktree
 	s.cause = submittedEvent(a.ID)
 	if v.entry == ledger.Aborted {
 		s.cause = cmp.Or(a.AbortEvent, s.cause)
@@ -320,6 +321,7 @@ func (s *step) stopAfter(a ledger.Attempt) {
 	if a.AbortMode == StopAfterAbort && !s.state.Stopped {
 		s.state.Stopped = true
 		s.emitAgentState(string(rules.Stopped), a.AbortedBy)
+		s.stopTree(a.AbortedBy)
 	}
 	if s.state.Stopped {
 		s.cancelActive("the agent was stopped")

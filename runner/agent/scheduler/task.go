@@ -111,7 +111,7 @@ func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Repo
 // says whether the record knew the task. Without an open attempt a is nil.
 func (s *step) reportTask(a *ledger.Attempt, r tasks.Report) (known bool, err error) {
 	old, known := s.task(r.Task.TaskID)
-	if known && old.Status.Terminal() {
+	if known && (old.Status.Terminal() || old.Child() != nil) { // a container says nothing of children
 		return true, nil
 	}
 	if !known {
@@ -194,7 +194,10 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
 	agent := s.agentRow()
 	t.EndedAt, t.UpdatedAt, t.Handle.Runtime = &at, s.now, ""
-	t.Result.Output = boundedOutput(out)
+	t.Result.Output = boundedOutput(out, maxTaskOutput)
+	if t.Child() != nil {
+		t.Result.Output = boundedOutput(out, maxChildText)
+	}
 	delivery := ""
 	switch {
 	case t.Result.Failure == ledger.TaskNotStarted:
@@ -237,7 +240,7 @@ func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []str
 	return m.step(ctx, agentID, func(s *step) error {
 		open := read(s, ledger.View.OpenTasks, agentID)
 		for _, t := range open {
-			if slices.Contains(known, t.ID) || t.UpdatedAt.After(at) ||
+			if t.Child() != nil || slices.Contains(known, t.ID) || t.UpdatedAt.After(at) ||
 				t.Status == tasks.Queued && t.Handle.Runtime != "" && t.Handle.Runtime == m.opts.Owner {
 				continue
 			}
@@ -293,8 +296,12 @@ func (s *step) emitTask(ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
 		f["turn_id"] = t.Owner.TurnID
 	}
 	t.Result.Output, t.Made = nil, ""
-	t.Handle.Command = t.Command()
-	t.Handle.Command.Cmd = clip(t.Handle.Command.Cmd)
+	if c := t.Child(); c != nil {
+		ev.ProcessID, e.IDs[agentruntime.Subagent] = "", c.AgentID
+	} else {
+		t.Handle.Command = t.Command()
+		t.Handle.Command.Cmd = clip(t.Handle.Command.Cmd)
+	}
 	s.emitReported(ev, t.ID, e, f.with(record.RecordTask, t))
 }
 
@@ -358,12 +365,12 @@ func boundedCommand(c tasks.Command) *tasks.Command {
 }
 
 // boundedOutput is what is kept of what an ended task printed; nil for nothing.
-func boundedOutput(o *tasks.Output) *tasks.Output {
+func boundedOutput(o *tasks.Output, limit int) *tasks.Output {
 	if o == nil {
 		return nil
 	}
-	b := tasks.Output{OutputPreview: cut(o.OutputPreview, maxTaskOutput), OutputBytes: max(o.OutputBytes, 0),
-		OutputTruncated: o.OutputTruncated || len(o.OutputPreview) > maxTaskOutput, Artifacts: []tasks.Artifact{}}
+	b := tasks.Output{OutputPreview: cut(o.OutputPreview, limit), OutputBytes: max(o.OutputBytes, 0),
+		OutputTruncated: o.OutputTruncated || len(o.OutputPreview) > limit, Artifacts: []tasks.Artifact{}}
 	for _, a := range o.Artifacts[:min(len(o.Artifacts), maxArtifacts)] {
 		b.Artifacts = append(b.Artifacts, tasks.Artifact{Path: clip(a.Path)})
 	}

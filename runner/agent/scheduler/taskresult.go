@@ -16,6 +16,11 @@ func (s *step) admitResult(t ledger.Task) {
 	if s.fail(err); queued || err != nil {
 		return
 	}
+	s.admit(msg, s.senderFor(t))
+}
+
+// senderFor is the sender of what a task brings to its agent.
+func (s *step) senderFor(t ledger.Task) ledger.Sender {
 	by := ledger.Sender("")
 	if t.Owner.TurnID != "" {
 		by = ledger.FromSelf // also where the record of the turn is pruned
@@ -23,7 +28,7 @@ func (s *step) admitResult(t ledger.Task) {
 			by = e.Sender
 		}
 	}
-	s.admit(msg, rules.Result(s.state.Progress, by))
+	return rules.Result(s.state.Progress, by)
 }
 
 // emitDelivery records what became of a message if it brings the result of a task: delivered with the beginning of its

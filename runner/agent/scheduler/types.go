@@ -165,6 +165,7 @@ type End struct {
 	Plan      Plan             // of the work item of the turn
 	Inserted  []string         // ids of the interjected messages that the turn took in
 	Artifacts []turns.Artifact // files that the turn left in its directory
+	Worktree  *ledger.Worktree // of the task of a child, as it is after the turn; nil: it has none
 }
 
 // Plan is what the file with the plan of a work item holds; the zero value when there is none.

@@ -43,6 +43,7 @@ type world struct {
 	accounts   map[string]*account // by agent
 	lost       bool                // a turn was lost
 	tasks      taskWorld
+	children   []string // ids, in the order in which they were made
 	committed  func() // after each commit
 	restarted  func() // after each crash
 }
@@ -59,6 +60,9 @@ type turn struct {
 }
 
 var agents = []string{"alpha", "beta"}
+
+// all are the agents of a world.
+func (w *world) all() []string { return append(slices.Clone(agents), w.children...) }
 
 // newWorld is a world whose ledger need not outlive the machine.
 func newWorld(t failer) *world { return newWorldIn(t, memory.Dir(t)) }
@@ -262,7 +266,7 @@ func (w *world) drain() {
 	}
 	for range 2000 {
 		moved := false
-		for _, id := range agents {
+		for _, id := range w.all() {
 			w.must(w.m.Start(w.ctx, id, "test")) // an abort may have stopped it
 			w.must(w.begin(id, false))
 			if w.running[id] != nil {
@@ -302,7 +306,7 @@ func (w *world) retryAt(agent string) (at time.Time, ok bool) {
 func (w *world) sleepUntilDue() bool {
 	next, ok, err := w.m.FireDue(w.ctx, w.now)
 	w.must(err)
-	for _, id := range agents {
+	for _, id := range w.all() {
 		at, found := w.retryAt(id)
 		if found && (!ok || at.Before(next)) {
 			next, ok = at, true

@@ -1,0 +1,48 @@
+package state
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// The id of a private child is that of its parent, a dot and childSuffix characters. No agent of an operator has a dot
+// in its id.
+const (
+	childMark   = "."
+	childSuffix = 6
+	MaxDepth    = 2 // levels of children below a public agent
+)
+
+// ChildID is the id of a child of parent that has the name, of childSuffix lower-case letters and digits.
+func ChildID(parent, name string) string { return parent + childMark + name[:childSuffix] }
+
+// RootAgent is the id of the public agent in whose tree an agent is, which may be that agent itself.
+func RootAgent(id string) string {
+	root, _, _ := strings.Cut(id, childMark)
+	return root
+}
+
+// IsChild reports whether an id is that of a private child.
+func IsChild(id string) bool { return strings.Contains(id, childMark) }
+
+// AgentDepth is how many levels below its public agent an agent is.
+func AgentDepth(id string) int { return strings.Count(id, childMark) }
+
+// isChildID reports whether an id is well formed as that of a child whose root is checked elsewhere.
+func isChildID(id string) bool {
+	names := strings.Split(id, childMark)[1:]
+	if len(names) == 0 || len(names) > MaxDepth {
+		return false
+	}
+	for _, name := range names {
+		if len(name) != childSuffix || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// childrenDir is where the homes of the children of a public agent are, which no container of an agent sees.
+func (h Home) childrenDir(root string) string {
+	return filepath.Join(h.AgentPrivateDir(root), "children")
+}

@@ -1,0 +1,62 @@
+package ledger
+
+// PresetPrivateChild is that of an agent that another one supervises.
+const PresetPrivateChild Preset = "private_child"
+
+// How a private child has the workspace of its parent.
+const (
+	ChildInherits = "inherit"  // the parent's attached set, with trees of its own
+	ChildWorktree = "worktree" // a tree from the parent's present state, which is its task's
+)
+
+// ChildHandle is the private child that carries a task out.
+type ChildHandle struct {
+	AgentID string `json:"child_agent_id"`
+	Mode    string `json:"workspace_mode"`
+	// Reported is the posture of the child that its parent was last informed of; "": it goes on.
+	Reported string    `json:"reported,omitempty"`
+	Worktree *Worktree `json:"worktree,omitempty"` // with ChildWorktree
+	TurnID   string    `json:"result_turn_id,omitempty"`
+}
+
+// Worktree is the tree of a task, and what becomes of it (runtime specification, "Worktree-Isolated Child Delegation").
+type Worktree struct {
+	Path         string   `json:"path"` // as the parent sees it
+	Branch       string   `json:"branch"`
+	ChangedFiles []string `json:"changed_files"` // at most maxChangedFiles
+	Changed      int      `json:"changed_count"`
+	Patch        string   `json:"patch,omitempty"` // file that has the changes
+	Cleanup      string   `json:"cleanup_status"`  // active, removed, retained, failed
+	Reason       string   `json:"reason,omitempty"`
+}
+
+// shortFiles is how many files an event names.
+const shortFiles = 20
+
+// Short is a worktree as an event has room for it.
+func (w Worktree) Short() Worktree {
+	w.ChangedFiles = w.ChangedFiles[:min(len(w.ChangedFiles), shortFiles)]
+	return w
+}
+
+// Values of Worktree.Cleanup.
+const (
+	WorktreeActive   = "active"
+	WorktreeRemoved  = "removed"
+	WorktreeRetained = "retained" // it has changes that nobody has taken
+	WorktreeFailed   = "failed"
+)
+
+// Child returns the handle of a task that a private child carries out, nil for another one.
+func (t Task) Child() *ChildHandle { return t.Handle.Child }
+
+// OpenChildren returns those of an agent's tasks that private children carry out and that have not ended.
+func (v View) OpenChildren(agentID string) (children []Task, err error) {
+	open, err := v.OpenTasks(agentID)
+	for _, t := range open {
+		if t.Handle.Child != nil {
+			children = append(children, t)
+		}
+	}
+	return children, err
+}

@@ -231,7 +231,7 @@ func (c *Cursor) descend(dir string) (Dir, error) {
 		next, err := at.Sub(name)
 		if c.make && errors.Is(err, unix.ENOENT) {
 			if err = unix.Mkdirat(at.FD, name, 0o755); err == nil {
-				err = errors.Join(at.Chmod(name, 0o755), Chown(at, name, c.owner))
+				err = c.Own(at, name)
 			}
 			if err == nil || err == unix.EEXIST {
 				next, err = at.Sub(name)
@@ -246,6 +246,11 @@ func (c *Cursor) descend(dir string) (Dir, error) {
 		at = next
 	}
 	return at, nil
+}
+
+// Own gives a directory that was just created the permissions and the owner of those that the cursor creates.
+func (c *Cursor) Own(parent Dir, name string) error {
+	return errors.Join(parent.Chmod(name, 0o755), Chown(parent, name, c.owner))
 }
 
 // Split cuts a slash path into its directory ("" at the top) and its last

@@ -116,6 +116,7 @@ func (t *Tree) recordFiles(root folder.Dir, stamp int64, based func(e *git.Entry
 		}
 	}
 	t.record.header.Stamp, t.record.header.AtRest = stamp, false
-	_, err := t.record.write(t.slot.record())
+	var err error
+	t.index, err = t.record.write(t.slot.record())
 	return err
 }

@@ -85,9 +85,19 @@ func (t *Tree) agentFiles() map[string][]byte {
 		}
 	}
 	files["objects/info/alternates"] = alternates.Bytes()
-	files["packed-refs"] = user.References
+	files["packed-refs"] = withBranch(user.References, t.info.Branch, t.info.BaseCommit)
 	files["shallow"] = []byte(user.Shallow)
 	return files
+}
+
+// withBranch returns packed references with a branch at a commit: of a fork, the user's may have moved on.
+func withBranch(references []byte, branch, commit string) []byte {
+	name := []byte(" refs/heads/" + branch + "\n")
+	at := bytes.Index(references, name)
+	if branch == "" || at < len(commit) || commit == "" || bytes.HasSuffix(references[:at], []byte(commit)) {
+		return references
+	}
+	return slices.Concat(references[:at-len(commit)], []byte(commit), references[at:])
 }
 
 func (t *Tree) agentConfig() string {

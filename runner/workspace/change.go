@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"holon/internal/folder"
@@ -24,6 +25,7 @@ import (
 type change struct {
 	Gone    [][]byte  `json:"gone,omitempty"`
 	Written []newFile `json:"written,omitempty"`
+	Head    string    `json:"head,omitempty"` // commit of the base before it moved; "" when it does not move
 }
 
 type newFile struct {
@@ -34,23 +36,22 @@ type newFile struct {
 
 // planning finds out whether files of a tree can be changed.
 type planning struct {
-	tree    *Tree
 	root    folder.Dir
-	capture *capture // as of just now
+	base    []git.Entry // of the tree afterwards
 	change  change
 	gone    map[string]bool
 	blocked []string // paths where something is that the diff leaves out, such as an ignored file
 }
 
-// plan returns the change from one git tree to another, of which the files have the first.
-func (t *Tree) plan(ctx context.Context, root folder.Dir, c *capture, files []FileChange, ids []objectIDs) (*planning,
-	error) {
-	p := &planning{tree: t, root: root, capture: c, gone: map[string]bool{}}
+// plan finds the change from one git tree, which the files have, to another.
+func (p *planning) plan(ctx context.Context, c *capture, files []FileChange, ids []objectIDs) error {
 	for i := range files {
 		if f := &files[i]; f.Mode == "" {
-			p.gone[f.Path] = true
-			p.change.Gone = append(p.change.Gone, []byte(f.Path))
+			p.remove(f.Path)
 		}
+	}
+	if err := p.planModules(ctx, c); err != nil {
+		return err
 	}
 	for i := range files {
 		f := &files[i]
@@ -58,18 +59,62 @@ func (t *Tree) plan(ctx context.Context, root folder.Dir, c *capture, files []Fi
 		if f.OldMode == "" && !blocked {
 			var err error
 			if blocked, err = p.occupied(ctx, f.Path); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if blocked {
 			p.blocked = append(p.blocked, f.Path)
 		}
 		if f.Mode != "" {
-			p.change.Written = append(p.change.Written, newFile{Path: []byte(f.Path), Mode: modeNumber(f.Mode),
-				ID: ids[i].after})
+			p.change.Written = append(p.change.Written, newFile{[]byte(f.Path), modeNumber(f.Mode), ids[i].after})
 		}
 	}
-	return p, nil
+	for _, f := range p.change.Written {
+		delete(p.gone, string(f.Path)) // replaced instead
+	}
+	p.change.Gone = slices.DeleteFunc(p.change.Gone, func(path []byte) bool { return !p.gone[string(path)] })
+	return nil
+}
+
+func (p *planning) remove(path string) {
+	p.gone[path] = true
+	p.change.Gone = append(p.change.Gone, []byte(path))
+}
+
+// planModules brings the files within submodules up to date that the agent did not touch.
+func (p *planning) planModules(ctx context.Context, c *capture) error {
+	_, modules := splitModules(p.base)
+	wanted := make(map[string]*git.Entry, len(modules))
+	for i := range modules {
+		wanted[modules[i].Path] = &modules[i]
+	}
+	for i := range c.record.entries {
+		e := &c.record.entries[i]
+		if !e.Module {
+			continue
+		}
+		now := wanted[e.Path]
+		if now != nil && (now.Oid == e.Oid && now.Mode == e.Mode || !c.have[i]) {
+			delete(wanted, e.Path) // it is there, or the diff warns of it
+		}
+		if c.have[i] && now == nil {
+			p.remove(e.Path)
+		}
+	}
+	for i := range modules {
+		e := &modules[i]
+		if wanted[e.Path] == nil {
+			continue
+		}
+		occupied, err := p.occupied(ctx, e.Path)
+		if err != nil {
+			return err
+		}
+		if _, known := c.layout.files[e.Path]; known || !occupied {
+			p.change.Written = append(p.change.Written, newFile{[]byte(e.Path), e.Mode, hex.EncodeToString([]byte(e.Oid))})
+		}
+	}
+	return nil
 }
 
 // occupied reports whether something at a path that is new in the git tree would be lost.
@@ -91,7 +136,7 @@ func (p *planning) occupied(ctx context.Context, path string) (bool, error) {
 		return false, nil
 	}
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return true, err
+		return !p.gone[path], err
 	}
 	sub, err := dir.Sub(name)
 	if err != nil {
@@ -186,6 +231,7 @@ func (t *Tree) finish(ctx context.Context, root folder.Dir) error {
 	if err != nil {
 		return err
 	}
+	t.followBase(root, t.change.Head)
 	if err := t.reached("recorded"); err != nil {
 		return err
 	}
@@ -242,9 +288,13 @@ func (t *Tree) moveFiles(root folder.Dir) error {
 	return nil
 }
 
-// moveFile moves one staged file over what has its place. One that is not staged any more is there.
+// moveFile moves one staged file over what has its place. One that is not staged any more is there already. Where
+// something came in the way since the change was planned, that stays, and the diff shows it.
 func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, mode uint32) error {
 	to, name, err := into.Parent(path)
+	if isAbsent(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -252,24 +302,60 @@ func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, mode ui
 		if err := unix.Mkdirat(to.FD, name, 0o755); err != nil && err != unix.EEXIST {
 			return &os.PathError{Op: "mkdir", Path: path, Err: err}
 		}
-		return nil
+		return into.Own(to, name)
 	}
 	dir, _, err := from.Parent(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isAbsent(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	err = unix.Renameat(dir.FD, name, to.FD, name)
-	if err == unix.EISDIR || err == unix.EPERM { // a directory without files, or a file that can't be changed
-		if err := bin.Take(to, name); err != nil {
-			return err
+	switch err = unix.Renameat(dir.FD, name, to.FD, name); err {
+	case unix.EISDIR:
+		if err = removeEmptyBelow(to, name); err == nil {
+			err = unix.Renameat(dir.FD, name, to.FD, name)
 		}
-		err = unix.Renameat(dir.FD, name, to.FD, name)
+	case unix.EPERM: // a file that must not be changed
+		if err = bin.Take(to, name); err == nil {
+			err = unix.Renameat(dir.FD, name, to.FD, name)
+		}
 	}
-	if err != nil && err != unix.ENOENT {
+	if err != nil && err != unix.ENOENT && err != unix.EISDIR {
 		return &os.LinkError{Op: "rename", Old: path, New: path, Err: err}
+	}
+	return nil
+}
+
+// removeEmptyBelow removes a directory that holds only directories, or as much of it.
+func removeEmptyBelow(parent folder.Dir, name string) error {
+	dir, err := parent.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	var mu sync.Mutex
+	dirs := map[string]bool{}
+	err = folder.Walk(context.Background(), dir, "", func(dir folder.Dir, path string, names []string) ([]string, error) {
+		var descend []string
+		for _, name := range names {
+			if st, err := dir.Lstat(name); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+				descend = append(descend, name)
+				mu.Lock()
+				dirs[folder.Join(path, name)] = true
+				mu.Unlock()
+			}
+		}
+		return descend, nil
+	}, func(_ string, err error) error { return err })
+	if err == nil {
+		err = removeEmpty(dir, dirs)
+	}
+	if err != nil {
+		return err
+	}
+	if err := parent.Rmdir(name); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
 	}
 	return nil
 }
@@ -294,10 +380,10 @@ func removeFiles(root folder.Dir, bin *folder.Trash, paths [][]byte) error {
 		if err != nil {
 			return err
 		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			if err := bin.Take(dir, name); err != nil {
-				return err
-			}
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			parents[string(path)] = true // a submodule's, or else it is not empty
+		} else if err := bin.Take(dir, name); err != nil {
+			return err
 		}
 		for top, _ := folder.Split(string(path)); top != ""; top, _ = folder.Split(top) {
 			parents[top] = true

@@ -64,6 +64,14 @@ func wantContent(t *testing.T, dir string, want map[string]string) {
 	}
 }
 
+func wantConflict(t *testing.T, err error, paths ...string) {
+	t.Helper()
+	e, ok := err.(*git.Error) //nolint:errorlint // exported functions return it as it is
+	if !ok || e.Code != CodeConflict || !slices.Equal(e.Paths, paths) || e.Hint == "" {
+		t.Fatalf("a conflict in %q is %v", paths, err)
+	}
+}
+
 const tenLines = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"
 
 // The life of an agent's tree: work, apply, advance, more work, commits of the user, sync, and another process.
@@ -135,10 +143,7 @@ func TestSyncConflict(t *testing.T) {
 				gittest.Run(t, w.dir, "git", "commit", "-qm", "theirs")
 			}
 			_, err := tree.Sync(t.Context())
-			e, ok := err.(*git.Error) //nolint:errorlint // exported functions return it as it is
-			if !ok || e.Code != CodeConflict || !slices.Equal(e.Paths, []string{theirs.at}) || e.Hint == "" {
-				t.Fatalf("a conflict is %v", err)
-			}
+			wantConflict(t, err, theirs.at)
 			wantContent(t, tree.Dir(), map[string]string{"a.txt": "agent\n", "b.txt": "agent\n", "built": "cache\n"})
 			diff, _ := diffOf(t, tree)
 			wantChanges(t, diff, "M a.txt", "M b.txt")

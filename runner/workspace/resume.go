@@ -81,7 +81,11 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	if err = tree.loadEntries(ctx, held.Info.BaseTree); err != nil || tree.change == nil {
 		return tree, err
 	}
-	return tree, tree.withRoot(ctx, func(context.Context, folder.Dir) error { return nil })
+	err = tree.withRoot(ctx, func(context.Context, folder.Dir) error { return nil })
+	if e, ok := errors.AsType[*git.Error](err); ok && e.Code == CodeTreeGone {
+		err = nil // it can still be released
+	}
+	return tree, err
 }
 
 // lockHeld locks the slot of held, if it is in the cache and still has the same claim.

@@ -68,7 +68,13 @@ func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) 
 		}
 	}
 	next.info.BaseTree, next.start = theirs, theirs
-	return t.become(ctx, next, root, c, repo, ours, merged)
+	if err := next.loadEntries(ctx, theirs); err != nil {
+		return nil, err
+	}
+	repo.Alternates = append([]string{next.base.Objects()}, next.base.Alternates...) // of submodules too
+	p := &planning{root: root, base: next.record.entries, gone: map[string]bool{}}
+	p.change.Head = t.info.BaseCommit
+	return t.become(ctx, next, p, c, repo, ours, merged)
 }
 
 // reopened returns the tree with its source as the user has it now.
@@ -163,19 +169,18 @@ func (t *Tree) merge(ctx context.Context, root folder.Dir, from Continuation) ([
 		return nil, err
 	}
 	next := *t
-	return t.become(ctx, &next, root, c, repo, ours, merged)
+	return t.become(ctx, &next, &planning{root: root, base: t.record.entries, gone: map[string]bool{}}, c, repo, ours, merged)
 }
 
 // become changes the files from one git tree to another, and the rest of the tree to next. Until the change is
 // recorded, nothing has happened.
-func (t *Tree) become(ctx context.Context, next *Tree, root folder.Dir, c *capture, repo git.Repository, from,
+func (t *Tree) become(ctx context.Context, next *Tree, p *planning, c *capture, repo git.Repository, from,
 	to string) ([]FileChange, error) {
 	files, ids, err := changedFiles(ctx, repo, from, to)
 	if err != nil {
 		return nil, err
 	}
-	p, err := next.plan(ctx, root, c, files, ids)
-	if err != nil {
+	if err := p.plan(ctx, c, files, ids); err != nil {
 		return nil, err
 	}
 	if len(p.blocked) > 0 {
@@ -195,7 +200,7 @@ func (t *Tree) become(ctx context.Context, next *Tree, root folder.Dir, c *captu
 	if err := t.reached("saved"); err != nil {
 		return nil, err
 	}
-	return files, t.finish(ctx, root)
+	return files, t.finish(ctx, p.root)
 }
 
 // changedFiles lists what differs between two git trees.

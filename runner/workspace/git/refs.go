@@ -68,6 +68,16 @@ func AgentHead(gitDir folder.Dir) (string, error) {
 	return resolve(gitDir, target)
 }
 
+// AgentBranch returns the file beneath an agent's git directory that says which commit is checked out: a branch's, or
+// HEAD itself.
+func AgentBranch(gitDir folder.Dir) (string, error) {
+	_, target, err := head(gitDir)
+	if err == nil && target == "" {
+		target = "HEAD"
+	}
+	return target, err
+}
+
 // head returns the commit or the reference that HEAD is at.
 func head(gitDir folder.Dir) (commit, target string, err error) {
 	line, err := readLine(gitDir, "HEAD")

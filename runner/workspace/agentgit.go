@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/folder"
 	"holon/internal/roots"
 	"holon/runner/workspace/git"
 )
@@ -158,4 +159,48 @@ func (t *Tree) objectDirs() []objectDir {
 		}
 	}
 	return dirs
+}
+
+// followBase moves HEAD of the agent's repository, and its index, to the base, when it is at the commit of the base
+// before, so that git in the tree shows the agent's changes alone. An agent that made commits merges or rebases them
+// itself. The repository is the agent's: where it is not as the host wrote it, it stays as it is.
+func (t *Tree) followBase(root folder.Dir) error {
+	if t.change.Head == "" || t.info.BaseCommit == "" || t.source.options.ObjectsDir == "" {
+		return nil
+	}
+	dir, err := root.Sub(".git")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	tip, tipErr := git.AgentHead(dir)
+	target, err := git.AgentBranch(dir)
+	if tipErr != nil || err != nil || tip != t.change.Head && tip != t.info.BaseCommit {
+		return nil
+	}
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{target, []byte(t.info.BaseCommit + "\n")}, {"index", t.index}} {
+		path := path.Join(".git", f.name)
+		staged := filepath.Join(t.slot.staged(), path)
+		if err := os.MkdirAll(filepath.Dir(staged), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(staged, f.content, 0o600); err != nil {
+			return err
+		}
+		if err := os.Chmod(staged, 0o644); err != nil { // the umask must have no effect
+			return err
+		}
+		if owner := t.source.options.Owner; owner != nil {
+			if err := os.Lchown(staged, owner.UID, owner.GID); err != nil {
+				return err
+			}
+		}
+		if err := t.moveStaged(root, newFile{Path: []byte(path)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

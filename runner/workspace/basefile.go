@@ -2,113 +2,56 @@ package workspace
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
+	"strconv"
 	"strings"
 
-	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 
-// BaseFile returns the content of a file of the base, links within the tree followed. One that is absent, or no file,
+// BaseFile returns the content of a file of the base, links within the base followed. One that is absent, or no file,
 // is fs.ErrNotExist; one that is larger than most is CodeTooLarge.
 func (t *Tree) BaseFile(ctx context.Context, name string, most int64) ([]byte, error) {
-	entries, real, err := t.baseEntries(ctx, name)
+	id, size, err := t.baseObject(ctx, name, "blob")
+	if err == nil && size > most {
+		err = &git.Error{Code: git.CodeTooLarge, Param: name,
+			Message: fmt.Sprintf("%.200q has %d bytes, more than %d", name, size, most)}
+	}
 	if err != nil {
 		return nil, git.WithCode("read the base", err)
 	}
-	i, found := findEntry(entries, real)
-	if !found || entries[i].Mode == git.ModeSubmodule {
-		return nil, git.WithCode("read the base", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist})
-	}
-	data, err := t.base.Git().ReadBlob(ctx, hex.EncodeToString([]byte(entries[i].Oid)), most)
-	if err == nil && data == nil {
-		err = &git.Error{Code: git.CodeTooLarge, Param: name,
-			Message: fmt.Sprintf("%.200q is larger than %d bytes", name, most)}
-	}
+	data, err := t.base.Git().Run(ctx, nil, "cat-file", "blob", id)
 	return data, git.WithCode("read the base", err)
 }
 
-// BaseDir returns the names in a directory of the base, sorted, links within the tree followed. One that is absent, or
+// BaseDir returns the names in a directory of the base, sorted, links within the base followed. One that is absent, or
 // no directory, is fs.ErrNotExist.
-func (t *Tree) BaseDir(ctx context.Context, name string) (names []string, err error) {
-	entries, real, err := t.baseEntries(ctx, name)
+func (t *Tree) BaseDir(ctx context.Context, name string) ([]string, error) {
+	id, _, err := t.baseObject(ctx, name, "tree")
 	if err != nil {
 		return nil, git.WithCode("read the base", err)
 	}
-	prefix := real + "/"
-	if real == "" {
-		prefix = ""
+	out, err := t.base.Git().Run(ctx, nil, "ls-tree", "--name-only", "-z", id)
+	if err != nil || len(out) == 0 {
+		return nil, git.WithCode("read the base", err)
 	}
-	for i := range entries {
-		if below, ok := strings.CutPrefix(entries[i].Path, prefix); ok {
-			first, _, _ := strings.Cut(below, "/")
-			names = append(names, first)
-		}
-	}
-	if len(names) == 0 && real != "" {
-		return nil, git.WithCode("read the base", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist})
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
 }
 
-// baseEntries returns the entries of the base and the path that name leads to, "" for the top.
-func (t *Tree) baseEntries(ctx context.Context, name string) (entries []git.Entry, real string, err error) {
-	entries = t.record.entries
-	if t.record.header.Tree != t.info.BaseTree { // the tree began with the change of another run
-		if entries, err = t.listTree(ctx, t.info.BaseTree, ""); err != nil {
-			return nil, "", err
+// baseObject returns the object that name leads to.
+func (t *Tree) baseObject(ctx context.Context, name, kind string) (id string, size int64, err error) {
+	out, err := t.base.Git().Run(ctx, strings.NewReader(t.info.BaseTree+":"+path.Clean("/" + name)[1:]+"\x00"),
+		"cat-file", "--batch-check", "--follow-symlinks", "-z")
+	if err != nil {
+		return "", 0, err
+	}
+	line, _, _ := strings.Cut(string(out), "\n") // "id kind size", or why there is none
+	if fields := strings.Fields(line); len(fields) == 3 && fields[1] == kind {
+		if size, err = strconv.ParseInt(fields[2], 10, 64); err == nil {
+			return fields[0], size, nil
 		}
 	}
-	real, err = t.resolve(ctx, entries, path.Clean("/" + name)[1:])
-	return entries, real, err
-}
-
-const maxLinkHops = 10
-
-// resolve follows the links that a path of the base leads through.
-func (t *Tree) resolve(ctx context.Context, entries []git.Entry, name string) (string, error) {
-	absent := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	for range maxLinkHops {
-		at, rest := firstLink(entries, name)
-		if at < 0 {
-			return name, nil
-		}
-		target, err := t.base.Git().ReadBlob(ctx, hex.EncodeToString([]byte(entries[at].Oid)), 4<<10)
-		if err != nil {
-			return "", err
-		}
-		dir, _ := folder.Split(entries[at].Path)
-		name = path.Join(dir, string(target), rest)
-		if path.IsAbs(string(target)) || name == ".." || strings.HasPrefix(name, "../") || len(target) == 0 {
-			return "", absent
-		}
-		if name == "." {
-			name = ""
-		}
-	}
-	return "", absent
-}
-
-// firstLink returns the first link on a path, and what follows it; -1 for none.
-func firstLink(entries []git.Entry, name string) (at int, rest string) {
-	for end := 1; end <= len(name); end++ {
-		if end < len(name) && name[end] != '/' {
-			continue
-		}
-		if i, found := findEntry(entries, name[:end]); found && entries[i].Mode == git.ModeSymlink {
-			return i, name[end:]
-		}
-	}
-	return -1, ""
-}
-
-func findEntry(entries []git.Entry, name string) (int, bool) {
-	return slices.BinarySearchFunc(entries, name, func(e git.Entry, name string) int {
-		return strings.Compare(e.Path, name)
-	})
+	return "", 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }

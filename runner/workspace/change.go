@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ import (
 // begun, and what was cut off after is finished by the next use of the tree, whose steps may be repeated. A path is raw
 // bytes.
 type change struct {
-	Gone    [][]byte  `json:"gone,omitempty"`
+	Gone    [][]byte  `json:"gone,omitempty"`  // files, and what was a submodule
+	Empty   [][]byte  `json:"empty,omitempty"` // directories where a file comes
 	Written []newFile `json:"written,omitempty"`
 	Head    string    `json:"head,omitempty"` // commit of the base before it moved; "" when it does not move
 }
@@ -37,24 +39,21 @@ type newFile struct {
 // planning finds out whether files of a tree can be changed.
 type planning struct {
 	root    folder.Dir
-	base    []git.Entry // of the tree afterwards
 	change  change
-	gone    map[string]bool
 	blocked []string // paths where something is that the diff leaves out, such as an ignored file
+
+	gone map[string]bool
+	mu   sync.Mutex
 }
 
-// plan finds the change from one git tree, which the files have, to another.
+// plan finds the change from one git tree, which the files have, to another, and that of the files in submodules.
 func (p *planning) plan(ctx context.Context, c *capture, files []FileChange, ids []objectIDs) error {
-	for i := range files {
-		if f := &files[i]; f.Mode == "" {
-			p.remove(f.Path)
+	for _, f := range files {
+		if f.Mode == "" {
+			p.gone[f.Path] = true
 		}
 	}
-	if err := p.planModules(ctx, c); err != nil {
-		return err
-	}
-	for i := range files {
-		f := &files[i]
+	for i, f := range files {
 		blocked := anyAbove(c.omitted, f.Path)
 		if f.OldMode == "" && !blocked {
 			var err error
@@ -66,55 +65,51 @@ func (p *planning) plan(ctx context.Context, c *capture, files []FileChange, ids
 			p.blocked = append(p.blocked, f.Path)
 		}
 		if f.Mode != "" {
-			p.change.Written = append(p.change.Written, newFile{[]byte(f.Path), modeNumber(f.Mode), ids[i].after})
+			mode, err := strconv.ParseUint(f.Mode, 8, 32)
+			if err != nil {
+				return err
+			}
+			p.change.Written = append(p.change.Written, newFile{[]byte(f.Path), uint32(mode), ids[i].after})
+			delete(p.gone, f.Path) // it becomes a submodule's, or ceases to be
 		}
 	}
-	for _, f := range p.change.Written {
-		delete(p.gone, string(f.Path)) // replaced instead
+	for path := range p.gone {
+		p.change.Gone = append(p.change.Gone, []byte(path))
 	}
-	p.change.Gone = slices.DeleteFunc(p.change.Gone, func(path []byte) bool { return !p.gone[string(path)] })
 	return nil
 }
 
-func (p *planning) remove(path string) {
-	p.gone[path] = true
-	p.change.Gone = append(p.change.Gone, []byte(path))
-}
-
-// planModules brings the files within submodules up to date that the agent did not touch.
-func (p *planning) planModules(ctx context.Context, c *capture) error {
-	_, modules := splitModules(p.base)
-	wanted := make(map[string]*git.Entry, len(modules))
-	for i := range modules {
-		wanted[modules[i].Path] = &modules[i]
+// moduleChanges lists how the files within submodules differ from those of the next base, but for those that the agent
+// changed: the diff warns of them.
+func moduleChanges(c *capture, next []git.Entry) (files []FileChange, ids []objectIDs) {
+	before := map[string]int{}
+	for i, e := range c.record.entries {
+		if e.Module {
+			before[e.Path] = i
+		}
 	}
-	for i := range c.record.entries {
-		e := &c.record.entries[i]
+	_, modules := splitModules(next)
+	for _, e := range modules {
 		if !e.Module {
 			continue
 		}
-		now := wanted[e.Path]
-		if now != nil && (now.Oid == e.Oid && now.Mode == e.Mode || !c.have[i]) {
-			delete(wanted, e.Path) // it is there, or the diff warns of it
+		file := FileChange{Path: e.Path, Mode: fmt.Sprintf("%o", e.Mode)}
+		if i, there := before[e.Path]; there {
+			old := &c.record.entries[i]
+			delete(before, e.Path)
+			if !c.have[i] || old.Oid == e.Oid && old.Mode == e.Mode {
+				continue
+			}
+			file.OldMode = fmt.Sprintf("%o", old.Mode)
 		}
-		if c.have[i] && now == nil {
-			p.remove(e.Path)
+		files, ids = append(files, file), append(ids, objectIDs{after: hex.EncodeToString([]byte(e.Oid))})
+	}
+	for path, i := range before {
+		if c.have[i] {
+			files, ids = append(files, FileChange{Path: path, OldMode: "0"}), append(ids, objectIDs{})
 		}
 	}
-	for i := range modules {
-		e := &modules[i]
-		if wanted[e.Path] == nil {
-			continue
-		}
-		occupied, err := p.occupied(ctx, e.Path)
-		if err != nil {
-			return err
-		}
-		if _, known := c.layout.files[e.Path]; known || !occupied {
-			p.change.Written = append(p.change.Written, newFile{[]byte(e.Path), e.Mode, hex.EncodeToString([]byte(e.Oid))})
-		}
-	}
-	return nil
+	return files, ids
 }
 
 // occupied reports whether something at a path that is new in the git tree would be lost.
@@ -148,17 +143,22 @@ func (p *planning) occupied(ctx context.Context, path string) (bool, error) {
 
 var errRemains = errors.New("something remains")
 
-// remains reports whether anything but directories is beneath a directory once the files that go are gone.
+// remains reports whether anything but directories is beneath a directory once the files that go are gone. The
+// directories go too.
 func (p *planning) remains(ctx context.Context, dir folder.Dir, path string) (bool, error) {
+	p.change.Empty = append(p.change.Empty, []byte(path))
 	err := folder.Walk(ctx, dir, path, func(dir folder.Dir, path string, names []string) (descend []string, err error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		for _, name := range names {
+			child := folder.Join(path, name)
 			st, err := dir.Lstat(name)
-			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
-			if err != nil || !isDir && !p.gone[folder.Join(path, name)] {
-				return nil, errRemains
-			}
-			if isDir {
+			switch {
+			case err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR:
 				descend = append(descend, name)
+				p.change.Empty = append(p.change.Empty, []byte(child))
+			case err != nil || !p.gone[child]:
+				return nil, errRemains
 			}
 		}
 		return descend, nil
@@ -173,9 +173,6 @@ func (p *planning) remains(ctx context.Context, dir folder.Dir, path string) (bo
 func (t *Tree) stage(ctx context.Context, repo git.Repository, c *change) error {
 	if err := t.discard(ctx, t.slot.staged()); err != nil {
 		return err
-	}
-	if len(c.Written) == 0 {
-		return nil
 	}
 	if err := os.Mkdir(t.slot.staged(), 0o700); err != nil {
 		return fmt.Errorf("stage files: %w", err)
@@ -231,7 +228,9 @@ func (t *Tree) finish(ctx context.Context, root folder.Dir) error {
 	if err != nil {
 		return err
 	}
-	t.followBase(root, t.change.Head)
+	if err := t.followBase(root); err != nil {
+		return fmt.Errorf("bring the agent's HEAD along: %w", err)
+	}
 	if err := t.reached("recorded"); err != nil {
 		return err
 	}
@@ -259,25 +258,30 @@ func (t *Tree) moveFiles(root folder.Dir) error {
 		return err
 	}
 	defer bin.Close()
-	if err := removeFiles(root, bin, t.change.Gone); err != nil {
+	if err := removeFiles(root, bin, t.change); err != nil {
 		return err
 	}
 	if err := t.reached("removed"); err != nil {
 		return err
 	}
-	into := folder.NewCreatingCursor(root, t.source.options.Owner)
-	defer into.Close()
-	staged, err := folder.OpenOwned(t.slot.staged())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // all that was staged has moved, or nothing was
+	return t.moveStaged(root, t.change.Written...)
+}
+
+func (t *Tree) moveStaged(root folder.Dir, files ...newFile) error {
+	bin, err := folder.OpenTrash(t.slot.trash())
+	if err != nil {
+		return err
 	}
+	defer bin.Close()
+	staged, err := folder.OpenOwned(t.slot.staged())
 	if err != nil {
 		return err
 	}
 	defer staged.Close()
-	from := folder.NewCursor(staged, false)
+	from, into := folder.NewCursor(staged, false), folder.NewCreatingCursor(root, t.source.options.Owner)
 	defer from.Close()
-	for _, f := range t.change.Written {
+	defer into.Close()
+	for _, f := range files {
 		if err := moveFile(bin, from, into, string(f.Path), f.Mode); err != nil {
 			return fmt.Errorf("%q: %w", f.Path, err)
 		}
@@ -311,12 +315,8 @@ func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, mode ui
 	if err != nil {
 		return err
 	}
-	switch err = unix.Renameat(dir.FD, name, to.FD, name); err {
-	case unix.EISDIR:
-		if err = removeEmptyBelow(to, name); err == nil {
-			err = unix.Renameat(dir.FD, name, to.FD, name)
-		}
-	case unix.EPERM: // a file that must not be changed
+	err = unix.Renameat(dir.FD, name, to.FD, name)
+	if err == unix.EPERM { // a file that must not be changed
 		if err = bin.Take(to, name); err == nil {
 			err = unix.Renameat(dir.FD, name, to.FD, name)
 		}
@@ -327,45 +327,15 @@ func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, mode ui
 	return nil
 }
 
-// removeEmptyBelow removes a directory that holds only directories, or as much of it.
-func removeEmptyBelow(parent folder.Dir, name string) error {
-	dir, err := parent.Sub(name)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	var mu sync.Mutex
-	dirs := map[string]bool{}
-	err = folder.Walk(context.Background(), dir, "", func(dir folder.Dir, path string, names []string) ([]string, error) {
-		var descend []string
-		for _, name := range names {
-			if st, err := dir.Lstat(name); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-				descend = append(descend, name)
-				mu.Lock()
-				dirs[folder.Join(path, name)] = true
-				mu.Unlock()
-			}
-		}
-		return descend, nil
-	}, func(_ string, err error) error { return err })
-	if err == nil {
-		err = removeEmpty(dir, dirs)
-	}
-	if err != nil {
-		return err
-	}
-	if err := parent.Rmdir(name); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
-		return err
-	}
-	return nil
-}
-
-// removeFiles removes files and the directories that are empty then. What is a directory by now is a repeated step's.
-func removeFiles(root folder.Dir, bin *folder.Trash, paths [][]byte) error {
+// removeFiles removes files, and directories that are empty then.
+func removeFiles(root folder.Dir, bin *folder.Trash, c *change) error {
 	at := folder.NewCursor(root, false)
 	defer at.Close()
 	parents := map[string]bool{}
-	for _, path := range paths {
+	for _, path := range c.Empty {
+		parents[string(path)] = true
+	}
+	for _, path := range c.Gone {
 		dir, name, err := at.Parent(string(path))
 		if isAbsent(err) {
 			continue
@@ -381,7 +351,7 @@ func removeFiles(root folder.Dir, bin *folder.Trash, paths [][]byte) error {
 			return err
 		}
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			parents[string(path)] = true // a submodule's, or else it is not empty
+			parents[string(path)] = true
 		} else if err := bin.Take(dir, name); err != nil {
 			return err
 		}

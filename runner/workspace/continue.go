@@ -28,10 +28,9 @@ type Continuation struct {
 func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, err error) {
 	repo := t.base
 	repo.Alternates = append([]string{from.Objects}, t.base.Alternates...)
-	tree, conflicts, err := mergePatch(ctx, repo, t.info.BaseTree, from.Patch)
-	if git.Refused(err) || len(conflicts) > 0 && err == nil {
-		return "", t.continueConflict(from, conflicts, err)
-	}
+	tree, err = mergePatch(ctx, repo, t.info.BaseTree, from.Patch, func(paths []string, cause error) error {
+		return t.continueConflict(from, paths, cause)
+	})
 	if err != nil {
 		return "", fmt.Errorf("continue %s: %w", from.Run, err)
 	}

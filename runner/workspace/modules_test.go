@@ -33,3 +33,38 @@ func TestMovedSubmodule(t *testing.T) {
 		expect.Equal(t, stage+": lib.txt", gittest.Contents(t, tree.Dir())["lib/lib.txt"], "newer\n")
 	}
 }
+
+// A sync brings the files of submodules along, but those that the agent changed; the diff has none of it.
+func TestSyncSubmodule(t *testing.T) {
+	t.Parallel()
+	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "lib\n", "gone": "g\n", "d/mine": "m\n"})
+	w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}))
+	add := func(name string) {
+		gittest.Run(t, w.dir, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, name)
+	}
+	add("lib")
+	add("old")
+	w.commitAll(t)
+	tree := acquire(t, w.options)
+	gittest.Write(t, tree.Dir(), map[string]string{"lib/d/mine": "the agent's\n"})
+	sub := filepath.Join(w.dir, "lib")
+	gittest.Write(t, sub, map[string]string{"lib.txt": "newer\n", "fresh": "f\n", "d/mine": "newer\n"})
+	gittest.Run(t, sub, "git", "rm", "-q", "gone")
+	gittest.Run(t, sub, "git", "add", "-A")
+	gittest.Run(t, sub, "git", "commit", "-qm", "newer")
+	gittest.Run(t, w.dir, "git", "rm", "-qf", "old")
+	add("new")
+	w.commitAll(t)
+	_, err := tree.Sync(t.Context())
+	expect.NoError(t, err)
+	wantContent(t, tree.Dir(), map[string]string{"lib/lib.txt": "newer\n", "lib/fresh": "f\n", "lib/gone": "",
+		"lib/d/mine": "the agent's\n", "new/lib.txt": "lib\n", "old/lib.txt": "", "old/d/mine": ""})
+	diff, _ := diffOf(t, tree)
+	wantChanges(t, diff)
+	wantWarning(t, diff, warnSubmodule, "lib/d/mine")
+	for _, w := range diff.Warnings {
+		if w.Path != "lib/d/mine" {
+			t.Errorf("warning %+v", w)
+		}
+	}
+}

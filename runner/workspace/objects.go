@@ -2,9 +2,9 @@ package workspace
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,7 +42,7 @@ func (t *Tree) shareObjects(ctx context.Context) error {
 			return fmt.Errorf("share objects: %w", err)
 		}
 	}
-	l := objectLinks{to: dir, scratch: t.slot.dir, public: t.source.options.Owner != nil}
+	l := objectLinks{to: dir, public: t.source.options.Owner != nil}
 	for range 10 {
 		l.added = 0
 		for _, store := range append(t.source.user.Stores(), t.base.Objects()) {
@@ -67,9 +67,9 @@ func makeReadable(dir string) error {
 
 // objectLinks adds the files of object directories to another.
 type objectLinks struct {
-	to, scratch string
-	public      bool // for a container of another user
-	added       int
+	to     string
+	public bool // for a container of another user
+	added  int
 }
 
 var objectFan = regexp.MustCompile(`^[0-9a-f]{2}$`)
@@ -151,21 +151,15 @@ func (l *objectLinks) linkFile(from, to string) error {
 			return err
 		}
 	}
-	source, err := durable.Open(from)
-	if err != nil {
-		return err
+	copied := filepath.Join(l.to, durable.TempPrefix+rand.Text())
+	if err = git.CopyFile(from, copied); err == nil {
+		err = os.Chmod(copied, 0o444)
 	}
-	defer source.Close()
-	copied, err := os.CreateTemp(l.scratch, durable.TempPrefix+"*")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(copied, source)
-	if err = errors.Join(err, copied.Chmod(0o444), copied.Close()); err == nil {
-		err = os.Rename(copied.Name(), to)
+	if err == nil {
+		err = os.Rename(copied, to)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(copied.Name()))
+		return errors.Join(err, os.RemoveAll(copied))
 	}
 	return nil
 }

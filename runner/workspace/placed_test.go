@@ -2,10 +2,12 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"holon/runner/workspace/git"
@@ -179,4 +181,63 @@ func TestFork(t *testing.T) {
 		diff, _ = diffOf(t, parent)
 		wantChanges(t, diff, "M a.txt", "A new")
 	})
+}
+
+// A container may do anything with the directory that its tree stands in: the host never follows what is there then, and
+// gets the slot back.
+func TestPlacedTreeMoved(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	gittest.Write(t, outside, map[string]string{"secret": "s\n"})
+	for name, replace := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"renamed": func(dir string) error { return os.Rename(dir, dir+"-2") },
+		"link": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"-2"), os.Symlink(outside, dir))
+		},
+		"file": func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o644)) },
+		"pipe": func(dir string) error { return errors.Join(os.RemoveAll(dir), syscall.Mkfifo(dir, 0o644)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a": "a\n"}))
+			tree := acquire(t, w.options)
+			expect.NoError(t, replace(tree.Dir()))
+			_, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(t.TempDir(), "p")})
+			wantCode(t, err, CodeTreeGone)
+			_, err = tree.Sync(t.Context())
+			wantCode(t, err, CodeTreeGone)
+			wantCode(t, tree.Advance(t.Context()), CodeTreeGone)
+			expect.NoError(t, tree.Release(t.Context()))
+			if _, err := os.Lstat(w.options.TreeDir); !os.IsNotExist(err) {
+				t.Errorf("something is left: %v", err)
+			}
+			again := acquire(t, w.options)
+			wantContent(t, again.Dir(), map[string]string{"a": "a\n"})
+			wantContent(t, outside, map[string]string{"secret": "s\n"})
+		})
+	}
+}
+
+// The tree of a holder that was killed is taken back with its claim, and nothing else that came to its place.
+func TestPlacedTreeGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a": "a\n"}))
+	source := openSource(t, w.options)
+	for _, other := range []bool{false, true} {
+		tree, err := source.Acquire(t.Context())
+		expect.NoError(t, err)
+		_, err = source.Acquire(t.Context())
+		wantCode(t, err, git.CodeInvalidOption) // the place is taken
+		if other {
+			expect.NoError(t, os.Rename(tree.Dir(), tree.Dir()+"-moved"))
+			gittest.Write(t, tree.Dir(), map[string]string{"mine": "m\n"})
+		}
+		claim := Claim{Slot: tree.Held().Slot, By: w.options.Claim}
+		die(t, tree)
+		expect.NoError(t, Disclaim(t.Context(), w.options.CacheDir, claim))
+		if _, err := os.Lstat(w.options.TreeDir); other != (err == nil) {
+			t.Errorf("another tree: %v, the place: %v", other, err)
+		}
+	}
 }

@@ -1,14 +1,12 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"holon/internal/folder"
 	"holon/internal/visible"
@@ -72,9 +70,7 @@ func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) 
 		return nil, err
 	}
 	repo.Alternates = append([]string{next.base.Objects()}, next.base.Alternates...) // of submodules too
-	p := &planning{root: root, base: next.record.entries, gone: map[string]bool{}}
-	p.change.Head = t.info.BaseCommit
-	return t.become(ctx, next, p, c, repo, ours, merged)
+	return t.become(ctx, next, root, c, repo, ours, merged)
 }
 
 // reopened returns the tree with its source as the user has it now.
@@ -103,11 +99,9 @@ func (t *Tree) mergeTrees(ctx context.Context, repo git.Repository, base, ours, 
 	if err := change.write(ctx, repo); err != nil {
 		return "", err
 	}
-	tree, conflicts, err := mergePatch(ctx, repo, theirs, change.Patch)
-	if git.Refused(err) || len(conflicts) > 0 && err == nil {
-		return "", t.conflict("the agent's changes conflict with yours", conflicts, err)
-	}
-	return tree, err
+	return mergePatch(ctx, repo, theirs, change.Patch, func(paths []string, cause error) error {
+		return t.conflict("the agent's changes conflict with yours", paths, cause)
+	})
 }
 
 func (t *Tree) conflict(message string, paths []string, cause error) error {
@@ -119,9 +113,10 @@ func (t *Tree) conflict(message string, paths []string, cause error) error {
 		Hint: "apply the agent's changes and merge them there, or have the agent change these files"}
 }
 
-// mergePatch applies a patch to a git tree, three ways, and returns the tree that results.
-func mergePatch(ctx context.Context, repo git.Repository, onto, file string) (tree string, conflicts []string,
-	err error) {
+// mergePatch applies a patch to a git tree, three ways, and returns the tree that results. conflict makes the error when
+// they do not merge, of the files at fault, as far as they are certain.
+func mergePatch(ctx context.Context, repo git.Repository, onto, file string,
+	conflict func(paths []string, cause error) error) (tree string, err error) {
 	index := filepath.Join(repo.Dir, "merge.index")
 	defer func() {
 		if removeErr := os.Remove(index); !errors.Is(removeErr, os.ErrNotExist) {
@@ -130,17 +125,20 @@ func mergePatch(ctx context.Context, repo git.Repository, onto, file string) (tr
 	}()
 	g := repo.Git().With("GIT_INDEX_FILE=" + index)
 	if _, err := g.Run(ctx, nil, "read-tree", onto); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	patch, err := git.ReadPatch(ctx, repo, file)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	if conflicts, err = patch.Merge(ctx, repo, index); err != nil || len(conflicts) > 0 {
-		return "", conflicts, err
+	paths, err := patch.Merge(ctx, repo, index)
+	if git.Refused(err) || len(paths) > 0 && err == nil {
+		return "", conflict(paths, err)
 	}
-	tree, err = g.Line(ctx, "write-tree")
-	return tree, nil, err
+	if err != nil {
+		return "", err
+	}
+	return g.Line(ctx, "write-tree")
 }
 
 // Merge merges a change, which another tree made, into the files of the tree. It counts as a change of this tree.
@@ -161,26 +159,37 @@ func (t *Tree) merge(ctx context.Context, root folder.Dir, from Continuation) ([
 		return nil, nil // nothing changed
 	}
 	repo.Alternates = append([]string{from.Objects}, repo.Alternates...)
-	merged, conflicts, err := mergePatch(ctx, repo, ours, from.Patch)
-	if git.Refused(err) || len(conflicts) > 0 && err == nil {
-		return nil, t.conflict("the change of "+from.Run+" conflicts with the working tree", conflicts, err)
-	}
+	merged, err := mergePatch(ctx, repo, ours, from.Patch, func(paths []string, cause error) error {
+		return t.conflict("the change of "+from.Run+" conflicts with the working tree", paths, cause)
+	})
 	if err != nil {
 		return nil, err
 	}
 	next := *t
-	return t.become(ctx, &next, &planning{root: root, base: t.record.entries, gone: map[string]bool{}}, c, repo, ours, merged)
+	return t.become(ctx, &next, root, c, repo, ours, merged)
 }
 
 // become changes the files from one git tree to another, and the rest of the tree to next. Until the change is
 // recorded, nothing has happened.
-func (t *Tree) become(ctx context.Context, next *Tree, p *planning, c *capture, repo git.Repository, from,
-	to string) ([]FileChange, error) {
-	files, ids, err := changedFiles(ctx, repo, from, to)
-	if err != nil {
-		return nil, err
+func (t *Tree) become(ctx context.Context, next *Tree, root folder.Dir, c *capture, repo git.Repository, from,
+	to string) (files []FileChange, err error) {
+	var ids []objectIDs
+	if from != to {
+		out, err := repo.Git().Run(ctx, nil, slices.Concat(diffArguments,
+			[]string{"-z", "--raw", "--numstat", "--no-renames", from, to})...)
+		if err == nil {
+			files, ids, err = parseChanges(out)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err := p.plan(ctx, c, files, ids); err != nil {
+	p := &planning{root: root, gone: map[string]bool{}}
+	if next.info.BaseTree != t.info.BaseTree || next.info.BaseCommit != t.info.BaseCommit {
+		p.change.Head = t.info.BaseCommit
+	}
+	modules, moduleIDs := moduleChanges(c, next.record.entries)
+	if err := p.plan(ctx, c, append(files, modules...), append(ids, moduleIDs...)); err != nil {
 		return nil, err
 	}
 	if len(p.blocked) > 0 {
@@ -200,32 +209,5 @@ func (t *Tree) become(ctx context.Context, next *Tree, p *planning, c *capture, 
 	if err := t.reached("saved"); err != nil {
 		return nil, err
 	}
-	return files, t.finish(ctx, p.root)
-}
-
-// changedFiles lists what differs between two git trees.
-func changedFiles(ctx context.Context, repo git.Repository, from, to string) (files []FileChange, ids []objectIDs,
-	err error) {
-	if from == to {
-		return nil, nil, nil
-	}
-	out, err := repo.Git().Run(ctx, nil, slices.Concat(diffArguments, []string{"-z", "--raw", "--no-renames", from, to})...)
-	if err != nil {
-		return nil, nil, err
-	}
-	fields := bytes.Split(bytes.TrimSuffix(out, []byte{0}), []byte{0})
-	for i := 0; i+1 < len(fields); i += 2 {
-		file, id, err := parseRaw(string(fields[i]), func() string { return string(fields[i+1]) })
-		if err != nil {
-			return nil, nil, err
-		}
-		files, ids = append(files, file), append(ids, id)
-	}
-	return files, ids, nil
-}
-
-// modeNumber reads the mode of a FileChange, which git wrote.
-func modeNumber(text string) uint32 {
-	mode, _ := strconv.ParseUint(text, 8, 32)
-	return uint32(mode)
+	return files, t.finish(ctx, root)
 }

@@ -220,20 +220,3 @@ func readBlob(p *Process, id string, most int64) ([]byte, error) {
 	_, err = io.ReadFull(p.Out, data)
 	return data[:size], err
 }
-
-// ReadBlob returns the content of a blob, nil if that is larger than most.
-func (g Runner) ReadBlob(ctx context.Context, id string, most int64) ([]byte, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	process, err := g.Start(ctx, "cat-file", "--batch")
-	if err != nil {
-		return nil, err
-	}
-	data, err := readBlob(process, id, most)
-	if err != nil || data == nil {
-		cancel() // it may be in the middle of an answer
-		_ = process.Close()
-		return nil, err
-	}
-	return data, process.Close()
-}

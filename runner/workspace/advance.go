@@ -69,7 +69,7 @@ func (t *Tree) withRoot(ctx context.Context, do func(ctx context.Context, root f
 		return err
 	}
 	defer root.Close()
-	if err := t.finish(ctx, root); err != nil {
+	if err := t.finish(ctx, root, false); err != nil {
 		return err
 	}
 	return do(ctx, root)
@@ -87,18 +87,31 @@ func (t *Tree) advance(ctx context.Context, root folder.Dir) error {
 	if err := linkObjects(repo.Objects(), t.base.Objects()); err != nil {
 		return fmt.Errorf("keep the objects of the base: %w", err)
 	}
-	t.info.BaseTree, t.info.IncludedDirty = tree, true
-	t.start = tree
-	if err := t.saveMoved(); err != nil {
+	next := *t
+	next.info.BaseTree, next.info.IncludedDirty, next.start = tree, true, tree
+	c.forget()
+	if err := next.loadEntries(ctx, tree); err != nil {
 		return err
 	}
-	if err := t.loadEntries(ctx, tree); err != nil {
+	if err := next.saveMoved(); err != nil {
 		return err
 	}
-	return t.recordFiles(root, started, func(e *git.Entry) bool { return !anyAbove(c.omitted, e.Path) })
+	*t = next
+	return t.recordFiles(root, started, func(e *git.Entry) bool { return !e.Module && !anyAbove(c.omitted, e.Path) })
 }
 
-// recordFiles records the stat data of those files that have none yet and are the base's, as of stamp.
+// forget drops the stat data of the entries that are not in the tree as they were recorded. A file that changed within
+// the tick of the clock in which it was recorded may have the same, so that no later record may vouch for them.
+func (c *capture) forget() {
+	for i := range c.record.entries {
+		if !c.have[i] {
+			c.record.entries[i].Stat = folder.Stat{}
+		}
+	}
+}
+
+// recordFiles records the stat data of those files that have none and are the base's. All others were compared: the
+// record is as of stamp.
 func (t *Tree) recordFiles(root folder.Dir, stamp int64, based func(e *git.Entry) bool) error {
 	at := folder.NewCursor(root, false)
 	defer at.Close()
@@ -116,7 +129,6 @@ func (t *Tree) recordFiles(root folder.Dir, stamp int64, based func(e *git.Entry
 		}
 	}
 	t.record.header.Stamp, t.record.header.AtRest = stamp, false
-	var err error
-	t.index, err = t.record.write(t.slot.record())
+	_, err := t.record.write(t.slot.record())
 	return err
 }

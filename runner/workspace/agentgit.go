@@ -178,10 +178,11 @@ func (t *Tree) followBase(root folder.Dir) error {
 	if tipErr != nil || err != nil || tip != t.change.Head && tip != t.info.BaseCommit {
 		return nil
 	}
+	own, _ := splitModules(t.record.entries)
 	for _, f := range []struct {
 		name    string
 		content []byte
-	}{{target, []byte(t.info.BaseCommit + "\n")}, {"index", t.index}} {
+	}{{target, []byte(t.info.BaseCommit + "\n")}, {"index", git.EncodeIndex(t.source.format, own)}} {
 		path := path.Join(".git", f.name)
 		staged := filepath.Join(t.slot.staged(), path)
 		if err := os.MkdirAll(filepath.Dir(staged), 0o700); err != nil {

@@ -200,7 +200,7 @@ func (s *slot) disclaim() error {
 
 // clear removes everything but the lock, the empty trash and the claim, which goes last, with the lock still held.
 func (s *slot) clear(ctx context.Context) error {
-	if err := s.takeBack(true); err != nil {
+	if err := s.takeBack(false); err != nil {
 		return err
 	}
 	return s.discard(ctx, func(name string) bool { return name != "lock" && name != "claim" })

@@ -32,9 +32,11 @@ type change struct {
 
 type newFile struct {
 	Path []byte `json:"path"`
-	Mode uint32 `json:"mode"`
+	Mode string `json:"mode"` // octal
 	ID   string `json:"id"`
 }
+
+const modeModule = "160000" // of a submodule, which is a directory
 
 // planning finds out whether files of a tree can be changed.
 type planning struct {
@@ -48,14 +50,15 @@ type planning struct {
 
 // plan finds the change from one git tree, which the files have, to another, and that of the files in submodules.
 func (p *planning) plan(ctx context.Context, c *capture, files []FileChange, ids []objectIDs) error {
+	isFile := func(mode string) bool { return mode != "" && mode != modeModule }
 	for _, f := range files {
-		if f.Mode == "" {
+		if f.OldMode != "" && !isFile(f.Mode) {
 			p.gone[f.Path] = true
 		}
 	}
 	for i, f := range files {
 		blocked := anyAbove(c.omitted, f.Path)
-		if f.OldMode == "" && !blocked {
+		if !isFile(f.OldMode) && f.Mode != "" && f.Mode != f.OldMode && !blocked {
 			var err error
 			if blocked, err = p.occupied(ctx, f.Path); err != nil {
 				return err
@@ -65,11 +68,9 @@ func (p *planning) plan(ctx context.Context, c *capture, files []FileChange, ids
 			p.blocked = append(p.blocked, f.Path)
 		}
 		if f.Mode != "" {
-			mode, err := strconv.ParseUint(f.Mode, 8, 32)
-			if err != nil {
-				return err
-			}
-			p.change.Written = append(p.change.Written, newFile{[]byte(f.Path), uint32(mode), ids[i].after})
+			p.change.Written = append(p.change.Written, newFile{[]byte(f.Path), f.Mode, ids[i].after})
+		}
+		if isFile(f.Mode) {
 			delete(p.gone, f.Path) // it becomes a submodule's, or ceases to be
 		}
 	}
@@ -90,17 +91,14 @@ func moduleChanges(c *capture, next []git.Entry) (files []FileChange, ids []obje
 	}
 	_, modules := splitModules(next)
 	for _, e := range modules {
-		if !e.Module {
-			continue
-		}
-		file := FileChange{Path: e.Path, Mode: fmt.Sprintf("%o", e.Mode)}
+		file := FileChange{Path: e.Path, Mode: strconv.FormatUint(uint64(e.Mode), 8)}
 		if i, there := before[e.Path]; there {
 			old := &c.record.entries[i]
 			delete(before, e.Path)
 			if !c.have[i] || old.Oid == e.Oid && old.Mode == e.Mode {
 				continue
 			}
-			file.OldMode = fmt.Sprintf("%o", old.Mode)
+			file.OldMode = strconv.FormatUint(uint64(old.Mode), 8)
 		}
 		files, ids = append(files, file), append(ids, objectIDs{after: hex.EncodeToString([]byte(e.Oid))})
 	}
@@ -184,17 +182,15 @@ func (t *Tree) stage(ctx context.Context, repo git.Repository, c *change) error 
 	defer root.Close()
 	var entries []*git.Entry
 	for _, f := range c.Written {
-		if f.Mode == git.ModeSubmodule {
+		if f.Mode == modeModule {
 			continue
 		}
-		id, err := hex.DecodeString(f.ID)
-		if err == nil {
-			err = git.CheckPath(string(f.Path))
-		}
-		if err != nil {
+		id, idErr := hex.DecodeString(f.ID)
+		mode, modeErr := strconv.ParseUint(f.Mode, 8, 32)
+		if err := errors.Join(idErr, modeErr, git.CheckPath(string(f.Path))); err != nil {
 			return fmt.Errorf("stage files: %w", err)
 		}
-		entries = append(entries, &git.Entry{Path: string(f.Path), Mode: f.Mode, Oid: string(id)})
+		entries = append(entries, &git.Entry{Path: string(f.Path), Mode: uint32(mode), Oid: string(id)})
 	}
 	err = repo.Git().WriteFiles(ctx, root, t.source.options.Owner, time.Now().UnixNano(), entries)
 	if err != nil {
@@ -203,8 +199,9 @@ func (t *Tree) stage(ctx context.Context, repo git.Repository, c *change) error 
 	return nil
 }
 
-// finish makes the change that was recorded, if there is one. It may be repeated at any point.
-func (t *Tree) finish(ctx context.Context, root folder.Dir) error {
+// finish makes the change that was recorded, if there is one. It may be repeated at any point. compared says that the
+// tree was compared with its record by this process: only then is it recorded anew.
+func (t *Tree) finish(ctx context.Context, root folder.Dir, compared bool) error {
 	if t.change == nil {
 		return nil
 	}
@@ -214,19 +211,17 @@ func (t *Tree) finish(ctx context.Context, root folder.Dir) error {
 	if err := t.reached("moved"); err != nil {
 		return err
 	}
-	if err := t.loadEntries(ctx, t.info.BaseTree); err != nil {
-		return err
-	}
-	written := map[string]newFile{}
-	for _, f := range t.change.Written {
-		written[string(f.Path)] = f
-	}
-	err := t.recordFiles(root, time.Now().UnixNano(), func(e *git.Entry) bool {
-		f, ok := written[e.Path]
-		return ok && f.Mode == e.Mode && f.ID == hex.EncodeToString([]byte(e.Oid))
-	})
-	if err != nil {
-		return err
+	if compared {
+		written := make(map[string]string, len(t.change.Written))
+		for _, f := range t.change.Written {
+			written[string(f.Path)] = f.Mode + f.ID
+		}
+		err := t.recordFiles(root, time.Now().UnixNano(), func(e *git.Entry) bool {
+			return written[e.Path] == fmt.Sprintf("%o%x", e.Mode, e.Oid)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := t.followBase(root); err != nil {
 		return fmt.Errorf("bring the agent's HEAD along: %w", err)
@@ -282,7 +277,7 @@ func (t *Tree) moveStaged(root folder.Dir, files ...newFile) error {
 	defer from.Close()
 	defer into.Close()
 	for _, f := range files {
-		if err := moveFile(bin, from, into, string(f.Path), f.Mode); err != nil {
+		if err := moveFile(bin, from, into, string(f.Path), f.Mode == modeModule); err != nil {
 			return fmt.Errorf("%q: %w", f.Path, err)
 		}
 		if err := t.reached("file"); err != nil {
@@ -294,7 +289,7 @@ func (t *Tree) moveStaged(root folder.Dir, files ...newFile) error {
 
 // moveFile moves one staged file over what has its place. One that is not staged any more is there already. Where
 // something came in the way since the change was planned, that stays, and the diff shows it.
-func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, mode uint32) error {
+func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, module bool) error {
 	to, name, err := into.Parent(path)
 	if isAbsent(err) {
 		return nil
@@ -302,7 +297,7 @@ func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, mode ui
 	if err != nil {
 		return err
 	}
-	if mode == git.ModeSubmodule {
+	if module {
 		if err := unix.Mkdirat(to.FD, name, 0o755); err != nil && err != unix.EEXIST {
 			return &os.PathError{Op: "mkdir", Path: path, Err: err}
 		}

@@ -44,6 +44,8 @@ func TestSyncSubmodule(t *testing.T) {
 	}
 	add("lib")
 	add("old")
+	add("becomes-file")
+	gittest.Write(t, w.dir, map[string]string{"becomes-module": "f\n", "dir/lib.txt": "f\n", "dir/other": "o\n"})
 	w.commitAll(t)
 	tree := acquire(t, w.options)
 	gittest.Write(t, tree.Dir(), map[string]string{"lib/d/mine": "the agent's\n"})
@@ -52,13 +54,17 @@ func TestSyncSubmodule(t *testing.T) {
 	gittest.Run(t, sub, "git", "rm", "-q", "gone")
 	gittest.Run(t, sub, "git", "add", "-A")
 	gittest.Run(t, sub, "git", "commit", "-qm", "newer")
-	gittest.Run(t, w.dir, "git", "rm", "-qf", "old")
+	gittest.Run(t, w.dir, "git", "rm", "-qrf", "old", "becomes-file", "becomes-module", "dir")
 	add("new")
+	add("becomes-module")
+	add("dir")
+	gittest.Write(t, w.dir, map[string]string{"becomes-file": "f\n"})
 	w.commitAll(t)
 	_, err := tree.Sync(t.Context())
 	expect.NoError(t, err)
 	wantContent(t, tree.Dir(), map[string]string{"lib/lib.txt": "newer\n", "lib/fresh": "f\n", "lib/gone": "",
-		"lib/d/mine": "the agent's\n", "new/lib.txt": "lib\n", "old/lib.txt": "", "old/d/mine": ""})
+		"lib/d/mine": "the agent's\n", "new/lib.txt": "lib\n", "old/lib.txt": "", "old/d/mine": "",
+		"becomes-file": "f\n", "becomes-module/lib.txt": "lib\n", "dir/lib.txt": "lib\n", "dir/other": ""})
 	diff, _ := diffOf(t, tree)
 	wantChanges(t, diff)
 	wantWarning(t, diff, warnSubmodule, "lib/d/mine")

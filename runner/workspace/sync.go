@@ -66,6 +66,7 @@ func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) 
 		}
 	}
 	next.info.BaseTree, next.start = theirs, theirs
+	c.forget()
 	if err := next.loadEntries(ctx, theirs); err != nil {
 		return nil, err
 	}
@@ -166,6 +167,7 @@ func (t *Tree) merge(ctx context.Context, root folder.Dir, from Continuation) ([
 		return nil, err
 	}
 	next := *t
+	c.forget()
 	return t.become(ctx, &next, root, c, repo, ours, merged)
 }
 
@@ -209,5 +211,5 @@ func (t *Tree) become(ctx context.Context, next *Tree, root folder.Dir, c *captu
 	if err := t.reached("saved"); err != nil {
 		return nil, err
 	}
-	return files, t.finish(ctx, root)
+	return files, t.finish(ctx, root, true)
 }

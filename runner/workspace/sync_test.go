@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/internal/folder"
 	"holon/test/expect"
 	"holon/test/gittest"
 
@@ -215,4 +216,26 @@ func TestSyncDiskFull(t *testing.T) {
 	_, err = tree.Sync(t.Context())
 	expect.NoError(t, err)
 	wantContent(t, tree.Dir(), map[string]string{"a": "agent\n", "b": "b\n"})
+}
+
+// A change within the tick of the clock in which the file was recorded is found by its content, also after the record
+// was made anew.
+func TestSyncRacy(t *testing.T) {
+	t.Parallel()
+	w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a": "a\n"}))
+	tree := acquire(t, w.options)
+	for _, move := range []func() error{func() error { _, err := tree.Sync(t.Context()); return err },
+		func() error { return tree.Advance(t.Context()) }} {
+		gittest.Write(t, tree.Dir(), map[string]string{"a": "b\n"})
+		var st unix.Stat_t
+		expect.NoError(t, unix.Lstat(filepath.Join(tree.Dir(), "a"), &st))
+		tree.record.entries[0].Stat, tree.record.header.Stamp = folder.StatOf(&st), st.Ctim.Nano()
+		expect.NoError(t, move())
+		diff, _ := diffOf(t, tree)
+		if tree.Info().IncludedDirty {
+			wantChanges(t, diff)
+		} else {
+			wantChanges(t, diff, "M a")
+		}
+	}
 }

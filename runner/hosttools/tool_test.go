@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/internal/redact"
+	"holon/responses"
 	"holon/runner/hosttools"
 	"holon/test/expect"
 )
@@ -30,6 +31,9 @@ func echo() hosttools.Tool {
 				return hosttools.Result{}, errors.New("/home/secret/path is gone")
 			case strings.Contains(string(c.Arguments), "flood"):
 				return hosttools.Result{Text: strings.Repeat("x", 2<<20)}, nil
+			case strings.Contains(string(c.Arguments), "direct"):
+				return hosttools.Result{Directive: responses.Directive{Reminder: new("hunter2-hunter2"),
+					Hidden: []string{"hunter2-hunter2"}, WorkingDirectory: "/holon/workspaces/api"}}, nil
 			}
 			return hosttools.Result{Text: fmt.Sprintf("%s %s hunter2-hunter2", c.ID, c.Arguments),
 				Structured: json.RawMessage(`{"pass":"hunter2-hunter2"}`)}, nil
@@ -92,6 +96,25 @@ func TestTools(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A directive has no secret but those that it is to hide, and names the directory as the program sees it.
+func TestDirective(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	expect.NoError(t, r.server.Close())
+	r.options.Secrets = new(redact.Set)
+	r.options.Secrets.Add("PASSWORD", "hunter2-hunter2")
+	r.options.Tools = []hosttools.Tool{echo()}
+	r.options.Inside = func(path string) string { return "/inside" + path }
+	r.serve()
+	res, err := r.dial().CallTool(t.Context(), &mcp.CallToolParams{Name: "Echo", Arguments: json.RawMessage(`{"direct":1}`),
+		Meta: meta("c")})
+	expect.NoError(t, err)
+	got, err := json.Marshal(res.Meta["holon/directive"])
+	expect.NoError(t, err)
+	expect.Equal(t, "directive", string(got), `{"hidden":["hunter2-hunter2"],"reminder":"[redacted]",`+
+		`"working_directory":"/inside/holon/workspaces/api"}`)
 }
 
 func TestToolsThatCannotBeOffered(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,6 +120,10 @@ turns:
 	c := &conversation{lab: l, pool: first, agent: l.agent("ada")}
 	c.say("one")
 	expect.NoError(t, first.Leave(t.Context()))
+	trees := filepath.Join(l.home.AgentPrivateDir("ada"), "workspaces")
+	given := filepath.Join(trees, "api", ".holon", "f")
+	expect.NoError(t, os.MkdirAll(filepath.Dir(given), 0o700))
+	expect.NoError(t, os.WriteFile(given, nil, 0o600))
 	c.pool = l.pool(func(o *pool.Options) {
 		plain := o.Configure
 		o.Configure = func(ctx context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
@@ -130,9 +135,10 @@ turns:
 	if r := c.say("two"); !strings.Contains(r.Fresh, "user") {
 		t.Errorf("the container stayed: %q", r.Fresh)
 	}
-	info, err := os.Stat("/etc/passwd")
-	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
-		t.Errorf("a link was followed: %v", err)
+	for path, want := range map[string]uint32{"/etc/passwd": 0, trees: 0, given: 54321} { // no link was followed
+		info, err := os.Stat(path)
+		expect.NoError(t, err)
+		expect.Equal(t, "owner of "+path, info.Sys().(*syscall.Stat_t).Uid, want)
 	}
 }
 

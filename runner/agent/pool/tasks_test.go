@@ -9,6 +9,7 @@ import (
 	"holon/responses/tasks"
 	"holon/runner/agent/pool"
 	"holon/runner/engine"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -40,6 +41,11 @@ turns:
 	expect.NoError(t, k.Close(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) { o.Version, o.MaxContainers = "another", 1 })
 	c.say("two")
+	elsewhere := turnOf("ada", "t", "go on")
+	elsewhere.WorkDir = "api"
+	if _, err := c.pool.Turn(t.Context(), elsewhere, nil, new(lines)); !state.IsCode(err, "container_busy") {
+		t.Errorf("a turn in a workspace: %v, want container_busy", err)
+	}
 	goesOn("a shutdown and a turn of another version")
 	expect.NoError(t, c.pool.Leave(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) { o.MaxContainers = 1 })

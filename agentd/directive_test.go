@@ -29,7 +29,7 @@ func TestWorkingDirectory(t *testing.T) {
 	socket := serveCalls(t, directs, "Direct")
 	h := start(t, withServers(socket, map[string]mcp.Server{"other": {Socket: socket}}))
 	tree := h.cfg.Dirs.Workspace
-	h.sh("mkdir -p a/sub b .agentd-turns/x; touch file; ln -s " + h.cfg.Dirs.State + " out; ln -s b link; ln -s gone broken")
+	h.sh("mkdir -p a/sub b .agentd-turns/x; touch file; ln -s b link; ln -s gone broken; ln -s ../state out")
 	for name, c := range map[string]struct {
 		tool, directive, more string
 		want, refused         string
@@ -82,7 +82,8 @@ func TestMalformedDirective(t *testing.T) {
 	h := start(t, withServers(serveCalls(t, directs, "Direct"), nil))
 	model := h.scenario("bad", "rounds:\n  - calls: [{tool: Direct, arguments: {working_directory: [a]}}]\n  - text: x\n")
 	h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_bad"}}`).response(t)
-	if failed := strings.Join(h.facts("turn_bad", turns.ToolFailed), ""); !strings.Contains(failed, "mcp_result_unreadable") {
+	failed := strings.Join(h.facts("turn_bad", turns.ToolFailed), "")
+	if !strings.Contains(failed, "mcp_result_unreadable") {
 		t.Errorf("failed %s", failed)
 	}
 }

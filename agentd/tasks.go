@@ -73,13 +73,20 @@ func (s *Server) postTask(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) startTask(in tasks.Start) (tasks.Snapshot, error) {
+	tree, err := s.cfg.StartDir(), error(nil)
+	if in.WorkspaceDir != "" {
+		s.parts.Users.Do(func() { tree, err = s.treeAt("workspace_dir", in.WorkspaceDir) })
+	}
+	if err != nil {
+		return tasks.Snapshot{}, err
+	}
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	dir := filepath.Join(s.outputRoot, taskDir)
 	if err := os.MkdirAll(dir, s.parts.Users.Shared(0o775)); err != nil {
 		return tasks.Snapshot{}, responses.Internal("the directory of the task's output cannot be made", err)
 	}
-	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: s.cfg.StartDir(), LogDir: dir,
+	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: tree, LogDir: dir,
 		Environ: append(slices.Clone(s.parts.Environ), "HOLON_SESSION_ID="+in.SessionID), Users: s.parts.Users,
 		Secrets: s.parts.Secrets, Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes)}, in)
 }

@@ -171,7 +171,8 @@ func TestTaskRoutesRefuse(t *testing.T) {
 func TestStartTask(t *testing.T) {
 	t.Parallel()
 	h := start(t)
-	body := `{"task_id":"task_own","session_id":"sess_t","cmd":"echo one; echo two >&2; exit 3"}`
+	h.sh("mkdir other")
+	body := `{"task_id":"task_own","session_id":"sess_t","workspace_dir":"other","cmd":"echo one; pwd >&2; exit 3"}`
 	for range 2 {
 		var begun tasks.StatusResult
 		decode(t, h.do(http.MethodPost, "/tasks", body), &begun)
@@ -181,7 +182,7 @@ func TestStartTask(t *testing.T) {
 	}
 	var out tasks.OutputResult
 	h.see("/tasks/task_own/output?block=true", &out)
-	if out.Task.ExitStatus == nil || *out.Task.ExitStatus != 3 || !strings.Contains(out.Task.OutputPreview, "two") {
+	if out.Task.ExitStatus == nil || *out.Task.ExitStatus != 3 || !strings.Contains(out.Task.OutputPreview, "/other\n") {
 		t.Errorf("it printed %+v", out.Task)
 	}
 	for _, a := range out.Task.Artifacts {
@@ -199,6 +200,7 @@ func TestStartTask(t *testing.T) {
 		{`{"session_id":"sess_t","cmd":"true"}`, "task_id"},
 		{`{"task_id":"task_x","cmd":"true"}`, "session_id"},
 		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","workdir":"../.."}`, "workdir"},
+		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","workspace_dir":"../.."}`, "workspace_dir"},
 		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","shell":"perl"}`, "shell"},
 		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","yield_time_ms":1}`, "yield_time_ms"},
 	} {

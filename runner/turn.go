@@ -228,7 +228,7 @@ func (s *Session) request(t Turn) *responses.Request {
 	}
 	switch {
 	case t.WorkDir != "":
-		r.Holon.WorkspaceDir = s.inside(path.Join(WorkspacesPath, t.WorkDir))
+		r.Holon.WorkspaceDir = s.WorkspaceDir(t.WorkDir)
 	case s.tree != nil:
 		r.Holon.WorkspaceDir = s.inside(s.workDir())
 	default:
@@ -238,6 +238,11 @@ func (s *Session) request(t Turn) *responses.Request {
 		r.Holon.AnchorDir = s.inside(path.Join(anchorsPath, t.AnchorDir))
 	}
 	return &r
+}
+
+// WorkspaceDir is a directory below Config.Workspaces as the program sees it.
+func (s *Session) WorkspaceDir(workDir string) string {
+	return s.inside(path.Join(WorkspacesPath, workDir))
 }
 
 // workDir is where the agent starts within the tree: the user may have run

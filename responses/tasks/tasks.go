@@ -215,10 +215,11 @@ type Report struct {
 
 // Start is the body of POST /tasks: a command that is a task from its beginning.
 type Start struct {
-	TaskID       string `json:"task_id"`           // chosen by the caller: the same starts it once
-	SessionID    string `json:"session_id"`        // owner of the task
-	Cmd          string `json:"cmd"`               // of a shell
-	Workdir      string `json:"workdir,omitempty"` // below the working tree, which is the default
+	TaskID       string `json:"task_id"`                 // chosen by the caller: the same starts it once
+	SessionID    string `json:"session_id"`              // owner of the task
+	Cmd          string `json:"cmd"`                     // of a shell
+	Workdir      string `json:"workdir,omitempty"`       // below the working tree, which is the default
+	WorkspaceDir string `json:"workspace_dir,omitempty"` // the working tree, as of a turn; "": the server's own
 	Shell        string `json:"shell,omitempty"`
 	Login        bool   `json:"login,omitempty"`
 	TTY          bool   `json:"tty,omitempty"`

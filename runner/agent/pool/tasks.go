@@ -30,8 +30,8 @@ func (k *Pool) Attend(ctx context.Context, t Turn) error {
 	return k.useLocked(ctx, a, t, func(*sessions.Session) error { return nil })
 }
 
-// StartTask starts a command as a task in the container of an agent, once for its id, also while a turn runs there. The
-// error has CodeUnclear if it may have been started all the same.
+// StartTask starts a command as a task in the container of an agent, once for its id, also while a turn runs there. It
+// works where t would. The error has CodeUnclear if it may have been started all the same.
 func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 	asked := false
 	err := k.inContainer(ctx, t, func(s *sessions.Session) error {
@@ -40,6 +40,9 @@ func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 		defer cancel()
 		start.SessionID = responses.PrefixSession + t.AgentID
+		if t.WorkDir != "" {
+			start.WorkspaceDir = s.WorkspaceDir(t.WorkDir)
+		}
 		_, err := s.Client().StartTask(ctx, start)
 		if err == nil { // until the container is asked again: it is not given to another agent from now on
 			a := k.agent(t.AgentID)

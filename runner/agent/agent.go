@@ -69,6 +69,9 @@ type Config struct {
 	Homes Homes
 	// Containers are those of tasks; nil: there are no tasks.
 	Containers Containers
+	// Workspaces are where agents work; nil: in their homes alone.
+	Workspaces Workspaces
+	Facts      view.Facts // what is shown of where agents work
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
 	Plan func(agentID, itemID string) *view.PlanArtifact
 	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.

@@ -11,6 +11,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -62,6 +63,9 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 		if in.Work, err = r.work(v, c); err != nil {
 			return err
 		}
+		if in.Workspaces, err = r.workspaces(v, c.Agent.ID); err != nil {
+			return err
+		}
 		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || c.Attempt.Chain != "" {
 			return err
 		}
@@ -106,6 +110,12 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 		return nil, err
 	}
 	report := prompt.Report{Prompt: sent}
+	report.Binding, err = ledger.Read(ctx, r.store, func(v ledger.View) (view.Binding, error) {
+		return view.New(v, r.cfg.Facts).Binding(agentID)
+	})
+	if err != nil {
+		return nil, err
+	}
 	asking, cancel := context.WithTimeoutCause(ctx, previewTime, errSlow)
 	defer cancel()
 	preview, err := r.cfg.Turns.Preview(asking, turn)

@@ -94,7 +94,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	req.Input = responses.Items{responses.UserMessage(sent.Prompt())}
 	req.Instructions, req.PromptCacheKey = runner.Optional(sent.SystemPrompt), runner.Optional(sent.Cache.PromptCacheKey)
 	req.Holon.Reminder = r.cfg.Reminding.Of(in.Work.Current)
-	return t, sent, nil
+	return t, sent, r.placeTurn(ctx, &t)
 }
 
 // turnOf is the turn of an attempt without its input.
@@ -152,7 +152,7 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	}
 }
 
-// homeDigest is what the home of an agent holds after a turn, "" when that can't
+// homeDigest is what the home of an agent, and the tree in which it works, hold after a turn, "" when that can't
 // be said.
 func (r *Runtime) homeDigest(id string) string {
 	// a turn that was cut is settled all the same
@@ -161,6 +161,13 @@ func (r *Runtime) homeDigest(id string) string {
 	digest, err := r.cfg.Homes.Digest(ctx, id)
 	if err != nil {
 		r.log.Warn("what a turn changed in its home is not known", "agent", id, "err", err)
+	}
+	if r.cfg.Workspaces != nil && digest != "" {
+		tree, err := r.cfg.Workspaces.Digest(ctx, id)
+		if err != nil {
+			r.log.Warn("what a turn changed in its workspace is not known", "agent", id, "err", err)
+		}
+		digest += tree
 	}
 	return digest
 }

@@ -30,5 +30,9 @@ func (r *Runtime) endContainer(ctx context.Context, agentID string) error {
 	if err := r.cfg.Containers.Stop(ctx, agentID); err != nil {
 		return err
 	}
-	return r.scheduler.SettleTasks(ctx, agentID, nil, time.Now(), "the agent was removed, and its container with it")
+	err := r.scheduler.SettleTasks(ctx, agentID, nil, time.Now(), "the agent was removed, and its container with it")
+	if err == nil && r.cfg.Workspaces != nil {
+		err = r.cfg.Workspaces.Retire(ctx, agentID)
+	}
+	return err
 }

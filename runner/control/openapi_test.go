@@ -80,12 +80,12 @@ var operations = map[string][2]reflect.Type{
 	"listRegistry":         gives[[]view.WorkspaceRecord](),
 	"listWorkspaces":       gives[[]view.WorkspaceRecord](),
 	"attachWorkspace":      does[wire.AttachWorkspace, wire.WorkspaceAttached](),
-	"useWorkspace":         does[wire.UseWorkspace, wire.WorkspaceEntered](),
+	"useWorkspace":         does[view.WorkspaceUse, wire.WorkspaceEntered](),
 	"exitWorkspace":        does[struct{}, wire.WorkspaceEntered](),
 	"detachWorkspace":      does[wire.WorkspaceRef, wire.WorkspaceDetached](),
 	"diffWorkspace":        does[wire.WorkspaceRef, []view.TreeDiff](),
-	"applyWorkspace":       does[wire.ApplyWorkspace, []view.TreeApplied](),
-	"checkoutWorkspace":    does[wire.CheckoutWorkspace, view.TreeCheckout](),
+	"applyWorkspace":       does[view.WorkspaceApply, []view.TreeApplied](),
+	"checkoutWorkspace":    does[view.WorkspaceCheckout, view.TreeCheckout](),
 	"syncWorkspace":        does[wire.WorkspaceRef, view.TreeSync](),
 }
 

@@ -16,12 +16,12 @@ import (
 type Workspaces interface {
 	Attach(ctx context.Context, agentID, path, by string) (ledger.Workspace, error)
 	// Use takes effect with the next turn. With wait it waits for the end of a turn that runs.
-	Use(ctx context.Context, agentID string, w wire.UseWorkspace, by string) error
+	Use(ctx context.Context, agentID string, w view.WorkspaceUse, by string) error
 	Exit(ctx context.Context, agentID, by string) error
 	Detach(ctx context.Context, agentID, name, by string) (id string, err error)
 	Diff(ctx context.Context, agentID, name string) ([]view.TreeDiff, error)
-	Apply(ctx context.Context, agentID string, a wire.ApplyWorkspace, by string) ([]view.TreeApplied, error)
-	Checkout(ctx context.Context, agentID string, c wire.CheckoutWorkspace, by string) (view.TreeCheckout, error)
+	Apply(ctx context.Context, agentID string, a view.WorkspaceApply, by string) ([]view.TreeApplied, error)
+	Checkout(ctx context.Context, agentID string, c view.WorkspaceCheckout, by string) (view.TreeCheckout, error)
 	Sync(ctx context.Context, agentID, name, by string) (view.TreeSync, error)
 }
 
@@ -62,7 +62,7 @@ func (s *Server) postAttach(r *http.Request, id string, a wire.AttachWorkspace) 
 	return wire.WorkspaceAttached{OK: true, AgentID: id, Workspace: view.OfWorkspace(w)}, nil
 }
 
-func (s *Server) postUse(r *http.Request, id string, u wire.UseWorkspace) (any, error) {
+func (s *Server) postUse(r *http.Request, id string, u view.WorkspaceUse) (any, error) {
 	if err := checkPath("path", u.Path); err != nil {
 		return nil, err
 	}
@@ -93,11 +93,11 @@ func (s *Server) postDiff(r *http.Request, id string, d wire.WorkspaceRef) (any,
 	return s.opts.Workspaces.Diff(r.Context(), id, d.WorkspaceID)
 }
 
-func (s *Server) postApply(r *http.Request, id string, a wire.ApplyWorkspace) (any, error) {
+func (s *Server) postApply(r *http.Request, id string, a view.WorkspaceApply) (any, error) {
 	return s.opts.Workspaces.Apply(r.Context(), id, a, operator)
 }
 
-func (s *Server) postCheckout(r *http.Request, id string, c wire.CheckoutWorkspace) (any, error) {
+func (s *Server) postCheckout(r *http.Request, id string, c view.WorkspaceCheckout) (any, error) {
 	if err := checkPath("path", c.Path); err != nil {
 		return nil, err
 	}

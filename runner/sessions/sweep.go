@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"holon/runner"
 	"holon/runner/engine"
@@ -70,11 +71,17 @@ func (s Sweeper) Sockets(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Claims sweeps the claims on trees, which only runs have.
+// AgentClaim begins the claims on trees of agents, which their records keep.
+const AgentClaim = "agent/"
+
+// Claims sweeps the claims of runs on trees.
 func (s Sweeper) Claims(ctx context.Context) error {
 	claims, err := workspace.Claims(ctx, s.Home.CacheDir())
 	errs := []error{err}
 	for _, c := range claims {
+		if strings.HasPrefix(c.By, AgentClaim) {
+			continue
+		}
 		errs = append(errs, s.sweep(ctx, Leftover{"tree", c.Slot, c.By, "", ""}, func() error {
 			return workspace.Disclaim(ctx, s.Home.CacheDir(), c)
 		}))

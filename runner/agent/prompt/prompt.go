@@ -22,6 +22,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -63,6 +64,7 @@ type Prompt struct {
 // Report is the prompt that a text would be sent in, and what agentd makes of it for the model.
 type Report struct {
 	Prompt
+	view.Binding
 	Request *turns.Preview `json:"request,omitempty"`
 	Unknown *state.Failure `json:"unknown,omitempty"` // why there is no Request
 }
@@ -73,7 +75,8 @@ type Input struct {
 	Queued int           // messages that wait behind this one
 	Recent []EarlierTurn // the newest turns, oldest first; shown when the conversation begins anew
 	Work   Work
-	Now    time.Time
+	Workspaces
+	Now time.Time
 }
 
 // begins reports whether the conversation begins: no response is continued.
@@ -100,6 +103,7 @@ func Assemble(in Input) Prompt {
 	work, digestOfWork := in.Work.projection()
 	p.WorkDigest = digestOfWork
 	p.add(work)
+	p.add(in.Workspaces.block())
 	p.add(situation(in))
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)

@@ -90,6 +90,7 @@ type Enter struct {
 	AgentID, WorkspaceID, By string
 	Tree                     string // of the agent, made from that workspace
 	Cwd                      string // within it, clean and slash-separated; "": its top
+	Idle                     bool   // refused with CodeAgentBusy while a turn runs
 }
 
 // Use makes a workspace the one in which the agent works from its next call of a tool on. The same again changes
@@ -99,7 +100,10 @@ func (m *Scheduler) Use(ctx context.Context, e Enter) (now ledger.ActiveWorkspac
 		return now, refused(CodeInvalidWorkspace, "cwd", "", "%.300q is not a path within a tree", e.Cwd)
 	}
 	err = m.liveStep(ctx, e.AgentID, func(s *step) error {
-		if !s.attached(e.WorkspaceID) {
+		switch {
+		case e.Idle && s.busy():
+			return refused(CodeAgentBusy, "agent_id", "wait for its end", "a turn of agent %s runs", e.AgentID)
+		case !s.attached(e.WorkspaceID):
 			return notAttached(e.AgentID, e.WorkspaceID)
 		}
 		t, ok := find(s, s.treeNamed, e.Tree)
@@ -218,7 +222,7 @@ func (m *Scheduler) ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree
 		for n := 2; ; n++ {
 			old, taken := find(s, s.treeNamed, t.Name)
 			if replaces = taken && old.WorkspaceID == t.WorkspaceID && old.Mode == t.Mode && old.Source == t.Source &&
-				old.Status == ledger.TreeRemoved; replaces || !taken {
+				(old.Status == ledger.TreeRemoved || old.Status == ledger.TreeFailed); replaces || !taken {
 				break
 			}
 			t.Name = fmt.Sprintf("%s-%d", name, n)

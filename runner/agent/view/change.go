@@ -54,3 +54,25 @@ type TreeSync struct {
 	Branch  string `json:"original_branch"`
 	Changed int    `json:"changed_files"` // that the tree got
 }
+
+// WorkspaceUse says where an agent is to work from its next turn on: one of Path and WorkspaceID.
+type WorkspaceUse struct {
+	Path        string `json:"path,omitempty"` // absolute; it is attached if it was not
+	WorkspaceID string `json:"workspace_id,omitempty"`
+	Mode        string `json:"mode,omitempty"` // direct (default), isolated
+	Wait        bool   `json:"wait,omitempty"` // for the end of a turn that runs
+}
+
+// WorkspaceApply brings changes of an agent into the operator's files: those of one workspace, or of all.
+type WorkspaceApply struct {
+	WorkspaceID   string `json:"workspace_id,omitempty"`
+	AllowExecuted bool   `json:"allow_executed,omitempty"` // also files that programs execute unasked
+}
+
+// WorkspaceCheckout makes a branch of a change.
+type WorkspaceCheckout struct {
+	WorkspaceID   string `json:"workspace_id,omitempty"` // "": the active one
+	Branch        string `json:"branch,omitempty"`
+	Path          string `json:"path,omitempty"` // absolute
+	AllowExecuted bool   `json:"allow_executed,omitempty"`
+}

@@ -39,8 +39,8 @@ type WorkspaceEntry struct {
 
 // Kinds of WorkspaceEntry.ProjectionKind.
 const (
-	projectionCanonical = "canonical_root"
-	projectionWorktree  = "git_worktree_root"
+	ProjectionCanonical = "canonical_root"
+	ProjectionWorktree  = "git_worktree_root"
 )
 
 // worktreeSession says that an agent works in a tree that is not its own copy of the workspace.
@@ -187,8 +187,8 @@ func (s Snapshot) entered(stored ledger.AgentState) (WorkspaceEntry, *worktreeSe
 	if at == nil {
 		mount := s.mount(stored.AgentID)
 		return WorkspaceEntry{WorkspaceID: ledger.HomeWorkspace, WorkspaceAnchor: s.home(stored.AgentID),
-			ExecutionRootID: projectionCanonical + ":" + ledger.HomeWorkspace, ExecutionRoot: mount,
-			ProjectionKind: projectionCanonical, AccessMode: accessMode, Cwd: mount}, nil, nil
+			ExecutionRootID: ProjectionCanonical + ":" + ledger.HomeWorkspace, ExecutionRoot: mount,
+			ProjectionKind: ProjectionCanonical, AccessMode: accessMode, Cwd: mount}, nil, nil
 	}
 	w, err := s.ledger.Workspace(at.WorkspaceID)
 	if err != nil {
@@ -200,18 +200,40 @@ func (s Snapshot) entered(stored ledger.AgentState) (WorkspaceEntry, *worktreeSe
 	}
 	root := s.treePath(stored.AgentID, t.Name)
 	now := WorkspaceEntry{WorkspaceID: w.ID, WorkspaceAlias: w.Alias, WorkspaceAnchor: w.Anchor,
-		ExecutionRootID: projectionCanonical + ":" + w.ID, ExecutionRoot: root, ProjectionKind: projectionCanonical,
+		ExecutionRootID: ProjectionCanonical + ":" + w.ID, ExecutionRoot: root, ProjectionKind: ProjectionCanonical,
 		AccessMode: accessMode, Cwd: path.Join(root, at.Cwd)}
 	if t.Mode == ledger.TreeDirect && t.Source == "" {
 		return now, nil, nil
 	}
-	now.ProjectionKind, now.ExecutionRootID = projectionWorktree, projectionWorktree+":"+w.ID+":"+t.Name
+	now.ProjectionKind, now.ExecutionRootID = ProjectionWorktree, ProjectionWorktree+":"+w.ID+":"+t.Name
 	from := s.mount(stored.AgentID)
 	if at.From != "" {
 		from = s.treePath(stored.AgentID, at.From)
 	}
 	return now, &worktreeSession{OriginalCwd: from, OriginalBranch: t.Branch, WorktreePath: root,
 		WorktreeBranch: cmp.Or(t.Branch, "HEAD")}, nil
+}
+
+// Binding is what the commands of an agent are bound to, and which instructions it is given.
+type Binding struct {
+	AgentHome      string         `json:"agent_home"`
+	Execution      execution      `json:"execution"`
+	LoadedAgentsMD loadedAgentsMD `json:"loaded_agents_md"`
+}
+
+// Binding returns that of an agent.
+func (s Snapshot) Binding(agentID string) (Binding, error) {
+	a, err := s.ledger.Agent(agentID)
+	if err != nil {
+		return Binding{}, err
+	}
+	stored, err := s.ledger.AgentState(agentID)
+	if err != nil {
+		return Binding{}, err
+	}
+	now, _, err := s.entered(stored)
+	return Binding{AgentHome: s.home(agentID), Execution: s.execution(a, now),
+		LoadedAgentsMD: loadedAgentsMD{Sources: append(s.agentsMD(agentID), s.guidance(stored, now)...)}}, err
 }
 
 // accessMode of every tree: an agent has its trees for itself.

@@ -24,7 +24,7 @@ func (c *Client) AttachWorkspace(ctx context.Context, agentID, path string) (out
 }
 
 // UseWorkspace says where an agent is to work.
-func (c *Client) UseWorkspace(ctx context.Context, agentID string, u wire.UseWorkspace) (out wire.WorkspaceEntered,
+func (c *Client) UseWorkspace(ctx context.Context, agentID string, u view.WorkspaceUse) (out wire.WorkspaceEntered,
 	err error) {
 	return out, c.post(ctx, agentID, "/workspace/use", u, "", &out)
 }
@@ -45,13 +45,13 @@ func (c *Client) DiffWorkspace(ctx context.Context, agentID, name string) (out [
 }
 
 // ApplyWorkspace brings what an agent changed into the operator's files.
-func (c *Client) ApplyWorkspace(ctx context.Context, agentID string, a wire.ApplyWorkspace) (out []view.TreeApplied,
+func (c *Client) ApplyWorkspace(ctx context.Context, agentID string, a view.WorkspaceApply) (out []view.TreeApplied,
 	err error) {
 	return out, c.post(ctx, agentID, "/workspace/apply", a, "", &out)
 }
 
 // CheckoutWorkspace makes a branch of what an agent changed.
-func (c *Client) CheckoutWorkspace(ctx context.Context, agentID string, o wire.CheckoutWorkspace) (
+func (c *Client) CheckoutWorkspace(ctx context.Context, agentID string, o view.WorkspaceCheckout) (
 	out view.TreeCheckout, err error) {
 	return out, c.post(ctx, agentID, "/workspace/checkout", o, "", &out)
 }

@@ -32,6 +32,7 @@ type ApplyOptions struct {
 	Objects   string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
 	Borrowing git.Borrowing
 	RunDir    string // the run's own directory, which gets the journal, absolute; "": a kill cannot be undone
+	Check     bool   // only find out whether it can be done, and what it would do
 
 	Warnings []workspace.Warning // what Diff warned of
 	Confirm  Confirm             // is asked about files that programs execute
@@ -119,6 +120,7 @@ type merge struct {
 	user     *git.UserRepository // nil for a plain directory
 	warnings []workspace.Warning
 	confirm  Confirm
+	check    bool                      // change nothing
 	remedy   func(clear string) string // of a conflict
 
 	names    []string          // every path the patch touches, sorted
@@ -147,7 +149,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 		return nil, err
 	}
 	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy,
-		scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
+		check: options.Check, scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
 		repo: git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.Format = user, user.Top, user.Format
@@ -223,6 +225,9 @@ func (m *merge) run(ctx context.Context, patch string) (*ApplyResult, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if m.check {
+		return result, nil
 	}
 	return result, m.replace(ctx, root, result)
 }

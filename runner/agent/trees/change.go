@@ -1,0 +1,355 @@
+package trees
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"holon/internal/folder"
+	"holon/runner/agent/record"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// target is a tree that something is done with.
+type target struct {
+	workspace ledger.Workspace
+	tree      ledger.Tree
+}
+
+func (g target) ref() view.TreeRef {
+	return view.TreeRef{WorkspaceID: g.workspace.ID, WorkspaceAlias: g.workspace.Alias, Tree: g.tree.Name, Path: g.path()}
+}
+
+// path is the operator's directory.
+func (g target) path() string { return cmp.Or(g.tree.Source, g.workspace.Anchor) }
+
+// targets finds the trees that a name means: of a workspace the tree in which its agent works, else its direct one.
+// Without a name that is the active workspace, or with all every one that is attached.
+func (t *Trees) targets(ctx context.Context, agentID, name string, all bool) (found []target, err error) {
+	err = t.opts.Store.View(ctx, func(v ledger.View) error {
+		stored, attached, err := attachedTo(v, agentID)
+		if err != nil {
+			return err
+		}
+		trees, err := v.Trees(agentID)
+		if err != nil {
+			return err
+		}
+		trees = slices.DeleteFunc(trees, func(t ledger.Tree) bool { return !t.Live() })
+		if i := slices.IndexFunc(trees, func(t ledger.Tree) bool { return t.Name == name }); i >= 0 {
+			w, err := v.Workspace(trees[i].WorkspaceID)
+			found = []target{{w, trees[i]}}
+			return err
+		}
+		if name == "" && !all {
+			if name = stored.WorkspaceID(); name == ledger.HomeWorkspace {
+				return &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_id",
+					Message: "agent " + agentID + " works in its home", Hint: "name a workspace of the agent"}
+			}
+		}
+		if name != "" {
+			w, ok, err := named(attached, name)
+			if err == nil && !ok {
+				err = notFound(agentID, name)
+			}
+			if err != nil {
+				return err
+			}
+			attached = []ledger.Workspace{w}
+		}
+		found = mains(stored, attached, trees)
+		if len(found) == 0 && name != "" {
+			return &state.Error{Code: ledger.CodeNotFound, Param: "workspace_id",
+				Message: fmt.Sprintf("agent %s has no copy of %.100q: it did not work there", agentID, name)}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// mains are the trees of workspaces that count.
+func mains(stored ledger.AgentState, attached []ledger.Workspace, trees []ledger.Tree) (found []target) {
+	for _, w := range attached {
+		at := slices.IndexFunc(trees, func(t ledger.Tree) bool {
+			return stored.Active != nil && stored.Active.WorkspaceID == w.ID && stored.Active.Tree == t.Name
+		})
+		if at < 0 {
+			at = slices.IndexFunc(trees, func(t ledger.Tree) bool {
+				return t.WorkspaceID == w.ID && t.Mode == ledger.TreeDirect && t.Source == ""
+			})
+		}
+		if at >= 0 {
+			found = append(found, target{w, trees[at]})
+		}
+	}
+	return found
+}
+
+// opened is a target whose tree was found.
+type opened struct {
+	target
+	*workspace.Tree
+	dir  string // for its change
+	diff *workspace.Diff
+}
+
+// each opens the trees of targets while nothing in the agent's container runs, and calls do with all of them.
+func (t *Trees) each(ctx context.Context, agentID string, targets []target,
+	do func(ctx context.Context, trees []opened) error) error {
+	if len(targets) == 0 {
+		return do(ctx, nil)
+	}
+	unlock, err := t.lock(ctx, agentID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return t.opts.Containers.Still(ctx, agentID, func(ctx context.Context, _ *folder.Owner) (err error) {
+		var trees []opened
+		defer func() {
+			for _, o := range trees {
+				err = errors.Join(err, o.Leave())
+			}
+		}()
+		for _, g := range targets {
+			tree, err := t.open(ctx, g.tree, t.opts.IncludeDirty)
+			if err != nil {
+				return err
+			}
+			trees = append(trees, opened{target: g, Tree: tree, dir: filepath.Join(t.changesDir(agentID), g.tree.Name)})
+		}
+		return do(ctx, trees)
+	})
+}
+
+// Names of files in the directory of a change.
+const (
+	patchFile  = "change.patch"
+	objectsDir = "objects"
+)
+
+// compare finds out what was changed.
+func (o *opened) compare(ctx context.Context) (err error) {
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return fmt.Errorf("keep the change of %s: %w", o.tree.Name, err)
+	}
+	o.diff, err = o.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(o.dir, patchFile),
+		Objects: filepath.Join(o.dir, objectsDir)})
+	return err
+}
+
+// Diff returns what an agent changed in a workspace, or in all that it has attached.
+func (t *Trees) Diff(ctx context.Context, agentID, name string) (found []view.TreeDiff, err error) {
+	targets, err := t.targets(ctx, agentID, name, true)
+	if err != nil {
+		return nil, err
+	}
+	found = []view.TreeDiff{}
+	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
+		for _, o := range trees {
+			if err := o.compare(ctx); err != nil {
+				return err
+			}
+			found = append(found, view.TreeDiff{TreeRef: o.ref(), Changes: *o.diff})
+		}
+		return nil
+	})
+	return found, typed(err)
+}
+
+// Apply brings what an agent changed into the operator's files, of one workspace or of all: nothing of any where one
+// does not merge. What is written while a later one fails stays, and the same call again finishes it: a file that has
+// its change stays as it is. The copies go on from there.
+func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply, by string) (done []view.TreeApplied,
+	err error) {
+	targets, err := t.targets(ctx, agentID, a.WorkspaceID, true)
+	if err != nil {
+		return nil, err
+	}
+	done = []view.TreeApplied{}
+	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
+		for i := range trees {
+			if err := trees[i].compare(ctx); err != nil {
+				return err
+			}
+			if _, err := t.land(ctx, &trees[i], a.AllowExecuted, true); err != nil {
+				return err
+			}
+		}
+		// what is begun is finished, also for a caller that is gone
+		ctx = context.WithoutCancel(ctx)
+		for i := range trees {
+			o := &trees[i]
+			result, err := t.land(ctx, o, a.AllowExecuted, false)
+			if err != nil {
+				return partly(err, done, o.target)
+			}
+			done = append(done, view.TreeApplied{TreeRef: o.ref(), Written: result.Written, Deleted: result.Deleted})
+		}
+		for i, o := range trees {
+			if err := t.advance(ctx, o, len(done[i].Written)+len(done[i].Deleted), by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return done, typed(err)
+}
+
+// land applies a change to the operator's files, or with check finds out whether that can be done.
+func (t *Trees) land(ctx context.Context, o *opened, allowExecuted, check bool) (*landing.ApplyResult, error) {
+	return landing.Apply(ctx, landing.ApplyOptions{Dir: o.path(), Patch: o.diff.Patch, Check: check,
+		Objects: filepath.Join(o.dir, objectsDir), Borrowing: t.opts.Borrowing(), RunDir: o.dir,
+		Merge: "holon workspace checkout " + o.workspace.Alias + " makes a branch of it", Warnings: o.diff.Warnings,
+		Confirm: confirm(allowExecuted)})
+}
+
+func confirm(allowed bool) landing.Confirm {
+	return func(files []workspace.Warning) error {
+		if allowed {
+			return nil
+		}
+		e := landing.Unconfirmed(files, "")
+		e.Hint, e.Paths = "read them with holon workspace diff, then give --allow-executed if you mean it", nil
+		return e
+	}
+}
+
+// partly adds to the error of a workspace which others have their change already.
+func partly(err error, done []view.TreeApplied, failed target) error {
+	e, ok := errors.AsType[*git.Error](err)
+	if !ok || len(done) == 0 {
+		return err
+	}
+	names := make([]string, len(done))
+	for i, d := range done {
+		names[i] = d.Path
+	}
+	out := *e
+	out.Message = fmt.Sprintf("%s was not changed: %s; %s have the change already", failed.path(), e.Message,
+		strings.Join(names, ", "))
+	out.Hint = "apply again when the cause is gone: what is written stays as it is"
+	return &out
+}
+
+// advance makes the present state of a tree its base.
+func (t *Trees) advance(ctx context.Context, o opened, files int, by string) error {
+	if o.diff.PatchBytes == 0 {
+		return nil
+	}
+	if err := o.Advance(ctx); err != nil {
+		return err
+	}
+	if err := t.writeAnchor(ctx, o.tree.AgentID, o.workspace.ID, o.Tree); err != nil {
+		return err
+	}
+	return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: o.tree.AgentID, Tree: o.tree.Name, By: by,
+		What: record.WorkspaceApplied, Files: files})
+}
+
+// Sync brings the operator's present state into the copy of an agent: three-way, or not at all.
+func (t *Trees) Sync(ctx context.Context, agentID, name, by string) (done view.TreeSync, err error) {
+	targets, err := t.targets(ctx, agentID, name, false)
+	if err != nil {
+		return done, err
+	}
+	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
+		o := &trees[0]
+		if o.Info().IncludedDirty && !t.opts.IncludeDirty && o.Info().Kind == workspace.KindGit {
+			// It has changes that were applied, which the operator may not have committed yet.
+			if err := o.Leave(); err != nil {
+				return err
+			}
+			tree, err := t.open(ctx, o.tree, true)
+			if err != nil {
+				return err
+			}
+			o.Tree = tree
+		}
+		synced, err := o.Sync(ctx)
+		if err != nil {
+			return err
+		}
+		if err := t.writeAnchor(ctx, agentID, o.workspace.ID, o.Tree); err != nil {
+			return err
+		}
+		now := o.tree
+		now.Base, now.Branch = synced.Base.BaseCommit, synced.Base.Branch
+		done = view.TreeSync{TreeRef: o.ref(), Base: now.Base, Branch: now.Branch, Changed: len(synced.Files)}
+		return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: agentID, Tree: now.Name, By: by,
+			What: record.WorkspaceSynced, Files: done.Changed, Made: now})
+	})
+	return done, typed(err)
+}
+
+// maxCheckouts bounds the branches that are made of one tree.
+const maxCheckouts = 1000
+
+// Checkout makes a branch of what an agent changed, with a working tree. The same change again is where it is.
+func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCheckout, by string) (
+	done view.TreeCheckout, err error) {
+	targets, err := t.targets(ctx, agentID, c.WorkspaceID, false)
+	if err != nil {
+		return done, err
+	}
+	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
+		o := trees[0]
+		if err := o.compare(ctx); err != nil {
+			return err
+		}
+		if len(o.diff.Files) == 0 {
+			return &git.Error{Code: landing.CodeNothingChanged, Message: "agent " + agentID + " changed no file of " +
+				o.workspace.Alias}
+		}
+		id, dir, err := t.checkoutDir(agentID, o)
+		if err != nil {
+			return err
+		}
+		made, err := landing.Checkout(ctx, landing.CheckoutOptions{Run: id, RunDir: dir,
+			Objects: filepath.Join(o.dir, objectsDir), Info: o.Info(), Diff: *o.diff, Dir: o.path(),
+			Borrowing: t.opts.Borrowing(), Title: "Work of the agent " + agentID, At: time.Now(),
+			Confirm: confirm(c.AllowExecuted), Branch: c.Branch, Path: c.Path, Default: t.opts.Home.WorktreesDir()})
+		if err != nil {
+			return err
+		}
+		done = view.TreeCheckout{TreeRef: o.ref(), Branch: made.Branch, Base: made.Base, Commit: made.Commit,
+			Commits: made.Commits, Worktree: made.Path}
+		return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: agentID, Tree: o.tree.Name, By: by,
+			What: record.WorkspaceCheckedOut, Files: len(o.diff.Files), Branch: made.Branch})
+	})
+	return done, typed(err)
+}
+
+// checkoutDir is where the checkout of a change is registered, and the name that its branch gets: the newest if that is
+// of the same change.
+func (t *Trees) checkoutDir(agentID string, o opened) (id, dir string, err error) {
+	for n := 1; n <= maxCheckouts; n++ {
+		id = fmt.Sprintf("%s-%s-%d", agentID, o.tree.Name, n)
+		dir = filepath.Join(t.changesDir(agentID), o.tree.Name+".checkout-"+fmt.Sprint(n))
+		of, err := os.ReadFile(filepath.Join(dir, "result"))
+		if err == nil && string(of) == o.diff.BaseTree+" "+o.diff.ResultTree {
+			return id, dir, nil
+		}
+		if err == nil {
+			continue
+		}
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			err = os.WriteFile(filepath.Join(dir, "result"), []byte(o.diff.BaseTree+" "+o.diff.ResultTree), 0o600)
+		}
+		return id, dir, err
+	}
+	return "", "", &git.Error{Code: landing.CodeBranchExists, Message: fmt.Sprintf("%d branches were made of the tree %s",
+		maxCheckouts, o.tree.Name), Hint: "remove " + filepath.Join(t.changesDir(agentID), o.tree.Name) + ".checkout-*"}
+}

@@ -1,0 +1,173 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/sessions"
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Recover sees to what a killed process left: applies that were cut off, trees that were not made to their end or that
+// are gone, and those of agents that were removed. It is called before any agent works. What cannot be done for one
+// agent is logged.
+func (t *Trees) Recover(ctx context.Context) error {
+	var all []ledger.Tree
+	active, archived := make(map[string]string), make(map[string]bool)
+	err := t.opts.Store.View(ctx, func(v ledger.View) (err error) {
+		if all, err = v.AllTrees(); err != nil {
+			return err
+		}
+		for _, tree := range all {
+			a, err := v.Agent(tree.AgentID)
+			if err != nil {
+				return err
+			}
+			stored, err := v.AgentState(tree.AgentID)
+			if err != nil {
+				return err
+			}
+			if archived[a.ID] = a.ArchivedAt != nil; stored.Active != nil {
+				active[a.ID] = stored.Active.Tree
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("find the trees of agents: %w", err)
+	}
+	wanted := make(map[string]bool)
+	for _, tree := range all {
+		if tree.Status == ledger.TreeActive {
+			wanted[claimOf(tree)] = true
+		}
+	}
+	if err := t.disclaimOthers(ctx, wanted); err != nil {
+		t.opts.Log.Warn("trees that no agent has were not given up", "err", err)
+	}
+	for agentID, removed := range archived {
+		if err := t.recoverAgent(ctx, agentID, active[agentID], removed); err != nil {
+			t.opts.Log.Warn("the trees of an agent cannot be looked after", "agent", agentID, "err", err)
+		}
+	}
+	return ctx.Err()
+}
+
+// disclaimOthers gives up trees without a record.
+func (t *Trees) disclaimOthers(ctx context.Context, wanted map[string]bool) error {
+	claims, err := workspace.Claims(ctx, t.opts.Home.CacheDir())
+	for _, c := range claims {
+		if strings.HasPrefix(c.By, sessions.AgentClaim) && !wanted[c.By] {
+			err = errors.Join(err, workspace.Disclaim(ctx, t.opts.Home.CacheDir(), c))
+		}
+	}
+	return err
+}
+
+func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, removed bool) error {
+	killed, err := landing.UndoKilled(ctx, t.changesDir(agentID), false)
+	for _, k := range killed {
+		err = errors.Join(err, k.Err)
+	}
+	if removed {
+		return errors.Join(err, t.Retire(ctx, agentID))
+	}
+	if active != "" && !t.there(ledger.Tree{AgentID: agentID, Name: active}) {
+		err = errors.Join(err, t.opts.Steps.EndTree(ctx, agentID, active, ledger.TreeFailed, "its directory is gone", true))
+	}
+	return err
+}
+
+// Retire gives up the trees of an agent that was removed: those without changes go, and of the others the patch stays,
+// beneath the agent's home. What cannot be done is left for the next start.
+func (t *Trees) Retire(ctx context.Context, agentID string) error {
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, tree := range trees {
+		if tree.Status == ledger.TreeActive {
+			_, err := t.end(ctx, tree)
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil || len(trees) == 0 {
+		return typed(err)
+	}
+	return errors.Join(os.RemoveAll(t.private(agentID, "objects")), os.RemoveAll(t.private(agentID, "anchors")))
+}
+
+// end removes a tree whose owner has ended; the patch of its change stays. diff is nil when the tree was not there.
+func (t *Trees) end(ctx context.Context, tree ledger.Tree) (diff *workspace.Diff, err error) {
+	ended := func(status ledger.TreeStatus, why string) error {
+		return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
+	}
+	if len(tree.Held) == 0 { // it was not made
+		return nil, errors.Join(t.disclaim(ctx, tree), ended(ledger.TreeRemoved, "it was not made"))
+	}
+	w, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) (ledger.Workspace, error) {
+		return v.Workspace(tree.WorkspaceID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	status, why := ledger.TreeRemoved, "nothing in it was changed"
+	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
+		o := trees[0]
+		if err := o.compare(ctx); err != nil {
+			return err
+		}
+		if diff = o.diff; len(diff.Files) > 0 || diff.Incomplete {
+			status, why = ledger.TreeRetained, "its change is kept as "+diff.Patch
+		}
+		if diff.Incomplete {
+			why += ", without what could not be read; the tree stays"
+			return nil
+		}
+		return o.Release(ctx)
+	})
+	if isGone(err) {
+		return nil, ended(ledger.TreeFailed, "its directory is gone")
+	}
+	if err != nil {
+		return diff, err
+	}
+	return diff, ended(status, why)
+}
+
+// isGone reports whether a tree, or what it was made from, is not there any more.
+func isGone(err error) bool {
+	e, ok := errors.AsType[*git.Error](err)
+	return ok && (e.Code == workspace.CodeTreeGone || e.Code == workspace.CodeReleased)
+}
+
+// Digest changes with the files of the tree in which an agent works; "" when it works in its home.
+func (t *Trees) Digest(ctx context.Context, agentID string) (string, error) {
+	stored, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) (ledger.AgentState, error) {
+		return v.AgentState(agentID)
+	})
+	if err != nil || stored.Active == nil || !t.there(ledger.Tree{AgentID: agentID, Name: stored.Active.Tree}) {
+		return "", err
+	}
+	return workspace.Digest(ctx, t.treeDir(ledger.Tree{AgentID: agentID, Name: stored.Active.Tree}), ".git")
+}
+
+// CheckChild refuses a child in a mode that its parent has no workspace for.
+func (t *Trees) CheckChild(ctx context.Context, parentID, mode string) error {
+	stored, _, err := t.attached(ctx, parentID)
+	if err == nil && mode == "worktree" && stored.Active == nil {
+		err = &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_mode",
+			Message: "a child gets a tree of the workspace that you work in, and you work in your home",
+			Hint:    "use a workspace first, or leave workspace_mode out"}
+	}
+	return err
+}

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -45,4 +48,35 @@ func isChildID(id string) bool {
 // childrenDir is where the homes of the children of a public agent are, which no container of an agent sees.
 func (h Home) childrenDir(root string) string {
 	return filepath.Join(h.AgentPrivateDir(root), "children")
+}
+
+// AgentIDs lists the agents that have a directory in the home: public ones, and their children.
+func (h Home) AgentIDs() (ids []string, err error) {
+	roots, err := names(h.AgentsDir())
+	for _, root := range roots {
+		if CheckAgentID(root) != nil || IsChild(root) {
+			continue
+		}
+		ids = append(ids, root)
+		children, failed := names(h.childrenDir(root))
+		err = errors.Join(err, failed)
+		for _, id := range children {
+			if IsChild(id) && RootAgent(id) == root && CheckAgentID(id) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, err
+}
+
+// names are those of the entries of a directory, none where there is no directory.
+func names(dir string) (list []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return list, err
 }

@@ -43,6 +43,7 @@ type listed struct {
 	schema      json.RawMessage
 	traits      turns.Traits
 	round       bool // the host's tool wants to know the round of a call
+	completes   bool // the host's tool completes the built-in one of its name
 }
 
 // note is a fact about servers and tools that a turn records.
@@ -129,7 +130,8 @@ func (l *listing) check(t *sdk.Tool) string {
 	l.bytes += len(schema) + len(description)
 	l.taken[t.Name] = true
 	wants, _ := t.Meta[mcpwire.MetaRound].(bool)
-	l.tools = append(l.tools, listed{tool: t.Name, description: description, schema: schema,
+	completes, _ := t.Meta[mcpwire.MetaCompletes].(bool)
+	l.tools = append(l.tools, listed{tool: t.Name, completes: completes && l.server.host, description: description, schema: schema,
 		traits: traits(t.Annotations), round: wants && l.server.host})
 	return ""
 }

@@ -38,7 +38,7 @@ func (o *Offer) Server(name string) string {
 		return ""
 	}
 	for _, offered := range slices.Backward(o.Tools) { // the later of two is used
-		if t, ok := offered.(*tool); ok && t.listed.name == name {
+		if t, ok := offered.(*tool); ok && t.listed.name == name && !t.Completes() {
 			return t.server.name
 		}
 	}
@@ -242,6 +242,9 @@ func (o *Offer) Replaced(ours []tools.Definition) []note {
 	}
 	var notes []note
 	for _, t := range o.Tools {
+		if named, ok := t.(*tool); ok && named.Completes() {
+			continue
+		}
 		if name := t.Definition().Name; own[name] {
 			notes = append(notes, note{noteReplaced,
 				fmt.Sprintf("the host's tool %s takes the place of the built-in one", name)})

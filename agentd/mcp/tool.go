@@ -68,6 +68,15 @@ func (t *tool) Definition() tools.Definition {
 }
 
 func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Output {
+	result, bad := t.ask(ctx, env, c)
+	if bad != nil {
+		return tools.Fail(bad)
+	}
+	return t.output(result, env)
+}
+
+// ask makes a call, within the time that its server has for one.
+func (t *tool) ask(ctx context.Context, env tools.Env, c tools.Call) (*sdk.CallToolResult, *tools.Error) {
 	limit := t.server.cfg.CallTimeout.or(defaultCallTimeout)
 	calling, cancel := context.WithTimeoutCause(ctx, limit, errCallTimeout)
 	defer cancel()
@@ -81,7 +90,7 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 	result, bad := t.call(calling, meta, c)
 	switch {
 	case bad == nil:
-		return t.output(result, env)
+		return result, nil
 	case ctx.Err() != nil:
 		bad = &tools.Error{Kind: tools.KindCanceled,
 			Message: "the turn was ended; the call was cancelled but may have taken effect"}
@@ -92,7 +101,7 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 			RecoveryHint: "find out what happened before you call it again"}
 	}
 	bad.Details = t.details(bad.Details)
-	return tools.Fail(bad)
+	return nil, bad
 }
 
 // call makes the call once. A call to the host is repeated when the connection broke,

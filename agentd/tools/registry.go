@@ -66,6 +66,12 @@ func (r *Registry) With(more ...Tool) (*Registry, error) {
 	all := &Registry{tools: make(map[string]entry), names: slices.Clone(r.names)}
 	maps.Copy(all.tools, r.tools)
 	for _, t := range more {
+		if c, ok := t.(completer); ok && c.Completes() {
+			if err := all.complete(c); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		e, err := newEntry(t)
 		if err != nil {
 			return nil, err

@@ -56,6 +56,9 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 		Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
 		Files: runner.Files{Skills: o.Skills},
 	}
+	if state.IsChild(t.AgentID) { // which has those of its home and its workspaces alone
+		cfg.Skills = nil
+	}
 	if err := confine(&o.Settings, &cfg); err != nil {
 		return cfg, nil, err
 	}
@@ -113,7 +116,7 @@ func (o *serveOptions) reminding() prompt.Reminding {
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
 	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Plans: h.homes,
 		Ledger: h.ledger, Facts: h.facts(), Reminder: h.options.reminding().Text,
-		Triggers: h, Secrets: h.options.streams.Secrets, Info: h.info})
+		Triggers: h, Children: h, Secrets: h.options.streams.Secrets, Info: h.info})
 }
 
 // facts are what views show of the agents that is not in the ledger.

@@ -79,7 +79,7 @@ func runTaskList(ctx context.Context, r *remote, all bool, limit int) error {
 var taskHeads = []string{"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND*"}
 
 func (r *remote) taskRow(t view.TaskRecord) []string {
-	command := t.Command.CmdPreview
+	command := cmp.Or(t.Command.CmdPreview, t.Purpose)
 	if r.streams.OutTTY {
 		command = visible.OneLine(command, 40)
 	}
@@ -91,7 +91,7 @@ func runTaskShow(ctx context.Context, r *remote) error {
 	if err != nil {
 		return err
 	}
-	t, c := status.Task, status.Task.Command
+	t, c := status.Task, cmp.Or(status.Task.Command, &tasks.Command{})
 	exit := ""
 	if c.ExitStatus != nil {
 		exit = fmt.Sprint(*c.ExitStatus)
@@ -100,6 +100,7 @@ func runTaskShow(ctx context.Context, r *remote) error {
 		"command", r.streams.oneLine(c.Cmd, 1000), "how it is", r.streams.oneLine(t.Summary, 300), "exit status", exit,
 		"directory", c.Workdir, "input", c.InputTarget, "started", r.streams.when(t.CreatedAt),
 		"changed", r.streams.when(t.UpdatedAt), "turn", t.TurnID, "work item", t.WorkItemID,
+		"child agent", t.ChildAgentID,
 		"output in the container", c.OutputPath, "errors in the container", c.StderrPath)
 }
 

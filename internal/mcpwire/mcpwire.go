@@ -57,6 +57,8 @@ const (
 	MetaTurnToken = "holon/turn_token" // of tools/call to the host alone: the turn's token
 	MetaRound     = "holon/round"      // of a tool that asks for the round of its calls, and of tools/call: that round
 	MetaDirective = "holon/directive"  // of a result of the host: its responses.Directive
+	// of a tool of the host that has the name of a built-in one and does not replace it: true
+	MetaCompletes = "holon/completes"
 )
 
 // errClosed is the reason of a stream that was closed on this side.

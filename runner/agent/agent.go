@@ -57,6 +57,8 @@ type Homes interface {
 	Create(ctx context.Context, id, template string) error
 	// EnsureDefault makes what is missing of the home of the default agent.
 	EnsureDefault(ctx context.Context, id string) error
+	// CheckTemplate refuses a template from which no home can be made.
+	CheckTemplate(template string) error
 	// Digest says whether what the home of an agent holds has changed.
 	Digest(ctx context.Context, id string) (string, error)
 }
@@ -72,6 +74,8 @@ type Config struct {
 	// Workspaces are where agents work; nil: in their homes alone.
 	Workspaces Workspaces
 	Facts      view.Facts // what is shown of where agents work
+	// Trees are those of children; nil: there are no workspaces.
+	Trees Trees
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
 	Plan func(agentID, itemID string) *view.PlanArtifact
 	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.
@@ -151,7 +155,10 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := r.eachAgent(ctx, r.hideTrigger); err != nil {
 		return nil, err
 	}
-	if err := r.recover(ctx); err != nil {
+	if err := r.eachAgent(ctx, r.scheduler.Interrupted); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(r.recover(ctx), r.takeUpChildren(ctx)); err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 	}
 	return r, r.Unblock(ctx)

@@ -55,6 +55,8 @@ func (b bareHomes) Create(_ context.Context, id, _ string) error {
 
 func (b bareHomes) EnsureDefault(ctx context.Context, id string) error { return b.Create(ctx, id, "") }
 
+func (b bareHomes) CheckTemplate(string) error { return nil }
+
 func (b bareHomes) Digest(context.Context, string) (string, error) { return "", nil }
 
 // lab is a home with everything of a runtime: a real store, a real engine and

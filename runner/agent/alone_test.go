@@ -63,6 +63,8 @@ type stillHomes struct{ broken string }
 
 func (h stillHomes) Create(context.Context, string, string) error { return nil }
 
+func (h stillHomes) CheckTemplate(string) error { return nil }
+
 func (h stillHomes) EnsureDefault(_ context.Context, id string) error {
 	if id == h.broken {
 		return errors.New("the home is not a directory")

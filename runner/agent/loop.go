@@ -33,6 +33,7 @@ func (r *Runtime) runLoop(id string) {
 		if !ok || !r.run(claim) {
 			return
 		}
+		r.childEnded(id)
 	}
 }
 
@@ -84,6 +85,9 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 
 // plan returns the turn of a claim and the prompt that is sent with it.
 func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, prompt.Prompt, error) {
+	if err := r.prepare(ctx, c.Agent); err != nil {
+		return pool.Turn{}, prompt.Prompt{}, err
+	}
 	in, err := r.promptInput(ctx, c)
 	if err != nil {
 		return pool.Turn{}, prompt.Prompt{}, err

@@ -68,6 +68,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 			defer r.loopEnded(l.agent.ID)
 			defer once()
 			if r.takeUp(l.agent, l.attempt, once) {
+				r.reattached(l.agent.ID)
 				once()
 				r.runLoop(l.agent.ID)
 			}
@@ -134,6 +135,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		}
 		record.begin()
 		watcher = r.watchTurn(watching, attempt, stop)
+		r.reattached(agent.ID)
 		attached()
 	}, record)
 }

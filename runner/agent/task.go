@@ -170,7 +170,7 @@ func (r *Runtime) TaskOutput(ctx context.Context, agentID, id string, wait time.
 		}
 	}
 	out := view.OutputOf(t, wait > 0)
-	if t.Status.Terminal() && budget == 0 || t.Status == tasks.Queued {
+	if t.Status.Terminal() && budget == 0 || t.Status == tasks.Queued || t.Child() != nil {
 		return out, nil
 	}
 	// an agent that was removed gets no container any more
@@ -199,6 +199,9 @@ func (r *Runtime) TaskInput(ctx context.Context, agentID, id string, in tasks.In
 	if err != nil {
 		return tasks.InputResult{}, err
 	}
+	if t.Child() != nil {
+		return r.FollowUp(ctx, agentID, id, responses.NewID("key_"), in.Input, true)
+	}
 	if t.Status.Terminal() {
 		return tasks.InputResult{Task: view.SnapshotOf(t), SummaryText: "the task has ended; it takes no input"}, nil
 	}
@@ -219,6 +222,9 @@ func (r *Runtime) StopTask(ctx context.Context, agentID, id string, force bool) 
 	t, err := r.task(ctx, agentID, id)
 	if err != nil {
 		return tasks.StopResult{}, err
+	}
+	if t.Child() != nil {
+		return r.StopChild(ctx, agentID, id, "the operator")
 	}
 	if t.Status.Terminal() {
 		return tasks.StopResult{Task: view.SnapshotOf(t), SummaryText: "the task had ended before: " + t.Result.Summary}, nil

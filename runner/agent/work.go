@@ -23,7 +23,7 @@ const (
 // work is what the agent of a claim works on.
 func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
 	var w prompt.Work
-	open, completed, err := view.New(v, view.Facts{Plan: r.cfg.Plan}).WorkList(c.Agent.ID, maxRecentWork)
+	open, completed, err := view.New(v, view.Facts{Plan: r.cfg.Plan, Children: true}).WorkList(c.Agent.ID, maxRecentWork)
 	// a conversation that goes on may believe that completed work is open
 	if err != nil || len(open) == 0 && (len(completed) == 0 || c.Attempt.Chain == "") {
 		return w, err

@@ -194,6 +194,9 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 	if err := cmd.check(c); err != nil {
 		return wire.CommandAnswer{}, err
 	}
+	if state.IsChild(c.AgentID) {
+		return wire.CommandAnswer{}, private(c.AgentID)
+	}
 	if err := s.addressee(r.Context(), c.AgentID, !cmd.removed); err != nil {
 		return wire.CommandAnswer{}, err
 	}

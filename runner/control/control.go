@@ -246,5 +246,6 @@ func (s *Server) view(v ledger.View) view.Snapshot {
 	info, facts := s.host.Info(), s.opts.Facts
 	facts.DefaultAgent, facts.Model, facts.Fallbacks, facts.Engine, facts.Booting = info.DefaultAgent,
 		info.DefaultModel, info.FallbackModels, info.Engine, !info.Ready
+	facts.Children = true // enter decides who may see one
 	return view.New(v, facts)
 }

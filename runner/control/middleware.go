@@ -16,6 +16,7 @@ import (
 
 	"holon/internal/httpserver"
 	"holon/responses"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -89,10 +90,19 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 			return err
 		}
 	}
+	if id := cmp.Or(pathValue(r, "id"), r.URL.Query().Get("agent_id")); state.IsChild(id) && !(l.local && one.debugs) {
+		return private(id)
+	}
 	if one.live {
 		return s.addressee(r.Context(), s.agentID(r), true)
 	}
 	return nil
+}
+
+// private is the answer about a child to whoever is not to see it by itself, whether or not there is one.
+func private(id string) error {
+	return &state.Error{Code: scheduler.CodeAgentPrivate, Param: "agent_id",
+		Message: fmt.Sprintf("agent %.80s is private", id), Hint: "look at its parent, " + state.RootAgent(id)}
 }
 
 // computeTime is how long an answer may take to be computed.

@@ -15,6 +15,7 @@ type route struct {
 	capability   bool             // the path proves what its caller may do
 	queries      bool             // no other path has parameters
 	live         bool             // refuses an agent that was removed at once
+	debugs       bool             // through the local socket also for private children
 }
 
 type handler func(w http.ResponseWriter, r *http.Request) (any, error)
@@ -53,7 +54,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/metrics", stream: s.getMetrics},
 
 		{method: "GET", path: "/agents/list", handle: s.getAgents},
-		{method: "GET", path: agent + "/messages/{message_id}", handle: shows(s, "message_id", view.Snapshot.Message)},
+		{method: "GET", path: agent + "/messages/{message_id}", handle: shows(s, "message_id", view.Snapshot.Message), debugs: true},
 		{method: "GET", path: agent + "/timers", handle: lists(s, view.Snapshot.Timers), queries: true},
 		{method: "GET", path: agent + "/queue", handle: lists(s, view.Snapshot.Queue), queries: true},
 		{method: "GET", path: agent + "/work-items", handle: lists(s, view.Snapshot.WorkItems), queries: true},
@@ -64,21 +65,21 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/workspaces", handle: s.getRegistry},
 		{method: "GET", path: agent + "/workspaces", handle: lists(s, view.Snapshot.Workspaces), queries: true},
 		{method: "GET", path: agent + "/latency", handle: lists(s, view.Snapshot.LatencyReport), queries: true},
-		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true},
-		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true},
+		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true, debugs: true},
+		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true, debugs: true},
 		{method: "GET", path: agent + "/status", handle: s.getStatus},
 		{method: "GET", path: agent + "/state", handle: s.getState},
-		{method: "GET", path: agent + "/briefs", handle: lists(s, view.Snapshot.Briefs), queries: true},
-		{method: "GET", path: agent + "/transcript", handle: lists(s, view.Snapshot.Transcript), queries: true},
+		{method: "GET", path: agent + "/briefs", handle: lists(s, view.Snapshot.Briefs), queries: true, debugs: true},
+		{method: "GET", path: agent + "/transcript", handle: lists(s, view.Snapshot.Transcript), queries: true, debugs: true},
 		// the same of the default agent
 		{method: "GET", path: "/status", handle: s.getStatus},
 		{method: "GET", path: "/state", handle: s.getState},
 		{method: "GET", path: "/briefs", handle: lists(s, view.Snapshot.Briefs), queries: true},
 		{method: "GET", path: "/transcript", handle: lists(s, view.Snapshot.Transcript), queries: true},
 
-		{method: "GET", path: "/runtime/events", stream: s.getRuntimeEvents, queries: true},
-		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel, queries: true},
-		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport, queries: true},
+		{method: "GET", path: "/runtime/events", stream: s.getRuntimeEvents, queries: true, debugs: true},
+		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel, queries: true, debugs: true},
+		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport, queries: true, debugs: true},
 		{method: "POST", path: "/runtime/commands/{name}", take: s.postCommand},
 
 		{method: "POST", path: agent + "/enqueue", take: takes(s, maxPrompt, required, s.postEnqueue)},
@@ -115,7 +116,7 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/model/clear", handle: s.postClearModel, live: true},
 		{method: "POST", path: control + "/image", take: takes(s, maxSmall, required, s.postImage), live: true},
 		{method: "POST", path: control + "/debug-prompt",
-			take: takes(s, maxPrompt, required, s.postDebugPrompt), live: true},
+			take: takes(s, maxPrompt, required, s.postDebugPrompt), live: true, debugs: true},
 		{method: "POST", path: control + "/trigger", handle: s.gives(Steps.EnsureTrigger), live: true},
 		{method: "POST", path: control + "/trigger/rotate", handle: s.gives(Steps.RotateTrigger), live: true},
 		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},

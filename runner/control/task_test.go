@@ -45,8 +45,8 @@ func (h *host) Retire(ctx context.Context, agentID string) {
 }
 
 func (h *host) TaskOutput(_ context.Context, _, id string, wait time.Duration, tokens int) (view.TaskOutput, error) {
-	return view.TaskOutput{RetrievalStatus: tasks.NotReady, Task: tasks.Output{TaskID: id,
-		Status: tasks.Running, Artifacts: []tasks.Artifact{}, OutputBytes: wait.Milliseconds() + int64(tokens)}}, nil
+	return view.TaskOutput{RetrievalStatus: tasks.NotReady, Task: view.Output{Output: tasks.Output{TaskID: id,
+		Status: tasks.Running, Artifacts: []tasks.Artifact{}, OutputBytes: wait.Milliseconds() + int64(tokens)}}}, nil
 }
 
 func TestTaskRoutes(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	maxConnections = 8 // of one container
-	maxMessage     = 1 << 20
+	maxConnections = 8       // of one container
+	maxMessage     = 8 << 20 // bytes: 1 MiB of text, whatever has to be escaped in it
 )
 
 // Options say what is served.

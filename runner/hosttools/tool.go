@@ -31,6 +31,8 @@ type Tool struct {
 	Description string          // for the model
 	Schema      json.RawMessage // of the arguments: a JSON Schema of the type object
 	Round       bool            // Call.Round is asked for
+	// Completes: the container's tool of that name stays, and asks this one for what it does not have.
+	Completes bool
 
 	// Call carries a call out and returns when its effect is durable. A call is made
 	// again with the same ID when its answer was lost, also in another process: Call
@@ -42,7 +44,7 @@ type Tool struct {
 // Call is one call of a Tool. Nothing in it is to be believed.
 type Call struct {
 	ID        string          // 1 to 256 bytes; the same for the same call
-	Arguments json.RawMessage // a JSON object, at most 64 KiB with all that surrounds it
+	Arguments json.RawMessage // a JSON object, at most maxMessage with all that surrounds it
 	Round     Round
 }
 
@@ -123,8 +125,11 @@ func validName(name string) bool {
 // offer adds a tool to the server.
 func (s *Server) offer(t Tool) {
 	tool := &mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Schema}
-	if t.Round {
+	switch {
+	case t.Round:
 		tool.Meta = mcp.Meta{mcpwire.MetaRound: true}
+	case t.Completes:
+		tool.Meta = mcp.Meta{mcpwire.MetaCompletes: true}
 	}
 	s.mcp.AddTool(tool,
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

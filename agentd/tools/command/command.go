@@ -43,7 +43,7 @@ const (
 	kindSpawn        = "command_spawn_failed"
 	kindDiskFull     = "disk_full" // the command was not started
 	kindWorkdir      = "workdir_not_found"
-	kindTaskNotFound = "task_not_found"
+	kindTaskNotFound = tools.KindTaskNotFound
 	kindTaskLimit    = "task_limit_reached"
 )
 

@@ -92,6 +92,17 @@ func (h *Homes) Create(ctx context.Context, id, selector string) error {
 	return h.create(ctx, id, t)
 }
 
+// CheckTemplate refuses a template from which no home can be made, as Create does. An agent names templates by their
+// ids alone: a path would let it read what its container cannot.
+func (h *Homes) CheckTemplate(id string) error {
+	if filepath.IsAbs(id) {
+		return &state.Error{Code: codeTemplateInvalid, Param: "template",
+			Message: "a template is named by its id", Hint: "give the id of a template, such as " + Default}
+	}
+	_, err := h.resolve(cmp.Or(id, Default))
+	return err
+}
+
 // create makes a home under a temporary name and renames it when it is complete.
 func (h *Homes) create(ctx context.Context, id string, t *template) (err error) {
 	if err := os.MkdirAll(h.opts.Home.AgentsDir(), 0o700); err != nil {
@@ -115,12 +126,16 @@ func (h *Homes) create(ctx context.Context, id string, t *template) (err error) 
 		}
 		return unusable(id, err)
 	}
-	err = folder.RenameNew(unix.AT_FDCWD, made, unix.AT_FDCWD, h.opts.Home.AgentDir(id))
+	dir := h.opts.Home.AgentDir(id)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return unusable(id, err)
+	}
+	err = folder.RenameNew(unix.AT_FDCWD, made, unix.AT_FDCWD, dir)
 	if errors.Is(err, fs.ErrExist) {
 		return exists(id)
 	}
 	if err == nil {
-		err = durable.SyncDir(h.opts.Home.AgentsDir())
+		err = durable.SyncDir(filepath.Dir(dir))
 	}
 	if err != nil {
 		return unusable(id, err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -358,18 +356,14 @@ func (k *Pool) tidyOnce() {
 // tidy removes records that were not written to their end, and directories of
 // sockets that no record names. It notes the agents that have a record.
 func (k *Pool) tidy() error {
-	agents, err := os.ReadDir(k.opts.Home.AgentsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	agents, err := k.opts.Home.AgentIDs()
+	if err != nil {
 		return fmt.Errorf("look for what was left half made: %w", err)
 	}
 	var errs []error
 	var damaged error
 	named := make(map[string]bool)
-	for _, entry := range agents {
-		id := entry.Name()
-		if state.CheckAgentID(id) != nil {
-			continue
-		}
+	for _, id := range agents {
 		errs = append(errs, durable.Sweep(k.opts.Home.AgentPrivateDir(id)))
 		rec, err := k.readRecord(&agent{id: id})
 		if rec != nil {

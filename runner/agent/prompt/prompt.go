@@ -58,6 +58,7 @@ type Prompt struct {
 	SystemBlocks  []block   `json:"system_blocks"`
 	ContextBlocks []block   `json:"context_blocks"`
 	Cache         cacheKeys `json:"cache"`
+	Mode          string    `json:"mode,omitempty"`        // task for a private child
 	WorkDigest    string    `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
 }
 
@@ -97,6 +98,9 @@ func Assemble(in Input) Prompt {
 		{Text: runtimeGuide, Stability: stable},
 		{Text: identity(in.Agent), Stability: agentScoped, Breakpoint: true},
 	}}
+	if in.Agent.Kind == ledger.KindChild {
+		p.Mode, p.SystemBlocks[0].Text, p.SystemBlocks[1].Text = modeTask, taskGuide, childIdentity(in.Agent)
+	}
 	if in.begins() {
 		p.add(recent(in.Recent))
 	}

@@ -51,8 +51,16 @@ func webhook() prompt.Input {
 	return in
 }
 
+func child() prompt.Input {
+	in := operatorPrompt()
+	in.Agent = ledger.Agent{ID: "main.a1b2c3", Kind: ledger.KindChild, ParentID: "main", DelegatedFromTask: "task_1"}
+	in.Message.Kind, in.Message.Origin = ledger.KindInternalFollowup,
+		ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "parent_supervisor"}
+	return in
+}
+
 func TestGolden(t *testing.T) {
-	for name, in := range map[string]prompt.Input{"prompt": operatorPrompt(), "webhook": webhook()} {
+	for name, in := range map[string]prompt.Input{"prompt": operatorPrompt(), "webhook": webhook(), "child": child()} {
 		f := prompt.Assemble(in)
 		got, err := json.MarshalIndent(f, "", "  ")
 		expect.NoError(t, err)

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"strings"
+
 	"holon/responses"
 	"holon/state/ledger"
 )
@@ -47,7 +49,9 @@ func ContainerEvent[Phase ~string](p Phase) string { return "holon.container." +
 
 // SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger. The session
 // is the one that agentd knows the conversation by.
-func SessionID(agentID string) string   { return responses.PrefixSession + agentID }
+func SessionID(agentID string) string {
+	return responses.PrefixSession + strings.ReplaceAll(agentID, ".", "__") // of a child; agentd takes no dots
+}
 func ThreadID(agentID string) string    { return "thread_" + agentID }
 func QueueID(agentID string) string     { return "queue_" + agentID }
 func ChannelID(triggerID string) string { return "channel_" + triggerID }

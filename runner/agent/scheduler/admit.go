@@ -140,6 +140,9 @@ func (s *step) checkAccepts(via ledger.AdmissionContext) error {
 		return err
 	}
 	a := s.agentRow()
+	if a.Ownership == ledger.ParentSupervised && via != ledger.RuntimeOwned {
+		return refused(CodeAgentPrivate, "agent_id", "", "agent %s takes messages of its parent alone", a.ID)
+	}
 	if a.Visibility == ledger.Private && (via == ledger.PublicUnauthenticated || via == ledger.TriggerCapability) {
 		return refused(CodeAgentPrivate, "agent_id", "", "agent %s takes no messages from outside", a.ID)
 	}

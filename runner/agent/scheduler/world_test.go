@@ -44,8 +44,8 @@ type world struct {
 	lost       bool                // a turn was lost
 	tasks      taskWorld
 	children   []string // ids, in the order in which they were made
-	committed  func() // after each commit
-	restarted  func() // after each crash
+	committed  func()   // after each commit
+	restarted  func()   // after each crash
 }
 
 // turn is a turn as its container knows it.

@@ -1,5 +1,6 @@
 // Package tools holds the tools with which an agent's model schedules itself: Sleep,
-// Enqueue, AgentGet, ExternalTriggerGet, and those for its work items.
+// Enqueue, AgentGet, ExternalTriggerGet, those for its work items, and
+// those for its children.
 //
 // A set of tools belongs to one agent, whose container holds the socket that serves
 // them; no call names an agent. The invariant: a call is one step of the scheduler,
@@ -41,6 +42,7 @@ type Options struct {
 	Facts     view.Facts                            // of the runtime, for AgentGet
 	Reminder  func(current *view.WorkRecord) string // what a turn's reminder says of the current item, nil for none
 	Triggers  revealer
+	Children  children    // nil: the agent makes no other ones
 	Secrets   *redact.Set // taken out of what a call says, so that no record has them; nil for none
 	// Info waits until the runtime listens, and says where.
 	Info func(ctx context.Context) (view.RuntimeInfo, error)
@@ -56,13 +58,17 @@ const (
 
 // New returns the tools of an agent.
 func New(o Options) []hosttools.Tool {
+	o.Facts.Children = true
 	e := &enqueue{Options: o}
-	return append([]hosttools.Tool{
+	list := append([]hosttools.Tool{
 		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription, Schema: json.RawMessage(sleepSchema)}, o.sleep),
 		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription, Schema: json.RawMessage(enqueueSchema)}, e.call),
 		tool(o, hosttools.Tool{Name: nameAgentGet, Description: getDescription}, o.get),
-		tool(o, hosttools.Tool{Name: nameTrigger, Description: triggerDescription}, o.trigger),
 	}, o.work()...)
+	if !state.IsChild(o.AgentID) { // whose parent alone reaches it
+		list = append(list, tool(o, hosttools.Tool{Name: nameTrigger, Description: triggerDescription}, o.trigger))
+	}
+	return append(list, o.childTools()...)
 }
 
 // tool adds to a tool, whose arguments are a T, how it is called. The steps of a call are caused by it. No call sees

@@ -182,7 +182,7 @@ type AgentSummary struct {
 	Execution        execution             `json:"execution"`
 	LoadedAgentsMD   loadedAgentsMD        `json:"loaded_agents_md"`
 	Skills           skills                `json:"skills"`
-	ActiveChildren   []string              `json:"active_children"`
+	ActiveChildren   []ActiveChild         `json:"active_children"`
 	ActiveIntents    []waitingIntent       `json:"active_waiting_intents"`
 	ActiveWaits      []ledger.Wait         `json:"active_wait_conditions"`
 	ActiveTriggers   []Trigger             `json:"active_external_triggers"`

@@ -12,7 +12,7 @@ import (
 
 // Events returns a page of an agent's events. epoch is the store's. Errors are those of Summary.
 func (s Snapshot) Events(agentID string, q EventQuery, epoch string) (EventPage, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return EventPage{}, err
 	}
 	q.Limit = clamp(q.Limit)

@@ -24,7 +24,7 @@ type RecordGap struct {
 
 // Record returns events of an agent's record that come after a number, at most limit. Errors are those of Summary.
 func (s Snapshot) Record(agentID string, after int64, limit int, log record.Log) (RecordPage, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return RecordPage{}, err
 	}
 	found, err := s.ledger.Events(agentID, ledger.EventQuery{After: after, Limit: clamp(limit)})

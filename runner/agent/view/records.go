@@ -79,7 +79,7 @@ func OfTimer(t ledger.Timer) Timer {
 
 // Briefs returns the newest briefs of an agent, the oldest first. limit 0 is 50; MaxLimit is the most.
 func (s Snapshot) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	briefs, err := s.ledger.Briefs(agentID, clamp(limit))
@@ -89,7 +89,7 @@ func (s Snapshot) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
 // Transcript returns the newest entries of an agent's transcript, the oldest
 // first, bounded like Briefs. The entry of a message has its content.
 func (s Snapshot) Transcript(agentID string, limit int) ([]record.TranscriptEntry, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	entries, err := record.Transcript(s.ledger, agentID, clamp(limit))
@@ -139,7 +139,7 @@ type messageData struct {
 
 // Timers returns the timers of an agent, bounded like Briefs.
 func (s Snapshot) Timers(agentID string, limit int) ([]Timer, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	return timers(s.ledger, agentID, clamp(limit))
@@ -167,7 +167,7 @@ type MessageState struct {
 
 // Queue returns the messages that wait for a turn, in the order in which they are taken.
 func (s Snapshot) Queue(agentID string, limit int) ([]MessageState, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	queued, err := s.ledger.Queued(agentID, clamp(limit))
@@ -185,7 +185,7 @@ func (s Snapshot) Queue(agentID string, limit int) ([]MessageState, error) {
 // Message returns a message of an agent, where it is in the queue, and the turn
 // that ended it. A message of another agent is not found.
 func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return MessageState{}, err
 	}
 	m, err := s.ledger.Message(messageID)

@@ -91,7 +91,7 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 // LatencyReport tells where the time of the newest turns went. limit 0 is 10.
 func (s Snapshot) LatencyReport(agentID string, limit int) (LatencyReport, error) {
 	report := LatencyReport{AgentID: agentID, Turns: []TurnLatency{}}
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return report, err
 	}
 	if limit <= 0 {

@@ -16,7 +16,7 @@ import (
 
 // Summary tells about an agent. Errors are *state.Error with ledger.CodeNotFound or codeAgentPrivate, or the store's.
 func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
-	a, err := public(s.ledger, agentID)
+	a, err := s.shown(agentID)
 	if err != nil {
 		return AgentSummary{}, err
 	}
@@ -32,10 +32,12 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 		Identity: s.identity(a), Agent: at.state(now, session), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a, now),
 		LoadedAgentsMD: loadedAgentsMD{Sources: append(s.agentsMD(a.ID), s.guidance(at.stored, now)...)}, Skills: skills{Active: []string{}},
-		ActiveChildren: []string{},
-		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
+		ActiveIntents: intents(at.waits), ActiveWaits: list(at.waits),
 	}
 	if out.ActiveTaskCount, err = s.ledger.CountOpenTasks(a.ID); err != nil {
+		return out, err
+	}
+	if out.ActiveChildren, err = s.children(a.ID); err != nil {
 		return out, err
 	}
 	if out.ActiveTriggers, err = activeTriggers(s.ledger, a.ID); err != nil {
@@ -274,7 +276,7 @@ func (s Snapshot) agentsMD(agentID string) []AgentsMD {
 
 // Model is which model an agent's next turn asks.
 func (s Snapshot) Model(agentID string) (ModelState, error) {
-	a, err := public(s.ledger, agentID)
+	a, err := s.shown(agentID)
 	if err != nil {
 		return ModelState{}, err
 	}

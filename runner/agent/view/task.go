@@ -27,15 +27,19 @@ type TaskRecord struct {
 	Failure         string        `json:"failure,omitempty"`
 	WaitPolicy      string        `json:"wait_policy"`
 	Recovery        taskRecovery  `json:"recovery"`
-	Command         tasks.Command `json:"command"`
+	Command         tasks.Command `json:"command,omitzero"`
+	ChildAgentID    string        `json:"child_agent_id,omitempty"` // that carries it out
+	WorkspaceMode   string        `json:"workspace_mode,omitempty"`
 }
 
-// taskRecovery is by what a task is known again after a restart: a command by what it runs.
+// taskRecovery is by what a task is known again after a restart: a command by what it runs, a child by what it was asked.
 type taskRecovery struct {
-	Kind    string      `json:"kind"`
-	Summary string      `json:"summary"`
-	Spec    commandSpec `json:"spec"`
-	Trust   string      `json:"trust"`
+	Kind          string      `json:"kind"`
+	Summary       string      `json:"summary"`
+	Spec          commandSpec `json:"spec,omitzero"`
+	Prompt        string      `json:"prompt,omitempty"` // its label
+	WorkspaceMode string      `json:"workspace_mode,omitempty"`
+	Trust         string      `json:"trust"`
 }
 
 // commandSpec is what a task runs.
@@ -52,13 +56,18 @@ type commandSpec struct {
 // OfTask is a task as it is listed.
 func OfTask(t ledger.Task) TaskRecord {
 	c := t.Command()
-	return TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: turns.At(t.CreatedAt),
+	r := TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: turns.At(t.CreatedAt),
 		UpdatedAt: turns.At(t.UpdatedAt), EndedAt: turns.AtOptional(t.EndedAt),
 		TurnID: t.Owner.TurnID, ParentMessageID: t.Owner.MessageID,
 		WorkItemID: t.Owner.WorkItemID, Purpose: t.Purpose, Summary: t.Result.Summary, Failure: t.Result.Failure,
 		WaitPolicy: tasks.WaitBackground, Command: *c,
 		Recovery: taskRecovery{Kind: t.Kind, Summary: t.Result.Summary, Trust: string(ledger.TrustedSystem),
 			Spec: commandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, t.Handle.TakesInput, c.TerminalReentry}}}
+	if child := t.Child(); child != nil {
+		r.ChildAgentID, r.WorkspaceMode = child.AgentID, child.Mode
+		r.Recovery.Spec, r.Recovery.Prompt, r.Recovery.WorkspaceMode = commandSpec{}, t.Purpose, child.Mode
+	}
+	return r
 }
 
 // TaskStatus is the answer of GET /agents/{id}/tasks/{task_id}: state, and no output.
@@ -73,26 +82,38 @@ type taskSnapshot struct {
 	ParentMessageID string `json:"parent_message_id,omitempty"`
 	WorkItemID      string `json:"work_item_id,omitempty"`
 	Purpose         string `json:"purpose,omitempty"`
+	ChildTask
 }
 
 // SnapshotOf is the state of a task in the terms in which its container tells of it.
 func SnapshotOf(t ledger.Task) tasks.Snapshot {
-	return tasks.Snapshot{TaskID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Result.Summary,
+	s := tasks.Snapshot{TaskID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Result.Summary,
 		CreatedAt: turns.At(t.CreatedAt), UpdatedAt: turns.At(t.UpdatedAt), WaitPolicy: tasks.WaitBackground,
-		TurnID: t.Owner.TurnID, Failure: t.Result.Failure, Command: t.Command()}
+		TurnID: t.Owner.TurnID, Failure: t.Result.Failure}
+	if t.Child() == nil {
+		s.Command = t.Command()
+	}
+	return s
 }
 
 // TaskOutput is the answer of GET /agents/{id}/tasks/{task_id}/output.
 type TaskOutput struct {
 	RetrievalStatus tasks.Retrieval `json:"retrieval_status"`
-	Task            tasks.Output    `json:"task"`
+	Task            Output          `json:"task"`
+}
+
+// Output is what a task printed, or what a child said at its end.
+type Output struct {
+	tasks.Output
+	ChildSupervision *ChildSupervision `json:"child_supervision,omitempty"`
 }
 
 // OutputOf is what the record of a task has of its output. waited says that its end was waited for.
 func OutputOf(t ledger.Task, waited bool) TaskOutput {
-	out := TaskOutput{RetrievalStatus: tasks.NotReady, Task: tasks.Output{Artifacts: []tasks.Artifact{}}}
+	out := TaskOutput{RetrievalStatus: tasks.NotReady, Task: Output{tasks.Output{Artifacts: []tasks.Artifact{}},
+		Supervision(t)}}
 	if t.Result.Output != nil {
-		out.Task = *t.Result.Output
+		out.Task.Output = *t.Result.Output
 	}
 	out.Task.TaskID, out.Task.Kind, out.Task.Status, out.Task.Summary = t.ID, t.Kind, t.Status, t.Result.Summary
 	switch {
@@ -101,7 +122,7 @@ func OutputOf(t ledger.Task, waited bool) TaskOutput {
 			out.RetrievalStatus = tasks.Timeout
 		}
 		return out
-	case t.Result.Output != nil || t.Command().OutputPath != "":
+	case t.Result.Output != nil || t.Command().OutputPath != "" || t.Child() != nil:
 		out.RetrievalStatus = tasks.Success
 	}
 	out.Task.ExitStatus, out.Task.ResultSummary = t.Command().ExitStatus, t.Result.Summary
@@ -123,7 +144,7 @@ func (o TaskOutput) With(live tasks.Output) TaskOutput {
 
 // Tasks returns the tasks of an agent that have not ended, and at most limit of the newest, the oldest first.
 func (s Snapshot) Tasks(agentID string, limit int) ([]TaskRecord, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	list, err := s.ledger.OpenTasks(agentID)
@@ -149,7 +170,11 @@ func (s Snapshot) Task(agentID, id string) (TaskStatus, error) {
 	if isNotFound(err) {
 		err = NoTask(agentID, id)
 	}
-	return TaskStatus{taskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose}}, err
+	if err != nil {
+		return TaskStatus{}, err
+	}
+	child, err := s.Child(t)
+	return TaskStatus{taskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose, child}}, err
 }
 
 // NoTask says that an agent has no task with an id.

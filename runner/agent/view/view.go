@@ -39,6 +39,7 @@ type Facts struct {
 	Fallbacks    []string // references, in the order they are asked
 	Engine       string   // docker, local: what runs containers
 	Booting      bool     // the runtime has not recovered yet
+	Children     bool     // private children are shown by themselves: to themselves, and to their operator's debugging
 
 	// Home returns the directory of an agent on the host, "" when it has none. It may be nil.
 	Home func(agentID string) string
@@ -70,14 +71,14 @@ type Snapshot struct {
 // New returns the views of v.
 func New(v ledger.View, f Facts) Snapshot { return Snapshot{v, f} }
 
-// public returns an agent that may be shown by itself. Errors are *state.Error
+// shown returns an agent that may be shown by itself. Errors are *state.Error
 // with ledger.CodeNotFound or codeAgentPrivate.
-func public(v ledger.View, agentID string) (ledger.Agent, error) {
-	a, err := v.Agent(agentID)
+func (s Snapshot) shown(agentID string) (ledger.Agent, error) {
+	a, err := s.ledger.Agent(agentID)
 	if err != nil {
 		return ledger.Agent{}, err
 	}
-	if a.Visibility == ledger.Private {
+	if a.Visibility == ledger.Private && !(s.facts.Children && a.Kind == ledger.KindChild) {
 		return ledger.Agent{}, &state.Error{Code: codeAgentPrivate, Param: "agent_id",
 			Message: fmt.Sprintf("agent %s is private", a.ID), Hint: "look at the agent or the run that it belongs to"}
 	}

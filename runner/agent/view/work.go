@@ -81,7 +81,7 @@ func (s Snapshot) Work(agentID, itemID string) (WorkRecord, error) {
 // WorkItems returns those of an agent's work items that were completed last, at most limit, and then all open ones,
 // each the oldest first.
 func (s Snapshot) WorkItems(agentID string, limit int) ([]WorkRecord, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	open, completed, err := s.WorkList(agentID, clamp(limit))

@@ -98,7 +98,7 @@ func (s Snapshot) Registry() ([]WorkspaceRecord, error) {
 
 // Workspaces returns those that an agent has attached or has trees of, at most limit.
 func (s Snapshot) Workspaces(agentID string, limit int) ([]WorkspaceRecord, error) {
-	if _, err := public(s.ledger, agentID); err != nil {
+	if _, err := s.shown(agentID); err != nil {
 		return nil, err
 	}
 	stored, err := s.ledger.AgentState(agentID)

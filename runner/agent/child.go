@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Trees gives children their workspaces: *trees.Trees. All methods may be called again.
+type Trees interface {
+	// CheckChild refuses a child in a mode that its parent has no workspace for.
+	CheckChild(ctx context.Context, parentID, mode string) error
+	// ForChild gives a child the workspaces of its parent: trees of its own, or in worktree mode one that is forked from
+	// the parent's present state and belongs to the task.
+	ForChild(ctx context.Context, parentID, childID, taskID, mode string) error
+	// EndOf says what the tree of a task holds, and removes it at the end if it has no changes.
+	EndOf(ctx context.Context, taskID string, ended bool) (ledger.Worktree, error)
+	// Merge takes what the tree of a task has changed into that of the agent, by a three-way merge.
+	Merge(ctx context.Context, agentID, taskID string) (Merged, error)
+}
+
+// Merged is what a merge changed in the tree of an agent.
+type Merged struct {
+	ChangedFiles []string `json:"changed_files"`
+	Conflicts    []string `json:"conflicts,omitempty"` // then nothing was changed
+}
+
+// SpawnAgent makes an agent for another one that makes a turn. It is recorded before it has a home and a tree, which its
+// first turn gets otherwise. The same call makes it once.
+func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.Spawned, error) {
+	if n.Template == "" {
+		n.Template = r.cfg.Template
+	}
+	if err := r.cfg.Homes.CheckTemplate(n.Template); err != nil {
+		return scheduler.Spawned{}, err
+	}
+	if n.Mode == ledger.ChildWorktree {
+		if r.cfg.Trees == nil {
+			return scheduler.Spawned{}, noWorktrees()
+		}
+		if err := r.cfg.Trees.CheckChild(ctx, n.ParentID, n.Mode); err != nil {
+			return scheduler.Spawned{}, err
+		}
+	}
+	made, err := r.scheduler.Spawn(ctx, n)
+	if err != nil {
+		return made, err
+	}
+	if err := r.prepare(ctx, made.Agent); err != nil {
+		r.log.Warn("a new agent is not complete; its first turn tries again", "agent", made.Agent.ID, "err", err)
+	}
+	return made, nil
+}
+
+func noWorktrees() error {
+	return &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "workspace_mode",
+		Message: "there is no repository that a tree could be made of", Hint: "use inherit"}
+}
+
+// prepare makes what an agent that another one made needs before its first turn, and is missing.
+func (r *Runtime) prepare(ctx context.Context, a ledger.Agent) error {
+	if a.SpawnedBy == "" {
+		return nil
+	}
+	if err := r.cfg.Homes.Create(ctx, a.ID, a.Template); err != nil && !state.IsCode(err, ledger.CodeExists) {
+		return err
+	}
+	if a.ParentID == "" || r.cfg.Trees == nil {
+		return nil
+	}
+	t, err := r.task(ctx, a.ParentID, a.DelegatedFromTask)
+	if err != nil {
+		return err
+	}
+	return r.cfg.Trees.ForChild(ctx, a.ParentID, a.ID, t.ID, t.Child().Mode)
+}
+
+// FollowUp gives a child a further message of its parent, once for a key.
+func (r *Runtime) FollowUp(ctx context.Context, parentID, taskID, key, text string, byOperator bool) (tasks.InputResult,
+	error) {
+	t, accepted, err := r.scheduler.FollowUp(ctx, parentID, taskID, key, text, byOperator)
+	if err != nil {
+		return tasks.InputResult{}, err
+	}
+	out := tasks.InputResult{Task: view.SnapshotOf(t), AcceptedInput: accepted}
+	switch {
+	case accepted:
+		out.InputTarget, out.BytesWritten = tasks.TargetChild, len(text)
+		out.SummaryText = "the child has it in its queue"
+	case t.Status.Terminal():
+		out.SummaryText = "the child has ended; it takes no messages"
+	default:
+		out.SummaryText = "the child is stopped; it takes no messages"
+	}
+	return out, nil
+}
+
+// StopChild ends the task of a child, and the child with all below it.
+func (r *Runtime) StopChild(ctx context.Context, parentID, taskID, by string) (tasks.StopResult, error) {
+	below, err := r.below(ctx, parentID, taskID)
+	if err != nil {
+		return tasks.StopResult{}, err
+	}
+	t, stopped, err := r.scheduler.StopChild(ctx, parentID, taskID, by)
+	if err != nil {
+		return tasks.StopResult{}, err
+	}
+	out := tasks.StopResult{Task: view.SnapshotOf(t), StopRequested: stopped, SummaryText: t.Result.Summary}
+	if !stopped {
+		out.SummaryText = "the task had ended before: " + t.Result.Summary
+	}
+	r.retireAll(below)
+	return out, nil
+}
+
+// below are the child of a task and all agents below it.
+func (r *Runtime) below(ctx context.Context, parentID, taskID string) (ids []string, err error) {
+	err = r.store.View(ctx, func(v ledger.View) error {
+		t, err := v.Task(parentID, taskID)
+		if err == nil && t.Child() != nil {
+			ids, err = descend(v, t.Child().AgentID)
+		}
+		return err
+	})
+	return ids, err
+}
+
+// descend lists an agent and those below it that go on.
+func descend(v ledger.View, id string) ([]string, error) {
+	ids := []string{id}
+	open, err := v.OpenChildren(id)
+	for _, t := range open {
+		more, err := descend(v, t.Child().AgentID)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, more...)
+	}
+	return ids, err
+}
+
+// retireAll ends what agents that were removed have running. It does not wait: a turn may need a while to end.
+func (r *Runtime) retireAll(ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return // the sweep of the next process does it
+	}
+	for _, id := range ids {
+		r.workers.Go(func() { r.Retire(context.WithoutCancel(r.turns), id) })
+	}
+}
+
+// takeUpChildren lets this process supervise the children again that another one supervised, but for those whose turn
+// is not settled and not followed yet: they follow when it is.
+func (r *Runtime) takeUpChildren(ctx context.Context) error {
+	return r.eachAgent(ctx, func(ctx context.Context, id string) error {
+		if !state.IsChild(id) {
+			return nil
+		}
+		_, open, err := r.openAttempt(ctx, id)
+		if err != nil || open {
+			return err
+		}
+		return r.scheduler.Reattached(ctx, id)
+	})
+}
+
+func (r *Runtime) openAttempt(ctx context.Context, id string) (a ledger.Attempt, open bool, err error) {
+	err = r.store.View(ctx, func(v ledger.View) (err error) {
+		a, open, err = v.OpenAttempt(id)
+		return err
+	})
+	return a, open, err
+}
+
+// reattached records that a child is supervised again, whose turn was settled or is followed.
+func (r *Runtime) reattached(id string) {
+	if !state.IsChild(id) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
+	defer cancel()
+	if err := r.scheduler.Reattached(ctx, id); err != nil {
+		r.log.Warn("that a child is supervised again cannot be recorded", "agent", id, "err", err)
+	}
+}
+
+// childEnded ends the container of a child whose turn ended it.
+func (r *Runtime) childEnded(id string) {
+	if !state.IsChild(id) || r.cfg.Containers == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
+	defer cancel()
+	removed, err := r.scheduler.Removed(ctx, id)
+	if err != nil || !removed {
+		return // the sweep of containers looks too
+	}
+	if err := errors.Join(r.endContainer(ctx, id), r.endTree(ctx, id)); err != nil {
+		r.log.Warn("what a child leaves cannot be cleaned up yet", "agent", id, "err", err)
+	}
+}
+
+// endTree removes the tree of the task of a child that has ended if it has no changes, and records what became of it.
+func (r *Runtime) endTree(ctx context.Context, childID string) error {
+	a, err := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.Agent, error) { return v.Agent(childID) })
+	if err != nil || r.cfg.Trees == nil {
+		return err
+	}
+	t, err := r.task(ctx, a.ParentID, a.DelegatedFromTask)
+	if err != nil || t.Child().Mode != ledger.ChildWorktree || !t.Status.Terminal() {
+		return err
+	}
+	w, err := r.cfg.Trees.EndOf(ctx, t.ID, true)
+	if err != nil {
+		w = *t.Child().Worktree
+		w.Cleanup, w.Reason = ledger.WorktreeFailed, r.failure(phaseTurn, err).Summary
+	}
+	return errors.Join(err, r.scheduler.WorktreeOf(ctx, a.ParentID, t.ID, w))
+}

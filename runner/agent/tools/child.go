@@ -1,0 +1,252 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/responses/turns"
+	"holon/runner/agent/record"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/hosttools"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// NameSpawn is the name of the tool with which an agent makes other ones.
+const NameSpawn = "SpawnAgent"
+
+// children makes and steers the children of agents: *agent.Runtime.
+type children interface {
+	SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.Spawned, error)
+	FollowUp(ctx context.Context, parentID, taskID, key, text string, byOperator bool) (tasks.InputResult, error)
+	StopChild(ctx context.Context, parentID, taskID, by string) (tasks.StopResult, error)
+	TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, budget int) (view.TaskOutput, error)
+}
+
+const spawnDescription = "Delegates work to a private child agent with a container, a home and a conversation of its " +
+	"own, which works while you go on. It is asked for what initial_message says and knows nothing else of yours: say " +
+	"what to do, what to leave alone and what to report. Its result comes to you as a message; do not wait for it in this " +
+	"turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not depend " +
+	"on one another. With workspace_mode worktree it works in a tree of its own, which you can merge."
+
+// spawn is what SpawnAgent is called with.
+type spawn struct {
+	Preset    string `json:"preset,omitempty" jsonschema:"private_child (the default) or public_named"`
+	AgentID   string `json:"agent_id,omitempty" jsonschema:"of a public_named agent"`
+	Message   string `json:"initial_message,omitempty" jsonschema:"what it is to do; required for a private_child"`
+	Workspace string `json:"workspace_mode,omitempty" jsonschema:"of a private_child: inherit (the default) or worktree"`
+	Template  string `json:"template,omitempty" jsonschema:"id of the template of its home"`
+}
+
+// spawnedChild is the result of SpawnAgent for a private child.
+type spawnedChild struct {
+	AgentID      string       `json:"agent_id"`
+	ChildAgentID string       `json:"child_agent_id"`
+	TaskHandle   tasks.Handle `json:"task_handle"`
+	TaskID       string       `json:"supervision_task_id"`
+	view.ChildTask
+	DelegationID     string `json:"delegation_id,omitempty"`
+	ParentWorkItemID string `json:"parent_work_item_id,omitempty"`
+	Summary          string `json:"summary_text"`
+}
+
+// taskArgs name a task.
+type taskArgs struct {
+	TaskID string `json:"task_id"`
+}
+
+type outputArgs struct {
+	TaskID          string `json:"task_id"`
+	Block           *bool  `json:"block,omitempty"`
+	TimeoutMS       int64  `json:"timeout_ms,omitempty"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
+}
+
+type inputArgs struct {
+	TaskID     string `json:"task_id"`
+	Input      string `json:"input,omitempty"`
+	CloseInput bool   `json:"close_input,omitempty"`
+}
+
+type stopArgs struct {
+	TaskID string `json:"task_id"`
+	Force  bool   `json:"force,omitempty"`
+}
+
+// longestWait bounds how long TaskOutput waits for a child, within the time that a call of a tool of the host has.
+const longestWait = 25 * time.Second
+
+// childTools are the tools for children that an agent has by its role: none where there are no children below it.
+// Those for tasks complete the container's tools of the same names, which have its commands.
+func (o Options) childTools() []hosttools.Tool {
+	if o.Children == nil || state.AgentDepth(o.AgentID) >= state.MaxDepth {
+		return nil
+	}
+	completes := func(name string) hosttools.Tool { return hosttools.Tool{Name: name, Completes: true} }
+	return []hosttools.Tool{
+		tool(o, hosttools.Tool{Name: NameSpawn, Description: spawnDescription}, o.spawn),
+		tool(o, completes("TaskList"), o.listTasks),
+		tool(o, completes("TaskStatus"), o.taskStatus, "task_id"),
+		tool(o, completes("TaskOutput"), o.taskOutput, "task_id"),
+		tool(o, completes("TaskInput"), o.taskInput, "task_id", "input"),
+		tool(o, completes("TaskStop"), o.taskStop, "task_id"),
+	}
+}
+
+func (o Options) spawn(ctx context.Context, c hosttools.Call, args spawn) (hosttools.Result, error) {
+	n := scheduler.Spawn{ParentID: o.AgentID, CallID: c.ID, Message: args.Message, Template: args.Template,
+		Mode: cmp.Or(args.Workspace, ledger.ChildInherits)}
+	switch preset := ledger.Preset(cmp.Or(args.Preset, string(ledger.PresetPrivateChild))); {
+	case preset == ledger.PresetPublicNamed && args.AgentID == "":
+		return hosttools.Result{}, invalid("agent_id", "a public agent needs an id", "give it one of a-z, 0-9, - and _")
+	case preset == ledger.PresetPublicNamed:
+		n.Named, n.Mode = args.AgentID, args.Workspace
+	case preset != ledger.PresetPrivateChild:
+		return hosttools.Result{}, invalid("preset", fmt.Sprintf("%.40q is not a preset", preset),
+			"use private_child or public_named")
+	case args.AgentID != "":
+		return hosttools.Result{}, invalid("agent_id", "the runtime gives a private child its id", "leave it out")
+	}
+	made, err := o.Children.SpawnAgent(ctx, n)
+	if err != nil {
+		return hosttools.Result{}, spawnRefusal(err)
+	}
+	if n.Named != "" {
+		return show("", map[string]string{"agent_id": made.Agent.ID})
+	}
+	return o.showSpawned(ctx, made.Task)
+}
+
+func (o Options) showSpawned(ctx context.Context, t ledger.Task) (hosttools.Result, error) {
+	out := spawnedChild{AgentID: t.Child().AgentID, ChildAgentID: t.Child().AgentID, TaskID: t.ID,
+		TaskHandle:       tasks.Handle{TaskID: t.ID, Kind: t.Kind, Status: t.Status},
+		ParentWorkItemID: t.Owner.WorkItemID}
+	out.Summary = fmt.Sprintf("Child %s works on task %s: %s. Its result comes to you as a message.", out.AgentID, t.ID,
+		t.Purpose)
+	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
+		out.ChildTask, err = view.New(v, o.Facts).Child(t)
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	out.DelegationID = out.ChildSupervision.DelegationID
+	return show("", out)
+}
+
+// spawnRefusal shows the model why an agent was not made. Hints that name commands of the operator are left out.
+func spawnRefusal(err error) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok {
+		return err
+	}
+	return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint, Field: e.Param}
+}
+
+// child is the task of a child. Any other is not found here: the container has it, or none does.
+func (o Options) child(v ledger.View, id string) (ledger.Task, error) {
+	t, err := v.Task(o.AgentID, id)
+	if state.IsCode(err, ledger.CodeNotFound) || err == nil && t.Child() == nil {
+		err = &hosttools.ToolError{Kind: string(ledger.CodeNotFound), Field: "task_id",
+			Message: fmt.Sprintf("there is no task with the id %.80q", id), Hint: "call TaskList to see the tasks"}
+	}
+	return t, err
+}
+
+// withChild calls what needs the task of a child.
+func (o Options) withChild(ctx context.Context, id string) (t ledger.Task, err error) {
+	err = o.Ledger.View(ctx, func(v ledger.View) error {
+		t, err = o.child(v, id)
+		return err
+	})
+	return t, err
+}
+
+func (o Options) listTasks(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttools.Result, error) {
+	list := struct {
+		Tasks []tasks.Entry `json:"tasks"`
+	}{[]tasks.Entry{}}
+	err := o.Ledger.View(ctx, func(v ledger.View) error {
+		newest, err := v.Tasks(o.AgentID, maxListedTasks)
+		for _, t := range newest {
+			if t.Child() == nil {
+				continue
+			}
+			list.Tasks = append(list.Tasks, tasks.Entry{ID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Result.Summary,
+				UpdatedAt: turns.At(t.UpdatedAt), WaitPolicy: tasks.WaitBackground,
+				SessionID: record.SessionID(o.AgentID), Command: t.Purpose})
+		}
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	return show("", list)
+}
+
+// maxListedTasks is how many of the newest tasks are looked at for those of children.
+const maxListedTasks = 100
+
+func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args taskArgs) (hosttools.Result, error) {
+	var status view.TaskStatus
+	line := ""
+	err := o.Ledger.View(ctx, func(v ledger.View) error {
+		t, err := o.child(v, args.TaskID)
+		if err != nil {
+			return err
+		}
+		status, err = view.New(v, o.Facts).Task(o.AgentID, t.ID)
+		line = view.ChildLine(t, status.Task.ChildTask)
+		status.Task.Summary = line
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	return show("task is "+string(status.Task.Status)+": "+line, status)
+}
+
+func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args outputArgs) (hosttools.Result, error) {
+	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+		return hosttools.Result{}, err
+	}
+	wait := time.Duration(0)
+	if args.Block == nil || *args.Block {
+		wait = longestWait
+		if ms := args.TimeoutMS; ms > 0 {
+			wait = min(wait, time.Duration(ms)*time.Millisecond)
+		}
+	}
+	out, err := o.Children.TaskOutput(ctx, o.AgentID, args.TaskID, wait, 0)
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	return show("task is "+string(out.Task.Status)+": "+out.Task.Summary, out)
+}
+
+func (o Options) taskInput(ctx context.Context, c hosttools.Call, args inputArgs) (hosttools.Result, error) {
+	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+		return hosttools.Result{}, err
+	}
+	out, err := o.Children.FollowUp(ctx, o.AgentID, args.TaskID, c.ID, args.Input, false)
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	return show(out.SummaryText, out)
+}
+
+func (o Options) taskStop(ctx context.Context, _ hosttools.Call, args stopArgs) (hosttools.Result, error) {
+	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+		return hosttools.Result{}, err
+	}
+	out, err := o.Children.StopChild(ctx, o.AgentID, args.TaskID, o.AgentID)
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	return show(out.SummaryText, out)
+}

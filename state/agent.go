@@ -18,7 +18,7 @@ const maxAgentID = 64
 func CheckAgentID(id string) error {
 	root := RootAgent(id)
 	err := responses.CheckID("agent_id", root)
-	if err == nil && len(root) <= maxAgentID && root[0] != '-' && root[0] != '_' && (root == id || isChildID(id)) {
+	if err == nil && len(root) <= maxAgentID && root[0] != '-' && root[0] != '_' && (root == id || IsChild(id)) {
 		return nil
 	}
 	return &Error{Code: CodeInvalidAgent, Param: "agent_id", Message: fmt.Sprintf(

@@ -25,25 +25,22 @@ func RootAgent(id string) string {
 	return root
 }
 
-// IsChild reports whether an id is that of a private child.
-func IsChild(id string) bool { return strings.Contains(id, childMark) }
-
-// AgentDepth is how many levels below its public agent an agent is.
-func AgentDepth(id string) int { return strings.Count(id, childMark) }
-
-// isChildID reports whether an id is well formed as that of a child whose root is checked elsewhere.
-func isChildID(id string) bool {
-	names := strings.Split(id, childMark)[1:]
-	if len(names) == 0 || len(names) > MaxDepth {
+// IsChild reports whether an id has the form of that of a private child.
+func IsChild(id string) bool {
+	names := strings.Split(id, childMark)
+	if names[0] == "" || len(names) < 2 || len(names) > MaxDepth+1 {
 		return false
 	}
-	for _, name := range names {
+	for _, name := range names[1:] {
 		if len(name) != childSuffix || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 			return false
 		}
 	}
 	return true
 }
+
+// AgentDepth is how many levels below its public agent an agent is.
+func AgentDepth(id string) int { return strings.Count(id, childMark) }
 
 // childrenDir is where the homes of the children of a public agent are, which no container of an agent sees.
 func (h Home) childrenDir(root string) string {

@@ -1,12 +1,16 @@
 package scheduler_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"holon/responses/tasks"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -66,4 +70,110 @@ func (w *world) taskOf(agent, id string) (t ledger.Task) {
 		return err
 	})
 	return t
+}
+
+// An agent that would be one too many, or that could not be made, is refused by name, and nothing is made.
+func TestSpawnBounds(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("delegate"))
+	w.must(w.begin("alpha", false))
+	for name, tt := range map[string]struct {
+		spawn scheduler.Spawn
+		code  state.Code
+		param string
+	}{
+		"no message":        {scheduler.Spawn{Mode: "inherit"}, scheduler.CodeInvalidSpawn, "initial_message"},
+		"spaces":            {scheduler.Spawn{Mode: "inherit", Message: " \n"}, scheduler.CodeInvalidSpawn, "initial_message"},
+		"too much":          {scheduler.Spawn{Mode: "inherit", Message: strings.Repeat("x", 1<<20+1)}, scheduler.CodeInvalidSpawn, "initial_message"},
+		"unknown mode":      {scheduler.Spawn{Mode: "copy", Message: "x"}, scheduler.CodeInvalidSpawn, "workspace_mode"},
+		"named with a mode": {scheduler.Spawn{Mode: "inherit", Named: "gamma"}, scheduler.CodeInvalidSpawn, "workspace_mode"},
+		"an id of a child":  {scheduler.Spawn{Named: "alpha.b2c4d6"}, state.CodeInvalidAgent, "agent_id"},
+		"an existing id":    {scheduler.Spawn{Named: "beta"}, ledger.CodeExists, "agent_id"},
+	} {
+		tt.spawn.ParentID, tt.spawn.CallID = "alpha", "call "+name
+		_, err := w.m.Spawn(w.ctx, tt.spawn)
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != tt.code || e.Param != tt.param {
+			t.Errorf("%s: %v, want %s of %s", name, err, tt.code, tt.param)
+		}
+	}
+	_, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: "beta", CallID: "x", Message: "x", Mode: "inherit"})
+	expect.Equal(t, "without a turn", state.IsCode(err, scheduler.CodeNoRun), true)
+
+	limit := func(parent, call, param string) {
+		t.Helper()
+		_, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: parent, CallID: call, Message: "x", Mode: "inherit"})
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != scheduler.CodeChildLimit || e.Param != param {
+			t.Errorf("%s of %s: %v, want the limit of %s", call, parent, err, param)
+		}
+	}
+	w.spawn("alpha", "large", strings.Repeat("\x01", 1<<20))
+	for i := range rules.MaxChildren - 1 {
+		w.spawn("alpha", fmt.Sprint(i), "x")
+	}
+	limit("alpha", "one more", "children")
+	for _, first := range w.children[:2] {
+		w.must(w.begin(first, false))
+		for i := 0; i < rules.MaxChildren && len(w.children) < rules.MaxTree; i++ {
+			w.spawn(first, fmt.Sprint(i), "x")
+		}
+	}
+	limit(w.children[1], "one more", "tree")
+	w.check()
+	deep := w.children[len(w.children)-1]
+	expect.Equal(t, "depth", state.AgentDepth(deep), state.MaxDepth)
+	w.must(w.begin(deep, false))
+	limit(deep, "deeper", "depth")
+	_, err = w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: deep, CallID: "named", Named: "gamma"})
+	expect.Equal(t, "a public agent of a child", state.IsCode(err, scheduler.CodeInvalidSpawn), true)
+
+	// All of it ends with the root of the tree, and leaves no one behind.
+	w.must(w.m.Stop(w.ctx, "alpha", "test"))
+	for _, id := range w.children {
+		expect.Equal(t, id+" is stopped", get(w, ledger.View.AgentState, id).Stopped, true)
+	}
+	w.must(w.m.Start(w.ctx, "alpha", "test"))
+	expect.Equal(t, "started again", get(w, ledger.View.AgentState, deep).Stopped, false)
+	w.check()
+	_, err = w.m.Archive(w.ctx, scheduler.Archive{AgentID: "beta", Force: true})
+	expect.NoError(t, err)
+	for _, task := range []string{w.children[0], w.children[1], w.children[7]} {
+		a := get(w, ledger.View.Agent, task)
+		_, stopped, err := w.m.StopChild(w.ctx, a.ParentID, a.DelegatedFromTask, "test")
+		expect.NoError(t, err)
+		expect.Equal(t, "stopped", stopped, true)
+	}
+	w.check()
+	expect.Equal(t, "the children of a child that was stopped end with it", get(w, ledger.View.Agent, deep).ArchivedAt != nil, true)
+}
+
+// What an agent says to a public one that it makes has the authority of the message that it works on.
+func TestBootstrapAuthority(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		from ledger.Message
+		want ledger.Authority
+	}{
+		{"of the operator", prompt("make one"), ledger.OperatorInstruction},
+		{"of a webhook", webhook("make one", ""), ledger.IntegrationSignal},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := open(t)
+			w.admit(tt.from)
+			w.must(w.begin("alpha", false))
+			named := scheduler.Spawn{ParentID: "alpha", CallID: "call", Named: "gamma", Message: "you are the operator's"}
+			made, err := w.m.Spawn(w.ctx, named)
+			expect.NoError(t, err)
+			again, err := w.m.Spawn(w.ctx, named)
+			expect.NoError(t, err)
+			expect.Equal(t, "the same call", again.Agent.ID+fmt.Sprint(again.Replayed), "gammatrue")
+			expect.Equal(t, "lineage", made.Agent.LineageParentID, "alpha")
+			child := w.spawn("alpha", "child", "do it")
+			for _, id := range []string{"gamma", child.Agent.ID} {
+				c, ok, err := w.m.Claim(w.ctx, id)
+				if err != nil || !ok || c.Message.Authority != tt.want {
+					t.Errorf("%s got %+v, %v, %v, want %s", id, c.Message, ok, err, tt.want)
+				}
+			}
+		})
+	}
 }

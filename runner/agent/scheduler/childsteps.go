@@ -105,7 +105,7 @@ func (m *Scheduler) Reattached(ctx context.Context, childID string) error {
 			return nil
 		}
 		t.Status, t.Handle.Runtime, t.UpdatedAt = tasks.Running, m.opts.Owner, s.now
-		s.emitTask(turns.RuntimeEvent{Type: "task.resumed", TaskID: t.ID, Status: "running", Payload: mustJSON(fields{})}, t,
+		s.emitTask(turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID, Payload: mustJSON(fields{"reattached": true})}, t,
 			ledger.Event{Cause: createdEvent(t)})
 		s.update(&t)
 		return nil

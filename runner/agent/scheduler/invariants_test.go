@@ -15,7 +15,11 @@ import (
 // check looks at the whole ledger for what docs/explanation/runtime.md says must hold after
 // every step.
 func (w *world) check() {
+	w.findChildren()
 	w.view(func(v ledger.View) error {
+		if err := w.checkChildren(v); err != nil {
+			return err
+		}
 		for _, id := range w.all() {
 			if err := w.checkAgent(v, id); err != nil {
 				return err

@@ -121,6 +121,9 @@ func (w *world) apply(i int, o op) error {
 	case "lose":
 		return w.lose(o.Agent)
 	}
+	if strings.HasPrefix(o.Do, "child-") {
+		return w.child(i, o)
+	}
 	if strings.HasPrefix(o.Do, "task") {
 		return w.task(i, o)
 	}

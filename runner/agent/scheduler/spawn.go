@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -89,6 +90,12 @@ func (n Spawn) check() error {
 		return refused(CodeInvalidSpawn, "initial_message", "say what the agent is to do, in at most 1 MiB", "%s", bad.Message)
 	}
 	return nil
+}
+
+// label is what the parent sees of the delegation: its first line, in short.
+func (n Spawn) label() string {
+	const most = 4 << 10 // of which it is made
+	return cmp.Or(cut(rules.Summary(cut(n.Message, most)), maxLabel), "delegated work")
 }
 
 // taskID is that of the task of a child.
@@ -192,7 +199,7 @@ func (s *step) spawnNamed(n Spawn, a ledger.Attempt) ledger.Agent {
 func (s *step) spawnChild(n Spawn, a ledger.Attempt) (ledger.Agent, ledger.Task) {
 	parent := s.agentRow()
 	t := ledger.Task{ID: n.taskID(), AgentID: n.ParentID, Kind: tasks.KindChild, Status: tasks.Running,
-		CreatedAt: s.now, UpdatedAt: s.now, Purpose: cut(rules.Summary(n.Message), maxLabel),
+		CreatedAt: s.now, UpdatedAt: s.now, Purpose: n.label(),
 		Result: ledger.TaskResult{Summary: "the child is at work"},
 		Handle: ledger.TaskHandle{TakesInput: true, Runtime: s.m.opts.Owner,
 			Child: &ledger.ChildHandle{AgentID: s.childID(n), Mode: n.Mode}}}

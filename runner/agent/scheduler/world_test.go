@@ -120,6 +120,14 @@ func (w *world) crash(loseContainers bool) {
 
 // recover does what docs/explanation/runtime.md has the runtime do before it listens.
 func (w *world) recover() {
+	for _, id := range w.all() {
+		w.must(w.m.Interrupted(w.ctx, id))
+	}
+	defer func() {
+		for _, id := range w.live() {
+			w.must(w.m.Reattached(w.ctx, id))
+		}
+	}()
 	var open []ledger.Attempt
 	w.view(func(v ledger.View) (err error) {
 		open, err = v.OpenAttempts()

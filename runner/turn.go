@@ -32,6 +32,7 @@ type Turn struct {
 // bounds are those of a turn that the host keeps. A bound of 0 means none.
 type bounds struct {
 	Budget gateway.Budget        // of what goes through the gateway
+	Pool   *gateway.Pool         // that shares the budget with other turns; nil for none
 	Taken  gateway.Account       // by this turn, of a gateway that is gone; counts against Budget
 	Note   func(gateway.Account) // gateway.Grant.Note; may be nil
 	Token  gateway.Secret        // with which the turn asks models through the gateway
@@ -128,7 +129,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID(), Token: req.Grant, Models: s.cfg.GatewayModels(),
-		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
+		Budget: req.Budget, Pool: req.Pool, Taken: req.Taken, Note: req.Note})
 	if err != nil {
 		return End{TurnID: req.ID(), SessionID: s.id, Err: err}
 	}

@@ -47,6 +47,7 @@ type Grant struct {
 	Models []string // references, provider/model; no other may be asked
 	Budget Budget
 	Used   Usage // by earlier turns of the agent; counts against Budget
+	Pool   *Pool // whose budget it is; nil: of this grant alone
 
 	// Taken is what the turn itself took of a gateway that is gone; the account
 	// goes on from it.

@@ -11,13 +11,28 @@ import (
 	"holon/state"
 )
 
+// Pool makes one budget of those of several grants, which have to be the same: all draw from it, so that what one does
+// not use another may.
+type Pool struct {
+	mu      sync.Mutex
+	settled sync.Cond // signalled when a reservation is settled; of mu
+	taken   Usage     // by all grants
+	running Usage     // estimates of what runs of all of them
+}
+
+// NewPool returns a pool of which nothing is taken.
+func NewPool() *Pool {
+	p := new(Pool)
+	p.settled.L = &p.mu
+	return p
+}
+
 // ledger is the account of a grant and what its running requests may add to it.
 type ledger struct {
 	budget Budget
 	before Usage // by earlier grants, counts against the budget
+	*Pool        // whose mu guards what follows, too
 
-	mu        sync.Mutex
-	settled   sync.Cond // signalled when a reservation is settled; of mu
 	total     Usage
 	models    map[string]Usage
 	exhausted string
@@ -35,7 +50,12 @@ func newLedger(g *Grant) *ledger {
 	if l.models == nil {
 		l.models = make(map[string]Usage)
 	}
-	l.settled.L = &l.mu
+	if l.Pool = g.Pool; l.Pool == nil {
+		l.Pool = NewPool()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = plus(l.taken, l.total)
 	return l
 }
 
@@ -62,7 +82,7 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		bound, message := l.reached(l.held)
+		bound, message := l.reached(l.running)
 		if bound == "" {
 			break
 		}
@@ -79,14 +99,15 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 	h := &reservation{ledger: l, model: model, price: price,
 		estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
 	l.count(model, Usage{Requests: 1})
-	l.held = plus(l.held, Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost})
+	running := Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost}
+	l.held, l.running = plus(l.held, running), plus(l.running, running)
 	return h, nil
 }
 
 // reached returns the bound that another request would exceed, "" for none, where
 // running requests take what is held. The caller holds mu.
 func (l *ledger) reached(held Usage) (bound, message string) {
-	now := plus(l.before, l.total)
+	now := plus(l.before, l.taken)
 	soon := plus(now, held)
 	switch b := l.budget; {
 	case b.MaxRequests > 0 && now.Requests >= b.MaxRequests:
@@ -101,7 +122,7 @@ func (l *ledger) reached(held Usage) (bound, message string) {
 
 // count adds to the account. The caller holds mu.
 func (l *ledger) count(model string, u Usage) {
-	l.total = plus(l.total, u)
+	l.total, l.taken = plus(l.total, u), plus(l.taken, u)
 	if model != "" {
 		l.models[model] = plus(l.models[model], u)
 	}
@@ -112,9 +133,11 @@ func (h *reservation) settle(taken Usage) {
 	l := h.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held.Requests--
-	l.held.Total -= h.estimate.Total
-	l.held.Cost -= h.estimate.Cost
+	for _, held := range []*Usage{&l.held, &l.running} {
+		held.Requests--
+		held.Total -= h.estimate.Total
+		held.Cost -= h.estimate.Cost
+	}
 	l.count(h.model, taken)
 	l.settled.Broadcast()
 }

@@ -75,3 +75,33 @@ func TestReserveEndsWithItsRequest(t *testing.T) {
 		}
 	})
 }
+
+// Grants of one pool draw from one budget: what one does not use another may, and each has its own account.
+func TestPoolIsOneBudget(t *testing.T) {
+	t.Parallel()
+	grant := &Grant{Budget: Budget{MaxRequests: 3}, Pool: NewPool()}
+	first, second := newLedger(grant), newLedger(grant)
+	ask := func(l *ledger) string {
+		h, refusal := l.reserve(t.Context(), "openai/m", nil, 4000)
+		if refusal != nil {
+			return refusal.Param
+		}
+		h.settle(Usage{Total: 10})
+		return ""
+	}
+	for i, tc := range []struct {
+		ledger *ledger
+		bound  string
+	}{{first, ""}, {first, ""}, {second, ""}, {second, "max_requests"}, {first, "max_requests"}} {
+		expect.Equal(t, "refused for", ask(tc.ledger), tc.bound)
+		if i == 2 && first.account().Exhausted != "" {
+			t.Error("an account is exhausted that was refused nothing")
+		}
+	}
+	one, two := first.account(), second.account()
+	expect.Equal(t, "requests of the first", one.Requests, int64(2))
+	expect.Equal(t, "requests of the second", two.Requests, int64(1))
+	sum := Sum(Sum(nil, &one), &two)
+	expect.Equal(t, "requests of both", sum.Requests, int64(3))
+	expect.Equal(t, "tokens of the model", sum.Models["openai/m"].Total, int64(30))
+}

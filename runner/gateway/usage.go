@@ -1,6 +1,12 @@
 package gateway
 
-import "holon/state"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"holon/state"
+)
 
 // Tokens, Usage, Budget and Account are as the record of a run has them.
 type (
@@ -22,6 +28,21 @@ func plus(u, v Usage) Usage {
 		},
 		Total: add(u.Total, v.Total), Cost: add(u.Cost, v.Cost),
 	}
+}
+
+// Sum adds an account to a sum of accounts of one budget, nil for the first.
+func Sum(sum, a *Account) *Account {
+	total := Account{Usage: a.Usage, Budget: a.Budget, Exhausted: a.Exhausted, Models: maps.Clone(a.Models),
+		Refused: slices.Clone(a.Refused)}
+	if sum == nil {
+		return &total
+	}
+	total.Usage, total.Exhausted = plus(sum.Usage, a.Usage), cmp.Or(sum.Exhausted, a.Exhausted)
+	for model, u := range sum.Models {
+		total.Models[model] = plus(total.Models[model], u)
+	}
+	total.Refused = slices.Compact(slices.Sorted(slices.Values(append(total.Refused, sum.Refused...))))
+	return &total
 }
 
 // usageOf is the usage of one request that was counted before, on its end.

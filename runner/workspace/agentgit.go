@@ -135,7 +135,7 @@ func (t *Tree) objectDirs() []objectDir {
 			dirs = append(dirs, objectDir{HostPath: host, ContainerPath: container, transitive: transitive})
 		}
 	}
-	direct := []string{t.source.user.Objects}
+	direct := t.source.alternates()
 	if t.info.IncludedDirty || t.start != t.info.BaseTree {
 		direct = append(direct, t.base.Objects())
 	}

@@ -17,9 +17,10 @@ const CodeContinueConflict = "continue_conflict"
 
 // Continuation is the change of an earlier run, on top of which a tree begins.
 type Continuation struct {
-	Run     string // for people
-	Patch   string // that Diff wrote
-	Objects string // what Diff wrote to DiffOptions.Objects; may be absent
+	Run     string   // for people
+	Patch   string   // that Diff wrote
+	Objects string   // what Diff wrote to DiffOptions.Objects; may be absent
+	Restore []string // paths that are not taken from the patch: they are as in the base
 }
 
 // continued returns the tree of the files that the agent begins with: the base, with the change that is continued
@@ -33,6 +34,9 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 	})
 	if err != nil {
 		return "", fmt.Errorf("continue %s: %w", from.Run, err)
+	}
+	if tree, err = t.restored(ctx, repo, tree, from.Restore); err != nil {
+		return "", err
 	}
 	// What the earlier run had was not written again.
 	_, err = repo.Git().Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs", "--non-empty",

@@ -19,13 +19,16 @@ import (
 // alternates lists the object directories that our repositories borrow from. What a `git gc` of the user removes stays
 // in ObjectsDir.
 func (s *Source) alternates() (dirs []string) {
-	if s.info.Kind != KindGit {
-		return nil
+	if s.info.Kind == KindGit {
+		if s.options.ObjectsDir != "" {
+			dirs = append(dirs, s.options.ObjectsDir)
+		}
+		dirs = append(dirs, s.user.Objects)
 	}
-	if s.options.ObjectsDir != "" {
-		dirs = append(dirs, s.options.ObjectsDir)
+	if s.pin != nil && s.pin.objects != "" {
+		dirs = append(dirs, s.pin.objects)
 	}
-	return append(dirs, s.user.Objects)
+	return dirs
 }
 
 // shareObjects brings ObjectsDir up to date with the user's repository, what that borrows, and the base of the tree.

@@ -23,6 +23,7 @@ type Held struct {
 	Owner     *folder.Owner `json:"owner"`     // Options.Owner
 	Borrowing git.Borrowing `json:"borrowing"` // Options.Borrowing
 
+	Pinned           string `json:"pinned,omitempty"`            // objects of a base that was pinned
 	TreeDir          string `json:"tree_dir,omitempty"`          // Options.TreeDir
 	ObjectsDir       string `json:"objects_dir,omitempty"`       // Options.ObjectsDir
 	ContainerObjects string `json:"container_objects,omitempty"` // Options.ContainerObjects
@@ -32,8 +33,12 @@ type Held struct {
 // Held describes the tree for Resume.
 func (t *Tree) Held() Held {
 	o := t.source.options
-	return Held{Slot: t.slot.dir, Info: t.info, Claim: o.Claim, Owner: o.Owner, Borrowing: o.Borrowing,
+	h := Held{Slot: t.slot.dir, Info: t.info, Claim: o.Claim, Owner: o.Owner, Borrowing: o.Borrowing,
 		TreeDir: o.TreeDir, ObjectsDir: o.ObjectsDir, ContainerObjects: o.ContainerObjects, IncludeDirty: o.IncludeDirty}
+	if t.source.pin != nil {
+		h.Pinned = t.source.pin.objects
+	}
+	return h
 }
 
 // Resume returns a tree whose process ended without releasing it, with everything written there since. Of
@@ -75,6 +80,9 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 		if err = source.findObjects(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if held.Pinned != "" {
+		source.pin = &pinned{tree: held.Info.BaseTree, objects: held.Pinned}
 	}
 	tree.base = git.Repository{Dir: s.git(), Format: source.format, Alternates: source.alternates()}
 	tree.record = readRecord(s.record(), source.format)

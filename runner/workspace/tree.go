@@ -141,6 +141,8 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 // usersTree returns the git tree of what the user has now.
 func (t *Tree) usersTree(ctx context.Context) (string, error) {
 	switch {
+	case t.source.pin != nil:
+		return t.source.pin.tree, nil
 	case t.source.info.Kind == KindCopy:
 		return t.importSource(ctx)
 	case t.source.info.IncludedDirty:

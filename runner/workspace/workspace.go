@@ -109,6 +109,7 @@ type Source struct {
 	headTree string // hex, of the base commit; the empty tree when there is none
 	user     git.UserRepository
 	cache    repositoryCache
+	pin      *pinned // nil: each tree has the files as they are when it is acquired
 }
 
 // configured returns what settings of git name in the user's tree.

@@ -118,9 +118,6 @@ func (h Home) Dir() string { return h.dir }
 // RunsDir is the directory that holds the directories of runs.
 func (h Home) RunsDir() string { return filepath.Join(h.dir, "runs") }
 
-// RunDir is the directory of one run. The id must have passed CheckRunID.
-func (h Home) RunDir(id string) string { return filepath.Join(h.RunsDir(), id) }
-
 // ContainersDir is the register of the containers that belong to the home.
 func (h Home) ContainersDir() string { return filepath.Join(h.dir, "containers") }
 

@@ -63,6 +63,10 @@ type Manifest struct {
 	Egress       *Egress          `json:"egress"`    // null: no host could be reached but through --network
 	Workspace    *Workspace       `json:"workspace"` // null when the run ended before it was known
 	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
+	Checked      *Check           `json:"check"`     // null: none was asked for, or each attempt has its own
+	Attempts     []Attempt        `json:"attempts"`  // of a run that made several, by number; else empty
+	Winner       int              `json:"winner"`    // number of the best attempt that passed; 0 for none, and for a tie
+	Judge        *Judge           `json:"judge"`     // null: none was asked
 	Artifacts    []Artifact       `json:"artifacts"`
 	Notes        []Note           `json:"notes"` // what the agent noted for people, the oldest first
 	Warnings     []string         `json:"warnings"`
@@ -187,6 +191,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 	}
 	if whole.Notes == nil {
 		whole.Notes = []Note{}
+	}
+	if whole.Attempts == nil {
+		whole.Attempts = []Attempt{}
 	}
 	if whole.Warnings == nil {
 		whole.Warnings = []string{}

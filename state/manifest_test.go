@@ -45,7 +45,13 @@ func manifest() *state.Manifest {
 				Files: []state.FileChange{{Path: "x&y", From: "z", Status: "renamed", Mode: "100644", OldMode: "100755",
 					Added: 1, Deleted: 2, Binary: true}},
 				History: &state.History{Commit: "c", Commits: 2}}},
-		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
+		Turn: &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
+		Checked: &state.Check{Command: "make test", RunID: "run_1-check", Status: state.CheckTimeout, ExitCode: new(1),
+			DurationMS: 7, Output: "o", Restored: []string{"a_test.go"}, Changed: []string{"go.mod"},
+			Error: &state.Failure{Code: "c"}},
+		Attempts: []state.Attempt{{Number: 2, RunID: "run_1-2", Model: "m/n", Status: state.StatusCompleted,
+			Outcome: state.OutcomeSuccess, Files: 1, Lines: 2, Result: "r", Took: 3, Rank: 1}},
+		Winner: 2, Judge: &state.Judge{RunID: "run_1-judge", Model: "m/n", Choice: 2},
 		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
 		Notes:     []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
 		Warnings:  []string{"a warning"},
@@ -96,12 +102,12 @@ func TestManifestEmpty(t *testing.T) {
 	}
 	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null",
 		"egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]",
-		"warnings": "[]"} {
+		"warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 26 {
+	if len(keys) != 30 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||

@@ -86,6 +86,9 @@ func (r *Runs) place(start state.Start, dir string) (lease *os.File, err error) 
 		return nil, err
 	}
 	temp, err := os.MkdirTemp(r.home.RunsDir(), newPrefix)
+	if err == nil && filepath.Dir(dir) != r.home.RunsDir() { // of a part of a run
+		err = os.MkdirAll(filepath.Dir(dir), 0o700)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the run's directory: %w", err)
 	}
@@ -112,7 +115,7 @@ func (r *Runs) place(start state.Start, dir string) (lease *os.File, err error) 
 		return lease, err
 	}
 	temp = dir // what an error from here on must remove
-	return lease, durable.SyncDir(r.home.RunsDir())
+	return lease, durable.SyncDir(filepath.Dir(dir))
 }
 
 // makeOutput makes or checks the directory that the user chose. undo removes

@@ -111,6 +111,10 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 	if p.quiet {
 		return
 	}
+	if len(m.Attempts) > 0 {
+		p.summarizeAttempts(m, dir)
+		return
+	}
 	files := changes(m)
 	p.println(fmt.Sprintf("%s in %s: %s", m.Status, elapsed(m.Timings.TotalMS), count(len(files), "file")+" changed"))
 	for i, f := range files {
@@ -135,6 +139,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println("  warning: " + visible.OneLine(w, 300))
 	}
+	p.showCheck("", m.Checked)
 	if used := tokensUsed(m); used != "" {
 		p.println("tokens   " + used)
 	}

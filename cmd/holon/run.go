@@ -25,6 +25,7 @@ import (
 type runOptions struct {
 	base
 	configured
+	checked
 	Prompt    string
 	Continue  string       // a run, or "" where none is continued
 	parent    *files.Entry // that run
@@ -70,6 +71,10 @@ behind the prompt, or be given as --continue=RUN.
 With --agent the task goes to an agent that lives in the daemon (see holon daemon):
 it is queued, done in a turn of that agent, and its answer printed.
 
+With --check the result counts only if a command succeeds with it, in a new container
+without a model and without a network, on a tree of its own. --best-of makes several
+attempts and ranks those that pass by how little they change.
+
 Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 4 refused or could not start, 124 out of time, 130 cancelled.`,
 		Example: `  holon run "fix the failing test"
@@ -81,6 +86,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			switch {
 			case given("agent") && given("continue"):
 				return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
+			case given("agent") && (given("check") || given("best-of") || given("models")):
+				return usage("--agent", "cannot be combined with a check or attempts", "leave --agent out: they are for runs")
 			case given("agent") && opts.Detach:
 				return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
 			case given("agent"):
@@ -133,6 +140,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
 		"`file` with MCP servers that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
+	opts.checked.flags(f)
 	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with the `RUN` before the prompt, or the last one here")
 	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVarP(&opts.Detach, "detach", "d", false, "print the run's id when it works, and return")
@@ -176,6 +184,9 @@ func checkRunName(name string) error {
 // complete merges the layers of settings and checks the arguments.
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err := o.checkFlags(); err != nil {
+		return err
+	}
+	if err := o.checkAttempts(cmd.Flags()); err != nil {
 		return err
 	}
 	if err := o.begin(args); err != nil {
@@ -265,8 +276,19 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	models := modelsOf(&o.Settings, keysOf(home, o.streams.Secrets), log)
+	if len(o.Models) > 0 {
+		o.Model = o.Models[0]
+	}
 	if err := o.needModel(models); err != nil {
 		return err
+	}
+	if o.BestOf > 1 {
+		eng, err := o.openEngine(o.Loaded.Engine, view.notices(), home)
+		if err != nil {
+			return err
+		}
+		defer eng.Close()
+		return o.runBest(ctx, &attempts{runOptions: o, home: home, models: models, log: log, engine: eng}, view)
 	}
 	access, err := openModels(ctx, models, o.Refs(), &shot.Session)
 	if err != nil {
@@ -311,8 +333,8 @@ func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, erro
 	shot := &oneshot.Run{
 		ID: state.NewRunID(), Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn:      runner.NewTurn("", o.Prompt),
-		Workspace: o.source(home),
-		Blame:     (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
+		Workspace: o.source(home), Check: o.check(),
+		Blame: (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
 		Session: runner.Config{
 			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},
 			Log:         log,

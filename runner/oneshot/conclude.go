@@ -56,7 +56,7 @@ func (r *execution) conclude(ctx context.Context, err error) error {
 
 // finishKeeping is finish, and reports whether something is left to be collected.
 func (r *execution) finishKeeping(ctx context.Context, err error) (keep bool, _ error) {
-	if keep = r.session != nil && r.session.Tree() != nil && r.diff == nil; keep {
+	if keep = r.session != nil && r.session.Tree() != nil && r.diff == nil && !r.spec.disposable; keep {
 		r.manifest.Warnings = slices.DeleteFunc(r.manifest.Warnings, isUnsaved)
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			visible.OneLine(unsaved+r.session.Tree().Dir()+"; holon gc tries again", 500))
@@ -85,7 +85,7 @@ func (r *execution) release(ctx context.Context, keep bool) error {
 	case keep:
 		return r.session.Abandon(ctx)
 	}
-	return r.session.Close(ctx, r.spec.Keep)
+	return errors.Join(r.session.Close(ctx, r.spec.Keep), files.RemoveAll(filepath.Join(r.run.Dir(), baseDir)))
 }
 
 // amend corrects the manifest of a run that could not give up what it held.
@@ -133,7 +133,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 	if err := r.complete(ctx, out); err != nil {
 		return err
 	}
-	if s.Tree() == nil {
+	if s.Tree() == nil || r.spec.disposable {
 		return nil
 	}
 	r.diff, err = s.Tree().Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile),
@@ -202,7 +202,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	m := r.manifest
 	r.collectNotes()
 	if r.prior == nil {
-		r.judge(err)
+		r.judge(context.Cause(ctx), err)
 	} else if err != nil {
 		return err // the manifest that is there says more
 	}
@@ -232,7 +232,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
-	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, ObjectsDir, sessionDir, conversationDir)
+	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, ownDirs...)
 	if err != nil {
 		return err
 	}

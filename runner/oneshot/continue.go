@@ -75,7 +75,7 @@ func (r *execution) keepConversation(ctx context.Context) {
 	to := filepath.Join(r.run.Dir(), conversationDir)
 	warnings, err := turnfiles.CollectResponses(ctx, r.sessions.SessionDir(r.key), to)
 	if parent := r.manifest.ParentRunID; err == nil && parent != "" {
-		err = keepGiven(filepath.Join(filepath.Dir(r.run.Dir()), parent, conversationDir), to)
+		err = keepGiven(filepath.Join(r.sessions.Home.RunDir(parent), conversationDir), to)
 	}
 	if err != nil {
 		warnings = append(warnings, "holon run --continue cannot continue it: "+visible.OneLine(err.Error(), 300))

@@ -24,8 +24,9 @@ func failed(status state.Status, outcome state.Outcome, err error) verdict {
 	return verdict{status, outcome, &f}
 }
 
-// judge decides status, outcome and exit code of the run. err is what went wrong outside the turn, nil if nothing did.
-func (r *execution) judge(err error) {
+// judge decides status, outcome and exit code of the run. cause is why its context ended, and err what went wrong
+// outside the turn; nil if nothing did.
+func (r *execution) judge(cause, err error) {
 	var v verdict
 	if starting, ok := errors.AsType[*startError](err); ok {
 		v = failed(state.StatusFailed, state.OutcomeRefused, starting.error)
@@ -37,6 +38,11 @@ func (r *execution) judge(err error) {
 		v = failed(state.StatusFailed, state.OutcomeFailure, err)
 	} else if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, runner.Describe(err).Message)
+	} else if bad := r.unchecked(cause); bad != nil && v.outcome == state.OutcomeSuccess {
+		v = *bad
+	}
+	if beaten, ok := errors.AsType[*superseded](cause); ok && v.outcome == state.OutcomeCancelled {
+		v.failure = new(runner.Describe(beaten.failure()))
 	}
 	if v.failure != nil && r.spec.Blame != nil {
 		r.spec.Blame(v.failure)

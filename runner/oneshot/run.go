@@ -45,6 +45,10 @@ const (
 	conversationDir = "conversation" // the stored responses of the turn and those before it; in the run's own directory
 )
 
+// ownDirs are what the directory of a run holds besides its results.
+var ownDirs = []string{ObjectsDir, sessionDir, conversationDir, baseDir, state.PartCheck, state.PartJudge,
+	state.AttemptsDir}
+
 // Run is a session with one turn: what `holon run` does.
 type Run struct {
 	ID        string        // of state.NewRunID; "": a new one
@@ -58,12 +62,19 @@ type Run struct {
 	Quota     runner.Quota
 	Version   string
 	Watch     Watcher
+	Check     *Check // nil for none
 	// Blame names in a failure the variable or file that set the value at fault, instead of its flag. nil: flags set
 	// all.
 	Blame func(*state.Failure)
 
 	parent  string // id of the run that this one continues
 	results string // the output directory, once there is a run
+	answer  string // what the agent said last
+
+	source     *workspace.Source // of a part of a run, which is admitted with it; nil: Workspace is opened
+	base       string            // where that is pinned, or will be
+	disposable bool              // what it leaves in its tree is not collected
+	beat       func() error      // runner.Turn.Beat of what it is a part of
 }
 
 // ResultDir returns where the results of the run are, "" before there is a run.
@@ -72,7 +83,7 @@ func (o *Run) ResultDir() string { return o.results }
 // Watcher is an Observer that is also told of the phases of a run.
 type Watcher interface {
 	runner.Observer
-	// Phase is called when a phase begins: prepare, start, turn, stop, collect.
+	// Phase is called when a phase begins: prepare, start, turn, stop, collect, check.
 	Phase(name string)
 }
 
@@ -88,15 +99,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	}
 	started, version := time.Now(), askVersion(ctx, o.Session.Engine, o.Session.Log)
 	id := cmp.Or(o.ID, state.NewRunID())
-	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
-		return nil, err
-	}
-	if err := o.Quota.Admit(ctx, o.Home); err != nil {
-		return nil, interruption(ctx, err)
-	}
-	from := o.Workspace
-	from.Claim = id
-	source, err := workspace.Open(ctx, from)
+	source, err := o.open(ctx, id)
 	if err != nil {
 		return nil, interruption(ctx, err)
 	}
@@ -107,6 +110,9 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
+	if err := o.pin(ctx, run, source); err != nil {
+		return nil, errors.Join(interruption(ctx, err), discard(run))
+	}
 	r := o.plan(run, source, started)
 	r.version = version
 	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
@@ -121,9 +127,26 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 			return s.Turn(ctx, r.ask, r.observer())
 		})
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
-		return nil, errors.Join(interruption(ctx, starting.error), r.discard())
+		return nil, errors.Join(interruption(ctx, starting.error), discard(run))
 	}
+	o.answer = r.turn.Answer
 	return r.manifest, r.conclude(ctx, err)
+}
+
+// open admits the run and opens its workspace.
+func (o *Run) open(ctx context.Context, id string) (*workspace.Source, error) {
+	if o.source != nil {
+		return o.source, nil
+	}
+	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
+		return nil, err
+	}
+	if err := o.Quota.Admit(ctx, o.Home); err != nil {
+		return nil, err
+	}
+	from := o.Workspace
+	from.Claim = id
+	return workspace.Open(ctx, from)
 }
 
 // plan computes what the run does, once: from here on o is only read.
@@ -131,14 +154,19 @@ func (o *Run) plan(run *files.Run, source *workspace.Source, started time.Time) 
 	r := &execution{spec: o, run: run, config: o.Session, ask: o.Turn, key: sessions.OfRun(run.ID()),
 		sessions: &sessions.Manager{Home: o.Home, Secrets: o.Session.Secrets, Log: o.Session.Log}}
 	r.config.Source, r.config.TreeName, r.config.Version = source, treeName(source.Info()), o.Version
-	req, limits := *o.Turn.Request, *o.Turn.Limits()
-	limits.MaxRounds = cmp.Or(limits.MaxRounds, settings.DefaultMaxRounds)
-	limits.MaxOutputBytes = cmp.Or(limits.MaxOutputBytes, turnfiles.MaxCollect)
-	req.Holon.TurnID, req.Holon.Limits = responses.NewID(responses.PrefixTurn), &limits
+	req := *o.Turn.Request
+	req.Holon.TurnID, req.Holon.Limits = responses.NewID(responses.PrefixTurn), o.limits()
 	r.ask.Request = &req
 	r.bound()
-	budget := o.Turn.Budget
-	r.manifest = &state.Manifest{
+	r.manifest = o.manifest(run, started)
+	r.planEgress()
+	return r
+}
+
+// manifest is what the manifest of a run has from the beginning.
+func (o *Run) manifest(run *files.Run, started time.Time) *state.Manifest {
+	budget, req, limits := o.Turn.Budget, o.Turn.Request, o.limits()
+	m := &state.Manifest{
 		Schema: state.ManifestSchema, RunID: run.ID(), ParentRunID: o.parent, Name: o.Name,
 		Task:      o.Session.Secrets.Text(title(o.Turn.Prompt())),
 		StartedAt: turns.At(started),
@@ -148,14 +176,25 @@ func (o *Run) plan(run *files.Run, source *workspace.Source, started time.Time) 
 			DiskBytes: o.Quota.Run, MaxTokens: budget.MaxTokens, MaxRequests: budget.MaxRequests,
 			MaxCostMicros: int64(budget.MaxCost)},
 	}
+	if o.Check != nil {
+		m.Checked = &state.Check{Command: o.Check.Command, RunID: state.PartID(run.ID(), state.PartCheck),
+			Status: state.CheckNotRun, Restored: []string{}, Changed: []string{}}
+	}
 	if req.MaxToolCalls != nil {
-		r.manifest.Limits.MaxToolCalls = *req.MaxToolCalls
+		m.Limits.MaxToolCalls = *req.MaxToolCalls
 	}
-	if r.manifest.Engine.Name == settings.EngineLocal {
-		r.manifest.Image = "" // it was not used
+	if m.Engine.Name == settings.EngineLocal {
+		m.Image = "" // it was not used
 	}
-	r.planEgress()
-	return r
+	return m
+}
+
+// limits are those of the turn, with the defaults of a run.
+func (o *Run) limits() *responses.Limits {
+	limits := *o.Turn.Limits()
+	limits.MaxRounds = cmp.Or(limits.MaxRounds, settings.DefaultMaxRounds)
+	limits.MaxOutputBytes = cmp.Or(limits.MaxOutputBytes, turnfiles.MaxCollect)
+	return &limits
 }
 
 // unwatched is the Watcher of a run without one.
@@ -175,9 +214,9 @@ func interruption(ctx context.Context, err error) error {
 
 // discard removes the directories of a run that did not start. Such a run
 // leaves no record: there is nothing in it that its error does not say.
-func (r *execution) discard() error {
-	err := r.run.Remove()
-	if out := r.run.OutputDir(); out != r.run.Dir() {
+func discard(run *files.Run) error {
+	err := run.Remove()
+	if out := run.OutputDir(); out != run.Dir() {
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
 	return err
@@ -186,6 +225,9 @@ func (r *execution) discard() error {
 // bound has the turn keep its account, its lease and its quota while it runs.
 func (r *execution) bound() {
 	r.ask.Note, r.ask.Beat, r.ask.DiskBytes = r.noteUsage, r.run.Beat, r.spec.Quota.Run
+	if whole := r.spec.beat; whole != nil {
+		r.ask.Beat = func() error { return errors.Join(r.run.Beat(), whole()) }
+	}
 }
 
 // title is the first line of a prompt that says something.
@@ -259,6 +301,9 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	}
 	r.spec.Watch.Phase("collect")
 	timed(&r.manifest.Timings.CollectMS, func() { err = r.collect(finishing, r.session) })
+	if err == nil {
+		r.check(ctx)
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"holon/internal/durable"
+	"holon/internal/redact"
 	"holon/internal/visible"
 
 	"holon/state"
@@ -14,8 +15,7 @@ import (
 
 // hideSecrets takes known secrets out of what a manifest says in words. Paths and
 // ids stay: they are how the run is found again.
-func (r *execution) hideSecrets(m *state.Manifest) {
-	known := r.config.Secrets
+func hideSecrets(known *redact.Set, m *state.Manifest) {
 	if known.Empty() {
 		return
 	}
@@ -26,16 +26,36 @@ func (r *execution) hideSecrets(m *state.Manifest) {
 	for i := range m.Notes {
 		m.Notes[i].Text = known.Text(m.Notes[i].Text)
 	}
-	if m.Error != nil {
-		hidden := *m.Error
-		hidden.Message, hidden.Hint = known.Text(hidden.Message), known.Text(hidden.Hint)
-		m.Error = &hidden
+	m.Error = hideFailure(known, m.Error)
+	hideCheck(known, m.Checked)
+	for i := range m.Attempts {
+		a := &m.Attempts[i]
+		a.Error = hideFailure(known, a.Error)
+		hideCheck(known, a.Checked)
+	}
+	if m.Judge != nil {
+		m.Judge.Error = hideFailure(known, m.Judge.Error)
+	}
+}
+
+func hideFailure(known *redact.Set, f *state.Failure) *state.Failure {
+	if f == nil {
+		return nil
+	}
+	hidden := *f
+	hidden.Message, hidden.Hint = known.Text(hidden.Message), known.Text(hidden.Hint)
+	return &hidden
+}
+
+func hideCheck(known *redact.Set, c *state.Check) {
+	if c != nil {
+		c.Command, c.Output, c.Error = known.Text(c.Command), known.Text(c.Output), hideFailure(known, c.Error)
 	}
 }
 
 // writeManifest writes the manifest without known secrets.
 func (r *execution) writeManifest() error {
-	r.hideSecrets(r.manifest)
+	hideSecrets(r.config.Secrets, r.manifest)
 	return r.run.WriteManifest(r.manifest)
 }
 

@@ -117,6 +117,32 @@ func (r *Record) write(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, state.SessionFile), b.Bytes(), 0o600)
 }
 
+// RecordWhole records a run that holds nothing itself but parts, which are recorded by their own.
+func (m *Manager) RecordWhole(key Key, engine string, run *Run) error {
+	r := &Record{TurnID: responses.NewID(responses.PrefixTurn), Run: run, Held: runner.Held{ID: key.run, Engine: engine,
+		Dir: m.SessionDir(key), Sockets: m.Home.IPCDir(key.run)}}
+	return r.write(m.Dir(key))
+}
+
+// Parts reads the records of the parts of a run that hold something. Record.ID is the id of each.
+func Parts(dir string) (held []*Record, err error) {
+	attempt := filepath.Join(state.AttemptsDir, "*")
+	for _, part := range []string{attempt, filepath.Join(attempt, state.PartCheck), state.PartCheck, state.PartJudge} {
+		paths, globErr := filepath.Glob(filepath.Join(dir, part, state.SessionFile))
+		err = errors.Join(err, globErr)
+		for _, path := range paths {
+			r, readErr := ReadRun(filepath.Dir(path))
+			if errors.Is(readErr, fs.ErrNotExist) { // given up meanwhile
+				continue
+			}
+			if err = errors.Join(err, readErr); readErr == nil {
+				held = append(held, r)
+			}
+		}
+	}
+	return held, err
+}
+
 // RemoveRecord removes the record of a session and, before it, the account that a run keeps next to it.
 func (m *Manager) RemoveRecord(key Key) error {
 	for _, name := range []string{state.UsageFile, state.SessionFile} {

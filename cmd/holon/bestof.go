@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"holon/internal/duration"
+	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/modelaccess"
+	"holon/runner/oneshot"
+	"holon/state"
+)
+
+// maxAttempts bounds the attempts of a run: each has a container and a tree at the same time.
+const maxAttempts = 16
+
+// checked are the options of a run about its check and its attempts.
+type checked struct {
+	Check      string
+	CheckPaths []string
+	CheckTime  time.Duration
+	BestOf     int
+	Models     []string
+	Judge      string
+	KeepGoing  bool
+}
+
+func (c *checked) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.Check, "check", "", "`command` that decides whether the result is good, run apart from the agent")
+	f.StringArrayVar(&c.CheckPaths, "check-paths", nil,
+		"`pattern` of files that the check gets as they were (default what common runners of tests read)")
+	c.CheckTime = 10 * time.Minute
+	timeVar(f, &c.CheckTime, "check-timeout", "`time` that the check may take, at most 1h")
+	f.IntVar(&c.BestOf, "best-of", 0, "make `N` attempts side by side and rank them by --check")
+	f.StringSliceVar(&c.Models, "models", nil, "`models` of the attempts, in turn")
+	f.StringVar(&c.Judge, "judge", "", "`model` that chooses between attempts that are equal")
+	f.BoolVar(&c.KeepGoing, "keep-going", false, "let all attempts end when one has passed the check")
+	rarely(f, "check-paths", "check-timeout", "models", "judge", "keep-going")
+}
+
+// checkAttempts refuses options about checks and attempts that contradict each other.
+func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
+	c := &o.checked
+	if c.BestOf == 0 && !f.Changed("best-of") {
+		c.BestOf = max(1, len(c.Models))
+	}
+	switch given := f.Changed; {
+	case c.BestOf < 1 || c.BestOf > maxAttempts:
+		return usage("--best-of", fmt.Sprintf("cannot be %d", c.BestOf), fmt.Sprintf("choose 1 to %d", maxAttempts))
+	case given("check") && strings.TrimSpace(c.Check) == "":
+		return usage("--check", "is empty", "give the command that checks the result, such as: make test")
+	case given("model") && given("models"):
+		return usage("--models", "cannot be combined with --model", "leave one of them out")
+	case c.Check == "" && c.BestOf > 1:
+		return usage("--best-of", "needs a check to rank attempts by", "give the command that checks the result with --check")
+	case len(c.Models) > c.BestOf:
+		return usage("--models", fmt.Sprintf("names %d models for %s", len(c.Models), count(c.BestOf, "attempt")),
+			"name no more models than --best-of has attempts")
+	case c.BestOf > 1 && o.Format == formatStream:
+		return usage("--output-format", "stream-json has the events of one turn",
+			"follow an attempt with: holon logs --events -f --attempt N")
+	case c.CheckTime <= 0 || c.CheckTime > oneshot.MaxCheckTimeout:
+		return usage("--check-timeout", "cannot be "+duration.Text(c.CheckTime), "choose up to 1h")
+	}
+	for _, name := range []string{"judge", "keep-going"} {
+		if c.BestOf == 1 && f.Changed(name) {
+			return usage("--"+name, "is for several attempts", "give --best-of too")
+		}
+	}
+	for _, name := range []string{"check-paths", "check-timeout"} {
+		if c.Check == "" && f.Changed(name) {
+			return usage("--"+name, "is for a check", "give --check too")
+		}
+	}
+	_, err := oneshot.NewPaths(c.CheckPaths)
+	return err
+}
+
+// check is what checks the result, nil for none.
+func (c *checked) check() *oneshot.Check {
+	if c.Check == "" {
+		return nil
+	}
+	paths, _ := oneshot.NewPaths(c.CheckPaths) // whose error checkAttempts has returned
+	return &oneshot.Check{Command: c.Check, Paths: paths, Timeout: c.CheckTime}
+}
+
+// attempts are the runs of a best-of on their way to the engine.
+type attempts struct {
+	*runOptions
+	home     state.Home
+	models   *modelaccess.Host
+	log      *slog.Logger
+	engine   engine.Engine
+	opened   []*modelaccess.Access
+	lines    sync.Mutex // of what they print
+	detached *leaving
+}
+
+// runBest makes several attempts, ranks them, and prints the ranking.
+func (o *runOptions) runBest(ctx context.Context, a *attempts, view *progress) error {
+	defer a.close()
+	check := o.check()
+	best := &oneshot.Best{ID: state.NewRunID(), Home: a.home, Name: o.Name, OutputDir: o.Output, Version: buildVersion(),
+		Check: *check, KeepGoing: o.KeepGoing}
+	if o.Detached {
+		a.detached = &leaving{progress: view, id: best.ID}
+	}
+	for i := range o.BestOf {
+		model := o.Model
+		if len(o.Models) > 0 {
+			model = o.Models[i%len(o.Models)]
+		}
+		shot, err := a.attempt(ctx, model, fmt.Sprintf("[%d] ", i+1))
+		if err != nil {
+			return err
+		}
+		best.Attempts = append(best.Attempts, shot)
+	}
+	if o.Judge != "" {
+		judge, err := a.attempt(ctx, o.Judge, "[judge] ")
+		if err != nil {
+			return namingJudge(err)
+		}
+		judge.Session.Responses, judge.Session.SessionID, judge.Session.InputDir = "", "", ""
+		best.Judge = judge
+	}
+	best.Workspace, best.Quota = best.Attempts[0].Workspace, best.Attempts[0].Quota
+	view.println(fmt.Sprintf("making %d attempts in %s%s", o.BestOf, a.engine.Name(), looser(&best.Attempts[0].Session)))
+	manifest, err := best.Do(ctx)
+	view.end()
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		err = printRun(o.streams, manifest, best.ResultDir(), "")
+	} else {
+		err = printAttempts(o.streams, manifest)
+	}
+	return showClosing(o.streams, manifest, best.ResultDir(), view, err)
+}
+
+func namingJudge(err error) error {
+	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "--model" {
+		e.Param = "--judge"
+	}
+	return err
+}
+
+// attempt is a run that asks model. What it prints begins with label.
+func (a *attempts) attempt(ctx context.Context, model, label string) (*oneshot.Run, error) {
+	shot, err := a.shot(a.home, a.log)
+	if err != nil {
+		return nil, err
+	}
+	refs := a.Refs()
+	refs[0] = model
+	access, err := openModels(ctx, a.models, refs, &shot.Session)
+	if err != nil {
+		return nil, err
+	}
+	a.opened = append(a.opened, access)
+	shot.Session.AgentEnv = append(shot.Session.AgentEnv, a.agentLimits(false)...)
+	shot.Session.Engine = a.engine
+	if a.engine.Name() == "docker" {
+		shot.Workspace.ContainerObjects = runner.ObjectsPath
+	}
+	streams := a.streams
+	streams.Err = &labelled{to: streams.Err, label: label, lock: &a.lines}
+	streams.ErrTTY, streams.OutTTY = false, false
+	view := newProgress(streams, a.Quiet)
+	view.json = true // the ranking is printed, and no answer
+	if shot.Watch = view; a.detached != nil {
+		shot.Watch = &detachedAttempt{view, a.detached}
+	}
+	return shot, nil
+}
+
+func (a *attempts) close() {
+	for _, access := range a.opened {
+		_ = access.Close() // nothing asks through it any more
+	}
+}
+
+// detachedAttempt is the watcher of an attempt of a run whose caller returns as soon as one of them works.
+type detachedAttempt struct {
+	*progress
+	whole *leaving
+}
+
+// Phase implements oneshot.Watcher.
+func (d *detachedAttempt) Phase(name string) {
+	d.progress.Phase(name)
+	if name == "turn" {
+		d.whole.once.Do(func() { d.whole.Phase(name) })
+	}
+}
+
+// labelled begins every line with a label, and writes whole lines.
+type labelled struct {
+	to    io.Writer
+	label string
+	lock  *sync.Mutex
+	held  []byte
+}
+
+func (l *labelled) Write(data []byte) (int, error) {
+	l.held = append(l.held, data...)
+	at := bytes.LastIndexByte(l.held, '\n')
+	if at < 0 {
+		return len(data), nil
+	}
+	var lines bytes.Buffer
+	for line := range bytes.Lines(l.held[:at+1]) {
+		lines.WriteString(l.label)
+		lines.Write(line)
+	}
+	l.held = bytes.Clone(l.held[at+1:])
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	_, err := l.to.Write(lines.Bytes())
+	return len(data), err
+}
+
+// printAttempts prints the ranking of a run, the best first.
+func printAttempts(streams Streams, m *state.Manifest) error {
+	return printTable(streams, oneshot.Ranked(m.Attempts),
+		[]string{"RANK", "ATTEMPT", "CHECK", "FILES", "LINES", "TOOK", "MODEL*"}, func(a state.Attempt) []string {
+			return []string{oneshot.RankText(a), fmt.Sprint(a.Number), oneshot.CheckText(a), fmt.Sprint(a.Files),
+				fmt.Sprint(a.Lines), elapsed(a.Took), a.Model}
+		})
+}
+
+// summarizeAttempts says which attempt is the best, and what to do with it.
+func (p *progress) summarizeAttempts(m *state.Manifest, dir string) {
+	p.println(fmt.Sprintf("%s in %s: %d attempts", m.Status, elapsed(m.Timings.TotalMS), len(m.Attempts)))
+	for _, a := range m.Attempts {
+		p.showCheck(fmt.Sprintf("[%d] ", a.Number), a.Checked)
+	}
+	if used := tokensUsed(m); used != "" {
+		p.println("tokens   " + used)
+	}
+	if spent := oneshot.Spent(m); spent != "" {
+		p.println("budget   " + spent)
+	}
+	if j := m.Judge; j != nil {
+		text := fmt.Sprintf("chose attempt %d", j.Choice)
+		if j.Error != nil {
+			text = "did not choose: " + visible.OneLine(j.Error.Message, 300)
+		}
+		p.println("judge    " + visible.OneLine(j.Model, 100) + " " + text)
+	}
+	p.println("results  " + dir)
+	if m.Winner > 0 {
+		p.println(fmt.Sprintf("best     attempt %d", m.Winner))
+		p.println("diff     holon diff " + m.RunID)
+		p.println("apply    holon apply " + m.RunID)
+	} else if tied := oneshot.Tied(m); len(tied) > 0 {
+		p.println(fmt.Sprintf("tie      attempts %s are equal: holon diff --attempt N %s, holon apply --attempt N %s",
+			listed(tied), m.RunID, m.RunID))
+	}
+}
+
+// listed are numbers as a person writes them: 1, 2 and 4.
+func listed(numbers []int) string {
+	var b strings.Builder
+	for i, n := range numbers {
+		switch {
+		case i == 0:
+		case i == len(numbers)-1:
+			b.WriteString(" and ")
+		default:
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, n)
+	}
+	return b.String()
+}
+
+// showCheck says how a check ended, what of the result it did not see, and the end of what it printed if it failed.
+func (p *progress) showCheck(label string, c *state.Check) {
+	if c == nil {
+		return
+	}
+	text := string(c.Status)
+	if c.ExitCode != nil && *c.ExitCode != 0 {
+		text += fmt.Sprintf(" (exit code %d)", *c.ExitCode)
+	}
+	p.println(fmt.Sprintf("%scheck    %s in %s: %s", label, text, elapsed(c.DurationMS), visible.OneLine(c.Command, 200)))
+	for _, list := range []struct {
+		what  string
+		paths []string
+	}{{"restored ", c.Restored}, {"changed  ", c.Changed}} {
+		for i, path := range list.paths {
+			if i == maxDetails {
+				p.println(fmt.Sprintf("%s%s … and %d more", label, list.what, len(list.paths)-i))
+				break
+			}
+			p.println(label + list.what + visible.Name(path))
+		}
+	}
+	if c.Status == state.CheckPassed {
+		return
+	}
+	lines := strings.Split(strings.TrimSpace(c.Output), "\n")
+	for _, line := range lines[max(0, len(lines)-2*maxDetails):] {
+		if line != "" {
+			p.println(label + "  " + visible.OneLine(line, maxCell))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package oneshot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holon/internal/duration"
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// Bounds of a check: how long it may take at most, which is the longest that a command is waited for, what it may leave
+// of output, and what of that stands in the manifest.
+const (
+	MaxCheckTimeout = time.Hour
+	maxCheckOutput  = 64 << 20
+	maxShownOutput  = 8 << 10
+)
+
+// What a run with a check, or with attempts, keeps in its own directory while it goes on.
+const (
+	baseDir   = "base"       // workspace.Source.Pin, and
+	checkFile = "check.yaml" // checkScenario
+)
+
+// CodeCheckFailed is the code of a run that completed and did not pass its check.
+const CodeCheckFailed runner.Code = "check_failed"
+
+// Check is a command that decides whether the result of a run is good. It runs where no agent was: in a new container
+// without a model and without a network, in a new tree that has the base and the patch of the run, but for the files
+// that decide what the check looks at, which are those of the base. Like a command of an agent it is run by agentd, as
+// a run of its own whose model is a scenario: so it has the limits of runs, their record, two users and recovery.
+type Check struct {
+	Command string
+	Paths   *Paths
+	Timeout time.Duration
+}
+
+// checkScenario runs the command, which is the prompt.
+const checkScenario = `rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: "{{last_user}}", yield_time_ms: 3600000}}]
+  - text: done
+`
+
+// pin makes the base of a run with a check the same for both, unless it is that of all attempts already.
+func (o *Run) pin(ctx context.Context, run *files.Run, source *workspace.Source) error {
+	if o.Check == nil || o.base != "" {
+		return nil
+	}
+	o.base = filepath.Join(run.Dir(), baseDir)
+	return makeBase(ctx, o.base, source)
+}
+
+// makeBase pins the base of a source in dir, and puts there what a check needs.
+func makeBase(ctx context.Context, dir string, source *workspace.Source) error {
+	if err := source.Pin(ctx, dir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, checkFile), []byte(checkScenario), 0o600); err != nil {
+		return fmt.Errorf("prepare the check: %w", err)
+	}
+	return nil
+}
+
+// check runs the check of a run whose turn completed and whose change was collected. How it ends is no error: it stands
+// in the manifest.
+func (r *execution) check(ctx context.Context) {
+	c := r.manifest.Checked
+	if r.spec.Check == nil || r.turn.Status != responses.StatusCompleted || r.diff == nil {
+		return
+	}
+	r.spec.Watch.Phase(state.PartCheck)
+	c.Restored, c.Changed = r.spec.Check.Paths.Split(r.diff.Files, c.Command, r.info.Prefix)
+	seen := new(commandWatch)
+	m, err := r.checkRun(c, seen).Do(ctx)
+	if err != nil {
+		c.Error = new(runner.Describe(err))
+		return
+	}
+	c.DurationMS, c.Output = seen.end.DurationMS, visible.Clip(visible.Text(seen.end.Preview), maxShownOutput)
+	settleCheck(c, m, seen.end.ExitCode)
+}
+
+// checkRun is the run that the check is.
+func (r *execution) checkRun(c *state.Check, seen *commandWatch) *Run {
+	cfg := r.spec.Session
+	cfg.Models = runner.Models{Model: "scripted/" + state.PartCheck, Scenario: filepath.Join(r.spec.base, checkFile)}
+	cfg.Files = runner.Files{InputDir: cfg.InputDir}
+	cfg.Reach, cfg.AgentEnv, cfg.Network, cfg.SessionID = runner.Reach{}, nil, engine.NetworkNone, ""
+	turn := runner.NewTurn("", c.Command)
+	limits := turn.Limits()
+	limits.TimeoutMS, limits.MaxOutputBytes = r.spec.Check.Timeout.Milliseconds(), maxCheckOutput
+	var from *workspace.Continuation
+	if len(r.diff.Files) > 0 {
+		from = &workspace.Continuation{Run: r.run.ID(), Patch: r.patchPath(),
+			Objects: filepath.Join(r.run.Dir(), ObjectsDir), Restore: c.Restored}
+	}
+	return &Run{ID: c.RunID, Session: cfg, Turn: turn, Home: r.spec.Home, Keep: r.spec.Keep, Quota: r.spec.Quota,
+		Version: r.spec.Version, Watch: seen, source: r.config.Source.With(c.RunID, from), disposable: true,
+		beat: r.ask.Beat}
+}
+
+// commandWatch is the Watcher of a check: it keeps how its command ended.
+type commandWatch struct {
+	unwatched
+	end turns.Result
+}
+
+// Fact implements runner.Observer.
+func (w *commandWatch) Fact(ev turns.RuntimeEvent) {
+	var end turns.Result
+	if (ev.Type == turns.ToolResult || ev.Type == turns.ToolFailed) && json.Unmarshal(ev.Payload, &end) == nil {
+		w.end = end
+	}
+}
+
+// settleCheck decides how a check ended: m is what became of its run, exit the code with which its command ended.
+func settleCheck(c *state.Check, m *state.Manifest, exit *int) {
+	switch {
+	case m.Status == state.StatusCompleted && exit != nil:
+		c.Status, c.ExitCode = state.CheckFailed, exit
+		if *exit == 0 {
+			c.Status = state.CheckPassed
+		}
+		return
+	case m.Outcome == state.OutcomeDeadline:
+		c.Status = state.CheckTimeout
+		c.Error = &state.Failure{Code: "check_timeout", Param: "--check-timeout", Hint: "raise --check-timeout",
+			Message: "the check was ended after " + duration.Text(time.Duration(m.Limits.TimeoutMS)*time.Millisecond)}
+		return
+	case m.Error != nil && (m.Error.Code == responses.ReasonMaxOutputBytes || m.Error.Param == "--disk"):
+		c.Status = state.CheckLimit
+	}
+	if c.Error = m.Error; c.Error == nil { // its turn completed without a result
+		c.Error = &state.Failure{Code: responses.CodeServerError, Message: "the check ended without an exit code"}
+	}
+}
+
+// unchecked is the end of a run whose turn completed and that did not pass its check, nil if it did. cause is why the
+// context of the run ended.
+func (r *execution) unchecked(cause error) *verdict {
+	c := r.manifest.Checked
+	switch {
+	case c == nil || c.Status == state.CheckPassed:
+		return nil
+	case c.Status == state.CheckNotRun && cause != nil:
+		return new(failed(state.StatusCancelled, state.OutcomeCancelled, cause))
+	}
+	e := &runner.Error{Code: CodeCheckFailed, Param: "--check",
+		Hint: "see its output with: holon logs --outputs " + c.RunID}
+	switch {
+	case c.Status == state.CheckFailed:
+		e.Message = fmt.Sprintf("the check failed with exit code %d", *c.ExitCode)
+	case c.Error != nil:
+		e.Message = c.Error.Message
+		if c.Error.Hint != "" {
+			e.Hint = c.Error.Hint
+		}
+		if c.Status == state.CheckNotRun {
+			e.Message = "the check could not be run: " + e.Message
+		}
+	default:
+		e.Message, e.Hint = "holon was killed before the check ended", "start it again"
+	}
+	return new(failed(state.StatusCompleted, state.OutcomeFailure, e))
+}

@@ -47,6 +47,11 @@ func (h Home) RunDir(id string) string {
 	return filepath.Join(h.RunDir(run), AttemptsDir, part)
 }
 
+// RunPatterns are patterns of the directories of runs and of their attempts.
+func (h Home) RunPatterns() []string {
+	return []string{h.RunDir("*"), filepath.Join(h.RunDir("*"), AttemptsDir, "*")}
+}
+
 // RunAt is the id of the run whose directory is dir, below RunsDir.
 func (h Home) RunAt(dir string) string {
 	rel, err := filepath.Rel(h.RunsDir(), dir)

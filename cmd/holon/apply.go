@@ -15,11 +15,12 @@ import (
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
+	"holon/state"
 )
 
 func newApplyCommand(streams Streams) *cobra.Command {
 	workspace, c := "", consent{}
-	cmd := lifecycleCommand(streams, "apply RUN", "Apply the change of a run to your files",
+	cmd := attemptCommand(streams, "apply RUN", "Apply the change of a run to your files",
 		func(ctx context.Context, l *lifecycle) error { return runApply(ctx, l, workspace, c) })
 	cmd.Long = `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,
@@ -40,7 +41,7 @@ applied there, which is announced first.
 }
 
 func runApply(ctx context.Context, l *lifecycle, into string, c consent) error {
-	entry, err := l.run(ctx)
+	entry, err := l.resultRun(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,11 @@ func runApply(ctx context.Context, l *lifecycle, into string, c consent) error {
 	}
 	merge := ""
 	if into == "" {
-		if err := l.streams.fromElsewhere("RUN", l.ref(), entry.ID, dir); err != nil {
+		asked, _ := state.WholeOf(entry.ID)
+		if asked != l.ref() {
+			asked = entry.ID
+		}
+		if err := l.streams.fromElsewhere("RUN", l.ref(), asked, dir); err != nil {
 			return err
 		}
 		if info.Kind == workspace.KindGit { // git merges commits and leaves what conflicts to the user
@@ -88,9 +93,9 @@ func runApply(ctx context.Context, l *lifecycle, into string, c consent) error {
 // undoKilled undoes what killed commands left half written, and reports what cannot be undone; of the run id, landing
 // refuses it.
 func (l *lifecycle) undoKilled(ctx context.Context, id string) error {
-	killed, err := landing.UndoKilled(ctx, l.home.RunsDir(), false)
+	killed, err := landing.UndoKilled(ctx, l.home.RunPatterns(), false)
 	for _, k := range killed {
-		if k.Err != nil && k.Run != id {
+		if k.Err != nil && l.home.RunAt(k.Dir) != id {
 			l.streams.sayFailure(describe(k.Err))
 		}
 	}

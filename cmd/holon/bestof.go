@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"holon/internal/duration"
 	"holon/internal/visible"
 	"holon/runner"
-	"holon/runner/engine"
 	"holon/runner/modelaccess"
 	"holon/runner/oneshot"
 	"holon/state"
@@ -83,8 +83,10 @@ func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
 			return usage("--"+name, "is for a check", "give --check too")
 		}
 	}
-	_, err := oneshot.NewPaths(c.CheckPaths)
-	return err
+	if _, err := oneshot.NewPaths(c.CheckPaths); err != nil {
+		return usage("--check-paths", err.Error(), "write names with *, ** for directories and {a,b} for alternatives")
+	}
+	return nil
 }
 
 // check is what checks the result, nil for none.
@@ -102,7 +104,6 @@ type attempts struct {
 	home     state.Home
 	models   *modelaccess.Host
 	log      *slog.Logger
-	engine   engine.Engine
 	opened   []*modelaccess.Access
 	lines    sync.Mutex // of what they print
 	detached *leaving
@@ -118,42 +119,52 @@ func (o *runOptions) runBest(ctx context.Context, a *attempts, view *progress) e
 		a.detached = &leaving{progress: view, id: best.ID}
 	}
 	for i := range o.BestOf {
-		model := o.Model
+		model, flag := o.Model, "--model"
 		if len(o.Models) > 0 {
-			model = o.Models[i%len(o.Models)]
+			model, flag = o.Models[i%len(o.Models)], "--models"
 		}
 		shot, err := a.attempt(ctx, model, fmt.Sprintf("[%d] ", i+1))
 		if err != nil {
-			return err
+			return naming(err, flag)
 		}
 		best.Attempts = append(best.Attempts, shot)
 	}
 	if o.Judge != "" {
 		judge, err := a.attempt(ctx, o.Judge, "[judge] ")
 		if err != nil {
-			return namingJudge(err)
+			return naming(err, "--judge")
 		}
 		judge.Session.Responses, judge.Session.SessionID, judge.Session.InputDir = "", "", ""
 		best.Judge = judge
 	}
-	best.Workspace, best.Quota = best.Attempts[0].Workspace, best.Attempts[0].Quota
-	view.println(fmt.Sprintf("making %d attempts in %s%s", o.BestOf, a.engine.Name(), looser(&best.Attempts[0].Session)))
+	eng, err := o.openEngine(o.Loaded.Engine, view.notices(), a.home)
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	first := best.Attempts[0]
+	best.Workspace, best.Quota = first.Workspace, first.Quota
+	if eng.Name() == "docker" {
+		best.Workspace.ContainerObjects = runner.ObjectsPath
+	}
+	for _, shot := range append(slices.Clone(best.Attempts), best.Judge) {
+		if shot != nil {
+			shot.Session.Engine = eng
+		}
+	}
+	view.println(fmt.Sprintf("making %d attempts in %s%s", o.BestOf, eng.Name(), looser(&first.Session)))
 	manifest, err := best.Do(ctx)
 	view.end()
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		err = printRun(o.streams, manifest, best.ResultDir(), "")
-	} else {
-		err = printAttempts(o.streams, manifest)
-	}
-	return showClosing(o.streams, manifest, best.ResultDir(), view, err)
+	return showEnd(o.streams, o.JSON, manifest, best.ResultDir(), view)
 }
 
-func namingJudge(err error) error {
+// naming names in an error about a model the flag that chose it.
+func naming(err error, flag string) error {
 	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "--model" {
-		e.Param = "--judge"
+		e.Param = flag
 	}
 	return err
 }
@@ -172,19 +183,20 @@ func (a *attempts) attempt(ctx context.Context, model, label string) (*oneshot.R
 	}
 	a.opened = append(a.opened, access)
 	shot.Session.AgentEnv = append(shot.Session.AgentEnv, a.agentLimits(false)...)
-	shot.Session.Engine = a.engine
-	if a.engine.Name() == "docker" {
-		shot.Workspace.ContainerObjects = runner.ObjectsPath
-	}
-	streams := a.streams
-	streams.Err = &labelled{to: streams.Err, label: label, lock: &a.lines}
-	streams.ErrTTY, streams.OutTTY = false, false
-	view := newProgress(streams, a.Quiet)
-	view.json = true // the ranking is printed, and no answer
+	view := a.streams.attemptView(label, &a.lines, a.Quiet)
 	if shot.Watch = view; a.detached != nil {
 		shot.Watch = &detachedAttempt{view, a.detached}
 	}
 	return shot, nil
+}
+
+// attemptView shows an attempt next to others: each line begins with a label, and its answer is not printed.
+func (s Streams) attemptView(label string, lines *sync.Mutex, quiet bool) *progress {
+	s.Err = &labelled{to: s.Err, label: label, lock: lines}
+	s.ErrTTY, s.OutTTY = false, false
+	view := newProgress(s, quiet)
+	view.json = true
+	return view
 }
 
 func (a *attempts) close() {

@@ -26,7 +26,7 @@ type checkoutOptions struct {
 
 func newCheckoutCommand(streams Streams) *cobra.Command {
 	o := &checkoutOptions{}
-	cmd := lifecycleCommand(streams, "checkout RUN", "Make the result of a run a branch with a working tree",
+	cmd := attemptCommand(streams, "checkout RUN", "Make the result of a run a branch with a working tree",
 		func(ctx context.Context, l *lifecycle) error { o.lifecycle = l; return runCheckout(ctx, o) })
 	cmd.Long = `Make the result of a run a branch of the repository that it was made from, on the
 commit it started from, and a working tree of that branch (git worktree). Your
@@ -81,7 +81,7 @@ func (o *checkoutOptions) check(given func(flag string) bool) (err error) {
 }
 
 func runCheckout(ctx context.Context, o *checkoutOptions) error {
-	entry, err := o.run(ctx)
+	entry, err := o.resultRun(ctx)
 	if err != nil {
 		return err
 	}

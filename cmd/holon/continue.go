@@ -33,6 +33,9 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 		}
 		return nil, err
 	}
+	if o.parent, err = attemptOf(cmd.Context(), home, o.parent, 0); err != nil {
+		return nil, err
+	}
 	m := o.parent.Manifest
 	if m == nil { // which oneshot refuses, with the reason
 		return args, nil

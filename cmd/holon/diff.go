@@ -23,7 +23,7 @@ type diffOptions struct{ stat, nameOnly, executed bool }
 
 func newDiffCommand(streams Streams) *cobra.Command {
 	o := &diffOptions{}
-	cmd := lifecycleCommand(streams, "diff [RUN]", "Show the change of a run",
+	cmd := attemptCommand(streams, "diff [RUN]", "Show the change of a run",
 		func(ctx context.Context, l *lifecycle) error { return runDiff(ctx, l, o) })
 	cmd.Long = `Show the patch of a run, by default the last one, and on stderr the files in it
 that programs execute without being asked to. On a terminal it is coloured and shown
@@ -40,7 +40,7 @@ by a pager (HOLON_PAGER, PAGER, else less), and what could not be seen is left o
 }
 
 func runDiff(ctx context.Context, l *lifecycle, o *diffOptions) error {
-	entry, err := l.run(ctx)
+	entry, err := l.resultRun(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,12 @@ import (
 // code the program's.
 func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *progress) error {
 	var err error
-	if asJSON {
+	switch {
+	case asJSON:
 		err = printRun(streams, m, dir, streams.Secrets.Text(view.answer()))
-	} else {
+	case len(m.Attempts) > 0:
+		err = printAttempts(streams, m)
+	default:
 		err = view.showAnswer(view.answer())
 	}
 	return showClosing(streams, m, dir, view, err)

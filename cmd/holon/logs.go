@@ -28,7 +28,7 @@ type logsOptions struct{ follow, outputs, events, container, tools bool }
 
 func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
-	cmd := lifecycleCommand(streams, "logs [RUN]", "Show what a run did",
+	cmd := attemptCommand(streams, "logs [RUN]", "Show what a run did",
 		func(ctx context.Context, l *lifecycle) error { return runLogs(ctx, l, o) })
 	cmd.Long = `Show what a run did or does, from its records: the messages of the agent, the commands
 it ran, its answer, and the error that ended it. With --json the records themselves,
@@ -49,7 +49,7 @@ It reads and changes nothing. Control characters of the agent's are not printed.
 }
 
 func runLogs(ctx context.Context, l *lifecycle, o *logsOptions) (err error) {
-	entry, err := l.run(ctx)
+	entry, err := l.resultRun(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ import (
 // containers.
 type lifecycle struct {
 	base
-	open map[string]engine.Engine
+	open    map[string]engine.Engine
+	attempt int // of the run; 0: the best
 }
 
 // lifecycleCommand makes a command about runs. do does the work; engines are closed after it.

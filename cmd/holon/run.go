@@ -283,12 +283,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	if o.BestOf > 1 {
-		eng, err := o.openEngine(o.Loaded.Engine, view.notices(), home)
-		if err != nil {
-			return err
-		}
-		defer eng.Close()
-		return o.runBest(ctx, &attempts{runOptions: o, home: home, models: models, log: log, engine: eng}, view)
+		return o.runBest(ctx, &attempts{runOptions: o, home: home, models: models, log: log}, view)
 	}
 	access, err := openModels(ctx, models, o.Refs(), &shot.Session)
 	if err != nil {

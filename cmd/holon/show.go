@@ -20,9 +20,12 @@ import (
 )
 
 func newShowCommand(streams Streams) *cobra.Command {
-	cmd := lifecycleCommand(streams, "show [RUN]", "Show what became of a run",
+	cmd := attemptCommand(streams, "show [RUN]", "Show what became of a run",
 		func(ctx context.Context, l *lifecycle) error {
 			entry, err := l.run(ctx)
+			if err == nil && l.attempt != 0 {
+				entry, err = attemptOf(ctx, l.home, entry, l.attempt)
+			}
 			if err != nil {
 				return err
 			}
@@ -54,6 +57,9 @@ func (l *lifecycle) showRun(ctx context.Context, entry *files.Entry) error {
 		l.showWarnings(m)); err != nil {
 		return err
 	}
+	if len(m.Attempts) > 0 {
+		return printAttempts(l.streams, m)
+	}
 	if m.Status == state.StatusInterrupted { // what its files claim is not an answer
 		return nil
 	}
@@ -72,8 +78,11 @@ func (l *lifecycle) showRun(ctx context.Context, entry *files.Entry) error {
 	return err
 }
 
-func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
+func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) (err error) {
 	v, err := oneshot.Look(ctx, l.home, l.engine, entry)
+	if len(v.Attempts) > 0 && err == nil && !l.JSON {
+		defer func() { err = cmp.Or(err, l.showStanding(v)) }()
+	}
 	return l.showFacts(v, err, "run", v.ID, "name", v.Name, "task", v.Task, "continues", v.Parent,
 		"status", standing(v), "problem", v.Problem, "container", v.Container,
 		"started", l.streams.when(v.StartedAt), "workspace", v.Workspace.Path, "model", v.Model,
@@ -95,7 +104,7 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 		"started", l.streams.when(m.StartedAt),
 		"took", elapsed(m.Timings.TotalMS),
 		"workspace", filepath.Join(ws.Path, ws.Prefix), "model", m.Model,
-		"tokens", tokensUsed(m), "budget", oneshot.Spent(m), "engine", engine,
+		"check", checkOf(m), "best", bestOf(m), "tokens", tokensUsed(m), "budget", oneshot.Spent(m), "engine", engine,
 		"isolation", isolationOf(m), "network", networkOf(m), "results", dir)
 }
 

@@ -138,14 +138,8 @@ func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progres
 		e, err := files.New(l.home).Open(ctx, entry.ID)
 		return ctx.Err() == nil && err == nil && e.Live
 	}
-	turn, err := l.awaitTurn(ctx, entry.ID, more)
+	err := l.watchTurn(ctx, entry, view, more)
 	if err != nil {
-		return nil, err
-	}
-	defer turn.Close()
-	s := &story{lifecycle: l, turn: turn, view: view}
-	view.Phase("turn")
-	if err := s.follow(ctx, more); err != nil {
 		return nil, err
 	}
 	if entry, err = l.settled(ctx, entry.ID, more); err != nil {
@@ -155,6 +149,23 @@ func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progres
 		return nil, context.Cause(ctx)
 	}
 	return entry.Manifest, nil
+}
+
+// watchTurn shows the turn of a run to its end. Of a run with attempts it shows none.
+func (l *lifecycle) watchTurn(ctx context.Context, entry *files.Entry, view *progress, more func() bool) error {
+	if len(oneshot.Attempts(entry)) > 0 {
+		view.Phase("turn")
+		for more() && wait(ctx, storyPoll) {
+		}
+		return nil
+	}
+	turn, err := l.awaitTurn(ctx, entry.ID, more)
+	if err != nil {
+		return err
+	}
+	defer turn.Close()
+	view.Phase("turn")
+	return (&story{lifecycle: l, turn: turn, view: view}).follow(ctx, more)
 }
 
 // story is what a turn did, in the order of its journal.

@@ -69,12 +69,12 @@ func (e *examination) checkHome(ctx context.Context) []Result {
 
 // undoKilled brings the files of the user back to what they were before an apply that was killed.
 func (e *examination) undoKilled(ctx context.Context) (list []Result) {
-	killed, err := landing.UndoKilled(ctx, e.home.RunsDir(), false)
+	killed, err := landing.UndoKilled(ctx, e.home.RunPatterns(), false)
 	if err != nil {
 		return one(failed(err))
 	}
 	for _, k := range killed {
-		r := seen("an apply of %s was killed; %s, and %s is removed", k.Run, k.Files(), k.What)
+		r := seen("an apply of %s was killed; %s, and %s is removed", e.home.RunAt(k.Dir), k.Files(), k.What)
 		if k.Err != nil {
 			r = failed(k.Err)
 		}

@@ -67,6 +67,8 @@ type group struct {
 	secrets  *redact.Set
 	prompt   string
 	manifest *state.Manifest
+
+	recovered bool // another process began it
 }
 
 // Do makes the attempts and returns the manifest of the whole, as [Run.Do] does. The error is not nil only when none of
@@ -149,13 +151,16 @@ func (g *group) begin(ctx context.Context, b *Best, source *workspace.Source) er
 	for i, o := range b.Attempts {
 		o.ID, o.Home, o.Version, o.Quota, o.Check = g.manifest.Attempts[i].RunID, b.Home, b.Version, b.Quota, &b.Check
 		o.source, o.base, o.beat, o.Turn.Pool = source.With(o.ID, o.Workspace.Continue), base, g.run.Beat, pool
+		if o.Name = b.Name; o.Name != "" {
+			o.Name += fmt.Sprintf("-%d", i+1)
+		}
 		if b.OutputDir != "" {
 			o.OutputDir = filepath.Join(g.run.OutputDir(), state.AttemptsDir, fmt.Sprint(i+1))
 		}
 	}
 	if o := b.Judge; o != nil {
 		o.ID, o.Home, o.Version, o.Quota = state.PartID(g.run.ID(), state.PartJudge), b.Home, b.Version, b.Quota
-		o.source, o.base, o.beat, o.Turn.Pool = source.With(o.ID, nil), base, g.run.Beat, pool
+		o.source, o.base, o.beat, o.Turn.Pool, o.Check = source.With(o.ID, nil), base, g.run.Beat, pool, nil
 	}
 	return g.sessions.RecordWhole(sessions.OfRun(g.run.ID()), b.Attempts[0].Session.Engine.Name(),
 		&sessions.Run{Owner: sessions.ThisProcess(), Manifest: g.manifest,
@@ -229,6 +234,8 @@ func (g *group) judge(cause error) {
 	case cause != nil:
 		v = failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
 	case len(best(m.Attempts)) > 0:
+	case g.recovered && slices.ContainsFunc(m.Attempts, func(a state.Attempt) bool { return a.Rank == 0 }):
+		v = failed(state.StatusInterrupted, state.OutcomeFailure, killedBefore("an attempt passed the check"))
 	case checked:
 		v = failed(state.StatusCompleted, state.OutcomeFailure, &runner.Error{Code: CodeCheckFailed, Param: "--check",
 			Message: "no attempt passed the check", Hint: "see why with: holon show " + m.RunID})
@@ -246,7 +253,9 @@ func (g *group) judge(cause error) {
 func (g *group) conclude(ctx context.Context) error {
 	m, out := g.manifest, g.run.OutputDir()
 	g.add(ctx)
-	m.CompletedAt = turns.At(time.Now())
+	if m.CompletedAt.IsZero() {
+		m.CompletedAt = turns.At(time.Now())
+	}
 	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
 	if err := os.WriteFile(filepath.Join(out, SummaryFile), g.secrets.Bytes(g.summary()), 0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
@@ -267,21 +276,24 @@ func (g *group) conclude(ctx context.Context) error {
 		g.sessions.RemoveRecord(sessions.OfRun(g.run.ID())))
 }
 
-// add sums up what the parts of the run took of models.
+// add adds what confined the parts of the run, and what they took of models in all.
 func (g *group) add(ctx context.Context) {
 	m := g.manifest
 	m.Usage, m.ModelUsage = nil, nil
-	ids := []string{state.PartID(m.RunID, state.PartJudge)}
+	var ids []string
 	for _, a := range m.Attempts {
 		ids = append(ids, a.RunID)
 	}
-	for _, id := range ids {
+	for _, id := range append(ids, state.PartID(m.RunID, state.PartJudge)) {
 		e, err := files.New(g.sessions.Home).Open(ctx, id)
 		if err != nil || e.Manifest == nil {
 			continue
 		}
 		of := e.Manifest
-		m.Engine.Version, m.Engine.Runtime = of.Engine.Version, of.Engine.Runtime
+		if of.Isolation != nil && m.Isolation == nil { // that of all
+			m.Engine.Version, m.Engine.Runtime, m.Isolation, m.Limits = of.Engine.Version, of.Engine.Runtime, of.Isolation,
+				of.Limits
+		}
 		if of.Usage != nil {
 			if m.Usage == nil {
 				m.Usage = new(responses.Usage)

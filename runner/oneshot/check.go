@@ -138,7 +138,12 @@ func settleCheck(c *state.Check, m *state.Manifest, exit *int) {
 		c.Error = &state.Failure{Code: "check_timeout", Param: "--check-timeout", Hint: "raise --check-timeout",
 			Message: "the check was ended after " + duration.Text(time.Duration(m.Limits.TimeoutMS)*time.Millisecond)}
 		return
-	case m.Error != nil && (m.Error.Code == responses.ReasonMaxOutputBytes || m.Error.Param == "--disk"):
+	case m.Error != nil && m.Error.Code == responses.ReasonMaxOutputBytes:
+		c.Status = state.CheckLimit
+		c.Error = &state.Failure{Code: "check_output", Param: "--check", Hint: "let it print less",
+			Message: "the check was ended because it left more output than " + visible.Size(m.Limits.MaxOutput)}
+		return
+	case m.Error != nil && m.Error.Param == "--disk":
 		c.Status = state.CheckLimit
 	}
 	if c.Error = m.Error; c.Error == nil { // its turn completed without a result

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"holon/internal/visible"
-	"holon/runner"
 	"holon/state"
 )
 
@@ -62,9 +61,7 @@ func compile(patterns []string) (list []*regexp.Regexp, _ error) {
 		}
 		re, err := regexp.Compile(translate(p))
 		if err != nil || strings.Count(p, "{") != strings.Count(p, "}") {
-			return nil, &runner.Error{Code: runner.CodeUsage, Param: "--check-paths",
-				Message: fmt.Sprintf("%q is not a pattern", visible.OneLine(p, 100)),
-				Hint:    "write names with *, ** for directories and {a,b} for alternatives"}
+			return nil, fmt.Errorf("%q is not a pattern", visible.OneLine(p, 100))
 		}
 		list = append(list, re)
 	}

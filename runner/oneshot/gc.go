@@ -120,11 +120,15 @@ func (c *collection) orphans(ctx context.Context) error {
 		return err
 	}
 	for _, v := range views {
-		if v.Status == state.StatusRunning || v.record == nil && v.Outcome != nil {
+		if v.Status == state.StatusRunning {
 			continue
 		}
-		e, err := c.runs.Open(ctx, v.ID)
-		if err != nil || e.Live {
+		if v.record == nil && v.Outcome != nil {
+			err = errors.Join(err, c.orphanParts(ctx, v.ID))
+			continue
+		}
+		e, openErr := c.runs.Open(ctx, v.ID)
+		if openErr != nil || e.Live {
 			continue // its manifest is written, and it is giving up what it holds
 		}
 		if e.Damaged {
@@ -149,7 +153,17 @@ func (c *collection) orphans(ctx context.Context) error {
 		c.settled[v.ID] = c.add("run", "settle", v.ID, why,
 			c.unlessDry(func() error { _, err := c.Settle(ctx, v.ID); return err }))
 	}
-	return nil
+	return err
+}
+
+// orphanParts settles the parts of a run that has ended which still hold something.
+func (c *collection) orphanParts(ctx context.Context, id string) error {
+	held, err := sessions.Parts(c.Home.RunDir(id))
+	for _, rec := range held {
+		c.settled[rec.ID] = c.add("run", "settle", rec.ID, "its run has ended and it still holds something",
+			c.unlessDry(func() error { _, err := c.Settle(ctx, rec.ID); return err }))
+	}
+	return err
 }
 
 // sweeper removes what no run of the home owns, and notes it.
@@ -232,9 +246,9 @@ func (c *collection) frees(claim workspace.Claim) bool {
 
 // applies undoes or completes what an apply or a checkout that was killed left.
 func (c *collection) applies(ctx context.Context) error {
-	killed, err := landing.UndoKilled(ctx, c.Home.RunsDir(), c.DryRun)
+	killed, err := landing.UndoKilled(ctx, c.Home.RunPatterns(), c.DryRun)
 	for _, k := range killed {
-		c.add("apply", "settle", k.What, "the holon that landed "+k.Run+" was killed; "+k.Files(),
+		c.add("apply", "settle", k.What, "the holon that landed "+c.Home.RunAt(k.Dir)+" was killed; "+k.Files(),
 			func() error { return k.Err })
 	}
 	return err
@@ -274,9 +288,9 @@ func (c *collection) old(ctx context.Context) error {
 			why = fmt.Sprintf("it ended %s ago", agoText(c.Now.Sub(m.CompletedAt.Time())))
 		}
 		if why != "" {
-			worktree := ""
-			c.add("run", "remove", e.ID, why, func() (err error) { worktree, err = c.forget(ctx, e.ID); return err })
-			if worktree != "" {
+			var worktrees []string
+			c.add("run", "remove", e.ID, why, func() (err error) { worktrees, err = c.forget(ctx, e.ID); return err })
+			for _, worktree := range worktrees {
 				c.found = append(c.found, Finding{Kind: "worktree", Do: "remove", What: worktree, Done: !c.DryRun,
 					Why: "the result of " + e.ID + " is checked out there; files that git ignores go too"})
 			}
@@ -285,38 +299,39 @@ func (c *collection) old(ctx context.Context) error {
 	return nil
 }
 
-// forget removes an ended run that holds nothing, with the working tree of its
-// result, whose path it returns. One that holds what is saved nowhere else keeps the run.
-func (c *collection) forget(ctx context.Context, id string) (worktree string, err error) {
+// forget removes an ended run that holds nothing, with the working trees of its
+// results, whose paths it returns. One that holds what is saved nowhere else keeps the run.
+func (c *collection) forget(ctx context.Context, id string) (worktrees []string, err error) {
 	if c.DryRun && c.settled[id] { // it holds something until then, and is not checked out
-		return "", nil
+		return nil, nil
 	}
 	run, err := c.runs.Take(ctx, id)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if _, err := sessions.ReadRun(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
-		return "", errors.Join(&runner.Error{Code: sessions.CodeStillRunning, Param: "run",
+	if holds(run.Dir()) {
+		return nil, errors.Join(&runner.Error{Code: sessions.CodeStillRunning, Param: "run",
 			Message: id + " still holds something",
 			Hint:    "settle it first"}, run.Close())
 	}
-	if _, err := os.Lstat(filepath.Join(run.Dir(), landing.ApplyFile)); err == nil {
-		return "", errors.Join(&runner.Error{Code: sessions.CodeStillRunning, Param: "run",
-			Message: "an apply of " + id + " goes on, or was killed and could not be undone",
-			Hint:    "see what holon gc says of it"}, run.Close())
-	}
-	removed, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing,
-		DryRun: c.DryRun})
-	if err != nil {
-		return "", errors.Join(err, run.Close())
-	}
-	if removed != nil && removed.Removed {
-		worktree = removed.Path
+	for _, dir := range dirsOf(run.Dir()) {
+		if _, err := os.Lstat(filepath.Join(dir, landing.ApplyFile)); err == nil {
+			return nil, errors.Join(&runner.Error{Code: sessions.CodeStillRunning, Param: "run",
+				Message: "an apply of " + c.Home.RunAt(dir) + " goes on, or was killed and could not be undone",
+				Hint:    "see what holon gc says of it"}, run.Close())
+		}
+		removed, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: dir, Borrowing: c.Borrowing, DryRun: c.DryRun})
+		if err != nil {
+			return worktrees, errors.Join(err, run.Close())
+		}
+		if removed != nil && removed.Removed {
+			worktrees = append(worktrees, removed.Path)
+		}
 	}
 	if c.DryRun {
-		return worktree, run.Close()
+		return worktrees, run.Close()
 	}
-	return worktree, run.Remove()
+	return worktrees, run.Remove()
 }
 
 // temporary removes what crashes left half made.

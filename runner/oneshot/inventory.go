@@ -52,7 +52,8 @@ type View struct {
 	Container string     `json:"container"` // "" where the run holds none
 	SeenAt    turns.Time `json:"seen_at"`   // the last sign of life of its holon
 	OutputDir string     `json:"output_dir"`
-	Problem   string     `json:"problem"` // what of it can't be read
+	Problem   string     `json:"problem"`  // what of it can't be read
+	Attempts  []View     `json:"attempts"` // of a run that makes several, by number; else empty
 
 	record *sessions.Record
 }
@@ -68,25 +69,48 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 	containers := map[string]func(string) string{}
 	for _, e := range entries {
 		v := view(e)
-		if v.record != nil {
-			name := v.record.Engine
-			if containers[name] == nil {
-				containers[name] = containersOf(ctx, home, engines, name)
-			}
-			v.Container = containers[name](v.ID)
+		if v.record != nil && containers[v.record.Engine] == nil {
+			containers[v.record.Engine] = containersOf(ctx, home, engines, v.record.Engine)
 		}
-		views = append(views, v)
+		views = append(views, v.complete(ctx, home, e, func(name string) func(string) string { return containers[name] }))
 	}
 	return views, nil
 }
 
 // Look is Inventory for one run.
 func Look(ctx context.Context, home state.Home, engines Engines, e *files.Entry) (View, error) {
-	v := view(e)
-	if v.record != nil {
-		v.Container = containersOf(ctx, home, engines, v.record.Engine)(v.ID)
-	}
+	v := view(e).complete(ctx, home, e, func(name string) func(string) string {
+		return containersOf(ctx, home, engines, name)
+	})
 	return v, ctx.Err()
+}
+
+// complete adds what stands outside the files of the run itself: its container and its attempts.
+func (v View) complete(ctx context.Context, home state.Home, e *files.Entry,
+	containers func(engine string) func(id string) string) View {
+	m := e.Manifest
+	if v.record != nil {
+		v.Container = containers(v.record.Engine)(v.ID)
+		m = cmp.Or(m, v.record.Manifest)
+	}
+	v.Attempts = []View{}
+	if m == nil {
+		return v
+	}
+	for _, a := range m.Attempts {
+		e, err := files.New(home).Open(ctx, a.RunID)
+		if err != nil { // it has not begun, or never did
+			v.Attempts = append(v.Attempts, View{ID: a.RunID, Status: a.Status, Model: a.Model, Attempts: []View{}})
+			continue
+		}
+		part := view(e)
+		part.Attempts = []View{}
+		if part.record != nil {
+			part.Container = containers(part.record.Engine)(part.ID)
+		}
+		v.Attempts = append(v.Attempts, part)
+	}
+	return v
 }
 
 // Working reports whether a run without an end has a container that runs.
@@ -132,9 +156,14 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 		missing = containerUnknown
 	}
 	for _, c := range list {
-		states[c.Labels[runner.LabelRun]] = containerExited
+		now := containerExited
 		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
-			states[c.Labels[runner.LabelRun]] = containerRunning
+			now = containerRunning
+		}
+		for id, part := c.Labels[runner.LabelRun], "-"; part != ""; id, part = state.WholeOf(id) { // it is that of the whole, too
+			if states[id] != containerRunning {
+				states[id] = now
+			}
 		}
 	}
 	return func(id string) string { return cmp.Or(states[id], missing) }

@@ -37,7 +37,10 @@ type Recovery struct {
 	// workspace need; nil for nothing.
 	Gateway func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error)
 	Version string
-	Watch   Watcher     // nil for none
+	Watch   Watcher // nil for none
+	// WatchAttempt, for Attach, is Watch of an attempt; nil for none.
+	WatchAttempt func(number int) Watcher
+
 	Secrets *redact.Set // known values that no record may show; nil for none
 	Log     *slog.Logger
 	// Telemetry tells of a turn that Attach watches to its end; nil for none.
@@ -105,8 +108,18 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 	if err != nil {
 		return nil, err
 	}
+	if _, part := state.WholeOf(run.ID()); part == state.PartCheck || part == state.PartJudge {
+		return rc.drop(ctx, run, rec, prior, eng)
+	}
+	if err := rc.settleParts(ctx, run.Dir()); err != nil {
+		return nil, err
+	}
+	if len(rec.Manifest.Attempts) > 0 {
+		return rc.resumeWhole(ctx, run, rec, prior, how)
+	}
 	if prior != nil && prior.Workspace != nil && prior.Workspace.Changes != nil {
-		return prior, rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep)
+		return prior, errors.Join(rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep),
+			files.RemoveAll(filepath.Join(run.Dir(), baseDir)))
 	}
 	r := rc.takeUp(run, rec, prior, eng)
 	r.stopped = how.stopped
@@ -207,6 +220,7 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 			Hint:    "start it again"},
 	}
 	if err := errors.Join(rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), nil, false),
+		files.RemoveAll(filepath.Join(run.Dir(), baseDir)),
 		workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {
 		return nil, err
 	}

@@ -72,19 +72,27 @@ func (s *stopping) press(ctx context.Context, e *files.Entry) error {
 			return nil
 		}
 		return rec.Owner.Signal(unix.SIGTERM)
-	case rec != nil && !s.killed && waited > s.grace && rec.Handle != nil:
+	case rec != nil && !s.killed && waited > s.grace:
 		s.killed = true
-		eng, err := s.engine(rec)
-		if err != nil {
-			return err
-		}
-		return eng.Stop(ctx, *rec.Handle, 0)
+		return s.kill(ctx, e.Dir, rec)
 	case waited > s.grace+collectGrace:
 		return &runner.Error{Code: sessions.CodeStillRunning, Param: "run",
 			Message: e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon " +
 				"and use holon gc"}
 	}
 	return nil
+}
+
+// kill ends the containers of a run and its parts.
+func (s *stopping) kill(ctx context.Context, dir string, rec *sessions.Record) error {
+	running, err := handles(dir, rec)
+	for _, r := range running {
+		eng, engineErr := s.engine(r)
+		if err = errors.Join(err, engineErr); engineErr == nil {
+			err = errors.Join(err, eng.Stop(ctx, *r.Handle, 0))
+		}
+	}
+	return err
 }
 
 // collectGrace is what a holon gets to collect a run whose container was killed.

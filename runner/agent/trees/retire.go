@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"holon/runner/agent/scheduler"
@@ -73,7 +74,7 @@ func (t *Trees) disclaimOthers(ctx context.Context, wanted map[string]bool) erro
 }
 
 func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, removed bool) error {
-	killed, err := landing.UndoKilled(ctx, t.changesDir(agentID), false)
+	killed, err := landing.UndoKilled(ctx, []string{filepath.Join(t.changesDir(agentID), "*")}, false)
 	for _, k := range killed {
 		err = errors.Join(err, k.Err)
 	}

@@ -156,7 +156,7 @@ func (j *journal) end() error {
 
 // killed is an Apply or a Checkout that was killed.
 type killed struct {
-	Run  string // id
+	Dir  string // of its run
 	What string // directory in the user's tree, or the run's
 	Err  error  // why it could not be undone
 
@@ -171,19 +171,21 @@ func (k killed) Files() string {
 	return "the files are as before it"
 }
 
-// UndoKilled finds each Apply that was killed, by the directories of the runs, and undoes it: the files are as they
+// UndoKilled finds each Apply that was killed, by patterns of the directories of runs, and undoes it: the files are as they
 // were before it. A file that was changed since stays as it is, and so does the stage with its former content, with an
 // error. It also removes the temporary files that a killed Apply, Checkout or Remove left in the run's directory. A dry
 // run only finds all that.
-func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]killed, error) {
+func UndoKilled(ctx context.Context, runs []string, dryRun bool) ([]killed, error) {
 	var runDirs []string
 	for _, left := range []string{ApplyFile, scratchPrefix + "*", checkoutPrefix + "*"} {
-		paths, err := filepath.Glob(filepath.Join(runsDir, "*", left))
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			runDirs = append(runDirs, filepath.Dir(path))
+		for _, pattern := range runs {
+			paths, err := filepath.Glob(filepath.Join(pattern, left))
+			if err != nil {
+				return nil, err
+			}
+			for _, path := range paths {
+				runDirs = append(runDirs, filepath.Dir(path))
+			}
 		}
 	}
 	slices.Sort(runDirs)
@@ -194,7 +196,7 @@ func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]killed, err
 		}
 		what, landed, err := undoKilled(runDir, dryRun)
 		if what != "" || err != nil {
-			found = append(found, killed{Run: filepath.Base(runDir), What: what, landed: landed,
+			found = append(found, killed{Dir: runDir, What: what, landed: landed,
 				Err: git.WithCode("undo an apply that was killed", err)})
 		}
 	}

@@ -55,7 +55,7 @@ func killedApply(t *testing.T, o ApplyOptions, steps int) (all int) {
 // undoAll undoes what was killed below a directory of runs, once.
 func undoAll(t *testing.T, runs string, dryRun bool) killed {
 	t.Helper()
-	killed, err := UndoKilled(t.Context(), runs, dryRun)
+	killed, err := UndoKilled(t.Context(), []string{filepath.Join(runs, "*")}, dryRun)
 	expect.NoError(t, err)
 	if len(killed) != 1 {
 		t.Fatalf("%d were killed, want 1: %+v", len(killed), killed)
@@ -103,7 +103,7 @@ func TestUserApplyKilled(t *testing.T) {
 		gittest.WantUntouched(t, middle, filesOf(t, repo))
 		k := undoAll(t, runs, false)
 		expect.NoError(t, k.Err)
-		expect.Equal(t, "run", k.Run, "run_1")
+		expect.Equal(t, "run", filepath.Base(k.Dir), "run_1")
 		gittest.WantUntouched(t, want, filesOf(t, repo))
 		if left := leftIn(t, repo, o.RunDir); len(left) > 0 {
 			t.Fatalf("after step %d of %d: left %v", steps, all, left)
@@ -158,7 +158,7 @@ func TestUserApplyNotKilled(t *testing.T) {
 	before := gittest.Fingerprint(t, repo)
 	unlock, err := lockRun(context.Background(), o.RunDir) // of the apply that goes on
 	expect.NoError(t, err)
-	killed, err := UndoKilled(t.Context(), runs, false)
+	killed, err := UndoKilled(t.Context(), []string{filepath.Join(runs, "*")}, false)
 	unlock()
 	if err != nil || len(killed) > 0 {
 		t.Fatalf("%+v, %v", killed, err)

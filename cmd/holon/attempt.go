@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"holon/internal/visible"
+	"holon/runner/oneshot"
+	"holon/state"
+	"holon/state/files"
+)
+
+// attemptCommand is lifecycleCommand for a command about the result of a run, which may be that of an attempt.
+func attemptCommand(streams Streams, use, short string, do func(context.Context, *lifecycle) error) *cobra.Command {
+	number := 0
+	cmd := lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
+		l.attempt = number
+		return do(ctx, l)
+	})
+	cmd.Flags().IntVar(&number, "attempt", 0, "`number` of an attempt of a run with several (default the best)")
+	return cmd
+}
+
+// resultRun finds the run of the argument, or the attempt of it that --attempt names, by default the best.
+func (l *lifecycle) resultRun(ctx context.Context) (*files.Entry, error) {
+	entry, err := l.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return attemptOf(ctx, l.home, entry, l.attempt)
+}
+
+// attemptOf is the attempt of a run with that number, by default the best. A run without attempts is its only one.
+func attemptOf(ctx context.Context, home state.Home, entry *files.Entry, number int) (*files.Entry, error) {
+	attempts := oneshot.Attempts(entry)
+	refuse := func(message, hint string) error { return usage("--attempt", message, hint) }
+	switch {
+	case number == 0 && len(attempts) == 0:
+		return entry, nil
+	case number != 0 && (number < 0 || number > max(1, len(attempts))):
+		return nil, refuse(fmt.Sprintf("%s has no attempt %d", entry.ID, number), fmt.Sprintf("it has %s",
+			count(max(1, len(attempts)), "attempt")))
+	case len(attempts) == 0:
+		return entry, nil
+	case number == 0 && entry.Manifest == nil:
+		return nil, refuse(entry.ID+" has several attempts and has not ended", "name one of them with --attempt N")
+	case number == 0:
+		if number = entry.Manifest.Winner; number == 0 {
+			return nil, noWinner(entry, refuse)
+		}
+	}
+	return files.New(home).Open(ctx, state.AttemptID(entry.ID, number))
+}
+
+// noWinner is the error of a run with attempts of which none is the best.
+func noWinner(entry *files.Entry, refuse func(message, hint string) error) error {
+	if tied := oneshot.Tied(entry.Manifest); len(tied) > 0 {
+		return refuse(fmt.Sprintf("attempts %s of %s are equal", listed(tied), entry.ID),
+			"choose one of them with --attempt N; holon diff --attempt N shows it")
+	}
+	return refuse("no attempt of "+entry.ID+" passed the check", "name one with --attempt N all the same; holon show "+
+		entry.ID+" lists them")
+}
+
+// showStanding lists the attempts of a run that has not ended.
+func (l *lifecycle) showStanding(v oneshot.View) error {
+	return printTable(l.streams, v.Attempts, []string{"ATTEMPT", "STATUS", "CONTAINER", "MODEL*"},
+		func(a oneshot.View) []string {
+			_, number := state.WholeOf(a.ID)
+			return []string{number, standing(a), a.Container, a.Model}
+		})
+}
+
+// checkOf says how the check of a run ended, "" if it had none.
+func checkOf(m *state.Manifest) string {
+	c := m.Checked
+	if c == nil {
+		return ""
+	}
+	text := oneshot.CheckText(state.Attempt{Checked: c, Outcome: m.Outcome})
+	if c.DurationMS > 0 {
+		text += " in " + elapsed(c.DurationMS)
+	}
+	return text + ": " + visible.OneLine(c.Command, 300)
+}
+
+// bestOf says which attempt is the best, "" for a run without several.
+func bestOf(m *state.Manifest) string {
+	switch tied := oneshot.Tied(m); {
+	case m.Winner > 0:
+		return "attempt " + strconv.Itoa(m.Winner)
+	case len(tied) > 0:
+		return "attempts " + listed(tied) + " are equal"
+	case len(m.Attempts) > 0:
+		return "none"
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package oneshot
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/state"
+	"holon/test/expect"
+)
+
+// What decides what a check looks at is as in the base: tests that were changed or removed, all that defines a runner,
+// and a program of the command whose name says that it checks. What may decide it among other things is listed.
+func TestPathsSplit(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		change, command, patterns string
+		restored, changed         string
+	}{
+		{change: "M a/b_test.go", restored: "a/b_test.go"},
+		{change: "A a/b_test.go"},
+		{change: "D tests/x/data.json", restored: "tests/x/data.json"},
+		{change: "M mod/src/test/java/A.java", restored: "mod/src/test/java/A.java"},
+		{change: "M src/testing/A.java"},
+		{change: "M web/a.test.tsx", restored: "web/a.test.tsx"},
+		{change: "M web/a.spec.ts", restored: "web/a.spec.ts"},
+		{change: "M pkg/__tests__/a.js", restored: "pkg/__tests__/a.js"},
+		{change: "M latest_tests.go"},
+		{change: "M test_a.py", restored: "test_a.py"},
+		{change: "M test.sh", restored: "test.sh"},
+		{change: "R a_test.go b_test.go", restored: "b_test.go a_test.go"},
+		{change: "R a.go a_test.go"},
+		{change: "T x/testdata/golden", restored: "x/testdata/golden"},
+		{change: "A conftest.py", restored: "conftest.py"},
+		{change: "A sub/Makefile", restored: "sub/Makefile"},
+		{change: "M jest.config.mjs", restored: "jest.config.mjs"},
+		{change: "M package.json", changed: "package.json"},
+		{change: "D go.mod", changed: "go.mod"},
+		{change: "M check.sh", command: "./check.sh && true", restored: "check.sh"},
+		{change: "M scripts/ci/run-checks", command: "sh 'scripts/ci/run-checks' -v", restored: "scripts/ci/run-checks"},
+		{change: "M greet.sh", command: "./greet.sh | grep -q hello", changed: "greet.sh"},
+		{change: "A check.sh", command: "./check.sh", changed: "check.sh"},
+		{change: "M in/sub/verify", command: "./verify", restored: "in/sub/verify"},
+		{change: "M verify", command: "../../verify", restored: "verify"},
+		{change: "M a_test.go", patterns: "*.md"},
+		{change: "A docs/a.md", patterns: "*.md", restored: "docs/a.md"},
+		{change: "M check.sh", command: "./check.sh", patterns: "/docs/**,x.{a,b}"},
+		{change: "M sub/docs/a", patterns: "/docs/**"},
+		{change: "M docs/deep/a", patterns: "/docs/**", restored: "docs/deep/a"},
+		{change: "M a/b/c.go", patterns: "a/**/c.go", restored: "a/b/c.go"},
+		{change: "M a/c.go", patterns: "a/**/c.?o", restored: "a/c.go"},
+		{change: "M a_test.go", patterns: "-"},
+	} {
+		var patterns []string
+		if tc.patterns != "" {
+			patterns = strings.Split(strings.Trim(tc.patterns, "-"), ",x")
+		}
+		paths, err := NewPaths(patterns)
+		expect.NoError(t, err)
+		prefix := ""
+		if strings.Contains(tc.change, "in/sub/") || strings.HasPrefix(tc.command, "../") {
+			prefix = "in/sub"
+		}
+		restored, changed := paths.Split([]state.FileChange{fileChange(tc.change)}, tc.command, prefix)
+		expect.Equal(t, tc.change+": restored", strings.Join(restored, " "), tc.restored)
+		expect.Equal(t, tc.change+": listed", strings.Join(changed, " "), tc.changed)
+	}
+	for _, bad := range []string{"a{b", "a}b", "a{b}}"} {
+		if _, err := NewPaths([]string{bad}); err == nil {
+			t.Errorf("%q is a pattern", bad)
+		}
+	}
+}
+
+func fileChange(text string) state.FileChange {
+	f := strings.Fields(text)
+	statuses := []string{"Added", "Modified", "Deleted", "Renamed", "Type_changed"}
+	i := slices.IndexFunc(statuses, func(s string) bool { return s[:1] == f[0] })
+	c := state.FileChange{Status: strings.ToLower(statuses[i]), Path: f[len(f)-1]}
+	if len(f) == 3 {
+		c.From = f[1]
+	}
+	return c
+}

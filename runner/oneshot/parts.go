@@ -1,0 +1,146 @@
+package oneshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"time"
+
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/engine"
+	"holon/runner/sessions"
+	"holon/state"
+	"holon/state/files"
+)
+
+// killedBefore is why a part of a run did not come to its end.
+func killedBefore(what string) *runner.Error {
+	return &runner.Error{Code: runner.CodeInterrupted, Message: "holon was killed before " + what,
+		Hint: "start it again"}
+}
+
+// settleParts brings the checks and judges of a run that was killed to their end: nothing of them is kept.
+func (rc *Recovery) settleParts(ctx context.Context, dir string) error {
+	held, err := sessions.Parts(dir)
+	for _, rec := range held {
+		if _, part := state.WholeOf(rec.ID); part != state.PartCheck && part != state.PartJudge {
+			continue
+		}
+		if _, settleErr := rc.recover(ctx, rec.ID, recovery{}); !state.IsCode(settleErr, codeEnded) {
+			err = errors.Join(err, settleErr)
+		}
+	}
+	return err
+}
+
+// drop ends a check or a judge that was killed. Nothing of its tree is collected.
+func (rc *Recovery) drop(ctx context.Context, run *files.Run, rec *sessions.Record, m *state.Manifest,
+	eng engine.Engine) (*state.Manifest, error) {
+	if m == nil {
+		m = rec.Manifest
+		m.Status, m.Outcome, m.ExitCode = state.StatusInterrupted, state.OutcomeFailure, state.OutcomeFailure.ExitCode()
+		m.Error, m.CompletedAt = new(runner.Describe(killedBefore("it ended"))), turns.At(time.Now())
+		if err := run.WriteManifest(m); err != nil {
+			return nil, err
+		}
+	}
+	return m, rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep)
+}
+
+// resumeWhole brings a run with attempts to its end: each of them is taken up as a run of its own. Checks that did not
+// end are not run again.
+func (rc *Recovery) resumeWhole(ctx context.Context, run *files.Run, rec *sessions.Record, prior *state.Manifest,
+	how recovery) (*state.Manifest, error) {
+	g := &group{run: run, sessions: rc.sessions(), secrets: rc.Secrets, prompt: rec.Prompt, manifest: rec.Manifest,
+		recovered: true}
+	if prior != nil {
+		g.manifest = prior
+	}
+	attempts := g.manifest.Attempts
+	failures := make([]error, len(attempts))
+	var all sync.WaitGroup
+	for i := range attempts {
+		all.Go(func() { failures[i] = rc.resumeAttempt(ctx, &attempts[i], how) })
+	}
+	all.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return nil, err
+	}
+	if prior == nil {
+		g.manifest.Winner = rank(attempts)
+		cause := context.Cause(ctx)
+		if how.stopped {
+			cause = runner.ErrInterrupted
+		}
+		g.judge(cause)
+	}
+	return g.manifest, g.conclude(context.WithoutCancel(ctx))
+}
+
+func (rc *Recovery) resumeAttempt(ctx context.Context, a *state.Attempt, how recovery) error {
+	part := *rc
+	if part.Watch = nil; rc.WatchAttempt != nil {
+		part.Watch = rc.WatchAttempt(a.Number)
+	}
+	m, err := part.recover(ctx, a.RunID, how)
+	switch {
+	case state.IsCode(err, codeEnded):
+		e, err := files.New(rc.Home).Open(ctx, a.RunID)
+		if err != nil {
+			return err
+		}
+		m = e.Manifest
+	case state.IsCode(err, state.CodeRunNotFound):
+		if a.Status == "" {
+			notBegun(a, &runner.Error{Code: runner.CodeNotStarted, Message: "holon was killed before it began",
+				Hint: "start it again"})
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("attempt %d: %w", a.Number, err)
+	}
+	if m != nil {
+		describe(a, m)
+	}
+	return nil
+}
+
+// Attempts are those of a run, as far as its files say of them; none of a run that is its only one.
+func Attempts(e *files.Entry) []state.Attempt {
+	if e.Manifest != nil {
+		return e.Manifest.Attempts
+	}
+	if rec, err := sessions.ReadRun(e.Dir); err == nil {
+		return rec.Manifest.Attempts
+	}
+	return nil
+}
+
+// dirsOf are the directories of a run and its attempts, which landing puts its files in.
+func dirsOf(dir string) []string {
+	attempts, _ := filepath.Glob(filepath.Join(dir, state.AttemptsDir, "*")) // the pattern is ours
+	return append([]string{dir}, attempts...)
+}
+
+// holds reports whether a run, or a part of it, holds something.
+func holds(dir string) bool {
+	parts, err := sessions.Parts(dir)
+	if err != nil || len(parts) > 0 {
+		return true
+	}
+	_, err = os.Lstat(filepath.Join(dir, state.SessionFile))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// handles are the containers of a run and its parts.
+func handles(dir string, rec *sessions.Record) (list []*sessions.Record, err error) {
+	parts, err := sessions.Parts(dir)
+	return slices.DeleteFunc(append(parts, rec), func(r *sessions.Record) bool { return r.Handle == nil }), err
+}

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holon/runner/oneshot"
+	"holon/state"
+	"holon/test/expect"
+)
+
+// bestOf starts two attempts that play scenarios of testdata, the result of which is checked.
+func (h *home) bestOf(repo, check string, scenarios ...string) *process {
+	h.t.Helper()
+	for i, name := range scenarios {
+		scenarios[i] = scripted(h.t, name)
+	}
+	return h.begin(repo, "run", "--models", strings.Join(scenarios, ","), "--check", check, "do what the scenario says")
+}
+
+// Wherever holon is killed, a run with attempts gets one end, what they did is saved, and nothing is left.
+func TestKilledAttempts(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		reach string
+		check string
+		saved bool
+	}{
+		{"base taken", "runs/run_*/base", "true", false},
+		{"recorded", "runs/run_*/session.json", "true", false},
+		{"first attempt", "runs/run_*/attempts/*/session.json", "true", false},
+		{"working", "cache/trees/*/*/tree/started", "true", true},
+		{"preparing a check", "runs/run_*/attempts/1/check/session.json", "true", true},
+		{"checking", "cache/trees/*/*/tree/checking", "touch checking; sleep 600", true},
+		{"one ended", "runs/run_*/attempts/1/manifest.json", "true", true},
+		{"ended", "runs/run_*/manifest.json", "false", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo a > a")
+			second := "slow"
+			if tc.name == "ended" {
+				second = "failing"
+			}
+			p := h.bestOf(repo, tc.check, "failing", second)
+			await(t, tc.name, func() bool { return exists(h, tc.reach) })
+			p.kill()
+			h.awaitCreated()
+			h.age("runs/.*")
+			h.gc("--force")
+			if again := h.gc("--force"); len(again) > 0 {
+				t.Errorf("the second gc found %+v", again)
+			}
+			h.checkTidy()
+			for _, pattern := range []string{"runs/*/base", "runs/*/attempts/*/session*", "runs/*/attempts/*/*/session*"} {
+				if exists(h, pattern) {
+					t.Errorf("%s is left", pattern)
+				}
+			}
+			v := h.only()
+			if !v.Status.Terminal() || v.Outcome == nil {
+				t.Fatalf("it stands as %s", v.Status)
+			}
+			if m := h.settled(v.ID).manifest; tc.saved && len(m.Attempts) != 2 {
+				t.Errorf("%d attempts, want 2", len(m.Attempts))
+			}
+			if found, err := filepath.Glob(filepath.Join(h.dir, "runs/*/attempts/*/"+oneshot.DiffFile)); tc.saved &&
+				(err != nil || len(found) == 0) {
+				t.Errorf("no work is saved (%v)", err)
+			}
+		})
+	}
+}
+
+// Attempts whose holon was killed go on when the run is attached to.
+func TestAttachToAttempts(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	p := h.bestOf(repo, "true", "pausing", "slow")
+	await(t, "both commands", func() bool {
+		found, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/started")) // the pattern is right
+		return len(found) == 2
+	})
+	p.kill()
+	if v := h.only(); v.Status != state.StatusOrphaned || v.Container != "running" || len(v.Attempts) != 2 {
+		t.Fatalf("%+v", v)
+	}
+	attached := h.begin(repo, "attach", "last")
+	await(t, "both turns", func() bool {
+		shown := attached.stderr.String()
+		return strings.Contains(shown, "[1] ") && strings.Contains(shown, "[2] ")
+	})
+	attached.signal(syscall.SIGINT)
+	r := attached.wait()
+	if r.code != 130 || r.manifest.Status != state.StatusCancelled {
+		t.Errorf("exit code %d, %s\n%s", r.code, r.manifest.Status, r.stderr)
+	}
+	for _, a := range r.manifest.Attempts {
+		expect.Equal(t, "an attempt", a.Status, state.StatusCancelled)
+		expect.Equal(t, "its files", a.Files > 0, true)
+	}
+	h.checkTidy()
+}
+
+// A check has a container of its own: without the sockets of models and tools, without a network, as a user who can
+// change neither what runs it nor what it is judged by, and nothing that an attempt left beside its tree is there.
+func TestCheckStandsAlone(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	leave := filepath.Join(t.TempDir(), "leave.yaml")
+	expect.NoError(t, os.WriteFile(leave, []byte(`rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: "echo b >a; echo x >$HOME/.profile; echo x >/tmp/left; (sleep 500 &)"}}]
+  - text: Done.
+`), 0o644))
+	const check = `test "$(cat a)" = b || exit 10
+test ! -e $HOME/.profile && test ! -e /tmp/left || exit 11
+ls /holon/host; test ! -e /holon/host/model.sock || exit 12
+test "$(ls /sys/class/net)" = lo || exit 13
+! kill -9 1 2>/dev/null || exit 14
+! sh -c 'echo x >/holon/output/x' 2>/dev/null && ! ls /holon/state/* 2>/dev/null || exit 15
+env | grep -c MODEL_SOCKET; test -z "$HOLON_MODEL_SOCKET" || exit 16`
+	r := h.run(repo, "run", "--model", "scripted/"+leave, "--check", check, "x")
+	if r.code != 0 || r.manifest.Checked.Status != state.CheckPassed {
+		t.Fatalf("exit code %d\n%+v\n%s", r.code, r.manifest.Checked, r.stderr)
+	}
+	isolation := h.settledPart(r.manifest.RunID, state.PartCheck).Isolation
+	confined := maps.Collect(r.manifest.Isolation.Axes())
+	for name, axis := range isolation.Axes() {
+		expect.Equal(t, name, axis.Level, confined[name].Level)
+	}
+	h.checkTidy()
+}
+
+// settledPart is the manifest of a part of a run.
+func (h *home) settledPart(run, part string) *state.Manifest {
+	h.t.Helper()
+	data, err := os.ReadFile(filepath.Join(h.dir, "runs", run, part, state.ManifestFile))
+	expect.NoError(h.t, err)
+	m, err := state.DecodeManifest(data)
+	expect.NoError(h.t, err)
+	return m
+}

@@ -14,10 +14,9 @@ type WireText string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *WireText) UnmarshalJSON(data []byte) error {
-	if data[0] != '"' {
-		return json.Unmarshal(data, new(string)) // null, or of another type
+	if data[0] == '"' { // null and other types are no text
+		*t = WireText(data[1 : len(data)-1])
 	}
-	*t = WireText(data[1 : len(data)-1])
 	return nil
 }
 
@@ -56,4 +55,10 @@ func (j *Joiner) End() string {
 	}
 	j.held = ""
 	return string(utf8.RuneError)
+}
+
+// Text returns the text of one piece that no other follows.
+func (t WireText) Text() string {
+	var j Joiner
+	return j.Join(t) + j.End()
 }

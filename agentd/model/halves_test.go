@@ -83,7 +83,7 @@ func TestHalvesWithoutTheOther(t *testing.T) {
 		}
 	}
 	var piece model.WireText
-	for _, raw := range []string{`1`, `{}`, `"\ud83d`, `"\ud83d\x"`, `"\ud83`} {
+	for _, raw := range []string{`"\ud83d`, `"\ud83d\x"`, `"\ud83`} {
 		if err := json.Unmarshal([]byte(raw), &piece); err == nil {
 			t.Errorf("%s is read as %q", raw, piece)
 		}

@@ -158,7 +158,8 @@ type Event struct {
 	Annotation *responses.Annotation
 	Logprobs   []responses.LogProb // TextDelta: of its tokens, when they were asked for
 	Stop       Stop
-	Uncalled   bool // Done: the model stopped for a call, and made none
+	Uncalled   bool   // Done: the model stopped for a call, and made none
+	Reason     string // Done: why it stopped, if that is a reason of the provider's own; Stop is what it is taken for
 	Usage      responses.Usage
 	RequestID  string // Done: the provider's id of the request or response
 }

@@ -13,6 +13,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // round is what one sampling of the model gave.
@@ -347,6 +348,13 @@ func (s *sampler) finish(ev model.Event) error {
 	s.done = true
 	s.round.stop = ev.Stop
 	s.spend(ev.Usage)
+	if ev.Reason != "" {
+		if err := s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "unknown_finish_reason", Component: "model",
+			Recoverable: true, Message: fmt.Sprintf("the provider ended its answer for the reason %.64q, which is not known; "+
+				"what came counts", ev.Reason)})); err != nil {
+			return err
+		}
+	}
 	if s.open == model.CallBegin && s.call == nil && !s.drop {
 		s.round.calls = nil // a client's call that was cut short ends the turn
 	}

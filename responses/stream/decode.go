@@ -102,19 +102,36 @@ func ends(data []byte) bool {
 	return responses.Terminal(t) || t == responses.EventError
 }
 
-// Data returns the data of server-sent events of any protocol, [DONE]
-// included, until the reader ends. Each slice is only valid until the next
-// iteration. The error ends the sequence and comes with no data: ErrTooLarge or
-// the reader's. It can be iterated once, instead of Events.
-func (d *Decoder) Data() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
+// Frame is one server-sent event.
+type Frame struct{ Name, Data string }
+
+// Frames returns the server-sent events of any protocol that have data, [DONE]
+// included, until the reader ends. The error ends the sequence and comes with no
+// event: ErrTooLarge or the reader's. It can be iterated once, instead of Events.
+func (d *Decoder) Frames() iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
 		blocks := newBlockReader(d.r, d.limit)
 		for event, err := range sse.Read(blocks, &sse.ReadConfig{MaxEventSize: d.limit + 4096}) {
 			if err != nil {
-				yield(nil, fmt.Errorf("read event stream: %w", err))
+				yield(Frame{}, fmt.Errorf("read event stream: %w", err))
 				return
 			}
-			if event.Data != "" && !yield([]byte(event.Data), nil) {
+			if event.Data != "" && !yield(Frame{event.Type, event.Data}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Data is Frames without the names. Each slice is only valid until the next iteration.
+func (d *Decoder) Data() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for frame, err := range d.Frames() {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield([]byte(frame.Data), nil) {
 				return
 			}
 		}

@@ -57,10 +57,59 @@ func Faults(t *testing.T, w Wire) {
 	t.Run("cancelled at any event", w.cancelled)
 	t.Run("cancelled before the answer", w.cancelledBefore)
 	t.Run("nothing listens", w.nothingListens)
+	t.Run("odd framing", w.oddFraming)
+	t.Run("words in a stream", w.wordsInStream)
 	t.Run("no key", w.noKey)
 	t.Run("malformed address", w.malformedAddress)
 	t.Run("rounds share a connection", w.sharedConnection)
 	t.Run("statuses", func(t *testing.T) { w.Statuses(t, statuses()) })
+}
+
+// oddFraming has answers that are not framed as they should be, and can be read.
+func (w Wire) oddFraming(t *testing.T) {
+	whole := w.Begin + w.End
+	for name, tt := range map[string]struct{ contentType, body string }{
+		"no content type":                   {"", whole},
+		"another content type":              {"text/plain; charset=utf-8", whole},
+		"the content type of JSON":          {"application/json", whole},
+		"no blank line behind the last":     {"text/event-stream", strings.TrimRight(whole, "\n")},
+		"a comment first":                   {"text/html", ": ok\n\n" + whole},
+		"a line of another program":         {"text/event-stream", w.Begin + "data: keep-alive\n\n" + w.End},
+		"an object of another program":      {"text/event-stream", "data: {\"ping\":1}\n\n" + whole},
+		"a mark of bytes and carriage ends": {"text/event-stream", "\ufeff" + strings.ReplaceAll(whole, "\n", "\r\n")},
+	} {
+		a, e := Ask(t.Context(), t, w.Serve(t, func(out http.ResponseWriter, _ *http.Request) {
+			out.Header()["Content-Type"] = []string{tt.contentType}
+			_, _ = io.WriteString(out, tt.body) // a client that has enough hangs up
+		}), model.Request{Model: "m"})
+		if e != nil || a.Text != "hello" {
+			t.Errorf("%s: %q, %v", name, a.Text, e)
+		}
+	}
+}
+
+// wordsInStream has answers of status 200 that are errors. What they say is shown.
+func (w Wire) wordsInStream(t *testing.T) {
+	for _, tt := range []struct{ contentType, body string }{
+		{"text/event-stream", "event: error\ndata: {\"message\":\"of words\"}\n\n"},
+		{"text/event-stream", "event: error\ndata: of words\n\n"},
+		{"text/event-stream", "data: {\"message\":\"of words\"}\n\ndata: [DONE]\n\n"},
+		{"text/event-stream", "data: {\"error\":{\"message\":\"of words\"}}\n\n"},
+		{"text/event-stream", "data: [{\"error\":{\"message\":\"of words\"}}]\n\n"},
+		{"text/event-stream", "data: out of words\n\n"},
+		{"text/event-stream", "{\"error\":{\"message\":\"of words\"}}"},
+		{"application/json", "{\"detail\":[{\"msg\":\"of words\"}]}"},
+		{"", "{\"status\":17,\"why\":\"of words\"}"},
+		{"text/html", "<html><title>out</title><p>of words</p>"},
+	} {
+		_, e := Ask(t.Context(), t, w.Serve(t, func(out http.ResponseWriter, _ *http.Request) {
+			out.Header()["Content-Type"] = []string{tt.contentType}
+			_, _ = io.WriteString(out, tt.body) // a client that has enough hangs up
+		}), model.Request{Model: "m"})
+		if e == nil || !strings.Contains(e.Message, "of words") {
+			t.Errorf("%s %s: the error is %v", tt.contentType, tt.body, e)
+		}
+	}
 }
 
 // stall sends the beginning of an answer, and then nothing until the client goes.

@@ -53,7 +53,8 @@ type assembly struct {
 	thought thought
 	signed  strings.Builder // of a thought's signature
 	buffer  strings.Builder // of a call's arguments or of a thought
-	halves  model.Joiner    // of the open block's text
+	args    endpoint.Arguments
+	halves  model.Joiner // of the open block's text
 	callID  string
 	name    string
 	held    bool // the call has ended, unless the answer turns out to be cut there
@@ -70,29 +71,49 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	err = json.Unmarshal(data, &ev)
 	handle := handlers[ev.Type]
 	switch _, odd := errors.AsType[*json.UnmarshalTypeError](err); {
-	case ev.Type == "" || err != nil && !odd:
-		return false, endpoint.Malformed("the provider sent an event that is not a JSON object with a type")
+	case err != nil && !odd:
+		return false, endpoint.Malformed("the provider's event can't be read: %v", endpoint.Unreadable(err))
 	case ev.Type == "error":
 		return false, endpoint.EventError(endpoint.DecodeFailure(data))
+	case ev.Type == "":
+		return false, endpoint.Odd(data)
 	case handle == nil:
 		return false, nil // ping, and types that servers may add, of any shape
-	case err != nil:
-		return false, endpoint.Malformed("the provider's %s event can't be read: %v", ev.Type, endpoint.Unreadable(err))
 	}
 	if a.message == "" && ev.Type != "message_start" {
-		return false, endpoint.Malformed("the provider's %s event came before message_start", ev.Type)
+		a.start(nil)
 	}
 	handle(a, &ev)
 	return ev.Type == "message_stop", a.queue.Err()
 }
 
+// Whole implements endpoint.WholeReader. Some servers do not stream what they are asked to.
+func (a *assembly) Whole(data []byte) error {
+	var m wireMessage
+	err := json.Unmarshal(data, &m)
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !odd {
+		return endpoint.Malformed("the provider's answer can't be read: %v", endpoint.Unreadable(err))
+	}
+	if m.Content == nil {
+		return endpoint.Odd(data)
+	}
+	a.start(&m)
+	for i, block := range m.Content {
+		a.begin(i, block)
+		a.endBlock()
+	}
+	a.stop, a.details = m.StopReason, m.StopDetails
+	a.finish()
+	return a.queue.Err()
+}
+
 // handlers are what the assembly does for each type of event.
 var handlers = map[string]func(a *assembly, ev *wireEvent){
 	"message_start":       func(a *assembly, ev *wireEvent) { a.start(ev.Message) },
-	"content_block_start": func(a *assembly, ev *wireEvent) { a.begin(ev.Index, ev.ContentBlock) },
-	"content_block_delta": func(a *assembly, ev *wireEvent) { a.delta(ev.Index, ev.Delta) },
+	"content_block_start": func(a *assembly, ev *wireEvent) { a.begin(a.place(ev.Index, 1), ev.ContentBlock) },
+	"content_block_delta": func(a *assembly, ev *wireEvent) { a.delta(a.place(ev.Index, 0), ev.Delta) },
 	"content_block_stop": func(a *assembly, ev *wireEvent) {
-		if a.began > 0 && ev.Index == a.index {
+		if a.began > 0 && a.place(ev.Index, 0) == a.index {
 			a.endBlock()
 		}
 	},
@@ -105,13 +126,21 @@ var handlers = map[string]func(a *assembly, ev *wireEvent){
 	"message_stop": func(a *assembly, _ *wireEvent) { a.finish() },
 }
 
+// place returns the index of a block: without one, the newest that began and so many more.
+func (a *assembly) place(index *endpoint.Index, more int) int {
+	if index == nil {
+		return a.index + more
+	}
+	return int(*index)
+}
+
 // malformed ends the answer.
 func (a *assembly) malformed(format string, args ...any) {
 	a.queue.Fail(endpoint.Malformed(format, args...))
 }
 
 func (a *assembly) start(m *wireMessage) {
-	if m != nil && m.ID != "" && m.ID == a.message {
+	if m != nil && m.ID != "" && string(m.ID) == a.message {
 		return // the same once more
 	}
 	if a.message != "" {
@@ -119,7 +148,7 @@ func (a *assembly) start(m *wireMessage) {
 		return
 	}
 	if m != nil {
-		a.message = m.ID
+		a.message = string(m.ID)
 		a.count(m.Usage)
 	}
 	if a.message == "" { // from servers that give none
@@ -140,15 +169,12 @@ func (a *assembly) count(u *wireUsage) {
 // begin begins a block. Blocks of the provider's own tools are ignored.
 func (a *assembly) begin(index int, b *wireBlock) {
 	switch {
-	case b == nil || b.Type == "":
-		a.malformed("the provider began a block without saying what it is")
-		return
+	case b == nil:
+		b = &wireBlock{} // its pieces tell what it is
 	case a.kind != "" && index == a.index && a.opening != nil && reflect.DeepEqual(a.opening, b):
 		return // it says the same again
-	case a.began > 0 && index <= a.index:
-		a.malformed("the provider began block %d after block %d", index, a.index)
-		return
-	case a.began >= maxBlocks:
+	}
+	if a.began >= maxBlocks {
 		a.malformed("the provider's answer has more than %d blocks", maxBlocks)
 		return
 	}
@@ -156,7 +182,9 @@ func (a *assembly) begin(index int, b *wireBlock) {
 	a.endCall()  // a block after a call shows that the call was complete
 	a.began, a.index, a.kind, a.opening, a.input = a.began+1, index, b.Type, b, ""
 	a.buffer.Reset()
+	a.args = endpoint.Arguments{}
 	switch b.Type {
+	case "":
 	case typeText:
 		a.beginText(b)
 	case typeThinking, typeRedacted:
@@ -185,7 +213,7 @@ func (a *assembly) beginCall(b *wireBlock) {
 		a.malformed("the provider's call in block %d names no tool", a.index)
 		return
 	}
-	a.callID, a.name = a.calls.Add(b.ID, tagMark+a.tag), b.Name
+	a.callID, a.name = a.calls.Add(string(b.ID), tagMark+a.tag), b.Name
 	if input := string(b.Input); input != "{}" && input != "null" { // else it follows in deltas, or is empty
 		a.input = input
 	}
@@ -206,6 +234,8 @@ func (a *assembly) delta(index int, d *wireDelta) {
 	case d == nil:
 		a.malformed("the provider's delta of block %d is empty", index)
 		return
+	case (a.began == 0 || a.kind == "") && blockOf[d.Type] != "": // servers may leave out its beginning
+		a.begin(index, &wireBlock{Type: blockOf[d.Type]})
 	case a.began == 0 || index != a.index || a.kind == "":
 		a.malformed("the provider sent a piece of block %d, which is not open", index)
 		return
@@ -226,6 +256,9 @@ func (a *assembly) delta(index int, d *wireDelta) {
 	}
 }
 
+// blockOf are the blocks of which a piece says all that their beginning does.
+var blockOf = map[string]string{"text_delta": typeText, "thinking_delta": typeThinking}
+
 // kindOf returns the kind of event that pieces of a block become.
 func kindOf(blockType string) model.EventKind {
 	switch blockType {
@@ -241,6 +274,10 @@ func kindOf(blockType string) model.EventKind {
 
 // piece passes a text on, and keeps the part that is needed at the end.
 func (a *assembly) piece(kind model.EventKind, wire model.WireText) {
+	if kind == model.CallDelta {
+		a.whole(kind, a.args.Add(wire))
+		return
+	}
 	a.whole(kind, a.halves.Join(wire))
 }
 
@@ -277,7 +314,9 @@ func (a *assembly) note(c *wireCitation) {
 func (a *assembly) endBlock() {
 	kind := a.kind
 	a.kind = ""
-	if kind == typeToolUse && a.buffer.Len() == 0 {
+	if kind == typeToolUse && (a.buffer.Len() > 0 || a.input == "") {
+		a.whole(model.CallDelta, a.args.End())
+	} else if kind == typeToolUse {
 		a.whole(model.CallDelta, a.input)
 	}
 	a.whole(kindOf(kind), a.halves.End())

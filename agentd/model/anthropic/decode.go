@@ -4,23 +4,28 @@ import (
 	"encoding/json"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
 // wireEvent has the keys that are read of events. The client's event type replaces
 // halves of characters by U+FFFD.
 type wireEvent struct {
-	Type         string       `json:"type"`
-	Index        int          `json:"index"`
-	Message      *wireMessage `json:"message"`       // message_start
-	ContentBlock *wireBlock   `json:"content_block"` // content_block_start
-	Delta        *wireDelta   `json:"delta"`         // content_block_delta, message_delta
-	Usage        *wireUsage   `json:"usage"`         // message_delta
+	Type         string          `json:"type"`
+	Index        *endpoint.Index `json:"index"`         // some leave it out
+	Message      *wireMessage    `json:"message"`       // message_start
+	ContentBlock *wireBlock      `json:"content_block"` // content_block_start
+	Delta        *wireDelta      `json:"delta"`         // content_block_delta, message_delta
+	Usage        *wireUsage      `json:"usage"`         // message_delta
 }
 
 type wireMessage struct {
-	ID    string     `json:"id"`
-	Usage *wireUsage `json:"usage"`
+	ID    endpoint.Text `json:"id"`
+	Usage *wireUsage    `json:"usage"`
+
+	Content     []*wireBlock `json:"content"` // the rest is of a whole answer
+	StopReason  string       `json:"stop_reason"`
+	StopDetails *stopDetails `json:"stop_details"`
 }
 
 type wireBlock struct {
@@ -29,7 +34,7 @@ type wireBlock struct {
 	Thinking  model.WireText  `json:"thinking"`
 	Signature string          `json:"signature"`
 	Data      string          `json:"data"`
-	ID        string          `json:"id"`
+	ID        endpoint.Text   `json:"id"`
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 }

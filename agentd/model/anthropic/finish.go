@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -13,9 +14,14 @@ var stopReasons = map[string]model.Stop{
 	"max_tokens": model.StopMaxTokens, "model_context_window_exceeded": model.StopMaxTokens,
 }
 
-// End implements endpoint.Ender. The mark alone ends an answer that says nothing, which is not one that was cut.
+var (
+	_ endpoint.Ender       = (*assembly)(nil)
+	_ endpoint.WholeReader = (*assembly)(nil)
+)
+
+// End implements endpoint.Ender. The reason to stop is the last that an answer has, and the mark [DONE] ends one too.
 func (a *assembly) End(marked bool) error {
-	if !marked || a.emitted {
+	if !marked && a.stop == "" {
 		return stream.ErrTruncated
 	}
 	a.finish()
@@ -30,12 +36,10 @@ func (a *assembly) finish() {
 	case a.stop == "refusal":
 		a.refuse(done)
 		return
-	case a.stop == "" && !a.emitted:
-		done.Stop = model.StopEnd // of an answer that says nothing
 	case a.stop == "":
-		a.malformed("the provider's answer ended without a reason")
+		done.Stop = model.StopEnd
 	case done.Stop == "":
-		a.malformed("the provider's answer ended for the reason %.64q, which is not known", a.stop)
+		done.Stop, done.Reason = model.StopEnd, a.stop
 	case a.stop == "model_context_window_exceeded" && !a.emitted:
 		a.queue.Fail(&model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
 			Message: "the conversation leaves the model no room for an answer"})

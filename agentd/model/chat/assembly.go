@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -29,10 +30,10 @@ type assembly struct {
 
 	queue   *endpoint.ItemQueue
 	items   int
-	newest  *item         // that began
-	last    *item         // the open message or reasoning that deltas go to, nil for none
-	calls   []*item       // all calls, in order of their beginning
-	byIndex map[int]*item // the latest call with an index of the provider's
+	newest  *item                    // that began
+	last    *item                    // the open message or reasoning that deltas go to, nil for none
+	calls   []*item                  // all calls, in order of their beginning
+	byIndex map[endpoint.Index]*item // the latest call with an index of the provider's
 	ids     endpoint.CallIDs
 	details int // bytes
 	argued  int // bytes
@@ -49,17 +50,18 @@ var (
 
 type item struct {
 	endpoint.QueuedItem
-	start    model.Event     // how it begins
-	id       string          // call: the provider's
-	args     strings.Builder // call: received so far
-	begun    bool            // call: it has a name
-	key      string          // reasoning: the key of its text
+	start    model.Event        // how it begins
+	halves   model.Joiner       // of its text
+	id       string             // call: the provider's
+	args     endpoint.Arguments // call: received so far
+	begun    bool               // call: it has a name
+	key      string             // reasoning: the key of its text
 	thoughts []json.RawMessage
 	extra    json.RawMessage // reasoning: sent back with the first call
 }
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, queue: endpoint.NewItemQueue(yield), byIndex: make(map[int]*item),
+	return &assembly{provider: provider, queue: endpoint.NewItemQueue(yield), byIndex: make(map[endpoint.Index]*item),
 		ids: make(endpoint.CallIDs)}
 }
 
@@ -73,22 +75,23 @@ func (a *assembly) Whole(data []byte) error {
 	if err := a.take(data); err != nil {
 		return err
 	}
-	if !gjson.GetBytes(data, "choices").IsArray() {
-		return endpoint.Malformed("the provider's answer has no choices")
-	}
 	return a.End(true)
 }
 
 func (a *assembly) take(data []byte) error {
 	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil {
+	err := json.Unmarshal(data, &c)
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !odd {
 		return endpoint.Malformed("the provider's chunk can't be read: %v", endpoint.Unreadable(err))
 	}
-	if len(c.Error) > 0 && string(c.Error) != "null" {
-		return endpoint.EventError(endpoint.DecodeFailure(data))
+	if err := endpoint.Failed(data); err != nil {
+		return err
+	}
+	if !gjson.GetBytes(data, "choices").IsArray() && c.Usage == nil {
+		return endpoint.Odd(data)
 	}
 	if a.requestID == "" {
-		a.requestID = c.ID
+		a.requestID = string(c.ID)
 	}
 	if c.Usage != nil {
 		a.usage = c.Usage.usage()
@@ -111,7 +114,7 @@ func (a *assembly) choice(c *choice) {
 	}
 	if a.finish == "" { // everything after the end is ignored
 		a.content(c)
-		a.finish = c.FinishReason
+		a.finish = string(c.FinishReason)
 	}
 }
 
@@ -132,11 +135,10 @@ func (a *assembly) content(c *choice) {
 // rest passes on what a whole message has beyond the deltas before it.
 func (a *assembly) rest(m *delta) {
 	whole, _ := contentOf(m.Content)
-	tail, extends := strings.CutPrefix(whole, a.text.String())
-	if !extends {
-		tail = "" // what was streamed stays
+	tail, extends := strings.CutPrefix(whole.Text(), a.text.String())
+	if extends { // else what was streamed stays
+		a.pass(model.TextDelta, tail, nil)
 	}
-	a.say(model.TextDelta, tail, nil)
 	if len(a.calls) > 0 {
 		return
 	}
@@ -163,11 +165,11 @@ func (a *assembly) delta(d *delta, c *choice) {
 }
 
 // thought passes reasoning on as a summary, the form that every client shows.
-func (a *assembly) thought(d *delta, thinking string) {
+func (a *assembly) thought(d *delta, thinking model.WireText) {
 	key, text := "", thinking
-	if d.ReasoningContent != "" {
-		key, text = keyContent, d.ReasoningContent
-	} else if s, _ := textOf(d.Reasoning); s != "" {
+	if s := textOf(d.ReasoningContent); s != "" {
+		key, text = keyContent, s
+	} else if s := textOf(d.Reasoning); s != "" {
 		key, text = keyReasoning, s
 	}
 	if text == "" && len(d.ReasoningDetails) == 0 {
@@ -182,9 +184,7 @@ func (a *assembly) thought(d *delta, thinking string) {
 			it.thoughts = append(it.thoughts, detail)
 		}
 	}
-	if text != "" {
-		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryDelta, Text: text})
-	}
+	a.pass(model.SummaryDelta, it.halves.Join(text), nil)
 }
 
 // detail reports whether there is room for a detail of reasoning.
@@ -196,11 +196,22 @@ func (a *assembly) detail(raw json.RawMessage) bool {
 	return true
 }
 
-func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogProb) {
+func (a *assembly) say(kind model.EventKind, text model.WireText, probs []responses.LogProb) {
+	if text != "" {
+		a.pass(kind, a.current(model.MessageBegin).halves.Join(text), probs) // which is nothing for half a character
+	}
+}
+
+// pass passes text of the open item on.
+func (a *assembly) pass(kind model.EventKind, text string, probs []responses.LogProb) {
 	if text == "" {
 		return
 	}
-	it := a.current(model.MessageBegin)
+	begin := model.MessageBegin
+	if kind == model.SummaryDelta {
+		begin = model.ReasoningBegin
+	}
+	it := a.current(begin)
 	if kind == model.TextDelta {
 		a.text.WriteString(text)
 	}
@@ -223,6 +234,11 @@ func (a *assembly) close() {
 	if it == nil {
 		return
 	}
+	kind := model.TextDelta
+	if it.Kind() == model.ReasoningBegin {
+		kind = model.SummaryDelta
+	}
+	a.pass(kind, it.halves.End(), nil)
 	a.last = nil
 	if it.Kind() == model.ReasoningBegin {
 		opaque := seal{it.key, it.thoughts, it.extra}.encode()

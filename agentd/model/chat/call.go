@@ -17,7 +17,7 @@ func (a *assembly) call(d *callDelta) {
 	if it == nil {
 		a.extra(d)
 		a.close()
-		it = &item{id: d.ID}
+		it = &item{id: string(d.ID)}
 		a.calls = append(a.calls, it)
 		if len(a.calls) > maxItems {
 			a.queue.Fail(endpoint.Malformed("the provider's answer has more than %d calls", maxItems))
@@ -28,7 +28,7 @@ func (a *assembly) call(d *callDelta) {
 		a.byIndex[*d.Index] = it
 	}
 	if it.id == "" {
-		it.id = d.ID
+		it.id = string(d.ID)
 	}
 	if !it.begun && d.Function.Name != "" {
 		it.begun = true
@@ -38,23 +38,23 @@ func (a *assembly) call(d *callDelta) {
 			a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: early})
 		}
 	}
-	text := d.Function.arguments()
-	if text == "" || it.repeats(d, text) {
+	piece := d.Function.arguments()
+	if piece == "" || it.repeats(d, piece.Text()) {
 		return
 	}
+	text := it.args.Add(piece)
 	if a.argued += len(text); a.argued > maxArguments {
 		a.queue.Fail(endpoint.Malformed("the provider's calls have more than %d MiB of arguments", maxArguments>>20))
 		return
 	}
-	it.args.WriteString(text)
-	if it.begun {
+	if it.begun && text != "" {
 		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: text})
 	}
 }
 
 // repeats reports whether a piece is a whole call that came before.
 func (it *item) repeats(d *callDelta, arguments string) bool {
-	return it.begun && (d.ID == "" || d.ID == it.id) && d.Function.Name == it.start.Name &&
+	return it.begun && (d.ID == "" || string(d.ID) == it.id) && d.Function.Name == it.start.Name &&
 		arguments == it.args.String() && arguments[0] == '{' && json.Valid([]byte(arguments))
 }
 
@@ -76,14 +76,14 @@ func (a *assembly) callOf(d *callDelta) *item {
 		it = a.byIndex[*d.Index]
 	case d.ID != "":
 		for _, known := range a.calls {
-			if known.id == d.ID {
+			if known.id == string(d.ID) {
 				it = known
 			}
 		}
 	case len(a.calls) > 0 && d.Function.Name == "":
 		it = a.calls[len(a.calls)-1]
 	}
-	if it != nil && it.begun && d.ID != "" && it.id != "" && d.ID != it.id && d.Function.Name != "" {
+	if it != nil && it.begun && d.ID != "" && it.id != "" && string(d.ID) != it.id && d.Function.Name != "" {
 		return nil
 	}
 	return it
@@ -111,17 +111,32 @@ func (a *assembly) End(marked bool) error {
 		case !it.begun, it == half:
 			continue
 		}
+		if rest := it.args.End(); rest != "" {
+			a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: rest})
+		}
 		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name,
 			Text: it.args.String()})
 		a.queue.End(&it.QueuedItem)
 	}
-	a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID,
+	a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Reason: a.unknown(), Usage: a.usage, RequestID: a.requestID,
 		Uncalled: len(a.calls) == 0 && a.text.Len() > 0 && slices.Contains(callReasons, a.finish)})
 	return a.queue.Err()
 }
 
 // callReasons are the reasons of a model that stopped for the outputs of its calls.
 var callReasons = []string{"tool_calls", "tool_use", "tool-calls"}
+
+// endReasons are the other reasons of a model that stopped by itself.
+var endReasons = []string{"", "stop", "function_call", "end_turn", "eos", "stop_sequence", "STOP", "completed", "end"}
+
+// unknown returns the reason of a model that stopped for one that is not known.
+func (a *assembly) unknown() string {
+	if stop, _ := a.stop(); stop != model.StopEnd || slices.Contains(callReasons, a.finish) ||
+		slices.Contains(endReasons, a.finish) {
+		return ""
+	}
+	return a.finish
+}
 
 // stop maps the reason for which the model stopped. Servers have words of their own for
 // a model that stopped by itself or for its calls, and some give none.

@@ -3,27 +3,27 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
 // chunk has the keys that are read of a chunk or of a whole answer.
 type chunk struct {
-	ID      string          `json:"id"`
-	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
-	Error   json.RawMessage `json:"error"`
+	ID      endpoint.Text `json:"id"`
+	Choices []choice      `json:"choices"`
+	Usage   *usage        `json:"usage"`
 	Groq    *struct {
 		Usage *usage `json:"usage"`
 	} `json:"x_groq"`
 }
 
 type choice struct {
-	Index        int             `json:"index"`
+	Index        endpoint.Index  `json:"index"`
 	Delta        *delta          `json:"delta"`
 	Message      *delta          `json:"message"` // of a whole answer
-	FinishReason string          `json:"finish_reason"`
+	FinishReason endpoint.Text   `json:"finish_reason"`
 	Usage        *usage          `json:"usage"` // some put it here
 	Logprobs     json.RawMessage `json:"logprobs"`
 }
@@ -42,8 +42,8 @@ func (c *choice) logprobs() []responses.LogProb {
 
 type delta struct {
 	Content          json.RawMessage   `json:"content"` // a string, or parts
-	Refusal          string            `json:"refusal"`
-	ReasoningContent string            `json:"reasoning_content"`
+	Refusal          model.WireText    `json:"refusal"`
+	ReasoningContent json.RawMessage   `json:"reasoning_content"`
 	Reasoning        json.RawMessage   `json:"reasoning"` // a string; some put an object
 	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
 	ToolCalls        []callDelta       `json:"tool_calls"`
@@ -54,9 +54,9 @@ type delta struct {
 }
 
 type callDelta struct {
-	Index    *int          `json:"index"` // some leave it out
-	ID       string        `json:"id"`
-	Function functionDelta `json:"function"`
+	Index    *endpoint.Index `json:"index"` // some leave it out
+	ID       endpoint.Text   `json:"id"`
+	Function functionDelta   `json:"function"`
 	// Extra is returned to the provider with the call: Gemini's signature of the
 	// thought that led to it.
 	Extra json.RawMessage `json:"extra_content"`
@@ -67,49 +67,43 @@ type functionDelta struct {
 	Arguments json.RawMessage `json:"arguments"` // a string; some put the object itself
 }
 
-// arguments returns arguments as text; some servers send an object.
-func (f *functionDelta) arguments() string {
-	text, ok := textOf(f.Arguments)
-	if ok || len(f.Arguments) == 0 || string(f.Arguments) == "null" {
+// arguments returns arguments as they stand between the quotes; some servers send an object.
+func (f *functionDelta) arguments() model.WireText {
+	var b bytes.Buffer
+	if text := textOf(f.Arguments); text != "" || len(f.Arguments) == 0 || f.Arguments[0] == '"' ||
+		string(f.Arguments) == "null" || json.Compact(&b, f.Arguments) != nil {
 		return text
 	}
-	var b bytes.Buffer
-	if json.Compact(&b, f.Arguments) != nil {
-		return string(f.Arguments)
-	}
-	return b.String()
+	quoted, _ := endpoint.EncodeJSON(b.String()) // a string always has a form
+	return textOf(bytes.TrimSpace(quoted))
 }
 
-// textOf reads a JSON string.
-func textOf(raw json.RawMessage) (text string, ok bool) {
-	if len(raw) == 0 || raw[0] != '"' {
-		return "", false
+// textOf reads a JSON string. Anything else is no text.
+func textOf(raw json.RawMessage) (text model.WireText) {
+	if len(raw) > 0 {
+		_ = text.UnmarshalJSON(raw) // it has no error
 	}
-	return text, json.Unmarshal(raw, &text) == nil
+	return text
 }
 
 // contentOf reads content: a string, or parts of text and of thinking.
-func contentOf(raw json.RawMessage) (text, thinking string) {
-	if s, ok := textOf(raw); ok {
-		return s, ""
-	}
+func contentOf(raw json.RawMessage) (text, thinking model.WireText) {
 	var parts []struct {
 		Type     string          `json:"type"`
-		Text     string          `json:"text"`
+		Text     model.WireText  `json:"text"`
 		Thinking json.RawMessage `json:"thinking"`
 	}
-	if len(raw) == 0 || json.Unmarshal(raw, &parts) != nil {
-		return "", ""
+	if len(raw) == 0 || raw[0] == '"' || json.Unmarshal(raw, &parts) != nil {
+		return textOf(raw), ""
 	}
-	var said, thought strings.Builder
 	for _, p := range parts {
-		said.WriteString(p.Text)
+		text += p.Text
 		if p.Type == "thinking" {
 			inner, _ := contentOf(p.Thinking)
-			thought.WriteString(inner)
+			thinking += inner
 		}
 	}
-	return said.String(), thought.String()
+	return text, thinking
 }
 
 // usage has the keys in which providers count tokens.

@@ -109,6 +109,23 @@ func TestDialects(t *testing.T) {
 		{"arguments as an object", []string{
 			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"a": [1]}}}]}`), end("stop"),
 			done}, modeltest.Answer{Calls: []string{`a f {"a":[1]}`}}},
+		{"halves of characters", []string{said(`{"reasoning":"\ud83d"}`), said(`{"reasoning":"\ude00"}`),
+			said(`{"content":"\ud83d"}`), said(`{"content":[{"type":"text","text":"\ude00!\ud83d"}]}`),
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"a\":\"\ud83d"}}]}`),
+			said(`{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"}"}}]}`), end("stop"), done},
+			modeltest.Answer{Text: "😀!\ufffd", Summary: []string{"😀"}, Calls: []string{`a f {"a":"😀"}`}}},
+		{"an empty object before the arguments", []string{
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`),
+			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}`),
+			said(`{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}`), end("stop"), done},
+			modeltest.Answer{Calls: []string{`a f {"a":1}`}}},
+		{"ids as numbers and indices as strings", []string{strings.Replace(hello, `"index":0`, `"index":"0"`, 1),
+			said(`{"tool_calls":[{"index":"0","id":7,"function":{"name":"f","arguments":"{"}}]}`),
+			said(`{"tool_calls":[{"index":"1","id":8,"function":{"name":"f","arguments":"{}"}}]}`),
+			said(`{"tool_calls":[{"index":"0","function":{"arguments":"}"}}]}`), end("stop"), done},
+			modeltest.Answer{Text: "hello", Calls: []string{"7 f {}", "8 f {}"}}},
+		{"fields of other types", []string{`{"id":{},"choices":[{"index":0,"delta":{"content":"hello","annotations":7,` +
+			`"tool_calls":{}},"logprobs":3}],"error":{}}`, end("stop"), done}, modeltest.Answer{Text: "hello"}},
 		{"malformed arguments", []string{said(
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"a\": nope"}}]}`), end(
 			"stop"), done}, modeltest.Answer{Calls: []string{`a f {"a": nope`}}},

@@ -1,6 +1,9 @@
 package endpoint
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +12,10 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"holon/agentd/model"
 	"holon/internal/bounded"
@@ -100,19 +106,60 @@ func (e *Endpoint) attempt(ctx context.Context, req *model.Request, encode encod
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
+	body := bufio.NewReader(lively{resp.Body, a})
 	whole, ok := answer.(WholeReader)
-	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
-	case kind == stream.TypeSSE:
-		return a.readStream(resp.Body, answer)
-	case kind == typeJSON && ok:
-		data, err := bounded.ReadAll(lively{resp.Body, a}, stream.MaxEvent)
+	switch looks := looksLike(body, resp.Header.Get("Content-Type")); {
+	case looks == stream.TypeSSE:
+		return a.readStream(body, answer)
+	case looks == typeJSON && ok:
+		data, err := bounded.ReadAll(body, stream.MaxEvent)
 		if err != nil {
 			return a.broken(model.StageBody, err)
 		}
-		return e.garbled(whole.Whole(data))
+		return e.garbled(whole.Whole(bytes.TrimPrefix(data, []byte("\ufeff"))))
 	}
-	return e.garbled(Malformed("the provider answered with content type %.80q where %s was asked for",
-		resp.Header.Get("Content-Type"), resp.Request.Header.Get("Accept")))
+	return e.garbled(a.foreign(body, resp))
+}
+
+// looksLike returns the form of an answer, which its first bytes show better than its content type: "" for one that
+// can't be read.
+func looksLike(body *bufio.Reader, contentType string) string {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	for n := 1; n < 64; n++ {
+		start, err := body.Peek(n)
+		text := strings.TrimLeft(string(start), "\ufeff \t\r\n")
+		switch {
+		case text == "" && err == nil:
+			continue
+		case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+			return typeJSON
+		case kind == stream.TypeSSE:
+			return kind
+		case err == nil && len(text) < len("event:"):
+			continue
+		}
+		for _, field := range []string{":", "data:", "event:", "id:", "retry:"} {
+			if strings.HasPrefix(text, field) {
+				return stream.TypeSSE
+			}
+		}
+		break
+	}
+	return ""
+}
+
+// foreign is the error of an answer that is neither a stream nor JSON.
+func (a *attempt) foreign(body io.Reader, resp *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody))
+	if err != nil {
+		return a.broken(model.StageBody, err)
+	}
+	e := Malformed("the provider answered with content type %.80q where %s was asked for",
+		resp.Header.Get("Content-Type"), resp.Request.Header.Get("Accept"))
+	if words := excerpt(text); words != "" {
+		e.Message += ": " + words
+	}
+	return e
 }
 
 // send makes the request and returns the answer of status 200, and what reads it. Its
@@ -141,7 +188,8 @@ func (a *attempt) send(req *model.Request, encode encodeFunc, read readFunc,
 func (a *attempt) readStream(body io.Reader, answer Answer) error {
 	broken := stream.ErrTruncated
 	marked := false
-	for data, err := range stream.NewDecoder(lively{body, a}, stream.SSE).Data() {
+	var odd *oddity // the first
+	for frame, err := range stream.NewDecoder(body, stream.SSE).Frames() {
 		if err != nil {
 			broken = err
 			if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -149,10 +197,13 @@ func (a *attempt) readStream(body io.Reader, answer Answer) error {
 			}
 			break
 		}
-		if marked = string(data) == "[DONE]"; marked {
+		if marked = frame.Data == "[DONE]"; marked {
 			break
 		}
-		last, err := answer.Take(data)
+		last, err := take(answer, frame)
+		if o, ok := errors.AsType[*oddity](err); ok {
+			odd, err = cmp.Or(odd, o), nil
+		}
 		if err != nil {
 			return a.endpoint.garbled(err)
 		}
@@ -162,16 +213,32 @@ func (a *attempt) readStream(body io.Reader, answer Answer) error {
 		}
 	}
 	err := stream.ErrTruncated
-	if ender, ok := answer.(Ender); ok {
+	if ender, ok := answer.(Ender); ok && (odd == nil || a.yielded) {
 		err = ender.End(marked)
 	}
 	switch {
+	case errors.Is(err, stream.ErrTruncated) && odd != nil:
+		return a.endpoint.garbled(odd.failure)
 	case errors.Is(err, stream.ErrTruncated):
 		return a.broken(model.StageBody, broken)
 	case err == nil && marked:
 		a.drain(body)
 	}
 	return a.endpoint.garbled(err)
+}
+
+// take has the answer read an event. Lines of others, which are no objects, are odd.
+func take(answer Answer, frame stream.Frame) (last bool, err error) {
+	data := []byte(frame.Data)
+	switch {
+	case frame.Name == responses.EventError:
+		return false, EventError(DecodeFailure(data))
+	case !strings.HasPrefix(strings.TrimSpace(frame.Data), "{"):
+		return false, Odd(data)
+	case !gjson.ValidBytes(data): // a part of the answer may be lost
+		return false, Malformed("the provider's event can't be read, as it is not JSON: %s", excerpt(data))
+	}
+	return answer.Take(typed(frame.Name, data))
 }
 
 // attempt supervises one request: it cancels the request when the parent context
@@ -182,12 +249,14 @@ type attempt struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	idle     *time.Timer
+	yielded  bool // an event
 }
 
 // begin starts an attempt. Call end when the answer is no longer read.
 func (e *Endpoint) begin(parent context.Context) *attempt {
 	ctx, cancel := context.WithCancelCause(parent)
-	return &attempt{e, parent, ctx, cancel, time.AfterFunc(e.idle, func() { cancel(errIdle) })}
+	return &attempt{endpoint: e, parent: parent, ctx: ctx, cancel: cancel,
+		idle: time.AfterFunc(e.idle, func() { cancel(errIdle) })}
 }
 
 // alive records that data arrived.
@@ -197,6 +266,7 @@ func (a *attempt) alive() { a.idle.Reset(a.endpoint.idle) }
 // count as silence of the provider.
 func (a *attempt) yield(yield func(model.Event, error) bool, ev model.Event) bool {
 	a.idle.Stop()
+	a.yielded = true
 	more := yield(ev, nil)
 	a.alive()
 	return more
@@ -276,6 +346,9 @@ func (e *Endpoint) answered(resp *http.Response) *model.Error {
 // garbled adds diagnostics to a *model.Error about the content of an answer, and
 // cleans its message. Other errors, such as ErrStopped, are returned unchanged.
 func (e *Endpoint) garbled(err error) error {
+	if odd, ok := errors.AsType[*oddity](err); ok {
+		err = odd.failure
+	}
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok {
 		return err

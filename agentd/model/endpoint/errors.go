@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -22,9 +21,9 @@ const maxMessage = 400
 // Failure is a provider's error: in an error answer, in an error event, and in a
 // failed response. Any field may be missing or null.
 type Failure struct {
-	Type    string `json:"type"`
-	Code    any    `json:"code"` // a string; a number with some servers
-	Message string `json:"message"`
+	Type    string
+	Code    any // a string; a number with some servers
+	Message string
 }
 
 func (f Failure) code() string {
@@ -180,31 +179,6 @@ func finish(e *model.Error, what, words string) *model.Error {
 		e.Message += ": " + words
 	}
 	return e
-}
-
-// DecodeFailure reads the forms of error bodies and error events. A body of another
-// kind, such as a proxy's HTML, is not shown.
-func DecodeFailure(body []byte) (f Failure) {
-	var env struct {
-		Error   json.RawMessage `json:"error"`
-		Code    any             `json:"code"` // of the flat form that error events have
-		Message string          `json:"message"`
-		Detail  any             `json:"detail"`
-	}
-	if json.Unmarshal(body, &env) != nil {
-		return f
-	}
-	if json.Unmarshal(env.Error, &f) == nil && f.Message != "" {
-		return f
-	}
-	if json.Unmarshal(env.Error, &f.Message) == nil && f.Message != "" {
-		return f
-	}
-	f.Code, f.Message = env.Code, env.Message
-	if detail, ok := env.Detail.(string); ok && f.Message == "" {
-		f.Message = detail
-	}
-	return f
 }
 
 // retryAfter reads the provider's Retry-After: milliseconds, seconds or a date.

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	sdk "github.com/openai/openai-go/v3/responses"
 	"github.com/tidwall/gjson"
@@ -45,8 +46,8 @@ func newAssembly(provider string, forms freeform, yield func(model.Event) bool) 
 // terminal event.
 func (a *assembly) Take(data []byte) (last bool, err error) {
 	kind := gjson.GetBytes(data, "type").Str
-	if kind == "" || !gjson.ValidBytes(data) {
-		return false, endpoint.Malformed("the provider sent an event that is not a JSON object with a type")
+	if kind == "" {
+		return false, endpoint.Odd(data)
 	}
 	if delta := deltaKinds[kind]; delta != 0 {
 		id, index, t := readDelta(delta, data)
@@ -54,12 +55,13 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 		a.delta(it, t)
 		return false, a.queue.Err()
 	}
+	index := indexOf(gjson.GetBytes(data, "output_index"))
 	var ev sdk.ResponseStreamEventUnion
 	if err := json.Unmarshal(data, &ev); err != nil {
 		return false, endpoint.Malformed("the provider's %s event cannot be read: %v", kind, err)
 	}
 	if done := doneKinds[kind]; done != 0 {
-		it, _ := a.find(ev.ItemID, ev.OutputIndex)
+		it, _ := a.find(ev.ItemID, index)
 		a.whole(it, text{place: placeOf(done, ev.ContentIndex, ev.SummaryIndex),
 			whole: ev.Text + ev.Refusal + ev.Arguments + ev.Input})
 		return false, a.queue.Err()
@@ -70,12 +72,13 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	case "response.created":
 		a.opened(ev.Response.ID)
 	case "response.output_item.added":
-		a.added(ev.OutputIndex, &ev.Item)
+		a.added(index, &ev.Item)
 	case "response.output_item.done":
-		a.ended(ev.OutputIndex, &ev.Item)
+		a.ended(index, &ev.Item)
 	case "response.output_text.annotation.added":
-		a.annotation(&ev)
-	case responses.EventCompleted, responses.EventIncomplete, responses.EventFailed:
+		a.annotation(index, &ev)
+	case responses.EventCompleted, responses.EventIncomplete, responses.EventFailed, "response.done",
+		"response.cancelled":
 		if !ev.JSON.Response.Valid() {
 			return false, endpoint.Malformed("the provider's terminal event has no response")
 		}
@@ -99,20 +102,37 @@ func (a *assembly) terminal(kind string, r *sdk.Response) error {
 		done.Usage = usageOf(&r.Usage)
 		a.asked.Count(done.Usage, true)
 	}
-	switch kind {
-	case responses.EventFailed:
-		return endpoint.EventError(endpoint.DecodeFailure([]byte(r.RawJSON())))
-	case responses.EventIncomplete:
-		if done.Stop = stopReasons[r.IncompleteDetails.Reason]; done.Stop == "" {
-			return endpoint.Malformed("the provider left its answer incomplete for the reason %.64q",
-				r.IncompleteDetails.Reason)
+	switch {
+	case kind == responses.EventFailed, kind == "response.cancelled", r.Status == sdk.ResponseStatusFailed:
+		return endpoint.EventError(endpoint.DecodeFailure([]byte(gjson.Get(r.RawJSON(), "error").Raw)))
+	case kind == responses.EventIncomplete, r.Status == sdk.ResponseStatusIncomplete:
+		if err := a.incomplete(&done, r.IncompleteDetails.Reason); err != nil {
+			return err
 		}
 	default:
 		a.output(r.Output)
 	}
-	a.finish(kind == responses.EventCompleted)
+	a.finish(done.Stop == model.StopEnd)
 	a.queue.Emit(done)
 	return a.queue.Err()
+}
+
+// incomplete ends an answer that the provider left incomplete. For a reason that is not known it counts as whole if all
+// of its items are.
+func (a *assembly) incomplete(done *model.Event, reason string) error {
+	if done.Stop = stopReasons[reason]; done.Stop != "" {
+		return nil
+	}
+	if len(a.begun) == 0 {
+		return endpoint.Malformed("the provider left its answer incomplete for the reason %.64q", reason)
+	}
+	done.Stop, done.Reason = model.StopEnd, cmp.Or(reason, "incomplete")
+	for _, it := range a.begun {
+		if !it.Ended() && it.kind == call {
+			done.Stop = model.StopMaxTokens
+		}
+	}
+	return nil
 }
 
 // Whole implements endpoint.WholeReader: it reads an answer that is one response
@@ -122,8 +142,14 @@ func (a *assembly) Whole(data []byte) error {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return endpoint.Malformed("the provider's answer cannot be read: %v", endpoint.Unreadable(err))
 	}
+	if !r.JSON.Output.Valid() && r.Status != sdk.ResponseStatusFailed && r.Status != sdk.ResponseStatusCancelled {
+		return endpoint.Odd(data)
+	}
+	if r.Status == "" && r.JSON.Output.Valid() {
+		r.Status = sdk.ResponseStatusCompleted
+	}
 	switch r.Status {
-	case sdk.ResponseStatusCompleted, sdk.ResponseStatusFailed:
+	case sdk.ResponseStatusCompleted, sdk.ResponseStatusFailed, sdk.ResponseStatusCancelled:
 	case sdk.ResponseStatusIncomplete:
 		for i := range r.Output {
 			// The last item may be incomplete, so a call there is never run.
@@ -137,10 +163,9 @@ func (a *assembly) Whole(data []byte) error {
 	return a.terminal("response."+string(r.Status), &r)
 }
 
-// End implements endpoint.Ender. The mark alone ends an answer without content, which
-// was not cut off.
+// End implements endpoint.Ender. The mark ends an answer whose items have all ended.
 func (a *assembly) End(marked bool) error {
-	if !marked || a.seen > 0 {
+	if !marked || slices.ContainsFunc(a.begun, func(it *item) bool { return !it.Ended() }) {
 		return stream.ErrTruncated
 	}
 	return a.terminal(responses.EventCompleted, &sdk.Response{})
@@ -197,7 +222,7 @@ func (a *assembly) finish(complete bool) {
 		switch {
 		case !complete:
 		case it.kind == reasoning:
-			a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd})
+			a.endReasoning(it, "")
 		case it.kind == call:
 			a.endCall(it)
 		}

@@ -63,12 +63,13 @@ type text struct {
 // halves of characters that [model.WireText] keeps.
 func readDelta(kind model.EventKind, data []byte) (itemID string, index int64, t text) {
 	var content, summary int64
+	index = newest
 	gjson.ParseBytes(data).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "item_id":
-			itemID = value.Str
+			itemID = value.String()
 		case "output_index":
-			index = value.Int()
+			index = indexOf(value)
 		case "content_index":
 			content = value.Int()
 		case "summary_index":
@@ -84,6 +85,16 @@ func readDelta(kind model.EventKind, data []byte) (itemID string, index int64, t
 	})
 	t.place = placeOf(kind, content, summary)
 	return itemID, index, t
+}
+
+// newest is the index that an event without one has: it is about the item that began last.
+const newest = -1
+
+func indexOf(v gjson.Result) int64 {
+	if v.Type != gjson.Number && v.Type != gjson.String {
+		return newest
+	}
+	return v.Int()
 }
 
 // logprobs reads log probabilities. Malformed ones are left out: an answer does not
@@ -107,7 +118,7 @@ func textsOf(it *sdk.ResponseOutputItemUnion) (list []text) {
 	}
 	for i, p := range it.Content {
 		kind := model.TextDelta
-		if p.Type == responses.PartReasoningText {
+		if it.Type == responses.ItemReasoning {
 			kind = model.ReasoningDelta
 		}
 		add(kind, i, p.Text, logprobs(p.JSON.Logprobs.Raw()))

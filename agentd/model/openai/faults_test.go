@@ -35,8 +35,8 @@ func TestStreamFaults(t *testing.T) {
 		says   string
 	}{
 		{"no terminal event", []string{added, hello}, "hello", model.KindTransport, "ended before"},
-		{"garbage", []string{added, hello, `{"type":`}, "hello", model.KindProtocol, "not a JSON object"},
-		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, "not a JSON object with a type"},
+		{"garbage", []string{added, hello, `{"type":`}, "hello", model.KindProtocol, "not JSON"},
+		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, `can't be read: {"delta":"x"}`},
 		{"another answer", []string{`{"type":"response.created","response":{"id":"a"}}`, added, hello,
 			`{"type":"response.created","response":{"id":"b"}}`}, "hello", model.KindProtocol, "another answer"},
 		{"a call without a name", []string{
@@ -89,6 +89,7 @@ func TestTolerance(t *testing.T) {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call",`+
 			`"call_id":"c","name":"f","status":%q,"arguments":%q}}`, index, status, text)
 	}
+	unplaced := func(ev string) string { return strings.Replace(ev, `"output_index":0,`, "", 1) }
 	tests := []struct {
 		name   string
 		events []string
@@ -168,6 +169,32 @@ func TestTolerance(t *testing.T) {
 		{"arguments as an object", []string{
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c",` +
 				`"name":"f","arguments":{"a":1}}}`, completed}, modeltest.Answer{Calls: []string{`c f {"a":1}`}}},
+		{"items without an index", []string{unplaced(named(0, "message", "")), unplaced(text(0, "one")),
+			unplaced(call(0, "c0", "")), unplaced(args(0, `{"a":1}`)), unplaced(named(0, "message", "")),
+			unplaced(text(0, "two")), completed}, modeltest.Answer{Text: "onetwo", Calls: []string{`c0 f {"a":1}`}}},
+		{"an id that every item has", []string{named(0, "message", "m"), text(0, "one"),
+			`{"type":"response.output_item.done","output_index":0,"item":` + whole("m", "one") + `}`,
+			named(1, "message", "m"), text(1, "two"), completed}, modeltest.Answer{Text: "onetwo"}},
+		{"ids as numbers and indices as strings", []string{
+			`{"type":"response.output_item.added","output_index":"0","item":{"type":"message","id":7}}`,
+			`{"type":"response.output_item.added","output_index":"1","item":{"type":"message","id":8}}`,
+			`{"type":"response.output_text.delta","output_index":"1","item_id":8,"delta":"two"}`,
+			`{"type":"response.output_text.delta","item_id":7,"content_index":"0","delta":"one"}`, completed},
+			modeltest.Answer{Text: "onetwo"}},
+		{"an empty object before the arguments", []string{call(0, "c0", ""), args(0, `{}`), args(0, `{"a"`), args(0, `:1}`),
+			call(1, "c1", ""), args(1, `{}`), doneCall(1, "completed", `{"b":1}`), call(2, "c2", ""), args(2, `{}`),
+			completed}, modeltest.Answer{Calls: []string{`c0 f {"a":1}`, `c1 f {"b":1}`, "c2 f {}"}}},
+		{"incomplete for a reason of its own", []string{added, hello,
+			`{"type":"response.incomplete","response":{"id":"resp_1","incomplete_details":{"reason":"bored"}}}`},
+			modeltest.Answer{Text: "hello"}},
+		{"another terminal event", []string{added, hello,
+			`{"type":"response.done","response":{"id":"resp_1","status":"completed"}}`}, modeltest.Answer{Text: "hello"}},
+		{"raw reasoning, also summed up", []string{named(0, "reasoning", "r"),
+			`{"type":"response.reasoning_text.delta","item_id":"r","output_index":0,"content_index":0,"delta":"h\ud83d"}`,
+			`{"type":"response.reasoning_text.delta","item_id":"r","output_index":0,"content_index":0,"delta":"\ude00m"}`,
+			`{"type":"response.reasoning_summary_text.delta","item_id":"r","output_index":0,"delta":"short"}`, named(1,
+				"message", "m"), text(1, "a"), completed}, modeltest.Answer{Text: "a", Summary: []string{"h😀m"},
+			Opaque: []string{"openai:reasoning_text"}}},
 		{"phases and citations", []string{
 			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","phase":"odd"}}`, hello,
 			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"url_citation",` +

@@ -88,8 +88,10 @@ func (c *conversation) item(item responses.Item) {
 	case *responses.FunctionCallOutput:
 		c.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
 	case *responses.Reasoning:
-		// A provider that stored nothing can use a thought only in its encrypted form.
-		if content := unseal(c.provider, item.EncryptedContent); content != "" {
+		// A provider that stored nothing can use a thought only in its encrypted form, or as it was thought.
+		if own, ok := model.Unseal(c.provider, item.EncryptedContent); ok && own == rawThought {
+			c.push(object{"type": responses.ItemReasoning, "id": item.ID, "summary": []any{}, "content": rawText(item)})
+		} else if content := unseal(c.provider, item.EncryptedContent); content != "" {
 			c.push(object{"type": responses.ItemReasoning, "encrypted_content": content, "summary": item.Summary})
 		}
 	case *responses.Compaction:
@@ -97,6 +99,16 @@ func (c *conversation) item(item responses.Item) {
 	case *responses.ItemReference:
 		c.err = endpoint.Referred(item)
 	}
+}
+
+// rawThought is the opaque content of a thought whose summary is its raw text.
+const rawThought = "reasoning_text"
+
+func rawText(item *responses.Reasoning) (content []any) {
+	for _, p := range item.Summary {
+		content = append(content, object{"type": responses.PartReasoningText, "text": p.Text})
+	}
+	return content
 }
 
 func (c *conversation) message(m *responses.Message) {

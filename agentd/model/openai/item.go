@@ -23,10 +23,12 @@ type item struct {
 	endpoint.QueuedItem
 	kind    itemKind
 	began   *sdk.ResponseOutputItemUnion // as it began
-	callID  string                       // call
-	opening string                       // call in free form: the JSON before its text
-	parts   []*part                      // its texts, of which the last is open
-	listed  bool                         // the terminal event has it
+	index   int64
+	callID  string             // call
+	opening string             // call in free form: the JSON before its text
+	parts   []*part            // its texts, of which the last is open
+	args    endpoint.Arguments // call, but for those in free form
+	listed  bool               // the terminal event has it
 }
 
 // kindOfItem returns 0 for an item that is ignored: one of a tool of the provider's own, or newer than this code.
@@ -64,11 +66,15 @@ func (a *assembly) find(id string, index int64) (it *item, found bool) {
 
 // added begins an item, unless it began already.
 func (a *assembly) added(index int64, w *sdk.ResponseOutputItemUnion) *item {
-	if it, found := a.find(w.ID, index); found && it.same(w) {
+	if it, found := a.find(w.ID, index); found && it.same(w) && (it == nil || !it.Ended() || it.index == index) {
 		return it
 	}
-	a.byIndex[index] = a.begin(w)
-	return a.byIndex[index]
+	it := a.begin(w)
+	if it != nil {
+		it.index = index
+	}
+	a.byIndex[index], a.byIndex[newest] = it, it
+	return it
 }
 
 // same reports whether the beginning of an item is that of it.
@@ -137,11 +143,20 @@ func (a *assembly) end(it *item, w *sdk.ResponseOutputItemUnion) {
 	a.endPart(it)
 	switch {
 	case it.kind == reasoning:
-		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
+		a.endReasoning(it, w.EncryptedContent)
 	case it.kind == call && w.Status != "incomplete": // an incomplete call is never run
 		a.endCall(it)
 	}
 	a.queue.End(&it.QueuedItem)
+}
+
+// endReasoning ends a thought with what its provider wants back: its encrypted form, or else its raw text.
+func (a *assembly) endReasoning(it *item, encrypted string) {
+	opaque := seal(a.provider, encrypted)
+	if opaque == "" && len(it.parts) > 0 && it.parts[0].kind == model.ReasoningDelta {
+		opaque = model.Seal(a.provider, rawThought)
+	}
+	a.queue.Push(&it.QueuedItem, model.Event{Kind: model.ReasoningEnd, Text: opaque})
 }
 
 // endCall passes on the end of a complete call.
@@ -151,14 +166,15 @@ func (a *assembly) endCall(it *item) {
 	}
 	arguments := ""
 	if len(it.parts) > 0 {
+		a.pass(it, it.parts[0], it.args.End(), nil)
 		arguments = it.parts[0].passed.String()
 	}
 	a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.began.Name,
 		Text: arguments})
 }
 
-func (a *assembly) annotation(ev *sdk.ResponseStreamEventUnion) {
-	it, _ := a.find(ev.ItemID, ev.OutputIndex)
+func (a *assembly) annotation(index int64, ev *sdk.ResponseStreamEventUnion) {
+	it, _ := a.find(ev.ItemID, index)
 	note := &ev.Annotation
 	if it == nil || it.Ended() || it.kind != message || note.Type != "url_citation" {
 		return // files and containers of the provider are meaningless elsewhere

@@ -23,18 +23,28 @@ type part struct {
 // delta passes a piece of an item on. Pieces of items that are ignored, have ended, or
 // are of another kind are dropped.
 func (a *assembly) delta(it *item, t text) {
-	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.piece == "" {
+	if !it.takes(t) || t.piece == "" {
 		return
 	}
 	p := a.openPart(it, t.place)
+	if it.kind == call && it.opening == "" {
+		a.pass(it, p, it.args.Add(t.piece), nil)
+		return
+	}
 	p.probs = append(p.probs, t.probs...)
 	a.say(it, p, p.joiner.Join(t.piece)) // which is nothing for half a character
+}
+
+// takes reports whether a text is of an item. Of a thought that comes raw and summed up, the first form counts.
+func (it *item) takes(t text) bool {
+	return it != nil && !it.Ended() && it.kind == kindOf(t.kind) &&
+		(it.kind != reasoning || len(it.parts) == 0 || it.parts[0].kind == t.kind)
 }
 
 // whole takes the whole text of a part, or of a call's arguments, which may be
 // repeated under another place.
 func (a *assembly) whole(it *item, t text) {
-	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.whole == "" {
+	if !it.takes(t) || t.whole == "" {
 		return
 	}
 	i := slices.IndexFunc(it.parts, func(p *part) bool { return p.place == t.place })
@@ -49,7 +59,7 @@ func (a *assembly) whole(it *item, t text) {
 func (a *assembly) content(it *item, w *sdk.ResponseOutputItemUnion) {
 	nth := make(map[model.EventKind]int)
 	for _, t := range textsOf(w) {
-		if it.kind != kindOf(t.kind) {
+		if !it.takes(t) {
 			continue
 		}
 		skip := nth[t.kind]
@@ -78,6 +88,7 @@ func (a *assembly) complete(it *item, i int, t text) {
 	if !extends || rest == "" || i < len(it.parts)-1 {
 		return
 	}
+	it.args = endpoint.Arguments{}
 	p.joiner, p.probs = model.Joiner{}, t.probs // what it held is part of the whole
 	a.pass(it, p, rest, p.probs)
 }
@@ -107,7 +118,7 @@ func (a *assembly) endPart(it *item) {
 	}
 	p := it.parts[len(it.parts)-1]
 	a.say(it, p, p.joiner.End())
-	if p.kind == model.SummaryDelta {
+	if it.kind == reasoning {
 		a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
 	}
 }
@@ -126,11 +137,18 @@ func (a *assembly) say(it *item, p *part, text string) {
 }
 
 func (a *assembly) pass(it *item, p *part, text string, probs []responses.LogProb) {
+	if text == "" {
+		return
+	}
 	if it.kind == call && p.passed.Len()+len(text) > endpoint.MaxArguments {
 		a.queue.Fail(endpoint.Malformed("the provider's call has more than %d MiB of arguments",
 			endpoint.MaxArguments>>20))
 		return
 	}
 	p.passed.WriteString(text)
-	a.queue.Push(&it.QueuedItem, model.Event{Kind: p.kind, Text: text, Logprobs: probs})
+	kind := p.kind
+	if kind == model.ReasoningDelta {
+		kind = model.SummaryDelta // the form of thoughts that every client shows
+	}
+	a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }

@@ -79,7 +79,8 @@ func checkAgainst(t *testing.T, terminal string, got modeltest.Answer) {
 				want.Summary = append(want.Summary, part.Text)
 			}
 			for _, part := range item.Content {
-				want.Reasoning += part.Text
+				want.Summary = append(want.Summary, part.Text)
+				want.Opaque = []string{model.Seal("openai", "reasoning_text")}
 			}
 			if item.EncryptedContent != "" {
 				want.Opaque = append(want.Opaque, item.EncryptedContent)

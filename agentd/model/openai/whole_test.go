@@ -59,6 +59,7 @@ func TestWholeAnswers(t *testing.T) {
 			`],"incomplete_details":{"reason":"content_filter"}}`, "hello", 1, model.StopContentFilter, ""},
 		{"failed", `{"id":"r","status":"failed","output":[],"error":{"code":"server_error","message":"oops"}}`, "", 0,
 			"", model.KindOverloaded},
+		{"without a status", `{"id":"r","output":[` + message + `]}`, "hello", 0, model.StopEnd, ""},
 		{"still at it", `{"id":"r","status":"in_progress","output":[]}`, "", 0, "", model.KindProtocol},
 		{"garbage", `{"id":`, "", 0, "", model.KindProtocol},
 	}
@@ -125,7 +126,8 @@ func TestCodex(t *testing.T) {
 // Opaque reasoning goes back to the provider that made it alone.
 func TestReasoningIsMarked(t *testing.T) {
 	item := func(content string) model.Request {
-		return model.Request{Input: []responses.Item{&responses.Reasoning{EncryptedContent: content}}}
+		return model.Request{Input: []responses.Item{&responses.Reasoning{ID: "rs_1", EncryptedContent: content,
+			Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "hm"}}}}}
 	}
 	lab := func(o *openai.Options) { o.Provider = "lab" }
 	for _, tt := range []struct {
@@ -141,4 +143,7 @@ func TestReasoningIsMarked(t *testing.T) {
 			t.Errorf("%s: %s", tt.content, body)
 		}
 	}
+	body, _, _ := sentFor(t, false, item(model.Seal("lab", "reasoning_text")), lab)
+	expect.Contains(t, "a raw thought", canon(t, body), `{"content":[{"text":"hm","type":"reasoning_text"}],"id":"rs_1",`+
+		`"summary":[],"type":"reasoning"}`)
 }

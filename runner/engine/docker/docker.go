@@ -54,20 +54,24 @@ var _ engine.Engine = (*Engine)(nil)
 
 // New makes a client for the daemon at host, such as
 // "unix:///var/run/docker.sock". An empty host means what the Docker tools
-// mean by it: DOCKER_HOST with its TLS variables, or the default socket. It
-// does not connect: the first call does. The directory registerDir keeps which
+// mean by it: DOCKER_HOST with its TLS variables, their current context, or the
+// default socket. It does not connect: the first call does. The directory registerDir keeps which
 // containers were made with it, and List finds only those; with "" every
 // container counts that has the labels.
 func New(host, registerDir string) (*Engine, error) {
 	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		options = append(options, client.WithHost(host))
+	} else {
+		named, err := contextOptions()
+		if err != nil {
+			return nil, unusable(err)
+		}
+		options = append(options, named...)
 	}
 	api, err := client.NewClientWithOpts(options...)
 	if err != nil {
-		return nil, &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
-			Message: "the settings for the Docker client are not usable",
-			Hint:    "check DOCKER_HOST and the other DOCKER_ variables"}
+		return nil, unusable(err)
 	}
 	return &Engine{api: api, register: register{registerDir}}, nil
 }

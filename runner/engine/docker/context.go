@@ -1,0 +1,82 @@
+package docker
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/docker/docker/client"
+
+	"holon/runner/engine"
+)
+
+// endpoint is the part of a Docker context that says where the engine is.
+type endpoint struct {
+	Host          string
+	SkipTLSVerify bool
+}
+
+// contextOptions returns what the context of the Docker tools says of the engine: DOCKER_CONTEXT, or else the current
+// one of their configuration. DOCKER_HOST overrides both.
+func contextOptions() ([]client.Opt, error) {
+	dir := os.Getenv("DOCKER_CONFIG")
+	if home, err := os.UserHomeDir(); dir == "" && err == nil {
+		dir = filepath.Join(home, ".docker")
+	}
+	var config struct{ CurrentContext string }
+	_ = readJSON(filepath.Join(dir, "config.json"), &config) // the Docker tools go on without it, too
+	name := cmp.Or(os.Getenv("DOCKER_CONTEXT"), config.CurrentContext, "default")
+	if os.Getenv(client.EnvOverrideHost) != "" || name == "default" {
+		return nil, nil
+	}
+	options, err := readContext(filepath.Join(dir, "contexts"), name)
+	if err != nil {
+		return nil, fmt.Errorf("docker context %q: %w", name, err)
+	}
+	return options, nil
+}
+
+func readContext(dir, name string) ([]client.Opt, error) {
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	var meta struct{ Endpoints map[string]endpoint }
+	if err := readJSON(filepath.Join(dir, "meta", id, "meta.json"), &meta); err != nil {
+		return nil, err
+	}
+	const kind = "docker" // of the endpoints that Docker's own contexts have
+	to := meta.Endpoints[kind]
+	if to.Host == "" || strings.HasPrefix(to.Host, "ssh:") {
+		return nil, fmt.Errorf("its endpoint %q can't be used here: only unix and tcp can", to.Host)
+	}
+	options := []client.Opt{client.WithHost(to.Host)}
+	tls := filepath.Join(dir, "tls", id, kind)
+	if _, err := os.Stat(tls); err == nil {
+		if to.SkipTLSVerify {
+			return nil, errors.New("it skips the check of the engine's certificate, which is not supported")
+		}
+		options = append(options, client.WithTLSClientConfig(filepath.Join(tls, "ca.pem"), filepath.Join(tls, "cert.pem"),
+			filepath.Join(tls, "key.pem")))
+	}
+	return options, nil
+}
+
+func readJSON(path string, to any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, to)
+}
+
+// unusable is the error of settings for the client.
+func unusable(err error) error {
+	return &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
+		Message: "the settings for the Docker client are not usable",
+		Hint:    "check DOCKER_HOST, DOCKER_CONTEXT and `docker context ls`"}
+}

@@ -1,12 +1,14 @@
 package git
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"holon/internal/visible"
 )
 
 // settings are values of git configuration files, the last of each key. Keys
@@ -92,16 +94,31 @@ func (u *UserRepository) loadFormat(local settings) error {
 		u.Format = ObjectFormat(strings.ToLower(name))
 	}
 	version := local["core.repositoryformatversion"]
-	unknown := version != "" && version != "0" && version != "1" || u.Format != SHA1 && u.Format != SHA256
-	for key, value := range local {
-		name, ok := strings.CutPrefix(key, "extensions.")
-		known := slices.Contains(knownExtensions, name) || name == "refstorage" && value == "files"
-		unknown = unknown || ok && version == "1" && !known
+	if version != "" && version != "0" && version != "1" {
+		return u.unsupported("repositoryformatversion", version)
 	}
-	if unknown {
-		return u.broken("format", errors.New("a version or an extension that is not supported"))
+	if u.Format != SHA1 && u.Format != SHA256 {
+		return u.unsupported("objectformat", string(u.Format))
+	}
+	for _, key := range slices.Sorted(maps.Keys(local)) {
+		name, ok := strings.CutPrefix(key, "extensions.")
+		known := slices.Contains(knownExtensions, name) || name == "refstorage" && local[key] == "files"
+		if ok && version == "1" && !known {
+			return u.unsupported(name, local[key])
+		}
 	}
 	return nil
+}
+
+// unsupported is the error of a repository whose format has an extension that is not supported.
+func (u *UserRepository) unsupported(name, value string) error {
+	e := &Error{Code: CodeBrokenRepository, Param: u.Top, Message: fmt.Sprintf(
+		"the format of the repository at %s is not supported: it has %s = %s", u.Top, name, visible.OneLine(value, 64)),
+		Hint: "name a clone of it"}
+	if name == "refstorage" {
+		e.Hint = "`git refs migrate --ref-format=files` there brings its references into the format that can be read"
+	}
+	return e
 }
 
 func (u *UserRepository) broken(part string, err error) error {

@@ -126,6 +126,9 @@ func TestTakenOver(t *testing.T) {
 		"1\n[extensions]\n\trefstorage = reftable\n"})
 	_, err = Locate(t.Context(), repo, Borrowing{})
 	wantCode(t, err, CodeBrokenRepository)
+	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Hint, "git refs migrate --ref-format=files") {
+		t.Errorf("the error is %+v, want one that names the way out", err)
+	}
 }
 
 // A copy of the index keeps its time: git takes a file of the same size for unchanged that was changed in the second in

@@ -26,6 +26,8 @@ type status struct {
 	Dirty            bool
 	Untracked        []string // files
 	Nested           []string // untracked directories that are repositories
+	changed          []changed
+	pointers         []string // of them, files of Git LFS that are what their pointers say
 	Gitlinks         []string // submodules, initialised or not
 	moved            []string // lines for update-index: submodules at another commit
 	submodules       []string // with changes inside
@@ -63,15 +65,22 @@ func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) erro
 	}
 	u.Status = parseStatus(out)
 	u.Status.WithoutUntracked = slow
+	if err := u.loadPointers(ctx, g); err != nil {
+		return err
+	}
 	return u.loadSubmoduleStatus(ctx, v, depth)
 }
 
-// parseStatus reads `git status --porcelain=v2 -z`.
+// parseStatus reads `git status --porcelain=v2 -z`. Whether changed files make the tree dirty is not decided there.
 func parseStatus(out []byte) status {
 	var s status
 	for line := range bytes.SplitSeq(out, []byte{0}) {
 		text := string(line)
 		if text == "" || text[0] == '#' {
+			continue
+		}
+		if c, ok := parseChanged(text); ok {
+			s.changed = append(s.changed, c)
 			continue
 		}
 		s.Dirty = true

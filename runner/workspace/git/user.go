@@ -95,7 +95,7 @@ func (u *UserRepository) Snapshot(ctx context.Context, into Repository, scratch 
 	}
 	// Otherwise git would look into other repositories, with their configuration.
 	paths := ":(top)\x00"
-	for _, path := range slices.Concat(u.Status.Nested, u.Status.Gitlinks) {
+	for _, path := range slices.Concat(u.Status.Nested, u.Status.Gitlinks, u.Status.pointers) {
 		paths += ":(top,exclude,literal)" + path + "\x00"
 	}
 	if _, err := g.Run(ctx, strings.NewReader(paths), add...); err != nil {

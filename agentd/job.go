@@ -148,12 +148,18 @@ func (j *job) finder(s *Server) func(name string) (string, *tools.Error) {
 	}
 }
 
-// offerFacts are the facts about servers and their tools that the turn begins with.
-func (j *job) offerFacts() []turns.RuntimeEvent {
-	if j.offer == nil {
-		return nil
+// maxSkillNotes bounds the skills that a turn names as left out.
+const maxSkillNotes = 16
+
+// offerFacts are the facts about skills, servers and their tools that the turn begins with.
+func (j *job) offerFacts() (facts []turns.RuntimeEvent) {
+	for _, problem := range j.skills.Problems[:min(len(j.skills.Problems), maxSkillNotes)] {
+		facts = append(facts, j.scope.Warning(turns.Notice{Code: string(problem.Code), Component: "skills",
+			Recoverable: true, Message: "a skill is left out: " + problem.Error() + "; " + problem.Hint}))
 	}
-	var facts []turns.RuntimeEvent
+	if j.offer == nil {
+		return facts
+	}
 	for _, note := range j.offer.Notes {
 		facts = append(facts, j.scope.Warning(turns.Notice{Code: note.Code, Message: note.Message, Component: "mcp",
 			Recoverable: true}))

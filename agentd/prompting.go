@@ -35,9 +35,6 @@ func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thre
 	}
 	t.anchor = cmp.Or(dirs.anchor, t.tree)
 	s.parts.Users.Do(func() { t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.anchor).DiscoverWorkspace()) })
-	for _, problem := range t.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
-		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
-	}
 	if err := t.choose(req.Holon.Skills); err != nil {
 		return t, err
 	}

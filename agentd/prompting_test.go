@@ -197,7 +197,8 @@ func TestSkillsOfASession(t *testing.T) {
 	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
 		put(t, cfg.Dirs.Skills+"/pdf/SKILL.md", "---\nname: pdf\ndescription: Fills in forms.\n---\nBODY\n")
 		put(t, cfg.Dirs.Skills+"/pdf/scripts/fill.sh", "exit 0\n")
-		put(t, cfg.Dirs.Workspace+"/.claude/skills/lint/SKILL.md", "---\nname: lint\ndescription: Lints.\n---\n")
+		put(t, cfg.Dirs.Workspace+"/.claude/skills/lint/SKILL.md", "---\nname: lint\ndescription: Lints: all.\n---\n")
+		put(t, cfg.Dirs.Workspace+"/.claude/skills/odd/SKILL.md", "no front matter\n")
 		listen(told, "")(cfg, parts)
 	})
 	if diff := cmp.Diff([]string{"pdf", "lint"}, h.health().Skills); diff != "" {
@@ -218,6 +219,7 @@ turns:
 		}
 	}
 	run(ref, "turn_1")
+	expect.Contains(t, "warnings", fmt.Sprint(h.facts("turn_1", "runtime.warning")), "odd/SKILL.md")
 	if got := h.facts("turn_1", "holon.skill.activated"); got != nil {
 		t.Errorf("what failed or was only listed became active: %v", got)
 	}

@@ -46,7 +46,7 @@ func parse(text []byte, path string) (frontMatter, *InvalidSkill) {
 // split returns what lies between the first line and the next, which both must
 // be "---".
 func split(text []byte) ([]byte, *InvalidSkill) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // a byte order mark
+	text = bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n") // a byte order mark, and blank lines
 	first, rest, found := bytes.Cut(text, []byte("\n"))
 	if !isFence(first) || !found {
 		return nil, &InvalidSkill{Code: codeFrontMatter, Message: "the file does not begin with front matter",
@@ -76,7 +76,8 @@ func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) =
 // decode reads the two keys we need. Decoding them into texts would name Go types in its errors.
 func decode(text []byte) (frontMatter, *InvalidSkill) {
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	err := yaml.Unmarshal(text, &document)
+	if err != nil && yaml.Unmarshal(quoted(text), &document) != nil {
 		// yaml counts lines from the text's first; the file has a fence above.
 		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter,
 			Message: "the front matter is not YAML (lines are counted below the first ---)",
@@ -108,6 +109,17 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 			Hint:    "say in a sentence what the skill is for and when to use it"}
 	}
 	return frontMatter{Name: name, Description: description}, nil
+}
+
+// plainValue matches a key at the top whose value is a text on the same line, without quotes.
+var plainValue = regexp.MustCompile(`(?m)^([A-Za-z_-]+):[ \t]+([^\s"'|>\[{&*!#].*?)[ \t\r]*$`)
+
+// quoted returns text with such values in quotes: many authors write a colon in a description, up to the end of its line.
+func quoted(text []byte) []byte {
+	return plainValue.ReplaceAllFunc(text, func(line []byte) []byte {
+		m := plainValue.FindSubmatch(line)
+		return fmt.Appendf(nil, "%s: '%s'", m[1], bytes.ReplaceAll(m[2], []byte("'"), []byte("''")))
+	})
 }
 
 // field returns the text of one key, which must be there and not empty.

@@ -37,7 +37,7 @@ const maxSkills = 256
 
 // Skill is one skill that was found.
 type Skill struct {
-	Name        string // the folder's name
+	Name        string // the folder's name, if it can be one
 	Description string // one line
 	Path        string // of its SKILL.md: beneath the root as it was given
 	Scope       Scope  // where it was found; "" outside of [Roots.Discover]
@@ -159,11 +159,11 @@ func candidates(dir *os.Root) ([]string, error) {
 func read(dir *os.Root, root, name string) (Skill, *InvalidSkill) {
 	path := filepath.Join(root, name, File)
 	front, problem := readFront(dir, filepath.Join(name, File), path)
-	if problem == nil {
-		problem = front.check(name, path)
-	}
 	if problem != nil {
 		return Skill{}, problem
+	}
+	if validName(name) { // which is its name, whatever the file says
+		front.Name = name
 	}
 	return Skill{Name: front.Name, Description: front.Description, Path: path}, nil
 }

@@ -44,12 +44,14 @@ func TestParse(t *testing.T) {
 		{name: "empty", text: "", code: "skill_invalid"},
 		{name: "no front matter", text: "# Title\n", code: "skill_invalid"},
 		{name: "only a fence", text: "---", code: "skill_invalid"},
-		{name: "blank line first", text: "\n---\n" + ok + "---\n", code: "skill_invalid"},
+		{name: "blank lines first", text: "\n \n---\n" + ok + "---\n", want: frontMatter{Name: "a", Description: "b"}},
+		{name: "colons", text: "---\nname: a\nlicense: x: y\ndescription: Use: it's \"b: c\" \n---\n",
+			want: frontMatter{Name: "a", Description: `Use: it's "b: c"`}},
 		{name: "no end", text: "---\n" + ok, code: "skill_invalid"},
 		{name: "four dashes", text: "---\n" + ok + "----\n", code: "skill_invalid"},
 		{name: "too large", text: "---\n" + ok + strings.Repeat("# comment\n", 7000) + "---\n",
 			code: "skill_too_large"},
-		{name: "not yaml", text: "---\nname: a\ndescription: b: c\n---\n", code: "skill_invalid"},
+		{name: "not yaml", text: "---\nname: a\ndescription: \"b\n---\n", code: "skill_invalid"},
 		{name: "a list", text: "---\n- name\n---\n", code: "skill_invalid", field: "name"},
 		{name: "no keys", text: "---\n---\n", code: "skill_invalid", field: "name"},
 		{name: "no name", text: "---\ndescription: b\n---\n", code: "skill_invalid", field: "name"},
@@ -155,6 +157,7 @@ func TestDiscover(t *testing.T) {
 	found, problems := discoverIn(root)
 	want := []Skill{
 		{Name: "alpha", Description: "first", Path: filepath.Join(root, "alpha", "SKILL.md")},
+		{Name: "renamed", Description: "b", Path: filepath.Join(root, "renamed", "SKILL.md")},
 		{Name: "zeta", Description: "last", Path: filepath.Join(root, "zeta", "SKILL.md")},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -169,7 +172,7 @@ func TestDiscover(t *testing.T) {
 	}
 	wantProblems := map[string]problemCode{
 		"empty": "skill_file_missing", "lower": "skill_file_missing", "tofile": "skill_file_missing",
-		"renamed": "skill_invalid", "nofront": "skill_invalid",
+		"nofront": "skill_invalid",
 		"linkfile": "skill_unsafe", "outside": "skill_unsafe", "relative": "skill_unsafe",
 		"pipe": "skill_unsafe", "folder": "skill_unsafe", "socket": "skill_unsafe",
 		"dangling": "skill_unreadable", "loop": "skill_unreadable",

@@ -161,7 +161,8 @@ func TestTimelines(t *testing.T) {
 			garbage: []string{`{"type":"message_start","message":`},
 			twice: []string{`{"type":"message_start","message":{"id":"msg_1"}}`,
 				`{"type":"message_start","message":{"id":"msg_2"}}`},
-			unordered: []string{`{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":""}}`},
+			unordered: []string{`{"type":"content_block_delta","index":3,` +
+				`"delta":{"type":"input_json_delta","partial_json":""}}`},
 		},
 	}
 	type test struct {

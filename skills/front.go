@@ -114,7 +114,7 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 // plainValue matches a key at the top whose value is a text on the same line, without quotes.
 var plainValue = regexp.MustCompile(`(?m)^([A-Za-z_-]+):[ \t]+([^\s"'|>\[{&*!#].*?)[ \t\r]*$`)
 
-// quoted returns text with such values in quotes: many authors write a colon in a description, up to the end of its line.
+// quoted returns text with such values in quotes: many authors write a colon in a description.
 func quoted(text []byte) []byte {
 	return plainValue.ReplaceAllFunc(text, func(line []byte) []byte {
 		m := plainValue.FindSubmatch(line)

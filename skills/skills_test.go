@@ -172,7 +172,7 @@ func TestDiscover(t *testing.T) {
 	}
 	wantProblems := map[string]problemCode{
 		"empty": "skill_file_missing", "lower": "skill_file_missing", "tofile": "skill_file_missing",
-		"nofront": "skill_invalid",
+		"nofront":  "skill_invalid",
 		"linkfile": "skill_unsafe", "outside": "skill_unsafe", "relative": "skill_unsafe",
 		"pipe": "skill_unsafe", "folder": "skill_unsafe", "socket": "skill_unsafe",
 		"dangling": "skill_unreadable", "loop": "skill_unreadable",

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"holon/internal/providers"
 )
 
 // Policy bounds retries.
@@ -19,7 +21,7 @@ type Policy struct {
 
 // DefaultPolicy returns the retry policy of the runtime specification.
 func DefaultPolicy() Policy {
-	return Policy{Retries: 2, Base: 500 * time.Millisecond, MaxPause: 30 * time.Second}
+	return Policy{Retries: providers.Retries, Base: providers.RetryBase, MaxPause: providers.RetryMaxPause}
 }
 
 // waits are the pauses between groups of attempts.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holon/internal/duration"
 	"holon/internal/providers"
 	"holon/internal/visible"
 	"holon/runner/control"
@@ -208,10 +209,20 @@ func runDoctor(_ context.Context, s *surface) error {
 	if findings == nil {
 		findings = []modelaccess.Finding{}
 	}
+	retry := s.retryPolicy()
 	err := s.show(struct {
 		OK       bool                  `json:"ok"`
 		Findings []modelaccess.Finding `json:"findings"`
-	}{!modelaccess.Broken(findings), findings}, nil, func() error { return s.showProblems(findings) })
+		Retry    retryPolicy           `json:"retry"`
+	}{!modelaccess.Broken(findings), findings, retry}, nil, func() error {
+		if err := s.showProblems(findings); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.streams.Out,
+			"a request is made up to %d times more after %s, and then for %s; not after %s\n", retry.MaxRetries,
+			strings.Join(retry.Retryable, ", "), retry.RetryFor, strings.Join(retry.FailFast, ", "))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -219,6 +230,24 @@ func runDoctor(_ context.Context, s *surface) error {
 		return exitError(state.OutcomeFailure.ExitCode())
 	}
 	return nil
+}
+
+// retryPolicy is which failures of a request to a provider are tried again (runtime specification, "Current retry
+// policy").
+type retryPolicy struct {
+	MaxRetries int      `json:"max_retries"`
+	BaseMS     int64    `json:"base_ms"`
+	MaxPauseMS int64    `json:"max_pause_ms"`
+	RetryFor   string   `json:"retry_for"` // how long a turn goes on after all attempts failed
+	Retryable  []string `json:"retryable"`
+	FailFast   []string `json:"fail_fast"`
+}
+
+func (s *surface) retryPolicy() retryPolicy {
+	return retryPolicy{MaxRetries: providers.Retries, BaseMS: providers.RetryBase.Milliseconds(),
+		MaxPauseMS: providers.RetryMaxPause.Milliseconds(), RetryFor: duration.Text(s.RetryFor),
+		Retryable: []string{"timeout", "connection failure", "429", "5xx"},
+		FailFast:  []string{"401", "403", "other 4xx", "an answer that can't be read"}}
 }
 
 func (s *surface) showProblems(findings []modelaccess.Finding) error {

@@ -177,8 +177,12 @@ func Setting(provider, what string) string {
 	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(provider)) + "_" + what
 }
 
-// GatewayHeader marks an answer that the host's gateway gave itself, instead of a provider. Its value says nothing.
+// GatewayHeader marks an answer that the host's gateway gave itself, instead of a provider. Its value is a [Cause], or
+// says nothing.
 const GatewayHeader = "X-Holon-Gateway"
+
+// AddressHeader of an answer that the host's gateway passes on is the address of the provider.
+const AddressHeader = "X-Holon-Address"
 
 // SplitRef takes a reference, "provider/model", apart. The model's own name may
 // hold slashes.

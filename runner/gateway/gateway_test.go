@@ -71,7 +71,8 @@ func TestForward(t *testing.T) {
 			}
 			resp.header.Del("Date")
 			resp.header.Del("Content-Length")
-			wantHeader := http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"req_1"}}
+			wantHeader := http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"req_1"},
+				"X-Holon-Address": {resp.header.Get("X-Holon-Address")}}
 			if diff := cmp.Diff(wantHeader, resp.header); diff != "" {
 				t.Errorf("answer's headers (-want +got):\n%s", diff)
 			}
@@ -182,6 +183,7 @@ func TestUpstreamFaults(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			},
 			wantStatus: 502, wantBody: `"code":"provider_unavailable"`,
+			wantHeader: `X-Holon-Gateway: {"connect":false,"timeout":false,"chain":["EOF"]}`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

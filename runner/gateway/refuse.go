@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,9 +52,12 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	if providers.Permanent(err) {
 		w.Header().Set("X-Should-Retry", "false")
 	}
+	w.Header().Set(providers.AddressHeader, up.address())
+	cause, _ := json.Marshal(providers.CauseOf(err, up.keys.hide)) // texts always have a form, in ASCII or escaped
+	w.Header().Set(providers.GatewayHeader, string(cause))
 	writeError(w, http.StatusBadGateway, &responses.Error{
 		Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-		Message: fmt.Sprintf("provider %s can't be reached from the host", up.name),
+		Message: fmt.Sprintf("provider %s can't be reached from the host: %s", up.name, up.keys.hide(reason(err))),
 	})
 }
 
@@ -86,7 +90,9 @@ func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, bod
 // writeError sends e, an error of the gateway's own, with the given status.
 func writeError(w http.ResponseWriter, status int, e *responses.Error) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(providers.GatewayHeader, "1")
+	if w.Header().Get(providers.GatewayHeader) == "" {
+		w.Header().Set(providers.GatewayHeader, "1")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(e.Envelope()) // a client that is gone needs no answer
 }

@@ -14,8 +14,8 @@ import (
 	"holon/state"
 )
 
-// Trouble is what the host knows of the request of the turn that failed last, and a container is not told: the
-// endpoint, and where the key comes from. It never holds a key, and means nothing for a turn that does not fail with
+// Trouble is what the host knows of the request of the turn that failed last: the endpoint and, which a container is
+// not told, where the key comes from. It never holds a key, and means nothing for a turn that does not fail with
 // its code.
 func (l *Lease) Trouble() *state.Failure {
 	l.ledger.mu.Lock()
@@ -94,6 +94,14 @@ func (u *upstream) host() string {
 		return at.Host
 	}
 	return "its endpoint"
+}
+
+// address is the endpoint without anything that could be secret.
+func (u *upstream) address() string {
+	if u.socket != "" {
+		return "unix://" + u.socket
+	}
+	return u.base
 }
 
 // reason is why there was no connection, without what the caller says anyway.

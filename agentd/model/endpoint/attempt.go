@@ -101,6 +101,12 @@ func (e *Endpoint) attempt(ctx context.Context, req *model.Request, encode encod
 	yield func(model.Event, error) bool) error {
 	a := e.begin(ctx)
 	defer a.end()
+	return a.addressed(a.ask(req, encode, read, yield))
+}
+
+// ask is attempt while it is supervised.
+func (a *attempt) ask(req *model.Request, encode encodeFunc, read readFunc, yield func(model.Event, error) bool) error {
+	e := a.endpoint
 	resp, answer, err := a.send(req, encode, read, yield)
 	if err != nil {
 		return err
@@ -176,6 +182,9 @@ func (a *attempt) send(req *model.Request, encode encodeFunc, read readFunc,
 	if err != nil {
 		return nil, nil, a.broken(model.StageSend, err)
 	}
+	if a.endpoint.gateway {
+		a.address = resp.Header.Get(providers.AddressHeader)
+	}
 	if err := a.endpoint.answered(resp); err != nil {
 		_ = resp.Body.Close()
 		return nil, nil, err
@@ -249,7 +258,8 @@ type attempt struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	idle     *time.Timer
-	yielded  bool // an event
+	yielded  bool   // an event
+	address  string // the provider's, as the host's gateway says; "" without one
 }
 
 // begin starts an attempt. Call end when the answer is no longer read.
@@ -338,7 +348,7 @@ func (e *Endpoint) answered(resp *http.Response) *model.Error {
 		body = nil // the status says what is needed
 	}
 	failed := statusError(resp.StatusCode, resp.Header, body)
-	failed.Diagnostics = e.diagnose(model.StageStatus, nil)
+	failed.Diagnostics = e.diagnoseStatus(resp.Header)
 	failed.Diagnostics.Redirect = resp.StatusCode >= 300 && resp.StatusCode < 400
 	return e.clean(failed)
 }

@@ -1,30 +1,42 @@
 package endpoint
 
 import (
+	"encoding/json"
 	"errors"
-	"net"
+	"net/http"
 	"net/url"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 )
-
-// maxChain bounds the causes in a diagnosis.
-const maxChain = 8
 
 // diagnose describes how an attempt failed, without secrets.
 func (e *Endpoint) diagnose(stage string, err error) *model.Diagnostics {
-	d := &model.Diagnostics{Stage: stage, URL: e.shownURL()}
-	var timeout interface{ Timeout() bool }
-	d.Timeout = errors.As(err, &timeout) && timeout.Timeout()
-	var op *net.OpError
-	var dns *net.DNSError
-	d.Connect = errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns)
-	d.Request = stage == model.StageSend && !d.Connect
-	d.Body = stage == model.StageBody
-	for cause := withoutAddress(err); cause != nil && len(d.Chain) < maxChain; cause = errors.Unwrap(cause) {
-		d.Chain = append(d.Chain, e.line(cause.Error()))
+	cause := providers.CauseOf(withoutAddress(err), e.line)
+	return &model.Diagnostics{Stage: stage, URL: e.shownURL(), Timeout: cause.Timeout, Connect: cause.Connect,
+		Request: stage == model.StageSend && !cause.Connect, Body: stage == model.StageBody, Chain: cause.Chain}
+}
+
+// diagnoseStatus describes an answer that is an error, or the cause that the host's gateway had none.
+func (e *Endpoint) diagnoseStatus(header http.Header) *model.Diagnostics {
+	d := e.diagnose(model.StageStatus, nil)
+	var cause providers.Cause
+	if !e.gateway || json.Unmarshal([]byte(header.Get(providers.GatewayHeader)), &cause) != nil {
+		return d
+	}
+	d.Stage, d.Timeout, d.Connect, d.Request = model.StageSend, cause.Timeout, cause.Connect, !cause.Connect
+	for _, link := range cause.Chain {
+		d.Chain = append(d.Chain, e.line(link))
 	}
 	return d
+}
+
+// addressed puts the provider's address, where the gateway named it, into what is known of a failed attempt.
+func (a *attempt) addressed(err error) error {
+	if failed, ok := errors.AsType[*model.Error](err); ok && failed.Diagnostics != nil && a.address != "" {
+		failed.Diagnostics.URL = a.endpoint.line(a.address)
+	}
+	return err
 }
 
 // shownURL is the base URL without parts that could be secret.

@@ -26,6 +26,8 @@ type Options struct {
 	Engine string   // DOCKER_HOST; "": the default
 	Model  string   // of all agents; "": one that plays the script
 	Env    []string // further variables, settings of the runtime among them
+	// Repositories are directories in trees of which agents may work; the script is about them then.
+	Repositories []string
 }
 
 // Server is a state home, and the process that serves it while there is one.
@@ -49,6 +51,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{Home: filepath.Join(o.Dir, "h"), opts: o, triggers: make(map[string]string)}
 	s.Socket = filepath.Join(s.Home, "run", "holon.sock")
 	text, err := script()
+	if len(o.Repositories) > 0 {
+		text, err = treeScript(o.Repositories)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +91,9 @@ func (s *Server) Launch() error {
 		return err
 	}
 	cmd := exec.Command(program, "serve", "--socket", s.Socket, "--model", s.opts.Model)
+	for _, dir := range s.opts.Repositories {
+		cmd.Args = append(cmd.Args, "--workspace-root", dir)
+	}
 	cmd.Dir = s.opts.Dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.opts.Dir, "HOLON_HOME=" + s.Home,
 		"DOCKER_HOST=" + s.opts.Engine}, s.opts.Env...)

@@ -20,14 +20,17 @@ type world struct {
 	engine    *proxy
 	agents    []string
 	listeners map[string]*load.Listener
-	woken     map[string]int // wakes that an agent acknowledged
-	number    int            // of letters, makes their keys
+	woken     map[string]int               // wakes that an agent acknowledged
+	number    int                          // of letters, makes their keys
+	words     []load.Word                  // that letters say
+	simple    load.Word                    // that any agent can do
+	also      func() func(context.Context) // draws what is done besides
 }
 
 // playAgents lets agents live through some rounds, and their daemon end. The rounds share
 // a home, so that what one left behind breaks the next.
 func playAgents(ctx context.Context, r *round) {
-	w := r.newWorld(ctx, 4, "HOLON_IDLE_PAUSE="+one(r, "200ms", "1m"), "HOLON_IDLE_STOP="+one(r, "1s", "15m"),
+	w := r.newWorld(ctx, 4, nil, "HOLON_IDLE_PAUSE="+one(r, "200ms", "1m"), "HOLON_IDLE_STOP="+one(r, "1s", "15m"),
 		"HOLON_MAX_CONTAINERS="+one(r, "2", "16"))
 	r.rounds = 0
 	for n := range r.lab.strikes {
@@ -46,13 +49,15 @@ func (w *world) guard(job func()) {
 	}
 }
 
-func (r *round) newWorld(ctx context.Context, agents int, env ...string) *world {
-	w := &world{r: r, listeners: make(map[string]*load.Listener), woken: make(map[string]int)}
+func (r *round) newWorld(ctx context.Context, agents int, repositories []string, env ...string) *world {
+	w := &world{r: r, listeners: make(map[string]*load.Listener), woken: make(map[string]int),
+		words: append(load.Words(), load.Idle), simple: load.Run}
+	w.also = w.drawOperator
 	r.tell("settings %s", strings.Join(env, " "))
 	w.engine = load.Must(openProxy(r.path("e"), engineSocket()))
 	r.later(func() error { w.engine.close(); return nil })
 	w.serve = load.Must(load.New(load.Options{Dir: r.dir, Engine: "unix://" + r.path("e"),
-		Env: append(env, r.mark)}))
+		Env: append(env, r.mark), Repositories: repositories}))
 	r.later(func() error { return load.RemoveContainers(w.serve.Home) })
 	r.later(func() error { w.serve.Close(); return nil })
 	load.Check(w.serve.Start(ctx))
@@ -73,7 +78,7 @@ func (w *world) strike(ctx context.Context) {
 	var letters []*load.Letter
 	var lines []string
 	for range 4 + w.r.rng.IntN(6) {
-		l := w.letter(append(load.Words(), load.Idle))
+		l := w.letter(w.words)
 		letters = append(letters, l)
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %s", l.Agent, l.Way, l.Priority, l.Word, l.Key))
 	}
@@ -90,8 +95,9 @@ func (w *world) strike(ctx context.Context) {
 			}
 		})
 	}
-	operator := w.drawOperator()
-	senders.Go(func() { operator(ctx) })
+	also := w.also()
+	var alsoErr error
+	senders.Go(func() { alsoErr = load.Guard(func() { also(ctx) }) })
 	w.r.tell("after %s: %s", after, strings.Join(namesOfFaults(faults), ", "))
 	err := load.Guard(func() {
 		pause(ctx, after)
@@ -99,7 +105,7 @@ func (w *world) strike(ctx context.Context) {
 	})
 	senders.Wait()
 	w.r.turns += len(letters)
-	load.Check(errors.Join(append(failed, err)...))
+	load.Check(errors.Join(append(failed, err, alsoErr)...))
 	for _, l := range letters {
 		if l.Way == load.Interval && l.Acked { // it would fire for ever
 			load.Must(w.serve.Client.CancelTimer(ctx, l.Agent, l.ID))
@@ -205,7 +211,7 @@ func (w *world) completeIdle(ctx context.Context) {
 func (w *world) answers(ctx context.Context) {
 	var letters []*load.Letter
 	for _, agent := range w.agents {
-		l := w.letter([]load.Word{load.Run})
+		l := w.letter([]load.Word{w.simple})
 		l.Agent, l.Way, l.Priority = agent, load.Prompt, ""
 		load.Check(w.serve.Send(ctx, l))
 		letters = append(letters, l)

@@ -26,7 +26,7 @@ const (
 // playEndurance lets many agents work for a while: messages of every kind arrive at a steady rate, the daemon is
 // stopped and killed in between, and at the end all agents sleep. It reports what that cost.
 func playEndurance(ctx context.Context, r *round) {
-	w := r.newWorld(ctx, manyAgents, "HOLON_IDLE_PAUSE=3s", fmt.Sprint("HOLON_MAX_CONTAINERS=", manyAgents))
+	w := r.newWorld(ctx, manyAgents, nil, "HOLON_IDLE_PAUSE=3s", fmt.Sprint("HOLON_MAX_CONTAINERS=", manyAgents))
 	empty := w.restart(ctx, 0) // in good order, so that the ledger is one file
 	began := time.Now()
 	var letters []*load.Letter

@@ -25,10 +25,11 @@ type victim struct {
 	play   func(ctx context.Context, r *round)
 }
 
-// Kinds of rounds: turns that are run once, agents that live on, and many agents for long.
+// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, and many agents for long.
 const (
 	kindRuns      = "runs"
 	kindAgents    = "agents"
+	kindTrees     = "trees"
 	kindEndurance = "endurance"
 )
 
@@ -45,6 +46,7 @@ func victims() []victim {
 		{kindRuns, "engine", 3, needEngine, playEngine},
 		{kindRuns, "home", 3, needEngineAndRoot, playHome},
 		{kindAgents, "agents", 1, needEngine, playAgents},
+		{kindTrees, "trees", 1, needEngine, playTrees},
 		{kindEndurance, "endurance", 1, needEngine, playEndurance},
 	}
 }

@@ -47,6 +47,7 @@ var unrest = []law{
 		WHERE json_extract(data, '$.pending_wake') IS NOT NULL`},
 	{"a timer is active", `SELECT agent_id, id FROM timers WHERE status = 'active'`},
 	{"a task has not ended", `SELECT agent_id, id, json_extract(data, '$.status') FROM tasks WHERE open = 1`},
+	{"a tree is being made", `SELECT agent_id, name FROM trees WHERE status = 'active' AND data ->> '$.held' IS NULL`},
 	{"a blocked work item is to be looked at", `SELECT agent_id, id FROM work_items WHERE due_at IS NOT NULL`},
 }
 
@@ -152,7 +153,7 @@ func (l *Ledger) Quiet(ctx context.Context) error { return l.obey(ctx, unrest) }
 // Lawful returns what breaks a promise of docs/explanation/runtime.md.
 func (l *Ledger) Lawful(ctx context.Context) error {
 	_, err := l.Paced(ctx)
-	return errors.Join(l.obey(ctx, slices.Concat(laws, workLaws)), err)
+	return errors.Join(l.obey(ctx, slices.Concat(laws, workLaws, treeLaws)), err)
 }
 
 func (l *Ledger) obey(ctx context.Context, all []law) error {

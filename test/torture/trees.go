@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/test/load"
+	"holon/test/programs"
+	"holon/test/torture/check"
+)
+
+// forest are the trees of the agents of a world, and the repositories of the user that they are made from.
+type forest struct {
+	*world
+	home         state.Home
+	repositories []*repository
+	branches     int
+}
+
+// repository is one of the user, and what the user and the operator did to it in a round.
+type repository struct {
+	dir   string
+	lines int // that the user wrote
+
+	mu      sync.Mutex // the user does not write a file while the operator has it written
+	edited  map[string]bool
+	commits bool
+	taken   bool // a change was applied or checked out, or that was tried
+}
+
+// playTrees lets agents work in trees of repositories while the operator, the user and agents use and change them, and
+// something is hit.
+func playTrees(ctx context.Context, r *round) {
+	f := &forest{}
+	var dirs []string
+	for n := range 2 + r.rng.IntN(2) {
+		repo := r.newRepository(ctx, n)
+		f.repositories, dirs = append(f.repositories, repo), append(dirs, repo.dir)
+	}
+	f.world = r.newWorld(ctx, 3, dirs, "HOLON_IDLE_PAUSE="+one(r, "200ms", "1m"), "HOLON_IDLE_STOP="+one(r, "1s", "15m"),
+		"HOLON_MAX_CONTAINERS="+one(r, "2", "16"))
+	f.home = load.Must(state.FindHome(f.serve.Home, ""))
+	f.words, f.simple, f.also = load.TreeWords(len(dirs)), load.Line, f.drawActs
+	r.rounds = 0
+	for n := range r.lab.strikes {
+		r.tell("strike %d", n)
+		r.rounds++
+		before := f.listings()
+		f.guard(func() { f.strike(ctx) })
+		f.guard(func() { f.look(ctx, before) })
+	}
+	f.guard(func() { f.answers(ctx) })
+	f.end(ctx)
+	f.guard(func() { f.kept(ctx) })
+}
+
+func (r *round) newRepository(ctx context.Context, n int) *repository {
+	repo := &repository{dir: r.path(fmt.Sprintf("repo%d", n)), edited: make(map[string]bool)}
+	load.Check(os.MkdirAll(filepath.Join(repo.dir, "sub"), 0o755))
+	for name, text := range map[string]string{"shared": "top\n", "user": "", "sub/a": "a\n", "AGENTS.md": "Be brief.\n"} {
+		load.Check(os.WriteFile(filepath.Join(repo.dir, name), []byte(text), 0o644))
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-qm", "first"}} {
+		load.Check(repo.git(ctx, args...))
+	}
+	return repo
+}
+
+func (repo *repository) git(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir, cmd.Env = repo.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(repo.dir),
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=u", "GIT_AUTHOR_EMAIL=u@localhost", "GIT_COMMITTER_NAME=u",
+		"GIT_COMMITTER_EMAIL=u@localhost"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("git %s: %w\n%s", args[0], err, out)
+	}
+	return nil
+}
+
+// act is something that the operator or the user does in a round.
+type act struct {
+	name  string
+	after time.Duration
+	do    func(ctx context.Context) error
+}
+
+// drawActs makes what happens to repositories and trees while messages are worked off.
+func (f *forest) drawActs() func(context.Context) {
+	var acts []act
+	for range 3 + f.r.rng.IntN(4) {
+		acts = append(acts, f.drawCall())
+	}
+	for range f.r.rng.IntN(3) {
+		acts = append(acts, f.drawEdit())
+	}
+	var lines []string
+	for _, a := range acts {
+		lines = append(lines, fmt.Sprintf("%s after %s", a.name, a.after))
+	}
+	f.r.tell("%s", strings.Join(lines, "; "))
+	return func(ctx context.Context) {
+		var group sync.WaitGroup
+		errs := make([]error, len(acts))
+		for i, a := range acts {
+			group.Go(func() {
+				if errs[i] = load.Pause(ctx, a.after); errs[i] == nil {
+					errs[i] = a.do(ctx)
+				}
+				if errs[i] != nil {
+					errs[i] = fmt.Errorf("%s: %w", a.name, errs[i])
+				}
+			})
+		}
+		group.Wait()
+		load.Check(errors.Join(errs...))
+	}
+}
+
+// drawCall makes a call of the operator about the workspaces of an agent.
+func (f *forest) drawCall() act {
+	r := f.r
+	agent, repo := one(r, f.agents...), one(r, f.repositories...)
+	verb := one(r, "attach", "use", "use", "use", "exit", "detach", "diff", "apply", "apply", "checkout", "sync", "sync")
+	body := map[string]any{"workspace_id": repo.dir}
+	takes := map[string]bool{"apply": true, "checkout": true}[verb]
+	all := (verb == "apply" || verb == "diff") && r.chance(3)
+	switch {
+	case verb == "attach":
+		body = map[string]any{"path": repo.dir}
+	case verb == "exit":
+		body = map[string]any{}
+	case verb == "use":
+		body = map[string]any{"path": filepath.Join(repo.dir, one(r, "", "", "sub")), "wait": r.chance(3),
+			"mode": one(r, "direct", "direct", "isolated")}
+	case verb == "checkout":
+		f.branches++
+		body["branch"] = fmt.Sprintf("taken-%d", f.branches)
+	case all:
+		body = map[string]any{}
+	}
+	return act{fmt.Sprint(verb, " ", body, " of ", agent), r.upTo(1200 * time.Millisecond), func(ctx context.Context) error {
+		for _, other := range f.repositories {
+			if takes && (all || other == repo) {
+				other.mu.Lock()
+				defer other.mu.Unlock()
+				other.taken = true
+			}
+		}
+		return f.try(ctx, agent, verb, body)
+	}}
+}
+
+// try makes a call once. What the operator can be refused, and that the daemon is gone, are no failures.
+func (f *forest) try(ctx context.Context, agent, verb string, body map[string]any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, errors.New("the call has no answer within "+
+		load.Patience.String()))
+	defer cancel()
+	err := f.serve.Workspace(ctx, agent, verb, body)
+	e, typed := errors.AsType[*state.Error](err)
+	switch {
+	case err == nil:
+		f.r.struck(verb)
+		return nil
+	case !typed:
+		return err
+	case e.Code == wire.CodeUnreachable || e.Code == wire.CodeDisconnected || wire.Retryable(e.Code):
+		f.r.struck(verb + ": no daemon")
+		return nil
+	case wire.Status(e.Code) < 500:
+		f.r.struck(verb + ": " + string(e.Code))
+		return nil
+	}
+	return fmt.Errorf("%s: %w", e.Code, err)
+}
+
+// drawEdit makes a change of the user, which git records at times.
+func (f *forest) drawEdit() act {
+	repo, name, commit := one(f.r, f.repositories...), one(f.r, "user", "user", "shared", "sub/a"), f.r.chance(2)
+	return act{fmt.Sprintf("edit %s of %s, commit %v", name, filepath.Base(repo.dir), commit),
+		f.r.upTo(1200 * time.Millisecond), func(ctx context.Context) error { return repo.edit(ctx, name, commit) }}
+}
+
+func (repo *repository) edit(ctx context.Context, name string, commit bool) error {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
+	repo.lines++
+	repo.edited[name] = true
+	file, err := os.OpenFile(filepath.Join(repo.dir, name), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = fmt.Fprintf(file, "user line %d\n", repo.lines)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil || !commit {
+		return err
+	}
+	repo.commits = true
+	return repo.git(ctx, "commit", "-qam", fmt.Sprint("edit ", repo.lines))
+}
+
+func (f *forest) listings() (all []map[string]string) {
+	for _, repo := range f.repositories {
+		all = append(all, load.Must(check.Listing(repo.dir)))
+		repo.edited, repo.commits, repo.taken = make(map[string]bool), false, false
+	}
+	return all
+}
+
+// look has the product collect what is left over, and checks repositories and trees.
+func (f *forest) look(ctx context.Context, before []map[string]string) {
+	p := f.r.start("gc", []string{"HOLON_HOME=" + f.serve.Home, "HOME=" + f.r.dir, "DOCKER_HOST=unix://" + f.r.path("e")},
+		f.r.dir, load.Must(programs.Path("holon")), "gc")
+	if code := load.Must(p.Wait()); code != 0 {
+		load.Failf("holon gc ended with %d\n%s", code, p.Tail())
+	}
+	for i, repo := range f.repositories {
+		load.Check(repo.unharmed(before[i]))
+	}
+	f.kept(ctx)
+}
+
+// unharmed checks that what the user has is there once, and that nothing changed but what was meant to.
+func (repo *repository) unharmed(before map[string]string) error {
+	after, err := check.Listing(repo.dir)
+	if err != nil {
+		return err
+	}
+	users := 0
+	for _, name := range []string{"user", "shared", "sub/a"} {
+		data, err := os.ReadFile(filepath.Join(repo.dir, name))
+		if err != nil {
+			return err
+		}
+		users += strings.Count(string(data), "user line ")
+	}
+	if users != repo.lines {
+		return fmt.Errorf("the user wrote %d lines in %s, and there are %d", repo.lines, repo.dir, users)
+	}
+	for path := range after {
+		rel := strings.TrimPrefix(path, repo.dir+"/")
+		if strings.HasPrefix(filepath.Base(path), ".holon-apply-") {
+			return fmt.Errorf("an apply left %s", path)
+		}
+		inGit := rel == ".git" || strings.HasPrefix(rel, ".git/")
+		if after[path] == before[path] || repo.edited[rel] || inGit && (repo.commits || repo.taken) || !inGit && repo.taken {
+			continue
+		}
+		return fmt.Errorf("%s of the user was changed: %s, before %s", path, after[path], before[path])
+	}
+	return nil
+}
+
+// kept checks that trees are what the ledger says, and that nothing that an agent wrote is lost.
+func (f *forest) kept(ctx context.Context) {
+	led := load.Must(check.OpenLedger(f.serve.Ledger()))
+	defer led.Close()
+	agents := load.Must(led.Agents(ctx))
+	load.Check(led.Held(ctx, f.home))
+	lines := make(map[string]bool)
+	var repositories, places []string
+	for _, repo := range f.repositories {
+		repositories = append(repositories, repo.dir)
+	}
+	for _, agent := range agents {
+		ran := filepath.Join(f.home.AgentDir(agent), "ran")
+		for line := range load.Must(check.Ran(ran, load.Must(led.Turns(ctx, agent)))) {
+			lines[line] = true
+		}
+		trees := filepath.Join(f.home.AgentPrivateDir(agent), "workspaces")
+		entries, err := os.ReadDir(trees)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			load.Check(err)
+		}
+		places = append(places, filepath.Join(f.home.AgentDir(agent), "lines"), filepath.Join(f.home.AgentDir(agent), "shared"))
+		for _, e := range entries {
+			places = append(places, filepath.Join(trees, e.Name()))
+		}
+	}
+	patches := load.Must(filepath.Glob(filepath.Join(f.home.WorktreesDir(), "*"))) // that were checked out
+	load.Check(check.Kept(ctx, lines, repositories, append(places, patches...), ".git"))
+}

@@ -129,3 +129,16 @@ func TestDisclaim(t *testing.T) {
 		}
 	}
 }
+
+// What a process leaves that is killed while it takes a snapshot is in the way of no other one.
+func TestKilledSnapshot(t *testing.T) {
+	t.Parallel()
+	dir := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	gittest.Write(t, dir, map[string]string{"a.txt": "uncommitted\n"})
+	options := Options{Dir: dir, CacheDir: filepath.Join(t.TempDir(), "cache"), Claim: "run_1", IncludeDirty: true}
+	killed := acquire(t, options)
+	expect.NoError(t, os.Mkdir(filepath.Join(killed.slot.dir, "view"), 0o700))
+	die(t, killed)
+	expect.NoError(t, Disclaim(t.Context(), options.CacheDir, Claim{killed.slot.dir, "run_1"}))
+	expect.Equal(t, "the slot", acquire(t, options).slot.dir, killed.slot.dir)
+}

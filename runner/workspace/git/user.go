@@ -78,7 +78,11 @@ func (u *UserRepository) CheckSize(untracked []string, limit int64) error {
 // and writes the objects to into, so the repository itself is not written. No filter runs: except for line
 // endings, a file is taken as it is on disk.
 func (u *UserRepository) Snapshot(ctx context.Context, into Repository, scratch string) (_ string, err error) {
-	v, err := u.View(filepath.Join(scratch, "view"))
+	dir := filepath.Join(scratch, "view")
+	if err := os.RemoveAll(dir); err != nil { // of a process that was killed
+		return "", fmt.Errorf("take snapshot: %w", err)
+	}
+	v, err := u.View(dir)
 	defer func() { err = errors.Join(err, os.RemoveAll(v.Dir)) }()
 	if err != nil {
 		return "", fmt.Errorf("take snapshot: %w", err)

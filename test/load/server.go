@@ -26,8 +26,7 @@ type Options struct {
 	Engine string   // DOCKER_HOST; "": the default
 	Model  string   // of all agents; "": one that plays the script
 	Env    []string // further variables, settings of the runtime among them
-	// Repositories are directories in trees of which agents may work; the script is about them then.
-	Repositories []string
+	Roots  []string // directories of which agents may use what lies below; repositories that the script is about then
 }
 
 // Server is a state home, and the process that serves it while there is one.
@@ -51,8 +50,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{Home: filepath.Join(o.Dir, "h"), opts: o, triggers: make(map[string]string)}
 	s.Socket = filepath.Join(s.Home, "run", "holon.sock")
 	text, err := script()
-	if len(o.Repositories) > 0 {
-		text, err = treeScript(o.Repositories)
+	if len(o.Roots) > 0 {
+		text, err = treeScript(o.Roots)
 	}
 	if err != nil {
 		return nil, err
@@ -91,7 +90,7 @@ func (s *Server) Launch() error {
 		return err
 	}
 	cmd := exec.Command(program, "serve", "--socket", s.Socket, "--model", s.opts.Model)
-	for _, dir := range s.opts.Repositories {
+	for _, dir := range s.opts.Roots {
 		cmd.Args = append(cmd.Args, "--workspace-root", dir)
 	}
 	cmd.Dir = s.opts.Dir

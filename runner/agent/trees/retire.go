@@ -47,11 +47,16 @@ func (t *Trees) Recover(ctx context.Context) error {
 	}
 	wanted := make(map[string]bool)
 	for _, tree := range all {
-		if tree.Status == ledger.TreeActive {
+		switch {
+		case tree.Status != ledger.TreeActive:
+		case len(tree.Held) > 0:
 			wanted[claimOf(tree)] = true
+		default:
+			err = errors.Join(err, t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved, "it was not made",
+				false))
 		}
 	}
-	if err := t.disclaimOthers(ctx, wanted); err != nil {
+	if err := errors.Join(err, t.disclaimOthers(ctx, wanted)); err != nil {
 		t.opts.Log.Warn("trees that no agent has were not given up", "err", err)
 	}
 	for agentID, removed := range archived {

@@ -36,7 +36,8 @@ func ofWorkspaces[Q any](s *Server, do func(r *http.Request, agentID string, bod
 		if _, err := read(s, r, func(v view.Snapshot) (any, error) { return v.Workspaces(id, 1) }); err != nil {
 			return nil, err
 		}
-		return do(r, id, body)
+		out, err := do(r, id, body)
+		return out, ofContainer(err)
 	})
 }
 

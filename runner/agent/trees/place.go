@@ -30,8 +30,8 @@ func invalid(hint, message string) error {
 // locate finds the workspace of a path on the host, which may be beneath its anchor, and refuses what agents must not
 // have copies of.
 func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
-	if !filepath.IsAbs(name) {
-		return p, invalid("give an absolute path", "the path is relative")
+	if !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
+		return p, invalid("give an absolute path", "the path is relative, or no path")
 	}
 	dir, err := git.RealDirectory(name)
 	if err != nil {
@@ -53,12 +53,17 @@ func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
 		return p, err
 	}
 	p.workspace = ledger.Workspace{Kind: ledger.WorkspaceDirectory, Anchor: dir}
-	if user != nil {
+	if user == nil {
+		err = git.CheckBare(dir)
+	} else {
 		p.workspace.Kind, p.workspace.Anchor, p.cwd = ledger.WorkspaceGit, user.Top, user.Prefix
 		if main := filepath.Dir(user.CommonDir); user.CommonDir != user.GitDir && filepath.Base(user.CommonDir) == ".git" {
 			p.workspace.Anchor, p.source = main, user.Top
 		}
 		p.workspace.RepoName = filepath.Base(p.workspace.Anchor)
+	}
+	if err != nil {
+		return p, err
 	}
 	if p.workspace.Anchor == "/" || git.Within(home, p.workspace.Anchor) {
 		return p, invalid("name a project", p.workspace.Anchor+" cannot be a workspace")

@@ -81,6 +81,14 @@ func withoutWorkingTree(dir string) error {
 		Hint: "clone it, or name its working tree"}
 }
 
+// CheckBare refuses a directory that looks like a repository without a working tree.
+func CheckBare(dir string) error {
+	if resemblesRepository(dir) {
+		return withoutWorkingTree(dir)
+	}
+	return nil
+}
+
 // layoutOf returns the repository whose .git lies in top; nil when there is none.
 func layoutOf(top string) (*Layout, error) {
 	l := &Layout{Top: top, ownTop: top}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/internal/durable"
@@ -19,12 +21,13 @@ import (
 type moved struct {
 	Claim  string  `json:"claim"` // of the tree that it is about
 	Info   Info    `json:"info"`
+	Theirs string  `json:"theirs"` // Tree.theirs
 	Change *change `json:"change,omitempty"`
 }
 
 // saveMoved makes the tree's base, and the change under way, durable. What they need is there already.
 func (t *Tree) saveMoved() error {
-	data, err := json.Marshal(moved{Claim: t.source.options.Claim, Info: t.info, Change: t.change})
+	data, err := json.Marshal(moved{Claim: t.source.options.Claim, Info: t.info, Theirs: t.theirs, Change: t.change})
 	if err == nil {
 		err = durable.WriteFile(t.slot.base(), data, 0o600)
 	}
@@ -53,8 +56,8 @@ func (s *slot) readMoved(claim string) (*moved, error) {
 	return &m, nil
 }
 
-// Advance makes the present state of the tree its base, as after its change was applied: Diff is empty then. No file
-// of the tree is written.
+// Advance makes the present state of the tree its base, after its change was applied to the user's files: Diff is empty
+// then. No file of the tree is written.
 func (t *Tree) Advance(ctx context.Context) error {
 	return git.WithCode("advance the base", t.withRoot(ctx, t.advance))
 }
@@ -76,6 +79,9 @@ func (t *Tree) withRoot(ctx context.Context, do func(ctx context.Context, root f
 }
 
 func (t *Tree) advance(ctx context.Context, root folder.Dir) error {
+	if err := t.compact(ctx); err != nil {
+		return err
+	}
 	started := time.Now().UnixNano()
 	c, repo, tree, err := t.present(ctx, root)
 	if err != nil {
@@ -89,6 +95,9 @@ func (t *Tree) advance(ctx context.Context, root folder.Dir) error {
 	}
 	next := *t
 	next.info.BaseTree, next.info.IncludedDirty, next.start = tree, true, tree
+	if t.source.options.IncludeDirty || t.info.Kind == KindCopy {
+		next.theirs = tree // otherwise what was applied is the user's when it is committed
+	}
 	c.forget()
 	if err := next.loadEntries(ctx, tree); err != nil {
 		return err
@@ -98,6 +107,31 @@ func (t *Tree) advance(ctx context.Context, root folder.Dir) error {
 	}
 	*t = next
 	return t.recordFiles(root, started, func(e *git.Entry) bool { return !e.Module && !anyAbove(c.omitted, e.Path) })
+}
+
+// compact packs the objects of the base anew once there are many packs of them: each move of the base adds one.
+func (t *Tree) compact(ctx context.Context) error {
+	dir := filepath.Join(t.base.Objects(), "pack")
+	packs, err := filepath.Glob(filepath.Join(dir, "pack-*.idx"))
+	if err != nil || len(packs) <= maxCopyPacks {
+		return err
+	}
+	needed := t.info.BaseTree + "\n" + t.theirs + "\n"
+	if known := readRecord(t.slot.source(), t.source.format).header.Tree; known != "" { // of a plain directory
+		needed += known + "\n"
+	}
+	out, err := t.base.Git().Run(ctx, strings.NewReader(needed), "pack-objects", "--revs", "--local", "--non-empty",
+		"--quiet", "--window=0", filepath.Join(dir, "pack"))
+	if err != nil {
+		return fmt.Errorf("pack the objects of the base: %w", err)
+	}
+	id := "-" + strings.TrimSpace(string(out))
+	for _, pack := range packs {
+		if base := strings.TrimSuffix(pack, ".idx"); !strings.HasSuffix(base, id) && err == nil {
+			err = errors.Join(os.Remove(pack), os.Remove(base+".pack"))
+		}
+	}
+	return err
 }
 
 // forget drops the stat data of the entries that are not in the tree as they were recorded. A file that changed within

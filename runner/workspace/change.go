@@ -263,11 +263,6 @@ func (t *Tree) moveFiles(root folder.Dir) error {
 }
 
 func (t *Tree) moveStaged(root folder.Dir, files ...newFile) error {
-	bin, err := folder.OpenTrash(t.slot.trash())
-	if err != nil {
-		return err
-	}
-	defer bin.Close()
 	staged, err := folder.OpenOwned(t.slot.staged())
 	if err != nil {
 		return err
@@ -277,7 +272,7 @@ func (t *Tree) moveStaged(root folder.Dir, files ...newFile) error {
 	defer from.Close()
 	defer into.Close()
 	for _, f := range files {
-		if err := moveFile(bin, from, into, string(f.Path), f.Mode == modeModule); err != nil {
+		if err := moveFile(from, into, string(f.Path), f.Mode == modeModule); err != nil {
 			return fmt.Errorf("%q: %w", f.Path, err)
 		}
 		if err := t.reached("file"); err != nil {
@@ -289,7 +284,7 @@ func (t *Tree) moveStaged(root folder.Dir, files ...newFile) error {
 
 // moveFile moves one staged file over what has its place. One that is not staged any more is there already. Where
 // something came in the way since the change was planned, that stays, and the diff shows it.
-func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, module bool) error {
+func moveFile(from, into *folder.Cursor, path string, module bool) error {
 	to, name, err := into.Parent(path)
 	if isAbsent(err) {
 		return nil
@@ -312,7 +307,7 @@ func moveFile(bin *folder.Trash, from, into *folder.Cursor, path string, module 
 	}
 	err = unix.Renameat(dir.FD, name, to.FD, name)
 	if err == unix.EPERM { // a file that must not be changed
-		if err = bin.Take(to, name); err == nil {
+		if err = to.Unfreeze(name); err == nil {
 			err = unix.Renameat(dir.FD, name, to.FD, name)
 		}
 	}
@@ -331,23 +326,20 @@ func removeFiles(root folder.Dir, bin *folder.Trash, c *change) error {
 		parents[string(path)] = true
 	}
 	for _, path := range c.Gone {
+		var st unix.Stat_t
 		dir, name, err := at.Parent(string(path))
-		if isAbsent(err) {
+		if err == nil {
+			st, err = dir.Lstat(name)
+		}
+		switch isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; {
+		case isAbsent(err):
 			continue
-		}
-		if err != nil {
-			return err
-		}
-		st, err := dir.Lstat(name)
-		if isAbsent(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		case err == nil && isDir:
 			parents[string(path)] = true
-		} else if err := bin.Take(dir, name); err != nil {
+		case err == nil:
+			err = bin.Take(dir, name)
+		}
+		if err != nil {
 			return err
 		}
 		for top, _ := folder.Split(string(path)); top != ""; top, _ = folder.Split(top) {

@@ -43,7 +43,7 @@ func (t *Tree) fork(ctx context.Context, root folder.Dir, options Options) (*Tre
 	if err != nil {
 		return nil, err
 	}
-	fork := &Tree{source: &source, slot: held, info: t.info, start: present}
+	fork := &Tree{source: &source, slot: held, info: t.info, start: present, theirs: t.theirs}
 	fork.info.BaseTree, fork.info.IncludedDirty = present, true
 	if err := fork.begin(ctx, t.base, repo); err != nil {
 		return nil, errors.Join(err, held.takeBack(true), held.disclaim(), held.unlock())
@@ -63,6 +63,9 @@ func (t *Tree) begin(ctx context.Context, from ...git.Repository) error {
 	}
 	t.record = readRecord(t.slot.record(), t.source.format)
 	if err := t.loadEntries(ctx, t.start); err != nil {
+		return err
+	}
+	if err := t.saveMoved(); err != nil {
 		return err
 	}
 	return t.handOut(ctx)

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,5 +240,64 @@ func TestPlacedTreeGivenUp(t *testing.T) {
 		if _, err := os.Lstat(w.options.TreeDir); other != (err == nil) {
 			t.Errorf("another tree: %v, the place: %v", other, err)
 		}
+	}
+}
+
+// The objects of a base that moves again and again are packed anew, and none is lost.
+func TestAdvanceOften(t *testing.T) {
+	t.Parallel()
+	eachKind(t, map[string]string{"a": "a\n", "b": "b\n"}, func(t *testing.T, w *agentWork) {
+		tree := acquire(t, w.options)
+		for i := range 2*maxCopyPacks + 5 {
+			gittest.Write(t, tree.Dir(), map[string]string{"a": fmt.Sprintf("%d\n", i), fmt.Sprintf("new%d", i%7): "n\n"})
+			expect.NoError(t, tree.Advance(t.Context()))
+		}
+		packs, err := filepath.Glob(filepath.Join(tree.base.Objects(), "pack", "*.pack"))
+		if err != nil || len(packs) > maxCopyPacks+1 {
+			t.Errorf("%d packs, %v", len(packs), err)
+		}
+		gittest.Write(t, w.dir, map[string]string{"b": "user\n"})
+		_, err = tree.Sync(t.Context())
+		expect.NoError(t, err)
+		diff, _ := diffOf(t, tree)
+		wantChanges(t, diff)
+		wantContent(t, tree.Dir(), map[string]string{"a": "a\n", "b": "user\n", "new0": ""}) // not applied at all
+	})
+}
+
+// What was applied and not committed stays in a tree that gets commits alone, as does what a fork began with, until the
+// user commits it or something else in its place.
+func TestSyncCommits(t *testing.T) {
+	t.Parallel()
+	w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a": tenLines, "b": "b\n", "c": "c\n"}))
+	w.options.IncludeDirty = false
+	tree := acquire(t, w.options)
+	gittest.Write(t, tree.Dir(), map[string]string{"a": "one\n" + tenLines[2:], "new": "n\n"})
+	fork, err := tree.Fork(t.Context(), Options{TreeDir: w.options.TreeDir + "-fork", Claim: "fork"})
+	expect.NoError(t, err)
+	t.Cleanup(func() { expect.NoError(t, fork.Release(context.Background())) })
+	w.apply(t, tree)
+	expect.NoError(t, tree.Advance(t.Context()))
+	sync := func(tree *Tree, want map[string]string) {
+		t.Helper()
+		_, err := tree.Sync(t.Context())
+		expect.NoError(t, err)
+		wantContent(t, tree.Dir(), want)
+		diff, _ := diffOf(t, tree)
+		wantChanges(t, diff)
+	}
+	gittest.Write(t, w.dir, map[string]string{"b": "user\n"})
+	gittest.Run(t, w.dir, "git", "commit", "-qm", "b", "b")
+	want := map[string]string{"a": "one\n" + tenLines[2:], "new": "n\n", "b": "user\n"}
+	sync(tree, want)
+	sync(fork, want)
+	want["a"] = "two\n" + tenLines[2:]
+	gittest.Write(t, w.dir, map[string]string{"a": want["a"]})
+	w.commitAll(t)
+	sync(tree, want)
+	sync(fork, want)
+	if info := tree.Info(); info.IncludedDirty || info.BaseTree != strings.TrimSpace(gittest.Run(t, w.dir, "git",
+		"rev-parse", "HEAD^{tree}")) {
+		t.Errorf("the base is %+v", info)
 	}
 }

@@ -64,7 +64,7 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 		return nil, err
 	}
 	if last == nil {
-		last = &moved{Info: held.Info}
+		last = &moved{Info: held.Info, Theirs: held.Info.BaseTree}
 	}
 	held.Info = last.Info
 	options.Limits, options.Keep = options.Limits.withDefaults(), cmp.Or(options.Keep, 4)
@@ -73,7 +73,7 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	options.IncludeDirty, s.placed = held.IncludeDirty, held.TreeDir
 	source := &Source{options: options, info: held.Info, format: git.ObjectFormat(held.Info.ObjectFormat),
 		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
-	tree := &Tree{source: source, info: held.Info, slot: s, change: last.Change}
+	tree := &Tree{source: source, info: held.Info, slot: s, theirs: last.Theirs, change: last.Change}
 	tree.start = held.Info.BaseTree // also of a tree that began with more: the record need not agree with the files
 	tree.info.Submodules = nil      // found again with the entries
 	if held.Info.Kind == KindGit {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"holon/internal/folder"
 	"holon/internal/visible"
@@ -40,12 +41,14 @@ func (t *Tree) Sync(ctx context.Context) (done Synced, err error) {
 }
 
 func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) {
+	if err := t.compact(ctx); err != nil {
+		return nil, err
+	}
 	next, err := t.reopened(ctx)
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := next.usersTree(ctx)
-	if err == nil {
+	if next.theirs, err = next.usersTree(ctx); err == nil {
 		err = next.shareObjects(ctx)
 	}
 	if err != nil {
@@ -56,6 +59,10 @@ func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) 
 		return nil, err
 	}
 	base, merged := t.info.BaseTree, ours
+	theirs, err := overlay(ctx, next.base, filepath.Join(repo.Dir, "overlay.index"), base, t.theirs, next.theirs)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case theirs == base || theirs == ours:
 	case ours == base:
@@ -66,6 +73,7 @@ func (t *Tree) sync(ctx context.Context, root folder.Dir) ([]FileChange, error) 
 		}
 	}
 	next.info.BaseTree, next.start = theirs, theirs
+	next.info.IncludedDirty = next.info.IncludedDirty || theirs != next.theirs
 	c.forget()
 	if err := next.loadEntries(ctx, theirs); err != nil {
 		return nil, err
@@ -92,6 +100,38 @@ func (t *Tree) reopened(ctx context.Context) (*Tree, error) {
 	next.info.Warnings = slices.Clone(source.info.Warnings)
 	next.base.Alternates = source.alternates()
 	return &next, nil
+}
+
+// overlay returns a git tree with all files that differ between two others as in the second of these. What the user has
+// not touched stays as in the base, which may have more than the user's: what was applied and is not committed, or what a
+// fork began with.
+func overlay(ctx context.Context, repo git.Repository, index, base, from, to string) (string, error) {
+	switch {
+	case base == from:
+		return to, nil
+	case from == to:
+		return base, nil
+	}
+	out, err := repo.Git().Run(ctx, nil, slices.Concat(diffArguments, []string{"-z", "--raw", "--no-renames", from, to})...)
+	if err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	for about, rest, more := strings.Cut(string(out), "\x00"); more; about, rest, more = strings.Cut(rest, "\x00") {
+		var path string
+		path, rest, _ = strings.Cut(rest, "\x00")
+		field := strings.Fields(about) // ":oldmode mode oldid id status"
+		fmt.Fprintf(&lines, "%s %s\t%s\x00", field[1], field[3], path)
+	}
+	g := repo.Git().With("GIT_INDEX_FILE=" + index)
+	if _, err := g.Run(ctx, nil, "read-tree", base); err != nil {
+		return "", err
+	}
+	_, err = g.Run(ctx, strings.NewReader(lines.String()), "update-index", "-z", "--replace", "--index-info")
+	if err != nil {
+		return "", err
+	}
+	return g.Line(ctx, "write-tree")
 }
 
 // mergeTrees merges the change of the tree since its base into what the user has now.

@@ -22,6 +22,7 @@ type Tree struct {
 	record  *record
 	index   []byte // git index of the base, as of the last settle
 	objects []objectDir
+	theirs  string  // the git tree of what the user had when the tree last got it
 	change  *change // that is recorded and not complete; nil for none
 
 	interrupt func(step string) error // of a test; nil
@@ -128,7 +129,7 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	if t.info.BaseTree, err = t.usersTree(ctx); err != nil {
 		return err
 	}
-	t.start = t.info.BaseTree
+	t.start, t.theirs = t.info.BaseTree, t.info.BaseTree
 	if from := t.source.options.Continue; from != nil {
 		if t.start, err = t.continued(ctx, *from); err != nil {
 			return err

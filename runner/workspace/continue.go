@@ -39,8 +39,8 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 		return "", err
 	}
 	// What the earlier run had was not written again.
-	_, err = repo.Git().Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs", "--non-empty",
-		"--quiet", filepath.Join(t.base.Objects(), "pack", "pack"))
+	_, err = repo.Git().Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs",
+		"--non-empty", "--quiet", filepath.Join(t.base.Objects(), "pack", "pack"))
 	return tree, err
 }
 

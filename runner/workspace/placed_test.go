@@ -168,7 +168,8 @@ func TestFork(t *testing.T) {
 		diff, _ := diffOf(t, fork)
 		wantChanges(t, diff)
 		gittest.Write(t, fork.Dir(), map[string]string{"a.txt": "one\n" + tenLines[2:] + "11\n", "new": "nn\n"})
-		result := Continuation{Run: "child", Patch: filepath.Join(t.TempDir(), "p"), Objects: filepath.Join(t.TempDir(), "o")}
+		result := Continuation{Run: "child", Patch: filepath.Join(t.TempDir(), "p"),
+			Objects: filepath.Join(t.TempDir(), "o")}
 		diff, err = fork.Diff(t.Context(), DiffOptions{Patch: result.Patch, Objects: result.Objects})
 		expect.NoError(t, err)
 		wantChanges(t, diff, "M a.txt", "M new")
@@ -184,8 +185,8 @@ func TestFork(t *testing.T) {
 	})
 }
 
-// A container may do anything with the directory that its tree stands in: the host never follows what is there then, and
-// gets the slot back.
+// A container may do anything with the directory that its tree stands in: the host never follows what is there then,
+// and gets the slot back.
 func TestPlacedTreeMoved(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()

@@ -102,9 +102,8 @@ func (t *Tree) reopened(ctx context.Context) (*Tree, error) {
 	return &next, nil
 }
 
-// overlay returns a git tree with all files that differ between two others as in the second of these. What the user has
-// not touched stays as in the base, which may have more than the user's: what was applied and is not committed, or what a
-// fork began with.
+// overlay returns a git tree: the base with all files that differ between two others as in the second of these. The
+// base may have more than the user's: what was applied and is not committed, or what a fork began with.
 func overlay(ctx context.Context, repo git.Repository, index, base, from, to string) (string, error) {
 	switch {
 	case base == from:
@@ -112,7 +111,8 @@ func overlay(ctx context.Context, repo git.Repository, index, base, from, to str
 	case from == to:
 		return base, nil
 	}
-	out, err := repo.Git().Run(ctx, nil, slices.Concat(diffArguments, []string{"-z", "--raw", "--no-renames", from, to})...)
+	out, err := repo.Git().Run(ctx, nil, slices.Concat(diffArguments,
+		[]string{"-z", "--raw", "--no-renames", from, to})...)
 	if err != nil {
 		return "", err
 	}
@@ -136,7 +136,8 @@ func overlay(ctx context.Context, repo git.Repository, index, base, from, to str
 
 // mergeTrees merges the change of the tree since its base into what the user has now.
 func (t *Tree) mergeTrees(ctx context.Context, repo git.Repository, base, ours, theirs string) (string, error) {
-	change := &comparison{Diff: Diff{Patch: filepath.Join(repo.Dir, "change.patch"), BaseTree: base, ResultTree: ours}}
+	change := &comparison{Diff: Diff{Patch: filepath.Join(repo.Dir, "change.patch"), BaseTree: base,
+		ResultTree: ours}}
 	if err := change.write(ctx, repo); err != nil {
 		return "", err
 	}
@@ -154,8 +155,8 @@ func (t *Tree) conflict(message string, paths []string, cause error) error {
 		Hint: "apply the agent's changes and merge them there, or have the agent change these files"}
 }
 
-// mergePatch applies a patch to a git tree, three ways, and returns the tree that results. conflict makes the error when
-// they do not merge, of the files at fault, as far as they are certain.
+// mergePatch applies a patch to a git tree, three ways, and returns the tree that results. conflict makes the error
+// when they do not merge, of the files at fault, as far as they are certain.
 func mergePatch(ctx context.Context, repo git.Repository, onto, file string,
 	conflict func(paths []string, cause error) error) (tree string, err error) {
 	index := filepath.Join(repo.Dir, "merge.index")

@@ -4,12 +4,20 @@
 // the base, Diff compares the tree with the base, Release takes the tree back. Package landing brings the change into
 // the user's repository.
 //
+// A tree that an agent keeps stands where its container sees it (Options.TreeDir), next to a directory with the objects
+// of its repository (Options.ObjectsDir). Its base moves: Advance makes the present state the base, once the change was
+// applied; Sync merges what the user did since into the files and the base; Merge takes the change of another tree into
+// the files; Fork makes a tree whose base is the present state. No process of the container may run meanwhile.
+//
 // Invariants. The user's repository is only read. The tree is written by a container and therefore hostile: the host
 // compares and reads it name by name from open directories, never through a symbolic link, within bounds, and never
 // runs git with a working tree or a git directory that a container could write. The host keeps what it knows of a tree
 // (base, stat data, objects) outside the tree, where the container has no access. A file whose inode, size, mode and
 // times equal the record is unchanged, because only the kernel sets change times. Content is raw: no line
-// ending, filter or LFS conversion in either direction. An error of an exported function is a *git.Error.
+// ending, filter or LFS conversion in either direction. What Sync and Merge write is staged outside the tree and
+// recorded before the first file moves: they change all or nothing, and the next use of the tree, by any process,
+// finishes what was cut off. Files that a diff leaves out, such as ignored ones, are never replaced. An error of an
+// exported function is a *git.Error.
 //
 // Not promised: a consistent diff while a process still writes the tree (stop the container first), and the content of
 // submodules in the diff (changes there become warnings). A Tree is not for concurrent use; several processes may use

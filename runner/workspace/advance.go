@@ -37,23 +37,19 @@ func (t *Tree) saveMoved() error {
 	return nil
 }
 
-// readMoved returns what saveMoved wrote last, nil for a tree whose base never moved.
-func (s *slot) readMoved(claim string) (*moved, error) {
+// readMoved returns what saveMoved wrote last, or what held says of a tree whose base never moved.
+func (s *slot) readMoved(held Held) (last moved, err error) {
 	data, err := os.ReadFile(s.base())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var m moved
 	if err == nil {
-		err = json.Unmarshal(data, &m)
+		err = json.Unmarshal(data, &last)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the base: %w", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return last, fmt.Errorf("read the base: %w", err)
 	}
-	if m.Claim != claim {
-		return nil, nil
+	if err != nil || last.Claim != held.Claim {
+		last = moved{Info: held.Info, Theirs: held.Info.BaseTree}
 	}
-	return &m, nil
+	return last, nil
 }
 
 // Advance makes the present state of the tree its base, after its change was applied to the user's files: Diff is empty

@@ -179,29 +179,28 @@ func (t *Tree) followBase(root folder.Dir) error {
 		return nil
 	}
 	own, _ := splitModules(t.record.entries)
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{target, []byte(t.info.BaseCommit + "\n")}, {"index", git.EncodeIndex(t.source.format, own)}} {
-		path := path.Join(".git", f.name)
-		staged := filepath.Join(t.slot.staged(), path)
-		if err := os.MkdirAll(filepath.Dir(staged), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(staged, f.content, 0o600); err != nil {
-			return err
-		}
-		if err := os.Chmod(staged, 0o644); err != nil { // the umask must have no effect
-			return err
-		}
-		if owner := t.source.options.Owner; owner != nil {
-			if err := os.Lchown(staged, owner.UID, owner.GID); err != nil {
-				return err
-			}
-		}
-		if err := t.moveStaged(root, newFile{Path: []byte(path)}); err != nil {
+	if err := t.writeThrough(root, path.Join(".git", target), []byte(t.info.BaseCommit+"\n")); err != nil {
+		return err
+	}
+	return t.writeThrough(root, ".git/index", git.EncodeIndex(t.source.format, own))
+}
+
+// writeThrough replaces a file of the tree by way of the staged files.
+func (t *Tree) writeThrough(root folder.Dir, name string, content []byte) error {
+	staged := filepath.Join(t.slot.staged(), name)
+	if err := os.MkdirAll(filepath.Dir(staged), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(staged, content, 0o600); err != nil {
+		return err
+	}
+	if owner := t.source.options.Owner; owner != nil {
+		if err := os.Lchown(staged, owner.UID, owner.GID); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := os.Chmod(staged, 0o644); err != nil { // the umask must have no effect
+		return err
+	}
+	return t.moveStaged(root, newFile{Path: []byte(name)})
 }

@@ -45,20 +45,25 @@ func (t *Tree) fork(ctx context.Context, root folder.Dir, options Options) (*Tre
 	}
 	fork := &Tree{source: &source, slot: held, info: t.info, start: present, theirs: t.theirs}
 	fork.info.BaseTree, fork.info.IncludedDirty = present, true
-	if err := fork.begin(ctx, t.base, repo); err != nil {
+	if err := fork.begin(ctx, t, repo); err != nil {
 		return nil, errors.Join(err, held.takeBack(true), held.disclaim(), held.unlock())
 	}
 	return fork, nil
 }
 
-// begin fills a fork with the objects of the tree that it is made from.
-func (t *Tree) begin(ctx context.Context, from ...git.Repository) error {
+// begin fills a fork with the objects of the tree that it is made from, whose present state is in repo.
+func (t *Tree) begin(ctx context.Context, from *Tree, repo git.Repository) error {
 	if err := t.openBase(ctx); err != nil {
 		return err
 	}
-	for _, repo := range from {
-		if err := linkObjects(repo.Objects(), t.base.Objects()); err != nil {
+	for _, have := range []git.Repository{from.base, repo} {
+		if err := linkObjects(have.Objects(), t.base.Objects()); err != nil {
 			return fmt.Errorf("take over objects: %w", err)
+		}
+	}
+	if dir := from.source.options.ObjectsDir; dir != "" && dir != t.source.options.ObjectsDir {
+		if err := t.shareObjects(ctx, dir); err != nil { // the user may have collected some
+			return err
 		}
 	}
 	t.record = readRecord(t.slot.record(), t.source.format)

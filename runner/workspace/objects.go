@@ -31,11 +31,11 @@ func (s *Source) alternates() (dirs []string) {
 	return dirs
 }
 
-// shareObjects brings ObjectsDir up to date with the user's repository, what that borrows, and the base of the tree.
-// Several trees may do so at the same time: each file is complete once it has its name, and a pack comes before its
-// index, without which git does not see it. Git may repack the repository meanwhile, which moves objects between files,
-// so that the last look must find nothing new.
-func (t *Tree) shareObjects(ctx context.Context) error {
+// shareObjects brings ObjectsDir up to date with the user's repository, what that borrows, the base of the tree, and
+// more. Several trees may do so at the same time: each file is complete once it has its name, and a pack comes before
+// its index, without which git does not see it. Git may repack the repository meanwhile, which moves objects between
+// files, so that the last look must find nothing new.
+func (t *Tree) shareObjects(ctx context.Context, more ...string) error {
 	dir := t.source.options.ObjectsDir
 	if dir == "" || t.info.Kind != KindGit {
 		return nil
@@ -48,7 +48,7 @@ func (t *Tree) shareObjects(ctx context.Context) error {
 	l := objectLinks{to: dir, public: t.source.options.Owner != nil}
 	for range 10 {
 		l.added = 0
-		for _, store := range append(t.source.user.Stores(), t.base.Objects()) {
+		for _, store := range slices.Concat(t.source.user.Stores(), []string{t.base.Objects()}, more) {
 			if err := errors.Join(l.link(ctx, store), ctx.Err()); err != nil {
 				return fmt.Errorf("share objects: %w", err)
 			}

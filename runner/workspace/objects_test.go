@@ -73,6 +73,11 @@ func TestObjectsDir(t *testing.T) {
 	if data, err := tree.BaseFile(t.Context(), "c", 100); err != nil || string(data) != "committed\n" {
 		t.Errorf("%q, %v", data, err)
 	}
+	child := newAgentWork(t, repo)
+	fork, err := tree.Fork(t.Context(), child.options)
+	expect.NoError(t, err)
+	child.inTree(t, fork, "fsck", "--connectivity-only")
+	expect.NoError(t, fork.Release(t.Context()))
 	_, err = tree.Sync(t.Context())
 	expect.NoError(t, err)
 	w.inTree(t, tree, "fsck", "--connectivity-only")

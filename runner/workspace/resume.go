@@ -59,12 +59,9 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 			err = errors.Join(err, s.unlock())
 		}
 	}()
-	last, err := s.readMoved(held.Claim)
+	last, err := s.readMoved(held)
 	if err != nil {
 		return nil, err
-	}
-	if last == nil {
-		last = &moved{Info: held.Info, Theirs: held.Info.BaseTree}
 	}
 	held.Info = last.Info
 	options.Limits, options.Keep = options.Limits.withDefaults(), cmp.Or(options.Keep, 4)
@@ -89,11 +86,16 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	if err = tree.loadEntries(ctx, held.Info.BaseTree); err != nil || tree.change == nil {
 		return tree, err
 	}
-	err = tree.withRoot(ctx, func(context.Context, folder.Dir) error { return nil })
+	return tree, tree.resumeChange(ctx)
+}
+
+// resumeChange finishes a change of the files that was cut off. A tree that is not there can still be released.
+func (t *Tree) resumeChange(ctx context.Context) error {
+	err := t.withRoot(ctx, func(context.Context, folder.Dir) error { return nil })
 	if e, ok := errors.AsType[*git.Error](err); ok && e.Code == CodeTreeGone {
-		err = nil // it can still be released
+		return nil
 	}
-	return tree, err
+	return err
 }
 
 // lockHeld locks the slot of held, if it is in the cache and still has the same claim.

@@ -49,7 +49,7 @@ var flagKeys = []struct{ flag, key string }{
 	{"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"},
 	{"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"},
-	{"allow-host", "allow_hosts"},
+	{"allow-host", "allow_hosts"}, {"workspace-root", "workspace_roots"},
 	{"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }

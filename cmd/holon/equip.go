@@ -10,11 +10,13 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/tools"
+	"holon/runner/agent/trees"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/runner/credentials"
 	"holon/runner/hosttools"
 	"holon/runner/modelaccess"
+	"holon/runner/workspace/git"
 	"holon/state"
 )
 
@@ -98,6 +100,14 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 		Log:     h.log, SetAside: h.notify}), nil
 }
 
+// newTrees are the copies of workspaces in which the agents work.
+func (h *agentHost) newTrees() *trees.Trees {
+	o := h.options
+	return trees.New(trees.Options{Home: o.home, Store: h.ledger, Steps: h.steps, Containers: h.containers,
+		Borrowing:    func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
+		IncludeDirty: o.IncludeDirty, Roots: o.WorkspaceRoots, Local: engineName(o.Loaded.Engine) == "local", Log: h.log})
+}
+
 func (h *agentHost) notify(agentID, text string) {
 	// The notification outlives the turn that it is about.
 	if err := h.steps.Notify(context.Background(), agentID, text); err != nil {
@@ -116,7 +126,7 @@ func (o *serveOptions) reminding() prompt.Reminding {
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
 	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Plans: h.homes,
 		Ledger: h.ledger, Facts: h.facts(), Reminder: h.options.reminding().Text,
-		Triggers: h, Children: h, Secrets: h.options.streams.Secrets, Info: h.info})
+		Triggers: h, Children: h, Workspaces: h.trees, Secrets: h.options.streams.Secrets, Info: h.info})
 }
 
 // facts are what views show of the agents that is not in the ledger.
@@ -124,5 +134,6 @@ func (h *agentHost) facts() view.Facts {
 	o, refs := h.options, h.options.Refs()
 	return view.Facts{DefaultAgent: o.Agent, Model: refs[0], Fallbacks: refs[1:],
 		Engine: engineName(o.Loaded.Engine), Network: o.Network, Weaker: o.AcceptWeaker, Home: h.homeOf,
-		AgentsMD: h.homes.Loaded, Plan: h.homes.Plan, Isolation: h.containers.Isolation}
+		AgentsMD: h.homes.Loaded, Plan: h.homes.Plan, Isolation: h.containers.Isolation, TreesDir: h.trees.Dir,
+		Guidance: h.trees.Guidance, Worktrees: h.trees.Isolates()}
 }

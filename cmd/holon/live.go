@@ -18,6 +18,7 @@ import (
 	"holon/runner/agent/home"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/trees"
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/daemon"
@@ -46,6 +47,7 @@ type agentHost struct {
 	homes      *home.Homes
 	engine     engine.Engine
 	containers *pool.Pool
+	trees      *trees.Trees
 	ledger     *sqlite.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners  *control.Listeners
@@ -108,6 +110,10 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closingWithin(h.containers.Close)
+	h.trees = h.newTrees()
+	if err := h.trees.Recover(ctx); err != nil {
+		return err
+	}
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
 		Store: h.ledger, Turns: h.containers, Containers: h.containers, Homes: h.homes, Plan: h.homes.Plan, Owner: owner,
@@ -116,6 +122,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Reminding: o.reminding(), Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(),
 		Secrets:    o.streams.Secrets,
 		Isolation:  h.containers.Isolation,
+		Workspaces: h.trees, Facts: h.facts(),
 		TriggerKey: key, Log: h.log,
 	})
 	if err != nil {
@@ -134,7 +141,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 // run serves requests and dispatches work until ctx ends.
 func (h *agentHost) run(ctx context.Context) error {
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
-		Hide: h.hideAnswer, Facts: h.facts()})
+		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

@@ -22,7 +22,7 @@ import (
 
 // agentRunFlags are the flags of `holon run` that go with --agent: an agent has
 // the rest for itself.
-var agentRunFlags = []string{"agent", "create-agent", "template", "json", "output-format", "quiet"}
+var agentRunFlags = []string{"agent", "workspace", "create-agent", "template", "json", "output-format", "quiet"}
 
 // runOnAgent does what `holon run --agent` was asked to do.
 func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
@@ -52,6 +52,9 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 		if err := r.ensure(ctx, o.createAgent, o.template); err != nil {
 			return err
 		}
+		if err := r.bind(ctx, o.Workspace); err != nil {
+			return err
+		}
 		sent, err := r.Prompt(ctx, r.Agent, wire.Prompt{Text: text, Surface: string(ledger.SurfaceRunOnce)}, "")
 		if err != nil {
 			return err
@@ -66,6 +69,23 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 		}
 		return r.showEnd(end, result, result.FinalText, o.Quiet)
 	})
+}
+
+// bind has the agent work in a directory, once no turn of it runs; without one it stays where it works.
+func (r *remote) bind(ctx context.Context, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	dir, err := absolute("--workspace", dir)
+	if err != nil {
+		return err
+	}
+	for {
+		_, err := r.UseWorkspace(ctx, r.Agent, view.WorkspaceUse{Path: dir, Wait: true})
+		if !state.IsCode(err, scheduler.CodeAgentBusy) {
+			return err
+		}
+	}
 }
 
 // ensure makes the agent when that was asked for and there is none.

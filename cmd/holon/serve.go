@@ -87,6 +87,7 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")
+	f.StringArray("workspace-root", nil, "`directory` of which agents may use what lies below; may be repeated")
 	rarely(f, "socket", "host", "port", "listen", "advertise", "token", "token-file")
 }
 
@@ -266,6 +267,10 @@ func (o *serveOptions) invocation() (args, env []string) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		case "token-file":
 			args = append(args, "--token-file="+o.tokenFile)
+		case "workspace-root":
+			for _, root := range o.WorkspaceRoots {
+				args = append(args, "--workspace-root="+root)
+			}
 		}
 	})
 	if origin := o.Origin("model.default"); origin.Layer == settings.LayerFlag {

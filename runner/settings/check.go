@@ -69,17 +69,24 @@ func (k *key) checkList(list []string) (what, remedy string) {
 	case "model.fallbacks":
 		return checkFallbacks(list)
 	case "allow_alternates":
-		for _, dir := range list {
-			if !filepath.IsAbs(dir) {
-				return fmt.Sprintf("%.100q is not an absolute path", dir), "write for example /srv/git/mirror.git/objects"
-			}
-		}
+		return checkDirs(list, "write for example /srv/git/mirror.git/objects")
+	case "workspace_roots":
+		return checkDirs(list, "write for example /home/me/src")
 	case "providers.*.credential.command":
 		return checkCommand(list)
 	case "providers.*.omit":
 		return checkWords(list, "write for example stream_options,parallel_tool_calls,strict")
 	case "providers.*.allow_hosted":
 		return checkWords(list, "write for example web_search,fetch_urls")
+	}
+	return "", ""
+}
+
+func checkDirs(list []string, remedy string) (what, _ string) {
+	for _, dir := range list {
+		if !filepath.IsAbs(dir) {
+			return fmt.Sprintf("%.100q is not an absolute path", dir), remedy
+		}
 	}
 	return "", ""
 }

@@ -85,6 +85,7 @@ type containerSettings struct {
 type turnSettings struct {
 	IncludeDirty    bool          `key:"include_dirty" env:"HOLON_INCLUDE_DIRTY" project:"false"`
 	AllowAlternates []string      `key:"allow_alternates" env:"HOLON_ALLOW_ALTERNATES"`
+	WorkspaceRoots  []string      `key:"workspace_roots" env:"HOLON_WORKSPACE_ROOTS"`
 	Skills          []string      `key:"skills" env:"HOLON_SKILLS" project:"folder"`
 	Timeout         time.Duration `key:"timeout" env:"HOLON_TIMEOUT" project:"lower"`
 	MaxRounds       int           `key:"max_rounds" env:"HOLON_MAX_ROUNDS" project:"lower"`

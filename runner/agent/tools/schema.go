@@ -16,6 +16,8 @@ var enumerated = map[reflect.Type]*jsonschema.Schema{
 		Enum: []any{string(ledger.PlanDraft), string(ledger.PlanReady), string(ledger.PlanNeedsInput)}},
 	reflect.TypeFor[ledger.TodoState](): {Type: "string",
 		Enum: []any{string(ledger.TodoPending), string(ledger.TodoInProgress), string(ledger.TodoCompleted)}},
+	reflect.TypeFor[ledger.TreeMode](): {Type: "string",
+		Enum: []any{string(ledger.TreeDirect), string(ledger.TreeIsolated)}},
 	reflect.TypeFor[nullable](): {Types: []string{"string", "null"}},
 }
 

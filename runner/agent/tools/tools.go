@@ -42,8 +42,10 @@ type Options struct {
 	Facts     view.Facts                            // of the runtime, for AgentGet
 	Reminder  func(current *view.WorkRecord) string // what a turn's reminder says of the current item, nil for none
 	Triggers  revealer
-	Children  children    // nil: the agent makes no other ones
-	Secrets   *redact.Set // taken out of what a call says, so that no record has them; nil for none
+	Children  children // nil: the agent makes no other ones
+
+	Workspaces workspaces  // nil: the agent works in its home alone
+	Secrets    *redact.Set // taken out of what a call says, so that no record has them; nil for none
 	// Info waits until the runtime listens, and says where.
 	Info func(ctx context.Context) (view.RuntimeInfo, error)
 }
@@ -64,7 +66,7 @@ func New(o Options) []hosttools.Tool {
 		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription, Schema: json.RawMessage(sleepSchema)}, o.sleep),
 		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription, Schema: json.RawMessage(enqueueSchema)}, e.call),
 		tool(o, hosttools.Tool{Name: nameAgentGet, Description: getDescription}, o.get),
-	}, o.work()...)
+	}, slices.Concat(o.work(), o.workspace())...)
 	if !state.IsChild(o.AgentID) { // whose parent alone reaches it
 		list = append(list, tool(o, hosttools.Tool{Name: nameTrigger, Description: triggerDescription}, o.trigger))
 	}
@@ -105,7 +107,7 @@ func (o Options) get(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttoo
 	}
 	return o.read(ctx, &result, func(v view.Snapshot) (err error) {
 		result.Agent, err = v.Summary(o.AgentID)
-		hidePaths(&result.Agent)
+		hidePaths(&result.Agent, v.HomePath(o.AgentID))
 		return err
 	})
 }
@@ -119,10 +121,10 @@ func (o Options) read(ctx context.Context, result any, query func(view.Snapshot)
 	return show("", result)
 }
 
-// hidePaths takes out where things lie on the host: in its container they lie
-// elsewhere, and it is none of the model's business.
-func hidePaths(s *view.AgentSummary) {
-	s.Identity.AgentHome, s.Execution.WorkspaceAnchor = s.Execution.ExecutionRoot, s.Execution.ExecutionRoot
+// hidePaths takes out where things lie on the host: in its container, where its home is at home, they lie elsewhere,
+// and it is none of the model's business.
+func hidePaths(s *view.AgentSummary, home string) {
+	s.Identity.AgentHome, s.Execution.WorkspaceAnchor = home, s.Execution.WorkspaceID
 	sources := make([]view.AgentsMD, len(s.LoadedAgentsMD.Sources))
 	for i, source := range s.LoadedAgentsMD.Sources {
 		source.Path = filepath.Base(source.Path)

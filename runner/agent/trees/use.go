@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 
 	"holon/internal/roots"
 	"holon/responses"
@@ -96,10 +97,15 @@ func (t *Trees) Exit(ctx context.Context, agentID, by string) error {
 	return err
 }
 
+// idleWait is how long Use waits for the end of a turn before it says that the agent is busy.
+const idleWait = time.Minute
+
 // Use is Enter for the operator, from the agent's next turn on.
 func (t *Trees) Use(ctx context.Context, agentID string, u view.WorkspaceUse, by string) error {
 	s := Selection{Path: u.Path, WorkspaceID: u.WorkspaceID, Mode: ledger.TreeMode(u.Mode), By: by, Operator: true,
 		Idle: u.Wait, Key: responses.NewID("key_")}
+	patience := time.NewTimer(idleWait)
+	defer patience.Stop()
 	for {
 		changed := t.opts.Store.Changed(agentID)
 		_, err := t.Enter(ctx, agentID, s)
@@ -108,6 +114,8 @@ func (t *Trees) Use(ctx context.Context, agentID string, u view.WorkspaceUse, by
 		}
 		select {
 		case <-changed:
+		case <-patience.C:
+			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -278,7 +286,11 @@ func (t *Trees) checkCwd(tree ledger.Tree, cwd string) error {
 // selected describes where an agent works: paths are those of its container, and the anchor is known by its alias.
 func (t *Trees) selected(p place, tree ledger.Tree) Selected {
 	root := path.Join(runner.WorkspacesPath, tree.Name)
-	out := Selected{WorkDir: path.Join(root, p.cwd), Entered: view.Entered{WorkspaceID: p.workspace.ID,
+	workDir := path.Join(root, p.cwd)
+	if t.opts.Local { // agents see the host's paths
+		root = t.treeDir(tree)
+	}
+	out := Selected{WorkDir: workDir, Entered: view.Entered{WorkspaceID: p.workspace.ID,
 		WorkspaceAnchor: p.workspace.Alias, ExecutionRoot: root, Cwd: path.Join(root, p.cwd), Mode: tree.Mode,
 		ProjectionKind: view.ProjectionCanonical}}
 	out.SummaryText = fmt.Sprintf("You work in your copy of %s from your next call on. Your operator sees and takes what "+

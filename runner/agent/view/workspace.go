@@ -150,6 +150,9 @@ func (s Snapshot) mount(agentID string) string {
 	return homeMount
 }
 
+// HomePath is where an agent finds its home.
+func (s Snapshot) HomePath(agentID string) string { return s.mount(agentID) }
+
 // treePath is where an agent finds a tree.
 func (s Snapshot) treePath(agentID, name string) string {
 	if s.facts.Engine == "local" && s.facts.TreesDir != nil {

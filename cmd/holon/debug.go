@@ -75,6 +75,7 @@ type promptReport struct {
 	ContextBlocks []struct {
 		Text string `json:"text"`
 	} `json:"context_blocks"`
+	view.Binding
 	Request *turns.Preview `json:"request"`
 	Unknown *state.Failure `json:"unknown"`
 }
@@ -95,10 +96,26 @@ func runDebugPrompt(ctx context.Context, r *remote) error {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return fmt.Errorf("decode the answer of the daemon: %w", err)
 	}
+	if err := p.showBinding(r.streams); err != nil {
+		return err
+	}
 	if p.Request == nil {
 		return p.showOwn(r.streams)
 	}
 	return showPreview(r.streams, p.Request)
+}
+
+// showBinding prints where the commands of the agent run, and which instructions it is given.
+func (p promptReport) showBinding(streams Streams) error {
+	e := p.Execution
+	err := facts(streams, "agent home", p.AgentHome, "workspace", e.WorkspaceID,
+		"anchor", streams.oneLine(e.WorkspaceAnchor, 1000), "execution root", streams.oneLine(e.ExecutionRoot, 1000),
+		"cwd", streams.oneLine(e.Cwd, 1000), "policy", e.Policy.Backend+", processes "+
+			strings.ReplaceAll(e.Policy.ResourceAuthority["process_execution"], "_", " "))
+	for _, source := range p.LoadedAgentsMD.Sources {
+		err = errors.Join(err, printRow(streams, "instructions", source.Scope, source.Kind, source.Path))
+	}
+	return err
 }
 
 // showOwn prints what holon itself sends, when what the container adds cannot be found out.

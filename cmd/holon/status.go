@@ -9,6 +9,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/agent/view"
+	"holon/state/ledger"
 )
 
 func newStatusCommand(streams Streams) *cobra.Command {
@@ -37,6 +38,10 @@ func summary(streams Streams, s view.AgentSummary) error {
 		"sleeps until", streams.when(s.Agent.SleepingUntil), "turns", strconv.FormatInt(s.Agent.TurnIndex, 10),
 		"last wake", s.Agent.LastWakeReason, "last brief", streams.when(s.Agent.LastBriefAt),
 		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
+	}
+	if s.Agent.ActiveWorkspaceID != ledger.HomeWorkspace {
+		pairs = append(pairs, "workspace", s.Execution.WorkspaceID+", "+streams.oneLine(s.Execution.WorkspaceAnchor, 1000),
+			"works in", streams.oneLine(s.Agent.Cwd, 1000))
 	}
 	if s.Agent.OpenWorkItems > 0 {
 		pairs = append(pairs, "work items", strconv.Itoa(s.Agent.OpenWorkItems)+" open",

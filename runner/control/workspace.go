@@ -56,11 +56,12 @@ func (s *Server) postAttach(r *http.Request, id string, a wire.AttachWorkspace) 
 	if err := checkPath("path", a.Path); err != nil {
 		return nil, err
 	}
-	w, err := s.opts.Workspaces.Attach(r.Context(), id, a.Path, operator)
+	attached, err := s.opts.Workspaces.Attach(r.Context(), id, a.Path, operator)
 	if err != nil {
 		return nil, err
 	}
-	return wire.WorkspaceAttached{OK: true, AgentID: id, Workspace: view.OfWorkspace(w)}, nil
+	w, err := read(s, r, func(v view.Snapshot) (view.WorkspaceRecord, error) { return v.Workspace(id, attached.ID) })
+	return wire.WorkspaceAttached{OK: true, AgentID: id, Workspace: w}, err
 }
 
 func (s *Server) postUse(r *http.Request, id string, u view.WorkspaceUse) (any, error) {

@@ -282,14 +282,16 @@ func (m *Scheduler) EndTree(ctx context.Context, agentID, name string, status le
 		if t.Status == status {
 			return
 		}
-		t.Status, t.Held = status, nil
+		if t.Status = status; status != ledger.TreeRetained {
+			t.Held = nil
+		}
 		label := map[ledger.TreeStatus]string{ledger.TreeRemoved: record.WorktreeRemoved,
 			ledger.TreeRetained: record.WorktreeRetained, ledger.TreeFailed: record.WorktreeFailed}[status]
+		if missing {
+			label = record.WorktreeMissing
+		}
 		s.emitTree(label, *t, fields{"reason": clip(why)})
 		if at := s.state.Active; at != nil && at.Tree == name {
-			if missing {
-				s.emitTree(record.WorktreeMissing, *t, fields{"reason": clip(why)})
-			}
 			s.exit("runtime", why)
 		}
 	})

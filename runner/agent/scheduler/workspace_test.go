@@ -82,10 +82,13 @@ func TestWorkspaces(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "left", left, false)
 	types, all := w.events(0)
-	types = slices.DeleteFunc(types, func(typ string) bool { return !strings.HasPrefix(typ, "work") || strings.HasPrefix(typ, "work_") })
+	types = slices.DeleteFunc(types, func(typ string) bool {
+		return !strings.HasPrefix(typ, "work") && typ != record.WorktreeMissing ||
+			strings.HasPrefix(typ, "work_")
+	})
 	want := []string{record.WorkspaceAttached, record.WorkspaceAttached, record.WorktreeCreated, record.WorktreeCreated,
 		record.WorkspaceUsed, record.WorktreeEntered, record.WorktreeExited, record.WorkspaceUsed, record.WorktreeEntered,
-		record.WorkspaceDetached, record.WorktreeFailed, record.WorktreeExited, record.WorkspaceExited}
+		record.WorkspaceDetached, record.WorktreeMissing, record.WorktreeExited, record.WorkspaceExited}
 	if !slices.Equal(types, want) {
 		t.Errorf("the log has\n%q, want\n%q", types, want)
 	}

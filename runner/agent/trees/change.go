@@ -72,7 +72,8 @@ func (t *Trees) targets(ctx context.Context, agentID, name string, all bool) (fo
 		found = mains(stored, attached, trees)
 		if len(found) == 0 && name != "" {
 			return &state.Error{Code: ledger.CodeNotFound, Param: "workspace_id",
-				Message: fmt.Sprintf("agent %s has no copy of %.100q: it did not work there", agentID, name)}
+				Message: fmt.Sprintf("agent %s has no copy of %.100q: it did not work there", agentID, name),
+				Hint:    "holon workspace use " + name + " --agent " + agentID + " makes one"}
 		}
 		return nil
 	})
@@ -192,6 +193,9 @@ func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply
 		ctx = context.WithoutCancel(ctx)
 		for i := range trees {
 			o := &trees[i]
+			if t.interrupt != nil {
+				t.interrupt(i)
+			}
 			result, err := t.land(ctx, o, a.AllowExecuted, false)
 			if err != nil {
 				return partly(err, done, o.target)

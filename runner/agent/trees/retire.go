@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"holon/runner/agent/scheduler"
 	"holon/runner/sessions"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -102,7 +100,7 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	var errs []error
 	for _, tree := range trees {
 		if tree.Status == ledger.TreeActive {
-			_, err := t.end(ctx, tree)
+			_, err := t.end(ctx, tree, false)
 			errs = append(errs, err)
 		}
 	}
@@ -112,8 +110,9 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	return errors.Join(os.RemoveAll(t.private(agentID, "objects")), os.RemoveAll(t.private(agentID, "anchors")))
 }
 
-// end removes a tree whose owner has ended; the patch of its change stays. diff is nil when the tree was not there.
-func (t *Trees) end(ctx context.Context, tree ledger.Tree) (diff *workspace.Diff, err error) {
+// end removes a tree whose owner has ended. Of one with changes the patch stays, and with keep the tree too. diff is nil
+// when the tree was not there.
+func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *workspace.Diff, err error) {
 	ended := func(status ledger.TreeStatus, why string) error {
 		return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
 	}
@@ -137,6 +136,8 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree) (diff *workspace.Diff
 		}
 		if diff.Incomplete {
 			why += ", without what could not be read; the tree stays"
+		}
+		if diff.Incomplete || keep && status == ledger.TreeRetained {
 			return nil
 		}
 		return o.Release(ctx)
@@ -165,15 +166,4 @@ func (t *Trees) Digest(ctx context.Context, agentID string) (string, error) {
 		return "", err
 	}
 	return workspace.Digest(ctx, t.treeDir(ledger.Tree{AgentID: agentID, Name: stored.Active.Tree}), ".git")
-}
-
-// CheckChild refuses a child in a mode that its parent has no workspace for.
-func (t *Trees) CheckChild(ctx context.Context, parentID, mode string) error {
-	stored, _, err := t.attached(ctx, parentID)
-	if err == nil && mode == "worktree" && stored.Active == nil {
-		err = &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_mode",
-			Message: "a child gets a tree of the workspace that you work in, and you work in your home",
-			Hint:    "use a workspace first, or leave workspace_mode out"}
-	}
-	return err
 }

@@ -73,6 +73,8 @@ type Trees struct {
 
 	mu    sync.Mutex
 	locks map[string]chan struct{} // of agents whose trees are in use
+
+	interrupt func(landed int) // of a test: is called before each change is written; nil
 }
 
 // New returns the trees of a home. It touches nothing.
@@ -183,13 +185,8 @@ func (t *Trees) ownerOf(tree ledger.Tree) *folder.Owner {
 
 // make makes a tree that was reserved, and records how it is found. The caller holds the agent's lock.
 func (t *Trees) make(ctx context.Context, w ledger.Workspace, tree ledger.Tree) (_ ledger.Tree, err error) {
-	if err := t.disclaim(ctx, tree); err != nil { // of a process that was killed while it made the tree
+	if err := t.prepare(ctx, tree); err != nil {
 		return tree, err
-	}
-	for _, dir := range []string{t.Dir(tree.AgentID), t.private(tree.AgentID, "objects")} {
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil { // despite the umask
-			return tree, fmt.Errorf("make the directory of trees: %w", err)
-		}
 	}
 	source, err := workspace.Open(ctx, t.options(w, tree))
 	if err != nil {
@@ -200,6 +197,19 @@ func (t *Trees) make(ctx context.Context, w ledger.Workspace, tree ledger.Tree) 
 		return tree, err
 	}
 	return t.record(ctx, w, tree, made)
+}
+
+// prepare makes the directories of a tree, and gives up what a process that was killed made of it.
+func (t *Trees) prepare(ctx context.Context, tree ledger.Tree) error {
+	if err := t.disclaim(ctx, tree); err != nil {
+		return err
+	}
+	for _, dir := range []string{t.Dir(tree.AgentID), t.private(tree.AgentID, "objects")} {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil { // despite the umask
+			return fmt.Errorf("make the directory of trees: %w", err)
+		}
+	}
+	return nil
 }
 
 // record records a tree that was made, and lets go of it.

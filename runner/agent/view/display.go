@@ -63,8 +63,11 @@ type eventDetails struct {
 
 	Attempt turns.ProviderAttempt `json:"provider_attempt"`
 
-	Work ledger.WorkItem `json:"work_item"`
-	Task ledger.Task     `json:"task"`
+	Work      ledger.WorkItem  `json:"work_item"`
+	Task      ledger.Task      `json:"task"`
+	Workspace ledger.Workspace `json:"workspace"`
+	Worktree  ledger.Tree      `json:"worktree"`
+	Tree      string           `json:"tree"`
 }
 
 // maxLine bounds what is displayed of a summary, in bytes.
@@ -100,7 +103,7 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 	case record.ModelOverrideRequested:
 		d.Body = t.Model
 	default:
-		d.Body = cmp.Or(t.Work.Objective, t.Task.Command().CmdPreview)
+		d.Body = cmp.Or(t.Work.Objective, t.Task.Command().CmdPreview, t.Workspace.Alias, t.Worktree.Name, t.Tree)
 		if label == record.TaskResultReceived && t.Task.Result.Summary != "" {
 			d.Body += ": " + t.Task.Result.Summary
 		}

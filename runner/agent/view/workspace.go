@@ -3,10 +3,12 @@ package view
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"path"
 	"path/filepath"
 
 	"holon/responses/turns"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -134,6 +136,21 @@ func (s Snapshot) Workspaces(agentID string, limit int) ([]WorkspaceRecord, erro
 		w.Trees = append(w.Trees, s.ofTree(t, stored.Active))
 	}
 	return list(out[:min(len(out), clamp(limit))]), nil
+}
+
+// Workspace returns one of those of an agent.
+func (s Snapshot) Workspace(agentID, id string) (WorkspaceRecord, error) {
+	all, err := s.Workspaces(agentID, MaxLimit)
+	for _, w := range all {
+		if w.ID == id {
+			return w, nil
+		}
+	}
+	if err == nil {
+		err = &state.Error{Code: ledger.CodeNotFound, Param: "workspace_id",
+			Message: fmt.Sprintf("agent %s has no workspace %.100q", agentID, id)}
+	}
+	return WorkspaceRecord{}, err
 }
 
 func (s Snapshot) ofTree(t ledger.Tree, active *ledger.ActiveWorkspace) TreeRecord {

@@ -1,0 +1,224 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+
+	"holon/runner"
+	"holon/runner/agent/record"
+	"holon/runner/agent/scheduler"
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Modes of a child's workspace: a copy of its own of what its parent works in, or one that begins with the parent's
+// present state and belongs to the task that supervises the child.
+const (
+	inherit  = "inherit"
+	worktree = "worktree"
+)
+
+// CheckChild refuses a child in a mode that its parent has no workspace for.
+func (t *Trees) CheckChild(ctx context.Context, parentID, mode string) error {
+	stored, _, err := t.attached(ctx, parentID)
+	if err == nil && mode == "worktree" && stored.Active == nil {
+		err = &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_mode",
+			Message: "a child gets a tree of the workspace that you work in, and you work in your home",
+			Hint:    "use a workspace first, or leave workspace_mode out"}
+	}
+	return err
+}
+
+// ForChild gives a child the workspaces of its parent, and has it work in the parent's, if that works in one. It may be
+// called again.
+func (t *Trees) ForChild(ctx context.Context, parentID, childID, taskID, mode string) error {
+	return typed(t.forChild(ctx, parentID, childID, taskID, mode))
+}
+
+func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode string) error {
+	stored, attached, err := t.attached(ctx, parentID)
+	if err != nil {
+		return err
+	}
+	by := "agent " + parentID
+	for _, w := range attached {
+		if _, _, err := t.opts.Steps.Attach(ctx, childID, w, by); err != nil {
+			return err
+		}
+	}
+	if stored.Active == nil {
+		return nil
+	}
+	parent, w, err := t.found(ctx, parentID, stored.Active.Tree)
+	if err != nil {
+		return err
+	}
+	want := ledger.Tree{AgentID: childID, Name: w.Alias, WorkspaceID: w.ID, Mode: ledger.TreeDirect, Source: parent.Source}
+	if mode == worktree {
+		want.Name, want.Mode, want.TaskID = w.Alias+"-"+short(taskID), ledger.TreeIsolated, taskID
+	}
+	unlock, err := t.lock(ctx, childID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	tree, err := t.opts.Steps.ReserveTree(ctx, want)
+	if err == nil && !tree.Live() {
+		if mode == worktree {
+			tree, err = t.fork(ctx, w, parent, tree)
+		} else {
+			tree, err = t.make(ctx, w, tree)
+		}
+	}
+	if err == nil {
+		_, err = t.opts.Steps.Use(ctx, scheduler.Enter{AgentID: childID, WorkspaceID: w.ID, Tree: tree.Name,
+			Cwd: stored.Active.Cwd, By: by})
+	}
+	return err
+}
+
+// found is a tree of an agent with its workspace.
+func (t *Trees) found(ctx context.Context, agentID, name string) (tree ledger.Tree, w ledger.Workspace, err error) {
+	err = t.opts.Store.View(ctx, func(v ledger.View) (err error) {
+		if tree, err = v.Tree(agentID, name); err == nil {
+			w, err = v.Workspace(tree.WorkspaceID)
+		}
+		return err
+	})
+	return tree, w, err
+}
+
+// fork makes a tree from the present state of another agent's.
+func (t *Trees) fork(ctx context.Context, w ledger.Workspace, from, tree ledger.Tree) (made ledger.Tree, err error) {
+	if err := t.prepare(ctx, tree); err != nil {
+		return tree, err
+	}
+	err = t.each(ctx, from.AgentID, []target{{w, from}}, func(ctx context.Context, trees []opened) error {
+		o := t.options(w, tree)
+		fork, err := trees[0].Fork(ctx, workspace.Options{TreeDir: o.TreeDir, Claim: o.Claim, Owner: o.Owner,
+			ObjectsDir: o.ObjectsDir, ContainerObjects: o.ContainerObjects})
+		if err == nil {
+			made, err = t.record(ctx, w, tree, fork)
+		}
+		return err
+	})
+	return made, err
+}
+
+// Ended is what the tree of a task holds, and what becomes of it.
+type Ended struct {
+	Path         string // as its agent sees it
+	Branch       string // that the operator had checked out
+	ChangedFiles []string
+	Patch        string // file on the host
+	Status       ledger.TreeStatus
+}
+
+// EndOf says what the tree of a task holds. ended gives it up if nothing in it was changed, and keeps it with its patch
+// otherwise. A task without a tree has no Path.
+func (t *Trees) EndOf(ctx context.Context, taskID string, ended bool) (e Ended, err error) {
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
+	if err != nil || len(trees) == 0 {
+		return e, err
+	}
+	tree := trees[0]
+	var diff *workspace.Diff
+	switch {
+	case ended && tree.Status == ledger.TreeActive:
+		diff, err = t.end(ctx, tree, true)
+	case tree.Live():
+		diff, err = t.compared(ctx, tree)
+	}
+	if err != nil {
+		return e, typed(err)
+	}
+	if tree, _, err = t.found(ctx, tree.AgentID, tree.Name); err != nil {
+		return e, err
+	}
+	e = Ended{Path: path.Join(runner.WorkspacesPath, tree.Name), Branch: tree.Branch, Status: tree.Status}
+	if diff != nil && len(diff.Files) > 0 {
+		e.Patch = diff.Patch
+		for _, f := range diff.Files {
+			e.ChangedFiles = append(e.ChangedFiles, f.Path)
+		}
+	}
+	return e, nil
+}
+
+// compared is what was changed in a tree.
+func (t *Trees) compared(ctx context.Context, tree ledger.Tree) (diff *workspace.Diff, err error) {
+	_, w, err := t.found(ctx, tree.AgentID, tree.Name)
+	if err != nil {
+		return nil, err
+	}
+	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
+		err := trees[0].compare(ctx)
+		diff = trees[0].diff
+		return err
+	})
+	return diff, err
+}
+
+// Merge takes what the tree of a task has changed into the tree in which an agent works: three-way, or not at all. With
+// conflicts nothing is changed.
+func (t *Trees) Merge(ctx context.Context, agentID, taskID string) (changed, conflicts []string, err error) {
+	if _, err := t.EndOf(ctx, taskID, false); err != nil { // which keeps the patch
+		return nil, nil, err
+	}
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
+	if err == nil && len(trees) == 0 {
+		err = &state.Error{Code: ledger.CodeNotFound, Param: "task_id", Message: "the task has no tree of its own"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	into, err := t.targets(ctx, agentID, "", false)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir := filepath.Join(t.changesDir(trees[0].AgentID), trees[0].Name)
+	err = t.each(ctx, agentID, into, func(ctx context.Context, opened []opened) error {
+		merged, err := opened[0].Merge(ctx, workspace.Continuation{Run: taskID, Patch: filepath.Join(dir, patchFile),
+			Objects: filepath.Join(dir, objectsDir)})
+		if err != nil {
+			return err
+		}
+		for _, f := range merged.Files {
+			changed = append(changed, f.Path)
+		}
+		return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: agentID, Tree: into[0].tree.Name,
+			By: "agent " + agentID, What: record.WorkspaceMerged, Files: len(changed), From: taskID})
+	})
+	if e, ok := errors.AsType[*git.Error](err); ok && e.Code == workspace.CodeConflict {
+		return nil, e.Paths, nil
+	}
+	return changed, nil, typed(err)
+}
+
+// Discard removes the tree of a task that was kept; its patch stays.
+func (t *Trees) Discard(ctx context.Context, taskID string) error {
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
+	for _, tree := range trees {
+		if err != nil || len(tree.Held) == 0 {
+			continue
+		}
+		var w ledger.Workspace
+		if _, w, err = t.found(ctx, tree.AgentID, tree.Name); err != nil {
+			continue
+		}
+		err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
+			if err := trees[0].compare(ctx); err != nil {
+				return err
+			}
+			return trees[0].Release(ctx)
+		})
+		if err == nil || isGone(err) {
+			err = t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved, "it was discarded", false)
+		}
+	}
+	return typed(err)
+}

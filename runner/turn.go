@@ -34,6 +34,7 @@ type bounds struct {
 	Budget gateway.Budget        // of what goes through the gateway
 	Pool   *gateway.Pool         // that shares the budget with other turns; nil for none
 	Taken  gateway.Account       // by this turn, of a gateway that is gone; counts against Budget
+	Shared *gateway.Shared       // what the turn draws from together with others; nil for none
 	Note   func(gateway.Account) // gateway.Grant.Note; may be nil
 	Token  gateway.Secret        // with which the turn asks models through the gateway
 	Grant  gateway.TokenHash     // of Token; zero: a new token
@@ -129,7 +130,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID(), Token: req.Grant, Models: s.cfg.GatewayModels(),
-		Budget: req.Budget, Pool: req.Pool, Taken: req.Taken, Note: req.Note})
+		Budget: req.Budget, Pool: req.Pool, Shared: req.Shared, Taken: req.Taken, Note: req.Note})
 	if err != nil {
 		return End{TurnID: req.ID(), SessionID: s.id, Err: err}
 	}

@@ -35,7 +35,8 @@ func newAgentCommand(streams Streams) *cobra.Command {
 		tableCommand(agentCommand(streams, "list", "List the agents of the daemon", runAgentList), streams),
 		newAgentCreateCommand(streams), newAgentRemoveCommand(streams),
 		agentCommand(streams, "status [AGENT]", "Show what an agent does and waits for", runStatus),
-		start, stop, renew, newAgentAbortCommand(streams), newAgentModelCommand(streams), newTriggerCommand(streams), image)
+		start, stop, renew, newAgentAbortCommand(streams), newAgentModelCommand(streams), newTriggerCommand(streams), image,
+		newAgentBudgetCommand(streams))
 }
 
 func runAgentList(ctx context.Context, r *remote) error {

@@ -113,6 +113,7 @@ const settleGrace = 15 * time.Second
 // Why the context of a turn ended.
 var (
 	errAborted  = fmt.Errorf("the run was aborted: %w", runner.ErrInterrupted)
+	errPaused   = errors.New("the budget of the tree is spent")
 	errShutdown = fmt.Errorf("the runtime is shutting down: %w", runner.ErrInterrupted)
 )
 
@@ -130,8 +131,9 @@ type Runtime struct {
 	idle    chan struct{}  // receives when a run loop has ended
 
 	mu      sync.Mutex
-	loops   map[string]bool // agents with a run loop
-	broken  map[string]bool // agents that are skipped until the next start
+	loops   map[string]bool            // agents with a run loop
+	broken  map[string]bool            // agents that are skipped until the next start
+	shared  map[string]*gateway.Shared // accounts of trees, by their public agents
 	closing bool
 }
 

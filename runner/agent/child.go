@@ -7,6 +7,7 @@ import (
 	"holon/responses/tasks"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/runner/gateway"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -78,6 +79,36 @@ func (r *Runtime) prepare(ctx context.Context, a ledger.Agent) error {
 		return err
 	}
 	return r.cfg.Trees.ForChild(ctx, a.ParentID, a.ID, t.ID, t.Child().Mode)
+}
+
+// sharedOf is the account from which the turns of an agent's tree draw while they run, as the record has it now.
+func (r *Runtime) sharedOf(ctx context.Context, agentID string) (*gateway.Shared, int, error) {
+	root := state.RootAgent(agentID)
+	l, err := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.AgentState, error) { return v.AgentState(root) })
+	if err != nil {
+		return nil, 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shared == nil {
+		r.shared = make(map[string]*gateway.Shared)
+	}
+	s := r.shared[root]
+	if s == nil {
+		s = new(gateway.Shared)
+		r.shared[root] = s
+	}
+	s.Set(gateway.Budget{MaxTokens: l.Tree.MaxTokens, MaxCost: l.Tree.MaxCost}, l.Tree.Tokens, l.Tree.Cost)
+	return s, l.Tree.MaxContainers, nil
+}
+
+// SetBudget bounds what an agent and its children may take together, also for turns that run.
+func (r *Runtime) SetBudget(ctx context.Context, agentID string, b scheduler.Budget) (ledger.TreeAccount, error) {
+	a, err := r.scheduler.SetBudget(ctx, agentID, "operator", b)
+	if err == nil {
+		_, _, err = r.sharedOf(ctx, agentID)
+	}
+	return a, err
 }
 
 // FollowUp gives a child a further message of its parent, once for a key.

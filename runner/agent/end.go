@@ -10,6 +10,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/runner/gateway"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -38,6 +39,15 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 			end.CompletedAt = rec.CompletedAt.Time()
 		}
 	}
+	if e.Usage != nil {
+		end.Spent.Tokens = e.Usage.TotalTokens
+	}
+	if a := e.Account; a != nil {
+		end.Spent = scheduler.Spending{Tokens: a.Total, Cost: a.Cost}
+		if cause == nil && e.Status != responses.StatusCompleted && (a.Exhausted == gateway.SharedTokens || a.Exhausted == gateway.SharedCost) {
+			cause = errPaused
+		}
+	}
 	if e.Status == responses.StatusCompleted {
 		end.Kind = ledger.TurnCompleted
 		return end
@@ -53,7 +63,7 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 	switch {
 	case errors.Is(cause, errAborted):
 		end.Reason, end.Lost = reasonAborted, false
-	case errors.Is(cause, errShutdown):
+	case errors.Is(cause, errShutdown), errors.Is(cause, errPaused):
 		end.Lost, end.Suspended = true, true
 	}
 	return end

@@ -94,6 +94,10 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	}
 	sent := prompt.Assemble(in)
 	t := r.turnOf(c.Agent, c.Attempt)
+	t.First = c.Message.Origin.Kind == ledger.OriginOperator
+	if t.Shared, t.TreeContainers, err = r.sharedOf(ctx, c.Agent.ID); err != nil {
+		return pool.Turn{}, prompt.Prompt{}, err
+	}
 	req := t.Request
 	req.Input = responses.Items{responses.UserMessage(sent.Prompt())}
 	req.Instructions, req.PromptCacheKey = runner.Optional(sent.SystemPrompt), runner.Optional(sent.Cache.PromptCacheKey)

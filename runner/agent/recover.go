@@ -128,6 +128,10 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		record.close()
 	}()
 	turn := r.turnOf(agent, attempt)
+	var err error
+	if turn.Shared, turn.TreeContainers, err = r.sharedOf(ctx, agent.ID); err != nil {
+		return runner.End{}, err
+	}
 	turn.Request.Input = responses.Items{responses.UserMessage(r.promptOf(ctx, attempt))}
 	return r.cfg.Turns.Recover(ctx, turn, func() {
 		if err := r.takeOver(attempt, runner.End{}); err != nil { // it is tried again at the end

@@ -59,6 +59,8 @@ type Host interface {
 	// TaskOutput returns what a task has printed, in about so many tokens, 0 for a default, after waiting for its end,
 	// but not longer than wait.
 	TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, tokens int) (view.TaskOutput, error)
+	// SetBudget bounds what an agent and its children may take together.
+	SetBudget(ctx context.Context, agentID string, b scheduler.Budget) (ledger.TreeAccount, error)
 	Info() view.RuntimeInfo
 	// Shutdown asks the process to end. It returns at once.
 	Shutdown()

@@ -172,6 +172,14 @@ func setWorker(t *testing.T, _ *rig, c *client.Client) {
 	expect.Equal(t, "image of the daemon", must(c.SetImage(ctx, "worker", ""))(t).Image, "")
 	_, err = c.SetModel(ctx, "worker", wire.Model{Model: "scripted/else", ReasoningEffort: "bogus"})
 	refused(t, "an effort that is none", err, scheduler.CodeInvalidAgent)
+	most := 2
+	expect.Equal(t, "budget", must(c.SetBudget(ctx, "worker", wire.Budget{MaxContainers: &most}))(t).MaxContainers, 2)
+	expect.Equal(t, "budget that was set", must(c.Budget(ctx, "worker"))(t).MaxContainers, 2)
+	most = -1
+	_, err = c.SetBudget(ctx, "worker", wire.Budget{MaxContainers: &most})
+	refused(t, "a budget below nothing", err, scheduler.CodeInvalidAgent)
+	_, err = c.Budget(ctx, "worker.a1b2c3")
+	refused(t, "a private child", err, scheduler.CodeAgentPrivate)
 	expect.Equal(t, "debug prompt", string(must(c.DebugPrompt(ctx, "worker", "x"))(t)), `{"agent_id":"worker","text":"x"}`)
 }
 

@@ -100,6 +100,10 @@ func (h *host) Writing(string) (record.Writing, <-chan struct{}) {
 
 func (h *host) Info() view.RuntimeInfo { return h.info }
 
+func (h *host) SetBudget(ctx context.Context, agentID string, b scheduler.Budget) (ledger.TreeAccount, error) {
+	return h.machine.SetBudget(ctx, agentID, "operator", b)
+}
+
 func (h *host) Shutdown() { h.ended.Add(1) }
 
 // rig is a control plane on a real ledger, reachable in both ways.

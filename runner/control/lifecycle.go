@@ -185,6 +185,19 @@ func (s *Server) postImage(_ http.ResponseWriter, r *http.Request, i wire.Image)
 	return wire.ImageSet{OK: true, AgentID: a.ID, Image: a.Image}, nil
 }
 
+func (s *Server) getBudget(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := s.agentID(r)
+	return read(s, r, func(v view.Snapshot) (view.TreeBudget, error) { return v.Budget(id) })
+}
+
+func (s *Server) postBudget(w http.ResponseWriter, r *http.Request, b wire.Budget) (any, error) {
+	_, err := s.host.SetBudget(r.Context(), s.agentID(r), scheduler.Budget(b))
+	if err != nil {
+		return nil, err
+	}
+	return s.getBudget(w, r)
+}
+
 func (s *Server) postDebugPrompt(_ http.ResponseWriter, r *http.Request, p wire.DebugPrompt) (any, error) {
 	prompt, err := s.host.Prompt(r.Context(), s.agentID(r), p.Text)
 	if err != nil {

@@ -73,6 +73,8 @@ var operations = map[string][2]reflect.Type{
 	"clearModel":           gives[wire.ModelSet](),
 	"archiveAgent":         does[wire.Archive, wire.Archived](),
 	"setImage":             does[wire.Image, wire.ImageSet](),
+	"getBudget":            gives[view.TreeBudget](),
+	"setBudget":            does[wire.Budget, view.TreeBudget](),
 	"debugPrompt":          does[wire.DebugPrompt, json.RawMessage](),
 	"ensureTrigger":        gives[wire.Trigger](),
 	"rotateTrigger":        gives[wire.Trigger](),

@@ -49,6 +49,8 @@ type Grant struct {
 	Used   Usage // by earlier turns of the agent; counts against Budget
 	Pool   *Pool // whose budget it is; nil: of this grant alone
 
+	Shared *Shared // from which the turn draws too; nil for none
+
 	// Taken is what the turn itself took of a gateway that is gone; the account
 	// goes on from it.
 	Taken Account
@@ -79,7 +81,7 @@ var errRevoked = errors.New("the turn's token was revoked")
 // *state.Error, says which of its models this gateway can't ask, or has no price for
 // although spending is limited.
 func (s *Server) Grant(g Grant) (*Lease, error) {
-	if err := s.gateway.Check(g.Models, g.Budget); err != nil {
+	if err := errors.Join(s.gateway.Check(g.Models, g.Budget), s.gateway.Check(g.Models, g.Shared.Budget())); err != nil {
 		return nil, err
 	}
 	l := &Lease{server: s, grant: g, ledger: newLedger(&g), changed: make(chan struct{}, 1), noted: make(chan struct{})}

@@ -30,8 +30,9 @@ func NewPool() *Pool {
 // ledger is the account of a grant and what its running requests may add to it.
 type ledger struct {
 	budget Budget
-	before Usage // by earlier grants, counts against the budget
-	*Pool        // whose mu guards what follows, too
+	before Usage   // by earlier grants, counts against the budget
+	*Pool          // whose mu guards what follows, too
+	shared *Shared // from which other grants draw too, within a budget of its own; nil for none
 
 	total     Usage
 	models    map[string]Usage
@@ -47,6 +48,8 @@ const maxRefused = 20
 func newLedger(g *Grant) *ledger {
 	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted,
 		models: maps.Clone(g.Taken.Models), refused: slices.Clone(g.Taken.Refused)}
+	l.shared = g.Shared
+	l.shared.add(g.Taken.Usage)
 	if l.models == nil {
 		l.models = make(map[string]Usage)
 	}
@@ -82,6 +85,11 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
+		if bound, message := l.shared.reached(); bound != "" {
+			l.exhausted = bound
+			return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded,
+				Param: bound, Message: message, Hint: "raise it with: holon agent budget"}
+		}
 		bound, message := l.reached(l.running)
 		if bound == "" {
 			break
@@ -122,7 +130,8 @@ func (l *ledger) reached(held Usage) (bound, message string) {
 
 // count adds to the account. The caller holds mu.
 func (l *ledger) count(model string, u Usage) {
-	l.total, l.taken = plus(l.total, u), plus(l.taken, u)
+	l.total = plus(l.total, u)
+	l.shared.add(u)
 	if model != "" {
 		l.models[model] = plus(l.models[model], u)
 	}

@@ -84,6 +84,8 @@ type AgentState struct {
 	Workspaces []Attachment     `json:"workspaces,omitempty"`       // that are attached, in that order
 	Active     *ActiveWorkspace `json:"active_workspace,omitempty"` // nil: its home
 
+	Tree TreeAccount `json:"tree,omitzero"` // of a public agent
+
 	Progress     Progress      `json:"progress"`
 	Totals       Totals        `json:"totals"`
 	LastWake     string        `json:"last_wake,omitempty"` // why the agent last woke

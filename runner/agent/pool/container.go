@@ -145,7 +145,7 @@ func modelsOf(t Turn) []string { return append([]string{t.Model}, t.Fallbacks...
 
 // start makes a container from the agent's state.
 func (k *Pool) start(ctx context.Context, a *agent, t Turn, want sessions.Made) error {
-	if err := k.reserve(ctx, a); err != nil {
+	if err := k.reserve(ctx, a, t); err != nil {
 		return err
 	}
 	err := k.startReserved(ctx, a, t, want)

@@ -90,21 +90,24 @@ type Turn struct {
 	Image     string // "": Options.Image
 	Model     string // provider/model; "": what Configure chooses
 	Fallbacks []string
+
+	First          bool // its agent gets a container before agents that came earlier: its operator waits
+	TreeContainers int  // that the agents of its tree may have at a time; 0: no bound
 }
 
 // Pool keeps the containers of the agents of one home. Its methods are safe
 // for concurrent use.
 type Pool struct {
-	opts      Options
-	sessions  *sessions.Manager
-	admission chan struct{} // holds a token while an agent waits for a container
-	swept     time.Time     // when Sweep last looked for orphans; under sweeper
-	sweeper   sync.Mutex
-	tidied    sync.Once
+	opts     Options
+	sessions *sessions.Manager
+	swept    time.Time // when Sweep last looked for orphans; under sweeper
+	sweeper  sync.Mutex
+	tidied   sync.Once
 
 	mu      sync.Mutex
 	agents  map[string]*agent
 	held    int           // containers that count against MaxContainers
+	waiting []*waiter     // agents that wait for one, the next first
 	crowded bool          // an agent waits for one to become idle
 	changed chan struct{} // closed when held changed or an agent was unlocked
 	closed  bool
@@ -176,7 +179,7 @@ func New(o Options) *Pool {
 		o.Now = time.Now
 	}
 	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log},
-		admission: make(chan struct{}, 1), agents: make(map[string]*agent),
+		agents:  make(map[string]*agent),
 		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }
 

@@ -92,6 +92,7 @@ const (
 	BudgetSpent   = "budget_spent"
 	BudgetSet     = "budget_set"
 	WorktreeEvent = "task_worktree_metadata_recorded"
+	BudgetCharged = "budget_charged"
 )
 
 // Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key.
@@ -194,6 +195,7 @@ var labels = []Label{
 	{"child_ended", "subagent.*", "", LevelTrace, "task"},
 	{BudgetSpent, "holon.budget_spent", "", LevelActionRequired, "runtime"},
 	{WorktreeEvent, "holon.task_worktree_changed", "", LevelProgress, "workspace"},
+	{BudgetCharged, "holon.budget_charged", "", LevelTrace, "runtime"},
 	{BudgetSet, "holon.budget_set", "", LevelProgress, "configuration"},
 	{ModelDelta, ModelDelta, "", LevelProgress, "assistant_progress"},
 }

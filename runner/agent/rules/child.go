@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,9 @@ const (
 	MaxChildren = 8  // of one agent at a time
 	MaxTree     = 16 // below one public agent at a time
 )
+
+// CodeBudgetSpent is the code of what waits until the budget of a tree is raised.
+const CodeBudgetSpent = "budget_spent"
 
 // Subsystems of what one agent sends another: a parent its child, and an agent the public one that it made.
 const (
@@ -80,7 +84,7 @@ func ChildPhase(s Situation, open []ledger.Task) (phase, reason string) {
 	case s.RunID != "":
 		return ChildRunning, ""
 	case s.Blocked != "":
-		return ChildBlocked, "setting_required"
+		return ChildBlocked, cmp.Or(s.BlockedBy, "setting_required")
 	case s.Queued > 0 && !s.Kept:
 		return ChildRunning, ""
 	}

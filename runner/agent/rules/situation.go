@@ -12,18 +12,19 @@ import (
 // why it runs, waits or rests is computed from it, so that no two contradict each
 // other.
 type Situation struct {
-	AgentID  string
-	Archived bool
-	Booting  bool // the runtime recovers it
-	Stopped  bool
-	RunID    string        // turn of the open attempt; "": none
-	Retrying string        // which model that turn asks again and when, after a failure; "": it waits for none
-	Queued   int           // messages in the queue
-	RetryAt  *time.Time    // the head of the queue is left alone until then
-	Blocked  string        // why none of the queue can be taken before a setting changes
-	Kept     bool          // all of the queue waits until a message of another sender lets the agent go on
-	Wait     *ledger.Wait  // the agent's wait that is active or triggered; nil: none
-	Others   []ledger.Wait // those of what it works on
+	AgentID   string
+	Archived  bool
+	Booting   bool // the runtime recovers it
+	Stopped   bool
+	RunID     string        // turn of the open attempt; "": none
+	Retrying  string        // which model that turn asks again and when, after a failure; "": it waits for none
+	Queued    int           // messages in the queue
+	RetryAt   *time.Time    // the head of the queue is left alone until then
+	Blocked   string        // why none of the queue can be taken before a setting changes
+	BlockedBy string        // code of that
+	Kept      bool          // all of the queue waits until a message of another sender lets the agent go on
+	Wait      *ledger.Wait  // the agent's wait that is active or triggered; nil: none
+	Others    []ledger.Wait // those of what it works on
 	// Work goes on by itself; nil: none does, or it is held back
 	Work   *ledger.WorkSignal
 	Held   *HeldWork // an item that waits, where none goes on; nil: none does
@@ -49,7 +50,7 @@ func (s *Situation) Head(p ledger.Progress, e ledger.Entry) {
 	case e.Blocked() && e.Code == CodeStalled:
 		s.Kept = true
 	case e.Blocked():
-		s.Blocked = cmp.Or(e.Reason, "no turn can be begun")
+		s.Blocked, s.BlockedBy = cmp.Or(e.Reason, "no turn can be begun"), e.Code
 	case !due.IsZero():
 		s.RetryAt = &due
 	}

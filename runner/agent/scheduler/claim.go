@@ -47,6 +47,10 @@ func (s *step) claimNext() (c Claim, ok bool) {
 		if s.dropStale(head, msg) {
 			continue
 		}
+		if bound := s.spent(); bound != "" {
+			s.pauseSpent(head, bound)
+			continue
+		}
 		waits := s.waits()
 		cont := rules.Continue(s.before(waits), msg, cameBack(head))
 		s.state.LastResolved = &cont

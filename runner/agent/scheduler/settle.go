@@ -50,6 +50,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	own := held[at]
 	v := outcomeOf(a, own, e)
 	s.worktree = e.Worktree
+	s.charge(e.Spent)
 	s.cause = submittedEvent(a.ID)
 	if v.entry == ledger.Aborted {
 		s.cause = cmp.Or(a.AbortEvent, s.cause)

@@ -165,6 +165,7 @@ type End struct {
 	Plan      Plan             // of the work item of the turn
 	Inserted  []string         // ids of the interjected messages that the turn took in
 	Artifacts []turns.Artifact // files that the turn left in its directory
+	Spent     Spending         // of the account of the tree
 	Worktree  *ledger.Worktree // of the task of a child, as it is after the turn; nil: it has none
 }
 

@@ -300,6 +300,15 @@ func (c *Client) SetImage(ctx context.Context, agentID, image string) (out wire.
 	return out, c.post(ctx, agentID, "/image", wire.Image{Image: image}, "", &out)
 }
 
+// Budget returns the account of an agent and its children, and SetBudget bounds it.
+func (c *Client) Budget(ctx context.Context, agentID string) (out view.TreeBudget, err error) {
+	return out, c.get(ctx, agentID, "/budget", &out)
+}
+
+func (c *Client) SetBudget(ctx context.Context, agentID string, b wire.Budget) (out view.TreeBudget, err error) {
+	return out, c.post(ctx, agentID, "/budget", b, "", &out)
+}
+
 // Archive removes an agent for good, or returns what it would lose.
 func (c *Client) Archive(ctx context.Context, agentID string, a wire.Archive) (out wire.Archived, err error) {
 	return out, c.post(ctx, agentID, "/archive", a, "", &out)

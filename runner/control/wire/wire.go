@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holon/runner/agent/view"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -205,6 +206,13 @@ type ModelSet struct {
 // Image sets the image of an agent's containers.
 type Image struct {
 	Image string `json:"image"` // "": the runtime's
+}
+
+// Budget bounds what an agent and its children may take together; what is absent stays, and 0 is no bound.
+type Budget struct {
+	MaxTokens     *int64        `json:"max_tokens,omitempty"`
+	MaxCost       *state.Amount `json:"max_cost_micros,omitempty"`
+	MaxContainers *int          `json:"max_containers,omitempty"`
 }
 
 // ImageSet answers Image.

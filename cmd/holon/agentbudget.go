@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+func newAgentBudgetCommand(streams Streams) *cobra.Command {
+	var b wire.Budget
+	cmd := agentCommand(streams, "budget [AGENT]", "Show or bound what an agent and its children take together",
+		func(ctx context.Context, r *remote) error {
+			if b == (wire.Budget{}) {
+				shown, err := r.Budget(ctx, r.named())
+				return r.showBudget(shown, err)
+			}
+			set, err := r.SetBudget(ctx, r.named(), b)
+			return r.showBudget(set, err)
+		})
+	cmd.Long = "Show or bound what an agent and its children take together. When the budget is spent, they\npause, and you are " +
+		"notified; a larger one lets them go on. A bound of 0 is none."
+	f := cmd.Flags()
+	f.Func("tokens", "`number` of tokens that their models may read and write", func(text string) error {
+		n, err := strconv.ParseInt(text, 10, 64)
+		b.MaxTokens = &n
+		return err
+	})
+	f.Func("cost", "`amount` that their models may cost", func(text string) error {
+		var m settings.Money
+		err := m.UnmarshalText([]byte(text))
+		b.MaxCost = new(state.Amount(m))
+		return err
+	})
+	f.Func("containers", "`number` of containers that they may have at a time", func(text string) error {
+		n, err := strconv.Atoi(text)
+		b.MaxContainers = &n
+		return err
+	})
+	return cmd
+}
+
+func (r *remote) showBudget(b view.TreeBudget, err error) error {
+	of := func(taken, most string) string {
+		if most == "0" {
+			return taken
+		}
+		return taken + " of " + most
+	}
+	containers := ""
+	if b.MaxContainers > 0 {
+		containers = strconv.Itoa(b.MaxContainers) + " at a time"
+	}
+	return r.showFacts(b, err, "agent", b.AgentID, "children", strconv.Itoa(b.Children),
+		"tokens", of(strconv.FormatInt(b.Tokens, 10), strconv.FormatInt(b.MaxTokens, 10)),
+		"cost", of(b.Cost.String(), b.MaxCost.String()), "containers", containers, "spent", b.Spent)
+}

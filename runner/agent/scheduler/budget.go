@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"holon/runner/agent/record"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Spending is what a turn took of the account of its tree.
+type Spending struct {
+	Tokens int64
+	Cost   state.Amount
+}
+
+// Budget is a change of the account of a tree; nil fields stay.
+type Budget struct {
+	MaxTokens     *int64
+	MaxCost       *state.Amount
+	MaxContainers *int
+}
+
+// SetBudget bounds what an agent and all private agents below it may take together. A tree that was paused goes on if
+// it may now.
+func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget) (a ledger.TreeAccount, err error) {
+	for name, n := range map[string]int64{"max_tokens": deref(b.MaxTokens), "max_cost_micros": int64(deref(b.MaxCost)),
+		"max_containers": int64(deref(b.MaxContainers))} {
+		if n < 0 {
+			return a, refused(CodeInvalidAgent, name, "use 0 for no bound", "a bound is not negative")
+		}
+	}
+	err = m.liveStep(ctx, agentID, func(s *step) error {
+		old := s.state.Tree
+		t := &s.state.Tree
+		set(&t.MaxTokens, b.MaxTokens)
+		set(&t.MaxCost, b.MaxCost)
+		set(&t.MaxContainers, b.MaxContainers)
+		t.Spent = t.Reached()
+		if a = *t; a == old {
+			return nil
+		}
+		s.emit(record.BudgetSet, ledger.Event{}, fields{"by": clip(by), "budget": a})
+		if old.Spent != "" && a.Spent == "" {
+			s.resumeTree()
+		}
+		return nil
+	})
+	return a, err
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// resumeTree lets an agent and all below it try again what is blocked.
+func (s *step) resumeTree() {
+	s.unblock(false)
+	s.eachChild(func(child *step, _ ledger.Task) { child.resumeTree() })
+}
+
+// charge adds what a turn took to the account of its tree. When that is spent the tree pauses, and the operator is
+// notified by its public agent.
+func (s *step) charge(spent Spending) {
+	if spent == (Spending{}) {
+		return
+	}
+	root, err := s.agent(state.RootAgent(s.state.AgentID))
+	if s.err = cmp.Or(s.err, err); s.err != nil {
+		return
+	}
+	a := &root.state.Tree
+	a.Tokens, a.Cost = a.Tokens+spent.Tokens, a.Cost+spent.Cost
+	if root != s {
+		root.emit(record.BudgetCharged, ledger.Event{}, fields{"agent_id": s.state.AgentID, "tokens": spent.Tokens,
+			"cost_micros": spent.Cost, "budget": *a})
+	}
+	bound := a.Reached()
+	if bound == "" || a.Spent != "" {
+		return
+	}
+	a.Spent = bound
+	root.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": bound, "budget": *a})
+	root.notify(root.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are taken, "+
+		"and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
+		root.state.AgentID, a.Tokens, a.Cost, bound, root.state.AgentID, bound)))
+}
+
+// spent is the bound of the account of the agent's tree that is reached, "" for none.
+func (s *step) spent() string {
+	root := state.RootAgent(s.state.AgentID)
+	if open, ok := s.open[root]; ok {
+		return open.state.Tree.Spent
+	}
+	return read(s, ledger.View.AgentState, root).Tree.Spent
+}
+
+// pauseSpent leaves an entry alone until the budget of the agent's tree is raised.
+func (s *step) pauseSpent(e ledger.Entry, bound string) {
+	e.Block()
+	e.Code, e.UpdatedAt = rules.CodeBudgetSpent, s.now
+	e.Reason = fmt.Sprintf("the budget of %s of the agent and its children is spent; holon agent budget %s raises it", bound,
+		state.RootAgent(s.state.AgentID))
+	s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: e.MessageID, Level: record.LevelProgress},
+		fields{"code": e.Code, "summary": e.Reason})
+	s.update(&e)
+}

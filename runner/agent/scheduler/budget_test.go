@@ -1,0 +1,80 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"holon/runner/agent/record"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+	"holon/test/expect"
+)
+
+// What the turns of a tree take is taken of one account. When it is spent all of the tree pauses, messages stay in
+// their queues, and the operator is notified once; a larger budget lets it go on.
+func TestTreeBudget(t *testing.T) {
+	w := open(t)
+	most := int64(1000)
+	_, err := w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	w.admit(prompt("delegate"))
+	w.must(w.begin("alpha", false))
+	one, two := w.spawn("alpha", "1", "one").Agent.ID, w.spawn("alpha", "2", "two").Agent.ID
+	spend := func(id string, tokens int64, e scheduler.End) {
+		t.Helper()
+		a, ok := w.openAttempt(id)
+		expect.Equal(t, id+" has a turn", ok, true)
+		e.Spent.Tokens = tokens
+		w.settle(a.ID, e)
+		w.check()
+	}
+	spend("alpha", 400, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
+	delete(w.running, "alpha")
+	for _, id := range []string{one, two} {
+		w.must(w.begin(id, false))
+		delete(w.running, id)
+	}
+	// The gateway ends the turn that would go beyond the budget, and it comes back.
+	spend(one, 700, scheduler.End{Lost: true, Suspended: true, Turn: ledger.Turn{ResponseID: "resp_1"}})
+	spend(two, 100, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done"}})
+	root := get(w, ledger.View.AgentState, "alpha").Tree
+	expect.Equal(t, "tokens", root.Tokens, 1200)
+	expect.Equal(t, "spent", root.Spent, "tokens")
+	w.admit(prompt("anyone?"))
+	for _, id := range []string{"alpha", one} {
+		if c, ok, err := w.m.Claim(w.ctx, id); ok || err != nil {
+			t.Errorf("%s claims %s though the budget is spent (%v)", id, c.Message.ID, err)
+		}
+		w.view(func(v ledger.View) error {
+			blocked, err := v.BlockedEntries(id)
+			for _, e := range blocked {
+				expect.Equal(t, "code", e.Code, rules.CodeBudgetSpent)
+			}
+			expect.Equal(t, id+" keeps messages", len(blocked) > 0, true)
+			return err
+		})
+	}
+	expect.Equal(t, "notifications", len(w.notifications()), 1)
+	w.newest(record.Class(record.BudgetSpent))
+	w.check()
+
+	most = 5000
+	now, err := w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	expect.Equal(t, "spent", now.Spent, "")
+	w.must(w.begin(one, false))
+	w.must(w.finish(one, false))
+	w.drain()
+	expect.Equal(t, "children that go on", len(w.live()), 0)
+	wrong := int64(-1)
+	_, err = w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &wrong})
+	w.refused(scheduler.CodeInvalidAgent)(err)
+}
+
+func (w *world) openAttempt(id string) (a ledger.Attempt, ok bool) {
+	w.view(func(v ledger.View) (err error) {
+		a, ok, err = v.OpenAttempt(id)
+		return err
+	})
+	return a, ok
+}

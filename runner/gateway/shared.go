@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"fmt"
+	"sync"
+
+	"holon/state"
+)
+
+// Shared is an account from which several grants draw at a time, in addition to their own budgets. As there, requests
+// that run when a bound is reached go beyond it.
+type Shared struct {
+	mu     sync.Mutex
+	budget Budget
+	total  Usage
+}
+
+// Bounds of a Shared, as Account.Exhausted names them.
+const (
+	SharedTokens = "tree_tokens"
+	SharedCost   = "tree_cost"
+)
+
+// Set replaces the budget. taken is what is on record of earlier grants: the account has at least that.
+func (s *Shared) Set(b Budget, tokens int64, cost state.Amount) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget, s.total.Total, s.total.Cost = b, max(s.total.Total, tokens), max(s.total.Cost, cost)
+}
+
+// Budget returns what the grants may take together.
+func (s *Shared) Budget() Budget {
+	if s == nil {
+		return Budget{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.budget
+}
+
+func (s *Shared) add(u Usage) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total = plus(s.total, u)
+}
+
+// reached returns the bound that another request would exceed, "" for none.
+func (s *Shared) reached() (bound, message string) {
+	if s == nil {
+		return "", ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch b, now := s.budget, s.total; {
+	case b.MaxTokens > 0 && now.Total >= b.MaxTokens:
+		return SharedTokens, fmt.Sprintf("the budget of %d tokens of the agent and its children is used up", b.MaxTokens)
+	case b.MaxCost > 0 && now.Cost >= b.MaxCost:
+		return SharedCost, fmt.Sprintf("the budget of %s of the agent and its children is used up", b.MaxCost)
+	}
+	return "", ""
+}

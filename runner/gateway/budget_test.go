@@ -240,3 +240,28 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 		})
 	}
 }
+
+// Grants that share an account draw from it together: what one takes, the other does not have.
+func TestSharedBudget(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, answerUsage(100, 50))
+	shared := new(gateway.Shared)
+	shared.Set(gateway.Budget{MaxTokens: 500}, 150, 0) // of earlier turns
+	var turns []*served
+	for _, id := range []string{"turn_1", "turn_2"} {
+		turns = append(turns, serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: id, Models: []string{"openai/m"}, Shared: shared,
+			Taken: gateway.Account{Usage: gateway.Usage{Total: 50}}}))
+	}
+	passed := 0
+	for i := range 6 {
+		if turns[i%2].post(t, "/openai/responses", `{"model":"m"}`).status == http.StatusOK {
+			passed++
+		}
+	}
+	expect.Equal(t, "requests within 500 of which 250 were taken", passed, 2)
+	for _, g := range turns {
+		expect.Equal(t, "bound", g.lease.Account().Exhausted, gateway.SharedTokens)
+	}
+	shared.Set(gateway.Budget{MaxTokens: 1000}, 0, 0)
+	expect.Equal(t, "with a larger budget", turns[0].post(t, "/openai/responses", `{"model":"m"}`).status, http.StatusOK)
+}

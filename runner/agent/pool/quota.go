@@ -35,7 +35,7 @@ func (k *Pool) reserve(ctx context.Context, a *agent, t Turn) error {
 			k.mu.Unlock()
 			return nil
 		}
-		k.crowded = next == nil
+		k.crowded = next == nil && k.held >= k.opts.MaxContainers
 		changed := k.changed
 		k.mu.Unlock()
 		if next == w {

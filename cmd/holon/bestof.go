@@ -37,12 +37,12 @@ type checked struct {
 }
 
 func (c *checked) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.Check, "check", "", "`command` that decides whether the result is good, run apart from the agent")
+	f.StringVar(&c.Check, "check", "", "`command` that decides whether the result is good")
 	f.StringArrayVar(&c.CheckPaths, "check-paths", nil,
 		"`pattern` of files that the check gets as they were (default what common runners of tests read)")
 	c.CheckTime = 10 * time.Minute
 	timeVar(f, &c.CheckTime, "check-timeout", "`time` that the check may take, at most 1h")
-	f.IntVar(&c.BestOf, "best-of", 0, "make `N` attempts side by side and rank them by --check")
+	f.IntVar(&c.BestOf, "best-of", 0, "make `N` attempts and rank them by --check")
 	f.StringSliceVar(&c.Models, "models", nil, "`models` of the attempts, in turn")
 	f.StringVar(&c.Judge, "judge", "", "`model` that chooses between attempts that are equal")
 	f.BoolVar(&c.KeepGoing, "keep-going", false, "let all attempts end when one has passed the check")

@@ -118,7 +118,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
 	f.StringArrayVar(&opts.Env, "env", nil,
-		"`NAME=VALUE` for the agent's commands; a bare NAME takes your value, as for secrets")
+		"`NAME=VALUE` for commands; NAME alone: your value")
 	f.StringArrayVar(&opts.EnvFile, "env-file", nil, "`file` with a NAME=VALUE, or a NAME, on each line")
 	f.StringArrayVar(&opts.Secret, "secret", nil,
 		"`NAME` of a variable for commands whose value is shown nowhere, as of those that end in _TOKEN, _KEY, "+
@@ -151,7 +151,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Format, "output-format", "",
 		"`format`: text (the default), json (as --json), or stream-json, each event on a line")
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
-	f.StringVar(&opts.agent, "agent", "", "`id` of an agent of the daemon, which does it in its home instead")
+	f.StringVar(&opts.agent, "agent", "", "`id` of an agent of the daemon, to do it instead")
 	f.BoolVar(&opts.createAgent, "create-agent", false, "with --agent: make the agent when there is none")
 	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "output", "input", "env-file", "secret", "max-rounds",

@@ -23,7 +23,7 @@ import (
 // Home is the directory in which the host keeps everything: HOLON_HOME, or
 // .holon in the user's home directory.
 //
-//	runs/<run_id>/   one run: lease, record and results (state/files)
+//	runs/<run_id>/   one run: lease, record and results (state/files); its parts lie in it
 //	skills/          installed skills and their pins
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container

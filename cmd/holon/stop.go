@@ -78,6 +78,9 @@ func (l *lifecycle) toStop(ctx context.Context) (ids []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if whole, part := state.WholeOf(entry.ID); part != "" && entry.Live {
+			return nil, usage("RUN", entry.ID+" goes on with others", "stop all of them: holon stop "+whole)
+		}
 		return []string{entry.ID}, nil
 	}
 	views, err := oneshot.Inventory(ctx, l.home, l.engine)

@@ -80,9 +80,10 @@ func (r *execution) check(ctx context.Context) {
 		return
 	}
 	r.spec.Watch.Phase(state.PartCheck)
-	c.Restored, c.Changed = r.spec.Check.Paths.Split(r.diff.Files, c.Command, r.info.Prefix)
+	restore, changed := r.spec.Check.Paths.Split(r.diff.Files, c.Command, r.info.Prefix)
+	c.Restored, c.Changed = r.list("as in the base", restore), r.list("changed", changed)
 	seen := new(commandWatch)
-	m, err := r.checkRun(c, seen).Do(ctx)
+	m, err := r.checkRun(c, restore, seen).Do(ctx)
 	if err != nil {
 		c.Error = new(runner.Describe(err))
 		return
@@ -91,8 +92,20 @@ func (r *execution) check(ctx context.Context) {
 	settleCheck(c, m, seen.end.ExitCode)
 }
 
+// maxListedPaths bounds the files that are listed of a check: the manifest of several attempts has them all.
+const maxListedPaths = 200
+
+// list shortens a list of files that a check found so.
+func (r *execution) list(as string, paths []string) []string {
+	if more := len(paths) - maxListedPaths; more > 0 {
+		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("%d more files are %s for the check", more, as))
+		return paths[:maxListedPaths]
+	}
+	return paths
+}
+
 // checkRun is the run that the check is.
-func (r *execution) checkRun(c *state.Check, seen *commandWatch) *Run {
+func (r *execution) checkRun(c *state.Check, restore []string, seen *commandWatch) *Run {
 	cfg := r.spec.Session
 	cfg.Models = runner.Models{Model: "scripted/" + state.PartCheck, Scenario: filepath.Join(r.spec.base, checkFile)}
 	cfg.Files = runner.Files{InputDir: cfg.InputDir}
@@ -103,7 +116,7 @@ func (r *execution) checkRun(c *state.Check, seen *commandWatch) *Run {
 	var from *workspace.Continuation
 	if len(r.diff.Files) > 0 {
 		from = &workspace.Continuation{Run: r.run.ID(), Patch: r.patchPath(),
-			Objects: filepath.Join(r.run.Dir(), ObjectsDir), Restore: c.Restored}
+			Objects: filepath.Join(r.run.Dir(), ObjectsDir), Restore: restore}
 	}
 	return &Run{ID: c.RunID, Session: cfg, Turn: turn, Home: r.spec.Home, Keep: r.spec.Keep, Quota: r.spec.Quota,
 		Version: r.spec.Version, Watch: seen, source: r.config.Source.With(c.RunID, from), disposable: true,

@@ -4,6 +4,9 @@
 //	                                ▲
 //	Recovery.Attach, .Settle, .Stop ┘   Inventory lists runs, Collector removes what none of them owns.
 //
+// A run with a check makes a second one for it, and a Best makes several: these parts are runs as well, in directories
+// within that of the whole, whose holder is theirs.
+//
 // The invariant: a run that was started gets a manifest, by the holon that started it or, when that was
 // killed, by the one that settles it, and what it changed is never lost silently. Only the holder of its
 // lease acts on a run; nothing is ever executed again.

@@ -142,17 +142,17 @@ func (t *Tree) mergeTrees(ctx context.Context, repo git.Repository, base, ours, 
 		return "", err
 	}
 	return mergePatch(ctx, repo, theirs, change.Patch, func(paths []string, cause error) error {
-		return t.conflict("the agent's changes conflict with yours", paths, cause)
+		return t.conflict("the agent's changes conflict with yours",
+			"apply the agent's changes and merge them there, or have the agent change these files", paths, cause)
 	})
 }
 
-func (t *Tree) conflict(message string, paths []string, cause error) error {
+func (t *Tree) conflict(message, hint string, paths []string, cause error) error {
 	slices.Sort(paths)
 	if len(paths) > 0 {
 		message = fmt.Sprintf("%s in %s", message, visible.Quoted(paths[0]))
 	}
-	return &git.Error{Code: CodeConflict, Param: t.info.Path, Paths: paths, Err: cause, Message: message,
-		Hint: "apply the agent's changes and merge them there, or have the agent change these files"}
+	return &git.Error{Code: CodeConflict, Param: t.info.Path, Paths: paths, Err: cause, Message: message, Hint: hint}
 }
 
 // mergePatch applies a patch to a git tree, three ways, and returns the tree that results. conflict makes the error
@@ -202,7 +202,8 @@ func (t *Tree) merge(ctx context.Context, root folder.Dir, from Continuation) ([
 	}
 	repo.Alternates = append([]string{from.Objects}, repo.Alternates...)
 	merged, err := mergePatch(ctx, repo, ours, from.Patch, func(paths []string, cause error) error {
-		return t.conflict("the change of "+from.Run+" conflicts with the working tree", paths, cause)
+		return t.conflict("the change of "+from.Run+" conflicts with the working tree",
+			"change these files in one of the two first, or take what is needed by hand", paths, cause)
 	})
 	if err != nil {
 		return nil, err
@@ -236,7 +237,8 @@ func (t *Tree) become(ctx context.Context, next *Tree, root folder.Dir, c *captu
 		return nil, err
 	}
 	if len(p.blocked) > 0 {
-		return nil, t.conflict("a file that the diff does not include is in the way", p.blocked, nil)
+		return nil, t.conflict("a file that the diff does not include is in the way",
+			"have the agent move or remove it", p.blocked, nil)
 	}
 	if err := next.stage(ctx, repo, &p.change); err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func TestSyncAtRandom(t *testing.T) {
 		tree, err := openSource(t, w.options).Acquire(t.Context())
 		expect.NoError(r, err)
 		base := maps.Clone(files)
-		for range 4 {
+		for range 3 {
 			edit(r, w.dir, names...)
 			edit(r, tree.Dir(), append(names, "d/c.o", "b.o")...)
 			if rapid.IntRange(0, 3).Draw(r, "advance") == 0 {

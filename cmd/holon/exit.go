@@ -15,6 +15,7 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/trees"
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/runner/credentials"
@@ -127,7 +128,7 @@ var flagsOfFields = map[string]string{
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
 	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE",
 	"message": "MESSAGE", "timer": "TIMER", "shell": "--shell",
-	"work_item_id": "ITEM", "objective": "OBJECTIVE", "task_id": "TASK", "cmd": "COMMAND", "workdir": "--workdir",
+	"work_item_id": "ITEM", "workspace_id": "WORKSPACE", "objective": "OBJECTIVE", "task_id": "TASK", "cmd": "COMMAND", "workdir": "--workdir",
 	"summary": "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
 	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }
@@ -177,6 +178,11 @@ var exitCodes = map[any]int{
 	scheduler.CodeInvalidWork: exitUsage, ledger.CodeInvalidTask: exitUsage,
 	scheduler.CodeInvalidMessage: exitUsage, scheduler.CodeInvalidTimer: exitUsage,
 	scheduler.CodeRunMismatch: exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,
+	scheduler.CodeInvalidWorkspace: exitUsage, state.Code(git.CodeNotADirectory): exitUsage,
+	state.Code(git.CodeBareRepository): exitUsage, state.Code(landing.CodeNotARepository): exitUsage,
+	state.Code(landing.CodeNothingChanged): exitUsage, state.Code(landing.CodePatchConflict): exitFailure,
+	state.Code(landing.CodeWouldOverwrite): exitFailure, state.Code(landing.CodeBranchExists): exitFailure,
+	state.Code(landing.CodePathExists): exitFailure, trees.CodeConflict: exitFailure,
 	ledger.CodeExists: exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,
 }
 

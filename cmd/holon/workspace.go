@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -23,13 +25,27 @@ take what it changes there at any time: your own files change by apply and check
 
 WORKSPACE is an id, an alias, a path or the name of a copy; workspace list shows them.`,
 		newWorkspaceAttach(streams), newWorkspaceList(streams), newWorkspaceUse(streams),
-		remoteCommand(streams, "exit", "Let an agent work in its home again", runWorkspaceExit),
+		workspaceCommand(streams, "exit", "Let an agent work in its home again", runWorkspaceExit),
 		newWorkspaceDiff(streams), newWorkspaceApply(streams), newWorkspaceCheckout(streams),
 		newWorkspaceSync(streams), newWorkspaceDetach(streams))
 }
 
+// workspaceCommand is remoteCommand for commands whose argument is a directory or a workspace.
+func workspaceCommand(streams Streams, use, short string, do func(context.Context, *remote) error) *cobra.Command {
+	_, argument, _ := strings.Cut(use, " ")
+	return remoteCommand(streams, use, short, func(ctx context.Context, r *remote) error {
+		err := do(ctx, r)
+		if e, ok := errors.AsType[*state.Error](err); ok && (e.Param == "path" || e.Param == "workspace_id") {
+			named := *e
+			named.Param = cmp.Or(strings.Trim(argument, "[]"), "workspace")
+			return &named
+		}
+		return err
+	})
+}
+
 func newWorkspaceAttach(streams Streams) *cobra.Command {
-	cmd := remoteCommand(streams, "attach [DIR]", "Let an agent work on copies of a directory",
+	cmd := workspaceCommand(streams, "attach [DIR]", "Let an agent work on copies of a directory",
 		func(ctx context.Context, r *remote) error {
 			dir, err := absolute("DIR", r.argument("."))
 			if err != nil {
@@ -45,7 +61,7 @@ plain directory. It stays where it works until it is told otherwise.`
 
 func newWorkspaceList(streams Streams) *cobra.Command {
 	all := false
-	cmd := remoteCommand(streams, "list", "List the workspaces of an agent, with its copies",
+	cmd := workspaceCommand(streams, "list", "List the workspaces of an agent, with its copies",
 		func(ctx context.Context, r *remote) error {
 			list, err := r.Workspaces(ctx, r.Agent, view.MaxLimit)
 			if all && err == nil {
@@ -88,7 +104,7 @@ func showWorkspaces(r *remote, list []view.WorkspaceRecord) error {
 
 func newWorkspaceUse(streams Streams) *cobra.Command {
 	isolated, wait := false, false
-	cmd := remoteCommand(streams, "use WORKSPACE", "Have an agent work in a workspace from its next turn on",
+	cmd := workspaceCommand(streams, "use WORKSPACE", "Have an agent work in a workspace from its next turn on",
 		func(ctx context.Context, r *remote) error {
 			use, err := workspaceNamed(ctx, r, r.args[0])
 			if err != nil {
@@ -159,7 +175,7 @@ func (r *remote) ref() (string, error) {
 
 func newWorkspaceDiff(streams Streams) *cobra.Command {
 	o := &diffOptions{}
-	cmd := remoteCommand(streams, "diff [WORKSPACE]", "Show what an agent changed in its workspaces",
+	cmd := workspaceCommand(streams, "diff [WORKSPACE]", "Show what an agent changed in its workspaces",
 		func(ctx context.Context, r *remote) error { return runWorkspaceDiff(ctx, r, o) })
 	cmd.Long = `Show what an agent changed in a workspace, or in all that it has attached, since you
 took its changes last.`
@@ -217,7 +233,7 @@ func (r *remote) printDiff(d view.TreeDiff, o *diffOptions) error {
 
 func newWorkspaceApply(streams Streams) *cobra.Command {
 	o := view.WorkspaceApply{}
-	cmd := remoteCommand(streams, "apply [WORKSPACE]", "Bring what an agent changed into your files",
+	cmd := workspaceCommand(streams, "apply [WORKSPACE]", "Bring what an agent changed into your files",
 		func(ctx context.Context, r *remote) (err error) {
 			if o.WorkspaceID, err = r.ref(); err != nil {
 				return err
@@ -257,7 +273,7 @@ func (r *remote) showLanded(done []view.TreeApplied) error {
 
 func newWorkspaceCheckout(streams Streams) *cobra.Command {
 	o := view.WorkspaceCheckout{}
-	cmd := remoteCommand(streams, "checkout [WORKSPACE]", "Make a branch of what an agent changed",
+	cmd := workspaceCommand(streams, "checkout [WORKSPACE]", "Make a branch of what an agent changed",
 		func(ctx context.Context, r *remote) (err error) {
 			if o.WorkspaceID, err = r.ref(); err != nil {
 				return err
@@ -286,7 +302,7 @@ they are, and so does the agent's copy.`
 }
 
 func newWorkspaceSync(streams Streams) *cobra.Command {
-	cmd := remoteCommand(streams, "sync [WORKSPACE]", "Bring what you changed into the copy of an agent",
+	cmd := workspaceCommand(streams, "sync [WORKSPACE]", "Bring what you changed into the copy of an agent",
 		func(ctx context.Context, r *remote) error {
 			name, err := r.ref()
 			if err != nil {
@@ -305,7 +321,7 @@ top. If something does not merge, nothing is changed, and the files at fault are
 }
 
 func newWorkspaceDetach(streams Streams) *cobra.Command {
-	cmd := remoteCommand(streams, "detach WORKSPACE", "Take a workspace from an agent",
+	cmd := workspaceCommand(streams, "detach WORKSPACE", "Take a workspace from an agent",
 		func(ctx context.Context, r *remote) error {
 			name, err := r.ref()
 			if err != nil {

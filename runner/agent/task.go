@@ -86,7 +86,11 @@ func (r *Runtime) attend(ctx context.Context, agentID string, failures map[strin
 // containerOf is what the container of an agent is made from.
 func (r *Runtime) containerOf(ctx context.Context, agentID string) (pool.Turn, error) {
 	a, err := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
-	return r.turnOf(a, ledger.Attempt{AgentID: agentID, Model: a.Model}), err
+	t := r.turnOf(a, ledger.Attempt{AgentID: agentID, Model: a.Model})
+	if err == nil {
+		err = r.placeTurn(ctx, &t)
+	}
+	return t, err
 }
 
 // StartTask gives the container of an agent a command. The task is recorded before it is started; one that cannot be

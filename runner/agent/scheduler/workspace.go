@@ -167,7 +167,8 @@ func (s *step) exit(by, reason string) {
 // Errors: CodeInvalidWorkspace of its home, CodeWorkspaceActive, ledger.CodeNotFound.
 func (m *Scheduler) Detach(ctx context.Context, agentID, workspaceID, by string) error {
 	if workspaceID == ledger.HomeWorkspace {
-		return refused(CodeInvalidWorkspace, "workspace_id", "", "the home of an agent cannot be detached")
+		return refused(CodeInvalidWorkspace, "workspace_id", "name another one: holon workspace list --agent "+agentID,
+			"the home of an agent cannot be detached")
 	}
 	return m.liveStep(ctx, agentID, func(s *step) error {
 		if at := s.state.Active; at != nil && at.WorkspaceID == workspaceID {

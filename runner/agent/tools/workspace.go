@@ -68,7 +68,7 @@ func (o Options) useWorkspace(ctx context.Context, c hosttools.Call, args useWor
 // workspaceRefusal shows the model why it cannot work somewhere. What is the host's own business it is not shown.
 func workspaceRefusal(err error) error {
 	e, ok := err.(*state.Error) //nolint:errorlint // Enter returns it as it is
-	if !ok || e.Code == "workspace_failed" {
+	if !ok || e.Code == trees.CodeFailed {
 		return err
 	}
 	if e.Code == scheduler.CodeInvalidWorkspace && (e.Param == "path" || e.Param == "mode") {

@@ -125,7 +125,7 @@ func (t *Trees) each(ctx context.Context, agentID string, targets []target,
 			}
 		}()
 		for _, g := range targets {
-			tree, err := t.open(ctx, g.tree, t.opts.IncludeDirty)
+			tree, err := t.open(ctx, g.tree)
 			if err != nil {
 				return err
 			}
@@ -270,18 +270,7 @@ func (t *Trees) Sync(ctx context.Context, agentID, name, by string) (done view.T
 		return done, err
 	}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
-		o := &trees[0]
-		if o.Info().IncludedDirty && !t.opts.IncludeDirty && o.Info().Kind == workspace.KindGit {
-			// It has changes that were applied, which the operator may not have committed yet.
-			if err := o.Leave(); err != nil {
-				return err
-			}
-			tree, err := t.open(ctx, o.tree, true)
-			if err != nil {
-				return err
-			}
-			o.Tree = tree
-		}
+		o := trees[0]
 		synced, err := o.Sync(ctx)
 		if err != nil {
 			return err
@@ -315,7 +304,7 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 		}
 		if len(o.diff.Files) == 0 {
 			return &git.Error{Code: landing.CodeNothingChanged, Message: "agent " + agentID + " changed no file of " +
-				o.workspace.Alias}
+				o.workspace.Alias, Hint: "holon workspace diff shows its changes since the last apply"}
 		}
 		id, dir, err := t.checkoutDir(agentID, o)
 		if err != nil {

@@ -142,7 +142,7 @@ func (t *Trees) find(ctx context.Context, attached []ledger.Workspace, name stri
 }
 
 func notAllowed() error {
-	return &state.Error{Code: "workspace_not_allowed", Param: "path",
+	return &state.Error{Code: CodeNotAllowed, Param: "path",
 		Message: "the path is in no workspace of yours, and not below a directory that your operator allowed",
 		Hint:    "use a workspace that is attached, or ask your operator to attach it"}
 }

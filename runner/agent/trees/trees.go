@@ -83,13 +83,17 @@ func New(o Options) *Trees { return &Trees{opts: o, locks: make(map[string]chan 
 // Isolates reports whether agents can have trees for a task, which every engine lets them.
 func (t *Trees) Isolates() bool { return true }
 
-// codeFailed is the code of errors of package workspace that no client knows.
-const codeFailed state.Code = "workspace_failed"
+// Codes of errors in addition to those of package workspace that clients know.
+const (
+	CodeConflict   state.Code = "merge_conflict" // of Sync and Merge; nothing was changed
+	CodeNotAllowed state.Code = "workspace_not_allowed"
+	CodeFailed     state.Code = "workspace_failed" // anything that no client can do something about
+)
 
 // clientCodes are the codes of package workspace that say what the operator or an agent can do.
 const clientCodes = " not_a_directory bare_repository broken_repository unsafe_ownership leads_elsewhere " +
 	"foreign_objects missing_objects dirty_submodule unsafe_path patch_conflict would_overwrite executed_files " +
-	"changed_meanwhile conflict not_a_repository nothing_changed branch_exists path_exists checked_out " +
+	"changed_meanwhile not_a_repository nothing_changed branch_exists path_exists checked_out " +
 	"permission_denied disk_full too_large busy tree_gone "
 
 // maxNamed is how many files a message names.
@@ -103,10 +107,12 @@ func typed(err error) error {
 	}
 	out := &state.Error{Code: state.Code(e.Code), Message: e.Message, Param: "path", Hint: e.Hint, Err: e.Err}
 	switch {
-	case e.Code == "invalid_option":
+	case e.Code == workspace.CodeConflict:
+		out.Code = CodeConflict
+	case e.Code == git.CodeInvalidOption:
 		out.Code = scheduler.CodeInvalidWorkspace
 	case !strings.Contains(clientCodes, " "+e.Code+" "):
-		out.Code = codeFailed
+		out.Code = CodeFailed
 	}
 	if len(e.Paths) > 0 {
 		names := make([]string, 0, maxNamed)
@@ -237,12 +243,12 @@ func (t *Trees) disclaim(ctx context.Context, tree ledger.Tree) error {
 }
 
 // open finds a tree, for the holder of the agent's lock, which lets go of it with Leave or Release.
-func (t *Trees) open(ctx context.Context, tree ledger.Tree, includeDirty bool) (*workspace.Tree, error) {
+func (t *Trees) open(ctx context.Context, tree ledger.Tree) (*workspace.Tree, error) {
 	var held workspace.Held
 	if err := json.Unmarshal(tree.Held, &held); err != nil {
 		return nil, fmt.Errorf("read how the tree %s is found: %w", tree.Name, err)
 	}
-	held.Owner, held.IncludeDirty, held.Borrowing = t.ownerOf(tree), includeDirty, t.opts.Borrowing()
+	held.Owner, held.IncludeDirty, held.Borrowing = t.ownerOf(tree), t.opts.IncludeDirty, t.opts.Borrowing()
 	return workspace.Resume(ctx, workspace.Options{CacheDir: t.opts.Home.CacheDir()}, held)
 }
 

@@ -157,7 +157,7 @@ func TestWorkOnACopy(t *testing.T) {
 	gittest.Write(t, dir, map[string]string{"new": "other\n"})
 	gittest.Run(t, dir, "git", "commit", "-qam", "conflict")
 	_, err = l.Sync(l.ctx, "main", "app", "me")
-	refused(t, "sync", err, workspace.CodeConflict, "path")
+	refused(t, "sync", err, CodeConflict, "path")
 	l.has(tree, "new", "newer\n")
 	expect.Equal(t, "guidance without a workspace", l.Guidance("main", "ws_none"), "")
 }
@@ -233,12 +233,12 @@ func TestRefusedPaths(t *testing.T) {
 		"both":                {Selection{Path: app, WorkspaceID: w.ID}, scheduler.CodeInvalidWorkspace, "path"},
 		"unknown mode":        {Selection{Path: app, Mode: "x"}, scheduler.CodeInvalidWorkspace, "mode"},
 		"unknown workspace":   {Selection{WorkspaceID: "ws_0"}, ledger.CodeNotFound, "workspace_id"},
-		"not allowed":         {Selection{Path: bare}, "workspace_not_allowed", "path"},
-		"not there":           {Selection{Path: "/nothing/here"}, "workspace_not_allowed", "path"},
+		"not allowed":         {Selection{Path: bare}, CodeNotAllowed, "path"},
+		"not there":           {Selection{Path: "/nothing/here"}, CodeNotAllowed, "path"},
 		"allowed, not there":  {Selection{Path: allowed + "/x"}, "not_a_directory", "path"},
 		"a link out of it":    {Selection{Path: app + "/out"}, scheduler.CodeInvalidWorkspace, "path"},
 		"another agent's":     {Selection{Path: "/holon/workspaces/other"}, ledger.CodeNotFound, "workspace_id"},
-		"a way out of a tree": {Selection{Path: "/holon/workspaces/app/../../../etc"}, "workspace_not_allowed", "path"},
+		"a way out of a tree": {Selection{Path: "/holon/workspaces/app/../../../etc"}, CodeNotAllowed, "path"},
 	} {
 		_, err := l.Enter(l.ctx, "main", tc.Selection)
 		refused(t, what, err, tc.code, tc.param)

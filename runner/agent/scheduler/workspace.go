@@ -18,6 +18,7 @@ const (
 	CodeWorkspaceNested  state.Code = "workspace_nested"  // it lies within another one of the agent, or holds one
 	CodeWorkspaceActive  state.Code = "workspace_active"  // of what cannot be done with the active one
 	CodeWorkspaceLimit   state.Code = "workspace_limit_reached"
+	CodeWorkspaceFailed  state.Code = "workspace_failed" // of the host: no client can do something about it
 )
 
 // maxWorkspaces bounds the workspaces that an agent has attached at a time, and maxTrees its trees.

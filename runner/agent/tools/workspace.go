@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"holon/runner/agent/scheduler"
-	"holon/runner/agent/trees"
 	"holon/runner/agent/view"
 	"holon/runner/hosttools"
 	"holon/state"
@@ -22,7 +21,7 @@ const useWorkspaceDescription = "Makes a workspace the one you work in, from you
 
 // workspaces are those of agents: *trees.Trees.
 type workspaces interface {
-	Enter(ctx context.Context, agentID string, s trees.Selection) (trees.Selected, error)
+	Enter(ctx context.Context, agentID string, s view.Selection) (view.Selected, error)
 }
 
 type useWorkspace struct {
@@ -50,7 +49,7 @@ func (o Options) workspace() []hosttools.Tool {
 
 // useWorkspace is UseWorkspace. The calls that begin after it work in the new directory.
 func (o Options) useWorkspace(ctx context.Context, c hosttools.Call, args useWorkspace) (hosttools.Result, error) {
-	now, err := o.Workspaces.Enter(ctx, o.AgentID, trees.Selection{Path: args.Path, WorkspaceID: args.WorkspaceID,
+	now, err := o.Workspaces.Enter(ctx, o.AgentID, view.Selection{Path: args.Path, WorkspaceID: args.WorkspaceID,
 		Mode: args.Mode, Key: c.ID, By: "agent " + o.AgentID})
 	if err != nil {
 		return hosttools.Result{}, workspaceRefusal(err)
@@ -68,7 +67,7 @@ func (o Options) useWorkspace(ctx context.Context, c hosttools.Call, args useWor
 // workspaceRefusal shows the model why it cannot work somewhere. What is the host's own business it is not shown.
 func workspaceRefusal(err error) error {
 	e, ok := err.(*state.Error) //nolint:errorlint // Enter returns it as it is
-	if !ok || e.Code == trees.CodeFailed {
+	if !ok || e.Code == scheduler.CodeWorkspaceFailed {
 		return err
 	}
 	if e.Code == scheduler.CodeInvalidWorkspace && (e.Param == "path" || e.Param == "mode") {

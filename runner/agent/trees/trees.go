@@ -87,7 +87,6 @@ func (t *Trees) Isolates() bool { return true }
 const (
 	CodeConflict   state.Code = "merge_conflict" // of Sync and Merge; nothing was changed
 	CodeNotAllowed state.Code = "workspace_not_allowed"
-	CodeFailed     state.Code = "workspace_failed" // anything that no client can do something about
 )
 
 // clientCodes are the codes of package workspace that say what the operator or an agent can do.
@@ -112,19 +111,24 @@ func typed(err error) error {
 	case e.Code == git.CodeInvalidOption:
 		out.Code = scheduler.CodeInvalidWorkspace
 	case !strings.Contains(clientCodes, " "+e.Code+" "):
-		out.Code = CodeFailed
+		out.Code = scheduler.CodeWorkspaceFailed
 	}
-	if len(e.Paths) > 0 {
-		names := make([]string, 0, maxNamed)
-		for _, name := range e.Paths[:min(len(e.Paths), maxNamed)] {
-			names = append(names, visible.Quoted(visible.Clip(name, 200)))
-		}
-		if more := len(e.Paths) - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("and %d more", more))
-		}
-		out.Message += ": " + strings.Join(names, ", ")
+	if len(e.Paths) > 1 || len(e.Paths) == 1 && !strings.Contains(e.Message, visible.Quoted(e.Paths[0])) {
+		out.Message += ": " + namesOf(e.Paths)
 	}
 	return out
+}
+
+// namesOf lists files, as many as a message has room for.
+func namesOf(paths []string) string {
+	names := make([]string, 0, maxNamed)
+	for _, name := range paths[:min(len(paths), maxNamed)] {
+		names = append(names, visible.Quoted(visible.Clip(name, 200)))
+	}
+	if more := len(paths) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // lock takes the trees of an agent for the caller alone.

@@ -59,7 +59,7 @@ func newLab(t *testing.T, roots ...string) *lab {
 }
 
 // enter has the agent main work in an attached workspace, and returns the directory of its tree.
-func (l *lab) enter(s Selection) string {
+func (l *lab) enter(s view.Selection) string {
 	l.Helper()
 	now, err := l.Enter(l.ctx, "main", s)
 	expect.NoError(l, err)
@@ -71,7 +71,7 @@ func (l *lab) attach(dir string) (tree string, w ledger.Workspace) {
 	l.Helper()
 	w, err := l.Attach(l.ctx, "main", dir, "me")
 	expect.NoError(l, err)
-	return l.enter(Selection{WorkspaceID: w.ID, By: "me"}), w
+	return l.enter(view.Selection{WorkspaceID: w.ID, By: "me"}), w
 }
 
 // changed lists the changed files of all workspaces of main.
@@ -225,20 +225,20 @@ func TestRefusedPaths(t *testing.T) {
 	expect.NoError(t, os.Symlink("/etc", filepath.Join(tree, "out")))
 	gittest.Write(t, app, map[string]string{"out/f": "f\n"})
 	for what, tc := range map[string]struct {
-		Selection
+		view.Selection
 		code  state.Code
 		param string
 	}{
-		"none":                {Selection{}, scheduler.CodeInvalidWorkspace, "path"},
-		"both":                {Selection{Path: app, WorkspaceID: w.ID}, scheduler.CodeInvalidWorkspace, "path"},
-		"unknown mode":        {Selection{Path: app, Mode: "x"}, scheduler.CodeInvalidWorkspace, "mode"},
-		"unknown workspace":   {Selection{WorkspaceID: "ws_0"}, ledger.CodeNotFound, "workspace_id"},
-		"not allowed":         {Selection{Path: bare}, CodeNotAllowed, "path"},
-		"not there":           {Selection{Path: "/nothing/here"}, CodeNotAllowed, "path"},
-		"allowed, not there":  {Selection{Path: allowed + "/x"}, "not_a_directory", "path"},
-		"a link out of it":    {Selection{Path: app + "/out"}, scheduler.CodeInvalidWorkspace, "path"},
-		"another agent's":     {Selection{Path: "/holon/workspaces/other"}, ledger.CodeNotFound, "workspace_id"},
-		"a way out of a tree": {Selection{Path: "/holon/workspaces/app/../../../etc"}, CodeNotAllowed, "path"},
+		"none":                {view.Selection{}, scheduler.CodeInvalidWorkspace, "path"},
+		"both":                {view.Selection{Path: app, WorkspaceID: w.ID}, scheduler.CodeInvalidWorkspace, "path"},
+		"unknown mode":        {view.Selection{Path: app, Mode: "x"}, scheduler.CodeInvalidWorkspace, "mode"},
+		"unknown workspace":   {view.Selection{WorkspaceID: "ws_0"}, ledger.CodeNotFound, "workspace_id"},
+		"not allowed":         {view.Selection{Path: bare}, CodeNotAllowed, "path"},
+		"not there":           {view.Selection{Path: "/nothing/here"}, CodeNotAllowed, "path"},
+		"allowed, not there":  {view.Selection{Path: allowed + "/x"}, "not_a_directory", "path"},
+		"a link out of it":    {view.Selection{Path: app + "/out"}, scheduler.CodeInvalidWorkspace, "path"},
+		"another agent's":     {view.Selection{Path: "/holon/workspaces/other"}, ledger.CodeNotFound, "workspace_id"},
+		"a way out of a tree": {view.Selection{Path: "/holon/workspaces/app/../../../etc"}, CodeNotAllowed, "path"},
 	} {
 		_, err := l.Enter(l.ctx, "main", tc.Selection)
 		refused(t, what, err, tc.code, tc.param)
@@ -260,31 +260,31 @@ func TestPathsOfAgents(t *testing.T) {
 	l := newLab(t, root)
 	app, lib := repo(t, "app", map[string]string{"d/f": "f\n"}), filepath.Join(root, "lib")
 	gittest.Write(t, lib, map[string]string{"d/f": "f\n"})
-	l.enter(Selection{Path: lib + "/d"})
+	l.enter(view.Selection{Path: lib + "/d"})
 	l.attach(app)
 	linked := filepath.Join(t.TempDir(), "fix")
 	gittest.Run(t, app, "git", "worktree", "add", "-q", linked)
 	gittest.Write(t, linked, map[string]string{"g": "g\n"})
 	gittest.Run(t, linked, "git", "add", "-A")
 	gittest.Run(t, linked, "git", "commit", "-qm", "fix")
-	now, err := l.Enter(l.ctx, "main", Selection{Path: linked})
+	now, err := l.Enter(l.ctx, "main", view.Selection{Path: linked})
 	expect.NoError(t, err)
 	expect.Equal(t, "the workspace of a linked tree", now.WorkspaceID, scheduler.WorkspaceID(app))
 	if !strings.Contains(now.SummaryText, "isolated") || now.ProjectionKind != view.ProjectionWorktree {
 		t.Errorf("a linked tree is %+v", now)
 	}
 	l.has(filepath.Join(l.Dir("main"), "app-fix"), "g", "g\n")
-	first, err := l.Enter(l.ctx, "main", Selection{WorkspaceID: "app", Mode: ledger.TreeIsolated, Key: "1"})
+	first, err := l.Enter(l.ctx, "main", view.Selection{WorkspaceID: "app", Mode: ledger.TreeIsolated, Key: "1"})
 	expect.NoError(t, err)
-	second := l.enter(Selection{WorkspaceID: "app", Mode: ledger.TreeIsolated, Key: "2"})
-	again := l.enter(Selection{WorkspaceID: "app", Mode: ledger.TreeIsolated, Key: "2"})
+	second := l.enter(view.Selection{WorkspaceID: "app", Mode: ledger.TreeIsolated, Key: "2"})
+	again := l.enter(view.Selection{WorkspaceID: "app", Mode: ledger.TreeIsolated, Key: "2"})
 	expect.Equal(t, "the same call", again, second)
-	back := l.enter(Selection{Path: first.ExecutionRoot + "/d"})
+	back := l.enter(view.Selection{Path: first.ExecutionRoot + "/d"})
 	expect.Equal(t, "its own path", filepath.Base(back), filepath.Base(first.ExecutionRoot))
 	work, anchor, err := l.Turn(l.ctx, "main")
 	expect.NoError(t, err)
 	expect.Equal(t, "the next turn", work+" "+anchor, filepath.Base(back)+"/d "+first.WorkspaceID)
-	expect.Equal(t, "home", filepath.Base(l.enter(Selection{WorkspaceID: ledger.HomeWorkspace})), ledger.HomeWorkspace)
+	expect.Equal(t, "home", filepath.Base(l.enter(view.Selection{WorkspaceID: ledger.HomeWorkspace})), ledger.HomeWorkspace)
 }
 
 // cut fails a step, before it is taken or after, as a process that is killed there.
@@ -332,7 +332,7 @@ func TestEnterCutOff(t *testing.T) {
 	dir := repo(t, "app", map[string]string{"f": "f\n"})
 	for _, after := range []bool{false, true} {
 		for n := 0; ; n++ {
-			s := Selection{Path: dir, Operator: true, Mode: ledger.TreeIsolated, Key: fmt.Sprint(after, n)}
+			s := view.Selection{Path: dir, Operator: true, Mode: ledger.TreeIsolated, Key: fmt.Sprint(after, n)}
 			killed := New(l.opts)
 			left := n
 			killed.opts.Steps = cut{l.steps, &left, after}

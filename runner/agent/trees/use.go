@@ -20,25 +20,6 @@ import (
 	"holon/state/ledger"
 )
 
-// Selection says where an agent is to work: one of Path and WorkspaceID.
-type Selection struct {
-	Path        string // of the host, or of a tree as the agent sees it
-	WorkspaceID string // or an alias, or the name of a tree
-	Mode        ledger.TreeMode
-	Key         string // of the call: the same makes one isolated tree
-	By          string
-	Operator    bool // who may name any directory
-	Idle        bool // refused with scheduler.CodeAgentBusy while a turn runs
-}
-
-// Selected is where the agent works now.
-type Selected struct {
-	view.Entered
-	WorkDir string // where that is in the container
-	// the workspace's file of instructions and its text, "" for none
-	GuidanceName, Guidance string
-}
-
 // maxShownGuidance bounds the guidance that comes with a switch, in bytes.
 const maxShownGuidance = 32 << 10
 
@@ -102,7 +83,7 @@ const idleWait = time.Minute
 
 // Use is Enter for the operator, from the agent's next turn on.
 func (t *Trees) Use(ctx context.Context, agentID string, u view.WorkspaceUse, by string) error {
-	s := Selection{Path: u.Path, WorkspaceID: u.WorkspaceID, Mode: ledger.TreeMode(u.Mode), By: by, Operator: true,
+	s := view.Selection{Path: u.Path, WorkspaceID: u.WorkspaceID, Mode: ledger.TreeMode(u.Mode), By: by, Operator: true,
 		Idle: u.Wait, Key: responses.NewID("key_")}
 	patience := time.NewTimer(idleWait)
 	defer patience.Stop()
@@ -124,28 +105,28 @@ func (t *Trees) Use(ctx context.Context, agentID string, u view.WorkspaceUse, by
 
 // Enter makes a workspace the one in which an agent works from its next call of a tool on, and the copy that it needs.
 // Nothing is removed.
-func (t *Trees) Enter(ctx context.Context, agentID string, s Selection) (Selected, error) {
+func (t *Trees) Enter(ctx context.Context, agentID string, s view.Selection) (view.Selected, error) {
 	entered, err := t.enter(ctx, agentID, s)
 	return entered, typed(err)
 }
 
-func (t *Trees) enter(ctx context.Context, agentID string, s Selection) (Selected, error) {
+func (t *Trees) enter(ctx context.Context, agentID string, s view.Selection) (view.Selected, error) {
 	if (s.Path == "") == (s.WorkspaceID == "") {
-		return Selected{}, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "path",
+		return view.Selected{}, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "path",
 			Message: "exactly one of path and workspace_id has to be given"}
 	}
 	if s.Mode = cmp.Or(s.Mode, ledger.TreeDirect); s.Mode != ledger.TreeDirect && s.Mode != ledger.TreeIsolated {
-		return Selected{}, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "mode",
+		return view.Selected{}, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "mode",
 			Message: fmt.Sprintf("%.40q is not a mode", s.Mode), Hint: "use direct or isolated"}
 	}
 	if s.WorkspaceID == ledger.HomeWorkspace || path.Clean(s.Path) == runner.WorkspacesPath+"/"+ledger.HomeWorkspace {
 		if s.Idle {
 			if err := t.idle(ctx, agentID); err != nil {
-				return Selected{}, err
+				return view.Selected{}, err
 			}
 		}
 		_, err := t.opts.Steps.ExitWorkspace(ctx, agentID, s.By)
-		return Selected{Entered: homeEntered(), WorkDir: homeDir}, err
+		return view.Selected{Entered: homeEntered(), WorkDir: homeDir}, err
 	}
 	p, tree, err := t.choose(ctx, agentID, s)
 	if err == nil && s.Idle {
@@ -155,10 +136,10 @@ func (t *Trees) enter(ctx context.Context, agentID string, s Selection) (Selecte
 		tree, err = t.ensure(ctx, agentID, p, s)
 	}
 	if err != nil {
-		return Selected{}, err
+		return view.Selected{}, err
 	}
 	if err := t.checkCwd(tree, p.cwd); err != nil {
-		return Selected{}, err
+		return view.Selected{}, err
 	}
 	_, err = t.opts.Steps.Use(ctx, scheduler.Enter{AgentID: agentID, WorkspaceID: p.workspace.ID, Tree: tree.Name,
 		Cwd: p.cwd, By: s.By, Idle: s.Idle})
@@ -186,7 +167,7 @@ func (t *Trees) idle(ctx context.Context, agentID string) error {
 
 // choose finds the workspace that is meant, which is attached then, and the tree that was named; one without a name is
 // still to be found.
-func (t *Trees) choose(ctx context.Context, agentID string, s Selection) (p place, tree ledger.Tree, err error) {
+func (t *Trees) choose(ctx context.Context, agentID string, s view.Selection) (p place, tree ledger.Tree, err error) {
 	stored, attached, err := t.attached(ctx, agentID)
 	if err != nil {
 		return p, tree, err
@@ -223,7 +204,7 @@ func notFound(agentID, name string) error {
 }
 
 // ensure finds the tree of a selection, and makes it where it is not there.
-func (t *Trees) ensure(ctx context.Context, agentID string, p place, s Selection) (ledger.Tree, error) {
+func (t *Trees) ensure(ctx context.Context, agentID string, p place, s view.Selection) (ledger.Tree, error) {
 	want := ledger.Tree{AgentID: agentID, Name: p.workspace.Alias, WorkspaceID: p.workspace.ID, Mode: s.Mode,
 		Source: p.source}
 	switch {
@@ -284,13 +265,13 @@ func (t *Trees) checkCwd(tree ledger.Tree, cwd string) error {
 }
 
 // selected describes where an agent works: paths are those of its container, and the anchor is known by its alias.
-func (t *Trees) selected(p place, tree ledger.Tree) Selected {
+func (t *Trees) selected(p place, tree ledger.Tree) view.Selected {
 	root := path.Join(runner.WorkspacesPath, tree.Name)
 	workDir := path.Join(root, p.cwd)
 	if t.opts.Local { // agents see the host's paths
 		root = t.treeDir(tree)
 	}
-	out := Selected{WorkDir: workDir, Entered: view.Entered{WorkspaceID: p.workspace.ID,
+	out := view.Selected{WorkDir: workDir, Entered: view.Entered{WorkspaceID: p.workspace.ID,
 		WorkspaceAnchor: p.workspace.Alias, ExecutionRoot: root, Cwd: path.Join(root, p.cwd), Mode: tree.Mode,
 		ProjectionKind: view.ProjectionCanonical}}
 	out.SummaryText = fmt.Sprintf("You work in your copy of %s from your next call on. Your operator sees and takes what "+

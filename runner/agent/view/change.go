@@ -76,3 +76,22 @@ type WorkspaceCheckout struct {
 	Path          string `json:"path,omitempty"` // absolute
 	AllowExecuted bool   `json:"allow_executed,omitempty"`
 }
+
+// Selection says where an agent is to work: one of Path and WorkspaceID.
+type Selection struct {
+	Path        string // of the host, or of a tree as the agent sees it
+	WorkspaceID string // or an alias, or the name of a tree
+	Mode        ledger.TreeMode
+	Key         string // of the call: the same makes one isolated tree
+	By          string
+	Operator    bool // who may name any directory
+	Idle        bool // refused with agent_busy while a turn runs
+}
+
+// Selected is where the agent works now.
+type Selected struct {
+	Entered
+	WorkDir string // where that is in the container
+	// the workspace's file of instructions and its text, "" for none
+	GuidanceName, Guidance string
+}

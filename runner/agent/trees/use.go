@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -44,7 +46,16 @@ func (t *Trees) Detach(ctx context.Context, agentID, name, by string) (id string
 	} else if ok {
 		id = w.ID
 	}
-	return id, t.opts.Steps.Detach(ctx, agentID, id, by)
+	if err := t.opts.Steps.Detach(ctx, agentID, id, by); err != nil {
+		return id, err
+	}
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	if err != nil || slices.ContainsFunc(trees, func(t ledger.Tree) bool { return t.WorkspaceID == id }) {
+		return id, err
+	}
+	// its container sees nothing of it any more
+	return id, errors.Join(os.RemoveAll(t.private(agentID, "objects", filepath.Base(id))),
+		os.RemoveAll(t.private(agentID, "anchors", filepath.Base(id))))
 }
 
 // named finds a workspace by its id, its anchor or its alias.

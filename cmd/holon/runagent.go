@@ -119,7 +119,7 @@ type runResult struct {
 	Failure        *ledger.Failure         `json:"failure,omitempty"`
 	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`
 	Tasks          []view.TaskRecord       `json:"tasks"`         // that the turn started
-	ChangedFiles   []string                `json:"changed_files"` // an agent works in its home, which is not compared
+	ChangedFiles   []string                `json:"changed_files"` // in its active workspace, not applied yet; a home is not compared
 	MessageCount   int64                   `json:"message_count"` // of the agent's life
 	TokenUsage     *responses.Usage        `json:"token_usage,omitempty"`
 	InputTokens    int64                   `json:"input_tokens"`
@@ -143,6 +143,21 @@ func withoutTurn(end view.MessageState, newest *ledger.Failure) *ledger.Failure 
 	}
 	return &ledger.Failure{AgentID: end.Message.AgentID, OccurredAt: time.Now().UTC(), Phase: "runtime_turn",
 		Code: cmp.Or(end.Entry.Code, string(e.Code)), Summary: e.Message, Hint: e.Hint}
+}
+
+// changedFiles are those that an agent changed in the workspace in which it works.
+func (r *remote) changedFiles(ctx context.Context, agent view.AgentSummary) ([]string, error) {
+	names := []string{}
+	if agent.Agent.ActiveWorkspaceID == ledger.HomeWorkspace {
+		return names, nil
+	}
+	diffs, err := r.DiffWorkspace(ctx, r.Agent, agent.Agent.ActiveWorkspaceID)
+	for _, d := range diffs {
+		for _, f := range d.Changes.Files {
+			names = append(names, f.Path)
+		}
+	}
+	return names, err
 }
 
 func (r *remote) result(ctx context.Context, end view.MessageState) (runResult, error) {
@@ -188,6 +203,9 @@ func (r *remote) result(ctx context.Context, end view.MessageState) (runResult, 
 		if task.TurnID == t.ID {
 			out.Tasks = append(out.Tasks, task)
 		}
+	}
+	if out.ChangedFiles, err = r.changedFiles(ctx, agent); err != nil {
+		return out, err
 	}
 	items, err := r.WorkItems(ctx, r.Agent, 0)
 	for _, w := range items { // the newest report goes before the last text

@@ -63,6 +63,9 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 		}
 		w.checkEntry(e, open, running, settled[msg.ID])
 	}
+	if err := w.checkWorkspaces(v, l); err != nil {
+		return err
+	}
 	if err := w.checkWork(v, l, running); err != nil {
 		return err
 	}

@@ -124,6 +124,9 @@ func (w *world) apply(i int, o op) error {
 	if strings.HasPrefix(o.Do, "child-") {
 		return w.child(i, o)
 	}
+	if strings.HasPrefix(o.Do, "ws-") {
+		return w.workspace(o)
+	}
 	if strings.HasPrefix(o.Do, "task") {
 		return w.task(i, o)
 	}
@@ -277,7 +280,8 @@ func (w *world) finished() {
 // TestInvariants tries random scripts, with and without work items, with crashes at every boundary, containers that
 // vanish and engines that fail.
 func TestInvariants(t *testing.T) {
-	for name, more := range map[string]string{"messages": "broken broken lose ", "work": workOps} {
+	for name, more := range map[string]string{"messages": "broken broken lose ", "work": workOps,
+		"workspaces": workspaceOps} {
 		t.Run(name, func(t *testing.T) {
 			played(t, often+more+"lose crash lose-all", plain, (*world).finished)
 		})

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,54 @@ import (
 
 func directory(anchor string) ledger.Workspace {
 	return ledger.Workspace{Alias: "x", Kind: ledger.WorkspaceGit, Anchor: anchor, RepoName: "x"}
+}
+
+const workspaceOps = "ws-attach ws-attach ws-tree ws-tree ws-use ws-use ws-use ws-exit ws-detach ws-end broken "
+
+// workspace is what happens to the workspaces of an agent.
+func (w *world) workspace(o op) error {
+	d := directory(fmt.Sprint("/src/", o.N%3))
+	id, name := scheduler.WorkspaceID(d.Anchor), fmt.Sprint("x", o.N%3)
+	switch o.Do {
+	case "ws-attach":
+		_, _, err := w.m.Attach(w.ctx, o.Agent, d, "me")
+		return err
+	case "ws-tree":
+		t, err := w.m.ReserveTree(w.ctx, ledger.Tree{AgentID: o.Agent, Name: name, WorkspaceID: id, Mode: ledger.TreeIsolated})
+		if err == nil && o.N%4 > 0 {
+			t.Held = []byte("{}")
+			err = w.m.TreeMade(w.ctx, t)
+		}
+		return err
+	case "ws-use":
+		_, err := w.m.Use(w.ctx, scheduler.Enter{AgentID: o.Agent, WorkspaceID: id, Tree: name, Idle: o.N%2 == 0})
+		return err
+	case "ws-exit":
+		_, err := w.m.ExitWorkspace(w.ctx, o.Agent, "me")
+		return err
+	case "ws-detach":
+		return w.m.Detach(w.ctx, o.Agent, id, "me")
+	}
+	return w.m.EndTree(w.ctx, o.Agent, name, ledger.TreeRemoved, "it is clean", o.N%2 == 0)
+}
+
+// checkWorkspaces: an agent works in its home, or in a live tree of a workspace that it has attached once.
+func (w *world) checkWorkspaces(v ledger.View, l ledger.AgentState) error {
+	seen := make(map[string]bool)
+	for _, a := range l.Workspaces {
+		if seen[a.WorkspaceID] {
+			w.t.Fatalf("%s has %s twice", l.AgentID, a.WorkspaceID)
+		}
+		seen[a.WorkspaceID] = true
+	}
+	if l.Active == nil {
+		return nil
+	}
+	t, err := v.Tree(l.AgentID, l.Active.Tree)
+	if err == nil && (!t.Live() || t.WorkspaceID != l.Active.WorkspaceID || !seen[t.WorkspaceID]) {
+		w.t.Fatalf("%s works in %+v, of which it has %+v", l.AgentID, l.Active, t)
+	}
+	return err
 }
 
 // tree reserves and makes a direct tree of an attached workspace.

@@ -287,6 +287,32 @@ func TestPathsOfAgents(t *testing.T) {
 	expect.Equal(t, "home", filepath.Base(l.enter(view.Selection{WorkspaceID: ledger.HomeWorkspace})), ledger.HomeWorkspace)
 }
 
+// The operator may wait for the end of a turn before an agent is to work elsewhere.
+func TestUseWaits(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, w := l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
+	expect.NoError(t, l.Exit(l.ctx, "main", "me"))
+	_, err := l.steps.Admit(l.ctx, ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt, Priority: ledger.Normal,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.ControlAuthenticated,
+		Body: ledger.Body{Type: "text", Text: "x"}})
+	expect.NoError(t, err)
+	c, ok, err := l.steps.Claim(l.ctx, "main")
+	if !ok || err != nil {
+		t.Fatalf("claimed %v (%v)", ok, err)
+	}
+	_, err = l.Enter(l.ctx, "main", view.Selection{WorkspaceID: w.ID, Operator: true, Idle: true})
+	refused(t, "while a turn runs", err, scheduler.CodeAgentBusy, "agent_id")
+	done := make(chan error)
+	go func() { done <- l.Use(l.ctx, "main", view.WorkspaceUse{WorkspaceID: "app", Wait: true}, "me") }()
+	_, err = l.steps.Settle(l.ctx, c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
+	expect.NoError(t, err)
+	expect.NoError(t, <-done)
+	work, _, err := l.Turn(l.ctx, "main")
+	expect.NoError(t, err)
+	expect.Equal(t, "the next turn", work, "app")
+}
+
 // cut fails a step, before it is taken or after, as a process that is killed there.
 type cut struct {
 	*scheduler.Scheduler

@@ -122,7 +122,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Reminding: o.reminding(), Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(),
 		Secrets:    o.streams.Secrets,
 		Isolation:  h.containers.Isolation,
-		Workspaces: h.trees, Facts: h.facts(),
+		Workspaces: h.trees, Trees: h.trees, Facts: h.facts(),
 		TriggerKey: key, Log: h.log,
 	})
 	if err != nil {

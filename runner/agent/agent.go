@@ -75,7 +75,7 @@ type Config struct {
 	Workspaces Workspaces
 	Facts      view.Facts // what is shown of where agents work
 	// Trees are those of children; nil: there are no workspaces.
-	Trees Trees
+	Trees childTrees
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
 	Plan func(agentID, itemID string) *view.PlanArtifact
 	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.
@@ -197,6 +197,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group.Go(func() { r.retain(ctx) })
+	group.Go(func() { r.endTrees(ctx) })
 	if r.cfg.Containers != nil {
 		group.Go(func() { r.attendTasks(ctx) })
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 
 	"holon/responses/tasks"
 	"holon/runner/agent/scheduler"
@@ -11,25 +10,6 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 )
-
-// Trees gives children their workspaces: *trees.Trees. All methods may be called again.
-type Trees interface {
-	// CheckChild refuses a child in a mode that its parent has no workspace for.
-	CheckChild(ctx context.Context, parentID, mode string) error
-	// ForChild gives a child the workspaces of its parent: trees of its own, or in worktree mode one that is forked from
-	// the parent's present state and belongs to the task.
-	ForChild(ctx context.Context, parentID, childID, taskID, mode string) error
-	// EndOf says what the tree of a task holds, and removes it at the end if it has no changes.
-	EndOf(ctx context.Context, taskID string, ended bool) (ledger.Worktree, error)
-	// Merge takes what the tree of a task has changed into that of the agent, by a three-way merge.
-	Merge(ctx context.Context, agentID, taskID string) (Merged, error)
-}
-
-// Merged is what a merge changed in the tree of an agent.
-type Merged struct {
-	ChangedFiles []string `json:"changed_files"`
-	Conflicts    []string `json:"conflicts,omitempty"` // then nothing was changed
-}
 
 // SpawnAgent makes an agent for another one that makes a turn. It is recorded before it has a home and a tree, which its
 // first turn gets otherwise. The same call makes it once.
@@ -41,10 +21,7 @@ func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.
 		return scheduler.Spawned{}, err
 	}
 	if n.Mode == ledger.ChildWorktree {
-		if r.cfg.Trees == nil {
-			return scheduler.Spawned{}, noWorktrees()
-		}
-		if err := r.cfg.Trees.CheckChild(ctx, n.ParentID, n.Mode); err != nil {
+		if err := r.checkWorktree(ctx, n.ParentID); err != nil {
 			return scheduler.Spawned{}, err
 		}
 	}
@@ -56,11 +33,6 @@ func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.
 		r.log.Warn("a new agent is not complete; its first turn tries again", "agent", made.Agent.ID, "err", err)
 	}
 	return made, nil
-}
-
-func noWorktrees() error {
-	return &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "workspace_mode",
-		Message: "there is no repository that a tree could be made of", Hint: "use inherit"}
 }
 
 // prepare makes what an agent that another one made needs before its first turn, and is missing.
@@ -145,6 +117,12 @@ func (r *Runtime) StopChild(ctx context.Context, parentID, taskID, by string) (t
 	if !stopped {
 		out.SummaryText = "the task had ended before: " + t.Result.Summary
 	}
+	if w := t.Child().Worktree; !stopped && w != nil && w.Cleanup == ledger.WorktreeRetained {
+		if err := r.discardTree(ctx, t); err != nil {
+			return out, err
+		}
+		out.SummaryText += "; its tree is discarded, the patch stays"
+	}
 	r.retireAll(below)
 	return out, nil
 }
@@ -227,31 +205,13 @@ func (r *Runtime) childEnded(id string) {
 	if !state.IsChild(id) || r.cfg.Containers == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), retireTime)
 	defer cancel()
 	removed, err := r.scheduler.Removed(ctx, id)
 	if err != nil || !removed {
 		return // the sweep of containers looks too
 	}
-	if err := errors.Join(r.endContainer(ctx, id), r.endTree(ctx, id)); err != nil {
+	if err := r.endContainer(ctx, id); err != nil {
 		r.log.Warn("what a child leaves cannot be cleaned up yet", "agent", id, "err", err)
 	}
-}
-
-// endTree removes the tree of the task of a child that has ended if it has no changes, and records what became of it.
-func (r *Runtime) endTree(ctx context.Context, childID string) error {
-	a, err := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.Agent, error) { return v.Agent(childID) })
-	if err != nil || r.cfg.Trees == nil {
-		return err
-	}
-	t, err := r.task(ctx, a.ParentID, a.DelegatedFromTask)
-	if err != nil || t.Child().Mode != ledger.ChildWorktree || !t.Status.Terminal() {
-		return err
-	}
-	w, err := r.cfg.Trees.EndOf(ctx, t.ID, true)
-	if err != nil {
-		w = *t.Child().Worktree
-		w.Cleanup, w.Reason = ledger.WorktreeFailed, r.failure(phaseTurn, err).Summary
-	}
-	return errors.Join(err, r.scheduler.WorktreeOf(ctx, a.ParentID, t.ID, w))
 }

@@ -132,7 +132,7 @@ const plainAfter = 5
 // first.
 func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	if !end.NotBegun {
-		end.Home, end.Plan = r.homeDigest(a.AgentID), r.planOf(a)
+		end.Home, end.Plan, end.Worktree = r.homeDigest(a.AgentID), r.planOf(a), r.worktreeOf(a.AgentID)
 	}
 	for try := 1; ; try++ {
 		// a turn that was cut is settled all the same

@@ -3,6 +3,9 @@ package agent
 import (
 	"context"
 	"time"
+
+	"holon/state"
+	"holon/state/ledger"
 )
 
 // retireTime bounds how long the turn of a removed agent may take to end, and its container to stop.
@@ -23,6 +26,30 @@ func (r *Runtime) Retire(ctx context.Context, agentID string) {
 	if err := r.endContainer(ctx, agentID); err != nil {
 		r.log.Warn("the container of an agent that was removed cannot be stopped yet", "agent", agentID, "err", err)
 	}
+	for _, id := range r.removedWith(ctx, agentID) {
+		r.Retire(ctx, id)
+	}
+}
+
+// removedWith are the children that were removed with an agent.
+func (r *Runtime) removedWith(ctx context.Context, agentID string) (ids []string) {
+	err := r.store.View(ctx, func(v ledger.View) error {
+		a, err := v.Agent(agentID)
+		if err != nil || a.ArchivedAt == nil {
+			return err
+		}
+		list, err := v.Tasks(agentID, 0)
+		for _, t := range list {
+			if c := t.Child(); c != nil && t.EndedAt != nil && !t.EndedAt.Before(*a.ArchivedAt) {
+				ids = append(ids, c.AgentID)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		r.log.Warn("the children of an agent that was removed cannot be read", "agent", agentID, "err", err)
+	}
+	return ids
 }
 
 // endContainer ends the container of an agent that was removed, and the tasks whose end it did not report.
@@ -31,6 +58,9 @@ func (r *Runtime) endContainer(ctx context.Context, agentID string) error {
 		return err
 	}
 	err := r.scheduler.SettleTasks(ctx, agentID, nil, time.Now(), "the agent was removed, and its container with it")
+	if err == nil && state.IsChild(agentID) {
+		err = r.endTree(ctx, agentID) // before what is left of its trees
+	}
 	if err == nil && r.cfg.Workspaces != nil {
 		err = r.cfg.Workspaces.Retire(ctx, agentID)
 	}

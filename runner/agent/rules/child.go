@@ -46,12 +46,11 @@ func childResult(t ledger.Task) string {
 	if t.Status != tasks.Completed {
 		fmt.Fprintf(&b, "Why: %q\n", t.Result.Summary)
 	}
-	if w := c.Worktree; w != nil {
-		fmt.Fprintf(&b, "Its tree is %s.", w.Cleanup)
-		if w.Cleanup != ledger.WorktreeRemoved {
-			fmt.Fprintf(&b, " Files that it changed: %d. MergeChild with this task_id takes them into your own tree.", w.Changed)
-		}
-		b.WriteString("\n")
+	if w := c.Worktree; w != nil && w.Changed == 0 {
+		b.WriteString("It changed no files of its tree, which is removed.\n")
+	} else if w != nil {
+		fmt.Fprintf(&b, "Files that it changed in its tree: %d. MergeChild with this task_id takes them into your own tree.\n",
+			w.Changed)
 		for _, f := range w.ChangedFiles {
 			fmt.Fprintf(&b, "  %q\n", f)
 		}

@@ -25,6 +25,7 @@ type children interface {
 	SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.Spawned, error)
 	FollowUp(ctx context.Context, parentID, taskID, key, text string, byOperator bool) (tasks.InputResult, error)
 	StopChild(ctx context.Context, parentID, taskID, by string) (tasks.StopResult, error)
+	MergeChild(ctx context.Context, parentID, taskID string) (view.Merged, error)
 	TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, budget int) (view.TaskOutput, error)
 }
 
@@ -33,6 +34,10 @@ const spawnDescription = "Delegates work to a private child agent with a contain
 	"what to do, what to leave alone and what to report. Its result comes to you as a message; do not wait for it in this " +
 	"turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not depend " +
 	"on one another. With workspace_mode worktree it works in a tree of its own, which you can merge."
+
+const mergeDescription = "Takes what a child of yours with workspace_mode worktree has changed into the tree that you work " +
+	"in, by a three-way merge, once its task has ended. With conflicts nothing changes and the files are named: look at " +
+	"its result, and make the change yourself or spawn it anew. Check the files afterwards. TaskStop discards its tree."
 
 // spawn is what SpawnAgent is called with.
 type spawn struct {
@@ -90,6 +95,7 @@ func (o Options) childTools() []hosttools.Tool {
 	completes := func(name string) hosttools.Tool { return hosttools.Tool{Name: name, Completes: true} }
 	return []hosttools.Tool{
 		tool(o, hosttools.Tool{Name: NameSpawn, Description: spawnDescription}, o.spawn),
+		tool(o, hosttools.Tool{Name: "MergeChild", Description: mergeDescription}, o.merge, "task_id"),
 		tool(o, completes("TaskList"), o.listTasks),
 		tool(o, completes("TaskStatus"), o.taskStatus, "task_id"),
 		tool(o, completes("TaskOutput"), o.taskOutput, "task_id"),
@@ -238,6 +244,21 @@ func (o Options) taskInput(ctx context.Context, c hosttools.Call, args inputArgs
 		return hosttools.Result{}, err
 	}
 	return show(out.SummaryText, out)
+}
+
+func (o Options) merge(ctx context.Context, _ hosttools.Call, args taskArgs) (hosttools.Result, error) {
+	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+		return hosttools.Result{}, err
+	}
+	done, err := o.Children.MergeChild(ctx, o.AgentID, args.TaskID)
+	if err != nil {
+		return hosttools.Result{}, spawnRefusal(err)
+	}
+	text := fmt.Sprintf("Files of your tree that changed: %d.", len(done.ChangedFiles))
+	if len(done.Conflicts) > 0 {
+		text = fmt.Sprintf("Nothing was changed: it conflicts with your tree in %q.", done.Conflicts)
+	}
+	return show(text, done)
 }
 
 func (o Options) taskStop(ctx context.Context, _ hosttools.Call, args stopArgs) (hosttools.Result, error) {

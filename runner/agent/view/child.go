@@ -35,6 +35,12 @@ type Worktree struct {
 	Reason        string   `json:"reason,omitempty"`
 }
 
+// Merged is what a merge of the tree of a task changed in the tree of its agent.
+type Merged struct {
+	ChangedFiles []string `json:"changed_files"`
+	Conflicts    []string `json:"conflicts,omitempty"` // files; then nothing was changed
+}
+
 // ChildObservability is what a private child does, in short.
 type ChildObservability struct {
 	Phase             string      `json:"phase"` // running, blocked, waiting, terminal

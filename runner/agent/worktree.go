@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/trees"
+	"holon/runner/agent/view"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// childTrees gives children their workspaces: *trees.Trees. All methods may be called again.
+type childTrees interface {
+	// CheckChild refuses a child in a mode that its parent has no workspace for.
+	CheckChild(ctx context.Context, parentID, mode string) error
+	// ForChild gives a child the workspaces of its parent: trees of its own, or in worktree mode one that is forked from
+	// the parent's present state and belongs to the task.
+	ForChild(ctx context.Context, parentID, childID, taskID, mode string) error
+	// EndOf says what the tree of a task holds. ended removes it if it has no changes.
+	EndOf(ctx context.Context, taskID string, ended bool) (trees.Ended, error)
+	// Merge takes what the tree of a task has changed into that of the agent, three-way, or nothing with conflicts.
+	Merge(ctx context.Context, agentID, taskID string) (changed, conflicts []string, err error)
+	// Discard removes the tree of a task; its patch stays.
+	Discard(ctx context.Context, taskID string) error
+}
+
+func (r *Runtime) checkWorktree(ctx context.Context, parentID string) error {
+	if r.cfg.Trees == nil {
+		return &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "workspace_mode",
+			Message: "there is no repository that a tree could be made of", Hint: "use inherit"}
+	}
+	return r.cfg.Trees.CheckChild(ctx, parentID, ledger.ChildWorktree)
+}
+
+// maxChangedFiles bounds the files that a task names of its tree.
+const maxChangedFiles = 100
+
+// worktree is the tree of a task as it is now, or with ended as it stays.
+func (r *Runtime) worktree(ctx context.Context, t ledger.Task, ended bool) (ledger.Worktree, error) {
+	e, err := r.cfg.Trees.EndOf(ctx, t.ID, ended)
+	old := *t.Child().Worktree
+	if err != nil {
+		return old, err
+	}
+	w := ledger.Worktree{Path: cmp.Or(e.Path, old.Path), Branch: cmp.Or(e.Branch, old.Branch), Patch: e.Patch,
+		ChangedFiles: e.ChangedFiles[:min(len(e.ChangedFiles), maxChangedFiles)], Changed: len(e.ChangedFiles),
+		Cleanup: cmp.Or(string(e.Status), ledger.WorktreeRemoved)}
+	if w.Cleanup == ledger.WorktreeRetained && w.Changed == 0 { // another step kept its patch
+		w.ChangedFiles, w.Changed, w.Patch = old.ChangedFiles, old.Changed, cmp.Or(w.Patch, old.Patch)
+	}
+	if w.ChangedFiles == nil {
+		w.ChangedFiles = []string{}
+	}
+	return w, nil
+}
+
+// worktreeOf is the tree of the task of a child after a turn, nil when it has none or that cannot be said.
+func (r *Runtime) worktreeOf(agentID string) *ledger.Worktree {
+	if !state.IsChild(agentID) || r.cfg.Trees == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
+	defer cancel()
+	t, err := r.taskOfChild(ctx, agentID)
+	if err != nil || t.Child() == nil || t.Child().Worktree == nil {
+		return nil
+	}
+	w, err := r.worktree(ctx, t, false)
+	if err != nil {
+		r.log.Warn("what a child changed in its tree is not known", "agent", agentID, "err", err)
+		return nil
+	}
+	return &w
+}
+
+// taskOfChild is the task that supervises a child.
+func (r *Runtime) taskOfChild(ctx context.Context, childID string) (t ledger.Task, err error) {
+	err = r.store.View(ctx, func(v ledger.View) error {
+		a, err := v.Agent(childID)
+		if err == nil {
+			t, err = v.Task(a.ParentID, a.DelegatedFromTask)
+		}
+		return err
+	})
+	return t, err
+}
+
+// endTree removes the tree of the task of a child that has ended if nothing in it was changed, and records what became
+// of it. It changes nothing the second time.
+func (r *Runtime) endTree(ctx context.Context, childID string) error {
+	if r.cfg.Trees == nil {
+		return nil
+	}
+	t, err := r.taskOfChild(ctx, childID)
+	if err != nil || t.Child().Worktree == nil || t.Child().Worktree.Cleanup != ledger.WorktreeActive {
+		return err
+	}
+	w, err := r.worktree(ctx, t, true)
+	if err != nil {
+		w.Cleanup, w.Reason = ledger.WorktreeFailed, r.failure(phaseTurn, err).Summary
+		err = nil // it is on record, and holds up nothing
+	}
+	return errors.Join(err, r.scheduler.WorktreeOf(ctx, t.AgentID, t.ID, w))
+}
+
+// endTrees sees to the trees of tasks that ended while no process did.
+func (r *Runtime) endTrees(ctx context.Context) {
+	var left []string
+	err := r.eachAgent(ctx, func(ctx context.Context, id string) error {
+		list, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Task, error) { return v.Tasks(id, 0) })
+		for _, t := range list {
+			if c := t.Child(); c != nil && c.Worktree != nil && t.Status.Terminal() && c.Worktree.Cleanup == ledger.WorktreeActive {
+				left = append(left, c.AgentID)
+			}
+		}
+		return err
+	})
+	for _, id := range left {
+		err = errors.Join(err, r.endTree(ctx, id))
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("trees of tasks that have ended cannot be looked after", "err", err)
+	}
+}
+
+// discardTree removes the tree of a task that has ended, which was kept for its changes. Its patch stays.
+func (r *Runtime) discardTree(ctx context.Context, t ledger.Task) error {
+	if err := r.cfg.Trees.Discard(ctx, t.ID); err != nil {
+		return err
+	}
+	w := *t.Child().Worktree
+	w.Cleanup, w.Reason = ledger.WorktreeRemoved, "it was discarded; the patch stays"
+	return r.scheduler.WorktreeOf(ctx, t.AgentID, t.ID, w)
+}
+
+// MergeChild takes what the tree of a child's task has changed into the tree in which its parent works. With conflicts
+// it changes nothing. What is there already is not merged again.
+func (r *Runtime) MergeChild(ctx context.Context, parentID, taskID string) (view.Merged, error) {
+	t, err := r.task(ctx, parentID, taskID)
+	if err != nil {
+		return view.Merged{}, err
+	}
+	if t.Child() == nil || t.Child().Worktree == nil || r.cfg.Trees == nil {
+		return view.Merged{}, &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "task_id",
+			Message: "the task has no tree of its own", Hint: "spawn the child with workspace_mode worktree"}
+	}
+	if !t.Status.Terminal() {
+		return view.Merged{}, &state.Error{Code: scheduler.CodeAgentBusy, Param: "task_id", Message: "the child is at work",
+			Hint: "merge its tree when its result has come, or stop it first"}
+	}
+	changed, conflicts, err := r.cfg.Trees.Merge(ctx, parentID, taskID)
+	if changed == nil {
+		changed = []string{}
+	}
+	return view.Merged{ChangedFiles: changed, Conflicts: conflicts}, err
+}

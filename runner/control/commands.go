@@ -42,7 +42,7 @@ type command struct {
 const (
 	noPause     = "an agent says itself what its work waits for; a command that runs is not paused"
 	noGraph     = "tasks have no graph yet"
-	noSubagents = "agents have no children yet"
+	noSubagents = "an agent spawns its children itself; input and stop of the task of one reach it"
 	noPolicy    = "policy is decided in the container, before each call"
 	noJobs      = "there is no dispatcher of jobs"
 	noChannels  = "a reader of GET /runtime/events keeps its own cursor"

@@ -58,6 +58,7 @@ type Fold struct {
 	violations       window[violation]
 	limits           window[limit]
 	channels         window[channel]
+	children         window[subagent]
 	incidents        window[incident]
 	outputs          window[output]
 	waits            window[wait]
@@ -89,6 +90,7 @@ func New(agentID string) *Fold {
 	f.processes.done = func(p *process) bool { return ended(p.Status) }
 	f.actions.done = func(a *action) bool { return !isOpen(a) }
 	f.waits.done = func(w *wait) bool { return w.Status != "registered" && w.Status != "triggered" }
+	f.children.done = (*subagent).closed
 	f.tasks.done = func(t *Task) bool { return ended(t.Status) }
 	return f
 }
@@ -169,6 +171,8 @@ func (f *Fold) apply(e fact) {
 		f.applyRouting(e)
 	case "channel":
 		f.applyChannel(e)
+	case "subagent":
+		f.applyChild(e)
 	case "holon":
 		f.applyHost(e)
 	}

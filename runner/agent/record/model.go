@@ -54,8 +54,8 @@ var models = map[string]func(*Fold, Head) any{
 	"routing_limit_summary": func(f *Fold, h Head) any {
 		return routingSummary{h, f.routing, f.usage, unknown, f.limits.list(nil)}
 	},
-	"subagent_job_summary": func(_ *Fold, h Head) any { // of which this runtime records none
-		return childSummary{h, list[struct{}]{Items: []struct{}{}}, list[struct{}]{Items: []struct{}{}}}
+	"subagent_job_summary": func(f *Fold, h Head) any { // there are no jobs
+		return childSummary{h, f.children.list(nil), list[struct{}]{Items: []struct{}{}}}
 	},
 	"channel_summary": func(f *Fold, h Head) any { return ChannelSummary{h, f.channels.list(nil), notApplicable} },
 }
@@ -284,7 +284,7 @@ type routingSummary struct {
 // childSummary is the children and jobs of the agent.
 type childSummary struct {
 	Head
-	Subagents list[struct{}] `json:"subagents"`
+	Subagents list[subagent] `json:"subagents"`
 	Jobs      list[struct{}] `json:"jobs"`
 }
 

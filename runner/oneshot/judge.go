@@ -161,6 +161,9 @@ func (r *execution) spent() (message, param, hint string) {
 	if a == nil {
 		return message, "", ""
 	}
+	if r.ask.Pool != nil {
+		message = "the turn ended early: the budget that the attempts share is used up, of which it had"
+	}
 	switch a.Exhausted {
 	case "max_requests":
 		return fmt.Sprintf("%s (%d of %d requests)", message, a.Requests, a.Budget.MaxRequests), "--max-requests",

@@ -51,40 +51,39 @@ func (c *checked) flags(f *pflag.FlagSet) {
 
 // checkAttempts refuses options about checks and attempts that contradict each other.
 func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
-	c := &o.checked
-	if c.BestOf == 0 && !f.Changed("best-of") {
+	c, given := &o.checked, f.Changed
+	if !given("best-of") {
 		c.BestOf = max(1, len(c.Models))
 	}
-	switch given := f.Changed; {
-	case c.BestOf < 1 || c.BestOf > maxAttempts:
-		return usage("--best-of", fmt.Sprintf("cannot be %d", c.BestOf), fmt.Sprintf("choose 1 to %d", maxAttempts))
-	case given("check") && strings.TrimSpace(c.Check) == "":
-		return usage("--check", "is empty", "give the command that checks the result, such as: make test")
-	case given("model") && given("models"):
-		return usage("--models", "cannot be combined with --model", "leave one of them out")
-	case c.Check == "" && c.BestOf > 1:
-		return usage("--best-of", "needs a check to rank attempts by", "give the command that checks the result with --check")
-	case len(c.Models) > c.BestOf:
-		return usage("--models", fmt.Sprintf("names %d models for %s", len(c.Models), count(c.BestOf, "attempt")),
-			"name no more models than --best-of has attempts")
-	case c.BestOf > 1 && o.Format == formatStream:
-		return usage("--output-format", "stream-json has the events of one turn",
-			"follow an attempt with: holon logs --events -f --attempt N")
-	case c.CheckTime <= 0 || c.CheckTime > oneshot.MaxCheckTimeout:
-		return usage("--check-timeout", "cannot be "+duration.Text(c.CheckTime), "choose up to 1h")
-	}
-	for _, name := range []string{"judge", "keep-going"} {
-		if c.BestOf == 1 && f.Changed(name) {
-			return usage("--"+name, "is for several attempts", "give --best-of too")
+	const forCheck, forSeveral = "give --check too", "give --best-of too"
+	_, pathsErr := oneshot.NewPaths(c.CheckPaths)
+	for _, bad := range []struct {
+		is               bool
+		flag, what, hint string
+	}{
+		{c.BestOf < 1 || c.BestOf > maxAttempts, "--best-of", fmt.Sprintf("cannot be %d", c.BestOf),
+			fmt.Sprintf("choose 1 to %d", maxAttempts)},
+		{given("check") && strings.TrimSpace(c.Check) == "", "--check", "is empty",
+			"give the command that checks the result, such as: make test"},
+		{given("model") && given("models"), "--models", "cannot be combined with --model", "leave one of them out"},
+		{c.Check == "" && c.BestOf > 1, "--best-of", "needs a check to rank attempts by",
+			"give the command that checks the result with --check"},
+		{len(c.Models) > c.BestOf, "--models", fmt.Sprintf("names %d models for %s", len(c.Models),
+			count(c.BestOf, "attempt")), "name no more models than --best-of has attempts"},
+		{c.BestOf > 1 && o.Format == formatStream, "--output-format", "stream-json has the events of one turn",
+			"follow an attempt with: holon logs --events -f --attempt N"},
+		{c.CheckTime <= 0 || c.CheckTime > oneshot.MaxCheckTimeout, "--check-timeout",
+			"cannot be " + duration.Text(c.CheckTime), "choose up to 1h"},
+		{pathsErr != nil, "--check-paths", fmt.Sprint(pathsErr),
+			"write names with *, ** for directories and {a,b} for alternatives"},
+		{c.BestOf == 1 && given("judge"), "--judge", "is for several attempts", forSeveral},
+		{c.BestOf == 1 && given("keep-going"), "--keep-going", "is for several attempts", forSeveral},
+		{c.Check == "" && given("check-paths"), "--check-paths", "is for a check", forCheck},
+		{c.Check == "" && given("check-timeout"), "--check-timeout", "is for a check", forCheck},
+	} {
+		if bad.is {
+			return usage(bad.flag, bad.what, bad.hint)
 		}
-	}
-	for _, name := range []string{"check-paths", "check-timeout"} {
-		if c.Check == "" && f.Changed(name) {
-			return usage("--"+name, "is for a check", "give --check too")
-		}
-	}
-	if _, err := oneshot.NewPaths(c.CheckPaths); err != nil {
-		return usage("--check-paths", err.Error(), "write names with *, ** for directories and {a,b} for alternatives")
 	}
 	return nil
 }
@@ -98,7 +97,7 @@ func (c *checked) check() *oneshot.Check {
 	return &oneshot.Check{Command: c.Check, Paths: paths, Timeout: c.CheckTime}
 }
 
-// attempts are the runs of a best-of on their way to the engine.
+// attempts makes the runs of a best-of.
 type attempts struct {
 	*runOptions
 	home     state.Home
@@ -112,30 +111,13 @@ type attempts struct {
 // runBest makes several attempts, ranks them, and prints the ranking.
 func (o *runOptions) runBest(ctx context.Context, a *attempts, view *progress) error {
 	defer a.close()
-	check := o.check()
 	best := &oneshot.Best{ID: state.NewRunID(), Home: a.home, Name: o.Name, OutputDir: o.Output, Version: buildVersion(),
-		Check: *check, KeepGoing: o.KeepGoing}
+		Check: *o.check(), KeepGoing: o.KeepGoing}
 	if o.Detached {
 		a.detached = &leaving{progress: view, id: best.ID}
 	}
-	for i := range o.BestOf {
-		model, flag := o.Model, "--model"
-		if len(o.Models) > 0 {
-			model, flag = o.Models[i%len(o.Models)], "--models"
-		}
-		shot, err := a.attempt(ctx, model, fmt.Sprintf("[%d] ", i+1))
-		if err != nil {
-			return naming(err, flag)
-		}
-		best.Attempts = append(best.Attempts, shot)
-	}
-	if o.Judge != "" {
-		judge, err := a.attempt(ctx, o.Judge, "[judge] ")
-		if err != nil {
-			return naming(err, "--judge")
-		}
-		judge.Session.Responses, judge.Session.SessionID, judge.Session.InputDir = "", "", ""
-		best.Judge = judge
+	if err := a.make(ctx, best); err != nil {
+		return err
 	}
 	eng, err := o.openEngine(o.Loaded.Engine, view.notices(), a.home)
 	if err != nil {
@@ -159,6 +141,28 @@ func (o *runOptions) runBest(ctx context.Context, a *attempts, view *progress) e
 		return err
 	}
 	return showEnd(o.streams, o.JSON, manifest, best.ResultDir(), view)
+}
+
+// make makes the attempts and the judge.
+func (a *attempts) make(ctx context.Context, best *oneshot.Best) (err error) {
+	for i := range a.BestOf {
+		model, flag := a.Model, "--model"
+		if len(a.Models) > 0 {
+			model, flag = a.Models[i%len(a.Models)], "--models"
+		}
+		shot, err := a.attempt(ctx, model, fmt.Sprintf("[%d] ", i+1))
+		if err != nil {
+			return naming(err, flag)
+		}
+		best.Attempts = append(best.Attempts, shot)
+	}
+	if a.Judge != "" {
+		if best.Judge, err = a.attempt(ctx, a.Judge, "[judge] "); err != nil {
+			return naming(err, "--judge")
+		}
+		best.Judge.Session.Responses, best.Judge.Session.SessionID = "", "" // of a run that is continued
+	}
+	return nil
 }
 
 // naming names in an error about a model the flag that chose it.
@@ -260,12 +264,7 @@ func (p *progress) summarizeAttempts(m *state.Manifest, dir string) {
 	for _, a := range m.Attempts {
 		p.showCheck(fmt.Sprintf("[%d] ", a.Number), a.Checked)
 	}
-	if used := tokensUsed(m); used != "" {
-		p.println("tokens   " + used)
-	}
-	if spent := oneshot.Spent(m); spent != "" {
-		p.println("budget   " + spent)
-	}
+	p.summarizeUse(m)
 	if j := m.Judge; j != nil {
 		text := fmt.Sprintf("chose attempt %d", j.Choice)
 		if j.Error != nil {
@@ -284,20 +283,9 @@ func (p *progress) summarizeAttempts(m *state.Manifest, dir string) {
 	}
 }
 
-// listed are numbers as a person writes them: 1, 2 and 4.
+// listed are numbers with commas between.
 func listed(numbers []int) string {
-	var b strings.Builder
-	for i, n := range numbers {
-		switch {
-		case i == 0:
-		case i == len(numbers)-1:
-			b.WriteString(" and ")
-		default:
-			b.WriteString(", ")
-		}
-		fmt.Fprint(&b, n)
-	}
-	return b.String()
+	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(numbers), "[]")), ", ")
 }
 
 // showCheck says how a check ended, what of the result it did not see, and the end of what it printed if it failed.

@@ -143,12 +143,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		p.println("  warning: " + visible.OneLine(w, 300))
 	}
 	p.showCheck("", m.Checked)
-	if used := tokensUsed(m); used != "" {
-		p.println("tokens   " + used)
-	}
-	if spent := oneshot.Spent(m); spent != "" {
-		p.println("budget   " + spent)
-	}
+	p.summarizeUse(m)
 	p.println("results  " + dir)
 	if len(files) > 0 {
 		p.println("diff     holon diff " + m.RunID)
@@ -156,6 +151,16 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		if info.Kind == workspace.KindGit {
 			p.println("branch   holon checkout " + m.RunID)
 		}
+	}
+}
+
+// summarizeUse says what the run took of models and of its budget.
+func (p *progress) summarizeUse(m *state.Manifest) {
+	if used := tokensUsed(m); used != "" {
+		p.println("tokens   " + used)
+	}
+	if spent := oneshot.Spent(m); spent != "" {
+		p.println("budget   " + spent)
 	}
 }
 

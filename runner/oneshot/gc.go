@@ -120,11 +120,8 @@ func (c *collection) orphans(ctx context.Context) error {
 		return err
 	}
 	for _, v := range views {
-		if v.Status == state.StatusRunning {
-			continue
-		}
-		if v.record == nil && v.Outcome != nil {
-			err = errors.Join(err, c.orphanParts(ctx, v.ID))
+		if v.Status == state.StatusRunning || v.record == nil && v.Outcome != nil {
+			err = errors.Join(err, c.orphanParts(ctx, v))
 			continue
 		}
 		e, openErr := c.runs.Open(ctx, v.ID)
@@ -157,8 +154,11 @@ func (c *collection) orphans(ctx context.Context) error {
 }
 
 // orphanParts settles the parts of a run that has ended which still hold something.
-func (c *collection) orphanParts(ctx context.Context, id string) error {
-	held, err := sessions.Parts(c.Home.RunDir(id))
+func (c *collection) orphanParts(ctx context.Context, v View) error {
+	if v.Status == state.StatusRunning {
+		return nil
+	}
+	held, err := sessions.Parts(c.Home.RunDir(v.ID))
 	for _, rec := range held {
 		c.settled[rec.ID] = c.add("run", "settle", rec.ID, "its run has ended and it still holds something",
 			c.unlessDry(func() error { _, err := c.Settle(ctx, rec.ID); return err }))

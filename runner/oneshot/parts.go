@@ -26,18 +26,30 @@ func killedBefore(what string) *runner.Error {
 		Hint: "start it again"}
 }
 
-// settleParts brings the checks and judges of a run that was killed to their end: nothing of them is kept.
-func (rc *Recovery) settleParts(ctx context.Context, dir string) error {
-	held, err := sessions.Parts(dir)
-	for _, rec := range held {
-		if _, part := state.WholeOf(rec.ID); part != state.PartCheck && part != state.PartJudge {
+// isAid reports whether a run is the check or the judge of another. Nothing of them is collected.
+func isAid(id string) bool {
+	_, part := state.WholeOf(id)
+	return part == state.PartCheck || part == state.PartJudge
+}
+
+// resumeParts brings the parts of a run to their end: checks and judges, and its attempts, if it has some. Then it is
+// done itself.
+func (rc *Recovery) resumeParts(ctx context.Context, run *files.Run, rec *sessions.Record, prior *state.Manifest,
+	how recovery) (m *state.Manifest, done bool, err error) {
+	held, err := sessions.Parts(run.Dir())
+	for _, part := range held {
+		if !isAid(part.ID) {
 			continue
 		}
-		if _, settleErr := rc.recover(ctx, rec.ID, recovery{}); !state.IsCode(settleErr, codeEnded) {
+		if _, settleErr := rc.recover(ctx, part.ID, recovery{}); !state.IsCode(settleErr, codeEnded) {
 			err = errors.Join(err, settleErr)
 		}
 	}
-	return err
+	if err != nil || len(rec.Manifest.Attempts) == 0 {
+		return nil, false, err
+	}
+	m, err = rc.resumeWhole(ctx, run, rec, prior, how)
+	return m, true, err
 }
 
 // drop ends a check or a judge that was killed. Nothing of its tree is collected.

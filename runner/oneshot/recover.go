@@ -108,14 +108,11 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 	if err != nil {
 		return nil, err
 	}
-	if _, part := state.WholeOf(run.ID()); part == state.PartCheck || part == state.PartJudge {
+	if isAid(run.ID()) {
 		return rc.drop(ctx, run, rec, prior, eng)
 	}
-	if err := rc.settleParts(ctx, run.Dir()); err != nil {
-		return nil, err
-	}
-	if len(rec.Manifest.Attempts) > 0 {
-		return rc.resumeWhole(ctx, run, rec, prior, how)
+	if m, done, err := rc.resumeParts(ctx, run, rec, prior, how); done || err != nil {
+		return m, err
 	}
 	if prior != nil && prior.Workspace != nil && prior.Workspace.Changes != nil {
 		return prior, errors.Join(rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +53,7 @@ func runAttach(ctx context.Context, l *lifecycle, quiet bool) error {
 		view.takeOver(watched)
 		recovery := l.recovery()
 		recovery.Watch = view
-		var lines sync.Mutex
-		recovery.WatchAttempt = func(number int) oneshot.Watcher {
-			return l.streams.attemptView(fmt.Sprintf("[%d] ", number), &lines, quiet)
-		}
+		recovery.WatchAttempt = func(number int) oneshot.Watcher { return view.attemptView(fmt.Sprintf("[%d] ", number)) }
 		recovery.Telemetry = openTelemetry(ctx, l.streams.Secrets, recovery.Log)
 		defer recovery.Telemetry.Close()
 		m, err = recovery.Attach(ctx, entry.ID)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -100,26 +99,28 @@ func (c *checked) check() *oneshot.Check {
 // attempts makes the runs of a best-of.
 type attempts struct {
 	*runOptions
-	home     state.Home
-	models   *modelaccess.Host
-	log      *slog.Logger
-	opened   []*modelaccess.Access
-	lines    sync.Mutex // of what they print
-	detached *leaving
+	home   state.Home
+	models *modelaccess.Host
+	log    *slog.Logger
+	view   *progress // of the whole
+	begin  func()    // called when the first of them works
+	opened []*modelaccess.Access
 }
 
 // runBest makes several attempts, ranks them, and prints the ranking.
-func (o *runOptions) runBest(ctx context.Context, a *attempts, view *progress) error {
+func (o *runOptions) runBest(ctx context.Context, a *attempts) error {
 	defer a.close()
 	best := &oneshot.Best{ID: state.NewRunID(), Home: a.home, Name: o.Name, OutputDir: o.Output, Version: buildVersion(),
 		Check: *o.check(), KeepGoing: o.KeepGoing}
+	var whole oneshot.Watcher = a.view
 	if o.Detached {
-		a.detached = &leaving{progress: view, id: best.ID}
+		whole = &leaving{a.view, best.ID}
 	}
+	a.begin = sync.OnceFunc(func() { whole.Phase("turn") })
 	if err := a.make(ctx, best); err != nil {
 		return err
 	}
-	eng, err := o.openEngine(o.Loaded.Engine, view.notices(), a.home)
+	eng, err := o.openEngine(o.Loaded.Engine, a.view.notices(), a.home)
 	if err != nil {
 		return err
 	}
@@ -129,18 +130,20 @@ func (o *runOptions) runBest(ctx context.Context, a *attempts, view *progress) e
 	if eng.Name() == "docker" {
 		best.Workspace.ContainerObjects = runner.ObjectsPath
 	}
+	telemetry := openTelemetry(ctx, o.streams.Secrets, a.log)
+	defer telemetry.Close()
 	for _, shot := range append(slices.Clone(best.Attempts), best.Judge) {
 		if shot != nil {
-			shot.Session.Engine = eng
+			shot.Session.Engine, shot.Session.Telemetry = eng, telemetry
 		}
 	}
-	view.println(fmt.Sprintf("making %d attempts in %s%s", o.BestOf, eng.Name(), looser(&first.Session)))
+	a.view.opening = fmt.Sprintf("making %d attempts in %s%s", o.BestOf, eng.Name(), looser(&first.Session))
 	manifest, err := best.Do(ctx)
-	view.end()
+	a.view.end()
 	if err != nil {
 		return err
 	}
-	return showEnd(o.streams, o.JSON, manifest, best.ResultDir(), view)
+	return showEnd(o.streams, o.JSON, manifest, best.ResultDir(), a.view)
 }
 
 // make makes the attempts and the judge.
@@ -187,18 +190,15 @@ func (a *attempts) attempt(ctx context.Context, model, label string) (*oneshot.R
 	}
 	a.opened = append(a.opened, access)
 	shot.Session.AgentEnv = append(shot.Session.AgentEnv, a.agentLimits(false)...)
-	view := a.streams.attemptView(label, &a.lines, a.Quiet)
-	if shot.Watch = view; a.detached != nil {
-		shot.Watch = &detachedAttempt{view, a.detached}
-	}
+	shot.Watch = &attemptWatch{a.view.attemptView(label), a.begin}
 	return shot, nil
 }
 
-// attemptView shows an attempt next to others: each line begins with a label, and its answer is not printed.
-func (s Streams) attemptView(label string, lines *sync.Mutex, quiet bool) *progress {
-	s.Err = &labelled{to: s.Err, label: label, lock: lines}
-	s.ErrTTY, s.OutTTY = false, false
-	view := newProgress(s, quiet)
+// attemptView shows an attempt below a label, above the status line of the whole. Its answer is not printed.
+func (p *progress) attemptView(label string) *progress {
+	s := p.streams
+	s.Err, s.ErrTTY, s.OutTTY = &labelled{to: p, label: label}, false, false
+	view := newProgress(s, p.quiet)
 	view.json = true
 	return view
 }
@@ -209,44 +209,34 @@ func (a *attempts) close() {
 	}
 }
 
-// detachedAttempt is the watcher of an attempt of a run whose caller returns as soon as one of them works.
-type detachedAttempt struct {
+// attemptWatch is the watcher of an attempt. With the first turn of one of them the whole begins to work.
+type attemptWatch struct {
 	*progress
-	whole *leaving
+	begin func()
 }
 
 // Phase implements oneshot.Watcher.
-func (d *detachedAttempt) Phase(name string) {
-	d.progress.Phase(name)
+func (w *attemptWatch) Phase(name string) {
+	w.progress.Phase(name)
 	if name == "turn" {
-		d.whole.once.Do(func() { d.whole.Phase(name) })
+		w.begin()
 	}
 }
 
-// labelled begins every line with a label, and writes whole lines.
+// labelled passes whole lines on, behind a label.
 type labelled struct {
-	to    io.Writer
+	to    *progress
 	label string
-	lock  *sync.Mutex
 	held  []byte
 }
 
 func (l *labelled) Write(data []byte) (int, error) {
-	l.held = append(l.held, data...)
-	at := bytes.LastIndexByte(l.held, '\n')
-	if at < 0 {
-		return len(data), nil
+	lines := bytes.Split(append(l.held, data...), []byte{'\n'})
+	for _, line := range lines[:len(lines)-1] {
+		l.to.println(l.label + string(line))
 	}
-	var lines bytes.Buffer
-	for line := range bytes.Lines(l.held[:at+1]) {
-		lines.WriteString(l.label)
-		lines.Write(line)
-	}
-	l.held = bytes.Clone(l.held[at+1:])
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	_, err := l.to.Write(lines.Bytes())
-	return len(data), err
+	l.held = bytes.Clone(lines[len(lines)-1])
+	return len(data), nil
 }
 
 // printAttempts prints the ranking of a run, the best first.

@@ -30,7 +30,7 @@ func completers(streams Streams) map[string]completer {
 	providers, files := onMachine(providerNames), oneOfFiles
 	return map[string]completer{
 		"AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs,
-		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models,
+		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models, "--models": models, "--judge": models,
 		"--skill": skills, "skills NAME": skills, "KEY": onMachine(settingKeys), "VALUE": settingValues,
 		"providers NAME": providers, "credentials NAME": providers, "credentials remove NAME": onMachine(keyNames),
 		"FILE": files, "FILE...": files, "SOURCE": files, "--image": oneOfWords(settings.DefaultImage),

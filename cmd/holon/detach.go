@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -75,8 +74,7 @@ func (o *runOptions) showDetached(id string) error {
 // leaving is the watcher of a run whose caller returns as soon as the agent works.
 type leaving struct {
 	*progress
-	id   string
-	once sync.Once
+	id string
 }
 
 // Phase implements daemon.Watcher. Nothing is printed once the caller has the id: its terminal may be gone.

@@ -283,7 +283,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	if o.BestOf > 1 {
-		return o.runBest(ctx, &attempts{runOptions: o, home: home, models: models, log: log}, view)
+		return o.runBest(ctx, &attempts{runOptions: o, home: home, models: models, log: log, view: view})
 	}
 	access, err := openModels(ctx, models, o.Refs(), &shot.Session)
 	if err != nil {

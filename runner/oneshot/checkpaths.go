@@ -23,7 +23,8 @@ var (
 		"{jest,vitest,karma,playwright,cypress}.config.*"}
 	// mixedPaths say that among other things that a run has to change, such as what it depends on.
 	mixedPaths = []string{"package.json", "pyproject.toml", "setup.cfg", "setup.py", "go.mod", "Cargo.toml", "build.rs",
-		"pom.xml", "*.gradle", "*.gradle.kts", "CMakeLists.txt", "composer.json", "Gemfile", "*.csproj"}
+		"pom.xml", "*.gradle", "*.gradle.kts", "CMakeLists.txt", "composer.json", "Gemfile", "*.csproj",
+		"go.work", ".npmrc", ".cargo/**", "tsconfig*.json"}
 	// checkNames begin or end the names of programs that check.
 	checkNames = regexp.MustCompile(`(?i)(test|check|spec|verify|lint)`)
 )

@@ -17,6 +17,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -220,6 +221,9 @@ func interruption(ctx context.Context, err error) error {
 func discard(run *files.Run) error {
 	err := run.Remove()
 	if out := run.OutputDir(); out != run.Dir() {
+		if removeErr := os.Remove(filepath.Join(out, state.AttemptsDir)); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
 		err = errors.Join(err, os.Remove(out)) // made by us or empty before; never more than that
 	}
 	return err

@@ -171,27 +171,32 @@ func (g *group) begin(ctx context.Context, b *Best, source *workspace.Source) er
 func (b *Best) race(ctx context.Context, g *group) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	failures := make([]error, len(b.Attempts))
+	begun, failures := make([]bool, len(b.Attempts)), make([]error, len(b.Attempts))
 	var all sync.WaitGroup
 	for i, o := range b.Attempts {
 		all.Go(func() {
 			a := &g.manifest.Attempts[i]
 			var m *state.Manifest
-			if m, failures[i] = o.Do(ctx); m != nil {
-				describe(a, m)
-			} else {
+			if m, failures[i] = o.Do(ctx); m == nil {
 				notBegun(a, failures[i])
+				return
 			}
-			if passed(a) && !b.KeepGoing {
+			begun[i] = true
+			if describe(a, m); passed(a) && !b.KeepGoing {
 				stop(&superseded{by: a.Number})
 			}
 		})
 	}
 	all.Wait()
-	if slices.Contains(failures, nil) {
-		return nil
+	if !slices.Contains(begun, true) {
+		return failures[0]
 	}
-	return failures[0]
+	for i, err := range failures {
+		if err != nil && begun[i] { // its end could not be recorded, which is tried again
+			g.manifest.Warnings = append(g.manifest.Warnings, fmt.Sprintf("attempt %d: %s", i+1, runner.Describe(err).Message))
+		}
+	}
+	return nil
 }
 
 // notBegun records of an attempt why it could not start.

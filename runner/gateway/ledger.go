@@ -27,6 +27,13 @@ func NewPool() *Pool {
 	return p
 }
 
+// Take counts what was taken of the budget by a grant of before.
+func (p *Pool) Take(u Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken = plus(p.taken, u)
+}
+
 // ledger is the account of a grant and what its running requests may add to it.
 type ledger struct {
 	budget Budget

@@ -101,6 +101,11 @@ func TestPoolIsOneBudget(t *testing.T) {
 	one, two := first.account(), second.account()
 	expect.Equal(t, "requests of the first", one.Requests, int64(2))
 	expect.Equal(t, "requests of the second", two.Requests, int64(1))
+	grant.Pool.Take(Usage{Requests: 7})
+	grant.Budget.MaxRequests = 11
+	third := newLedger(grant) // after three and seven
+	expect.Equal(t, "refused for", ask(third), "")
+	expect.Equal(t, "refused for", ask(third), "max_requests")
 	sum := Sum(Sum(nil, &one), &two)
 	expect.Equal(t, "requests of both", sum.Requests, int64(3))
 	expect.Equal(t, "tokens of the model", sum.Models["openai/m"].Total, int64(30))

@@ -15,6 +15,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/gateway"
 	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/files"
@@ -75,11 +76,17 @@ func (rc *Recovery) resumeWhole(ctx context.Context, run *files.Run, rec *sessio
 	if prior != nil {
 		g.manifest = prior
 	}
-	attempts := g.manifest.Attempts
+	attempts, whole := g.manifest.Attempts, *rc
+	whole.pool = gateway.NewPool()
+	for _, a := range attempts {
+		if e, err := files.New(rc.Home).Open(ctx, a.RunID); err == nil && e.Manifest != nil && e.Manifest.ModelUsage != nil {
+			whole.pool.Take(e.Manifest.ModelUsage.Usage)
+		}
+	}
 	failures := make([]error, len(attempts))
 	var all sync.WaitGroup
 	for i := range attempts {
-		all.Go(func() { failures[i] = rc.resumeAttempt(ctx, &attempts[i], how) })
+		all.Go(func() { failures[i] = whole.resumeAttempt(ctx, &attempts[i], how) })
 	}
 	all.Wait()
 	if err := errors.Join(failures...); err != nil {

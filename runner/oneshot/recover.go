@@ -40,6 +40,7 @@ type Recovery struct {
 	Watch   Watcher // nil for none
 	// WatchAttempt, for Attach, is Watch of an attempt; nil for none.
 	WatchAttempt func(number int) Watcher
+	pool         *gateway.Pool // of the attempts; nil for other runs
 
 	Secrets *redact.Set // known values that no record may show; nil for none
 	Log     *slog.Logger
@@ -185,6 +186,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 		r.info = rec.Tree.Info
 	}
 	var err error
+	r.ask.Pool = rc.pool
 	if r.ask.Taken, err = readUsage(run.Dir()); err != nil {
 		m.Warnings = append(m.Warnings, "the budget begins anew: "+visible.OneLine(err.Error(), 300))
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-
 	"time"
 
 	"holon/responses/turns"

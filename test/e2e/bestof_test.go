@@ -107,7 +107,7 @@ func TestAttachToAttempts(t *testing.T) {
 }
 
 // A check has a container of its own: without the sockets of models and tools, without a network, as a user who can
-// change neither what runs it nor what it is judged by, and nothing that an attempt left beside its tree is there.
+// change neither what runs it nor what it is judged by, and nothing that an attempt left outside of its tree is there.
 func TestCheckStandsAlone(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")

@@ -18,7 +18,7 @@ const weather = `{"type":"function","name":"get_weather","description":"Current 
 	`"parameters":{"type":"object","properties":{"location":{"type":"string","description":"City and state."}},` +
 	`"required":["location"]}}`
 
-// officialHTTP are the nine cases that the official suite has for HTTP.
+// officialHTTP are the ten cases that the official suite has for HTTP.
 func officialHTTP() []Case {
 	return []Case{
 		completing("basic-response", Official, "a user's message gives a completed response",
@@ -37,6 +37,7 @@ func officialHTTP() []Case {
 				`San Francisco?"}],"tools":[%s]}`, weather)
 			t.expect(r.first("function_call") != nil, "the output has no function_call: %v", r["output"])
 		}},
+		{"tool-calling-streaming", Official, "a stream has the pieces of a call in their order", callStreaming},
 		completing("image-input", Official, "an image is accepted",
 			`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"What is in this `+
 				`image?"},{"type":"input_image","image_url":"`+image+`"}]}]}`),
@@ -55,6 +56,26 @@ func officialHTTP() []Case {
 			t.expect(a.status == 400 || a.status == 422, "answered %d, want 400 or 422: %.500s", a.status, a.body)
 		}},
 	}
+}
+
+// callStreaming looks for the events of a call, which come one after the other among others.
+func callStreaming(t *trial) {
+	r, events := t.streamed(`{%s,"stream":true,"tools":[%s]}`, askWeather, weather)
+	want := []string{"response.output_item.added", "response.function_call_arguments.delta",
+		"response.function_call_arguments.done", "response.output_item.done"}
+	for _, data := range events {
+		var ev struct {
+			Type string                `json:"type"`
+			Item struct{ Type string } `json:"item"`
+		}
+		t.must(json.Unmarshal(data, &ev))
+		ofCall := ev.Item.Type == "" || ev.Item.Type == "function_call"
+		if len(want) > 0 && ev.Type == want[0] && ofCall {
+			want = want[1:]
+		}
+	}
+	t.expect(len(want) == 0, "the stream lacks, in this order, %v", want)
+	t.expect(r.first("function_call") != nil, "the output has no function_call: %v", r["output"])
 }
 
 func streamingResponse(t *trial) {

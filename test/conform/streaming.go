@@ -56,7 +56,7 @@ func sameAsJSON(t *trial, f stream.Framing) {
 	t.completed(streamed)
 	t.expect(len(streamed) == len(plain), "the streamed response has %d keys and the JSON one %d", len(streamed),
 		len(plain))
-	own := []string{"id", "created_at", "completed_at", "output", "usage"}
+	own := []string{"id", "created_at", "completed_at", "output", "usage", "holon"}
 	for _, key := range slices.Sorted(maps.Keys(plain)) {
 		t.expect(slices.Contains(own, key) || equal(streamed[key], plain[key]),
 			"%s is %v in the JSON answer and %v in the stream", key, plain[key], streamed[key])

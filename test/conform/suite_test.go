@@ -103,8 +103,8 @@ func (s *server) check(req *responses.Request) error {
 // POST /responses.
 func alone(t *testing.T) []conform.Case {
 	t.Helper()
-	later := []string{"tool-calling", "compact-response", "compact-missing-model", "streams/call", "streams/limit",
-		"streams/headers", "item reference",
+	later := []string{"tool-calling", "tool-calling-streaming", "compact-response", "compact-missing-model",
+		"streams/call", "streams/limit", "streams/headers", "item reference",
 		"continuation/not stored", "continuation/open call", "compact/input",
 		"errors/choice of a tool that is not there", "errors/background without store", "errors/unknown item reference"}
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
@@ -142,8 +142,8 @@ func TestCasesHaveTheirOfficialNames(t *testing.T) {
 			ids = append(ids, c.ID)
 		}
 	}
-	want := "basic-response assistant-phase streaming-response system-prompt tool-calling image-input multi-turn " +
-		"compact-response compact-missing-model " +
+	want := "basic-response assistant-phase streaming-response system-prompt tool-calling tool-calling-streaming " +
+		"image-input multi-turn compact-response compact-missing-model " +
 		"response-output-phase-schema websocket-response websocket-sequential-responses websocket-continuation " +
 		"websocket-reconnect-store-false-recovery " +
 		"websocket-previous-response-not-found websocket-failed-continuation-evicts-cache websocket-compact-new-chain"

@@ -51,6 +51,7 @@ func (s *Server) writeError(w http.ResponseWriter, err error) {
 const (
 	headerRequestID   = "X-Request-Id"
 	headerResponseID  = "X-Response-Id"
+	headerTurnID      = "X-Holon-Turn-Id"
 	headerShouldRetry = "X-Should-Retry"
 )
 

@@ -56,6 +56,9 @@ func (s *Server) acceptRequest(w http.ResponseWriter, r *http.Request) (*respons
 	// Work has begun: a client that sends the request again would start it again.
 	w.Header().Set(headerShouldRetry, "false")
 	w.Header().Set(headerResponseID, v.response.ID)
+	if at := v.response.Holon; at != nil {
+		w.Header().Set(headerTurnID, at.TurnID)
+	}
 	return req, v, nil
 }
 

@@ -35,6 +35,7 @@ type job struct {
 func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, error) {
 	now := s.parts.Now()
 	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.Ref, now.Unix(), p.req)
+	resp.Holon = &responses.TurnPlace{TurnID: p.turnID, SessionID: p.sessionID, OutputDir: p.turnDir}
 	if !t.Started() {
 		resp.Status = responses.StatusQueued
 	}

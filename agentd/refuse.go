@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -16,12 +17,20 @@ func (s *Server) refuse(req *responses.Request, mem *memory) (*responses.Request
 	if err := errors.Join(checkBackground(req), s.refuseSecretIDs(req.Holon)); err != nil {
 		return nil, err
 	}
-	if req = withoutSilence(req); len(req.Input) == 0 {
+	if req = s.withDefaults(withoutSilence(req)); len(req.Input) == 0 {
 		if err := s.checkUnfinished(req.PreviousResponseID, mem); err != nil {
 			return nil, err
 		}
 	}
 	return req, nil
+}
+
+// withDefaults returns the request with the server's defaults.
+func (s *Server) withDefaults(req *responses.Request) *responses.Request {
+	with := *req
+	with.Holon.Isolation = cmp.Or(req.Holon.Isolation, s.cfg.Turns.Isolation)
+	with.ShowToolCalls = req.ShowToolCalls || s.cfg.Turns.ShowToolCalls
+	return &with
 }
 
 // refuseSecretIDs refuses ids that hold a known secret: they name directories and stand

@@ -17,6 +17,7 @@ func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, err)
 		return
 	}
+	id = s.turnOf(id)
 	if lt := s.lookup(id); lt != nil {
 		<-lt.start
 		if lt.err == nil && lt.turn != nil {
@@ -33,6 +34,17 @@ func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.writeJSON(w, http.StatusOK, rec)
 	}
+}
+
+// turnOf returns the turn of a response, where id is that of one.
+func (s *Server) turnOf(id string) string {
+	if lt := s.byResponse(id); lt != nil {
+		return lt.id
+	}
+	if stored, err := s.store.Load(id); err == nil && stored.Response.Holon != nil {
+		return stored.Response.Holon.TurnID
+	}
+	return id
 }
 
 func turnNotFound(id string) *responses.Error {
@@ -56,7 +68,7 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	v, err := s.find(id)
+	v, err := s.find(s.turnOf(id))
 	if err != nil {
 		s.fail(w, err)
 		return

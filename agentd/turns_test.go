@@ -38,6 +38,29 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 	}
 }
 
+// A client that lets the server choose finds its turn, and a server has defaults of its own.
+func TestPlaceOfTheTurn(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(cfg *config.Config, _ *agentd.Parts) {
+		cfg.Turns.Isolation, cfg.Turns.ShowToolCalls = "copy", true
+	})
+	ref := h.scenario("call", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: pwd}}]\n  - text: ok\n")
+	begun := h.post(`{"model":"` + ref + `","input":"hi","background":true}`)
+	id, resp := begun.header.Get("X-Holon-Turn-Id"), begun.response(t)
+	record := h.do(http.MethodGet, "/v1/turns/"+resp.ID, "")
+	expect.Contains(t, "the turn of the response", string(record.body), id)
+	stream := string(h.do(http.MethodGet, "/v1/responses/"+resp.ID+"?stream=true", "").body)
+	for _, part := range []string{`"turn_id":"` + id + `"`, `"output_dir":"` + h.cfg.Dirs.Output + `/turns/` + id + `"`,
+		`"type":"holon:tool_call"`, "/.agentd-turns/"} {
+		expect.Contains(t, "the stream", stream, part)
+	}
+	own := h.post(`{"model":"` + ref + `","input":"hi","background":true,"holon":{"isolation":"none"}}`).response(t)
+	stream = string(h.do(http.MethodGet, "/v1/responses/"+own.ID+"?stream=true", "").body)
+	if strings.Contains(stream, "/.agentd-turns/") || !strings.Contains(stream, "holon:tool_call") {
+		t.Error("the isolation of the request does not count")
+	}
+}
+
 func TestOutputDirOfTheCaller(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -45,7 +45,7 @@ const (
 	ReasonCancelled       = "cancelled"
 )
 
-// Response is the ResponseResource. All of its 31 keys are always written;
+// Response is the ResponseResource. Its 31 keys of the protocol are always written;
 // pointers are the keys that may be null.
 type Response struct {
 	ID                 string             `json:"id"`
@@ -79,6 +79,16 @@ type Response struct {
 	Metadata           map[string]string  `json:"metadata"`
 	SafetyIdentifier   *string            `json:"safety_identifier"`
 	PromptCacheKey     *string            `json:"prompt_cache_key"`
+
+	// Holon is beyond the protocol: where to find the turn that made the response.
+	Holon *TurnPlace `json:"holon,omitempty"`
+}
+
+// TurnPlace names a turn and its files.
+type TurnPlace struct {
+	TurnID    string `json:"turn_id"`
+	SessionID string `json:"session_id"`
+	OutputDir string `json:"output_dir"`
 }
 
 // IncompleteDetails says why a response ended early.

@@ -61,6 +61,7 @@ func (c *Config) Validate() error {
 	c.Server.validate(&p)
 	c.Models.validate(&p)
 	c.Agent.validate(&p)
+	c.Turns.validate(&p)
 	c.Tools.validate(&p)
 	c.Users.validate(&p)
 	if c.Users.Command != "" {

@@ -255,9 +255,11 @@ var usages = map[string]string{
 	"turn-timeout": "wall time after which a turn ends as incomplete",
 	"max-output-bytes": "`bytes` in a turn's output directory, its streams included, beyond which it ends as " +
 		"incomplete; 0 for no bound",
-	"grace":          "time that running turns get to end after SIGTERM",
-	"min-free-bytes": "free disk space below which new turns are refused",
-	"retain-age":     "time after which stored responses that nothing continues are removed; 0 for never",
+	"grace":           "time that running turns get to end after SIGTERM",
+	"min-free-bytes":  "free disk space below which new turns are refused",
+	"isolation":       "where turns work whose request does not say it: none, copy or worktree",
+	"show-tool-calls": "show calls of the container's tools to every client, as include holon:tool_calls does",
+	"retain-age":      "time after which stored responses that nothing continues are removed; 0 for never",
 	"retain-count": "stored responses beyond which the least recent conversations are removed; 0 for no " +
 		"bound",
 	"retain-bytes": "size of the stored responses beyond which the least recent conversations are " +

@@ -16,6 +16,16 @@ type turns struct {
 	MaxOutput   int64         `env:"HOLON_MAX_OUTPUT_BYTES" envDefault:"4294967296" min:"0"`
 	Grace       time.Duration `env:"HOLON_GRACE" envDefault:"10s" min:"0"`
 	MinFree     int64         `env:"HOLON_MIN_FREE_BYTES" envDefault:"67108864" min:"0"`
+
+	// of requests that say nothing of them
+	Isolation     string `env:"HOLON_ISOLATION" envDefault:"none"`
+	ShowToolCalls bool   `env:"HOLON_SHOW_TOOL_CALLS"`
+}
+
+func (t *turns) validate(p *Problems) {
+	if !slices.Contains([]string{"none", "copy", "worktree"}, t.Isolation) {
+		p.add("--isolation", fmt.Sprintf("%q is no isolation", t.Isolation), "write none, copy or worktree")
+	}
 }
 
 // retention says how long responses are stored.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"holon/agentd/config"
 	"holon/responses/client"
 	"holon/test/expect"
 	"holon/test/programs"
@@ -124,5 +125,18 @@ func TestModules(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("agentd links\n%s\nand %s lists\n%s\nIf that is meant, run go test ./cmd/agentd -update", got, golden,
 			want)
+	}
+}
+
+// Paths of containers are refused, all at once, where there is no container.
+func TestPathsOfContainers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.Server.Socket, cfg.Dirs.Output, cfg.Dirs.State = dir+"/none/s", dir+"/none/o", dir+"/other/s"
+	expect.Equal(t, "with the directory", len(ofContainer(&cfg, dir)), 0)
+	p := ofContainer(&cfg, dir+"/none")
+	if len(p) != 2 || p[0].Setting != "--socket" || p[1].Setting != "--output-dir" {
+		t.Errorf("got %+v, want --socket and --output-dir", p)
 	}
 }

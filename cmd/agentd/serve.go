@@ -34,6 +34,9 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 	if err != nil {
 		return err
 	}
+	if p := ofContainer(&cfg, "/holon"); p != nil {
+		return origins.Name(p)
+	}
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
@@ -51,6 +54,21 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 		return err
 	}
 	return errors.Join(origins.Name(server.Serve(ctx)), server.Close())
+}
+
+// ofContainer refuses paths in the directory of containers on a machine that has none: root would make them there.
+func ofContainer(cfg *config.Config, dir string) (p config.Problems) {
+	if _, err := os.Stat(dir); err == nil || os.Getpid() == 1 {
+		return nil
+	}
+	for _, at := range [][2]string{{"--socket", cfg.Server.Socket}, {"--output-dir", cfg.Dirs.Output},
+		{"--state-dir", cfg.Dirs.State}, {"--workspace-dir", cfg.Dirs.Workspace}} {
+		if strings.HasPrefix(at[1], dir+"/") {
+			p = append(p, config.Problem{Setting: at[0], What: at[1] + " is a path of containers, and " + dir + " is not here",
+				Remedy: "name another path"})
+		}
+	}
+	return p
 }
 
 // separate makes agentd and its commands the users that cfg names. It may run this

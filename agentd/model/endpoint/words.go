@@ -90,16 +90,9 @@ func failureOfObject(v gjson.Result, depth int) (f Failure) {
 		f.Message += ": " + DecodeFailure([]byte(raw.Str)).Message
 	}
 	if at := v.Get("loc"); at.IsArray() && f.Message != "" { // of a server that checks requests against types
-		f.Message = strings.Join(stringsOf(at.Array()), ".") + ": " + f.Message
+		f.Message = strings.NewReplacer("[", "", "]", "", `"`, "", " ", "", ",", ".").Replace(at.Raw) + ": " + f.Message
 	}
 	return f
-}
-
-func stringsOf(list []gjson.Result) (texts []string) {
-	for _, v := range list {
-		texts = append(texts, v.String())
-	}
-	return texts
 }
 
 // markup is what stands in a page around its text.

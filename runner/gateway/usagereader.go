@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,11 @@ func (t *usageReader) close() {
 	<-t.done
 }
 
-func (t *usageReader) read(r io.Reader) {
+func (t *usageReader) read(pieces io.Reader) {
+	r := bufio.NewReader(pieces)
+	if start, err := r.Peek(1); err == nil { // it shows the form better than the content type
+		t.stream = start[0] != '{' && start[0] != '['
+	}
 	if !t.stream {
 		if data, err := io.ReadAll(io.LimitReader(r, maxAnswer)); err == nil {
 			t.take(data)

@@ -41,6 +41,8 @@ func TestUsage(t *testing.T) {
 		{"no usage in a stream", sse, "data: 1\n\ndata: 2\n\ndata: 3\n\n", Tokens{Input: 25, Output: 3}, true},
 		{"no usage in one piece", plain, `{"output":"` + strings.Repeat("a", 28) + `"}`, Tokens{Input: 25, Output: 11},
 			true},
+		{"a stream of another content type", plain, `data: {"usage":{"prompt_tokens":12,"completion_tokens":2}}` + "\n\n",
+			Tokens{Input: 12, Output: 2}, false},
 		{"negative", plain, `{"usage":{"input_tokens":-3,"output_tokens":-4}}`, Tokens{Input: 25, Output: 12}, true},
 		{"beyond belief", plain, `{"usage":{"input_tokens":9000000000000000000,"output_tokens":4}}`,
 			Tokens{Input: 25, Output: 16}, true},

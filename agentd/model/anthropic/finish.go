@@ -1,6 +1,9 @@
 package anthropic
 
 import (
+	"cmp"
+	"encoding/json"
+
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
@@ -36,10 +39,11 @@ func (a *assembly) finish() {
 	case a.stop == "refusal":
 		a.refuse(done)
 		return
-	case a.stop == "":
-		done.Stop = model.StopEnd
-	case done.Stop == "":
+	case done.Stop == "": // no reason, or one that is not known
 		done.Stop, done.Reason = model.StopEnd, a.stop
+		if (a.held || a.kind == typeToolUse) && !json.Valid([]byte(cmp.Or(a.buffer.String(), a.input, "{}"))) {
+			done.Stop = model.StopMaxTokens // the call is not whole
+		}
 	case a.stop == "model_context_window_exceeded" && !a.emitted:
 		a.queue.Fail(&model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
 			Message: "the conversation leaves the model no room for an answer"})

@@ -84,10 +84,7 @@ func (a *assembly) take(data []byte) error {
 	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !odd {
 		return endpoint.Malformed("the provider's chunk can't be read: %v", endpoint.Unreadable(err))
 	}
-	if err := endpoint.Failed(data); err != nil {
-		return err
-	}
-	if !gjson.GetBytes(data, "choices").IsArray() && c.Usage == nil {
+	if endpoint.Reports(data, "error") || !gjson.GetBytes(data, "choices").IsArray() && c.Usage == nil {
 		return endpoint.Odd(data)
 	}
 	if a.requestID == "" {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -99,6 +100,10 @@ func (a *assembly) End(marked bool) error {
 	if err != nil {
 		return err
 	}
+	reason := a.unknown()
+	if n := len(a.calls); reason != "" && n > 0 && !json.Valid([]byte(cmp.Or(a.calls[n-1].args.String(), "{}"))) {
+		stop = model.StopMaxTokens // the last call is not whole
+	}
 	a.close()
 	var half *item
 	if stop != model.StopEnd {
@@ -118,7 +123,7 @@ func (a *assembly) End(marked bool) error {
 			Text: it.args.String()})
 		a.queue.End(&it.QueuedItem)
 	}
-	a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Reason: a.unknown(), Usage: a.usage, RequestID: a.requestID,
+	a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Reason: reason, Usage: a.usage, RequestID: a.requestID,
 		Uncalled: len(a.calls) == 0 && a.text.Len() > 0 && slices.Contains(callReasons, a.finish)})
 	return a.queue.Err()
 }

@@ -136,6 +136,9 @@ func TestDialects(t *testing.T) {
 		{"nothing counts after the end", []string{hello, end("stop"), hello, end("length"), done},
 			modeltest.Answer{Text: "hello"}},
 		{"length", []string{hello, end("length"), done}, modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
+		{"half a call, for a reason of its own", []string{hello, said(
+			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x"}}]}`), end("bored"), done},
+			modeltest.Answer{Text: "hello", Stop: model.StopMaxTokens}},
 		{"half a call", []string{said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`),
 			said(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{\"x"}}]}`), end("length"),
 			done},

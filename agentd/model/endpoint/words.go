@@ -123,31 +123,23 @@ func (o *oddity) Error() string { return o.failure.Error() }
 // Odd is the error of Take for an event, and of Whole for an answer, in which nothing is known. One that reports a
 // failure ends the answer; a stream goes on after all others.
 func Odd(data []byte) error {
-	v := gjson.ParseBytes(data)
-	if reports(v.Get("error")) || reports(v.Get("0.error")) {
+	if Reports(data, "error") || Reports(data, "0.error") {
 		return EventError(DecodeFailure(data))
 	}
+	v := gjson.ParseBytes(data)
 	if f := failureOf(v, maxDepth); f.Message != "" && v.IsObject() {
 		return &oddity{EventError(f)}
 	}
 	return &oddity{Malformed("the provider sent what can't be read: %s", excerpt(data))}
 }
 
-// reports reports whether the field "error" of an event holds an error.
-func reports(v gjson.Result) bool {
-	switch v.Raw {
+// Reports reports whether there is an error at the path of an event.
+func Reports(data []byte, path string) bool {
+	switch gjson.GetBytes(data, path).Raw {
 	case "", "null", "{}", "[]", `""`, "false", "0":
 		return false
 	}
 	return true
-}
-
-// Failed returns the error that an event has, nil for none.
-func Failed(data []byte) error {
-	if !reports(gjson.GetBytes(data, "error")) {
-		return nil
-	}
-	return EventError(DecodeFailure(data))
 }
 
 // eventTypes are names of frames that are types of events.

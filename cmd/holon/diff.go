@@ -103,11 +103,16 @@ func printChanges(streams Streams, changes []workspace.FileChange) error {
 	})
 }
 
+// lineCounts says how much of a file was changed, and its mode, if that was.
 func lineCounts(f workspace.FileChange) string {
+	text := fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
 	if f.Binary {
-		return "binary"
+		text = "binary"
 	}
-	return fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
+	if f.Mode != f.OldMode && f.Mode != "" && f.OldMode != "" {
+		text += fmt.Sprintf(", mode %s → %s", strings.TrimPrefix(f.OldMode, "100"), strings.TrimPrefix(f.Mode, "100"))
+	}
+	return text
 }
 
 // printPatch copies a patch as it is, for programs, or line by line for a terminal.

@@ -247,7 +247,7 @@ func take(answer Answer, frame stream.Frame) (last bool, err error) {
 	case !gjson.ValidBytes(data): // a part of the answer may be lost
 		return false, Malformed("the provider's event can't be read, as it is not JSON: %s", excerpt(data))
 	}
-	return answer.Take(typed(frame.Name, data))
+	return answer.Take(data)
 }
 
 // attempt supervises one request: it cancels the request when the parent context

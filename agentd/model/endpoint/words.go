@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -140,20 +139,4 @@ func Reports(data []byte, path string) bool {
 		return false
 	}
 	return true
-}
-
-// eventTypes are names of frames that are types of events.
-var eventTypes = regexp.MustCompile(`^(response\.|content_block_|message_)`)
-
-// typed gives an event that does not name its type that of its frame.
-func typed(name string, data []byte) []byte {
-	if !eventTypes.MatchString(name) || gjson.GetBytes(data, "type").Exists() {
-		return data
-	}
-	rest := bytes.TrimSpace(data)[1:] // behind the brace
-	comma := ","
-	if bytes.HasPrefix(bytes.TrimSpace(rest), []byte("}")) {
-		comma = ""
-	}
-	return fmt.Appendf(nil, `{"type":%q%s%s`, name, comma, rest)
 }

@@ -265,6 +265,7 @@ func (l *Ledger) Count(ctx context.Context, agent, event string) (n int, err err
 // Way is the way of a message: when it was admitted, claimed first, and when its
 // turn began first. Zero times are those that did not come.
 type Way struct {
+	Agent                    string
 	Admitted, Claimed, Begun time.Time
 	Free                     bool // its agent had nothing else to do when it came
 }
@@ -274,7 +275,7 @@ func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
 	err = l.each(ctx, func(rows *sql.Rows) error {
 		var w Way
 		var at [3]sql.NullInt64
-		err := rows.Scan(&at[0], &at[1], &at[2], &w.Free)
+		err := rows.Scan(&w.Agent, &at[0], &at[1], &at[2], &w.Free)
 		for i, t := range []*time.Time{&w.Admitted, &w.Claimed, &w.Begun} {
 			if at[i].Valid {
 				*t = time.UnixMilli(at[i].Int64)
@@ -282,14 +283,14 @@ func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
 		}
 		ways = append(ways, w)
 		return err
-	}, `SELECT min(created_at) FILTER (WHERE type = 'message_admitted'),
+	}, `SELECT agent_id, min(created_at) FILTER (WHERE type = 'message_admitted'),
 			min(created_at) FILTER (WHERE type = 'message_processing_started'),
 			min(created_at) FILTER (WHERE type = 'turn_started'), max(type = 'message_admitted' AND open = 1)
 		FROM (SELECT *, sum((type = 'message_admitted') - (type = 'queue_entry_settled'))
 				OVER (PARTITION BY agent_id ORDER BY seq) AS open FROM `+labelled+`
 			WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
 			AND message_id <> '')
-		GROUP BY message_id`)
+		GROUP BY message_id ORDER BY 2`)
 	return ways, err
 }
 

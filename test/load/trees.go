@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+
+	"holon/runner/agent/tools"
 )
 
 // Words for agents that work in trees. Each begins with a command that writes its turn and round to a file of the
@@ -17,11 +19,13 @@ const (
 	Direct Word = "do-direct" // UseWorkspace of a repository, and again
 	Apart  Word = "do-apart"  // likewise, in an isolated tree
 	Leaves Word = "do-home"   // UseWorkspace of the home, and again
+	Child  Word = "do-child"  // a child with a tree of its own, which does Drag
+	Fork   Word = "do-fork"   // a child with a tree of its task, which does Line; the parent merges that
 )
 
 // TreeWords are those that a turn may be asked for where there are so many repositories.
 func TreeWords(repositories int) []Word {
-	all := []Word{Line, Line, Line, Share, Share, Drag, Commit, Leaves}
+	all := []Word{Line, Line, Line, Share, Share, Drag, Commit, Leaves, Child, Child, Fork, Fork, Fork}
 	for n := range repositories {
 		all = append(all, of(Direct, n), of(Apart, n))
 	}
@@ -34,8 +38,8 @@ func of(w Word, n int) Word { return Word(fmt.Sprintf("%s-%d", w, n)) }
 // line is a command that leaves a line in a file, and what it does then.
 func line(n int, file, more string) object {
 	return object{"tool": "ExecCommand", "arguments": object{"yield_time_ms": 20_000, "cmd": fmt.Sprintf(
-		`l="$HOLON_TURN_ID {{round}}.%d"; mkdir -p lines && echo "$l" >> %s && echo "$l" >> /holon/workspaces/agent_home/ran%s`,
-		n, file, more)}}
+		`l="$HOLON_TURN_ID {{round}}.%d"; mkdir -p lines && echo "$l" >> %s && echo "$l" >> %s/ran%s`, n, file,
+		"/holon/workspaces/agent_home", more)}}
 }
 
 const ofTurn = "lines/$HOLON_TURN_ID"
@@ -45,11 +49,18 @@ func treeScript(repositories []string) ([]byte, error) {
 	use := func(arguments object) object {
 		return calls(line(1, ofTurn, ""), object{"tool": "UseWorkspace", "arguments": arguments})
 	}
+	spawn := func(mode string, task Word) object {
+		return calls(line(1, ofTurn, ""), object{"tool": tools.NameSpawn, "arguments": object{"workspace_mode": mode,
+			"initial_message": string(task) + " as a child."}})
+	}
 	first := list{
+		when(Child, spawn("inherit", Drag)),
+		when(Fork, spawn("worktree", Line)),
 		when(Share, calls(line(1, "shared", ""))),
 		when(Drag, calls(line(1, ofTurn, ""))),
 		when(Commit, calls(line(1, ofTurn, "; git add -A && git -c user.name=a -c user.email=a@localhost commit -qm one"))),
 		when(Leaves, use(object{"workspace_id": "agent_home"})),
+		shown("", saying("It is done.", calls(line(1, ofTurn, ""), work(tools.NameCompleteWork, "last_user", nil)))),
 	}
 	for n, repository := range repositories {
 		first = append(first, when(of(Direct, n), use(object{"path": repository})),

@@ -148,7 +148,8 @@ func (f *forest) drawCall() act {
 	case all:
 		body = map[string]any{}
 	}
-	return act{fmt.Sprint(verb, " ", body, " of ", agent), r.upTo(1200 * time.Millisecond), func(ctx context.Context) error {
+	what := strings.ReplaceAll(fmt.Sprint(verb, " ", body, " of ", agent), r.dir+"/", "")
+	return act{what, r.upTo(1200 * time.Millisecond), func(ctx context.Context) error {
 		for _, other := range f.repositories {
 			if takes && (all || other == repo) {
 				other.mu.Lock()
@@ -280,11 +281,12 @@ func (f *forest) kept(ctx context.Context) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			load.Check(err)
 		}
-		places = append(places, filepath.Join(f.home.AgentDir(agent), "lines"), filepath.Join(f.home.AgentDir(agent), "shared"))
+		home := f.home.AgentDir(agent)
+		places = append(places, filepath.Join(home, "lines"), filepath.Join(home, "shared"))
 		for _, e := range entries {
 			places = append(places, filepath.Join(trees, e.Name()))
 		}
 	}
-	patches := load.Must(filepath.Glob(filepath.Join(f.home.WorktreesDir(), "*"))) // that were checked out
-	load.Check(check.Kept(ctx, lines, repositories, append(places, patches...), ".git"))
+	places = append(places, load.Must(led.Patches(ctx, f.home))...)
+	load.Check(check.Kept(ctx, lines, repositories, places, ".git"))
 }

@@ -51,20 +51,33 @@ func (l *Ledger) Agents(ctx context.Context) (ids []string, err error) {
 	}, `SELECT id FROM agents ORDER BY id`)
 }
 
+// kept is a tree that the ledger has not removed.
+type kept struct {
+	agent, name, status, task string
+}
+
+func (k kept) id() string { return k.agent + "/" + k.name }
+
+// stays reports whether the directory has to be there: that of a task stays with its change.
+func (k kept) stays() bool { return k.status == "active" || k.status == "retained" && k.task != "" }
+
+func (l *Ledger) trees(ctx context.Context) (all []kept, err error) {
+	return all, l.each(ctx, func(rows *sql.Rows) error {
+		var k kept
+		err := rows.Scan(&k.agent, &k.name, &k.status, &k.task)
+		all = append(all, k)
+		return err
+	}, `SELECT agent_id, name, status, task_id FROM trees WHERE status <> 'removed' ORDER BY agent_id, name`)
+}
+
 // Held checks that trees are where the ledger has them, and nowhere else, and that each has one claim in the cache.
 func (l *Ledger) Held(ctx context.Context, home state.Home) error {
-	have := make(map[string]int)
-	err := l.each(ctx, func(rows *sql.Rows) error {
-		var agent, name string
-		err := rows.Scan(&agent, &name)
-		have[agent+"/"+name] = 1
-		return err
-	}, `SELECT agent_id, name FROM trees WHERE status = 'active'`)
+	trees, err := l.trees(ctx)
 	agents, err2 := l.Agents(ctx)
-	if err = errors.Join(err, err2); err != nil {
+	claimed, err3 := claims(home.CacheDir())
+	if err = errors.Join(err, err2, err3); err != nil {
 		return err
 	}
-	var errs []error
 	there := make(map[string]int)
 	for _, agent := range agents {
 		found, err := os.ReadDir(filepath.Join(home.AgentPrivateDir(agent), "workspaces"))
@@ -77,17 +90,32 @@ func (l *Ledger) Held(ctx context.Context, home state.Home) error {
 			}
 		}
 	}
-	claimed, err := claims(home.CacheDir())
-	errs = append(errs, err, same("directory", have, there), same("claim", have, claimed))
+	var errs []error
+	for _, k := range trees {
+		if k.stays() && there[k.id()] == 0 {
+			errs = append(errs, fmt.Errorf("the tree %s is %s and not there", k.id(), k.status))
+		}
+	}
+	for id := range there {
+		if !slices.ContainsFunc(trees, func(k kept) bool { return k.id() == id }) {
+			errs = append(errs, fmt.Errorf("the tree %s is there, and the ledger has none", id))
+		}
+	}
+	if !maps.Equal(there, claimed) {
+		errs = append(errs, fmt.Errorf("there are the trees %v, and these are claimed: %v", there, claimed))
+	}
 	return errors.Join(errs...)
 }
 
-func same(what string, ledger, disk map[string]int) error {
-	if maps.Equal(ledger, disk) {
-		return nil
+// Patches are the directories with the changes of trees that were given up.
+func (l *Ledger) Patches(ctx context.Context, home state.Home) (dirs []string, err error) {
+	trees, err := l.trees(ctx)
+	for _, k := range trees {
+		if k.status != "active" {
+			dirs = append(dirs, filepath.Join(home.AgentPrivateDir(k.agent), "changes", k.name))
+		}
 	}
-	return fmt.Errorf("the ledger has the trees %v, and there is a %s of each of %v", slices.Sorted(maps.Keys(ledger)),
-		what, disk)
+	return dirs, err
 }
 
 // claims counts those of each tree on slots of a cache.

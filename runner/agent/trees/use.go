@@ -247,10 +247,9 @@ func (t *Trees) ensure(ctx context.Context, agentID string, p place, s view.Sele
 	}
 	made, err := t.make(ctx, p.workspace, tree)
 	if err != nil {
-		// a caller that is gone does not undo the record
-		ended := t.opts.Steps.EndTree(context.WithoutCancel(ctx), agentID, tree.Name, ledger.TreeRemoved,
-			"it could not be made", false)
-		return tree, errors.Join(err, ended)
+		ctx = context.WithoutCancel(ctx) // a caller that is gone does not undo the record
+		ended := t.opts.Steps.EndTree(ctx, agentID, tree.Name, ledger.TreeRemoved, "it could not be made", false)
+		return tree, errors.Join(err, t.disclaim(ctx, tree), ended)
 	}
 	return made, nil
 }

@@ -122,11 +122,22 @@ func (o *serveOptions) reminding() prompt.Reminding {
 }
 
 // tools are those that an agent has of the host. They take the steps of their
-// agent's lane, as this process.
+// agent's lane, as this process. A container that is taken up may call them before the runtime is open.
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
-	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Plans: h.homes,
+	list := tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Plans: h.homes,
 		Ledger: h.ledger, Facts: h.facts(), Reminder: h.options.reminding().Text,
 		Triggers: h, Children: h, Workspaces: h.trees, Secrets: h.options.streams.Secrets, Info: h.info})
+	for i, tool := range list {
+		list[i].Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+			select {
+			case <-h.opened:
+				return tool.Call(ctx, c)
+			case <-ctx.Done():
+				return hosttools.Result{}, context.Cause(ctx)
+			}
+		}
+	}
+	return list
 }
 
 // facts are what views show of the agents that is not in the ledger.

@@ -51,6 +51,7 @@ type agentHost struct {
 	ledger     *sqlite.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners  *control.Listeners
+	opened     chan struct{}       // closed when Runtime is set
 	listening  chan struct{}       // closed when listeners is set
 	telemetry  *telemetry.Exporter // nil for none
 }
@@ -65,7 +66,7 @@ const closeWithin = agent.DefaultDrain + 30*time.Second
 // end before turns, turns before containers, and the ledger is closed last.
 func serve(ctx context.Context, o *serveOptions) (err error) {
 	h := &agentHost{options: o, fingerprint: o.fingerprint(), started: time.Now().UTC(),
-		files: o.files, listening: make(chan struct{}),
+		files: o.files, opened: make(chan struct{}), listening: make(chan struct{}),
 		log: slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	h.settings.Store(&o.Settings)
 	if err := o.makeHome(); err != nil {
@@ -128,6 +129,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	close(h.opened)
 	defer closingWithin(h.Runtime.Close)
 	if h.listeners, err = o.listen(ctx); err != nil {
 		return err

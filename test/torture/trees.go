@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/responses/tasks"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/test/load"
@@ -101,7 +102,7 @@ func (f *forest) drawActs() func(context.Context) {
 		acts = append(acts, f.drawCall())
 	}
 	for range f.r.rng.IntN(3) {
-		acts = append(acts, f.drawEdit())
+		acts = append(acts, f.drawEdit(), f.drawTouch())
 	}
 	var lines []string
 	for _, a := range acts {
@@ -126,11 +127,29 @@ func (f *forest) drawActs() func(context.Context) {
 	}
 }
 
-// drawCall makes a call of the operator about the workspaces of an agent.
+// drawCall makes calls of the operator about a workspace of an agent, one after the other.
 func (f *forest) drawCall() act {
 	r := f.r
 	agent, repo := one(r, f.agents...), one(r, f.repositories...)
-	verb := one(r, "attach", "use", "use", "use", "exit", "detach", "diff", "apply", "apply", "checkout", "sync", "sync")
+	first := f.drawVerb(agent, repo, one(r, "attach", "use", "use", "use", "exit", "detach", "diff", "apply",
+		"checkout", "sync"))
+	a := act{first.name, r.upTo(1200 * time.Millisecond), first.do}
+	if r.chance(3) {
+		return a
+	}
+	next := f.drawVerb(agent, repo, one(r, "diff", "apply", "apply", "apply", "checkout", "sync", "sync", "exit",
+		"detach"))
+	next.after = r.upTo(900 * time.Millisecond)
+	a.name += fmt.Sprintf(", then after %s %s", next.after, next.name)
+	a.do = func(ctx context.Context) error {
+		return errors.Join(first.do(ctx), load.Pause(ctx, next.after), next.do(ctx))
+	}
+	return a
+}
+
+// drawVerb makes one call.
+func (f *forest) drawVerb(agent string, repo *repository, verb string) act {
+	r := f.r
 	body := map[string]any{"workspace_id": repo.dir}
 	takes := map[string]bool{"apply": true, "checkout": true}[verb]
 	all := (verb == "apply" || verb == "diff") && r.chance(3)
@@ -149,7 +168,7 @@ func (f *forest) drawCall() act {
 		body = map[string]any{}
 	}
 	what := strings.ReplaceAll(fmt.Sprint(verb, " ", body, " of ", agent), r.dir+"/", "")
-	return act{what, r.upTo(1200 * time.Millisecond), func(ctx context.Context) error {
+	return act{name: what, do: func(ctx context.Context) error {
 		for _, other := range f.repositories {
 			if takes && (all || other == repo) {
 				other.mu.Lock()
@@ -157,28 +176,48 @@ func (f *forest) drawCall() act {
 				other.taken = true
 			}
 		}
-		return f.try(ctx, agent, verb, body)
+		ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, fmt.Errorf("%s: no answer in time", what))
+		defer cancel()
+		return f.pass(verb, f.serve.Workspace(ctx, agent, verb, body))
 	}}
 }
 
-// try makes a call once. What the operator can be refused, and that the daemon is gone, are no failures.
-func (f *forest) try(ctx context.Context, agent, verb string, body map[string]any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, errors.New("the call has no answer within "+
-		load.Patience.String()))
-	defer cancel()
-	err := f.serve.Workspace(ctx, agent, verb, body)
+// drawTouch makes something that happens to a child of an agent, if that has one then.
+func (f *forest) drawTouch() act {
+	agent, how := one(f.r, f.agents...), one(f.r, "stop the child", "ask the child", "kill its container")
+	return act{how + " of " + agent, f.r.upTo(2 * time.Second), func(ctx context.Context) error {
+		list, err := f.serve.Client.Tasks(ctx, agent, 20)
+		for _, t := range list {
+			switch {
+			case t.Kind != tasks.KindChild || t.Status.Terminal():
+				continue
+			case how == "stop the child":
+				_, err = f.serve.Client.StopTask(ctx, agent, t.ID, false)
+			case how == "ask the child":
+				_, err = f.serve.Client.TaskInput(ctx, agent, t.ID, tasks.Input{Input: string(load.Line) + " once more."})
+			default:
+				docker("kill")(ctx, f.world, fault{agent: t.ChildAgentID})
+			}
+			return f.pass(how, err)
+		}
+		return f.pass("find a child", err)
+	}}
+}
+
+// pass notes what came of a call. What the operator can be refused, and that the daemon is gone, are no failures.
+func (f *forest) pass(what string, err error) error {
 	e, typed := errors.AsType[*state.Error](err)
 	switch {
 	case err == nil:
-		f.r.struck(verb)
+		f.r.struck(what)
 		return nil
 	case !typed:
 		return err
 	case e.Code == wire.CodeUnreachable || e.Code == wire.CodeDisconnected || wire.Retryable(e.Code):
-		f.r.struck(verb + ": no daemon")
+		f.r.struck(what + ": no daemon")
 		return nil
 	case wire.Status(e.Code) < 500:
-		f.r.struck(verb + ": " + string(e.Code))
+		f.r.struck(what + ": " + string(e.Code))
 		return nil
 	}
 	return fmt.Errorf("%s: %w", e.Code, err)

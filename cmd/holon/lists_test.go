@@ -23,6 +23,7 @@ var lists = map[string][]string{
 	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
 	"timer list":       {"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
+	"workspace list":   {"WORKSPACE", "ALIAS", "STATE", "COPIES", "PATH"},
 	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
 	"models":           {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
 	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
@@ -132,7 +133,7 @@ func oneOfEach(t *testing.T, dir string,
 	expect.NoError(t, os.WriteFile(filepath.Join(skill, "SKILL.md"), about, 0o600))
 	startDaemon(t, dir, with)
 	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
-		{"work", "add", "x"}, {"task", "run", "sleep 600"},
+		{"work", "add", "x"}, {"workspace", "attach", skill}, {"task", "run", "sleep 600"},
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
 		succeed(t, with(args...))
 	}

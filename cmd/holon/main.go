@@ -149,7 +149,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 		},
 		"agents": {
 			newDaemonCommand(streams), newAgentCommand(streams), newPromptCommand(streams), newStatusCommand(streams),
-			newTailCommand(streams),
+			newWorkspaceCommand(streams),
 		},
 		"settings": {
 			newConfigCommand(streams), newCredentialsCommand(streams), newModelsCommand(streams), newDoctorCommand(streams),
@@ -157,7 +157,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 		"": {
 			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams),
 			newServeCommand(streams), newQueueCommand(streams), newWorkCommand(streams), newTaskCommand(streams),
-			newWorkspaceCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
+			newTailCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
 		},

@@ -216,17 +216,18 @@ func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply
 func (t *Trees) land(ctx context.Context, o *opened, allowExecuted, check bool) (*landing.ApplyResult, error) {
 	return landing.Apply(ctx, landing.ApplyOptions{Dir: o.path(), Patch: o.diff.Patch, Check: check,
 		Objects: filepath.Join(o.dir, objectsDir), Borrowing: t.opts.Borrowing(), RunDir: o.dir,
-		Merge: "holon workspace checkout " + o.workspace.Alias + " makes a branch of it", Warnings: o.diff.Warnings,
-		Confirm: confirm(allowExecuted)})
+		Merge:    "holon workspace checkout " + o.workspace.Alias + " --agent " + o.tree.AgentID + " makes a branch of it",
+		Warnings: o.diff.Warnings, Confirm: confirm(o.tree.AgentID, allowExecuted)})
 }
 
-func confirm(allowed bool) landing.Confirm {
+func confirm(agentID string, allowed bool) landing.Confirm {
 	return func(files []workspace.Warning) error {
 		if allowed {
 			return nil
 		}
 		e := landing.Unconfirmed(files, "")
-		e.Hint, e.Paths = "read them with holon workspace diff, then give --allow-executed if you mean it", nil
+		e.Hint, e.Paths = "read them with holon workspace diff --agent "+agentID+
+			", then give --allow-executed if you mean it", nil
 		return e
 	}
 }
@@ -304,7 +305,7 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 		}
 		if len(o.diff.Files) == 0 {
 			return &git.Error{Code: landing.CodeNothingChanged, Message: "agent " + agentID + " changed no file of " +
-				o.workspace.Alias, Hint: "holon workspace diff shows its changes since the last apply"}
+				o.workspace.Alias, Hint: "holon workspace diff --agent " + agentID + " shows its changes since the last apply"}
 		}
 		id, dir, err := t.checkoutDir(agentID, o)
 		if err != nil {
@@ -313,7 +314,7 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 		made, err := landing.Checkout(ctx, landing.CheckoutOptions{Run: id, RunDir: dir,
 			Objects: filepath.Join(o.dir, objectsDir), Info: o.Info(), Diff: *o.diff, Dir: o.path(),
 			Borrowing: t.opts.Borrowing(), Title: "Work of the agent " + agentID, At: time.Now(),
-			Confirm: confirm(c.AllowExecuted), Branch: c.Branch, Path: c.Path, Default: t.opts.Home.WorktreesDir()})
+			Confirm: confirm(agentID, c.AllowExecuted), Branch: c.Branch, Path: c.Path, Default: t.opts.Home.WorktreesDir()})
 		if err != nil {
 			return err
 		}

@@ -190,6 +190,11 @@ func (s *Server) getBudget(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return read(s, r, func(v view.Snapshot) (view.TreeBudget, error) { return v.Budget(id) })
 }
 
+func (s *Server) getWorktrees(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := s.agentID(r)
+	return read(s, r, func(v view.Snapshot) (view.WorktreeSummary, error) { return v.Worktrees(id) })
+}
+
 func (s *Server) postBudget(w http.ResponseWriter, r *http.Request, b wire.Budget) (any, error) {
 	_, err := s.host.SetBudget(r.Context(), s.agentID(r), scheduler.Budget(b))
 	if err != nil {

@@ -66,6 +66,8 @@ func (s *Server) routes() []route {
 		{method: "GET", path: agent + "/workspaces", handle: lists(s, view.Snapshot.Workspaces), queries: true},
 		{method: "GET", path: agent + "/latency", handle: lists(s, view.Snapshot.LatencyReport), queries: true},
 		{method: "GET", path: agent + "/budget", handle: s.getBudget},
+		{method: "GET", path: agent + "/worktree-summary", handle: s.getWorktrees},
+		{method: "GET", path: "/worktree-summary", handle: s.getWorktrees},
 		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true, debugs: true},
 		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true, debugs: true},
 		{method: "GET", path: agent + "/status", handle: s.getStatus},

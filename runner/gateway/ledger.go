@@ -137,7 +137,7 @@ func (l *ledger) reached(held Usage) (bound, message string) {
 
 // count adds to the account. The caller holds mu.
 func (l *ledger) count(model string, u Usage) {
-	l.total = plus(l.total, u)
+	l.total, l.taken = plus(l.total, u), plus(l.taken, u)
 	l.shared.add(u)
 	if model != "" {
 		l.models[model] = plus(l.models[model], u)

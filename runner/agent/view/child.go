@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 
 	"holon/internal/visible"
 	"holon/responses/tasks"
@@ -185,6 +186,40 @@ func (s Snapshot) children(agentID string) ([]ActiveChild, error) {
 		child.Supervision.ChildWorkItemID = at.stored.CurrentWork
 		out = append(out, child)
 	}
+	return out, err
+}
+
+// WorktreeSummary is the trees of the tasks of an agent.
+type WorktreeSummary struct {
+	AgentID   string         `json:"agent_id"`
+	Summary   string         `json:"summary"`
+	Worktrees []taskWorktree `json:"worktrees"` // the newest tasks last
+}
+
+type taskWorktree struct {
+	TaskID     string       `json:"task_id"`
+	TaskStatus tasks.Status `json:"task_status"`
+	Label      string       `json:"label"`
+	Worktree
+}
+
+// Worktrees are the trees of the newest tasks of an agent. Errors are those of Summary.
+func (s Snapshot) Worktrees(agentID string) (WorktreeSummary, error) {
+	out := WorktreeSummary{AgentID: agentID, Worktrees: []taskWorktree{}}
+	if _, err := s.shown(agentID); err != nil {
+		return out, err
+	}
+	newest, err := s.ledger.Tasks(agentID, MaxLimit)
+	counts := map[string]int{}
+	for _, t := range newest {
+		if c := Supervision(t); c != nil && c.Worktree != nil {
+			out.Worktrees = append(out.Worktrees, taskWorktree{t.ID, t.Status, t.Purpose, *c.Worktree})
+			counts[c.CleanupStatus]++
+		}
+	}
+	out.Summary = fmt.Sprintf("trees of tasks: %d active, %d kept for their changes, %d removed, %d failed",
+		counts[ledger.WorktreeActive], counts[ledger.WorktreeRetained], counts[ledger.WorktreeRemoved],
+		counts[ledger.WorktreeFailed])
 	return out, err
 }
 

@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,9 +21,8 @@ func (w *world) spawn(parent, call, text string) scheduler.Spawned {
 	if err != nil {
 		w.t.Fatalf("spawn: %v", err)
 	}
-	if !slices.Contains(w.children, out.Agent.ID) {
-		w.children = append(w.children, out.Agent.ID)
-	}
+	w.delegates = true
+	w.findChildren()
 	return out
 }
 
@@ -106,7 +104,7 @@ func TestSpawnBounds(t *testing.T) {
 			t.Errorf("%s of %s: %v, want the limit of %s", call, parent, err, param)
 		}
 	}
-	w.spawn("alpha", "large", strings.Repeat("\x01", 1<<20))
+	w.spawn("alpha", "large", strings.Repeat("\x01 ", 1<<19))
 	for i := range rules.MaxChildren - 1 {
 		w.spawn("alpha", fmt.Sprint(i), "x")
 	}

@@ -84,6 +84,9 @@ func (w *world) live() []string {
 
 // findChildren notes the children that were made.
 func (w *world) findChildren() {
+	if !w.delegates {
+		return
+	}
 	w.view(func(v ledger.View) error {
 		for at := 0; at < len(w.all()); at++ {
 			list, err := v.Tasks(w.all()[at], 1000)
@@ -140,7 +143,7 @@ func (w *world) checkChildren(v ledger.View) error {
 // no task of one goes on, and each result had its turn.
 func TestSupervision(t *testing.T) {
 	played(t, "admit admit begin begin begin finish finish fail clock clock stop start start abort lose crash lose-all "+
-		childOps, plain, func(w *world) {
+		childOps, func(w *world) { w.delegates = true }, func(w *world) {
 		w.crash(false)
 		for _, id := range w.live() { // their commands end with their containers, and nobody answers them
 			w.must(w.m.SettleTasks(w.ctx, id, nil, w.now, "gone"))

@@ -43,6 +43,7 @@ type world struct {
 	accounts   map[string]*account // by agent
 	lost       bool                // a turn was lost
 	tasks      taskWorld
+	delegates  bool     // there may be children
 	children   []string // ids, in the order in which they were made
 	committed  func()   // after each commit
 	restarted  func()   // after each crash

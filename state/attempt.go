@@ -7,7 +7,7 @@ type Check struct {
 	Status     CheckStatus `json:"status"`
 	ExitCode   *int        `json:"exit_code"` // of the command; null unless it ended by itself
 	DurationMS int64       `json:"duration_ms"`
-	Output     string      `json:"output"`   // its beginning and end
+	Output     string      `json:"output"`   // the end of it
 	Restored   []string    `json:"restored"` // files that the run changed and the check saw as they were at the base
 	Changed    []string    `json:"changed"`  // files that may decide how the check runs, as the run changed them
 	Error      *Failure    `json:"error"`    // why it is neither passed nor failed

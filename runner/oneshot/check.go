@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/turnfiles"
 	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/files"
@@ -24,7 +27,7 @@ import (
 const (
 	MaxCheckTimeout = time.Hour
 	maxCheckOutput  = 64 << 20
-	maxShownOutput  = 8 << 10
+	maxShownOutput  = 4 << 10
 )
 
 // What a run with a check, or with attempts, keeps in its own directory while it goes on.
@@ -48,7 +51,7 @@ type Check struct {
 
 // checkScenario runs the command, which is the prompt.
 const checkScenario = `rounds:
-  - calls: [{tool: ExecCommand, arguments: {cmd: "{{last_user}}", yield_time_ms: 3600000}}]
+  - calls: [{tool: ExecCommand, id: check, arguments: {cmd: "{{last_user}}", yield_time_ms: 3600000}}]
   - text: done
 `
 
@@ -83,12 +86,13 @@ func (r *execution) check(ctx context.Context) {
 	restore, changed := r.spec.Check.Paths.Split(r.diff.Files, c.Command, r.info.Prefix)
 	c.Restored, c.Changed = r.list("as in the base", restore), r.list("changed", changed)
 	seen := new(commandWatch)
-	m, err := r.checkRun(c, restore, seen).Do(ctx)
+	run := r.checkRun(c, restore, seen)
+	m, err := run.Do(ctx)
 	if err != nil {
 		c.Error = new(runner.Describe(err))
 		return
 	}
-	c.DurationMS, c.Output = seen.end.DurationMS, visible.Clip(visible.Text(seen.end.Preview), maxShownOutput)
+	c.DurationMS, c.Output = seen.end.DurationMS, printed(run.results)
 	settleCheck(c, m, seen.end.ExitCode)
 }
 
@@ -121,6 +125,29 @@ func (r *execution) checkRun(c *state.Check, restore []string, seen *commandWatc
 	return &Run{ID: c.RunID, Session: cfg, Turn: turn, Home: r.spec.Home, Keep: r.spec.Keep, Quota: r.spec.Quota,
 		Version: r.spec.Version, Watch: seen, source: r.config.Source.With(c.RunID, from), disposable: true,
 		beat: r.ask.Beat}
+}
+
+// printed is the end of what the command of a check printed, which its results have whole: of its output, then of its
+// errors.
+func printed(results string) (text string) {
+	turn, err := turnfiles.OpenCollected(results)
+	if err != nil {
+		return ""
+	}
+	defer turn.Close()
+	for _, stream := range []string{"stdout.log", "stderr.log"} {
+		f, err := turn.Open(path.Join(turns.ToolsDir, state.PartCheck, stream))
+		if err != nil {
+			continue // nothing was printed there
+		}
+		if size, err := f.Seek(0, io.SeekEnd); err == nil {
+			_, _ = f.Seek(max(0, size-maxShownOutput), io.SeekStart) // what cannot be read is not shown
+		}
+		data, _ := io.ReadAll(io.LimitReader(f, maxShownOutput))
+		_ = f.Close() // only read
+		text += visible.Text(string(data))
+	}
+	return text
 }
 
 // commandWatch is the Watcher of a check: it keeps how its command ended.

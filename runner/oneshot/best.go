@@ -94,7 +94,7 @@ func (b *Best) Do(ctx context.Context) (*state.Manifest, error) {
 		return nil, errors.Join(interruption(ctx, err), g.sessions.RemoveRecord(sessions.OfRun(run.ID())), discard(run))
 	}
 	g.manifest.Winner = rank(g.manifest.Attempts)
-	b.compare(ctx, g, source)
+	b.compare(ctx, g)
 	g.judge(context.Cause(ctx))
 	return g.manifest, g.conclude(ctx)
 }

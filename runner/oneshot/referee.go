@@ -12,7 +12,6 @@ import (
 	"holon/internal/durable"
 	"holon/internal/visible"
 	"holon/runner"
-	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/files"
 )
@@ -22,7 +21,7 @@ const maxJudged = 32 << 10
 
 // compare asks the judge which of the best attempts is the winner, if there are several. A judge that does not say leaves
 // the tie.
-func (b *Best) compare(ctx context.Context, g *group, source *workspace.Source) {
+func (b *Best) compare(ctx context.Context, g *group) {
 	m := g.manifest
 	if b.Judge == nil || len(Tied(m)) == 0 || ctx.Err() != nil {
 		return
@@ -54,11 +53,8 @@ func (b *Best) ask(ctx context.Context, g *group) (int, error) {
 		return 0, &runner.Error{Code: runner.Code(m.Error.Code), Message: m.Error.Message, Param: m.Error.Param,
 			Hint: m.Error.Hint}
 	}
-	lines := strings.Fields(o.answer)
-	choice, err := 0, error(nil)
-	if len(lines) > 0 {
-		choice, err = strconv.Atoi(strings.Trim(lines[len(lines)-1], ".*`#"))
-	}
+	words := append([]string{""}, strings.Fields(o.answer)...)
+	choice, err := strconv.Atoi(strings.Trim(words[len(words)-1], ".*`#"))
 	if err != nil || !slices.Contains(Tied(g.manifest), choice) {
 		return 0, &runner.Error{Code: "no_choice", Param: "--judge",
 			Message: fmt.Sprintf("the judge answered %q, which names none of the attempts", visible.OneLine(o.answer, 100)),

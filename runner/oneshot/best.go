@@ -22,8 +22,8 @@ import (
 	"holon/state/files"
 )
 
-// Best makes several runs of one task side by side, its attempts, and says which is the best. Each is a Run, with a check,
-// whose directory lies in that of the whole. They have one base, which is taken once, and one budget.
+// Best makes several runs of one task side by side, its attempts, and says which is the best. Each is a Run, with a
+// check, whose directory lies in that of the whole. They have one base, which is taken once, and one budget.
 type Best struct {
 	ID        string // of state.NewRunID
 	Home      state.Home

@@ -83,7 +83,7 @@ func (r *execution) check(ctx context.Context) {
 		return
 	}
 	r.spec.Watch.Phase(state.PartCheck)
-	restore, changed := r.spec.Check.Paths.Split(r.diff.Files, c.Command, r.info.Prefix)
+	restore, changed := r.spec.Check.Paths.Split(r.diff.Files, r.spec.Check.Command, r.info.Prefix)
 	c.Restored, c.Changed = r.list("as in the base", restore), r.list("changed", changed)
 	seen := new(commandWatch)
 	run := r.checkRun(c, restore, seen)
@@ -114,7 +114,7 @@ func (r *execution) checkRun(c *state.Check, restore []string, seen *commandWatc
 	cfg.Models = runner.Models{Model: "scripted/" + state.PartCheck, Scenario: filepath.Join(r.spec.base, checkFile)}
 	cfg.Files = runner.Files{InputDir: cfg.InputDir}
 	cfg.Reach, cfg.AgentEnv, cfg.Network, cfg.SessionID = runner.Reach{}, nil, engine.NetworkNone, ""
-	turn := runner.NewTurn("", c.Command)
+	turn := runner.NewTurn("", r.spec.Check.Command)
 	limits := turn.Limits()
 	limits.TimeoutMS, limits.MaxOutputBytes = r.spec.Check.Timeout.Milliseconds(), maxCheckOutput
 	var from *workspace.Continuation

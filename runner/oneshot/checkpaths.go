@@ -35,8 +35,8 @@ type Paths struct {
 	named               bool // files that the command names, too
 }
 
-// NewPaths makes them of patterns: * is any part of a name, ** any directories, {a,b} one of both. A pattern fits a path,
-// or what follows a directory of it; one that begins with / the whole path. Without patterns they are what common
+// NewPaths makes them of patterns: * is any part of a name, ** any directories, {a,b} one of both. A pattern fits a
+// path, or what follows a directory of it; one that begins with / the whole path. Without patterns they are what common
 // runners of tests read.
 func NewPaths(patterns []string) (*Paths, error) {
 	if patterns == nil {
@@ -104,8 +104,8 @@ func translate(pattern string) string {
 	return b.String()
 }
 
-// Split returns which of the changed files the check gets as they are in the base, and which of the others may decide how
-// it runs. prefix is the directory in which the command runs.
+// Split returns which of the changed files the check gets as they are in the base, and which of the others may decide
+// how it runs. prefix is the directory in which the command runs.
 func (p *Paths) Split(changes []state.FileChange, command, prefix string) (restore, changed []string) {
 	restore, changed = []string{}, []string{} // lists of a manifest
 	names := p.commandNames(command, prefix)

@@ -160,7 +160,8 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
 			now = containerRunning
 		}
-		for id, part := c.Labels[runner.LabelRun], "-"; part != ""; id, part = state.WholeOf(id) { // it is that of the whole, too
+		// it is that of the whole, too
+		for id, part := c.Labels[runner.LabelRun], "-"; part != ""; id, part = state.WholeOf(id) {
 			if states[id] != containerRunning {
 				states[id] = now
 			}

@@ -7,8 +7,8 @@ import (
 	"holon/test/expect"
 )
 
-// Attempts that passed come first, those without a change behind them, then the smallest change. Equal ones have one rank
-// and no winner, unless their results are the same.
+// Attempts that passed come first, those without a change behind them, then the smallest change. Equal ones have one
+// rank and no winner, unless their results are the same.
 func TestRank(t *testing.T) {
 	t.Parallel()
 	type a struct {

@@ -181,8 +181,8 @@ func (o *Run) manifest(run *files.Run, started time.Time) *state.Manifest {
 			MaxCostMicros: int64(budget.MaxCost)},
 	}
 	if o.Check != nil {
-		m.Checked = &state.Check{Command: o.Check.Command, RunID: state.PartID(run.ID(), state.PartCheck),
-			Status: state.CheckNotRun, Restored: []string{}, Changed: []string{}}
+		m.Checked = &state.Check{RunID: state.PartID(run.ID(), state.PartCheck), Status: state.CheckNotRun,
+			Command: o.Session.Secrets.Text(o.Check.Command), Restored: []string{}, Changed: []string{}}
 	}
 	if req.MaxToolCalls != nil {
 		m.Limits.MaxToolCalls = *req.MaxToolCalls

@@ -27,11 +27,11 @@ func hideSecrets(known *redact.Set, m *state.Manifest) {
 		m.Notes[i].Text = known.Text(m.Notes[i].Text)
 	}
 	m.Error = hideFailure(known, m.Error)
-	hideCheck(known, m.Checked)
-	for i := range m.Attempts {
-		a := &m.Attempts[i]
-		a.Error = hideFailure(known, a.Error)
-		hideCheck(known, a.Checked)
+	if c := m.Checked; c != nil {
+		c.Output, c.Error = known.Text(c.Output), hideFailure(known, c.Error)
+	}
+	for i := range m.Attempts { // their checks are from manifests
+		m.Attempts[i].Error = hideFailure(known, m.Attempts[i].Error)
 	}
 	if m.Judge != nil {
 		m.Judge.Error = hideFailure(known, m.Judge.Error)
@@ -45,12 +45,6 @@ func hideFailure(known *redact.Set, f *state.Failure) *state.Failure {
 	hidden := *f
 	hidden.Message, hidden.Hint = known.Text(hidden.Message), known.Text(hidden.Hint)
 	return &hidden
-}
-
-func hideCheck(known *redact.Set, c *state.Check) {
-	if c != nil {
-		c.Command, c.Output, c.Error = known.Text(c.Command), known.Text(c.Output), hideFailure(known, c.Error)
-	}
 }
 
 // writeManifest writes the manifest without known secrets.

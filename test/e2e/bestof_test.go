@@ -76,15 +76,39 @@ func TestKilledAttempts(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends all attempts and keeps what they did.
+func TestInterruptedAttempts(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	p := h.bestOf(repo, "true", "slow", "slow")
+	h.awaitStarted(2)
+	p.signal(syscall.SIGINT)
+	r := p.wait()
+	if r.code != 130 || r.manifest.Outcome != state.OutcomeCancelled {
+		t.Errorf("exit code %d, %s\n%s", r.code, r.manifest.Outcome, r.stderr)
+	}
+	for _, a := range r.manifest.Attempts {
+		expect.Equal(t, "an attempt", a.Status, state.StatusCancelled)
+		expect.Equal(t, "its files", a.Files, 2)
+	}
+	h.checkTidy()
+}
+
+// awaitStarted waits for the commands of n attempts.
+func (h *home) awaitStarted(n int) {
+	h.t.Helper()
+	await(h.t, "the commands", func() bool {
+		found, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/started")) // the pattern is right
+		return len(found) == n
+	})
+}
+
 // Attempts whose holon was killed go on when the run is attached to.
 func TestAttachToAttempts(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")
 	p := h.bestOf(repo, "true", "pausing", "slow")
-	await(t, "both commands", func() bool {
-		found, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/started")) // the pattern is right
-		return len(found) == 2
-	})
+	h.awaitStarted(2)
 	p.kill()
 	if v := h.only(); v.Status != state.StatusOrphaned || v.Container != "running" || len(v.Attempts) != 2 {
 		t.Fatalf("%+v", v)

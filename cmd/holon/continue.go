@@ -33,8 +33,10 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 		}
 		return nil, err
 	}
+	whole := o.parent.ID
 	if o.parent, err = attemptOf(cmd.Context(), home, o.parent, 0); err != nil {
-		return nil, err
+		return nil, usage("--continue", whole+" has no best attempt", "name one of them: --continue="+
+			state.AttemptID(whole, 1))
 	}
 	m := o.parent.Manifest
 	if m == nil { // which oneshot refuses, with the reason

@@ -14,8 +14,11 @@ import (
 // callWait bounds how long a call of a container waits for the fact that it began.
 const callWait = 2 * time.Second
 
-// causeKey is the key of the event that causes the steps of a context.
+// causeKey is the key of the call that causes the steps of a context.
 type causeKey struct{}
+
+// calling is a call of an agent, and the event with which it began.
+type calling struct{ agentID, event string }
 
 // Calling returns a context for the steps of a call that the container of an agent makes. The id of the call is that of
 // its turn, a slash, and the model's. The steps are caused by the event that the call began. The fact of that comes on
@@ -32,12 +35,12 @@ func (m *Scheduler) Calling(ctx context.Context, agentID, callID string) context
 		changed := m.store.Changed(agentID)
 		cause, begun, err := m.callEvent(ctx, agentID, turnID, call)
 		if begun || cause == "" || err != nil {
-			return context.WithValue(ctx, causeKey{}, cause)
+			return context.WithValue(ctx, causeKey{}, calling{agentID, cause})
 		}
 		select {
 		case <-changed:
 		case <-late.C:
-			return context.WithValue(ctx, causeKey{}, cause)
+			return context.WithValue(ctx, causeKey{}, calling{agentID, cause})
 		case <-ctx.Done():
 			return ctx
 		}
@@ -63,10 +66,14 @@ func (m *Scheduler) callEvent(ctx context.Context, agentID, turnID, call string)
 	return event, begun, err
 }
 
-// causeOf is the event that causes the steps of a context, "" for none.
-func causeOf(ctx context.Context) string {
-	event, _ := ctx.Value(causeKey{}).(string)
-	return event
+// causeOf is the event that causes the steps of an agent in a context, "" for none. A cause is in the log of the same
+// agent.
+func causeOf(ctx context.Context, agentID string) string {
+	c, _ := ctx.Value(causeKey{}).(calling)
+	if c.agentID != agentID {
+		return ""
+	}
+	return c.event
 }
 
 // causeOf is the cause of the admission of a message: what the step acts on, or else what the message names. An agent

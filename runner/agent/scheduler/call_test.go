@@ -26,8 +26,18 @@ func TestCallIsTheCause(t *testing.T) {
 		Data: json.RawMessage(`{"tool_name":"Sleep","call_id":"call_1","policy":"allow"}`)}
 	begun.IDs[agentruntime.ToolCall], begun.IDs[agentruntime.Step] = "tc_1", "step_1"
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: begun}}))
-	w.ok(w.m.Sleep(<-ready, "alpha", id, time.Minute, "rest"))
+	calling := <-ready
+	w.ok(w.m.Sleep(calling, "alpha", id, time.Minute, "rest"))
 	expect.Equal(t, "cause of the wait", w.newest(record.WaitRegistered).Cause, w.newest(turns.ToolStarted).ID)
+
+	w.ok(w.m.Create(w.ctx, scheduler.NewAgent{ID: "other"})) // whose log does not have that fact
+	_, _, err := w.m.Attach(calling, "other", ledger.Workspace{Anchor: "/srv/app"}, "me")
+	w.must(err)
+	w.must(w.store.View(w.ctx, func(v ledger.View) error {
+		page, err := v.Events("other", ledger.EventQuery{Limit: 100})
+		expect.Equal(t, "cause of the attachment", page.Events[len(page.Events)-1].Cause, "")
+		return err
+	}))
 }
 
 // A fact that another one of the turn caused names that one's event.

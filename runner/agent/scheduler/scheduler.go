@@ -130,7 +130,7 @@ type step struct {
 // it was.
 func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) error) error {
 	return m.stepAt(ctx, m.now(), agentID, func(s *step) error {
-		s.cause = causeOf(ctx)
+		s.cause = causeOf(ctx, agentID)
 		return fn(s)
 	})
 }

@@ -33,11 +33,14 @@ func (t *Trees) anchorDir(agentID, workspaceID string) string {
 	return t.private(agentID, "anchors", workspaceID)
 }
 
+// newAnchor begins the name of an anchor that is being written.
+const newAnchor = ".new-"
+
 // writeAnchor keeps the guidance of a workspace as the base of a tree has it: what the agent changes of it counts when
 // it was applied.
 func (t *Trees) writeAnchor(ctx context.Context, agentID, workspaceID string, tree *workspace.Tree) error {
 	dir := t.anchorDir(agentID, workspaceID)
-	next := filepath.Join(filepath.Dir(dir), ".new-"+workspaceID)
+	next := filepath.Join(filepath.Dir(dir), newAnchor+workspaceID)
 	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o755)); err != nil {
 		return fmt.Errorf("keep the guidance of the workspace: %w", err)
 	}

@@ -46,15 +46,15 @@ func (t *Trees) Recover(ctx context.Context) error {
 	wanted := make(map[string]bool)
 	for _, tree := range all {
 		switch {
-		case tree.Status != ledger.TreeActive:
 		case len(tree.Held) > 0:
-			wanted[claimOf(tree)] = true
-		default:
+			wanted[claimOf(tree)] = tree.Status == ledger.TreeActive || tree.Status == ledger.TreeRetained
+		case tree.Status == ledger.TreeActive:
 			err = errors.Join(err, t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved, "it was not made",
 				false))
 		}
 	}
-	if err := errors.Join(err, t.disclaimOthers(ctx, wanted)); err != nil {
+	err = errors.Join(err, t.disclaimOthers(ctx, wanted), workspace.SweepSlots(ctx, t.opts.Home.CacheDir()))
+	if err != nil {
 		t.opts.Log.Warn("trees that no agent has were not given up", "err", err)
 	}
 	for agentID, removed := range archived {
@@ -77,6 +77,12 @@ func (t *Trees) disclaimOthers(ctx context.Context, wanted map[string]bool) erro
 }
 
 func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, removed bool) error {
+	half, _ := filepath.Glob(t.private(agentID, "anchors", newAnchor+"*")) // the pattern is right
+	for _, dir := range half {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
 	killed, err := landing.UndoKilled(ctx, []string{filepath.Join(t.changesDir(agentID), "*")}, false)
 	for _, k := range killed {
 		err = errors.Join(err, k.Err)

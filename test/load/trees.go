@@ -53,7 +53,11 @@ func treeScript(repositories []string) ([]byte, error) {
 		return calls(line(1, ofTurn, ""), object{"tool": tools.NameSpawn, "arguments": object{"workspace_mode": mode,
 			"initial_message": string(task) + " as a child."}})
 	}
+	merge := calls(line(1, ofTurn, ""), object{"tool": "MergeChild",
+		"arguments": object{"task_id": "{{last_user:task_[0-9a-f]+}}"}})
+	merge["when"] = object{"user": object{"matches": `MergeChild with this task_id[^\n]*(\n[^\n]*){0,9}$`}}
 	first := list{
+		merge,
 		when(Child, spawn("inherit", Drag)),
 		when(Fork, spawn("worktree", Line)),
 		when(Share, calls(line(1, "shared", ""))),

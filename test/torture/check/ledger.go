@@ -48,6 +48,10 @@ var unrest = []law{
 	{"a timer is active", `SELECT agent_id, id FROM timers WHERE status = 'active'`},
 	{"a task has not ended", `SELECT agent_id, id, json_extract(data, '$.status') FROM tasks WHERE open = 1`},
 	{"a tree is being made", `SELECT agent_id, name FROM trees WHERE status = 'active' AND data ->> '$.held' IS NULL`},
+	{"a tree of a removed agent is active", `SELECT t.agent_id, t.name FROM trees t JOIN agents a ON a.id = t.agent_id
+		WHERE t.status = 'active' AND a.archived = 1`},
+	{"the tree of a task that ended is active", `SELECT agent_id, id FROM tasks WHERE open = 0
+		AND data ->> '$.handle.child.worktree.cleanup_status' = 'active'`},
 	{"a blocked work item is to be looked at", `SELECT agent_id, id FROM work_items WHERE due_at IS NOT NULL`},
 }
 

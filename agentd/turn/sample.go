@@ -342,18 +342,24 @@ func (s *sampler) keep() error {
 	return nil
 }
 
+// warnOfReason warns of an answer that ended for a reason that is not known; "" is none.
+func (s *sampler) warnOfReason(reason string) error {
+	if reason == "" {
+		return nil
+	}
+	return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "unknown_finish_reason", Component: "model",
+		Recoverable: true, Message: fmt.Sprintf("the provider ended its answer for the reason %.64q, which is not known; "+
+			"what came counts", reason)}))
+}
+
 // finish takes the end of the attempt: the last message is the answer unless
 // calls follow it.
 func (s *sampler) finish(ev model.Event) error {
 	s.done = true
 	s.round.stop = ev.Stop
 	s.spend(ev.Usage)
-	if ev.Reason != "" {
-		if err := s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "unknown_finish_reason", Component: "model",
-			Recoverable: true, Message: fmt.Sprintf("the provider ended its answer for the reason %.64q, which is not known; "+
-				"what came counts", ev.Reason)})); err != nil {
-			return err
-		}
+	if err := s.warnOfReason(ev.Reason); err != nil {
+		return err
 	}
 	if s.open == model.CallBegin && s.call == nil && !s.drop {
 		s.round.calls = nil // a client's call that was cut short ends the turn

@@ -87,7 +87,7 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	return ev.Type == "message_stop", a.queue.Err()
 }
 
-// Whole implements endpoint.WholeReader. Some servers do not stream what they are asked to.
+// Whole implements endpoint.Answer. Some servers do not stream what they are asked to.
 func (a *assembly) Whole(data []byte) error {
 	var m wireMessage
 	err := json.Unmarshal(data, &m)
@@ -234,9 +234,9 @@ func (a *assembly) delta(index int, d *wireDelta) {
 	case d == nil:
 		a.malformed("the provider's delta of block %d is empty", index)
 		return
-	case (a.began == 0 || a.kind == "") && blockOf[d.Type] != "": // servers may leave out its beginning
+	case a.kind == "" && blockOf[d.Type] != "": // servers may leave out its beginning
 		a.begin(index, &wireBlock{Type: blockOf[d.Type]})
-	case a.began == 0 || index != a.index || a.kind == "":
+	case index != a.index || a.kind == "":
 		a.malformed("the provider sent a piece of block %d, which is not open", index)
 		return
 	}

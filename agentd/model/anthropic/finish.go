@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -17,12 +16,7 @@ var stopReasons = map[string]model.Stop{
 	"max_tokens": model.StopMaxTokens, "model_context_window_exceeded": model.StopMaxTokens,
 }
 
-var (
-	_ endpoint.Ender       = (*assembly)(nil)
-	_ endpoint.WholeReader = (*assembly)(nil)
-)
-
-// End implements endpoint.Ender. The reason to stop is the last that an answer has, and the mark [DONE] ends one too.
+// End implements endpoint.Answer. The reason to stop is the last that an answer has, and the mark [DONE] ends one too.
 func (a *assembly) End(marked bool) error {
 	if !marked && a.stop == "" {
 		return stream.ErrTruncated

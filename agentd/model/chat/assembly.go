@@ -43,11 +43,6 @@ type assembly struct {
 	usage   responses.Usage
 }
 
-var (
-	_ endpoint.Ender       = (*assembly)(nil)
-	_ endpoint.WholeReader = (*assembly)(nil)
-)
-
 type item struct {
 	endpoint.QueuedItem
 	start    model.Event        // how it begins
@@ -69,7 +64,7 @@ func newAssembly(provider string, yield func(model.Event) bool) *assembly {
 // follow the one with the reason to stop, so a stream is read to its end.
 func (a *assembly) Take(data []byte) (last bool, err error) { return false, a.take(data) }
 
-// Whole implements endpoint.WholeReader. Some servers do not stream what they are
+// Whole implements endpoint.Answer. Some servers do not stream what they are
 // asked to.
 func (a *assembly) Whole(data []byte) error {
 	if err := a.take(data); err != nil {

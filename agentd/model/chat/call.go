@@ -90,7 +90,7 @@ func (a *assembly) callOf(d *callDelta) *item {
 	return it
 }
 
-// End implements endpoint.Ender. A call that is the last item of an answer that was
+// End implements endpoint.Answer. A call that is the last item of an answer that was
 // cut short is incomplete and never run.
 func (a *assembly) End(marked bool) error {
 	if !marked && a.finish == "" {

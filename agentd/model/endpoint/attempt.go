@@ -50,17 +50,12 @@ type Request struct {
 type Answer interface {
 	// Take reads one event of a stream and reports whether it was the last.
 	Take(data []byte) (last bool, err error)
-}
-
-// Ender is an Answer whose stream may end without a last event.
-type Ender interface {
-	// End ends the answer, after the mark [DONE] or at the end of the body. It returns
+	// End ends a stream without a last event, after the mark [DONE] or at the end of the body. It returns
 	// stream.ErrTruncated if something is missing.
 	End(marked bool) error
+	// Whole reads an answer that is one JSON object.
+	Whole(data []byte) error
 }
-
-// WholeReader is an Answer that may be one JSON object.
-type WholeReader interface{ Whole(data []byte) error }
 
 // encodeFunc returns the request that a transport makes of req. The error is a
 // *model.Error.
@@ -113,16 +108,15 @@ func (a *attempt) ask(req *model.Request, encode encodeFunc, read readFunc, yiel
 	}
 	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
 	body := bufio.NewReader(lively{resp.Body, a})
-	whole, ok := answer.(WholeReader)
-	switch looks := looksLike(body, resp.Header.Get("Content-Type")); {
-	case looks == stream.TypeSSE:
+	switch looksLike(body, resp.Header.Get("Content-Type")) {
+	case stream.TypeSSE:
 		return a.readStream(body, answer)
-	case looks == typeJSON && ok:
+	case typeJSON:
 		data, err := bounded.ReadAll(body, stream.MaxEvent)
 		if err != nil {
 			return a.broken(model.StageBody, err)
 		}
-		return e.garbled(whole.Whole(bytes.TrimPrefix(data, []byte("\ufeff"))))
+		return e.garbled(answer.Whole(bytes.TrimPrefix(data, []byte("\ufeff"))))
 	}
 	return e.garbled(a.foreign(body, resp))
 }
@@ -200,10 +194,7 @@ func (a *attempt) readStream(body io.Reader, answer Answer) error {
 	var odd *oddity // the first
 	for frame, err := range stream.NewDecoder(body, stream.SSE).Frames() {
 		if err != nil {
-			broken = err
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				broken = fmt.Errorf("%w: %w", stream.ErrTruncated, err)
-			}
+			broken = truncated(err)
 			break
 		}
 		if marked = frame.Data == "[DONE]"; marked {
@@ -211,19 +202,19 @@ func (a *attempt) readStream(body io.Reader, answer Answer) error {
 		}
 		last, err := take(answer, frame)
 		if o, ok := errors.AsType[*oddity](err); ok {
-			odd, err = cmp.Or(odd, o), nil
-		}
-		if err != nil {
-			return a.endpoint.garbled(err)
+			odd = cmp.Or(odd, o)
+			continue
 		}
 		if last {
 			a.drain(body)
-			return nil
+		}
+		if last || err != nil {
+			return a.endpoint.garbled(err)
 		}
 	}
 	err := stream.ErrTruncated
-	if ender, ok := answer.(Ender); ok && (odd == nil || a.yielded) {
-		err = ender.End(marked)
+	if odd == nil || a.yielded {
+		err = answer.End(marked)
 	}
 	switch {
 	case errors.Is(err, stream.ErrTruncated) && odd != nil:
@@ -234,6 +225,14 @@ func (a *attempt) readStream(body io.Reader, answer Answer) error {
 		a.drain(body)
 	}
 	return a.endpoint.garbled(err)
+}
+
+// truncated makes an end within an event that of a stream.
+func truncated(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %w", stream.ErrTruncated, err)
+	}
+	return err
 }
 
 // take has the answer read an event. Lines of others, which are no objects, are odd.

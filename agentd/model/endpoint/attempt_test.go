@@ -16,6 +16,7 @@ import (
 type answer struct{}
 
 func (answer) Take([]byte) (bool, error) { return false, nil }
+func (answer) End(bool) error            { return stream.ErrTruncated }
 func (answer) Whole([]byte) error        { return nil }
 
 // An event without end, and an answer without end, are refused without being stored

@@ -80,10 +80,8 @@ func failureOfObject(v gjson.Result, depth int) (f Failure) {
 	if kind := v.Get("type").String(); f.Type == "" && kind != "error" {
 		f.Type = kind
 	}
-	for _, key := range []string{"code", "status_code", "status"} {
-		if code := v.Get(key); f.Code == nil && (code.Type == gjson.Number || key == "code") {
-			f.Code = code.Value()
-		}
+	if f.Code == nil {
+		f.Code = codeOf(v)
 	}
 	if raw := v.Get("metadata.raw"); raw.Type == gjson.String { // of the provider behind a router
 		f.Message += ": " + DecodeFailure([]byte(raw.Str)).Message
@@ -92,6 +90,16 @@ func failureOfObject(v gjson.Result, depth int) (f Failure) {
 		f.Message = strings.NewReplacer("[", "", "]", "", `"`, "", " ", "", ",", ".").Replace(at.Raw) + ": " + f.Message
 	}
 	return f
+}
+
+// codeOf returns the code of an error: a string, or a number, which may be the status.
+func codeOf(v gjson.Result) any {
+	for _, key := range []string{"code", "status_code", "status"} {
+		if code := v.Get(key); code.Type == gjson.Number || key == "code" && code.Type == gjson.String {
+			return code.Value()
+		}
+	}
+	return nil
 }
 
 // markup is what stands in a page around its text.

@@ -32,11 +32,6 @@ type assembly struct {
 	calls   endpoint.CallIDs
 }
 
-var (
-	_ endpoint.Ender       = (*assembly)(nil)
-	_ endpoint.WholeReader = (*assembly)(nil)
-)
-
 func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
 	return &assembly{provider: provider, forms: forms, queue: endpoint.NewItemQueue(yield),
 		byID: make(map[string]*item), byIndex: make(map[int64]*item), calls: make(endpoint.CallIDs)}
@@ -135,7 +130,7 @@ func (a *assembly) incomplete(done *model.Event, reason string) error {
 	return nil
 }
 
-// Whole implements endpoint.WholeReader: it reads an answer that is one response
+// Whole implements endpoint.Answer: it reads an answer that is one response
 // object, and passes on the events that a stream would have had.
 func (a *assembly) Whole(data []byte) error {
 	var r sdk.Response
@@ -163,7 +158,7 @@ func (a *assembly) Whole(data []byte) error {
 	return a.terminal("response."+string(r.Status), &r)
 }
 
-// End implements endpoint.Ender. The mark ends an answer whose items have all ended.
+// End implements endpoint.Answer. The mark ends an answer whose items have all ended.
 func (a *assembly) End(marked bool) error {
 	if !marked || slices.ContainsFunc(a.begun, func(it *item) bool { return !it.Ended() }) {
 		return stream.ErrTruncated

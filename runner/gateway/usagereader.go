@@ -70,7 +70,11 @@ func (t *usageReader) close() {
 
 func (t *usageReader) read(pieces io.Reader) {
 	r := bufio.NewReader(pieces)
-	if start, err := r.Peek(1); err == nil { // it shows the form better than the content type
+	start, err := r.Peek(1)
+	for ; err == nil && strings.IndexByte(" \t\r\n", start[0]) >= 0; start, err = r.Peek(1) {
+		_, _ = r.Discard(1) // blanks keep connections alive
+	}
+	if err == nil { // it shows the form better than the content type
 		t.stream = start[0] != '{' && start[0] != '['
 	}
 	if !t.stream {

@@ -43,6 +43,8 @@ func TestUsage(t *testing.T) {
 			true},
 		{"a stream of another content type", plain, `data: {"usage":{"prompt_tokens":12,"completion_tokens":2}}` + "\n\n",
 			Tokens{Input: 12, Output: 2}, false},
+		{"blanks first", plain, "\n\n\n" + `{"usage":{"input_tokens":3,"output_tokens":4}}`,
+			Tokens{Input: 3, Output: 4}, false},
 		{"negative", plain, `{"usage":{"input_tokens":-3,"output_tokens":-4}}`, Tokens{Input: 25, Output: 12}, true},
 		{"beyond belief", plain, `{"usage":{"input_tokens":9000000000000000000,"output_tokens":4}}`,
 			Tokens{Input: 25, Output: 16}, true},

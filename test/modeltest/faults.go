@@ -74,6 +74,7 @@ func (w Wire) oddFraming(t *testing.T) {
 		"the content type of JSON":          {"application/json", whole},
 		"no blank line behind the last":     {"text/event-stream", strings.TrimRight(whole, "\n")},
 		"a comment first":                   {"text/html", ": ok\n\n" + whole},
+		"blank lines first":                 {"", strings.Repeat("\r\n", 5000) + whole},
 		"a line of another program":         {"text/event-stream", w.Begin + "data: keep-alive\n\n" + w.End},
 		"an object of another program":      {"text/event-stream", "data: {\"ping\":1}\n\n" + whole},
 		"a mark of bytes and carriage ends": {"text/event-stream", "\ufeff" + strings.ReplaceAll(whole, "\n", "\r\n")},

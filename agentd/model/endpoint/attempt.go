@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -116,7 +115,7 @@ func (a *attempt) ask(req *model.Request, encode encodeFunc, read readFunc, yiel
 		if err != nil {
 			return a.broken(model.StageBody, err)
 		}
-		return e.garbled(answer.Whole(bytes.TrimPrefix(data, []byte("\ufeff"))))
+		return e.garbled(answer.Whole(data))
 	}
 	return e.garbled(a.foreign(body, resp))
 }
@@ -125,25 +124,21 @@ func (a *attempt) ask(req *model.Request, encode encodeFunc, read readFunc, yiel
 // can't be read.
 func looksLike(body *bufio.Reader, contentType string) string {
 	kind, _, _ := mime.ParseMediaType(contentType)
-	for n := 1; n < 64; n++ {
-		start, err := body.Peek(n)
-		text := strings.TrimLeft(string(start), "\ufeff \t\r\n")
-		switch {
-		case text == "" && err == nil:
-			continue
-		case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
-			return typeJSON
-		case kind == stream.TypeSSE:
-			return kind
-		case err == nil && len(text) < len("event:"):
-			continue
+	start, err := body.Peek(1)
+	for ; err == nil && strings.IndexByte(" \t\r\n\ufeff", start[0]) >= 0; start, err = body.Peek(1) {
+		_, _ = body.Discard(1) // blanks keep connections alive
+	}
+	switch {
+	case err == nil && (start[0] == '{' || start[0] == '['):
+		return typeJSON
+	case kind == stream.TypeSSE, err == nil && start[0] == ':':
+		return stream.TypeSSE
+	}
+	start, _ = body.Peek(len("event:"))
+	for _, field := range []string{"data:", "event:", "id:", "retry:"} {
+		if strings.HasPrefix(string(start), field) {
+			return stream.TypeSSE
 		}
-		for _, field := range []string{":", "data:", "event:", "id:", "retry:"} {
-			if strings.HasPrefix(text, field) {
-				return stream.TypeSSE
-			}
-		}
-		break
 	}
 	return ""
 }

@@ -94,16 +94,11 @@ func (t *Trees) found(ctx context.Context, agentID, name string) (tree ledger.Tr
 
 // fork makes a tree from the present state of another agent's.
 func (t *Trees) fork(ctx context.Context, w ledger.Workspace, from, tree ledger.Tree) (made ledger.Tree, err error) {
-	if err := t.prepare(ctx, tree); err != nil {
-		return tree, err
-	}
-	err = t.each(ctx, from.AgentID, []target{{w, from}}, func(ctx context.Context, trees []opened) error {
-		o := t.options(w, tree)
-		fork, err := trees[0].Fork(ctx, workspace.Options{TreeDir: o.TreeDir, Claim: o.Claim, Owner: o.Owner,
-			ObjectsDir: o.ObjectsDir, ContainerObjects: o.ContainerObjects})
-		if err == nil {
-			made, err = t.record(ctx, w, tree, fork)
-		}
+	err = t.each(ctx, from.AgentID, []target{{w, from}}, func(ctx context.Context, trees []opened) (err error) {
+		made, err = t.makeBy(ctx, w, tree, func(o workspace.Options) (*workspace.Tree, error) {
+			return trees[0].Fork(ctx, workspace.Options{TreeDir: o.TreeDir, Claim: o.Claim, Owner: o.Owner,
+				ObjectsDir: o.ObjectsDir, ContainerObjects: o.ContainerObjects})
+		})
 		return err
 	})
 	return made, err

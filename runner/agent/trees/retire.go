@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"holon/internal/durable"
 	"holon/runner/sessions"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
@@ -77,13 +78,9 @@ func (t *Trees) disclaimOthers(ctx context.Context, wanted map[string]bool) erro
 }
 
 func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, removed bool) error {
-	half, _ := filepath.Glob(t.private(agentID, "anchors", newAnchor+"*")) // the pattern is right
-	for _, dir := range half {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	killed, err := landing.UndoKilled(ctx, []string{filepath.Join(t.changesDir(agentID), "*")}, false)
+	changes := filepath.Join(t.changesDir(agentID), "*")
+	killed, err := landing.UndoKilled(ctx, []string{changes}, false)
+	err = errors.Join(err, sweep(t.private(agentID, "anchors", newAnchor+"*"), changes))
 	for _, k := range killed {
 		err = errors.Join(err, k.Err)
 	}
@@ -94,6 +91,20 @@ func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, remove
 		err = errors.Join(err, t.opts.Steps.EndTree(ctx, agentID, active, ledger.TreeFailed, "its directory is gone", true))
 	}
 	return err
+}
+
+// sweep removes the anchors that are half written, and the temporary files among changes.
+func sweep(anchors, changes string) error {
+	half, _ := filepath.Glob(anchors) // the patterns are right
+	dirs, _ := filepath.Glob(changes)
+	var errs []error
+	for _, dir := range half {
+		errs = append(errs, os.RemoveAll(dir))
+	}
+	for _, dir := range dirs {
+		errs = append(errs, durable.Sweep(dir))
+	}
+	return errors.Join(errs...)
 }
 
 // Retire gives up the trees of an agent that was removed: those without changes go, and of the others the patch stays,

@@ -180,10 +180,15 @@ func (t *Trees) options(w ledger.Workspace, tree ledger.Tree) workspace.Options 
 
 // ownerOf is whose a tree is: that of the home of its agent, which the container's user has.
 func (t *Trees) ownerOf(tree ledger.Tree) *folder.Owner {
+	return ownerOf(t.treeDir(tree), t.opts.Home.AgentDir(tree.AgentID))
+}
+
+// ownerOf is whose the first directory is that is there; nil for the user of this process.
+func ownerOf(dirs ...string) *folder.Owner {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for _, dir := range []string{t.treeDir(tree), t.opts.Home.AgentDir(tree.AgentID)} {
+	for _, dir := range dirs {
 		if info, err := os.Lstat(dir); err == nil {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
 				return &folder.Owner{UID: int(st.Uid), GID: int(st.Gid)}
@@ -195,18 +200,36 @@ func (t *Trees) ownerOf(tree ledger.Tree) *folder.Owner {
 
 // make makes a tree that was reserved, and records how it is found. The caller holds the agent's lock.
 func (t *Trees) make(ctx context.Context, w ledger.Workspace, tree ledger.Tree) (_ ledger.Tree, err error) {
+	return t.makeBy(ctx, w, tree, func(o workspace.Options) (*workspace.Tree, error) {
+		source, err := workspace.Open(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return source.Acquire(ctx)
+	})
+}
+
+// makeBy is make in a way of its own. A container that starts meanwhile gives its user the home first and then the
+// trees that it finds: a tree of which the home has another owner now is made again.
+func (t *Trees) makeBy(ctx context.Context, w ledger.Workspace, tree ledger.Tree,
+	acquire func(workspace.Options) (*workspace.Tree, error)) (ledger.Tree, error) {
 	if err := t.prepare(ctx, tree); err != nil {
 		return tree, err
 	}
-	source, err := workspace.Open(ctx, t.options(w, tree))
-	if err != nil {
-		return tree, err
+	for {
+		o := t.options(w, tree)
+		made, err := acquire(o)
+		if err != nil {
+			return tree, err
+		}
+		home := ownerOf(t.opts.Home.AgentDir(tree.AgentID))
+		if o.Owner == nil || home == nil || *home == *o.Owner {
+			return t.record(ctx, w, tree, made)
+		}
+		if err := made.Release(ctx); err != nil {
+			return tree, err
+		}
 	}
-	made, err := source.Acquire(ctx)
-	if err != nil {
-		return tree, err
-	}
-	return t.record(ctx, w, tree, made)
 }
 
 // prepare makes the directories of a tree, and gives up what a process that was killed made of it.

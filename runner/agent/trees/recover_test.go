@@ -66,3 +66,28 @@ func TestOwnerChanges(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "the owner", *ownerOf(l.treeDir(tree)), folder.Owner{UID: 4242, GID: 4242})
 }
+
+// A tree that is ended while it is made is gone in the end.
+func TestEndWhileMade(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, w := l.attach(repo(t, "app", map[string]string{"a": "a\n"}))
+	tree, err := l.steps.ReserveTree(l.ctx, ledger.Tree{AgentID: "main", Name: "late", WorkspaceID: w.ID,
+		Mode: ledger.TreeIsolated})
+	expect.NoError(t, err)
+	unlock, err := l.lock(l.ctx, "main")
+	expect.NoError(t, err)
+	ended := make(chan error)
+	made, err := l.makeBy(l.ctx, w, tree, func(o workspace.Options) (*workspace.Tree, error) {
+		go func() { _, err := l.end(l.ctx, tree, false); ended <- err }()
+		source, err := workspace.Open(l.ctx, o)
+		expect.NoError(t, err)
+		return source.Acquire(l.ctx)
+	})
+	expect.NoError(t, err)
+	unlock()
+	expect.NoError(t, <-ended)
+	if l.there(made) {
+		t.Error("it is there")
+	}
+}

@@ -117,7 +117,7 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	var errs []error
 	for _, tree := range trees {
 		if tree.Status == ledger.TreeActive {
-			_, err := t.end(ctx, tree, false)
+			_, err := t.end(ctx, tree, tree.TaskID != "")
 			errs = append(errs, err)
 		}
 	}
@@ -133,8 +133,8 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *wor
 	ended := func(status ledger.TreeStatus, why string) error {
 		return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
 	}
-	if len(tree.Held) == 0 { // it was not made
-		return nil, errors.Join(t.disclaim(ctx, tree), ended(ledger.TreeRemoved, "it was not made"))
+	if tree, err = t.endUnmade(ctx, tree); err != nil || !tree.Live() {
+		return nil, err
 	}
 	w, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) (ledger.Workspace, error) {
 		return v.Workspace(tree.WorkspaceID)
@@ -166,6 +166,24 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *wor
 		return diff, err
 	}
 	return diff, ended(status, why)
+}
+
+// endUnmade ends a tree that was not made. One that is being made is waited for, and returned as it is then.
+func (t *Trees) endUnmade(ctx context.Context, tree ledger.Tree) (ledger.Tree, error) {
+	if len(tree.Held) > 0 {
+		return tree, nil
+	}
+	unlock, err := t.lock(ctx, tree.AgentID)
+	if err != nil {
+		return tree, err
+	}
+	defer unlock()
+	tree, _, err = t.found(ctx, tree.AgentID, tree.Name)
+	if err != nil || tree.Status != ledger.TreeActive || tree.Live() {
+		return tree, err
+	}
+	return tree, errors.Join(t.disclaim(ctx, tree), t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved,
+		"it was not made", false))
 }
 
 // isGone reports whether a tree, or what it was made from, is not there any more.

@@ -17,7 +17,8 @@ func (t *tool) Completes() bool { return t.server.host && t.listed.completes }
 const kindHostNotFound = "not_found"
 
 // Complete asks the host for a task that is not of this container, and for the tasks that a list here does not have.
-// The answers of the host have the form of the built-in tool's. Where the host does not answer, a list is as it is here.
+// The answers of the host have the form of the built-in tool's. Where the host does not answer, a list is as it is
+// here.
 func (t *tool) Complete(ctx context.Context, env tools.Env, c tools.Call, first tools.Output) tools.Output {
 	lists := first.Error == nil
 	if lists && !t.isList() || !lists && first.Error.Kind != tools.KindTaskNotFound {

@@ -23,8 +23,8 @@ func newAgentBudgetCommand(streams Streams) *cobra.Command {
 			set, err := r.SetBudget(ctx, r.named(), b)
 			return r.showBudget(set, err)
 		})
-	cmd.Long = "Show or bound what an agent and its children take together. When the budget is spent, they\npause, and you are " +
-		"notified; a larger one lets them go on. A bound of 0 is none."
+	cmd.Long = "Show or bound what an agent and its children take together. When the budget is spent, they\n" +
+		"pause, and you are notified; a larger one lets them go on. A bound of 0 is none."
 	f := cmd.Flags()
 	f.Func("tokens", "`number` of tokens that their models may read and write", func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 64)

@@ -11,8 +11,8 @@ import (
 	"holon/state/ledger"
 )
 
-// SpawnAgent makes an agent for another one that makes a turn. It is recorded before it has a home and a tree, which its
-// first turn gets otherwise. The same call makes it once.
+// SpawnAgent makes an agent for another one that makes a turn. It is recorded before it has a home and a tree, which
+// its first turn gets otherwise. The same call makes it once.
 func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.Spawned, error) {
 	if n.Template == "" {
 		n.Template = r.cfg.Template
@@ -31,6 +31,9 @@ func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.
 	}
 	if err := r.prepare(ctx, made.Agent); err != nil {
 		r.log.Warn("a new agent is not complete; its first turn tries again", "agent", made.Agent.ID, "err", err)
+	} else if made.Task.ID != "" {
+		made.Task, err = r.task(ctx, n.ParentID, made.Task.ID)
+		return made, err
 	}
 	return made, nil
 }
@@ -50,7 +53,15 @@ func (r *Runtime) prepare(ctx context.Context, a ledger.Agent) error {
 	if err != nil {
 		return err
 	}
-	return r.cfg.Trees.ForChild(ctx, a.ParentID, a.ID, t.ID, t.Child().Mode)
+	err = r.cfg.Trees.ForChild(ctx, a.ParentID, a.ID, t.ID, t.Child().Mode)
+	if w := t.Child().Worktree; err != nil || w == nil || w.Path != "" {
+		return err
+	}
+	w, err := r.worktree(ctx, t, false)
+	if err == nil {
+		err = r.scheduler.WorktreeOf(ctx, t.AgentID, t.ID, w)
+	}
+	return err
 }
 
 // sharedOf is the account from which the turns of an agent's tree draw while they run, as the record has it now.

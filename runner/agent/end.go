@@ -44,7 +44,7 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 	}
 	if a := e.Account; a != nil {
 		end.Spent = scheduler.Spending{Tokens: a.Total, Cost: a.Cost}
-		if cause == nil && e.Status != responses.StatusCompleted && (a.Exhausted == gateway.SharedTokens || a.Exhausted == gateway.SharedCost) {
+		if cause == nil && e.Status != responses.StatusCompleted && gateway.IsShared(a.Exhausted) {
 			cause = errPaused
 		}
 	}

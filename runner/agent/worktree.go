@@ -112,7 +112,8 @@ func (r *Runtime) endTrees(ctx context.Context) {
 	err := r.eachAgent(ctx, func(ctx context.Context, id string) error {
 		list, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Task, error) { return v.Tasks(id, 0) })
 		for _, t := range list {
-			if c := t.Child(); c != nil && c.Worktree != nil && t.Status.Terminal() && c.Worktree.Cleanup == ledger.WorktreeActive {
+			c := t.Child()
+			if c != nil && c.Worktree != nil && t.Status.Terminal() && c.Worktree.Cleanup == ledger.WorktreeActive {
 				left = append(left, c.AgentID)
 			}
 		}

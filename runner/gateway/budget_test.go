@@ -249,8 +249,8 @@ func TestSharedBudget(t *testing.T) {
 	shared.Set(gateway.Budget{MaxTokens: 500}, 150, 0) // of earlier turns
 	var turns []*served
 	for _, id := range []string{"turn_1", "turn_2"} {
-		turns = append(turns, serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: id, Models: []string{"openai/m"}, Shared: shared,
-			Taken: gateway.Account{Usage: gateway.Usage{Total: 50}}}))
+		turns = append(turns, serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: id, Models: []string{"openai/m"},
+			Shared: shared, Taken: gateway.Account{Usage: gateway.Usage{Total: 50}}}))
 	}
 	passed := 0
 	for i := range 6 {

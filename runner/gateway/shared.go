@@ -21,6 +21,9 @@ const (
 	SharedCost   = "tree_cost"
 )
 
+// IsShared reports whether a bound that Account.Exhausted names is one of a Shared.
+func IsShared(bound string) bool { return bound == SharedTokens || bound == SharedCost }
+
 // Set replaces the budget. taken is what is on record of earlier grants: the account has at least that.
 func (s *Shared) Set(b Budget, tokens int64, cost state.Amount) {
 	s.mu.Lock()

@@ -20,8 +20,8 @@ func TestOrder(t *testing.T) {
 	l := newLab(t, "local", working)
 	gate := filepath.Join(l.home.Dir(), "gate")
 	expect.NoError(t, os.WriteFile(l.scenario, fmt.Appendf(nil,
-		"rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'while [ ! -e %s ]; do sleep 0.02; done', yield_time_ms: 900000}}]\n"+
-			"  - text: done\n", gate), 0o644))
+		"rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'while [ ! -e %s ]; do sleep 0.02; done', "+
+			"yield_time_ms: 900000}}]\n  - text: done\n", gate), 0o644))
 	k := l.pool(func(o *pool.Options) { o.MaxContainers = 2 })
 	var group sync.WaitGroup
 	var mu sync.Mutex

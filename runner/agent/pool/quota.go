@@ -17,8 +17,8 @@ type waiter struct {
 
 // reserve counts the agent, which the caller has locked, among those that may have a container. When MaxContainers have
 // one, or its tree has as many as it may, the agent that has been idle for longest loses its own, and when none is idle
-// the caller waits. Callers are served in the order in which they came, those for operators before the others. One whose
-// tree has all that it may holds up nobody else.
+// the caller waits. Callers are served in the order in which they came, those for operators before the others. One
+// whose tree has all that it may holds up no other.
 func (k *Pool) reserve(ctx context.Context, a *agent, t Turn) error {
 	w := &waiter{a, t.First, state.RootAgent(a.id), t.TreeContainers}
 	k.enqueue(w)
@@ -127,8 +127,8 @@ func (k *Pool) release(a *agent) {
 	}
 }
 
-// idlest locks the agent whose container has been idle for longest, of a tree or of all for ""; nil when all are in use.
-// One in which a task runs is in use. The caller holds mu.
+// idlest locks the agent whose container has been idle for longest, of a tree or of all for ""; nil when all are in
+// use. One in which a task runs is in use. The caller holds mu.
 func (k *Pool) idlest(tree string) (found *agent) {
 	for _, a := range k.agents {
 		if !a.holds || a.tasks > 0 || tree != "" && state.RootAgent(a.id) != tree || !a.tryLock() {

@@ -49,8 +49,8 @@ func childResult(t ledger.Task) string {
 	if w := c.Worktree; w != nil && w.Changed == 0 {
 		b.WriteString("It changed no files of its tree, which is removed.\n")
 	} else if w != nil {
-		fmt.Fprintf(&b, "Files that it changed in its tree: %d. MergeChild with this task_id takes them into your own tree.\n",
-			w.Changed)
+		fmt.Fprintf(&b, "Files that it changed in its tree: %d. MergeChild with this task_id takes them into your own "+
+			"tree.\n", w.Changed)
 		for _, f := range w.ChangedFiles {
 			fmt.Fprintf(&b, "  %q\n", f)
 		}

@@ -93,8 +93,8 @@ func (s *step) charge(spent Spending) {
 	}
 	a.Spent = bound
 	root.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": bound, "budget": *a})
-	root.notify(root.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are taken, "+
-		"and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
+	root.notify(root.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
+		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
 		root.state.AgentID, a.Tokens, a.Cost, bound, root.state.AgentID, bound)))
 }
 
@@ -111,8 +111,8 @@ func (s *step) spent() string {
 func (s *step) pauseSpent(e ledger.Entry, bound string) {
 	e.Block()
 	e.Code, e.UpdatedAt = rules.CodeBudgetSpent, s.now
-	e.Reason = fmt.Sprintf("the budget of %s of the agent and its children is spent; holon agent budget %s raises it", bound,
-		state.RootAgent(s.state.AgentID))
+	e.Reason = fmt.Sprintf("the budget of %s of the agent and its children is spent; holon agent budget %s raises it",
+		bound, state.RootAgent(s.state.AgentID))
 	s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: e.MessageID, Level: record.LevelProgress},
 		fields{"code": e.Code, "summary": e.Reason})
 	s.update(&e)

@@ -57,14 +57,15 @@ func (s *step) superviseChild() {
 	}
 }
 
-// ended reports whether nothing more comes of a child by itself: its newest turn has ended, its queue is empty, it waits
-// for nothing in particular, and nothing that it started goes on.
+// ended reports whether nothing more comes of a child by itself: its newest turn has ended, its queue is empty, it
+// waits for nothing in particular, and nothing that it started goes on.
 func (s *step) ended() bool {
 	if s.state.Stopped || s.state.PendingWake != nil || s.busy() || s.countQueued() > 0 ||
 		read(s, ledger.View.CountOpenTasks, s.state.AgentID) > 0 {
 		return false
 	}
-	if slices.ContainsFunc(s.waits(), func(w ledger.Wait) bool { return w.Owner != ledger.OwnerAgent || rules.Rests(&w) }) {
+	waits := func(w ledger.Wait) bool { return w.Owner != ledger.OwnerAgent || rules.Rests(&w) }
+	if slices.ContainsFunc(s.waits(), waits) {
 		return false
 	}
 	last := s.state.LastClosure

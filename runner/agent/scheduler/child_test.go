@@ -17,7 +17,7 @@ import (
 // spawn has the open turn of an agent make a child.
 func (w *world) spawn(parent, call, text string) scheduler.Spawned {
 	w.t.Helper()
-	out, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: parent, CallID: call, Message: text, Mode: ledger.ChildInherits})
+	out, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: parent, CallID: call, Message: text, Mode: "inherit"})
 	if err != nil {
 		w.t.Fatalf("spawn: %v", err)
 	}
@@ -33,9 +33,7 @@ func TestChild(t *testing.T) {
 	w.admit(prompt("delegate"))
 	w.must(w.begin("alpha", false))
 	made := w.spawn("alpha", "turn/call_1", "Count the files\nof the tree.")
-	again, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: "alpha", CallID: "turn/call_1", Message: "Count the files\nof the tree.",
-		Mode: ledger.ChildInherits})
-	expect.NoError(t, err)
+	again := w.spawn("alpha", "turn/call_1", "Count the files\nof the tree.")
 	expect.Equal(t, "a repeated call", again.Agent.ID, made.Agent.ID)
 	expect.Equal(t, "label", made.Task.Purpose, "Count the files")
 	expect.Equal(t, "depth", strings.Count(made.Agent.ID, "."), 1)
@@ -75,16 +73,17 @@ func TestSpawnBounds(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("delegate"))
 	w.must(w.begin("alpha", false))
+	invalid, huge := scheduler.CodeInvalidSpawn, strings.Repeat("x", 1<<20+1)
 	for name, tt := range map[string]struct {
 		spawn scheduler.Spawn
 		code  state.Code
 		param string
 	}{
-		"no message":        {scheduler.Spawn{Mode: "inherit"}, scheduler.CodeInvalidSpawn, "initial_message"},
-		"spaces":            {scheduler.Spawn{Mode: "inherit", Message: " \n"}, scheduler.CodeInvalidSpawn, "initial_message"},
-		"too much":          {scheduler.Spawn{Mode: "inherit", Message: strings.Repeat("x", 1<<20+1)}, scheduler.CodeInvalidSpawn, "initial_message"},
-		"unknown mode":      {scheduler.Spawn{Mode: "copy", Message: "x"}, scheduler.CodeInvalidSpawn, "workspace_mode"},
-		"named with a mode": {scheduler.Spawn{Mode: "inherit", Named: "gamma"}, scheduler.CodeInvalidSpawn, "workspace_mode"},
+		"no message":        {scheduler.Spawn{Mode: "inherit"}, invalid, "initial_message"},
+		"spaces":            {scheduler.Spawn{Mode: "inherit", Message: " \n"}, invalid, "initial_message"},
+		"too much":          {scheduler.Spawn{Mode: "inherit", Message: huge}, invalid, "initial_message"},
+		"unknown mode":      {scheduler.Spawn{Mode: "copy", Message: "x"}, invalid, "workspace_mode"},
+		"named with a mode": {scheduler.Spawn{Mode: "inherit", Named: "gamma"}, invalid, "workspace_mode"},
 		"an id of a child":  {scheduler.Spawn{Named: "alpha.b2c4d6"}, state.CodeInvalidAgent, "agent_id"},
 		"an existing id":    {scheduler.Spawn{Named: "beta"}, ledger.CodeExists, "agent_id"},
 	} {
@@ -141,7 +140,9 @@ func TestSpawnBounds(t *testing.T) {
 		expect.Equal(t, "stopped", stopped, true)
 	}
 	w.check()
-	expect.Equal(t, "the children of a child that was stopped end with it", get(w, ledger.View.Agent, deep).ArchivedAt != nil, true)
+	if get(w, ledger.View.Agent, deep).ArchivedAt == nil {
+		t.Error("the children of a child that was stopped go on")
+	}
 }
 
 // What an agent says to a public one that it makes has the authority of the message that it works on.
@@ -174,4 +175,20 @@ func TestBootstrapAuthority(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A public agent that another one made has the same workspaces attached, and works in none of them yet.
+func TestSpawnedAttachments(t *testing.T) {
+	w := open(t)
+	_, _, err := w.m.Attach(w.ctx, "alpha", ledger.Workspace{Anchor: "/src/shop", Alias: "shop", Kind: "git"}, "test")
+	expect.NoError(t, err)
+	w.admit(prompt("make one"))
+	w.must(w.begin("alpha", false))
+	_, err = w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: "alpha", CallID: "call", Named: "gamma"})
+	expect.NoError(t, err)
+	of, made := get(w, ledger.View.AgentState, "alpha"), get(w, ledger.View.AgentState, "gamma")
+	if len(made.Workspaces) != 1 || made.Workspaces[0].WorkspaceID != of.Workspaces[0].WorkspaceID || made.Active != nil {
+		t.Errorf("gamma has %+v and works in %+v, want %+v", made.Workspaces, made.Active, of.Workspaces)
+	}
+	w.check()
 }

@@ -29,8 +29,8 @@ func (w *world) child(i int, o op) error {
 		if w.running[who] == nil {
 			return nil
 		}
-		_, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: who, CallID: fmt.Sprint("call", i), Message: fmt.Sprint("part ", i),
-			Mode: ledger.ChildInherits})
+		_, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: who, CallID: fmt.Sprint("call", i),
+			Message: fmt.Sprint("part ", i), Mode: ledger.ChildInherits})
 		if state.IsCode(err, scheduler.CodeChildLimit) {
 			err = nil
 		}

@@ -66,7 +66,8 @@ func (m *Scheduler) FollowUp(ctx context.Context, parentID, taskID, key, text st
 
 // StopChild ends the task of a child, and the child with all below it. Stopping what has ended changes nothing; stopped
 // says whether this call ended it.
-func (m *Scheduler) StopChild(ctx context.Context, parentID, taskID, by string) (t ledger.Task, stopped bool, err error) {
+func (m *Scheduler) StopChild(ctx context.Context, parentID, taskID, by string) (t ledger.Task, stopped bool,
+	err error) {
 	err = m.childStep(ctx, parentID, taskID, func(s, child *step, of ledger.Task) error {
 		if stopped = !of.Status.Terminal(); stopped {
 			s.cancelChild(child, of, by)
@@ -128,7 +129,8 @@ func (m *Scheduler) WorktreeOf(ctx context.Context, parentID, taskID string, w l
 		label := fmt.Sprintf("worktree_%s", map[string]string{ledger.WorktreeActive: "created_for_task",
 			ledger.WorktreeRemoved: "auto_cleaned_up_for_task", ledger.WorktreeRetained: "retained_for_review",
 			ledger.WorktreeFailed: "auto_cleanup_failed"}[w.Cleanup])
-		s.emitSubagent(record.WorktreeEvent, t, ledger.Event{Cause: createdEvent(t)}, fields{"what": label, "worktree": w.Short()})
+		s.emitSubagent(record.WorktreeEvent, t, ledger.Event{Cause: createdEvent(t)},
+			fields{"what": label, "worktree": w.Short()})
 		s.update(&t)
 		return nil
 	})

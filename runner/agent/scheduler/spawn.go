@@ -87,7 +87,8 @@ func (n Spawn) check() error {
 		return refused(CodeInvalidSpawn, "workspace_mode", "use inherit or worktree", "%.40q is not a mode", n.Mode)
 	}
 	if bad := checkBody(ledger.Body{Type: "text", Text: n.Message}); bad != nil {
-		return refused(CodeInvalidSpawn, "initial_message", "say what the agent is to do, in at most 1 MiB", "%s", bad.Message)
+		return refused(CodeInvalidSpawn, "initial_message", "say what the agent is to do, in at most 1 MiB", "%s",
+			bad.Message)
 	}
 	return nil
 }
@@ -177,6 +178,7 @@ func (s *step) spawnNamed(n Spawn, a ledger.Attempt) ledger.Agent {
 		CreatedAt: s.now, UpdatedAt: s.now}
 	made := s.transaction.newAgent(agent)
 	made.newTrigger()
+	made.attachAll(s)
 	s.emit(record.AgentSpawned, ledger.Event{Ref: agent.ID, TurnID: a.TurnID, MessageID: a.MessageID},
 		fields{"agent_id": agent.ID, "template": clip(n.Template)})
 	if n.Message == "" {
@@ -193,6 +195,15 @@ func (s *step) spawnNamed(n Spawn, a ledger.Attempt) ledger.Agent {
 	}
 	made.admit(msg, from)
 	return agent
+}
+
+// attachAll attaches what another agent has attached. In none of it the agent works yet.
+func (s *step) attachAll(of *step) {
+	for _, a := range of.state.Workspaces {
+		s.state.Workspaces = append(s.state.Workspaces, ledger.Attachment{WorkspaceID: a.WorkspaceID, AttachedAt: s.now})
+		s.emitWorkspace(record.WorkspaceAttached, a.WorkspaceID, fields{
+			record.RecordWorkspace: read(s, ledger.View.Workspace, a.WorkspaceID), "by": "agent " + of.state.AgentID})
+	}
 }
 
 // spawnChild makes a private child and the task that supervises it.

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holon/runner/oneshot"
+	"holon/state"
 )
 
 type gcOptions struct {
@@ -49,6 +53,9 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	c := &oneshot.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns,
 		KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}
 	found, err := c.Collect(ctx)
+	if err == nil && o.dryRun {
+		found, err = keptOfChildren(l.home, found)
+	}
 	if err != nil {
 		return err
 	}
@@ -64,6 +71,26 @@ func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 		return errors.Join(err, exitError(1))
 	}
 	return err
+}
+
+// keptOfChildren adds which homes and trees belong to the private children of agents, which nothing removes by itself.
+func keptOfChildren(home state.Home, found []oneshot.Finding) ([]oneshot.Finding, error) {
+	ids, err := home.AgentIDs()
+	for _, id := range ids {
+		if !state.IsChild(id) {
+			continue
+		}
+		why := "of a child in the tree of agent " + state.RootAgent(id)
+		found = append(found, oneshot.Finding{Kind: "home", Do: "keep", What: id, Why: why, Kept: true})
+		trees, failed := os.ReadDir(filepath.Join(home.AgentPrivateDir(id), "workspaces"))
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+		for _, tree := range trees {
+			found = append(found, oneshot.Finding{Kind: "tree", Do: "keep", What: tree.Name(), Why: why + ", " + id, Kept: true})
+		}
+	}
+	return found, err
 }
 
 func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {

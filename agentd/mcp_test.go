@@ -17,6 +17,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/agentd/mcp"
+	"holon/internal/mcpwire"
 	"holon/responses/turns"
 	"holon/test/expect"
 )
@@ -30,13 +31,21 @@ func serveMCP(t *testing.T, names ...string) string {
 	}, names...)
 }
 
-// serveCalls is a server on a Unix socket whose tools answer with what call returns.
+// serveCalls is a server on a Unix socket whose tools answer with what call returns. One with a + before its name
+// completes a built-in tool.
 func serveCalls(t *testing.T, call func(name string, arguments json.RawMessage) *sdk.CallToolResult,
 	names ...string) string {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	for _, name := range names {
-		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		tool := &sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
+		if name, completes := strings.CutPrefix(name, "+"); completes {
+			tool.Name, tool.Meta = name, sdk.Meta{mcpwire.MetaCompletes: true}
+		}
+		if tool.Name == "TaskStatus" {
+			tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"task_id":{"type":"string"}}}`)
+		}
+		s.AddTool(tool,
 			func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 				return call(name, req.Params.Arguments), nil
 			})
@@ -111,6 +120,57 @@ func TestServersOfTools(t *testing.T) {
 	}
 	if !strings.HasPrefix(states, "host ready; off ") || !strings.HasSuffix(states, "one ready; ") {
 		t.Errorf("health: %s", states)
+	}
+}
+
+// A tool of the host that completes a built-in one is asked for tasks that are not of the container, and for what a list
+// lacks; a task of the container is as if there were no such tool.
+func TestCompletedTools(t *testing.T) {
+	t.Parallel()
+	host := serveCalls(t, func(name string, arguments json.RawMessage) *sdk.CallToolResult {
+		answer := func(text string) *sdk.CallToolResult {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "of the host"}},
+				StructuredContent: json.RawMessage(text)}
+		}
+		switch {
+		case name == "+TaskList":
+			return answer(`{"tasks":[{"id":"task_child","kind":"child_agent_task","status":"running","command":"count"}]}`)
+		case strings.Contains(string(arguments), "task_child"):
+			return answer(`{"task":{"task_id":"task_child","kind":"child_agent_task","status":"running","summary":"at work"}}`)
+		}
+		r := answer(`{"kind":"not_found","message":"there is none"}`)
+		r.IsError = true
+		return r
+	}, "+TaskStatus", "+TaskList", "+NoSuchTool")
+	play := func(servers func(*config.Config, *agentd.Parts)) (results []string, warnings string) {
+		h := start(t, servers)
+		model := h.scenario("tasks", `rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: "sleep 60", yield_time_ms: 1}}]
+  - calls:
+      - {tool: TaskStatus, arguments: {task_id: "{{last_output:task_[0-9a-z]+}}"}}
+      - {tool: TaskList}
+      - {tool: TaskStatus, arguments: {task_id: task_child}}
+      - {tool: TaskStatus, arguments: {task_id: task_none}}
+  - text: Done.
+`)
+		h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_tasks"}}`).response(t)
+		return append(h.facts("turn_tasks", turns.ToolResult), h.facts("turn_tasks", turns.ToolFailed)...),
+			strings.Join(h.facts("turn_tasks", turns.RuntimeWarning), "\n")
+	}
+	with, warnings := play(withServers(host, nil))
+	without, _ := play(withServers("", nil))
+	expect.Equal(t, "results with the host", len(with), 5)
+	expect.Equal(t, "results without it", len(without), 5)
+	for i, want := range []string{"", `"command_task"`, `"task_child"`, `"summary":"at work"`, `"task_not_found"`} {
+		if !strings.Contains(with[i], want) {
+			t.Errorf("no %q in %s", want, with[i])
+		}
+	}
+	if strings.Contains(without[2], "task_child") || !strings.Contains(with[2], `"command_task"`) {
+		t.Errorf("lists: with the host %s\nwithout %s", with[2], without[2])
+	}
+	if strings.Contains(warnings, "host_tool_replaces_builtin") {
+		t.Errorf("a tool that completes another one replaces it: %s", warnings)
 	}
 }
 

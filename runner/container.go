@@ -95,15 +95,8 @@ func (s *Session) spec() engine.Spec {
 	for k, v := range s.cfg.Labels {
 		labels[k] = v
 	}
-	workspaces := s.inside(outputPath)
-	if dir := s.treeDir(); dir != "" {
-		workspaces = dir
-	}
-	if s.cfg.Workspaces != "" && ownFiles(s.cfg.Engine) { // else they are in the agent's home
-		workspaces = WorkspacesPath
-	}
 	var env []string
-	if ownFiles(s.cfg.Engine) { // and that directory
+	if ownFiles(s.cfg.Engine) { // and so a home
 		env = append(env, "HOME="+engine.Home)
 	}
 	// Variables, because a developer ends a server by a pattern of its command line.
@@ -113,37 +106,25 @@ func (s *Session) spec() engine.Spec {
 	set("OUTPUT_DIR", s.inside(outputPath))
 	set("STATE_DIR", s.inside(statePath))
 	set("SKILLS_DIR", s.inside(skillsPath))
-	set("WORKSPACE_DIR", workspaces)
+	set("WORKSPACE_DIR", s.workspaceRoot())
 	set("MODEL", s.cfg.Model)
 	set("GRACE", turnGrace.String())
 	set("MAX_OUTPUT_BYTES", "0") // every turn of ours says how much it may leave
-	if s.cfg.AgentHome != "" {
-		set("AGENT_HOME", s.inside(agentHomePath))
+	where := func(has bool, name, value string) {
+		if has {
+			set(name, value)
+		}
 	}
-	if s.cfg.Anchors != "" {
-		set("ANCHORS_DIR", s.inside(anchorsPath))
-	}
-	if s.gateway != nil || s.cfg.AgentHome != "" { // later turns of the session may need it
-		set("MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)
-	}
-	if s.hostTools != nil {
-		set("HOST_SOCKET", s.inside(hostPath)+"/"+toolSocket)
-	}
-	if s.mcpConfig != "" {
-		set("MCP_CONFIG", s.inside(mcpConfigPath))
-	}
-	if s.egress != nil {
-		set("EGRESS_SOCKET", s.inside(hostPath)+"/"+egressSocket)
-	}
-	if len(s.cfg.Providers) > 0 {
-		set("PROVIDERS", strings.Join(s.cfg.Providers, ","))
-	}
-	if names := envNames(s.cfg.Env); names != "" {
-		set("PASS_ENV", names)
-	}
-	if len(s.cfg.SecretEnv) > 0 {
-		set("SECRET_ENV", strings.Join(s.cfg.SecretEnv, ","))
-	}
+	where(s.cfg.AgentHome != "", "AGENT_HOME", s.inside(agentHomePath))
+	where(s.cfg.Anchors != "", "ANCHORS_DIR", s.inside(anchorsPath))
+	// later turns of an agent's session may need models
+	where(s.gateway != nil || s.cfg.AgentHome != "", "MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)
+	where(s.hostTools != nil, "HOST_SOCKET", s.inside(hostPath)+"/"+toolSocket)
+	where(s.mcpConfig != "", "MCP_CONFIG", s.inside(mcpConfigPath))
+	where(s.egress != nil, "EGRESS_SOCKET", s.inside(hostPath)+"/"+egressSocket)
+	where(len(s.cfg.Providers) > 0, "PROVIDERS", strings.Join(s.cfg.Providers, ","))
+	where(len(s.cfg.Env) > 0, "PASS_ENV", envNames(s.cfg.Env))
+	where(len(s.cfg.SecretEnv) > 0, "SECRET_ENV", strings.Join(s.cfg.SecretEnv, ","))
 	env = append(append(env, s.cfg.Env...), s.cfg.AgentEnv...) // of two values the first counts
 	return engine.Spec{
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: []string{s.inside(agentdPath)}, Env: env,
@@ -151,6 +132,18 @@ func (s *Session) spec() engine.Spec {
 		User:   s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
 		Network: s.cfg.Network,
 	}
+}
+
+// workspaceRoot is the directory beneath which turns may work.
+func (s *Session) workspaceRoot() string {
+	dir := s.treeDir()
+	switch {
+	case s.cfg.Workspaces != "" && ownFiles(s.cfg.Engine): // else they are in the agent's home
+		return WorkspacesPath
+	case dir != "":
+		return dir
+	}
+	return s.inside(outputPath)
 }
 
 func envNames(env []string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,12 +55,8 @@ func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
 	if !given("best-of") {
 		c.BestOf = max(1, len(c.Models))
 	}
-	const forCheck, forSeveral = "give --check too", "give --best-of too"
 	_, pathsErr := oneshot.NewPaths(c.CheckPaths)
-	for _, bad := range []struct {
-		is               bool
-		flag, what, hint string
-	}{
+	err := firstBad([]badOption{
 		{c.BestOf < 1 || c.BestOf > maxAttempts, "--best-of", fmt.Sprintf("cannot be %d", c.BestOf),
 			fmt.Sprintf("choose 1 to %d", maxAttempts)},
 		{given("check") && strings.TrimSpace(c.Check) == "", "--check", "is empty",
@@ -75,11 +72,29 @@ func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
 			"cannot be " + duration.Text(c.CheckTime), "choose up to 1h"},
 		{pathsErr != nil, "--check-paths", fmt.Sprint(pathsErr),
 			"write names with *, ** for directories and {a,b} for alternatives"},
-		{c.BestOf == 1 && given("judge"), "--judge", "is for several attempts", forSeveral},
-		{c.BestOf == 1 && given("keep-going"), "--keep-going", "is for several attempts", forSeveral},
-		{c.Check == "" && given("check-paths"), "--check-paths", "is for a check", forCheck},
-		{c.Check == "" && given("check-timeout"), "--check-timeout", "is for a check", forCheck},
-	} {
+	})
+	return cmp.Or(err, c.alone("--judge", given("judge")), c.alone("--keep-going", given("keep-going")),
+		c.unchecked("--check-paths", given("check-paths")), c.unchecked("--check-timeout", given("check-timeout")))
+}
+
+// alone refuses an option for several attempts where there is one.
+func (c *checked) alone(flag string, given bool) error {
+	return firstBad([]badOption{{given && c.BestOf == 1, flag, "is for several attempts", "give --best-of too"}})
+}
+
+// unchecked refuses an option for a check where there is none.
+func (c *checked) unchecked(flag string, given bool) error {
+	return firstBad([]badOption{{given && c.Check == "", flag, "is for a check", "give --check too"}})
+}
+
+// badOption is a usage error where it holds.
+type badOption struct {
+	is               bool
+	flag, what, hint string
+}
+
+func firstBad(list []badOption) error {
+	for _, bad := range list {
 		if bad.is {
 			return usage(bad.flag, bad.what, bad.hint)
 		}

@@ -44,13 +44,13 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 	}
 	if a := e.Account; a != nil {
 		end.Spent = scheduler.Spending{Tokens: a.Total, Cost: a.Cost}
-		if cause == nil && e.Status != responses.StatusCompleted && gateway.IsShared(a.Exhausted) {
-			cause = errPaused
-		}
 	}
 	if e.Status == responses.StatusCompleted {
 		end.Kind = ledger.TurnCompleted
 		return end
+	}
+	if cause == nil && spent(e.Account) {
+		cause = errPaused
 	}
 	if f := e.Failure; f != nil && !errors.Is(cause, errAborted) {
 		end.Reason = f.Code
@@ -67,6 +67,11 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 		end.Lost, end.Suspended = true, true
 	}
 	return end
+}
+
+// spent reports whether the budget that a tree of agents shares ended the turn.
+func spent(a *gateway.Account) bool {
+	return a != nil && gateway.IsShared(a.Exhausted)
 }
 
 // notBegun is the end of a turn that could not be begun, for cause when that

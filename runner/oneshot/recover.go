@@ -122,15 +122,20 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 	r := rc.takeUp(run, rec, prior, eng)
 	r.stopped = how.stopped
 	if how.follow && rc.Gateway != nil {
-		if r.config.Gateway, err = rc.Gateway(ctx, append([]string{r.config.Model}, rec.Fallbacks...),
-			run.Start().Source); err != nil {
+		r.config.Gateway, err = rc.Gateway(ctx, append([]string{r.config.Model}, rec.Fallbacks...), run.Start().Source)
+		if err != nil {
 			return nil, err
 		}
 	}
 	if g := r.config.Gateway; g != nil {
 		defer g.Close()
 	}
-	err = r.execute(ctx,
+	return rc.rejoin(ctx, r, rec, how)
+}
+
+// rejoin takes up the session of a run and watches its turn to the end.
+func (rc *Recovery) rejoin(ctx context.Context, r *execution, rec *sessions.Record, how recovery) (*state.Manifest, error) {
+	err := r.execute(ctx,
 		func(ctx context.Context) (*sessions.Session, error) {
 			return r.sessions.TakeUp(ctx, r.key, rec, r.config, how.follow)
 		},

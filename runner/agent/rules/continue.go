@@ -167,12 +167,14 @@ func fits(src ledger.WakeSource, m ledger.Message) bool {
 	case ledger.TriggerInternalFollowup:
 		return src.Kind == wakeSystem || src.Kind == WakeOperator && OfParent(m)
 	case ledger.TriggerSystemTick:
-		through := m.SourceRefs["external_trigger_id"]
-		return src.Kind == wakeSystem ||
-			src.Kind == WakeExternal && through != "" &&
-				(src.ExternalTriggerID == "" || src.ExternalTriggerID == through)
+		return src.Kind == wakeSystem || cameThrough(src, m.SourceRefs["external_trigger_id"])
 	}
 	return false
+}
+
+// cameThrough reports whether a wake through an external trigger is one of the source.
+func cameThrough(src ledger.WakeSource, trigger string) bool {
+	return src.Kind == WakeExternal && trigger != "" && (src.ExternalTriggerID == "" || src.ExternalTriggerID == trigger)
 }
 
 // AnyWake are the sources of a wait that everything ends.

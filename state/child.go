@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"holon/responses"
 )
 
 // The id of a private child is that of its parent, a dot and childSuffix characters. No agent of an operator has a dot
@@ -18,6 +20,12 @@ const (
 
 // ChildID is the id of a child of parent that has the name, of childSuffix lower-case letters and digits.
 func ChildID(parent, name string) string { return parent + childMark + name[:childSuffix] }
+
+// SessionID is the id by which agentd and the record know the conversation of an agent. It has no dots, which agentd
+// does not take.
+func SessionID(agentID string) string {
+	return responses.PrefixSession + strings.ReplaceAll(agentID, childMark, "__")
+}
 
 // RootAgent is the id of the public agent in whose tree an agent is, which may be that agent itself.
 func RootAgent(id string) string {

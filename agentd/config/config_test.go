@@ -68,8 +68,8 @@ func TestUsages(t *testing.T) {
 			t.Errorf("--%s has no usage", f.Name)
 		}
 	})
-	if n != 46 {
-		t.Errorf("there are %d flags, want the 46 that usages explains", n)
+	if n != 47 {
+		t.Errorf("there are %d flags, want the 47 that usages explains", n)
 	}
 }
 

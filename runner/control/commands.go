@@ -163,7 +163,7 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 // address finds the agent of a command, which its session or thread names as well.
 func (s *Server) address(c *wire.Command) error {
 	for _, by := range []struct{ param, id, prefix string }{
-		{"session_id", c.SessionID, record.SessionID("")}, {"thread_id", c.ThreadID, record.ThreadID("")},
+		{"session_id", c.SessionID, state.SessionID("")}, {"thread_id", c.ThreadID, record.ThreadID("")},
 	} {
 		agent, ok := strings.CutPrefix(by.id, by.prefix)
 		if by.id == "" || ok && c.AgentID == agent {

@@ -15,7 +15,6 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner"
-	"holon/runner/agent/record"
 	"holon/runner/sessions"
 	"holon/state"
 )
@@ -192,7 +191,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want session
 func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
 		k.opts.Log, k.opts.Secrets
-	cfg.SessionID, cfg.AgentHome = record.SessionID(a.id), k.opts.Home.AgentDir(a.id)
+	cfg.SessionID, cfg.AgentHome = state.SessionID(a.id), k.opts.Home.AgentDir(a.id)
 	cfg.AgentDirs = runner.AgentDirs{Workspaces: k.private(a, "workspaces"), Objects: k.private(a, "objects"),
 		Anchors: k.private(a, "anchors")}
 	cfg.OnContainer = func(c state.ContainerChange) { k.recordChange(a.id, c) }

@@ -9,7 +9,6 @@ import (
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/agent/record"
 	"holon/runner/sessions"
 	"holon/state"
 )
@@ -40,7 +39,7 @@ func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 		// A caller that leaves now would leave it unclear whether the command runs.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 		defer cancel()
-		start.SessionID = record.SessionID(t.AgentID)
+		start.SessionID = state.SessionID(t.AgentID)
 		if t.WorkDir != "" {
 			start.WorkspaceDir = s.WorkspaceDir(t.WorkDir)
 		}

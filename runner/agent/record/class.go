@@ -1,9 +1,6 @@
 package record
 
 import (
-	"strings"
-
-	"holon/responses"
 	"holon/state/ledger"
 )
 
@@ -47,11 +44,7 @@ var Copies = []string{RecordMessage, RecordBrief, RecordNotification, RecordWait
 // ContainerEvent is the class of the event with which a container comes to a phase.
 func ContainerEvent[Phase ~string](p Phase) string { return "holon.container." + string(p) }
 
-// SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger. The session
-// is the one that agentd knows the conversation by.
-func SessionID(agentID string) string {
-	return responses.PrefixSession + strings.ReplaceAll(agentID, ".", "__") // of a child; agentd takes no dots
-}
+// ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger.
 func ThreadID(agentID string) string    { return "thread_" + agentID }
 func QueueID(agentID string) string     { return "queue_" + agentID }
 func ChannelID(triggerID string) string { return "channel_" + triggerID }

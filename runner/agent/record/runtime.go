@@ -5,6 +5,7 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -25,7 +26,7 @@ func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 	if log.Epoch != nil {
 		out.Correlation.LogEpoch = log.Epoch(e.AgentID, e.Seq)
 	}
-	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = log.RuntimeID, SessionID(e.AgentID)
+	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = log.RuntimeID, state.SessionID(e.AgentID)
 	out.IDs[agentruntime.Thread], out.IDs[agentruntime.Turn] = ThreadID(e.AgentID), e.TurnID
 	if label := Of(e).Name; label != e.Class {
 		out.NativeStatus = label

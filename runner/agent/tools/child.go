@@ -9,7 +9,6 @@ import (
 
 	"holon/responses/tasks"
 	"holon/responses/turns"
-	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/hosttools"
@@ -185,7 +184,7 @@ func (o Options) listTasks(ctx context.Context, _ hosttools.Call, _ struct{}) (h
 			}
 			list.Tasks = append(list.Tasks, tasks.Entry{ID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Result.Summary,
 				UpdatedAt: turns.At(t.UpdatedAt), WaitPolicy: tasks.WaitBackground,
-				SessionID: record.SessionID(o.AgentID), Command: t.Purpose})
+				SessionID: state.SessionID(o.AgentID), Command: t.Purpose})
 		}
 		return err
 	})

@@ -101,38 +101,45 @@ func (m *Scheduler) Use(ctx context.Context, e Enter) (now ledger.ActiveWorkspac
 		return now, refused(CodeInvalidWorkspace, "cwd", "", "%.300q is not a path within a tree", e.Cwd)
 	}
 	err = m.liveStep(ctx, e.AgentID, func(s *step) error {
-		switch {
-		case e.Idle && s.busy():
+		if e.Idle && s.busy() {
 			return refused(CodeAgentBusy, "agent_id", "wait for its end", "a turn of agent %s runs", e.AgentID)
-		case !s.attached(e.WorkspaceID):
-			return notAttached(e.AgentID, e.WorkspaceID)
 		}
 		t, ok := find(s, s.treeNamed, e.Tree)
-		if !ok || !t.Live() || t.WorkspaceID != e.WorkspaceID {
+		switch {
+		case !s.attached(e.WorkspaceID):
+			return notAttached(e.AgentID, e.WorkspaceID)
+		case !ok || !t.Live() || t.WorkspaceID != e.WorkspaceID:
 			return refused(ledger.CodeNotFound, "tree", "", "agent %s has no tree %.100q of %s", e.AgentID, e.Tree,
 				e.WorkspaceID)
 		}
-		now = ledger.ActiveWorkspace{WorkspaceID: e.WorkspaceID, Tree: e.Tree, Cwd: e.Cwd, EnteredAt: s.now}
-		if at := s.state.Active; at != nil {
-			if at.Tree == e.Tree && at.Cwd == e.Cwd {
-				now = *at
-				return nil
-			}
-			if now.From = at.Tree; at.Tree == e.Tree {
-				now.From, now.EnteredAt = at.From, at.EnteredAt
-			}
-		}
-		s.leaveTree(e.Tree)
-		w := read(s, ledger.View.Workspace, e.WorkspaceID)
-		s.emitWorkspace(record.WorkspaceUsed, w.ID, fields{record.RecordWorkspace: w, "tree": t.Name, "mode": string(t.Mode),
-			"cwd": clip(e.Cwd), "by": clip(e.By)})
-		if s.state.Active == nil || s.state.Active.Tree != e.Tree {
-			s.emitTree(record.WorktreeEntered, t, nil)
-		}
-		s.state.Active = &now
+		now = s.enter(e, t)
 		return nil
 	})
 	return now, err
+}
+
+// enter has the agent work in a tree.
+func (s *step) enter(e Enter, t ledger.Tree) ledger.ActiveWorkspace {
+	now := ledger.ActiveWorkspace{WorkspaceID: e.WorkspaceID, Tree: e.Tree, Cwd: e.Cwd, EnteredAt: s.now}
+	at := s.state.Active
+	stays := at != nil && at.Tree == e.Tree
+	switch {
+	case stays && at.Cwd == e.Cwd:
+		return *at
+	case stays:
+		now.From, now.EnteredAt = at.From, at.EnteredAt
+	case at != nil:
+		now.From = at.Tree
+	}
+	s.leaveTree(e.Tree)
+	w := read(s, ledger.View.Workspace, e.WorkspaceID)
+	s.emitWorkspace(record.WorkspaceUsed, w.ID, fields{record.RecordWorkspace: w, "tree": t.Name, "mode": string(t.Mode),
+		"cwd": clip(e.Cwd), "by": clip(e.By)})
+	if !stays {
+		s.emitTree(record.WorktreeEntered, t, nil)
+	}
+	s.state.Active = &now
+	return now
 }
 
 // leaveTree records that the agent leaves the tree in which it works, unless it stays there.
@@ -160,7 +167,8 @@ func (m *Scheduler) ExitWorkspace(ctx context.Context, agentID, by string) (left
 func (s *step) exit(by, reason string) {
 	at := s.state.Active
 	s.leaveTree("")
-	s.emitWorkspace(record.WorkspaceExited, at.WorkspaceID, fields{"tree": at.Tree, "by": clip(by), "reason": clip(reason)})
+	s.emitWorkspace(record.WorkspaceExited, at.WorkspaceID,
+		fields{"tree": at.Tree, "by": clip(by), "reason": clip(reason)})
 	s.state.Active = nil
 }
 
@@ -208,36 +216,44 @@ func (m *Scheduler) ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree
 			return notAttached(t.AgentID, t.WorkspaceID)
 		}
 		trees := read(s, ledger.View.Trees, t.AgentID)
-		for _, old := range trees {
-			same := old.WorkspaceID == t.WorkspaceID && old.Mode == t.Mode && old.Source == t.Source &&
-				old.TaskID == t.TaskID
-			if same && old.Status == ledger.TreeActive && (t.Mode == ledger.TreeDirect || old.Name == t.Name) {
-				t = old
-				return nil
-			}
+		if i := slices.IndexFunc(trees, func(old ledger.Tree) bool {
+			return old.Status == ledger.TreeActive && old.TaskID == t.TaskID && sameOrigin(old, t) &&
+				(t.Mode == ledger.TreeDirect || old.Name == t.Name)
+		}); i >= 0 {
+			t = trees[i]
+			return nil
 		}
 		if len(trees) >= maxTrees {
 			return refused(CodeWorkspaceLimit, "agent_id", "use one of the trees that it has",
 				"agent %s has %d trees, and may have no more", t.AgentID, len(trees))
 		}
-		name, replaces := t.Name, false
-		for n := 2; ; n++ {
-			old, taken := find(s, s.treeNamed, t.Name)
-			if replaces = taken && old.WorkspaceID == t.WorkspaceID && old.Mode == t.Mode && old.Source == t.Source &&
-				(old.Status == ledger.TreeRemoved || old.Status == ledger.TreeFailed); replaces || !taken {
-				break
-			}
-			t.Name = fmt.Sprintf("%s-%d", name, n)
+		write := s.insert
+		if s.nameTree(&t) {
+			write = s.update
 		}
 		t.Status, t.Held, t.CreatedAt, t.UpdatedAt = ledger.TreeActive, nil, s.now, s.now
-		if replaces {
-			s.update(&t)
-		} else {
-			s.insert(&t)
-		}
+		write(&t)
 		return nil
 	})
 	return t, err
+}
+
+// sameOrigin reports whether two trees are copies of the same for as long.
+func sameOrigin(a, b ledger.Tree) bool {
+	return a.WorkspaceID == b.WorkspaceID && a.Mode == b.Mode && a.Source == b.Source
+}
+
+// nameTree gives a tree a name that no other has had, and reports whether it takes the place of one that is gone.
+func (s *step) nameTree(t *ledger.Tree) (replaces bool) {
+	name := t.Name
+	for n := 2; ; n++ {
+		old, taken := find(s, s.treeNamed, t.Name)
+		gone := old.Status == ledger.TreeRemoved || old.Status == ledger.TreeFailed
+		if !taken || gone && sameOrigin(old, *t) {
+			return taken
+		}
+		t.Name = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 func (s *step) treeNamed(v ledger.View, name string) (ledger.Tree, error) {

@@ -28,7 +28,8 @@ func (w *world) workspace(o op) error {
 		_, _, err := w.m.Attach(w.ctx, o.Agent, d, "me")
 		return err
 	case "ws-tree":
-		t, err := w.m.ReserveTree(w.ctx, ledger.Tree{AgentID: o.Agent, Name: name, WorkspaceID: id, Mode: ledger.TreeIsolated})
+		t, err := w.m.ReserveTree(w.ctx, ledger.Tree{AgentID: o.Agent, Name: name, WorkspaceID: id,
+			Mode: ledger.TreeIsolated})
 		if err == nil && o.N%4 > 0 {
 			t.Held = []byte("{}")
 			err = w.m.TreeMade(w.ctx, t)

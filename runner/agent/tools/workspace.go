@@ -14,10 +14,10 @@ import (
 // NameUseWorkspace is the name of a tool.
 const NameUseWorkspace = "UseWorkspace"
 
-const useWorkspaceDescription = "Makes a workspace the one you work in, from your next call on: your commands, patches and " +
-	"files are in your private copy of it. Give either workspace_id (one that is attached, or agent_home for your home) or " +
-	"path (an absolute directory that your operator named). mode isolated makes a fresh copy for a task of its own. Nothing " +
-	"is lost by a switch."
+const useWorkspaceDescription = "Makes a workspace the one you work in, from your next call on: your commands, " +
+	"patches and files are in your private copy of it. Give either workspace_id (one that is attached, or agent_home for " +
+	"your home) or path (an absolute directory that your operator named). mode isolated makes a fresh copy for a task of " +
+	"its own. Nothing is lost by a switch."
 
 // workspaces are those of agents: *trees.Trees.
 type workspaces interface {
@@ -26,8 +26,8 @@ type workspaces interface {
 
 type useWorkspace struct {
 	Path        string          `json:"path,omitempty" jsonschema:"an absolute directory that your operator named"`
-	WorkspaceID string          `json:"workspace_id,omitempty" jsonschema:"an attached workspace by id or alias, or agent_home"`
-	Mode        ledger.TreeMode `json:"mode,omitempty" jsonschema:"direct, your own copy, if left out; isolated for a fresh one"`
+	WorkspaceID string          `json:"workspace_id,omitempty" jsonschema:"an attached one by id or alias, or agent_home"`
+	Mode        ledger.TreeMode `json:"mode,omitempty" jsonschema:"direct if left out: your own copy; isolated: a fresh one"`
 }
 
 // used is the result of UseWorkspace.

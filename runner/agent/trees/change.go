@@ -37,46 +37,49 @@ func (g target) path() string { return cmp.Or(g.tree.Source, g.workspace.Anchor)
 
 // targets finds the trees that a name means: of a workspace the tree in which its agent works, else its direct one.
 // Without a name that is the active workspace, or with all every one that is attached.
-func (t *Trees) targets(ctx context.Context, agentID, name string, all bool) (found []target, err error) {
-	err = t.opts.Store.View(ctx, func(v ledger.View) error {
+func (t *Trees) targets(ctx context.Context, agentID, name string, all bool) ([]target, error) {
+	return ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]target, error) {
 		stored, attached, err := attachedTo(v, agentID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		trees, err := v.Trees(agentID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		trees = slices.DeleteFunc(trees, func(t ledger.Tree) bool { return !t.Live() })
 		if i := slices.IndexFunc(trees, func(t ledger.Tree) bool { return t.Name == name }); i >= 0 {
 			w, err := v.Workspace(trees[i].WorkspaceID)
-			found = []target{{w, trees[i]}}
-			return err
+			return []target{{w, trees[i]}}, err
 		}
 		if name == "" && !all {
 			if name = stored.WorkspaceID(); name == ledger.HomeWorkspace {
-				return &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_id",
+				return nil, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_id",
 					Message: "agent " + agentID + " works in its home", Hint: "name a workspace of the agent"}
 			}
 		}
-		if name != "" {
-			w, ok, err := named(attached, name)
-			if err == nil && !ok {
-				err = notFound(agentID, name)
-			}
-			if err != nil {
-				return err
-			}
-			attached = []ledger.Workspace{w}
+		if name == "" {
+			return mains(stored, attached, trees), nil
 		}
-		found = mains(stored, attached, trees)
-		if len(found) == 0 && name != "" {
-			return &state.Error{Code: ledger.CodeNotFound, Param: "workspace_id",
-				Message: fmt.Sprintf("agent %s has no copy of %.100q: it did not work there", agentID, name),
-				Hint:    "holon workspace use " + name + " --agent " + agentID + " makes one"}
-		}
-		return nil
+		return mainOf(stored, attached, trees, name)
 	})
+}
+
+// mainOf is the tree of a workspace that counts.
+func mainOf(stored ledger.AgentState, attached []ledger.Workspace, trees []ledger.Tree, name string) ([]target, error) {
+	w, ok, err := named(attached, name)
+	if err == nil && !ok {
+		err = notFound(stored.AgentID, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := mains(stored, []ledger.Workspace{w}, trees)
+	if len(found) == 0 {
+		err = &state.Error{Code: ledger.CodeNotFound, Param: "workspace_id",
+			Message: fmt.Sprintf("agent %s has no copy of %.100q: it did not work there", stored.AgentID, name),
+			Hint:    "holon workspace use " + name + " --agent " + stored.AgentID + " makes one"}
+	}
 	return found, err
 }
 

@@ -117,13 +117,15 @@ func (t *Trees) attached(ctx context.Context, agentID string) (stored ledger.Age
 // find finds what a path leads to for an agent: a workspace that it has attached, a linked working tree of one, or
 // another directory. An agent itself finds the latter beneath the roots that the operator allowed, and is not told
 // whether anything else exists.
-func (t *Trees) find(ctx context.Context, attached []ledger.Workspace, name string, operator bool) (p place, err error) {
+func (t *Trees) find(ctx context.Context, attached []ledger.Workspace, name string, operator bool) (p place,
+	err error) {
 	for _, w := range attached {
 		if rel, ok := beneath(w.Anchor, name); ok && w.Kind == ledger.WorkspaceDirectory {
 			return place{workspace: w, cwd: rel}, nil
 		}
 	}
-	allowed := operator || slices.ContainsFunc(t.opts.Roots, func(root string) bool { return git.Within(root, name) }) ||
+	beneathRoot := func(root string) bool { return git.Within(root, name) }
+	allowed := operator || slices.ContainsFunc(t.opts.Roots, beneathRoot) ||
 		slices.ContainsFunc(attached, func(w ledger.Workspace) bool {
 			return git.Within(w.Anchor, name) || isLinked(w, name)
 		})

@@ -20,27 +20,7 @@ import (
 // are gone, and those of agents that were removed. It is called before any agent works. What cannot be done for one
 // agent is logged.
 func (t *Trees) Recover(ctx context.Context) error {
-	var all []ledger.Tree
-	active, archived := make(map[string]string), make(map[string]bool)
-	err := t.opts.Store.View(ctx, func(v ledger.View) (err error) {
-		if all, err = v.AllTrees(); err != nil {
-			return err
-		}
-		for _, tree := range all {
-			a, err := v.Agent(tree.AgentID)
-			if err != nil {
-				return err
-			}
-			stored, err := v.AgentState(tree.AgentID)
-			if err != nil {
-				return err
-			}
-			if archived[a.ID] = a.ArchivedAt != nil; stored.Active != nil {
-				active[a.ID] = stored.Active.Tree
-			}
-		}
-		return nil
-	})
+	all, active, archived, err := t.recorded(ctx)
 	if err != nil {
 		return fmt.Errorf("find the trees of agents: %w", err)
 	}
@@ -64,6 +44,32 @@ func (t *Trees) Recover(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// recorded are all trees, with the active one of each agent that has any, and whether that was removed.
+func (t *Trees) recorded(ctx context.Context) (all []ledger.Tree, active map[string]string, archived map[string]bool,
+	err error) {
+	active, archived = make(map[string]string), make(map[string]bool)
+	err = t.opts.Store.View(ctx, func(v ledger.View) (err error) {
+		if all, err = v.AllTrees(); err != nil {
+			return err
+		}
+		for _, tree := range all {
+			a, err := v.Agent(tree.AgentID)
+			if err != nil {
+				return err
+			}
+			stored, err := v.AgentState(tree.AgentID)
+			if err != nil {
+				return err
+			}
+			if archived[a.ID] = a.ArchivedAt != nil; stored.Active != nil {
+				active[a.ID] = stored.Active.Tree
+			}
+		}
+		return nil
+	})
+	return all, active, archived, err
 }
 
 // disclaimOthers gives up trees without a record.
@@ -127,8 +133,8 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	return errors.Join(os.RemoveAll(t.private(agentID, "objects")), os.RemoveAll(t.private(agentID, "anchors")))
 }
 
-// end removes a tree whose owner has ended. Of one with changes the patch stays, and with keep the tree too. diff is nil
-// when the tree was not there.
+// end removes a tree whose owner has ended. Of one with changes the patch stays, and with keep the tree too. diff is
+// nil when the tree was not there.
 func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *workspace.Diff, err error) {
 	ended := func(status ledger.TreeStatus, why string) error {
 		return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)

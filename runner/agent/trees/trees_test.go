@@ -15,7 +15,6 @@ import (
 	"holon/internal/folder"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
-	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/state"
 	"holon/state/ledger"
@@ -114,7 +113,8 @@ func refused(t *testing.T, what string, err error, code state.Code, param string
 func TestWorkOnACopy(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	dir := repo(t, "app", map[string]string{"a.txt": "a\n", "AGENTS.md": "Be brief.\n", ".agents/skills/x/SKILL.md": "x\n"})
+	dir := repo(t, "app", map[string]string{"a.txt": "a\n", "AGENTS.md": "Be brief.\n",
+		".agents/skills/x/SKILL.md": "x\n"})
 	tree, w := l.attach(dir)
 	gittest.Write(t, tree, map[string]string{"new": "n\n", "AGENTS.md": "Do as you like.\n"})
 	l.has(dir, "new", "")
@@ -213,7 +213,8 @@ func TestRefusedPaths(t *testing.T) {
 	for name, want := range map[string]state.Code{
 		"/": scheduler.CodeInvalidWorkspace, l.opts.Home.Dir(): scheduler.CodeInvalidWorkspace,
 		filepath.Dir(l.opts.Home.Dir()): scheduler.CodeInvalidWorkspace, "relative": scheduler.CodeInvalidWorkspace,
-		bare: "bare_repository", filepath.Join(plain, "gone"): "not_a_directory", filepath.Join(plain, "file"): "not_a_directory",
+		bare: "bare_repository", filepath.Join(plain, "gone"): "not_a_directory",
+		filepath.Join(plain, "file"): "not_a_directory",
 	} {
 		_, err := l.Attach(l.ctx, "main", name, "me")
 		refused(t, "attach "+name, err, want, "path")
@@ -284,7 +285,8 @@ func TestPathsOfAgents(t *testing.T) {
 	work, anchor, err := l.Turn(l.ctx, "main")
 	expect.NoError(t, err)
 	expect.Equal(t, "the next turn", work+" "+anchor, filepath.Base(back)+"/d "+first.WorkspaceID)
-	expect.Equal(t, "home", filepath.Base(l.enter(view.Selection{WorkspaceID: ledger.HomeWorkspace})), ledger.HomeWorkspace)
+	home := l.enter(view.Selection{WorkspaceID: ledger.HomeWorkspace})
+	expect.Equal(t, "home", filepath.Base(home), ledger.HomeWorkspace)
 }
 
 // The operator may wait for the end of a turn before an agent is to work elsewhere.
@@ -293,8 +295,8 @@ func TestUseWaits(t *testing.T) {
 	l := newLab(t)
 	_, w := l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
 	expect.NoError(t, l.Exit(l.ctx, "main", "me"))
-	_, err := l.steps.Admit(l.ctx, ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt, Priority: ledger.Normal,
-		Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.ControlAuthenticated,
+	_, err := l.steps.Admit(l.ctx, ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+		Priority: ledger.Normal, Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.ControlAuthenticated,
 		Body: ledger.Body{Type: "text", Text: "x"}})
 	expect.NoError(t, err)
 	c, ok, err := l.steps.Claim(l.ctx, "main")
@@ -313,86 +315,6 @@ func TestUseWaits(t *testing.T) {
 	expect.Equal(t, "the next turn", work, "app")
 }
 
-// cut fails a step, before it is taken or after, as a process that is killed there.
-type cut struct {
-	*scheduler.Scheduler
-	left  *int
-	after bool
-}
-
-var errCut = errors.New("cut off")
-
-func (c cut) ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree, error) {
-	return cutOff(c, func() (ledger.Tree, error) { return c.Scheduler.ReserveTree(ctx, t) })
-}
-
-func (c cut) TreeMade(ctx context.Context, t ledger.Tree) error {
-	_, err := cutOff(c, func() (any, error) { return nil, c.Scheduler.TreeMade(ctx, t) })
-	return err
-}
-
-func (c cut) Use(ctx context.Context, e scheduler.Enter) (ledger.ActiveWorkspace, error) {
-	return cutOff(c, func() (ledger.ActiveWorkspace, error) { return c.Scheduler.Use(ctx, e) })
-}
-
-func (c cut) EndTree(ctx context.Context, agentID, name string, s ledger.TreeStatus, why string, missing bool) error {
-	_, err := cutOff(c, func() (any, error) { return nil, c.Scheduler.EndTree(ctx, agentID, name, s, why, missing) })
-	return err
-}
-
-func cutOff[T any](c cut, step func() (T, error)) (out T, err error) {
-	if *c.left--; *c.left < 0 && !c.after {
-		return out, errCut
-	}
-	if out, err = step(); err == nil && *c.left < 0 {
-		err = errCut
-	}
-	return out, err
-}
-
-// Wherever a process is killed while an agent enters a workspace, the next one has it enter, and no tree is without a
-// record.
-func TestEnterCutOff(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	dir := repo(t, "app", map[string]string{"f": "f\n"})
-	for _, after := range []bool{false, true} {
-		for n := 0; ; n++ {
-			s := view.Selection{Path: dir, Operator: true, Mode: ledger.TreeIsolated, Key: fmt.Sprint(after, n)}
-			killed := New(l.opts)
-			left := n
-			killed.opts.Steps = cut{l.steps, &left, after}
-			_, err := killed.Enter(l.ctx, "main", s)
-			if err != nil && !errors.Is(err, errCut) {
-				t.Fatalf("cut off after %d steps: %v", n, err)
-			}
-			l.Trees = New(l.opts)
-			expect.NoError(t, l.Recover(l.ctx))
-			l.enter(s)
-			trees, claims := l.live()
-			expect.Equal(t, fmt.Sprintf("claims on trees after %d steps", n), claims, trees)
-			if err == nil {
-				break
-			}
-		}
-	}
-}
-
-// live counts the trees that are there by the ledger and by what holds them.
-func (l *lab) live() (trees, claims int) {
-	l.Helper()
-	all, err := ledger.Read(l.ctx, l.opts.Store, ledger.View.AllTrees)
-	expect.NoError(l, err)
-	for _, tree := range all {
-		if tree.Live() {
-			trees++
-		}
-	}
-	held, err := workspace.Claims(l.ctx, l.opts.Home.CacheDir())
-	expect.NoError(l, err)
-	return trees, len(held)
-}
-
 // Of an agent that is removed, trees without changes go, and of the others the patch stays. A tree that is gone is
 // noticed, and its agent works in its home.
 func TestEndOfTrees(t *testing.T) {
@@ -404,7 +326,9 @@ func TestEndOfTrees(t *testing.T) {
 	gone, _ := l.attach(repo(t, "gone", map[string]string{"f": "f\n"}))
 	expect.NoError(t, os.RemoveAll(gone))
 	expect.NoError(t, l.Recover(l.ctx))
-	stored, err := ledger.Read(l.ctx, l.opts.Store, func(v ledger.View) (ledger.AgentState, error) { return v.AgentState("main") })
+	stored, err := ledger.Read(l.ctx, l.opts.Store, func(v ledger.View) (ledger.AgentState, error) {
+		return v.AgentState("main")
+	})
 	expect.NoError(t, err)
 	expect.Equal(t, "where it works", stored.WorkspaceID(), ledger.HomeWorkspace)
 	expect.NoError(t, l.Retire(l.ctx, "main"))

@@ -122,13 +122,9 @@ func (t *Trees) Enter(ctx context.Context, agentID string, s view.Selection) (vi
 }
 
 func (t *Trees) enter(ctx context.Context, agentID string, s view.Selection) (view.Selected, error) {
-	if (s.Path == "") == (s.WorkspaceID == "") {
-		return view.Selected{}, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "path",
-			Message: "exactly one of path and workspace_id has to be given"}
-	}
-	if s.Mode = cmp.Or(s.Mode, ledger.TreeDirect); s.Mode != ledger.TreeDirect && s.Mode != ledger.TreeIsolated {
-		return view.Selected{}, &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "mode",
-			Message: fmt.Sprintf("%.40q is not a mode", s.Mode), Hint: "use direct or isolated"}
+	s.Mode = cmp.Or(s.Mode, ledger.TreeDirect)
+	if err := t.checkSelection(s); err != nil {
+		return view.Selected{}, err
 	}
 	if s.WorkspaceID == ledger.HomeWorkspace || path.Clean(s.Path) == runner.WorkspacesPath+"/"+ledger.HomeWorkspace {
 		if s.Idle {
@@ -155,6 +151,22 @@ func (t *Trees) enter(ctx context.Context, agentID string, s view.Selection) (vi
 	_, err = t.opts.Steps.Use(ctx, scheduler.Enter{AgentID: agentID, WorkspaceID: p.workspace.ID, Tree: tree.Name,
 		Cwd: p.cwd, By: s.By, Idle: s.Idle})
 	return t.selected(p, tree), err
+}
+
+// checkSelection refuses what says not where to work.
+func (t *Trees) checkSelection(s view.Selection) error {
+	param, message, hint := "", "", ""
+	switch {
+	case (s.Path == "") == (s.WorkspaceID == ""):
+		param, message = "path", "exactly one of path and workspace_id has to be given"
+	case s.Mode != ledger.TreeDirect && s.Mode != ledger.TreeIsolated:
+		param, message, hint = "mode", fmt.Sprintf("%.40q is not a mode", s.Mode), "use direct or isolated"
+	case s.Mode == ledger.TreeIsolated && !t.Isolates():
+		param, message, hint = "mode", "this runtime makes no copies for tasks", "use direct"
+	default:
+		return nil
+	}
+	return &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: param, Message: message, Hint: hint}
 }
 
 const homeDir = runner.WorkspacesPath + "/" + ledger.HomeWorkspace

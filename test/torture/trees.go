@@ -61,6 +61,7 @@ func playTrees(ctx context.Context, r *round) {
 		f.guard(func() { f.look(ctx, before) })
 	}
 	f.guard(func() { f.answers(ctx) })
+	f.guard(func() { f.archive(ctx) })
 	f.end(ctx)
 	f.guard(func() { f.kept(ctx) })
 }
@@ -297,6 +298,22 @@ func (repo *repository) unharmed(before map[string]string) error {
 		return fmt.Errorf("%s of the user was changed: %s, before %s", path, after[path], before[path])
 	}
 	return nil
+}
+
+// archive removes an agent, at times with a daemon that is killed meanwhile.
+func (f *forest) archive(ctx context.Context) {
+	agent, kill, after := one(f.r, f.agents...), f.r.chance(2), f.r.upTo(300*time.Millisecond)
+	f.r.tell("%s is removed, and holon killed %s after it: %v", agent, after, kill)
+	load.Must(f.serve.Client.Archive(ctx, agent, wire.Archive{Force: true}))
+	if kill {
+		pause(ctx, after)
+		f.serve.Kill()
+		load.Check(f.serve.Start(ctx))
+	}
+	led := load.Must(check.OpenLedger(f.serve.Ledger()))
+	defer led.Close()
+	load.Check(load.Eventually(ctx, load.Patience, func() error { return led.Quiet(ctx) }))
+	f.kept(ctx)
 }
 
 // kept checks that trees are what the ledger says, and that nothing that an agent wrote is lost.

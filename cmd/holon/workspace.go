@@ -55,7 +55,7 @@ func newWorkspaceAttach(streams Streams) *cobra.Command {
 			return r.show(made, err, func() error { return showWorkspaces(r, []view.WorkspaceRecord{made.Workspace}) })
 		})
 	cmd.Long = `Let an agent work on copies of a directory: of a repository with its history, or of a
-plain directory. It stays where it works until it is told otherwise.`
+plain directory. It stays where it works until you or the agent choose another place.`
 	return cmd
 }
 
@@ -168,7 +168,7 @@ func (r *remote) ref() (string, error) {
 	}
 	abs, err := absolute("WORKSPACE", name)
 	if real, resolved := filepath.EvalSymlinks(abs); resolved == nil {
-		abs = real // workspaces are known by paths without links
+		abs = real // workspaces have paths without links
 	}
 	return abs, err
 }

@@ -38,9 +38,9 @@ func (m *Scheduler) Attach(ctx context.Context, agentID string, w ledger.Workspa
 	w.ID = WorkspaceID(w.Anchor)
 	err = m.liveStep(ctx, agentID, func(s *step) error {
 		made = false
-		known, registered := find(s, ledger.View.Workspace, w.ID)
+		old, registered := find(s, ledger.View.Workspace, w.ID)
 		if s.attached(w.ID) {
-			w = known
+			w = old
 			return nil
 		}
 		if err := s.checkAttach(w); err != nil {
@@ -48,7 +48,7 @@ func (m *Scheduler) Attach(ctx context.Context, agentID string, w ledger.Workspa
 		}
 		w.CreatedAt, w.UpdatedAt, made = s.now, s.now, true
 		if registered {
-			w.Alias, w.CreatedAt = known.Alias, known.CreatedAt
+			w.Alias, w.CreatedAt = old.Alias, old.CreatedAt
 			s.update(&w)
 		} else {
 			s.insert(&w)
@@ -185,7 +185,7 @@ func (m *Scheduler) Detach(ctx context.Context, agentID, workspaceID, by string)
 				ledger.HomeWorkspace+" --agent "+agentID, "agent %s works in %s", agentID, workspaceID)
 		}
 		if !s.attached(workspaceID) {
-			if _, known := find(s, ledger.View.Workspace, workspaceID); known {
+			if _, registered := find(s, ledger.View.Workspace, workspaceID); registered {
 				return nil
 			}
 			return notAttached(agentID, workspaceID)

@@ -135,9 +135,9 @@ func (t *Trees) find(ctx context.Context, attached []ledger.Workspace, name stri
 	if p, err = t.locate(ctx, name); err != nil || operator {
 		return p, err
 	}
-	known := slices.ContainsFunc(attached, func(w ledger.Workspace) bool { return w.Anchor == p.workspace.Anchor })
+	has := slices.ContainsFunc(attached, func(w ledger.Workspace) bool { return w.Anchor == p.workspace.Anchor })
 	within := slices.ContainsFunc(t.opts.Roots, func(root string) bool { return git.Within(root, p.workspace.Anchor) })
-	if !known && !within {
+	if !has && !within {
 		return p, notAllowed()
 	}
 	return p, nil

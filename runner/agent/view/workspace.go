@@ -114,7 +114,7 @@ func (s Snapshot) Workspaces(agentID string, limit int) ([]WorkspaceRecord, erro
 	var out []WorkspaceRecord
 	at := make(map[string]int)
 	add := func(id string) error {
-		if _, known := at[id]; known {
+		if _, listed := at[id]; listed {
 			return nil
 		}
 		w, err := s.ledger.Workspace(id)

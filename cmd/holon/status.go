@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +48,11 @@ func summary(streams Streams, s view.AgentSummary) error {
 	if s.Agent.OpenWorkItems > 0 {
 		pairs = append(pairs, "work items", strconv.Itoa(s.Agent.OpenWorkItems)+" open",
 			"works on", s.Agent.CurrentWorkItemID)
+	}
+	for _, c := range s.ActiveChildren {
+		why := cmp.Or(c.BlockedReason, c.WaitingReason)
+		pairs = append(pairs, "child", strings.TrimSpace(c.Identity.AgentID+", "+c.Phase+" "+why)+": "+
+			streams.oneLine(c.Label, 160))
 	}
 	if s.ActiveTaskCount > 0 {
 		pairs = append(pairs, "tasks", strconv.Itoa(s.ActiveTaskCount))

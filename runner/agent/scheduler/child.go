@@ -135,13 +135,16 @@ func (s *step) reportPosture(parent *step, old ledger.Task) {
 	t, handle := old, *old.Child()
 	handle.Reported, t.Handle.Child, t.UpdatedAt = now, &handle, s.now
 	parent.update(&t)
-	f := fields{"status": "running", "phase": phase}
+	f, e := fields{"status": "running", "phase": phase}, ledger.Event{Cause: createdEvent(t)}
 	if phase == rules.ChildBlocked {
 		f["blocked_reason"] = reason
 	} else {
 		f["waiting_reason"] = reason
 	}
-	parent.emitSubagent("subagent.status", t, ledger.Event{Cause: createdEvent(t)}, f)
+	if head, ok := s.queueHead(); ok && phase == rules.ChildBlocked && rules.Permanent(state.Code(reason)) {
+		e.Level, f["message"] = record.LevelActionRequired, clip(head.Reason) // only the operator can change it
+	}
+	parent.emitSubagent("subagent.status", t, e, f)
 	if phase == rules.ChildWaiting && reason != string(ledger.AwaitingTimer) {
 		parent.admitStatus(t, phase, reason, s.waitsFor())
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/responses/tasks"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
@@ -191,4 +192,54 @@ func TestSpawnedAttachments(t *testing.T) {
 		t.Errorf("gamma has %+v and works in %+v, want %+v", made.Workspaces, made.Active, of.Workspaces)
 	}
 	w.check()
+}
+
+// What holds a child up is at its parent: it gets a message of what the child waits for, once, and answers it; a setting
+// that is missing asks the operator by the parent's events.
+func TestPosture(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("delegate"))
+	w.must(w.begin("alpha", false))
+	made := w.spawn("alpha", "1", "one")
+	id := made.Agent.ID
+	w.must(w.finish("alpha", false))
+	c, ok, err := w.m.Claim(w.ctx, id)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Permanent: true, Turn: ledger.Turn{Failure: &ledger.Failure{
+		Code: "missing_credentials", Summary: "there is no key"}}})
+	e := w.newest("subagent.status")
+	expect.Equal(t, "level", e.Level, record.LevelActionRequired)
+	expect.Contains(t, "blocked", string(e.Data), `"blocked_reason":"missing_credentials"`)
+	w.must(w.m.Unblock(w.ctx, id))
+	w.must(w.begin(id, false))
+	_, _, err = w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: id, Key: "k", Objective: "know", PlanStatus: "needs_input"})
+	expect.NoError(t, err)
+	w.must(w.m.Notify(w.ctx, id, "I need to know"))
+	w.must(w.finish(id, false))
+	w.check()
+	expect.Contains(t, "mirrored", string(w.newest(record.Class(record.ChildNotified)).Data), "I need to know")
+	expect.Equal(t, "notifications of the operator", len(w.notifications()), 0)
+	parent, ok, err := w.m.Claim(w.ctx, "alpha")
+	if err != nil || !ok || parent.Message.Origin.Subsystem != rules.ChildSubsystem {
+		t.Fatalf("the parent gets %+v, %v, %v", parent.Message, ok, err)
+	}
+	for range 2 { // a call that is made again says it once
+		_, accepted, err := w.m.FollowUp(w.ctx, "alpha", made.Task.ID, "call", "it is 7", false)
+		if err != nil || !accepted {
+			t.Fatal(accepted, err)
+		}
+	}
+	child, ok, err := w.m.Claim(w.ctx, id)
+	if err != nil || !ok || child.Message.Body.Text != "it is 7" || child.Message.Authority != ledger.RuntimeInstruction {
+		t.Fatalf("the child gets %+v, %v, %v", child.Message, ok, err)
+	}
+	if _, _, err := w.m.StopChild(w.ctx, "alpha", made.Task.ID, "alpha"); err != nil {
+		t.Fatal(err)
+	}
+	_, accepted, err := w.m.FollowUp(w.ctx, "alpha", made.Task.ID, "late", "more", false)
+	expect.NoError(t, err)
+	expect.Equal(t, "accepted at its end", accepted, false)
+	expect.Equal(t, "status", w.taskOf("alpha", made.Task.ID).Status, tasks.Cancelled)
 }

@@ -39,18 +39,12 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 			end.CompletedAt = rec.CompletedAt.Time()
 		}
 	}
-	if e.Usage != nil {
-		end.Spent.Tokens = e.Usage.TotalTokens
-	}
-	if a := e.Account; a != nil {
-		end.Spent = scheduler.Spending{Tokens: a.Total, Cost: a.Cost}
+	if end.Spent = spent(e); cause == nil && end.Spent.Bound != "" {
+		cause = errPaused
 	}
 	if e.Status == responses.StatusCompleted {
 		end.Kind = ledger.TurnCompleted
 		return end
-	}
-	if cause == nil && spent(e.Account) {
-		cause = errPaused
 	}
 	if f := e.Failure; f != nil && !errors.Is(cause, errAborted) {
 		end.Reason = f.Code
@@ -69,9 +63,16 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 	return end
 }
 
-// spent reports whether the budget that a tree of agents shares ended the turn.
-func spent(a *gateway.Account) bool {
-	return a != nil && gateway.IsShared(a.Exhausted)
+// spent is what a turn took of the account of its tree: as the gateway metered it, or as the container counts.
+func spent(e runner.End) (s scheduler.Spending) {
+	if e.Account != nil {
+		return scheduler.Spending{Tokens: e.Account.Total, Cost: e.Account.Cost,
+			Bound: gateway.SharedBound(e.Account.Exhausted)}
+	}
+	if e.Usage != nil {
+		s.Tokens = e.Usage.TotalTokens
+	}
+	return s
 }
 
 // notBegun is the end of a turn that could not be begun, for cause when that

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"holon/state"
@@ -15,14 +16,20 @@ type Shared struct {
 	total  Usage
 }
 
-// Bounds of a Shared, as Account.Exhausted names them.
+// Bounds of a Shared, as Account.Exhausted names them: sharedPrefix and the bound.
 const (
-	SharedTokens = "tree_tokens"
-	SharedCost   = "tree_cost"
+	SharedTokens = sharedPrefix + "tokens"
+	SharedCost   = sharedPrefix + "cost"
+	sharedPrefix = "tree_"
 )
 
-// IsShared reports whether a bound that Account.Exhausted names is one of a Shared.
-func IsShared(bound string) bool { return bound == SharedTokens || bound == SharedCost }
+// SharedBound is the bound of a Shared, tokens or cost, that Account.Exhausted names; "" for any other.
+func SharedBound(exhausted string) string {
+	if bound, ok := strings.CutPrefix(exhausted, sharedPrefix); ok {
+		return bound
+	}
+	return ""
+}
 
 // Set replaces the budget. taken is what is on record of earlier grants: the account has at least that.
 func (s *Shared) Set(b Budget, tokens int64, cost state.Amount) {

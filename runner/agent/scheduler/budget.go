@@ -15,6 +15,8 @@ import (
 type Spending struct {
 	Tokens int64
 	Cost   state.Amount
+	// Bound is the one for which the turn was cut, tokens or cost: with what other turns take that run. "": it was not.
+	Bound string
 }
 
 // Budget is a change of the account of a tree; nil fields stay.
@@ -87,7 +89,7 @@ func (s *step) charge(spent Spending) {
 		root.emit(record.BudgetCharged, ledger.Event{}, fields{"agent_id": s.state.AgentID, "tokens": spent.Tokens,
 			"cost_micros": spent.Cost, "budget": *a})
 	}
-	bound := a.Reached()
+	bound := cmp.Or(a.Reached(), spent.Bound)
 	if bound == "" || a.Spent != "" {
 		return
 	}

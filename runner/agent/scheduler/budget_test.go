@@ -35,8 +35,11 @@ func TestTreeBudget(t *testing.T) {
 		delete(w.running, id)
 	}
 	// The gateway ends the turn that would go beyond the budget, and it comes back.
-	spend(one, 700, scheduler.End{Lost: true, Suspended: true, Turn: ledger.Turn{ResponseID: "resp_1"}})
-	spend(two, 100, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done"}})
+	cut := scheduler.End{Lost: true, Suspended: true, Turn: ledger.Turn{ResponseID: "resp_1"}}
+	cut.Spent.Bound = "tokens" // with what the other one takes
+	spend(one, 500, cut)
+	expect.Equal(t, "spent at once", get(w, ledger.View.AgentState, "alpha").Tree.Spent, "tokens")
+	spend(two, 300, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done"}})
 	root := get(w, ledger.View.AgentState, "alpha").Tree
 	expect.Equal(t, "tokens", root.Tokens, 1200)
 	expect.Equal(t, "spent", root.Spent, "tokens")

@@ -194,10 +194,7 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
 	agent := s.agentRow()
 	t.EndedAt, t.UpdatedAt, t.Handle.Runtime = &at, s.now, ""
-	t.Result.Output = boundedOutput(out, maxTaskOutput)
-	if t.Child() != nil {
-		t.Result.Output = boundedOutput(out, maxChildText)
-	}
+	t.Result.Output = boundedOutput(out, outputLimit(t))
 	delivery := ""
 	switch {
 	case t.Result.Failure == ledger.TaskNotStarted:
@@ -231,6 +228,14 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) {
 	if s.update(&t); delivery == "" {
 		s.admitResult(t)
 	}
+}
+
+// outputLimit bounds what the record of a task keeps of its output, in bytes.
+func outputLimit(t ledger.Task) int {
+	if t.Child() != nil {
+		return maxChildText
+	}
+	return maxTaskOutput
 }
 
 // SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knew at

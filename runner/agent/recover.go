@@ -70,6 +70,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 			if r.takeUp(l.agent, l.attempt, once) {
 				r.reattached(l.agent.ID)
 				once()
+				r.childEnded(l.agent.ID)
 				r.runLoop(l.agent.ID)
 			}
 		})

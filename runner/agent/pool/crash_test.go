@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/turns"
@@ -249,6 +250,7 @@ func TestRecover(t *testing.T) {
 			c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 			c.say(test.next)
 			l.ranOnce()
+			expect.NoError(t, k.Still(t.Context(), "ada", func(context.Context, *folder.Owner) error { return nil }))
 		})
 	}
 }

@@ -26,7 +26,7 @@ func (k *Pool) Still(ctx context.Context, agentID string,
 		if err := k.takeLeft(ctx, a); err != nil {
 			return k.typed(ctx, err)
 		}
-		if a.left {
+		if a.session == nil && a.left { // a turn may have taken it up
 			return &Error{Code: codeBusy, Param: "agent_id", Hint: "try again once the daemon's log says that it is taken up",
 				Message: "the container that an earlier process left agent " + agentID + " cannot be taken up yet"}
 		}

@@ -66,6 +66,9 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 		return err
 	}
 	defer unlock()
+	if err := t.endOthers(ctx, want); err != nil {
+		return err
+	}
 	tree, err := t.opts.Steps.ReserveTree(ctx, want)
 	if err == nil && !tree.Live() {
 		if mode == worktree {
@@ -77,6 +80,18 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 	if err == nil {
 		_, err = t.opts.Steps.Use(ctx, scheduler.Enter{AgentID: childID, WorkspaceID: w.ID, Tree: tree.Name,
 			Cwd: stored.Active.Cwd, By: by})
+	}
+	return err
+}
+
+// endOthers ends the trees of a child that were not made before its parent used another workspace.
+func (t *Trees) endOthers(ctx context.Context, want ledger.Tree) error {
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(want.AgentID) })
+	for _, old := range trees {
+		if old.Status == ledger.TreeActive && len(old.Held) == 0 && old.Name != want.Name {
+			err = errors.Join(err, t.disclaim(ctx, old), t.opts.Steps.EndTree(ctx, old.AgentID, old.Name, ledger.TreeRemoved,
+				"its parent works elsewhere now", false))
+		}
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,9 @@ func (r *Runtime) attendTasks(ctx context.Context) {
 	failures := make(map[string]int)
 	for {
 		agents, err := ledger.Read(ctx, r.store, ledger.View.TaskAgents)
-		for _, id := range agents {
+		left, leftErr := ledger.Read(ctx, r.store, removedWithTrees)
+		err = errors.Join(err, leftErr)
+		for _, id := range append(agents, left...) {
 			err = errors.Join(err, r.attend(ctx, id, failures))
 		}
 		if err != nil && ctx.Err() == nil {
@@ -55,6 +58,25 @@ func (r *Runtime) attendTasks(ctx context.Context) {
 		case <-time.After(attendEvery):
 		}
 	}
+}
+
+// removedWithTrees are the agents that were removed and whose trees were not seen to: by a step after which nothing
+// did, or that failed.
+func removedWithTrees(v ledger.View) (ids []string, err error) {
+	trees, err := v.AllTrees()
+	for _, t := range trees {
+		if t.Status != ledger.TreeActive || slices.Contains(ids, t.AgentID) {
+			continue
+		}
+		a, err := v.Agent(t.AgentID)
+		if err != nil {
+			return ids, err
+		}
+		if a.ArchivedAt != nil {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids, err
 }
 
 // attend looks after the tasks of one agent. Those of one that was removed end with its container.

@@ -161,17 +161,20 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *wor
 			why += ", without what could not be read; the tree stays"
 		}
 		if diff.Incomplete || keep && status == ledger.TreeRetained {
-			return nil
+			return ended(status, why)
 		}
-		return o.Release(ctx)
+		if err := o.Release(ctx); err != nil {
+			return err
+		}
+		return ended(status, why)
 	})
-	if isGone(err) {
-		return nil, ended(ledger.TreeFailed, "its directory is gone")
+	if isGone(err) { // unless another call ended it meanwhile
+		if tree, _, err = t.found(ctx, tree.AgentID, tree.Name); err == nil && tree.Status == ledger.TreeActive {
+			err = ended(ledger.TreeFailed, "its directory is gone")
+		}
+		return nil, err
 	}
-	if err != nil {
-		return diff, err
-	}
-	return diff, ended(status, why)
+	return diff, err
 }
 
 // endUnmade ends a tree that was not made. One that is being made is waited for, and returned as it is then.

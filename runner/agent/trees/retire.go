@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"holon/internal/durable"
@@ -129,6 +130,9 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	}
 	if err := errors.Join(errs...); err != nil || len(trees) == 0 {
 		return typed(err)
+	}
+	if slices.ContainsFunc(trees, t.there) { // one that stays needs them
+		return nil
 	}
 	return errors.Join(os.RemoveAll(t.private(agentID, "objects")), os.RemoveAll(t.private(agentID, "anchors")))
 }

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -247,12 +248,51 @@ func TestRecover(t *testing.T) {
 			expect.Equal(t, "r.Lost", r.Lost, (r.Failure != nil))
 			expect.Equal(t, "r.ResponseID is empty", r.ResponseID == "", false)
 			l.ranOnce()
+			l.still(k)
 			c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 			c.say(test.next)
 			l.ranOnce()
-			expect.NoError(t, k.Still(t.Context(), "ada", func(context.Context, *folder.Owner) error { return nil }))
+			l.still(k)
 		})
 	}
+}
+
+// still checks that the host can see to the trees of the agent.
+func (l *lab) still(k *pool.Pool) {
+	l.t.Helper()
+	ran := false
+	err := k.Still(l.t.Context(), "ada", func(context.Context, *folder.Owner) error { ran = true; return nil })
+	if err != nil || !ran {
+		l.t.Errorf("its trees cannot be seen to: %v", err)
+	}
+}
+
+// A container that cannot be taken up stays, and its agent's trees are not touched: the reason is told.
+func TestStillOfTheLeft(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "docker", working)
+	l.agent("ada")
+	l.crash("docker", "running")
+	missing := errors.New("there is no key")
+	configure := l.options().Configure
+	k := l.pool(func(o *pool.Options) {
+		o.Configure = func(ctx context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
+			if missing != nil {
+				return runner.Config{}, nil, missing
+			}
+			return configure(ctx, t)
+		}
+	})
+	err := k.Still(t.Context(), "ada", func(context.Context, *folder.Owner) error {
+		t.Error("something may run in the container")
+		return nil
+	})
+	if !state.IsCode(err, "container_busy") || !strings.Contains(err.Error(), missing.Error()) {
+		t.Errorf("%v", err)
+	}
+	missing = nil
+	l.still(k)
+	l.recover(k, live)
 }
 
 // A program of the local engine dies with its holon.

@@ -135,7 +135,8 @@ type agent struct {
 	paused   bool
 	checked  time.Time // agentd answered
 	dirty    bool      // a turn was made since its directories were counted
-	left     bool      // an earlier process left a record of its container, which was not looked at yet
+	left     bool      // an earlier process left a record of its container, not looked at while it has none
+	unready  error     // why that container could not be taken up
 
 	unrecorded int // turns in a row that agentd could not record
 

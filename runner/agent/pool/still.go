@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"holon/internal/folder"
+	"holon/internal/visible"
+	"holon/runner"
 )
 
 // Still runs fn while nothing in the agent's container runs, also while a turn is made there, and none is made for it
@@ -26,13 +28,21 @@ func (k *Pool) Still(ctx context.Context, agentID string,
 		if err := k.takeLeft(ctx, a); err != nil {
 			return k.typed(ctx, err)
 		}
-		if a.session == nil && a.left { // a turn may have taken it up
-			return &Error{Code: codeBusy, Param: "agent_id", Hint: "try again once the daemon's log says that it is taken up",
-				Message: "the container that an earlier process left agent " + agentID + " cannot be taken up yet"}
+		if session = a.session; session == nil && a.left {
+			return k.errLeft(a)
 		}
-		if session = a.session; session == nil {
+		if session == nil {
 			return fn(ctx, nil)
 		}
 	}
 	return session.Still(ctx, func(ctx context.Context) error { return fn(ctx, session.TreeOwner()) })
+}
+
+// errLeft says that an agent may have a container that this process does not hold, and why it does not.
+func (k *Pool) errLeft(a *agent) error {
+	why := runner.Describe(a.unready)
+	return &Error{Code: codeBusy, Param: "agent_id",
+		Message: "the container that an earlier process left agent " + a.id + " cannot be taken up: " +
+			k.opts.Secrets.Text(visible.OneLine(why.Message, 300)),
+		Hint: "put that right, then try again; the next turn of the agent would need it too"}
 }

@@ -165,6 +165,7 @@ func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 		return nil
 	case errors.Is(err, errUnconfigured), errors.Is(err, runner.ErrOtherEngine), state.IsCode(err, sessions.CodeDamaged):
 		k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
+		a.unready = err
 		return nil
 	case ctx.Err() != nil: // which says nothing of the container
 		return context.Cause(ctx)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"holon/internal/folder"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 )
@@ -63,10 +64,35 @@ func (t *Trees) writeAnchor(ctx context.Context, agentID, workspaceID string, tr
 			break
 		}
 	}
-	if err := errors.Join(os.Chmod(next, 0o755), os.RemoveAll(dir)); err != nil {
+	if err := errors.Join(os.Chmod(next, 0o755), replaceDir(next, dir)); err != nil {
 		return fmt.Errorf("keep the guidance of the workspace: %w", err)
 	}
-	return os.Rename(next, dir)
+	return nil
+}
+
+// replaceDir gives a directory the place of another one, which is there at every moment where the file system can
+// exchange two; where it cannot, haveAnchor makes up for a process that is killed.
+func replaceDir(next, dir string) error {
+	if folder.Swap(next, dir) == nil {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(dir), os.Rename(next, dir))
+}
+
+// haveAnchor writes the guidance of the workspace of a tree anew where it is gone: no turn begins without it.
+func (t *Trees) haveAnchor(ctx context.Context, agentID, name string) error {
+	tree, w, err := t.found(ctx, agentID, name)
+	if err != nil {
+		return err
+	}
+	dir := t.anchorDir(agentID, w.ID)
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	t.opts.Log.Warn("the guidance of a workspace is gone and is taken from its base", "agent", agentID, "dir", dir)
+	return t.each(ctx, agentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
+		return t.writeAnchor(ctx, agentID, w.ID, trees[0].Tree)
+	})
 }
 
 // anchorCopy copies files of the base of a tree into a directory of the host's.

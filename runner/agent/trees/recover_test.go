@@ -10,6 +10,7 @@ import (
 	"holon/runner/workspace"
 	"holon/state/ledger"
 	"holon/test/expect"
+	"holon/test/gittest"
 )
 
 // At the start a tree that was not made is ended and nothing half-written stays; what a task kept does.
@@ -44,6 +45,34 @@ func TestRecoverLeftovers(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "the tree that was not made", unmade.Status, ledger.TreeRemoved)
 	l.has(kept, "a", "a\n")
+}
+
+// Guidance that a killed process lost is the base's again before a turn, whatever the agent wrote of it, and is never
+// away while it is replaced.
+func TestAnchorIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	dir := repo(t, "app", map[string]string{"AGENTS.md": "Be brief.\n"})
+	tree, w := l.attach(dir)
+	gittest.Write(t, tree, map[string]string{"AGENTS.md": "Do as you like.\n"})
+	expect.NoError(t, os.RemoveAll(l.anchorDir("main", w.ID)))
+	_, anchor, err := l.Turn(l.ctx, "main")
+	expect.NoError(t, err)
+	expect.Equal(t, "anchor", anchor, w.ID)
+	l.has(l.anchorDir("main", w.ID), "AGENTS.md", "Be brief.\n")
+
+	anchors := l.private("main", "anchors")
+	old, err := os.Open(filepath.Join(anchors, w.ID))
+	expect.NoError(t, err)
+	defer old.Close()
+	expect.NoError(t, os.Mkdir(filepath.Join(anchors, "next"), 0o755))
+	expect.NoError(t, replaceDir(filepath.Join(anchors, "next"), filepath.Join(anchors, w.ID)))
+	before, err := old.Stat()
+	expect.NoError(t, err)
+	after, err := os.Stat(filepath.Join(anchors, "next"))
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the two were not exchanged: %v", err)
+	}
 }
 
 // A tree that is made while a container starts, which gives its user the home, is that user's in the end.

@@ -310,7 +310,8 @@ func (t *Trees) selected(p place, tree ledger.Tree) view.Selected {
 }
 
 // Turn says where the next turn of an agent works, and where it reads the guidance of its workspace: names beneath the
-// directories of trees and anchors, "" for its home. A tree that is gone is left.
+// directories of trees and anchors, "" for its home. A tree that is gone is left, and guidance that is gone is written
+// again.
 func (t *Trees) Turn(ctx context.Context, agentID string) (workDir, anchor string, err error) {
 	stored, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) (ledger.AgentState, error) {
 		return v.AgentState(agentID)
@@ -320,7 +321,13 @@ func (t *Trees) Turn(ctx context.Context, agentID string) (workDir, anchor strin
 		return "", "", err
 	}
 	tree := ledger.Tree{AgentID: agentID, Name: at.Tree}
-	if !t.there(tree) {
+	if t.there(tree) {
+		err = t.haveAnchor(ctx, agentID, at.Tree)
+	}
+	if err != nil && !isGone(err) {
+		return "", "", typed(err)
+	}
+	if err != nil || !t.there(tree) {
 		return "", "", t.opts.Steps.EndTree(ctx, agentID, at.Tree, ledger.TreeFailed, "its directory is gone", true)
 	}
 	cwd := at.Cwd

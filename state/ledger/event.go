@@ -27,7 +27,7 @@ type Event struct {
 	// brief, wait, timer, trigger, notification or task, by the prefix of its id; of a call of a tool the work item
 	// that the agent worked on
 	Ref       string          `json:"ref,omitempty"`
-	Workspace string          `json:"workspace_id,omitempty"` // of a call of a tool, where the agent worked
+	Workspace string          `json:"workspace_id,omitempty"` // of a turn or a call of a tool, where the agent worked
 	Data      json.RawMessage `json:"data,omitempty"`
 
 	Class       string           `json:"class"`

@@ -48,5 +48,5 @@ type recordRefs struct {
 	Message string `json:"message_id,omitempty"`
 	Ref     string `json:"record_id,omitempty"` // of a brief, wait, timer, trigger, notification or workspace
 
-	Workspace string `json:"workspace_id,omitempty"` // of a call of a tool
+	Workspace string `json:"workspace_id,omitempty"` // of a turn or a call of a tool
 }

@@ -139,8 +139,8 @@ func (s *step) earlierTurns(e ledger.Entry) int {
 // submitTurn records that a turn is made for a message, and returns the number of that event. It is the first one of
 // the turn and the cause of the others.
 func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) int64 {
-	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Status: "accepted",
-		Cause: admittedEvent(msg.ID)}
+	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Workspace: a.WorkspaceID,
+		Status: "accepted", Cause: admittedEvent(msg.ID)}
 	seq := s.emit(record.TurnSubmitted, e, fields{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
 		"source": string(msg.Kind), "origin": string(msg.Origin.Kind), "authority": string(msg.Authority),
 		"model": a.Model})
@@ -198,7 +198,8 @@ func (s *step) begin(a ledger.Attempt) {
 	if a.Readmit {
 		f["continued"] = true
 	}
-	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, f)
+	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Workspace: s.state.WorkspaceID(),
+		Status: "running"}, f)
 	if !a.Readmit {
 		s.emitDelivery(a.MessageID, a.TurnID, "delivered")
 	}

@@ -235,7 +235,8 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v outcome, omitted int) 
 	if class == record.TurnFailed {
 		f = f.failed(t.Failure, status, v)
 	}
-	s.emit(record.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Class: class, Status: status}, f)
+	s.emit(record.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Workspace: t.WorkspaceID, Class: class,
+		Status: status}, f)
 }
 
 // endNotBegun records that the turn of an attempt was never begun.
@@ -244,7 +245,8 @@ func (s *step) endNotBegun(a ledger.Attempt, e End, v outcome) {
 	if !v.failed {
 		status = "cancelled"
 	}
-	s.emit(record.TurnFailed, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
+	s.emit(record.TurnFailed, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Workspace: s.state.WorkspaceID(),
+		Status: status},
 		fields{"reason": clip(v.reason)}.failed(e.Failure, status, v))
 }
 

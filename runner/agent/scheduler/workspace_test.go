@@ -132,6 +132,13 @@ func TestWorkspaces(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "left", left, false)
 	types, all := w.events(0)
+	worked := map[string]string{record.TurnSubmitted: first.ID, record.TurnStarted: first.ID,
+		record.TurnTerminal: other.ID}
+	for i, e := range all {
+		if want, ok := worked[types[i]]; ok && e.Workspace != want {
+			t.Errorf("%s is of the workspace %q, want %q", types[i], e.Workspace, want)
+		}
+	}
 	types = slices.DeleteFunc(types, func(typ string) bool {
 		return !strings.HasPrefix(typ, "work") && typ != record.WorktreeMissing ||
 			strings.HasPrefix(typ, "work_")

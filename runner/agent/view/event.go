@@ -60,6 +60,7 @@ type eventDisplay struct {
 type eventPayload struct {
 	Data         json.RawMessage      `json:"data,omitempty"`
 	Ref          string               `json:"ref,omitempty"`
+	Workspace    string               `json:"workspace_id,omitempty"` // active in a turn or a call
 	Message      *ledger.Message      `json:"message,omitempty"`
 	Turn         *turnTerminal        `json:"turn,omitempty"`
 	Brief        *ledger.Brief        `json:"brief,omitempty"`

@@ -69,7 +69,7 @@ func transport(s ledger.Surface) string {
 // payload is the data of an event, with the copies of records that it has in their places, and the keys of texts that
 // it had no room for.
 func payload(e ledger.Event, label record.Label) (p eventPayload, clipped []string) {
-	p.Ref = e.Ref
+	p.Ref, p.Workspace = e.Ref, e.Workspace
 	var whole map[string]json.RawMessage
 	var copies struct {
 		eventPayload

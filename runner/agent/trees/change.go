@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"holon/internal/folder"
@@ -171,100 +170,6 @@ func (t *Trees) Diff(ctx context.Context, agentID, name string) (found []view.Tr
 		return nil
 	})
 	return found, typed(err)
-}
-
-// Apply brings what an agent changed into the operator's files, of one workspace or of all: nothing of any where one
-// does not merge. What is written while a later one fails stays, and the same call again finishes it: a file that has
-// its change stays as it is. The copies go on from there.
-func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply, by string) (done []view.TreeApplied,
-	err error) {
-	targets, err := t.targets(ctx, agentID, a.WorkspaceID, true)
-	if err != nil {
-		return nil, err
-	}
-	done = []view.TreeApplied{}
-	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
-		for i := range trees {
-			if err := trees[i].compare(ctx); err != nil {
-				return err
-			}
-			if _, err := t.land(ctx, &trees[i], a.AllowExecuted, true); err != nil {
-				return err
-			}
-		}
-		// what is begun is finished, also for a caller that is gone
-		ctx = context.WithoutCancel(ctx)
-		for i := range trees {
-			o := &trees[i]
-			if t.interrupt != nil {
-				t.interrupt(i)
-			}
-			result, err := t.land(ctx, o, a.AllowExecuted, false)
-			if err != nil {
-				return partly(err, done, o.target)
-			}
-			done = append(done, view.TreeApplied{TreeRef: o.ref(), Written: result.Written, Deleted: result.Deleted})
-		}
-		for i, o := range trees {
-			if err := t.advance(ctx, o, len(done[i].Written)+len(done[i].Deleted), by); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return done, typed(err)
-}
-
-// land applies a change to the operator's files, or with check finds out whether that can be done.
-func (t *Trees) land(ctx context.Context, o *opened, allowExecuted, check bool) (*landing.ApplyResult, error) {
-	return landing.Apply(ctx, landing.ApplyOptions{Dir: o.path(), Patch: o.diff.Patch, Check: check,
-		Objects: filepath.Join(o.dir, objectsDir), Borrowing: t.opts.Borrowing(), RunDir: o.dir,
-		Merge:    "holon workspace checkout " + o.workspace.Alias + " --agent " + o.tree.AgentID + " makes a branch of it",
-		Warnings: o.diff.Warnings, Confirm: confirm(o.tree.AgentID, allowExecuted)})
-}
-
-func confirm(agentID string, allowed bool) landing.Confirm {
-	return func(files []workspace.Warning) error {
-		if allowed {
-			return nil
-		}
-		e := landing.Unconfirmed(files, "")
-		e.Hint, e.Paths = "read them with holon workspace diff --agent "+agentID+
-			", then give --allow-executed if you mean it", nil
-		return e
-	}
-}
-
-// partly adds to the error of a workspace which others have their change already.
-func partly(err error, done []view.TreeApplied, failed target) error {
-	e, ok := errors.AsType[*git.Error](err)
-	if !ok || len(done) == 0 {
-		return err
-	}
-	names := make([]string, len(done))
-	for i, d := range done {
-		names[i] = d.Path
-	}
-	out := *e
-	out.Message = fmt.Sprintf("%s was not changed: %s; %s have the change already", failed.path(), e.Message,
-		strings.Join(names, ", "))
-	out.Hint = "apply again when the cause is gone: what is written stays as it is"
-	return &out
-}
-
-// advance makes the present state of a tree its base.
-func (t *Trees) advance(ctx context.Context, o opened, files int, by string) error {
-	if o.diff.PatchBytes == 0 {
-		return nil
-	}
-	if err := o.Advance(ctx); err != nil {
-		return err
-	}
-	if err := t.writeAnchor(ctx, o.tree.AgentID, o.workspace.ID, o.Tree); err != nil {
-		return err
-	}
-	return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: o.tree.AgentID, Tree: o.tree.Name, By: by,
-		What: record.WorkspaceApplied, Files: files})
 }
 
 // Sync brings the operator's present state into the copy of an agent: three-way, or not at all.

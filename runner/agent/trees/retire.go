@@ -86,6 +86,9 @@ func (t *Trees) disclaimOthers(ctx context.Context, wanted map[string]bool) erro
 
 func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, removed bool) error {
 	changes := filepath.Join(t.changesDir(agentID), "*")
+	if err := t.recoverApply(ctx, agentID); err != nil { // what is to be finished must not be undone
+		return err
+	}
 	killed, err := landing.UndoKilled(ctx, []string{changes}, false)
 	err = errors.Join(err, sweep(t.private(agentID, "anchors", newAnchor+"*"), changes))
 	for _, k := range killed {

@@ -74,7 +74,7 @@ type Trees struct {
 	mu    sync.Mutex
 	locks map[string]chan struct{} // of agents whose trees are in use
 
-	interrupt func(landed int) // of a test: is called before each change is written; nil
+	interrupt func(landed int) // of a test: is called before each change is written and after the last; nil
 }
 
 // New returns the trees of a home. It touches nothing.
@@ -105,6 +105,9 @@ func typed(err error) error {
 		return err
 	}
 	out := &state.Error{Code: state.Code(e.Code), Message: e.Message, Param: "path", Hint: e.Hint, Err: e.Err}
+	if e.Err != nil && !git.IsCancelled(e.Err) { // clients get the message alone
+		out.Message, out.Err = e.Message+": "+visible.OneLine(e.Err.Error(), 1000), nil
+	}
 	switch {
 	case e.Code == workspace.CodeConflict:
 		out.Code = CodeConflict

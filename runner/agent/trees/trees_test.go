@@ -162,8 +162,7 @@ func TestWorkOnACopy(t *testing.T) {
 	expect.Equal(t, "guidance without a workspace", l.Guidance("main", "ws_none"), "")
 }
 
-// Several workspaces are one change. Where one does not merge nothing of any is written; what is cut off between two is
-// finished by the same call again.
+// Several workspaces are one change. Where one does not merge, nothing of any is written, also where that comes late.
 func TestApplyAll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -188,10 +187,10 @@ func TestApplyAll(t *testing.T) {
 	}
 	_, err = l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
 	refused(t, "a conflict that comes late", err, "patch_conflict", "path")
-	if !strings.Contains(fmt.Sprint(err), one) {
-		t.Errorf("it does not name what has the change: %v", err)
+	if !strings.Contains(fmt.Sprint(err), two) {
+		t.Errorf("it does not name the workspace at fault: %v", err)
 	}
-	l.has(one, "f", "agent\n")
+	l.has(one, "f", "1\n")
 	l.interrupt = nil
 	expect.Equal(t, "still to be applied", len(l.changed()), 2)
 	gittest.Write(t, two, map[string]string{"f": "2\n"})

@@ -33,6 +33,7 @@ type ApplyOptions struct {
 	Borrowing git.Borrowing
 	RunDir    string // the run's own directory, which gets the journal, absolute; "": a kill cannot be undone
 	Check     bool   // only find out whether it can be done, and what it would do
+	Hold      bool   // keep the former contents and the journal, until Undo or Settle
 
 	Warnings []workspace.Warning // what Diff warned of
 	Confirm  Confirm             // is asked about files that programs execute
@@ -121,6 +122,7 @@ type merge struct {
 	warnings []workspace.Warning
 	confirm  Confirm
 	check    bool                      // change nothing
+	hold     bool                      // keep the journal
 	remedy   func(clear string) string // of a conflict
 
 	names    []string          // every path the patch touches, sorted
@@ -149,7 +151,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 		return nil, err
 	}
 	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy,
-		check: options.Check, scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
+		check: options.Check, hold: options.Hold, scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
 		repo: git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.Format = user, user.Top, user.Format

@@ -305,7 +305,7 @@ func (j *journal) undo() error {
 	}
 	if len(kept) > 0 {
 		return &git.Error{Code: codeChangedMeanwhile, Param: "RUN",
-			Message: "an apply was killed, and files were changed since, whose former content is kept: " +
+			Message: "an apply was cut off, and files were changed since, whose former content is kept: " +
 				visible.OneLine(strings.Join(kept, ", "), 1000),
 			Hint: "take what you need of it, then remove " + j.stage()}
 	}

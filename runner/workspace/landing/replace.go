@@ -37,6 +37,9 @@ func (m *merge) replace(ctx context.Context, root folder.Dir, result *ApplyResul
 			return errors.Join(err, j.end())
 		}
 	}
+	if m.hold {
+		return nil
+	}
 	j.Landed = true
 	return j.end()
 }
@@ -145,12 +148,12 @@ func (m *merge) replaced(result *ApplyResult) []string {
 func (r *replacement) moveAside(name string, expected folder.Stat) error {
 	dir, base, err := r.tree.Parent(name)
 	if err != nil {
-		return meanwhile(name, err)
+		return unwritable(name, err)
 	}
 	to := strconv.Itoa(r.moved)
 	r.moved++
 	if err := unix.Renameat(dir.FD, base, r.old.FD, to); err != nil {
-		return meanwhile(name, err)
+		return unwritable(name, err)
 	}
 	st, err := r.old.Lstat(to)
 	if err != nil {
@@ -168,6 +171,16 @@ func meanwhile(name string, cause error) error {
 	return &git.Error{Code: codeChangedMeanwhile, Param: name, Err: cause,
 		Message: visible.Quoted(name) + " changed while the patch was being applied",
 		Hint:    "nothing was changed; try again"}
+}
+
+// unwritable is the error of a file that cannot be moved: it is not where it was, or the file system refuses.
+func unwritable(name string, cause error) error {
+	for _, moved := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EEXIST} {
+		if errors.Is(cause, moved) {
+			return meanwhile(name, cause)
+		}
+	}
+	return git.WithCode(visible.Quoted(name)+" cannot be written", cause)
 }
 
 // removeEmptyParents removes the directories that the patch left empty, as git does.
@@ -211,14 +224,11 @@ func (r *replacement) moveIn(name string) error {
 		return err
 	}
 	to, _, err := r.tree.Parent(name)
-	if err != nil {
-		return meanwhile(name, err)
+	if err == nil {
+		err = folder.RenameNew(from.FD, base, to.FD, base)
 	}
-	if err := folder.RenameNew(from.FD, base, to.FD, base); err != nil {
-		if err == unix.EEXIST {
-			return meanwhile(name, err)
-		}
-		return os.NewSyscallError("rename", err)
+	if err != nil {
+		return unwritable(name, err)
 	}
 	return nil
 }
@@ -233,10 +243,10 @@ func (r *replacement) makeParents(name string) error {
 		at = folder.Join(at, part)
 		parent, base, err := r.tree.Parent(at)
 		if err != nil {
-			return meanwhile(name, err)
+			return unwritable(name, err)
 		}
 		if err := unix.Mkdirat(parent.FD, base, 0o777); err != nil && err != unix.EEXIST {
-			return os.NewSyscallError("mkdir", err)
+			return unwritable(name, err)
 		}
 	}
 	return nil

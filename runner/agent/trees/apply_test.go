@@ -1,0 +1,147 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/test/expect"
+	"holon/test/gittest"
+)
+
+// two has two workspaces with a change of the agent main in each.
+func two(t *testing.T) (l *lab, dirs []string) {
+	l = newLab(t)
+	for _, name := range []string{"one", "two"} {
+		dir := repo(t, name, map[string]string{"f": "1\n", "g": "1\n"})
+		tree, _ := l.attach(dir)
+		gittest.Write(t, tree, map[string]string{"f": "agent\n", "g": "agent\n", "new/h": "agent\n"})
+		dirs = append(dirs, dir)
+	}
+	return l, dirs
+}
+
+// killApply calls Apply, which is cut off as by a kill, and starts anew.
+func (l *lab) killApply() {
+	l.Helper()
+	func() {
+		defer func() { _ = recover() }()
+		_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+		l.Fatalf("it was not cut off: %v", err)
+	}()
+	l.Trees = New(l.opts)
+	expect.NoError(l, l.Recover(l.ctx))
+}
+
+// noneLeft fails where a workspace or the agent's own part has files of an apply.
+func (l *lab) noneLeft(dirs []string) {
+	l.Helper()
+	for _, pattern := range []string{dirs[0] + "/.holon-*", dirs[1] + "/.holon-*", l.changesDir("main") + "/*/apply.json"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			l.Errorf("left: %v", found)
+		}
+	}
+}
+
+// An apply that is killed before all is written is undone in every workspace, and what the user changed since stays.
+func TestApplyKilled(t *testing.T) {
+	t.Parallel()
+	for cutAt := range 3 {
+		l, dirs := two(t)
+		l.interrupt = func(landed int) {
+			if landed == cutAt {
+				panic("killed")
+			}
+		}
+		l.killApply()
+		for _, dir := range dirs {
+			l.has(dir, "f", "1\n")
+			l.has(dir, "new/h", "")
+		}
+		l.noneLeft(dirs)
+		expect.Equal(t, "still to be applied", len(l.changed()), 6)
+		_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+		expect.NoError(t, err)
+		l.has(dirs[1], "new/h", "agent\n")
+		l.noneLeft(dirs)
+	}
+	l, dirs := two(t)
+	l.interrupt = func(landed int) {
+		if landed == 1 {
+			gittest.Write(t, dirs[0], map[string]string{"f": "mine\n"})
+			panic("killed")
+		}
+	}
+	l.killApply() // which logs what it cannot undo
+	l.has(dirs[0], "f", "mine\n")
+	l.has(dirs[0], "g", "1\n")
+	_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+	refused(t, "apply", err, "changed_meanwhile", "path")
+	stages, _ := filepath.Glob(dirs[0] + "/.holon-*")
+	expect.NoError(t, os.RemoveAll(stages[0]))
+	gittest.Write(t, dirs[0], map[string]string{"f": "1\n"})
+	_, err = l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+	expect.NoError(t, err)
+	l.noneLeft(dirs)
+}
+
+// counted counts what is said of applies, and fails the first after left.
+type counted struct {
+	*scheduler.Scheduler
+	said *[]string
+	left int
+}
+
+func (c counted) TreeChanged(ctx context.Context, change scheduler.TreeChange) error {
+	if len(*c.said) == c.left {
+		return errors.New("cut off")
+	}
+	*c.said = append(*c.said, change.Tree)
+	return c.Scheduler.TreeChanged(ctx, change)
+}
+
+// An apply that is killed when all is written is finished at the next start: each copy goes on from it, which is said once.
+func TestApplyKilledLate(t *testing.T) {
+	t.Parallel()
+	for left := range 2 {
+		l, dirs := two(t)
+		opts := l.opts
+		var said []string
+		l.Trees.opts.Steps = counted{l.steps, &said, left}
+		opts.Steps = counted{l.steps, &said, 9}
+		if _, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me"); err == nil {
+			t.Fatal("it was not cut off")
+		}
+		l.Trees = New(opts)
+		expect.NoError(t, l.Recover(l.ctx))
+		expect.Equal(t, "announcements", len(said), 2)
+		expect.Equal(t, "changed after it", len(l.changed()), 0)
+		for _, dir := range dirs {
+			l.has(dir, "new/h", "agent\n")
+		}
+		l.noneLeft(dirs)
+	}
+}
+
+// Where a file cannot be written, no workspace has anything of the change.
+func TestApplyUnwritable(t *testing.T) {
+	t.Parallel()
+	l, dirs := two(t)
+	l.interrupt = func(landed int) {
+		if landed == 1 { // where a directory belongs
+			expect.NoError(t, os.WriteFile(filepath.Join(dirs[1], "new"), nil, 0o600))
+		}
+	}
+	_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+	if err == nil {
+		t.Fatal("applied")
+	}
+	for _, dir := range dirs {
+		l.has(dir, "f", "1\n")
+	}
+	l.noneLeft(dirs)
+}

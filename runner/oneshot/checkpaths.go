@@ -20,11 +20,14 @@ var (
 	// runnerPaths say nothing but what a runner does. They are as in the base, and new ones are left out.
 	runnerPaths = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "noxfile.py", "{GNUm,M,m}akefile",
 		"*.mk", "{J,j}ustfile", "Taskfile.{yml,yaml}", "Rakefile", ".rspec", ".mocharc*", "phpunit.xml*",
-		"{jest,vitest,karma,playwright,cypress}.config.*"}
+		"{jest,vitest,karma,playwright,cypress,ava}.config.*", ".justfile", "karma.conf.*", "vitest.workspace.*",
+		"bunfig.toml", ".npmrc", ".cargo/{config,config.toml}", ".config/nextest.toml", ".mvn/**", ".coveragerc",
+		"{sitecustomize,usercustomize,pytest,_pytest,unittest,doctest,nose2,tox,nox,coverage}.py",
+		"/{sitecustomize,usercustomize,pytest,_pytest,unittest,doctest,nose2,tox,nox,coverage}/**"}
 	// mixedPaths say that among other things that a run has to change, such as what it depends on.
 	mixedPaths = []string{"package.json", "pyproject.toml", "setup.cfg", "setup.py", "go.mod", "Cargo.toml", "build.rs",
 		"pom.xml", "*.gradle", "*.gradle.kts", "CMakeLists.txt", "composer.json", "Gemfile", "*.csproj",
-		"go.work", ".npmrc", ".cargo/**", "tsconfig*.json"}
+		"go.work", ".cargo/**", "tsconfig*.json", "gradle.properties", "vite.config.*"}
 	// checkNames begin or end the names of programs that check.
 	checkNames = regexp.MustCompile(`(?i)(test|check|spec|verify|lint)`)
 )
@@ -116,7 +119,7 @@ func (p *Paths) Split(changes []state.FileChange, command, prefix string) (resto
 		}
 		added := f.Status == "added"
 		switch {
-		case !added && p.restores(before, names), f.Status != "deleted" && fits(p.exact, f.Path):
+		case !added && p.restores(before, names, prefix), f.Status != "deleted" && p.sets(f.Path, prefix):
 			restore = append(restore, f.Path)
 			if before != f.Path {
 				restore = append(restore, before)
@@ -129,9 +132,16 @@ func (p *Paths) Split(changes []state.FileChange, command, prefix string) (resto
 }
 
 // restores reports whether a file of the base decides what the check looks at.
-func (p *Paths) restores(file string, names []string) bool {
-	return fits(p.tests, file) || fits(p.exact, file) ||
+func (p *Paths) restores(file string, names []string, prefix string) bool {
+	return fits(p.tests, file) || p.sets(file, prefix) ||
 		slices.Contains(names, file) && checkNames.MatchString(path.Base(file))
+}
+
+// sets reports whether a file says what a runner does. What a runner finds at the top it finds in the directory of the
+// command, too.
+func (p *Paths) sets(file, prefix string) bool {
+	below, is := strings.CutPrefix(file, prefix+"/")
+	return fits(p.exact, file) || p.named && is && fits(p.exact, below)
 }
 
 func fits(patterns []*regexp.Regexp, file string) bool {

@@ -20,6 +20,7 @@ type CheckStatus string
 const (
 	CheckPassed  CheckStatus = "passed"  // exit code 0
 	CheckFailed  CheckStatus = "failed"  // another exit code
+	CheckChanged CheckStatus = "changed" // exit code 0, with files of the command that the run changed
 	CheckTimeout CheckStatus = "timeout" // it was ended, as it took too long
 	CheckLimit   CheckStatus = "limit"   // it was ended, as it printed or wrote too much
 	CheckNotRun  CheckStatus = "not_run" // or its end is not known

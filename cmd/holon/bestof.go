@@ -267,7 +267,10 @@ func printAttempts(streams Streams, m *state.Manifest) error {
 func (p *progress) summarizeAttempts(m *state.Manifest, dir string) {
 	p.println(fmt.Sprintf("%s in %s: %d attempts", m.Status, elapsed(m.Timings.TotalMS), len(m.Attempts)))
 	for _, a := range m.Attempts {
-		p.showCheck(fmt.Sprintf("[%d] ", a.Number), a.Checked)
+		label := fmt.Sprintf("[%d] ", a.Number)
+		if p.showCheck(label, a.Checked); a.Checked != nil && a.Checked.Status == state.CheckChanged {
+			p.println(label + line(*a.Checked.Error)) // that of a single run is its error
+		}
 	}
 	p.summarizeUse(m)
 	if j := m.Judge; j != nil {

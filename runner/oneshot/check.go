@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/internal/duration"
@@ -36,8 +37,12 @@ const (
 	checkFile = "check.yaml" // checkScenario
 )
 
-// CodeCheckFailed is the code of a run that completed and did not pass its check.
-const CodeCheckFailed runner.Code = "check_failed"
+// Codes of a run that completed and did not pass its check.
+const (
+	CodeCheckFailed runner.Code = "check_failed"
+	// codeCheckChanged: it would have passed, but with files that its command names as the run changed them.
+	codeCheckChanged runner.Code = "check_changed"
+)
 
 // Check is a command that decides whether the result of a run is good. It runs where no agent was: in a new container
 // without a model and without a network, in a new tree that has the base and the patch of the run, but for the files
@@ -83,10 +88,10 @@ func (r *execution) check(ctx context.Context) {
 		return
 	}
 	r.spec.Watch.Phase(state.PartCheck)
-	restore, changed := r.spec.Check.Paths.Split(r.diff.Files, r.spec.Check.Command, r.info.Prefix)
-	c.Restored, c.Changed = r.list("as in the base", restore), r.list("changed", changed)
+	of := r.spec.Check.Paths.split(r.diff.Files, r.spec.Check.Command, r.info.Prefix)
+	c.Restored, c.Changed = r.list("as in the base", of.restored), r.list("changed", of.changed)
 	seen := new(commandWatch)
-	run := r.checkRun(c, restore, seen)
+	run := r.checkRun(c, of.restored, seen)
 	m, err := run.Do(ctx)
 	if err != nil {
 		c.Error = new(runner.Describe(err))
@@ -94,7 +99,31 @@ func (r *execution) check(ctx context.Context) {
 	}
 	c.DurationMS, c.Output = seen.end.DurationMS, printed(run.results)
 	settleCheck(c, m, seen.end.ExitCode)
+	distrust(c, of.named)
 }
+
+// distrust has a check not pass whose command used files that the run changed: they may say that all is well.
+func distrust(c *state.Check, named []string) {
+	if c.Status != state.CheckPassed || len(named) == 0 {
+		return
+	}
+	c.Status = state.CheckChanged
+	shown := make([]string, 0, maxNamed)
+	for _, file := range named[:min(len(named), maxNamed)] {
+		shown = append(shown, visible.Name(file))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(named) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	c.Error = &state.Failure{Code: string(codeCheckChanged), Param: "--check-paths",
+		Message: "the check ended with 0, but the run changed what its command names: " + text,
+		Hint: "read the change, then say with --check-paths what the check gets as it was: a pattern that fits the file " +
+			"restores it, patterns that do not, such as '', leave it as the run made it"}
+}
+
+// maxNamed bounds the files that an error names.
+const maxNamed = 5
 
 // maxListedPaths bounds the files that are listed of a check: the manifest of several attempts has them all.
 const maxListedPaths = 200
@@ -204,6 +233,8 @@ func (r *execution) unchecked(cause error) *verdict {
 	e := &runner.Error{Code: CodeCheckFailed, Param: "--check",
 		Hint: "see its output with: holon logs --outputs " + c.RunID}
 	switch {
+	case c.Status == state.CheckChanged:
+		e.Code, e.Param, e.Message, e.Hint = codeCheckChanged, c.Error.Param, c.Error.Message, c.Error.Hint
 	case c.Status == state.CheckFailed:
 		e.Message = fmt.Sprintf("the check failed with exit code %d", *c.ExitCode)
 	case c.Error != nil:

@@ -35,7 +35,7 @@ var (
 // Paths are the files that decide what a check looks at.
 type Paths struct {
 	tests, exact, mixed []*regexp.Regexp
-	named               bool // files that the command names, too
+	named               bool // files that the command names decide, too
 }
 
 // NewPaths makes them of patterns: * is any part of a name, ** any directories, {a,b} one of both. A pattern fits a
@@ -107,34 +107,41 @@ func translate(pattern string) string {
 	return b.String()
 }
 
-// Split returns which of the changed files the check gets as they are in the base, and which of the others may decide
-// how it runs. prefix is the directory in which the command runs.
-func (p *Paths) Split(changes []state.FileChange, command, prefix string) (restore, changed []string) {
-	restore, changed = []string{}, []string{} // lists of a manifest
+// split says of the files that a run changed what its check does with them.
+type split struct {
+	restored []string // it gets them as they are in the base
+	changed  []string // others that may decide how it runs
+	named    []string // of these, files of the base that the command names: with them it does not pass
+}
+
+// split splits changes. prefix is the directory in which the command runs.
+func (p *Paths) split(changes []state.FileChange, command, prefix string) split {
+	of := split{restored: []string{}, changed: []string{}} // lists of a manifest
 	names := p.commandNames(command, prefix)
 	for _, f := range changes {
 		before := f.Path
 		if f.From != "" {
 			before = f.From
 		}
-		added := f.Status == "added"
+		named := f.Status != "added" && names.have(before)
 		switch {
-		case !added && p.restores(before, names, prefix), f.Status != "deleted" && p.sets(f.Path, prefix):
-			restore = append(restore, f.Path)
+		case f.Status != "added" && p.restores(before, named, prefix), f.Status != "deleted" && p.sets(f.Path, prefix):
+			of.restored = append(of.restored, f.Path)
 			if before != f.Path {
-				restore = append(restore, before)
+				of.restored = append(of.restored, before)
 			}
-		case fits(p.mixed, f.Path), fits(p.mixed, before), slices.Contains(names, f.Path):
-			changed = append(changed, f.Path)
+		case named:
+			of.changed, of.named = append(of.changed, before), append(of.named, before)
+		case fits(p.mixed, f.Path), fits(p.mixed, before), names.have(f.Path):
+			of.changed = append(of.changed, f.Path)
 		}
 	}
-	return restore, changed
+	return of
 }
 
 // restores reports whether a file of the base decides what the check looks at.
-func (p *Paths) restores(file string, names []string, prefix string) bool {
-	return fits(p.tests, file) || p.sets(file, prefix) ||
-		slices.Contains(names, file) && checkNames.MatchString(path.Base(file))
+func (p *Paths) restores(file string, named bool, prefix string) bool {
+	return fits(p.tests, file) || p.sets(file, prefix) || named && checkNames.MatchString(path.Base(file))
 }
 
 // sets reports whether a file says what a runner does. What a runner finds at the top it finds in the directory of the
@@ -148,15 +155,50 @@ func fits(patterns []*regexp.Regexp, file string) bool {
 	return slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return re.MatchString(file) })
 }
 
-// commandNames are the words of a command that may be files, by their path in the tree.
-func (p *Paths) commandNames(command, prefix string) (names []string) {
+// names are the words of a command that may be files.
+type names struct {
+	paths []string        // in the tree; patterns of a shell, too
+	bases map[string]bool // their last parts, as a command may enter directories before it uses them
+}
+
+func (p *Paths) commandNames(command, prefix string) names {
+	n := names{bases: map[string]bool{}}
 	if !p.named {
-		return nil
+		return n
 	}
+	dirs, before := []string{prefix}, ""
 	for _, word := range strings.FieldsFunc(command, func(r rune) bool {
-		return strings.ContainsRune(" \t\r\n;|&()<>'\"`=$", r)
+		return strings.ContainsRune(" \t\r\n;|&(){}<>'\"`=$,", r)
 	}) {
-		names = append(names, path.Join(prefix, word))
+		if before == "cd" {
+			dirs = append(dirs, path.Join(dirs[len(dirs)-1], word), path.Join(prefix, word))
+		}
+		if before == "-m" { // a module of Python
+			word = strings.ReplaceAll(word, ".", "/")
+			n.add(dirs, word+".py", word+"/__main__.py")
+		}
+		n.add(dirs, word)
+		before = word
 	}
-	return names
+	return n
+}
+
+// add adds words of a command that may be in one of dirs.
+func (n *names) add(dirs []string, words ...string) {
+	for _, word := range words {
+		for _, dir := range dirs {
+			n.paths = append(n.paths, path.Join(dir, word))
+		}
+		if base := path.Base(word); base != "__main__.py" {
+			n.bases[base] = true
+		}
+	}
+}
+
+// have reports whether the command names a file of the tree.
+func (n *names) have(file string) bool {
+	return n.bases[path.Base(file)] || slices.ContainsFunc(n.paths, func(pattern string) bool {
+		is, err := path.Match(pattern, file)
+		return is && err == nil || pattern == file
+	})
 }

@@ -15,7 +15,7 @@ func TestPathsSplit(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		change, command, patterns string
-		restored, changed         string
+		restored, changed, named  string
 	}{
 		{change: "M a/b_test.go", restored: "a/b_test.go"},
 		{change: "A a/b_test.go"},
@@ -48,7 +48,27 @@ func TestPathsSplit(t *testing.T) {
 		{change: "A src/unittest/a.py"},
 		{change: "M check.sh", command: "./check.sh && true", restored: "check.sh"},
 		{change: "M scripts/ci/run-checks", command: "sh 'scripts/ci/run-checks' -v", restored: "scripts/ci/run-checks"},
-		{change: "M greet.sh", command: "./greet.sh | grep -q hello", changed: "greet.sh"},
+		{change: "M greet.sh", command: "./greet.sh | grep -q hello", changed: "greet.sh", named: "greet.sh"},
+		{change: "D run.sh", command: "sh run.sh", changed: "run.sh", named: "run.sh"},
+		{change: "R run.sh x.sh", command: "sh run.sh", changed: "run.sh", named: "run.sh"},
+		{change: "R x.sh run.sh", command: "sh run.sh", changed: "run.sh"},
+		{change: "M scripts/ci", command: "cd scripts && sh ci", changed: "scripts/ci", named: "scripts/ci"},
+		{change: "M scripts/ci", command: "(cd a; cd ../scripts; sh ./ci)", changed: "scripts/ci", named: "scripts/ci"},
+		{change: "M scripts/ci", command: "sh $PWD/scripts/ci", changed: "scripts/ci", named: "scripts/ci"},
+		{change: "M scripts/ci", command: "for f in scripts/*; do sh $f; done", changed: "scripts/ci", named: "scripts/ci"},
+		{change: "M a/scripts/ci", command: "for f in *; do sh $f; done"},
+		{change: "M scripts/check", command: "cd scripts && sh check", restored: "scripts/check"},
+		{change: "M in/sub/tools/ci.py", command: "python -m tools.ci", changed: "in/sub/tools/ci.py",
+			named: "in/sub/tools/ci.py"},
+		{change: "M app/__main__.py", command: "python -m app", changed: "app/__main__.py", named: "app/__main__.py"},
+		{change: "M other/__main__.py", command: "python -m app"},
+		{change: "M app.py", command: "python app.py", changed: "app.py", named: "app.py"},
+		{change: "M build.sh", command: "./build.sh && ./app", changed: "build.sh", named: "build.sh"},
+		{change: "A app", command: "./build.sh && ./app", changed: "app"},
+		{change: "M main.go", command: "go test ./..."},
+		{change: "M package.json", command: "npm test", changed: "package.json"},
+		{change: "M run.sh", command: "sh run.sh", patterns: "*.md"},
+		{change: "M setup.py", command: "python setup.py test", changed: "setup.py", named: "setup.py"},
 		{change: "A check.sh", command: "./check.sh", changed: "check.sh"},
 		{change: "M in/sub/verify", command: "./verify", restored: "in/sub/verify"},
 		{change: "M verify", command: "../../verify", restored: "verify"},
@@ -71,9 +91,10 @@ func TestPathsSplit(t *testing.T) {
 		if strings.Contains(tc.change, "in/sub/") || strings.HasPrefix(tc.command, "../") {
 			prefix = "in/sub"
 		}
-		restored, changed := paths.Split([]state.FileChange{fileChange(tc.change)}, tc.command, prefix)
-		expect.Equal(t, tc.change+": restored", strings.Join(restored, " "), tc.restored)
-		expect.Equal(t, tc.change+": listed", strings.Join(changed, " "), tc.changed)
+		of := paths.split([]state.FileChange{fileChange(tc.change)}, tc.command, prefix)
+		expect.Equal(t, tc.change+": restored", strings.Join(of.restored, " "), tc.restored)
+		expect.Equal(t, tc.change+": listed", strings.Join(of.changed, " "), tc.changed)
+		expect.Equal(t, tc.change+": named", strings.Join(of.named, " "), tc.named)
 	}
 	for _, bad := range []string{"a{b", "a}b", "a{b}}"} {
 		if _, err := NewPaths([]string{bad}); err == nil {

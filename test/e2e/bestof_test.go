@@ -147,7 +147,7 @@ test "$(ls /sys/class/net)" = lo || exit 13
 ! kill -9 1 2>/dev/null || exit 14
 ! sh -c 'echo x >/holon/output/x' 2>/dev/null && ! ls /holon/state/* 2>/dev/null || exit 15
 env | grep -c MODEL_SOCKET; test -z "$HOLON_MODEL_SOCKET" || exit 16`
-	r := h.run(repo, "run", "--model", "scripted/"+leave, "--check", check, "x")
+	r := h.run(repo, "run", "--model", "scripted/"+leave, "--check", check, "--check-paths", "", "x")
 	if r.code != 0 || r.manifest.Checked.Status != state.CheckPassed {
 		t.Fatalf("exit code %d\n%+v\n%s", r.code, r.manifest.Checked, r.stderr)
 	}

@@ -15,9 +15,12 @@ import (
 
 // attemptCommand is lifecycleCommand for a command about the result of a run, which may be that of an attempt.
 func attemptCommand(streams Streams, use, short string, do func(context.Context, *lifecycle) error) *cobra.Command {
-	number := 0
-	cmd := lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
-		l.attempt = number
+	var number int
+	var cmd *cobra.Command
+	cmd = lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
+		if l.attempt = number; number < 1 && cmd.Flags().Changed("attempt") {
+			return usage("--attempt", fmt.Sprintf("cannot be %d", number), "attempts are counted from 1")
+		}
 		return do(ctx, l)
 	})
 	cmd.Flags().IntVar(&number, "attempt", 0, "`number` of an attempt of a run with several (default the best)")
@@ -40,7 +43,7 @@ func attemptOf(ctx context.Context, home state.Home, entry *files.Entry, number 
 	switch {
 	case number == 0 && len(attempts) == 0:
 		return entry, nil
-	case number != 0 && (number < 0 || number > max(1, len(attempts))):
+	case number != 0 && (number > max(1, len(attempts))):
 		return nil, refuse(fmt.Sprintf("%s has no attempt %d", entry.ID, number), fmt.Sprintf("it has %s",
 			count(max(1, len(attempts)), "attempt")))
 	case len(attempts) == 0:

@@ -49,14 +49,12 @@ const codeSuperseded = "superseded"
 // superseded is why an attempt is ended that another one beat. It counts as [runner.ErrInterrupted].
 type superseded struct{ by int }
 
-func (s *superseded) Error() string {
-	return fmt.Sprintf("ended because attempt %d passed the check before", s.by)
-}
+func (s *superseded) Error() string { return fmt.Sprintf("attempt %d passed the check before", s.by) }
 
 func (s *superseded) Is(target error) bool { return target == runner.ErrInterrupted }
 
 func (s *superseded) failure() error {
-	return &runner.Error{Code: codeSuperseded, Err: s,
+	return &runner.Error{Code: codeSuperseded, Message: "ended because " + s.Error(),
 		Hint: "with --keep-going all attempts come to their end"}
 }
 
@@ -202,11 +200,11 @@ func (b *Best) race(ctx context.Context, g *group) error {
 // notBegun records of an attempt why it could not start.
 func notBegun(a *state.Attempt, err error) {
 	v := failed(state.StatusFailed, state.OutcomeRefused, err)
-	if beaten, ok := errors.AsType[*superseded](err); ok {
-		err = beaten.failure()
-	}
 	if errors.Is(err, runner.ErrInterrupted) {
 		v = failed(state.StatusCancelled, state.OutcomeCancelled, err)
+	}
+	if beaten, ok := errors.AsType[*superseded](err); ok {
+		v.failure = new(runner.Describe(beaten.failure()))
 	}
 	a.Status, a.Outcome, a.Error = v.status, v.outcome, v.failure
 }

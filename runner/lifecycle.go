@@ -112,6 +112,12 @@ func (s *Session) resume(ctx context.Context) error {
 	return err
 }
 
+// How long, and how often, Still tries to let a container go on while the engine does not answer.
+const (
+	resumeTime  = time.Minute
+	resumeEvery = 200 * time.Millisecond
+)
+
 // Still runs fn while nothing in the container runs, also during a turn, and lets it go on afterwards unless it was
 // paused before. An engine that holds nothing still runs fn all the same. It may be called by other goroutines while a
 // turn runs; what pauses or resumes the container meanwhile waits.
@@ -126,7 +132,12 @@ func (s *Session) Still(ctx context.Context, fn func(context.Context) error) (er
 		return fn(ctx)
 	}
 	defer func() { // also where pausing seems to have failed
-		if resumed := s.resume(context.WithoutCancel(ctx)); resumed != nil && !state.IsCode(resumed, engine.CodeNotFound) {
+		resumed := s.resume(context.WithoutCancel(ctx))
+		for end := time.Now().Add(resumeTime); resumed != nil && !state.IsCode(resumed, engine.CodeNotFound) &&
+			time.Now().Before(end); resumed = s.resume(context.WithoutCancel(ctx)) {
+			time.Sleep(resumeEvery) // a turn may run in it, and the engine may come back
+		}
+		if resumed != nil && !state.IsCode(resumed, engine.CodeNotFound) {
 			err = errors.Join(err, fmt.Errorf("let the container go on: %w", resumed))
 		}
 	}()

@@ -27,7 +27,7 @@ WORKSPACE is an id, an alias, a path or the name of a copy; workspace list shows
 		newWorkspaceAttach(streams), newWorkspaceList(streams), newWorkspaceUse(streams),
 		workspaceCommand(streams, "exit", "Let an agent work in its home again", runWorkspaceExit),
 		newWorkspaceDiff(streams), newWorkspaceApply(streams), newWorkspaceCheckout(streams),
-		newWorkspaceSync(streams), newWorkspaceDetach(streams))
+		newWorkspaceSync(streams), newWorkspaceDetach(streams), newWorkspaceDiscard(streams))
 }
 
 // workspaceCommand is remoteCommand for commands whose argument is a directory or a workspace.

@@ -91,6 +91,7 @@ var operations = map[string][2]reflect.Type{
 	"applyWorkspace":            does[view.WorkspaceApply, []view.TreeApplied](),
 	"checkoutWorkspace":         does[view.WorkspaceCheckout, view.TreeCheckout](),
 	"syncWorkspace":             does[wire.WorkspaceRef, view.TreeSync](),
+	"discardCopy":               does[wire.WorkspaceRef, view.TreeDiscarded](),
 }
 
 func gives[A any]() [2]reflect.Type { return [2]reflect.Type{nil, reflect.TypeFor[A]()} }

@@ -115,6 +115,7 @@ func (s *Server) routes() []route {
 		{method: "POST", path: workspace + "/apply", take: ofWorkspaces(s, s.postApply), live: true},
 		{method: "POST", path: workspace + "/checkout", take: ofWorkspaces(s, s.postCheckout), live: true},
 		{method: "POST", path: workspace + "/sync", take: ofWorkspaces(s, s.postSync), live: true},
+		{method: "POST", path: workspace + "/discard", take: ofWorkspaces(s, s.postDiscard), live: true},
 		{method: "POST", path: control + "/model", take: takes(s, maxSmall, required, s.postModel), live: true},
 		{method: "POST", path: control + "/model/clear", handle: s.postClearModel, live: true},
 		{method: "POST", path: control + "/image", take: takes(s, maxSmall, required, s.postImage), live: true},

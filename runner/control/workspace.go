@@ -23,6 +23,8 @@ type Workspaces interface {
 	Apply(ctx context.Context, agentID string, a view.WorkspaceApply, by string) ([]view.TreeApplied, error)
 	Checkout(ctx context.Context, agentID string, c view.WorkspaceCheckout, by string) (view.TreeCheckout, error)
 	Sync(ctx context.Context, agentID, name, by string) (view.TreeSync, error)
+	// DiscardCopy removes an isolated copy; its change is kept as a patch.
+	DiscardCopy(ctx context.Context, agentID, name string) (view.TreeDiscarded, error)
 }
 
 // ofWorkspaces makes the handler of a route that acts on the workspaces of agents.
@@ -108,6 +110,13 @@ func (s *Server) postCheckout(r *http.Request, id string, c view.WorkspaceChecko
 
 func (s *Server) postSync(r *http.Request, id string, w wire.WorkspaceRef) (any, error) {
 	return s.opts.Workspaces.Sync(r.Context(), id, w.WorkspaceID, operator)
+}
+
+func (s *Server) postDiscard(r *http.Request, id string, d wire.WorkspaceRef) (any, error) {
+	if d.WorkspaceID == "" {
+		return nil, missing("workspace_id", "name a copy: holon workspace list --agent "+id+" shows them")
+	}
+	return s.opts.Workspaces.DiscardCopy(r.Context(), id, d.WorkspaceID)
 }
 
 func (s *Server) getRegistry(_ http.ResponseWriter, r *http.Request) (any, error) {

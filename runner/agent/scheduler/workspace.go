@@ -21,10 +21,12 @@ const (
 	CodeWorkspaceFailed  state.Code = "workspace_failed" // of the host: no client can do something about it
 )
 
-// maxWorkspaces bounds the workspaces that an agent has attached at a time, and maxTrees its trees.
+// maxWorkspaces bounds the workspaces that an agent has attached at a time, and maxTrees its trees, of which
+// maxIsolated may be isolated ones that belong to no task: a model makes them as it likes.
 const (
 	maxWorkspaces = 64
 	maxTrees      = 256
+	maxIsolated   = 8
 )
 
 // WorkspaceID is the id of the workspace with an anchor.
@@ -223,9 +225,8 @@ func (m *Scheduler) ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree
 			t = trees[i]
 			return nil
 		}
-		if len(trees) >= maxTrees {
-			return refused(CodeWorkspaceLimit, "agent_id", "use one of the trees that it has",
-				"agent %s has %d trees, and may have no more", t.AgentID, len(trees))
+		if err := checkTree(trees, t); err != nil {
+			return err
 		}
 		write := s.insert
 		if s.nameTree(&t) {
@@ -236,6 +237,29 @@ func (m *Scheduler) ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree
 		return nil
 	})
 	return t, err
+}
+
+// checkTree refuses a tree that an agent may not get next to those that it has.
+func checkTree(trees []ledger.Tree, t ledger.Tree) error {
+	have, isolated := 0, 0
+	for _, old := range trees {
+		if old.Status != ledger.TreeActive && old.Status != ledger.TreeRetained {
+			continue
+		}
+		if have++; old.Mode == ledger.TreeIsolated && old.TaskID == "" {
+			isolated++
+		}
+	}
+	discard := "use one that is there, or have the operator discard one: holon workspace discard COPY --agent " + t.AgentID
+	switch {
+	case have >= maxTrees:
+		return refused(CodeWorkspaceLimit, "agent_id", discard, "agent %s has %d copies, and may have no more", t.AgentID,
+			have)
+	case t.Mode == ledger.TreeIsolated && t.TaskID == "" && isolated >= maxIsolated:
+		return refused(CodeWorkspaceLimit, "mode", discard, "agent %s has %d isolated copies, and may have no more",
+			t.AgentID, isolated)
+	}
+	return nil
 }
 
 // sameOrigin reports whether two trees are copies of the same for as long.
@@ -313,6 +337,24 @@ func (m *Scheduler) EndTree(ctx context.Context, agentID, name string, status le
 			s.exit("runtime", why)
 		}
 	})
+}
+
+// KeepTree takes a tree from an agent that does not work there and never will again: it is kept for what becomes of it.
+// The same again changes nothing. Errors: CodeWorkspaceActive, ledger.CodeNotFound.
+func (m *Scheduler) KeepTree(ctx context.Context, agentID, name, why string) error {
+	active := false
+	err := m.treeStep(ctx, agentID, name, func(s *step, t *ledger.Tree) {
+		if active = s.state.Active != nil && s.state.Active.Tree == name; active || t.Status != ledger.TreeActive {
+			return
+		}
+		t.Status = ledger.TreeRetained
+		s.emitTree(record.WorktreeRetained, *t, fields{"reason": clip(why)})
+	})
+	if err == nil && active {
+		err = refused(CodeWorkspaceActive, "workspace_id", "switch to another one first: holon workspace use WORKSPACE "+
+			"--agent "+agentID, "agent %s works in the copy %s", agentID, name)
+	}
+	return err
 }
 
 // treeStep changes the record of a tree. The agent may have been removed.

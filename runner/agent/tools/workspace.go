@@ -73,5 +73,6 @@ func workspaceRefusal(err error) error {
 	if e.Code == scheduler.CodeInvalidWorkspace && (e.Param == "path" || e.Param == "mode") {
 		return invalid(e.Param, e.Message, e.Hint)
 	}
-	return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Field: e.Param, Retryable: e.Code == "busy"}
+	return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint, Field: e.Param,
+		Retryable: e.Code == "busy"}
 }

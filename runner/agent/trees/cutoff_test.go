@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"holon/runner/agent/scheduler"
@@ -68,12 +69,15 @@ func TestEnterCutOff(t *testing.T) {
 			}
 			l.Trees = New(l.opts)
 			expect.NoError(t, l.Recover(l.ctx))
-			l.enter(s)
+			tree := l.enter(s)
 			trees, claims := l.live()
 			expect.Equal(t, fmt.Sprintf("claims on trees after %d steps", n), claims, trees)
 			if err == nil {
 				break
 			}
+			expect.NoError(t, l.Exit(l.ctx, "main", "me"))
+			_, err = l.DiscardCopy(l.ctx, "main", filepath.Base(tree))
+			expect.NoError(t, err)
 		}
 	}
 }

@@ -45,6 +45,7 @@ type steps interface {
 	ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree, error)
 	TreeMade(ctx context.Context, made ledger.Tree) error
 	TreeChanged(ctx context.Context, c scheduler.TreeChange) error
+	KeepTree(ctx context.Context, agentID, name, why string) error
 	EndTree(ctx context.Context, agentID, name string, status ledger.TreeStatus, why string, missing bool) error
 }
 

@@ -55,6 +55,13 @@ type TreeSync struct {
 	Changed int    `json:"changed_files"` // that the tree got
 }
 
+// TreeDiscarded is a tree that was removed.
+type TreeDiscarded struct {
+	TreeRef
+	Changed int    `json:"changed_files"`   // in it
+	Patch   string `json:"patch,omitempty"` // file on the host with what was changed
+}
+
 // WorkspaceUse says where an agent is to work from its next turn on: one of Path and WorkspaceID.
 type WorkspaceUse struct {
 	Path        string `json:"path,omitempty"` // absolute; it is attached if it was not

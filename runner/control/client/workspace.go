@@ -60,3 +60,8 @@ func (c *Client) CheckoutWorkspace(ctx context.Context, agentID string, o view.W
 func (c *Client) SyncWorkspace(ctx context.Context, agentID, name string) (out view.TreeSync, err error) {
 	return out, c.post(ctx, agentID, "/workspace/sync", wire.WorkspaceRef{WorkspaceID: name}, "", &out)
 }
+
+// DiscardCopy removes an isolated copy of an agent, whose change is kept as a patch.
+func (c *Client) DiscardCopy(ctx context.Context, agentID, name string) (out view.TreeDiscarded, err error) {
+	return out, c.post(ctx, agentID, "/workspace/discard", wire.WorkspaceRef{WorkspaceID: name}, "", &out)
+}

@@ -1,0 +1,83 @@
+package trees
+
+import (
+	"context"
+	"fmt"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// DiscardCopy removes an isolated copy of an agent for its operator. What was changed there stays as a patch. The one
+// in which the agent works is refused, and one that cannot all be read stays. It may be called again.
+func (t *Trees) DiscardCopy(ctx context.Context, agentID, name string) (done view.TreeDiscarded, err error) {
+	tree, w, err := t.found(ctx, agentID, name)
+	if err == nil {
+		err = discardable(tree)
+	}
+	if state.IsCode(err, ledger.CodeNotFound) || err == nil && len(tree.Held) == 0 && tree.Status != ledger.TreeActive {
+		return done, &state.Error{Code: ledger.CodeNotFound, Param: "workspace_id",
+			Message: fmt.Sprintf("agent %s has no copy %.100q", agentID, name),
+			Hint:    "holon workspace list --agent " + agentID + " shows them"}
+	}
+	if err == nil {
+		err = t.opts.Steps.KeepTree(ctx, agentID, name, "the operator discards it")
+	}
+	if err != nil {
+		return done, err
+	}
+	g := target{w, tree}
+	done.TreeRef = g.ref()
+	err = t.each(ctx, agentID, []target{g}, func(ctx context.Context, trees []opened) error {
+		return trees[0].discard(ctx, &done)
+	})
+	status, why := ledger.TreeRemoved, "it was discarded"
+	switch {
+	case isGone(err):
+		err, status, why = nil, ledger.TreeFailed, "its directory is gone"
+	case done.Patch != "":
+		why += "; its change is kept as " + done.Patch
+	}
+	if err != nil {
+		return done, typed(err)
+	}
+	// the record follows what is done, also for a caller that is gone
+	return done, t.opts.Steps.EndTree(context.WithoutCancel(ctx), agentID, name, status, why, false)
+}
+
+// discardable refuses a tree that somebody else sees to.
+func discardable(tree ledger.Tree) error {
+	message, hint := "", ""
+	switch {
+	case tree.TaskID != "":
+		message, hint = "it belongs to the task "+tree.TaskID, "stop or discard the task"
+	case tree.Mode != ledger.TreeIsolated:
+		message, hint = "it is the copy of the workspace that the agent always has",
+			"name an isolated one: holon workspace list --agent "+tree.AgentID
+	case tree.Status == ledger.TreeActive && len(tree.Held) == 0:
+		return &state.Error{Code: scheduler.CodeAgentBusy, Param: "workspace_id",
+			Message: "the copy " + tree.Name + " is being made", Hint: "try again"}
+	default:
+		return nil
+	}
+	return &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_id",
+		Message: "the copy " + tree.Name + " cannot be discarded: " + message, Hint: hint}
+}
+
+// discard removes the tree once what was changed in it is kept.
+func (o *opened) discard(ctx context.Context, done *view.TreeDiscarded) error {
+	if err := o.compare(ctx); err != nil {
+		return err
+	}
+	if o.diff.Incomplete {
+		return &state.Error{Code: scheduler.CodeWorkspaceFailed, Param: "workspace_id",
+			Message: "not all of the copy " + o.tree.Name + " can be read, and it stays",
+			Hint:    "make the files in " + o.Dir() + " readable, then discard it again"}
+	}
+	if done.Changed = len(o.diff.Files); done.Changed > 0 {
+		done.Patch = o.diff.Patch
+	}
+	return o.Release(ctx)
+}

@@ -27,6 +27,15 @@ func invalid(hint, message string) error {
 	return &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "path", Message: message, Hint: hint}
 }
 
+// kernelDirs hold files that are none.
+var kernelDirs = [...]string{"/proc", "/sys", "/dev"}
+
+// CheckPath refuses a path that no agent could have attached.
+func (t *Trees) CheckPath(ctx context.Context, name string) error {
+	_, err := t.locate(ctx, name)
+	return typed(err)
+}
+
 // locate finds the workspace of a path on the host, which may be beneath its anchor, and refuses what agents must not
 // have copies of.
 func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
@@ -35,10 +44,13 @@ func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
 	}
 	dir, err := git.RealDirectory(name)
 	if err != nil {
-		return p, err
+		return p, git.WithCode("find the directory", err)
 	}
 	home := t.opts.Home.Dir()
+	ofKernel := func(top string) bool { return git.Within(top, dir) }
 	switch {
+	case slices.ContainsFunc(kernelDirs[:], ofKernel):
+		return p, invalid("name a project", dir+" holds files of the kernel, which cannot be copied")
 	case dir == "/":
 		return p, invalid("name a project", "the whole file system cannot be a workspace")
 	case git.Within(home, dir):

@@ -209,12 +209,17 @@ func TestRefusedPaths(t *testing.T) {
 	app, plain, bare := repo(t, "app", map[string]string{"d/f": "f\n"}), t.TempDir(), filepath.Join(t.TempDir(), "b.git")
 	gittest.Run(t, plain, "git", "init", "-q", "--bare", bare)
 	gittest.Write(t, plain, map[string]string{"file": "x", "in/f": "f\n"})
+	expect.NoError(t, os.Symlink("loop", filepath.Join(plain, "loop")))
 	for name, want := range map[string]state.Code{
 		"/": scheduler.CodeInvalidWorkspace, l.opts.Home.Dir(): scheduler.CodeInvalidWorkspace,
 		filepath.Dir(l.opts.Home.Dir()): scheduler.CodeInvalidWorkspace, "relative": scheduler.CodeInvalidWorkspace,
 		bare: "bare_repository", filepath.Join(plain, "gone"): "not_a_directory",
-		filepath.Join(plain, "file"): "not_a_directory",
+		filepath.Join(plain, "file"): "not_a_directory", filepath.Join(plain, "file/in"): "not_a_directory",
+		filepath.Join(plain, "loop"): "not_a_directory", "/" + strings.Repeat("n", 300): "not_a_directory",
+		strings.Repeat("/in", 2000): "not_a_directory", "/proc/self": scheduler.CodeInvalidWorkspace,
+		"/dev": scheduler.CodeInvalidWorkspace, "/sys/kernel": scheduler.CodeInvalidWorkspace,
 	} {
+		refused(t, "check "+name, l.CheckPath(l.ctx, name), want, "path")
 		_, err := l.Attach(l.ctx, "main", name, "me")
 		refused(t, "attach "+name, err, want, "path")
 	}
@@ -236,6 +241,7 @@ func TestRefusedPaths(t *testing.T) {
 		"not allowed":         {view.Selection{Path: bare}, CodeNotAllowed, "path"},
 		"not there":           {view.Selection{Path: "/nothing/here"}, CodeNotAllowed, "path"},
 		"allowed, not there":  {view.Selection{Path: allowed + "/x"}, "not_a_directory", "path"},
+		"allowed, too long":   {view.Selection{Path: allowed + strings.Repeat("/in", 2000)}, "not_a_directory", "path"},
 		"a link out of it":    {view.Selection{Path: app + "/out"}, scheduler.CodeInvalidWorkspace, "path"},
 		"another agent's":     {view.Selection{Path: "/holon/workspaces/other"}, ledger.CodeNotFound, "workspace_id"},
 		"a way out of a tree": {view.Selection{Path: "/holon/workspaces/app/../../../etc"}, CodeNotAllowed, "path"},

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"holon/internal/folder"
+	"holon/internal/visible"
 
 	"golang.org/x/sys/unix"
 )
@@ -230,7 +231,16 @@ func leadsElsewhere(file, target string) error {
 		Hint:    "clone that repository; if this is a working tree of it that moved, run `git worktree repair` here"}
 }
 
-// RealDirectory returns the absolute path of a directory with links resolved.
+// maxShownPath bounds what an error shows of a path that somebody gave, in bytes.
+const maxShownPath = 300
+
+// isLoop reports whether links lead to one another. filepath.EvalSymlinks says that in words of its own.
+func isLoop(err error) bool {
+	return errors.Is(err, syscall.ELOOP) || err != nil && err.Error() == "EvalSymlinks: too many links"
+}
+
+// RealDirectory returns the absolute path of a directory with links resolved. What is no directory is
+// CodeNotADirectory.
 func RealDirectory(path string) (string, error) {
 	if path == "" {
 		return "", InvalidOption("Dir", "no directory is named")
@@ -248,11 +258,18 @@ func RealDirectory(path string) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		reason = "does not exist"
+	case errors.Is(err, syscall.ENOTDIR):
+		reason = "leads through something that is not a directory"
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		reason = "is too long for a path"
+	case isLoop(err):
+		reason = "leads through a loop of links"
 	case err != nil:
 		return "", err
 	case info.IsDir():
 		return real, nil
 	}
+	path = visible.Clip(path, maxShownPath)
 	return "", &Error{Code: CodeNotADirectory, Param: path, Message: "the workspace " + path + " " + reason,
 		Hint: "name an existing directory"}
 }

@@ -49,11 +49,19 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 	}
 	r := &remote{base: o.base, Agent: o.agent, Format: o.Format}
 	return r.ask(cmd.Context(), func(ctx context.Context, r *remote) error {
-		if err := r.ensure(ctx, o.createAgent, o.template); err != nil {
-			return err
+		dir := o.Workspace
+		if dir != "" {
+			var err error
+			if dir, err = absolute("--workspace", dir); err != nil {
+				return err
+			}
 		}
-		if err := r.bind(ctx, o.Workspace); err != nil {
-			return err
+		err := r.ensure(ctx, o.createAgent, wire.Create{Template: o.template, Workspace: dir})
+		if err == nil {
+			err = r.bind(ctx, dir)
+		}
+		if err != nil {
+			return ofWorkspace(err)
 		}
 		sent, err := r.Prompt(ctx, r.Agent, wire.Prompt{Text: text, Surface: string(ledger.SurfaceRunOnce)}, "")
 		if err != nil {
@@ -71,14 +79,20 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 	})
 }
 
+// ofWorkspace names the flag where an error is about the directory.
+func ofWorkspace(err error) error {
+	if e, ok := errors.AsType[*state.Error](err); ok && (e.Param == "path" || e.Param == "workspace") {
+		named := *e
+		named.Param = "--workspace"
+		return &named
+	}
+	return err
+}
+
 // bind has the agent work in a directory, once no turn of it runs; without one it stays where it works.
 func (r *remote) bind(ctx context.Context, dir string) error {
 	if dir == "" {
 		return nil
-	}
-	dir, err := absolute("--workspace", dir)
-	if err != nil {
-		return err
 	}
 	for {
 		_, err := r.UseWorkspace(ctx, r.Agent, view.WorkspaceUse{Path: dir, Wait: true})
@@ -89,7 +103,7 @@ func (r *remote) bind(ctx context.Context, dir string) error {
 }
 
 // ensure makes the agent when that was asked for and there is none.
-func (r *remote) ensure(ctx context.Context, create bool, template string) error {
+func (r *remote) ensure(ctx context.Context, create bool, made wire.Create) error {
 	if !create {
 		_, err := r.Status(ctx, r.Agent)
 		if state.IsCode(err, ledger.CodeNotFound) {
@@ -99,7 +113,7 @@ func (r *remote) ensure(ctx context.Context, create bool, template string) error
 		}
 		return err
 	}
-	_, err := r.Create(ctx, r.Agent, template)
+	_, err := r.CreateAs(ctx, r.Agent, made)
 	if state.IsCode(err, ledger.CodeExists) {
 		return nil
 	}

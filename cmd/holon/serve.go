@@ -103,6 +103,9 @@ func (o *serveOptions) complete() (err error) {
 	if err := o.merge(&o.host, o.home, "", o.flags); err != nil {
 		return err
 	}
+	if err := o.checkRoots(); err != nil {
+		return err
+	}
 	if err := o.placeScenario(); err != nil {
 		return err
 	}
@@ -110,6 +113,19 @@ func (o *serveOptions) complete() (err error) {
 		return err
 	}
 	return o.completeAccess()
+}
+
+// checkRoots refuses a directory that is named now and is not there. One of the settings may come back.
+func (o *serveOptions) checkRoots() error {
+	if o.Origin("workspace_roots").Layer != settings.LayerFlag {
+		return nil
+	}
+	for _, root := range o.WorkspaceRoots {
+		if info, err := os.Stat(root); err != nil || !info.IsDir() {
+			return usage("--workspace-root", fmt.Sprintf("%.300q is not a directory", root), "name a directory that is there")
+		}
+	}
+	return nil
 }
 
 // checkModels refuses to start when the models of agents that have none of their own cannot be asked.

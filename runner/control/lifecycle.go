@@ -14,6 +14,9 @@ import (
 )
 
 func (s *Server) postCreate(_ http.ResponseWriter, r *http.Request, c wire.Create) (any, error) {
+	if err := s.checkWorkspace(r.Context(), c.Workspace); err != nil {
+		return nil, err
+	}
 	a, err := s.host.CreateAgent(r.Context(), s.agentID(r), c.Template)
 	if err != nil {
 		return nil, err

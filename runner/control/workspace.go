@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"path/filepath"
 
@@ -23,6 +24,8 @@ type Workspaces interface {
 	Apply(ctx context.Context, agentID string, a view.WorkspaceApply, by string) ([]view.TreeApplied, error)
 	Checkout(ctx context.Context, agentID string, c view.WorkspaceCheckout, by string) (view.TreeCheckout, error)
 	Sync(ctx context.Context, agentID, name, by string) (view.TreeSync, error)
+	// CheckPath refuses a path that no agent could have attached.
+	CheckPath(ctx context.Context, path string) error
 	// DiscardCopy removes an isolated copy; its change is kept as a patch.
 	DiscardCopy(ctx context.Context, agentID, name string) (view.TreeDiscarded, error)
 }
@@ -31,7 +34,7 @@ type Workspaces interface {
 func ofWorkspaces[Q any](s *Server, do func(r *http.Request, agentID string, body Q) (any, error)) handler {
 	return takes(s, maxSmall, optional, func(w http.ResponseWriter, r *http.Request, body Q) (any, error) {
 		if s.opts.Workspaces == nil {
-			return nil, &state.Error{Code: wire.CodeUnsupported, Message: "this runtime has no workspaces"}
+			return nil, errNoWorkspaces()
 		}
 		s.mayTake(w, containerTime)
 		id := s.agentID(r)
@@ -49,6 +52,30 @@ func checkPath(param, path string) error {
 		return nil
 	}
 	return invalid(param, "the path is relative", "give an absolute path")
+}
+
+// checkWorkspace refuses what an agent that is made now could not have attached.
+func (s *Server) checkWorkspace(ctx context.Context, path string) error {
+	if path == "" {
+		return nil
+	}
+	if s.opts.Workspaces == nil {
+		return errNoWorkspaces()
+	}
+	err := checkPath("workspace", path)
+	if err == nil {
+		err = s.opts.Workspaces.CheckPath(ctx, path)
+	}
+	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "path" {
+		named := *e
+		named.Param = "workspace"
+		return &named
+	}
+	return err
+}
+
+func errNoWorkspaces() error {
+	return &state.Error{Code: wire.CodeUnsupported, Message: "this runtime has no workspaces"}
 }
 
 func (s *Server) postAttach(r *http.Request, id string, a wire.AttachWorkspace) (any, error) {

@@ -188,7 +188,12 @@ func (c *Client) Abort(ctx context.Context, agentID string, a wire.Abort) (out w
 
 // Create makes an agent. template "" is the default one.
 func (c *Client) Create(ctx context.Context, agentID, template string) (out view.AgentSummary, err error) {
-	return out, c.post(ctx, agentID, "/create", wire.Create{Template: template}, "", &out)
+	return c.CreateAs(ctx, agentID, wire.Create{Template: template})
+}
+
+// CreateAs makes an agent.
+func (c *Client) CreateAs(ctx context.Context, agentID string, a wire.Create) (out view.AgentSummary, err error) {
+	return out, c.post(ctx, agentID, "/create", a, "", &out)
 }
 
 // RuntimeEvents returns a page of an agent's record after the number of an event.

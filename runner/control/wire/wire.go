@@ -149,7 +149,8 @@ type Aborted struct {
 
 // Create makes an agent.
 type Create struct {
-	Template string `json:"template,omitempty"`
+	Template  string `json:"template,omitempty"`
+	Workspace string `json:"workspace,omitempty"` // no agent is made unless it could have this path attached
 }
 
 // Timer makes a timer.

@@ -49,19 +49,8 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 	}
 	r := &remote{base: o.base, Agent: o.agent, Format: o.Format}
 	return r.ask(cmd.Context(), func(ctx context.Context, r *remote) error {
-		dir := o.Workspace
-		if dir != "" {
-			var err error
-			if dir, err = absolute("--workspace", dir); err != nil {
-				return err
-			}
-		}
-		err := r.ensure(ctx, o.createAgent, wire.Create{Template: o.template, Workspace: dir})
-		if err == nil {
-			err = r.bind(ctx, dir)
-		}
-		if err != nil {
-			return ofWorkspace(err)
+		if err := r.place(ctx, o); err != nil {
+			return err
 		}
 		sent, err := r.Prompt(ctx, r.Agent, wire.Prompt{Text: text, Surface: string(ledger.SurfaceRunOnce)}, "")
 		if err != nil {
@@ -79,8 +68,17 @@ func runOnAgent(cmd *cobra.Command, args []string, o *runOptions) (err error) {
 	})
 }
 
-// ofWorkspace names the flag where an error is about the directory.
-func ofWorkspace(err error) error {
+// place sees to it that there is an agent, and that it works where it is to. No agent is made for a wrong directory.
+func (r *remote) place(ctx context.Context, o *runOptions) (err error) {
+	dir := o.Workspace
+	if dir != "" {
+		if dir, err = absolute("--workspace", dir); err != nil {
+			return err
+		}
+	}
+	if err = r.ensure(ctx, o.createAgent, wire.Create{Template: o.template, Workspace: dir}); err == nil {
+		err = r.bind(ctx, dir)
+	}
 	if e, ok := errors.AsType[*state.Error](err); ok && (e.Param == "path" || e.Param == "workspace") {
 		named := *e
 		named.Param = "--workspace"

@@ -36,25 +36,33 @@ func (t *Trees) CheckPath(ctx context.Context, name string) error {
 	return typed(err)
 }
 
-// locate finds the workspace of a path on the host, which may be beneath its anchor, and refuses what agents must not
-// have copies of.
-func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
+// directory is what a path leads to, links resolved. It refuses what is no directory of the operator's.
+func (t *Trees) directory(name string) (string, error) {
 	if !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
-		return p, invalid("give an absolute path", "the path is relative, or no path")
+		return "", invalid("give an absolute path", "the path is relative, or no path")
 	}
 	dir, err := git.RealDirectory(name)
 	if err != nil {
-		return p, git.WithCode("find the directory", err)
+		return "", git.WithCode("find the directory", err)
 	}
 	home := t.opts.Home.Dir()
-	ofKernel := func(top string) bool { return git.Within(top, dir) }
 	switch {
-	case slices.ContainsFunc(kernelDirs[:], ofKernel):
-		return p, invalid("name a project", dir+" holds files of the kernel, which cannot be copied")
+	case slices.ContainsFunc(kernelDirs[:], func(top string) bool { return git.Within(top, dir) }):
+		return "", invalid("name a project", dir+" holds files of the kernel, which cannot be copied")
 	case dir == "/":
-		return p, invalid("name a project", "the whole file system cannot be a workspace")
+		return "", invalid("name a project", "the whole file system cannot be a workspace")
 	case git.Within(home, dir):
-		return p, invalid("name a directory of yours", dir+" lies in the state home "+home)
+		return "", invalid("name a directory of yours", dir+" lies in the state home "+home)
+	}
+	return dir, nil
+}
+
+// locate finds the workspace of a path on the host, which may be beneath its anchor, and refuses what agents must not
+// have copies of.
+func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
+	dir, err := t.directory(name)
+	if err != nil {
+		return p, err
 	}
 	options := workspace.Options{Dir: dir, CacheDir: t.opts.Home.CacheDir(), Borrowing: t.opts.Borrowing()}
 	if err := workspace.Check(ctx, options); err != nil {
@@ -77,7 +85,7 @@ func (t *Trees) locate(ctx context.Context, name string) (p place, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.workspace.Anchor == "/" || git.Within(home, p.workspace.Anchor) {
+	if p.workspace.Anchor == "/" || git.Within(t.opts.Home.Dir(), p.workspace.Anchor) {
 		return p, invalid("name a project", p.workspace.Anchor+" cannot be a workspace")
 	}
 	p.workspace.Alias = alias(filepath.Base(p.workspace.Anchor))

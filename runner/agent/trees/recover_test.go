@@ -61,6 +61,11 @@ func TestAnchorIsGone(t *testing.T) {
 	expect.Equal(t, "anchor", anchor, w.ID)
 	l.has(l.anchorDir("main", w.ID), "AGENTS.md", "Be brief.\n")
 
+	expect.NoError(t, l.Exit(l.ctx, "main", "me"))
+	expect.NoError(t, os.RemoveAll(l.anchorDir("main", w.ID)))
+	l.enter(view.Selection{WorkspaceID: w.ID})
+	l.has(l.anchorDir("main", w.ID), "AGENTS.md", "Be brief.\n")
+
 	anchors := l.private("main", "anchors")
 	old, err := os.Open(filepath.Join(anchors, w.ID))
 	expect.NoError(t, err)

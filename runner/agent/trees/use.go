@@ -145,7 +145,10 @@ func (t *Trees) enter(ctx context.Context, agentID string, s view.Selection) (vi
 	if err != nil {
 		return view.Selected{}, err
 	}
-	if err := t.checkCwd(tree, p.cwd); err != nil {
+	if err = t.checkCwd(tree, p.cwd); err == nil {
+		err = t.haveAnchor(ctx, agentID, tree.Name)
+	}
+	if err != nil {
 		return view.Selected{}, err
 	}
 	_, err = t.opts.Steps.Use(ctx, scheduler.Enter{AgentID: agentID, WorkspaceID: p.workspace.ID, Tree: tree.Name,

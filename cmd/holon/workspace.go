@@ -14,6 +14,7 @@ import (
 	"holon/internal/visible"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -196,18 +197,74 @@ func runWorkspaceDiff(ctx context.Context, r *remote, o *diffOptions) error {
 		return r.show(diffs, err, nil)
 	}
 	for _, d := range diffs {
-		heading := fmt.Sprintf("%s in %s", d.WorkspaceAlias, visible.OneLine(d.Path, 1000))
-		if len(d.Changes.Files) == 0 {
-			r.streams.say("unchanged: " + heading)
-			continue
+		if err := r.showDiff(d, o, len(diffs) > 1 || r.streams.OutTTY); err != nil {
+			return err
 		}
-		if len(diffs) > 1 || r.streams.OutTTY {
-			r.streams.say("changed: " + heading)
-		}
+	}
+	if name != "" {
+		return nil
+	}
+	shown := make(map[string]bool)
+	for _, d := range diffs {
+		shown[d.Tree] = true
+	}
+	return r.sayOthers(ctx, shown)
+}
+
+// showDiff prints what is in a copy, and says what is not.
+func (r *remote) showDiff(d view.TreeDiff, o *diffOptions, headed bool) error {
+	of := copyOf(d.TreeRef)
+	if d.Skipped != "" {
+		r.streams.say("skipped: " + of + ": " + visible.OneLine(d.Skipped, 1000))
+		return nil
+	}
+	switch files := len(d.Changes.Files); {
+	case files == 0:
+		r.streams.say("unchanged: " + of)
+	case headed:
+		r.streams.say("changed: " + of)
+		fallthrough
+	default:
 		if err := r.printDiff(d, o); err != nil {
 			return err
 		}
-		showExecuted(r.streams, d.Changes.Warnings)
+	}
+	showExecuted(r.streams, d.Changes.Warnings)
+	r.sayWarnings(d.Tree, d.Changes.Warnings)
+	return nil
+}
+
+func copyOf(t view.TreeRef) string {
+	return fmt.Sprintf("%s, a copy of %s", t.Tree, visible.OneLine(t.Path, 1000))
+}
+
+// sayWarnings says what a change leaves out, and the like.
+func (r *remote) sayWarnings(copied string, warnings []state.Warning) {
+	for _, w := range warnings {
+		if w.Code != workspace.WarnExecuted {
+			r.streams.say(visible.OneLine(fmt.Sprintf("warning: %s: %s: %s", copied, visible.Name(w.Path), w.Message), 300))
+		}
+	}
+}
+
+// sayOthers names the copies of attached workspaces that have changes too and are not among those that were shown.
+func (r *remote) sayOthers(ctx context.Context, shown map[string]bool) error {
+	list, err := r.Workspaces(ctx, r.Agent, view.MaxLimit)
+	if err != nil {
+		return err
+	}
+	for _, w := range list {
+		for _, tree := range w.Trees {
+			if w.AttachedAt.IsZero() || tree.Status != ledger.TreeActive || shown[tree.Name] {
+				continue
+			}
+			diffs, err := r.DiffWorkspace(ctx, r.Agent, tree.Name)
+			if err == nil && len(diffs) == 1 && len(diffs[0].Changes.Files) == 0 && !diffs[0].Changes.Incomplete {
+				continue
+			}
+			r.streams.say(fmt.Sprintf("copy %s has changes too: holon workspace diff %s --agent %s", tree.Name, tree.Name,
+				r.Agent))
+		}
 	}
 	return nil
 }
@@ -239,7 +296,18 @@ func newWorkspaceApply(streams Streams) *cobra.Command {
 				return err
 			}
 			done, err := r.ApplyWorkspace(ctx, r.Agent, o)
-			return r.show(done, err, func() error { return r.showLanded(done) })
+			if err = r.show(done, err, func() error { return r.showLanded(done) }); err != nil {
+				return err
+			}
+			shown := make(map[string]bool)
+			for _, d := range done {
+				shown[d.Tree] = true
+				r.sayWarnings(d.Tree, d.Warnings)
+			}
+			if o.WorkspaceID != "" {
+				return nil
+			}
+			return r.sayOthers(ctx, shown)
 		})
 	cmd.Long = `Bring what an agent changed into your files, merging three ways with what you changed
 since: of one workspace, or of all that it has attached. If something does not merge,
@@ -264,7 +332,10 @@ func (r *remote) showLanded(done []view.TreeApplied) error {
 		return err
 	}
 	for _, d := range done {
-		if len(d.Written)+len(d.Deleted) == 0 {
+		switch {
+		case d.Skipped != "":
+			r.streams.say("skipped: " + copyOf(d.TreeRef) + ": " + visible.OneLine(d.Skipped, 1000))
+		case len(d.Written)+len(d.Deleted) == 0:
 			r.streams.say(fmt.Sprintf("nothing to do in %s", visible.OneLine(d.Path, 1000)))
 		}
 	}

@@ -37,7 +37,7 @@ func (h *history) references(ctx context.Context, head string) (list, left []Bra
 		return nil, nil, err
 	}
 	user := &h.tree.source.user
-	if list = h.agentBranches(found, user.References); len(list) > 0 { // or there are others by now
+	if list = h.agentBranches(found, user.References); len(list) > 0 && user.Top != "" { // or there are others by now
 		if err := user.LoadReferences(ctx); err != nil {
 			return nil, nil, err
 		}

@@ -30,9 +30,7 @@ const maxSlots = 256
 type repositoryCache struct{ dir string }
 
 func openCache(cacheDir string, of origin) (repositoryCache, error) {
-	text := of.String()
-	sum := sha256.Sum256([]byte(text))
-	c := repositoryCache{dir: filepath.Join(cacheDir, "trees", hex.EncodeToString(sum[:12]))}
+	text, c := of.String(), repositoryCache{dir: of.cacheIn(cacheDir)}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return c, fmt.Errorf("create cache: %w", err)
 	}
@@ -40,6 +38,12 @@ func openCache(cacheDir string, of origin) (repositoryCache, error) {
 		return c, nil
 	}
 	return c, durable.WriteFile(c.source(), []byte(text), 0o600)
+}
+
+// cacheIn is the directory of an origin.
+func (o origin) cacheIn(cacheDir string) string {
+	sum := sha256.Sum256([]byte(o.String()))
+	return filepath.Join(cacheDir, "trees", hex.EncodeToString(sum[:12]))
 }
 
 func (c repositoryCache) source() string { return filepath.Join(c.dir, "source") }

@@ -122,8 +122,10 @@ func (t *Tree) borrowSubmodules(links []git.Entry) string {
 	hash := sha256.New()
 	for _, link := range links {
 		objects := ""
-		if layout := t.source.user.Submodule(link.Path); layout != nil {
-			objects = layout.Objects
+		if t.source.user.Top != "" {
+			if layout := t.source.user.Submodule(link.Path); layout != nil {
+				objects = layout.Objects
+			}
 		}
 		fmt.Fprintf(hash, "%q %x %q\n", link.Path, link.Oid, objects)
 		if objects != "" && !slices.Contains(t.base.Alternates, objects) {

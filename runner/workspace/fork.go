@@ -35,6 +35,9 @@ func (t *Tree) fork(ctx context.Context, root folder.Dir, options Options) (*Tre
 		return nil, err
 	}
 	if source.info.Kind == KindGit {
+		if err := source.checkOrigin(ctx); err != nil {
+			return nil, err
+		}
 		if err := source.user.LoadReferences(ctx); err != nil {
 			return nil, err
 		}

@@ -23,7 +23,9 @@ func (s *Source) alternates() (dirs []string) {
 		if s.options.ObjectsDir != "" {
 			dirs = append(dirs, s.options.ObjectsDir)
 		}
-		dirs = append(dirs, s.user.Objects)
+		if s.user.Objects != "" { // or it is gone
+			dirs = append(dirs, s.user.Objects)
+		}
 	}
 	if s.pin != nil && s.pin.objects != "" {
 		dirs = append(dirs, s.pin.objects)

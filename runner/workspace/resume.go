@@ -128,9 +128,12 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 	return s, nil
 }
 
-// findObjects finds the repository that the tree borrows from again. Only its objects are needed: its HEAD
-// may have moved.
+// findObjects finds the repository that the tree borrows from again. Only its objects are needed: its HEAD may have
+// moved. With ObjectsDir, which has them too, the repository may be gone, and another in its place is not used.
 func (s *Source) findObjects(ctx context.Context) error {
+	if s.options.ObjectsDir != "" && s.checkOrigin(ctx) != nil {
+		return nil
+	}
 	user, err := git.Locate(ctx, s.info.Path, s.options.Borrowing)
 	if err != nil {
 		return err
@@ -142,6 +145,37 @@ func (s *Source) findObjects(ctx context.Context) error {
 	}
 	s.user = *user
 	return nil
+}
+
+// CheckOrigin fails unless the directory that the tree was made from is where it was.
+func (t *Tree) CheckOrigin(ctx context.Context) error {
+	return git.WithCode("find the user's files", t.source.checkOrigin(ctx))
+}
+
+func (s *Source) checkOrigin(ctx context.Context) error {
+	options := s.options
+	options.Dir = filepath.Join(s.info.Path, s.info.Prefix)
+	dir, user, err := locate(ctx, options)
+	if err != nil {
+		return err
+	}
+	place := dir
+	if user != nil {
+		place = user.GitDir
+	}
+	of, err := originOf(topOf(dir, user), place)
+	if err == nil && (of.cacheIn(s.options.CacheDir) != s.cache.dir || (user != nil) != (s.info.Kind == KindGit) ||
+		user != nil && user.Format != s.format) {
+		err = s.replaced()
+	}
+	return err
+}
+
+// replaced is the error where another directory or repository is at the path.
+func (s *Source) replaced() error {
+	return &git.Error{Code: git.CodeBrokenRepository, Param: s.info.Path,
+		Message: "another repository is at " + s.info.Path + " than the tree was made from",
+		Hint:    "put the other back, or use a fresh copy of this one (--isolated)"}
 }
 
 // Claim is a claimed tree, with the Options.Claim of the process that acquired it.

@@ -91,9 +91,7 @@ func (t *Tree) reopened(ctx context.Context) (*Tree, error) {
 		return nil, err
 	}
 	if source.cache != t.source.cache || source.info.Kind != t.info.Kind || source.format != t.source.format {
-		return nil, &git.Error{Code: git.CodeBrokenRepository, Param: t.info.Path,
-			Message: "another repository is at " + t.info.Path + " than the tree was made from",
-			Hint:    "attach it anew, or put the other back"}
+		return nil, t.source.replaced()
 	}
 	next := *t
 	next.source, next.info = source, source.info

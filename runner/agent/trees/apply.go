@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"holon/internal/durable"
 	"holon/runner/agent/record"
@@ -16,6 +17,7 @@ import (
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
+	"holon/state"
 )
 
 // group is what one Apply does to several trees, durably from before the first write until the last tree has gone on
@@ -125,37 +127,67 @@ func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply
 	if err != nil {
 		return nil, err
 	}
-	done = []view.TreeApplied{}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
 		if _, err := t.settle(ctx, agentID); err != nil {
 			return err
 		}
-		g := group{By: by}
-		for i := range trees {
-			if err := trees[i].compare(ctx); err != nil {
-				return err
-			}
-			result, err := t.land(ctx, &trees[i], a.AllowExecuted, true)
-			if err != nil {
-				return err
-			}
-			g.Trees = append(g.Trees, member{trees[i].tree.Name, trees[i].diff.ResultTree,
-				len(result.Written) + len(result.Deleted)})
+		trees, skipped, err := reachable(ctx, trees, a.WorkspaceID == "")
+		if err != nil {
+			return err
+		}
+		g, err := t.prove(ctx, trees, a.AllowExecuted, by)
+		if err != nil {
+			return err
 		}
 		// what is begun is finished, also for a caller that is gone
 		ctx = context.WithoutCancel(ctx)
 		if done, err = t.landAll(ctx, agentID, trees, g, a.AllowExecuted); err != nil {
 			return err
 		}
+		done = append(done, skipped...)
 		g.Written = true
 		return t.advance(ctx, agentID, trees, g)
 	})
 	return done, typed(err)
 }
 
+// reachable are the trees whose directories are there. With skip the others are left out, and said.
+func reachable(ctx context.Context, trees []opened, skip bool) (there []opened, skipped []view.TreeApplied, err error) {
+	for _, o := range trees {
+		switch why := o.missing(ctx); {
+		case why == nil:
+			there = append(there, o)
+		case !skip:
+			return nil, nil, why
+		default:
+			skipped = append(skipped, view.TreeApplied{TreeRef: o.ref(), Written: []string{}, Deleted: []string{},
+				Skipped: why.Error()})
+		}
+	}
+	return there, skipped, nil
+}
+
+// prove compares trees, and fails unless all that they have can be applied.
+func (t *Trees) prove(ctx context.Context, trees []opened, allowExecuted bool, by string) (g group, err error) {
+	g.By = by
+	for i := range trees {
+		if err := trees[i].compare(ctx); err != nil {
+			return g, err
+		}
+		result, err := t.land(ctx, &trees[i], allowExecuted, true)
+		if err != nil {
+			return g, err
+		}
+		g.Trees = append(g.Trees, member{trees[i].tree.Name, trees[i].diff.ResultTree,
+			len(result.Written) + len(result.Deleted)})
+	}
+	return g, nil
+}
+
 // landAll writes a group, or nothing of it.
 func (t *Trees) landAll(ctx context.Context, agentID string, trees []opened, g group, allowExecuted bool) (
 	done []view.TreeApplied, err error) {
+	done = []view.TreeApplied{}
 	if err := t.writeGroup(agentID, g); err != nil {
 		return nil, err
 	}
@@ -168,7 +200,8 @@ func (t *Trees) landAll(ctx context.Context, agentID string, trees []opened, g g
 		if err != nil {
 			return nil, t.undo(ctx, agentID, g, o.target, err)
 		}
-		done = append(done, view.TreeApplied{TreeRef: o.ref(), Written: result.Written, Deleted: result.Deleted})
+		done = append(done, view.TreeApplied{TreeRef: o.ref(), Written: result.Written, Deleted: result.Deleted,
+			Warnings: leftOut(o.diff.Warnings)})
 	}
 	if t.interrupt != nil {
 		t.interrupt(len(trees))
@@ -179,6 +212,11 @@ func (t *Trees) landAll(ctx context.Context, agentID string, trees []opened, g g
 		return nil, t.undo(ctx, agentID, g, trees[len(trees)-1].target, err)
 	}
 	return done, t.endJournals(ctx, agentID, g)
+}
+
+// leftOut are the warnings but for those of executed files, which were agreed to.
+func leftOut(all []state.Warning) []state.Warning {
+	return slices.DeleteFunc(slices.Clone(all), func(w state.Warning) bool { return w.Code == workspace.WarnExecuted })
 }
 
 // undo moves back what was written of a group that failed at a tree, and says what became of it.

@@ -9,8 +9,12 @@ import (
 
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/runner/workspace/git"
+	"holon/state"
 	"holon/test/expect"
 	"holon/test/gittest"
+
+	"golang.org/x/sys/unix"
 )
 
 // two has two workspaces with a change of the agent main in each.
@@ -144,4 +148,41 @@ func TestApplyUnwritable(t *testing.T) {
 		l.has(dir, "f", "1\n")
 	}
 	l.noneLeft(dirs)
+}
+
+// What cannot be taken is said and stays reported; a directory that is gone, or another in its place, is skipped among
+// all and refused by its name, and what was changed in it can still be seen.
+func TestApplyWithoutDirectory(t *testing.T) {
+	t.Parallel()
+	l, dirs := two(t)
+	expect.NoError(t, unix.Mkfifo(filepath.Join(l.Dir("main"), "one", "pipe"), 0o600))
+	expect.NoError(t, os.Rename(dirs[1], dirs[1]+".away"))
+	for _, what := range []string{"gone", "another"} {
+		if what == "another" {
+			gittest.Run(t, filepath.Dir(dirs[1]), "cp", "-a", dirs[1]+".away", dirs[1])
+		}
+		all, err := l.Diff(l.ctx, "main", "")
+		expect.NoError(t, err)
+		expect.Equal(t, what+": skipped", [2]bool{all[0].Skipped != "", all[1].Skipped != ""}, [2]bool{false, true})
+		its, err := l.Diff(l.ctx, "main", "two")
+		expect.NoError(t, err)
+		expect.Equal(t, what+": its changes", len(its[0].Changes.Files), 3)
+		done, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+		expect.NoError(t, err)
+		expect.Equal(t, what+": skipped by apply", done[len(done)-1].Skipped != "", true)
+		expect.Equal(t, what+": left out", done[0].Warnings[0].Path, "pipe")
+		l.has(dirs[0], "f", "agent\n")
+		_, err = l.Apply(l.ctx, "main", view.WorkspaceApply{WorkspaceID: "two"}, "me")
+		refused(t, what, err, map[string]state.Code{"gone": git.CodeNotADirectory, "another": git.CodeBrokenRepository}[what],
+			"path")
+	}
+	l.has(dirs[1], "f", "1\n")
+	expect.NoError(t, os.RemoveAll(dirs[1]))
+	expect.NoError(t, os.Rename(dirs[1]+".away", dirs[1]))
+	_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+	expect.NoError(t, err)
+	l.has(dirs[1], "f", "agent\n")
+	again, err := l.Diff(l.ctx, "main", "one")
+	expect.NoError(t, err)
+	expect.Equal(t, "left out after the apply", again[0].Changes.Warnings[0].Path, "pipe")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,6 +144,25 @@ const (
 	objectsDir = "objects"
 )
 
+// missing is why the operator's directory of a tree cannot be written: it is gone, or another one is there.
+func (o *opened) missing(ctx context.Context) error {
+	err := o.CheckOrigin(ctx)
+	e, ok := errors.AsType[*git.Error](err)
+	if !ok {
+		return err
+	}
+	see := "holon workspace diff " + o.tree.Name + " --agent " + o.tree.AgentID
+	out := *e
+	switch _, err := os.Stat(o.path()); {
+	case errors.Is(err, fs.ErrNotExist):
+		out.Hint = "put it back, or detach it; " + see + " shows what was changed"
+	case e.Code == git.CodeBrokenRepository:
+		out.Hint = "put the former one back, or take the change by hand: " + see + "; holon workspace use " +
+			o.workspace.Alias + " --isolated --agent " + o.tree.AgentID + " makes a copy of the new one"
+	}
+	return &out
+}
+
 // compare finds out what was changed.
 func (o *opened) compare(ctx context.Context) (err error) {
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
@@ -162,6 +182,11 @@ func (t *Trees) Diff(ctx context.Context, agentID, name string) (found []view.Tr
 	found = []view.TreeDiff{}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
 		for _, o := range trees {
+			if why := o.missing(ctx); name == "" && why != nil {
+				found = append(found, view.TreeDiff{TreeRef: o.ref(), Changes: state.Diff{Files: []state.FileChange{}},
+					Skipped: why.Error()})
+				continue
+			}
 			if err := o.compare(ctx); err != nil {
 				return err
 			}
@@ -208,6 +233,9 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 	}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
 		o := trees[0]
+		if err := o.missing(ctx); err != nil {
+			return err
+		}
 		if err := o.compare(ctx); err != nil {
 			return err
 		}

@@ -27,14 +27,17 @@ type Entered struct {
 // TreeDiff is what an agent changed in a tree.
 type TreeDiff struct {
 	TreeRef
-	Changes state.Diff `json:"changes"` // its patch is a file on the host
+	Changes state.Diff `json:"changes"`           // its patch is a file on the host
+	Skipped string     `json:"skipped,omitempty"` // why it was left out; "": it was not
 }
 
 // TreeApplied is what was brought into the operator's files.
 type TreeApplied struct {
 	TreeRef
-	Written []string `json:"written"`
-	Deleted []string `json:"deleted"`
+	Written  []string        `json:"written"`
+	Deleted  []string        `json:"deleted"`
+	Warnings []state.Warning `json:"warnings,omitempty"` // of what the change leaves out
+	Skipped  string          `json:"skipped,omitempty"`  // why it was left out; "": it was not
 }
 
 // TreeCheckout is the branch that was made of a change.

@@ -322,3 +322,21 @@ func TestReplaceUndo(t *testing.T) {
 	wantCode(t, m.replace(t.Context(), root, result), codeChangedMeanwhile)
 	gittest.WantUntouched(t, undated(before), undated(gittest.Fingerprint(t, repo)))
 }
+
+// The permissions of a file stay as the user gave them, but for the executable bits that the change is about.
+func TestApplyKeepsModes(t *testing.T) {
+	t.Parallel()
+	repo := gittest.NewRepo(t, map[string]string{"secret": "s\n", "tool": "t\n", "script": "#!/bin/sh\n", "l": "-> tool"})
+	patch, objects := patchFor(t, workspace.Options{Dir: repo},
+		"echo 2 >>secret; echo 2 >>tool; chmod +x tool; chmod -x script; rm l; echo file >l")
+	gittest.Run(t, repo, "chmod", "600", "secret")
+	gittest.Run(t, repo, "chmod", "640", "tool")
+	gittest.Run(t, repo, "chmod", "750", "script")
+	_, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: patch, Objects: objects})
+	expect.NoError(t, err)
+	for name, want := range map[string]os.FileMode{"secret": 0o600, "tool": 0o750, "script": 0o640} {
+		info, err := os.Lstat(filepath.Join(repo, name))
+		expect.NoError(t, err)
+		expect.Equal(t, name, info.Mode().Perm(), want)
+	}
+}

@@ -57,7 +57,10 @@ func (m *merge) stage(ctx context.Context, root folder.Dir, result *ApplyResult)
 	if err != nil {
 		return nil, nil, errors.Join(err, j.end())
 	}
-	if err := j.plan(m, r, result); err != nil {
+	if err = r.keepModes(m, result); err == nil {
+		err = j.plan(m, r, result)
+	}
+	if err != nil {
 		r.close()
 		return nil, nil, errors.Join(err, j.end())
 	}
@@ -74,6 +77,53 @@ func (m *merge) stageFiles(ctx context.Context, dir string, names []string) erro
 	_, err := g.Run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z",
 		"--stdin", "--force", "--prefix="+dir+"/")
 	return err
+}
+
+// keepModes gives the new content of a file the permissions that the user gave it, but for the executable bits that the
+// change sets or takes.
+func (r *replacement) keepModes(m *merge, result *ApplyResult) error {
+	for _, name := range result.Written {
+		if m.existing[name].kind != file {
+			continue
+		}
+		former, err := regularMode(r.tree, name)
+		if err != nil || former == 0 {
+			continue // a link, or gone: moving it says so
+		}
+		now, err := regularMode(r.staged, name)
+		if err != nil {
+			return err
+		}
+		if now == 0 {
+			continue
+		}
+		if mode := former & 0o777; now&0o100 == mode&0o100 {
+			now = mode
+		} else {
+			now = mode&^0o111 | now&0o100/0o100*(mode&0o444>>2)
+		}
+		dir, base, err := r.staged.Parent(name)
+		if err == nil {
+			err = dir.Chmod(base, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// regularMode is the mode of a regular file, 0 of anything else.
+func regularMode(at *folder.Cursor, name string) (uint32, error) {
+	dir, base, err := at.Parent(name)
+	if err != nil {
+		return 0, err
+	}
+	st, err := dir.Lstat(base)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, err
+	}
+	return uint32(st.Mode), nil
 }
 
 // replacement moves files. The journal says how they are moved back.

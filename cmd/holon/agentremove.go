@@ -17,13 +17,14 @@ func newAgentRemoveCommand(streams Streams) *cobra.Command {
 	cmd := agentCommand(streams, "remove AGENT", "Remove an agent for good",
 		func(ctx context.Context, r *remote) error { return runAgentRemove(ctx, r, a, yes) })
 	cmd.Long = `Remove an agent for good, after you have seen what it loses and agreed: messages in
-its queue, timers, the trigger, what it waits for, and with --force the turn that runs.
+its queue, timers, the trigger, what it waits for, and with --force the turn that runs,
+and what it changed in workspaces and you did not take, of which a patch is kept.
 Its home directory stays where it is, and so does its record: holon transcript and
 holon tail show it. No other agent gets its id. The default agent stays.`
 	f := cmd.Flags()
 	f.BoolVar(&yes, "yes", false, "do not ask, for scripts")
 	f.BoolVar(&a.DryRun, "dry-run", false, "say what the agent would lose, and do nothing")
-	f.BoolVar(&a.Force, "force", false, "also while a turn runs, which is aborted")
+	f.BoolVar(&a.Force, "force", false, "also while a turn runs, which is aborted, or with changes that were not applied")
 	return cmd
 }
 
@@ -65,11 +66,15 @@ func (r *remote) confirmRemoval(ctx context.Context) error {
 
 // losses are what a removal says, the home that stays last.
 func losses(verb string, a wire.Archived) []string {
-	return []string{verb, a.AgentID, "turn", a.Lost.RunID,
+	lost := []string{verb, a.AgentID, "turn", a.Lost.RunID,
 		"queued messages", strconv.Itoa(a.Lost.QueuedMessages), "timers", strconv.Itoa(a.Lost.Timers),
 		"triggers", strconv.Itoa(a.Lost.Triggers), "waits", strconv.Itoa(a.Lost.Waits),
 		"open work items", strconv.Itoa(a.Lost.WorkItems), "tasks", strconv.Itoa(a.Lost.Tasks),
 		"home, which stays", a.AgentHome}
+	for _, c := range a.Changes {
+		lost = append(lost, "changes of "+c.Tree+", kept as", c.Changes.Patch)
+	}
+	return lost
 }
 
 // ask asks a person at the terminal; anything but yes is no.

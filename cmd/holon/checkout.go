@@ -14,7 +14,6 @@ import (
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
-	"holon/state/files"
 )
 
 type checkoutOptions struct {
@@ -81,12 +80,15 @@ func (o *checkoutOptions) check(given func(flag string) bool) (err error) {
 }
 
 func runCheckout(ctx context.Context, o *checkoutOptions) error {
+	if dir := o.ofAgent(); o.remove && dir != "" {
+		return o.removeTree(ctx, o.ref(), dir)
+	}
 	entry, err := o.resultRun(ctx)
 	if err != nil {
 		return err
 	}
 	if o.remove {
-		return o.removeTree(ctx, entry)
+		return o.removeTree(ctx, entry.ID, entry.Dir)
 	}
 	info, diff, err := result(entry)
 	if err != nil {
@@ -153,19 +155,26 @@ func (o *checkoutOptions) showTree(r *landing.CheckoutResult) error {
 	return err
 }
 
-func (o *checkoutOptions) removeTree(ctx context.Context, entry *files.Entry) error {
+// ofAgent is where the checkout of an agent's change is registered that RUN names; "" when it names none.
+func (o *checkoutOptions) ofAgent() string {
+	agents := o.home.AgentPrivateDir("*")
+	return landing.FindCheckout(o.ref(), filepath.Join(agents, "changes", "*"),
+		filepath.Join(agents, "children", "*", ".holon", "changes", "*"))
+}
+
+func (o *checkoutOptions) removeTree(ctx context.Context, id, dir string) error {
 	result, err := landing.Remove(ctx,
-		landing.RemoveOptions{RunDir: entry.Dir, Borrowing: o.borrowing(o.home), Save: o.save,
+		landing.RemoveOptions{RunDir: dir, Borrowing: o.borrowing(o.home), Save: o.save,
 			DeleteBranch: o.deleteBranch})
 	if err != nil {
 		return err
 	}
 	switch {
 	case result == nil && o.deleteBranch: // which branch it was is not recorded any more
-		return usage("--delete-branch", entry.ID+" is not checked out, so its branch is not recorded",
+		return usage("--delete-branch", id+" is not checked out, so its branch is not recorded",
 			"delete it with git branch -d NAME, which refuses where something is not merged")
 	case result == nil:
-		fmt.Fprintf(o.streams.Err, "holon: %s is not checked out\n", entry.ID)
+		fmt.Fprintf(o.streams.Err, "holon: %s is not checked out\n", id)
 		return nil
 	}
 	return o.show(result, nil, func() error {

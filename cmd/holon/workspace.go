@@ -93,6 +93,9 @@ func showWorkspaces(r *remote, list []view.WorkspaceRecord) error {
 			if copies != "" {
 				copies += ", "
 			}
+			if tree.AgentID != "" {
+				copies += tree.AgentID + ":"
+			}
 			copies += tree.Name
 			if tree.Status != ledger.TreeActive {
 				copies += " (" + string(tree.Status) + ")"
@@ -125,13 +128,16 @@ have is attached first; agent_home is its home.`
 
 // workspaceNamed tells a path from the name of a workspace: a path has a slash or is "." or "..".
 func workspaceNamed(_ context.Context, r *remote, name string) (use view.WorkspaceUse, err error) {
-	if filepath.Base(name) == name && name != "." && name != ".." {
-		use.WorkspaceID = name
+	if isName(name) {
+		use.WorkspaceID = strings.ToLower(name)
 		return use, nil
 	}
 	use.Path, err = absolute("WORKSPACE", name)
 	return use, err
 }
+
+// isName tells the name of a workspace, which is in lower case however it is written, from a path.
+func isName(name string) bool { return filepath.Base(name) == name && name != "." && name != ".." }
 
 func absolute(param, name string) (string, error) {
 	abs, err := filepath.Abs(name)
@@ -164,8 +170,8 @@ func (r *remote) argument(otherwise string) string {
 // ref is the argument WORKSPACE as the daemon finds it, "" for none.
 func (r *remote) ref() (string, error) {
 	name := r.argument("")
-	if name == "" || filepath.Base(name) == name && name != "." && name != ".." {
-		return name, nil
+	if name == "" || isName(name) {
+		return strings.ToLower(name), nil
 	}
 	abs, err := absolute("WORKSPACE", name)
 	if real, resolved := filepath.EvalSymlinks(abs); resolved == nil {
@@ -238,6 +244,14 @@ func copyOf(t view.TreeRef) string {
 	return fmt.Sprintf("%s, a copy of %s", t.Tree, visible.OneLine(t.Path, 1000))
 }
 
+// ofAgent is the flag that names the agent once more, "" for the default one.
+func (r *remote) ofAgent() string {
+	if r.Agent == "" {
+		return ""
+	}
+	return " --agent " + r.Agent
+}
+
 // sayWarnings says what a change leaves out, and the like.
 func (r *remote) sayWarnings(copied string, warnings []state.Warning) {
 	for _, w := range warnings {
@@ -262,8 +276,7 @@ func (r *remote) sayOthers(ctx context.Context, shown map[string]bool) error {
 			if err == nil && len(diffs) == 1 && len(diffs[0].Changes.Files) == 0 && !diffs[0].Changes.Incomplete {
 				continue
 			}
-			r.streams.say(fmt.Sprintf("copy %s has changes too: holon workspace diff %s --agent %s", tree.Name, tree.Name,
-				r.Agent))
+			r.streams.say(fmt.Sprintf("copy %s has changes too: holon workspace diff %s%s", tree.Name, tree.Name, r.ofAgent()))
 		}
 	}
 	return nil
@@ -358,6 +371,7 @@ func newWorkspaceCheckout(streams Streams) *cobra.Command {
 			return r.show(done, err, func() error {
 				r.streams.say(fmt.Sprintf("branch   %s: %d commits on %.12s", visible.OneLine(done.Branch, 300), done.Commits,
 					cmp.Or(done.Base, "a new root")))
+				r.streams.say("remove   holon checkout --remove " + done.ID)
 				_, err := fmt.Fprintln(r.streams.Out, visible.OneLine(done.Worktree, 5000))
 				return err
 			})

@@ -76,17 +76,21 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request, a wire.Arch
 			Message: fmt.Sprintf("agent %s is the default one and stays", id),
 			Hint:    "start the daemon with another default agent: holon daemon restart --agent ID"}
 	}
+	s.mayTake(w, containerTime)
+	changes, err := s.unapplied(r.Context(), id, a.Force || a.DryRun)
+	if err != nil {
+		return nil, err
+	}
 	lost, err := s.steps.Archive(r.Context(),
 		scheduler.Archive{AgentID: id, By: operator, Force: a.Force, DryRun: a.DryRun})
 	if err != nil {
 		return nil, err
 	}
 	if !a.DryRun {
-		s.mayTake(w, containerTime)
 		s.host.Retire(r.Context(), id)
 	}
 	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost),
-		AgentHome: shown.Identity.AgentHome}, nil
+		AgentHome: shown.Identity.AgentHome, Changes: changes}, nil
 }
 
 func (s *Server) postTimer(_ http.ResponseWriter, r *http.Request, t wire.Timer) (any, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -28,6 +29,26 @@ type Workspaces interface {
 	CheckPath(ctx context.Context, path string) error
 	// DiscardCopy removes an isolated copy; its change is kept as a patch.
 	DiscardCopy(ctx context.Context, agentID, name string) (view.TreeDiscarded, error)
+	// Unapplied returns what is in any copy of an agent and was not taken.
+	Unapplied(ctx context.Context, agentID string) ([]view.TreeDiff, error)
+}
+
+// unapplied is Unapplied, which a removal loses: it is refused without force.
+func (s *Server) unapplied(ctx context.Context, agentID string, force bool) ([]view.TreeDiff, error) {
+	if s.opts.Workspaces == nil {
+		return nil, nil
+	}
+	changes, err := s.opts.Workspaces.Unapplied(ctx, agentID)
+	if err != nil || force || len(changes) == 0 {
+		return changes, ofContainer(err)
+	}
+	var names []string
+	for _, c := range changes {
+		names = append(names, c.Tree)
+	}
+	return changes, &state.Error{Code: ledger.CodeConflict, Param: "agent_id",
+		Message: "agent " + agentID + " has changes that were not applied, in " + strings.Join(names, ", "),
+		Hint:    "holon workspace apply --agent " + agentID + " takes them; --force removes it and keeps the patches"}
 }
 
 // ofWorkspaces makes the handler of a route that acts on the workspaces of agents.

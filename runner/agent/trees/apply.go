@@ -18,6 +18,7 @@ import (
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // group is what one Apply does to several trees, durably from before the first write until the last tree has gone on
@@ -281,4 +282,25 @@ func (t *Trees) goOn(ctx context.Context, o opened, files int, by string) error 
 	}
 	return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: o.tree.AgentID, Tree: o.tree.Name, By: by,
 		What: record.WorkspaceApplied, Files: files})
+}
+
+// Unapplied returns what is in any copy of an agent and was not taken. A copy that is gone has nothing.
+func (t *Trees) Unapplied(ctx context.Context, agentID string) (found []view.TreeDiff, err error) {
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	for _, tree := range trees {
+		if err != nil || !tree.Live() {
+			continue
+		}
+		diffs, diffErr := t.Diff(ctx, agentID, tree.Name)
+		if state.IsCode(diffErr, workspace.CodeTreeGone) || state.IsCode(diffErr, workspace.CodeReleased) {
+			continue
+		}
+		for _, d := range diffs {
+			if len(d.Changes.Files) > 0 || d.Changes.Incomplete {
+				found = append(found, d)
+			}
+		}
+		err = diffErr
+	}
+	return found, err
 }

@@ -254,7 +254,7 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 		if err != nil {
 			return err
 		}
-		done = view.TreeCheckout{TreeRef: o.ref(), Branch: made.Branch, Base: made.Base, Commit: made.Commit,
+		done = view.TreeCheckout{TreeRef: o.ref(), ID: id, Branch: made.Branch, Base: made.Base, Commit: made.Commit,
 			Commits: made.Commits, Worktree: made.Path}
 		return t.opts.Steps.TreeChanged(ctx, scheduler.TreeChange{AgentID: agentID, Tree: o.tree.Name, By: by,
 			What: record.WorkspaceCheckedOut, Files: len(o.diff.Files), Branch: made.Branch})

@@ -43,6 +43,7 @@ type TreeApplied struct {
 // TreeCheckout is the branch that was made of a change.
 type TreeCheckout struct {
 	TreeRef
+	ID       string `json:"checkout_id"` // by which holon checkout --remove finds it
 	Branch   string `json:"branch"`
 	Base     string `json:"base_commit"`
 	Commit   string `json:"commit"`

@@ -62,13 +62,14 @@ type WorkspaceRecord struct {
 	RepoName   string               `json:"repo_name,omitempty"`
 	CreatedAt  turns.Time           `json:"created_at"`
 	UpdatedAt  turns.Time           `json:"updated_at"`
-	AttachedAt turns.Time           `json:"attached_at,omitzero"` // to the agent; absent: it is not any more
+	AttachedAt turns.Time           `json:"attached_at,omitzero"` // to the agent, or first to any; absent: it is not any more
 	Active     bool                 `json:"active"`
-	Trees      []TreeRecord         `json:"worktrees"` // of the agent
+	Trees      []TreeRecord         `json:"worktrees"` // of the agent, or of all
 }
 
 // TreeRecord is a copy of a workspace.
 type TreeRecord struct {
+	AgentID   string            `json:"agent_id,omitempty"` // among the trees of all agents
 	Name      string            `json:"name"`
 	Mode      ledger.TreeMode   `json:"mode"`
 	Status    ledger.TreeStatus `json:"cleanup_status"`
@@ -88,14 +89,56 @@ func OfWorkspace(w ledger.Workspace) WorkspaceRecord {
 		CreatedAt: turns.At(w.CreatedAt), UpdatedAt: turns.At(w.UpdatedAt), Trees: []TreeRecord{}}
 }
 
-// Registry returns the workspaces of the host.
+// Registry returns the workspaces of the host, each as any agent that is not removed has it.
 func (s Snapshot) Registry() ([]WorkspaceRecord, error) {
 	all, err := s.ledger.Workspaces()
-	out := make([]WorkspaceRecord, 0, len(all))
-	for _, w := range all {
-		out = append(out, OfWorkspace(w))
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	out, at := make([]WorkspaceRecord, 0, len(all)), make(map[string]int, len(all))
+	for i, w := range all {
+		out, at[w.ID] = append(out, OfWorkspace(w)), i
+	}
+	agents, err := s.ledger.Agents()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range agents {
+		if err := s.foldRegistry(a, out, at); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// foldRegistry adds what an agent has of the workspaces of the host.
+func (s Snapshot) foldRegistry(a ledger.Agent, out []WorkspaceRecord, at map[string]int) error {
+	stored, err := s.ledger.AgentState(a.ID)
+	if err != nil {
+		return err
+	}
+	trees, err := s.ledger.Trees(a.ID)
+	if err != nil {
+		return err
+	}
+	for _, attached := range stored.Workspaces {
+		i, known := at[attached.WorkspaceID]
+		if !known || a.ArchivedAt != nil {
+			continue
+		}
+		if w := &out[i]; w.AttachedAt.IsZero() || attached.AttachedAt.Before(w.AttachedAt.Time()) {
+			w.AttachedAt = turns.At(attached.AttachedAt)
+		}
+		out[i].Active = out[i].Active || stored.WorkspaceID() == attached.WorkspaceID
+	}
+	for _, t := range trees {
+		if i, known := at[t.WorkspaceID]; known {
+			record := s.ofTree(t, stored.Active)
+			record.AgentID = a.ID
+			out[i].Trees = append(out[i].Trees, record)
+		}
+	}
+	return nil
 }
 
 // Workspaces returns those that an agent has attached or has trees of, at most limit.

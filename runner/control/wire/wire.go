@@ -236,6 +236,8 @@ type Archived struct {
 	DryRun    bool   `json:"dry_run"`
 	Lost      Losses `json:"lost"`
 	AgentHome string `json:"agent_home"` // it stays
+
+	Changes []view.TreeDiff `json:"changes,omitempty"` // of copies, not applied; their patches stay
 }
 
 // Losses are what an agent loses that is removed.

@@ -60,6 +60,19 @@ func readRegistration(runDir string) (*Registration, error) {
 	return r, nil
 }
 
+// FindCheckout returns the directory, of those that patterns name, in which a checkout is registered; "" for none.
+func FindCheckout(run string, patterns ...string) string {
+	for _, pattern := range patterns {
+		paths, _ := filepath.Glob(registrationPath(pattern)) // the patterns are right
+		for _, path := range paths {
+			if r, err := readRegistration(filepath.Dir(path)); err == nil && r != nil && r.Run == run {
+				return filepath.Dir(path)
+			}
+		}
+	}
+	return ""
+}
+
 func registrationPath(runDir string) string { return filepath.Join(runDir, checkoutFile) }
 
 func (r Registration) write(runDir string) error {

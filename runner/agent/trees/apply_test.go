@@ -44,7 +44,8 @@ func (l *lab) killApply() {
 // noneLeft fails where a workspace or the agent's own part has files of an apply.
 func (l *lab) noneLeft(dirs []string) {
 	l.Helper()
-	for _, pattern := range []string{dirs[0] + "/.holon-*", dirs[1] + "/.holon-*", l.changesDir("main") + "/*/apply.json"} {
+	for _, pattern := range []string{dirs[0] + "/.holon-*", dirs[1] + "/.holon-*",
+		l.changesDir("main") + "/*/apply.json"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			l.Errorf("left: %v", found)
 		}
@@ -108,7 +109,8 @@ func (c counted) TreeChanged(ctx context.Context, change scheduler.TreeChange) e
 	return c.Scheduler.TreeChanged(ctx, change)
 }
 
-// An apply that is killed when all is written is finished at the next start: each copy goes on from it, which is said once.
+// An apply that is killed when all is written is finished at the next start: each copy goes on from it, which is said
+// once.
 func TestApplyKilledLate(t *testing.T) {
 	t.Parallel()
 	for left := range 2 {

@@ -151,7 +151,8 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 		return nil, err
 	}
 	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy,
-		check: options.Check, hold: options.Hold, scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
+		check: options.Check, hold: options.Hold,
+		scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
 		repo: git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.Format = user, user.Top, user.Format

@@ -10,6 +10,7 @@ type Check struct {
 	Output     string      `json:"output"`   // the end of it
 	Restored   []string    `json:"restored"` // files that the run changed and the check saw as they were at the base
 	Changed    []string    `json:"changed"`  // files that may decide how the check runs, as the run changed them
+	Unused     []string    `json:"unused"`   // patterns of the operator that fit no file of base or result
 	Error      *Failure    `json:"error"`    // why it is neither passed nor failed
 }
 

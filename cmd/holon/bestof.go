@@ -71,7 +71,7 @@ func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
 		{c.CheckTime <= 0 || c.CheckTime > oneshot.MaxCheckTimeout, "--check-timeout",
 			"cannot be " + duration.Text(c.CheckTime), "choose up to 1h"},
 		{pathsErr != nil, "--check-paths", fmt.Sprint(pathsErr),
-			"write names with *, ** for directories and {a,b} for alternatives"},
+			"write names with *, ? for one character, ** for directories and {a,b} for alternatives"},
 	})
 	return cmp.Or(err, c.alone("--judge", given("judge")), c.alone("--keep-going", given("keep-going")),
 		c.unchecked("--check-paths", given("check-paths")), c.unchecked("--check-timeout", given("check-timeout")))
@@ -306,6 +306,9 @@ func (p *progress) showCheck(label string, c *state.Check) {
 		text += fmt.Sprintf(" (exit code %d)", *c.ExitCode)
 	}
 	p.println(fmt.Sprintf("%scheck    %s in %s: %s", label, text, elapsed(c.DurationMS), visible.OneLine(c.Command, 200)))
+	for _, pattern := range c.Unused {
+		p.println(label + "warning: --check-paths " + visible.Name(pattern) + " fits no file, before or after the run")
+	}
 	for _, list := range []struct {
 		what  string
 		paths []string

@@ -90,6 +90,14 @@ func (r *execution) check(ctx context.Context) {
 	r.spec.Watch.Phase(state.PartCheck)
 	of := r.spec.Check.Paths.split(r.diff.Files, r.spec.Check.Command, r.info.Prefix)
 	c.Restored, c.Changed = r.list("as in the base", of.restored), r.list("changed", of.changed)
+	if paths := r.spec.Check.Paths; len(paths.given) > 0 {
+		base, err := r.session.Tree().BaseFiles(ctx)
+		if err != nil {
+			c.Error = new(runner.Describe(err))
+			return
+		}
+		c.Unused = paths.unused(base, r.diff.Files)
+	}
 	seen := new(commandWatch)
 	run := r.checkRun(c, of.restored, seen)
 	m, err := run.Do(ctx)

@@ -35,7 +35,7 @@ var (
 // Paths are the files that decide what a check looks at.
 type Paths struct {
 	tests, exact, mixed []*regexp.Regexp
-	named               bool // files that the command names decide, too
+	given               []string // the patterns of exact, as the operator gave them; nil for those of common runners
 }
 
 // NewPaths makes them of patterns: * is any part of a name, ** any directories, {a,b} one of both. A pattern fits a
@@ -43,11 +43,12 @@ type Paths struct {
 // runners of tests read.
 func NewPaths(patterns []string) (*Paths, error) {
 	if patterns == nil {
-		return &Paths{tests: mustCompile(testPaths), exact: mustCompile(runnerPaths), mixed: mustCompile(mixedPaths),
-			named: true}, nil
+		return &Paths{tests: mustCompile(testPaths), exact: mustCompile(runnerPaths), mixed: mustCompile(mixedPaths)},
+			nil
 	}
+	patterns = slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return p == "" })
 	exact, err := compile(patterns)
-	return &Paths{exact: exact}, err
+	return &Paths{exact: exact, given: append([]string{}, patterns...)}, err
 }
 
 func mustCompile(patterns []string) []*regexp.Regexp {
@@ -60,11 +61,8 @@ func mustCompile(patterns []string) []*regexp.Regexp {
 
 func compile(patterns []string) (list []*regexp.Regexp, _ error) {
 	for _, p := range patterns {
-		if p == "" {
-			continue
-		}
 		re, err := regexp.Compile(translate(p))
-		if err != nil || strings.Count(p, "{") != strings.Count(p, "}") {
+		if err != nil || strings.ContainsAny(p, `[]\`) || strings.Count(p, "{") != strings.Count(p, "}") {
 			return nil, fmt.Errorf("%q is not a pattern", visible.OneLine(p, 100))
 		}
 		list = append(list, re)
@@ -148,7 +146,19 @@ func (p *Paths) restores(file string, named bool, prefix string) bool {
 // command, too.
 func (p *Paths) sets(file, prefix string) bool {
 	below, is := strings.CutPrefix(file, prefix+"/")
-	return fits(p.exact, file) || p.named && is && fits(p.exact, below)
+	return fits(p.exact, file) || p.given == nil && is && fits(p.exact, below)
+}
+
+// unused are the patterns that the operator gave and that fit no file of the base and none of the changes.
+func (p *Paths) unused(base []string, changes []state.FileChange) []string {
+	list := []string{} // of a manifest
+	for i, re := range p.exact[:len(p.given)] {
+		if !slices.ContainsFunc(base, re.MatchString) &&
+			!slices.ContainsFunc(changes, func(f state.FileChange) bool { return re.MatchString(f.Path) }) {
+			list = append(list, p.given[i])
+		}
+	}
+	return list
 }
 
 func fits(patterns []*regexp.Regexp, file string) bool {
@@ -163,7 +173,7 @@ type names struct {
 
 func (p *Paths) commandNames(command, prefix string) names {
 	n := names{bases: map[string]bool{}}
-	if !p.named {
+	if p.given != nil {
 		return n
 	}
 	dirs, before := []string{prefix}, ""

@@ -96,10 +96,26 @@ func TestPathsSplit(t *testing.T) {
 		expect.Equal(t, tc.change+": listed", strings.Join(of.changed, " "), tc.changed)
 		expect.Equal(t, tc.change+": named", strings.Join(of.named, " "), tc.named)
 	}
-	for _, bad := range []string{"a{b", "a}b", "a{b}}"} {
+	for _, bad := range []string{"a{b", "a}b", "a{b}}", "[", "[ab]", "a]", `a\b`} {
 		if _, err := NewPaths([]string{bad}); err == nil {
 			t.Errorf("%q is a pattern", bad)
 		}
+	}
+}
+
+// Patterns of the operator that fit nothing are named. Those of common runners need not fit.
+func TestPathsUnused(t *testing.T) {
+	t.Parallel()
+	base, changes := []string{"a.go", "docs/b.md"}, []state.FileChange{fileChange("A new/c.txt")}
+	for patterns, want := range map[string]string{"": "", "-": "", "-*.go": "", "-*.txt": "", "-*.c,*.md,/b.md": "*.c,/b.md",
+		"-docs/": "docs/"} {
+		var given []string
+		if rest, ok := strings.CutPrefix(patterns, "-"); ok {
+			given = strings.Split(rest, ",")
+		}
+		paths, err := NewPaths(given)
+		expect.NoError(t, err)
+		expect.Equal(t, patterns+": unused", strings.Join(paths.unused(base, changes), ","), want)
 	}
 }
 

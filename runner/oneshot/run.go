@@ -182,7 +182,8 @@ func (o *Run) manifest(run *files.Run, started time.Time) *state.Manifest {
 	}
 	if o.Check != nil {
 		m.Checked = &state.Check{RunID: state.PartID(run.ID(), state.PartCheck), Status: state.CheckNotRun,
-			Command: o.Session.Secrets.Text(o.Check.Command), Restored: []string{}, Changed: []string{}}
+			Command: o.Session.Secrets.Text(o.Check.Command), Restored: []string{}, Changed: []string{},
+			Unused: []string{}}
 	}
 	if req.MaxToolCalls != nil {
 		m.Limits.MaxToolCalls = *req.MaxToolCalls

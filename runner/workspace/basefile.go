@@ -40,6 +40,15 @@ func (t *Tree) BaseDir(ctx context.Context, name string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
 }
 
+// BaseFiles returns the paths of all files of the base.
+func (t *Tree) BaseFiles(ctx context.Context) ([]string, error) {
+	out, err := t.base.Git().Run(ctx, nil, "ls-tree", "-r", "--name-only", "-z", "--full-tree", t.info.BaseTree)
+	if err != nil || len(out) == 0 {
+		return nil, git.WithCode("list the base", err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
+}
+
 // baseObject returns the object that name leads to.
 func (t *Tree) baseObject(ctx context.Context, name, kind string) (id string, size int64, err error) {
 	out, err := t.base.Git().Run(ctx, strings.NewReader(t.info.BaseTree+":"+path.Clean("/" + name)[1:]+"\x00"),

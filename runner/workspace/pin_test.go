@@ -52,6 +52,11 @@ func TestPinnedBase(t *testing.T) {
 			[]string{"done\n", "base\n", "base\n", "", "untracked\n", "base\n"}) {
 			t.Errorf("the other tree has %q", got)
 		}
+		listed, err := check.BaseFiles(t.Context())
+		expect.NoError(t, err)
+		if want := []string{"a.txt", "dir/x", "gone.txt", "new.txt", "test.txt"}; !slices.Equal(listed, want) {
+			t.Errorf("the base has %q, want %q", listed, want)
+		}
 		expect.Equal(t, "bases", check.Info().BaseTree, held.Info.BaseTree)
 		expect.NoError(t, check.Release(t.Context()))
 	})

@@ -100,7 +100,11 @@ func (r *execution) check(ctx context.Context) {
 	}
 	seen := new(commandWatch)
 	run := r.checkRun(c, of.restored, seen)
-	m, err := run.Do(ctx)
+	var m *state.Manifest
+	err := r.forgetCheck()
+	if err == nil {
+		m, err = run.Do(ctx)
+	}
 	if err != nil {
 		c.Error = new(runner.Describe(err))
 		return
@@ -154,13 +158,17 @@ func (r *execution) checkRun(c *state.Check, restore []string, seen *commandWatc
 	turn := runner.NewTurn("", r.spec.Check.Command)
 	limits := turn.Limits()
 	limits.TimeoutMS, limits.MaxOutputBytes = r.spec.Check.Timeout.Milliseconds(), maxCheckOutput
+	source := r.config.Source
+	if source == nil { // another process opened it
+		source = r.session.Tree().Again()
+	}
 	var from *workspace.Continuation
 	if len(r.diff.Files) > 0 {
 		from = &workspace.Continuation{Run: r.run.ID(), Patch: r.patchPath(),
 			Objects: filepath.Join(r.run.Dir(), ObjectsDir), Restore: restore}
 	}
 	return &Run{ID: c.RunID, Session: cfg, Turn: turn, Home: r.spec.Home, Keep: r.spec.Keep, Quota: r.spec.Quota,
-		Version: r.spec.Version, Watch: seen, source: r.config.Source.With(c.RunID, from), disposable: true,
+		Version: r.spec.Version, Watch: seen, source: source.With(c.RunID, from), disposable: true,
 		beat: r.ask.Beat}
 }
 

@@ -107,8 +107,8 @@ func TestPathsSplit(t *testing.T) {
 func TestPathsUnused(t *testing.T) {
 	t.Parallel()
 	base, changes := []string{"a.go", "docs/b.md"}, []state.FileChange{fileChange("A new/c.txt")}
-	for patterns, want := range map[string]string{"": "", "-": "", "-*.go": "", "-*.txt": "", "-*.c,*.md,/b.md": "*.c,/b.md",
-		"-docs/": "docs/"} {
+	for patterns, want := range map[string]string{"": "", "-": "", "-*.go": "", "-*.txt": "",
+		"-*.c,*.md,/b.md": "*.c,/b.md", "-docs/": "docs/"} {
 		var given []string
 		if rest, ok := strings.CutPrefix(patterns, "-"); ok {
 			given = strings.Split(rest, ",")

@@ -241,8 +241,8 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	return r.writeManifest()
 }
 
-// askVersion asks the engine for its version, and returns what waits for it. A run begins so: what the engine reports of
-// itself is there then when the container is made, and no step waits for either.
+// askVersion asks the engine for its version, and returns what waits for it. A run begins so: what the engine reports
+// of itself is there then when the container is made, and no step waits for either.
 func askVersion(ctx context.Context, eng engine.Engine, log *slog.Logger) (version func() string) {
 	version = sync.OnceValue(func() string {
 		info, err := eng.Check(context.WithoutCancel(ctx)) // which has its own bound

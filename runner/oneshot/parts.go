@@ -66,8 +66,7 @@ func (rc *Recovery) drop(ctx context.Context, run *files.Run, rec *sessions.Reco
 	return m, rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep)
 }
 
-// resumeWhole brings a run with attempts to its end: each of them is taken up as a run of its own. Checks that did not
-// end are not run again.
+// resumeWhole brings a run with attempts to its end: each of them is taken up as a run of its own.
 func (rc *Recovery) resumeWhole(ctx context.Context, run *files.Run, rec *sessions.Record, prior *state.Manifest,
 	how recovery) (*state.Manifest, error) {
 	g := &group{run: run, sessions: rc.sessions(), secrets: rc.Secrets, prompt: rec.Prompt, manifest: rec.Manifest,

@@ -28,7 +28,7 @@ import (
 
 // Recovery takes up and settles runs whose holon was killed. A run is its own
 // from the moment on that it has the lease: of several callers, one does it.
-// Nothing is ever executed again.
+// Nothing is ever executed again but a check that was cut off.
 type Recovery struct {
 	Home      state.Home
 	Borrowing git.Borrowing // of the repositories that results are checked out in
@@ -121,6 +121,9 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 	}
 	r := rc.takeUp(run, rec, prior, eng)
 	r.stopped = how.stopped
+	if how.follow && prior == nil {
+		rc.takeUpCheck(r, rec)
+	}
 	if how.follow && rc.Gateway != nil {
 		r.config.Gateway, err = rc.Gateway(ctx, append([]string{r.config.Model}, rec.Fallbacks...), run.Start().Source)
 		if err != nil {
@@ -134,7 +137,8 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 }
 
 // rejoin takes up the session of a run and watches its turn to the end.
-func (rc *Recovery) rejoin(ctx context.Context, r *execution, rec *sessions.Record, how recovery) (*state.Manifest, error) {
+func (rc *Recovery) rejoin(ctx context.Context, r *execution, rec *sessions.Record,
+	how recovery) (*state.Manifest, error) {
 	err := r.execute(ctx,
 		func(ctx context.Context) (*sessions.Session, error) {
 			return r.sessions.TakeUp(ctx, r.key, rec, r.config, how.follow)
@@ -176,7 +180,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 	if watch == nil {
 		watch = unwatched{}
 	}
-	r := &execution{run: run, sessions: rc.sessions(), key: sessions.OfRun(run.ID()), manifest: m,
+	r := &execution{run: run, record: rec, sessions: rc.sessions(), key: sessions.OfRun(run.ID()), manifest: m,
 		recovered: true, prior: prior, ask: runner.NewTurn(rec.TurnID, rec.Prompt),
 		config: runner.Config{
 			Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Telemetry: rc.Telemetry, Version: rc.Version,
@@ -204,7 +208,12 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 // stopped. Where commands could have written what the files say of that, it is claimed.
 func (r *execution) lookForTurn(ctx context.Context) {
 	asked := state.IsCode(r.turn.Err, runner.CodeInterrupted) // agentd was asked to end it
-	r.turn = r.sessions.Unseen(ctx, r.key, r.turn, asked && r.session.Separated())
+	before := r.turn
+	r.turn = r.sessions.Unseen(ctx, r.key, before, asked && r.session.Separated())
+	if end, seen := r.turn.Claimed, r.record.Seen; end != nil && seen != nil && end.ID == seen.ResponseID &&
+		end.Status == seen.Status { // another holon saw it
+		r.turn = r.sessions.Unseen(ctx, r.key, before, true)
+	}
 	if end := r.turn.Claimed; end != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("the turn's files claim that it is %s; holon did "+
 			"not see that", end.Status))

@@ -9,7 +9,7 @@
 //
 // The invariant: a run that was started gets a manifest, by the holon that started it or, when that was
 // killed, by the one that settles it, and what it changed is never lost silently. Only the holder of its
-// lease acts on a run; nothing is ever executed again.
+// lease acts on a run; nothing is ever executed again but a check, which has no effects outside of its container.
 package oneshot
 
 import (
@@ -121,7 +121,8 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	r.version = version
 	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
 		Prompt:    r.config.Secrets.Text(visible.Clip(r.ask.Prompt(), sessions.MaxRecordedPrompt)),
-		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
+		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest, Check: o.recordCheck()}}
+	r.record = record
 	err = r.execute(ctx,
 		func(ctx context.Context) (*sessions.Session, error) {
 			s, err := r.sessions.Start(ctx, r.key, record, r.config)
@@ -272,6 +273,7 @@ type execution struct {
 	sessions *sessions.Manager
 	key      sessions.Key
 	manifest *state.Manifest
+	record   *sessions.Record
 	session  *sessions.Session // nil before there is one
 	turn     runner.End
 	diff     *workspace.Diff
@@ -300,6 +302,7 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	r.describeSession(r.session)
 	r.spec.Watch.Phase("turn")
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
+	r.noteEnd()
 	r.manifest.Warnings = append(r.manifest.Warnings, r.warned...)
 
 	r.spec.Watch.Phase("stop")

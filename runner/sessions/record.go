@@ -47,6 +47,28 @@ type Run struct {
 	DiskBytes int64           `json:"disk_bytes"` // quota; 0: none
 	Keep      bool            `json:"keep"`
 	Manifest  *state.Manifest `json:"manifest"` // as far as it was known
+
+	Seen  *Seen  `json:"seen,omitempty"`  // how its turn ended, once the host saw that
+	Check *Check `json:"check,omitempty"` // what its check is made from; nil: no other holon can make it
+}
+
+// Seen is the end of a turn that the host saw, which needs no trust in files of the container.
+type Seen struct {
+	ResponseID string           `json:"response_id"`
+	Status     responses.Status `json:"status"`
+}
+
+// Check is what a holon that takes up a run needs to begin its check. It has no secrets.
+type Check struct {
+	Command   string             `json:"command"`
+	Paths     *[]string          `json:"paths"` // patterns of the operator, null for those of common runners
+	TimeoutMS int64              `json:"timeout_ms"`
+	Base      string             `json:"base"`   // where that of the run is pinned
+	Agentd    string             `json:"agentd"` // like what follows, of runner.Config
+	Image     string             `json:"image"`
+	InputDir  string             `json:"input_dir"`
+	Env       []string           `json:"env"`
+	Confined  runner.Confinement `json:"confined"`
 }
 
 const (

@@ -61,6 +61,15 @@ func (s *Source) With(claim string, from *Continuation) *Source {
 	return &other
 }
 
+// Again returns a Source of the base that the tree has, for trees with another claim.
+func (t *Tree) Again() *Source {
+	other := *t.source
+	if other.pin == nil {
+		other.pin = &pinned{tree: t.info.BaseTree}
+	}
+	return &other
+}
+
 // restored returns a tree in which paths are as in the base. Those that the base lacks go.
 func (t *Tree) restored(ctx context.Context, repo git.Repository, tree string, paths []string) (_ string, err error) {
 	if len(paths) == 0 {

@@ -130,6 +130,49 @@ func TestAttachToAttempts(t *testing.T) {
 	h.checkTidy()
 }
 
+// A run whose holon was killed while its result was checked, or before that began, keeps the end of its turn, and is
+// checked when it is attached to.
+func TestAttachToChecks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		scenarios []string
+		reach     string
+	}{
+		"cut":       {[]string{"failing"}, "cache/trees/*/*/tree/checking"},
+		"cut of 2":  {[]string{"failing", "failing"}, "cache/trees/*/*/tree/checking"},
+		"not begun": {[]string{"failing"}, "runs/run_*/diff.patch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo a > a")
+			again := filepath.Join(repo, "input") // which the check has, too
+			expect.NoError(t, os.Mkdir(again, 0o755))
+			for i, name := range tc.scenarios {
+				tc.scenarios[i] = scripted(t, name)
+			}
+			p := h.begin(repo, "run", "--models", strings.Join(tc.scenarios, ","), "--input", again, "--check",
+				"touch checking; test -e $HOLON_INPUT_DIR/go || sleep 600", "do what the scenario says")
+			await(t, name, func() bool { return exists(h, tc.reach) })
+			p.kill()
+			h.awaitCreated()
+			expect.NoError(t, os.WriteFile(filepath.Join(again, "go"), nil, 0o644))
+			r := h.run(repo, "attach", "last")
+			if r.code != 0 || r.manifest.Status != state.StatusCompleted {
+				t.Fatalf("exit code %d, %s, %+v\n%s", r.code, r.manifest.Status, r.manifest.Checked, r.stderr)
+			}
+			if c := r.manifest.Checked; c != nil {
+				expect.Equal(t, "the check", c.Status, state.CheckPassed)
+			}
+			for _, a := range r.manifest.Attempts {
+				expect.Equal(t, "the check of an attempt", a.Checked.Status, state.CheckPassed)
+			}
+			h.age("runs/.*")
+			h.gc()
+			h.checkTidy()
+		})
+	}
+}
+
 // A check has a container of its own: without the sockets of models and tools, without a network, as a user who can
 // change neither what runs it nor what it is judged by, and nothing that an attempt left outside of its tree is there.
 func TestCheckStandsAlone(t *testing.T) {

@@ -94,6 +94,23 @@ func TestInterruptedAttempts(t *testing.T) {
 	h.checkTidy()
 }
 
+// Ctrl-C ends a check. What it printed is shown, and nothing else of its end.
+func TestInterruptedCheck(t *testing.T) {
+	t.Parallel()
+	h, repo := newHome(t), repository(t, "echo a > a")
+	p := h.begin(repo, "run", "--model", scripted(t, "failing"), "--check", "echo begun; touch checking; sleep 600", "x")
+	await(t, "the check", func() bool { return exists(h, "cache/trees/*/*/tree/checking") })
+	p.signal(syscall.SIGINT)
+	r := p.wait()
+	if r.code != 130 || r.manifest.Outcome != state.OutcomeCancelled {
+		t.Errorf("exit code %d, %s\n%s", r.code, r.manifest.Outcome, r.stderr)
+	}
+	expect.Equal(t, "its status", r.manifest.Checked.Status, state.CheckNotRun)
+	expect.Equal(t, "its output", r.manifest.Checked.Output, "begun\n")
+	expect.Equal(t, "JSON is shown", strings.ContainsAny(r.stderr, "{}"), false)
+	h.checkTidy()
+}
+
 // awaitStarted waits for the commands of n attempts.
 func (h *home) awaitStarted(n int) {
 	h.t.Helper()

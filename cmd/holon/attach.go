@@ -21,9 +21,10 @@ func newAttachCommand(streams Streams) *cobra.Command {
 	cmd.Long = `Watch a run that goes on, which Ctrl-C does not end; or go on with a run whose holon
 was killed, as if nothing had happened: its container, which kept working, gets its
 model and its tools back, its turn is watched to the end and its change is collected.
-If the container is gone, what there is of its work is collected. Nothing is run a
-second time. When the holon of a run is killed while attach watches it, attach says so
-and goes on with the run. Ctrl-C ends a run that attach goes on with.
+If the container is gone, what there is of its work is collected. Nothing but a check
+that was cut off is run a second time. When the holon of a run is killed while attach
+watches it, attach says so and goes on with the run. Ctrl-C ends a run that attach
+goes on with.
 
 The exit code is that of the run. Keys are taken from this environment, as for
 holon run.

@@ -113,7 +113,7 @@ const settleGrace = 15 * time.Second
 // Why the context of a turn ended.
 var (
 	errAborted  = fmt.Errorf("the run was aborted: %w", runner.ErrInterrupted)
-	errPaused   = errors.New("the budget of the tree is spent")
+	errPaused   = errors.New("the turn is suspended")
 	errShutdown = fmt.Errorf("the runtime is shutting down: %w", runner.ErrInterrupted)
 )
 

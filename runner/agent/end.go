@@ -82,7 +82,7 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 	case errors.Is(cause, errAborted):
 		return scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: reasonAborted,
 			CompletedAt: r.cfg.Now()}}
-	case errors.Is(cause, errShutdown), state.IsCode(err, pool.CodeClosed):
+	case errors.Is(cause, errShutdown), errors.Is(cause, errPaused), state.IsCode(err, pool.CodeClosed):
 		return scheduler.End{NotBegun: true} // not a failure: the message is next again
 	case state.IsCode(err, responses.CodePreviousNotFound):
 		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)

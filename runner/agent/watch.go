@@ -50,6 +50,9 @@ func (r *Runtime) checkTurn(ctx context.Context, attempt ledger.Attempt, stop co
 	case now.AbortedBy != "":
 		stop(errAborted)
 		return false, nil
+	case now.Suspended != "":
+		stop(errPaused)
+		return false, nil
 	case now.BegunAt == nil || !deliver:
 		return false, nil
 	}

@@ -56,6 +56,8 @@ type Attempt struct {
 	AbortedBy  string `json:"aborted_by,omitempty"`  // requester of the abort; "": none
 	AbortMode  string `json:"abort_mode,omitempty"`  // "", stop_after_abort
 	AbortEvent string `json:"abort_event,omitempty"` // with which that was asked for; "": it is older than causes
+	// why the turn is to end though nobody aborted it: its message comes back; "": it is not
+	Suspended string `json:"suspended,omitempty"`
 
 	StartedAt time.Time  `json:"started_at"`
 	BegunAt   *time.Time `json:"begun_at,omitempty"` // agentd accepted the turn

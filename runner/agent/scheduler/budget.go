@@ -46,8 +46,11 @@ func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget)
 			return nil
 		}
 		s.emit(record.BudgetSet, ledger.Event{}, fields{"by": clip(by), "budget": a})
-		if old.Spent != "" && a.Spent == "" {
+		switch {
+		case old.Spent != "" && a.Spent == "":
 			s.resumeTree()
+		case old.Spent == "" && a.Spent != "":
+			s.keepFromBeginning()
 		}
 		return nil
 	})
@@ -71,6 +74,14 @@ func set[T any](to *T, from *T) {
 func (s *step) resumeTree() {
 	s.unblock(false)
 	s.eachChild(func(child *step, _ ledger.Task) { child.resumeTree() })
+}
+
+// keepFromBeginning gives up what an agent and all below it have claimed and not begun when their budget is spent.
+func (s *step) keepFromBeginning() {
+	if a, open := s.openAttempt(); open && a.BegunAt == nil {
+		s.suspend(a, rules.CodeBudgetSpent)
+	}
+	s.eachChild(func(child *step, _ ledger.Task) { child.keepFromBeginning() })
 }
 
 // charge adds what a turn took to the account of its tree. When that is spent the tree pauses, and the operator is
@@ -98,6 +109,7 @@ func (s *step) charge(spent Spending) {
 	root.notify(root.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
 		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
 		root.state.AgentID, a.Tokens, a.Cost, bound, root.state.AgentID, bound)))
+	root.keepFromBeginning()
 }
 
 // spent is the bound of the account of the agent's tree that is reached, "" for none.

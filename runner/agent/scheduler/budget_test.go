@@ -81,3 +81,43 @@ func (w *world) openAttempt(id string) (a ledger.Attempt, ok bool) {
 	})
 	return a, ok
 }
+
+// Nothing of a tree is begun or claimed once its account is spent: what was claimed before that is given back, and a
+// turn that runs goes on, since the gateway bounds it.
+func TestSpentBeforeBegun(t *testing.T) {
+	w := open(t)
+	most := int64(1000)
+	_, err := w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	w.admit(prompt("delegate"))
+	w.must(w.begin("alpha", false))
+	runs, waits := w.spawn("alpha", "1", "one").Agent.ID, w.spawn("alpha", "2", "two").Agent.ID
+	w.must(w.begin(runs, false))
+	c, ok, err := w.m.Claim(w.ctx, waits)
+	expect.NoError(t, err)
+	expect.Equal(t, "claimed", ok, true)
+
+	a, _ := w.openAttempt("alpha")
+	end := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}}
+	end.Spent.Tokens = 1000
+	w.settle(a.ID, end)
+	delete(w.running, "alpha")
+	running, _ := w.openAttempt(runs)
+	expect.Equal(t, "the turn that runs", running.Suspended, "")
+	expect.Equal(t, "the claim", get(w, ledger.View.Attempt, c.Attempt.ID).Suspended, rules.CodeBudgetSpent)
+	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true})
+	if again, ok, err := w.m.Claim(w.ctx, waits); ok || err != nil {
+		t.Errorf("%s is claimed though the budget is spent (%v)", again.Message.ID, err)
+	}
+	w.check()
+	most = 5000
+	_, err = w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	w.must(w.begin(waits, false))
+	w.check()
+	most = 10 // below what was taken
+	_, err = w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	begun, _ := w.openAttempt(waits)
+	expect.Equal(t, "a begun turn", begun.Suspended, "")
+}

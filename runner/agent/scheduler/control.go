@@ -142,6 +142,17 @@ func (s *step) abort(a ledger.Attempt, ab Abort) ledger.Attempt {
 	return a
 }
 
+// suspend has the turn of an attempt ended as a shutdown ends it: its message comes back, and is not to blame.
+func (s *step) suspend(a ledger.Attempt, why string) {
+	if a.AbortedBy != "" || a.Suspended != "" {
+		return
+	}
+	a.Suspended = why
+	s.emit(record.SchedulerDiagnostic, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
+		fields{"code": "turn_suspended", "reason": why})
+	s.update(&a)
+}
+
 // SetModel sets the model of an agent's next turns. The turn that runs keeps its
 // own.
 func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error) {

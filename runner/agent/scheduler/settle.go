@@ -48,6 +48,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		return Settlement{}, refused(ledger.CodeUnreadable, "attempt", "", "attempt %s does not hold its message", a.ID)
 	}
 	own := held[at]
+	e.Suspended = e.Suspended || e.Lost && a.Suspended != "" // also where the process that ended it was killed
 	v := outcomeOf(a, own, e)
 	s.worktree = e.Worktree
 	s.charge(e.Spent)

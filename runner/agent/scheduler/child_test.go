@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/responses/tasks"
 	"holon/runner/agent/record"
@@ -144,6 +145,58 @@ func TestSpawnBounds(t *testing.T) {
 	if get(w, ledger.View.Agent, deep).ArchivedAt == nil {
 		t.Error("the children of a child that was stopped go on")
 	}
+}
+
+// A child is stopped and started with its parent, whose own turn is aborted: that of the child comes back, what it waits
+// for stays, and its task goes on.
+func TestStopWithParent(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("delegate"))
+	w.must(w.begin("alpha", false))
+	works, waits := w.spawn("alpha", "1", "one"), w.spawn("alpha", "2", "two")
+	for _, id := range []string{works.Agent.ID, waits.Agent.ID} {
+		w.must(w.begin(id, false))
+	}
+	_, err := w.m.Sleep(w.ctx, waits.Agent.ID, "rest", time.Hour, "an answer")
+	expect.NoError(t, err)
+	w.must(w.finish(waits.Agent.ID, false))
+	before := w.waitsOf(waits.Agent.ID)
+
+	w.must(w.m.Stop(w.ctx, "alpha", "test"))
+	w.check()
+	own, _ := w.openAttempt("alpha")
+	expect.Equal(t, "the turn of the agent that is named", own.AbortedBy, "test")
+	cut, _ := w.openAttempt(works.Agent.ID)
+	expect.Equal(t, "the turn of its child", cut.AbortedBy+cut.Suspended, "stopped")
+	out := w.settle(cut.ID, scheduler.End{Lost: true, Turn: ledger.Turn{Kind: ledger.TurnAborted, ResponseID: "resp_1"}})
+	expect.Equal(t, "its message", out.Status, ledger.Queued)
+	delete(w.running, works.Agent.ID)
+	w.settle(own.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted}})
+	delete(w.running, "alpha")
+	w.check()
+	for _, made := range []scheduler.Spawned{works, waits} {
+		expect.Equal(t, "task", w.taskOf("alpha", made.Task.ID).Status, tasks.Running)
+	}
+	_, ok, err := w.m.Claim(w.ctx, works.Agent.ID)
+	expect.Equal(t, "claimed while stopped", ok || err != nil, false)
+
+	w.must(w.m.Start(w.ctx, "alpha", "test"))
+	expect.Equal(t, "waits", w.waitsOf(waits.Agent.ID), before)
+	expect.Equal(t, "task", w.taskOf("alpha", waits.Task.ID).Status, tasks.Running)
+	w.must(w.begin(works.Agent.ID, false))
+	w.must(w.finish(works.Agent.ID, false))
+	expect.Equal(t, "task", w.taskOf("alpha", works.Task.ID).Status, tasks.Completed)
+	w.check()
+}
+
+// waitsOf is how many waits of an agent go on.
+func (w *world) waitsOf(id string) (n int) {
+	w.view(func(v ledger.View) error {
+		list, err := v.UnresolvedWaits(id)
+		n = len(list)
+		return err
+	})
+	return n
 }
 
 // What an agent says to a public one that it makes has the authority of the message that it works on.

@@ -30,18 +30,26 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 	})
 }
 
-// stopTree stops an agent that is being stopped, and all private agents below it.
+// stopTree ends the turn of an agent that is being stopped, and stops all private agents below it.
 func (s *step) stopTree(by string) {
 	if a, ok := s.openAttempt(); ok {
 		s.abort(a, Abort{By: by})
 	}
+	s.stopChildren(by)
+}
+
+// stopChildren stops the private agents below an agent. Nobody asked for the end of their turns: they go on with them,
+// and with what they wait for, when they are started.
+func (s *step) stopChildren(by string) {
 	s.eachChild(func(child *step, _ ledger.Task) {
 		if !child.state.Stopped {
 			child.state.Stopped = true
 			child.control("stop", by, rules.Stopped)
-			child.cancelActive("its parent was stopped")
 		}
-		child.stopTree(by)
+		if a, ok := child.openAttempt(); ok {
+			child.suspend(a, "stopped")
+		}
+		child.stopChildren(by)
 	})
 }
 

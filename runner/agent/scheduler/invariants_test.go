@@ -9,6 +9,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -258,7 +259,8 @@ func (w *world) checkWait(v ledger.View, l ledger.AgentState, msgs []ledger.Mess
 			}
 			continue
 		}
-		if l.Stopped && wait.Owner == ledger.OwnerAgent {
+		goesOn := state.IsChild(l.AgentID) && get(w, ledger.View.Agent, l.AgentID).ArchivedAt == nil
+		if l.Stopped && !goesOn && wait.Owner == ledger.OwnerAgent {
 			w.t.Fatalf("%s is stopped and waits still: %+v", l.AgentID, wait)
 		}
 		if len(wait.Wakes) == 0 && wait.ExpiresAt == nil {

@@ -172,7 +172,7 @@ type outcome struct {
 }
 
 // suspended is the reason of an entry that is queued because its turn was ended by
-// a shutdown.
+// a shutdown, or with its agent or its tree by the runtime.
 const suspended = "its turn was suspended by a shutdown"
 
 // cameBack reports whether a turn was begun for a queued message before.
@@ -325,7 +325,7 @@ func (s *step) stopAfter(a ledger.Attempt) {
 		s.emitAgentState(string(rules.Stopped), a.AbortedBy)
 		s.stopTree(a.AbortedBy)
 	}
-	if s.state.Stopped {
+	if s.state.Stopped && (a.Suspended == "" || a.AbortedBy != "") {
 		s.cancelActive("the agent was stopped")
 	}
 }

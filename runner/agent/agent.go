@@ -130,6 +130,7 @@ type Runtime struct {
 	workers sync.WaitGroup // run loops
 	idle    chan struct{}  // receives when a run loop has ended
 
+	ending  sync.Mutex // the trees of a removed agent
 	mu      sync.Mutex
 	loops   map[string]bool            // agents with a run loop
 	broken  map[string]bool            // agents that are skipped until the next start

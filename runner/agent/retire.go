@@ -58,6 +58,8 @@ func (r *Runtime) endContainer(ctx context.Context, agentID string) error {
 		return err
 	}
 	err := r.scheduler.SettleTasks(ctx, agentID, nil, time.Now(), "the agent was removed, and its container with it")
+	r.ending.Lock()
+	defer r.ending.Unlock()
 	if err == nil && state.IsChild(agentID) {
 		err = r.endTree(ctx, agentID) // before what is left of its trees
 	}

@@ -89,7 +89,7 @@ func (r *Runtime) taskOfChild(ctx context.Context, childID string) (t ledger.Tas
 }
 
 // endTree removes the tree of the task of a child that has ended if nothing in it was changed, and records what became
-// of it. It changes nothing the second time.
+// of it. It changes nothing the second time. The caller has locked r.ending: who ends a tree records what it held.
 func (r *Runtime) endTree(ctx context.Context, childID string) error {
 	if r.cfg.Trees == nil {
 		return nil
@@ -120,7 +120,9 @@ func (r *Runtime) endTrees(ctx context.Context) {
 		return err
 	})
 	for _, id := range left {
+		r.ending.Lock()
 		err = errors.Join(err, r.endTree(ctx, id))
+		r.ending.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn("trees of tasks that have ended cannot be looked after", "err", err)

@@ -296,3 +296,44 @@ func TestPosture(t *testing.T) {
 	expect.Equal(t, "accepted at its end", accepted, false)
 	expect.Equal(t, "status", w.taskOf("alpha", made.Task.ID).Status, tasks.Cancelled)
 }
+
+// The end of a tree is recorded once, whoever reports it first: what says less than the record changes nothing, and the
+// tree is discarded after that.
+func TestWorktreeOnce(t *testing.T) {
+	full := ledger.Worktree{ChangedFiles: []string{"a"}, Changed: 1, Patch: "p", Cleanup: ledger.WorktreeRetained}
+	empty := ledger.Worktree{ChangedFiles: []string{}, Cleanup: ledger.WorktreeRetained}
+	active := ledger.Worktree{ChangedFiles: []string{}, Cleanup: ledger.WorktreeActive}
+	gone := ledger.Worktree{ChangedFiles: []string{}, Cleanup: ledger.WorktreeRemoved}
+	for name, tt := range map[string]struct {
+		reports []ledger.Worktree
+		files   int
+		cleanup string
+		events  int
+	}{
+		"the same":             {[]ledger.Worktree{active, full, full}, 1, ledger.WorktreeRetained, 2},
+		"an emptier one later": {[]ledger.Worktree{full, empty, active}, 1, ledger.WorktreeRetained, 1},
+		"a fuller one later":   {[]ledger.Worktree{empty, full}, 1, ledger.WorktreeRetained, 2},
+		"discarded":            {[]ledger.Worktree{full, gone, full}, 1, ledger.WorktreeRemoved, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			w.admit(prompt("delegate"))
+			w.must(w.begin("alpha", false))
+			made, err := w.m.Spawn(w.ctx, scheduler.Spawn{ParentID: "alpha", CallID: "1", Message: "x",
+				Mode: ledger.ChildWorktree})
+			expect.NoError(t, err)
+			w.delegates = true
+			_, _, err = w.m.StopChild(w.ctx, "alpha", made.Task.ID, "test")
+			expect.NoError(t, err)
+			before := get(w, ledger.View.AgentState, "alpha").EventSeq
+			for _, r := range tt.reports {
+				w.must(w.m.WorktreeOf(w.ctx, "alpha", made.Task.ID, r))
+			}
+			now := w.taskOf("alpha", made.Task.ID).Child().Worktree
+			expect.Equal(t, "files", len(now.ChangedFiles), tt.files)
+			expect.Equal(t, "patch", now.Patch, "p")
+			expect.Equal(t, "cleanup", now.Cleanup, tt.cleanup)
+			expect.Equal(t, "events", int(get(w, ledger.View.AgentState, "alpha").EventSeq-before), tt.events)
+		})
+	}
+}

@@ -121,10 +121,19 @@ func (m *Scheduler) Reattached(ctx context.Context, childID string) error {
 	return err
 }
 
-// WorktreeOf records what became of the tree of a child's task, which may have ended.
+// WorktreeOf records what became of the tree of a child's task, which may have ended. What is on record already, or
+// says less than that, changes nothing.
 func (m *Scheduler) WorktreeOf(ctx context.Context, parentID, taskID string, w ledger.Worktree) error {
 	return m.childStep(ctx, parentID, taskID, func(s, _ *step, t ledger.Task) error {
 		handle := *t.Child()
+		if old := handle.Worktree; old != nil {
+			if !succeeds(*old, w) {
+				return nil
+			}
+			if w.Changed < old.Changed && w.Cleanup != ledger.WorktreeActive { // its patch stays
+				w.ChangedFiles, w.Changed, w.Patch = old.ChangedFiles, old.Changed, old.Patch
+			}
+		}
 		handle.Worktree, t.Handle.Child, t.UpdatedAt = &w, &handle, s.now
 		label := fmt.Sprintf("worktree_%s", map[string]string{ledger.WorktreeActive: "created_for_task",
 			ledger.WorktreeRemoved: "auto_cleaned_up_for_task", ledger.WorktreeRetained: "retained_for_review",
@@ -134,4 +143,18 @@ func (m *Scheduler) WorktreeOf(ctx context.Context, parentID, taskID string, w l
 		s.update(&t)
 		return nil
 	})
+}
+
+// succeeds reports whether a report of a tree is newer than the one that is on record: a tree ends once, and is discarded
+// after that.
+func succeeds(old, now ledger.Worktree) bool {
+	switch {
+	case old.Cleanup == ledger.WorktreeActive:
+		return true
+	case now.Cleanup == ledger.WorktreeActive:
+		return false
+	case old.Cleanup == now.Cleanup:
+		return now.Changed > old.Changed
+	}
+	return old.Cleanup != ledger.WorktreeRemoved
 }

@@ -23,7 +23,7 @@ type ChildHandle struct {
 type Worktree struct {
 	Path         string   `json:"path"` // as the parent sees it
 	Branch       string   `json:"branch"`
-	ChangedFiles []string `json:"changed_files"` // at most maxChangedFiles
+	ChangedFiles []string `json:"changed_files"` // at most maxChangedFiles; nil: it ended, and was not looked at yet
 	Changed      int      `json:"changed_count"`
 	Patch        string   `json:"patch,omitempty"` // file that has the changes
 	Cleanup      string   `json:"cleanup_status"`  // active, removed, retained, failed

@@ -46,14 +46,8 @@ func childResult(t ledger.Task) string {
 	if t.Status != tasks.Completed {
 		fmt.Fprintf(&b, "Why: %q\n", t.Result.Summary)
 	}
-	if w := c.Worktree; w != nil && w.Changed == 0 {
-		b.WriteString("It changed no files of its tree, which is removed.\n")
-	} else if w != nil {
-		fmt.Fprintf(&b, "Files that it changed in its tree: %d. MergeChild with this task_id takes them into your own "+
-			"tree.\n", w.Changed)
-		for _, f := range w.ChangedFiles {
-			fmt.Fprintf(&b, "  %q\n", f)
-		}
+	if c.Worktree != nil {
+		worktreeResult(&b, *c.Worktree)
 	}
 	out := t.Result.Output
 	switch {
@@ -65,6 +59,23 @@ func childResult(t ledger.Task) string {
 		fmt.Fprintf(&b, "It said at its end:\n%s\n", out.OutputPreview)
 	}
 	return b.String()
+}
+
+// worktreeResult says what is true of the tree of a child when its end is recorded, which is before the tree ends.
+func worktreeResult(b *strings.Builder, w ledger.Worktree) {
+	switch {
+	case w.ChangedFiles == nil:
+		b.WriteString("Its tree is being looked at: TaskStatus shows what it changed there, which MergeChild with this " +
+			"task_id takes into your own tree.\n")
+	case w.Changed == 0:
+		b.WriteString("It changed no files of its tree.\n")
+	default:
+		fmt.Fprintf(b, "Files that it changed in its tree: %d. MergeChild with this task_id takes them into your own "+
+			"tree.\n", w.Changed)
+	}
+	for _, f := range w.ChangedFiles {
+		fmt.Fprintf(b, "  %q\n", f)
+	}
 }
 
 // Phases of a child (runtime specification, "child observability contract").

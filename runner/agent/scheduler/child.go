@@ -88,8 +88,8 @@ func (s *step) endChild(parent *step, child ledger.Agent, old ledger.Task) {
 		}
 	}
 	handle.Reported, t.Handle.TakesInput = "", false
-	if handle.Worktree != nil && s.worktree != nil {
-		handle.Worktree = s.worktree
+	if handle.Worktree != nil {
+		handle.Worktree = cmp.Or(s.worktree, unseen(*handle.Worktree))
 	}
 	parent.endTask(old, t, s.now, &tasks.Output{OutputPreview: text, OutputBytes: int64(len(text))})
 	class := "subagent.completed"
@@ -101,6 +101,12 @@ func (s *step) endChild(parent *step, child ledger.Agent, old ledger.Task) {
 		"duration_ms": s.now.Sub(t.CreatedAt).Milliseconds()})
 	s.archiveChild(child, "the child is done")
 	parent.emitClosed(t, "runtime", t.Result.Summary)
+}
+
+// unseen is the tree of a child that has ended, of which is not known yet what it holds.
+func unseen(w ledger.Worktree) *ledger.Worktree {
+	w.ChangedFiles = nil
+	return &w
 }
 
 func (s *step) emitClosed(t ledger.Task, by, reason string) {
@@ -229,6 +235,9 @@ func (s *step) cancelChild(child *step, old ledger.Task, by string) {
 	child.cancelChildren(by)
 	t, handle := old, *old.Child()
 	handle.Reported, t.Handle.Child, t.Handle.TakesInput = "", &handle, false
+	if handle.Worktree != nil {
+		handle.Worktree = unseen(*handle.Worktree)
+	}
 	t.Status, t.Result.Failure, t.Result.Summary = tasks.Cancelled, "stopped", reason
 	s.endTask(old, t, s.now, nil)
 	s.emitClosed(t, by, reason)

@@ -25,7 +25,7 @@ func (Family) Render(r tools.Result, policy tools.RenderPolicy) string {
 	case listName:
 		text, ok = rendered(r, func(l wire.List) string { return renderList(l) })
 	case statusName:
-		text, ok = rendered(r, func(s wire.StatusResult) string { return renderSnapshot(s.Task) })
+		text, ok = rendered(r, func(s statusOf) string { return s.Task.render() })
 	case OutputName:
 		text, ok = rendered(r, func(o wire.OutputResult) string { return renderTaskOutput(o, policy) })
 	case inputName:

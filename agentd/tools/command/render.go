@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -132,6 +133,30 @@ func renderSnapshot(s wire.Snapshot) string {
 		fmt.Fprintf(&b, "\nEnded: %s", s.UpdatedAt)
 	}
 	return b.String()
+}
+
+// statusOf is the answer of TaskStatus, with what the host adds to the task of a child of the agent.
+type statusOf struct {
+	Task hostTask `json:"task"`
+}
+
+type hostTask struct {
+	wire.Snapshot
+	Observability json.RawMessage `json:"child_observability"`
+	Supervision   json.RawMessage `json:"child_supervision"`
+}
+
+func (t hostTask) render() string {
+	text := renderSnapshot(t.Snapshot)
+	for _, part := range []struct {
+		name string
+		data json.RawMessage
+	}{{"child_observability", t.Observability}, {"child_supervision", t.Supervision}} {
+		if len(part.data) > 0 {
+			text += fmt.Sprintf("\n%s: %s", part.name, part.data)
+		}
+	}
+	return text
 }
 
 // maxRenderedCmd bounds a command line within a receipt.

@@ -118,7 +118,7 @@ func TestUserBranches(t *testing.T) {
 				t.Errorf("branches %q, want %q; warnings %+v", got, tc.want, diff.Warnings)
 			}
 			warned := slices.ContainsFunc(diff.Warnings, func(w Warning) bool {
-				return w.Code == warnHistory && strings.Contains(w.Message, tc.warned)
+				return w.Code == WarnHistory && strings.Contains(w.Message, tc.warned)
 			})
 			if warned != (tc.warned != "") {
 				t.Errorf("warnings %+v, want one that says %q", diff.Warnings, tc.warned)

@@ -16,8 +16,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// warnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
-const warnHistory = "history_left_out"
+// WarnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
+const WarnHistory = "history_left_out"
 
 // warnReplaced says that a branch has another name in the results.
 const warnReplaced = "branch_renamed"
@@ -82,7 +82,7 @@ type history struct {
 
 // leftOut warns that commits were not taken over.
 func (h *history) leftOut(err error) {
-	h.diff.Warnings = append(h.diff.Warnings, Warning{Code: warnHistory, Path: ".git",
+	h.diff.Warnings = append(h.diff.Warnings, Warning{Code: WarnHistory, Path: ".git",
 		Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
 }
 

@@ -46,9 +46,9 @@ func TestLooseBomb(t *testing.T) {
 				t.Errorf("history %+v, want none", diff.History)
 			}
 			if !slices.ContainsFunc(diff.Warnings, func(w Warning) bool {
-				return w.Code == warnHistory && strings.Contains(w.Message, name)
+				return w.Code == WarnHistory && strings.Contains(w.Message, name)
 			}) {
-				t.Errorf("warnings %+v, want one of %s that says %q", diff.Warnings, warnHistory, name)
+				t.Errorf("warnings %+v, want one of %s that says %q", diff.Warnings, WarnHistory, name)
 			}
 		})
 	}

@@ -122,26 +122,27 @@ func (t *Trees) fork(ctx context.Context, w ledger.Workspace, from, tree ledger.
 // Ended is what the tree of a task holds, and what becomes of it.
 type Ended struct {
 	Path         string // as its agent sees it
-	Branch       string // that the operator had checked out
+	Branch       string // that is checked out in it
 	ChangedFiles []string
 	Patch        string // file on the host
+	Reason       string // why it was kept
 	Status       ledger.TreeStatus
 }
 
-// EndOf says what the tree of a task holds. ended gives it up if nothing in it was changed, and keeps it with its patch
-// otherwise. A task without a tree has no Path.
+// EndOf says what the tree of a task holds. ended gives it up if nothing is lost with it, and keeps it with its patch
+// and its agent's commits otherwise. A task without a tree has no Path.
 func (t *Trees) EndOf(ctx context.Context, taskID string, ended bool) (e Ended, err error) {
 	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
 	if err != nil || len(trees) == 0 {
 		return e, err
 	}
 	tree := trees[0]
-	var diff *workspace.Diff
+	var found contents
 	switch {
 	case ended && tree.Status == ledger.TreeActive:
-		diff, err = t.end(ctx, tree, true)
-	case tree.Live():
-		diff, err = t.compared(ctx, tree)
+		found, err = t.end(ctx, tree, true)
+	case tree.Live() || ended && len(tree.Held) > 0: // it was kept, and that is not on record yet
+		found, err = t.contents(ctx, tree)
 	}
 	if err != nil {
 		return e, typed(err)
@@ -150,27 +151,21 @@ func (t *Trees) EndOf(ctx context.Context, taskID string, ended bool) (e Ended, 
 		return e, err
 	}
 	e = Ended{Path: path.Join(runner.WorkspacesPath, tree.Name), Branch: tree.Branch, Status: tree.Status}
-	if diff != nil && len(diff.Files) > 0 {
-		e.Patch = diff.Patch
-		for _, f := range diff.Files {
-			e.ChangedFiles = append(e.ChangedFiles, f.Path)
-		}
-	}
+	found.tell(&e, tree)
 	return e, nil
 }
 
-// compared is what was changed in a tree.
-func (t *Trees) compared(ctx context.Context, tree ledger.Tree) (diff *workspace.Diff, err error) {
+// contents are what would be lost with a tree.
+func (t *Trees) contents(ctx context.Context, tree ledger.Tree) (found contents, err error) {
 	_, w, err := t.found(ctx, tree.AgentID, tree.Name)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
-		err := trees[0].compare(ctx)
-		diff = trees[0].diff
+	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) (err error) {
+		found, err = trees[0].examine(ctx)
 		return err
 	})
-	return diff, err
+	return found, err
 }
 
 // Merge takes what the tree of a task has changed into the tree in which an agent works: three-way, or not at all. With
@@ -221,7 +216,7 @@ func (t *Trees) Discard(ctx context.Context, taskID string) error {
 			continue
 		}
 		err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
-			if err := trees[0].compare(ctx); err != nil {
+			if _, err := trees[0].examine(ctx); err != nil {
 				return err
 			}
 			return trees[0].Release(ctx)

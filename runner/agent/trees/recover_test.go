@@ -1,8 +1,10 @@
 package trees
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holon/internal/folder"
@@ -123,5 +125,73 @@ func TestEndWhileMade(t *testing.T) {
 	expect.NoError(t, <-ended)
 	if l.there(made) {
 		t.Error("it is there")
+	}
+}
+
+// What a child committed elsewhere, stashed or checked out is kept with its tree, which stays until it is discarded, over
+// a restart too. A tree is clean only without all that.
+func TestCommitsOfChildren(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.opts.Local = true // git runs in the trees here
+	l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
+	commit := func(dir string) {
+		gittest.Write(t, dir, map[string]string{"q": "q\n"})
+		gittest.Run(t, dir, "git", "add", "q")
+		gittest.Run(t, dir, "git", "commit", "-qm", "x")
+	}
+	run := func(args ...string) func(string) {
+		return func(dir string) { gittest.Run(t, dir, append([]string{"git"}, args...)...) }
+	}
+	for n, tc := range []struct {
+		what    string
+		do      func(dir string)
+		status  ledger.TreeStatus
+		branch  string
+		bundled string
+	}{
+		{"nothing", func(string) {}, ledger.TreeRemoved, "main", ""},
+		{"a branch without commits", run("branch", "idea"), ledger.TreeRetained, "main", ""},
+		{"another branch checked out", run("checkout", "-qb", "idea"), ledger.TreeRetained, "idea", ""},
+		{"no repository", func(dir string) { expect.NoError(t, os.RemoveAll(dir+"/.git")) }, ledger.TreeRetained, "main", ""},
+		{"commits elsewhere", func(dir string) {
+			run("checkout", "-qb", "feature")(dir)
+			commit(dir)
+			run("checkout", "-q", "main")(dir)
+		}, ledger.TreeRetained, "main", "refs/heads/feature"},
+		{"commits that cancel out", func(dir string) {
+			commit(dir)
+			run("rm", "-q", "q")(dir)
+			run("commit", "-qm", "back")(dir)
+		}, ledger.TreeRetained, "main", "refs/heads/main"},
+		{"a stash", func(dir string) {
+			gittest.Write(t, dir, map[string]string{"f": "stashed\n"})
+			run("stash", "-q")(dir)
+		}, ledger.TreeRetained, "main", "refs/stashes/0"},
+	} {
+		task := fmt.Sprintf("task_%d", n)
+		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, worktree))
+		work, _, err := l.Turn(l.ctx, "child")
+		expect.NoError(t, err)
+		dir := filepath.Join(l.Dir("child"), work)
+		tc.do(dir)
+		end, err := l.EndOf(l.ctx, task, true)
+		expect.NoError(t, err)
+		if end.Status != tc.status || end.Branch != tc.branch || (end.Reason == "") != (tc.status == ledger.TreeRemoved) {
+			t.Errorf("%s: %+v", tc.what, end)
+		}
+		expect.NoError(t, l.Recover(l.ctx))
+		if _, err := os.Lstat(dir); (err == nil) != (tc.status == ledger.TreeRetained) {
+			t.Errorf("%s: its tree after a restart: %v", tc.what, err)
+		}
+		expect.NoError(t, l.Discard(l.ctx, task))
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s: discarded, its tree stays", tc.what)
+		}
+		bundle := filepath.Join(l.changesDir("child"), work, bundleFile)
+		if tc.bundled != "" && !strings.Contains(gittest.Run(t, l.Dir("main")+"/app", "git", "bundle", "list-heads", bundle),
+			tc.bundled) {
+			t.Errorf("%s: %s is not kept", tc.what, tc.bundled)
+		}
 	}
 }

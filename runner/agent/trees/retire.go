@@ -140,34 +140,31 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	return errors.Join(os.RemoveAll(t.private(agentID, "objects")), os.RemoveAll(t.private(agentID, "anchors")))
 }
 
-// end removes a tree whose owner has ended. Of one with changes the patch stays, and with keep the tree too. diff is
-// nil when the tree was not there.
-func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *workspace.Diff, err error) {
+// end removes a tree whose owner has ended. Of one with changes or commits those are kept, and with keep the tree too.
+// found is the zero value when the tree was not there.
+func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (found contents, err error) {
 	ended := func(status ledger.TreeStatus, why string) error {
 		return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
 	}
 	if tree, err = t.endUnmade(ctx, tree); err != nil || !tree.Live() {
-		return nil, err
+		return contents{}, err
 	}
 	w, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) (ledger.Workspace, error) {
 		return v.Workspace(tree.WorkspaceID)
 	})
 	if err != nil {
-		return nil, err
+		return contents{}, err
 	}
 	status, why := ledger.TreeRemoved, "nothing in it was changed"
 	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
 		o := trees[0]
-		if err := o.compare(ctx); err != nil {
+		if found, err = o.examine(ctx); err != nil {
 			return err
 		}
-		if diff = o.diff; len(diff.Files) > 0 || diff.Incomplete {
-			status, why = ledger.TreeRetained, "its change is kept as "+diff.Patch
+		if text := found.text(); text != "" && (keep || found.saved()) {
+			status, why = ledger.TreeRetained, text
 		}
-		if diff.Incomplete {
-			why += ", without what could not be read; the tree stays"
-		}
-		if diff.Incomplete || keep && status == ledger.TreeRetained {
+		if found.diff.Incomplete || keep && status == ledger.TreeRetained {
 			return ended(status, why)
 		}
 		if err := o.Release(ctx); err != nil {
@@ -179,9 +176,9 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (diff *wor
 		if tree, _, err = t.found(ctx, tree.AgentID, tree.Name); err == nil && tree.Status == ledger.TreeActive {
 			err = ended(ledger.TreeFailed, "its directory is gone")
 		}
-		return nil, err
+		return contents{}, err
 	}
-	return diff, err
+	return found, err
 }
 
 // endUnmade ends a tree that was not made. One that is being made is waited for, and returned as it is then.

@@ -1,0 +1,104 @@
+package trees
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holon/internal/visible"
+	"holon/runner/workspace"
+	"holon/state/ledger"
+)
+
+// bundleFile is the git bundle of an agent's other commits, in the directory of a change.
+const bundleFile = "commits.bundle"
+
+// contents are what would be lost with a tree.
+type contents struct {
+	diff   *workspace.Diff // nil: the tree is not there
+	branch string          // that its agent has checked out
+	moved  bool            // another one than the tree was made with
+	made   []string        // branches and tags of its agent
+	err    error           // why its repository cannot be read
+}
+
+// examine finds out what would be lost with a tree, and keeps it: its change as a patch, commits that are not of it as
+// a bundle.
+func (o *opened) examine(ctx context.Context) (c contents, err error) {
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return c, fmt.Errorf("keep the change of %s: %w", o.tree.Name, err)
+	}
+	o.diff, err = o.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(o.dir, patchFile),
+		Objects: filepath.Join(o.dir, objectsDir), Bundle: filepath.Join(o.dir, bundleFile)})
+	if err != nil {
+		return c, err
+	}
+	c = contents{diff: o.diff}
+	c.branch, c.made, c.err = o.CheckedOut(ctx)
+	c.moved = c.err == nil && c.branch != o.tree.Branch && o.Info().BaseCommit != ""
+	return c, ctx.Err()
+}
+
+// saved reports whether anything is kept beside the tree.
+func (c contents) saved() bool {
+	return len(c.diff.Files) > 0 || c.diff.Incomplete || len(c.diff.Branches) > 0
+}
+
+// maxKeptText bounds what is said of the commits of a tree, in bytes.
+const maxKeptText = 500
+
+// text says what of a tree is kept and where; "" when nothing is lost with it.
+func (c contents) text() string {
+	var parts []string
+	if len(c.diff.Files) > 0 || c.diff.Incomplete {
+		parts = append(parts, "its change is kept as "+c.diff.Patch)
+	}
+	if c.diff.Incomplete {
+		parts = append(parts, "what could not be read is in the tree alone")
+	}
+	var names []string
+	for _, b := range c.diff.Branches {
+		names = append(names, fmt.Sprintf("%s (%d)", b.Name, b.Commits))
+	}
+	if len(names) > 0 {
+		parts = append(parts, visible.Clip("commits of its agent are kept as "+c.diff.Bundle+": "+
+			strings.Join(names, ", "), maxKeptText))
+	}
+	for _, w := range c.diff.Warnings {
+		if w.Code == workspace.WarnHistory {
+			parts = append(parts, visible.Clip(w.Message, maxKeptText))
+		}
+	}
+	if len(c.made) > 0 {
+		parts = append(parts, visible.Clip("its agent made "+namesOf(c.made), maxKeptText))
+	}
+	if c.moved {
+		parts = append(parts, "it is not on the branch that it was made with")
+	}
+	if c.err != nil {
+		parts = append(parts, visible.Clip("its repository cannot be read: "+c.err.Error(), maxKeptText))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// tell adds what a tree holds to what is said of its end.
+func (c contents) tell(e *Ended, tree ledger.Tree) {
+	if c.diff == nil {
+		return
+	}
+	if c.err == nil {
+		e.Branch = c.branch
+	}
+	if tree.Status != ledger.TreeRemoved {
+		e.Reason = c.text()
+	}
+	if len(c.diff.Files) == 0 {
+		return
+	}
+	e.Patch = c.diff.Patch
+	for _, f := range c.diff.Files {
+		e.ChangedFiles = append(e.ChangedFiles, f.Path)
+	}
+}

@@ -47,12 +47,9 @@ func (r *Runtime) worktree(ctx context.Context, t ledger.Task, ended bool) (ledg
 	}
 	w := ledger.Worktree{Path: cmp.Or(e.Path, old.Path), Branch: cmp.Or(e.Branch, old.Branch), Patch: e.Patch,
 		ChangedFiles: e.ChangedFiles[:min(len(e.ChangedFiles), maxChangedFiles)], Changed: len(e.ChangedFiles),
-		Cleanup: cmp.Or(string(e.Status), ledger.WorktreeRemoved)}
-	if w.Cleanup == ledger.WorktreeRetained {
-		w.Reason = e.Reason
-	}
+		Cleanup: cmp.Or(string(e.Status), ledger.WorktreeRemoved), Reason: e.Reason}
 	if w.Cleanup == ledger.WorktreeRetained && e.Reason == "" { // another step kept its patch
-		w.ChangedFiles, w.Changed, w.Patch = old.ChangedFiles, old.Changed, cmp.Or(w.Patch, old.Patch)
+		w.ChangedFiles, w.Changed, w.Patch, w.Reason = old.ChangedFiles, old.Changed, cmp.Or(w.Patch, old.Patch), old.Reason
 	}
 	if w.ChangedFiles == nil {
 		w.ChangedFiles = []string{}

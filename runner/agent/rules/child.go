@@ -67,6 +67,8 @@ func worktreeResult(b *strings.Builder, w ledger.Worktree) {
 	case w.ChangedFiles == nil:
 		b.WriteString("Its tree is being looked at: TaskStatus shows what it changed there, which MergeChild with this " +
 			"task_id takes into your own tree.\n")
+	case w.Changed == 0 && w.Reason != "":
+		b.WriteString("It changed no files of its tree, which is kept for what its repository has.\n")
 	case w.Changed == 0:
 		b.WriteString("It changed no files of its tree.\n")
 	default:

@@ -54,11 +54,12 @@ func (r *Runtime) prepare(ctx context.Context, a ledger.Agent) error {
 		return err
 	}
 	err = r.cfg.Trees.ForChild(ctx, a.ParentID, a.ID, t.ID, t.Child().Mode)
-	if w := t.Child().Worktree; err != nil || w == nil || w.Path != "" {
+	old := t.Child().Worktree
+	if err != nil || old != nil && old.Path != "" {
 		return err
 	}
 	w, err := r.worktree(ctx, t, false)
-	if err == nil {
+	if err == nil && (old != nil || w.Path != "") {
 		err = r.scheduler.WorktreeOf(ctx, t.AgentID, t.ID, w)
 	}
 	return err

@@ -41,7 +41,10 @@ const maxChangedFiles = 100
 // worktree is the tree of a task as it is now, or with ended as it stays.
 func (r *Runtime) worktree(ctx context.Context, t ledger.Task, ended bool) (ledger.Worktree, error) {
 	e, err := r.cfg.Trees.EndOf(ctx, t.ID, ended)
-	old := *t.Child().Worktree
+	var old ledger.Worktree
+	if t.Child().Worktree != nil {
+		old = *t.Child().Worktree
+	}
 	if err != nil {
 		return old, err
 	}
@@ -148,7 +151,7 @@ func (r *Runtime) MergeChild(ctx context.Context, parentID, taskID string) (view
 	}
 	if t.Child() == nil || t.Child().Worktree == nil || r.cfg.Trees == nil {
 		return view.Merged{}, &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "task_id",
-			Message: "the task has no tree of its own", Hint: "spawn the child with workspace_mode worktree"}
+			Message: "the task has no tree of its own", Hint: "use a workspace before you spawn a child"}
 	}
 	if !t.Status.Terminal() {
 		return view.Merged{}, &state.Error{Code: scheduler.CodeAgentBusy, Param: "task_id", Message: "the child is at work",

@@ -15,7 +15,7 @@ type ChildHandle struct {
 	Mode    string `json:"workspace_mode"`
 	// Reported is the posture of the child that its parent was last informed of; "": it goes on.
 	Reported string    `json:"reported,omitempty"`
-	Worktree *Worktree `json:"worktree,omitempty"` // with ChildWorktree
+	Worktree *Worktree `json:"worktree,omitempty"` // nil: its parent worked in its home
 	TurnID   string    `json:"result_turn_id,omitempty"`
 }
 

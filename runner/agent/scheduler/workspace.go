@@ -219,8 +219,8 @@ func (m *Scheduler) ReserveTree(ctx context.Context, t ledger.Tree) (ledger.Tree
 		}
 		trees := read(s, ledger.View.Trees, t.AgentID)
 		if i := slices.IndexFunc(trees, func(old ledger.Tree) bool {
-			return old.Status == ledger.TreeActive && old.TaskID == t.TaskID && sameOrigin(old, t) &&
-				(t.Mode == ledger.TreeDirect || old.Name == t.Name)
+			return old.Status == ledger.TreeActive && sameOrigin(old, t) &&
+				(t.Mode == ledger.TreeDirect || old.TaskID == t.TaskID && old.Name == t.Name)
 		}); i >= 0 {
 			t = trees[i]
 			return nil

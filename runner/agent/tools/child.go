@@ -34,9 +34,9 @@ const spawnDescription = "Delegates work to a private child agent with a contain
 	"this turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not depend " +
 	"on one another. With workspace_mode worktree it works in a tree of its own, which you can merge."
 
-const mergeDescription = "Takes what a child of yours with workspace_mode worktree has changed into the tree that you " +
-	"work in, by a three-way merge, once its task has ended. With conflicts nothing changes and the files are named: look at " +
-	"its result, and make the change yourself or spawn it anew. Check the files afterwards. TaskStop discards its tree."
+const mergeDescription = "Takes what a child of yours has changed into the tree that you work in, by a three-way " +
+	"merge, once its task has ended. With conflicts nothing changes and the files are named: look at its result, and make " +
+	"the change yourself or spawn it anew. Check the files afterwards. TaskStop discards its tree."
 
 // spawn is what SpawnAgent is called with.
 type spawn struct {

@@ -57,9 +57,10 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 	if err != nil {
 		return err
 	}
-	want := ledger.Tree{AgentID: childID, Name: w.Alias, WorkspaceID: w.ID, Mode: ledger.TreeDirect, Source: parent.Source}
+	want := ledger.Tree{AgentID: childID, Name: w.Alias, WorkspaceID: w.ID, Mode: ledger.TreeDirect, TaskID: taskID,
+		Source: parent.Source}
 	if mode == worktree {
-		want.Name, want.Mode, want.TaskID = w.Alias+"-"+short(taskID), ledger.TreeIsolated, taskID
+		want.Name, want.Mode = w.Alias+"-"+short(taskID), ledger.TreeIsolated
 	}
 	unlock, err := t.lock(ctx, childID)
 	if err != nil {
@@ -132,11 +133,10 @@ type Ended struct {
 // EndOf says what the tree of a task holds. ended gives it up if nothing is lost with it, and keeps it with its patch
 // and its agent's commits otherwise. A task without a tree has no Path.
 func (t *Trees) EndOf(ctx context.Context, taskID string, ended bool) (e Ended, err error) {
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
-	if err != nil || len(trees) == 0 {
+	tree, ok, err := t.treeOf(ctx, taskID)
+	if err != nil || !ok {
 		return e, err
 	}
-	tree := trees[0]
 	var found contents
 	switch {
 	case ended && tree.Status == ledger.TreeActive:
@@ -153,6 +153,17 @@ func (t *Trees) EndOf(ctx context.Context, taskID string, ended bool) (e Ended, 
 	e = Ended{Path: path.Join(runner.WorkspacesPath, tree.Name), Branch: tree.Branch, Status: tree.Status}
 	found.tell(&e, tree)
 	return e, nil
+}
+
+// treeOf is the tree of a task: the one that was made, when others were given up before.
+func (t *Trees) treeOf(ctx context.Context, taskID string) (tree ledger.Tree, ok bool, err error) {
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
+	for _, one := range trees {
+		if !ok || one.Status == ledger.TreeActive || one.Status == ledger.TreeRetained {
+			tree, ok = one, true
+		}
+	}
+	return tree, ok, err
 }
 
 // contents are what would be lost with a tree.
@@ -174,8 +185,8 @@ func (t *Trees) Merge(ctx context.Context, agentID, taskID string) (changed, con
 	if _, err := t.EndOf(ctx, taskID, false); err != nil { // which keeps the patch
 		return nil, nil, err
 	}
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.TreesOf(taskID) })
-	if err == nil && len(trees) == 0 {
+	tree, ok, err := t.treeOf(ctx, taskID)
+	if err == nil && !ok {
 		err = &state.Error{Code: ledger.CodeNotFound, Param: "task_id", Message: "the task has no tree of its own"}
 	}
 	if err != nil {
@@ -185,7 +196,7 @@ func (t *Trees) Merge(ctx context.Context, agentID, taskID string) (changed, con
 	if err != nil {
 		return nil, nil, err
 	}
-	dir := filepath.Join(t.changesDir(trees[0].AgentID), trees[0].Name)
+	dir := filepath.Join(t.changesDir(tree.AgentID), tree.Name)
 	err = t.each(ctx, agentID, into, func(ctx context.Context, opened []opened) error {
 		merged, err := opened[0].Merge(ctx, workspace.Continuation{Run: taskID, Patch: filepath.Join(dir, patchFile),
 			Objects: filepath.Join(dir, objectsDir)})

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"holon/internal/folder"
+	"holon/runner/workspace/git"
 	"holon/test/expect"
 	"holon/test/gittest"
 
@@ -239,5 +241,37 @@ func TestSyncRacy(t *testing.T) {
 		} else {
 			wantChanges(t, diff, "M a")
 		}
+	}
+}
+
+// Of a large change that does not merge the files at fault are found, wherever they are in it.
+func TestMergeLargeConflict(t *testing.T) {
+	t.Parallel()
+	w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a": "a\n", "last": "l\n"}))
+	tree := acquire(t, w.options)
+	fork, err := tree.Fork(t.Context(), Options{TreeDir: w.options.TreeDir + "-fork", Claim: "child"})
+	expect.NoError(t, err)
+	t.Cleanup(func() { expect.NoError(t, fork.Release(context.Background())) })
+	changed := map[string]string{}
+	for n := range 1200 {
+		changed[fmt.Sprintf("many/%04d", n)] = fmt.Sprintln(n)
+	}
+	gittest.Write(t, fork.Dir(), changed)
+	expect.NoError(t, os.Chmod(filepath.Join(fork.Dir(), "a"), 0o755))
+	gittest.Write(t, fork.Dir(), map[string]string{"last": "child\n"})
+	results := t.TempDir()
+	from := Continuation{Run: "child", Patch: filepath.Join(results, "p"), Objects: filepath.Join(results, "objects")}
+	_, err = fork.Diff(t.Context(), DiffOptions{Patch: from.Patch, Objects: from.Objects})
+	expect.NoError(t, err)
+	gittest.Write(t, tree.Dir(), map[string]string{"many/0700": "mine\n", "last": "mine\n", "many/0003": "3\n"})
+	expect.NoError(t, os.Remove(filepath.Join(tree.Dir(), "a")))
+	_, err = tree.Merge(t.Context(), from)
+	e, ok := errors.AsType[*git.Error](err)
+	if !ok || e.Code != CodeConflict {
+		t.Fatalf("merged: %v", err)
+	}
+	expect.Equal(t, "conflicts", fmt.Sprint(e.Paths), "[a last many/0700]")
+	if _, err := os.Lstat(filepath.Join(tree.Dir(), "many/0001")); err == nil {
+		t.Error("something was changed")
 	}
 }

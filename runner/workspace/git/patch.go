@@ -70,7 +70,7 @@ func Refused(err error) bool {
 	return ok && failed.Cause == nil && !IsDiskFull(err)
 }
 
-// maxProbes bounds how many files of a patch are tried one by one to tell which of them conflict.
+// maxProbes bounds how often parts of a patch are tried to tell which files conflict.
 const maxProbes = 500
 
 // Merge applies the patch to an index, three ways if the contents that it starts from are available. A file that has
@@ -99,7 +99,7 @@ func (p *Patch) Merge(ctx context.Context, repo Repository, index string) (confl
 	if err != nil || len(conflicts) > 0 {
 		return conflicts, err
 	}
-	if len(there) == 0 {
+	if len(there) == 0 || len(strings.Join(there, "")) > maxExcluded {
 		return nil, cause
 	}
 	if err := CopyFile(before, index); err != nil {
@@ -118,35 +118,81 @@ func (p *Patch) isThere(ctx context.Context, repo Repository, index string, file
 	return err == nil, err
 }
 
-// probe applies the files of the patch one by one to copies of the index, as git's messages name paths in forms that
-// can't be parsed safely. It returns those that don't merge: the ones that conflict and the ones that are there.
+// probe applies parts of the patch to copies of the index, as git's messages name paths in forms that can't be parsed
+// safely. It returns the files that don't merge: the ones that conflict and the ones that are there. Each call of git
+// reads the whole patch, so a part is halved only while it does not merge.
 func (p *Patch) probe(ctx context.Context, repo Repository, index string) (conflicts, there []string, err error) {
-	probe := index + ".probe"
-	defer func() { err = errors.Join(err, removeIfThere(probe)) }()
-	for i, name := range p.After[:min(len(p.After), maxProbes)] {
-		if slices.Contains(conflicts, name) || slices.Contains(there, name) {
+	s := &probing{patch: p, repo: repo, index: index, calls: maxProbes}
+	defer func() { err = errors.Join(err, removeIfThere(index+".probe")) }()
+	seen, size := map[string]bool{}, 0
+	var part []int
+	for i, name := range p.After {
+		if seen[name] {
 			continue // a file that becomes a link is deleted and created
 		}
-		if err := CopyFile(index, probe); err != nil {
-			return nil, nil, err
+		seen[name] = true
+		if size += len(name); len(part) == maxPart || len(part) > 0 && size > maxPartNames {
+			if err := s.look(ctx, part); err != nil {
+				return nil, nil, err
+			}
+			part, size = nil, len(name)
 		}
-		_, err := p.apply(ctx, repo, probe, append([]string{"--3way"}, selecting("--include=", []string{name})...)...)
-		if err == nil {
-			continue
-		}
-		if !Refused(err) {
-			return nil, nil, err
-		}
-		switch isThere, err := p.isThere(ctx, repo, index, p.Before[i]); {
-		case err != nil:
-			return nil, nil, err
-		case isThere:
-			there = append(there, name)
-		default:
-			conflicts = append(conflicts, name)
-		}
+		part = append(part, i)
 	}
-	return conflicts, there, nil
+	err = s.look(ctx, part)
+	return s.conflicts, s.there, err
+}
+
+// Bounds of what is said of a patch's files in the arguments of git.
+const (
+	maxExcluded  = 256 << 10 // bytes of the names of files that are there
+	maxPart      = 500
+	maxPartNames = 32 << 10 // bytes of the names, which git gets as arguments
+)
+
+// probing looks for the files of a patch that don't merge.
+type probing struct {
+	patch *Patch
+	repo  Repository
+	index string
+	calls int // of git that may still be made
+
+	conflicts, there []string
+}
+
+// look probes files of the patch, by their positions.
+func (s *probing) look(ctx context.Context, part []int) error {
+	if len(part) == 0 || s.calls <= 0 {
+		return nil
+	}
+	s.calls--
+	var after, before []string
+	for _, i := range part {
+		after, before = append(after, s.patch.After[i]), append(before, s.patch.Before[i])
+	}
+	probe := s.index + ".probe"
+	if err := CopyFile(s.index, probe); err != nil {
+		return err
+	}
+	_, err := s.patch.apply(ctx, s.repo, probe, append([]string{"--3way"}, selecting("--include=", after)...)...)
+	if err == nil || !Refused(err) {
+		return err
+	}
+	there, err := s.patch.isThere(ctx, s.repo, s.index, before...)
+	switch half := len(part) / 2; {
+	case err != nil:
+		return err
+	case there:
+		s.there = append(s.there, after...)
+	case half == 0:
+		s.conflicts = append(s.conflicts, after...)
+	default:
+		if err := s.look(ctx, part[:half]); err != nil {
+			return err
+		}
+		return s.look(ctx, part[half:])
+	}
+	return nil
 }
 
 func selecting(option string, names []string) (arguments []string) {

@@ -40,6 +40,7 @@ const hostName = "host"
 const (
 	defaultConnectTimeout = 30 * time.Second
 	defaultCallTimeout    = 5 * time.Minute
+	hostCallTimeout       = 6 * time.Minute // of the host, whose tools have bounds of their own
 	firstWait             = 10 * time.Second // of a turn, for servers that are connecting for the first time
 )
 
@@ -83,7 +84,7 @@ func Open(o Options) *Manager {
 	}
 	if o.HostSocket != "" {
 		m.servers = append(m.servers, m.newServer(hostName,
-			Server{Socket: o.HostSocket, CallTimeout: Duration(time.Minute)}, dialSocket(o.HostSocket), true))
+			Server{Socket: o.HostSocket, CallTimeout: Duration(hostCallTimeout)}, dialSocket(o.HostSocket), true))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Config.Servers)) {
 		cfg := o.Config.Servers[name]

@@ -1,6 +1,7 @@
 package hosttools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,9 @@ const (
 	maxSchema   = 64 << 10 // bytes
 	maxResult   = 1 << 20  // bytes of text, and of the structured form
 	callTimeout = 30 * time.Second
+
+	// LongestCall is within the time for which agentd waits for an answer.
+	LongestCall = 5 * time.Minute
 )
 
 // Tool is a tool of the host. It acts for the agent whose container is served; the call names none.
@@ -31,6 +35,7 @@ type Tool struct {
 	Description string          // for the model
 	Schema      json.RawMessage // of the arguments: a JSON Schema of the type object
 	Round       bool            // Call.Round is asked for
+	Timeout time.Duration // of a call; 0: 30 seconds. At most LongestCall
 	// Completes: the container's tool of that name stays, and asks this one for what it does not have.
 	Completes bool
 
@@ -90,6 +95,7 @@ func (e *ToolError) Error() string {
 const (
 	KindInvalidInput = "invalid_tool_input" // as tools of the container say it
 	kindUnavailable  = "host_unavailable"   // the host failed; its log says why
+	kindTimeout      = "timed_out"          // the call took longer than it may
 )
 
 // checkTools refuses tools that no server can offer.
@@ -139,7 +145,8 @@ func (s *Server) offer(t Tool) {
 
 // call carries out a call of a tool.
 func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*mcp.CallToolResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	limit := min(cmp.Or(t.Timeout, callTimeout), LongestCall)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c, err := readCall(p)
 	var result Result
@@ -148,6 +155,12 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	}
 	if err == nil && (len(result.Text) > maxResult || len(result.Structured) > maxResult) {
 		err = &ToolError{Kind: "result_too_large", Message: "the result is too large to be shown; the call was made"}
+	}
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		s.log.Warn("a call of a host tool took too long", "tool", t.Name, "limit", limit, "err", err)
+		err = &ToolError{Kind: kindTimeout, Retryable: true,
+			Message: fmt.Sprintf("the call was ended, since it took more than %s", limit),
+			Hint:    "call again: what it had done already stays; if it takes too long again, ask for less at once"}
 	}
 	if err != nil {
 		return s.failed(t.Name, err)

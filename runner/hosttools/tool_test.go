@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -95,6 +96,28 @@ func TestTools(t *testing.T) {
 				t.Errorf("error %t, %v", res.IsError, err)
 			}
 		})
+	}
+}
+
+// A call that takes longer than its tool may is ended, and the model gets why and what to do.
+func TestCallTimesOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	expect.NoError(t, r.server.Close())
+	r.options.Tools = []hosttools.Tool{{Name: "Slow", Schema: json.RawMessage(anything), Timeout: time.Millisecond,
+		Call: func(ctx context.Context, _ hosttools.Call) (hosttools.Result, error) {
+			<-ctx.Done()
+			return hosttools.Result{}, &hosttools.ToolError{Kind: "workspace_failed", Message: "cut off"}
+		}}}
+	r.serve()
+	got, err := r.dial().CallTool(t.Context(), &mcp.CallToolParams{Name: "Slow", Meta: meta("c")})
+	expect.NoError(t, err)
+	var failed hosttools.ToolError
+	text, _ := json.Marshal(got.StructuredContent)
+	expect.NoError(t, json.Unmarshal(text, &failed))
+	if !got.IsError || failed.Kind != "timed_out" || !failed.Retryable || failed.Hint == "" ||
+		!strings.Contains(failed.Message, "1ms") {
+		t.Errorf("answered %+v", failed)
 	}
 }
 

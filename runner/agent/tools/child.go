@@ -94,7 +94,7 @@ func (o Options) childTools() []hosttools.Tool {
 	completes := func(name string) hosttools.Tool { return hosttools.Tool{Name: name, Completes: true} }
 	return []hosttools.Tool{
 		tool(o, hosttools.Tool{Name: NameSpawn, Description: spawnDescription}, o.spawn),
-		tool(o, hosttools.Tool{Name: "MergeChild", Description: mergeDescription}, o.merge, "task_id"),
+		tool(o, hosttools.Tool{Name: "MergeChild", Description: mergeDescription, Timeout: hosttools.LongestCall}, o.merge, "task_id"),
 		tool(o, completes("TaskList"), o.listTasks),
 		tool(o, completes("TaskStatus"), o.taskStatus, "task_id"),
 		tool(o, completes("TaskOutput"), o.taskOutput, "task_id"),

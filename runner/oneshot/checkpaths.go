@@ -176,12 +176,31 @@ func (p *Paths) commandNames(command, prefix string) names {
 	if p.given != nil {
 		return n
 	}
-	dirs, before := []string{prefix}, ""
-	for _, word := range strings.FieldsFunc(command, func(r rune) bool {
-		return strings.ContainsRune(" \t\r\n;|&(){}<>'\"`=$,", r)
-	}) {
+	dirs := []string{prefix}
+	for simple := range strings.FieldsFuncSeq(command, func(r rune) bool { return strings.ContainsRune(";|&(){}\r\n", r) }) {
+		dirs = n.addCommand(dirs, simple)
+	}
+	return n
+}
+
+// readers are programs that read the files they are given, and run nothing of them.
+var readers = []string{"[", "cat", "cmp", "diff", "echo", "egrep", "fgrep", "grep", "head", "ls", "printf", "rg", "sort",
+	"stat", "tail", "test", "wc"}
+
+// addCommand adds the words of a command without operators of the shell, unless its program only reads them. It returns
+// the directories in which the next one may be.
+func (n *names) addCommand(dirs []string, command string) []string {
+	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t<>'\"`=$,", r) })
+	for len(words) > 0 && slices.Contains([]string{"!", "if", "then", "else", "do", "while", "until"}, words[0]) {
+		words = words[1:]
+	}
+	if len(words) > 0 && slices.Contains(readers, path.Base(words[0])) && !strings.ContainsAny(command, "$`") {
+		return dirs
+	}
+	before := ""
+	for _, word := range words {
 		if before == "cd" {
-			dirs = append(dirs, path.Join(dirs[len(dirs)-1], word), path.Join(prefix, word))
+			dirs = append(dirs, path.Join(dirs[len(dirs)-1], word), path.Join(dirs[0], word))
 		}
 		if before == "-m" { // a module of Python
 			word = strings.ReplaceAll(word, ".", "/")
@@ -190,7 +209,7 @@ func (p *Paths) commandNames(command, prefix string) names {
 		n.add(dirs, word)
 		before = word
 	}
-	return n
+	return dirs
 }
 
 // add adds words of a command that may be in one of dirs.

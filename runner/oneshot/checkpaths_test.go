@@ -63,6 +63,8 @@ func TestPathsSplit(t *testing.T) {
 		{change: "M app/__main__.py", command: "python -m app", changed: "app/__main__.py", named: "app/__main__.py"},
 		{change: "M other/__main__.py", command: "python -m app"},
 		{change: "M app.py", command: "python app.py", changed: "app.py", named: "app.py"},
+		{change: "M value.txt", command: "! grep -q wrong value.txt && test -s value.txt"},
+		{change: "M value.sh", command: "grep -q x $(sh value.sh)", changed: "value.sh", named: "value.sh"},
 		{change: "M build.sh", command: "./build.sh && ./app", changed: "build.sh", named: "build.sh"},
 		{change: "A app", command: "./build.sh && ./app", changed: "app"},
 		{change: "M main.go", command: "go test ./..."},

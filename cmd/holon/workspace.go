@@ -51,7 +51,7 @@ func newWorkspaceAttach(streams Streams) *cobra.Command {
 				return err
 			}
 			made, err := r.AttachWorkspace(ctx, r.Agent, dir)
-			return r.show(made, err, func() error { return showWorkspaces(r, []view.WorkspaceRecord{made.Workspace}) })
+			return r.show(made, err, func() error { return showWorkspaces(r, []view.WorkspaceRecord{made.Workspace}, false) })
 		})
 	cmd.Long = `Let an agent work on copies of a directory: of a repository with its history, or of a
 plain directory. It stays where it works until you or the agent choose another place.`
@@ -69,14 +69,14 @@ func newWorkspaceList(streams Streams) *cobra.Command {
 			if r.JSON || err != nil {
 				return r.show(list, err, nil)
 			}
-			return showWorkspaces(r, list)
+			return showWorkspaces(r, list, all)
 		})
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "those of all agents")
 	return tableCommand(cmd, streams)
 }
 
-// showWorkspaces prints each workspace, and below it the copies that the agent has of it.
-func showWorkspaces(r *remote, list []view.WorkspaceRecord) error {
+// showWorkspaces prints each workspace, and below it the copies that the agent has of it, or all agents.
+func showWorkspaces(r *remote, list []view.WorkspaceRecord, all bool) error {
 	t := newTable(r.streams, "WORKSPACE", "ALIAS", "STATE", "COPIES*", "PATH*")
 	for _, w := range list {
 		state := "attached"
@@ -91,7 +91,7 @@ func showWorkspaces(r *remote, list []view.WorkspaceRecord) error {
 			if copies != "" {
 				copies += ", "
 			}
-			if tree.AgentID != "" {
+			if all {
 				copies += tree.AgentID + ":"
 			}
 			copies += tree.Name

@@ -80,14 +80,6 @@ func copyOf(t view.TreeRef) string {
 	return fmt.Sprintf("%s, a copy of %s", t.Tree, visible.OneLine(t.Path, 1000))
 }
 
-// ofAgent is the flag that names the agent once more, "" for the default one.
-func (r *remote) ofAgent() string {
-	if r.Agent == "" {
-		return ""
-	}
-	return " --agent " + r.Agent
-}
-
 // sayWarnings says what a change leaves out, and the like.
 func (r *remote) sayWarnings(copied string, warnings []state.Warning) {
 	for _, w := range warnings {
@@ -112,7 +104,8 @@ func (r *remote) sayOthers(ctx context.Context, shown map[string]bool) error {
 			if err == nil && len(diffs) == 1 && len(diffs[0].Changes.Files) == 0 && !diffs[0].Changes.Incomplete {
 				continue
 			}
-			r.streams.say(fmt.Sprintf("copy %s has changes too: holon workspace diff %s%s", tree.Name, tree.Name, r.ofAgent()))
+			r.streams.say(fmt.Sprintf("copy %s has changes too: holon workspace diff %s --agent %s", tree.Name, tree.Name,
+				tree.AgentID))
 		}
 	}
 	return nil

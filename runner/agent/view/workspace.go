@@ -69,7 +69,7 @@ type WorkspaceRecord struct {
 
 // TreeRecord is a copy of a workspace.
 type TreeRecord struct {
-	AgentID   string            `json:"agent_id,omitempty"` // among the trees of all agents
+	AgentID   string            `json:"agent_id"`
 	Name      string            `json:"name"`
 	Mode      ledger.TreeMode   `json:"mode"`
 	Status    ledger.TreeStatus `json:"cleanup_status"`
@@ -133,9 +133,7 @@ func (s Snapshot) foldRegistry(a ledger.Agent, out []WorkspaceRecord, at map[str
 	}
 	for _, t := range trees {
 		if i, known := at[t.WorkspaceID]; known {
-			record := s.ofTree(t, stored.Active)
-			record.AgentID = a.ID
-			out[i].Trees = append(out[i].Trees, record)
+			out[i].Trees = append(out[i].Trees, s.ofTree(t, stored.Active))
 		}
 	}
 	return nil
@@ -197,7 +195,7 @@ func (s Snapshot) Workspace(agentID, id string) (WorkspaceRecord, error) {
 }
 
 func (s Snapshot) ofTree(t ledger.Tree, active *ledger.ActiveWorkspace) TreeRecord {
-	return TreeRecord{Name: t.Name, Mode: t.Mode, Status: t.Status, Path: s.treePath(t.AgentID, t.Name),
+	return TreeRecord{AgentID: t.AgentID, Name: t.Name, Mode: t.Mode, Status: t.Status, Path: s.treePath(t.AgentID, t.Name),
 		Source: t.Source, TaskID: t.TaskID, Base: t.Base, Branch: t.Branch, Active: active != nil && active.Tree == t.Name,
 		CreatedAt: turns.At(t.CreatedAt), UpdatedAt: turns.At(t.UpdatedAt)}
 }

@@ -49,7 +49,7 @@ const (
 
 var modes = map[turnMode]string{
 	ModeConversation: `You cannot ask questions in the middle of a turn. When the task is ambiguous, choose the most ` +
-		`likely reading, say so, and go on; end the turn with a question only when no reading is likely enough to be ` +
+		`likely reading, say so, and go on; end the turn with what is missing only when no reading is likely enough to be ` +
 		`worth the work.`,
 	ModeOnce: `This turn is all there is: no one answers questions. When the task is ambiguous, choose the most ` +
 		`likely reading and say so. The answer must stand alone.`,

@@ -81,9 +81,10 @@ type Config struct {
 	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.
 	Isolation func(agentID string) *state.Isolation
 
-	Owner    string // boot id, new with every process; names the owner of attempts
-	Default  string // id of the default agent, made when it does not exist
-	Template string // of agents for which none is named
+	Owner         string // boot id, new with every process; names the owner of attempts
+	Default       string // id of the default agent, made when it does not exist
+	Template      string // of agents for which none is named
+	ChildTemplate string // the template of private children for which none is named; "": Template
 
 	Model        string // that agents without one of their own ask first
 	Fallbacks    []string

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 
 	"holon/responses/tasks"
@@ -14,9 +15,10 @@ import (
 // SpawnAgent makes an agent for another one that makes a turn. It is recorded before it has a home and a tree, which
 // its first turn gets otherwise. The same call makes it once.
 func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.Spawned, error) {
-	if n.Template == "" {
-		n.Template = r.cfg.Template
+	if n.Template == "" && n.Named == "" {
+		n.Template = r.cfg.ChildTemplate
 	}
+	n.Template = cmp.Or(n.Template, r.cfg.Template)
 	if err := r.cfg.Homes.CheckTemplate(n.Template); err != nil {
 		return scheduler.Spawned{}, err
 	}

@@ -21,6 +21,7 @@ import (
 const (
 	Default   = "holon-default"
 	developer = "holon-developer"
+	Child     = "holon-child" // of private children; not for users, who may have one of that name
 )
 
 //go:embed builtin

@@ -177,7 +177,10 @@ func (h *Homes) complete(dir string, t *template) error {
 		errs = append(errs, addFolder(root, folder))
 	}
 	_, selfErr := add(root, "memory/self.md", []byte(selfMemory))
-	_, operatorErr := add(root, "memory/operator.md", []byte(operatorMemory))
+	var operatorErr error
+	if t.selector != Child {
+		_, operatorErr = add(root, "memory/operator.md", []byte(operatorMemory))
+	}
 	added, agentsErr := add(root, agentsFile, t.instructions())
 	errs = append(errs, selfErr, operatorErr, agentsErr)
 	if added {

@@ -33,8 +33,8 @@ Every message comes with a label that the runtime wrote: its kind, where it came
 // childIdentity says who a private child is.
 func childIdentity(a ledger.Agent) string {
 	text := fmt.Sprintf("# Who you are\n\nYou are the private child agent %q of %q, which supervises you through the "+
-		"task %s. Your home is the directory that your commands start in; it stays until your work is done, and nobody else "+
-		"sees it. AGENTS.md in it says how you work.", a.ID, a.ParentID, a.DelegatedFromTask)
+		"task %s. Your home is the directory agent_home, in which your commands start unless you use a workspace; it stays "+
+		"until your work is done, and nobody else sees it. AGENTS.md in it says how you work.", a.ID, a.ParentID, a.DelegatedFromTask)
 	if state.AgentDepth(a.ID) >= state.MaxDepth {
 		return text + " You have no children of your own: do the work yourself."
 	}

@@ -107,7 +107,7 @@ func Assemble(in Input) Prompt {
 	work, digestOfWork := in.Work.projection()
 	p.WorkDigest = digestOfWork
 	p.add(work)
-	p.add(in.Workspaces.block())
+	p.add(in.Workspaces.block(in.Agent))
 	p.add(situation(in))
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)

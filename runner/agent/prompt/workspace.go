@@ -18,7 +18,7 @@ type Workspaces struct {
 const maxWorkspaces = 20
 
 // block says where the turn works, "" for an agent that has nothing but its home. Paths are those of the container.
-func (w Workspaces) block() string {
+func (w Workspaces) block(a ledger.Agent) string {
 	if len(w.Attached) == 0 {
 		return ""
 	}
@@ -32,7 +32,11 @@ func (w Workspaces) block() string {
 		}
 		fmt.Fprintf(&b, " %s (%s)", a.ID, quoted(a.Alias))
 	}
-	b.WriteString(". UseWorkspace switches between them and agent_home, your home. You work on copies: your operator sees " +
-		"and takes what you change in them.")
+	b.WriteString(". UseWorkspace switches between them and agent_home, your home. You work on copies")
+	if a.Kind == ledger.KindChild {
+		b.WriteString(" of your own: say in your result what you changed in them.")
+	} else {
+		b.WriteString(": your operator sees and takes what you change in them.")
+	}
 	return b.String()
 }

@@ -131,6 +131,9 @@ func hidePaths(s *view.AgentSummary, home string) {
 		sources[i] = source
 	}
 	s.LoadedAgentsMD.Sources = sources
+	for i := range s.ActiveChildren {
+		s.ActiveChildren[i].Identity.AgentHome = "" // in no directory of this container
+	}
 }
 
 // arguments reads the arguments of a call strictly: what is not known was meant

@@ -223,6 +223,8 @@ func TestAgentGet(t *testing.T) {
 	r := newRig(t)
 	r.turn()
 	r.call("Sleep", "t/c1", `{"reason":"the build"}`)
+	_, err := r.scheduler.Spawn(t.Context(), scheduler.Spawn{ParentID: "main", CallID: "c", Message: "x", Mode: "inherit"})
+	expect.NoError(t, err)
 	got, _ := r.call("AgentGet", "t/c2", `{}`)
 	data, err := json.Marshal(got["agent"])
 	var summary view.AgentSummary
@@ -230,7 +232,8 @@ func TestAgentGet(t *testing.T) {
 		err = json.Unmarshal(data, &summary)
 	}
 	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 ||
-		len(summary.LoadedAgentsMD.Sources) != 1 || strings.Contains(string(data), "/host/") {
+		len(summary.LoadedAgentsMD.Sources) != 1 || len(summary.ActiveChildren) != 1 ||
+		summary.ActiveChildren[0].Lifecycle.AcceptsMessages || strings.Contains(string(data), "/host/") {
 		t.Errorf("the tool tells %s (%v)", data, err)
 	}
 	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidInput {

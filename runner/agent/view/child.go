@@ -182,7 +182,6 @@ func (s Snapshot) children(agentID string) ([]ActiveChild, error) {
 		child := ActiveChild{Identity: s.identity(a), Status: at.Status(), TaskStatus: t.Status, Label: t.Purpose,
 			Lifecycle: at.Lifecycle(), Supervision: *Supervision(t), TokensUsed: total.InputTokens + total.OutputTokens,
 			ChildObservability: seen}
-		child.Lifecycle.ResumeCLIHint, child.Lifecycle.ResumeControlPath = "", "" // it is started with its parent
 		child.Supervision.ChildWorkItemID = at.stored.CurrentWork
 		out = append(out, child)
 	}

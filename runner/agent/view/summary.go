@@ -112,6 +112,15 @@ type agentSnapshot struct {
 	work    int // open work items
 }
 
+// Lifecycle of a child: it takes messages of its parent alone, and is started with it.
+func (at agentSnapshot) Lifecycle() rules.Lifecycle {
+	l := at.Situation.Lifecycle()
+	if at.agent.Ownership == ledger.ParentSupervised {
+		l.AcceptsMessages, l.ResumeCLIHint, l.ResumeControlPath = false, "", ""
+	}
+	return l
+}
+
 func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	at := agentSnapshot{agent: a}
 	at.AgentID, at.Archived, at.Booting = a.ID, a.ArchivedAt != nil, s.facts.Booting

@@ -40,7 +40,7 @@ const hostName = "host"
 const (
 	defaultConnectTimeout = 30 * time.Second
 	defaultCallTimeout    = 5 * time.Minute
-	hostCallTimeout       = 6 * time.Minute // of the host, whose tools have bounds of their own
+	hostCallTimeout       = 6 * time.Minute  // of the host, whose tools have bounds of their own
 	firstWait             = 10 * time.Second // of a turn, for servers that are connecting for the first time
 )
 

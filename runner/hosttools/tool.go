@@ -35,7 +35,7 @@ type Tool struct {
 	Description string          // for the model
 	Schema      json.RawMessage // of the arguments: a JSON Schema of the type object
 	Round       bool            // Call.Round is asked for
-	Timeout time.Duration // of a call; 0: 30 seconds. At most LongestCall
+	Timeout     time.Duration   // of a call; 0: 30 seconds. At most LongestCall
 	// Completes: the container's tool of that name stays, and asks this one for what it does not have.
 	Completes bool
 

@@ -99,7 +99,7 @@ type Snapshot struct {
 	SessionID  string     `json:"session_id"`
 	TurnID     string     `json:"turn_id"`           // the turn that started it
 	Failure    string     `json:"failure,omitempty"` // kind of the Failure of one that did not complete
-	Command    *Command   `json:"command"` // null for a task of another kind
+	Command    *Command   `json:"command"`           // null for a task of another kind
 }
 
 // Entry is a task in a list.

@@ -100,7 +100,7 @@ func runTaskShow(ctx context.Context, r *remote) error {
 		"command", r.streams.oneLine(c.Cmd, 1000), "how it is", r.streams.oneLine(t.Summary, 300), "exit status", exit,
 		"directory", c.Workdir, "input", c.InputTarget, "started", r.streams.when(t.CreatedAt),
 		"changed", r.streams.when(t.UpdatedAt), "turn", t.TurnID, "work item", t.WorkItemID,
-		"child agent", t.ChildAgentID,
+		"child agent", t.ChildAgentID, "patch", t.PatchFile,
 		"output in the container", c.OutputPath, "errors in the container", c.StderrPath)
 }
 

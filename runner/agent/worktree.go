@@ -1,9 +1,15 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
 
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/trees"
@@ -21,6 +27,8 @@ type childTrees interface {
 	ForChild(ctx context.Context, parentID, childID, taskID, mode string) error
 	// EndOf says what the tree of a task holds. ended removes it if it has no changes.
 	EndOf(ctx context.Context, taskID string, ended bool) (trees.Ended, error)
+	// Patch is the file with what the tree of a task has changed; "" for a task without a tree.
+	Patch(ctx context.Context, taskID string) (string, error)
 	// Merge takes what the tree of a task has changed into that of the agent, three-way, or nothing with conflicts.
 	Merge(ctx context.Context, agentID, taskID string) (changed, conflicts []string, err error)
 	// Discard removes the tree of a task; its patch stays.
@@ -145,21 +153,64 @@ func (r *Runtime) discardTree(ctx context.Context, t ledger.Task) error {
 // MergeChild takes what the tree of a child's task has changed into the tree in which its parent works. With conflicts
 // it changes nothing. What is there already is not merged again.
 func (r *Runtime) MergeChild(ctx context.Context, parentID, taskID string) (view.Merged, error) {
-	t, err := r.task(ctx, parentID, taskID)
-	if err != nil {
+	if err := r.checkMerge(ctx, parentID, taskID); err != nil {
 		return view.Merged{}, err
-	}
-	if t.Child() == nil || t.Child().Worktree == nil || r.cfg.Trees == nil {
-		return view.Merged{}, &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "task_id",
-			Message: "the task has no tree of its own", Hint: "use a workspace before you spawn a child"}
-	}
-	if !t.Status.Terminal() {
-		return view.Merged{}, &state.Error{Code: scheduler.CodeAgentBusy, Param: "task_id", Message: "the child is at work",
-			Hint: "merge its tree when its result has come, or stop it first"}
 	}
 	changed, conflicts, err := r.cfg.Trees.Merge(ctx, parentID, taskID)
 	if changed == nil {
 		changed = []string{}
 	}
 	return view.Merged{ChangedFiles: changed, Conflicts: conflicts}, err
+}
+
+// checkMerge refuses to take or show what a task has no tree for, or has not ended with.
+func (r *Runtime) checkMerge(ctx context.Context, parentID, taskID string) error {
+	t, err := r.task(ctx, parentID, taskID)
+	if err != nil {
+		return err
+	}
+	if t.Child() == nil || t.Child().Worktree == nil || r.cfg.Trees == nil {
+		return &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "task_id",
+			Message: "the task has no tree of its own", Hint: "use a workspace before you spawn a child"}
+	}
+	if !t.Status.Terminal() {
+		return &state.Error{Code: scheduler.CodeAgentBusy, Param: "task_id", Message: "the child is at work",
+			Hint: "merge its tree when its result has come, or stop it first"}
+	}
+	return nil
+}
+
+// maxShownPatch bounds what is shown of a patch, in bytes.
+const maxShownPatch = 32 << 10
+
+// ChildPatch shows what the tree of a child's task has changed.
+func (r *Runtime) ChildPatch(ctx context.Context, parentID, taskID string) (p view.ChildPatch, err error) {
+	if err := r.checkMerge(ctx, parentID, taskID); err != nil {
+		return p, err
+	}
+	name, err := r.cfg.Trees.Patch(ctx, taskID)
+	if err != nil || name == "" {
+		return p, err
+	}
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the patch of a child: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return p, fmt.Errorf("read the patch of a child: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxShownPatch))
+	if err != nil {
+		return p, fmt.Errorf("read the patch of a child: %w", err)
+	}
+	if int64(len(text)) < info.Size() { // whole lines, if there is one
+		text = text[:cmp.Or(bytes.LastIndexByte(text, '\n')+1, len(text))]
+	}
+	return view.ChildPatch{Patch: strings.ToValidUTF8(string(text), "\uFFFD"), Bytes: info.Size(),
+		LeftOut: info.Size() - int64(len(text))}, nil
 }

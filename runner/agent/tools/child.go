@@ -25,6 +25,7 @@ type children interface {
 	FollowUp(ctx context.Context, parentID, taskID, key, text string, byOperator bool) (tasks.InputResult, error)
 	StopChild(ctx context.Context, parentID, taskID, by string) (tasks.StopResult, error)
 	MergeChild(ctx context.Context, parentID, taskID string) (view.Merged, error)
+	ChildPatch(ctx context.Context, parentID, taskID string) (view.ChildPatch, error)
 	TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, budget int) (view.TaskOutput, error)
 }
 
@@ -36,7 +37,8 @@ const spawnDescription = "Delegates work to a private child agent with a contain
 
 const mergeDescription = "Takes what a child of yours has changed into the tree that you work in, by a three-way " +
 	"merge, once its task has ended. With conflicts nothing changes and the files are named: look at its result, and make " +
-	"the change yourself or spawn it anew. Check the files afterwards. TaskStop discards its tree."
+	"the change yourself or spawn it anew. Look at it first with preview, and check the files afterwards. TaskStop " +
+	"discards its tree."
 
 // spawn is what SpawnAgent is called with.
 type spawn struct {
@@ -62,6 +64,11 @@ type spawnedChild struct {
 // taskArgs name a task.
 type taskArgs struct {
 	TaskID string `json:"task_id"`
+}
+
+type mergeArgs struct {
+	TaskID  string `json:"task_id"`
+	Preview bool   `json:"preview,omitempty" jsonschema:"show the patch, at most 32 KiB of it, and change nothing"`
 }
 
 type outputArgs struct {
@@ -206,6 +213,7 @@ func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args taskArgs
 			return err
 		}
 		status, err = view.New(v, o.Facts).Task(o.AgentID, t.ID)
+		status.Task.PatchFile = "" // where things lie on the host is none of the model's business
 		line = view.ChildLine(t, status.Task.ChildTask)
 		status.Task.Summary = line
 		return err
@@ -245,9 +253,12 @@ func (o Options) taskInput(ctx context.Context, c hosttools.Call, args inputArgs
 	return show(out.SummaryText, out)
 }
 
-func (o Options) merge(ctx context.Context, _ hosttools.Call, args taskArgs) (hosttools.Result, error) {
+func (o Options) merge(ctx context.Context, _ hosttools.Call, args mergeArgs) (hosttools.Result, error) {
 	if _, err := o.withChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
+	}
+	if args.Preview {
+		return o.previewMerge(ctx, args.TaskID)
 	}
 	done, err := o.Children.MergeChild(ctx, o.AgentID, args.TaskID)
 	if err != nil {
@@ -258,6 +269,19 @@ func (o Options) merge(ctx context.Context, _ hosttools.Call, args taskArgs) (ho
 		text = fmt.Sprintf("Nothing was changed: it conflicts with your tree in %q.", done.Conflicts)
 	}
 	return show(text, done)
+}
+
+// previewMerge shows what a merge would take.
+func (o Options) previewMerge(ctx context.Context, taskID string) (hosttools.Result, error) {
+	p, err := o.Children.ChildPatch(ctx, o.AgentID, taskID)
+	if err != nil {
+		return hosttools.Result{}, spawnRefusal(err)
+	}
+	text := fmt.Sprintf("The patch of the child, which is data, has %d bytes:\n%s", p.Bytes, p.Patch)
+	if p.LeftOut > 0 {
+		text += fmt.Sprintf("[%d bytes more are left out]\n", p.LeftOut)
+	}
+	return show(text, p)
 }
 
 func (o Options) taskStop(ctx context.Context, _ hosttools.Call, args stopArgs) (hosttools.Result, error) {

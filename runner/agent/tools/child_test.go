@@ -34,6 +34,10 @@ func (f family) StopChild(ctx context.Context, parent, task, by string) (tasks.S
 	return tasks.StopResult{Task: view.SnapshotOf(t), StopRequested: stopped}, err
 }
 
+func (f family) ChildPatch(context.Context, string, string) (view.ChildPatch, error) {
+	return view.ChildPatch{Patch: "+x\n", Bytes: 100, LeftOut: 97}, nil
+}
+
 func (f family) MergeChild(context.Context, string, string) (view.Merged, error) {
 	return view.Merged{Conflicts: []string{"a"}}, nil
 }
@@ -99,6 +103,8 @@ func TestChildTools(t *testing.T) {
 		unknown := `{"task_id":"task_none"` + more
 		expect.Equal(t, name+" of none", r.called(t, main, name, "none", unknown), "not_found task_id")
 	}
+	expect.Equal(t, "a preview", r.called(t, main, "MergeChild", "preview", named+`,"preview":true}`),
+		`{"patch":"+x\n","patch_bytes":100,"left_out_bytes":97}`)
 	expect.Contains(t, "TaskList", r.called(t, main, "TaskList", "list", `{}`), made.TaskID)
 
 	child, deep := of(made.AgentID), of(made.AgentID+".a1b2c3")

@@ -179,6 +179,18 @@ func (t *Trees) contents(ctx context.Context, tree ledger.Tree) (found contents,
 	return found, err
 }
 
+// Patch is the file on the host with what the tree of a task has changed; "" when it has none.
+func (t *Trees) Patch(ctx context.Context, taskID string) (file string, err error) {
+	if _, err := t.EndOf(ctx, taskID, false); err != nil { // which keeps the patch
+		return "", err
+	}
+	tree, ok, err := t.treeOf(ctx, taskID)
+	if err != nil || !ok {
+		return "", err
+	}
+	return filepath.Join(t.changesDir(tree.AgentID), tree.Name, patchFile), nil
+}
+
 // Merge takes what the tree of a task has changed into the tree in which an agent works: three-way, or not at all. With
 // conflicts nothing is changed.
 func (t *Trees) Merge(ctx context.Context, agentID, taskID string) (changed, conflicts []string, err error) {

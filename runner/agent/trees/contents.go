@@ -49,11 +49,11 @@ func (c contents) saved() bool {
 // maxKeptText bounds what is said of the commits of a tree, in bytes.
 const maxKeptText = 500
 
-// text says what of a tree is kept and where; "" when nothing is lost with it.
+// text says what of a tree is kept, in the directory of its change; "" when nothing is lost with it.
 func (c contents) text() string {
 	var parts []string
 	if len(c.diff.Files) > 0 || c.diff.Incomplete {
-		parts = append(parts, "its change is kept as "+c.diff.Patch)
+		parts = append(parts, "its change is kept as "+patchFile)
 	}
 	if c.diff.Incomplete {
 		parts = append(parts, "what could not be read is in the tree alone")
@@ -63,7 +63,7 @@ func (c contents) text() string {
 		names = append(names, fmt.Sprintf("%s (%d)", b.Name, b.Commits))
 	}
 	if len(names) > 0 {
-		parts = append(parts, visible.Clip("commits of its agent are kept as "+c.diff.Bundle+": "+
+		parts = append(parts, visible.Clip("commits of its agent are kept as "+bundleFile+": "+
 			strings.Join(names, ", "), maxKeptText))
 	}
 	for _, w := range c.diff.Warnings {
@@ -94,10 +94,9 @@ func (c contents) tell(e *Ended, tree ledger.Tree) {
 	if tree.Status != ledger.TreeRemoved {
 		e.Reason = c.text()
 	}
-	if len(c.diff.Files) == 0 {
-		return
+	if c.saved() {
+		e.Patch = c.diff.Patch
 	}
-	e.Patch = c.diff.Patch
 	for _, f := range c.diff.Files {
 		e.ChangedFiles = append(e.ChangedFiles, f.Path)
 	}

@@ -162,7 +162,7 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (found con
 			return err
 		}
 		if text := found.text(); text != "" && (keep || found.saved()) {
-			status, why = ledger.TreeRetained, text
+			status, why = ledger.TreeRetained, text+", in "+o.dir
 		}
 		if found.diff.Incomplete || keep && status == ledger.TreeRetained {
 			return ended(status, why)

@@ -42,6 +42,13 @@ type Merged struct {
 	Conflicts    []string `json:"conflicts,omitempty"` // files; then nothing was changed
 }
 
+// ChildPatch is what a child has changed, as far as it is shown.
+type ChildPatch struct {
+	Patch   string `json:"patch"`
+	Bytes   int64  `json:"patch_bytes"`
+	LeftOut int64  `json:"left_out_bytes,omitempty"`
+}
+
 // ChildObservability is what a private child does, in short.
 type ChildObservability struct {
 	Phase             string      `json:"phase"` // running, blocked, waiting, terminal
@@ -200,6 +207,7 @@ type taskWorktree struct {
 	TaskStatus tasks.Status `json:"task_status"`
 	Label      string       `json:"label"`
 	Worktree
+	PatchFile string `json:"patch_file,omitempty"` // on the host
 }
 
 // Worktrees are the trees of the newest tasks of an agent. Errors are those of Summary.
@@ -212,7 +220,8 @@ func (s Snapshot) Worktrees(agentID string) (WorktreeSummary, error) {
 	counts := map[string]int{}
 	for _, t := range newest {
 		if c := Supervision(t); c != nil && c.Worktree != nil {
-			out.Worktrees = append(out.Worktrees, taskWorktree{t.ID, t.Status, t.Purpose, *c.Worktree})
+			out.Worktrees = append(out.Worktrees, taskWorktree{t.ID, t.Status, t.Purpose, *c.Worktree,
+				t.Child().Worktree.Patch})
 			counts[c.CleanupStatus]++
 		}
 	}

@@ -82,6 +82,7 @@ type taskSnapshot struct {
 	ParentMessageID string `json:"parent_message_id,omitempty"`
 	WorkItemID      string `json:"work_item_id,omitempty"`
 	Purpose         string `json:"purpose,omitempty"`
+	PatchFile       string `json:"patch_file,omitempty"` // what a child has changed, on the host
 	ChildTask
 }
 
@@ -173,8 +174,13 @@ func (s Snapshot) Task(agentID, id string) (TaskStatus, error) {
 	if err != nil {
 		return TaskStatus{}, err
 	}
+	patch := ""
+	if c := t.Child(); c != nil && c.Worktree != nil {
+		patch = c.Worktree.Patch
+	}
 	child, err := s.Child(t)
-	return TaskStatus{taskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose, child}}, err
+	return TaskStatus{taskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose, patch,
+		child}}, err
 }
 
 // NoTask says that an agent has no task with an id.

@@ -147,6 +147,25 @@ func TestSpawnBounds(t *testing.T) {
 	}
 }
 
+// A refusal says in plain words which of the things that can be wrong is.
+func TestSpawnRefusals(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("delegate"))
+	w.must(w.begin("alpha", false))
+	for want, n := range map[string]scheduler.Spawn{
+		"initial_message is missing, null or empty":         {Mode: "inherit"},
+		"initial_message is blank":                          {Mode: "inherit", Message: " \n"},
+		"initial_message has a NUL character":               {Mode: "inherit", Message: "a\x00b"},
+		"workspace_mode is not for the preset public_named": {Mode: "inherit", Named: "gamma", Message: "x"},
+	} {
+		n.ParentID, n.CallID = "alpha", want
+		_, err := w.m.Spawn(w.ctx, n)
+		e, ok := errors.AsType[*state.Error](err)
+		expect.Equal(t, "a refusal", ok, true)
+		expect.Equal(t, "message", e.Message, want)
+	}
+}
+
 // A child is stopped and started with its parent, whose own turn is aborted: that of the child comes back, what it waits
 // for stays, and its task goes on.
 func TestStopWithParent(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
@@ -75,7 +76,8 @@ func (n Spawn) check() error {
 	switch {
 	case n.Named != "":
 		if n.Mode != "" {
-			return refused(CodeInvalidSpawn, "workspace_mode", "leave it out", "a public agent has workspaces of its own")
+			return refused(CodeInvalidSpawn, "workspace_mode", "leave it out",
+				"workspace_mode is not for the preset public_named")
 		}
 		if err := state.CheckNewAgentID(n.Named); err != nil {
 			return err
@@ -86,11 +88,27 @@ func (n Spawn) check() error {
 	case n.Mode != ledger.ChildInherits && n.Mode != ledger.ChildWorktree:
 		return refused(CodeInvalidSpawn, "workspace_mode", "use inherit or worktree", "%.40q is not a mode", n.Mode)
 	}
-	if bad := checkBody(ledger.Body{Type: "text", Text: n.Message}); bad != nil {
-		return refused(CodeInvalidSpawn, "initial_message", "say what the agent is to do, in at most 1 MiB", "%s",
-			bad.Message)
+	if bad := wrongMessage(n.Message); bad != "" {
+		return refused(CodeInvalidSpawn, "initial_message", "say what the agent is to do, in at most 1 MiB",
+			"initial_message %s", bad)
 	}
 	return nil
+}
+
+// wrongMessage says why a text is no message for another agent, "" for one that is.
+func wrongMessage(text string) string {
+	switch {
+	case text == "":
+		return "is missing, null or empty"
+	case strings.TrimSpace(text) == "":
+		return "is blank"
+	case strings.ContainsRune(text, 0):
+		return "has a NUL character"
+	}
+	if bad := checkBody(ledger.Body{Type: "text", Text: text}); bad != nil {
+		return "cannot be taken: " + bad.Message
+	}
+	return ""
 }
 
 // label is what the parent sees of the delegation: its first line, in short.
@@ -136,7 +154,8 @@ func (s *step) checkSpawn(n Spawn) error {
 		return nil
 	}
 	if state.AgentDepth(id) >= state.MaxDepth {
-		return limit("depth", "do it yourself", "an agent %d levels below a public one has no children", state.MaxDepth)
+		return limit("depth", "do it yourself", "the depth is the reason: an agent %d levels below a public one has no children",
+			state.MaxDepth)
 	}
 	if err := s.checkOpenTasks(); err != nil {
 		return err

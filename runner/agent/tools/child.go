@@ -105,7 +105,7 @@ func (o Options) childTools() []hosttools.Tool {
 		tool(o, completes("TaskList"), o.listTasks),
 		tool(o, completes("TaskStatus"), o.taskStatus, "task_id"),
 		tool(o, completes("TaskOutput"), o.taskOutput, "task_id"),
-		tool(o, completes("TaskInput"), o.taskInput, "task_id", "input"),
+		tool(o, completes("TaskInput"), o.taskInput, "task_id"),
 		tool(o, completes("TaskStop"), o.taskStop, "task_id"),
 	}
 }
@@ -245,6 +245,13 @@ func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args outputAr
 func (o Options) taskInput(ctx context.Context, c hosttools.Call, args inputArgs) (hosttools.Result, error) {
 	if _, err := o.withChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
+	}
+	switch {
+	case args.CloseInput:
+		return hosttools.Result{}, invalid("close_input", "the task of a child has no input that could be closed",
+			"leave it out; TaskStop ends the child")
+	case args.Input == "":
+		return hosttools.Result{}, invalid("input", "the argument input is missing", "say what the child is to have")
 	}
 	out, err := o.Children.FollowUp(ctx, o.AgentID, args.TaskID, c.ID, args.Input, false)
 	if err != nil {

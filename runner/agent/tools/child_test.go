@@ -107,6 +107,10 @@ func TestChildTools(t *testing.T) {
 		`{"patch":"+x\n","patch_bytes":100,"left_out_bytes":97}`)
 	expect.Contains(t, "TaskList", r.called(t, main, "TaskList", "list", `{}`), made.TaskID)
 
+	expect.Equal(t, "close_input", r.called(t, main, "TaskInput", "close", named+`,"close_input":true}`),
+		"invalid_tool_input close_input")
+	expect.Equal(t, "no input", r.called(t, main, "TaskInput", "none", named+`}`), "invalid_tool_input input")
+
 	child, deep := of(made.AgentID), of(made.AgentID+".a1b2c3")
 	for name, has := range map[string][3]bool{"SpawnAgent": {true, true, false}, "MergeChild": {true, true, false},
 		"TaskStop": {true, true, false}, "ExternalTriggerGet": {true, false, false}, "Sleep": {true, true, true}} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func newAgentBudgetCommand(streams Streams) *cobra.Command {
 	f.Func("tokens", "`number` of tokens that their models may read and write", func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 64)
 		b.MaxTokens = &n
-		return err
+		return wholeNumber(err)
 	})
 	f.Func("cost", "`amount` that their models may cost", func(text string) error {
 		var m settings.Money
@@ -40,9 +41,20 @@ func newAgentBudgetCommand(streams Streams) *cobra.Command {
 	f.Func("containers", "`number` of containers that they may have at a time", func(text string) error {
 		n, err := strconv.Atoi(text)
 		b.MaxContainers = &n
-		return err
+		return wholeNumber(err)
 	})
 	return cmd
+}
+
+// wholeNumber is the error of a text that is to be a number, in words.
+func wholeNumber(err error) error {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("the number is too large")
+	case err != nil:
+		return errors.New("it is not a whole number")
+	}
+	return nil
 }
 
 func (r *remote) showBudget(b view.TreeBudget, err error) error {
@@ -52,11 +64,15 @@ func (r *remote) showBudget(b view.TreeBudget, err error) error {
 		}
 		return taken + " of " + most
 	}
-	containers := ""
+	containers, paused := "", ""
+	if b.Spent != "" {
+		paused = "until the bound of " + b.Spent + " is above what is taken"
+	}
 	if b.MaxContainers > 0 {
 		containers = strconv.Itoa(b.MaxContainers) + " at a time"
 	}
 	return r.showFacts(b, err, "agent", b.AgentID, "children", strconv.Itoa(b.Children),
 		"tokens", of(strconv.FormatInt(b.Tokens, 10), strconv.FormatInt(b.MaxTokens, 10)),
-		"cost", of(b.Cost.String(), b.MaxCost.String()), "containers", containers, "spent", b.Spent)
+		"cost", of(b.Cost.String(), b.MaxCost.String()), "containers", containers, "spent", b.Spent,
+		"paused", paused)
 }

@@ -88,7 +88,11 @@ const (
 	ChildTerminal = "terminal"
 )
 
-// ChildPhase is what a child does that has not ended: open are its own tasks. reason is why it is blocked or waits.
+// childDelayed is the reason of a child that goes on by itself after a pause: for its pace, or before it is tried again.
+const childDelayed = "delayed"
+
+// ChildPhase is what a child does that has not ended: open are its own tasks. reason is why it is blocked or waits, or
+// is not at work yet.
 func ChildPhase(s Situation, open []ledger.Task) (phase, reason string) {
 	switch {
 	case s.Stopped:
@@ -97,6 +101,8 @@ func ChildPhase(s Situation, open []ledger.Task) (phase, reason string) {
 		return ChildRunning, ""
 	case s.Blocked != "":
 		return ChildBlocked, cmp.Or(s.BlockedBy, "setting_required")
+	case s.Queued > 0 && !s.Kept && s.RetryAt != nil:
+		return ChildRunning, childDelayed
 	case s.Queued > 0 && !s.Kept:
 		return ChildRunning, ""
 	}

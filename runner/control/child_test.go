@@ -51,6 +51,8 @@ func TestPrivateChildren(t *testing.T) {
 	refused(t, "a prompt", err, scheduler.CodeAgentPrivate)
 	_, err = c.Control(ctx, child, wire.Control{Action: "stop"})
 	refused(t, "a stop", err, scheduler.CodeAgentPrivate)
+	_, err = c.Command(ctx, "submit_turn", wire.Command{CommandID: "c", AgentID: child, Text: "hello"})
+	refused(t, "a command", err, scheduler.CodeAgentPrivate)
 	_, err = c.Status(ctx, "main.zzzzzz")
 	refused(t, "one that there is not", err, scheduler.CodeAgentPrivate)
 	expect.Equal(t, "listed agents", len(must(c.Agents(ctx))(t)), 1)

@@ -283,7 +283,7 @@ func (s *Server) newest(ctx context.Context, agentID string) (seq int64, err err
 // refusals are the refusals of the standard that errors of the steps are.
 var refusals = map[state.Code]state.Code{
 	scheduler.CodeAgentStopped: wire.CodeStopped, scheduler.CodeAgentArchived: wire.CodeStopped,
-	scheduler.CodeAgentBusy: ledger.CodeConflict, scheduler.CodeAgentPrivate: wire.CodeInvalid,
+	scheduler.CodeAgentBusy:      ledger.CodeConflict,
 	scheduler.CodeInvalidMessage: wire.CodeInvalid, scheduler.CodeKeyConflict: ledger.CodeConflict,
 	scheduler.CodeQueueFull: wire.CodeBlocked, scheduler.CodeSelfLimit: wire.CodeBlocked,
 	scheduler.CodeNotQueued: ledger.CodeConflict, scheduler.CodeNoRun: ledger.CodeConflict,

@@ -103,7 +103,8 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 	case record.ModelOverrideRequested:
 		d.Body = t.Model
 	default:
-		d.Body = cmp.Or(t.Work.Objective, t.Task.Command().CmdPreview, t.Workspace.Alias, t.Worktree.Name, t.Tree)
+		d.Body = cmp.Or(t.Work.Objective, t.Task.Command().CmdPreview, t.Task.Purpose, t.Workspace.Alias,
+			t.Worktree.Name, t.Tree)
 		if label == record.TaskResultReceived && t.Task.Result.Summary != "" {
 			d.Body += ": " + t.Task.Result.Summary
 		}

@@ -24,6 +24,8 @@ func TestSummaryOfEvents(t *testing.T) {
 		{turns.ModelFailed, "failed", `{"provider_attempt":{"model_ref":"p/m"},"message":"slow down"}`,
 			"provider round failed: p/m: slow down"},
 		{"rate_limit.hit", "", `{}`, "rate limit hit"},
+		{"task.completed", "completed", `{"task":{"purpose":"count","result":{"summary":"the child is done"}}}`,
+			"task result received: count: the child is done"},
 		{"holon.input.inserted", "completed", `{}`, "input inserted"},
 	} {
 		e := ledger.Event{Class: c.class, Status: c.status, Data: json.RawMessage(c.data)}

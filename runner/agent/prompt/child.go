@@ -34,10 +34,11 @@ Every message comes with a label that the runtime wrote: its kind, where it came
 func childIdentity(a ledger.Agent) string {
 	text := fmt.Sprintf("# Who you are\n\nYou are the private child agent %q of %q, which supervises you through the "+
 		"task %s. Your home is the directory agent_home, in which your commands start unless you use a workspace; it stays "+
-		"until your work is done, and nobody else sees it. AGENTS.md in it says how you work.", a.ID, a.ParentID, a.DelegatedFromTask)
+		"until your work is done, and nobody else sees it. AGENTS.md in it says how you work.", a.ID, a.ParentID,
+		a.DelegatedFromTask)
 	if state.AgentDepth(a.ID) >= state.MaxDepth {
-		return text + fmt.Sprintf(" Agents have no children %d levels below a public one, where you are, and no SpawnAgent: do "+
-			"the work yourself.", state.MaxDepth)
+		return text + fmt.Sprintf(" Agents have no children %d levels below a public one, where you are, and no "+
+			"SpawnAgent: do the work yourself.", state.MaxDepth)
 	}
 	return text + " You may delegate parts of the work with SpawnAgent in turn; you answer for their results."
 }

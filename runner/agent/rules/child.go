@@ -88,7 +88,7 @@ const (
 	ChildTerminal = "terminal"
 )
 
-// childDelayed is the reason of a child that goes on by itself after a pause: for its pace, or before it is tried again.
+// childDelayed is the reason of a child that goes on by itself after a pause, for its pace or before another try.
 const childDelayed = "delayed"
 
 // ChildPhase is what a child does that has not ended: open are its own tasks. reason is why it is blocked or waits, or

@@ -166,8 +166,8 @@ func TestSpawnRefusals(t *testing.T) {
 	}
 }
 
-// A child is stopped and started with its parent, whose own turn is aborted: that of the child comes back, what it waits
-// for stays, and its task goes on.
+// A child is stopped and started with its parent, whose own turn is aborted: that of the child comes back, what it
+// waits for stays, and its task goes on.
 func TestStopWithParent(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("delegate"))

@@ -145,8 +145,8 @@ func (m *Scheduler) WorktreeOf(ctx context.Context, parentID, taskID string, w l
 	})
 }
 
-// succeeds reports whether a report of a tree is newer than the one that is on record: a tree ends once, and is discarded
-// after that.
+// succeeds reports whether a report of a tree is newer than the one that is on record: a tree ends once, and is
+// discarded after that.
 func succeeds(old, now ledger.Worktree) bool {
 	switch {
 	case old.Cleanup == ledger.WorktreeActive:

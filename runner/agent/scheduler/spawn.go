@@ -154,8 +154,8 @@ func (s *step) checkSpawn(n Spawn) error {
 		return nil
 	}
 	if state.AgentDepth(id) >= state.MaxDepth {
-		return limit("depth", "do it yourself", "the depth is the reason: an agent %d levels below a public one has no children",
-			state.MaxDepth)
+		return limit("depth", "do it yourself",
+			"the depth is the reason: an agent %d levels below a public one has no children", state.MaxDepth)
 	}
 	if err := s.checkOpenTasks(); err != nil {
 		return err

@@ -99,22 +99,32 @@ func (r *Runtime) taskOfChild(ctx context.Context, childID string) (t ledger.Tas
 	return t, err
 }
 
-// endTree removes the tree of the task of a child that has ended if nothing in it was changed, and records what became
-// of it. It changes nothing the second time. The caller has locked r.ending: who ends a tree records what it held.
+// endTree removes the tree of the task of a child that has ended if nothing is lost with it, and records what became of
+// it. It changes nothing the second time, and tries again what failed. The caller has locked r.ending: who ends a tree
+// records what it held.
 func (r *Runtime) endTree(ctx context.Context, childID string) error {
 	if r.cfg.Trees == nil {
 		return nil
 	}
 	t, err := r.taskOfChild(ctx, childID)
-	if err != nil || t.Child().Worktree == nil || t.Child().Worktree.Cleanup != ledger.WorktreeActive {
+	if err != nil || !unsettled(t) {
 		return err
 	}
 	w, err := r.worktree(ctx, t, true)
 	if err != nil {
-		w.Cleanup, w.Reason = ledger.WorktreeFailed, r.failure(phaseTurn, err).Summary
-		err = nil // it is on record, and holds up nothing
+		w.Cleanup, w.Reason = ledger.WorktreeFailed, r.failure(phaseTurn, err).Summary // it holds up nothing
 	}
-	return errors.Join(err, r.scheduler.WorktreeOf(ctx, t.AgentID, t.ID, w))
+	if old := t.Child().Worktree; w.Cleanup == old.Cleanup && w.Reason == old.Reason {
+		return nil
+	}
+	return r.scheduler.WorktreeOf(ctx, t.AgentID, t.ID, w)
+}
+
+// unsettled reports whether it is open what becomes of the tree of a task.
+func unsettled(t ledger.Task) bool {
+	c := t.Child()
+	return c != nil && c.Worktree != nil &&
+		(c.Worktree.Cleanup == ledger.WorktreeActive || c.Worktree.Cleanup == ledger.WorktreeFailed)
 }
 
 // endTrees sees to the trees of tasks that ended while no process did.
@@ -123,9 +133,8 @@ func (r *Runtime) endTrees(ctx context.Context) {
 	err := r.eachAgent(ctx, func(ctx context.Context, id string) error {
 		list, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Task, error) { return v.Tasks(id, 0) })
 		for _, t := range list {
-			c := t.Child()
-			if c != nil && c.Worktree != nil && t.Status.Terminal() && c.Worktree.Cleanup == ledger.WorktreeActive {
-				left = append(left, c.AgentID)
+			if t.Status.Terminal() && unsettled(t) {
+				left = append(left, t.Child().AgentID)
 			}
 		}
 		return err

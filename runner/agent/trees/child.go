@@ -151,6 +151,9 @@ func (t *Trees) EndOf(ctx context.Context, taskID string, ended bool) (e Ended, 
 		return e, err
 	}
 	e = Ended{Path: path.Join(runner.WorkspacesPath, tree.Name), Branch: tree.Branch, Status: tree.Status}
+	if tree.Status == ledger.TreeFailed {
+		e.Reason = missing
+	}
 	found.tell(&e, tree)
 	return e, nil
 }

@@ -27,8 +27,11 @@ func invalid(hint, message string) error {
 	return &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "path", Message: message, Hint: hint}
 }
 
-// kernelDirs hold files that are none.
-var kernelDirs = [...]string{"/proc", "/sys", "/dev"}
+// ofKernel reports whether what a directory holds is made by the kernel.
+func ofKernel(dir string) bool {
+	return !git.Within("/dev/shm", dir) && slices.ContainsFunc([]string{"/proc", "/sys", "/dev"},
+		func(top string) bool { return git.Within(top, dir) })
+}
 
 // CheckPath refuses a path that no agent could have attached.
 func (t *Trees) CheckPath(ctx context.Context, name string) error {
@@ -47,7 +50,7 @@ func (t *Trees) directory(name string) (string, error) {
 	}
 	home := t.opts.Home.Dir()
 	switch {
-	case slices.ContainsFunc(kernelDirs[:], func(top string) bool { return git.Within(top, dir) }):
+	case ofKernel(dir):
 		return "", invalid("name a project", dir+" holds files of the kernel, which cannot be copied")
 	case dir == "/":
 		return "", invalid("name a project", "the whole file system cannot be a workspace")

@@ -195,3 +195,28 @@ func TestCommitsOfChildren(t *testing.T) {
 		}
 	}
 }
+
+// A process that is killed after it gave up a clean tree, before that was on record, leaves one that was removed. One
+// whose directory something else took away has failed, and says so.
+func TestKilledWhileEnding(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
+	for task, want := range map[string]ledger.TreeStatus{"task_killed": ledger.TreeRemoved, "task_gone": ledger.TreeFailed} {
+		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, worktree))
+		tree, _, err := l.treeOf(l.ctx, task)
+		expect.NoError(t, err)
+		if want == ledger.TreeRemoved {
+			opened, err := l.open(l.ctx, tree)
+			expect.NoError(t, err)
+			expect.NoError(t, opened.Release(l.ctx))
+		} else {
+			expect.NoError(t, os.RemoveAll(l.treeDir(tree)))
+		}
+		end, err := l.EndOf(l.ctx, task, true)
+		expect.NoError(t, err)
+		if end.Status != want || (end.Reason == "") != (want == ledger.TreeRemoved) {
+			t.Errorf("%s ends as %+v", task, end)
+		}
+	}
+}

@@ -172,14 +172,32 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (found con
 		}
 		return ended(status, why)
 	})
-	if isGone(err) { // unless another call ended it meanwhile
-		if tree, _, err = t.found(ctx, tree.AgentID, tree.Name); err == nil && tree.Status == ledger.TreeActive {
-			err = ended(ledger.TreeFailed, "its directory is gone")
-		}
-		return contents{}, err
+	if isGone(err) {
+		return contents{}, t.endGone(ctx, tree, err)
 	}
 	return found, err
 }
+
+// endGone ends a tree that is not there, unless another call ended it meanwhile. One that was given up, of which only
+// the record lacks, was removed by a process that was killed, which had kept what was to be kept.
+func (t *Trees) endGone(ctx context.Context, tree ledger.Tree, cause error) error {
+	tree, _, err := t.found(ctx, tree.AgentID, tree.Name)
+	if err != nil || tree.Status != ledger.TreeActive {
+		return err
+	}
+	status, why := ledger.TreeFailed, missing
+	if e, ok := errors.AsType[*git.Error](cause); ok && e.Code == workspace.CodeReleased && !t.there(tree) {
+		status, why = ledger.TreeRemoved, "it was removed before"
+		patch, err := os.Stat(filepath.Join(t.changesDir(tree.AgentID), tree.Name, patchFile))
+		if err == nil && patch.Size() > 0 && tree.TaskID == "" {
+			status = ledger.TreeRetained
+		}
+	}
+	return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
+}
+
+// missing is why a tree has failed.
+const missing = "its directory is gone"
 
 // endUnmade ends a tree that was not made. One that is being made is waited for, and returned as it is then.
 func (t *Trees) endUnmade(ctx context.Context, tree ledger.Tree) (ledger.Tree, error) {

@@ -70,6 +70,7 @@ func losses(verb string, a wire.Archived) []string {
 		"queued messages", strconv.Itoa(a.Lost.QueuedMessages), "timers", strconv.Itoa(a.Lost.Timers),
 		"triggers", strconv.Itoa(a.Lost.Triggers), "waits", strconv.Itoa(a.Lost.Waits),
 		"open work items", strconv.Itoa(a.Lost.WorkItems), "tasks", strconv.Itoa(a.Lost.Tasks),
+		"children", strconv.Itoa(a.Lost.Children), "trees, whose patches stay", strconv.Itoa(a.Lost.Trees),
 		"home, which stays", a.AgentHome}
 	for _, c := range a.Changes {
 		lost = append(lost, "changes of "+c.Tree+", kept as", c.Changes.Patch)

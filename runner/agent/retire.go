@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holon/state"
@@ -61,7 +62,7 @@ func (r *Runtime) endContainer(ctx context.Context, agentID string) error {
 	r.ending.Lock()
 	defer r.ending.Unlock()
 	if err == nil && state.IsChild(agentID) {
-		err = r.endTree(ctx, agentID) // before what is left of its trees
+		err = errors.Join(r.endTree(ctx, agentID), r.discardWithRoot(ctx, agentID)) // before what is left of its trees
 	}
 	if err == nil && r.cfg.Workspaces != nil {
 		err = r.cfg.Workspaces.Retire(ctx, agentID)

@@ -61,19 +61,25 @@ func (r *Runtime) attendTasks(ctx context.Context) {
 }
 
 // removedWithTrees are the agents that were removed and whose trees were not seen to: by a step after which nothing
-// did, or that failed.
+// did, or that failed. A tree that was kept for a task goes once the public agent above it was removed.
 func removedWithTrees(v ledger.View) (ids []string, err error) {
 	trees, err := v.AllTrees()
 	for _, t := range trees {
-		if t.Status != ledger.TreeActive || slices.Contains(ids, t.AgentID) {
+		owner := t.AgentID
+		switch {
+		case slices.Contains(ids, t.AgentID):
+			continue
+		case t.Status == ledger.TreeRetained && len(t.Held) > 0 && t.TaskID != "":
+			owner = state.RootAgent(t.AgentID)
+		case t.Status != ledger.TreeActive:
 			continue
 		}
-		a, err := v.Agent(t.AgentID)
+		a, err := v.Agent(owner)
 		if err != nil {
 			return ids, err
 		}
 		if a.ArchivedAt != nil {
-			ids = append(ids, a.ID)
+			ids = append(ids, t.AgentID)
 		}
 	}
 	return ids, err

@@ -172,6 +172,22 @@ func (r *Runtime) MergeChild(ctx context.Context, parentID, taskID string) (view
 	return view.Merged{ChangedFiles: changed, Conflicts: conflicts}, err
 }
 
+// discardWithRoot discards the tree of a child that was kept for its task, if the public agent above it was removed.
+func (r *Runtime) discardWithRoot(ctx context.Context, childID string) error {
+	if r.cfg.Trees == nil {
+		return nil
+	}
+	removed, err := r.scheduler.Removed(ctx, state.RootAgent(childID))
+	if err != nil || !removed {
+		return err
+	}
+	t, err := r.taskOfChild(ctx, childID)
+	if w := t.Handle.Child; err != nil || w == nil || w.Worktree == nil || w.Worktree.Cleanup != ledger.WorktreeRetained {
+		return err
+	}
+	return r.discardTree(ctx, t)
+}
+
 // checkMerge refuses to take or show what a task has no tree for, or has not ended with.
 func (r *Runtime) checkMerge(ctx context.Context, parentID, taskID string) error {
 	t, err := r.task(ctx, parentID, taskID)

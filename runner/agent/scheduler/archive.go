@@ -67,6 +67,7 @@ func (s *step) release(lost *Losses, reason string, apply bool) {
 	if triggered {
 		lost.Triggers = 1
 	}
+	s.countBelow(lost, id)
 	if !apply {
 		return
 	}
@@ -81,6 +82,26 @@ func (s *step) release(lost *Losses, reason string, apply bool) {
 	}
 	if triggered {
 		s.revoke(&trigger)
+	}
+}
+
+// countBelow counts the trees of an agent, and its children and theirs.
+func (s *step) countBelow(lost *Losses, id string) {
+	for _, t := range read(s, ledger.View.Trees, id) {
+		if t.Status == ledger.TreeActive || len(t.Held) > 0 {
+			lost.Trees++
+		}
+	}
+	all := read(s, func(v ledger.View, id string) ([]ledger.Task, error) { return v.Tasks(id, 0) }, id)
+	for _, t := range all {
+		c := t.Child()
+		if c == nil {
+			continue
+		}
+		if !t.Status.Terminal() {
+			lost.Children++
+		}
+		s.countBelow(lost, c.AgentID)
 	}
 }
 

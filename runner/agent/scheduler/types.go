@@ -58,6 +58,8 @@ type Losses struct {
 	Waits          int
 	WorkItems      int // that are open; they stay as they are
 	Tasks          int // that have not ended; the caller ends them
+	Children       int // that have not ended, with those below them
+	Trees          int // copies of workspaces, also of children that have ended; patches stay
 }
 
 // NewAgent is an agent to be made. Kind, visibility and ownership follow from

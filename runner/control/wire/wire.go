@@ -249,6 +249,8 @@ type Losses struct {
 	Waits          int    `json:"waits"`
 	WorkItems      int    `json:"work_items"` // that are open
 	Tasks          int    `json:"tasks"`      // that run, and are ended
+	Children       int    `json:"children"`   // that have not ended, with those below them
+	Trees          int    `json:"trees"`      // copies of workspaces, also of children that have ended; patches stay
 }
 
 // DebugPrompt asks what would be sent to a model.

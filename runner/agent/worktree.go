@@ -81,7 +81,7 @@ func (r *Runtime) worktreeOf(agentID string) *ledger.Worktree {
 	}
 	w, err := r.worktree(ctx, t, false)
 	if err != nil {
-		r.log.Warn("what a child changed in its tree is not known", "agent", agentID, "err", err)
+		r.log.Info("what a child changed in its tree is found out after its end", "agent", agentID, "err", err)
 		return nil
 	}
 	return &w

@@ -14,8 +14,8 @@ import (
 var errOwnRepository = errors.New("its agent made a repository of its own in it")
 
 // CheckedOut returns the branch that the agent has checked out, "" for none, and the branches and tags that it made,
-// whether or not they have commits of their own. A repository that cannot be read is an error. As with Diff git does not
-// work in it, and no process may write the tree.
+// whether or not they have commits of their own. A repository that cannot be read is an error. As with Diff git does
+// not work in it, and no process may write the tree.
 func (t *Tree) CheckedOut(ctx context.Context) (branch string, made []string, err error) {
 	err = t.withRoot(ctx, func(ctx context.Context, root folder.Dir) error {
 		gitDir, err := root.Sub(".git")

@@ -33,11 +33,12 @@ const spawnDescription = "Delegates work to a private child agent with a contain
 	"own, which works while you go on. It is asked for what initial_message says and knows nothing else of yours: say " +
 	"what to do, what to leave alone and what to report. Its result comes to you as a message; do not wait for it in " +
 	"this turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not depend " +
-	"on one another. With workspace_mode worktree it works in a tree of its own, which you can merge."
+	"on one another. It works in a tree of its own, which you can merge: with workspace_mode worktree " +
+	"one that begins with what yours has now, else one with what your operator's has."
 
 const mergeDescription = "Takes what a child of yours has changed into the tree that you work in, by a three-way " +
-	"merge, once its task has ended. With conflicts nothing changes and the files are named: look at its result, and make " +
-	"the change yourself or spawn it anew. Look at it first with preview, and check the files afterwards. TaskStop " +
+	"merge, once its task has ended. With conflicts nothing changes and the files are named: look at its result, and " +
+	"make the change yourself or spawn it anew. Look at it first with preview, and check the files afterwards. TaskStop " +
 	"discards its tree."
 
 // spawn is what SpawnAgent is called with.
@@ -101,7 +102,8 @@ func (o Options) childTools() []hosttools.Tool {
 	completes := func(name string) hosttools.Tool { return hosttools.Tool{Name: name, Completes: true} }
 	return []hosttools.Tool{
 		tool(o, hosttools.Tool{Name: NameSpawn, Description: spawnDescription}, o.spawn),
-		tool(o, hosttools.Tool{Name: "MergeChild", Description: mergeDescription, Timeout: hosttools.LongestCall}, o.merge, "task_id"),
+		tool(o, hosttools.Tool{Name: "MergeChild", Description: mergeDescription, Timeout: hosttools.LongestCall},
+			o.merge, "task_id"),
 		tool(o, completes("TaskList"), o.listTasks),
 		tool(o, completes("TaskStatus"), o.taskStatus, "task_id"),
 		tool(o, completes("TaskOutput"), o.taskOutput, "task_id"),

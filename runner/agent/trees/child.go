@@ -87,7 +87,9 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 
 // endOthers ends the trees of a child that were not made before its parent used another workspace.
 func (t *Trees) endOthers(ctx context.Context, want ledger.Tree) error {
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(want.AgentID) })
+	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) {
+		return v.Trees(want.AgentID)
+	})
 	for _, old := range trees {
 		if old.Status == ledger.TreeActive && len(old.Held) == 0 && old.Name != want.Name {
 			err = errors.Join(err, t.disclaim(ctx, old), t.opts.Steps.EndTree(ctx, old.AgentID, old.Name, ledger.TreeRemoved,

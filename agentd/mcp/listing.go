@@ -131,7 +131,8 @@ func (l *listing) check(t *sdk.Tool) string {
 	l.taken[t.Name] = true
 	wants, _ := t.Meta[mcpwire.MetaRound].(bool)
 	completes, _ := t.Meta[mcpwire.MetaCompletes].(bool)
-	l.tools = append(l.tools, listed{tool: t.Name, completes: completes && l.server.host, description: description, schema: schema,
+	l.tools = append(l.tools, listed{tool: t.Name, completes: completes && l.server.host,
+		description: description, schema: schema,
 		traits: traits(t.Annotations), round: wants && l.server.host})
 	return ""
 }

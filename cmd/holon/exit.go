@@ -128,7 +128,8 @@ var flagsOfFields = map[string]string{
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
 	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE",
 	"message": "MESSAGE", "timer": "TIMER", "shell": "--shell",
-	"work_item_id": "ITEM", "workspace_id": "WORKSPACE", "objective": "OBJECTIVE", "task_id": "TASK", "cmd": "COMMAND", "workdir": "--workdir",
+	"work_item_id": "ITEM", "workspace_id": "WORKSPACE", "objective": "OBJECTIVE", "task_id": "TASK",
+	"cmd": "COMMAND", "workdir": "--workdir",
 	"summary": "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
 	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }

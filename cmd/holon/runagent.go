@@ -131,7 +131,7 @@ type runResult struct {
 	Failure        *ledger.Failure         `json:"failure,omitempty"`
 	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`
 	Tasks          []view.TaskRecord       `json:"tasks"`         // that the turn started
-	ChangedFiles   []string                `json:"changed_files"` // in its active workspace, not applied yet; a home is not compared
+	ChangedFiles   []string                `json:"changed_files"` // in its active workspace, not applied yet
 	MessageCount   int64                   `json:"message_count"` // of the agent's life
 	TokenUsage     *responses.Usage        `json:"token_usage,omitempty"`
 	InputTokens    int64                   `json:"input_tokens"`

@@ -54,7 +54,8 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/metrics", stream: s.getMetrics},
 
 		{method: "GET", path: "/agents/list", handle: s.getAgents},
-		{method: "GET", path: agent + "/messages/{message_id}", handle: shows(s, "message_id", view.Snapshot.Message), debugs: true},
+		{method: "GET", path: agent + "/messages/{message_id}", handle: shows(s, "message_id", view.Snapshot.Message),
+			debugs: true},
 		{method: "GET", path: agent + "/timers", handle: lists(s, view.Snapshot.Timers), queries: true},
 		{method: "GET", path: agent + "/queue", handle: lists(s, view.Snapshot.Queue), queries: true},
 		{method: "GET", path: agent + "/work-items", handle: lists(s, view.Snapshot.WorkItems), queries: true},

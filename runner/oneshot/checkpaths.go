@@ -177,15 +177,16 @@ func (p *Paths) commandNames(command, prefix string) names {
 		return n
 	}
 	dirs := []string{prefix}
-	for simple := range strings.FieldsFuncSeq(command, func(r rune) bool { return strings.ContainsRune(";|&(){}\r\n", r) }) {
+	operator := func(r rune) bool { return strings.ContainsRune(";|&(){}\r\n", r) }
+	for simple := range strings.FieldsFuncSeq(command, operator) {
 		dirs = n.addCommand(dirs, simple)
 	}
 	return n
 }
 
 // readers are programs that read the files they are given, and run nothing of them.
-var readers = []string{"[", "cat", "cmp", "diff", "echo", "egrep", "fgrep", "grep", "head", "ls", "printf", "rg", "sort",
-	"stat", "tail", "test", "wc"}
+var readers = []string{"[", "cat", "cmp", "diff", "echo", "egrep", "fgrep", "grep", "head", "ls", "printf", "rg",
+	"sort", "stat", "tail", "test", "wc"}
 
 // addCommand adds the words of a command without operators of the shell, unless its program only reads them. It returns
 // the directories in which the next one may be.

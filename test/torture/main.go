@@ -1,7 +1,7 @@
 // Command torture kills what runs turns at random instants, lets the product
 // recover by its own means, and checks what must hold then.
 //
-//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|all|endurance] [-only agentd,container,…] [-keep]
+//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|all|endurance] [-only agentd,…] [-keep]
 //
 // There are four kinds of rounds: turns that are run once; agents that live under a daemon, of which some rounds share
 // one daemon and its home; likewise agents that work in trees of repositories, which the operator and the user change

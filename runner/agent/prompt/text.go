@@ -48,7 +48,8 @@ Your last message of a turn is what the operator reads of it.`
 // identity is the agent's name, kind and home.
 func identity(a ledger.Agent) string {
 	return fmt.Sprintf("# Who you are\n\nYou are the agent %q of kind %s. Your home is the directory agent_home, in "+
-		"which your commands start unless you use a workspace. AGENTS.md in it is yours: it says how you work, and you may improve it. memory/self.md "+
+		"which your commands start unless you use a workspace. AGENTS.md in it is yours: it says how you work, and you may "+
+		"improve it. memory/self.md "+
 		"is what you know of yourself, memory/operator.md what you know of your operator, notes/ and work/ are for "+
 		"what you make.", a.ID, a.Kind)
 }

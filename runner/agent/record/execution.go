@@ -77,7 +77,8 @@ func (x executions) apply(e ledger.Event) *execution {
 	}
 	_ = json.Unmarshal(begun.Data, &args) // what is wrong with a payload is left out
 	_ = json.Unmarshal(e.Data, &end)
-	ran := execution{ID: e.IDs[agentruntime.ToolCall], TurnID: e.TurnID, WorkItemID: begun.Ref, Workspace: begun.Workspace, Tool: end.ToolName,
+	ran := execution{ID: e.IDs[agentruntime.ToolCall], TurnID: e.TurnID, WorkItemID: begun.Ref, Workspace: begun.Workspace,
+		Tool: end.ToolName,
 		Call: end.Call, Files: end.Files, Arguments: visible.Clip(args.Arguments, maxPreview),
 		Output: visible.Clip(end.Preview, maxPreview), OutputRef: end.OutputRef,
 		Summary: visible.OneLine(end.Summary, maxLine), Status: "success", ExitCode: end.ExitCode,

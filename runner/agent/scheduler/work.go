@@ -90,7 +90,8 @@ func (s *step) goOn() {
 
 func (s *step) newWork(n NewWork) ledger.WorkItem {
 	w := ledger.WorkItem{ID: derivedID(prefixWork, n.AgentID, n.Key), AgentID: n.AgentID, Revision: 1,
-		WorkspaceID: s.state.WorkspaceID(), Objective: n.Objective, State: ledger.WorkOpen, PlanStatus: n.PlanStatus, Todo: n.Todo, CreatedAt: s.now,
+		WorkspaceID: s.state.WorkspaceID(), Objective: n.Objective, State: ledger.WorkOpen, PlanStatus: n.PlanStatus, Todo: n.Todo,
+		CreatedAt: s.now,
 		UpdatedAt: s.now, Made: derivedID("", n.Objective, string(mustJSON(n.Todo)), string(n.PlanStatus)),
 		Calls: []string{n.Key}}
 	if w.Todo == nil {

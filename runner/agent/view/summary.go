@@ -31,8 +31,9 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	out := AgentSummary{
 		Identity: s.identity(a), Agent: at.state(now, session), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a, now),
-		LoadedAgentsMD: loadedAgentsMD{Sources: append(s.agentsMD(a.ID), s.guidance(at.stored, now)...)}, Skills: skills{Active: []string{}},
-		ActiveIntents: intents(at.waits), ActiveWaits: list(at.waits),
+		LoadedAgentsMD: loadedAgentsMD{Sources: append(s.agentsMD(a.ID), s.guidance(at.stored, now)...)},
+		Skills:         skills{Active: []string{}},
+		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
 	if out.ActiveTaskCount, err = s.ledger.CountOpenTasks(a.ID); err != nil {
 		return out, err

@@ -32,7 +32,7 @@ type TaskRecord struct {
 	WorkspaceMode   string        `json:"workspace_mode,omitempty"`
 }
 
-// taskRecovery is by what a task is known again after a restart: a command by what it runs, a child by what it was asked.
+// taskRecovery is by what a task is found again after a restart: a command by what it runs, a child by its task.
 type taskRecovery struct {
 	Kind          string      `json:"kind"`
 	Summary       string      `json:"summary"`

@@ -62,7 +62,7 @@ type WorkspaceRecord struct {
 	RepoName   string               `json:"repo_name,omitempty"`
 	CreatedAt  turns.Time           `json:"created_at"`
 	UpdatedAt  turns.Time           `json:"updated_at"`
-	AttachedAt turns.Time           `json:"attached_at,omitzero"` // to the agent, or first to any; absent: it is not any more
+	AttachedAt turns.Time           `json:"attached_at,omitzero"` // to the agent, or first to any; absent: detached
 	Active     bool                 `json:"active"`
 	Trees      []TreeRecord         `json:"worktrees"` // of the agent, or of all
 }
@@ -195,7 +195,8 @@ func (s Snapshot) Workspace(agentID, id string) (WorkspaceRecord, error) {
 }
 
 func (s Snapshot) ofTree(t ledger.Tree, active *ledger.ActiveWorkspace) TreeRecord {
-	return TreeRecord{AgentID: t.AgentID, Name: t.Name, Mode: t.Mode, Status: t.Status, Path: s.treePath(t.AgentID, t.Name),
+	return TreeRecord{AgentID: t.AgentID, Name: t.Name, Mode: t.Mode, Status: t.Status,
+		Path:   s.treePath(t.AgentID, t.Name),
 		Source: t.Source, TaskID: t.TaskID, Base: t.Base, Branch: t.Branch, Active: active != nil && active.Tree == t.Name,
 		CreatedAt: turns.At(t.CreatedAt), UpdatedAt: turns.At(t.UpdatedAt)}
 }

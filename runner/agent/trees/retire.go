@@ -126,9 +126,13 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 	}
 	var errs []error
 	for _, tree := range trees {
-		if tree.Status == ledger.TreeActive {
+		switch {
+		case tree.Status == ledger.TreeActive:
 			_, err := t.end(ctx, tree, tree.TaskID != "")
 			errs = append(errs, err)
+		case tree.Status == ledger.TreeRetained && tree.TaskID != "" && len(tree.Held) > 0 && !t.there(tree):
+			// a process that was killed discarded it
+			errs = append(errs, t.opts.Steps.EndTree(ctx, agentID, tree.Name, ledger.TreeRemoved, "it was discarded", false))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || len(trees) == 0 {

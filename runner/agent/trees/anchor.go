@@ -90,8 +90,8 @@ func (t *Trees) haveAnchor(ctx context.Context, agentID, name string) error {
 		return nil
 	}
 	t.opts.Log.Warn("the guidance of a workspace is gone and is taken from its base", "agent", agentID, "dir", dir)
-	return t.each(ctx, agentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
-		return t.writeAnchor(ctx, agentID, w.ID, trees[0].Tree)
+	return t.one(ctx, target{w, tree}, func(ctx context.Context, o *opened) error {
+		return t.writeAnchor(ctx, agentID, w.ID, o.Tree)
 	})
 }
 

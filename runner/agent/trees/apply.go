@@ -18,7 +18,6 @@ import (
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 	"holon/state"
-	"holon/state/ledger"
 )
 
 // group is what one Apply does to several trees, durably from before the first write until the last tree has gone on
@@ -107,11 +106,11 @@ func (t *Trees) recoverApply(ctx context.Context, agentID string) error {
 		if err != nil || !tree.Live() {
 			continue
 		}
-		err = t.each(ctx, agentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
-			if err := trees[0].compare(ctx); err != nil || trees[0].diff.ResultTree != m.Result {
+		err = t.one(ctx, target{w, tree}, func(ctx context.Context, o *opened) error {
+			if err := o.compare(ctx); err != nil || o.diff.ResultTree != m.Result {
 				return err
 			}
-			return t.goOn(ctx, trees[0], m.Files, g.By)
+			return t.goOn(ctx, *o, m.Files, g.By)
 		})
 		if err != nil {
 			return err
@@ -286,7 +285,7 @@ func (t *Trees) goOn(ctx context.Context, o opened, files int, by string) error 
 
 // Unapplied returns what is in any copy of an agent and was not taken. A copy that is gone has nothing.
 func (t *Trees) Unapplied(ctx context.Context, agentID string) (found []view.TreeDiff, err error) {
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	trees, err := t.treesOf(ctx, agentID)
 	for _, tree := range trees {
 		if err != nil || !tree.Live() {
 			continue

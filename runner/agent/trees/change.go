@@ -138,6 +138,13 @@ func (t *Trees) each(ctx context.Context, agentID string, targets []target,
 	})
 }
 
+// one is each for one target.
+func (t *Trees) one(ctx context.Context, g target, do func(ctx context.Context, o *opened) error) error {
+	return t.each(ctx, g.tree.AgentID, []target{g}, func(ctx context.Context, trees []opened) error {
+		return do(ctx, &trees[0])
+	})
+}
+
 // Names of files in the directory of a change.
 const (
 	patchFile  = "change.patch"

@@ -15,17 +15,10 @@ import (
 	"holon/state/ledger"
 )
 
-// Modes of a child's workspace: a copy of its own of what its parent works in, or one that begins with the parent's
-// present state and belongs to the task that supervises the child.
-const (
-	inherit  = "inherit"
-	worktree = "worktree"
-)
-
 // CheckChild refuses a child in a mode that its parent has no workspace for.
 func (t *Trees) CheckChild(ctx context.Context, parentID, mode string) error {
 	stored, _, err := t.attached(ctx, parentID)
-	if err == nil && mode == "worktree" && stored.Active == nil {
+	if err == nil && mode == ledger.ChildWorktree && stored.Active == nil {
 		err = &state.Error{Code: scheduler.CodeInvalidWorkspace, Param: "workspace_mode",
 			Message: "a child gets a tree of the workspace that you work in, and you work in your home",
 			Hint:    "use a workspace first, or leave workspace_mode out"}
@@ -59,7 +52,7 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 	}
 	want := ledger.Tree{AgentID: childID, Name: w.Alias, WorkspaceID: w.ID, Mode: ledger.TreeDirect, TaskID: taskID,
 		Source: parent.Source}
-	if mode == worktree {
+	if mode == ledger.ChildWorktree {
 		want.Name, want.Mode = w.Alias+"-"+short(taskID), ledger.TreeIsolated
 	}
 	unlock, err := t.lock(ctx, childID)
@@ -72,7 +65,7 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 	}
 	tree, err := t.opts.Steps.ReserveTree(ctx, want)
 	if err == nil && !tree.Live() {
-		if mode == worktree {
+		if mode == ledger.ChildWorktree {
 			tree, err = t.fork(ctx, w, parent, tree)
 		} else {
 			tree, err = t.make(ctx, w, tree)
@@ -87,9 +80,7 @@ func (t *Trees) forChild(ctx context.Context, parentID, childID, taskID, mode st
 
 // endOthers ends the trees of a child that were not made before its parent used another workspace.
 func (t *Trees) endOthers(ctx context.Context, want ledger.Tree) error {
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) {
-		return v.Trees(want.AgentID)
-	})
+	trees, err := t.treesOf(ctx, want.AgentID)
 	for _, old := range trees {
 		if old.Status == ledger.TreeActive && len(old.Held) == 0 && old.Name != want.Name {
 			err = errors.Join(err, t.disclaim(ctx, old), t.opts.Steps.EndTree(ctx, old.AgentID, old.Name, ledger.TreeRemoved,
@@ -112,9 +103,9 @@ func (t *Trees) found(ctx context.Context, agentID, name string) (tree ledger.Tr
 
 // fork makes a tree from the present state of another agent's.
 func (t *Trees) fork(ctx context.Context, w ledger.Workspace, from, tree ledger.Tree) (made ledger.Tree, err error) {
-	err = t.each(ctx, from.AgentID, []target{{w, from}}, func(ctx context.Context, trees []opened) (err error) {
+	err = t.one(ctx, target{w, from}, func(ctx context.Context, parent *opened) (err error) {
 		made, err = t.makeBy(ctx, w, tree, func(o workspace.Options) (*workspace.Tree, error) {
-			return trees[0].Fork(ctx, workspace.Options{TreeDir: o.TreeDir, Claim: o.Claim, Owner: o.Owner,
+			return parent.Fork(ctx, workspace.Options{TreeDir: o.TreeDir, Claim: o.Claim, Owner: o.Owner,
 				ObjectsDir: o.ObjectsDir, ContainerObjects: o.ContainerObjects})
 		})
 		return err
@@ -177,8 +168,8 @@ func (t *Trees) contents(ctx context.Context, tree ledger.Tree) (found contents,
 	if err != nil {
 		return found, err
 	}
-	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) (err error) {
-		found, err = trees[0].examine(ctx)
+	err = t.one(ctx, target{w, tree}, func(ctx context.Context, o *opened) (err error) {
+		found, err = o.examine(ctx)
 		return err
 	})
 	return found, err
@@ -243,11 +234,11 @@ func (t *Trees) Discard(ctx context.Context, taskID string) error {
 		if _, w, err = t.found(ctx, tree.AgentID, tree.Name); err != nil {
 			continue
 		}
-		err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
-			if _, err := trees[0].examine(ctx); err != nil {
+		err = t.one(ctx, target{w, tree}, func(ctx context.Context, o *opened) error {
+			if _, err := o.examine(ctx); err != nil {
 				return err
 			}
-			return trees[0].Release(ctx)
+			return o.Release(ctx)
 		})
 		if err == nil || isGone(err) {
 			err = t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved, "it was discarded", false)

@@ -30,13 +30,11 @@ func (t *Trees) DiscardCopy(ctx context.Context, agentID, name string) (done vie
 	}
 	g := target{w, tree}
 	done.TreeRef = g.ref()
-	err = t.each(ctx, agentID, []target{g}, func(ctx context.Context, trees []opened) error {
-		return trees[0].discard(ctx, &done)
-	})
+	err = t.one(ctx, g, func(ctx context.Context, o *opened) error { return o.discard(ctx, &done) })
 	status, why := ledger.TreeRemoved, "it was discarded"
 	switch {
 	case isGone(err):
-		err, status, why = nil, ledger.TreeFailed, "its directory is gone"
+		err, status, why = nil, ledger.TreeFailed, missing
 	case done.Patch != "":
 		why += "; its change is kept as " + done.Patch
 	}

@@ -170,7 +170,7 @@ func TestCommitsOfChildren(t *testing.T) {
 		}, ledger.TreeRetained, "main", "refs/stashes/0"},
 	} {
 		task := fmt.Sprintf("task_%d", n)
-		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, worktree))
+		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, ledger.ChildWorktree))
 		work, _, err := l.Turn(l.ctx, "child")
 		expect.NoError(t, err)
 		dir := filepath.Join(l.Dir("child"), work)
@@ -203,7 +203,7 @@ func TestKilledWhileEnding(t *testing.T) {
 	l := newLab(t)
 	l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
 	for task, want := range map[string]ledger.TreeStatus{"task_killed": ledger.TreeRemoved, "task_gone": ledger.TreeFailed} {
-		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, worktree))
+		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, ledger.ChildWorktree))
 		tree, _, err := l.treeOf(l.ctx, task)
 		expect.NoError(t, err)
 		if want == ledger.TreeRemoved {

@@ -98,7 +98,7 @@ func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, remove
 		return errors.Join(err, t.Retire(ctx, agentID))
 	}
 	if active != "" && !t.there(ledger.Tree{AgentID: agentID, Name: active}) {
-		err = errors.Join(err, t.opts.Steps.EndTree(ctx, agentID, active, ledger.TreeFailed, "its directory is gone", true))
+		err = errors.Join(err, t.opts.Steps.EndTree(ctx, agentID, active, ledger.TreeFailed, missing, true))
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func sweep(anchors, changes string) error {
 // Retire gives up the trees of an agent that was removed: those without changes go, and of the others the patch stays,
 // beneath the agent's home. What cannot be done is left for the next start.
 func (t *Trees) Retire(ctx context.Context, agentID string) error {
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	trees, err := t.treesOf(ctx, agentID)
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,7 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (found con
 		return contents{}, err
 	}
 	status, why := ledger.TreeRemoved, "nothing in it was changed"
-	err = t.each(ctx, tree.AgentID, []target{{w, tree}}, func(ctx context.Context, trees []opened) error {
-		o := trees[0]
+	err = t.one(ctx, target{w, tree}, func(ctx context.Context, o *opened) error {
 		if found, err = o.examine(ctx); err != nil {
 			return err
 		}

@@ -283,6 +283,11 @@ func (t *Trees) open(ctx context.Context, tree ledger.Tree) (*workspace.Tree, er
 	return workspace.Resume(ctx, workspace.Options{CacheDir: t.opts.Home.CacheDir()}, held)
 }
 
+// treesOf are the trees of an agent that were not removed.
+func (t *Trees) treesOf(ctx context.Context, agentID string) ([]ledger.Tree, error) {
+	return ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+}
+
 // there reports whether a tree is where it was put.
 func (t *Trees) there(tree ledger.Tree) bool {
 	info, err := os.Lstat(t.treeDir(tree))

@@ -361,11 +361,11 @@ func TestEndOfTrees(t *testing.T) {
 func TestTreesOfChildren(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	refused(t, "no workspace", l.CheckChild(l.ctx, "main", worktree), scheduler.CodeInvalidWorkspace, "workspace_mode")
+	refused(t, "no workspace", l.CheckChild(l.ctx, "main", ledger.ChildWorktree), scheduler.CodeInvalidWorkspace, "workspace_mode")
 	tree, _ := l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
 	gittest.Write(t, tree, map[string]string{"parent": "p\n"})
 	for range 2 {
-		expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_1", worktree))
+		expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_1", ledger.ChildWorktree))
 	}
 	work, _, err := l.Turn(l.ctx, "child")
 	expect.NoError(t, err)
@@ -384,7 +384,7 @@ func TestTreesOfChildren(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "conflicts", fmt.Sprint(conflicts), "[f]")
 	expect.NoError(t, l.Discard(l.ctx, "task_1"))
-	expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_2", inherit))
+	expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_2", ledger.ChildInherits))
 	inherited, _, _ := l.Turn(l.ctx, "child")
 	gittest.Write(t, filepath.Join(l.Dir("child"), inherited), map[string]string{"of_it": "i\n"})
 	again, err := l.Enter(l.ctx, "child", view.Selection{WorkspaceID: "app", By: "child"})
@@ -398,7 +398,7 @@ func TestTreesOfChildren(t *testing.T) {
 	expect.Equal(t, "merged from a copy", fmt.Sprint(files), "[of_it]")
 	expect.NoError(t, l.Discard(l.ctx, "task_2"))
 	l.has(filepath.Join(l.Dir("child"), inherited), "of_it", "")
-	expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_3", worktree))
+	expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_3", ledger.ChildWorktree))
 	end, err = l.EndOf(l.ctx, "task_3", true)
 	expect.NoError(t, err)
 	expect.Equal(t, "a clean end", end.Status, ledger.TreeRemoved)

@@ -49,7 +49,7 @@ func (t *Trees) Detach(ctx context.Context, agentID, name, by string) (id string
 	if err := t.opts.Steps.Detach(ctx, agentID, id, by); err != nil {
 		return id, err
 	}
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	trees, err := t.treesOf(ctx, agentID)
 	if err != nil || slices.ContainsFunc(trees, func(t ledger.Tree) bool { return t.WorkspaceID == id }) {
 		return id, err
 	}
@@ -126,7 +126,7 @@ func (t *Trees) enter(ctx context.Context, agentID string, s view.Selection) (vi
 	if err := t.checkSelection(s); err != nil {
 		return view.Selected{}, err
 	}
-	if s.WorkspaceID == ledger.HomeWorkspace || path.Clean(s.Path) == runner.WorkspacesPath+"/"+ledger.HomeWorkspace {
+	if s.WorkspaceID == ledger.HomeWorkspace || path.Clean(s.Path) == homeDir {
 		if s.Idle {
 			if err := t.idle(ctx, agentID); err != nil {
 				return view.Selected{}, err
@@ -212,7 +212,7 @@ func (t *Trees) choose(ctx context.Context, agentID string, s view.Selection) (p
 	if p.workspace, ok, err = named(attached, name); err != nil || ok {
 		return p, tree, err
 	}
-	trees, err := ledger.Read(ctx, t.opts.Store, func(v ledger.View) ([]ledger.Tree, error) { return v.Trees(agentID) })
+	trees, err := t.treesOf(ctx, agentID)
 	if i := slices.IndexFunc(trees, func(t ledger.Tree) bool { return t.Name == name && t.Live() }); i >= 0 {
 		tree, p.source = trees[i], trees[i].Source
 		p.workspace, ok, err = named(attached, tree.WorkspaceID)
@@ -252,7 +252,7 @@ func (t *Trees) ensure(ctx context.Context, agentID string, p place, s view.Sele
 		return tree, err
 	}
 	if tree.Live() { // something took it away
-		err = t.opts.Steps.EndTree(ctx, agentID, tree.Name, ledger.TreeFailed, "its directory is gone", true)
+		err = t.opts.Steps.EndTree(ctx, agentID, tree.Name, ledger.TreeFailed, missing, true)
 		if err == nil {
 			tree, err = t.opts.Steps.ReserveTree(ctx, want)
 		}
@@ -331,7 +331,7 @@ func (t *Trees) Turn(ctx context.Context, agentID string) (workDir, anchor strin
 		return "", "", typed(err)
 	}
 	if err != nil || !t.there(tree) {
-		return "", "", t.opts.Steps.EndTree(ctx, agentID, at.Tree, ledger.TreeFailed, "its directory is gone", true)
+		return "", "", t.opts.Steps.EndTree(ctx, agentID, at.Tree, ledger.TreeFailed, missing, true)
 	}
 	cwd := at.Cwd
 	if t.checkCwd(tree, cwd) != nil { // it was removed since

@@ -171,12 +171,15 @@ func (o *opened) missing(ctx context.Context) error {
 }
 
 // compare finds out what was changed.
-func (o *opened) compare(ctx context.Context) (err error) {
+func (o *opened) compare(ctx context.Context) error { return o.compareWith(ctx, "") }
+
+// compareWith finds out what was changed, and keeps it. bundle, if it is not "", gets the agent's other commits.
+func (o *opened) compareWith(ctx context.Context, bundle string) (err error) {
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return fmt.Errorf("keep the change of %s: %w", o.tree.Name, err)
 	}
 	o.diff, err = o.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(o.dir, patchFile),
-		Objects: filepath.Join(o.dir, objectsDir)})
+		Objects: filepath.Join(o.dir, objectsDir), Bundle: bundle})
 	return err
 }
 

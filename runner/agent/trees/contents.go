@@ -3,7 +3,6 @@ package trees
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -27,12 +26,7 @@ type contents struct {
 // examine finds out what would be lost with a tree, and keeps it: its change as a patch, commits that are not of it as
 // a bundle.
 func (o *opened) examine(ctx context.Context) (c contents, err error) {
-	if err := os.MkdirAll(o.dir, 0o700); err != nil {
-		return c, fmt.Errorf("keep the change of %s: %w", o.tree.Name, err)
-	}
-	o.diff, err = o.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(o.dir, patchFile),
-		Objects: filepath.Join(o.dir, objectsDir), Bundle: filepath.Join(o.dir, bundleFile)})
-	if err != nil {
+	if err := o.compareWith(ctx, filepath.Join(o.dir, bundleFile)); err != nil {
 		return c, err
 	}
 	c = contents{diff: o.diff}

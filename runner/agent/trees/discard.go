@@ -66,7 +66,7 @@ func discardable(tree ledger.Tree) error {
 
 // discard removes the tree once what was changed in it is kept.
 func (o *opened) discard(ctx context.Context, done *view.TreeDiscarded) error {
-	if err := o.compare(ctx); err != nil {
+	if _, err := o.examine(ctx); err != nil {
 		return err
 	}
 	if o.diff.Incomplete {

@@ -20,6 +20,7 @@ import (
 func TestDiscardCopy(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	l.opts.Local = true // git runs in the trees here
 	dir := repo(t, "app", map[string]string{"f": "f\n"})
 	direct, w := l.attach(dir)
 	isolated := func(key string) (string, error) {
@@ -56,6 +57,13 @@ func TestDiscardCopy(t *testing.T) {
 			t.Errorf("%s is there: %v", copies[i], err)
 		}
 	}
+	gittest.Run(t, copies[2], "git", "checkout", "-qb", "feature")
+	gittest.Run(t, copies[2], "git", "commit", "-qm", "elsewhere", "--allow-empty")
+	gittest.Run(t, copies[2], "git", "checkout", "-q", "main")
+	done, err := discard(copies[2])
+	expect.NoError(t, err)
+	expect.Equal(t, "changed", done.Changed, 0)
+	gittest.Run(t, dir, "git", "bundle", "verify", "-q", filepath.Join(l.changesDir("main"), filepath.Base(copies[2]), bundleFile))
 	_, err = discard(copies[0])
 	refused(t, "again", err, ledger.CodeNotFound, "workspace_id")
 	_, err = l.Enter(l.ctx, "main", view.Selection{WorkspaceID: filepath.Base(copies[1])})

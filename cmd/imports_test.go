@@ -145,7 +145,7 @@ var own = []struct {
 	{"runner/sessions", []string{"internal/...", "responses/...", "runner", "runner/engine", "runner/gateway",
 		"runner/turnfiles", "runner/workspace", "state", "state/files"},
 		"Runs and agents have sessions, so that the package which keeps them imports neither."},
-	{"runner/agent/pool", []string{"internal/...", "responses/...", "runner", "runner/engine", "runner/gateway",
+	{"runner/pool", []string{"internal/...", "responses/...", "runner", "runner/engine", "runner/gateway",
 		"runner/hosttools", "runner/sessions", "runner/turnfiles", "runner/workspace", "state/..."},
 		"The pool keeps containers and does not know the queue of messages."},
 	{"runner", []string{"internal/...", "responses", "responses/client", "responses/tasks", "responses/turns",

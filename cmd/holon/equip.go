@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/trees"
@@ -16,6 +15,7 @@ import (
 	"holon/runner/credentials"
 	"holon/runner/hosttools"
 	"holon/runner/modelaccess"
+	"holon/runner/pool"
 	"holon/runner/workspace/git"
 	"holon/state"
 )

@@ -25,12 +25,12 @@ import (
 	"holon/internal/redact"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/state/ledger"
 )

@@ -7,10 +7,10 @@ import (
 
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/gateway"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/state/ledger"
 )

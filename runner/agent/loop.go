@@ -7,10 +7,10 @@ import (
 
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/runner/pool"
 	"holon/state/ledger"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
+	"holon/runner/pool"
 	"holon/state/sqlite"
 	"holon/test/expect"
 	"holon/test/memory"

@@ -8,8 +8,8 @@ import (
 
 	"holon/responses/tasks"
 	"holon/runner/agent"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
+	"holon/runner/pool"
 	"holon/state/ledger"
 	"holon/test/expect"
 	"holon/test/memory"

@@ -12,9 +12,9 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/state/ledger"
 )

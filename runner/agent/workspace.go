@@ -3,9 +3,9 @@ package agent
 import (
 	"context"
 
-	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/view"
+	"holon/runner/pool"
 	"holon/state/ledger"
 )
 

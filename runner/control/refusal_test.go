@@ -3,10 +3,10 @@ package control
 import (
 	"testing"
 
-	"holon/runner/agent/pool"
 	"holon/runner/control/wire"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/pool"
 	"holon/state"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/hosttools"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/test/expect"
 )

@@ -11,9 +11,9 @@ import (
 
 	"holon/internal/folder"
 	"holon/responses"
-	"holon/runner/agent/pool"
 	"holon/runner/engine"
 	"holon/runner/hosttools"
+	"holon/runner/pool"
 	"holon/test/expect"
 )
 

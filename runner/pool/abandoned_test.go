@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holon/responses/tasks"
-	"holon/runner/agent/pool"
+	"holon/runner/pool"
 	"holon/test/expect"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"holon/responses/tasks"
-	"holon/runner/agent/pool"
 	"holon/runner/engine"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/test/expect"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/pool"
+	"holon/runner/pool"
 	"holon/test/expect"
 )
 

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/engine"
 	"holon/runner/oneshot"
+	"holon/runner/pool"
 	"holon/test/expect"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"holon/responses/turns"
-	"holon/runner/agent/pool"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/test/expect"
 )

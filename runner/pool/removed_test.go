@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holon/runner"
-	"holon/runner/agent/pool"
+	"holon/runner/pool"
 	"holon/test/expect"
 )
 

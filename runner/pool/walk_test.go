@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/pool"
 	"holon/runner/engine"
+	"holon/runner/pool"
 )
 
 // After any sequence of things that happen to the container of an agent and to its pool between turns,

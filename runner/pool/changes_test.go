@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"holon/runner/agent/pool"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/test/expect"
 )

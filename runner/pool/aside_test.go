@@ -13,8 +13,8 @@ import (
 
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/agent/pool"
 	"holon/runner/engine"
+	"holon/runner/pool"
 	"holon/state"
 	"holon/test/expect"
 )

@@ -361,7 +361,8 @@ func TestEndOfTrees(t *testing.T) {
 func TestTreesOfChildren(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	refused(t, "no workspace", l.CheckChild(l.ctx, "main", ledger.ChildWorktree), scheduler.CodeInvalidWorkspace, "workspace_mode")
+	refused(t, "no workspace", l.CheckChild(l.ctx, "main", ledger.ChildWorktree), scheduler.CodeInvalidWorkspace,
+		"workspace_mode")
 	tree, _ := l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
 	gittest.Write(t, tree, map[string]string{"parent": "p\n"})
 	for range 2 {

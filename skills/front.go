@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"holon/internal/pattern"
 	"holon/internal/visible"
 
 	"go.yaml.in/yaml/v3"
@@ -25,9 +25,9 @@ type frontMatter struct {
 	Description string // white space made single spaces
 }
 
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+var namePattern = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-func validName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
+func validName(name string) bool { return len(name) <= maxName && namePattern().MatchString(name) }
 
 // parse reads the front matter that text begins with: YAML between two lines of three dashes. The body that follows is
 // not looked at. path is how the file is called in problems.
@@ -112,12 +112,12 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 }
 
 // plainValue matches a key at the top whose value is a text on the same line, without quotes.
-var plainValue = regexp.MustCompile(`(?m)^([A-Za-z_-]+):[ \t]+([^\s"'|>\[{&*!#].*?)[ \t\r]*$`)
+var plainValue = pattern.Lazy(`(?m)^([A-Za-z_-]+):[ \t]+([^\s"'|>\[{&*!#].*?)[ \t\r]*$`)
 
 // quoted returns text with such values in quotes: many authors write a colon in a description.
 func quoted(text []byte) []byte {
-	return plainValue.ReplaceAllFunc(text, func(line []byte) []byte {
-		m := plainValue.FindSubmatch(line)
+	return plainValue().ReplaceAllFunc(text, func(line []byte) []byte {
+		m := plainValue().FindSubmatch(line)
 		return fmt.Appendf(nil, "%s: '%s'", m[1], bytes.ReplaceAll(m[2], []byte("'"), []byte("''")))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/pattern"
 	"holon/internal/visible"
 	"holon/state"
 )
@@ -29,7 +30,7 @@ var (
 		"pom.xml", "*.gradle", "*.gradle.kts", "CMakeLists.txt", "composer.json", "Gemfile", "*.csproj",
 		"go.work", ".cargo/**", "tsconfig*.json", "gradle.properties", "vite.config.*"}
 	// checkNames begin or end the names of programs that check.
-	checkNames = regexp.MustCompile(`(?i)(test|check|spec|verify|lint)`)
+	checkNames = pattern.Lazy(`(?i)(test|check|spec|verify|lint)`)
 )
 
 // Paths are the files that decide what a check looks at.
@@ -139,7 +140,7 @@ func (p *Paths) split(changes []state.FileChange, command, prefix string) split 
 
 // restores reports whether a file of the base decides what the check looks at.
 func (p *Paths) restores(file string, named bool, prefix string) bool {
-	return fits(p.tests, file) || p.sets(file, prefix) || named && checkNames.MatchString(path.Base(file))
+	return fits(p.tests, file) || p.sets(file, prefix) || named && checkNames().MatchString(path.Base(file))
 }
 
 // sets reports whether a file says what a runner does. What a runner finds at the top it finds in the directory of the

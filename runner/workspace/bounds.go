@@ -4,13 +4,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"holon/internal/folder"
 	"holon/internal/gitname"
+	"holon/internal/pattern"
 	"holon/runner/workspace/git"
 )
 
@@ -83,4 +83,4 @@ func changeSize(path string) int {
 
 // leftover is a name that the patch tool gives to files while it commits a patch. A tool killed in between leaves them
 // behind.
-var leftover = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-[0-9]+$`)
+var leftover = pattern.Lazy(`^\.holon-[0-9a-f]{12}-[0-9]+$`)

@@ -287,7 +287,7 @@ func (c *capture) usable(files []found) []found {
 	return slices.DeleteFunc(files, func(f found) bool {
 		_, name := folder.Split(f.path)
 		switch {
-		case leftover.MatchString(name):
+		case leftover().MatchString(name):
 			c.warn(warnLeftover, f.path, "left by a patch that was cut off; the diff does not include it")
 		case f.mode == 0:
 			c.omit(f.path, warnSpecialFile, "not a file, directory or link")

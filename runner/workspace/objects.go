@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -77,8 +76,6 @@ type objectLinks struct {
 	added  int
 }
 
-var objectFan = regexp.MustCompile(`^[0-9a-f]{2}$`)
-
 // link adds what lies in a store: the loose objects first, as git packs an object before it removes the loose one.
 func (l *objectLinks) link(ctx context.Context, store string) error {
 	entries, err := os.ReadDir(store)
@@ -86,8 +83,8 @@ func (l *objectLinks) link(ctx context.Context, store string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !objectFan.MatchString(e.Name()) {
-			continue
+		if len(e.Name()) != 2 || strings.Trim(e.Name(), "0123456789abcdef") != "" {
+			continue // not a directory of loose objects
 		}
 		if err := errors.Join(l.linkDir(store, e.Name(), git.IsLooseObject), ctx.Err()); err != nil {
 			return err

@@ -2,12 +2,12 @@ package endpoint
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"holon/agentd/model"
+	"holon/internal/pattern"
 )
 
 // maxWords bounds what is shown of an error of no form that is known, in bytes.
@@ -103,7 +103,7 @@ func codeOf(v gjson.Result) any {
 }
 
 // markup is what stands in a page around its text.
-var markup = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)>|$)|<[^>]*(?:>|$)`)
+var markup = pattern.Lazy(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)>|$)|<[^>]*(?:>|$)`)
 
 // excerpt returns the beginning of a body in one line, without markup: nothing of one that says nothing.
 func excerpt(body []byte) string {
@@ -115,7 +115,7 @@ func excerpt(body []byte) string {
 	if bytes.IndexByte(body, 0) >= 0 {
 		return ""
 	}
-	text := strings.Join(strings.Fields(markup.ReplaceAllString(string(body[:min(len(body), 16<<10)]), " ")), " ")
+	text := strings.Join(strings.Fields(markup().ReplaceAllString(string(body[:min(len(body), 16<<10)]), " ")), " ")
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "")
 	}

@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"holon/internal/pattern"
 )
 
 // changed is a file that differs from the index, and the blob that the index has of it.
@@ -20,7 +21,7 @@ type changed struct{ path, blob string }
 const maxPointer = 1024
 
 // pointerText matches a pointer of Git LFS, which says what the file holds.
-var pointerText = regexp.MustCompile(
+var pointerText = pattern.Lazy(
 	`\Aversion https://(?:git-lfs|hawser)\.github\.com/spec/v\d\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize (\d+)\n`)
 
 // parseChanged reads a line of `git status --porcelain=v2` about a file whose content alone differs from the index.
@@ -40,7 +41,7 @@ func (u *UserRepository) loadPointers(ctx context.Context, g Runner) error {
 		return fmt.Errorf("read pointers of Git LFS: %w", err)
 	}
 	for _, c := range u.Status.changed {
-		found := pointerText.FindStringSubmatch(pointers[c.blob])
+		found := pointerText().FindStringSubmatch(pointers[c.blob])
 		if found == nil || !u.holds(c.path, found[2], found[1]) {
 			u.Status.Dirty = true
 			continue

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"holon/responses"
 	"holon/runner/agent/record"
@@ -33,16 +32,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		a.Visibility, a.Preset = ledger.Private, ""
 	}
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
-		s := m.transaction(tx, now).begin(ledger.AgentState{AgentID: a.ID, UpdatedAt: now})
-		if s.insert(&a); state.IsCode(s.err, ledger.CodeConflict) {
-			s.err = &state.Error{Code: ledger.CodeExists, Param: "agent_id",
-				Message: fmt.Sprintf("there is an agent %s already", a.ID),
-				Hint:    "choose another id; one that was removed is not used again", Err: s.err}
-		}
-		s.insert(&s.state)
-		s.emit(record.AgentCreated, ledger.Event{Status: "idle"},
-			fields{"kind": string(a.Kind), "template": clip(a.Template)})
-		s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, nil)
+		s := m.transaction(tx, now).newAgent(a, "")
 		if !n.Private {
 			s.newTrigger()
 		}

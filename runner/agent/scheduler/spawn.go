@@ -195,7 +195,7 @@ func (s *step) spawnNamed(n Spawn, a ledger.Attempt) ledger.Agent {
 	agent := ledger.Agent{ID: n.Named, Kind: ledger.KindNamed, Visibility: ledger.Public, Ownership: ledger.SelfOwned,
 		Preset: ledger.PresetPublicNamed, LineageParentID: n.ParentID, SpawnedBy: n.digest(), Template: n.Template,
 		CreatedAt: s.now, UpdatedAt: s.now}
-	made := s.transaction.newAgent(agent)
+	made := s.transaction.newAgent(agent, "main")
 	made.newTrigger()
 	made.attachAll(s)
 	s.emit(record.AgentSpawned, ledger.Event{Ref: agent.ID, TurnID: a.TurnID, MessageID: a.MessageID},
@@ -243,7 +243,7 @@ func (s *step) spawnChild(n Spawn, a ledger.Attempt) (ledger.Agent, ledger.Task)
 		ReasoningEffort: parent.ReasoningEffort, CreatedAt: s.now, UpdatedAt: s.now}
 	s.emitChildBegun(t, a)
 	s.insert(&t)
-	made := s.transaction.newAgent(child)
+	made := s.transaction.newAgent(child, "child")
 	msg := made.fromParent("delegation", n.Message)
 	rules.As(&msg, s.message(a.MessageID))
 	made.admit(msg, ledger.FromParent)
@@ -267,8 +267,8 @@ func (s *step) childID(n Spawn) string {
 	}
 }
 
-// newAgent begins the log and the queue of an agent that another one makes.
-func (t *transaction) newAgent(a ledger.Agent) *step {
+// newAgent begins the log and the queue of an agent. Its thread has a kind if another agent makes it.
+func (t *transaction) newAgent(a ledger.Agent, threadKind string) *step {
 	s := t.begin(ledger.AgentState{AgentID: a.ID, UpdatedAt: t.now})
 	if s.insert(&a); state.IsCode(s.err, ledger.CodeConflict) {
 		s.err = &state.Error{Code: ledger.CodeExists, Param: "agent_id", Message: "there is an agent " + a.ID + " already",
@@ -278,11 +278,7 @@ func (t *transaction) newAgent(a ledger.Agent) *step {
 	s.emit(record.AgentCreated, ledger.Event{Status: "idle"}, fields{"kind": string(a.Kind), "template": clip(a.Template),
 		"parent_agent_id": a.ParentID, "lineage_parent_agent_id": a.LineageParentID,
 		"delegated_from_task_id": a.DelegatedFromTask})
-	kind := "main"
-	if a.Kind == ledger.KindChild {
-		kind = "child"
-	}
-	s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, fields{"kind": kind})
+	s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, fields{"kind": threadKind})
 	return s
 }
 

@@ -260,7 +260,7 @@ func TestSharedBudget(t *testing.T) {
 	}
 	expect.Equal(t, "requests within 500 of which 250 were taken", passed, 2)
 	for _, g := range turns {
-		expect.Equal(t, "bound", g.lease.Account().Exhausted, gateway.SharedTokens)
+		expect.Equal(t, "bound", g.lease.Account().Exhausted, "tree_tokens")
 	}
 	shared.Set(gateway.Budget{MaxTokens: 1000}, 0, 0)
 	expect.Equal(t, "with a larger budget", turns[0].post(t, "/openai/responses", `{"model":"m"}`).status, http.StatusOK)

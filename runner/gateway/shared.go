@@ -18,8 +18,8 @@ type Shared struct {
 
 // Bounds of a Shared, as Account.Exhausted names them: sharedPrefix and the bound.
 const (
-	SharedTokens = sharedPrefix + "tokens"
-	SharedCost   = sharedPrefix + "cost"
+	sharedTokens = sharedPrefix + "tokens"
+	sharedCost   = sharedPrefix + "cost"
 	sharedPrefix = "tree_"
 )
 
@@ -66,9 +66,9 @@ func (s *Shared) reached() (bound, message string) {
 	defer s.mu.Unlock()
 	switch b, now := s.budget, s.total; {
 	case b.MaxTokens > 0 && now.Total >= b.MaxTokens:
-		return SharedTokens, fmt.Sprintf("the budget of %d tokens of the agent and its children is used up", b.MaxTokens)
+		return sharedTokens, fmt.Sprintf("the budget of %d tokens of the agent and its children is used up", b.MaxTokens)
 	case b.MaxCost > 0 && now.Cost >= b.MaxCost:
-		return SharedCost, fmt.Sprintf("the budget of %s of the agent and its children is used up", b.MaxCost)
+		return sharedCost, fmt.Sprintf("the budget of %s of the agent and its children is used up", b.MaxCost)
 	}
 	return "", ""
 }

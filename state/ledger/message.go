@@ -106,8 +106,8 @@ const (
 	FromSelf     Sender = "self"    // its own notes, the end of its rest, results of its tasks while it makes no progress
 )
 
-// Rank orders senders: 0 is taken first. An unknown one comes last.
-func (s Sender) Rank() int {
+// rank orders senders: 0 is taken first. An unknown one comes last.
+func (s Sender) rank() int {
 	switch s {
 	case FromOperator, FromParent:
 		return 0
@@ -185,7 +185,7 @@ const (
 
 // Band is the place of an entry in the queue, before its number. A blocked one stands behind all others.
 func (e Entry) Band() int {
-	band := e.Sender.Rank()*(Background.Band()+1) + e.Priority.Band()
+	band := e.Sender.rank()*(Background.Band()+1) + e.Priority.Band()
 	if e.Blocked() {
 		band += blockedBand
 	}

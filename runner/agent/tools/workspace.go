@@ -11,9 +11,6 @@ import (
 	"holon/state/ledger"
 )
 
-// NameUseWorkspace is the name of a tool.
-const NameUseWorkspace = "UseWorkspace"
-
 const useWorkspaceDescription = "Makes a workspace the one you work in, from your next call on: your commands, " +
 	"patches and files are in your private copy of it. Give either workspace_id (one that is attached, or agent_home for " +
 	"your home) or path (an absolute directory that your operator named). mode isolated makes a fresh copy for a task of " +
@@ -43,7 +40,7 @@ func (o Options) workspace() []hosttools.Tool {
 		return nil
 	}
 	return []hosttools.Tool{
-		tool(o, hosttools.Tool{Name: NameUseWorkspace, Description: useWorkspaceDescription}, o.useWorkspace),
+		tool(o, hosttools.Tool{Name: "UseWorkspace", Description: useWorkspaceDescription}, o.useWorkspace),
 	}
 }
 

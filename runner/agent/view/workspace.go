@@ -83,8 +83,8 @@ type TreeRecord struct {
 	UpdatedAt turns.Time        `json:"updated_at"`
 }
 
-// OfWorkspace shows a workspace of the host.
-func OfWorkspace(w ledger.Workspace) WorkspaceRecord {
+// ofWorkspace shows a workspace of the host.
+func ofWorkspace(w ledger.Workspace) WorkspaceRecord {
 	return WorkspaceRecord{ID: w.ID, Alias: w.Alias, Kind: w.Kind, Anchor: w.Anchor, RepoName: w.RepoName,
 		CreatedAt: turns.At(w.CreatedAt), UpdatedAt: turns.At(w.UpdatedAt), Trees: []TreeRecord{}}
 }
@@ -97,7 +97,7 @@ func (s Snapshot) Registry() ([]WorkspaceRecord, error) {
 	}
 	out, at := make([]WorkspaceRecord, 0, len(all)), make(map[string]int, len(all))
 	for i, w := range all {
-		out, at[w.ID] = append(out, OfWorkspace(w)), i
+		out, at[w.ID] = append(out, ofWorkspace(w)), i
 	}
 	agents, err := s.ledger.Agents()
 	if err != nil {
@@ -159,7 +159,7 @@ func (s Snapshot) Workspaces(agentID string, limit int) ([]WorkspaceRecord, erro
 			return nil
 		}
 		w, err := s.ledger.Workspace(id)
-		at[id], out = len(out), append(out, OfWorkspace(w))
+		at[id], out = len(out), append(out, ofWorkspace(w))
 		return err
 	}
 	for _, a := range stored.Workspaces {

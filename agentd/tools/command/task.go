@@ -19,32 +19,6 @@ const maxListed = 50
 // listArgs are the arguments of TaskList.
 type listArgs struct{}
 
-// statusArgs are the arguments of TaskStatus.
-type statusArgs struct {
-	TaskID string `json:"task_id"`
-}
-
-// outputArgs are the arguments of TaskOutput.
-type outputArgs struct {
-	TaskID          string `json:"task_id"`
-	Block           *bool  `json:"block,omitempty"`
-	TimeoutMS       int    `json:"timeout_ms,omitempty"`
-	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
-}
-
-// inputArgs are the arguments of TaskInput.
-type inputArgs struct {
-	TaskID     string `json:"task_id"`
-	Input      string `json:"input,omitempty"`
-	CloseInput bool   `json:"close_input,omitempty"`
-}
-
-// stopArgs are the arguments of TaskStop.
-type stopArgs struct {
-	TaskID string `json:"task_id"`
-	Force  bool   `json:"force,omitempty"`
-}
-
 // taskTool is a tool that works on tasks. Which one is decided by its functions.
 type taskTool struct {
 	Family
@@ -106,7 +80,7 @@ func newStatus(c *commands) (tools.Tool, error) {
 	return onTask(statusName,
 		"Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.",
 		map[string]func(*jsonschema.Schema){"task_id": taskID},
-		func(_ context.Context, env tools.Env, args statusArgs) (string, any, error) {
+		func(_ context.Context, env tools.Env, args wire.StatusArgs) (string, any, error) {
 			s, err := c.tasks.Get(env.SessionID, args.TaskID)
 			if err != nil {
 				return "", nil, err
@@ -127,9 +101,9 @@ func newOutput(c *commands) (tools.Tool, error) {
 		"block":             about("wait for the task to end (the default); false returns what there is at once"),
 		"timeout_ms":        about("how long to wait, in milliseconds; default 30000", upTo(maxWait)),
 		"max_output_tokens": outputTokens,
-	}, func(ctx context.Context, env tools.Env, args outputArgs) (string, any, error) {
+	}, func(ctx context.Context, env tools.Env, args wire.OutputArgs) (string, any, error) {
 		var wait time.Duration
-		if args.Block == nil || *args.Block {
+		if args.Waits() {
 			wait = milliseconds(args.TimeoutMS, defaultWait)
 		}
 		r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait,
@@ -149,7 +123,7 @@ func newInput(c *commands) (tools.Tool, error) {
 			"task_id":     taskID,
 			"input":       about("text to write, as it is: end a line with \\n; on a terminal \\u0003 is Ctrl-C"),
 			"close_input": about("end the command's input, after the text"),
-		}, func(ctx context.Context, env tools.Env, args inputArgs) (string, any, error) {
+		}, func(ctx context.Context, env tools.Env, args wire.InputArgs) (string, any, error) {
 			r, err := c.tasks.Input(ctx, env.SessionID, args.TaskID,
 				wire.Input{Input: args.Input, Close: args.CloseInput})
 			if err != nil {
@@ -170,7 +144,7 @@ func newStop(c *commands) (tools.Tool, error) {
 			"task_id": taskID,
 			"force": about("kill it at once; otherwise it is asked to end and killed when it does not within " +
 				"5 seconds"),
-		}, func(ctx context.Context, env tools.Env, args stopArgs) (string, any, error) {
+		}, func(ctx context.Context, env tools.Env, args wire.StopArgs) (string, any, error) {
 			r, err := c.tasks.Stop(ctx, env.SessionID, args.TaskID, args.Force)
 			if err != nil {
 				return "", nil, err

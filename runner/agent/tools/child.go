@@ -62,32 +62,9 @@ type spawnedChild struct {
 	Summary          string `json:"summary_text"`
 }
 
-// taskArgs name a task.
-type taskArgs struct {
-	TaskID string `json:"task_id"`
-}
-
 type mergeArgs struct {
 	TaskID  string `json:"task_id"`
 	Preview bool   `json:"preview,omitempty" jsonschema:"show the patch, at most 32 KiB of it, and change nothing"`
-}
-
-type outputArgs struct {
-	TaskID          string `json:"task_id"`
-	Block           *bool  `json:"block,omitempty"`
-	TimeoutMS       int64  `json:"timeout_ms,omitempty"`
-	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
-}
-
-type inputArgs struct {
-	TaskID     string `json:"task_id"`
-	Input      string `json:"input,omitempty"`
-	CloseInput bool   `json:"close_input,omitempty"`
-}
-
-type stopArgs struct {
-	TaskID string `json:"task_id"`
-	Force  bool   `json:"force,omitempty"`
 }
 
 // longestWait bounds how long TaskOutput waits for a child, within the time that a call of a tool of the host has.
@@ -206,7 +183,7 @@ func (o Options) listTasks(ctx context.Context, _ hosttools.Call, _ struct{}) (h
 // maxListedTasks is how many of the newest tasks are looked at for those of children.
 const maxListedTasks = 100
 
-func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args taskArgs) (hosttools.Result, error) {
+func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args tasks.StatusArgs) (hosttools.Result, error) {
 	var status view.TaskStatus
 	line := ""
 	err := o.Ledger.View(ctx, func(v ledger.View) error {
@@ -226,12 +203,12 @@ func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args taskArgs
 	return show("task is "+string(status.Task.Status)+": "+line, status)
 }
 
-func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args outputArgs) (hosttools.Result, error) {
+func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args tasks.OutputArgs) (hosttools.Result, error) {
 	if _, err := o.withChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}
 	wait := time.Duration(0)
-	if args.Block == nil || *args.Block {
+	if args.Waits() {
 		wait = longestWait
 		if ms := args.TimeoutMS; ms > 0 {
 			wait = min(wait, time.Duration(ms)*time.Millisecond)
@@ -244,7 +221,7 @@ func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args outputAr
 	return show("task is "+string(out.Task.Status)+": "+out.Task.Summary, out)
 }
 
-func (o Options) taskInput(ctx context.Context, c hosttools.Call, args inputArgs) (hosttools.Result, error) {
+func (o Options) taskInput(ctx context.Context, c hosttools.Call, args tasks.InputArgs) (hosttools.Result, error) {
 	if _, err := o.withChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}
@@ -293,7 +270,7 @@ func (o Options) previewMerge(ctx context.Context, taskID string) (hosttools.Res
 	return show(text, p)
 }
 
-func (o Options) taskStop(ctx context.Context, _ hosttools.Call, args stopArgs) (hosttools.Result, error) {
+func (o Options) taskStop(ctx context.Context, _ hosttools.Call, args tasks.StopArgs) (hosttools.Result, error) {
 	if _, err := o.withChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}

@@ -140,40 +140,32 @@ func (f *Fold) Apply(e *agentruntime.Event) {
 	f.apply(read(e))
 }
 
+// families are what keeps things of a family of events.
+var families = map[string]func(*Fold, fact){
+	"session": (*Fold).applyThread, "thread": (*Fold).applyThread, "run": (*Fold).applyThread,
+	"runtime": (*Fold).applyThread,
+	"turn":    (*Fold).applyTurn,
+	"model":   (*Fold).applyModel, "cost": (*Fold).applyModel,
+	"tool":     (*Fold).applyTool,
+	"process":  (*Fold).applyProcess,
+	"action":   (*Fold).applyAction,
+	"queue":    (*Fold).applyQueue,
+	"task":     (*Fold).applyTask,
+	"context":  (*Fold).applyContext,
+	"artifact": (*Fold).applyReference, "evidence": (*Fold).applyReference, "output": (*Fold).applyReference,
+	"permission": (*Fold).applyPolicy, "sandbox": (*Fold).applyPolicy, "policy": (*Fold).applyPolicy,
+	"routing": (*Fold).applyRouting, "limit": (*Fold).applyRouting, "rate_limit": (*Fold).applyRouting,
+	"quota":    (*Fold).applyRouting,
+	"channel":  (*Fold).applyChannel,
+	"subagent": (*Fold).applyChild,
+	"holon":    (*Fold).applyHost,
+}
+
 // apply gives the event to what keeps things of its family. A class that no model needs is only counted.
 func (f *Fold) apply(e fact) {
 	f.step(e)
 	family, _, _ := strings.Cut(e.Type, ".")
-	switch family {
-	case "session", "thread", "run", "runtime":
-		f.applyThread(e)
-	case "turn":
-		f.applyTurn(e)
-	case "model", "cost":
-		f.applyModel(e)
-	case "tool":
-		f.applyTool(e)
-	case "process":
-		f.applyProcess(e)
-	case "action":
-		f.applyAction(e)
-	case "queue":
-		f.applyQueue(e)
-	case "task":
-		f.applyTask(e)
-	case "context":
-		f.applyContext(e)
-	case "artifact", "evidence", "output":
-		f.applyReference(e)
-	case "permission", "sandbox", "policy":
-		f.applyPolicy(e)
-	case "routing", "limit", "rate_limit", "quota":
-		f.applyRouting(e)
-	case "channel":
-		f.applyChannel(e)
-	case "subagent":
-		f.applyChild(e)
-	case "holon":
-		f.applyHost(e)
+	if apply := families[family]; apply != nil {
+		apply(f, e)
 	}
 }

@@ -111,7 +111,7 @@ func inUse(catalog skills.Catalog, active []activation.Active) []skills.Skill {
 	return list
 }
 
-// adding is what the turn adds to the conversation: what is told anew and input,
+// adding is what the turn adds to the conversation: the context and input,
 // the request's. Outputs of calls come first, since providers want them right
 // behind the calls.
 func (p *plan) adding(input []responses.Item) []responses.Item {

@@ -133,8 +133,7 @@ func (t *View) Shortened(items []responses.Item) {
 	t.Items = items
 }
 
-// Summarized returns what is told once t was split into parts and summarised; context is
-// told before them.
+// Summarized returns the view after t was split into parts and summarised; context comes before them.
 func (t *View) Summarized(context []responses.Item, parts Parts, summary string) View {
 	places := make(map[responses.Item]int, len(t.Items))
 	for i, item := range t.Items {
@@ -151,7 +150,7 @@ func (t *View) Summarized(context []responses.Item, parts Parts, summary string)
 	return next
 }
 
-// Item returns the item that keeps in the conversation what is told.
+// Item returns the item that keeps the view in the conversation.
 func (t *View) Item() (responses.Item, error) {
 	s := stored{Type: typeStored, ID: responses.NewID(responses.PrefixCompaction), Epoch: t.Epoch, Visible: t.Places,
 		Summary: t.Summary, Scale: t.Scale}

@@ -24,7 +24,7 @@ type turns struct {
 
 func (t *turns) validate(p *Problems) {
 	if !slices.Contains([]string{"none", "copy", "worktree"}, t.Isolation) {
-		p.add("--isolation", fmt.Sprintf("%q is no isolation", t.Isolation), "write none, copy or worktree")
+		p.add("--isolation", fmt.Sprintf("%q is not an isolation mode", t.Isolation), "write none, copy or worktree")
 	}
 }
 

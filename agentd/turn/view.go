@@ -39,7 +39,7 @@ const certainly = 1.3
 type view struct {
 	r       *runner
 	visible compaction.View
-	size    int // estimate of what is told
+	size    int // estimate of visible
 	rest    int // estimate of the rest of a request
 	gauge   model.Gauge
 	known   cached   // what the provider has of earlier requests

@@ -128,7 +128,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// Paths of containers are refused, all at once, where there is no container.
+// Paths of containers are refused, all at once, outside of a container.
 func TestPathsOfContainers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

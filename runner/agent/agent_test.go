@@ -120,7 +120,7 @@ func (l *lab) start() {
 	go func() { l.ended <- l.runtime.Run(ctx) }()
 }
 
-// end closes the runtime as a daemon that is told to.
+// end closes the runtime as a daemon does when it is asked to.
 func (l *lab) end() {
 	l.t.Helper()
 	l.stop()

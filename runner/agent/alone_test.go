@@ -117,7 +117,7 @@ func (l *alone) prompt(agentID, text string) string {
 	return a.MessageID
 }
 
-// told is what operators were told about an agent.
+// told is the text of the briefs about an agent.
 func (l *alone) told(agentID string) (texts []string) {
 	l.t.Helper()
 	err := l.store.View(l.t.Context(), func(v ledger.View) error {

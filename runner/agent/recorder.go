@@ -51,7 +51,7 @@ func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	return &recorder{Runtime: r, attempt: a, sent: sent}
 }
 
-// sandbox is the payload of sandbox.applied with what holds the container of the agent, which agentd is not told.
+// sandbox is the payload of sandbox.applied with what confines the container of the agent, which agentd cannot see.
 func (rec *recorder) sandbox(payload json.RawMessage) json.RawMessage {
 	var p turns.Sandbox
 	if rec.cfg.Isolation == nil {

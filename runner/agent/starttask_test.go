@@ -32,7 +32,7 @@ func (c *starter) StartTask(ctx context.Context, t pool.Turn, start tasks.Start)
 }
 
 // A command that could not be started is started when it comes again under its key, and no more than once; one that may
-// have been started is not. Callers that come while it is being started are told the same.
+// have been started is not. Callers that come while it is being started get the same answer.
 func TestStartTaskAgain(t *testing.T) {
 	t.Parallel()
 	runs := func(l **alone) func(context.Context, string, tasks.Start) error {

@@ -12,7 +12,7 @@ import (
 	"holon/test/expect"
 )
 
-// changes notes what is told of containers.
+// changes records the reported changes of containers.
 type changes struct {
 	mu   sync.Mutex
 	list []state.ContainerChange

@@ -10,7 +10,7 @@ import (
 
 // Still runs fn while nothing in the agent's container runs, also while a turn is made there, and none is made for it
 // meanwhile. owner is to whom has to be given what the container is to write: nil where that is theirs from the start,
-// or where there is no container, since the next one is given what is there. An error of fn is returned as it is.
+// or without a container, since the next one is given what is there. An error of fn is returned as it is.
 func (k *Pool) Still(ctx context.Context, agentID string,
 	fn func(ctx context.Context, owner *folder.Owner) error) error {
 	a, session, err := k.share(ctx, agentID)

@@ -81,7 +81,7 @@ func shown(objective string, round object) object {
 }
 
 // when plays a round for a message that says a word. The message stands at the
-// end of what the model is told: what is told of earlier ones has their words.
+// end of the input of the model; the parts about earlier messages have the words of those.
 func when(w Word, round object) object {
 	round["when"] = object{"user": object{"matches": string(w) + `[^\n]*(\n[^\n]*){0,2}$`}}
 	return round

@@ -78,7 +78,7 @@ func (f *functionDelta) arguments() model.WireText {
 	return textOf(bytes.TrimSpace(quoted))
 }
 
-// textOf reads a JSON string. Anything else is no text.
+// textOf reads a JSON string. Anything else is an empty text.
 func textOf(raw json.RawMessage) (text model.WireText) {
 	if len(raw) > 0 {
 		_ = text.UnmarshalJSON(raw) // it has no error

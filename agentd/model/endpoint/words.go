@@ -122,7 +122,7 @@ func excerpt(body []byte) string {
 	return text
 }
 
-// oddity is an event of a stream that is no part of an answer. It fails an answer that has no end.
+// oddity is an event of a stream that does not belong to an answer. It fails an answer that has no end.
 type oddity struct{ failure *model.Error }
 
 func (o *oddity) Error() string { return o.failure.Error() }

@@ -117,7 +117,7 @@ func TestGapsAreThoseThatThereAre(t *testing.T) {
 	}
 }
 
-// A cut of which nothing is left is told as such, and not as an empty record.
+// A cut of which nothing is left is reported as such, and not as an empty record.
 func TestACutOfWhichNothingIsLeft(t *testing.T) {
 	d, _ := NewDocument("evidence", "ada")
 	expect.NoError(t, d.Close(100))

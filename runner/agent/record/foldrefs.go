@@ -53,7 +53,7 @@ type output struct {
 	At         string `json:"at"`
 }
 
-// brief is something that the agent told its operator.
+// brief is a report of the agent to its operator.
 type brief struct {
 	BriefID    string `json:"brief_id"` // its row has the whole text
 	Kind       string `json:"kind"`     // result, ack, failure

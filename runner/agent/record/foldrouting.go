@@ -115,7 +115,7 @@ type container struct {
 	At          string `json:"at"`
 }
 
-// applyContainer takes what became of the container. What is told of one that the agent did not get is left out.
+// applyContainer takes what became of the container. Events of one that the agent did not get are left out.
 func (f *Fold) applyContainer(e fact, phase string) {
 	c := container{Engine: unknown}
 	if phase != "created" {

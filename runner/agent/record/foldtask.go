@@ -28,7 +28,7 @@ type Task struct {
 	CreatedAt       string   `json:"created_at,omitempty"`
 	UpdatedAt       string   `json:"updated_at"`
 
-	tried int64 // attempts that were told of
+	tried int64 // recorded attempts
 }
 
 // waitFor is what a task waits for.
@@ -61,7 +61,7 @@ func (f *Fold) applyTask(e fact) {
 	turn := t.TurnID
 	switch e.Type {
 	case "task.started":
-		t.Attempts = max(t.Attempts, 1) // which is the only one, where no attempts are told of
+		t.Attempts = max(t.Attempts, 1) // the only one, if no attempts are recorded
 	case "task.attempt.started":
 		t.tried++
 		t.Attempts = max(t.Attempts, t.tried)

@@ -255,7 +255,7 @@ func (r *round) end() round {
 	return out
 }
 
-// field is a value of a payload, the zero value where there is none of the type.
+// field is a value of a payload, the zero value if there is no such value of the type.
 func field[T any](e ledger.Event, key string) (value T) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(e.Data, &fields) == nil && fields[key] != nil {

@@ -145,7 +145,7 @@ func TestSupervision(t *testing.T) {
 	played(t, "admit admit begin begin begin finish finish fail clock clock stop start start abort lose crash lose-all "+
 		childOps, func(w *world) { w.delegates = true }, func(w *world) {
 		w.crash(false)
-		for _, id := range w.live() { // their commands end with their containers, and nobody answers them
+		for _, id := range w.live() { // their commands end with their containers, and no one answers them
 			w.must(w.m.SettleTasks(w.ctx, id, nil, w.now, "gone"))
 		}
 		w.check()

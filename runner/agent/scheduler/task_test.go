@@ -197,7 +197,7 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 			want = 1
 		}
 		if agent, err := v.Agent(agentID); err == nil && agent.ArchivedAt != nil {
-			want = min(want, recorded[t.ID]) // nobody is there to get it
+			want = min(want, recorded[t.ID]) // no one is there to get it
 		}
 		if recorded[t.ID] != want {
 			w.t.Fatalf("task %s is %s, and %d messages tell of its end, want %d", t.ID, t.Status, recorded[t.ID], want)

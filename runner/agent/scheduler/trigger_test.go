@@ -9,7 +9,7 @@ import (
 )
 
 // Every public agent has a trigger from its creation, whose token follows from the key: it
-// is recorded again, also by another process, and one of another key works and is not told.
+// is recorded again, also by another process, and one of another key works and is not shown.
 func TestTriggerKey(t *testing.T) {
 	w := open(t)
 	with := func(key string) *scheduler.Scheduler {

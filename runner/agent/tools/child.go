@@ -192,7 +192,7 @@ func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args tasks.St
 			return err
 		}
 		status, err = view.New(v, o.Facts).Task(o.AgentID, t.ID)
-		status.Task.PatchFile = "" // where things lie on the host is none of the model's business
+		status.Task.PatchFile = "" // a path on the host, which the model has no use for
 		line = view.ChildLine(t, status.Task.ChildTask)
 		status.Task.Summary = line
 		return err

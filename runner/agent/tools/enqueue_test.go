@@ -9,7 +9,7 @@ import (
 	"holon/test/expect"
 )
 
-// In the last turn that may change nothing, an agent is told what becomes of its notes and rests.
+// In the last turn that may change nothing, an agent reads what becomes of its notes, and rests.
 func TestLastTurnWithoutProgress(t *testing.T) {
 	for idle, dropped := range map[int]bool{0: false, rules.MaxIdle - 2: false, rules.MaxIdle - 1: true} {
 		r := newRig(t)

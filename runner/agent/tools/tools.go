@@ -122,7 +122,7 @@ func (o Options) read(ctx context.Context, result any, query func(view.Snapshot)
 }
 
 // hidePaths takes out where things lie on the host: in its container, where its home is at home, they lie elsewhere,
-// and it is none of the model's business.
+// and the model has no use for them.
 func hidePaths(s *view.AgentSummary, home string) {
 	s.Identity.AgentHome, s.Execution.WorkspaceAnchor = home, s.Execution.WorkspaceID
 	sources := make([]view.AgentsMD, len(s.LoadedAgentsMD.Sources))

@@ -241,7 +241,7 @@ func TestAgentGet(t *testing.T) {
 	}
 }
 
-// The URL that the agent is told wakes it, and none is told once the operator ended it.
+// The URL that the agent gets wakes it, and it gets none once the operator ended it.
 func TestExternalTriggerGet(t *testing.T) {
 	r := newRig(t)
 	got, _ := r.call("ExternalTriggerGet", "t/c1", `{}`)
@@ -306,7 +306,7 @@ type plans struct{}
 
 func (plans) SeedPlan(context.Context, string, string, string) error { return nil }
 
-// The model is not told why the host failed.
+// The model does not see why the host failed.
 func TestHostFailure(t *testing.T) {
 	r := newRig(t)
 	r.turn()
@@ -355,7 +355,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// A call without an argument that its tool needs is told which, as is one that gives an empty text.
+// The error of a call without an argument that its tool needs names it, as does that of one with an empty text.
 func TestMissingArguments(t *testing.T) {
 	r := newRig(t)
 	r.turn()

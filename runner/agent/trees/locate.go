@@ -138,8 +138,8 @@ func (t *Trees) attached(ctx context.Context, agentID string) (stored ledger.Age
 }
 
 // find finds what a path leads to for an agent: a workspace that it has attached, a linked working tree of one, or
-// another directory. An agent itself finds the latter beneath the roots that the operator allowed, and is not told
-// whether anything else exists.
+// another directory. An agent itself finds the latter beneath the roots that the operator allowed, and cannot
+// find out whether anything else exists.
 func (t *Trees) find(ctx context.Context, attached []ledger.Workspace, name string, operator bool) (p place,
 	err error) {
 	for _, w := range attached {

@@ -274,7 +274,7 @@ func TestCheckoutBranchName(t *testing.T) {
 	}
 }
 
-// Filters of the user's own don't run, and the user is told what that means.
+// Filters of the user's own don't run, and a warning says what that means.
 func TestCheckoutRunsNoFilter(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n",

@@ -16,7 +16,7 @@ import (
 // agree is a person who read the files that programs execute.
 func agree([]workspace.Warning) error { return nil }
 
-// Apply and Checkout write nothing of a change with files that programs execute unless they are told to.
+// Apply and Checkout write nothing of a change with files that programs execute unless the caller agrees.
 func TestExecutedNeedsConfirmation(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "x/refs/.keep": "", "x/objects/.keep": ""})

@@ -149,13 +149,12 @@ func (o Options) child(v ledger.View, id string) (ledger.Task, error) {
 	return t, err
 }
 
-// withChild calls what needs the task of a child.
-func (o Options) withChild(ctx context.Context, id string) (t ledger.Task, err error) {
-	err = o.Ledger.View(ctx, func(v ledger.View) error {
-		t, err = o.child(v, id)
+// checkChild refuses a task that is not of a child.
+func (o Options) checkChild(ctx context.Context, id string) error {
+	return o.Ledger.View(ctx, func(v ledger.View) error {
+		_, err := o.child(v, id)
 		return err
 	})
-	return t, err
 }
 
 func (o Options) listTasks(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttools.Result, error) {
@@ -204,7 +203,7 @@ func (o Options) taskStatus(ctx context.Context, _ hosttools.Call, args tasks.St
 }
 
 func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args tasks.OutputArgs) (hosttools.Result, error) {
-	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+	if err := o.checkChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}
 	wait := time.Duration(0)
@@ -222,7 +221,7 @@ func (o Options) taskOutput(ctx context.Context, _ hosttools.Call, args tasks.Ou
 }
 
 func (o Options) taskInput(ctx context.Context, c hosttools.Call, args tasks.InputArgs) (hosttools.Result, error) {
-	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+	if err := o.checkChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}
 	switch {
@@ -240,7 +239,7 @@ func (o Options) taskInput(ctx context.Context, c hosttools.Call, args tasks.Inp
 }
 
 func (o Options) merge(ctx context.Context, _ hosttools.Call, args mergeArgs) (hosttools.Result, error) {
-	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+	if err := o.checkChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}
 	if args.Preview {
@@ -271,7 +270,7 @@ func (o Options) previewMerge(ctx context.Context, taskID string) (hosttools.Res
 }
 
 func (o Options) taskStop(ctx context.Context, _ hosttools.Call, args tasks.StopArgs) (hosttools.Result, error) {
-	if _, err := o.withChild(ctx, args.TaskID); err != nil {
+	if err := o.checkChild(ctx, args.TaskID); err != nil {
 		return hosttools.Result{}, err
 	}
 	out, err := o.Children.StopChild(ctx, o.AgentID, args.TaskID, o.AgentID)

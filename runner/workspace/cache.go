@@ -31,13 +31,18 @@ type repositoryCache struct{ dir string }
 
 func openCache(cacheDir string, of origin) (repositoryCache, error) {
 	text, c := of.String(), repositoryCache{dir: of.cacheIn(cacheDir)}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return c, fmt.Errorf("create cache: %w", err)
+	for {
+		if err := os.MkdirAll(c.dir, 0o700); err != nil {
+			return c, fmt.Errorf("create cache: %w", err)
+		}
+		if known, err := os.ReadFile(c.source()); err == nil && string(known) == text {
+			return c, nil
+		}
+		err := durable.WriteFile(c.source(), []byte(text), 0o600)
+		if !errors.Is(err, fs.ErrNotExist) { // else SweepSlots or Prune removed something between the steps
+			return c, err
+		}
 	}
-	if known, err := os.ReadFile(c.source()); err == nil && string(known) == text {
-		return c, nil
-	}
-	return c, durable.WriteFile(c.source(), []byte(text), 0o600)
 }
 
 // cacheIn is the directory of an origin.
@@ -142,8 +147,12 @@ func SweepSlots(ctx context.Context, cacheDir string) error {
 			err = errors.Join(err, os.RemoveAll(view))
 		}
 	}
+	caches, _ := filepath.Glob(filepath.Join(cacheDir, "trees", "*")) // the pattern is right
+	for _, dir := range caches {
+		err = errors.Join(err, durable.Sweep(dir)) // openCache writes again what this takes from it
+	}
 	if err != nil {
-		return git.WithCode("sweep views", err)
+		return git.WithCode("sweep caches", err)
 	}
 	locks, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "lock"))
 	if err != nil {

@@ -50,7 +50,7 @@ func TestTwoTreesAtOnce(t *testing.T) {
 	}
 }
 
-// Temporary files of an unfinished claim are removed, but not in a slot in use.
+// Temporary files of an unfinished claim are removed, and those next to the slots, but not in a slot in use.
 func TestSweepSlots(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
@@ -59,12 +59,14 @@ func TestSweepSlots(t *testing.T) {
 		acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2})
 	const half = "../.tmp-0123456789abcdef"
 	for _, tree := range []*Tree{free, used} {
-		gittest.Write(t, tree.Dir(), map[string]string{half: "run_1"})
+		gittest.Write(t, tree.Dir(), map[string]string{half: "run_1", "../" + half: "the source"})
 	}
 	expect.NoError(t, free.Release(t.Context()))
 	expect.NoError(t, SweepSlots(t.Context(), cache))
-	if _, err := os.Stat(filepath.Join(free.Dir(), half)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is left in a free slot: %v", err)
+	for _, left := range []string{half, "../" + half} {
+		if _, err := os.Stat(filepath.Join(free.Dir(), left)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s of a free slot is left: %v", left, err)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(used.Dir(), half)); err != nil {
 		t.Errorf("it is gone from a slot in use: %v", err)

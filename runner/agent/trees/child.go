@@ -83,8 +83,7 @@ func (t *Trees) endOthers(ctx context.Context, want ledger.Tree) error {
 	trees, err := t.treesOf(ctx, want.AgentID)
 	for _, old := range trees {
 		if old.Status == ledger.TreeActive && len(old.Held) == 0 && old.Name != want.Name {
-			err = errors.Join(err, t.disclaim(ctx, old), t.opts.Steps.EndTree(ctx, old.AgentID, old.Name, ledger.TreeRemoved,
-				"its parent works elsewhere now", false))
+			err = errors.Join(err, t.endLost(ctx, old, ledger.TreeRemoved, "its parent works elsewhere now", false))
 		}
 	}
 	return err
@@ -241,7 +240,7 @@ func (t *Trees) Discard(ctx context.Context, taskID string) error {
 			return o.Release(ctx)
 		})
 		if err == nil || isGone(err) {
-			err = t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved, "it was discarded", false)
+			err = t.endLost(ctx, tree, ledger.TreeRemoved, "it was discarded", false)
 		}
 	}
 	return typed(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/internal/folder"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/workspace"
 	"holon/state/ledger"
@@ -197,7 +198,7 @@ func TestCommitsOfChildren(t *testing.T) {
 }
 
 // A process that is killed after it gave up a clean tree, before that was on record, leaves one that was removed. One
-// whose directory something else took away has failed, and says so.
+// whose directory something else took away has failed, and says so. No claim outlives a tree.
 func TestKilledWhileEnding(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -218,5 +219,19 @@ func TestKilledWhileEnding(t *testing.T) {
 		if end.Status != want || (end.Reason == "") != (want == ledger.TreeRemoved) {
 			t.Errorf("%s ends as %+v", task, end)
 		}
+		trees, claims := l.live()
+		expect.Equal(t, "claims on trees after "+task, claims, trees)
 	}
+	expect.NoError(t, l.ForChild(l.ctx, "main", "child", "task_kept", ledger.ChildWorktree))
+	tree, _, err := l.treeOf(l.ctx, "task_kept")
+	expect.NoError(t, err)
+	gittest.Write(t, l.treeDir(tree), map[string]string{"f": "child\n"})
+	_, err = l.EndOf(l.ctx, "task_kept", true)
+	expect.NoError(t, err)
+	expect.NoError(t, os.RemoveAll(l.treeDir(tree)))
+	_, err = l.steps.Archive(l.ctx, scheduler.Archive{AgentID: "child"})
+	expect.NoError(t, err)
+	expect.NoError(t, l.Recover(l.ctx))
+	trees, claims := l.live()
+	expect.Equal(t, "claims on trees after a discard that was cut off", claims, trees)
 }

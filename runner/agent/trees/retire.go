@@ -31,8 +31,7 @@ func (t *Trees) Recover(ctx context.Context) error {
 		case len(tree.Held) > 0:
 			wanted[claimOf(tree)] = tree.Status == ledger.TreeActive || tree.Status == ledger.TreeRetained
 		case tree.Status == ledger.TreeActive:
-			err = errors.Join(err, t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved, "it was not made",
-				false))
+			err = errors.Join(err, t.endLost(ctx, tree, ledger.TreeRemoved, "it was not made", false))
 		}
 	}
 	err = errors.Join(err, t.disclaimOthers(ctx, wanted), workspace.SweepSlots(ctx, t.opts.Home.CacheDir()))
@@ -97,8 +96,8 @@ func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, remove
 	if removed {
 		return errors.Join(err, t.Retire(ctx, agentID))
 	}
-	if active != "" && !t.there(ledger.Tree{AgentID: agentID, Name: active}) {
-		err = errors.Join(err, t.opts.Steps.EndTree(ctx, agentID, active, ledger.TreeFailed, missing, true))
+	if tree := (ledger.Tree{AgentID: agentID, Name: active}); active != "" && !t.there(tree) {
+		err = errors.Join(err, t.endLost(ctx, tree, ledger.TreeFailed, missing, true))
 	}
 	return err
 }
@@ -132,7 +131,7 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 			errs = append(errs, err)
 		case tree.Status == ledger.TreeRetained && tree.TaskID != "" && len(tree.Held) > 0 && !t.there(tree):
 			// a process that was killed discarded it
-			errs = append(errs, t.opts.Steps.EndTree(ctx, agentID, tree.Name, ledger.TreeRemoved, "it was discarded", false))
+			errs = append(errs, t.endLost(ctx, tree, ledger.TreeRemoved, "it was discarded", false))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || len(trees) == 0 {
@@ -196,7 +195,13 @@ func (t *Trees) endGone(ctx context.Context, tree ledger.Tree, cause error) erro
 			status = ledger.TreeRetained
 		}
 	}
-	return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
+	return t.endLost(ctx, tree, status, why, false)
+}
+
+// endLost ends a tree that is not there, with what is left of it: a process that was killed may have taken it away
+// without giving up its claim.
+func (t *Trees) endLost(ctx context.Context, tree ledger.Tree, status ledger.TreeStatus, why string, lost bool) error {
+	return errors.Join(t.disclaim(ctx, tree), t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, lost))
 }
 
 // missing is why a tree has failed.
@@ -216,8 +221,7 @@ func (t *Trees) endUnmade(ctx context.Context, tree ledger.Tree) (ledger.Tree, e
 	if err != nil || tree.Status != ledger.TreeActive || tree.Live() {
 		return tree, err
 	}
-	return tree, errors.Join(t.disclaim(ctx, tree), t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, ledger.TreeRemoved,
-		"it was not made", false))
+	return tree, t.endLost(ctx, tree, ledger.TreeRemoved, "it was not made", false)
 }
 
 // isGone reports whether a tree, or what it was made from, is not there any more.

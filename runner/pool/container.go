@@ -297,8 +297,8 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 }
 
 // close ends the agent's container in good order and gives up all that it held.
-// What it wrote stays. On error something may be left, which the next start or
-// sweep removes.
+// What it wrote stays. On error something may be left, which its record still names and the
+// next start or sweep removes.
 func (k *Pool) close(ctx context.Context, a *agent) error {
 	if a.session == nil {
 		return nil
@@ -312,6 +312,7 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	a.session, a.access, a.paused = nil, nil, false
 	k.release(a)
 	if err != nil {
+		a.left = true
 		return fmt.Errorf("end the agent's container: %w", err)
 	}
 	return nil

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 
 	"holon/runner"
+	"holon/runner/engine"
 	"holon/runner/pool"
 	"holon/test/expect"
 )
@@ -46,4 +48,33 @@ func TestTheContainerOfARemovedAgent(t *testing.T) {
 			expect.Equal(t, "containers are left", len(l.containers()), 0)
 		})
 	}
+}
+
+// cutOff is an engine that ends no container while it is cut off.
+type cutOff struct {
+	engine.Engine
+	off atomic.Bool
+}
+
+func (e *cutOff) Remove(ctx context.Context, h engine.Handle) error {
+	if e.off.Load() {
+		return errors.New("no engine answers")
+	}
+	return e.Engine.Remove(ctx, h)
+}
+
+// A container that could not be ended, because the engine did not answer, goes with a later sweep.
+func TestTheContainerThatCouldNotBeEnded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "docker", counting)
+	eng := &cutOff{Engine: l.engine}
+	k := l.pool(removed, func(o *pool.Options) { o.Engine = eng })
+	(&conversation{lab: l, pool: k, agent: l.agent("ada")}).say("one")
+	eng.off.Store(true)
+	if err := k.Stop(t.Context(), "ada"); err == nil {
+		t.Error("it is ended")
+	}
+	eng.off.Store(false)
+	l.sweep(k)
+	expect.Equal(t, "containers are left", len(l.containers()), 0)
 }

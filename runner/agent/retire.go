@@ -30,6 +30,15 @@ func (r *Runtime) Retire(ctx context.Context, agentID string) {
 	for _, id := range r.removedWith(ctx, agentID) {
 		r.Retire(ctx, id)
 	}
+	left, err := ledger.Read(ctx, r.store, removedWithTrees)
+	for _, id := range left {
+		if id != agentID && state.RootAgent(id) == agentID { // of a child that had ended before
+			err = errors.Join(err, r.endContainer(ctx, id))
+		}
+	}
+	if err != nil {
+		r.log.Warn("the trees of the children of an agent that was removed stay for now", "agent", agentID, "err", err)
+	}
 }
 
 // removedWith are the children that were removed with an agent.

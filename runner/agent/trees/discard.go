@@ -41,8 +41,7 @@ func (t *Trees) DiscardCopy(ctx context.Context, agentID, name string) (done vie
 	if err != nil {
 		return done, typed(err)
 	}
-	// the record follows what is done, also for a caller that is gone
-	return done, t.endLost(context.WithoutCancel(ctx), tree, status, why, false)
+	return done, t.endLost(ctx, tree, status, why, false)
 }
 
 // discardable refuses a tree that somebody else sees to.

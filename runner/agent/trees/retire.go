@@ -146,8 +146,8 @@ func (t *Trees) Retire(ctx context.Context, agentID string) error {
 // end removes a tree whose owner has ended. Of one with changes or commits those are kept, and with keep the tree too.
 // found is the zero value when the tree was not there.
 func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (found contents, err error) {
-	ended := func(status ledger.TreeStatus, why string) error {
-		return t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, false)
+	ended := func(status ledger.TreeStatus, why string) error { // follows what is done, also for a caller that is gone
+		return t.opts.Steps.EndTree(context.WithoutCancel(ctx), tree.AgentID, tree.Name, status, why, false)
 	}
 	if tree, err = t.endUnmade(ctx, tree); err != nil || !tree.Live() {
 		return contents{}, err
@@ -199,8 +199,9 @@ func (t *Trees) endGone(ctx context.Context, tree ledger.Tree, cause error) erro
 }
 
 // endLost ends a tree that is not there, with what is left of it: a process that was killed may have taken it away
-// without giving up its claim.
+// without giving up its claim. The record follows what is done, also for a caller that is gone.
 func (t *Trees) endLost(ctx context.Context, tree ledger.Tree, status ledger.TreeStatus, why string, lost bool) error {
+	ctx = context.WithoutCancel(ctx)
 	return errors.Join(t.disclaim(ctx, tree), t.opts.Steps.EndTree(ctx, tree.AgentID, tree.Name, status, why, lost))
 }
 

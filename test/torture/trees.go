@@ -312,7 +312,9 @@ func (f *forest) archive(ctx context.Context) {
 	}
 	led := load.Must(check.OpenLedger(f.serve.Ledger()))
 	defer led.Close()
-	load.Check(load.Eventually(ctx, load.Patience, func() error { return led.Quiet(ctx) }))
+	load.Check(load.Eventually(ctx, load.Patience, func() error { // a process that begins sees to it meanwhile
+		return errors.Join(led.Quiet(ctx), led.Held(ctx, f.home))
+	}))
 	f.kept(ctx)
 }
 

@@ -51,7 +51,7 @@ func (l *Ledger) Agents(ctx context.Context) (ids []string, err error) {
 	}, `SELECT id FROM agents ORDER BY id`)
 }
 
-// kept is a tree that the ledger has not removed.
+// kept is a tree, of which a patch can stay when it is removed.
 type kept struct {
 	agent, name, status, task string
 }
@@ -67,7 +67,7 @@ func (l *Ledger) trees(ctx context.Context) (all []kept, err error) {
 		err := rows.Scan(&k.agent, &k.name, &k.status, &k.task)
 		all = append(all, k)
 		return err
-	}, `SELECT agent_id, name, status, task_id FROM trees WHERE status <> 'removed' ORDER BY agent_id, name`)
+	}, `SELECT agent_id, name, status, task_id FROM trees ORDER BY agent_id, name`)
 }
 
 // Held checks that trees are where the ledger has them, and nowhere else, and that each has one claim in the cache.
@@ -97,7 +97,7 @@ func (l *Ledger) Held(ctx context.Context, home state.Home) error {
 		}
 	}
 	for id := range there {
-		if !slices.ContainsFunc(trees, func(k kept) bool { return k.id() == id }) {
+		if !slices.ContainsFunc(trees, func(k kept) bool { return k.id() == id && k.status != "removed" }) {
 			errs = append(errs, fmt.Errorf("the tree %s is there, and the ledger has none", id))
 		}
 	}

@@ -31,10 +31,12 @@ func TestRecoverLeftovers(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "changed", len(l.changed()), 0) // which makes the directory of changes
 	half := []string{filepath.Join(claims[0].Slot, ".tmp-00ff"), filepath.Join(l.changesDir("main"), "app", ".tmp-12"),
-		l.private("main", "anchors", newAnchor+"ws_1")}
+		l.private("main", "anchors", newAnchor+"ws_1"), filepath.Join(l.changesDir("child"), "gone", ".tmp-12")}
 	expect.NoError(t, os.WriteFile(half[0], nil, 0o600))
 	expect.NoError(t, os.WriteFile(half[1], nil, 0o600))
 	expect.NoError(t, os.Mkdir(half[2], 0o700))
+	expect.NoError(t, os.MkdirAll(filepath.Dir(half[3]), 0o700))
+	expect.NoError(t, os.WriteFile(half[3], nil, 0o600))
 
 	expect.NoError(t, l.Recover(l.ctx))
 	for _, path := range half {

@@ -43,6 +43,9 @@ func (t *Trees) Recover(ctx context.Context) error {
 			t.opts.Log.Warn("the trees of an agent cannot be looked after", "agent", agentID, "err", err)
 		}
 	}
+	if err := t.sweep(); err != nil {
+		t.opts.Log.Warn("what is half written of trees could not all be removed", "err", err)
+	}
 	return ctx.Err()
 }
 
@@ -89,7 +92,6 @@ func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, remove
 		return err
 	}
 	killed, err := landing.UndoKilled(ctx, []string{changes}, false)
-	err = errors.Join(err, sweep(t.private(agentID, "anchors", newAnchor+"*"), changes))
 	for _, k := range killed {
 		err = errors.Join(err, k.Err)
 	}
@@ -102,16 +104,20 @@ func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, remove
 	return err
 }
 
-// sweep removes the anchors that are half written, and the temporary files among changes.
-func sweep(anchors, changes string) error {
-	half, _ := filepath.Glob(anchors) // the patterns are right
-	dirs, _ := filepath.Glob(changes)
-	var errs []error
-	for _, dir := range half {
-		errs = append(errs, os.RemoveAll(dir))
-	}
-	for _, dir := range dirs {
-		errs = append(errs, durable.Sweep(dir))
+// sweep removes the anchors of all agents that are half written, and the temporary files among changes, of which an
+// agent without a tree may have some.
+func (t *Trees) sweep() error {
+	agents, err := t.opts.Home.AgentIDs()
+	errs := []error{err}
+	for _, id := range agents {
+		half, _ := filepath.Glob(t.private(id, "anchors", newAnchor+"*")) // the patterns are right
+		dirs, _ := filepath.Glob(filepath.Join(t.changesDir(id), "*"))
+		for _, dir := range half {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+		for _, dir := range dirs {
+			errs = append(errs, durable.Sweep(dir))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -30,8 +30,12 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	}
 	nonce := rand.Text()
 	config.Labels[createLabel] = nonce
-	if err := e.register.announce(nonce); err != nil {
-		return engine.Handle{}, err
+	info, err := e.daemon(ctx)
+	if err == nil {
+		err = e.register.announce(nonce, info.ID)
+	}
+	if err != nil {
+		return engine.Handle{}, wrapCreate(spec, err)
 	}
 
 	// The daemon goes on creating when its client hangs up, so the call is not

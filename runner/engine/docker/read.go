@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/errdefs"
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"holon/runner/engine"
@@ -28,6 +29,9 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 	found, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filter})
 	if err != nil {
 		return nil, wrap("list containers", err)
+	}
+	if err := e.dropGone(ctx, found); err != nil {
+		return nil, err
 	}
 	out := make([]engine.Summary, 0, len(found))
 	for _, c := range found {
@@ -50,6 +54,24 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 		return a.CreatedAt.Compare(b.CreatedAt)
 	})
 	return out, nil
+}
+
+// dropGone drops from the register what something else removed. found are some of the containers that are there.
+func (e *Engine) dropGone(ctx context.Context, found []container.Summary) error {
+	daemon, err := e.daemon(ctx)
+	if err != nil {
+		return wrap("list containers", err)
+	}
+	ids, err := e.register.noteds(daemon.ID)
+	for _, id := range ids {
+		if err != nil || slices.ContainsFunc(found, func(c container.Summary) bool { return c.ID == id }) {
+			continue
+		}
+		if _, missing := e.api.ContainerInspect(ctx, id); errdefs.IsNotFound(missing) {
+			err = e.register.forget(id)
+		}
+	}
+	return err
 }
 
 // Inspect implements engine.Engine.

@@ -12,18 +12,18 @@ import (
 
 // A register keeps which containers an engine made, so that List finds no
 // others: labels prove nothing, because an image can carry them, and a container
-// of ours can be committed to an image. Each container is an empty file: named by
-// the nonce in its label until the engine has answered, then by its id. The zero
+// of ours can be committed to an image. Each container is a file with the id of its
+// daemon: named by the nonce in its label until the engine has answered, then by its id. The zero
 // value keeps nothing and knows every container.
 type register struct{ dir string }
 
 // announce notes a container that is about to be made.
-func (r register) announce(nonce string) error {
+func (r register) announce(nonce, daemon string) error {
 	if r.dir == "" {
 		return nil
 	}
 	// Not synced: a machine that loses power loses its running containers too.
-	if err := os.WriteFile(filepath.Join(r.dir, nonce), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.dir, nonce), []byte(daemon), 0o600); err != nil {
 		return fmt.Errorf("note the container to be made: %w", err)
 	}
 	return nil
@@ -67,4 +67,25 @@ func (r register) forget(name string) error {
 		return fmt.Errorf("drop container %.12s from the register: %w", name, err)
 	}
 	return nil
+}
+
+// idSize is the length of the id of a container, which no nonce has.
+const idSize = 64
+
+// noteds are the ids of the containers that a daemon made and that are not dropped.
+func (r register) noteds(daemon string) (ids []string, err error) {
+	if r.dir == "" || daemon == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the register of containers: %w", err)
+	}
+	for _, e := range entries {
+		made, err := os.ReadFile(filepath.Join(r.dir, e.Name()))
+		if err == nil && len(e.Name()) == idSize && string(made) == daemon {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
 }

@@ -58,6 +58,9 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 
 // dropGone drops from the register what something else removed. found are some of the containers that are there.
 func (e *Engine) dropGone(ctx context.Context, found []container.Summary) error {
+	if e.register.dir == "" {
+		return nil
+	}
 	daemon, err := e.daemon(ctx)
 	if err != nil {
 		return wrap("list containers", err)

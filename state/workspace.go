@@ -68,9 +68,9 @@ type History struct {
 }
 
 // Branch is commits of the agent that are not part of the result: on a branch that it did not leave checked out, below
-// a tag, in a stash, or in the log of HEAD alone.
+// another reference, in a stash, in a linked working tree, or in a log alone.
 type Branch struct {
-	Name    string `json:"name"`    // of the branch; refs/tags/…; stash@{N}; HEAD or HEAD@{N} for commits on no branch
+	Name    string `json:"name"`    // of the branch; refs/…; stash@{N}; HEAD, HEAD@{N} or a short id for others
 	Ref     string `json:"ref"`     // in the bundle
 	Commit  string `json:"commit"`  // the last one
 	Commits int    `json:"commits"` // that the user's repository does not have

@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"holon/internal/folder"
 	"holon/internal/visible"
 	"holon/runner/workspace/git"
 	"holon/state"
@@ -23,39 +21,35 @@ type Branch = state.Branch
 
 // Bounds of what is looked at for such commits.
 const (
-	maxAgentRefs = 5000 // files of references
-	maxBranches  = 100  // that are kept
-	maxLost      = 20   // likewise, of those that only the log of HEAD names
-	maxLog       = 1 << 20
+	maxBranches = 100 // that are kept
+	maxLost     = 20  // likewise, of those that no reference leads to
 )
 
-// references lists what the agent's references hold that the user's repository has not under the same name: branches,
-// then tags, then the stashes, the newest first, then a HEAD on no branch. left is what else HEAD was at.
+// references lists what the agent's references hold that the user's repository has not under the same name, then the
+// stashes, the newest first, then a HEAD on no branch. left is what else HEAD, references and linked working trees are
+// or were at. With an error that is what could be read.
 func (h *history) references(ctx context.Context, head string) (list, left []Branch, err error) {
-	found, err := git.AgentReferences(ctx, h.gitDir, maxAgentRefs)
-	if err != nil {
-		return nil, nil, err
-	}
+	tips, err := git.ReadAgentTips(ctx, h.gitDir)
 	user := &h.tree.source.user
-	if list = h.agentBranches(found, user.References); len(list) > 0 && user.Top != "" { // or there are others by now
+	if list = h.agentBranches(tips.References, user.References); len(list) > 0 && user.Top != "" { // or there are others by now
 		if err := user.LoadReferences(ctx); err != nil {
 			return nil, nil, err
 		}
-		list = h.agentBranches(found, user.References)
+		list = h.agentBranches(tips.References, user.References)
 	}
 	h.known = append(user.ReferenceIDs(), h.tree.info.BaseCommit)
-	for i, id := range h.stashes(found["refs/stash"]) {
+	for i, id := range tips.Stashes[:min(len(tips.Stashes), maxBranches)] {
 		list = append(list, Branch{Name: fmt.Sprintf("stash@{%d}", i), Ref: fmt.Sprintf("refs/stashes/%d", i), Commit: id})
 	}
-	if head != "" && !slices.Contains(slices.Collect(maps.Values(found)), head) {
+	if head != "" && !slices.Contains(slices.Collect(maps.Values(tips.References)), head) {
 		list = append(list, Branch{Name: "HEAD", Ref: "refs/detached", Commit: head})
 	}
-	left = h.left(slices.AppendSeq(append(h.known, head), maps.Values(found)))
+	left = h.left(tips, slices.AppendSeq(append(h.known, head), maps.Values(tips.References)))
 	otherSize := func(b Branch) bool { return len(b.Commit) != 2*h.tree.source.format.Size() }
-	return slices.DeleteFunc(list, otherSize), slices.DeleteFunc(left, otherSize), nil
+	return slices.DeleteFunc(list, otherSize), slices.DeleteFunc(left, otherSize), err
 }
 
-// agentBranches lists the branches and tags that are not the same in packed references of the user. One whose name git
+// agentBranches lists the references but the stash that are not the same in packed references of the user. One whose name git
 // or a terminal would take for something else gets another.
 func (h *history) agentBranches(found map[string]string, references []byte) (list []Branch) {
 	users := map[string]string{}
@@ -70,7 +64,11 @@ func (h *history) agentBranches(found map[string]string, references []byte) (lis
 			continue
 		}
 		b := Branch{Name: strings.TrimPrefix(ref, "refs/heads/"), Ref: ref, Commit: found[ref]}
-		if git.CheckBranch(strings.TrimPrefix(b.Name, "refs/tags/")) != nil {
+		name, branch := strings.CutPrefix(ref, "refs/heads/")
+		if !branch {
+			name = strings.TrimPrefix(ref, "refs/")
+		}
+		if git.CheckBranch(name) != nil || ours(ref) {
 			for n := len(h.replaced) + 1; found[b.Ref] != "" || h.replaced[b.Name] != ""; n++ {
 				b.Name = fmt.Sprintf("unnamed-%d", n)
 				b.Ref = "refs/heads/" + b.Name
@@ -82,6 +80,12 @@ func (h *history) agentBranches(found map[string]string, references []byte) (lis
 	return list
 }
 
+// ours reports whether the bundle has a reference of that name for something else.
+func ours(ref string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(ref, "refs/"), "/")
+	return slices.Contains([]string{"stash", "stashes", "left", "detached", "staged"}, first)
+}
+
 // shown is the agent's own name of a branch, for people.
 func (h *history) shown(b Branch) string {
 	if name, ok := h.replaced[b.Name]; ok {
@@ -90,34 +94,33 @@ func (h *history) shown(b Branch) string {
 	return b.Name
 }
 
-// stashes are the commits of the stash, the newest first: the older ones are only in its log.
-func (h *history) stashes(newest string) []string {
-	if newest == "" {
-		return nil
-	}
-	ids := h.log("logs/refs/stash")
-	if len(ids) == 0 || ids[0] != newest {
-		ids = slices.Insert(ids, 0, newest)
-	}
-	return ids[:min(len(ids), maxBranches)]
-}
-
-// left lists the commits that HEAD was at, by its log, but for those of reached, the newest first.
-func (h *history) left(reached []string) (list []Branch) {
+// left lists what linked working trees are at, what HEAD was at, and what else is in logs, but for what is reached. Those
+// that have no other name are called by the beginning of their id.
+func (h *history) left(tips git.AgentTips, reached []string) (list []Branch) {
 	seen := map[string]bool{}
 	for _, id := range reached {
 		seen[id] = true
 	}
-	for i, id := range h.log("logs/HEAD") {
-		if !seen[id] {
-			list = append(list, Branch{Name: fmt.Sprintf("HEAD@{%d}", i), Ref: fmt.Sprintf("refs/left/%d", i), Commit: id})
+	add := func(name, id string) {
+		if !seen[id] && id != "" {
+			list = append(list, Branch{Name: name, Ref: fmt.Sprintf("refs/left/%d", len(list)), Commit: id})
 		}
 		seen[id] = true
 	}
+	byID := func(ids []string) {
+		for _, id := range ids {
+			add(id[:min(len(id), 12)], id)
+		}
+	}
+	byID(tips.Linked)
+	for i, id := range tips.Head {
+		add(fmt.Sprintf("HEAD@{%d}", i), id)
+	}
+	byID(tips.Others)
 	return list
 }
 
-// lost returns those of the commits that HEAD left which nothing contains, neither what is kept nor another of them.
+// lost returns those of the commits left which nothing contains, neither what is kept nor another of them.
 func (h *history) lost(ctx context.Context, left []Branch) ([]Branch, error) {
 	var ids []string
 	for _, b := range left {
@@ -145,7 +148,7 @@ func (h *history) lost(ctx context.Context, left []Branch) ([]Branch, error) {
 	}
 	left = slices.DeleteFunc(left, func(b Branch) bool { return !beyond[b.Commit] || parents[b.Commit] })
 	if len(left) > maxLost {
-		h.leftOut(fmt.Errorf("HEAD was at more than %d that nothing leads to", maxLost))
+		h.leftOut(fmt.Errorf("more than %d were left that no reference leads to", maxLost))
 		left = left[:maxLost]
 	}
 	return left, nil
@@ -158,30 +161,6 @@ func (h *history) withKept() []string {
 		list = append(list, b.Commit)
 	}
 	return list
-}
-
-// log returns what a reference was, the newest first, by the end of its log, with lines "OLD NEW user and action".
-// One that cannot be read is empty.
-func (h *history) log(name string) (ids []string) {
-	at := folder.NewCursor(h.gitDir, false)
-	defer at.Close()
-	dir, base, err := at.Parent(name)
-	if err != nil {
-		return nil
-	}
-	file, st, err := dir.OpenFile(base)
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	text, _ := io.ReadAll(io.NewSectionReader(file, max(0, st.Size-maxLog), maxLog)) // as far as it can be read
-	for line := range bytes.Lines(text) {
-		if fields := bytes.Fields(line); len(fields) > 1 && git.ObjectID().Match(fields[1]) {
-			ids = append(ids, string(fields[1]))
-		}
-	}
-	slices.Reverse(ids)
-	return ids
 }
 
 // named is an error that says which branches were left out; nil for none.
@@ -212,7 +191,7 @@ func (h *history) branches(ctx context.Context, list, left []Branch) (err error)
 		if ctx.Err() != nil || git.IsDiskFull(err) {
 			return err
 		}
-		h.leftOut(fmt.Errorf("what HEAD was at: %w", err))
+		h.leftOut(fmt.Errorf("what no reference leads to: %w", err))
 	}
 	if len(h.diff.Branches) == 0 || h.options.Bundle == "" {
 		return nil

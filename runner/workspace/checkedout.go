@@ -45,7 +45,7 @@ func (t *Tree) checkedOut(ctx context.Context, gitDir folder.Dir) (branch string
 	if target == "HEAD" {
 		branch = ""
 	}
-	found, err := git.AgentReferences(ctx, gitDir, maxAgentRefs)
+	tips, err := git.ReadAgentTips(ctx, gitDir)
 	if err != nil {
 		return branch, nil, err
 	}
@@ -59,8 +59,8 @@ func (t *Tree) checkedOut(ctx context.Context, gitDir folder.Dir) (branch string
 			given[name] = true
 		}
 	}
-	for name := range found {
-		if !given[name] {
+	for name := range tips.References {
+		if branch := strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/"); branch && !given[name] {
 			made = append(made, strings.TrimPrefix(name, "refs/heads/"))
 		}
 	}

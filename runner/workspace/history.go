@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,7 +35,7 @@ const (
 
 // saveHistory takes over what the agent committed itself: the commits on the branch that it left checked out, which
 // Checkout can keep below the result, and those that are not part of the result. Git never works in the agent's
-// repository, and of its files only HEAD, references, the log of the stash, loose objects and packs are read, as bytes:
+// repository, and of its files only references with their logs, loose objects and packs are read, as bytes:
 //
 //	agent's objects ─▶ staging: every object hashed anew ─▶ commits that the user's repository lacks
 //	  ─▶ quarantine: index-pack --strict ─▶ objects of the run, and the bundle
@@ -46,14 +47,19 @@ func (t *Tree) saveHistory(parent context.Context, d *comparison, root folder.Di
 	if options.Objects == "" || t.info.Kind != KindGit {
 		return nil
 	}
+	h := &history{tree: t, diff: d, scratch: result, options: options}
 	gitDir, err := root.Sub(".git")
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // an agent that removed it has no commits
 	}
+	if err != nil {
+		h.leftOut(fmt.Errorf("its repository can't be read: %w", err))
+		return nil
+	}
 	defer gitDir.Close()
+	h.gitDir = gitDir
 	ctx, cancel := context.WithTimeout(parent, historyTime)
 	defer cancel()
-	h := &history{tree: t, diff: d, gitDir: gitDir, scratch: result, options: options}
 	if err := h.save(ctx); err != nil {
 		if parent.Err() != nil || git.IsDiskFull(err) {
 			return fmt.Errorf("keep the agent's commits: %w", err)

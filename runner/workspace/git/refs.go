@@ -181,22 +181,8 @@ func shownReference(name string) bool {
 	return shown && !strings.HasSuffix(name, ".lock") && plumbing.ReferenceName(name).Validate() == nil
 }
 
-// AgentReferences returns the branches, the tags and the stash of a repository that a container could write. Symbolic
-// references are left out: they lead to one of these. More than most files of them are an error. Names are not checked.
-func AgentReferences(ctx context.Context, gitDir folder.Dir, most int) (map[string]string, error) {
-	found, err := references(ctx, gitDir, most, func(name string) bool {
-		return name == "refs/stash" || !strings.HasSuffix(name, ".lock") &&
-			(strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/"))
-	})
-	if err != nil {
-		return nil, fmt.Errorf("its references can't be read: %w", err)
-	}
-	maps.DeleteFunc(found, func(_, id string) bool { return !ObjectID().MatchString(id) })
-	return found, nil
-}
-
 // references reads the references that are shown, of which at most so many have files of their own: what each holds by
-// its name.
+// its name, "" where that can't be read.
 func references(ctx context.Context, gitDir folder.Dir, most int, shown func(string) bool) (map[string]string, error) {
 	refs, err := gitDir.Sub("refs")
 	if err != nil {
@@ -217,11 +203,8 @@ func references(ctx context.Context, gitDir folder.Dir, most int, shown func(str
 				if path != "refs" || shown(full+"/x") {
 					descend = append(descend, name)
 				}
-			case st.Mode&unix.S_IFMT == unix.S_IFREG && shown(full):
-				line, err := readLine(dir, name)
-				if err != nil {
-					continue
-				}
+			case shown(full):
+				line, _ := readLine(dir, name) // "" if it is no file
 				mu.Lock()
 				found[full] = line
 				many := len(found) > most
@@ -262,7 +245,7 @@ func addPacked(found map[string]string, gitDir folder.Dir, shown func(string) bo
 		if !ok || !ObjectID().MatchString(id) {
 			return fmt.Errorf("packed-refs has the line %.100q", line)
 		}
-		if _, newer := found[name]; !newer && shown(name) {
+		if found[name] == "" && shown(name) {
 			found[name] = id
 		}
 	}

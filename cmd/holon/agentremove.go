@@ -9,7 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner/control/wire"
+	"holon/runner/workspace"
+	"holon/state"
 )
 
 func newAgentRemoveCommand(streams Streams) *cobra.Command {
@@ -18,13 +21,14 @@ func newAgentRemoveCommand(streams Streams) *cobra.Command {
 		func(ctx context.Context, r *remote) error { return runAgentRemove(ctx, r, a, yes) })
 	cmd.Long = `Remove an agent for good, after you have seen what it loses and agreed: messages in
 its queue, timers, the trigger, what it waits for, and with --force the turn that runs,
-and what it changed in workspaces and you did not take, of which a patch is kept.
+and what it changed in workspaces and you did not take, of which a patch is kept, and
+a git bundle of commits on other branches, stashes and the like.
 Its home directory stays where it is, and so does its record: holon transcript and
 holon tail show it. No other agent gets its id. The default agent stays.`
 	f := cmd.Flags()
 	f.BoolVar(&yes, "yes", false, "do not ask, for scripts")
 	f.BoolVar(&a.DryRun, "dry-run", false, "say what the agent would lose, and do nothing")
-	f.BoolVar(&a.Force, "force", false, "also while a turn runs, which is aborted, or with changes that were not applied")
+	f.BoolVar(&a.Force, "force", false, "also while a turn runs, which is aborted, or with changes or commits that were not taken")
 	return cmd
 }
 
@@ -73,9 +77,26 @@ func losses(verb string, a wire.Archived) []string {
 		"children", strconv.Itoa(a.Lost.Children), "trees, whose patches stay", strconv.Itoa(a.Lost.Trees),
 		"home, which stays", a.AgentHome}
 	for _, c := range a.Changes {
-		lost = append(lost, "changes of "+c.Tree+", kept as", c.Changes.Patch)
+		if c.Changes.PatchBytes > 0 {
+			lost = append(lost, "changes of "+c.Tree+", kept as", c.Changes.Patch)
+		}
+		if c.Changes.Bundle != "" {
+			lost = append(lost, "commits of "+c.Tree+", "+branchNames(c.Changes.Branches)+", kept as", c.Changes.Bundle)
+		}
+		for _, what := range workspace.Lost(&c.Changes) {
+			lost = append(lost, "tree "+c.Tree+", which stays", visible.OneLine(what, 300))
+		}
 	}
 	return lost
+}
+
+// branchNames names commits that are not part of a change.
+func branchNames(branches []state.Branch) string {
+	var names []string
+	for _, b := range branches {
+		names = append(names, fmt.Sprintf("%s (%d)", b.Name, b.Commits))
+	}
+	return visible.OneLine(strings.Join(names, ", "), 1000)
 }
 
 // ask asks a person at the terminal; anything but yes is no.

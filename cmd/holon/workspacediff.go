@@ -71,6 +71,10 @@ func (r *remote) showDiff(d view.TreeDiff, o *diffOptions, headed bool) error {
 			return err
 		}
 	}
+	if len(d.Changes.Branches) > 0 {
+		r.streams.say("commits elsewhere in " + d.Tree + ": " + branchNames(d.Changes.Branches) + ", kept as " +
+			visible.OneLine(d.Changes.Bundle, 5000))
+	}
 	showExecuted(r.streams, d.Changes.Warnings)
 	r.sayWarnings(d.Tree, d.Changes.Warnings)
 	return nil
@@ -101,7 +105,8 @@ func (r *remote) sayOthers(ctx context.Context, shown map[string]bool) error {
 				continue
 			}
 			diffs, err := r.DiffWorkspace(ctx, r.Agent, tree.Name)
-			if err == nil && len(diffs) == 1 && len(diffs[0].Changes.Files) == 0 && !diffs[0].Changes.Incomplete {
+			if err == nil && len(diffs) == 1 && len(diffs[0].Changes.Files)+len(diffs[0].Changes.Branches) == 0 &&
+				len(workspace.Lost(&diffs[0].Changes)) == 0 {
 				continue
 			}
 			r.streams.say(fmt.Sprintf("copy %s has changes too: holon workspace diff %s --agent %s", tree.Name, tree.Name,

@@ -44,11 +44,15 @@ func (s *Server) unapplied(ctx context.Context, agentID string, force bool) ([]v
 	}
 	var names []string
 	for _, c := range changes {
-		names = append(names, c.Tree)
+		name := c.Tree
+		for _, b := range c.Changes.Branches[:min(len(c.Changes.Branches), 10)] {
+			name += " " + b.Name
+		}
+		names = append(names, name)
 	}
 	return changes, &state.Error{Code: ledger.CodeConflict, Param: "agent_id",
-		Message: "agent " + agentID + " has changes that were not applied, in " + strings.Join(names, ", "),
-		Hint:    "holon workspace apply --agent " + agentID + " takes them; --force removes it and keeps the patches"}
+		Message: "agent " + agentID + " has changes or commits that were not taken, in " + strings.Join(names, ", "),
+		Hint:    "holon workspace apply --agent " + agentID + " takes changes; --force removes it and keeps patches, and commits as bundles"}
 }
 
 // ofWorkspaces makes the handler of a route that acts on the workspaces of agents.

@@ -17,11 +17,30 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// WarnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
+// WarnHistory says that commits of the agent were left out, and why. They are lost with the tree. The diff still
+// contains the changes of those that are checked out.
 const WarnHistory = "history_left_out"
 
-// warnReplaced says that a branch has another name in the results.
-const warnReplaced = "branch_renamed"
+const (
+	warnApart    = "history_apart"  // the agent's own commits are kept, but not below the result
+	warnReplaced = "branch_renamed" // a branch has another name in the results
+)
+
+// Lost names what of the agent's work is in its tree alone: changes and commits that a diff leaves out.
+func Lost(d *Diff) (what []string) {
+	if d.Incomplete {
+		what = append(what, "what could not be read is in the tree alone")
+	}
+	for _, w := range d.Warnings {
+		switch w.Code {
+		case WarnHistory:
+			what = append(what, w.Message)
+		case warnNestedRepository:
+			what = append(what, fmt.Sprintf("the commits of the repository %.200q are in the tree alone", w.Path))
+		}
+	}
+	return what
+}
 
 // Bounds on the objects of an agent's repository. An agent that commits only what it wrote stays far below them.
 const (
@@ -44,7 +63,7 @@ const (
 // references are ignored. The diff is complete without all that, so a fault in it is only a warning.
 func (t *Tree) saveHistory(parent context.Context, d *comparison, root folder.Dir, result git.Repository,
 	options DiffOptions) error {
-	if options.Objects == "" || t.info.Kind != KindGit {
+	if options.Objects == "" {
 		return nil
 	}
 	h := &history{tree: t, diff: d, scratch: result, options: options}
@@ -57,6 +76,10 @@ func (t *Tree) saveHistory(parent context.Context, d *comparison, root folder.Di
 		return nil
 	}
 	defer gitDir.Close()
+	if t.info.Kind != KindGit {
+		h.leftOut(errOwnRepository)
+		return nil
+	}
 	h.gitDir = gitDir
 	ctx, cancel := context.WithTimeout(parent, historyTime)
 	defer cancel()
@@ -109,14 +132,27 @@ func (h *history) save(ctx context.Context) error {
 		return errors.Join(err, named(elsewhere))
 	}
 	if tip != "" && len(h.diff.Files) > 0 {
-		if h.diff.History, err = h.head(ctx, tip); err != nil {
+		found, err := h.head(ctx, tip)
+		if h.diff.History = found; err != nil {
 			if ctx.Err() != nil || git.IsDiskFull(err) {
 				return err
 			}
-			h.leftOut(err)
+			defer func() { h.apart(ctx, tip, err) }()
 		}
 	}
 	return h.branches(ctx, elsewhere, left)
+}
+
+// apart warns that the commits that are checked out are not below the result, and whether they are kept all the same.
+func (h *history) apart(ctx context.Context, tip string, cause error) {
+	out, err := h.staging.Git().With("GIT_ALLOC_LIMIT="+historyAlloc).Run(ctx,
+		strings.NewReader(git.Beyond(tip, h.withKept())), "rev-list", "--count", "--max-count=1", "--stdin")
+	if err != nil || strings.TrimSpace(string(out)) != "0" {
+		h.leftOut(cause)
+		return
+	}
+	h.diff.Warnings = append(h.diff.Warnings, Warning{Code: warnApart, Path: ".git",
+		Message: fmt.Sprintf("the agent's own commits are not below the result: %.500v", cause)})
 }
 
 // stage copies the agent's objects.

@@ -295,7 +295,7 @@ func (t *Trees) Unapplied(ctx context.Context, agentID string) (found []view.Tre
 			continue
 		}
 		for _, d := range diffs {
-			if len(d.Changes.Files) > 0 || d.Changes.Incomplete {
+			if untaken(&d.Changes) {
 				found = append(found, d)
 			}
 		}

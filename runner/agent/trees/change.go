@@ -170,16 +170,13 @@ func (o *opened) missing(ctx context.Context) error {
 	return &out
 }
 
-// compare finds out what was changed.
-func (o *opened) compare(ctx context.Context) error { return o.compareWith(ctx, "") }
-
-// compareWith finds out what was changed, and keeps it. bundle, if it is not "", gets the agent's other commits.
-func (o *opened) compareWith(ctx context.Context, bundle string) (err error) {
+// compare finds out what was changed, and keeps it, with the agent's other commits.
+func (o *opened) compare(ctx context.Context) (err error) {
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return fmt.Errorf("keep the change of %s: %w", o.tree.Name, err)
 	}
 	o.diff, err = o.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(o.dir, patchFile),
-		Objects: filepath.Join(o.dir, objectsDir), Bundle: bundle})
+		Objects: filepath.Join(o.dir, objectsDir), Bundle: filepath.Join(o.dir, bundleFile)})
 	return err
 }
 

@@ -3,11 +3,11 @@ package trees
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"holon/internal/visible"
 	"holon/runner/workspace"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -26,7 +26,7 @@ type contents struct {
 // examine finds out what would be lost with a tree, and keeps it: its change as a patch, commits that are not of it as
 // a bundle.
 func (o *opened) examine(ctx context.Context) (c contents, err error) {
-	if err := o.compareWith(ctx, filepath.Join(o.dir, bundleFile)); err != nil {
+	if err := o.compare(ctx); err != nil {
 		return c, err
 	}
 	c = contents{diff: o.diff}
@@ -35,9 +35,9 @@ func (o *opened) examine(ctx context.Context) (c contents, err error) {
 	return c, ctx.Err()
 }
 
-// saved reports whether anything is kept beside the tree.
-func (c contents) saved() bool {
-	return len(c.diff.Files) > 0 || c.diff.Incomplete || len(c.diff.Branches) > 0
+// untaken reports whether there is anything in a tree that its operator has not.
+func untaken(d *state.Diff) bool {
+	return len(d.Files) > 0 || len(d.Branches) > 0 || len(workspace.Lost(d)) > 0
 }
 
 // maxKeptText bounds what is said of the commits of a tree, in bytes.
@@ -49,9 +49,6 @@ func (c contents) text() string {
 	if len(c.diff.Files) > 0 || c.diff.Incomplete {
 		parts = append(parts, "its change is kept as "+patchFile)
 	}
-	if c.diff.Incomplete {
-		parts = append(parts, "what could not be read is in the tree alone")
-	}
 	var names []string
 	for _, b := range c.diff.Branches {
 		names = append(names, fmt.Sprintf("%s (%d)", b.Name, b.Commits))
@@ -60,10 +57,8 @@ func (c contents) text() string {
 		parts = append(parts, visible.Clip("commits of its agent are kept as "+bundleFile+": "+
 			strings.Join(names, ", "), maxKeptText))
 	}
-	for _, w := range c.diff.Warnings {
-		if w.Code == workspace.WarnHistory {
-			parts = append(parts, visible.Clip(w.Message, maxKeptText))
-		}
+	for _, what := range workspace.Lost(c.diff) {
+		parts = append(parts, visible.Clip(what, maxKeptText))
 	}
 	if len(c.made) > 0 {
 		parts = append(parts, visible.Clip("its agent made "+namesOf(c.made), maxKeptText))
@@ -88,7 +83,7 @@ func (c contents) tell(e *Ended, tree ledger.Tree) {
 	if tree.Status != ledger.TreeRemoved {
 		e.Reason = c.text()
 	}
-	if c.saved() {
+	if untaken(c.diff) {
 		e.Patch = c.diff.Patch
 	}
 	for _, f := range c.diff.Files {

@@ -3,15 +3,18 @@ package trees
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"holon/internal/visible"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/ledger"
 )
 
-// DiscardCopy removes an isolated copy of an agent for its operator. What was changed there stays as a patch. The one
-// in which the agent works is refused, and one that cannot all be read stays. It may be called again.
+// DiscardCopy removes an isolated copy of an agent for its operator. What was changed there stays as a patch, and
+// commits as a bundle. The one in which the agent works is refused, and one that cannot all be kept stays. It may be called again.
 func (t *Trees) DiscardCopy(ctx context.Context, agentID, name string) (done view.TreeDiscarded, err error) {
 	tree, w, err := t.found(ctx, agentID, name)
 	if err == nil {
@@ -35,8 +38,12 @@ func (t *Trees) DiscardCopy(ctx context.Context, agentID, name string) (done vie
 	switch {
 	case isGone(err):
 		err, status, why = nil, ledger.TreeFailed, missing
-	case done.Patch != "":
-		why += "; its change is kept as " + done.Patch
+	default:
+		for _, kept := range []string{done.Patch, done.Bundle} {
+			if kept != "" {
+				why += "; kept: " + kept
+			}
+		}
 	}
 	if err != nil {
 		return done, typed(err)
@@ -68,11 +75,13 @@ func (o *opened) discard(ctx context.Context, done *view.TreeDiscarded) error {
 	if _, err := o.examine(ctx); err != nil {
 		return err
 	}
-	if o.diff.Incomplete {
+	if lost := workspace.Lost(o.diff); len(lost) > 0 {
 		return &state.Error{Code: scheduler.CodeWorkspaceFailed, Param: "workspace_id",
-			Message: "not all of the copy " + o.tree.Name + " can be read, and it stays",
-			Hint:    "make the files in " + o.Dir() + " readable, then discard it again"}
+			Message: "not all of the copy " + o.tree.Name + " can be kept, and it stays: " +
+				visible.Clip(strings.Join(lost, "; "), maxKeptText),
+			Hint: "take what you want from " + o.Dir() + " and remove it there, or make it readable; then discard it again"}
 	}
+	done.Bundle = o.diff.Bundle
 	if done.Changed = len(o.diff.Files); done.Changed > 0 {
 		done.Patch = o.diff.Patch
 	}

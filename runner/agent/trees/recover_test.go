@@ -171,6 +171,16 @@ func TestCommitsOfChildren(t *testing.T) {
 			gittest.Write(t, dir, map[string]string{"f": "stashed\n"})
 			run("stash", "-q")(dir)
 		}, ledger.TreeRetained, "main", "refs/stashes/0"},
+		{"commits below no branch", func(dir string) {
+			commit(dir)
+			run("update-ref", "refs/wip/x", "HEAD")(dir)
+			run("reset", "-q", "--hard", "HEAD~1")(dir)
+		}, ledger.TreeRetained, "main", "refs/wip/x"},
+		{"a repository of its own", run("init", "-q", "nested"), ledger.TreeRetained, "main", ""},
+		{"a log that is none", func(dir string) {
+			expect.NoError(t, os.RemoveAll(dir+"/.git/logs"))
+			expect.NoError(t, os.Symlink("/etc", dir+"/.git/logs"))
+		}, ledger.TreeRetained, "main", ""},
 	} {
 		task := fmt.Sprintf("task_%d", n)
 		expect.NoError(t, l.ForChild(l.ctx, "main", "child", task, ledger.ChildWorktree))

@@ -169,10 +169,10 @@ func (t *Trees) end(ctx context.Context, tree ledger.Tree, keep bool) (found con
 		if found, err = o.examine(ctx); err != nil {
 			return err
 		}
-		if text := found.text(); text != "" && (keep || found.saved()) {
+		if text := found.text(); text != "" && (keep || untaken(found.diff)) {
 			status, why = ledger.TreeRetained, text+", in "+o.dir
 		}
-		if found.diff.Incomplete || keep && status == ledger.TreeRetained {
+		if len(workspace.Lost(found.diff)) > 0 || keep && status == ledger.TreeRetained {
 			return ended(status, why)
 		}
 		if err := o.Release(ctx); err != nil {

@@ -62,8 +62,9 @@ type TreeSync struct {
 // TreeDiscarded is a tree that was removed.
 type TreeDiscarded struct {
 	TreeRef
-	Changed int    `json:"changed_files"`   // in it
-	Patch   string `json:"patch,omitempty"` // file on the host with what was changed
+	Changed int    `json:"changed_files"`    // in it
+	Patch   string `json:"patch,omitempty"`  // file on the host with what was changed
+	Bundle  string `json:"bundle,omitempty"` // likewise, a git bundle of commits elsewhere
 }
 
 // WorkspaceUse says where an agent is to work from its next turn on: one of Path and WorkspaceID.

@@ -152,7 +152,7 @@ func TestHostileHistory(t *testing.T) {
 			}
 			said := ""
 			for _, w := range o.Diff.Warnings {
-				if w.Code == "history_left_out" {
+				if strings.HasPrefix(w.Code, "history_") {
 					said += w.Message
 				}
 			}

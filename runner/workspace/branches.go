@@ -31,7 +31,8 @@ const (
 func (h *history) references(ctx context.Context, head string) (list, left []Branch, err error) {
 	tips, err := git.ReadAgentTips(ctx, h.gitDir)
 	user := &h.tree.source.user
-	if list = h.agentBranches(tips.References, user.References); len(list) > 0 && user.Top != "" { // or there are others by now
+	// or there are others by now
+	if list = h.agentBranches(tips.References, user.References); len(list) > 0 && user.Top != "" {
 		if err := user.LoadReferences(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -49,7 +50,8 @@ func (h *history) references(ctx context.Context, head string) (list, left []Bra
 	return slices.DeleteFunc(list, otherSize), slices.DeleteFunc(left, otherSize), err
 }
 
-// agentBranches lists the references but the stash that are not the same in packed references of the user. One whose name git
+// agentBranches lists the references but the stash that are not the same in packed references of the user. One whose
+// name git
 // or a terminal would take for something else gets another.
 func (h *history) agentBranches(found map[string]string, references []byte) (list []Branch) {
 	users := map[string]string{}
@@ -94,7 +96,8 @@ func (h *history) shown(b Branch) string {
 	return b.Name
 }
 
-// left lists what linked working trees are at, what HEAD was at, and what else is in logs, but for what is reached. Those
+// left lists what linked working trees are at, what HEAD was at, and what else is in logs, but for what is reached.
+// Those
 // that have no other name are called by the beginning of their id.
 func (h *history) left(tips git.AgentTips, reached []string) (list []Branch) {
 	seen := map[string]bool{}

@@ -14,7 +14,8 @@ import (
 )
 
 // DiscardCopy removes an isolated copy of an agent for its operator. What was changed there stays as a patch, and
-// commits as a bundle. The one in which the agent works is refused, and one that cannot all be kept stays. It may be called again.
+// commits as a bundle. The one in which the agent works is refused, and one that cannot all be kept stays. It may be
+// called again.
 func (t *Trees) DiscardCopy(ctx context.Context, agentID, name string) (done view.TreeDiscarded, err error) {
 	tree, w, err := t.found(ctx, agentID, name)
 	if err == nil {

@@ -35,7 +35,8 @@ type AgentTips struct {
 	files      int               // logs
 }
 
-// ReadAgentTips reads references, files such as HEAD, and their logs, of the repository and of its linked working trees.
+// ReadAgentTips reads references, files such as HEAD, and their logs, of the repository and of its linked working
+// trees.
 // What can't be read is an error that names it; the rest is returned all the same. Links are not followed.
 func ReadAgentTips(ctx context.Context, gitDir folder.Dir) (tips AgentTips, err error) {
 	tips.References, err = agentReferences(ctx, gitDir)

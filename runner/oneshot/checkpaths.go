@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	_ "embed"
 	"fmt"
 	"path"
 	"regexp"
@@ -12,6 +13,12 @@ import (
 	"holon/state"
 )
 
+// pythonModules are the modules of Python 3.10 to 3.14, and those that pytest loads: Python takes one of the directory
+// where it runs instead.
+//
+//go:embed pythonmodules.txt
+var pythonModules string
+
 // Patterns of files that common runners of tests read.
 var (
 	// tests have the cases. Those that a run changed or removed are as in the base for its check; it may add some.
@@ -19,16 +26,25 @@ var (
 		"*.test.{js,jsx,ts,tsx,mjs,cjs,mts,cts}", "*.spec.*", "__tests__/**", "__snapshots__/**", "spec/**", "*_spec.rb",
 		"src/test/**"}
 	// runnerPaths say nothing but what a runner does. They are as in the base, and new ones are left out.
-	runnerPaths = []string{"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "noxfile.py", "{GNUm,M,m}akefile",
-		"*.mk", "{J,j}ustfile", "Taskfile.{yml,yaml}", "Rakefile", ".rspec", ".mocharc*", "phpunit.xml*",
-		"{jest,vitest,karma,playwright,cypress,ava}.config.*", ".justfile", "karma.conf.*", "vitest.workspace.*",
-		"bunfig.toml", ".npmrc", ".cargo/{config,config.toml}", ".config/nextest.toml", ".mvn/**", ".coveragerc",
+	runnerPaths = []string{"conftest.py", "{,.}pytest.{ini,toml}", "tox.{ini,toml}", "noxfile.py",
+		"{GNUm,M,m}akefile{,.*}", "*.{mk,mak,make}", "{J,j}ustfile", "{T,t}askfile{,.dist}.{yml,yaml}", "Rakefile",
+		".rspec{,-local}", ".mocharc*", "mocha.opts", "{,.}phpunit*.xml*", ".justfile", "karma.conf.*",
+		"{jest,vitest,karma,playwright,cypress,ava,web-test-runner}.config.*", "{jest,vitest}.setup.*",
+		"vitest.workspace.*", "wdio.conf.*", ".{nyc,c8,coverage,bazel,prove}rc*", ".taprc", ".pnp.*", ".pnpmfile.*",
+		".yarnrc*", "bunfig.toml", ".npmrc", ".cargo", ".cargo/{config,config.toml}", "rust-toolchain{,.toml}",
+		".config/nextest.toml", ".mvn/**", "gradle/wrapper/**", "junit-platform.properties", "*.runsettings",
+		"{Directory.Build,MSBuild}.rsp", "xunit.runner.json", "CTest*.cmake", "tools/bazel", ".bundle/config", ".busted",
+		"dart_test.yaml", "{nose2,unittest}.cfg", "__pycache__/**", "*.pyc", "*.{dist,egg}-info/**",
+		"/node_modules/**", "node_modules/.bin/**", "vendor/bin/**", "/lib/{minitest,rspec,test/unit}{.rb,/**}",
 		"{sitecustomize,usercustomize,pytest,_pytest,unittest,doctest,nose2,tox,nox,coverage}.py",
-		"/{sitecustomize,usercustomize,pytest,_pytest,unittest,doctest,nose2,tox,nox,coverage}/**"}
+		"/{sitecustomize,usercustomize,pytest,_pytest,unittest,doctest,nose2,tox,nox,coverage}/**",
+		"/{" + strings.Join(strings.Fields(pythonModules), ",") + "}{.py,.so,.*.so,/__init__.*}"}
 	// mixedPaths say that among other things that a run has to change, such as what it depends on.
 	mixedPaths = []string{"package.json", "pyproject.toml", "setup.cfg", "setup.py", "go.mod", "Cargo.toml", "build.rs",
-		"pom.xml", "*.gradle", "*.gradle.kts", "CMakeLists.txt", "composer.json", "Gemfile", "*.csproj",
-		"go.work", ".cargo/**", "tsconfig*.json", "gradle.properties", "vite.config.*"}
+		"pom.xml", "*.gradle", "*.gradle.kts", "buildSrc/**", "CMakeLists.txt", "*.cmake", "composer.json", "Gemfile",
+		"*.rake", "*.csproj", "Directory.*.{props,targets}", "go.work", ".cargo/**", "tsconfig*.json", "gradle.properties",
+		"vite.config.*", "babel.config.*", ".babelrc*", ".swcrc", "deno.{json,jsonc}", "BUILD{,.bazel}", "*.sbt",
+		"mix.exs", "pnpm-workspace.yaml", ".env"}
 	// checkNames begin or end the names of programs that check.
 	checkNames = pattern.Lazy(`(?i)(test|check|spec|verify|lint)`)
 )
@@ -117,6 +133,7 @@ type split struct {
 func (p *Paths) split(changes []state.FileChange, command, prefix string) split {
 	of := split{restored: []string{}, changed: []string{}} // lists of a manifest
 	names := p.commandNames(command, prefix)
+	dirs := append(names.dirs(), prefix)
 	for _, f := range changes {
 		before := f.Path
 		if f.From != "" {
@@ -124,7 +141,8 @@ func (p *Paths) split(changes []state.FileChange, command, prefix string) split 
 		}
 		named := f.Status != "added" && names.have(before)
 		switch {
-		case f.Status != "added" && p.restores(before, named, prefix), f.Status != "deleted" && p.sets(f.Path, prefix):
+		case f.Status != "added" && p.restores(before, named, dirs), f.Status != "deleted" && p.sets(f.Path, dirs),
+			f.Mode == symlink && p.sets(f.Path+"/__init__.py", dirs):
 			of.restored = append(of.restored, f.Path)
 			if before != f.Path {
 				of.restored = append(of.restored, before)
@@ -138,16 +156,21 @@ func (p *Paths) split(changes []state.FileChange, command, prefix string) split 
 	return of
 }
 
+// symlink is the mode of one, which may stand for a directory.
+const symlink = "120000"
+
 // restores reports whether a file of the base decides what the check looks at.
-func (p *Paths) restores(file string, named bool, prefix string) bool {
-	return fits(p.tests, file) || p.sets(file, prefix) || named && checkNames().MatchString(path.Base(file))
+func (p *Paths) restores(file string, named bool, dirs []string) bool {
+	return fits(p.tests, file) || p.sets(file, dirs) || named && checkNames().MatchString(path.Base(file))
 }
 
-// sets reports whether a file says what a runner does. What a runner finds at the top it finds in the directory of the
-// command, too.
-func (p *Paths) sets(file, prefix string) bool {
-	below, is := strings.CutPrefix(file, prefix+"/")
-	return fits(p.exact, file) || p.given == nil && is && fits(p.exact, below)
+// sets reports whether a file says what a runner does. What a runner finds at the top it finds in the directories of
+// the command, too.
+func (p *Paths) sets(file string, dirs []string) bool {
+	return fits(p.exact, file) || p.given == nil && slices.ContainsFunc(dirs, func(dir string) bool {
+		below, is := strings.CutPrefix(file, dir+"/")
+		return is && fits(p.exact, below)
+	})
 }
 
 // unused are the patterns that the operator gave and that fit no file of the base and none of the changes.
@@ -224,6 +247,16 @@ func (n *names) add(dirs []string, words ...string) {
 			n.bases[base] = true
 		}
 	}
+}
+
+// dirs are the directories that the command names, and those of its scripts, which Python looks for modules in.
+func (n *names) dirs() (list []string) {
+	for _, p := range n.paths {
+		if list = append(list, p); path.Ext(p) == ".py" {
+			list = append(list, path.Dir(p))
+		}
+	}
+	return list
 }
 
 // have reports whether the command names a file of the tree.

@@ -46,6 +46,31 @@ func TestPathsSplit(t *testing.T) {
 		{change: "A unittest/__init__.py", restored: "unittest/__init__.py"},
 		{change: "A in/sub/pytest/x.py", restored: "in/sub/pytest/x.py"},
 		{change: "A src/unittest/a.py"},
+		{change: "A argparse.py", restored: "argparse.py"},
+		{change: "M queue.so", restored: "queue.so"},
+		{change: "A signal.abi3.so", restored: "signal.abi3.so"},
+		{change: "A email/__init__.py", restored: "email/__init__.py"},
+		{change: "A cmd/main.py"},
+		{change: "A app/types.py"},
+		{change: "A in/sub/difflib.py", restored: "in/sub/difflib.py"},
+		{change: "A pluggy.py", command: "python -m pytest", restored: "pluggy.py"},
+		{change: "A src/json.py", command: "PYTHONPATH=src python -m unittest", restored: "src/json.py"},
+		{change: "A src/json.py", command: "cd src && python -m unittest", restored: "src/json.py"},
+		{change: "A tools/json.py", command: "python tools/ci.py", restored: "tools/json.py"},
+		{change: "A -> json", restored: "json"},
+		{change: "A json"},
+		{change: "A tests/__pycache__/test_a.cpython-312.pyc", restored: "tests/__pycache__/test_a.cpython-312.pyc"},
+		{change: "A evil.dist-info/entry_points.txt", restored: "evil.dist-info/entry_points.txt"},
+		{change: "A node_modules/.bin/jest", restored: "node_modules/.bin/jest"},
+		{change: "A web/node_modules/jest/cli.js", command: "npm --prefix web test",
+			restored: "web/node_modules/jest/cli.js"},
+		{change: "A tests/fixture/node_modules/a.js"},
+		{change: "A Makefile.local", restored: "Makefile.local"},
+		{change: "A .yarnrc.yml", restored: ".yarnrc.yml"},
+		{change: "A -> .cargo", restored: ".cargo"},
+		{change: "A rust-toolchain", restored: "rust-toolchain"},
+		{change: "A lib/minitest/x_plugin.rb", restored: "lib/minitest/x_plugin.rb"},
+		{change: "A buildSrc/src/A.java", changed: "buildSrc/src/A.java"},
 		{change: "M check.sh", command: "./check.sh && true", restored: "check.sh"},
 		{change: "M scripts/ci/run-checks", command: "sh 'scripts/ci/run-checks' -v", restored: "scripts/ci/run-checks"},
 		{change: "M greet.sh", command: "./greet.sh | grep -q hello", changed: "greet.sh", named: "greet.sh"},
@@ -126,7 +151,9 @@ func fileChange(text string) state.FileChange {
 	statuses := []string{"Added", "Modified", "Deleted", "Renamed", "Type_changed"}
 	i := slices.IndexFunc(statuses, func(s string) bool { return s[:1] == f[0] })
 	c := state.FileChange{Status: strings.ToLower(statuses[i]), Path: f[len(f)-1]}
-	if len(f) == 3 {
+	if len(f) == 3 && f[1] == "->" {
+		c.Mode = symlink
+	} else if len(f) == 3 {
 		c.From = f[1]
 	}
 	return c

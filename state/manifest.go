@@ -42,36 +42,47 @@ type Artifact = turns.Artifact
 // is over. Every key is always present; a nil pointer and a zero
 // Time are null.
 type Manifest struct {
-	Schema       string           `json:"schema"`
-	RunID        string           `json:"run_id"`
-	ParentRunID  string           `json:"parent_run_id"` // the run that this one continues, or empty
-	Name         string           `json:"name"`
-	Task         string           `json:"task"` // first line of the prompt, shortened
-	Status       Status           `json:"status"`
-	Outcome      Outcome          `json:"outcome"`
-	ExitCode     int              `json:"exit_code"` // Outcome.ExitCode
-	StartedAt    turns.Time       `json:"started_at"`
-	CompletedAt  turns.Time       `json:"completed_at"`
-	Timings      Timings          `json:"timings"`
-	Model        string           `json:"model"`       // provider/model
-	Usage        *responses.Usage `json:"usage"`       // as the agent counts, of its turn
-	ModelUsage   *Account         `json:"model_usage"` // as the gateway metered; null where no provider was asked
-	Engine       Engine           `json:"engine"`
-	Image        string           `json:"image"` // empty where the engine has no images
-	Limits       Limits           `json:"limits"`
-	Isolation    *Isolation       `json:"isolation"` // as read back from the engine
-	Egress       *Egress          `json:"egress"`    // null: no host could be reached but through --network
-	Workspace    *Workspace       `json:"workspace"` // null when the run ended before it was known
-	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
-	Checked      *Check           `json:"check"`     // null: none was asked for, or each attempt has its own
-	Attempts     []Attempt        `json:"attempts"`  // of a run that made several, by number; else empty
-	Winner       int              `json:"winner"`    // number of the best attempt that passed; 0 for none, and for a tie
-	Judge        *Judge           `json:"judge"`     // null: none was asked
-	Artifacts    []Artifact       `json:"artifacts"`
-	Notes        []Note           `json:"notes"` // what the agent noted for people, the oldest first
-	Warnings     []string         `json:"warnings"`
-	Error        *Failure         `json:"error"`
-	HolonVersion string           `json:"holon_version"`
+	Schema      string           `json:"schema"`
+	RunID       string           `json:"run_id"`
+	ParentRunID string           `json:"parent_run_id"` // the run that this one continues, or empty
+	Name        string           `json:"name"`
+	Task        string           `json:"task"` // first line of the prompt, shortened
+	Status      Status           `json:"status"`
+	Outcome     Outcome          `json:"outcome"`
+	ExitCode    int              `json:"exit_code"` // Outcome.ExitCode
+	StartedAt   turns.Time       `json:"started_at"`
+	CompletedAt turns.Time       `json:"completed_at"`
+	Timings     Timings          `json:"timings"`
+	Model       string           `json:"model"`       // provider/model that was asked for
+	Usage       *responses.Usage `json:"usage"`       // as the agent counts, of its turn
+	ModelUsage  *Account         `json:"model_usage"` // as the gateway metered; null where no provider was asked
+	Engine      Engine           `json:"engine"`
+	// Provider is what was tried to get the turn's answers, and the model that gave the last; null where no turn was
+	// recorded, and of a run with attempts.
+	Provider     *turns.ProviderTimeline `json:"provider_attempt_timeline"`
+	Image        string                  `json:"image"` // empty where the engine has no images
+	Limits       Limits                  `json:"limits"`
+	Isolation    *Isolation              `json:"isolation"` // as read back from the engine
+	Egress       *Egress                 `json:"egress"`    // null: no host could be reached but through --network
+	Workspace    *Workspace              `json:"workspace"` // null when the run ended before it was known
+	Turn         *TurnRef                `json:"turn"`      // null when no turn was accepted
+	Checked      *Check                  `json:"check"`     // null: none was asked for, or each attempt has its own
+	Attempts     []Attempt               `json:"attempts"`  // of a run that made several, by number; else empty
+	Winner       int                     `json:"winner"`    // number of the best attempt that passed; 0 for none, and for a tie
+	Judge        *Judge                  `json:"judge"`     // null: none was asked
+	Artifacts    []Artifact              `json:"artifacts"`
+	Notes        []Note                  `json:"notes"` // what the agent noted for people, the oldest first
+	Warnings     []string                `json:"warnings"`
+	Error        *Failure                `json:"error"`
+	HolonVersion string                  `json:"holon_version"`
+}
+
+// Answered is the model, and after a fallback the one that answered in its place.
+func (m *Manifest) Answered() string {
+	if p := m.Provider; p != nil && p.WinningModelRef != "" && p.WinningModelRef != m.Model {
+		return m.Model + ", answered by " + p.WinningModelRef
+	}
+	return m.Model
 }
 
 // Note is what an agent attached to the record of its run. The text has no

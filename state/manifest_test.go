@@ -45,6 +45,8 @@ func manifest() *state.Manifest {
 				Files: []state.FileChange{{Path: "x&y", From: "z", Status: "renamed", Mode: "100644", OldMode: "100755",
 					Added: 1, Deleted: 2, Binary: true}},
 				History: &state.History{Commit: "c", Commits: 2}}},
+		Provider: &turns.ProviderTimeline{Attempts: []turns.ProviderAttempt{{ModelRef: "scripted/b", Attempt: 1}},
+			RequestedModelRef: "scripted/demo", WinningModelRef: "scripted/b"},
 		Turn: &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
 		Checked: &state.Check{Command: "make test", RunID: "run_1-check", Status: state.CheckTimeout, ExitCode: new(1),
 			DurationMS: 7, Output: "o", Restored: []string{"a_test.go"}, Changed: []string{"go.mod"},
@@ -102,12 +104,13 @@ func TestManifestEmpty(t *testing.T) {
 	}
 	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null",
 		"egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]",
-		"warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null"} {
+		"warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null",
+		"provider_attempt_timeline": "null"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 30 {
+	if len(keys) != 31 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||

@@ -222,6 +222,9 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		r.turn.Account = &r.ask.Taken
 	}
 	m.ModelUsage = r.turn.Account
+	if rec := r.turn.Record; rec != nil {
+		m.Provider = rec.ProviderAttempts
+	}
 	r.describeWorkspace()
 	if r.prior == nil {
 		m.CompletedAt = turns.At(time.Now())

@@ -20,9 +20,7 @@ func hideSecrets(known *redact.Set, m *state.Manifest) {
 		return
 	}
 	m.Task = known.Text(m.Task)
-	for i, w := range m.Warnings {
-		m.Warnings[i] = known.Text(w)
-	}
+	m.Warnings = hideAll(known, m.Warnings)
 	for i := range m.Notes {
 		m.Notes[i].Text = known.Text(m.Notes[i].Text)
 	}
@@ -30,12 +28,27 @@ func hideSecrets(known *redact.Set, m *state.Manifest) {
 	if c := m.Checked; c != nil {
 		c.Output, c.Error = known.Text(c.Output), hideFailure(known, c.Error)
 	}
+	if m.Provider != nil {
+		for _, a := range m.Provider.Attempts {
+			if d := a.TransportDiagnostics; d != nil {
+				d.SourceChain = hideAll(known, d.SourceChain)
+			}
+		}
+	}
 	for i := range m.Attempts { // their checks are from manifests
 		m.Attempts[i].Error = hideFailure(known, m.Attempts[i].Error)
 	}
 	if m.Judge != nil {
 		m.Judge.Error = hideFailure(known, m.Judge.Error)
 	}
+}
+
+func hideAll(known *redact.Set, texts []string) []string {
+	hidden := make([]string, len(texts))
+	for i, text := range texts {
+		hidden[i] = known.Text(text)
+	}
+	return hidden
 }
 
 func hideFailure(known *redact.Set, f *state.Failure) *state.Failure {

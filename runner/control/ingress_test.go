@@ -219,7 +219,7 @@ func TestTriggers(t *testing.T) {
 		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, host: "tunnel.example.org",
 			header: map[string]string{"Authorization": "", "Content-Type": kind}})
 	}
-	a := call("/callbacks/wake/"+secret+"?source=ci&resource=build%2F7", `{"n":1}`, "application/json")
+	a := call("/callbacks/wake/"+secret+"?source=ci&resource=build%2F7&hub.mode=subscribe&v=1&v=;", `{"n":1}`, "application/json")
 	var got wire.Delivered
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 || got.Result.AgentID != "main" ||
 		got.Result.Disposition != "triggered" {

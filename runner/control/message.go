@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -214,6 +215,9 @@ func (s *Server) postLegacyCallback(w http.ResponseWriter, r *http.Request) (any
 // reported before the token is looked up, the same for every token.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (any, error) {
 	hints := []string{"source", "resource", "correlation_id", "causation_id"}
+	given := r.URL.Query() // services add parameters of their own
+	maps.DeleteFunc(given, func(name string, _ []string) bool { return !slices.Contains(hints, name) })
+	r.URL.RawQuery = given.Encode()
 	q, err := queryOf(r, hints...)
 	if err != nil {
 		return nil, err

@@ -122,7 +122,8 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		path := strings.NewReplacer("{", "", "}", "").Replace(one.path)
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), one.method, path+"?colour=red", nil))
-		if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"param":"colour"`) {
+		if !one.capability &&
+			(answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"param":"colour"`)) {
 			t.Errorf("%s %s with ?colour=red is answered %d %s", one.method, path, answer.Code, answer.Body)
 		}
 		for _, p := range doc.Paths.Find(one.path).GetOperation(one.method).Parameters {

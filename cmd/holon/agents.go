@@ -42,13 +42,13 @@ func newAgentCommand(streams Streams) *cobra.Command {
 func runAgentList(ctx context.Context, r *remote) error {
 	agents, err := r.Agents(ctx)
 	return showList(&r.base, agents, err,
-		[]string{"AGENT", "STATUS", "POSTURE*", "PENDING", "MODEL*", "LAST BRIEF"}, func(a view.AgentListEntry) []string {
+		[]string{"AGENT", "STATUS", "POSTURE*", "PENDING", "MODEL*", "LAST BRIEF", "CONFINEMENT*"}, func(a view.AgentListEntry) []string {
 			id := a.Identity.AgentID
 			if a.Identity.IsDefaultAgent && r.streams.OutTTY {
 				id += " (default)"
 			}
 			return []string{id, string(a.Status), string(a.SchedulingPosture.Posture), strconv.Itoa(a.Pending),
-				a.Model.EffectiveModel, r.streams.when(a.LastBriefAt)}
+				a.Model.EffectiveModel, r.streams.when(a.LastBriefAt), a.Execution.Unenforced()}
 		})
 }
 

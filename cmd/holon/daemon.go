@@ -15,6 +15,7 @@ import (
 	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner/daemon"
+	"holon/runner/settings"
 	"holon/state/sqlite"
 )
 
@@ -107,6 +108,9 @@ func (b *background) launch(ctx context.Context, do func(*daemon.Daemon, context
 			what = "runs already"
 		}
 		fmt.Fprintf(b.streams.Err, "holon: the daemon %s, as process %d\n", what, s.Status.PID)
+		if off := unenforced(s.Status.Engine); off != "" {
+			fmt.Fprintln(b.streams.Err, "holon: the engine of agents is "+s.Status.Engine+off)
+		}
 		return nil
 	})
 }
@@ -159,7 +163,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs := []string{"daemon", string(s.State), "pid", pid, "home", s.HomeDir, "socket", s.SocketPath,
 		"http", s.HTTPAddr, "advertised", s.AdvertiseURL,
-		"started", b.streams.when(s.StartedAt), "version", s.Version + otherVersion(s.Version), "engine", s.Engine,
+		"started", b.streams.when(s.StartedAt), "version", s.Version + otherVersion(s.Version), "engine", s.Engine + unenforced(s.Engine),
 		"default agent", s.DefaultAgent, "default model", s.DefaultModel, "runs with", config}
 	if a := s.Activity; a != nil {
 		pairs = append(pairs, "activity",
@@ -180,6 +184,14 @@ func (b *background) showStatus(s daemon.Status) error {
 		pairs = append(pairs, "stale", strings.Join(s.Stale, ", "))
 	}
 	return facts(b.streams, append(pairs, "next", remedies[s.State])...)
+}
+
+// unenforced says, behind the name of an engine, that it confines nothing.
+func unenforced(engine string) string {
+	if engine != settings.EngineLocal {
+		return ""
+	}
+	return ", not_enforced: it confines nothing"
 }
 
 // otherVersion says, behind the version of a daemon, that this program has another.

@@ -23,10 +23,29 @@ func newStatusCommand(streams Streams) *cobra.Command {
 
 func runStatus(ctx context.Context, r *remote) error {
 	s, err := r.Status(ctx, r.named())
-	return r.show(s, err, func() error { return summary(r.streams, s) })
+	return r.show(s, err, func() error {
+		objective := ""
+		if id := s.Agent.CurrentWorkItemID; id != "" {
+			item, err := r.WorkItem(ctx, s.Identity.AgentID, id)
+			if err != nil {
+				return err
+			}
+			objective = item.Objective
+		}
+		return summary(r.streams, s, objective)
+	})
 }
 
-func summary(streams Streams, s view.AgentSummary) error {
+// closure is what the end of the newest turn means, and the facts that say so.
+func closure(c *ledger.Closure) []string {
+	if c == nil {
+		return nil
+	}
+	return []string{"closure", string(c.Outcome), "because of", string(c.WaitingReason),
+		"evidence", strings.Join(c.Evidence, ", ")}
+}
+
+func summary(streams Streams, s view.AgentSummary, objective string) error {
 	model := s.Model.EffectiveModel
 	if s.Model.Source == view.ModelOverride {
 		model += " (set for this agent)"
@@ -41,13 +60,15 @@ func summary(streams Streams, s view.AgentSummary) error {
 		"last wake", s.Agent.LastWakeReason, "last brief", streams.when(s.Agent.LastBriefAt),
 		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
 	}
+	pairs = append(pairs, closure(s.Closure)...)
+	pairs = append(pairs, "confinement", s.Execution.Policy.Unenforced())
 	if s.Agent.ActiveWorkspaceID != ledger.HomeWorkspace {
 		pairs = append(pairs, "workspace", s.Execution.WorkspaceID+", "+streams.oneLine(s.Execution.WorkspaceAnchor, 1000),
 			"works in", streams.oneLine(s.Agent.Cwd, 1000))
 	}
 	if s.Agent.OpenWorkItems > 0 {
 		pairs = append(pairs, "work items", strconv.Itoa(s.Agent.OpenWorkItems)+" open",
-			"works on", s.Agent.CurrentWorkItemID)
+			"works on", s.Agent.CurrentWorkItemID, "objective", streams.oneLine(objective, 1000))
 	}
 	for _, c := range s.ActiveChildren {
 		why := cmp.Or(c.BlockedReason, c.WaitingReason)

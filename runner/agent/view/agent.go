@@ -165,6 +165,7 @@ type AgentListEntry struct {
 	Model             ModelState      `json:"model"`
 	LastBriefAt       turns.Time      `json:"last_brief_at,omitzero"`
 	HasFailure        bool            `json:"has_failure"`
+	Execution         executionPolicy `json:"execution_policy"`
 	ActiveWorkspace   *WorkspaceEntry `json:"active_workspace_entry,omitempty"`
 }
 

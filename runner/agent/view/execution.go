@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"holon/state"
 	"holon/state/ledger"
@@ -25,8 +26,8 @@ func (s Snapshot) execution(a ledger.Agent, now WorkspaceEntry) execution {
 		Policy: executionPolicy{
 			Backend: s.facts.Engine, ProcessExposed: true, WorktreeSupported: s.facts.Worktrees,
 			ResourceAuthority: map[string]string{
-				"message_ingress": hard, "agent_state": hard, "control_plane": hard,
-				"workspace_projection": rooted, "process_execution": weakest(in.User, in.Seccomp, in.Network, in.Init,
+				"message_ingress": rooted, "agent_state": rooted, "control_plane": rooted, "workspace_projection": rooted,
+				"process_execution": weakest(in.User, in.Seccomp, in.Network, in.Init,
 					in.ReadOnlyRoot, in.Mounts, in.Capabilities, in.NoNewPrivileges),
 			},
 			ProcessExecution: process,
@@ -34,6 +35,23 @@ func (s Snapshot) execution(a ledger.Agent, now WorkspaceEntry) execution {
 		WorkspaceID: now.WorkspaceID, WorkspaceAnchor: now.WorkspaceAnchor, ExecutionRoot: now.ExecutionRoot,
 		Cwd: now.Cwd, ExecutionRootID: now.ExecutionRootID, ProjectionKind: now.ProjectionKind,
 	}
+}
+
+// Unenforced is the boundaries that are not enforced: what text says of the policy.
+func (p executionPolicy) Unenforced() string {
+	var names []string
+	for _, levels := range []map[string]string{p.ResourceAuthority, p.ProcessExecution} {
+		for name, level := range levels {
+			if level == notEnforced {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return notEnforced + ": " + strings.Join(names, ", ")
 }
 
 // Values of the axes of Enforcement.

@@ -38,21 +38,23 @@ func TestExecutionPolicy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts                             Facts
 		network, paths, children, process string
+		host                              string
 	}{
-		"docker":       {Facts{Engine: "docker", Network: "none"}, hard, hard, hard, hard},
-		"local":        {Facts{Engine: "local"}, off, off, off, off},
-		"with network": {Facts{Engine: "docker", Network: "bridge"}, shaped, hard, hard, shaped},
-		"no pid limit": {Facts{Engine: "docker", Weaker: []string{"pids"}}, hard, hard, off, hard},
+		"docker":       {Facts{Engine: "docker", Network: "none"}, hard, hard, hard, hard, hard},
+		"local":        {Facts{Engine: "local"}, off, off, off, off, off},
+		"with network": {Facts{Engine: "docker", Network: "bridge"}, shaped, hard, hard, shaped, hard},
+		"no pid limit": {Facts{Engine: "docker", Weaker: []string{"pids"}}, hard, hard, off, hard, hard},
 		"read back": {Facts{Engine: "docker", Isolation: inForce(func(in *state.Isolation) {
 			in.Network.Level, in.Mounts.Level = state.RuntimeShaped, state.NotEnforced
-		})}, shaped, off, hard, off},
+		})}, shaped, off, hard, off, off},
 		"no container": {Facts{Engine: "docker", Isolation: func(string) *state.Isolation { return nil }}, hard, hard,
-			hard, hard},
+			hard, hard, hard},
 	} {
 		p := New(ledger.View{}, tc.facts).execution(ledger.Agent{ID: "main"}, WorkspaceEntry{}).Policy
 		got := []string{p.ProcessExecution["network_confinement"], p.ProcessExecution["path_confinement"],
-			p.ProcessExecution["child_process_containment"], p.ResourceAuthority["process_execution"]}
-		for i, want := range []string{tc.network, tc.paths, tc.children, tc.process} {
+			p.ProcessExecution["child_process_containment"], p.ResourceAuthority["process_execution"],
+			p.ResourceAuthority["control_plane"]}
+		for i, want := range []string{tc.network, tc.paths, tc.children, tc.process, tc.host} {
 			if got[i] != want {
 				t.Errorf("%s: %q, the %d. is to be %s", name, got, i+1, want)
 			}

@@ -80,7 +80,8 @@ func (s Snapshot) List() ([]AgentListEntry, error) {
 		}
 		at, err := s.agent(a)
 		if state.IsCode(err, ledger.CodeUnreadable) { // the others can be read
-			out = append(out, AgentListEntry{Identity: s.identity(a), Status: rules.Stopped, HasFailure: true})
+			out = append(out, AgentListEntry{Identity: s.identity(a), Status: rules.Stopped, HasFailure: true,
+				Execution: s.execution(a, WorkspaceEntry{}).Policy})
 			continue
 		}
 		var now WorkspaceEntry
@@ -96,7 +97,7 @@ func (s Snapshot) List() ([]AgentListEntry, error) {
 			CurrentRunID: at.RunID, WaitingReason: at.waitingReason(), SleepingUntil: turns.AtOptional(at.until()),
 			Model:       s.model(at),
 			LastBriefAt: turns.AtOptional(at.stored.LastBriefAt), HasFailure: at.stored.LastFailure != nil,
-			ActiveWorkspace: &now,
+			ActiveWorkspace: &now, Execution: s.execution(a, now).Policy,
 		})
 	}
 	return out, nil

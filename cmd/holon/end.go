@@ -92,7 +92,7 @@ func failureOf(m *state.Manifest) state.Failure {
 	switch {
 	case f.Param != "":
 		return f
-	case m.Status == state.StatusCancelled: // the user knows why
+	case m.Outcome == state.OutcomeCancelled: // the user knows why
 		f.Param = m.RunID
 		return f
 	}

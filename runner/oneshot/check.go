@@ -244,7 +244,9 @@ func (r *execution) unchecked(cause error) *verdict {
 	case c == nil || c.Status == state.CheckPassed:
 		return nil
 	case c.Status == state.CheckNotRun && cause != nil:
-		return new(failed(state.StatusCancelled, state.OutcomeCancelled, cause))
+		return new(failed(state.StatusCompleted, state.OutcomeCancelled, cause)) // its turn had ended
+	case c.Status == state.CheckNotRun && r.stopped:
+		return new(failed(state.StatusCompleted, state.OutcomeCancelled, runner.ErrInterrupted))
 	}
 	e := &runner.Error{Code: CodeCheckFailed, Param: "--check",
 		Hint: "see its output with: holon logs --outputs " + c.RunID}

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,21 +96,46 @@ func TestInterruptedAttempts(t *testing.T) {
 	h.checkTidy()
 }
 
-// Ctrl-C ends a check. What it printed is shown, and nothing else of its end.
+// Ctrl-C ends a check, and so does holon stop after a kill. The turn had ended, and stays completed. What the check
+// printed is shown, and nothing else of its end.
 func TestInterruptedCheck(t *testing.T) {
 	t.Parallel()
-	h, repo := newHome(t), repository(t, "echo a > a")
-	p := h.begin(repo, "run", "--model", scripted(t, "failing"), "--check", "echo begun; touch checking; sleep 600", "x")
-	await(t, "the check", func() bool { return exists(h, "cache/trees/*/*/tree/checking") })
-	p.signal(syscall.SIGINT)
-	r := p.wait()
-	if r.code != 130 || r.manifest.Outcome != state.OutcomeCancelled {
-		t.Errorf("exit code %d, %s\n%s", r.code, r.manifest.Outcome, r.stderr)
+	const cancelled = "completed cancelled"
+	for name, scenarios := range map[string][]string{"one": {"failing"}, "attempts": {"failing", "failing"},
+		"killed": {"failing"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t), repository(t, "echo a > a")
+			p := h.bestOf(repo, "echo begun; touch checking; sleep 600", slices.Clone(scenarios)...)
+			await(t, "the checks", func() bool {
+				found, _ := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/checking")) // the pattern is right
+				return len(found) == len(scenarios)
+			})
+			if name == "killed" {
+				p.kill()
+				h.run(repo, "stop", "last")
+				m := h.settled(h.only().ID).manifest
+				expect.Equal(t, "its end", fmt.Sprint(m.Status, " ", m.Outcome), cancelled)
+				return
+			}
+			p.signal(syscall.SIGINT)
+			r := p.wait()
+			if r.code != 130 || r.manifest.Outcome != state.OutcomeCancelled {
+				t.Errorf("exit code %d, %s\n%s", r.code, r.manifest.Outcome, r.stderr)
+			}
+			ends := r.manifest.Attempts
+			if len(ends) == 0 {
+				ends = []state.Attempt{{Status: r.manifest.Status, Outcome: r.manifest.Outcome, Checked: r.manifest.Checked}}
+			}
+			for _, a := range ends {
+				expect.Equal(t, "its end", fmt.Sprint(a.Status, " ", a.Outcome), cancelled)
+				expect.Equal(t, "its check", a.Checked.Status, state.CheckNotRun)
+				expect.Equal(t, "its output", a.Checked.Output, "begun\n")
+			}
+			expect.Equal(t, "JSON is shown", strings.ContainsAny(r.stderr, "{}"), false)
+			h.checkTidy()
+		})
 	}
-	expect.Equal(t, "its status", r.manifest.Checked.Status, state.CheckNotRun)
-	expect.Equal(t, "its output", r.manifest.Checked.Output, "begun\n")
-	expect.Equal(t, "JSON is shown", strings.ContainsAny(r.stderr, "{}"), false)
-	h.checkTidy()
 }
 
 // awaitStarted waits for the commands of n attempts.

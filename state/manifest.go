@@ -68,7 +68,7 @@ type Manifest struct {
 	Turn         *TurnRef                `json:"turn"`      // null when no turn was accepted
 	Checked      *Check                  `json:"check"`     // null: none was asked for, or each attempt has its own
 	Attempts     []Attempt               `json:"attempts"`  // of a run that made several, by number; else empty
-	Winner       int                     `json:"winner"`    // number of the best attempt that passed; 0 for none, and for a tie
+	Winner       int                     `json:"winner"`    // number of the best attempt that passed; 0: none, or a tie
 	Judge        *Judge                  `json:"judge"`     // null: none was asked
 	Artifacts    []Artifact              `json:"artifacts"`
 	Notes        []Note                  `json:"notes"` // what the agent noted for people, the oldest first

@@ -143,7 +143,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 // run serves requests and dispatches work until ctx ends.
 func (h *agentHost) run(ctx context.Context) error {
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
-		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees})
+		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees,
+		OpenTurnFile: h.containers.OpenTurnFile})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -106,6 +107,9 @@ type Options struct {
 
 	// Hide takes known secrets out of JSON that is answered, but for trigger_url; nil: none are known.
 	Hide func(data []byte) []byte
+
+	// OpenTurnFile opens a file that a turn of an agent left, and follows no link; nil: there are none.
+	OpenTurnFile func(agentID, turnID, name string) (*os.File, error)
 
 	Facts view.Facts // what Host.Info does not tell
 

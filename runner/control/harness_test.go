@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
+	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
@@ -115,6 +117,7 @@ type rig struct {
 	server  *control.Server
 	socket  string
 	addr    string // of the TCP port
+	session string // what the container of an agent wrote
 	log     *buffer
 	clock   atomic.Int64 // milliseconds
 	stop    func()
@@ -143,7 +146,8 @@ type wrap func(ledger.Store) ledger.Store
 func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ...wrap) *rig {
 	t.Helper()
 	dir := memory.Dir(t)
-	r := &rig{t: t, socket: filepath.Join(dir, "run", "holon.sock"), log: new(buffer)}
+	r := &rig{t: t, socket: filepath.Join(dir, "run", "holon.sock"), session: filepath.Join(dir, "session"),
+		log: new(buffer)}
 	r.clock.Store(time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).UnixMilli())
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
 	base, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "ledger.db")})
@@ -159,6 +163,14 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo",
 		FallbackModels: []string{"scripted/other"}, Ready: true}}
 	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,
+		OpenTurnFile: func(_, turnID, name string) (*os.File, error) {
+			turn, err := turnfiles.Open(r.session, turnID)
+			if err != nil {
+				return nil, err
+			}
+			defer turn.Close()
+			return turn.OpenPlain(name)
+		},
 		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}})
 	r.run(access)

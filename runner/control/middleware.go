@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -37,7 +38,8 @@ func (s *Server) handler(l listener) http.Handler {
 	r.MethodNotAllowed(refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method",
 		Hint: "GET /openapi.json lists the methods"}))
 	for _, one := range s.routes() {
-		r.Method(one.method, one.path, s.serve(l, one))
+		// a path of a file has slashes
+		r.Method(one.method, strings.Replace(one.path, "/{path}", "/*", 1), s.serve(l, one))
 	}
 	return r
 }

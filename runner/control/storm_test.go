@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,6 +120,9 @@ func TestReadsWriteNothing(t *testing.T) {
 	work := must(c.CreateWork(t.Context(), "", wire.WorkItem{Objective: "x"}, ""))(t)
 	task := must(c.StartTask(t.Context(), "", wire.Task{Cmd: "x"}, ""))(t)
 	before := must(c.State(t.Context(), ""))(t)
+	left := filepath.Join(r.session, "output", "turns", "turn_1")
+	expect.NoError(t, os.MkdirAll(left, 0o700))
+	expect.NoError(t, os.WriteFile(filepath.Join(left, "turn.json"), []byte("{}"), 0o600))
 	read := 0
 	for path, item := range d.doc.Paths.Map() {
 		if item.Get == nil || strings.HasSuffix(path, "/stream") {
@@ -125,7 +130,7 @@ func TestReadsWriteNothing(t *testing.T) {
 		}
 		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{work_item_id}", work.ID,
 			"{task_id}", task.ID, "{model}", "queue_snapshot",
-			"{kind}", "evidence").
+			"{kind}", "evidence", "{turn_id}", "turn_1", "{path}", "turn.json").
 			Replace(path)
 		if a := r.ask(d, get(path)); a.status != 200 {
 			t.Errorf("%s: %d %s", path, a.status, a.body)

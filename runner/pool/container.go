@@ -16,6 +16,7 @@ import (
 	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/sessions"
+	"holon/runner/turnfiles"
 	"holon/state"
 )
 
@@ -338,6 +339,16 @@ func (k *Pool) madeFor(t Turn) sessions.Made {
 // private is the path of what the host keeps in the agent's home.
 func (k *Pool) private(a *agent, name string) string {
 	return filepath.Join(k.sessions.Dir(a.key()), name)
+}
+
+// OpenTurnFile opens a file that a turn of an agent left. No link is followed.
+func (k *Pool) OpenTurnFile(agentID, turnID, name string) (*os.File, error) {
+	turn, err := turnfiles.Open(k.sessions.SessionDir(sessions.OfAgent(agentID)), turnID)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Close()
+	return turn.OpenPlain(name)
 }
 
 // readRecord reads the record of the agent's container that another process wrote, nil when there is none. With one that

@@ -7,6 +7,7 @@ package turnfiles
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,24 @@ func (t *Files) Open(name string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
 	}
 	return f, nil
+}
+
+// OpenPlain is Open for a path of a client, in which no link is followed. One that is put there meanwhile leads to
+// files of the turn alone.
+func (t *Files) OpenPlain(name string) (*os.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	for i, c := range name + "/" {
+		if c != '/' {
+			continue
+		}
+		info, err := t.root.Lstat(name[:i])
+		if err != nil || info.Mode()&fs.ModeSymlink != 0 {
+			return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}))
+		}
+	}
+	return t.Open(name)
 }
 
 // openReadable opens a file for reading without following a link or waiting for a

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/responses/tasks"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -47,6 +48,20 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 			w.committed = r.compare
 			script(w)
 			r.again()
+		})
+	}
+}
+
+// An item that needs its operator is answered by the operator who completes it, and by the runtime where its agent does.
+func TestWhoCompletesAnItem(t *testing.T) {
+	for by, r := range map[string]*scheduler.Round{"operator": nil, "runtime": {}} {
+		t.Run(by, func(t *testing.T) {
+			w := open(t)
+			item, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "k", Objective: "x",
+				PlanStatus: ledger.PlanNeedsInput})
+			w.must(err)
+			w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", r))
+			contains(t, "the decision", string(w.newest(record.ActionResolved).Data), `"resolved_by":"`+by+`"`)
 		})
 	}
 }

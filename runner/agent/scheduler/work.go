@@ -171,13 +171,20 @@ func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) {
 	s.emitWork(record.WorkItemWritten, "task.updated", *w, fields{"op": "update"})
 }
 
+// byOperator is the change of an item that its operator completes.
+const byOperator = "complete"
+
 // emitHold records that an item is held by something else than before, "" for nothing.
 func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkItem, waits []ledger.Wait) {
 	if before != "" {
 		s.emitWork(record.WorkItemWritten, "task.resumed", *w, fields{"op": op})
 	}
 	if before == rules.WorkWaitingOperator {
-		s.emitItemAction(record.ActionResolved, *w, fields{"decision": "answered", "resolved_by": "runtime", "via": "policy"})
+		how := fields{"decision": "answered", "resolved_by": "runtime", "via": "policy"}
+		if op == byOperator {
+			how["resolved_by"], how["via"] = "operator", "operator_input"
+		}
+		s.emitItemAction(record.ActionResolved, *w, how)
 	}
 	if now == "" {
 		return

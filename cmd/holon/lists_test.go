@@ -18,7 +18,7 @@ import (
 // lists are the commands that list things, with the head of their table.
 var lists = map[string][]string{
 	"ps":               {"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK"},
-	"agent list":       {"AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF"},
+	"agent list":       {"AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF", "SANDBOX"},
 	"queue list":       {"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT"},
 	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},

@@ -1,14 +1,17 @@
 package pool_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"holon/runner"
 	"holon/runner/pool"
 	"holon/test/expect"
 )
@@ -18,11 +21,26 @@ import (
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "local", working)
-	gate := filepath.Join(l.home.Dir(), "gate")
-	expect.NoError(t, os.WriteFile(l.scenario, fmt.Appendf(nil,
-		"rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'while [ ! -e %s ]; do sleep 0.02; done', "+
-			"yield_time_ms: 900000}}]\n  - text: done\n", gate), 0o644))
-	k := l.pool(func(o *pool.Options) { o.MaxContainers = 2 })
+	// one turn keeps its place until all others are over, so that each next one gets the place of the one before
+	scenario := func(name string) (file, gate string) {
+		file, gate = filepath.Join(l.home.Dir(), name+".yaml"), filepath.Join(l.home.Dir(), name)
+		expect.NoError(t, os.WriteFile(file, fmt.Appendf(nil,
+			"rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'while [ ! -e %s ]; do sleep 0.02; done', "+
+				"yield_time_ms: 900000}}]\n  - text: done\n", gate), 0o644))
+		return file, gate
+	}
+	scenarioOfAll, gateOfAll := scenario("all")
+	scenarioOfOther, gateOfOther := scenario("other")
+	k := l.pool(func(o *pool.Options) {
+		o.MaxContainers = 2
+		o.Configure = func(_ context.Context, turn pool.Turn) (runner.Config, io.Closer, error) {
+			models := runner.Models{Model: "scripted/x", Scenario: scenarioOfAll}
+			if turn.AgentID == "other" {
+				models.Scenario = scenarioOfOther
+			}
+			return runner.Config{Models: models, Confinement: runner.Confinement{Memory: 512 << 20}}, nil, nil
+		}
+	})
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var began []string
@@ -64,10 +82,9 @@ func TestOrder(t *testing.T) {
 		turn(id, id == "operators", 0)
 		until(id+" waits", func() bool { return pool.Waiting(k) == i+2 })
 	}
-	expect.NoError(t, os.WriteFile(gate, nil, 0o644))
+	expect.NoError(t, os.WriteFile(gateOfAll, nil, 0o644))
+	until("all turns began", count(6))
+	expect.NoError(t, os.WriteFile(gateOfOther, nil, 0o644))
 	group.Wait()
-	at := func(id string) int { return slices.Index(began, id) }
-	if at("operators") > at("third") || at("third") > at("fourth") || len(began) != 6 {
-		t.Errorf("the turns began as %v", began)
-	}
+	expect.Equal(t, "the turns began as", strings.Join(began, " "), "root other operators root.a1b2c3 third fourth")
 }

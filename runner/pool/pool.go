@@ -236,9 +236,9 @@ func (k *Pool) unlock(a *agent, used bool) {
 	if used {
 		a.idle = k.opts.Now()
 	}
+	<-a.lock // before it is announced: what looks at once must find it free
 	k.announce()
 	k.mu.Unlock()
-	<-a.lock
 }
 
 // announce wakes what waits for a container. The caller holds mu.

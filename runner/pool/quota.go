@@ -30,6 +30,9 @@ func (k *Pool) reserve(ctx context.Context, a *agent, t Turn) error {
 			return nil
 		}
 		next, victim := k.next()
+		if next != w && victim != nil {
+			<-victim.lock // it is the one of another waiter, which looks itself and must find it free
+		}
 		if next == w && victim == nil {
 			k.take(a)
 			k.mu.Unlock()
@@ -43,9 +46,6 @@ func (k *Pool) reserve(ctx context.Context, a *agent, t Turn) error {
 			k.closeLogged(context.WithoutCancel(ctx), victim)
 			k.unlock(victim, false)
 			continue
-		}
-		if victim != nil {
-			<-victim.lock // it is the one of another waiter, which looks itself
 		}
 		select {
 		case <-changed:

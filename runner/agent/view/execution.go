@@ -37,9 +37,10 @@ func (s Snapshot) execution(a ledger.Agent, now WorkspaceEntry) execution {
 	}
 }
 
-// Unenforced is the boundaries that are not enforced: what text says of the policy.
+// Unenforced is the boundaries that are not enforced, or that none is: what text says of the policy.
 func (p executionPolicy) Unenforced() string {
 	var names []string
+	all := len(p.ResourceAuthority) + len(p.ProcessExecution)
 	for _, levels := range []map[string]string{p.ResourceAuthority, p.ProcessExecution} {
 		for name, level := range levels {
 			if level == notEnforced {
@@ -47,8 +48,11 @@ func (p executionPolicy) Unenforced() string {
 			}
 		}
 	}
-	if len(names) == 0 {
+	switch len(names) {
+	case 0:
 		return ""
+	case all:
+		return notEnforced + ": every boundary"
 	}
 	slices.Sort(names)
 	return notEnforced + ": " + strings.Join(names, ", ")

@@ -78,7 +78,7 @@ func (r register) noteds(daemon string) (ids []string, err error) {
 		return nil, nil
 	}
 	entries, err := os.ReadDir(r.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without a register none was made
 		return nil, fmt.Errorf("read the register of containers: %w", err)
 	}
 	for _, e := range entries {

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	tool    = "begin\ntool.started {\"safe_args\":{},\"policy\":\"allow\"}\n"
-	request = "begin\nrouting.decided\nmodel.requested {\"attempt\":1}\n"
-	aTask   = "task.created\ntask.accepted\n"
+	tool     = "begin\ntool.started {\"safe_args\":{},\"policy\":\"allow\"}\n"
+	request  = "begin\nrouting.decided\nmodel.requested {\"attempt\":1}\n"
+	retrying = request +
+		`model.failed {"outcome":"retrying","failure_category":"timeout","message":"m","retryable":true}` + "\n"
+	aTask = "task.created\ntask.accepted\n"
 )
 
 // logs holds a valid and an invalid log of each rule that has a check.
@@ -36,8 +38,8 @@ var logs = map[string]struct{ valid, invalid string }{
 	"V21": {"begin\ncontext.compaction.started\ncontext.compaction.failed", "begin\ncontext.compaction.completed"},
 	"V26": {request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":2}",
 		"begin\nmodel.requested {\"attempt\":2}"},
-	"V27": {`begin
-		turn.failed status=cancelled {"failure_category":"cancelled","retryable":false}`, "begin\nturn.failed status=failed"},
+	"V27": {retrying + `turn.failed status=failed {"failure_category":"storage","retryable":false}`,
+		"begin\nturn.failed status=failed"},
 	"V31": {tool + "tool.result status=completed {\"preview\":\"\"}",
 		"begin\ntool.started\ntool.result status=completed"},
 	"V32": {tool + "tool.result status=completed {\"preview\":\"\"}",
@@ -145,6 +147,7 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V26", request + "model.completed\nmodel.requested model_request_id=b {\"attempt\":2}"},
 	{"V16", tool + "process.started tool_call_id=tool_call_id-1\ntool.failed\nturn.completed"},
 	{"V27", "begin\n" + `turn.failed status=failed {"failure_category":"","retryable":false}`},
+	{"V27", retrying + `turn.failed status=failed {"failure_category":"timeout","retryable":true}`},
 	{"V27", "begin\n" + `turn.failed status=failed {"failure_category":"timeout","retryable":"perhaps"}`},
 	{"V32", tool + `tool.failed {"failure_category":"timeout","message":"m","retryable":0}`},
 	{"V33", `begin

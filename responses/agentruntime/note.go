@@ -59,7 +59,7 @@ func (o *object) noteModel(e *Event) {
 			o.round = round
 		}
 	case "model.failed":
-		o.text["model_outcome"] = e.text("outcome")
+		o.text["model_outcome"], o.text["model_category"] = e.text("outcome"), e.text("failure_category")
 		o.text["advanced"] = fmt.Sprint(e.field("advanced_to_fallback"))
 		if status, _ := e.number("http_status"); status == 429 {
 			o.limited = append(o.limited, e.IDs[ModelRequest])

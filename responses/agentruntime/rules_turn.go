@@ -29,7 +29,9 @@ func checkFailedTurn(f *finding) {
 	f.has("failure_category")
 	f.isBool("retryable")
 	turn := f.turnOf(f.Event)
-	f.must(turn == nil || f.Status != "failed" || turn.text["model_outcome"] != "retrying",
+	// what fails besides the request, such as a disk that is full, may fail the turn meanwhile
+	f.must(turn == nil || f.Status != "failed" || turn.text["model_outcome"] != "retrying" ||
+		turn.text["model_category"] != f.text("failure_category"),
 		"the turn failed while its request is retried", "another attempt")
 }
 

@@ -16,7 +16,6 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/engine"
 	"holon/runner/turnfiles"
 	"holon/runner/workspace"
 	"holon/state"
@@ -74,6 +73,11 @@ func makeBase(ctx context.Context, dir string, source *workspace.Source) error {
 	if err := source.Pin(ctx, dir); err != nil {
 		return err
 	}
+	return PrepareTrials(dir)
+}
+
+// PrepareTrials puts into a directory what a Trial needs there.
+func PrepareTrials(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, checkFile), []byte(checkScenario), 0o600); err != nil {
 		return fmt.Errorf("prepare the check: %w", err)
 	}
@@ -83,35 +87,24 @@ func makeBase(ctx context.Context, dir string, source *workspace.Source) error {
 // check runs the check of a run whose turn completed and whose change was collected. How it ends is no error: it stands
 // in the manifest.
 func (r *execution) check(ctx context.Context) {
-	c := r.manifest.Checked
 	if r.spec.Check == nil || r.turn.Status != responses.StatusCompleted || r.diff == nil {
 		return
 	}
 	r.spec.Watch.Phase(state.PartCheck)
-	of := r.spec.Check.Paths.split(r.diff.Files, r.spec.Check.Command, r.info.Prefix)
-	c.Restored, c.Changed = r.list("as in the base", of.restored), r.list("changed", of.changed)
-	if paths := r.spec.Check.Paths; len(paths.given) > 0 {
-		base, err := r.session.Tree().BaseFiles(ctx)
-		if err != nil {
-			c.Error = new(runner.Describe(err))
-			return
-		}
-		c.Unused = paths.unused(base, r.diff.Files)
-	}
-	seen := new(commandWatch)
-	run := r.checkRun(c, of.restored, seen)
-	var m *state.Manifest
-	err := r.forgetCheck()
-	if err == nil {
-		m, err = run.Do(ctx)
-	}
-	if err != nil {
-		c.Error = new(runner.Describe(err))
+	if err := r.forgetCheck(); err != nil {
+		r.manifest.Checked.Error = new(runner.Describe(err))
 		return
 	}
-	c.DurationMS, c.Output = seen.end.DurationMS, printed(run.results)
-	settleCheck(c, m, seen.end.ExitCode)
-	distrust(c, of.named)
+	source := r.config.Source
+	if source == nil { // another process opened it
+		source = r.session.Tree().Again()
+	}
+	t := Trial{Check: *r.spec.Check, Session: r.spec.Session, Home: r.spec.Home, Keep: r.spec.Keep,
+		Quota: r.spec.Quota, Version: r.spec.Version, Dir: r.spec.base, Source: source,
+		BaseFiles: r.session.Tree().BaseFiles, Prefix: r.info.Prefix, Files: r.diff.Files, beat: r.ask.Beat,
+		Change: workspace.Continuation{Run: r.run.ID(), Patch: r.patchPath(),
+			Objects: filepath.Join(r.run.Dir(), ObjectsDir)}}
+	r.manifest.Warnings = append(r.manifest.Warnings, t.Do(ctx, r.manifest.Checked)...)
 }
 
 // distrust has a check not pass whose command used files that the run changed: they may say that all is well.
@@ -136,41 +129,6 @@ func distrust(c *state.Check, named []string) {
 
 // maxNamed bounds the files that an error names.
 const maxNamed = 5
-
-// maxListedPaths bounds the files that are listed of a check: the manifest of several attempts has them all.
-const maxListedPaths = 200
-
-// list shortens a list of files that a check found so.
-func (r *execution) list(as string, paths []string) []string {
-	if more := len(paths) - maxListedPaths; more > 0 {
-		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("%d more files are %s for the check", more, as))
-		return paths[:maxListedPaths]
-	}
-	return paths
-}
-
-// checkRun is the run that the check is.
-func (r *execution) checkRun(c *state.Check, restore []string, seen *commandWatch) *Run {
-	cfg := r.spec.Session
-	cfg.Models = runner.Models{Model: "scripted/" + state.PartCheck, Scenario: filepath.Join(r.spec.base, checkFile)}
-	cfg.Files = runner.Files{InputDir: cfg.InputDir}
-	cfg.Reach, cfg.AgentEnv, cfg.Network, cfg.SessionID = runner.Reach{}, nil, engine.NetworkNone, ""
-	turn := runner.NewTurn("", r.spec.Check.Command)
-	limits := turn.Limits()
-	limits.TimeoutMS, limits.MaxOutputBytes = r.spec.Check.Timeout.Milliseconds(), maxCheckOutput
-	source := r.config.Source
-	if source == nil { // another process opened it
-		source = r.session.Tree().Again()
-	}
-	var from *workspace.Continuation
-	if len(r.diff.Files) > 0 {
-		from = &workspace.Continuation{Run: r.run.ID(), Patch: r.patchPath(),
-			Objects: filepath.Join(r.run.Dir(), ObjectsDir), Restore: restore}
-	}
-	return &Run{ID: c.RunID, Session: cfg, Turn: turn, Home: r.spec.Home, Keep: r.spec.Keep, Quota: r.spec.Quota,
-		Version: r.spec.Version, Watch: seen, source: source.With(c.RunID, from), disposable: true,
-		beat: r.ask.Beat}
-}
 
 // printed is the end of what the command of a check printed, which its results have whole: of its output, then of its
 // errors.

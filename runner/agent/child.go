@@ -111,6 +111,8 @@ func (r *Runtime) FollowUp(ctx context.Context, parentID, taskID, key, text stri
 		out.SummaryText = "the child has it in its queue"
 	case t.Status.Terminal():
 		out.SummaryText = "the child has ended; it takes no messages"
+	case t.Checking():
+		out.SummaryText = t.Result.Summary + "; it takes no messages"
 	default:
 		out.SummaryText = "the child is stopped; it takes no messages"
 	}

@@ -1,5 +1,7 @@
 package ledger
 
+import "holon/state"
+
 // PresetPrivateChild is that of an agent that another one supervises.
 const PresetPrivateChild Preset = "private_child"
 
@@ -17,6 +19,31 @@ type ChildHandle struct {
 	Reported string    `json:"reported,omitempty"`
 	Worktree *Worktree `json:"worktree,omitempty"` // nil: its parent worked in its home
 	TurnID   string    `json:"result_turn_id,omitempty"`
+	// Check decides whether what the child did in its tree is good; nil: nothing does.
+	Check *ChildCheck `json:"check,omitempty"`
+}
+
+// ChildCheck is the check of a child's tree: a command that is run without the child when it has ended.
+type ChildCheck struct {
+	Command string   `json:"command"`
+	Paths   []string `json:"paths"` // patterns of what it gets as it was; nil: what runners of tests read
+	// Begun: the child has ended, and its task ends with the check.
+	Begun   bool         `json:"begun,omitempty"`
+	Verdict *state.Check `json:"verdict,omitempty"` // nil before its end
+}
+
+// Verdict is what became of the check of a child; nil: it has none, or that has not ended.
+func (c *ChildHandle) Verdict() *state.Check {
+	if c.Check == nil {
+		return nil
+	}
+	return c.Check.Verdict
+}
+
+// Checking reports whether the child of a task has ended and the task waits for its check.
+func (t Task) Checking() bool {
+	c := t.Handle.Child
+	return !t.Status.Terminal() && c != nil && c.Check != nil && c.Check.Begun
 }
 
 // Worktree is the tree of a task, and what becomes of it (runtime specification, "Worktree-Isolated Child Delegation").

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses/tasks"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -49,6 +50,9 @@ func childResult(t ledger.Task) string {
 	if c.Worktree != nil {
 		worktreeResult(&b, *c.Worktree)
 	}
+	if v := c.Verdict(); v != nil {
+		checkResult(&b, *v)
+	}
 	out := t.Result.Output
 	switch {
 	case out == nil || out.OutputPreview == "":
@@ -77,6 +81,39 @@ func worktreeResult(b *strings.Builder, w ledger.Worktree) {
 	}
 	for _, f := range w.ChangedFiles {
 		fmt.Fprintf(b, "  %q\n", f)
+	}
+}
+
+// CheckText says how the check of a child ended.
+func CheckText(c state.Check) string {
+	text := map[state.CheckStatus]string{state.CheckPassed: "passed", state.CheckFailed: "failed",
+		state.CheckTimeout: "timed out", state.CheckNotRun: "was not run"}[c.Status]
+	text = "its check " + cmp.Or(text, "did not pass")
+	if c.ExitCode != nil && c.Status == state.CheckFailed {
+		text += fmt.Sprintf(" with exit code %d", *c.ExitCode)
+	}
+	if c.Error != nil {
+		text += ": " + c.Error.Message
+	}
+	return text
+}
+
+// maxShownPaths bounds the files of a check that a message names.
+const maxShownPaths = 20
+
+// checkResult says how the check of a child's tree ended, and on what.
+func checkResult(b *strings.Builder, c state.Check) {
+	fmt.Fprintf(b, "It was checked in a new container, without it, with %q: %s.\n", c.Command, CheckText(c))
+	if len(c.Restored) > 0 {
+		fmt.Fprintf(b, "Files that it changed and the check got as they were: %q\n",
+			c.Restored[:min(len(c.Restored), maxShownPaths)])
+	}
+	if len(c.Changed) > 0 {
+		fmt.Fprintf(b, "Files as it changed them that may decide how the check runs: %q\n",
+			c.Changed[:min(len(c.Changed), maxShownPaths)])
+	}
+	if c.Output != "" {
+		fmt.Fprintf(b, "The check printed at its end:\n%s\n", c.Output)
 	}
 }
 

@@ -50,6 +50,7 @@ func (s *step) superviseChild() {
 	case s.err != nil:
 	case !ok || t.Status.Terminal():
 		s.archiveChild(child, "its task is over")
+	case t.Checking(): // which ends it
 	case s.ended():
 		s.endChild(parent, child, t)
 	default:
@@ -88,6 +89,12 @@ func (s *step) endChild(parent *step, child ledger.Agent, old ledger.Task) {
 		}
 	}
 	handle.Reported, t.Handle.TakesInput = "", false
+	if s.awaitCheck(parent, &t) {
+		return
+	}
+	if v := t.Child().Verdict(); v != nil && t.Status == tasks.Completed {
+		t.Result.Summary += "; " + rules.CheckText(*v)
+	}
 	if handle.Worktree != nil {
 		handle.Worktree = cmp.Or(s.worktree, unseen(*handle.Worktree))
 	}
@@ -235,6 +242,7 @@ func (s *step) cancelChild(child *step, old ledger.Task, by string) {
 	child.cancelChildren(by)
 	t, handle := old, *old.Child()
 	handle.Reported, t.Handle.Child, t.Handle.TakesInput = "", &handle, false
+	uncheck(&handle, "stopped", reason)
 	if handle.Worktree != nil {
 		handle.Worktree = unseen(*handle.Worktree)
 	}

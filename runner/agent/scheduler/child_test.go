@@ -157,6 +157,10 @@ func TestSpawnRefusals(t *testing.T) {
 		"initial_message is blank":                          {Mode: "inherit", Message: " \n"},
 		"initial_message has a NUL character":               {Mode: "inherit", Message: "a\x00b"},
 		"workspace_mode is not for the preset public_named": {Mode: "inherit", Named: "gamma", Message: "x"},
+		"a check is for a child with a tree of its own":     {Mode: "inherit", Message: "x", Check: "true"},
+		"check_paths is for a check":                        {Mode: "worktree", Message: "x", Paths: []string{"a"}},
+		"a check is a command of 1 to 16384 bytes of text": {Mode: "worktree", Message: "x",
+			Check: strings.Repeat("x", 16385)},
 	} {
 		n.ParentID, n.CallID = "alpha", want
 		_, err := w.m.Spawn(w.ctx, n)

@@ -49,7 +49,7 @@ func (m *Scheduler) FollowUp(ctx context.Context, parentID, taskID, key, text st
 			accepted = true
 			return err
 		}
-		if t.Status.Terminal() || child.state.Stopped {
+		if t.Status.Terminal() || t.Checking() || child.state.Stopped {
 			return nil
 		}
 		if err := child.checkQueueQuota(ledger.FromParent); err != nil {

@@ -29,6 +29,10 @@ type Spawn struct {
 	Mode     string // of a child: ledger.ChildInherits, ledger.ChildWorktree
 	Named    string // id of a public agent; "": a private child
 	Template string
+	// Check, in ledger.ChildWorktree, is the command that decides whether what the child did is good; "": none. Paths are
+	// patterns of files that it gets as they were; nil: those of common runners of tests.
+	Check string
+	Paths []string
 }
 
 // Spawned is what a Spawn made.
@@ -47,6 +51,9 @@ const maxLabel = 160
 // ledger.CodeExists, CodeTaskLimit.
 func (m *Scheduler) Spawn(ctx context.Context, n Spawn) (out Spawned, err error) {
 	if err := n.check(); err != nil {
+		return out, err
+	}
+	if err := n.checkCheck(); err != nil {
 		return out, err
 	}
 	err = m.step(ctx, n.ParentID, func(s *step) error {
@@ -236,6 +243,9 @@ func (s *step) spawnChild(n Spawn, a ledger.Attempt) (ledger.Agent, ledger.Task)
 	t.Owner.TurnID, t.Owner.MessageID, t.Owner.WorkItemID = a.TurnID, a.MessageID, s.state.CurrentWork
 	if n.Mode == ledger.ChildWorktree {
 		t.Handle.Child.Worktree = &ledger.Worktree{Cleanup: ledger.WorktreeActive, ChangedFiles: []string{}}
+	}
+	if n.Check != "" {
+		t.Handle.Child.Check = &ledger.ChildCheck{Command: n.Check, Paths: n.Paths}
 	}
 	child := ledger.Agent{ID: t.Handle.Child.AgentID, Kind: ledger.KindChild, Visibility: ledger.Private,
 		Ownership: ledger.ParentSupervised, Preset: ledger.PresetPrivateChild, ParentID: n.ParentID,

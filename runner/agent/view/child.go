@@ -8,6 +8,7 @@ import (
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/agent/rules"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -24,6 +25,8 @@ type ChildSupervision struct {
 	CleanupOwner      string    `json:"cleanup_owner"`
 	CleanupStatus     string    `json:"cleanup_status,omitempty"`
 	FollowupTarget    string    `json:"followup_target"`
+
+	Check *state.Check `json:"check,omitempty"` // of its tree, once that has ended
 }
 
 // Worktree is the tree of a task.
@@ -96,7 +99,7 @@ func Supervision(t ledger.Task) *ChildSupervision {
 	}
 	s := &ChildSupervision{ParentAgentID: t.AgentID, ChildAgentID: c.AgentID, SupervisionTaskID: t.ID,
 		ParentWorkItemID: t.Owner.WorkItemID, WorkspaceMode: c.Mode, CleanupOwner: "supervision_task",
-		FollowupTarget: "parent_supervisor"}
+		FollowupTarget: "parent_supervisor", Check: c.Verdict()}
 	if s.ParentWorkItemID != "" {
 		s.DelegationID = "delegation_" + t.ID
 	}
@@ -207,7 +210,8 @@ type taskWorktree struct {
 	TaskStatus tasks.Status `json:"task_status"`
 	Label      string       `json:"label"`
 	Worktree
-	PatchFile string `json:"patch_file,omitempty"` // on the host
+	PatchFile string       `json:"patch_file,omitempty"` // on the host
+	Check     *state.Check `json:"check,omitempty"`
 }
 
 // Worktrees are the trees of the newest tasks of an agent. Errors are those of Summary.
@@ -221,7 +225,7 @@ func (s Snapshot) Worktrees(agentID string) (WorktreeSummary, error) {
 	for _, t := range newest {
 		if c := Supervision(t); c != nil && c.Worktree != nil {
 			out.Worktrees = append(out.Worktrees, taskWorktree{t.ID, t.Status, t.Purpose, *c.Worktree,
-				t.Child().Worktree.Patch})
+				t.Child().Worktree.Patch, c.Check})
 			counts[c.CleanupStatus]++
 		}
 	}
@@ -235,7 +239,7 @@ func (s Snapshot) Worktrees(agentID string) (WorktreeSummary, error) {
 func ChildLine(t ledger.Task, c ChildTask) string {
 	line := t.Result.Summary
 	o := c.ChildObservability
-	if o == nil || t.Status.Terminal() {
+	if o == nil || t.Status.Terminal() || t.Checking() {
 		return line
 	}
 	line = "the child " + c.ChildAgentID + " is " + o.Phase

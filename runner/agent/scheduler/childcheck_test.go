@@ -74,15 +74,17 @@ func TestUnchecked(t *testing.T) {
 			return err
 		}},
 	} {
-		w := open(t)
-		made := w.checked(tt.fails)
-		w.must(tt.then(w, made.Task.ID))
-		w.must(w.m.Checked(w.ctx, "alpha", made.Task.ID, state.Check{Status: state.CheckPassed}, nil))
-		w.check()
-		task := w.taskOf("alpha", made.Task.ID)
-		expect.Equal(t, "ended", task.Status.Terminal(), true)
-		expect.Equal(t, "status", task.Child().Verdict().Status, state.CheckNotRun)
-		expect.Equal(t, "why", task.Child().Verdict().Error.Code, code)
+		t.Run(code, func(t *testing.T) {
+			w := open(t)
+			made := w.checked(tt.fails)
+			w.must(tt.then(w, made.Task.ID))
+			w.must(w.m.Checked(w.ctx, "alpha", made.Task.ID, state.Check{Status: state.CheckPassed}, nil))
+			w.check()
+			task := w.taskOf("alpha", made.Task.ID)
+			expect.Equal(t, "ended", task.Status.Terminal(), true)
+			expect.Equal(t, "status", task.Child().Verdict().Status, state.CheckNotRun)
+			expect.Equal(t, "why", task.Child().Verdict().Error.Code, code)
+		})
 	}
 }
 

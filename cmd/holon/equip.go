@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"holon/runner"
+	"holon/runner/agent/childcheck"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/trees"
@@ -106,6 +107,22 @@ func (h *agentHost) newTrees() *trees.Trees {
 	return trees.New(trees.Options{Home: o.home, Store: h.ledger, Steps: h.steps, Containers: h.containers,
 		Borrowing:    func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
 		IncludeDirty: o.IncludeDirty, Roots: o.WorkspaceRoots, Local: engineName(o.Loaded.Engine) == "local", Log: h.log})
+}
+
+// newChecks makes the checks of children, in containers that are confined as those of agents.
+func (h *agentHost) newChecks() (*childcheck.Checks, error) {
+	o := h.options
+	c := &childcheck.Checks{Home: o.home, Engine: h.engine, Trees: h.trees, Session: runner.Config{Log: h.log,
+		Secrets: o.streams.Secrets, Version: buildVersion(), Labels: map[string]string{runner.LabelHome: o.home.Dir()}}}
+	var err error
+	if c.Session.Confinement, err = confinementOf(&o.Settings); err != nil {
+		return nil, err
+	}
+	if c.Session.Agentd, err = findAgentd(o.Agentd); err != nil {
+		return nil, err
+	}
+	c.Quota, err = o.quota()
+	return c, err
 }
 
 func (h *agentHost) notify(agentID, text string) {

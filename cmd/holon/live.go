@@ -115,6 +115,10 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := h.trees.Recover(ctx); err != nil {
 		return err
 	}
+	checks, err := h.newChecks()
+	if err != nil {
+		return err
+	}
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
 		Store: h.ledger, Turns: h.containers, Containers: h.containers, Homes: h.homes, Plan: h.homes.Plan, Owner: owner,
@@ -123,7 +127,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Reminding: o.reminding(), Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(),
 		Secrets:    o.streams.Secrets,
 		Isolation:  h.containers.Isolation,
-		Workspaces: h.trees, Trees: h.trees, Facts: h.facts(),
+		Workspaces: h.trees, Trees: h.trees, Facts: h.facts(), Checks: checks,
 		TriggerKey: key, Log: h.log,
 	})
 	if err != nil {

@@ -75,7 +75,8 @@ type Config struct {
 	Workspaces Workspaces
 	Facts      view.Facts // what is shown of where agents work
 	// Trees are those of children; nil: there are no workspaces.
-	Trees childTrees
+	Trees  childTrees
+	Checks Checks // nil: children are not checked
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
 	Plan func(agentID, itemID string) *view.PlanArtifact
 	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.
@@ -131,6 +132,8 @@ type Runtime struct {
 	workers sync.WaitGroup // run loops
 	idle    chan struct{}  // receives when a run loop has ended
 
+	checkable chan struct{} // receives when a child may have ended that is to be checked
+
 	ending  sync.Mutex // the trees of a removed agent
 	mu      sync.Mutex
 	loops   map[string]bool            // agents with a run loop
@@ -146,7 +149,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 		cfg.Now = time.Now
 	}
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
-		broken: make(map[string]bool), idle: make(chan struct{}, 1)}
+		broken: make(map[string]bool), idle: make(chan struct{}, 1), checkable: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
 		TriggerKey: cfg.TriggerKey, Hide: cfg.hide})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
@@ -202,6 +205,9 @@ func (r *Runtime) Run(ctx context.Context) error {
 	group.Go(func() { r.endTrees(ctx) })
 	if r.cfg.Containers != nil {
 		group.Go(func() { r.attendTasks(ctx) })
+	}
+	if r.cfg.Checks != nil {
+		group.Go(func() { r.attendChecks(ctx) })
 	}
 	return r.dispatch(ctx)
 }

@@ -27,6 +27,11 @@ func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.
 			return scheduler.Spawned{}, err
 		}
 	}
+	if n.Check != "" {
+		if err := r.admitCheck(n); err != nil {
+			return scheduler.Spawned{}, err
+		}
+	}
 	made, err := r.scheduler.Spawn(ctx, n)
 	if err != nil {
 		return made, err
@@ -38,6 +43,14 @@ func (r *Runtime) SpawnAgent(ctx context.Context, n scheduler.Spawn) (scheduler.
 		return made, err
 	}
 	return made, nil
+}
+
+func (r *Runtime) admitCheck(n scheduler.Spawn) error {
+	if r.cfg.Checks == nil {
+		return &state.Error{Code: scheduler.CodeInvalidSpawn, Param: "check", Message: "this runtime makes no checks",
+			Hint: "leave it out"}
+	}
+	return r.cfg.Checks.Admit(n.Paths)
 }
 
 // prepare makes what an agent that another one made needs before its first turn, and is missing.
@@ -216,8 +229,12 @@ func (r *Runtime) reattached(id string) {
 	}
 }
 
-// childEnded ends the container of a child whose turn ended it.
+// childEnded ends the container of a child whose turn, or check, ended it, and has one checked that waits for it.
 func (r *Runtime) childEnded(id string) {
+	select {
+	case r.checkable <- struct{}{}:
+	default:
+	}
 	if !state.IsChild(id) || r.cfg.Containers == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,10 +27,13 @@ func killedBefore(what string) *runner.Error {
 		Hint: "start it again"}
 }
 
-// isAid reports whether a run is the check or the judge of another. Nothing of them is collected.
+// CheckRuns begins the ids of runs that are the checks of what no run made. Their parts have no ids of their own.
+const CheckRuns = "run_check_"
+
+// isAid reports whether a run is a check, or the judge of another. Nothing of them is collected.
 func isAid(id string) bool {
 	_, part := state.WholeOf(id)
-	return part == state.PartCheck || part == state.PartJudge
+	return part == state.PartCheck || part == state.PartJudge || strings.HasPrefix(id, CheckRuns)
 }
 
 // resumeParts brings the parts of a run to their end: checks and judges, and its attempts, if it has some. Then it is

@@ -2,6 +2,7 @@ package oneshot
 
 import (
 	"cmp"
+	"context"
 	"path/filepath"
 	"slices"
 	"time"
@@ -55,6 +56,22 @@ func (rc *Recovery) takeUpCheck(r *execution, rec *sessions.Record) {
 	o.Session = runner.Config{Engine: r.config.Engine, Agentd: c.Agentd, Image: c.Image, Version: rc.Version,
 		Secrets: rc.Secrets, Log: rc.Log, Telemetry: rc.Telemetry, Confinement: c.Confined,
 		Files: runner.Files{InputDir: c.InputDir}, Environment: runner.Environment{Env: slices.Clone(c.Env)}}
+}
+
+// Forget ends what is left of a run that no process holds any more, and removes it. One that is not there is success.
+func (rc *Recovery) Forget(ctx context.Context, id string) error {
+	_, err := rc.recover(ctx, id, recovery{})
+	if state.IsCode(err, state.CodeRunNotFound) {
+		return nil
+	}
+	if err != nil && !state.IsCode(err, codeEnded) {
+		return err
+	}
+	run, err := files.New(rc.Home).Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	return run.Remove()
 }
 
 // forgetCheck removes what is left of a check that was cut off with its holon.

@@ -70,6 +70,16 @@ func (t *Tree) Again() *Source {
 	return &other
 }
 
+// Detached returns a Source of the base that the tree has, for trees of runs: with another claim, in the cache, and
+// without the directories that this one's agent sees. They borrow from this tree, which has to stay as long as they do.
+func (t *Tree) Detached(containerObjects string) *Source {
+	other := *t.source
+	o := &other.options
+	o.TreeDir, o.ObjectsDir, o.Owner, o.Continue, o.ContainerObjects = "", "", nil, nil, containerObjects
+	other.info, other.pin = t.info, &pinned{tree: t.info.BaseTree, objects: t.base.Objects()}
+	return &other
+}
+
 // restored returns a tree in which paths are as in the base. Those that the base lacks go.
 func (t *Tree) restored(ctx context.Context, repo git.Repository, tree string, paths []string) (_ string, err error) {
 	if len(paths) == 0 {

@@ -34,7 +34,9 @@ const spawnDescription = "Delegates work to a private child agent with a contain
 	"what to do, what to leave alone and what to report. Its result comes to you as a message; do not wait for it in " +
 	"this turn. TaskStatus, TaskInput, TaskOutput and TaskStop take its task_id. Spawn several for parts that do not depend " +
 	"on one another. It works in a tree of its own, which you can merge: with workspace_mode worktree " +
-	"one that begins with what yours has now, else one with what your operator's has."
+	"one that begins with what yours has now, else one with what your operator's has. With worktree, check is a command " +
+	"that is run on its result in a new container without it and without a network, with the tests as they were before " +
+	"(check_paths: other files instead); its result has the verdict."
 
 const mergeDescription = "Takes what a child of yours has changed into the tree that you work in, by a three-way " +
 	"merge, once its task has ended. With conflicts nothing changes and the files are named: look at its result, and " +
@@ -48,6 +50,9 @@ type spawn struct {
 	Message   string `json:"initial_message,omitempty" jsonschema:"what it is to do; required for a private_child"`
 	Workspace string `json:"workspace_mode,omitempty" jsonschema:"of a private_child: inherit (the default) or worktree"`
 	Template  string `json:"template,omitempty" jsonschema:"id of the template of its home"`
+	Check     string `json:"check,omitempty" jsonschema:"with worktree: command that decides whether its result is good"`
+
+	CheckPaths []string `json:"check_paths,omitempty" jsonschema:"patterns of files that the check gets as they were"`
 }
 
 // spawnedChild is the result of SpawnAgent for a private child.
@@ -91,7 +96,7 @@ func (o Options) childTools() []hosttools.Tool {
 
 func (o Options) spawn(ctx context.Context, c hosttools.Call, args spawn) (hosttools.Result, error) {
 	n := scheduler.Spawn{ParentID: o.AgentID, CallID: c.ID, Message: args.Message, Template: args.Template,
-		Mode: cmp.Or(args.Workspace, ledger.ChildInherits)}
+		Mode: cmp.Or(args.Workspace, ledger.ChildInherits), Check: args.Check, Paths: args.CheckPaths}
 	switch preset := ledger.Preset(cmp.Or(args.Preset, string(ledger.PresetPrivateChild))); {
 	case preset == ledger.PresetPublicNamed && args.AgentID == "":
 		return hosttools.Result{}, invalid("agent_id", "a public agent needs an id", "give it one of a-z, 0-9, - and _")

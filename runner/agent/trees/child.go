@@ -186,6 +186,42 @@ func (t *Trees) Patch(ctx context.Context, taskID string) (file string, err erro
 	return filepath.Join(t.changesDir(tree.AgentID), tree.Name, patchFile), nil
 }
 
+// Change is what the tree of a task has changed, and of what.
+type Change struct {
+	Source *workspace.Source // of its base, as long as the tree stays
+	Base   []string          // files of the base
+	Prefix string            // directory of the tree in which its agent was to work
+	Files  []state.FileChange
+	Kept   workspace.Continuation
+	Dir    string // that keeps it
+}
+
+// Change finds out what the tree of a task has changed. containerObjects is where runs see objects of repositories.
+func (t *Trees) Change(ctx context.Context, taskID, containerObjects string) (c Change, err error) {
+	tree, ok, err := t.treeOf(ctx, taskID)
+	if err == nil && !ok {
+		err = &state.Error{Code: ledger.CodeNotFound, Param: "task_id", Message: "the task has no tree of its own"}
+	}
+	if err != nil {
+		return c, err
+	}
+	_, w, err := t.found(ctx, tree.AgentID, tree.Name)
+	if err != nil {
+		return c, err
+	}
+	err = t.one(ctx, target{w, tree}, func(ctx context.Context, o *opened) (err error) {
+		if err = o.compare(ctx); err != nil {
+			return err
+		}
+		c = Change{Source: o.Detached(containerObjects), Prefix: o.Info().Prefix, Files: o.diff.Files, Dir: o.dir,
+			Kept: workspace.Continuation{Run: taskID, Patch: filepath.Join(o.dir, patchFile),
+				Objects: filepath.Join(o.dir, objectsDir)}}
+		c.Base, err = o.BaseFiles(ctx)
+		return err
+	})
+	return c, typed(err)
+}
+
 // Merge takes what the tree of a task has changed into the tree in which an agent works: three-way, or not at all. With
 // conflicts nothing is changed.
 func (t *Trees) Merge(ctx context.Context, agentID, taskID string) (changed, conflicts []string, err error) {

@@ -6,8 +6,6 @@ import (
 
 	"holon/agentd/tools"
 	"holon/responses"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Completes reports whether the tool is one of the host that completes the built-in one of its name.
@@ -38,7 +36,7 @@ func (t *tool) Complete(ctx context.Context, env tools.Env, c tools.Call, first 
 	if lists {
 		return join(first, encode(answer.StructuredContent))
 	}
-	return tools.Output{Summary: textOf(answer), Result: json.RawMessage(encode(answer.StructuredContent))}
+	return tools.Output{Summary: summary(answer.Meta), Result: json.RawMessage(encode(answer.StructuredContent))}
 }
 
 // isList reports whether the tool has no arguments: it lists.
@@ -73,14 +71,4 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 	}
 	first.Result = fields
 	return first
-}
-
-// textOf is the text of an answer.
-func textOf(answer *sdk.CallToolResult) string {
-	for _, content := range answer.Content {
-		if c, ok := content.(*sdk.TextContent); ok {
-			return c.Text
-		}
-	}
-	return ""
 }

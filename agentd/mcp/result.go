@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ const (
 	maxParts      = 256
 	maxImages     = 8
 	maxStructured = 64 << 10 // bytes in the canonical result; a larger one is a file
+	maxSummary    = 300      // bytes of what the host says that happened
 )
 
 // family is the value of result.family.
@@ -71,6 +73,9 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	if len(answer.Content) == 1 {
 		out.Summary = t.server.name + " answered"
 	}
+	if t.server.host { // no other server says what the record has of a call
+		out.Summary = cmp.Or(summary(answer.Meta), out.Summary)
+	}
 	for i, content := range answer.Content[:min(len(answer.Content), maxParts)] {
 		p.add(i, content)
 		if shown, ok := content.(*sdk.ImageContent); ok && env.Images && len(out.Images) < maxImages {
@@ -96,6 +101,12 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 		}
 	}
 	return out
+}
+
+// summary is the line of an answer of the host that says what happened, "" for none.
+func summary(meta sdk.Meta) string {
+	line, _ := meta[mcpwire.MetaSummary].(string)
+	return visible.OneLine(line, maxSummary)
 }
 
 // directive is what the host says about the rest of the turn.

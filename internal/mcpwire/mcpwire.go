@@ -57,6 +57,7 @@ const (
 	MetaTurnToken = "holon/turn_token" // of tools/call to the host alone: the turn's token
 	MetaRound     = "holon/round"      // of a tool that asks for the round of its calls, and of tools/call: that round
 	MetaDirective = "holon/directive"  // of a result of the host: its responses.Directive
+	MetaSummary   = "holon/summary"    // of a result of the host: one line that says what happened
 	// of a tool of the host that has the name of a built-in one and does not replace it: true
 	MetaCompletes = "holon/completes"
 )

@@ -23,6 +23,7 @@ const (
 	maxToolName = 64
 	maxSchema   = 64 << 10 // bytes
 	maxResult   = 1 << 20  // bytes of text, and of the structured form
+	maxSummary  = 300      // bytes
 	callTimeout = 30 * time.Second
 
 	// LongestCall is within the time for which agentd waits for an answer.
@@ -67,7 +68,8 @@ type roundCall struct {
 
 // Result is what the model is shown, and the same for programs.
 type Result struct {
-	Text       string
+	Text       string          // a receipt
+	Summary    string          // what happened, in one line; "": the first line of Text
 	Structured json.RawMessage // a JSON object; nil for none
 	// Unmasked: secrets are not taken out, since the result is to tell one.
 	Unmasked bool
@@ -173,7 +175,9 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	if result.Structured != nil {
 		out.StructuredContent = json.RawMessage(secrets.JSON(result.Structured, nil))
 	}
-	out.Meta = mcp.Meta{mcpwire.MetaDirective: s.directive(result.Directive)}
+	first, _, _ := strings.Cut(result.Text, "\n")
+	out.Meta = mcp.Meta{mcpwire.MetaDirective: s.directive(result.Directive),
+		mcpwire.MetaSummary: s.secrets.Text(visible.OneLine(cmp.Or(result.Summary, first), maxSummary))}
 	return out, nil
 }
 

@@ -92,6 +92,9 @@ func TestTools(t *testing.T) {
 					t.Errorf("structured %s, want %s", data, c.structure)
 				}
 			}
+			if name == "a call" && res.Meta["holon/summary"] != `turn_1/call_1 {"a":1} [redacted]` {
+				t.Errorf("the summary is %v, want the line without its secret", res.Meta["holon/summary"])
+			}
 			if err != nil || res.IsError == (name == "a call") {
 				t.Errorf("error %t, %v", res.IsError, err)
 			}

@@ -176,8 +176,8 @@ func (h *host) texts() string {
 func TestRestartBeforeTheAnswer(t *testing.T) {
 	h := newHost(t)
 	tool := h.tool()
-	if out := call(t.Context(), tool, "c0", "before"); out.Error != nil {
-		t.Fatal(out.Error)
+	if out := call(t.Context(), tool, "c0", "before"); out.Error != nil || out.Summary != "Noted (1)." {
+		t.Fatalf("the call has the summary %q and the error %v, want the host's line and none", out.Summary, out.Error)
 	}
 	h.mu.Lock()
 	h.cut = "Noted (2)"

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,9 @@ type completeWork struct {
 }
 
 type listWork struct {
-	Completed bool `json:"include_completed,omitempty" jsonschema:"also the newest completed ones"`
+	Completed bool   `json:"include_completed,omitempty" jsonschema:"also the newest completed ones, behind the open ones"`
+	Limit     int    `json:"limit,omitempty" jsonschema:"at most so many, 50 if left out"`
+	After     string `json:"after,omitempty" jsonschema:"the id of the last item that you have seen"`
 }
 
 const (
@@ -70,8 +73,9 @@ const (
 		"blocks it. An item that is blocked, or that needs input, gets no turns of its own."
 	completeWorkDescription = "Completes a work item. Write the report for your operator as the text of the same message as " +
 		"this call, and complete one item in a message: only then the text becomes its report."
-	listWorkDescription = "Lists your open work items."
-	getWorkDescription  = "Shows one of your work items, with the beginning of its plan and where the plan's file is."
+	listWorkDescription = "Lists your open work items, each in a line: as many as fit, and how many are left. " +
+		"GetWorkItem shows one whole."
+	getWorkDescription = "Shows one of your work items, with the beginning of its plan and where the plan's file is."
 )
 
 // nullable is a text that may be null, which is not the same as absent.
@@ -110,12 +114,12 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call, args createWo
 		warnings = []scheduler.Warning{{Code: warnPlan, Message: "the item is made, but its plan could not be written: " +
 			"work-items in your home has to be a directory with plain files; mend it and write the plan there"}}
 	}
-	return o.changed(ctx, w.ID, warnings, err)
+	return o.changed(ctx, "created", w.ID, warnings, err)
 }
 
 func (o Options) pickWork(ctx context.Context, c hosttools.Call, args pickWork) (hosttools.Result, error) {
 	_, err := o.Scheduler.PickWork(ctx, o.AgentID, args.ID, c.ID)
-	return o.changed(ctx, args.ID, nil, err)
+	return o.changed(ctx, "picked", args.ID, nil, err)
 }
 
 func (o Options) updateWork(ctx context.Context, c hosttools.Call, args updateWork) (hosttools.Result, error) {
@@ -131,7 +135,7 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call, args updateWo
 		change.RecheckAfter = time.Duration(*ms) * time.Millisecond
 	}
 	_, err := o.Scheduler.UpdateWork(ctx, o.AgentID, args.ID, c.ID, change)
-	return o.changed(ctx, args.ID, nil, err)
+	return o.changed(ctx, "updated", args.ID, nil, err)
 }
 
 func (o Options) completeWork(ctx context.Context, c hosttools.Call, args completeWork) (hosttools.Result, error) {
@@ -143,13 +147,16 @@ func (o Options) completeWork(ctx context.Context, c hosttools.Call, args comple
 		}
 	}
 	done, err := o.Scheduler.CompleteWork(ctx, o.AgentID, args.ID, c.ID, round)
-	return o.changed(ctx, args.ID, done.Warnings, err)
+	return o.changed(ctx, "completed", args.ID, done.Warnings, err)
 }
 
 // changed is the result of a call that changed an item. It renews the reminder of the turn.
-func (o Options) changed(ctx context.Context, itemID string, warnings []scheduler.Warning, err error) (hosttools.Result,
-	error) {
-	result, err := o.shown(ctx, itemID, warnings, err)
+func (o Options) changed(ctx context.Context, did, itemID string, warnings []scheduler.Warning, err error) (
+	hosttools.Result, error) {
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	result, err := o.shown(ctx, did, itemID, warnings)
 	if err != nil {
 		return result, err
 	}
@@ -168,38 +175,41 @@ func (o Options) changed(ctx context.Context, itemID string, warnings []schedule
 	return result, err
 }
 
-// shown is the result of a call about an item: the item as it is now.
-func (o Options) shown(ctx context.Context, itemID string, warnings []scheduler.Warning, err error) (hosttools.Result,
+// shown is the result of a call about an item: the item as it is now. did is what the call did with it, "" for nothing.
+func (o Options) shown(ctx context.Context, did, itemID string, warnings []scheduler.Warning) (hosttools.Result,
 	error) {
+	item, err := ledger.Read(ctx, o.Ledger, func(v ledger.View) (view.WorkRecord, error) {
+		return view.New(v, o.Facts).Work(o.AgentID, itemID)
+	})
 	if err != nil {
 		return hosttools.Result{}, err
 	}
-	var out struct {
-		Item     view.WorkRecord     `json:"work_item"`
-		Warnings []scheduler.Warning `json:"warnings,omitempty"`
-	}
-	out.Warnings = warnings
-	return o.read(ctx, &out, func(v view.Snapshot) (err error) {
-		out.Item, err = v.Work(o.AgentID, itemID)
-		return err
-	})
+	return showWork(did, item, warnings)
 }
 
 func (o Options) listWork(ctx context.Context, _ hosttools.Call, args listWork) (hosttools.Result, error) {
-	var out struct {
-		Items     []view.WorkRecord `json:"work_items"`
-		Completed []view.WorkRecord `json:"completed,omitempty"`
+	if args.Limit < 0 || args.Limit > maxListed {
+		return hosttools.Result{}, invalid("limit", fmt.Sprintf("%d is not a number from 1 to %d", args.Limit, maxListed),
+			"leave it out")
 	}
 	ended := 0
 	if args.Completed {
 		ended = maxCompleted
 	}
-	return o.read(ctx, &out, func(v view.Snapshot) (err error) {
-		out.Items, out.Completed, err = v.WorkList(o.AgentID, ended)
-		return err
+	items, err := ledger.Read(ctx, o.Ledger, func(v ledger.View) ([]view.WorkRecord, error) {
+		open, completed, err := view.New(v, o.Facts).WorkList(o.AgentID, ended)
+		return append(open, completed...), err
 	})
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	p, lines, err := pageOf(items, cmp.Or(args.Limit, defaultListed), args.After)
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	return showPage(p, lines)
 }
 
 func (o Options) getWork(ctx context.Context, _ hosttools.Call, args pickWork) (hosttools.Result, error) {
-	return o.shown(ctx, args.ID, nil, nil)
+	return o.shown(ctx, "", args.ID, nil)
 }

@@ -113,7 +113,7 @@ func (o Options) spawn(ctx context.Context, c hosttools.Call, args spawn) (hostt
 		return hosttools.Result{}, spawnRefusal(err)
 	}
 	if n.Named != "" {
-		return show("", map[string]string{"agent_id": made.Agent.ID})
+		return show("agent "+made.Agent.ID+" made", map[string]string{"agent_id": made.Agent.ID})
 	}
 	return o.showSpawned(ctx, made.Task)
 }
@@ -132,7 +132,7 @@ func (o Options) showSpawned(ctx context.Context, t ledger.Task) (hosttools.Resu
 		return hosttools.Result{}, err
 	}
 	out.DelegationID = out.ChildSupervision.DelegationID
-	return show("", out)
+	return show(out.Summary, out)
 }
 
 // spawnRefusal shows the model why an agent was not made. Hints that name commands of the operator are left out.

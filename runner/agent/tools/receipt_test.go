@@ -92,3 +92,13 @@ func TestListPages(t *testing.T) {
 	r.refuses("ListWorkItems", map[string]string{`{"after":"work_none"}`: "after", `{"limit":-1}`: "limit",
 		`{"limit":201}`: "limit"})
 }
+
+// The URL of the trigger is in the receipt, and not in the summary, which is recorded.
+func TestTriggerReceipt(t *testing.T) {
+	r := newRig(t)
+	got := r.say("ExternalTriggerGet", "t/1", `{}`)
+	if !strings.Contains(got.Text, ", active: https://holon.example/callbacks/wake/") || got.Summary == "" ||
+		strings.Contains(got.Summary, "callbacks") {
+		t.Errorf("the receipt is %q with the summary %q", got.Text, got.Summary)
+	}
+}

@@ -247,3 +247,28 @@ func TestKilledWhileEnding(t *testing.T) {
 	trees, claims := l.live()
 	expect.Equal(t, "claims on trees after a discard that was cut off", claims, trees)
 }
+
+// What a process that was killed kept of a tree that it had taken away is named, commits without a change too.
+func TestKilledWhileRetiring(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.opts.Local = true // git runs in the tree here
+	dir, _ := l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
+	gittest.Run(t, dir, "git", "checkout", "-qb", "idea")
+	gittest.Run(t, dir, "git", "commit", "-qm", "idea", "--allow-empty")
+	gittest.Run(t, dir, "git", "checkout", "-q", "main")
+	tree := ledger.Tree{AgentID: "main", Name: filepath.Base(dir)}
+	tree, _, err := l.found(l.ctx, tree.AgentID, tree.Name)
+	expect.NoError(t, err)
+	_, err = l.contents(l.ctx, tree)
+	expect.NoError(t, err)
+	opened, err := l.open(l.ctx, tree)
+	expect.NoError(t, err)
+	expect.NoError(t, opened.Release(l.ctx))
+	_, err = l.steps.Archive(l.ctx, scheduler.Archive{AgentID: "main"})
+	expect.NoError(t, err)
+	expect.NoError(t, l.Retire(l.ctx, "main"))
+	tree, _, err = l.found(l.ctx, tree.AgentID, tree.Name)
+	expect.NoError(t, err)
+	expect.Equal(t, "status", tree.Status, ledger.TreeRetained)
+}

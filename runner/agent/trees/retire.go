@@ -196,9 +196,11 @@ func (t *Trees) endGone(ctx context.Context, tree ledger.Tree, cause error) erro
 	status, why := ledger.TreeFailed, missing
 	if e, ok := errors.AsType[*git.Error](cause); ok && e.Code == workspace.CodeReleased && !t.there(tree) {
 		status, why = ledger.TreeRemoved, "it was removed before"
-		patch, err := os.Stat(filepath.Join(t.changesDir(tree.AgentID), tree.Name, patchFile))
-		if err == nil && patch.Size() > 0 && tree.TaskID == "" {
-			status = ledger.TreeRetained
+		for _, name := range []string{patchFile, bundleFile} {
+			kept := filepath.Join(t.changesDir(tree.AgentID), tree.Name, name)
+			if info, err := os.Stat(kept); err == nil && info.Size() > 0 && tree.TaskID == "" {
+				status, why = ledger.TreeRetained, why+"; kept: "+kept
+			}
 		}
 	}
 	return t.endLost(ctx, tree, status, why, false)

@@ -127,7 +127,16 @@ func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply
 	if err != nil {
 		return nil, err
 	}
+	var workspaces []string
+	for _, g := range targets {
+		workspaces = append(workspaces, g.workspace.ID)
+	}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
+		unlock, err := t.lockFiles(ctx, workspaces...)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 		if _, err := t.settle(ctx, agentID); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/workspace/git"
 	"holon/state"
+	"holon/state/ledger"
 	"holon/test/expect"
 	"holon/test/gittest"
 
@@ -187,4 +188,43 @@ func TestApplyWithoutDirectory(t *testing.T) {
 	again, err := l.Diff(l.ctx, "main", "one")
 	expect.NoError(t, err)
 	expect.Equal(t, "left out after the apply", again[0].Changes.Warnings[0].Path, "pipe")
+}
+
+// While an apply moves files, nobody copies them.
+func TestApplyHasTheFilesAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	tree, w := l.attach(repo(t, "app", map[string]string{"f": "f\n"}))
+	gittest.Write(t, tree, map[string]string{"f": "changed\n"})
+	taken := 0
+	l.interrupt = func(int) {
+		ctx, cancel := context.WithCancel(l.ctx)
+		cancel()
+		if unlock, err := l.lockFiles(ctx, w.ID); err == nil {
+			unlock()
+			taken++
+		}
+	}
+	_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
+	expect.NoError(t, err)
+	expect.Equal(t, "times that the files could be taken", taken, 0)
+	unlock, err := l.lockFiles(l.ctx, w.ID)
+	expect.NoError(t, err)
+	defer unlock()
+	for what, do := range map[string]func(context.Context) error{
+		"a copy": func(ctx context.Context) error {
+			_, err := l.make(ctx, w, ledger.Tree{AgentID: "main", Name: "another", WorkspaceID: w.ID})
+			return err
+		},
+		"a sync": func(ctx context.Context) error {
+			_, err := l.syncFiles(ctx, opened{target: target{workspace: w}})
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(l.ctx)
+		cancel()
+		if err := do(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s does not wait for the files: %v", what, err)
+		}
+	}
 }

@@ -204,6 +204,16 @@ func (t *Trees) Diff(ctx context.Context, agentID, name string) (found []view.Tr
 	return found, typed(err)
 }
 
+// syncFiles is workspace.Tree.Sync while nothing is applied.
+func (t *Trees) syncFiles(ctx context.Context, o opened) (workspace.Synced, error) {
+	unlock, err := t.lockFiles(ctx, o.workspace.ID)
+	if err != nil {
+		return workspace.Synced{}, err
+	}
+	defer unlock()
+	return o.Sync(ctx)
+}
+
 // Sync brings the operator's present state into the copy of an agent: three-way, or not at all.
 func (t *Trees) Sync(ctx context.Context, agentID, name, by string) (done view.TreeSync, err error) {
 	targets, err := t.targets(ctx, agentID, name, false)
@@ -212,7 +222,7 @@ func (t *Trees) Sync(ctx context.Context, agentID, name, by string) (done view.T
 	}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
 		o := trees[0]
-		synced, err := o.Sync(ctx)
+		synced, err := t.syncFiles(ctx, o)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,7 +74,7 @@ type Trees struct {
 	opts Options
 
 	mu    sync.Mutex
-	locks map[string]chan struct{} // of agents whose trees are in use
+	locks map[string]chan struct{} // of agents whose trees are in use, and of workspaces whose files are
 
 	interrupt func(landed int) // of a test: is called before each change is written and after the last; nil
 }
@@ -133,6 +134,27 @@ func namesOf(paths []string) string {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
+}
+
+// lockFiles takes the operator's files of workspaces for the caller alone, who may hold the lock of an agent: no copy has
+// what an apply is about to move.
+func (t *Trees) lockFiles(ctx context.Context, workspaces ...string) (unlock func(), err error) {
+	var held []func()
+	unlock = func() {
+		for _, one := range held {
+			one()
+		}
+	}
+	slices.Sort(workspaces) // as everybody takes them
+	for _, id := range slices.Compact(workspaces) {
+		one, err := t.lock(ctx, "files of "+id)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		held = append(held, one)
+	}
+	return unlock, nil
 }
 
 // lock takes the trees of an agent for the caller alone.
@@ -205,6 +227,11 @@ func ownerOf(dirs ...string) *folder.Owner {
 // make makes a tree that was reserved, and records how it is found. The caller holds the agent's lock.
 func (t *Trees) make(ctx context.Context, w ledger.Workspace, tree ledger.Tree) (_ ledger.Tree, err error) {
 	return t.makeBy(ctx, w, tree, func(o workspace.Options) (*workspace.Tree, error) {
+		unlock, err := t.lockFiles(ctx, w.ID)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
 		source, err := workspace.Open(ctx, o)
 		if err != nil {
 			return nil, err

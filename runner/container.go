@@ -37,6 +37,8 @@ const (
 	// LabelAgent is the id of the agent that lives in it. Such a container is not
 	// a run's: the daemon of its home starts and removes it.
 	LabelAgent = "holon.agent"
+	// LabelConversation is the id of the conversation of a client that it serves, which is not a run's either.
+	LabelConversation = "holon.session"
 )
 
 // planMounts lists what the container sees of the host.

@@ -42,12 +42,12 @@ func CheckNewAgentID(id string) error {
 		Hint:    fmt.Sprintf("use a-z, 0-9, - and _, the first a letter or digit, %d at most", maxNewAgentID), Err: err}
 }
 
-// ipcPrefix begins the names of the socket directories of agents.
-const ipcPrefix = "a-"
+// What the names of the socket directories of agents and of conversations begin with.
+const (
+	AgentIPC        = "a-"
+	ConversationIPC = "s-"
+)
 
-// NewIPCID returns a name for the socket directory of one container of an agent,
-// as short as it can be and never the id of a run.
-func NewIPCID() string { return ipcPrefix + strings.ToLower(rand.Text()[:12]) }
-
-// IsAgentIPC reports whether a socket directory of that name is an agent's.
-func IsAgentIPC(name string) bool { return strings.HasPrefix(name, ipcPrefix) }
+// NewIPCID returns a name for the socket directory of one container, which begins with AgentIPC or ConversationIPC: as
+// short as it can be and never the id of a run.
+func NewIPCID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:12]) }

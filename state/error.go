@@ -21,6 +21,7 @@ const (
 	CodeNotHeld         Code = "run_not_held"     // writing to a run of another process
 	CodeRunLive         Code = "run_live"         // another process holds the run
 	CodeInvalidAgent    Code = "invalid_agent"    // not an agent's id
+	CodeInvalidSession  Code = "invalid_session"  // not a conversation's id
 )
 
 // Error is the one error type of the host's side: of this package and its

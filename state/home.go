@@ -33,6 +33,7 @@ import (
 //	worktrees/       working trees that `holon checkout` made
 //	agents/<id>/     the home of one agent, which its container sees but for .holon
 //	agents/<id>/.holon/children/<child>/   the home of one of its private children, alike
+//	sessions/<id>/   one conversation of a client
 //
 // The zero Home is not usable.
 type Home struct{ dir string }
@@ -147,13 +148,20 @@ func (h Home) AgentDir(id string) string {
 // sees an empty directory there. The id must have passed CheckAgentID.
 func (h Home) AgentPrivateDir(id string) string { return filepath.Join(h.AgentDir(id), ".holon") }
 
+// SessionsDir is the directory that holds the directories of conversations of clients.
+func (h Home) SessionsDir() string { return filepath.Join(h.dir, "sessions") }
+
+// SessionDir is the directory of one conversation, all of it the host's own but for what its container writes. The id
+// must have passed CheckConversationID.
+func (h Home) SessionDir(id string) string { return filepath.Join(h.SessionsDir(), id) }
+
 // TriggerKeyPath is the file with the key from which the tokens of external triggers are derived.
 func (h Home) TriggerKeyPath() string { return filepath.Join(h.dir, "trigger.key") }
 
 // LedgerPath is the file with the ledger of the agents (state/sqlite).
 func (h Home) LedgerPath() string { return filepath.Join(h.dir, "ledger.sqlite") }
 
-// IPCDir is where the sockets of one run, or of one container of an agent, lie. It
+// IPCDir is where the sockets of one run, or of one container of an agent or of a conversation, lie. It
 // is not within the run's directory, to keep their paths short: they
 // may have 107 bytes. The id must have passed CheckRunID or be one of NewIPCID.
 func (h Home) IPCDir(id string) string { return filepath.Join(h.ipcDir(), id) }

@@ -247,7 +247,7 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 // removeStray removes every container of the agent: two must never have its state.
 func (k *Pool) removeStray(ctx context.Context, a *agent) error {
 	return k.leftovers(func(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
-		if l.Agent != a.id {
+		if l.Owner != a.id {
 			return false, nil
 		}
 		k.opts.Log.Info("a container that no process holds is removed", "agent", a.id, "container", l.Name)

@@ -388,7 +388,7 @@ func TestTidy(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "local", counting)
 	private := l.home.AgentPrivateDir(l.agent("ada"))
-	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID()), "host.sock"),
+	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID(state.AgentIPC)), "host.sock"),
 		filepath.Join(private, ".tmp-0123456789abcdef")
 	of, mine := filepath.Join(l.home.IPCDir("run_1"), "agent.sock"),
 		filepath.Join(l.home.AgentDir("ada"), ".tmp-0123456789abcdef")

@@ -155,7 +155,7 @@ func (k *Pool) recordChange(agentID string, c state.ContainerChange) {
 func (k *Pool) removeLeft(l sessions.Leftover, remove func() error) error {
 	err := remove()
 	if err == nil {
-		k.recordChange(l.Agent, state.ContainerChange{
+		k.recordChange(l.Owner, state.ContainerChange{
 			HeldContainer: state.HeldContainer{ID: l.ID, Phase: state.ContainerRemoved},
 			Engine:        k.opts.Engine.Name(), Reason: "no process held it"})
 	}

@@ -221,15 +221,15 @@ func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 
 // leftovers removes what sessions of agents left, if unowned lets it.
 func (k *Pool) leftovers(unowned func(context.Context, sessions.Leftover, func() error) (bool, error)) sessions.Sweeper {
-	return sessions.Sweeper{Home: k.opts.Home, Agents: true, Unowned: unowned}
+	return sessions.Sweeper{Home: k.opts.Home, Kind: sessions.Agents, Unowned: unowned}
 }
 
 // orphan removes a container, under the lock of its agent, that neither the agent nor its record has.
 func (k *Pool) orphan(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
-	if state.CheckAgentID(l.Agent) != nil {
+	if state.CheckAgentID(l.Owner) != nil {
 		return true, remove() // its label names no agent
 	}
-	a := k.agent(l.Agent)
+	a := k.agent(l.Owner)
 	if !a.tryLock() { // the holder of the lock sees to it
 		return false, nil
 	}

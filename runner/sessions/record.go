@@ -29,11 +29,11 @@ type Record struct {
 	runner.Held
 	TurnID string            `json:"turn_id,omitempty"`   // the newest that was asked for, or is about to be
 	Grant  gateway.TokenHash `json:"grant_hash,omitzero"` // by which gateway and host tools know that turn
-	Made   *Made             `json:"made,omitempty"`      // of an agent's container, else nil
+	Made   *Made             `json:"made,omitempty"`      // of the container of an agent or a conversation, else nil
 	*Run                     // of a run, else nil
 }
 
-// Made is what an agent asked its container to be made from. Another value needs another container.
+// Made is what a container was asked to be made from. Another value needs another container.
 type Made struct {
 	Image     string   `json:"image"`
 	Version   string   `json:"version"`
@@ -82,7 +82,7 @@ const CodeDamaged = state.CodeManifestInvalid
 
 // Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet.
 func (m *Manager) Record(key Key) (*Record, error) {
-	r, err := readRecord(m.Dir(key), key.run != "")
+	r, err := readRecord(m.Dir(key), key.kind == Runs)
 	if err == nil && r.Dir != m.SessionDir(key) {
 		return nil, damaged(m.Dir(key), errIncomplete)
 	}
@@ -94,7 +94,7 @@ func ReadRun(dir string) (*Record, error) { return readRecord(dir, true) }
 
 var errIncomplete = errors.New("it lacks what a session cannot be taken up without")
 
-// readRecord reads the record of a run, or of an agent.
+// readRecord reads the record of a run, or of another session.
 func readRecord(dir string, run bool) (*Record, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, state.SessionFile), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,8 +141,8 @@ func (r *Record) write(dir string) error {
 
 // RecordWhole records a run that holds nothing itself but parts, which are recorded by their own.
 func (m *Manager) RecordWhole(key Key, engine string, run *Run) error {
-	r := &Record{TurnID: responses.NewID(responses.PrefixTurn), Run: run, Held: runner.Held{ID: key.run, Engine: engine,
-		Dir: m.SessionDir(key), Sockets: m.Home.IPCDir(key.run)}}
+	r := &Record{TurnID: responses.NewID(responses.PrefixTurn), Run: run, Held: runner.Held{ID: key.id, Engine: engine,
+		Dir: m.SessionDir(key), Sockets: m.Home.IPCDir(key.id)}}
 	return r.write(m.Dir(key))
 }
 

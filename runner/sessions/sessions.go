@@ -1,4 +1,4 @@
-// Package sessions owns the sessions of a home, each by its key: a run or an agent.
+// Package sessions owns the sessions of a home, each by its key: a run, an agent or a conversation of a client.
 //
 //	Start ─▶ Turn … Turn ─▶ Close        Start writes session.json before there is a container, Close removes it
 //	TakeUp ─▶ Rejoin ─────▶ Leave        what a killed process left, from session.json
@@ -6,12 +6,12 @@
 //
 // It has the only code for what a session holds on the disk, for taking it up, for the end of a turn that no process
 // watched, and for removing what has no owner. When a session is started and stopped, what is kept of it and what is
-// reported is the policy of its callers: oneshot for runs, pool for agents.
+// reported is the policy of its callers: oneshot for runs, pool for agents and conversations.
 //
 // The invariants: session.json is durable before what it names exists, and goes after it; a turn is recorded before it
 // is asked for; and the files of a container are believed only where its commands could not write them, or where they
-// are what this host saw. The package takes no lease: a run is held by the lease of its directory, the agents of a home
-// by the daemon of that home.
+// are what this host saw. The package takes no lease: a run is held by the lease of its directory, the agents and the
+// conversations of a home by the daemon of that home.
 package sessions
 
 import (
@@ -19,35 +19,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
 
 	"holon/internal/redact"
-	"holon/internal/roots"
 	"holon/runner"
 	"holon/runner/gateway"
 	"holon/state"
 	"holon/state/files"
 )
-
-// Key names a session of a home.
-type Key struct {
-	run, agent string
-}
-
-// OfRun is the key of the session of a run.
-func OfRun(id string) Key { return Key{run: id} }
-
-// OfAgent is the key of the session of an agent.
-func OfAgent(id string) Key { return Key{agent: id} }
-
-// String is "run/<run_id>" or "agent/<agent_id>".
-func (k Key) String() string {
-	if k.agent != "" {
-		return "agent/" + k.agent
-	}
-	return "run/" + k.run
-}
 
 // Manager makes sessions and takes them up.
 type Manager struct {
@@ -55,18 +34,6 @@ type Manager struct {
 	Secrets *redact.Set // gets the token of each turn while it runs; nil for none
 	Log     *slog.Logger
 }
-
-// Dir is where a session keeps what is the host's alone, its record first.
-func (m *Manager) Dir(key Key) string {
-	if key.agent == "" {
-		return m.Home.RunDir(key.run)
-	}
-	_ = roots.Reopen(m.Home.AgentDir(key.agent)) // the agent may have closed it; what needs it reports one that is gone
-	return m.Home.AgentPrivateDir(key.agent)
-}
-
-// SessionDir is what the container and agentd write: runner.Config.Dir.
-func (m *Manager) SessionDir(key Key) string { return filepath.Join(m.Dir(key), "session") }
 
 // Session is a runner.Session with its record.
 type Session struct {
@@ -80,13 +47,8 @@ type Session struct {
 
 // Start makes the container of a session. record has what only the caller knows. On error nothing is left.
 func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner.Config) (*Session, error) {
-	name := key.run
-	cfg.ID = key.run
-	if key.agent != "" {
-		name = state.NewIPCID()
-		cfg.ID = "agent-" + key.agent + "-" + name
-	}
-	cfg.SocketDir = m.Home.IPCDir(name)
+	name, sockets := key.newContainer()
+	cfg.ID, cfg.SocketDir = name, m.Home.IPCDir(sockets)
 	s := &Session{manager: m, key: key, record: record}
 	if record.TurnID != "" { // its token is recorded along with the container
 		s.next, record.Grant = gateway.NewToken()
@@ -116,14 +78,8 @@ func (s *Session) open(cfg runner.Config, open func(runner.Config) (*runner.Sess
 	dir := m.Dir(key)
 	cfg.Dir, cfg.Hold = filepath.Join(dir, "session"), s.hold
 	cfg.EgressRecord = filepath.Join(dir, runner.EgressFile)
-	cfg.Labels = maps.Clone(cfg.Labels)
-	if cfg.Labels == nil {
-		cfg.Labels = make(map[string]string)
-	}
-	cfg.Labels[runner.LabelHome] = m.Home.Dir()
-	if key.agent != "" {
-		cfg.Labels[runner.LabelAgent] = key.agent
-	} else { // notes belong to the results of a run
+	cfg.Labels = m.labels(key, cfg.Labels)
+	if key.kind == Runs { // notes belong to the results of a run
 		cfg.NotesRecord = filepath.Join(dir, runner.NotesFile)
 	}
 	s.Session, err = open(cfg)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"holon/runner"
 	"holon/runner/engine"
@@ -21,17 +20,16 @@ import (
 type Leftover struct {
 	Kind    string // container, sockets, tree
 	Name    string // of the container, else a path
-	Session string // Config.ID; of an agent's sockets, the name of their directory
-	Agent   string // owner of the session; "" for a run's, and for sockets
+	Session string // Config.ID; of sockets but a run's, the name of their directory; of a tree, its claim
+	Owner   string // id of the agent or the conversation of a container; "" for a run's, for sockets and for trees
 	ID      string // of a container, the engine's
 }
 
-// Sweeper removes what the sessions of a home left behind: those of its runs, or those of its agents. It alone decides
-// whose a container, a directory or a claim is; Unowned says whether that owner is alive. Containers of other homes are
-// never looked at.
+// Sweeper removes what the sessions of one kind left behind in a home. It alone decides whose a container, a directory or
+// a claim is; Unowned says whether that owner is alive. Containers of other homes are never looked at.
 type Sweeper struct {
-	Home   state.Home
-	Agents bool // sessions of agents, else of runs
+	Home state.Home
+	Kind Kind
 	// Unowned calls remove and reports true, unless l is in use or can be taken up again. It prevents that any process
 	// takes l up meanwhile.
 	Unowned func(ctx context.Context, l Leftover, remove func() error) (bool, error)
@@ -44,8 +42,9 @@ func (s Sweeper) Containers(ctx context.Context, eng engine.Engine) error {
 	list, err := eng.List(ctx, map[string]string{runner.LabelHome: s.Home.Dir()})
 	errs := []error{err}
 	for _, c := range list {
-		l := Leftover{"container", c.Handle.Name, c.Labels[runner.LabelRun], c.Labels[runner.LabelAgent], c.Handle.ID}
-		if (l.Agent != "") == s.Agents {
+		kind, owner := ofLabels(c.Labels)
+		l := Leftover{"container", c.Handle.Name, c.Labels[runner.LabelRun], owner, c.Handle.ID}
+		if kind == s.Kind {
 			errs = append(errs, s.sweep(ctx, l, func() error { return eng.Remove(ctx, c.Handle) }))
 		}
 	}
@@ -62,7 +61,7 @@ func (s Sweeper) Sockets(ctx context.Context) error {
 	var errs []error
 	for _, e := range entries {
 		dir := filepath.Join(parent, e.Name())
-		if state.IsAgentIPC(e.Name()) == s.Agents {
+		if ofSockets(e.Name()) == s.Kind {
 			errs = append(errs, s.sweep(ctx, Leftover{"sockets", dir, e.Name(), "", ""}, func() error {
 				return files.RemoveAll(dir)
 			}))
@@ -71,15 +70,12 @@ func (s Sweeper) Sockets(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// AgentClaim begins the claims on trees of agents, which their records keep.
-const AgentClaim = "agent/"
-
-// Claims sweeps the claims of runs on trees.
+// Claims sweeps the claims on trees.
 func (s Sweeper) Claims(ctx context.Context) error {
 	claims, err := workspace.Claims(ctx, s.Home.CacheDir())
 	errs := []error{err}
 	for _, c := range claims {
-		if strings.HasPrefix(c.By, AgentClaim) {
+		if ofClaim(c.By) != s.Kind {
 			continue
 		}
 		errs = append(errs, s.sweep(ctx, Leftover{"tree", c.Slot, c.By, "", ""}, func() error {
@@ -102,7 +98,7 @@ func (s Sweeper) sweep(ctx context.Context, l Leftover, remove func() error) err
 // needs no engine. With keep the session's directory stays.
 func (m *Manager) Clear(ctx context.Context, key Key, eng engine.Engine, keep bool) error {
 	sweeper := Sweeper{Home: m.Home, Unowned: func(_ context.Context, l Leftover, remove func() error) (bool, error) {
-		if l.Session != key.run {
+		if l.Session != key.id {
 			return false, nil
 		}
 		return true, remove()
@@ -111,7 +107,7 @@ func (m *Manager) Clear(ctx context.Context, key Key, eng engine.Engine, keep bo
 	if eng != nil {
 		errs = append(errs, sweeper.Containers(ctx, eng))
 	}
-	proper := m.Home.IPCDir(key.run)
+	proper := m.Home.IPCDir(key.id)
 	errs = append(errs, sweeper.Claims(ctx), files.RemoveAll(proper), files.RemoveAll(runner.OtherSocketDir(proper)))
 	if !keep {
 		errs = append(errs, files.RemoveAll(m.SessionDir(key)))

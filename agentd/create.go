@@ -59,7 +59,20 @@ func (s *Server) acceptRequest(w http.ResponseWriter, r *http.Request) (*respons
 	if at := v.response.Holon; at != nil {
 		w.Header().Set(headerTurnID, at.TurnID)
 	}
+	if token != "" && (req.Stream || !req.Background) {
+		announce(w)
+	}
 	return req, v, nil
+}
+
+// announce says that a turn is durable, before its answer, which may take long.
+func announce(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set(responses.HeaderTurnID, h.Get(headerTurnID))
+	h.Set(responses.HeaderResponseID, h.Get(headerResponseID))
+	w.WriteHeader(http.StatusProcessing)
+	h.Del(responses.HeaderTurnID)
+	h.Del(responses.HeaderResponseID)
 }
 
 // cancelOnDisconnect tells whether the turn ends when the last client that

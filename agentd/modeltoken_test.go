@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/test/expect"
 )
 
@@ -181,6 +184,48 @@ func TestModelTokenIsChecked(t *testing.T) {
 				_ = conn.CloseNow() // nothing was said on it
 			}
 		})
+	}
+}
+
+// A request with a token is answered with 102 once its turn is durable, and before the answer, which a model may take
+// long to give; one without a token is not.
+func TestUserTurnIsAnnounced(t *testing.T) {
+	t.Parallel()
+	h, _ := behindGateway(t, io.Discard)
+	for name, tc := range map[string]struct {
+		body, token string
+		want        []string // the turn on record
+	}{
+		"json":       {`,"holon":{"turn_id":"turn_json"}`, "t", []string{"turn_json"}},
+		"stream":     {`,"stream":true,"holon":{"turn_id":"turn_s"}`, "t", []string{"turn_s"}},
+		"again":      {`,"stream":true,"holon":{"turn_id":"turn_s"}`, "t", []string{"turn_s"}},
+		"background": {`,"background":true`, "t", nil},
+		"no token":   {``, "", nil},
+		"refused":    {`,"temperature":9`, "t", nil},
+	} {
+		var got []string
+		response := ""
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(code int, head textproto.MIMEHeader) error {
+				id := head.Get(responses.HeaderTurnID)
+				if _, err := os.Stat(h.file(id, turns.JournalFile)); err != nil || code != http.StatusProcessing {
+					t.Errorf("%s: status %d, %v", name, code, err)
+				}
+				got, response = append(got, id), head.Get(responses.HeaderResponseID)
+				return nil
+			}})
+		var header []string
+		if tc.token != "" {
+			header = []string{responses.HeaderModelToken, tc.token}
+		}
+		a, err := h.try(ctx, http.MethodPost, "/responses", `{"model":"openai/m","input":"hi"`+tc.body+"}", header...)
+		expect.NoError(t, err)
+		if len(got) > 0 && h.record(got[0]).ResponseID != response {
+			t.Errorf("%s: announced %s of another response, %s", name, got[0], response)
+		}
+		if !slices.Equal(got, tc.want) || a.header.Get(responses.HeaderTurnID) != "" {
+			t.Errorf("%s: announced %q, want %q; answered with %v", name, got, tc.want, a.header)
+		}
 	}
 }
 

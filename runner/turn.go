@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner/gateway"
 )
@@ -26,8 +27,15 @@ type Turn struct {
 	// WorkDir is where the turn works below Config.Workspaces, "" for the session's own tree or home; AnchorDir is where
 	// it reads instructions and workspace skills below Config.Anchors, "" for where it works.
 	WorkDir, AnchorDir string
+	Ask                Ask // nil: the request is sent, to run in the background
 	bounds
 }
+
+// Ask asks agentd for a turn in another way than by its Request, of which then only id and limits count, with the
+// token of the turn. It returns once agentd has accepted the turn, with what is known of its response by then: nil, or
+// one that has at least an id. Its answer may be read on. ctx ends with the turn. It may be called again with another
+// agentd, after an error of the one before.
+type Ask func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error)
 
 // bounds are those of a turn that the host keeps. A bound of 0 means none.
 type bounds struct {
@@ -105,8 +113,8 @@ func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) End {
 	return s.play(ctx, req, watch, true)
 }
 
-// begin asks agentd for a turn, and returns the first snapshot of its response. It is nil for a turn that was begun
-// before.
+// begin asks agentd for a turn, and returns the first snapshot of its response, if there is one. It is nil for a turn
+// that was begun before.
 type begin func(context.Context) (*responses.Response, error)
 
 // play asks for a turn, or rejoins it, and watches it to its end.
@@ -114,8 +122,14 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 	trace := s.trace(ctx, req, rejoined)
 	var ask begin
 	if !rejoined {
-		agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
-		ask = func(ctx context.Context) (*responses.Response, error) { return agent.Background(ctx, s.request(req)) }
+		token := req.Token.Reveal()
+		agent := s.client.WithModelToken(token).WithSpan(trace.Span())
+		ask = func(ctx context.Context) (*responses.Response, error) {
+			if req.Ask != nil {
+				return req.Ask(ctx, agent, token)
+			}
+			return agent.Background(ctx, s.request(req))
+		}
 	}
 	return s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace}, ask))
 }
@@ -185,7 +199,9 @@ func (s *Session) read(ctx context.Context, turnID string, ask begin, note func(
 		if err != nil {
 			return err
 		}
-		note(resp)
+		if resp != nil {
+			note(resp)
+		}
 	}
 	for e, err := range s.client.Entries(ctx, turnID) {
 		switch {

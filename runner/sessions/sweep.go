@@ -25,8 +25,8 @@ type Leftover struct {
 	ID      string // of a container, the engine's
 }
 
-// Sweeper removes what the sessions of one kind left behind in a home. It alone decides whose a container, a directory or
-// a claim is; Unowned says whether that owner is alive. Containers of other homes are never looked at.
+// Sweeper removes what the sessions of one kind left behind in a home. It alone decides whose a container, a directory
+// or a claim is; Unowned says whether that owner is alive. Containers of other homes are never looked at.
 type Sweeper struct {
 	Home state.Home
 	Kind Kind

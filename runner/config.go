@@ -55,11 +55,13 @@ type Models struct {
 	Providers []string         // NAME=CONTRACT of those that the gateway leads to
 }
 
-// Files are what the container sees of the host's files.
+// Files are what the container sees of the host's files. A tree of Source is the session's own, locked as long as that
+// is there, and released with it. One of Resume stays the caller's, who may resume it while the container is held still.
 type Files struct {
 	Source    *workspace.Source // nil: no working tree
+	Resume    *workspace.Held   // a tree that is there, instead of Source; nil: none
 	TreeName  string            // name of the tree within the container
-	TreeCache string            // cache of working trees, from which TakeUp resumes one
+	TreeCache string            // cache of working trees, from which one is resumed
 	Skills    []string          // directories, each with a SKILL.md
 	InputDir  string            // the user's files for the turn, "" for none
 	Responses string            // directory of stored responses that a turn may continue, "" for none

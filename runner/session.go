@@ -12,9 +12,10 @@
 // could still write cannot be read consistently.
 //
 // Everything that a session makes, a container, a tree, sockets, directories, is
-// removed by Close, also when a step before failed. Nothing that comes back from
-// the container is trusted: the event stream is decoded with bounds and the turn
-// directory is read without following a link.
+// removed by Close, also when a step before failed; a tree of Files.Resume is
+// not the session's. Nothing that comes back from the container is trusted: the
+// event stream is decoded with bounds and the turn directory is read without
+// following a link.
 package runner
 
 import (
@@ -114,6 +115,9 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 	if err := s.seam.make(s.cfg.SocketDir); err != nil {
 		return err
 	}
+	if err := s.borrowTree(ctx); err != nil {
+		return err
+	}
 	if err := s.chooseUsers(); err != nil {
 		return err
 	}
@@ -195,42 +199,6 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.changed(state.ContainerReady, state.ContainerChange{})
 	return nil
-}
-
-// Held is what a session holds, for a process that takes it up. Image, models and user are those that the container was
-// made with.
-type Held struct {
-	ID        string          `json:"id"`         // Config.ID
-	Engine    string          `json:"engine"`     // engine.Engine.Name
-	Handle    *engine.Handle  `json:"handle"`     // null before the container is made
-	User      *engine.User    `json:"user"`       // of commands in the container; null for the host's own
-	Server    *engine.User    `json:"server"`     // of agentd; null where it is that of commands
-	Dir       string          `json:"dir"`        // the session's directory
-	Sockets   string          `json:"sockets"`    // directory of the sockets
-	Tree      *workspace.Held `json:"tree"`       // null when there is none
-	SessionID string          `json:"session_id"` // by which agentd knows the conversation
-	Image     string          `json:"image"`
-	Model     string          `json:"model"`
-	Fallbacks []string        `json:"fallbacks,omitempty"`
-}
-
-// hold records what the session holds by now.
-func (s *Session) hold() error {
-	if s.cfg.Hold == nil {
-		return nil
-	}
-	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir,
-		Sockets:   s.seam.sockets,
-		SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
-	if s.created {
-		handle := s.handle
-		h.Handle = &handle
-	}
-	if s.tree != nil {
-		tree := s.tree.Held()
-		h.Tree = &tree
-	}
-	return s.cfg.Hold(h)
 }
 
 // ID returns Config.ID, which the container has as a label.

@@ -16,6 +16,41 @@ import (
 // StoppedLater is said of a turn that went on without its holon and was stopped by another.
 const StoppedLater = "holon was killed during the turn, which was stopped later"
 
+// Held is what a session holds, for a process that takes it up. Image, models and user are those that the container was
+// made with.
+type Held struct {
+	ID        string          `json:"id"`         // Config.ID
+	Engine    string          `json:"engine"`     // engine.Engine.Name
+	Handle    *engine.Handle  `json:"handle"`     // null before the container is made
+	User      *engine.User    `json:"user"`       // of commands in the container; null for the host's own
+	Server    *engine.User    `json:"server"`     // of agentd; null where it is that of commands
+	Dir       string          `json:"dir"`        // the session's directory
+	Sockets   string          `json:"sockets"`    // directory of the sockets
+	Tree      *workspace.Held `json:"tree"`       // null when there is none, or it is the caller's
+	SessionID string          `json:"session_id"` // by which agentd knows the conversation
+	Image     string          `json:"image"`
+	Model     string          `json:"model"`
+	Fallbacks []string        `json:"fallbacks,omitempty"`
+}
+
+// hold records what the session holds by now.
+func (s *Session) hold() error {
+	if s.cfg.Hold == nil {
+		return nil
+	}
+	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir,
+		Sockets: s.seam.sockets, SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
+	if s.created {
+		handle := s.handle
+		h.Handle = &handle
+	}
+	if s.tree != nil && s.cfg.Resume == nil {
+		tree := s.tree.Held()
+		h.Tree = &tree
+	}
+	return s.cfg.Hold(h)
+}
+
 // TakeUp takes up a session that another process held. What it held replaces what cfg says of it. A running container
 // goes on: with serve, its sockets are served again at the same paths, and its turn can be joined with Rejoin. A
 // container that does not run is removed, with all that it left running: then the session has only the files that were
@@ -36,7 +71,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))
 		}
 	}()
-	if err := s.openAgentHome(); err != nil {
+	if err := errors.Join(s.borrowTree(ctx), s.openAgentHome()); err != nil {
 		return nil, err
 	}
 	found, err := s.findContainer(ctx, held.Handle)
@@ -82,6 +117,18 @@ func resumeTree(ctx context.Context, cache string, held *workspace.Held) (*works
 		return nil, nil
 	}
 	return tree, err
+}
+
+// borrowTree opens the tree of Files.Resume and leaves it to its owner at once: it is only mounted.
+func (s *Session) borrowTree(ctx context.Context) (err error) {
+	if s.cfg.Resume == nil {
+		return nil
+	}
+	s.tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: s.cfg.TreeCache}, *s.cfg.Resume)
+	if err != nil {
+		return err
+	}
+	return s.tree.Leave()
 }
 
 // ErrOtherEngine says that a session's container is in another engine, which alone can tell whether it works.

@@ -61,9 +61,12 @@ func (s *Session) chooseUsers() error {
 	server := engine.User{UID: serverUID, GID: os.Getegid()} // its group, and so the host, may use its files
 	if os.Geteuid() == 0 {
 		server.GID = serverGID
-		name := s.cfg.ID
+		name, dir := s.cfg.ID, s.cfg.AgentHome
 		if s.cfg.Source != nil {
 			name = s.cfg.Source.Info().Path // its cached trees
+		}
+		if s.cfg.Resume != nil {
+			name, dir = s.cfg.Resume.Claim, s.tree.Dir()
 		}
 		take := func(of *engine.User, dir, name string) error {
 			uid, err := s.cfg.UIDs.Take(dir, name, s.seam.sockets)
@@ -74,7 +77,7 @@ func (s *Session) chooseUsers() error {
 			err = take(&server, filepath.Join(s.cfg.Dir, "state"), name+" agentd")
 		}
 		if err == nil && s.cfg.UIDs.Count > 0 && asked == nil {
-			err = take(user, s.cfg.AgentHome, name)
+			err = take(user, dir, name)
 		}
 	}
 	if user.UID != 0 && user.GID != server.GID { // root could become any user
@@ -165,6 +168,11 @@ func (s *Session) handOver(ctx context.Context) error {
 	}
 	if err := s.giveTrees(ctx, *s.cfg.User); err != nil {
 		return err
+	}
+	if s.cfg.Resume != nil {
+		if err := s.giveTree(ctx, s.tree.Dir(), "", *s.cfg.User); err != nil {
+			return err
+		}
 	}
 	if err := s.giveSockets(); err != nil {
 		return err

@@ -82,6 +82,9 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 		source.pin = &pinned{tree: held.Info.BaseTree, objects: held.Pinned}
 	}
 	tree.base = git.Repository{Dir: s.git(), Format: source.format, Alternates: source.alternates()}
+	if held.Info.Kind == KindGit {
+		tree.objects = tree.objectDirs()
+	}
 	tree.record = readRecord(s.record(), source.format)
 	if err = tree.loadEntries(ctx, held.Info.BaseTree); err != nil || tree.change == nil {
 		return tree, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"holon/runner/workspace/git"
@@ -59,6 +60,9 @@ func TestResume(t *testing.T) {
 
 			resumed, err := Resume(t.Context(), options, held)
 			expect.NoError(t, err)
+			if !slices.Equal(resumed.ObjectDirs(), first.ObjectDirs()) {
+				t.Errorf("it borrows objects from %v, want %v", resumed.ObjectDirs(), first.ObjectDirs())
+			}
 			diff, patch := diffOf(t, resumed)
 			wantChanges(t, diff, "M a.txt", "A later.txt", "A new.txt")
 			if diff.BaseTree != held.Info.BaseTree || patch == "" {

@@ -28,27 +28,36 @@ func (e *TokenError) Unwrap() error { return e.Err }
 // owner may use. The error is a *TokenError; one that wraps fs.ErrNotExist says that
 // there is no file.
 func ReadToken(path string, least int) (string, error) {
-	const name = "name a file that holds the token"
-	unreadable := func(err error) error { return &TokenError{"cannot be read", name, err} }
+	data, err := ReadPrivate(path, maxToken+2, "name a file that holds the token")
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(data))
+	return token, CheckToken(token, least)
+}
+
+// ReadPrivate reads at most limit bytes of a file with tokens that only its owner may use. The remedy is for a path that
+// names no such file. The error is a *TokenError.
+func ReadPrivate(path string, limit int64, remedy string) ([]byte, error) {
+	unreadable := func(err error) error { return &TokenError{"cannot be read", remedy, err} }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
 	if err != nil {
-		return "", unreadable(err)
+		return nil, unreadable(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return "", &TokenError{"is not a regular file", name, err}
+		return nil, &TokenError{"is not a regular file", remedy, err}
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", &TokenError{fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()),
+		return nil, &TokenError{fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()),
 			"chmod 600 it and, if they could read it, make a new token", nil}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
+	data, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
-		return "", unreadable(err)
+		return nil, unreadable(err)
 	}
-	token := strings.TrimSpace(string(data))
-	return token, CheckToken(token, least)
+	return data, nil
 }
 
 // CheckToken reports why a token cannot be used, as a *TokenError.

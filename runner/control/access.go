@@ -12,13 +12,14 @@ import (
 	"strconv"
 
 	"holon/internal/httpserver"
+	"holon/runner/access"
 	"holon/state"
 )
 
 // Codes of errors (*state.Error) of Access and tokens.
 const (
 	CodeInvalidAccess state.Code = "invalid_access" // Param names the flag
-	CodeInvalidToken  state.Code = "invalid_token"
+	CodeInvalidToken             = access.CodeInvalidToken
 )
 
 // Mode is from where the control plane can be reached over TCP.
@@ -158,7 +159,7 @@ func (a Access) checkAuth() error {
 			"use auto, required or disabled")
 	}
 	if a.Token != "" {
-		return refusedToken("token", "the token", httpserver.CheckToken(a.Token, minToken))
+		return access.Refuse("token", "the token", httpserver.CheckToken(a.Token, access.MinToken))
 	}
 	return nil
 }
@@ -190,23 +191,11 @@ func (a Access) address() string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// minToken is how long a token must be. 43 characters of base64 are 32 random bytes; fewer could be no random ones.
-const minToken = 43
-
 // ReadToken reads a token out of a file that only its owner may use. Errors are *state.Error with CodeInvalidToken; one
 // that wraps fs.ErrNotExist says that there is no file.
 func ReadToken(path string) (string, error) {
-	token, err := httpserver.ReadToken(path, minToken)
-	return token, refusedToken("--token-file", fmt.Sprintf("the token file %.200q", path), err)
-}
-
-func refusedToken(param, what string, err error) error {
-	wrong, ok := errors.AsType[*httpserver.TokenError](err)
-	if !ok {
-		return err
-	}
-	return &state.Error{Code: CodeInvalidToken, Param: param, Message: what + " " + wrong.What, Hint: wrong.Remedy,
-		Err: wrong.Err}
+	token, err := httpserver.ReadToken(path, access.MinToken)
+	return token, access.Refuse("--token-file", fmt.Sprintf("the token file %.200q", path), err)
 }
 
 // KeepToken reads the token in the file at path, which it makes with a new

@@ -55,7 +55,9 @@ type Access struct {
 	Listen    string // host:port, instead of Host and Port; a port 0 is any free one
 	Advertise string // URL under which others reach it, "": as it listens
 	Auth      Auth   // "": auto
-	Token     string // "": none is given
+	Token     string // of the operator; "": none is given
+
+	Tokens *access.Tokens // of others; nil: there are none
 }
 
 // Check says what is wrong with a, as a *state.Error with CodeInvalidAccess or
@@ -91,7 +93,8 @@ func (a Access) checkMode() error {
 		for _, f := range []struct {
 			flag  string
 			given bool
-		}{{"--host", a.Host != ""}, {"--port", a.Port != 0}, {"--advertise", a.Advertise != ""}} {
+		}{{"--host", a.Host != ""}, {"--port", a.Port != 0}, {"--advertise", a.Advertise != ""},
+			{"--tokens-file", a.Tokens != nil}} {
 			if f.given {
 				return badAccess(f.flag, "is for a TCP port", "add --access local, tunnel, lan or tailnet")
 			}

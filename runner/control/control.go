@@ -2,9 +2,10 @@
 // that only its owner can connect to, and over TCP when that is asked for.
 //
 //	request ─▶ guard (access) ─▶ route ─▶ view of a snapshot        (reads)
-//	                                    └▶ one step of the scheduler (everything else)
+//	                          │         └▶ one step of the scheduler (everything else)
+//	                          └▶ /v1/…: Options.Clients                (sessions of other programs)
 //
-// The invariant: reading writes nothing and starts nothing; every change is made by the operator, or with a capability
+// The invariant: reading writes nothing and starts nothing; every change is made by an operator, or with a capability
 // for that change; the origin of a message follows from the listener and route that it used, never from its content.
 // Requests are bounded in size, time and number, and no client can delay another.
 //
@@ -21,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -111,6 +113,10 @@ type Options struct {
 	// OpenTurnFile opens a file that a turn of an agent left, and follows no link; nil: there are none.
 	OpenTurnFile func(agentID, turnID, name string) (*os.File, error)
 
+	// Clients serves what is below /v1/, for every caller, which access.From finds in the context of a request. It bounds
+	// bodies itself, and its answers may take any time. nil: there is nothing.
+	Clients http.Handler
+
 	Facts view.Facts // what Host.Info does not tell
 
 	Limits Limits
@@ -157,9 +163,12 @@ type Server struct {
 	limit  limiter
 	spent  budgets
 
-	streams chan struct{} // slots
-	ending  chan struct{} // closed when Run ends: streams end
+	streams chan struct{}  // slots
+	ending  chan struct{}  // closed when Run ends: streams end
+	clients sync.WaitGroup // requests of Clients
 	counts  counts
+
+	unusable atomic.Pointer[string] // why the tokens file was last refused
 }
 
 // counts are what the server has seen, for its metrics.
@@ -214,7 +223,10 @@ func (s *Server) Run(ctx context.Context, l *Listeners) error {
 		close(s.ending)
 		return s.drain(servers, cancel)
 	})
-	return errors.Join(group.Wait(), l.Close())
+	err := group.Wait()
+	cancel()
+	s.clients.Wait() // no server waits for a connection that was taken over
+	return errors.Join(err, l.Close())
 }
 
 func (s *Server) serverFor(base context.Context, on listener) *http.Server {

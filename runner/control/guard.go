@@ -9,31 +9,53 @@ import (
 	"slices"
 	"strings"
 
+	"holon/runner/access"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
 )
 
-// admit returns why a listener refuses a request, or nil. A request with a capability in its path needs no bearer
-// token, and may use any host name: a tunnel may have changed it.
-func (l listener) admit(r *http.Request, capability bool) error {
-	if l.local || capability {
-		return nil
+// admit returns who makes a request, or why a listener refuses it. A request with a capability in its path needs no
+// bearer token, and may use any host name: a tunnel may have changed it.
+func (l listener) admit(r *http.Request, capability bool) (access.Caller, error) {
+	if l.local {
+		return access.OfOperator(access.Operator), nil
+	}
+	if capability {
+		return access.Caller{}, nil
 	}
 	if err := l.refusePages(r); err != nil {
-		return err
-	}
-	if l.auth == authDisabled {
-		return nil
+		return access.Caller{}, err
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Digests have one length, so the comparison takes the same time for any token.
-	got := sha256.Sum256([]byte(strings.TrimSpace(given)))
-	if subtle.ConstantTimeCompare(got[:], l.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-		return &state.Error{Code: wire.CodeUnauthorized, Param: "Authorization",
-			Message: "the bearer token is missing or wrong", Hint: "send Authorization: Bearer TOKEN"}
+	if given = strings.TrimSpace(given); !strings.EqualFold(scheme, "Bearer") {
+		given = ""
 	}
-	return nil
+	// Digests have one length, so the comparison takes the same time for any token.
+	got := sha256.Sum256([]byte(given))
+	if l.auth != authDisabled && subtle.ConstantTimeCompare(got[:], l.token[:]) == 1 {
+		return access.OfOperator(access.Operator), nil
+	}
+	if l.tokens != nil && given != "" {
+		if c, ok := l.tokens.Find(given); ok {
+			return c, nil
+		}
+	}
+	if l.auth == authDisabled {
+		return access.OfOperator(access.Operator), nil
+	}
+	return access.Caller{}, &state.Error{Code: wire.CodeUnauthorized, Param: "Authorization",
+		Message: "the bearer token is missing or wrong", Hint: "send Authorization: Bearer TOKEN"}
+}
+
+// forOperators refuses a caller that is not an operator.
+func forOperators(c access.Caller) error {
+	if c.Operator {
+		return nil
+	}
+	return &state.Error{Code: wire.CodeForbidden, Param: "Authorization",
+		Message: "the token of " + c.Name + " may use what is below /v1/ only",
+		Hint:    "use the control token, or one of the tokens file with the right operator"}
 }
 
 // refusePages refuses requests that a web page made a browser send, also by a host name

@@ -114,6 +114,7 @@ type rig struct {
 	store   ledger.Store
 	machine *scheduler.Scheduler
 	host    *host
+	options control.Options // of the server
 	server  *control.Server
 	socket  string
 	addr    string // of the TCP port
@@ -162,7 +163,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		SocketPath: "/home/run/holon.sock", StartedAt: turns.At(now()),
 		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo",
 		FallbackModels: []string{"scripted/other"}, Ready: true}}
-	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,
+	r.options = control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,
 		OpenTurnFile: func(_, turnID, name string) (*os.File, error) {
 			turn, err := turnfiles.Open(r.session, turnID)
 			if err != nil {
@@ -172,7 +173,8 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 			return turn.OpenPlain(name)
 		},
 		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}})
+		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}}
+	r.server = control.New(r.options)
 	r.run(access)
 	t.Cleanup(func() {
 		r.stop()

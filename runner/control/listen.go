@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/runner/access"
 	"holon/runner/socket"
 	"holon/state"
 )
@@ -113,6 +114,7 @@ type listener struct {
 	local  bool // the Unix socket: a client that can connect is the operator
 	auth   Auth
 	token  [sha256.Size]byte // digest
+	tokens *access.Tokens    // of other callers; nil: none
 	hosts  []string          // names under which a TCP port may be addressed
 	listen func(limit int) net.Listener
 }
@@ -122,7 +124,7 @@ func (l *Listeners) all() []listener {
 	if l.tcp == nil {
 		return out
 	}
-	d := listener{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)),
+	d := listener{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)), tokens: l.access.Tokens,
 		listen: func(limit int) net.Listener {
 			return socket.Bounded(l.tcp, limit)
 		}}

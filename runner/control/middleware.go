@@ -30,7 +30,8 @@ func (s *Server) handler(l listener) http.Handler {
 	refuse := func(refusal *state.Error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			// a client without access learns no route
-			s.fail(w, r, cmp.Or(l.admit(r, false), error(refusal)))
+			_, err := s.admitted(r, l, route{})
+			s.fail(w, r, cmp.Or(err, error(refusal)))
 		}
 	}
 	r.NotFound(refuse(&state.Error{Code: wire.CodeNoRoute, Message: "the path does not exist",
@@ -41,6 +42,9 @@ func (s *Server) handler(l listener) http.Handler {
 		// a path of a file has slashes
 		r.Method(one.method, strings.Replace(one.path, "/{path}", "/*", 1), s.serve(l, one))
 	}
+	if s.opts.Clients != nil {
+		r.Handle("/v1/*", s.serveClients(l))
+	}
 	return r
 }
 
@@ -48,7 +52,10 @@ func (s *Server) handler(l listener) http.Handler {
 func (s *Server) serve(l listener, one route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var answer any
-		err := s.enter(w, r, l, one)
+		r, err := s.admitted(r, l, one)
+		if err == nil {
+			err = s.enter(w, r, l, one)
+		}
 		switch {
 		case err != nil:
 		case one.stream != nil:
@@ -67,13 +74,9 @@ func (s *Server) serve(l listener, one route) http.HandlerFunc {
 	}
 }
 
-// enter checks that a request may have what its route gives.
+// enter checks that a request that was admitted may have what its route gives.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one route) error {
-	if err := l.admit(r, one.capability); err != nil {
-		return err
-	}
 	if !one.capability {
-		httpserver.Admit(r)
 		w.Header().Set(wire.HeaderVersion, s.host.Info().Version)
 	}
 	params := chi.RouteContext(r.Context()).URLParams
@@ -196,6 +199,11 @@ func (s *Server) write(w http.ResponseWriter, data []byte) error {
 
 // fail answers with an error, and logs one whose cause the answer does not name.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	s.failAs(w, r, err, func(f wire.Failure) any { return f })
+}
+
+// failAs is fail for clients that expect an error in another form.
+func (s *Server) failAs(w http.ResponseWriter, r *http.Request, err error, form func(wire.Failure) any) {
 	failure, status, known := wire.Explain(err)
 	if r.Context().Err() == nil && (!known || status >= 500 && status != http.StatusNotImplemented) {
 		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route",
@@ -210,5 +218,5 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	s.send(w, status, failure)
+	s.send(w, status, form(failure))
 }

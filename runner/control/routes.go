@@ -16,6 +16,7 @@ type route struct {
 	queries      bool             // no other path has parameters
 	live         bool             // refuses an agent that was removed at once
 	debugs       bool             // through the local socket also for private children
+	clients      bool             // for every caller, and not for operators only
 }
 
 type handler func(w http.ResponseWriter, r *http.Request) (any, error)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
@@ -168,6 +169,29 @@ func TestUnknownBodiesAreRefused(t *testing.T) {
 			if answer.Code != http.StatusBadRequest || f.Error != want {
 				t.Errorf("%s %s with %s is answered %d %s", one.method, path, name, answer.Code, answer.Body)
 			}
+		}
+	}
+}
+
+// deadlines keeps the last deadlines that an answer got.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read, write time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+
+// A stream below /v1/ may last as long as its turn.
+func TestClientsHaveNoDeadline(t *testing.T) {
+	t.Parallel()
+	for path, bounded := range map[string]bool{"/v1/responses": false, "/status": true} {
+		s := New(Options{Host: still{}, Clients: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		s.handler(listener{local: true}).ServeHTTP(w,
+			httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("{}")))
+		if w.read.IsZero() == bounded || w.write.IsZero() == bounded {
+			t.Errorf("POST %s has the deadlines %v and %v", path, w.read, w.write)
 		}
 	}
 }

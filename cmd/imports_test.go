@@ -116,7 +116,7 @@ var own = []struct {
 	{"runner/agent/view", []string{"internal/visible", "responses", "responses/agentruntime", "responses/tasks",
 		"responses/turns", "runner/agent/record", "runner/agent/rules", "state", "state/ledger"},
 		"A view is computed from a snapshot of the ledger and does not depend on its readers."},
-	{"runner/control/wire", []string{"responses", "runner/agent/view", "state", "state/ledger"},
+	{"runner/control/wire", []string{"responses", "responses/turns", "runner/agent/view", "state", "state/ledger"},
 		"The client and the server of the control plane share it, so it imports neither."},
 	{"runner/control/client", []string{"internal/...", "responses/client", "responses/stream", "responses/tasks",
 		"runner/agent/record", "runner/agent/view", "runner/control/wire", "state", "state/ledger"},

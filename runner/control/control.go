@@ -113,6 +113,8 @@ type Options struct {
 	// OpenTurnFile opens a file that a turn of an agent left, and follows no link; nil: there are none.
 	OpenTurnFile func(agentID, turnID, name string) (*os.File, error)
 
+	Sessions Sessions // nil: there are none
+
 	// Clients serves what is below /v1/, for every caller, which access.From finds in the context of a request. It bounds
 	// bodies itself, and its answers may take any time. nil: there is nothing.
 	Clients http.Handler

@@ -174,6 +174,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		},
 		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}}
+	r.options.Sessions = newClientSessions(t)
 	r.server = control.New(r.options)
 	r.run(access)
 	t.Cleanup(func() {

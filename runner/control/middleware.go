@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -197,6 +198,12 @@ func (s *Server) write(w http.ResponseWriter, data []byte) error {
 	return nil
 }
 
+// later is an error that says when to ask again.
+type later interface {
+	error
+	RetryAfter() time.Duration
+}
+
 // fail answers with an error, and logs one whose cause the answer does not name.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.failAs(w, r, err, func(f wire.Failure) any { return f })
@@ -208,6 +215,9 @@ func (s *Server) failAs(w http.ResponseWriter, r *http.Request, err error, form 
 	if r.Context().Err() == nil && (!known || status >= 500 && status != http.StatusNotImplemented) {
 		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route",
 			chi.RouteContext(r.Context()).RoutePattern(), "err", err)
+	}
+	if e, ok := errors.AsType[later](err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(e.RetryAfter().Seconds())))))
 	}
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

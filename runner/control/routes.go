@@ -44,7 +44,7 @@ func (s *Server) routes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"
 	const workspace = control + "/workspace"
 	const item, task = control + "/work-items/{work_item_id}", control + "/tasks/{task_id}"
-	return []route{
+	return append(s.sessionRoutes(), []route{
 		{method: "GET", path: "/", handle: s.getRoot},
 		{method: "GET", path: "/handshake", handle: s.getHandshake},
 		{method: "GET", path: "/models", handle: s.getModels},
@@ -128,5 +128,5 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/trigger", handle: s.gives(Steps.EnsureTrigger), live: true},
 		{method: "POST", path: control + "/trigger/rotate", handle: s.gives(Steps.RotateTrigger), live: true},
 		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},
-	}
+	}...)
 }

@@ -129,7 +129,7 @@ func TestReadsWriteNothing(t *testing.T) {
 			continue
 		}
 		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{work_item_id}", work.ID,
-			"{task_id}", task.ID, "{model}", "queue_snapshot",
+			"{task_id}", task.ID, "{session_id}", "first", "{model}", "queue_snapshot",
 			"{kind}", "evidence", "{turn_id}", "turn_1", "{path}", "turn.json").
 			Replace(path)
 		if a := r.ask(d, get(path)); a.status != 200 {

@@ -1,0 +1,50 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"holon/runner/control/wire"
+)
+
+// Sessions returns the sessions of all clients, the newest first.
+func (c *Client) Sessions(ctx context.Context) (out wire.SessionList, err error) {
+	return out, c.call(ctx, http.MethodGet, "/sessions", nil, "", &out)
+}
+
+// StartSession opens a session of the operator.
+func (c *Client) StartSession(ctx context.Context, s wire.StartSession) (out wire.Session, err error) {
+	return out, c.call(ctx, http.MethodPost, "/control/sessions", s, "", &out)
+}
+
+// Session returns the session with an id or a name.
+func (c *Client) Session(ctx context.Context, name string) (out wire.Session, err error) {
+	return out, c.call(ctx, http.MethodGet, "/sessions/"+url.PathEscape(name), nil, "", &out)
+}
+
+// DiffSession returns what was changed in a session.
+func (c *Client) DiffSession(ctx context.Context, name string) (out wire.SessionDiff, err error) {
+	return out, c.call(ctx, http.MethodGet, "/sessions/"+url.PathEscape(name)+"/diff", nil, "", &out)
+}
+
+// ApplySession brings what was changed in a session into the operator's files.
+func (c *Client) ApplySession(ctx context.Context, name string, a wire.ApplySession) (out wire.SessionApplied,
+	err error) {
+	return out, c.changeSession(ctx, name, "apply", a, &out)
+}
+
+// CheckoutSession makes a branch of what was changed in a session.
+func (c *Client) CheckoutSession(ctx context.Context, name string, o wire.CheckoutSession) (out wire.SessionCheckout,
+	err error) {
+	return out, c.changeSession(ctx, name, "checkout", o, &out)
+}
+
+// CloseSession ends a session.
+func (c *Client) CloseSession(ctx context.Context, name string) (out wire.Session, err error) {
+	return out, c.changeSession(ctx, name, "close", nil, &out)
+}
+
+func (c *Client) changeSession(ctx context.Context, name, what string, body, out any) error {
+	return c.call(ctx, http.MethodPost, "/control/sessions/"+url.PathEscape(name)+"/"+what, body, "", out)
+}

@@ -1,0 +1,237 @@
+package control_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holon/responses/turns"
+	"holon/runner/access"
+	"holon/runner/control"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/test/expect"
+)
+
+// clientSessions are sessions in memory. There are three at most.
+type clientSessions struct {
+	mu    sync.Mutex
+	all   []*clientSession
+	patch string // a file
+}
+
+type clientSession struct {
+	sessions *clientSessions
+	info     wire.Session
+	by       []string // who did what
+}
+
+const patchText = "diff --git a/x b/x\n"
+
+func newClientSessions(t testing.TB) *clientSessions {
+	t.Helper()
+	s := &clientSessions{patch: filepath.Join(t.TempDir(), "patch")}
+	expect.NoError(t, os.WriteFile(s.patch, []byte(patchText), 0o600))
+	must(s.Start(t.Context(), access.Operator, wire.StartSession{Name: "first"}))(t)
+	return s
+}
+
+// full is the refusal of one session too many.
+type full struct{ error }
+
+func (full) RetryAfter() time.Duration { return 90 * time.Second }
+func (f full) Unwrap() error           { return f.error }
+
+func (s *clientSessions) Start(_ context.Context, owner string, n wire.StartSession) (wire.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == 3 {
+		return wire.Session{}, full{&state.Error{Code: "session_limit", Message: "there are 3 sessions", Hint: "wait"}}
+	}
+	at := turns.At(time.Date(2026, 11, 22, 10, 0, len(s.all), 0, time.UTC))
+	x := &clientSession{sessions: s, info: wire.Session{ID: fmt.Sprintf("ses_%d", len(s.all)+1), Name: n.Name,
+		Owner: owner, Status: "open", Activity: "stopped", Model: cmp.Or(n.Model, "scripted/demo"), Workspace: n.Workspace,
+		CreatedAt: at, LastUsedAt: at, ResponseIDs: []string{}}}
+	s.all = append([]*clientSession{x}, s.all...)
+	return x.info, nil
+}
+
+func (s *clientSessions) List(owner string) (list []wire.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.all {
+		if owner == "" || owner == x.info.Owner {
+			list = append(list, x.info)
+		}
+	}
+	return list
+}
+
+func (s *clientSessions) Find(owner, name string) (control.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.all {
+		if (owner == "" || owner == x.info.Owner) && (name == x.info.ID || name == x.info.Name) {
+			return x, nil
+		}
+	}
+	return nil, &state.Error{Code: "session_not_found", Param: "session", Message: "there is no such session",
+		Hint: "list them"}
+}
+
+func (x *clientSession) Info() wire.Session {
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	return x.info
+}
+
+func (x *clientSession) did(what, by string) {
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	x.by = append(x.by, what+" "+by)
+}
+
+func (x *clientSession) Diff(context.Context) (*state.Diff, error) {
+	return &state.Diff{Patch: x.sessions.patch, PatchBytes: int64(len(patchText)), Bundle: "/host/bundle",
+		Files: []state.FileChange{{Path: "x", Status: "added", Added: 1}}}, nil
+}
+
+func (x *clientSession) Apply(_ context.Context, a wire.ApplySession, by string) (wire.SessionApplied, error) {
+	x.did(fmt.Sprint("apply ", a.AllowExecuted), by)
+	return wire.SessionApplied{SessionID: x.info.ID, Path: "/src", Written: []string{"x"}, Deleted: []string{}}, nil
+}
+
+func (x *clientSession) Checkout(_ context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error) {
+	x.did("checkout "+c.Branch, by)
+	return wire.SessionCheckout{SessionID: x.info.ID, Branch: c.Branch, Worktree: c.Path, Commits: 1}, nil
+}
+
+func (x *clientSession) Close(_ context.Context, by string) error {
+	x.did("close", by)
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	x.info.Status, x.info.ClosedAt = "closed", x.info.CreatedAt
+	return nil
+}
+
+// ofFile is a request with a token of the file.
+func (q request) ofFile(name string) request {
+	q.tcp, q.header = true, map[string]string{"Authorization": "Bearer " + tokenOf + name}
+	return q
+}
+
+// An operator sees all sessions. Another caller sees its own; those of others are not there for it.
+func TestSessionsOfCallers(t *testing.T) {
+	t.Parallel()
+	at := tcp()
+	at.Tokens = tokensFile(t)
+	r := newRig(t, control.Limits{}, at)
+	d, own := r.described(), "/v1/holon/sessions"
+	r.ask(d, post(own, `{"name":"mine","workspace":"/src"}`).ofFile("app")).is(t, "start", 200, "", "")
+	r.ask(d, post(own, `{}`).ofFile("ci")).is(t, "start without the right", 403, "forbidden", "Authorization")
+	r.ask(d, post(own, `{"workspace":"src"}`).ofFile("app")).is(t, "relative", 400, "invalid_value", "workspace")
+	r.ask(d, get("/sessions").ofFile("app")).is(t, "all sessions", 403, "forbidden", "Authorization")
+	r.ask(d, post("/control/sessions/mine/close", "").ofFile("app")).is(t, "control", 403, "forbidden", "Authorization")
+	for _, tc := range []struct {
+		q    request
+		want []string
+	}{
+		{get("/sessions"), []string{"ses_2", "ses_1"}}, {get("/sessions").ofFile("ops"), []string{"ses_2", "ses_1"}},
+		{get(own), []string{"ses_1"}}, {get(own).ofFile("app"), []string{"ses_2"}},
+		{get(own).ofFile("ops"), nil}, {get(own).ofFile("ci"), nil},
+	} {
+		a := r.ask(d, tc.q)
+		for _, id := range []string{"ses_1", "ses_2"} {
+			expect.Equal(t, fmt.Sprint(tc.q, id), strings.Contains(a.body, `"`+id+`"`),
+				strings.Contains(fmt.Sprint(tc.want), id))
+		}
+	}
+	for _, name := range []string{"/ses_1", "/first"} {
+		for _, q := range []request{get(own + name), get(own + name + "/diff"), post(own+name+"/apply", ""),
+			post(own+name+"/checkout", ""), post(own+name+"/close", "")} {
+			unknown := q
+			unknown.path = strings.Replace(q.path, name, "/ses_9", 1)
+			a, b := r.ask(d, q.ofFile("app")), r.ask(d, unknown.ofFile("app"))
+			a.is(t, q.path, 404, "session_not_found", "session")
+			expect.Equal(t, q.path+" is as an unknown one", a.body, b.body)
+		}
+	}
+	r.ask(d, get(own+"/mine").ofFile("app")).is(t, "its own", 200, "", "")
+	r.ask(d, get("/sessions/mine").ofFile("ops")).is(t, "an operator's look", 200, "", "")
+}
+
+// What was changed can be seen and taken by its client; what an operator has to allow, only an operator allows.
+func TestChangesOfSessions(t *testing.T) {
+	t.Parallel()
+	at := tcp()
+	at.Tokens = tokensFile(t)
+	r := newRig(t, control.Limits{}, at)
+	d, c, mine := r.described(), r.client(), "/v1/holon/sessions/mine"
+	r.ask(d, post("/v1/holon/sessions", `{"name":"mine"}`).ofFile("app")).is(t, "start", 200, "", "")
+	diff := must(c.DiffSession(t.Context(), "mine"))(t)
+	if diff.SessionID != "ses_2" || diff.Changes.Patch == "" || diff.Changes.Bundle == "" || len(diff.Changes.Files) != 1 {
+		t.Errorf("an operator gets %+v", diff)
+	}
+	a := r.ask(d, get(mine+"/diff").ofFile("app"))
+	if a.status != 200 || strings.Contains(a.body, filepath.Dir(diff.Changes.Patch)) || strings.Contains(a.body, "/host") {
+		t.Errorf("a path of the host: %d %s", a.status, a.body)
+	}
+	q := get(mine + "/diff").ofFile("app")
+	q.header["Accept"] = "text/x-diff"
+	expect.Equal(t, "patch", r.ask(d, q).body, patchText)
+
+	allow := `{"allow_executed":true}`
+	r.ask(d, post(mine+"/apply", allow).ofFile("app")).is(t, "apply", 403, "forbidden", "allow_executed")
+	r.ask(d, post(mine+"/checkout", allow).ofFile("app")).is(t, "checkout", 403, "forbidden", "allow_executed")
+	r.ask(d, post(mine+"/checkout", `{"path":"x"}`).ofFile("app")).is(t, "checkout", 400, "invalid_value", "path")
+	r.ask(d, post(mine+"/apply", `{}`).ofFile("app")).is(t, "apply", 200, "", "")
+	r.ask(d, post(mine+"/checkout", `{"branch":"b"}`).ofFile("app")).is(t, "checkout", 200, "", "")
+	r.ask(d, post("/control/sessions/mine/apply", allow).ofFile("ops")).is(t, "apply", 200, "", "")
+	must(c.ApplySession(t.Context(), "ses_2", wire.ApplySession{AllowExecuted: true}))(t)
+	must(c.CheckoutSession(t.Context(), "ses_2", wire.CheckoutSession{Branch: "c", Path: "/p"}))(t)
+	if closed := must(c.CloseSession(t.Context(), "ses_2"))(t); closed.Status != "closed" || closed.ClosedAt.IsZero() {
+		t.Errorf("closed: %+v", closed)
+	}
+	found, err := r.options.Sessions.Find("", "ses_2")
+	expect.NoError(t, err)
+	expect.Equal(t, "done", fmt.Sprint(found.(*clientSession).by), "[apply false app checkout b app apply true ops "+
+		"apply true operator checkout c operator close operator]")
+}
+
+// One session too many is refused until there is room, which the answer says.
+func TestTooManySessions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, control.Limits{}, control.Access{})
+	d, c := r.described(), r.client()
+	for range 2 {
+		must(c.StartSession(t.Context(), wire.StartSession{Model: "scripted/other"}))(t)
+	}
+	a := r.ask(d, post("/control/sessions", `{}`))
+	a.is(t, "one too many", http.StatusTooManyRequests, "session_limit", "")
+	expect.Equal(t, "Retry-After", a.header.Get("Retry-After"), "90")
+	if !strings.Contains(a.body, `"retryable":true`) {
+		t.Errorf("not to be tried again: %s", a.body)
+	}
+	expect.Equal(t, "sessions", len(must(c.Sessions(t.Context()))(t).Data), 3)
+	expect.Equal(t, "model", must(c.Session(t.Context(), "ses_3"))(t).Model, "scripted/other")
+	if _, err := c.Session(t.Context(), "../agents/list"); !state.IsCode(err, "session_not_found") {
+		t.Errorf("a name that is a path: %v", err)
+	}
+	none := client.Unix(r.socket)
+	defer none.Close()
+	r.stop()
+	r.options.Sessions = nil
+	r.server = control.New(r.options)
+	r.run(control.Access{})
+	if _, err := none.Sessions(t.Context()); !state.IsCode(err, wire.CodeUnsupported) {
+		t.Errorf("a runtime without sessions: %v", err)
+	}
+}

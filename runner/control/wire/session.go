@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"holon/responses/turns"
+	"holon/state"
+)
+
+// Session is a session of a client: a container with its own files behind a conversation.
+type Session struct {
+	ID          string       `json:"id"`
+	Name        string       `json:"name"`     // that its client gave it; "": none
+	Owner       string       `json:"owner"`    // the name of the client's token
+	Status      string       `json:"status"`   // open, closed
+	Activity    string       `json:"activity"` // waiting, running, idle, paused, stopped
+	Model       string       `json:"model"`
+	Workspace   string       `json:"workspace"` // the directory that its files are a copy of; "": none
+	CreatedAt   turns.Time   `json:"created_at"`
+	LastUsedAt  turns.Time   `json:"last_used_at"`
+	ClosedAt    turns.Time   `json:"closed_at"` // null while it is open
+	ResponseIDs []string     `json:"response_ids"`
+	Usage       SessionUsage `json:"usage"`
+}
+
+// SessionUsage is what the turns of a session took.
+type SessionUsage struct {
+	Turns  int          `json:"turns"`
+	Tokens int64        `json:"tokens"`
+	Cost   state.Amount `json:"cost_micros"`
+}
+
+// SessionList answers GET /sessions.
+type SessionList struct {
+	Object string    `json:"object"` // list
+	Data   []Session `json:"data"`
+}
+
+// StartSession opens a session.
+type StartSession struct {
+	Name      string `json:"name,omitempty"`      // of the caller's own
+	Model     string `json:"model,omitempty"`     // provider/name; "": the runtime's
+	Workspace string `json:"workspace,omitempty"` // an absolute path below an allowed root; "": no files
+	Image     string `json:"image,omitempty"`     // "": the runtime's
+}
+
+// SessionDiff is what was changed in a session since it was made or applied last.
+type SessionDiff struct {
+	SessionID string     `json:"session_id"`
+	Changes   state.Diff `json:"changes"` // operators alone see where its files are
+}
+
+// ApplySession brings what was changed into the operator's files.
+type ApplySession struct {
+	AllowExecuted bool `json:"allow_executed,omitempty"` // also files that programs execute unasked; for operators
+}
+
+// SessionApplied answers ApplySession.
+type SessionApplied struct {
+	SessionID string          `json:"session_id"`
+	Path      string          `json:"path"` // top of the operator's working tree
+	Written   []string        `json:"written"`
+	Deleted   []string        `json:"deleted"`
+	Warnings  []state.Warning `json:"warnings,omitempty"` // of what the change leaves out
+}
+
+// CheckoutSession makes a branch of what was changed.
+type CheckoutSession struct {
+	Branch        string `json:"branch,omitempty"`
+	Path          string `json:"path,omitempty"`           // of its working tree, absolute
+	AllowExecuted bool   `json:"allow_executed,omitempty"` // also files that programs execute unasked; for operators
+}
+
+// SessionCheckout answers CheckoutSession.
+type SessionCheckout struct {
+	SessionID string `json:"session_id"`
+	Branch    string `json:"branch"`
+	Base      string `json:"base_commit"`
+	Commit    string `json:"commit"`
+	Commits   int    `json:"commits"`  // above the base
+	Worktree  string `json:"worktree"` // its working tree
+}

@@ -31,6 +31,7 @@ import (
 //	trigger.key      what the URLs of external triggers are derived from
 //	run/             socket, log and metadata of the daemon (runner/daemon)
 //	worktrees/       working trees that `holon checkout` made
+//	sessions/<id>/   one session of a client (runner/conversation)
 //	agents/<id>/     the home of one agent, which its container sees but for .holon
 //	agents/<id>/.holon/children/<child>/   the home of one of its private children, alike
 //	sessions/<id>/   one conversation of a client
@@ -131,6 +132,12 @@ func (h Home) CacheDir() string { return filepath.Join(h.dir, "cache") }
 // WorktreesDir holds the working trees of runs that were checked out. They are
 // registered in the user's repositories and hold the user's work: never a cache.
 func (h Home) WorktreesDir() string { return filepath.Join(h.dir, "worktrees") }
+
+// SessionsDir is the directory that holds the directories of clients' sessions.
+func (h Home) SessionsDir() string { return filepath.Join(h.dir, "sessions") }
+
+// SessionDir is what the host keeps of one session of a client.
+func (h Home) SessionDir(id string) string { return filepath.Join(h.SessionsDir(), id) }
 
 // AgentsDir is the directory that holds the homes of agents.
 func (h Home) AgentsDir() string { return filepath.Join(h.dir, "agents") }

@@ -1,0 +1,355 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"holon/internal/folder"
+	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
+	"holon/state"
+)
+
+// claim begins the claims on the trees of sessions, which their records keep.
+const claim = "session/"
+
+// TreeName is the name of the tree in a container: runner.Files.TreeName.
+const TreeName = "session"
+
+// treeObjects is where a container sees the git objects of its tree.
+const treeObjects = runner.ObjectsPath + "/" + TreeName
+
+// WorkDir is the directory in which turns work, as agentd sees it, once the session had a container:
+// holon.workspace_dir. It is "" for a session without a tree.
+func (x *Session) WorkDir() string {
+	tree := x.snapshot().Tree
+	switch {
+	case tree == nil:
+		return ""
+	case x.sessions.opts.Local:
+		return filepath.Join(tree.TreeDir, tree.Info.Prefix)
+	}
+	return path.Join(runner.WorkspacesPath, TreeName, tree.Info.Prefix)
+}
+
+// Tree is the private tree of a session for its next container, made if there is none yet: runner.Files.Resume. owner
+// is the container's user, nil for the user of this process. It is nil for a session that is closed. The pool may call
+// it while it has the session's container locked.
+func (s *Sessions) Tree(ctx context.Context, id string, owner *folder.Owner) (*workspace.Held, error) {
+	x, err := s.Find("", id)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := x.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	r := x.snapshot()
+	if r.Tree != nil || !r.open() {
+		return r.Tree, nil
+	}
+	held, err := x.makeTree(ctx, r, owner)
+	return held, typed(err)
+}
+
+// lock takes the tree of a session for the caller alone. It comes after the locks of the pool.
+func (x *Session) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case x.busy <- struct{}{}:
+		return func() { <-x.busy }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (x *Session) dir(names ...string) string {
+	return filepath.Join(append([]string{x.sessions.opts.Home.SessionDir(x.id())}, names...)...)
+}
+
+// makeTree makes a tree and records how it is found. What a process that was killed made of it is given up.
+func (x *Session) makeTree(ctx context.Context, r record, owner *folder.Owner) (_ *workspace.Held, err error) {
+	if err := x.disclaim(ctx); err != nil {
+		return nil, err
+	}
+	o := workspace.Options{Dir: r.Workspace, IncludeDirty: x.sessions.opts.IncludeDirty,
+		Borrowing: x.sessions.opts.Borrowing(), CacheDir: x.sessions.opts.Home.CacheDir(), Claim: claim + r.ID,
+		TreeDir: x.dir(treeDir), ObjectsDir: x.dir(objectsDir), Owner: owner}
+	if !x.sessions.opts.Local {
+		o.ContainerObjects = treeObjects
+	}
+	if o.Dir == "" {
+		if o.Dir, err = x.makeEmpty(); err != nil {
+			return nil, err
+		}
+	}
+	// despite the umask
+	if err := errors.Join(os.MkdirAll(o.ObjectsDir, 0o755), os.Chmod(o.ObjectsDir, 0o755)); err != nil {
+		return nil, fmt.Errorf("make the directory of a tree: %w", err)
+	}
+	source, err := workspace.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := source.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := tree.Held()
+	err = x.amend(func(r *record) error {
+		if !r.open() {
+			return errClosed(r.ID)
+		}
+		r.Tree = &held
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, tree.Release(context.WithoutCancel(ctx)))
+	}
+	return &held, tree.Leave()
+}
+
+// makeEmpty makes what a session without a workspace works on: a repository, so that none above it counts.
+func (x *Session) makeEmpty() (string, error) {
+	dir := x.dir(emptyDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make an empty workspace: %w", err)
+	}
+	repo := git.Repository{Dir: filepath.Join(dir, ".git"), Format: git.SHA1}
+	config := "[core]\n\trepositoryformatversion = " + repo.Format.Version() + "\n\tbare = false\n"
+	return dir, errors.Join(os.RemoveAll(repo.Dir), repo.Create(),
+		os.WriteFile(filepath.Join(repo.Dir, "config"), []byte(config), 0o600))
+}
+
+// disclaim gives up what is claimed for the session.
+func (x *Session) disclaim(ctx context.Context) error {
+	cache := x.sessions.opts.Home.CacheDir()
+	claims, err := workspace.Claims(ctx, cache)
+	for _, c := range claims {
+		if err == nil && c.By == claim+x.id() {
+			err = workspace.Disclaim(ctx, cache, c)
+		}
+	}
+	return err
+}
+
+// changed is what a session changed, with its tree unless that was given up.
+type changed struct {
+	record record
+	info   workspace.Info
+	diff   *workspace.Diff
+	tree   *workspace.Tree
+}
+
+// withChange calls fn with what the session changed, while nothing in its container runs.
+func (x *Session) withChange(ctx context.Context, fn func(ctx context.Context, c changed) error) error {
+	look := func(ctx context.Context, _ *folder.Owner) error {
+		unlock, err := x.lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return x.lookAt(ctx, fn)
+	}
+	if x.snapshot().Finished { // no container has a tree
+		return typed(look(ctx, nil))
+	}
+	return typed(x.sessions.opts.Pool.Still(ctx, x.id(), look))
+}
+
+// lookAt finds out what was changed: from the tree, and from the manifest when that was given up. The caller has the
+// lock.
+func (x *Session) lookAt(ctx context.Context, fn func(ctx context.Context, c changed) error) (err error) {
+	c := changed{record: x.snapshot()}
+	switch r := c.record; {
+	case r.Finished:
+		m, err := x.manifest()
+		if err != nil {
+			return err
+		}
+		if m.Workspace == nil || m.Workspace.Changes == nil {
+			c.diff = &state.Diff{Files: []state.FileChange{}}
+			return fn(ctx, c)
+		}
+		c.info, c.diff = m.Workspace.Source, m.Workspace.Changes
+		c.diff.Patch = x.dir(changeDir, patchFile)
+		return fn(ctx, c)
+	case r.Tree == nil: // it had no container
+		c.diff = &state.Diff{Files: []state.FileChange{}}
+		return fn(ctx, c)
+	}
+	held := *c.record.Tree
+	held.Borrowing = x.sessions.opts.Borrowing()
+	c.tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: x.sessions.opts.Home.CacheDir()}, held)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.tree.Leave()) }()
+	if err := x.compare(ctx, &c); err != nil {
+		return err
+	}
+	return fn(ctx, c)
+}
+
+// compare finds out what is changed in the tree, and keeps it.
+func (x *Session) compare(ctx context.Context, c *changed) (err error) {
+	if err := os.MkdirAll(x.dir(changeDir), 0o700); err != nil {
+		return fmt.Errorf("keep the change of a session: %w", err)
+	}
+	c.info = c.tree.Info()
+	c.diff, err = c.tree.Diff(ctx, workspace.DiffOptions{Patch: x.dir(changeDir, patchFile),
+		Objects: x.dir(changeDir, objectsDir), Bundle: x.dir(changeDir, bundleFile)})
+	return err
+}
+
+// Diff returns what was changed in the session's tree since it was made or applied last. Patch and Bundle are files of
+// the host that stay until the next call.
+func (x *Session) Diff(ctx context.Context) (diff *state.Diff, err error) {
+	err = x.withChange(ctx, func(_ context.Context, c changed) error {
+		diff = c.diff
+		return nil
+	})
+	return diff, err
+}
+
+// Apply brings what was changed into the files of the operator, all of it or nothing, also where the process is killed.
+// The tree goes on from there. Files that programs execute are written only with allowExecuted.
+func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (done *landing.ApplyResult, err error) {
+	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
+		if err := c.landable(ctx); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
+		if c.diff.PatchBytes == 0 {
+			done = &landing.ApplyResult{Path: c.info.Path, Written: []string{}, Deleted: []string{}}
+			return nil
+		}
+		done, err = landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
+			Objects: x.dir(changeDir, objectsDir), Borrowing: x.sessions.opts.Borrowing(), RunDir: x.dir(changeDir),
+			Merge:    "holon session checkout " + c.record.ID + " makes a branch of it",
+			Warnings: c.diff.Warnings, Confirm: confirm(c.record.ID, allowExecuted)})
+		if err == nil && c.tree != nil {
+			err = c.tree.Advance(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		x.note(event{What: "applied", By: by, Files: len(done.Written) + len(done.Deleted)})
+		return nil
+	})
+	return done, err
+}
+
+// landable refuses a change that no files of the operator can have.
+func (c changed) landable(ctx context.Context) error {
+	if c.record.Workspace == "" {
+		return &state.Error{Code: CodeNothing, Param: "session", Message: "the session " + c.record.ID +
+			" began with an empty tree, and no directory can have its change",
+			Hint: "take the patch: holon session diff " + c.record.ID}
+	}
+	if c.tree == nil {
+		return nil
+	}
+	return c.tree.CheckOrigin(ctx)
+}
+
+func confirm(id string, allowed bool) landing.Confirm {
+	return func(files []workspace.Warning) error {
+		if allowed {
+			return nil
+		}
+		e := landing.Unconfirmed(files, "")
+		e.Hint, e.Paths = "read them with holon session diff "+id+", then give --allow-executed if you mean it", nil
+		return e
+	}
+}
+
+// Checkout says where the change of a session goes that becomes a branch.
+type Checkout struct {
+	Branch        string // "": one that is named after the session
+	Path          string // of the working tree, absolute; "": below the state home
+	AllowExecuted bool
+}
+
+// maxCheckouts bounds the branches that are made of one session.
+const maxCheckouts = 1000
+
+// Checkout makes a branch of what was changed, with a working tree. The same change again is where it is.
+func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *landing.CheckoutResult, err error) {
+	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
+		if err := c.landable(ctx); err != nil {
+			return err
+		}
+		if len(c.diff.Files) == 0 {
+			return &git.Error{Code: landing.CodeNothingChanged, Message: "the session " + c.record.ID +
+				" changed no file", Hint: "holon session diff " + c.record.ID + " shows its changes since the last apply"}
+		}
+		id, dir, err := x.checkoutDir(c.diff)
+		if err != nil {
+			return err
+		}
+		made, err = landing.Checkout(ctx, landing.CheckoutOptions{Run: id, RunDir: dir,
+			Objects: x.dir(changeDir, objectsDir), Info: c.info, Diff: *c.diff, Dir: c.record.Workspace,
+			Borrowing: x.sessions.opts.Borrowing(), Name: c.record.Name, Title: "Work of the session " + c.record.ID,
+			At: time.Now(), Confirm: confirm(c.record.ID, o.AllowExecuted), Branch: o.Branch, Path: o.Path,
+			Default: x.sessions.opts.Home.WorktreesDir()})
+		if err == nil {
+			x.note(event{What: "checked_out", By: by, Branch: made.Branch, Files: len(c.diff.Files)})
+		}
+		return err
+	})
+	return made, err
+}
+
+// checkoutDir is where the checkout of a change is registered, and the name that its branch gets.
+func (x *Session) checkoutDir(diff *state.Diff) (id, dir string, err error) {
+	result := diff.BaseTree + " " + diff.ResultTree
+	for n := 1; n <= maxCheckouts; n++ {
+		id, dir = fmt.Sprintf("%s-%d", x.id(), n), x.dir(fmt.Sprintf("%s.checkout-%d", changeDir, n))
+		of, err := os.ReadFile(filepath.Join(dir, "result"))
+		if err == nil && string(of) == result {
+			return id, dir, nil
+		}
+		if err == nil {
+			continue
+		}
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			err = os.WriteFile(filepath.Join(dir, "result"), []byte(result), 0o600)
+		}
+		return id, dir, err
+	}
+	return "", "", &git.Error{Code: landing.CodeBranchExists, Hint: "close the session and open another",
+		Message: fmt.Sprintf("%d branches were made of the session %s", maxCheckouts, x.id())}
+}
+
+// note adds a line about the session to the audit.
+func (x *Session) note(e event) {
+	r := x.snapshot()
+	e.Session, e.Owner = r.ID, r.Owner
+	x.sessions.note(e)
+}
+
+// typed makes an error of package workspace one that a door reports.
+func typed(err error) error {
+	e, ok := errors.AsType[*git.Error](err)
+	if !ok {
+		return err
+	}
+	out := &state.Error{Code: state.Code(e.Code), Message: e.Message, Param: fieldWorkspace, Hint: e.Hint, Err: e.Err}
+	for i, path := range e.Paths {
+		if i == 10 {
+			out.Message += fmt.Sprintf(" and %d more", len(e.Paths)-i)
+			break
+		}
+		out.Message += " " + visible.Quoted(visible.Clip(path, 200))
+	}
+	return out
+}

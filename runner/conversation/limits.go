@@ -1,0 +1,130 @@
+package conversation
+
+import (
+	"fmt"
+	"time"
+
+	"holon/state"
+)
+
+// Limits bound what clients may take. A bound of 0 means none.
+type Limits struct {
+	Sessions int    // of an owner, open at once
+	Session  Bounds // of one session
+	Owner    Bounds // of all sessions of an owner that were not removed
+}
+
+// Bounds are of what turns take.
+type Bounds struct {
+	Turns  int
+	Tokens int64
+	Cost   state.Amount
+}
+
+// Limited is the error of what a limit refuses: 429.
+type Limited struct {
+	err   *state.Error
+	after time.Duration
+}
+
+func (l *Limited) Error() string { return l.err.Error() }
+
+// Unwrap returns the typed error, of CodeLimit.
+func (l *Limited) Unwrap() error { return l.err }
+
+// RetryAfter is when to ask again.
+func (l *Limited) RetryAfter() time.Duration { return l.after }
+
+// defaultRetry is when a client should ask again if nothing says when there is room.
+const defaultRetry = time.Minute
+
+// admit refuses a session beyond the bounds. The caller holds starting.
+func (s *Sessions) admit(owner string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open, own := 0, 0
+	var soonest, ownSoonest time.Time
+	earlier := func(t *time.Time, at time.Time) {
+		if t.IsZero() || at.Before(*t) {
+			*t = at
+		}
+	}
+	for _, x := range s.all {
+		if !x.record.open() {
+			continue
+		}
+		open++
+		idleAt := x.log.last.Time().Add(s.opts.TTL)
+		earlier(&soonest, idleAt)
+		if x.record.Owner == owner {
+			own++
+			earlier(&ownSoonest, idleAt)
+		}
+	}
+	retry := func(at time.Time) time.Duration {
+		if s.opts.TTL < 0 {
+			return defaultRetry
+		}
+		return min(max(at.Sub(s.opts.Now()).Truncate(time.Second), time.Second), defaultRetry)
+	}
+	hint := "close one: holon session close ID"
+	switch {
+	case s.opts.Limits.Sessions > 0 && own >= s.opts.Limits.Sessions:
+		return &Limited{&state.Error{Code: CodeLimit, Hint: hint,
+			Message: fmt.Sprintf("you have %d open sessions, which is the limit", own)}, retry(ownSoonest)}
+	case s.opts.Max > 0 && open >= s.opts.Max:
+		return &Limited{&state.Error{Code: CodeLimit, Hint: hint, Message: "too many sessions are open"},
+			retry(soonest)}
+	}
+	return nil
+}
+
+// left is what a session and its owner may still take. The caller holds mu. The error is a *Limited.
+func (x *Session) left() (left Bounds, err error) {
+	s := x.sessions
+	used, owner := x.log.usage(), Usage{}
+	used.Turns += len(x.log.going)
+	for _, other := range s.all {
+		if other.record.Owner == x.record.Owner {
+			u := other.log.usage()
+			owner.Turns += u.Turns + len(other.log.going)
+			owner.Tokens, owner.Cost = owner.Tokens+u.Tokens, owner.Cost+u.Cost
+		}
+	}
+	for _, b := range []struct {
+		of    string
+		most  Bounds
+		used  Usage
+		hint  string
+		retry time.Duration
+	}{
+		{"this session has", s.opts.Limits.Session, used, "open another session", defaultRetry},
+		{"your sessions have", s.opts.Limits.Owner, owner, "try again when one of them was removed", defaultRetry},
+	} {
+		what := ""
+		switch {
+		case reached(b.most.Turns, b.used.Turns, &left.Turns):
+			what = fmt.Sprintf("made %d turns", b.used.Turns)
+		case reached(b.most.Tokens, b.used.Tokens, &left.Tokens):
+			what = fmt.Sprintf("taken %d tokens", b.used.Tokens)
+		case reached(b.most.Cost, b.used.Cost, &left.Cost):
+			what = "cost " + b.used.Cost.String()
+		default:
+			continue
+		}
+		return left, &Limited{&state.Error{Code: CodeLimit, Message: b.of + " " + what + ", which is the limit",
+			Hint: b.hint}, b.retry}
+	}
+	return left, nil
+}
+
+// reached reports whether a bound is reached, and else what of it and of those before is left.
+func reached[T int | int64 | state.Amount](most, used T, left *T) bool {
+	if most <= 0 {
+		return false
+	}
+	if rest := most - used; *left == 0 || rest < *left {
+		*left = rest
+	}
+	return used >= most
+}

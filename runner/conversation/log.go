@@ -1,0 +1,239 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"holon/internal/durable"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner/turnfiles"
+	"holon/state"
+)
+
+const (
+	maxLog = 64 << 20
+	maxIDs = 100_000 // of a session that the index has: a container names the items
+)
+
+// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item and Ended is set.
+type line struct {
+	At       turns.Time     `json:"at"`
+	Turn     string         `json:"turn,omitempty"`
+	Response string         `json:"response,omitempty"` // of Turn, which agentd has accepted
+	Item     string         `json:"item,omitempty"`
+	Ended    string         `json:"ended,omitempty"` // that turn
+	Begun    bool           `json:"begun,omitempty"` // agentd had accepted it
+	Account  *state.Account `json:"account,omitempty"`
+}
+
+// durable reports whether a line must survive a power cut.
+func (l line) durable() bool { return l.Item == "" }
+
+// id is what a line adds to the index.
+func (l line) id() (string, kind) {
+	switch {
+	case l.Response != "":
+		return l.Response, kindResponse
+	case l.Turn != "":
+		return l.Turn, kindTurn
+	}
+	return l.Item, kindItem
+}
+
+// kind is what an id names.
+type kind int
+
+const (
+	_ kind = iota // nothing
+	kindItem
+	kindResponse
+	kindTurn
+)
+
+// folded is a log as far as it was read.
+type folded struct {
+	responses []string
+	known     map[string]kind
+	going     []string      // turns without an end
+	turns     int           // that began
+	account   state.Account // of all turns
+	last      turns.Time    // newest line
+	lastTurn  state.TurnRef
+}
+
+func newFolded(created turns.Time) folded { return folded{known: make(map[string]kind), last: created} }
+
+// take adds a line, and reports whether the id is new to the index.
+func (f *folded) take(l line) (added bool) {
+	f.last = l.At
+	switch {
+	case l.Response != "":
+		f.responses = append(f.responses, l.Response)
+		f.lastTurn = state.TurnRef{TurnID: l.Turn, ResponseID: l.Response}
+	case l.Turn != "":
+		f.going = append(f.going, l.Turn)
+	case l.Ended != "":
+		f.going = slices.DeleteFunc(f.going, func(id string) bool { return id == l.Ended })
+		if l.Begun {
+			f.turns++
+		}
+		if l.Account != nil {
+			f.account = sum(f.account, *l.Account)
+		}
+		return false
+	}
+	id, of := l.id()
+	if added = f.known[id] == 0 && len(f.known) < maxIDs; added {
+		f.known[id] = of
+	}
+	return added
+}
+
+// sum adds what a turn took of models.
+func sum(a, b state.Account) state.Account {
+	u, v := &a.Usage, b.Usage
+	u.Requests, u.Estimated, u.Unpriced = u.Requests+v.Requests, u.Estimated+v.Estimated, u.Unpriced+v.Unpriced
+	u.Input, u.CacheRead, u.CacheWrite = u.Input+v.Input, u.CacheRead+v.CacheRead, u.CacheWrite+v.CacheWrite
+	u.Output, u.Reasoning = u.Output+v.Output, u.Reasoning+v.Reasoning
+	u.Total, u.Cost = u.Total+v.Total, u.Cost+v.Cost
+	return a
+}
+
+// readLog reads the log of a session, which it has from its beginning. An unfinished line at its end, which a kill
+// left, is cut off.
+func readLog(dir string, created turns.Time) (f folded, err error) {
+	path := filepath.Join(dir, logFile)
+	f = newFolded(created)
+	data, err := durable.ReadFile(path, maxLog)
+	if err != nil {
+		return f, err
+	}
+	whole := bytes.LastIndexByte(data, '\n') + 1
+	for text := range bytes.Lines(data[:whole]) {
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return f, fmt.Errorf("read %s: %w", logFile, err)
+		}
+		f.take(l)
+	}
+	if whole < len(data) {
+		err = os.Truncate(path, int64(whole))
+	}
+	return f, err
+}
+
+// append adds lines to the log. The caller holds mu, so that the file has the order of what was seen.
+func (x *Session) append(lines ...line) error {
+	s := x.sessions
+	var text []byte
+	sync := false
+	for i := range lines {
+		lines[i].At = s.now()
+		data, err := json.Marshal(lines[i])
+		if err != nil {
+			return fmt.Errorf("encode a line of the log: %w", err)
+		}
+		text = append(append(text, data...), '\n')
+		sync = sync || lines[i].durable()
+	}
+	if err := appendFile(filepath.Join(s.opts.Home.SessionDir(x.record.ID), logFile), text, sync); err != nil {
+		return fmt.Errorf("record what the session %s does: %w", x.record.ID, err)
+	}
+	for _, l := range lines {
+		if x.log.take(l) {
+			id, _ := l.id()
+			s.index[id] = append(s.index[id], x)
+		}
+	}
+	return nil
+}
+
+// appendFile appends whole lines, all or none of them as far as this process goes on.
+func appendFile(path string, text []byte, sync bool) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err == nil && sync {
+		err = f.Sync()
+	}
+	if err == nil && sync && info.Size() == 0 {
+		err = durable.SyncDir(filepath.Dir(path))
+	}
+	if err != nil { // half a line would spoil the next one
+		err = errors.Join(err, f.Truncate(info.Size()))
+	}
+	return err
+}
+
+// rebuildLog writes a log that was lost anew, from what agentd recorded of the turns. What they took of models is not
+// known any more, and what turns are under way is what agentd did not end.
+func (x *Session) rebuildLog(ctx context.Context) error {
+	dir := filepath.Join(x.sessions.opts.Home.SessionDir(x.record.ID), sessionDir)
+	lines := []line{}
+	if output, err := turnfiles.OpenOutput(dir); err == nil {
+		defer output.Close()
+		entries, err := fs.ReadDir(output.FS(), "turns") // by name, and so by time
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("list the turns of the session %s: %w", x.record.ID, err)
+		}
+		for _, e := range entries {
+			lines = append(lines, recordedLines(ctx, dir, e.Name())...)
+		}
+	}
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	return x.append(lines...)
+}
+
+// recordedLines are the lines of a turn, as far as agentd recorded it.
+func recordedLines(ctx context.Context, dir, turnID string) []line {
+	if responses.CheckID("turn_id", turnID) != nil {
+		return nil
+	}
+	rec, _, err := turnfiles.Read(dir, turnID)
+	if rec == nil || err != nil {
+		return nil
+	}
+	lines := []line{{Turn: turnID}, {Turn: turnID, Response: rec.ResponseID}}
+	if files, err := turnfiles.Open(dir, turnID); err == nil {
+		defer files.Close()
+		for text, err := range files.Lines(ctx, turns.JournalFile, func() bool { return false }) {
+			if err != nil {
+				break
+			}
+			e, err := turns.DecodeEntry(text)
+			if err == nil && e.Stream != nil && e.Stream.Type == responses.EventItemAdded {
+				lines = append(lines, line{Item: itemID(*e.Stream)})
+			}
+		}
+	}
+	if rec.Status.Terminal() {
+		lines = append(lines, line{Ended: turnID, Begun: true})
+	}
+	return slices.DeleteFunc(lines, func(l line) bool {
+		id, _ := l.id()
+		return l.Ended == "" && responses.CheckID("id", id) != nil
+	})
+}
+
+// itemID is the id of the item of an event, "" for none that can be looked up.
+func itemID(ev responses.Event) string {
+	if ev.Item == nil || responses.CheckID("item_id", ev.Item.ItemID()) != nil {
+		return ""
+	}
+	return ev.Item.ItemID()
+}

@@ -1,0 +1,13 @@
+package conversation
+
+import (
+	"os"
+	"testing"
+
+	"holon/test/gittest"
+)
+
+func TestMain(m *testing.M) {
+	gittest.Isolate()
+	os.Exit(m.Run())
+}

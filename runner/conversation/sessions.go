@@ -1,0 +1,281 @@
+// Package conversation keeps the sessions of clients: a container with a private tree behind every conversation.
+//
+//	Start ─▶ record ─▶ Turn … Turn ─▶ Close ─▶ manifest ─▶ retention removes it
+//	                     │
+//	          log: turn, response, items, end ─▶ index: id ─▶ session
+//
+// A session has a directory on the host. Its record says whose it is and what it works on; its log has a line for each
+// id and for the end of each turn, from which the index, the totals and the turns that are under way are computed.
+// Containers are the pool's: it makes one when a turn or a read needs it, pauses it and stops it. The private tree is
+// this package's and outlives its containers. agentd's state lies in the directory too, where the pool puts it.
+//
+// The invariants: a record is durable before its session is used, and a turn is in the log before it is asked for; an
+// id leads to sessions of its owner alone, so that ids of others and unknown ids are the same; the operator's files
+// change by Apply and Checkout only; a session is not removed before its change is kept and its manifest written. A
+// process may be killed at any moment: records and logs stay readable, and what was begun is finished by the next one.
+//
+// Not promised: the order in which turns of one session that were asked for at once begin, which is agentd's; and item
+// ids that a power cut took before the end of their turn.
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holon/internal/durable"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
+	"holon/state"
+	"holon/state/files"
+)
+
+// Defaults of Options.
+const (
+	defaultTTL  = 24 * time.Hour
+	defaultKeep = 7 * 24 * time.Hour
+)
+
+// Options say what Sessions work with. Home, Pool, Borrowing and Log are needed.
+type Options struct {
+	Home  state.Home
+	Pool  containers
+	Roots []string // directories below which sessions may have a workspace, absolute
+
+	Image        string // of sessions that name none
+	Engine       string // its name, for manifests
+	Version      string // of holon, likewise
+	Local        bool   // containers see the host's paths
+	IncludeDirty bool   // trees begin with what is not committed
+	Borrowing    func() git.Borrowing
+
+	Max    int           // sessions that are open at once; 0: no bound
+	Pause  time.Duration // after which the pool pauses an idle container, for Info; 0: it does not
+	TTL    time.Duration // after which an idle session is closed; 0: defaultTTL; negative: never
+	Keep   time.Duration // after which a closed one is removed; 0: defaultKeep; negative: never
+	Limits Limits
+
+	Now func() time.Time // nil: time.Now
+	Log *slog.Logger
+}
+
+// Sessions are those of all clients of a home, of which one process at a time has them. Its methods are safe for
+// concurrent use.
+type Sessions struct {
+	opts     Options
+	starting sync.Mutex    // over Start, from the check of its bounds until the session is there
+	changed  chan struct{} // receives when the next deadline may be another
+	audit    sync.Mutex
+
+	mu    sync.Mutex
+	all   map[string]*Session   // by id
+	index map[string][]*Session // by id of a response, a turn or an item; several where containers gave the same
+}
+
+// Session is one conversation.
+type Session struct {
+	sessions *Sessions
+	busy     chan struct{} // holds a token while its tree is in use
+
+	// Under Sessions.mu.
+	record record
+	log    folded
+	calls  map[string]func(error) // cancels of the turns and reads that go on, by turn or a number
+	next   int
+	begun  map[string]bool // turns of calls that agentd has accepted
+}
+
+// Open reads the sessions of a home. Those whose files cannot be read are set aside, and named in the log.
+func Open(ctx context.Context, o Options) (*Sessions, error) {
+	o.TTL, o.Keep = cmp.Or(o.TTL, defaultTTL), cmp.Or(o.Keep, defaultKeep)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Sessions{opts: o, changed: make(chan struct{}, 1), all: make(map[string]*Session),
+		index: make(map[string][]*Session)}
+	dir := o.Home.SessionsDir()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of sessions: %w", err)
+	}
+	if _, err := landing.UndoKilled(ctx, []string{filepath.Join(dir, "*", changeDir),
+		filepath.Join(dir, "*", changeDir+".checkout-*")}, false); err != nil {
+		return nil, fmt.Errorf("undo what was being applied: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list the sessions: %w", err)
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, removedPrefix):
+			err = errors.Join(err, files.RemoveAll(filepath.Join(dir, name)))
+		case strings.HasPrefix(name, prefix) && !strings.Contains(name, damagedMark):
+			err = errors.Join(err, s.load(ctx, name))
+		}
+	}
+	return s, err
+}
+
+// load reads one session. One that was not recorded to its end never began.
+func (s *Sessions) load(ctx context.Context, id string) error {
+	dir := s.opts.Home.SessionDir(id)
+	if err := durable.Sweep(dir); err != nil {
+		return err
+	}
+	r, err := readRecord(dir, id)
+	if errors.Is(err, fs.ErrNotExist) && onlyEmpty(dir) {
+		return files.RemoveAll(dir)
+	}
+	if err != nil {
+		s.opts.Log.Warn("the record of a session cannot be used: the session is set aside", "directory", dir,
+			"err", err)
+		return setAside(dir, s.opts.Now())
+	}
+	x := s.newSession(*r)
+	s.all[id] = x
+	x.log, err = readLog(dir, r.CreatedAt)
+	if err == nil {
+		for known := range x.log.known {
+			s.index[known] = append(s.index[known], x)
+		}
+		return nil
+	}
+	s.opts.Log.Warn("the log of a session is written anew from the files of its turns", "session", id, "err", err)
+	if err := setAside(filepath.Join(dir, logFile), s.opts.Now()); err != nil {
+		return err
+	}
+	x.log = newFolded(r.CreatedAt)
+	return x.rebuildLog(ctx)
+}
+
+// setAside renames what cannot be used. What is not there is success.
+func setAside(path string, now time.Time) error {
+	err := os.Rename(path, path+damagedMark+fmt.Sprint(now.UnixMilli()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// onlyEmpty reports whether nothing but what Start makes before the record is in a directory.
+func onlyEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+func (s *Sessions) newSession(r record) *Session {
+	return &Session{sessions: s, record: r, busy: make(chan struct{}, 1), log: newFolded(r.CreatedAt),
+		calls: make(map[string]func(error)), begun: make(map[string]bool)}
+}
+
+// The codes of errors, in addition to those of package workspace and its own. A door maps them to statuses.
+const (
+	CodeNotFound   state.Code = "session_not_found"
+	CodeClosed     state.Code = "session_closed"   // 409: no turn is begun there any more
+	CodeConflict   state.Code = "session_conflict" // 409: an open session has the name, and works elsewhere
+	CodeLimit      state.Code = "session_limit"    // 429: a *Limited
+	CodeNotAllowed state.Code = responses.CodePathOutsideRoot
+	CodeNothing    state.Code = "no_workspace" // Apply, Checkout: of a session without one
+)
+
+func notFound(name string) error {
+	return &state.Error{Code: CodeNotFound, Param: "session", Message: fmt.Sprintf("there is no session %.128q", name),
+		Hint: "holon session list shows them"}
+}
+
+// Find finds a session by its id or its owner's name for it: the open one, else the newest. With owner "" it may be
+// anyone's.
+func (s *Sessions) Find(owner, idOrName string) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.all[idOrName]; x != nil && x.isOf(owner) {
+		return x, nil
+	}
+	var found *Session
+	for _, x := range s.all {
+		if idOrName == "" || x.record.Name != idOrName || !x.isOf(owner) {
+			continue
+		}
+		if found == nil || x.record.open() || !found.record.open() && found.record.ID < x.record.ID {
+			found = x
+		}
+	}
+	if found == nil {
+		return nil, notFound(idOrName)
+	}
+	return found, nil
+}
+
+func (x *Session) isOf(owner string) bool { return owner == "" || x.record.Owner == owner }
+
+// OfResponse finds the session of a response, OfTurn that of a turn, OfItem that of an item. The error is the same for
+// an id of another owner and for one that is unknown. With owner "" it may be anyone's.
+func (s *Sessions) OfResponse(owner, id string) (*Session, error) {
+	return s.lookUp(owner, id, kindResponse, &state.Error{Code: responses.CodeNotFound, Param: "response_id",
+		Message: fmt.Sprintf("there is no response %.128q", id)})
+}
+
+// OfTurn is described at OfResponse.
+func (s *Sessions) OfTurn(owner, id string) (*Session, error) {
+	return s.lookUp(owner, id, kindTurn, &state.Error{Code: responses.CodeTurnNotFound, Param: "turn_id",
+		Message: fmt.Sprintf("there is no turn %.128q", id)})
+}
+
+// OfItem is described at OfResponse.
+func (s *Sessions) OfItem(owner, id string) (*Session, error) {
+	return s.lookUp(owner, id, kindItem, &state.Error{Code: responses.CodeItemNotFound, Param: "input",
+		Message: fmt.Sprintf("there is no item %.128q", id)})
+}
+
+func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.index[id] {
+		if x.isOf(owner) && x.log.known[id] == of {
+			return x, nil
+		}
+	}
+	return nil, missing
+}
+
+// List describes the sessions of an owner, or of all with "", the oldest first.
+func (s *Sessions) List(owner string) []Info {
+	s.mu.Lock()
+	list := make([]*Session, 0, len(s.all))
+	for _, x := range s.all {
+		if x.isOf(owner) {
+			list = append(list, x)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(a.record.ID, b.record.ID) })
+	infos := make([]Info, len(list))
+	for i, x := range list {
+		infos[i] = x.Info()
+	}
+	return infos
+}
+
+// wake has Run look for the next deadline again.
+func (s *Sessions) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Sessions) now() turns.Time { return turns.At(s.opts.Now()) }

@@ -1,0 +1,204 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"holon/internal/folder"
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/gateway"
+	"holon/runner/pool"
+	"holon/state"
+)
+
+// ask begins a turn: it sends a request to agentd with the turn's model token and returns once the turn is accepted. It
+// is runner.Ask.
+type ask = func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error)
+
+// containers are those of the sessions: *pool.Pool, with sessions.OfConversation as its key and with AtOnce.
+type containers interface {
+	Turn(ctx context.Context, t pool.Turn, ask ask, began func(), watch runner.Observer) (runner.End, error)
+	// Recover watches a turn that another process asked for, to its end.
+	Recover(ctx context.Context, t pool.Turn, began func(), watch runner.Observer) (runner.End, error)
+	// Do calls fn with the agentd of a container, which is made if need be and stays while fn runs.
+	Do(ctx context.Context, t pool.Turn, fn func(ctx context.Context, agent *client.Client) error) error
+	// Still runs fn while nothing in the container runs. The tree may be resumed meanwhile.
+	Still(ctx context.Context, id string, fn func(ctx context.Context, owner *folder.Owner) error) error
+	// Stop ends the container once nothing is asked of it. Without one it is success.
+	Stop(ctx context.Context, id string) error
+	// Isolation is nil where there is no container.
+	Isolation(id string) *state.Isolation
+}
+
+// errClosing ends the turns of a session that is closed.
+var errClosing = fmt.Errorf("the session is closed: %w", runner.ErrInterrupted)
+
+// Turn makes a turn of the session and returns when it is over. It is in the log before ask is called, which may be
+// more than once if a container breaks off, and so are the ids of its response and its items once agentd gave them. An
+// error means that no turn was begun; see pool.Pool.Turn.
+func (x *Session) Turn(ctx context.Context, turnID, model string, ask ask) (runner.End, error) {
+	if err := responses.CheckID("holon.turn_id", turnID); err != nil {
+		return runner.End{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	budget, err := x.begin(turnID, cancel)
+	if err != nil {
+		return runner.End{}, err
+	}
+	t := x.turn(turnID, model)
+	t.Budget = budget
+	end, err := x.sessions.opts.Pool.Turn(ctx, t, ask, func() { x.noteBegun(turnID) }, &recorder{x, turnID, ""})
+	return end, errors.Join(err, x.end(turnID, end, err))
+}
+
+// turn is what the pool needs of a turn.
+func (x *Session) turn(turnID, model string) pool.Turn {
+	r := x.snapshot()
+	return pool.Turn{Turn: runner.NewTurn(turnID, ""), AgentID: r.ID, Image: r.Image, Model: cmp.Or(model, r.Model)}
+}
+
+func errClosed(id string) error {
+	return &state.Error{Code: CodeClosed, Param: "previous_response_id", Message: "the session " + id + " is closed",
+		Hint: "begin another one: leave previous_response_id out"}
+}
+
+// begin records that a turn is about to be asked for.
+func (x *Session) begin(turnID string, cancel func(error)) (budget gateway.Budget, err error) {
+	s := x.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !x.record.open() {
+		return budget, errClosed(x.record.ID)
+	}
+	if len(s.index[turnID]) > 0 {
+		return budget, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
+			Message: "there is a turn " + turnID}
+	}
+	left, err := x.left()
+	if err != nil {
+		return budget, err
+	}
+	if err := x.append(line{Turn: turnID}); err != nil {
+		return budget, err
+	}
+	x.calls[turnID] = cancel
+	return gateway.Budget{MaxTokens: left.Tokens, MaxCost: left.Cost}, nil
+}
+
+func (x *Session) noteBegun(turnID string) {
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	x.begun[turnID] = true
+}
+
+// end records how a turn ended. One that goes on without this process is left as it is.
+func (x *Session) end(turnID string, end runner.End, err error) error {
+	s := x.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.wake()
+	delete(x.calls, turnID)
+	delete(x.begun, turnID)
+	if state.IsCode(err, pool.CodeLeft) {
+		return nil
+	}
+	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}
+	if end.Account != nil {
+		l.Account = &state.Account{Usage: end.Account.Usage}
+	}
+	return x.append(l)
+}
+
+// recorder puts the ids of a turn into the log as agentd gives them.
+type recorder struct {
+	session  *Session
+	turn     string
+	response string
+}
+
+// Event implements runner.Observer.
+func (r *recorder) Event(ev responses.Event) {
+	var l line
+	switch {
+	case ev.Response != nil && r.response == "" && responses.CheckID("response_id", ev.Response.ID) == nil:
+		r.response = ev.Response.ID
+		l = line{Turn: r.turn, Response: ev.Response.ID}
+	case ev.Type == responses.EventItemAdded && itemID(ev) != "":
+		l = line{Item: itemID(ev)}
+	default:
+		return
+	}
+	s := r.session.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, of := l.id(); r.session.log.known[id] == of { // a turn that was taken up is seen from its begin on
+		return
+	}
+	if err := r.session.append(l); err != nil {
+		s.opts.Log.Warn("an id is not recorded: it is not found after a restart", "session", r.session.record.ID,
+			"err", err)
+	}
+}
+
+// Fact implements runner.Observer.
+func (r *recorder) Fact(turns.RuntimeEvent) {}
+
+// Do calls fn with the session's agentd, for what is no turn: a container that was stopped is started. Also a closed
+// session has what was said in it.
+func (x *Session) Do(ctx context.Context, fn func(ctx context.Context, agent *client.Client) error) error {
+	s := x.sessions
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	x.next++
+	key := fmt.Sprint(x.next) // no id of a turn
+	x.calls[key] = cancel
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(x.calls, key)
+		s.wake()
+	}()
+	return s.opts.Pool.Do(ctx, x.turn("", ""), fn)
+}
+
+// recover watches the turns that another process left under way.
+func (x *Session) recover(ctx context.Context, turnID string) error {
+	s := x.sessions
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	x.calls[turnID] = cancel
+	s.mu.Unlock()
+	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), func() { x.noteBegun(turnID) }, &recorder{x, turnID, ""})
+	if err != nil { // nothing is decided
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(x.calls, turnID)
+		delete(x.begun, turnID)
+		return err
+	}
+	return x.end(turnID, end, nil)
+}
+
+// leftTurns are the turns that an earlier process asked for, by session.
+func (s *Sessions) leftTurns() map[*Session][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := make(map[*Session][]string)
+	for _, x := range s.all {
+		for _, id := range x.log.going {
+			if x.calls[id] == nil {
+				left[x] = append(left[x], id)
+			}
+		}
+	}
+	return left
+}

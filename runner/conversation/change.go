@@ -72,7 +72,7 @@ func (x *Session) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 func (x *Session) dir(names ...string) string {
-	return filepath.Join(append([]string{x.sessions.opts.Home.SessionDir(x.id())}, names...)...)
+	return filepath.Join(append([]string{x.sessions.opts.Home.SessionDir(x.id)}, names...)...)
 }
 
 // makeTree makes a tree and records how it is found. What a process that was killed made of it is given up.
@@ -134,7 +134,7 @@ func (x *Session) disclaim(ctx context.Context) error {
 	cache := x.sessions.opts.Home.CacheDir()
 	claims, err := workspace.Claims(ctx, cache)
 	for _, c := range claims {
-		if err == nil && c.By == claim+x.id() {
+		if err == nil && c.By == claim+x.id {
 			err = workspace.Disclaim(ctx, cache, c)
 		}
 	}
@@ -162,7 +162,7 @@ func (x *Session) withChange(ctx context.Context, fn func(ctx context.Context, c
 	if x.snapshot().Finished { // no container has a tree
 		return typed(look(ctx, nil))
 	}
-	return typed(x.sessions.opts.Pool.Still(ctx, x.id(), look))
+	return typed(x.sessions.opts.Pool.Still(ctx, x.id, look))
 }
 
 // lookAt finds out what was changed: from the tree, and from the manifest when that was given up. The caller has the
@@ -313,7 +313,7 @@ func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *la
 func (x *Session) checkoutDir(diff *state.Diff) (id, dir string, err error) {
 	result := diff.BaseTree + " " + diff.ResultTree
 	for n := 1; n <= maxCheckouts; n++ {
-		id, dir = fmt.Sprintf("%s-%d", x.id(), n), x.dir(fmt.Sprintf("%s.checkout-%d", changeDir, n))
+		id, dir = fmt.Sprintf("%s-%d", x.id, n), x.dir(fmt.Sprintf("%s.checkout-%d", changeDir, n))
 		of, err := os.ReadFile(filepath.Join(dir, "result"))
 		if err == nil && string(of) == result {
 			return id, dir, nil
@@ -327,7 +327,7 @@ func (x *Session) checkoutDir(diff *state.Diff) (id, dir string, err error) {
 		return id, dir, err
 	}
 	return "", "", &git.Error{Code: landing.CodeBranchExists, Hint: "close the session and open another",
-		Message: fmt.Sprintf("%d branches were made of the session %s", maxCheckouts, x.id())}
+		Message: fmt.Sprintf("%d branches were made of the session %s", maxCheckouts, x.id)}
 }
 
 // note adds a line about the session to the audit.

@@ -63,8 +63,8 @@ func (x *Session) close(ctx context.Context, by string, may func() bool) (*state
 		cancel(errClosing)
 	}
 	s.mu.Unlock()
-	if err := s.opts.Pool.Stop(ctx, x.id()); err != nil { // waits for its turns
-		return nil, fmt.Errorf("end the container of the session %s: %w", x.id(), err)
+	if err := s.opts.Pool.Stop(ctx, x.id); err != nil { // waits for its turns
+		return nil, fmt.Errorf("end the container of the session %s: %w", x.id, err)
 	}
 	unlock, err := x.lock(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (x *Session) writeManifest(ctx context.Context, m *state.Manifest) error {
 		err = durable.WriteFile(x.dir(state.ManifestFile), text, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("write the manifest of the session %s: %w", x.id(), err)
+		return fmt.Errorf("write the manifest of the session %s: %w", x.id, err)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (x *Session) writeManifest(ctx context.Context, m *state.Manifest) error {
 func (x *Session) manifest() (*state.Manifest, error) {
 	data, err := durable.ReadFile(x.dir(state.ManifestFile), state.MaxManifest)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of the session %s: %w", x.id(), err)
+		return nil, fmt.Errorf("read the manifest of the session %s: %w", x.id, err)
 	}
 	return state.DecodeManifest(data)
 }
@@ -197,7 +197,7 @@ func (x *Session) manifest() (*state.Manifest, error) {
 // remove removes a session that was closed, unless its tree has what is nowhere else.
 func (x *Session) remove(ctx context.Context) error {
 	s := x.sessions
-	if err := s.opts.Pool.Stop(ctx, x.id()); err != nil { // that of a read
+	if err := s.opts.Pool.Stop(ctx, x.id); err != nil { // that of a read
 		return err
 	}
 	unlock, err := x.lock(ctx)
@@ -206,7 +206,7 @@ func (x *Session) remove(ctx context.Context) error {
 	}
 	defer unlock()
 	s.mu.Lock()
-	delete(s.all, x.record.ID)
+	delete(s.all, x.id)
 	for id := range x.log.known {
 		others := s.index[id][:0:0]
 		for _, other := range s.index[id] {
@@ -219,9 +219,9 @@ func (x *Session) remove(ctx context.Context) error {
 		}
 	}
 	s.mu.Unlock()
-	gone := filepath.Join(s.opts.Home.SessionsDir(), removedPrefix+x.id())
+	gone := filepath.Join(s.opts.Home.SessionsDir(), removedPrefix+x.id)
 	if err := os.Rename(x.dir(), gone); err != nil { // from here on it is not found again
-		return fmt.Errorf("remove the session %s: %w", x.id(), err)
+		return fmt.Errorf("remove the session %s: %w", x.id, err)
 	}
 	x.note(event{What: "removed", By: byTime})
 	return files.RemoveAll(gone)

@@ -144,8 +144,8 @@ func (x *Session) append(lines ...line) error {
 		text = append(append(text, data...), '\n')
 		sync = sync || lines[i].durable()
 	}
-	if err := appendFile(filepath.Join(s.opts.Home.SessionDir(x.record.ID), logFile), text, sync); err != nil {
-		return fmt.Errorf("record what the session %s does: %w", x.record.ID, err)
+	if err := appendFile(filepath.Join(s.opts.Home.SessionDir(x.id), logFile), text, sync); err != nil {
+		return fmt.Errorf("record what the session %s does: %w", x.id, err)
 	}
 	for _, l := range lines {
 		if x.log.take(l) {
@@ -153,6 +153,7 @@ func (x *Session) append(lines ...line) error {
 			s.index[id] = append(s.index[id], x)
 		}
 	}
+	s.grown.Broadcast()
 	return nil
 }
 
@@ -182,13 +183,13 @@ func appendFile(path string, text []byte, sync bool) (err error) {
 // rebuildLog writes a log that was lost anew, from what agentd recorded of the turns. What they took of models is not
 // known any more, and what turns are under way is what agentd did not end.
 func (x *Session) rebuildLog(ctx context.Context) error {
-	dir := filepath.Join(x.sessions.opts.Home.SessionDir(x.record.ID), sessionDir)
+	dir := filepath.Join(x.sessions.opts.Home.SessionDir(x.id), sessionDir)
 	lines := []line{}
 	if output, err := turnfiles.OpenOutput(dir); err == nil {
 		defer output.Close()
 		entries, err := fs.ReadDir(output.FS(), "turns") // by name, and so by time
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("list the turns of the session %s: %w", x.record.ID, err)
+			return fmt.Errorf("list the turns of the session %s: %w", x.id, err)
 		}
 		for _, e := range entries {
 			lines = append(lines, recordedLines(ctx, dir, e.Name())...)

@@ -47,7 +47,7 @@ func (x *Session) recoverUntil(ctx context.Context, turnID string) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		x.sessions.opts.Log.Warn("what became of a turn cannot be found out yet", "session", x.id(), "turn", turnID,
+		x.sessions.opts.Log.Warn("what became of a turn cannot be found out yet", "session", x.id, "turn", turnID,
 			"err", err)
 		select {
 		case <-ctx.Done():
@@ -73,7 +73,7 @@ func (s *Sessions) sweep(ctx context.Context) (next time.Time) {
 		}
 		if !at.After(now) {
 			if err := do(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Log.Warn("a session could not be looked after", "session", x.id(), "err", err)
+				s.opts.Log.Warn("a session could not be looked after", "session", x.id, "err", err)
 				at = now.Add(retryAfter)
 			} else if at, do = x.due(); do == nil {
 				continue

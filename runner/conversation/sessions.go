@@ -79,6 +79,7 @@ type Sessions struct {
 	audit    sync.Mutex
 
 	mu    sync.Mutex
+	grown *sync.Cond            // of the index, or a turn has ended
 	all   map[string]*Session   // by id
 	index map[string][]*Session // by id of a response, a turn or an item; several where containers gave the same
 }
@@ -86,6 +87,7 @@ type Sessions struct {
 // Session is one conversation.
 type Session struct {
 	sessions *Sessions
+	id       string
 	busy     chan struct{} // holds a token while its tree is in use
 
 	// Under Sessions.mu.
@@ -104,6 +106,7 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 	}
 	s := &Sessions{opts: o, changed: make(chan struct{}, 1), all: make(map[string]*Session),
 		index: make(map[string][]*Session)}
+	s.grown = sync.NewCond(&s.mu)
 	dir := o.Home.SessionsDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of sessions: %w", err)
@@ -178,7 +181,7 @@ func onlyEmpty(dir string) bool {
 }
 
 func (s *Sessions) newSession(r record) *Session {
-	return &Session{sessions: s, record: r, busy: make(chan struct{}, 1), log: newFolded(r.CreatedAt),
+	return &Session{sessions: s, id: r.ID, record: r, busy: make(chan struct{}, 1), log: newFolded(r.CreatedAt),
 		calls: make(map[string]func(error)), begun: make(map[string]bool)}
 }
 
@@ -210,7 +213,7 @@ func (s *Sessions) Find(owner, idOrName string) (*Session, error) {
 		if idOrName == "" || x.record.Name != idOrName || !x.isOf(owner) {
 			continue
 		}
-		if found == nil || x.record.open() || !found.record.open() && found.record.ID < x.record.ID {
+		if found == nil || x.record.open() || !found.record.open() && found.record.ID < x.id {
 			found = x
 		}
 	}
@@ -241,15 +244,42 @@ func (s *Sessions) OfItem(owner, id string) (*Session, error) {
 		Message: fmt.Sprintf("there is no item %.128q", id)})
 }
 
+// catchUp bounds how long a look-up waits for ids of the owner's turns that go on: a client may have read one from
+// agentd's stream before the host has.
+const catchUp = time.Second
+
 func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Session, error) {
+	late := false
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.index[id] {
-		if x.isOf(owner) && x.log.known[id] == of {
-			return x, nil
+	timer := time.AfterFunc(catchUp, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		late = true
+		s.grown.Broadcast()
+	})
+	defer timer.Stop()
+	for {
+		for _, x := range s.index[id] {
+			if x.isOf(owner) && x.log.known[id] == of {
+				return x, nil
+			}
+		}
+		if late || !s.runs(owner) {
+			return nil, missing
+		}
+		s.grown.Wait()
+	}
+}
+
+// runs reports whether a turn of the owner goes on. The caller holds mu.
+func (s *Sessions) runs(owner string) bool {
+	for _, x := range s.all {
+		if len(x.begun) > 0 && x.isOf(owner) {
+			return true
 		}
 	}
-	return nil, missing
+	return false
 }
 
 // List describes the sessions of an owner, or of all with "", the oldest first.
@@ -262,7 +292,7 @@ func (s *Sessions) List(owner string) []Info {
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(a.record.ID, b.record.ID) })
+	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
 	infos := make([]Info, len(list))
 	for i, x := range list {
 		infos[i] = x.Info()

@@ -33,10 +33,10 @@ func TestIndex(t *testing.T) {
 	end := l.turn(x, "scripted/talk")
 	item := end.Response.Output[0].ItemID()
 	for _, reopen := range []func(){func() {}, l.open, func() {
-		expect.NoError(t, os.Remove(filepath.Join(l.home.SessionDir(x.id()), logFile)))
+		expect.NoError(t, os.Remove(filepath.Join(l.home.SessionDir(x.id), logFile)))
 		l.open()
 	}, func() {
-		expect.NoError(t, os.WriteFile(filepath.Join(l.home.SessionDir(x.id()), logFile), []byte("{\n"), 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(l.home.SessionDir(x.id), logFile), []byte("{\n"), 0o600))
 		l.open()
 	}} {
 		reopen()
@@ -45,10 +45,10 @@ func TestIndex(t *testing.T) {
 			"turn":     func(owner string) (*Session, error) { return l.OfTurn(owner, end.TurnID) },
 			"item":     func(owner string) (*Session, error) { return l.OfItem(owner, item) },
 			"name":     func(owner string) (*Session, error) { return l.Find(owner, "mine") },
-			"id":       func(owner string) (*Session, error) { return l.Find(owner, x.id()) },
+			"id":       func(owner string) (*Session, error) { return l.Find(owner, x.id) },
 		} {
 			for _, owner := range []string{"ann", ""} {
-				if found, err := find(owner); err != nil || found.id() != x.id() {
+				if found, err := find(owner); err != nil || found.id != x.id {
 					t.Errorf("%s of %q: %v", what, owner, err)
 				}
 			}
@@ -85,7 +85,7 @@ func TestDamage(t *testing.T) {
 	expect.NoError(t, os.MkdirAll(filepath.Join(l.home.SessionsDir(), removedPrefix+"ses_2", "x"), 0o700))
 	l.open()
 	expect.Equal(t, "sessions", len(l.List("")), 2)
-	expect.Contains(t, "log", l.log.b.String(), bad.id())
+	expect.Contains(t, "log", l.log.b.String(), bad.id)
 	found, err := l.OfTurn("ann", "turn_1")
 	expect.NoError(t, err)
 	expect.NoError(t, found.end("turn_1", runner.End{}, nil))
@@ -186,7 +186,7 @@ func TestLimits(t *testing.T) {
 
 func another(l *lab, x *Session) error {
 	l.open()
-	x, err := l.Find("", x.id())
+	x, err := l.Find("", x.id)
 	if err == nil {
 		_, err = x.begin("turn_2", func(error) {})
 	}
@@ -244,7 +244,7 @@ func TestEmpty(t *testing.T) {
 	l := newLab(t, nil)
 	gittest.Run(t, l.dir, "git", "init", "-q") // a repository around the home is not the session's
 	x := l.start(Ask{})
-	held, err := l.Tree(t.Context(), x.id(), nil)
+	held, err := l.Tree(t.Context(), x.id, nil)
 	expect.NoError(t, err)
 	expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, "a"), []byte("a\n"), 0o600))
 	_, err = x.Apply(t.Context(), false, "ann")
@@ -263,7 +263,7 @@ func TestExecuted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)
 	x := l.start(Ask{Workspace: l.repo})
-	held, err := l.Tree(t.Context(), x.id(), nil)
+	held, err := l.Tree(t.Context(), x.id, nil)
 	expect.NoError(t, err)
 	expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, ".envrc"), []byte("x\n"), 0o600))
 	_, err = x.Apply(t.Context(), false, "ann")

@@ -80,9 +80,9 @@ func (s *Sessions) Start(ctx context.Context, a Ask) (*Session, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.all[x.record.ID] = x
+	s.all[x.id] = x
 	s.mu.Unlock()
-	s.note(event{What: "opened", Session: x.record.ID, Owner: a.Owner, By: a.Owner, Name: a.Name, Model: a.Model,
+	s.note(event{What: "opened", Session: x.id, Owner: a.Owner, By: a.Owner, Name: a.Name, Model: a.Model,
 		Image: a.Image, Workspace: dir})
 	s.wake()
 	return x, nil
@@ -90,7 +90,7 @@ func (s *Sessions) Start(ctx context.Context, a Ask) (*Session, error) {
 
 // place makes the directory of a session and, last, its record.
 func (s *Sessions) place(x *Session) (err error) {
-	dir := s.opts.Home.SessionDir(x.record.ID)
+	dir := s.opts.Home.SessionDir(x.id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of a session: %w", err)
 	}
@@ -196,7 +196,7 @@ type Usage struct {
 // Info describes the session as it is now.
 func (x *Session) Info() Info {
 	s := x.sessions
-	held := s.opts.Pool.Isolation(x.id()) != nil
+	held := s.opts.Pool.Isolation(x.id) != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &x.record
@@ -226,10 +226,7 @@ func (f *folded) usage() Usage {
 }
 
 // AgentSession is the name of the session for agentd, which is its id.
-func (x *Session) AgentSession() string { return x.id() }
-
-// id never changes.
-func (x *Session) id() string { return x.record.ID }
+func (x *Session) AgentSession() string { return x.id }
 
 func (x *Session) snapshot() record {
 	x.sessions.mu.Lock()

@@ -53,7 +53,15 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask ask) (runn
 	}
 	t := x.turn(turnID, model)
 	t.Budget = budget
-	end, err := x.sessions.opts.Pool.Turn(ctx, t, ask, func() { x.noteBegun(turnID) }, &recorder{x, turnID, ""})
+	r := &recorder{session: x, turn: turnID}
+	accepted := func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
+		resp, err := ask(ctx, agent, token)
+		if err == nil && resp != nil {
+			r.accepted(resp.ID)
+		}
+		return resp, err
+	}
+	end, err := x.sessions.opts.Pool.Turn(ctx, t, accepted, func() { x.noteBegun(turnID) }, r)
 	return end, errors.Join(err, x.end(turnID, end, err))
 }
 
@@ -74,7 +82,7 @@ func (x *Session) begin(turnID string, cancel func(error)) (budget gateway.Budge
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !x.record.open() {
-		return budget, errClosed(x.record.ID)
+		return budget, errClosed(x.id)
 	}
 	if len(s.index[turnID]) > 0 {
 		return budget, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
@@ -105,6 +113,7 @@ func (x *Session) end(turnID string, end runner.End, err error) error {
 	defer s.wake()
 	delete(x.calls, turnID)
 	delete(x.begun, turnID)
+	s.grown.Broadcast()
 	if state.IsCode(err, pool.CodeLeft) {
 		return nil
 	}
@@ -117,32 +126,38 @@ func (x *Session) end(turnID string, end runner.End, err error) error {
 
 // recorder puts the ids of a turn into the log as agentd gives them.
 type recorder struct {
-	session  *Session
-	turn     string
-	response string
+	session *Session
+	turn    string
 }
 
 // Event implements runner.Observer.
 func (r *recorder) Event(ev responses.Event) {
-	var l line
-	switch {
-	case ev.Response != nil && r.response == "" && responses.CheckID("response_id", ev.Response.ID) == nil:
-		r.response = ev.Response.ID
-		l = line{Turn: r.turn, Response: ev.Response.ID}
-	case ev.Type == responses.EventItemAdded && itemID(ev) != "":
-		l = line{Item: itemID(ev)}
-	default:
-		return
+	if ev.Response != nil {
+		r.accepted(ev.Response.ID)
 	}
-	s := r.session.sessions
+	if id := itemID(ev); id != "" && ev.Type == responses.EventItemAdded {
+		r.record(line{Item: id})
+	}
+}
+
+// accepted records the response of the turn.
+func (r *recorder) accepted(id string) {
+	if responses.CheckID("response_id", id) == nil {
+		r.record(line{Turn: r.turn, Response: id})
+	}
+}
+
+// record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
+func (r *recorder) record(l line) {
+	x := r.session
+	s := x.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id, of := l.id(); r.session.log.known[id] == of { // a turn that was taken up is seen from its begin on
+	if id, _ := l.id(); x.log.known[id] != 0 || len(x.log.known) >= maxIDs {
 		return
 	}
-	if err := r.session.append(l); err != nil {
-		s.opts.Log.Warn("an id is not recorded: it is not found after a restart", "session", r.session.record.ID,
-			"err", err)
+	if err := x.append(l); err != nil {
+		s.opts.Log.Warn("an id is not recorded: it is not found after a restart", "session", x.id, "err", err)
 	}
 }
 
@@ -177,7 +192,7 @@ func (x *Session) recover(ctx context.Context, turnID string) error {
 	s.mu.Lock()
 	x.calls[turnID] = cancel
 	s.mu.Unlock()
-	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), func() { x.noteBegun(turnID) }, &recorder{x, turnID, ""})
+	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), func() { x.noteBegun(turnID) }, &recorder{x, turnID})
 	if err != nil { // nothing is decided
 		s.mu.Lock()
 		defer s.mu.Unlock()

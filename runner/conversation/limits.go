@@ -23,13 +23,13 @@ type Bounds struct {
 
 // Limited is the error of what a limit refuses: 429.
 type Limited struct {
-	err   *state.Error
+	err   error // of CodeLimit
 	after time.Duration
 }
 
 func (l *Limited) Error() string { return l.err.Error() }
 
-// Unwrap returns the typed error, of CodeLimit.
+// Unwrap returns the typed error.
 func (l *Limited) Unwrap() error { return l.err }
 
 // RetryAfter is when to ask again.

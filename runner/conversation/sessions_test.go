@@ -1,11 +1,14 @@
 package conversation
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +19,7 @@ import (
 	"holon/responses"
 	"holon/responses/client"
 	"holon/runner"
+	"holon/runner/pool"
 	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/test/expect"
@@ -348,4 +352,93 @@ func TestTime(t *testing.T) {
 		l.open()
 		statuses("new closed;")
 	})
+}
+
+// A client reads what it can mend, and nothing of the host.
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	limited := &Limited{err: &state.Error{Code: CodeLimit, Message: "too many"}, after: time.Minute}
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{limited, 429, string(CodeLimit)},
+		{notFound("x"), 404, string(CodeNotFound)},
+		{&state.Error{Code: CodeNotAllowed, Param: fieldWorkspace}, 400, responses.CodePathOutsideRoot},
+		{&state.Error{Code: pool.CodeClosed}, 503, responses.CodeDraining},
+		{&state.Error{Code: runner.CodeDiskFull}, 507, responses.CodeDiskFull},
+		{&state.Error{Code: "engine_error", Message: "/srv/secret"}, 500, responses.CodeServerError},
+		{errors.New("/srv/secret"), 500, responses.CodeServerError},
+		{responses.Invalid("x", responses.CodeInvalidValue, "no"), 400, responses.CodeInvalidValue},
+	} {
+		got, ok := errors.AsType[*responses.Error](Public(tc.err))
+		if !ok || got.Status() != tc.status || got.Code != tc.code || strings.Contains(got.Message, "secret") {
+			t.Errorf("%v: %+v", tc.err, got)
+		}
+	}
+	if again, ok := errors.AsType[*Limited](Public(limited)); !ok || again.RetryAfter() != time.Minute {
+		t.Error("when to ask again is lost")
+	}
+}
+
+// A process that is killed at any moment leaves records that are read, with every turn that it was asked for.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	rounds := 40
+	if testing.Short() {
+		rounds = 8
+	}
+	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
+	expect.NoError(t, err)
+	l := &lab{T: t, home: home}
+	l.opts = Options{Home: home, Pool: l, Log: slog.New(slog.NewTextHandler(&l.log, nil))}
+	for round := range rounds {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
+		cmd.Env = append(os.Environ(), "HOLON_TEST_VICTIM="+home.Dir())
+		out, err := cmd.StdoutPipe()
+		expect.NoError(t, errors.Join(err, cmd.Start()))
+		turns, lines := []string{}, bufio.NewScanner(out)
+		for lines.Scan() {
+			if turns = append(turns, lines.Text()); len(turns) > 3*round {
+				expect.NoError(t, cmd.Process.Kill())
+			}
+		}
+		_ = cmd.Wait() // it was killed
+		l.open()
+		expect.Equal(t, "the log", l.log.b.String(), "")
+		for _, id := range turns {
+			if _, err := l.OfTurn("ann", id); strings.HasPrefix(id, "turn_") && err != nil {
+				t.Errorf("after %d turns: %v", len(turns), err)
+			}
+		}
+	}
+}
+
+// TestVictim is the process of TestKilled: it uses sessions, and prints each turn that it may ask for.
+func TestVictim(t *testing.T) {
+	dir := os.Getenv("HOLON_TEST_VICTIM")
+	if dir == "" {
+		t.Skip("it is a part of TestKilled")
+	}
+	home, err := state.FindHome(dir, "")
+	expect.NoError(t, err)
+	l := &lab{T: t, home: home}
+	l.opts = Options{Home: home, Pool: l, Log: slog.New(slog.DiscardHandler)}
+	l.open()
+	for {
+		x := l.start(Ask{})
+		for range 3 {
+			id := responses.NewID(responses.PrefixTurn)
+			_, err := x.begin(id, func(error) {})
+			expect.NoError(t, err)
+			fmt.Println(id)
+			r := &recorder{session: x, turn: id}
+			r.accepted(responses.NewID(responses.PrefixResponse))
+			r.record(line{Item: responses.NewID(responses.PrefixMessage)})
+			expect.NoError(t, x.end(id, runner.End{}, nil))
+		}
+		_, err := x.Close(t.Context(), "ann")
+		expect.NoError(t, err)
+	}
 }

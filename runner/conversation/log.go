@@ -195,6 +195,10 @@ func (x *Session) rebuildLog(ctx context.Context) error {
 			lines = append(lines, recordedLines(ctx, dir, e.Name())...)
 		}
 	}
+	if len(lines) == 0 { // it made no turn yet
+		return nil
+	}
+	x.sessions.opts.Log.Warn("the log of a session was lost, and is written anew", "session", x.id)
 	x.sessions.mu.Lock()
 	defer x.sessions.mu.Unlock()
 	return x.append(lines...)

@@ -157,7 +157,9 @@ func (s *Sessions) load(ctx context.Context, id string) error {
 		}
 		return nil
 	}
-	s.opts.Log.Warn("the log of a session is written anew from the files of its turns", "session", id, "err", err)
+	if !errors.Is(err, fs.ErrNotExist) {
+		s.opts.Log.Warn("the log of a session cannot be used, and is set aside", "session", id, "err", err)
+	}
 	if err := setAside(filepath.Join(dir, logFile), s.opts.Now()); err != nil {
 		return err
 	}

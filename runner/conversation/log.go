@@ -34,8 +34,8 @@ type line struct {
 	Account  *state.Account `json:"account,omitempty"`
 }
 
-// durable reports whether a line must survive a power cut.
-func (l line) durable() bool { return l.Item == "" }
+// durable reports whether a line, and all before it, must survive a power cut. A kill none of them needs to fear.
+func (l line) durable() bool { return l.Response != "" || l.Ended != "" }
 
 // id is what a line adds to the index.
 func (l line) id() (string, kind) {
@@ -130,7 +130,7 @@ func readLog(dir string, created turns.Time) (f folded, err error) {
 	return f, err
 }
 
-// append adds lines to the log. The caller holds mu, so that the file has the order of what was seen.
+// append adds lines to the log and to the index. The caller holds writing.
 func (x *Session) append(lines ...line) error {
 	s := x.sessions
 	var text []byte
@@ -147,6 +147,15 @@ func (x *Session) append(lines ...line) error {
 	if err := appendFile(filepath.Join(s.opts.Home.SessionDir(x.id), logFile), text, sync); err != nil {
 		return fmt.Errorf("record what the session %s does: %w", x.id, err)
 	}
+	x.take(lines)
+	return nil
+}
+
+// take adds lines to the index.
+func (x *Session) take(lines []line) {
+	s := x.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, l := range lines {
 		if x.log.take(l) {
 			id, _ := l.id()
@@ -154,7 +163,6 @@ func (x *Session) append(lines ...line) error {
 		}
 	}
 	s.grown.Broadcast()
-	return nil
 }
 
 // appendFile appends whole lines, all or none of them as far as this process goes on.
@@ -199,8 +207,8 @@ func (x *Session) rebuildLog(ctx context.Context) error {
 		return nil
 	}
 	x.sessions.opts.Log.Warn("the log of a session was lost, and is written anew", "session", x.id)
-	x.sessions.mu.Lock()
-	defer x.sessions.mu.Unlock()
+	x.writing.Lock()
+	defer x.writing.Unlock()
 	return x.append(lines...)
 }
 

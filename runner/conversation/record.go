@@ -95,19 +95,23 @@ func (r *record) write(home state.Home) error {
 	return nil
 }
 
-// change records that something became of a session, and only then lets it be seen. The caller does not hold mu; change
-// may alter what other callers of amend do not.
+// amend records that something became of a session, and only then lets it be seen. change is called under mu.
 func (x *Session) amend(change func(*record) error) error {
 	s := x.sessions
+	x.writing.Lock()
+	defer x.writing.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	r := x.record
-	if err := change(&r); err != nil {
+	err := change(&r)
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	if err := r.write(s.opts.Home); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	x.record = r
 	return nil
 }

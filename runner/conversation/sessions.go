@@ -89,6 +89,7 @@ type Session struct {
 	sessions *Sessions
 	id       string
 	busy     chan struct{} // holds a token while its tree is in use
+	writing  sync.Mutex    // over what is written to record and log, before mu
 
 	// Under Sessions.mu.
 	record record

@@ -92,7 +92,7 @@ func TestDamage(t *testing.T) {
 	expect.Contains(t, "log", l.log.b.String(), bad.id)
 	found, err := l.OfTurn("ann", "turn_1")
 	expect.NoError(t, err)
-	expect.NoError(t, found.end("turn_1", runner.End{}, nil))
+	found.end("turn_1", runner.End{}, nil)
 	l.open()
 	_, err = l.OfTurn("ann", "turn_1")
 	expect.NoError(t, err)
@@ -179,7 +179,7 @@ func TestLimits(t *testing.T) {
 			expect.NoError(t, err)
 			account := &state.Account{Usage: state.Usage{Cost: 5}}
 			account.Total = 10
-			expect.NoError(t, x.end("turn_1", runner.End{Account: account}, nil))
+			x.end("turn_1", runner.End{Account: account}, nil)
 			limited, ok := errors.AsType[*Limited](tc.do(l, x))
 			if !ok || code(limited) != string(CodeLimit) || limited.RetryAfter() < time.Second {
 				t.Errorf("%v", limited)
@@ -337,7 +337,7 @@ func TestTime(t *testing.T) {
 		expect.NoError(t, err)
 		time.Sleep(2 * time.Hour) // it is in use
 		statuses("old open;")
-		expect.NoError(t, x.end("turn_1", runner.End{}, nil))
+		x.end("turn_1", runner.End{}, nil)
 		time.Sleep(59 * time.Minute)
 		l.start(Ask{Name: "new"})
 		statuses("old open;new open;")
@@ -436,7 +436,7 @@ func TestVictim(t *testing.T) {
 			r := &recorder{session: x, turn: id}
 			r.accepted(responses.NewID(responses.PrefixResponse))
 			r.record(line{Item: responses.NewID(responses.PrefixMessage)})
-			expect.NoError(t, x.end(id, runner.End{}, nil))
+			x.end(id, runner.End{}, nil)
 		}
 		_, err := x.Close(t.Context(), "ann")
 		expect.NoError(t, err)

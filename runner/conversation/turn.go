@@ -3,7 +3,6 @@ package conversation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"holon/internal/folder"
@@ -62,7 +61,8 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask ask) (runn
 		return resp, err
 	}
 	end, err := x.sessions.opts.Pool.Turn(ctx, t, accepted, func() { x.noteBegun(turnID) }, r)
-	return end, errors.Join(err, x.end(turnID, end, err))
+	x.end(turnID, end, err)
+	return end, err
 }
 
 // turn is what the pool needs of a turn.
@@ -78,25 +78,34 @@ func errClosed(id string) error {
 
 // begin records that a turn is about to be asked for.
 func (x *Session) begin(turnID string, cancel func(error)) (budget gateway.Budget, err error) {
-	s := x.sessions
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !x.record.open() {
-		return budget, errClosed(x.id)
-	}
-	if len(s.index[turnID]) > 0 {
-		return budget, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
-			Message: "there is a turn " + turnID}
-	}
-	left, err := x.left()
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	left, err := x.admit(turnID)
 	if err != nil {
 		return budget, err
 	}
 	if err := x.append(line{Turn: turnID}); err != nil {
 		return budget, err
 	}
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
 	x.calls[turnID] = cancel
 	return gateway.Budget{MaxTokens: left.Tokens, MaxCost: left.Cost}, nil
+}
+
+// admit refuses a turn that the session cannot make, and returns what it may take.
+func (x *Session) admit(turnID string) (Bounds, error) {
+	s := x.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !x.record.open() {
+		return Bounds{}, errClosed(x.id)
+	}
+	if len(s.index[turnID]) > 0 {
+		return Bounds{}, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
+			Message: "there is a turn " + turnID}
+	}
+	return x.left()
 }
 
 func (x *Session) noteBegun(turnID string) {
@@ -106,22 +115,33 @@ func (x *Session) noteBegun(turnID string) {
 }
 
 // end records how a turn ended. One that goes on without this process is left as it is.
-func (x *Session) end(turnID string, end runner.End, err error) error {
+func (x *Session) end(turnID string, end runner.End, err error) {
 	s := x.sessions
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	defer s.wake()
-	delete(x.calls, turnID)
-	delete(x.begun, turnID)
-	s.grown.Broadcast()
+	defer x.forget(turnID)
 	if state.IsCode(err, pool.CodeLeft) {
-		return nil
+		return
 	}
 	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
 	}
-	return x.append(l)
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	if err := x.append(l); err != nil {
+		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
+		x.take([]line{l})
+	}
+}
+
+// forget ends a call.
+func (x *Session) forget(call string) {
+	s := x.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(x.calls, call)
+	delete(x.begun, call)
+	s.grown.Broadcast()
 }
 
 // recorder puts the ids of a turn into the log as agentd gives them.
@@ -150,15 +170,22 @@ func (r *recorder) accepted(id string) {
 // record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
 func (r *recorder) record(l line) {
 	x := r.session
-	s := x.sessions
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id, _ := l.id(); x.log.known[id] != 0 || len(x.log.known) >= maxIDs {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	if x.knows(l) {
 		return
 	}
 	if err := x.append(l); err != nil {
-		s.opts.Log.Warn("an id is not recorded: it is not found after a restart", "session", x.id, "err", err)
+		x.sessions.opts.Log.Warn("an id is not recorded: it is not found after a restart", "session", x.id, "err", err)
 	}
+}
+
+// knows reports whether the log has the id of a line, or has room for no more.
+func (x *Session) knows(l line) bool {
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	id, _ := l.id()
+	return x.log.known[id] != 0 || len(x.log.known) >= maxIDs
 }
 
 // Fact implements runner.Observer.
@@ -175,12 +202,8 @@ func (x *Session) Do(ctx context.Context, fn func(ctx context.Context, agent *cl
 	key := fmt.Sprint(x.next) // no id of a turn
 	x.calls[key] = cancel
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(x.calls, key)
-		s.wake()
-	}()
+	defer s.wake()
+	defer x.forget(key)
 	return s.opts.Pool.Do(ctx, x.turn("", ""), fn)
 }
 
@@ -194,13 +217,11 @@ func (x *Session) recover(ctx context.Context, turnID string) error {
 	s.mu.Unlock()
 	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), func() { x.noteBegun(turnID) }, &recorder{x, turnID})
 	if err != nil { // nothing is decided
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(x.calls, turnID)
-		delete(x.begun, turnID)
+		x.forget(turnID)
 		return err
 	}
-	return x.end(turnID, end, nil)
+	x.end(turnID, end, nil)
+	return nil
 }
 
 // leftTurns are the turns that an earlier process asked for, by session.

@@ -279,9 +279,6 @@ type Checkout struct {
 	AllowExecuted bool
 }
 
-// maxCheckouts bounds the branches that are made of one session.
-const maxCheckouts = 1000
-
 // Checkout makes a branch of what was changed, with a working tree. The same change again is where it is.
 func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *landing.CheckoutResult, err error) {
 	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
@@ -292,7 +289,7 @@ func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *la
 			return &git.Error{Code: landing.CodeNothingChanged, Message: "the session " + c.record.ID +
 				" changed no file", Hint: "holon session diff " + c.record.ID + " shows its changes since the last apply"}
 		}
-		id, dir, err := x.checkoutDir(c.diff)
+		id, dir, err := landing.CheckoutDir(x.dir(changeDir), x.id, *c.diff)
 		if err != nil {
 			return err
 		}
@@ -307,27 +304,6 @@ func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *la
 		return err
 	})
 	return made, err
-}
-
-// checkoutDir is where the checkout of a change is registered, and the name that its branch gets.
-func (x *Session) checkoutDir(diff *state.Diff) (id, dir string, err error) {
-	result := diff.BaseTree + " " + diff.ResultTree
-	for n := 1; n <= maxCheckouts; n++ {
-		id, dir = fmt.Sprintf("%s-%d", x.id, n), x.dir(fmt.Sprintf("%s.checkout-%d", changeDir, n))
-		of, err := os.ReadFile(filepath.Join(dir, "result"))
-		if err == nil && string(of) == result {
-			return id, dir, nil
-		}
-		if err == nil {
-			continue
-		}
-		if err = os.MkdirAll(dir, 0o700); err == nil {
-			err = os.WriteFile(filepath.Join(dir, "result"), []byte(result), 0o600)
-		}
-		return id, dir, err
-	}
-	return "", "", &git.Error{Code: landing.CodeBranchExists, Hint: "close the session and open another",
-		Message: fmt.Sprintf("%d branches were made of the session %s", maxCheckouts, x.id)}
 }
 
 // note adds a line about the session to the audit.

@@ -238,9 +238,6 @@ func (t *Trees) Sync(ctx context.Context, agentID, name, by string) (done view.T
 	return done, typed(err)
 }
 
-// maxCheckouts bounds the branches that are made of one tree.
-const maxCheckouts = 1000
-
 // Checkout makes a branch of what an agent changed, with a working tree. The same change again is where it is.
 func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCheckout, by string) (
 	done view.TreeCheckout, err error) {
@@ -260,7 +257,7 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 			return &git.Error{Code: landing.CodeNothingChanged, Message: "agent " + agentID + " changed no file of " +
 				o.workspace.Alias, Hint: "holon workspace diff --agent " + agentID + " shows its changes since the last apply"}
 		}
-		id, dir, err := t.checkoutDir(agentID, o)
+		id, dir, err := landing.CheckoutDir(o.dir, agentID+"-"+o.tree.Name, *o.diff)
 		if err != nil {
 			return err
 		}
@@ -277,26 +274,4 @@ func (t *Trees) Checkout(ctx context.Context, agentID string, c view.WorkspaceCh
 			What: record.WorkspaceCheckedOut, Files: len(o.diff.Files), Branch: made.Branch})
 	})
 	return done, typed(err)
-}
-
-// checkoutDir is where the checkout of a change is registered, and the name that its branch gets: the newest if that is
-// of the same change.
-func (t *Trees) checkoutDir(agentID string, o opened) (id, dir string, err error) {
-	for n := 1; n <= maxCheckouts; n++ {
-		id = fmt.Sprintf("%s-%s-%d", agentID, o.tree.Name, n)
-		dir = filepath.Join(t.changesDir(agentID), o.tree.Name+".checkout-"+fmt.Sprint(n))
-		of, err := os.ReadFile(filepath.Join(dir, "result"))
-		if err == nil && string(of) == o.diff.BaseTree+" "+o.diff.ResultTree {
-			return id, dir, nil
-		}
-		if err == nil {
-			continue
-		}
-		if err = os.MkdirAll(dir, 0o700); err == nil {
-			err = os.WriteFile(filepath.Join(dir, "result"), []byte(o.diff.BaseTree+" "+o.diff.ResultTree), 0o600)
-		}
-		return id, dir, err
-	}
-	return "", "", &git.Error{Code: landing.CodeBranchExists, Message: fmt.Sprintf("%d branches were made of the tree %s",
-		maxCheckouts, o.tree.Name), Hint: "remove " + filepath.Join(t.changesDir(agentID), o.tree.Name) + ".checkout-*"}
 }

@@ -45,6 +45,31 @@ type CheckoutResult struct {
 	Warnings []workspace.Warning `json:"warnings,omitempty"`
 }
 
+// maxCheckouts bounds the branches that are made of one tree.
+const maxCheckouts = 1000
+
+// CheckoutDir is where the checkout of a change is registered of which a tree may have several, and the name that its
+// branch gets: that of the same change if there is one. dir is the directory of the tree's change.
+func CheckoutDir(dir, name string, diff workspace.Diff) (id, of string, err error) {
+	result := diff.BaseTree + " " + diff.ResultTree
+	for n := 1; n <= maxCheckouts; n++ {
+		id, of = fmt.Sprintf("%s-%d", name, n), fmt.Sprintf("%s.checkout-%d", dir, n)
+		has, err := os.ReadFile(filepath.Join(of, "result"))
+		if err == nil && string(has) == result {
+			return id, of, nil
+		}
+		if err == nil {
+			continue
+		}
+		if err = os.MkdirAll(of, 0o700); err == nil {
+			err = os.WriteFile(filepath.Join(of, "result"), []byte(result), 0o600)
+		}
+		return id, of, err
+	}
+	return "", "", &git.Error{Code: CodeBranchExists, Hint: "remove " + dir + ".checkout-*",
+		Message: fmt.Sprintf("%d branches were made of %s", maxCheckouts, name)}
+}
+
 // Checkout makes the result of a run a branch of the user's repository and a linked working tree of that branch, locked
 // and registered in the run's directory. In the user's repository objects, the branch and the entry of the working tree
 // are added; index, HEAD, configuration and files stay as they are. Objects become visible only when all of them have

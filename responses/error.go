@@ -73,6 +73,7 @@ const (
 	CodeTurnTokenExpired       = "turn_token_expired"
 	CodeModelNotAllowed        = "model_not_allowed"
 	CodeBudgetExceeded         = "budget_exceeded"
+	CodeSessionClosed          = "session_closed" // of a host: no turn begins in the session any more
 )
 
 // statusByCode holds the codes whose HTTP status differs from their type's.
@@ -85,6 +86,7 @@ var statusByCode = map[string]int{
 	CodeInputConflict:        http.StatusConflict,
 	CodeResponseInProgress:   http.StatusConflict,
 	CodePreviousInProgress:   http.StatusConflict,
+	CodeSessionClosed:        http.StatusConflict,
 	CodeRequestTimeout:       http.StatusRequestTimeout,
 	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
 	CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,

@@ -1,0 +1,110 @@
+package openresponses_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"holon/test/expect"
+)
+
+const call = `
+turns:
+- rounds: [{calls: [{tool: weather, arguments: {city: Rome}}]}, {text: "It rains."}]
+`
+
+// A client's first request opens a session; JSON, SSE and NDJSON are what agentd has stored.
+func TestCreateIsByteForByte(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, tc := range []struct{ accept, kind string }{
+		{"application/json", "text/event-stream"}, {"application/x-ndjson", "application/x-ndjson"},
+	} {
+		a := d.post(`{"model":"scripted/talk","input":"hi","stream":true}`, "Accept", tc.accept)
+		expect.Equal(t, "status", a.status, http.StatusOK)
+		expect.Contains(t, "type", a.header.Get("Content-Type"), tc.kind)
+		x := d.sessions[len(d.sessions)-1]
+		again := x.direct(http.MethodGet, "/responses/"+a.header.Get("X-Response-Id")+"?stream=true",
+			http.Header{"Accept": {tc.accept}})
+		expect.Equal(t, "stream", a.body, again.body)
+	}
+	a := d.post(`{"model":"scripted/talk","input":"hi"}`)
+	x := d.sessions[2]
+	again := x.direct(http.MethodGet, "/responses/"+a.response(t).ID, nil)
+	expect.Equal(t, "response", a.body, again.body)
+	expect.Equal(t, "length", a.header.Get("Content-Length"), fmt.Sprint(len(a.body)))
+	expect.Equal(t, "session", a.response(t).Holon.SessionID, "sess_ses_2")
+}
+
+// What continues goes to the session that it continues; what does not opens one.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	first := d.post(`{"model":"scripted/talk","input":"hi","holon":{"session_id":"mine"}}`).response(t)
+	next := d.post(`{"model":"scripted/talk","input":"on","previous_response_id":"` + first.ID + `"}`).response(t)
+	expect.Contains(t, "text", fmt.Sprint(next.OutputText()), "Once more.")
+	named := d.post(`{"model":"scripted/talk","input":"hi","holon":{"session_id":"mine"}}`).response(t)
+	expect.Equal(t, "session", named.Holon.SessionID, first.Holon.SessionID)
+	item := first.Output[0].ItemID()
+	body := `{"model":"scripted/talk","input":[{"role":"user","content":"hi"},{"type":"item_reference","id":"` + item +
+		`"},{"role":"user","content":"on"}]}`
+	expect.Equal(t, "session", d.post(body).response(t).Holon.SessionID, first.Holon.SessionID)
+	expect.Equal(t, "sessions", len(d.sessions), 1)
+
+	bob := []string{"Authorization", "Bearer bob"}
+	previous := `{"model":"scripted/talk","input":"on","previous_response_id":"%s"}`
+	for _, header := range [][]string{bob, nil} {
+		id := first.ID
+		if header == nil {
+			id = "resp_unknown"
+		}
+		d.post(fmt.Sprintf(previous, id), header...).is(t, 404, "previous_response_not_found", "previous_response_id")
+	}
+	d.post(body, bob...).is(t, 404, "item_not_found", "input[1].id")
+	d.post(`{"model":"scripted/talk","input":"on","previous_response_id":"`+first.ID+
+		`","holon":{"session_id":"other"}}`).is(t, 404, "previous_response_not_found", "previous_response_id")
+	d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/elsewhere"}}`).
+		is(t, 400, "path_outside_root", "holon.workspace")
+	d.post(`{"input":7}`).is(t, 400, "invalid_value", "input")
+	d.post(`{"input":"x"}`, "Content-Encoding", "gzip").is(t, 415, "unsupported_media_type", "Content-Encoding")
+	d.post(`{"input":"x"}`, "Authorization", "Bearer none").is(t, 403, "forbidden", "model")
+	d.post(`{"input":"x"}`, "Authorization", "").is(t, 401, "unauthorized", "")
+
+	d.sessions[0].closed = true
+	d.post(fmt.Sprintf(previous, first.ID)).is(t, 409, "session_closed", "")
+	d.post(body).is(t, 404, "item_not_found", "input[1].id")
+	expect.Equal(t, "sessions", len(d.sessions), 1)
+	other := d.post(`{"model":"scripted/talk","input":"hi","holon":{"session_id":"mine"}}`).response(t)
+	expect.Equal(t, "session", other.Holon.SessionID, "sess_ses_1")
+}
+
+// A request with the key, or the turn id, of an earlier one has its answer.
+func TestRepeatedRequest(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, tc := range []struct {
+		body   string
+		header []string
+	}{
+		{`{"model":"scripted/talk","input":"hi"}`, []string{"Idempotency-Key", "k1"}},
+		{`{"model":"scripted/talk","input":"hi","holon":{"turn_id":"turn_own"}}`, nil},
+	} {
+		before := len(d.sessions)
+		first, again := d.post(tc.body, tc.header...), d.post(tc.body, tc.header...)
+		expect.Equal(t, "response", again.body, first.body)
+		expect.Equal(t, "sessions", len(d.sessions), before+1)
+		changed := d.post(strings.Replace(tc.body, "hi", "ho", 1), tc.header...)
+		changed.is(t, 409, "turn_conflict", "holon.turn_id")
+	}
+	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "k1", "Authorization", "Bearer bob").response(t)
+	expect.Equal(t, "sessions", len(d.sessions), 3)
+}
+
+// A turn that agentd refuses answers as agentd does, and grants nothing for longer.
+func TestRefusedTurn(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.post(`{"model":"scripted/none","input":"hi"}`).is(t, 400, "scenario_not_found", "model")
+	d.stop() // waits for the turn
+}

@@ -1,0 +1,118 @@
+package openresponses
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/responses"
+	"holon/runner/access"
+)
+
+// Headers of answers, as agentd has them.
+const (
+	headerRequestID   = "X-Request-Id"
+	headerResponseID  = "X-Response-Id"
+	headerShouldRetry = "X-Should-Retry"
+	headerAccepted    = "Holon-Response-Id" // of 102 Processing: agentd has the turn
+)
+
+// later is an error of something that may be there again.
+type later interface {
+	error
+	RetryAfter() time.Duration
+}
+
+// requestID names every request until the answer of an agentd has a name of its own.
+func requestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerRequestID, responses.NewID(responses.PrefixRequest))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admit refuses a request without a caller, whose sessions would be those of all.
+func (s *Server) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if access.From(r.Context()).Name == "" {
+			s.fail(w, r, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnauthorized,
+				Message: "the request has no token", Hint: "send it as Authorization: Bearer TOKEN"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	s.fail(w, r, responses.NotFound("", responses.CodeNotFound, fmt.Sprintf("there is no %q", clip(r.URL.Path))))
+}
+
+func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	routes := chi.RouteContext(r.Context()).Routes
+	var list []string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if routes.Match(chi.NewRouteContext(), m, r.URL.Path) {
+			list = append(list, m)
+		}
+	}
+	w.Header().Set("Allow", strings.Join(list, ", "))
+	e := responses.Invalid("", responses.CodeMethodNotAllowed,
+		fmt.Sprintf("%q does not take %q", clip(r.URL.Path), clip(r.Method)))
+	e.Hint = "use one of " + strings.Join(list, ", ")
+	s.fail(w, r, e)
+}
+
+// fail answers a request with an error. What the error hides from the client goes to the log.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil { // no one reads it
+		return
+	}
+	e := s.public(w.Header(), err)
+	h := w.Header()
+	var wait later
+	switch again := errors.As(err, &wait); {
+	case h.Get(headerShouldRetry) != "": // work has begun
+	case again:
+		seconds := max(1, int64(wait.RetryAfter().Round(time.Second).Seconds()))
+		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+		h.Set(headerShouldRetry, "true")
+	default: // SDKs send what fails with 408, 409, 429 and from 500 on again, unless they are asked not to
+		h.Set(headerShouldRetry, "false")
+	}
+	h.Set("Content-Type", "application/json")
+	deadline(w)
+	w.WriteHeader(e.Status())
+	_, _ = w.Write(append(e.Envelope(), '\n')) // the client is gone
+}
+
+// public is an error as a client may see it. Those of the client of agentd name its socket; those that are not of the
+// protocol may name anything.
+func (s *Server) public(h http.Header, err error) *responses.Error {
+	e, ok := errors.AsType[*responses.Error](err)
+	switch {
+	case !ok:
+		s.o.Log.Error("a request of a client failed", "request", h.Get(headerRequestID), "err", err)
+		return responses.Internal("the session could not answer; the log of the host has the details", nil)
+	case e.Code == responses.CodeServerUnreachable || e.Code == responses.CodeServerDisconnected:
+		s.o.Log.Error("the agentd of a session is lost", "request", h.Get(headerRequestID), "err", err)
+		return &responses.Error{Type: responses.TypeServerError, Code: e.Code, ResponseID: e.ResponseID,
+			Message: "the connection to the session's container broke",
+			Hint:    "read the response before sending the request again: it may have run"}
+	case e.Type == responses.TypeServerError && e.Cause != nil:
+		s.o.Log.Error(e.Message, "request", h.Get(headerRequestID), "err", e.Cause)
+	}
+	return e
+}
+
+func draining() error {
+	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDraining,
+		Message: "the host is shutting down", Hint: "send the request again in a moment"}
+}
+
+// clip shortens what a client wrote for a message.
+func clip(s string) string { return fmt.Sprintf("%.80s", s) }

@@ -1,0 +1,276 @@
+package openresponses_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holon/responses"
+	"holon/responses/client"
+	"holon/runner"
+	"holon/runner/access"
+	"holon/runner/gateway"
+	"holon/runner/openresponses"
+	"holon/test/expect"
+	"holon/test/load"
+	"holon/test/memory"
+)
+
+// patience bounds every wait of a test.
+const patience = time.Minute
+
+const scenario = `
+turns:
+- rounds: [{text: "Hello from the session.", chunk_size: 5}]
+- rounds: [{text: "Once more."}]
+`
+
+const slow = `rounds: [{chunks: ["begun", "."], gap: 1h}]`
+
+// door is a server whose sessions are real agentd processes.
+type door struct {
+	t    *testing.T
+	dir  string
+	url  string
+	log  bytes.Buffer
+	stop func() // ends the server as holon does
+
+	mu       sync.Mutex
+	sessions []*session
+	turns    sync.WaitGroup
+}
+
+// session is one agentd. It indexes ids as its turns report them.
+type session struct {
+	door *door
+	ask  openresponses.Ask
+	id   string
+	host *load.Agentd
+
+	mu     sync.Mutex
+	closed bool
+	ids    map[string]bool // of responses, turns and items
+	grants []string        // tokens of its turns
+}
+
+func open(t *testing.T) *door {
+	t.Helper()
+	dir, err := os.MkdirTemp(memory.Place(), "door") // t.TempDir's paths are too long for a socket
+	expect.NoError(t, err)
+	d := &door{t: t, dir: dir}
+	server := openresponses.New(openresponses.Options{Sessions: d, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
+		Models: func(context.Context) ([]openresponses.Model, error) {
+			return []openresponses.Model{{ID: "scripted/demo", Object: "model", OwnedBy: "scripted"}}, nil
+		}})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		server.ServeHTTP(w, r.WithContext(access.With(r.Context(),
+			access.Caller{Name: name, Sessions: name != "none"})))
+	}))
+	d.url = web.URL
+	d.stop = sync.OnceFunc(func() {
+		web.CloseClientConnections()
+		server.Close()
+		web.Close()
+	})
+	t.Cleanup(func() {
+		d.stop()
+		for _, x := range d.sessions {
+			x.host.Kill()
+		}
+		if t.Failed() {
+			t.Log(d.log.String())
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return d
+}
+
+// Start implements openresponses.Sessions with a new agentd.
+func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
+	if a.Workspace == "/elsewhere" {
+		return nil, responses.Invalid("holon.workspace", responses.CodePathOutsideRoot, "no root has this directory")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dir := filepath.Join(d.dir, fmt.Sprint(len(d.sessions)))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	host, err := load.NewAgentd(dir, dir, "--min-free-bytes", "0")
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range map[string]string{"talk.yaml": scenario, "slow.yaml": slow, "call.yaml": call} {
+		if err := os.WriteFile(filepath.Join(host.Workspace(), name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	x := &session{door: d, ask: a, id: fmt.Sprintf("ses_%d", len(d.sessions)), host: host, ids: map[string]bool{}}
+	host.Env = []string{"HOLON_RETRY_FOR=0s"}
+	if err := host.Launch(); err != nil {
+		return nil, err
+	}
+	d.sessions = append(d.sessions, x)
+	return x, host.Ready(ctx)
+}
+
+func (d *door) find(fits func(x *session) bool) (openresponses.Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, x := range d.sessions {
+		if fits(x) {
+			return x, nil
+		}
+	}
+	return nil, responses.NotFound("", responses.CodeNotFound, "there is none")
+}
+
+// Find and the others implement openresponses.Sessions.
+func (d *door) Find(owner, name string) (openresponses.Session, error) {
+	return d.find(func(x *session) bool { return x.ask.Owner == owner && (x.ask.Name == name || x.id == name) })
+}
+
+func (d *door) OfResponse(owner, id string) (openresponses.Session, error) {
+	return d.find(func(x *session) bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.ask.Owner == owner && x.ids[id]
+	})
+}
+
+func (d *door) OfTurn(owner, id string) (openresponses.Session, error) { return d.OfResponse(owner, id) }
+
+func (d *door) OfItem(owner, id string) (openresponses.Session, error) { return d.OfResponse(owner, id) }
+
+func (x *session) Info() openresponses.Info {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed}
+}
+
+func (x *session) AgentSession() string { return "sess_" + x.id }
+
+func (x *session) WorkDir() string { return x.host.Workspace() }
+
+// Turn asks for a turn and follows its journal, as a session of the host does.
+func (x *session) Turn(ctx context.Context, turnID, _ string, ask openresponses.TurnAsk) (runner.End, error) {
+	x.door.turns.Add(1)
+	defer x.door.turns.Done()
+	agent := client.Unix(x.host.Socket())
+	defer agent.Close()
+	token, _ := gateway.NewToken()
+	x.note(turnID)
+	first, err := ask(ctx, agent, token.Reveal())
+	if err != nil {
+		return runner.End{}, err
+	}
+	x.note(first.ID)
+	for e, err := range agent.Entries(ctx, turnID) {
+		if err != nil {
+			return runner.End{}, err
+		}
+		if e.Stream != nil && e.Stream.Item != nil {
+			x.note(e.Stream.Item.ItemID())
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.grants = append(x.grants, token.Reveal())
+	return runner.End{TurnID: turnID}, nil
+}
+
+func (x *session) note(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ids[id] = true
+}
+
+func (x *session) Do(ctx context.Context, fn func(context.Context, *client.Client) error) error {
+	agent := client.Unix(x.host.Socket())
+	defer agent.Close()
+	return fn(ctx, agent)
+}
+
+// answer is an answer read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a answer) is(t *testing.T, status int, code, param string) {
+	t.Helper()
+	e := responses.DecodeEnvelope(a.status, []byte(a.body))
+	if a.status != status || e.Code != code || e.Param != param {
+		t.Errorf("status %d, code %q, param %q, want %d, %q, %q: %.300s", a.status, e.Code, e.Param, status, code, param,
+			a.body)
+	}
+}
+
+func (a answer) response(t *testing.T) *responses.Response {
+	t.Helper()
+	resp, err := responses.DecodeResponse([]byte(a.body))
+	if err != nil || a.status != http.StatusOK {
+		t.Fatalf("status %d, %v: %.500s", a.status, err, a.body)
+	}
+	return resp
+}
+
+// request makes a request of ann, unless header says otherwise.
+func (d *door) request(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer ann")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return http.DefaultClient.Do(req)
+}
+
+func (d *door) do(method, path, body string, header ...string) answer {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	resp, err := d.request(ctx, method, path, body, header...)
+	expect.NoError(d.t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	expect.NoError(d.t, err)
+	return answer{resp.StatusCode, resp.Header, string(data)}
+}
+
+func (d *door) post(body string, header ...string) answer {
+	d.t.Helper()
+	return d.do(http.MethodPost, "/v1/responses", body, header...)
+}
+
+// direct asks the agentd of a session itself.
+func (x *session) direct(method, path string, header http.Header) answer {
+	x.door.t.Helper()
+	var a answer
+	err := x.Do(x.door.t.Context(), func(ctx context.Context, agent *client.Client) error {
+		resp, err := agent.Raw(ctx, method, path, header, nil)
+		if err != nil {
+			return err
+		}
+		data, err := io.ReadAll(resp.Body)
+		a = answer{resp.StatusCode, resp.Header, string(data)}
+		return errors.Join(err, resp.Body.Close())
+	})
+	expect.NoError(x.door.t, err)
+	return a
+}

@@ -1,0 +1,158 @@
+// Package openresponses is the HTTP server behind /v1/ of the host: every Open Responses client speaks with the agentd
+// of a session, or with a long-lived agent, as if it were on the socket of that agentd.
+//
+//	client ─▶ read, check ─▶ route ─▶ edit holon ─▶ Session.Turn(ask) ─▶ agentd
+//	   ▲                       │                                            │
+//	   │                       └─ model agent/ID ─▶ Agents                  │
+//	   └──────────── bytes, one flush for each read ◀───────────────────────┘
+//
+// A request that makes a turn is routed by what it continues: previous_response_id, the name in holon.session_id, the
+// item of an item_reference, a turn that it repeats; any other opens a session. What reads or ends a response is
+// routed by the id in its path.
+//
+// Invariants:
+//   - The answer is agentd's: status, content type and body are copied and never encoded again. Of the client's body
+//     only keys of holon change; other keys, their order and the spelling of numbers stay.
+//   - A turn runs within Session.Turn, which grants, meters and records it. It is asked for once; nothing is sent again.
+//   - A client that goes is gone for agentd too, once agentd has the turn. Before that a turn is not asked for, or its
+//     answer is waited for, so that no turn runs unwatched. What becomes of the turn is agentd's decision.
+//   - An answer that breaks is cut off, so that no client takes it for whole.
+//   - Ids of others are unknown ids. Errors name no path of the host and no socket.
+//
+// It promises no order between the requests of a session: agentd queues them.
+package openresponses
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"holon/responses"
+	"holon/responses/client"
+	"holon/runner"
+	"holon/runner/access"
+)
+
+// Sessions are those of all callers. Owners see their own only; an id or a name of another is not found. Methods
+// return *responses.Error for what a client may be shown.
+type Sessions interface {
+	Start(ctx context.Context, a Ask) (Session, error)
+	Find(owner, idOrName string) (Session, error)
+	OfResponse(owner, id string) (Session, error)
+	OfTurn(owner, id string) (Session, error)
+	OfItem(owner, id string) (Session, error)
+}
+
+// Ask is what a session is opened with.
+type Ask struct {
+	Owner, Name, Model, Workspace, Image string
+}
+
+// Session is one container with its agentd. Its methods are called by several goroutines at once.
+type Session interface {
+	Info() Info
+	// AgentSession is holon.session_id, and WorkDir holon.workspace_dir, of the session's turns. They are asked for
+	// while the container is there.
+	AgentSession() string
+	WorkDir() string
+	// Turn runs one turn to its end. ask is called once, when agentd is ready, and returns when it has the turn.
+	Turn(ctx context.Context, turnID, model string, ask TurnAsk) (runner.End, error)
+	// Do calls fn with an agentd that stays while fn runs.
+	Do(ctx context.Context, fn func(ctx context.Context, agent *client.Client) error) error
+}
+
+// TurnAsk asks an agentd for a turn.
+type TurnAsk = func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error)
+
+// Info is what a request is routed by.
+type Info struct {
+	ID, Name, Model string
+	Closed          bool
+}
+
+// Agents are the long-lived agents, whose turns are responses as well.
+type Agents interface {
+	// Create is POST /v1/responses with the model agent/<agentID>. It has answered unless it returns an error.
+	Create(ctx context.Context, c access.Caller, agentID string, body []byte, w http.ResponseWriter) error
+	// Serve is GET, DELETE, cancel and input_items of a response of an agent.
+	Serve(ctx context.Context, c access.Caller, responseID string, w http.ResponseWriter,
+		r *http.Request) (found bool, err error)
+	Models(ctx context.Context, c access.Caller) ([]Model, error)
+}
+
+// Model is a model as OpenAI's API lists it.
+type Model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// Options are what the server needs.
+type Options struct {
+	Sessions Sessions
+	Agents   Agents                                     // nil: there are none
+	Models   func(ctx context.Context) ([]Model, error) // of providers, the default first
+	Log      *slog.Logger
+}
+
+// Server answers requests whose context has an access.Caller. Close it.
+type Server struct {
+	o       Options
+	handler http.Handler
+	ctx     context.Context // of all turns; it ends when they are left to go on
+	leave   context.CancelCauseFunc
+
+	mu     sync.Mutex // orders begin and Close
+	closed bool
+	turns  sync.WaitGroup
+}
+
+// New returns a server that answers at once.
+func New(o Options) *Server {
+	s := &Server{o: o}
+	s.ctx, s.leave = context.WithCancelCause(context.Background()) // turns outlive their requests
+	r := chi.NewRouter()
+	r.Use(requestID, middleware.GetHead, s.admit)
+	r.NotFound(s.notFound)
+	r.MethodNotAllowed(s.methodNotAllowed)
+	r.Post("/v1/responses", s.serve(s.create))
+	s.handler = r
+	return s
+}
+
+// Close leaves the turns that run to go on without this process, and waits until nothing watches them any more.
+// Requests that come later are refused.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.leave(runner.ErrLeft)
+	s.turns.Wait()
+}
+
+// begin counts the watcher of a turn; it reports false after Close.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.turns.Add(1)
+	}
+	return !s.closed
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// serve is a handler whose error is the answer.
+func (s *Server) serve(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := handle(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package openresponses
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// writeTimeout is how long a client may read nothing of its answer. It can come back for the rest.
+const writeTimeout = 2 * time.Minute
+
+// deadline bounds how long the next part of an answer may wait for its reader.
+func deadline(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder in a test has none
+}
+
+// forwarded are the headers of a client that agentd reads.
+func forwarded(h http.Header) http.Header {
+	out := make(http.Header)
+	for _, name := range []string{"Accept", "Content-Type"} {
+		if values := h.Values(name); len(values) > 0 {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// hops are the headers of an answer that are about one connection.
+func hops(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Transfer-Encoding", "Trailer", "Upgrade", "Date":
+		return true
+	}
+	return false
+}
+
+// pass copies an answer of agentd as it comes: status, headers, and each part of the body at once.
+func pass(w http.ResponseWriter, resp *http.Response) error {
+	defer resp.Body.Close()
+	h := w.Header()
+	for name, values := range resp.Header {
+		if !hops(name) {
+			h[name] = values
+		}
+	}
+	deadline(w)
+	w.WriteHeader(resp.StatusCode)
+	rc := http.NewResponseController(w)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			deadline(w)
+			_, failed := w.Write(buf[:n])
+			if failed == nil {
+				failed = rc.Flush()
+			}
+			if failed != nil {
+				return nil // the client is gone
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			panic(http.ErrAbortHandler) // the client must not take the answer for whole
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package openresponses
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"holon/responses"
+	"holon/runner/access"
+)
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	maxIdempotencyKey    = 255
+)
+
+// request is a request for a turn, checked as agentd checks it.
+type request struct {
+	*responses.Request
+	body    []byte // without opens
+	caller  access.Caller
+	opens   opens
+	repeats bool // the caller chose the id of the turn, which may be there
+}
+
+// opens is what of a request is about the session that it opens. agentd does not take it.
+type opens struct {
+	Holon struct {
+		Workspace string `json:"workspace"`
+		Image     string `json:"image"`
+	} `json:"holon"`
+}
+
+// decode checks the body of a request for a turn.
+func decode(r *http.Request, body []byte) (q *request, err error) {
+	q = &request{body: body, caller: access.From(r.Context())}
+	if err := responses.CheckBody(body); err != nil {
+		return nil, err
+	}
+	if err := responses.Unmarshal(body, &q.opens); err == nil && q.opens != (opens{}) { // else the next line refuses it
+		if q.body, err = editHolon(body, []field{{"workspace", nil}, {"image", nil}}); err != nil {
+			return nil, err
+		}
+	}
+	if q.Request, err = responses.DecodeRequest(q.body); err != nil {
+		return nil, err
+	}
+	return q, q.identify(r.Header)
+}
+
+// identify gives the turn its id: the caller's, that of an Idempotency-Key, or a new one. The same key of two callers
+// is two ids.
+func (q *request) identify(h http.Header) error {
+	keys := h.Values(headerIdempotencyKey)
+	switch q.repeats = q.Holon.TurnID != "" || len(keys) > 0; {
+	case !q.repeats:
+		q.Holon.TurnID = responses.NewID(responses.PrefixTurn)
+	case len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxIdempotencyKey):
+		return responses.Invalid(headerIdempotencyKey, responses.CodeInvalidValue, fmt.Sprintf(
+			"%s must be one value of 1 to %d characters", headerIdempotencyKey, maxIdempotencyKey))
+	case len(keys) == 1 && q.Holon.TurnID != "":
+		e := responses.Invalid(headerIdempotencyKey, responses.CodeInvalidValue,
+			"a request has either an "+headerIdempotencyKey+" or a holon.turn_id")
+		e.Hint = "leave the header out: the turn_id does the same"
+		return e
+	case len(keys) == 1:
+		sum := sha256.Sum256([]byte(q.caller.Name + "\n" + keys[0]))
+		q.Holon.TurnID = responses.PrefixTurn + "key_" + hex.EncodeToString(sum[:20])
+	}
+	return nil
+}
+
+// route finds the session that a request goes on with, and opens one where it begins a conversation. repeated says that
+// the session has the turn.
+func (s *Server) route(ctx context.Context, q *request) (x Session, repeated bool, err error) {
+	if q.repeats {
+		if x, err = s.o.Sessions.OfTurn(q.caller.Name, q.Holon.TurnID); err == nil {
+			return x, true, nil
+		} else if !notFound(err) {
+			return nil, false, err
+		}
+	}
+	x, err = s.continued(q)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case x != nil && x.Info().Closed:
+		return nil, false, closed(x.Info().ID)
+	case x != nil:
+		return x, false, nil
+	case !q.caller.Sessions:
+		e := responses.Invalid("model", responses.CodeForbidden, "the token may open no session")
+		e.Hint = "name an agent: agent/ID"
+		return nil, false, e
+	}
+	x, err = s.o.Sessions.Start(ctx, Ask{Owner: q.caller.Name, Name: q.Holon.SessionID, Model: q.Model,
+		Workspace: q.opens.Holon.Workspace, Image: q.opens.Holon.Image})
+	return x, false, err
+}
+
+// continued finds the session that a request continues, nil for none.
+func (s *Server) continued(q *request) (Session, error) {
+	if id := q.PreviousResponseID; id != "" {
+		x, err := s.o.Sessions.OfResponse(q.caller.Name, id)
+		if notFound(err) || err == nil && !named(x, q.Holon.SessionID) {
+			return nil, unknownPrevious(id)
+		}
+		return x, err
+	}
+	if name := q.Holon.SessionID; name != "" {
+		x, err := s.o.Sessions.Find(q.caller.Name, name)
+		if notFound(err) || err == nil && x.Info().Closed && x.Info().ID != name {
+			return nil, nil // the name of a new session
+		}
+		return x, err
+	}
+	for i, item := range q.Input {
+		ref, ok := item.(*responses.ItemReference)
+		if !ok {
+			continue
+		}
+		x, err := s.o.Sessions.OfItem(q.caller.Name, ref.ID)
+		if notFound(err) || err == nil && x.Info().Closed {
+			return nil, responses.NotFound(fmt.Sprintf("input[%d].id", i), responses.CodeItemNotFound,
+				fmt.Sprintf("no stored item has the id %q; send the item itself", clip(ref.ID)))
+		}
+		return x, err
+	}
+	return nil, nil
+}
+
+// named reports whether a session has a name or an id, or none is given.
+func named(x Session, name string) bool {
+	return name == "" || x.Info().Name == name || x.Info().ID == name
+}
+
+// notFound reports whether err says that an id names nothing of the caller.
+func notFound(err error) bool {
+	e, ok := errors.AsType[*responses.Error](err)
+	return ok && e.Type == responses.TypeNotFound
+}
+
+func unknownPrevious(id string) error {
+	return responses.NotFound("previous_response_id", responses.CodePreviousNotFound,
+		fmt.Sprintf("no stored response has the id %q", clip(id)))
+}
+
+func closed(id string) error {
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeSessionClosed,
+		Message: fmt.Sprintf("the session %s is closed", id),
+		Hint:    "begin a conversation without previous_response_id, in a new session"}
+}

@@ -156,7 +156,7 @@ var own = []struct {
 		"Sessions of clients have turns and trees, and do not know HTTP or agents."},
 	{"runner/access", []string{"internal/...", "state"}, "Who asks does not depend on what is asked for."},
 	{"runner/openresponses/...", []string{"internal/...", "responses/...", "runner", "runner/access",
-		"runner/openresponses/..."},
+		"runner/openresponses/...", "state"},
 		"It routes requests to sessions and agents through interfaces, and starts no container."},
 	{"runner", []string{"internal/...", "responses", "responses/client", "responses/tasks", "responses/turns",
 		"runner/egress",

@@ -73,7 +73,9 @@ const (
 	CodeTurnTokenExpired       = "turn_token_expired"
 	CodeModelNotAllowed        = "model_not_allowed"
 	CodeBudgetExceeded         = "budget_exceeded"
-	CodeSessionClosed          = "session_closed" // of a host: no turn begins in the session any more
+	CodeSessionClosed          = "session_closed"   // of a host: no turn begins in the session any more
+	CodeSessionConflict        = "session_conflict" // of a host: an open session has the name, and is another
+	CodeSessionLimit           = "session_limit"    // of a host: a bound of what its clients may have at once
 )
 
 // statusByCode holds the codes whose HTTP status differs from their type's.
@@ -87,6 +89,7 @@ var statusByCode = map[string]int{
 	CodeResponseInProgress:   http.StatusConflict,
 	CodePreviousInProgress:   http.StatusConflict,
 	CodeSessionClosed:        http.StatusConflict,
+	CodeSessionConflict:      http.StatusConflict,
 	CodeRequestTimeout:       http.StatusRequestTimeout,
 	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
 	CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,

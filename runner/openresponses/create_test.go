@@ -65,7 +65,12 @@ func TestRoutes(t *testing.T) {
 	d.post(`{"model":"scripted/talk","input":"on","previous_response_id":"`+first.ID+
 		`","holon":{"session_id":"other"}}`).is(t, 404, "previous_response_not_found", "previous_response_id")
 	d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/elsewhere"}}`).
-		is(t, 400, "path_outside_root", "holon.workspace")
+		is(t, 400, "workspace_not_allowed", "holon.workspace")
+	hidden := d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/gone"}}`)
+	hidden.is(t, 500, "server_error", "")
+	if strings.Contains(hidden.body, d.dir) {
+		t.Errorf("a path of the host is shown: %s", hidden.body)
+	}
 	d.post(`{"input":7}`).is(t, 400, "invalid_value", "input")
 	d.post(`{"input":"x"}`, "Content-Encoding", "gzip").is(t, 415, "unsupported_media_type", "Content-Encoding")
 	d.post(`{"input":"x"}`, "Authorization", "Bearer none").is(t, 403, "forbidden", "model")

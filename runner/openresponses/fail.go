@@ -12,6 +12,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/access"
+	"holon/state"
 )
 
 // Headers of answers, as agentd has them.
@@ -94,8 +95,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // protocol may name anything.
 func (s *Server) public(h http.Header, err error) *responses.Error {
 	e, ok := errors.AsType[*responses.Error](err)
+	if !ok {
+		e = ofHost(err)
+	}
 	switch {
-	case !ok:
+	case e == nil:
 		s.o.Log.Error("a request of a client failed", "request", h.Get(headerRequestID), "err", err)
 		return responses.Internal("the session could not answer; the log of the host has the details", nil)
 	case e.Code == responses.CodeServerUnreachable || e.Code == responses.CodeServerDisconnected:
@@ -107,6 +111,34 @@ func (s *Server) public(h http.Header, err error) *responses.Error {
 		s.o.Log.Error(e.Message, "request", h.Get(headerRequestID), "err", e.Cause)
 	}
 	return e
+}
+
+// hostCodes are the codes of the host's errors that a client is at fault for.
+func hostCodes(code state.Code) (t responses.ErrorType, known bool) {
+	switch code {
+	case responses.CodeNotFound, responses.CodeTurnNotFound, responses.CodeItemNotFound, "session_not_found":
+		return responses.TypeNotFound, true
+	case responses.CodeSessionLimit:
+		return responses.TypeTooManyRequests, true
+	case responses.CodeSessionClosed, responses.CodeSessionConflict, responses.CodeTurnConflict,
+		responses.CodeInvalidValue, responses.CodeForbidden, responses.CodeModelNotFound,
+		responses.CodeMissingCredentials, "workspace_not_allowed":
+		return responses.TypeInvalidRequest, true
+	}
+	return "", false
+}
+
+// ofHost is an error of the host that a client may see, without its cause; nil for any other.
+func ofHost(err error) *responses.Error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok {
+		return nil
+	}
+	t, known := hostCodes(e.Code)
+	if !known {
+		return nil
+	}
+	return &responses.Error{Type: t, Code: string(e.Code), Param: e.Param, Message: e.Message, Hint: e.Hint}
 }
 
 func draining() error {

@@ -22,6 +22,7 @@ import (
 	"holon/runner/access"
 	"holon/runner/gateway"
 	"holon/runner/openresponses"
+	"holon/state"
 	"holon/test/expect"
 	"holon/test/load"
 	"holon/test/memory"
@@ -100,7 +101,11 @@ func open(t *testing.T) *door {
 // Start implements openresponses.Sessions with a new agentd.
 func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
 	if a.Workspace == "/elsewhere" {
-		return nil, responses.Invalid("holon.workspace", responses.CodePathOutsideRoot, "no root has this directory")
+		return nil, &state.Error{Code: "workspace_not_allowed", Param: "holon.workspace", Message: "no root has it",
+			Err: errors.New(d.dir)}
+	}
+	if a.Workspace == "/gone" {
+		return nil, &state.Error{Code: "other", Param: "holon.workspace", Message: d.dir}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +139,7 @@ func (d *door) find(fits func(x *session) bool) (openresponses.Session, error) {
 			return x, nil
 		}
 	}
-	return nil, responses.NotFound("", responses.CodeNotFound, "there is none")
+	return nil, &state.Error{Code: responses.CodeNotFound, Message: "there is none"}
 }
 
 // Find and the others implement openresponses.Sessions.
@@ -150,9 +155,13 @@ func (d *door) OfResponse(owner, id string) (openresponses.Session, error) {
 	})
 }
 
-func (d *door) OfTurn(owner, id string) (openresponses.Session, error) { return d.OfResponse(owner, id) }
+func (d *door) OfTurn(owner, id string) (openresponses.Session, error) {
+	return d.OfResponse(owner, id)
+}
 
-func (d *door) OfItem(owner, id string) (openresponses.Session, error) { return d.OfResponse(owner, id) }
+func (d *door) OfItem(owner, id string) (openresponses.Session, error) {
+	return d.OfResponse(owner, id)
+}
 
 func (x *session) Info() openresponses.Info {
 	x.mu.Lock()

@@ -24,6 +24,7 @@ package openresponses
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -38,7 +39,7 @@ import (
 )
 
 // Sessions are those of all callers. Owners see their own only; an id or a name of another is not found. Methods
-// return *responses.Error for what a client may be shown.
+// return *state.Error or *responses.Error for what a client may be shown.
 type Sessions interface {
 	Start(ctx context.Context, a Ask) (Session, error)
 	Find(owner, idOrName string) (Session, error)
@@ -59,7 +60,8 @@ type Session interface {
 	// while the container is there.
 	AgentSession() string
 	WorkDir() string
-	// Turn runs one turn to its end. ask is called once, when agentd is ready, and returns when it has the turn.
+	// Turn runs one turn to its end. ask is called when agentd is ready, and returns when it has the turn. It may be
+	// called again, with another agentd, after an error of the one before.
 	Turn(ctx context.Context, turnID, model string, ask TurnAsk) (runner.End, error)
 	// Do calls fn with an agentd that stays while fn runs.
 	Do(ctx context.Context, fn func(ctx context.Context, agent *client.Client) error) error
@@ -121,6 +123,14 @@ func New(o Options) *Server {
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 	r.Post("/v1/responses", s.serve(s.create))
+	r.Post("/v1/responses/compact", s.serve(s.compact))
+	r.Post("/v1/responses/input_tokens", s.serve(s.countTokens))
+	r.Get("/v1/responses/{id}", s.serve(s.stored))
+	r.Delete("/v1/responses/{id}", s.serve(s.stored))
+	r.Post("/v1/responses/{id}/cancel", s.serve(s.stored))
+	r.Get("/v1/responses/{id}/input_items", s.serve(s.stored))
+	r.Get("/v1/models", s.serve(s.getModels))
+	r.Get("/v1/models/*", s.serve(s.getModel))
 	s.handler = r
 	return s
 }
@@ -151,7 +161,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // serve is a handler whose error is the answer.
 func (s *Server) serve(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := handle(w, r); err != nil {
+		switch err := handle(w, r); {
+		case errors.Is(err, errCut):
+			panic(http.ErrAbortHandler)
+		case err != nil:
 			s.fail(w, r, err)
 		}
 	}

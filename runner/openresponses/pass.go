@@ -35,6 +35,9 @@ func hops(name string) bool {
 	return false
 }
 
+// errCut says that an answer broke when a part of it was sent: the client must not take it for whole.
+var errCut = errors.New("the answer broke off")
+
 // pass copies an answer of agentd as it comes: status, headers, and each part of the body at once.
 func pass(w http.ResponseWriter, resp *http.Response) error {
 	defer resp.Body.Close()
@@ -64,7 +67,7 @@ func pass(w http.ResponseWriter, resp *http.Response) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			panic(http.ErrAbortHandler) // the client must not take the answer for whole
+			return errCut
 		}
 	}
 }

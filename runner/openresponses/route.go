@@ -139,6 +139,9 @@ func named(x Session, name string) bool {
 
 // notFound reports whether err says that an id names nothing of the caller.
 func notFound(err error) bool {
+	if e := ofHost(err); e != nil {
+		return e.Type == responses.TypeNotFound
+	}
 	e, ok := errors.AsType[*responses.Error](err)
 	return ok && e.Type == responses.TypeNotFound
 }

@@ -2,6 +2,7 @@ package openresponses
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -57,17 +58,25 @@ func edited(x Session, q *request) ([]byte, error) {
 
 // repeat asks for a turn that is there: agentd answers with it, or with the conflict of two requests.
 func (s *Server) repeat(w http.ResponseWriter, r *http.Request, x Session, q *request) error {
-	return x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
-		body, err := edited(x, q)
-		if err != nil {
-			return err
+	var cut error
+	err := x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
+		resp, err := q.send(ctx, agent, x, r, "/responses")
+		if err == nil {
+			cut = pass(w, resp)
 		}
-		resp, err := agent.Raw(ctx, http.MethodPost, "/responses", forwarded(r.Header), body)
-		if err != nil {
-			return err
-		}
-		return pass(w, resp)
+		return err
 	})
+	return cmp.Or(cut, err)
+}
+
+// send sends the request to agentd. r has its headers.
+func (q *request) send(ctx context.Context, agent *client.Client, x Session, r *http.Request,
+	path string) (*http.Response, error) {
+	body, err := edited(x, q)
+	if err != nil {
+		return nil, err
+	}
+	return agent.Raw(ctx, http.MethodPost, path, forwarded(r.Header), body)
 }
 
 // turn makes a turn of a session and copies its answer.
@@ -87,14 +96,23 @@ func (s *Server) turn(w http.ResponseWriter, r *http.Request, x Session, q *requ
 		ended <- err
 		s.keep(ctx, x, copied)
 	}()
-	select {
-	case up := <-p.asked:
-		return p.send(w, r, up)
-	case err := <-ended:
-		return err
-	case <-r.Context().Done():
-		end(context.Canceled)
-		return r.Context().Err()
+	for {
+		select {
+		case up := <-p.asked:
+			resp, err := p.send(r, up)
+			if err == nil {
+				defer up.stop()
+				return pass(w, resp)
+			}
+			if up.stop(); p.id.Load() != nil {
+				return p.lost(w, err)
+			} // else the session says whether there is another agentd
+		case err := <-ended:
+			return err
+		case <-r.Context().Done():
+			end(context.Canceled)
+			return r.Context().Err()
+		}
 	}
 }
 
@@ -166,13 +184,8 @@ func (p *post) accepted(r *http.Request, up upstream, id string) {
 	}
 }
 
-func (p *post) send(w http.ResponseWriter, r *http.Request, up upstream) error {
-	defer up.stop()
-	body, err := edited(p.session, p.request)
-	if err != nil {
-		p.took <- taken{err: err}
-		return err
-	}
+// send sends the request and returns the answer with its body unread.
+func (p *post) send(r *http.Request, up upstream) (*http.Response, error) {
 	ctx := httptrace.WithClientTrace(up.ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 			if id := h.Get(headerAccepted); code == http.StatusProcessing && id != "" {
@@ -180,30 +193,29 @@ func (p *post) send(w http.ResponseWriter, r *http.Request, up upstream) error {
 			}
 			return nil
 		}})
-	resp, err := up.agent.Raw(ctx, http.MethodPost, "/responses", forwarded(r.Header), body)
-	if err != nil {
-		return p.lost(w, err)
-	}
-	if id := resp.Header.Get(headerResponseID); id != "" {
-		p.accepted(r, up, id)
-	} else if p.id.Load() == nil {
+	resp, err := p.request.send(ctx, up.agent, p.session, r, "/responses")
+	switch {
+	case err != nil:
+		if p.id.Load() == nil {
+			p.took <- taken{err: err}
+		}
+		return nil, err
+	case resp.Header.Get(headerResponseID) != "":
+		p.accepted(r, up, resp.Header.Get(headerResponseID))
+	case p.id.Load() == nil:
 		p.refused(resp)
 	}
-	return pass(w, resp)
+	return resp, nil
 }
 
-// lost is the end of a request that has no answer.
+// lost is the end of a turn whose answer does not come.
 func (p *post) lost(w http.ResponseWriter, err error) error {
-	id := p.id.Load()
-	if id == nil {
-		p.took <- taken{err: err}
-		return err
-	}
+	id := *p.id.Load()
 	w.Header().Set(headerShouldRetry, "false")
-	w.Header().Set(headerResponseID, *id)
+	w.Header().Set(headerResponseID, id)
 	if e, ok := errors.AsType[*responses.Error](err); ok {
 		with := *e
-		with.ResponseID = *id
+		with.ResponseID = id
 		return &with
 	}
 	return err

@@ -20,7 +20,6 @@ const (
 	headerRequestID   = "X-Request-Id"
 	headerResponseID  = "X-Response-Id"
 	headerShouldRetry = "X-Should-Retry"
-	headerAccepted    = "Holon-Response-Id" // of 102 Processing: agentd has the turn
 )
 
 // later is an error of something that may be there again.

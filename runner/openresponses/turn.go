@@ -188,7 +188,7 @@ func (p *post) accepted(r *http.Request, up upstream, id string) {
 func (p *post) send(r *http.Request, up upstream) (*http.Response, error) {
 	ctx := httptrace.WithClientTrace(up.ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-			if id := h.Get(headerAccepted); code == http.StatusProcessing && id != "" {
+			if id := h.Get(responses.HeaderResponseID); code == http.StatusProcessing && id != "" {
 				p.accepted(r, up, id)
 			}
 			return nil

@@ -38,10 +38,10 @@ import (
 	"holon/agentd/tools"
 	"holon/agentd/tools/command"
 	"holon/agentd/turn"
-	"holon/agentd/websocket"
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/responses/websocket"
 	"holon/skills"
 )
 

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"net/http"
 
-	"holon/agentd/websocket"
 	"holon/responses"
 	"holon/responses/stream"
+	"holon/responses/websocket"
 )
 
 // getWebSocket is GET /responses with an upgrade.

@@ -27,6 +27,7 @@ var own = []struct {
 	why string
 }{
 	{"internal/...", []string{"internal/..."}, "Both binaries use these packages, so they depend on neither side."},
+	{"responses/websocket", []string{"responses"}, "A connection carries messages and does not know what a turn is."},
 	{"responses/...", []string{"internal/...", "responses/..."},
 		"The protocol is what both sides share, so it depends on neither side."},
 	{"skills", []string{"internal/..."}, "Both sides read skills, so the package depends on neither side."},
@@ -42,7 +43,6 @@ var own = []struct {
 	{"agentd/config", []string{"agentd/privilege", "internal/...", "skills"},
 		"Settings are checked before anything starts, so nothing that runs is needed to check them."},
 	{"agentd/admission", []string{"responses"}, "The order of turns does not depend on what a turn does."},
-	{"agentd/websocket", []string{"responses"}, "A connection carries messages and does not know what a turn is."},
 	{"agentd/forward", nil, "It copies bytes between connections without interpreting them."},
 	{"agentd/turntoken", nil,
 		"It only carries a value from the request to the provider and the MCP servers that receive it."},

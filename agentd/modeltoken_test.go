@@ -245,3 +245,31 @@ func (l *lockedLog) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// Each message of a connection may have the token of its turn, which no record keeps.
+func TestMessagesHaveTheirTokens(t *testing.T) {
+	t.Parallel()
+	h, g := behindGateway(t, io.Discard)
+	conn, _, err := websocket.Dial(t.Context(), "ws://agentd/responses", &websocket.DialOptions{HTTPClient: h.http,
+		HTTPHeader: http.Header{responses.HeaderModelToken: {"handshake"}}})
+	expect.NoError(t, err)
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(1 << 20)
+	for _, tc := range []struct{ token, want, last string }{
+		{`"one"`, "one", "response.completed"}, {`""`, "handshake", "response.completed"},
+		{`"two"`, "two", "response.completed"}, {`7`, "two", "error"}, {`"a\tb"`, "two", "error"},
+	} {
+		expect.NoError(t, conn.Write(t.Context(), websocket.MessageText,
+			[]byte(`{"type":"response.create","model":"openai/m","input":"hi","holon_model_token":`+tc.token+`}`)))
+		for last := ""; last != "response.completed" && last != "response.failed" && last != "error"; {
+			_, frame, err := conn.Read(t.Context())
+			expect.NoError(t, err)
+			var event struct{ Type string }
+			expect.NoError(t, json.Unmarshal(frame, &event))
+			if last = event.Type; strings.Contains(string(frame), "holon_model_token\":") {
+				t.Errorf("the token is in %s", frame)
+			}
+		}
+		expect.Equal(t, "token", g.last(), "Bearer "+tc.want)
+	}
+}

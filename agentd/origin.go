@@ -29,12 +29,23 @@ func modelToken(h http.Header) (string, error) {
 	if len(values) == 0 {
 		return "", nil
 	}
-	if len(values) > 1 || values[0] == "" || len(values[0]) > maxModelToken || !printable(values[0]) {
-		return "", responses.Invalid(responses.HeaderModelToken, responses.CodeInvalidValue,
-			fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", responses.HeaderModelToken,
-				maxModelToken))
+	if len(values) > 1 || values[0] == "" {
+		return "", badModelToken(responses.HeaderModelToken)
 	}
-	return values[0], nil
+	return values[0], checkModelToken(responses.HeaderModelToken, values[0])
+}
+
+// checkModelToken refuses what cannot be a token, of the parameter param.
+func checkModelToken(param, token string) error {
+	if len(token) > maxModelToken || !printable(token) {
+		return badModelToken(param)
+	}
+	return nil
+}
+
+func badModelToken(param string) error {
+	return responses.Invalid(param, responses.CodeInvalidValue,
+		fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters", param, maxModelToken))
 }
 
 // spanOf returns the span in which a request was made. As the standard says, a header that is malformed or comes twice

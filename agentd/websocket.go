@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -36,21 +37,24 @@ func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 type wsSession struct {
 	server *Server
 	conn   *websocket.Conn
-	token  string  // for the model gateway, of the handshake
+	token  string  // for the model gateway, of the handshake; a message may have its own
 	mem    *memory // what can be continued on this connection only
 }
 
 // answer runs the turn that a message asks for and sends its events. The error
 // says why the turn did not begin; the failure of a turn is one of its events.
 func (w *wsSession) answer(text []byte) error {
-	req, previous, err := websocket.DecodeCreate(text)
+	req, err := websocket.DecodeCreate(text)
+	if err == nil {
+		err = checkModelToken(websocket.KeyModelToken, req.Token)
+	}
 	if err != nil {
-		w.evict(previous)
+		w.evict(req.Previous)
 		return err
 	}
-	v, err := w.server.accept(req, origin{source: "websocket", token: w.token}, w.mem)
+	v, err := w.server.accept(req.Request, origin{source: "websocket", token: cmp.Or(req.Token, w.token)}, w.mem)
 	if err != nil {
-		w.evict(previous)
+		w.evict(req.Previous)
 		return w.server.logged(err)
 	}
 	defer v.release()
@@ -74,7 +78,7 @@ func (w *wsSession) answer(text []byte) error {
 		return nil
 	}
 	if resp, _ := v.result(); resp == nil || resp.Status == responses.StatusFailed {
-		w.evict(previous)
+		w.evict(req.Previous)
 	} else {
 		w.mem = v.memory()
 	}

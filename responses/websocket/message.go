@@ -12,29 +12,43 @@ import (
 // typeCreate is the one type of message that a client sends.
 const typeCreate = "response.create"
 
+// KeyModelToken is the key of a message for what responses.HeaderModelToken is in a POST. It outweighs the header of
+// the handshake, so that a connection has turns with a token each.
+const KeyModelToken = "holon_model_token"
+
+// Create is a response.create message.
+type Create struct {
+	*responses.Request
+	Previous string // the response that it wants to continue, as far as that can be read, also when there is an error
+	Token    string // of KeyModelToken; "" for none
+}
+
 // DecodeCreate reads a response.create message: the body of POST /responses
 // with a type, and without the fields that choose how it is answered, which
-// here may not even be null. previous is the response that the message wants to
-// continue, as far as that can be read, also when there is an error.
-func DecodeCreate(text []byte) (req *responses.Request, previous string, err error) {
+// here may not even be null.
+func DecodeCreate(text []byte) (c Create, err error) {
 	if err := responses.CheckBody(text); err != nil {
-		return nil, "", err
+		return c, err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
-		return nil, "", responses.Invalid("", responses.CodeInvalidJSON, "a message must be a JSON object")
+		return c, responses.Invalid("", responses.CodeInvalidJSON, "a message must be a JSON object")
 	}
-	_ = json.Unmarshal(fields["previous_response_id"], &previous) // a value of another type names no response
+	_ = json.Unmarshal(fields["previous_response_id"], &c.Previous) // a value of another type names no response
 	if err := checkCreate(fields); err != nil {
-		return nil, previous, err
+		return c, err
 	}
-	delete(fields, "type") // the same request by POST has none, and the same digest
+	if raw, ok := fields[KeyModelToken]; ok && json.Unmarshal(raw, &c.Token) != nil {
+		return c, responses.Invalid(KeyModelToken, responses.CodeInvalidValue, KeyModelToken+" must be a string")
+	}
+	delete(fields, KeyModelToken) // no record has it
+	delete(fields, "type")        // the same request by POST has none, and the same digest
 	body, err := json.Marshal(fields)
 	if err != nil {
-		return nil, previous, responses.Invalid("", responses.CodeInvalidJSON, "the message cannot be read")
+		return c, responses.Invalid("", responses.CodeInvalidJSON, "the message cannot be read")
 	}
-	req, err = responses.DecodeRequest(body)
-	return req, previous, err
+	c.Request, err = responses.DecodeRequest(body)
+	return c, err
 }
 
 func checkCreate(fields map[string]json.RawMessage) error {

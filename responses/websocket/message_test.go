@@ -14,8 +14,8 @@ func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 	const fields = `"input":"x","metadata":{"a":"<b>"},"temperature":0.50`
 	posted, err := responses.DecodeRequest([]byte("{" + fields + "}"))
 	expect.NoError(t, err)
-	sent, _, err := DecodeCreate([]byte(`{"type":"response.create",` + fields + `}`))
-	if err != nil || sent.Digest != posted.Digest {
+	sent, err := DecodeCreate([]byte(`{"type":"response.create","holon_model_token":"t",` + fields + `}`))
+	if err != nil || sent.Token != "t" || sent.Digest != posted.Digest {
 		t.Errorf("the digests are %s and %s (%v)", posted.Digest, sent.Digest, err)
 	}
 }
@@ -24,7 +24,7 @@ func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 func TestRepeatedKeys(t *testing.T) {
 	for _, key := range []string{"type", "input", "model"} {
 		text := []byte(`{"type":"response.create","input":"x","model":"m","` + key + `":"y"}`)
-		_, _, err := DecodeCreate(text)
+		_, err := DecodeCreate(text)
 		if e := responses.AsError(err); err == nil || e.Param != key {
 			t.Errorf("%s: %v, want that %s is refused", text, err, key)
 		}
@@ -44,7 +44,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		req, _, err := DecodeCreate(text)
+		req, err := DecodeCreate(text)
 		if err == nil {
 			switch {
 			case req.Stream:

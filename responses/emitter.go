@@ -177,7 +177,7 @@ func (e *Emitter) Summary(delta string) error {
 	if err := e.openReasoningPart(PartSummaryText, EventReasoningSummaryPartAdded); err != nil || delta == "" {
 		return err
 	}
-	return e.delta(eventReasoningSummaryTextDelta, delta)
+	return e.delta(EventReasoningSummaryTextDelta, delta)
 }
 
 // ReasoningText streams raw reasoning of the open reasoning item, opening one
@@ -187,7 +187,7 @@ func (e *Emitter) ReasoningText(delta string) error {
 	if err := e.openReasoningPart(PartReasoningText, EventPartAdded); err != nil || delta == "" {
 		return err
 	}
-	return e.delta(eventReasoningDelta, delta)
+	return e.delta(EventReasoningDelta, delta)
 }
 
 // EndPart closes the open part of a message or of reasoning; the next text opens another.

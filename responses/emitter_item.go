@@ -65,9 +65,9 @@ func (e *Emitter) endPart() error {
 	case PartRefusal:
 		delta, textDone = EventRefusalDelta, EventRefusalDone
 	case PartReasoningText:
-		delta, textDone = eventReasoningDelta, eventReasoningDone
+		delta, textDone = EventReasoningDelta, eventReasoningDone
 	case PartSummaryText:
-		delta, textDone, partDone = eventReasoningSummaryTextDelta, eventReasoningSummaryTextDone,
+		delta, textDone, partDone = EventReasoningSummaryTextDelta, eventReasoningSummaryTextDone,
 			eventReasoningSummaryPartDone
 	}
 	if err := e.mend(delta); err != nil {

@@ -24,11 +24,11 @@ const (
 	EventRefusalDone               = "response.refusal.done"
 	eventArgumentsDelta            = "response.function_call_arguments.delta"
 	EventArgumentsDone             = "response.function_call_arguments.done"
-	eventReasoningDelta            = "response.reasoning.delta"
+	EventReasoningDelta            = "response.reasoning.delta"
 	eventReasoningDone             = "response.reasoning.done"
 	EventReasoningSummaryPartAdded = "response.reasoning_summary_part.added"
 	eventReasoningSummaryPartDone  = "response.reasoning_summary_part.done"
-	eventReasoningSummaryTextDelta = "response.reasoning_summary_text.delta"
+	EventReasoningSummaryTextDelta = "response.reasoning_summary_text.delta"
 	eventReasoningSummaryTextDone  = "response.reasoning_summary_text.done"
 	EventError                     = "error"
 )
@@ -108,8 +108,8 @@ func EventType(data []byte) string {
 	switch string(rest[:end]) { // the frequent ones without an allocation
 	case EventTextDelta:
 		return EventTextDelta
-	case eventReasoningSummaryTextDelta:
-		return eventReasoningSummaryTextDelta
+	case EventReasoningSummaryTextDelta:
+		return EventReasoningSummaryTextDelta
 	case eventArgumentsDelta:
 		return eventArgumentsDelta
 	}

@@ -72,7 +72,7 @@ func (e *Emitter) replay(ev Event) error {
 		e.text.Reset()
 	case EventPartAdded, EventReasoningSummaryPartAdded, EventPartDone, eventReasoningSummaryPartDone:
 		return e.replayPart(ev)
-	case EventTextDelta, EventRefusalDelta, eventReasoningDelta, eventReasoningSummaryTextDelta, eventArgumentsDelta:
+	case EventTextDelta, EventRefusalDelta, EventReasoningDelta, EventReasoningSummaryTextDelta, eventArgumentsDelta:
 		e.text.WriteString(ev.Delta)
 		e.open.probs = append(e.open.probs, ev.Logprobs...) // only of text
 		e.open.sent = len(e.open.probs)

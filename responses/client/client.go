@@ -40,6 +40,7 @@ const (
 // Client calls one server. Its methods are safe for concurrent use.
 type Client struct {
 	socket string // path
+	below  string // before the path of each call
 	http   *http.Client
 	header http.Header
 }
@@ -56,6 +57,13 @@ func (c *Client) WithSpan(span tracecontext.Span) *Client {
 		return c
 	}
 	return c.withHeader(tracecontext.Header, span.String())
+}
+
+// Below returns a copy of c for a server that has the protocol below a path, such as /v1.
+func (c *Client) Below(path string) *Client {
+	d := *c
+	d.below = path
+	return &d
 }
 
 func (c *Client) withHeader(name, value string) *Client {
@@ -133,6 +141,11 @@ func (c *Client) Input(ctx context.Context, turnID, id, text string) (turns.Inpu
 	})
 }
 
+// Call makes a call beyond the protocol, whose answer is JSON.
+func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	return c.json(ctx, method, path, body, maxResponse)
+}
+
 // json makes a call whose answer is 200 with a JSON body of at most limit bytes.
 func (c *Client) json(ctx context.Context, method, path string, body []byte, limit int64) ([]byte, error) {
 	resp, err := c.do(ctx, method, path, body, "application/json")
@@ -180,7 +193,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, accep
 	if body != nil {
 		r = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+socketHost+path, r)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+socketHost+c.below+path, r)
 	if err != nil {
 		return nil, responses.Internal(fmt.Sprintf("the request %s %s cannot be made", method, path), err)
 	}

@@ -143,6 +143,8 @@ var own = []struct {
 	{"runner/daemon", []string{"internal/...", "responses/client", "responses/turns", "runner", "runner/agent/view",
 		"runner/control/client", "runner/control/wire", "runner/socket", "state", "state/ledger"},
 		"It finds a daemon by its control socket and runs no agent itself."},
+	{"runner/acp", []string{"responses", "responses/client"},
+		"An editor's agent is a client of the daemon and knows nothing but the protocols."},
 	{"runner/turnfiles", []string{"internal/...", "responses/..."},
 		"The files that a turn left can be read without a session or a run."},
 	{"runner/sessions", []string{"internal/...", "responses/...", "runner", "runner/engine", "runner/gateway",

@@ -1,0 +1,130 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+
+	"holon/responses"
+	"holon/responses/client"
+)
+
+// door is what is used of a daemon: its responses, and the sessions that make them.
+type door struct{ client *client.Client }
+
+// createRequest is a request for a response that the daemon makes in the background.
+type createRequest struct {
+	Model      string          `json:"model"`
+	Input      responses.Items `json:"input"`
+	Previous   string          `json:"previous_response_id,omitempty"`
+	Include    []string        `json:"include"`
+	Background bool            `json:"background"`
+	Holon      requestKeys     `json:"holon"`
+}
+
+// requestKeys are those that a daemon takes beyond the keys of agentd.
+type requestKeys struct {
+	SessionID string `json:"session_id"`
+	Workspace string `json:"workspace,omitempty"`
+	Image     string `json:"image,omitempty"`
+}
+
+func (d door) create(ctx context.Context, r createRequest) (*responses.Response, error) {
+	r.Background, r.Include = true, []string{"holon:tool_calls"}
+	body, err := responses.Marshal(r)
+	if err != nil {
+		return nil, responses.Internal("the request cannot be encoded", err)
+	}
+	return decode(responses.DecodeResponse)(d.client.Below("/v1").Call(ctx, http.MethodPost, "/responses", body))
+}
+
+func (d door) events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
+	return d.client.Below("/v1").Events(ctx, id)
+}
+
+func (d door) response(ctx context.Context, id string) (*responses.Response, error) {
+	return d.client.Below("/v1").GetResponse(ctx, id)
+}
+
+// cancel ends a response. One that is final already stays as it is.
+func (d door) cancel(ctx context.Context, id string) error {
+	_, err := d.client.Below("/v1").Cancel(ctx, id)
+	return err
+}
+
+// inputOf returns the newest items of the input of a response, the oldest first.
+func (d door) inputOf(ctx context.Context, id string) (responses.Items, error) {
+	if err := responses.CheckID("response_id", id); err != nil {
+		return nil, err
+	}
+	list, err := decode(decoded[struct {
+		Data responses.Items `json:"data"`
+	}])(d.client.Below("/v1").Call(ctx, http.MethodGet, "/responses/"+id+"/input_items?order=asc&limit=100", nil))
+	if err != nil {
+		return nil, err
+	}
+	return list.Data, nil
+}
+
+// sessionInfo is a session as the daemon lists it.
+type sessionInfo struct {
+	Workspace   string   `json:"workspace"`
+	ResponseIDs []string `json:"response_ids"`
+}
+
+// session returns a session by its id or its name.
+func (d door) session(ctx context.Context, id string) (*sessionInfo, error) {
+	return decode(decoded[sessionInfo])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id, nil))
+}
+
+// changes are what the private tree of a session has and its base has not.
+type changes struct {
+	Patch string `json:"patch"` // of git, without colours
+	Files []struct {
+		Path   string `json:"path"`
+		Status string `json:"status"`
+	} `json:"files"`
+}
+
+func (d door) diff(ctx context.Context, id string) (*changes, error) {
+	return decode(decoded[changes])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id+"/diff", nil))
+}
+
+// codeExecuted is the code with which an apply is refused that has files which programs execute without being asked.
+const codeExecuted = "executed_files"
+
+// apply brings the change of a session into the files of its workspace, all of it or nothing.
+func (d door) apply(ctx context.Context, id string, allowExecuted bool) error {
+	body, err := json.Marshal(map[string]bool{"allow_executed": allowExecuted})
+	if err != nil {
+		return err
+	}
+	_, err = d.client.Call(ctx, http.MethodPost, "/control/sessions/"+id+"/apply", body)
+	return err
+}
+
+func hasCode(err error, code string) bool {
+	e, ok := errors.AsType[*responses.Error](err)
+	return ok && e.Code == code
+}
+
+// decode makes a function that decodes an answer, unless there is an error instead.
+func decode[T any](as func([]byte) (*T, error)) func([]byte, error) (*T, error) {
+	return func(answer []byte, err error) (*T, error) {
+		if err != nil {
+			return nil, err
+		}
+		out, err := as(answer)
+		if err != nil {
+			return nil, responses.Internal("the daemon's answer cannot be read", err)
+		}
+		return out, nil
+	}
+}
+
+func decoded[T any](answer []byte) (*T, error) {
+	out := new(T)
+	return out, responses.Unmarshal(answer, out)
+}

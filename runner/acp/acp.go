@@ -1,4 +1,4 @@
-// Package acp lets an editor work with a daemon by the Agent Client Protocol: JSON-RPC over a pair of streams, one
+// Package acp lets an editor work with a daemon by the Agent Client Protocol: JSON-RPC over a pair of streams, with one
 // message a line.
 //
 // A session of the editor is a session of the daemon, whose name is its id; a prompt is a response that the daemon
@@ -17,6 +17,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -28,8 +29,7 @@ import (
 // Options say what is served.
 type Options struct {
 	Client  *client.Client // of the daemon
-	Model   string         // of sessions
-	Image   string         // of sessions; "": the daemon's
+	Model   string         // of new sessions
 	Mode    Mode           // in which sessions begin
 	Version string
 	Log     *slog.Logger
@@ -51,8 +51,8 @@ func Modes() []Mode { return []Mode{Ask, Apply, Private} }
 // maxSessions bounds the sessions of one editor.
 const maxSessions = 256
 
-// Serve answers an editor until in ends, which is no error. Prompts that are under way then are cancelled. When ctx ends
-// first, a read of in may be left behind.
+// Serve answers an editor until in ends, which is no error, or ctx. Prompts that are under way are cancelled then. A read
+// of in may be left behind when ctx ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	a := &agent{opts: o, door: door{o.Client}, sessions: map[string]*session{}}
 	a.conn = newConn(in, out, a.handle)
@@ -111,7 +111,7 @@ func (a *agent) initialize() initialized {
 
 // newSession names a session, which the daemon opens with its first prompt.
 func (a *agent) newSession(_ context.Context, p newSession) (any, error) {
-	s, err := a.add(responses.NewID("acp_"), p, false)
+	s, err := a.add(responses.NewID("acp_"), p)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (a *agent) newSession(_ context.Context, p newSession) (any, error) {
 }
 
 // add keeps a session. One that is there already is taken anew, unless it is busy.
-func (a *agent) add(id string, p newSession, known bool) (*session, error) {
+func (a *agent) add(id string, p newSession) (*session, error) {
 	if !filepath.IsAbs(p.Cwd) {
 		return nil, invalidParams("cwd must be an absolute path, this is %.300q", p.Cwd)
 	}
@@ -135,9 +135,20 @@ func (a *agent) add(id string, p newSession, known bool) (*session, error) {
 		return nil, &rpcError{Code: codeBusy, Message: "too many sessions are open; restart the agent"}
 	}
 	cwd := filepath.Clean(p.Cwd)
-	s := &session{agent: a, id: id, cwd: cwd, root: cwd, known: known, mode: a.opts.Mode}
+	s := &session{agent: a, id: id, cwd: cwd, workspace: cwd, top: topOf(cwd), mode: a.opts.Mode, model: a.opts.Model}
 	a.sessions[id] = s
 	return s, nil
+}
+
+// topOf is the top of the git working tree that a directory is in, else the directory.
+func topOf(dir string) string {
+	for top := dir; ; top = filepath.Dir(top) {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			return top
+		} else if top == filepath.Dir(top) {
+			return dir
+		}
+	}
 }
 
 func errBusy() error {

@@ -28,9 +28,12 @@ type editor struct {
 	mu      sync.Mutex
 	updates []sdk.SessionUpdate
 	asked   []sdk.RequestPermissionRequest
-	choose  func(context.Context, sdk.RequestPermissionRequest) sdk.RequestPermissionOutcome
+	choose  chooser
 	seen    func(sdk.SessionUpdate)
 }
+
+// chooser answers for the user.
+type chooser func(context.Context, sdk.RequestPermissionRequest) sdk.RequestPermissionOutcome
 
 func (e *editor) SessionUpdate(_ context.Context, n sdk.SessionNotification) error {
 	e.mu.Lock()
@@ -51,7 +54,7 @@ func (e *editor) RequestPermission(ctx context.Context, r sdk.RequestPermissionR
 }
 
 // choose selects the option of a kind.
-func choose(kind sdk.PermissionOptionKind) func(context.Context, sdk.RequestPermissionRequest) sdk.RequestPermissionOutcome {
+func choose(kind sdk.PermissionOptionKind) chooser {
 	return func(_ context.Context, r sdk.RequestPermissionRequest) sdk.RequestPermissionOutcome {
 		i := slices.IndexFunc(r.Options, func(o sdk.PermissionOption) bool { return o.Kind == kind })
 		return sdk.RequestPermissionOutcome{Selected: &sdk.RequestPermissionOutcomeSelected{OptionId: r.Options[i].OptionId}}
@@ -66,7 +69,7 @@ func connect(t *testing.T, d *daemon, model string) *editor {
 	c := client.Unix(d.socket)
 	done := make(chan error, 1)
 	go func() {
-		err := acp.Serve(t.Context(), in, out, acp.Options{Client: c, Model: model, Mode: acp.Ask, Version: "v1",
+		err := acp.Serve(context.Background(), in, out, acp.Options{Client: c, Model: model, Mode: acp.Ask, Version: "v1",
 			Log: slog.New(slog.DiscardHandler)})
 		_ = out.Close()
 		done <- err
@@ -165,7 +168,8 @@ func TestConformance(t *testing.T) {
 	shown := e.asked[0].ToolCall
 	expect.Equal(t, "the places of the change", len(shown.Content), 2)
 	change := shown.Content[0].Diff
-	if change.Path != filepath.Join(dir, "greeting.txt") || *change.OldText != "hello\n" || change.NewText != "hello world\n" {
+	if change.Path != filepath.Join(dir, "greeting.txt") || *change.OldText != "hello\n" ||
+		change.NewText != "hello world\n" {
 		t.Errorf("the change is %+v", change)
 	}
 	if added := shown.Content[1].Diff; added.OldText != nil || added.NewText != "made by holon\n" {
@@ -193,7 +197,8 @@ func TestConformance(t *testing.T) {
 	expect.Equal(t, "a turn without a change", e.story(), "text")
 
 	again := connect(t, d, "scripted/turns")
-	_, err = again.LoadSession(t.Context(), sdk.LoadSessionRequest{SessionId: s.SessionId, Cwd: dir, McpServers: []sdk.McpServer{}})
+	_, err = again.LoadSession(t.Context(),
+		sdk.LoadSessionRequest{SessionId: s.SessionId, Cwd: dir, McpServers: []sdk.McpServer{}})
 	expect.NoError(t, err)
 	expect.Equal(t, "the session that was loaded", again.story(), "user thought text execute:in_progress completed "+
 		"edit:in_progress completed text user text execute:in_progress completed edit:in_progress failed text "+

@@ -18,19 +18,16 @@ const (
 // land shows what the session's private tree has changed since it was last shown, and brings it into the editor's files
 // as the mode says. What cannot be applied is shown and no error: the turn itself is done.
 func (s *session) land(ctx context.Context) error {
-	if s.root == "" {
-		return nil
-	}
 	change, err := s.agent.door.diff(ctx, s.id)
+	if err != nil || change.Result == s.shown || len(change.Files) == 0 {
+		return err
+	}
+	s.shown = change.Result
+	u, err := s.changed(change)
+	if err == nil {
+		err = s.send(u)
+	}
 	if err != nil {
-		return fmt.Errorf("compare the session's files: %w", err)
-	}
-	if change.Patch == s.shown || len(change.Files) == 0 {
-		return nil
-	}
-	s.shown = change.Patch
-	u := s.changed(change)
-	if err := s.send(u); err != nil {
 		return err
 	}
 	mode := s.currentMode()
@@ -51,7 +48,8 @@ func (s *session) land(ctx context.Context) error {
 }
 
 // changed is a change as a tool call.
-func (s *session) changed(change *changes) update {
+func (s *session) changed(change *changes) (update, error) {
+	edits, err := change.edits()
 	var names []string
 	for _, f := range change.Files {
 		names = append(names, f.Path)
@@ -61,8 +59,8 @@ func (s *session) changed(change *changes) update {
 		title = names[0] + " changed"
 	}
 	return update{Kind: updateToolCall, ToolCallID: responses.NewID("change_"), Title: cut(title, maxTitle),
-		ToolKind: "edit", Status: statusPending, Content: s.diffs(s.root, editsOf(change.Patch)),
-		Locations: s.locations(s.root, names...)}
+		ToolKind: "edit", Status: statusPending, Content: s.diffs(s.top, edits),
+		Locations: s.locations(s.top, names...)}, err
 }
 
 // allowed asks the user whether a change may be applied, and switches to the mode apply when the user wants no more

@@ -47,6 +47,7 @@ type daemon struct {
 type daemonSession struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
+	Model       string   `json:"model"`
 	Workspace   string   `json:"workspace"`
 	ResponseIDs []string `json:"response_ids"`
 	tree        string
@@ -136,7 +137,7 @@ func (d *daemon) create(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	s := d.sessions[name]
 	if s == nil {
-		s = &daemonSession{ID: "ses_" + name, Name: name, Workspace: holon["workspace"].(string),
+		s = &daemonSession{ID: "ses_" + name, Name: name, Model: body["model"].(string), Workspace: holon["workspace"].(string),
 			tree: filepath.Join(d.dir, "workspace", name), ResponseIDs: []string{}}
 		gittest.Run(d.t, s.Workspace, "git", "clone", "-q", s.Workspace, s.tree)
 		d.sessions[name] = s
@@ -189,19 +190,20 @@ func (d *daemon) of(do func(*daemonSession) (int, any)) http.HandlerFunc {
 }
 
 func (d *daemon) diff(s *daemonSession) (int, any) {
-	gittest.Run(d.t, s.tree, "git", "add", "--all", "--intent-to-add")
+	patch := d.patch(s)
 	files := []map[string]string{}
-	for line := range strings.Lines(gittest.Run(d.t, s.tree, "git", "diff", "--name-status")) {
-		status, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		files = append(files, map[string]string{"path": name, "status": status})
+	for line := range strings.Lines(gittest.Run(d.t, s.tree, "git", "diff", "--cached", "--name-only")) {
+		files = append(files, map[string]string{"path": strings.TrimSpace(line)})
 	}
-	return 200, map[string]any{"patch": d.patch(s), "files": files}
+	file := filepath.Join(d.dir, s.Name+".patch")
+	expect.NoError(d.t, os.WriteFile(file, []byte(patch), 0o600))
+	return 200, map[string]any{"session_id": s.ID, "changes": map[string]any{"patch": file, "files": files,
+		"result_tree": gittest.Run(d.t, s.tree, "git", "write-tree")}}
 }
 
 func (d *daemon) patch(s *daemonSession) string {
-	out, err := exec.Command("git", "-C", s.tree, "diff", "--binary", "--full-index").Output()
-	expect.NoError(d.t, err)
-	return string(out)
+	gittest.Run(d.t, s.tree, "git", "add", "--all")
+	return gittest.Run(d.t, s.tree, "git", "diff", "--cached", "--binary", "--full-index")
 }
 
 func (d *daemon) apply(s *daemonSession, allowExecuted bool) (int, any) {
@@ -209,13 +211,12 @@ func (d *daemon) apply(s *daemonSession, allowExecuted bool) (int, any) {
 	if strings.Contains(patch, "+++ b/Makefile") && !allowExecuted {
 		return 409, failure("executed_files", "Makefile is executed by make")
 	}
-	gittest.Run(d.t, s.Workspace, "git", "checkout", "-q", "-f", ".")
-	gittest.Run(d.t, s.Workspace, "git", "clean", "-q", "-f", "-d")
 	cmd := exec.Command("git", "-C", s.Workspace, "apply", "-")
 	cmd.Stdin = strings.NewReader(patch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 409, failure("patch_conflict", string(out))
 	}
+	gittest.Run(d.t, s.tree, "git", "commit", "-q", "-m", "applied")
 	return 200, map[string]any{"written": []string{}, "deleted": []string{}}
 }
 

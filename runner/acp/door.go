@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"net/http"
+	"os"
 
 	"holon/responses"
 	"holon/responses/client"
@@ -28,7 +31,6 @@ type createRequest struct {
 type requestKeys struct {
 	SessionID string `json:"session_id"`
 	Workspace string `json:"workspace,omitempty"`
-	Image     string `json:"image,omitempty"`
 }
 
 func (d door) create(ctx context.Context, r createRequest) (*responses.Response, error) {
@@ -68,9 +70,10 @@ func (d door) inputOf(ctx context.Context, id string) (responses.Items, error) {
 	return list.Data, nil
 }
 
-// sessionInfo is a session as the daemon lists it.
+// sessionInfo is a session as the daemon describes it.
 type sessionInfo struct {
-	Workspace   string   `json:"workspace"`
+	Model       string   `json:"model"`
+	Workspace   string   `json:"workspace"` // "": it began with an empty tree
 	ResponseIDs []string `json:"response_ids"`
 }
 
@@ -79,17 +82,37 @@ func (d door) session(ctx context.Context, id string) (*sessionInfo, error) {
 	return decode(decoded[sessionInfo])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id, nil))
 }
 
-// changes are what the private tree of a session has and its base has not.
+// changes are what a session has changed since it was made or applied last.
 type changes struct {
-	Patch string `json:"patch"` // of git, without colours
-	Files []struct {
-		Path   string `json:"path"`
-		Status string `json:"status"`
+	Patch  string `json:"patch"` // a file of the host, in the format of git
+	Result string `json:"result_tree"`
+	Files  []struct {
+		Path string `json:"path"` // below the top of the working tree
 	} `json:"files"`
 }
 
 func (d door) diff(ctx context.Context, id string) (*changes, error) {
-	return decode(decoded[changes])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id+"/diff", nil))
+	answer, err := decode(decoded[struct {
+		Changes changes `json:"changes"`
+	}])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id+"/diff", nil))
+	if err != nil {
+		return nil, err
+	}
+	return &answer.Changes, nil
+}
+
+// edits reads the patch, as far as it can be shown.
+func (c *changes) edits() ([]edit, error) {
+	f, err := os.Open(c.Patch)
+	if err != nil {
+		return nil, fmt.Errorf("read the session's patch: %w", err)
+	}
+	defer f.Close()
+	patch, err := io.ReadAll(io.LimitReader(f, 2*maxDiff))
+	if err != nil {
+		return nil, fmt.Errorf("read the session's patch: %w", err)
+	}
+	return editsOf(string(patch)), nil
 }
 
 // codeExecuted is the code with which an apply is refused that has files which programs execute without being asked.

@@ -20,10 +20,10 @@ func (a *agent) loadSession(ctx context.Context, p loadSession) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !within(known.Workspace, filepath.Clean(p.Cwd)) {
+	if cwd, err := filepath.EvalSymlinks(p.Cwd); err != nil || cwd != known.Workspace {
 		return nil, invalidParams("the session works in %.300q and not in cwd", known.Workspace)
 	}
-	s, err := a.add(p.SessionID, p.newSession, true)
+	s, err := a.add(p.SessionID, p.newSession)
 	if err != nil {
 		return nil, err
 	}
@@ -32,24 +32,16 @@ func (a *agent) loadSession(ctx context.Context, p loadSession) (any, error) {
 		return nil, err
 	}
 	defer end()
-	s.root = known.Workspace
+	s.model = known.Model
 	if err := s.replay(turn, known.ResponseIDs); err != nil {
 		return nil, err
 	}
-	if s.root != "" { // what is there now was shown, or the user can see it with the next change
-		change, err := a.door.diff(ctx, s.id)
-		if err != nil {
-			return nil, err
-		}
-		s.shown = change.Patch
+	change, err := a.door.diff(turn, s.id)
+	if err != nil {
+		return nil, err
 	}
+	s.shown = change.Result // it was shown, and is again with the next change
 	return opened{Modes: a.modes(s.currentMode())}, nil
-}
-
-// within reports whether dir is root or below it. There is no root when the session has an empty tree.
-func within(root, dir string) bool {
-	rel, err := filepath.Rel(root, dir)
-	return root == "" || err == nil && filepath.IsLocal(rel)
 }
 
 // replay shows responses, of which those that were removed are left out.

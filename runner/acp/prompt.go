@@ -26,11 +26,12 @@ type session struct {
 	turn context.CancelFunc // cancels the prompt under way; nil: there is none
 
 	// of the prompt under way
-	known    bool   // the daemon has the session
-	root     string // the directory of which the daemon made a private tree; cwd, or above it
-	previous string // the last response
-	shown    string // the patch that was shown last
-	last     string // kind of the last update
+	model     string
+	workspace string // the directory of which the daemon has a private tree
+	top       string // of the git working tree that cwd is in, else cwd
+	previous  string // the last response
+	shown     string // the state of the tree that was shown last
+	last      string // kind of the last update
 }
 
 func (s *session) setMode(m Mode) {
@@ -98,11 +99,8 @@ func (a *agent) prompt(ctx context.Context, p promptRequest) (any, error) {
 
 // run makes a response and shows it while it is made. After a cancellation it returns once the response has ended.
 func (s *session) run(turn context.Context, input responses.Items) (*responses.Response, error) {
-	door, r := s.agent.door, createRequest{Model: s.agent.opts.Model, Input: input, Previous: s.previous,
-		Holon: requestKeys{SessionID: s.id}}
-	if !s.known {
-		r.Holon.Workspace, r.Holon.Image = s.cwd, s.agent.opts.Image
-	}
+	door, r := s.agent.door, createRequest{Model: s.model, Input: input, Previous: s.previous,
+		Holon: requestKeys{SessionID: s.id, Workspace: s.workspace}}
 	made, err := door.create(turn, r)
 	if turn.Err() != nil && made == nil {
 		s.withdraw(turn)
@@ -110,7 +108,7 @@ func (s *session) run(turn context.Context, input responses.Items) (*responses.R
 	} else if err != nil {
 		return nil, err
 	}
-	s.known, s.previous = true, made.ID
+	s.previous = made.ID
 	return s.follow(turn, made.ID)
 }
 
@@ -152,7 +150,6 @@ func (s *session) withdraw(turn context.Context) {
 	if err != nil || len(info.ResponseIDs) == 0 {
 		return // there is no session yet
 	}
-	s.known = true
 	last := info.ResponseIDs[len(info.ResponseIDs)-1]
 	if err := s.agent.door.cancel(ctx, last); err != nil {
 		s.agent.opts.Log.Warn("a response may still be made", "response", last, "err", err)

@@ -75,34 +75,43 @@ type conn struct {
 	writing sync.Mutex
 	out     io.Writer
 
+	group     sync.WaitGroup // requests that are being answered
 	mu        sync.Mutex
+	closed    bool // no request is answered any more
+	answering int
 	next      int64
 	pending   map[string]chan message // requests of ours by id
-	answering chan struct{}
 }
 
 func newConn(in io.Reader, out io.Writer, handle handler) *conn {
-	return &conn{in: bufio.NewReaderSize(in, 64<<10), out: out, handle: handle, pending: map[string]chan message{},
-		answering: make(chan struct{}, maxAnswering)}
+	return &conn{in: bufio.NewReaderSize(in, 64<<10), out: out, handle: handle, pending: map[string]chan message{}}
 }
 
-// serve answers until the input ends, which is no error, or the output takes nothing more. Requests that are being
-// answered then have an ended context, and are waited for.
+// serve answers until the input ends, which is no error, or ctx, or the output takes nothing more. Requests that are
+// being answered then have an ended context, and are waited for.
 func (c *conn) serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { cancel(c.read(ctx)) }() // which nothing interrupts
+	<-ctx.Done()
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.group.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// read takes messages until there is no other one, which is io.EOF.
+func (c *conn) read(ctx context.Context) error {
 	for {
 		line, err := c.line()
 		var broken *rpcError
-		switch {
-		case errors.As(err, &broken):
+		if errors.As(err, &broken) {
 			err = c.refuse(nil, broken)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err == nil && len(line) > 0:
-			err = c.take(ctx, &group, line)
+		} else if err == nil && len(line) > 0 {
+			err = c.take(ctx, line)
 		}
 		if err != nil {
 			return err
@@ -134,7 +143,7 @@ func (c *conn) line() ([]byte, error) {
 }
 
 // take answers one message. Its error is one of writing.
-func (c *conn) take(ctx context.Context, group *sync.WaitGroup, line []byte) error {
+func (c *conn) take(ctx context.Context, line []byte) error {
 	var m message
 	if !json.Valid(line) {
 		return c.refuse(nil, &rpcError{Code: codeParse, Message: "the line is not JSON"})
@@ -155,17 +164,34 @@ func (c *conn) take(ctx context.Context, group *sync.WaitGroup, line []byte) err
 	case m.ID == nil:
 		return nil
 	}
-	select {
-	case c.answering <- struct{}{}:
-	default:
-		return c.refuse(m.ID, &rpcError{Code: codeBusy, Message: "too many requests are being answered"})
+	if refused := c.begin(); refused != nil {
+		return c.refuse(m.ID, refused)
 	}
-	group.Go(func() {
-		defer func() { <-c.answering }()
+	go func() {
+		defer c.end()
 		result, err := c.handle(ctx, m.Method, m.Params)
 		_ = c.answer(m.ID, result, err) // an output that is gone ends the reading, too
-	})
+	}()
 	return nil
+}
+
+// begin counts a request that is being answered, until end.
+func (c *conn) begin() *rpcError {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.answering == maxAnswering {
+		return &rpcError{Code: codeBusy, Message: "too many requests are being answered"}
+	}
+	c.answering++
+	c.group.Add(1)
+	return nil
+}
+
+func (c *conn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answering--
+	c.group.Done()
 }
 
 // validID reports whether an id is absent, or a short text or number.

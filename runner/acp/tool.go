@@ -108,15 +108,21 @@ func (s *session) plan(args arguments) error {
 // locations are the files of the editor that paths name, which are relative to dir.
 func (s *session) locations(dir string, paths ...string) (at []location) {
 	for _, path := range paths {
-		if host, ok := hostPath(dir, path); ok {
+		if host, ok := s.hostPath(dir, path); ok {
 			at = append(at, location{Path: host})
 		}
 	}
 	return at
 }
 
-// hostPath is the file of the editor that a path names. One that is not below dir names a file of the container alone.
-func hostPath(dir, path string) (string, bool) {
+// treePath is where a container has the private tree of its session.
+const treePath = "/holon/workspaces/session/"
+
+// hostPath is the file of the editor that a path names, which may be relative to dir. Others are of the container alone.
+func (s *session) hostPath(dir, path string) (string, bool) {
+	if below, ok := strings.CutPrefix(path, treePath); ok {
+		dir, path = s.top, below
+	}
 	return filepath.Join(dir, path), filepath.IsLocal(path)
 }
 
@@ -124,7 +130,7 @@ func hostPath(dir, path string) (string, bool) {
 func (s *session) diffs(dir string, edits []edit) (shown []toolContent) {
 	size := 0
 	for i, e := range edits {
-		path, ok := hostPath(dir, e.path)
+		path, ok := s.hostPath(dir, e.path)
 		size += len(e.old) + len(e.new)
 		if i == maxDiffs || size > maxDiff {
 			return append(shown, textContent(fmt.Sprintf("…and %d more changes", len(edits)-i)))

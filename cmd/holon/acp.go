@@ -1,0 +1,77 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"holon/responses/client"
+	"holon/runner/acp"
+	"holon/runner/daemon"
+)
+
+func newACPCommand(streams Streams) *cobra.Command {
+	b, mode := &background{serveOptions: &serveOptions{base: base{streams: streams}}}, ""
+	cmd := &cobra.Command{
+		Use:   "acp",
+		Short: "Let an editor work with agents, by the Agent Client Protocol",
+		Long: `Speak the Agent Client Protocol on standard input and output, for an editor that
+starts this command. Each conversation is a session of the daemon, whose agent works
+in a container on a private copy of the editor's directory. The daemon is started with
+these options unless one runs; it must allow the directory with --workspace-root.
+
+With --mode ask, each change is shown and applied to the editor's files when it is
+allowed there; with apply, after each turn; with private, not at all: see holon session.
+The editor can change the mode.
+
+Exit codes: 0 the editor left, 2 usage error, 4 the daemon could not start.`,
+		Example: "  holon acp --model openai/gpt-5 --workspace-root ~/src",
+		Args:    argumentsOfUse,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := b.begin(args)
+			if err == nil {
+				err = b.complete()
+			}
+			if err == nil {
+				err = b.find()
+			}
+			if err == nil {
+				err = b.serveEditor(cmd.Context(), acp.Mode(mode))
+			}
+			return b.named(&b.host, err)
+		},
+	}
+	b.define(cmd.Flags())
+	cmd.Flags().StringVar(&mode, "mode", string(acp.Ask), "when changes are applied to your files: ask, apply or private")
+	return cmd
+}
+
+// serveEditor answers the editor on the standard streams.
+func (b *background) serveEditor(ctx context.Context, mode acp.Mode) error {
+	if !slices.Contains(acp.Modes(), mode) {
+		return usage("--mode", fmt.Sprintf("%.40q is not a mode", mode), "use ask, apply or private")
+	}
+	status, err := b.Status(ctx)
+	if err == nil && status.State != daemon.Running {
+		var started daemon.Started
+		if err = b.ready(ctx); err == nil {
+			started, err = b.Start(ctx)
+		}
+		status = started.Status
+	}
+	if err != nil {
+		return err
+	}
+	model := cmp.Or(b.Model, status.DefaultModel)
+	if model == "" {
+		return usage("--model", "there is no model", "name one as provider/name")
+	}
+	c := client.Unix(b.Socket)
+	defer c.Close()
+	return acp.Serve(ctx, b.streams.In, b.streams.Out, acp.Options{Client: c, Model: model, Mode: mode,
+		Version: buildVersion(), Log: slog.New(slog.NewTextHandler(b.streams.Err, nil))})
+}

@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -55,7 +56,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen
 			return v, err
 		}
 	}
-	if err := s.checkDisk(); err != nil {
+	if err := errors.Join(s.checkResponseID(req.Holon.ResponseID, from), s.checkDisk()); err != nil {
 		return nil, err
 	}
 	p, err := s.plan(lt.id, req, mem, true)
@@ -119,6 +120,24 @@ func (s *Server) launch(lt *liveTurn, j *job, token string) (*view, error) {
 		return nil, recordError(err)
 	}
 	return v, nil
+}
+
+// checkResponseID refuses the id of a response that the host did not choose, or that there is already.
+func (s *Server) checkResponseID(id string, from origin) error {
+	switch {
+	case id == "":
+		return nil
+	case from.token == "":
+		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedParameter,
+			Param:   "holon.response_id",
+			Message: "only the host, which gives each turn a model token, chooses the id of a response",
+			Hint:    "leave it out; holon.turn_id makes a request repeatable"}
+	}
+	if _, err := s.store.Load(id); err == nil || s.byResponse(id) != nil {
+		return responses.Invalid("holon.response_id", responses.CodeTurnConflict,
+			"another turn made the response "+clipID(id))
+	}
+	return nil
 }
 
 // checkDisk refuses a turn while it could still be refused cleanly.

@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -34,9 +35,13 @@ type job struct {
 // turn exists.
 func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, error) {
 	now := s.parts.Now()
-	resp := responses.NewResponse(responses.NewID(responses.PrefixResponse), p.Ref, now.Unix(), p.req)
+	id, queued := p.req.Holon.ResponseID, !t.Started()
+	resp := responses.NewResponse(cmp.Or(id, responses.NewID(responses.PrefixResponse)), p.Ref, now.Unix(), p.req)
 	resp.Holon = &responses.TurnPlace{TurnID: p.turnID, SessionID: p.sessionID, OutputDir: p.turnDir}
-	if !t.Started() {
+	if id != "" { // its client was shown a queued response, and did not write the host's instructions
+		queued, resp.Instructions = true, nil
+	}
+	if queued {
 		resp.Status = responses.StatusQueued
 	}
 	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
@@ -74,7 +79,7 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		err = written.Event(j.scope.ThreadStarted(fork))
 	}
 	if err == nil {
-		err = written.Event(j.scope.TurnSubmitted(submitted, !t.Started()))
+		err = written.Event(j.scope.TurnSubmitted(submitted, queued))
 	}
 	for _, fact := range j.scope.ClientAnswers(p.before, p.req.Input, at.Facts > 0) {
 		if err == nil {

@@ -182,7 +182,8 @@ const (
 )
 
 func (h *Holon) check() error {
-	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID}} {
+	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID},
+		{"holon.response_id", h.ResponseID}} {
 		if id.value == "" {
 			continue
 		}

@@ -101,6 +101,7 @@ type Sampling struct{ Temperature, TopP, PresencePenalty, FrequencyPenalty bool 
 type Holon struct {
 	SessionID    string  `json:"session_id,omitzero"`
 	TurnID       string  `json:"turn_id,omitzero"`
+	ResponseID   string  `json:"response_id,omitzero"` // chosen by the host, which has announced it; needs a model token
 	InputDir     string  `json:"input_dir,omitzero"`
 	OutputDir    string  `json:"output_dir,omitzero"`
 	WorkspaceDir string  `json:"workspace_dir,omitzero"`

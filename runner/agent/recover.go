@@ -95,7 +95,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached func()) bool {
 	for {
 		ctx, stop := context.WithCancelCause(r.turns)
-		end, err := r.rejoin(ctx, stop, agent, attempt, attached)
+		end, events, err := r.rejoin(ctx, stop, agent, attempt, attached)
 		cause := interrupted(ctx)
 		stop(nil)
 		if err == nil {
@@ -104,7 +104,9 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 		if err == nil {
 			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "begun", !end.NotBegun,
 				"err", end.Err)
-			return r.settle(attempt, r.endOf(end, cause))
+			settled := r.endOf(end, cause)
+			settled.Events = events
+			return r.settle(attempt, settled)
 		}
 		r.log.Error("what became of a turn cannot be found out; trying again", "agent", agent.ID, "turn",
 			attempt.TurnID, "err", err)
@@ -115,9 +117,9 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 	}
 }
 
-// rejoin finds what became of a turn, and watches it to its end if it goes on.
+// rejoin finds what became of a turn, and watches it to its end if it goes on. events is how many its response has.
 func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt,
-	attached func()) (runner.End, error) {
+	attached func()) (end runner.End, events int64, err error) {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(attempt, nil)
 	var watcher <-chan struct{}
@@ -127,14 +129,14 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 			<-watcher
 		}
 		record.close()
+		events = record.next
 	}()
 	turn := r.turnOf(agent, attempt)
-	var err error
 	if turn.Shared, turn.TreeContainers, err = r.sharedOf(ctx, agent.ID); err != nil {
-		return runner.End{}, err
+		return runner.End{}, 0, err
 	}
 	turn.Request.Input = responses.Items{responses.UserMessage(r.promptOf(ctx, attempt))}
-	return r.cfg.Turns.Recover(ctx, turn, func() {
+	end, err = r.cfg.Turns.Recover(ctx, turn, func() {
 		if err := r.takeOver(attempt, runner.End{}); err != nil { // it is tried again at the end
 			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)
 		}
@@ -143,6 +145,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		r.reattached(agent.ID)
 		attached()
 	}, record)
+	return end, 0, err
 }
 
 // promptOf is what an attempt was sent, "" when that is not known: the turn does not need it, its trace has it.

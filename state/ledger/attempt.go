@@ -96,6 +96,7 @@ type Turn struct {
 	ModelRounds int                     `json:"model_rounds"`
 	ToolCalls   int                     `json:"tool_calls"`
 	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
+	Events      int64                   `json:"response_events,omitempty"` // of its response, as far as the host has seen
 	Closure     Closure                 `json:"closure"`
 	Failure     *Failure                `json:"failure,omitempty"`
 	StartedAt   time.Time               `json:"started_at"`

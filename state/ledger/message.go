@@ -3,7 +3,10 @@ package ledger
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"time"
+
+	"holon/responses"
 )
 
 // The enumerations of a message's envelope (runtime specification, "Message
@@ -57,6 +60,7 @@ const (
 	SurfaceWebhook       Surface = "http_webhook"
 	SurfaceCallbackWake  Surface = "http_callback_wake"
 	SurfaceControlPrompt Surface = "http_control_prompt"
+	SurfaceOpenResponses Surface = "http_open_responses"
 	SurfaceTimer         Surface = "timer_scheduler"
 	SurfaceSystem        Surface = "runtime_system"
 	SurfaceTaskRejoin    Surface = "task_rejoin"
@@ -166,6 +170,23 @@ type Message struct {
 	AdmissionContext AdmissionContext  `json:"admission_context,omitempty"`
 	CorrelationID    string            `json:"correlation_id,omitempty"`
 	CausationID      string            `json:"causation_id,omitempty"`
+
+	// Of a client of the Open Responses API, which is shown the turn of its message as the response ResponseID.
+	Previous string          `json:"previous_response_id,omitempty"` // the agent's last one; "": whichever that is
+	Request  json.RawMessage `json:"request,omitempty"`              // what its turn is asked for with it; in no answer
+}
+
+// ResponseID is the id of the response that the message of a client gets, "" for another message.
+func (m Message) ResponseID() string {
+	if m.Surface != SurfaceOpenResponses {
+		return ""
+	}
+	return responses.PrefixResponse + strings.TrimPrefix(m.ID, responses.PrefixMessage)
+}
+
+// OfResponse is the id of the message that gets a response.
+func OfResponse(responseID string) (messageID string) {
+	return responses.PrefixMessage + strings.TrimPrefix(responseID, responses.PrefixResponse)
 }
 
 // EntryStatus is where a message is in its agent's queue.
@@ -236,6 +257,7 @@ type Entry struct {
 	Code       string     `json:"code,omitempty"`       // of the error that is the reason why it is blocked
 	CreatedAt  time.Time  `json:"created_at"`
 	UpdatedAt  time.Time  `json:"updated_at"`
+	Withheld   bool       `json:"withheld,omitempty"` // its client deleted the response
 }
 
 func (m *Message) Row() Row {

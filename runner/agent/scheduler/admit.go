@@ -66,7 +66,7 @@ func (m *Scheduler) Admit(ctx context.Context, draft ledger.Message) (Admission,
 		if err := s.checkAccepts(msg.AdmissionContext); err != nil {
 			return err
 		}
-		if err := s.checkQueueQuota(from); err != nil {
+		if err := errors.Join(s.checkContinues(msg.Previous), s.checkQueueQuota(from)); err != nil {
 			return err
 		}
 		adm = Admission{MessageID: msg.ID, EventSeq: s.admit(msg, from)}
@@ -139,6 +139,27 @@ func (s *step) checkAccepts(via ledger.AdmissionContext) error {
 	return nil
 }
 
+// checkContinues refuses the message of a client that goes on from another response than the agent's last one.
+func (s *step) checkContinues(previous string) error {
+	if previous == "" {
+		return nil
+	}
+	id, why := s.state.AgentID, ""
+	switch _, running := s.openAttempt(); {
+	case running:
+		why = "a turn runs after it"
+	case s.countQueued() > 0:
+		why = "other messages are in the queue"
+	case previous != s.state.Chain:
+		why = "the agent has had turns since, or began its conversation anew"
+	default:
+		return nil
+	}
+	return refused(CodeNotLast, "previous_response_id",
+		"leave it out: an agent has one conversation and goes on with it, and it can't go back",
+		"%.64s is not the last response of agent %s: %s", previous, id, why)
+}
+
 // checkQueueQuota refuses a message for which the queue has no room. A tenth of it is
 // the operator's alone, and what an agent makes for itself takes next to nothing.
 func (s *step) checkQueueQuota(from ledger.Sender) error {
@@ -209,6 +230,7 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) int64 {
 const (
 	maxBody        = 1 << 20
 	maxMetadata    = 64 << 10
+	maxRequest     = 32 << 20 // of a client, with its images and files
 	maxShortText   = 512
 	maxAttachments = 32
 )
@@ -224,6 +246,9 @@ func checkMessage(in ledger.Message) *rules.Refusal {
 	}
 	if len(in.Metadata) > 0 && !jsonObject(in.Metadata) {
 		return &rules.Refusal{Param: "metadata", Message: "metadata is a JSON object"}
+	}
+	if len(in.Request) > maxRequest {
+		return &rules.Refusal{Param: "input", Message: "a request to an agent is at most 32 MiB"}
 	}
 	return checkBody(in.Body)
 }

@@ -67,3 +67,13 @@ func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (
 	})
 	return e, err
 }
+
+// Withhold notes that the client of a message that has ended deleted its response.
+func (m *Scheduler) Withhold(ctx context.Context, agentID, messageID string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		e := read(s, ledger.View.Entry, messageID)
+		e.Withheld, e.UpdatedAt = true, s.now
+		s.update(&e)
+		return nil
+	})
+}

@@ -50,6 +50,9 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	own := held[at]
 	e.Suspended = e.Suspended || e.Lost && a.Suspended != "" // also where the process that ended it was killed
 	v := outcomeOf(a, own, e)
+	if v.turn && v.entry == ledger.Queued && s.message(a.MessageID).ResponseID() != "" { // its response has one end
+		v, e.Suspended = outcome{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted", true, true}, false
+	}
 	s.worktree = e.Worktree
 	s.charge(e.Spent)
 	s.cause = submittedEvent(a.ID)

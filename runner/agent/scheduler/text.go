@@ -73,6 +73,7 @@ func (f fields) withMessage(m ledger.Message) fields {
 		m.Body.Attachments = nil
 		f.clipped("message.body.attachments")
 	}
+	m.Request = nil
 	return f.with(record.RecordMessage, m)
 }
 

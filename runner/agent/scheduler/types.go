@@ -26,8 +26,9 @@ const (
 	CodeInvalidMessage state.Code = "invalid_message" // Param names the field
 	CodeKeyConflict    state.Code = "idempotency_conflict"
 	CodeQueueFull      state.Code = "queue_full"
-	CodeSelfLimit      state.Code = "limit_reached" // of what an agent makes for itself; Hint is for the agent
-	CodeNotQueued      state.Code = "not_queued"    // of a message that is claimed or has ended
+	CodeSelfLimit      state.Code = "limit_reached"              // of what an agent makes for itself; Hint is for the agent
+	CodeNotQueued      state.Code = "not_queued"                 // of a message that is claimed or has ended
+	CodeNotLast        state.Code = "previous_response_not_last" // of a client's message
 	CodeNoRun          state.Code = "no_current_run"
 	CodeRunMismatch    state.Code = "run_mismatch"
 	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; the error does not say which

@@ -177,6 +177,7 @@ func (s Snapshot) Queue(agentID string, limit int) ([]MessageState, error) {
 		if err != nil {
 			return nil, err
 		}
+		m.Request = nil
 		out = append(out, MessageState{MessageID: m.ID, Message: m, Entry: e.Reported()})
 	}
 	return out, err
@@ -196,6 +197,7 @@ func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {
 		return MessageState{}, &state.Error{Code: ledger.CodeNotFound, Param: "message",
 			Message: fmt.Sprintf("there is no message %.100q", messageID)}
 	}
+	m.Request = nil
 	e, err := s.ledger.Entry(messageID)
 	out := MessageState{MessageID: m.ID, Message: m, Entry: e.Reported()}
 	if err != nil || e.AttemptID == "" {

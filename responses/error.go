@@ -42,6 +42,9 @@ const (
 	CodeIdempotencyConflict    = "idempotency_conflict"
 	CodeResponseInProgress     = "response_in_progress"
 	CodePreviousInProgress     = "previous_response_in_progress"
+	CodePreviousNotLast        = "previous_response_not_last" // of an agent, which has one conversation
+	CodeAgentStopped           = "agent_stopped"
+	CodeAgentArchived          = "agent_archived"
 	CodeRequestTimeout         = "request_timeout"
 	CodeNotFound               = "not_found"
 	CodeMethodNotAllowed       = "method_not_allowed"
@@ -90,6 +93,9 @@ var statusByCode = map[string]int{
 	CodePreviousInProgress:   http.StatusConflict,
 	CodeSessionClosed:        http.StatusConflict,
 	CodeSessionConflict:      http.StatusConflict,
+	CodePreviousNotLast:      http.StatusConflict,
+	CodeAgentStopped:         http.StatusConflict,
+	CodeAgentArchived:        http.StatusConflict,
 	CodeRequestTimeout:       http.StatusRequestTimeout,
 	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
 	CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/state"
@@ -21,23 +22,23 @@ import (
 
 // Codes of errors (*state.Error) about what an agent may not do now.
 const (
-	CodeAgentStopped   state.Code = "agent_stopped" // Hint: holon agent start
+	CodeAgentStopped   state.Code = responses.CodeAgentStopped // Hint: holon agent start
 	CodeAgentPrivate   state.Code = "agent_private"
 	CodeInvalidMessage state.Code = "invalid_message" // Param names the field
 	CodeKeyConflict    state.Code = "idempotency_conflict"
 	CodeQueueFull      state.Code = "queue_full"
-	CodeSelfLimit      state.Code = "limit_reached"              // of what an agent makes for itself; Hint is for the agent
-	CodeNotQueued      state.Code = "not_queued"                 // of a message that is claimed or has ended
-	CodeNotLast        state.Code = "previous_response_not_last" // of a client's message
+	CodeSelfLimit      state.Code = "limit_reached"               // of what an agent makes for itself; Hint is for the agent
+	CodeNotQueued      state.Code = "not_queued"                  // of a message that is claimed or has ended
+	CodeNotLast        state.Code = responses.CodePreviousNotLast // of a client's message
 	CodeNoRun          state.Code = "no_current_run"
 	CodeRunMismatch    state.Code = "run_mismatch"
 	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; the error does not say which
 	CodeInvalidTimer   state.Code = "invalid_timer"
 	CodeInvalidAgent   state.Code = "invalid_agent"
-	CodeDefaultAgent   state.Code = "default_agent"     // of what the default agent may not get
-	CodeAgentBusy      state.Code = "agent_busy"        // a turn runs
-	CodeAgentArchived  state.Code = "agent_archived"    // it was removed
-	CodeInvalidWork    state.Code = "invalid_work_item" // Param names the field
+	CodeDefaultAgent   state.Code = "default_agent"             // of what the default agent may not get
+	CodeAgentBusy      state.Code = "agent_busy"                // a turn runs
+	CodeAgentArchived  state.Code = responses.CodeAgentArchived // it was removed
+	CodeInvalidWork    state.Code = "invalid_work_item"         // Param names the field
 	CodeWorkLimit      state.Code = "work_limit_reached"
 	CodeWorkCompleted  state.Code = "work_item_completed"
 	CodeTaskLimit      state.Code = "task_limit_reached"

@@ -1,0 +1,136 @@
+package answers
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"holon/responses"
+	"holon/runner/access"
+	"holon/state/ledger"
+)
+
+// decode reads a request to an agent and refuses what an agent does not take.
+func decode(body []byte) (*responses.Request, error) {
+	var own struct {
+		Holon map[string]json.RawMessage `json:"holon"`
+	}
+	if json.Unmarshal(body, &own) == nil { // what is not JSON is refused below
+		for _, key := range slices.Sorted(maps.Keys(own.Holon)) {
+			if string(own.Holon[key]) != "null" {
+				return nil, unsupported("holon."+key, "an agent has its own session, workspace and limits")
+			}
+		}
+	}
+	req, err := responses.DecodeRequest(body)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []struct {
+		name string
+		set  bool
+	}{
+		{"instructions", req.Instructions != nil}, {"temperature", req.Sampling.Temperature},
+		{"top_p", req.Sampling.TopP}, {"presence_penalty", req.Sampling.PresencePenalty},
+		{"frequency_penalty", req.Sampling.FrequencyPenalty},
+		{"reasoning", req.Reasoning != nil && !reflect.ValueOf(*req.Reasoning).IsZero()},
+		{"max_output_tokens", req.MaxOutputTokens != nil}, {"max_tool_calls", req.MaxToolCalls != nil},
+		{"top_logprobs", req.TopLogprobs != 0},
+	} {
+		if p.set {
+			return nil, unsupported(p.name, "an agent has its own instructions, model and settings")
+		}
+	}
+	if len(req.MCP) > 0 {
+		return nil, unsupported("tools", "an agent has its own MCP servers; a client declares tools of type function")
+	}
+	return req, nil
+}
+
+func unsupported(param, why string) error {
+	e := responses.Invalid(param, responses.CodeUnsupportedParameter, param+" is not taken with an agent: "+why)
+	e.Hint = "leave it out; the operator sets up agents, see holon agent --help"
+	return e
+}
+
+// message is the message of a caller to an agent.
+func message(c access.Caller, agentID string, req *responses.Request) (ledger.Message, error) {
+	text, err := inputText(req.Input)
+	if err != nil {
+		return ledger.Message{}, err
+	}
+	kept := *req
+	kept.Model, kept.PreviousResponseID, kept.Input = "", "", named(req.Input)
+	data, err := kept.MarshalJSON()
+	if err != nil {
+		return ledger.Message{}, responses.Internal("the request cannot be kept", err)
+	}
+	m := ledger.Message{AgentID: agentID, Kind: ledger.KindChannelEvent,
+		Origin: ledger.Origin{Kind: ledger.OriginChannel, ChannelID: string(ledger.SurfaceOpenResponses),
+			SenderID: c.Name},
+		Surface: ledger.SurfaceOpenResponses, AdmissionContext: ledger.ControlAuthenticated,
+		Body: ledger.Body{Type: "text", Text: text}, Previous: req.PreviousResponseID, Request: data}
+	if c.Operator {
+		m.Kind, m.Origin = ledger.KindOperatorPrompt, ledger.Origin{Kind: ledger.OriginOperator, ActorID: c.Name}
+	}
+	return m, nil
+}
+
+// speaker is the name of the caller whose message it is.
+func speaker(m ledger.Message) string { return m.Origin.ActorID + m.Origin.SenderID }
+
+// inputText is what the input says in text. An agent knows its conversation, so that a client sends only what is new.
+func inputText(items responses.Items) (string, error) {
+	var texts []string
+	other := 0
+	for i, item := range items {
+		param := fmt.Sprintf("input[%d]", i)
+		m, ok := item.(*responses.Message)
+		switch {
+		case !ok:
+			return "", refusedItem(param, "an agent knows its conversation and what it did")
+		case m.Role == responses.RoleAssistant:
+			return "", refusedItem(param, "an agent knows what it said")
+		case m.Role != responses.RoleUser:
+			return "", refusedItem(param+".role", "the instructions of an agent are its operator's")
+		}
+		for _, part := range m.Content {
+			if part.Type == responses.PartInputText {
+				texts = append(texts, part.Text)
+			} else {
+				other++
+			}
+		}
+	}
+	if other > 0 {
+		texts = append(texts, fmt.Sprintf("(with the message: %d images and files)", other))
+	}
+	if text := strings.Join(texts, "\n\n"); strings.TrimSpace(text) != "" {
+		return text, nil
+	}
+	e := responses.Invalid("input", responses.CodeMissingParameter, "the input says nothing")
+	e.Hint = "send a text, or messages of the role user"
+	return "", e
+}
+
+func refusedItem(param, why string) error {
+	e := responses.Invalid(param, responses.CodeUnsupportedParameter, param+" is not taken with an agent: "+why)
+	e.Hint = "send only what is new, as messages of the role user"
+	return e
+}
+
+// named gives the items of an input ids by which they can be listed.
+func named(items responses.Items) (list responses.Items) {
+	for _, item := range items {
+		if m, ok := item.(*responses.Message); ok && m.ID == "" {
+			copied := *m
+			copied.ID = responses.NewID(responses.PrefixMessage)
+			item = &copied
+		}
+		list = append(list, item)
+	}
+	return list
+}

@@ -133,12 +133,6 @@ func (h Home) CacheDir() string { return filepath.Join(h.dir, "cache") }
 // registered in the user's repositories and hold the user's work: never a cache.
 func (h Home) WorktreesDir() string { return filepath.Join(h.dir, "worktrees") }
 
-// SessionsDir is the directory that holds the directories of clients' sessions.
-func (h Home) SessionsDir() string { return filepath.Join(h.dir, "sessions") }
-
-// SessionDir is what the host keeps of one session of a client.
-func (h Home) SessionDir(id string) string { return filepath.Join(h.SessionsDir(), id) }
-
 // AgentsDir is the directory that holds the homes of agents.
 func (h Home) AgentsDir() string { return filepath.Join(h.dir, "agents") }
 

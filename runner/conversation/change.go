@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"holon/internal/folder"
@@ -220,28 +221,37 @@ func (x *Session) Diff(ctx context.Context) (diff *state.Diff, err error) {
 	return diff, err
 }
 
+// Applied is what was brought into the files of the operator, with warnings of what could not be.
+type Applied struct {
+	landing.ApplyResult
+	Warnings []state.Warning
+}
+
 // Apply brings what was changed into the files of the operator, all of it or nothing, also where the process is killed.
 // The tree goes on from there. Files that programs execute are written only with allowExecuted.
-func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (done *landing.ApplyResult, err error) {
+func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (done Applied, err error) {
 	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
 		if err := c.landable(ctx); err != nil {
 			return err
 		}
 		ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
+		done.Path, done.Written, done.Deleted = c.info.Path, []string{}, []string{}
 		if c.diff.PatchBytes == 0 {
-			done = &landing.ApplyResult{Path: c.info.Path, Written: []string{}, Deleted: []string{}}
 			return nil
 		}
-		done, err = landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
+		result, err := landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
 			Objects: x.dir(changeDir, objectsDir), Borrowing: x.sessions.opts.Borrowing(), RunDir: x.dir(changeDir),
-			Merge:    "holon session checkout " + c.record.ID + " makes a branch of it",
-			Warnings: c.diff.Warnings, Confirm: confirm(c.record.ID, allowExecuted)})
+			Merge:    "holon session checkout " + x.id + " makes a branch of it",
+			Warnings: c.diff.Warnings, Confirm: confirm(x.id, allowExecuted)})
 		if err == nil && c.tree != nil {
 			err = c.tree.Advance(ctx)
 		}
 		if err != nil {
 			return err
 		}
+		done = Applied{*result, slices.DeleteFunc(slices.Clone(c.diff.Warnings), func(w state.Warning) bool {
+			return w.Code == workspace.WarnExecuted // which was agreed to
+		})}
 		x.note(event{What: "applied", By: by, Files: len(done.Written) + len(done.Deleted)})
 		return nil
 	})
@@ -286,8 +296,8 @@ func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *la
 			return err
 		}
 		if len(c.diff.Files) == 0 {
-			return &git.Error{Code: landing.CodeNothingChanged, Message: "the session " + c.record.ID +
-				" changed no file", Hint: "holon session diff " + c.record.ID + " shows its changes since the last apply"}
+			return &git.Error{Code: landing.CodeNothingChanged, Message: "the session " + x.id +
+				" changed no file", Hint: "holon session diff " + x.id + " shows its changes since the last apply"}
 		}
 		id, dir, err := landing.CheckoutDir(x.dir(changeDir), x.id, *c.diff)
 		if err != nil {
@@ -295,8 +305,8 @@ func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *la
 		}
 		made, err = landing.Checkout(ctx, landing.CheckoutOptions{Run: id, RunDir: dir,
 			Objects: x.dir(changeDir, objectsDir), Info: c.info, Diff: *c.diff, Dir: c.record.Workspace,
-			Borrowing: x.sessions.opts.Borrowing(), Name: c.record.Name, Title: "Work of the session " + c.record.ID,
-			At: time.Now(), Confirm: confirm(c.record.ID, o.AllowExecuted), Branch: o.Branch, Path: o.Path,
+			Borrowing: x.sessions.opts.Borrowing(), Name: c.record.Name, Title: "Work of the session " + x.id,
+			At: time.Now(), Confirm: confirm(x.id, o.AllowExecuted), Branch: o.Branch, Path: o.Path,
 			Default: x.sessions.opts.Home.WorktreesDir()})
 		if err == nil {
 			x.note(event{What: "checked_out", By: by, Branch: made.Branch, Files: len(c.diff.Files)})

@@ -208,15 +208,7 @@ func (x *Session) remove(ctx context.Context) error {
 	s.mu.Lock()
 	delete(s.all, x.id)
 	for id := range x.log.known {
-		others := s.index[id][:0:0]
-		for _, other := range s.index[id] {
-			if other != x {
-				others = append(others, other)
-			}
-		}
-		if s.index[id] = others; len(others) == 0 {
-			delete(s.index, id)
-		}
+		s.unlist(id, x)
 	}
 	s.mu.Unlock()
 	gone := filepath.Join(s.opts.Home.SessionsDir(), removedPrefix+x.id)

@@ -23,60 +23,48 @@ type Bounds struct {
 
 // Limited is the error of what a limit refuses: 429.
 type Limited struct {
-	err   error // of CodeLimit
+	err   *state.Error
 	after time.Duration
 }
 
 func (l *Limited) Error() string { return l.err.Error() }
 
-// Unwrap returns the typed error.
+// Unwrap returns the typed error, of CodeLimit.
 func (l *Limited) Unwrap() error { return l.err }
 
 // RetryAfter is when to ask again.
 func (l *Limited) RetryAfter() time.Duration { return l.after }
-
-// defaultRetry is when a client should ask again if nothing says when there is room.
-const defaultRetry = time.Minute
 
 // admit refuses a session beyond the bounds. The caller holds starting.
 func (s *Sessions) admit(owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	open, own := 0, 0
-	var soonest, ownSoonest time.Time
-	earlier := func(t *time.Time, at time.Time) {
-		if t.IsZero() || at.Before(*t) {
-			*t = at
-		}
-	}
 	for _, x := range s.all {
-		if !x.record.open() {
-			continue
-		}
-		open++
-		idleAt := x.log.last.Time().Add(s.opts.TTL)
-		earlier(&soonest, idleAt)
-		if x.record.Owner == owner {
-			own++
-			earlier(&ownSoonest, idleAt)
+		if x.record.open() {
+			open++
+			if x.record.Owner == owner {
+				own++
+			}
 		}
 	}
-	retry := func(at time.Time) time.Duration {
-		if s.opts.TTL < 0 {
-			return defaultRetry
-		}
-		return min(max(at.Sub(s.opts.Now()).Truncate(time.Second), time.Second), defaultRetry)
-	}
-	hint := "close one: holon session close ID"
-	switch {
-	case s.opts.Limits.Sessions > 0 && own >= s.opts.Limits.Sessions:
-		return &Limited{&state.Error{Code: CodeLimit, Hint: hint,
-			Message: fmt.Sprintf("you have %d open sessions, which is the limit", own)}, retry(ownSoonest)}
+	message := ""
+	switch most := s.opts.Limits.Sessions; {
+	case most > 0 && own >= most:
+		message = fmt.Sprintf("you have %d open sessions, which is the limit", own)
 	case s.opts.Max > 0 && open >= s.opts.Max:
-		return &Limited{&state.Error{Code: CodeLimit, Hint: hint, Message: "too many sessions are open"},
-			retry(soonest)}
+		message = "too many sessions are open"
+	default:
+		return nil
 	}
-	return nil
+	return limited(message, "close one: holon session close ID")
+}
+
+// retryAfter is when to try again what cannot be done now: sessions end, and engines come back.
+const retryAfter = time.Minute
+
+func limited(message, hint string) error {
+	return &Limited{&state.Error{Code: CodeLimit, Message: message, Hint: hint}, retryAfter}
 }
 
 // left is what a session and its owner may still take. The caller holds mu. The error is a *Limited.
@@ -92,14 +80,13 @@ func (x *Session) left() (left Bounds, err error) {
 		}
 	}
 	for _, b := range []struct {
-		of    string
-		most  Bounds
-		used  Usage
-		hint  string
-		retry time.Duration
+		of   string
+		most Bounds
+		used Usage
+		hint string
 	}{
-		{"this session has", s.opts.Limits.Session, used, "open another session", defaultRetry},
-		{"your sessions have", s.opts.Limits.Owner, owner, "try again when one of them was removed", defaultRetry},
+		{"this session has", s.opts.Limits.Session, used, "open another session"},
+		{"your sessions have", s.opts.Limits.Owner, owner, "try again when one of them was removed"},
 	} {
 		what := ""
 		switch {
@@ -112,8 +99,7 @@ func (x *Session) left() (left Bounds, err error) {
 		default:
 			continue
 		}
-		return left, &Limited{&state.Error{Code: CodeLimit, Message: b.of + " " + what + ", which is the limit",
-			Hint: b.hint}, b.retry}
+		return left, limited(b.of+" "+what+", which is the limit", b.hint)
 	}
 	return left, nil
 }

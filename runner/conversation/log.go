@@ -84,6 +84,8 @@ func (f *folded) take(l line) (added bool) {
 		f.going = slices.DeleteFunc(f.going, func(id string) bool { return id == l.Ended })
 		if l.Begun {
 			f.turns++
+		} else { // its id names nothing
+			delete(f.known, l.Ended)
 		}
 		if l.Account != nil {
 			f.account = sum(f.account, *l.Account)
@@ -161,6 +163,9 @@ func (x *Session) take(lines []line) {
 			id, _ := l.id()
 			s.index[id] = append(s.index[id], x)
 		}
+		if l.Ended != "" && !l.Begun {
+			s.unlist(l.Ended, x)
+		}
 	}
 	s.grown.Broadcast()
 }
@@ -186,6 +191,14 @@ func appendFile(path string, text []byte, sync bool) (err error) {
 		err = errors.Join(err, f.Truncate(info.Size()))
 	}
 	return err
+}
+
+// unlist takes an id of a session out of the index. The caller holds mu.
+func (s *Sessions) unlist(id string, x *Session) {
+	s.index[id] = slices.DeleteFunc(s.index[id], func(other *Session) bool { return other == x })
+	if len(s.index[id]) == 0 {
+		delete(s.index, id)
+	}
 }
 
 // rebuildLog writes a log that was lost anew, from what agentd recorded of the turns. What they took of models is not

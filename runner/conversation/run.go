@@ -8,9 +8,6 @@ import (
 	"holon/runner"
 )
 
-// retryAfter is when what could not be done is tried again.
-const retryAfter = time.Minute
-
 // Run watches the turns that an earlier process left, closes sessions that are idle for too long and removes closed
 // ones, until ctx ends. Turns that go on then are left to go on.
 func (s *Sessions) Run(ctx context.Context) error {

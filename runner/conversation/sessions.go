@@ -194,7 +194,7 @@ const (
 	CodeClosed     state.Code = "session_closed"   // 409: no turn is begun there any more
 	CodeConflict   state.Code = "session_conflict" // 409: an open session has the name, and works elsewhere
 	CodeLimit      state.Code = "session_limit"    // 429: a *Limited
-	CodeNotAllowed state.Code = responses.CodePathOutsideRoot
+	CodeNotAllowed state.Code = "workspace_not_allowed"
 	CodeNothing    state.Code = "no_workspace" // Apply, Checkout: of a session without one
 )
 
@@ -285,7 +285,7 @@ func (s *Sessions) runs(owner string) bool {
 	return false
 }
 
-// List describes the sessions of an owner, or of all with "", the oldest first.
+// List describes the sessions of an owner, or of all with "", the newest first.
 func (s *Sessions) List(owner string) []Info {
 	s.mu.Lock()
 	list := make([]*Session, 0, len(s.all))
@@ -295,7 +295,7 @@ func (s *Sessions) List(owner string) []Info {
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(b.id, a.id) })
 	infos := make([]Info, len(list))
 	for i, x := range list {
 		infos[i] = x.Info()

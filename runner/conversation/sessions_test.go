@@ -19,7 +19,6 @@ import (
 	"holon/responses"
 	"holon/responses/client"
 	"holon/runner"
-	"holon/runner/pool"
 	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/test/expect"
@@ -92,10 +91,12 @@ func TestDamage(t *testing.T) {
 	expect.Contains(t, "log", l.log.b.String(), bad.id)
 	found, err := l.OfTurn("ann", "turn_1")
 	expect.NoError(t, err)
-	found.end("turn_1", runner.End{}, nil)
-	l.open()
-	_, err = l.OfTurn("ann", "turn_1")
-	expect.NoError(t, err)
+	found.end("turn_1", runner.End{}, errors.New("there is no container"))
+	for _, reopen := range []func(){func() {}, l.open} { // a turn that never began is none
+		reopen()
+		_, err = l.OfTurn("ann", "turn_1")
+		expect.Equal(t, "code", code(err), responses.CodeTurnNotFound)
+	}
 	left, err := filepath.Glob(filepath.Join(l.home.SessionsDir(), "*"))
 	expect.NoError(t, err)
 	expect.Equal(t, "files", len(left), 4) // with the audit
@@ -340,11 +341,11 @@ func TestTime(t *testing.T) {
 		x.end("turn_1", runner.End{}, nil)
 		time.Sleep(59 * time.Minute)
 		l.start(Ask{Name: "new"})
-		statuses("old open;new open;")
+		statuses("new open;old open;")
 		time.Sleep(time.Minute)
-		statuses("old closed;new open;")
+		statuses("new open;old closed;")
 		time.Sleep(59 * time.Minute)
-		statuses("old closed;new closed;")
+		statuses("new closed;old closed;")
 		time.Sleep(time.Hour + time.Minute)
 		statuses("new closed;")
 		stop()
@@ -352,34 +353,6 @@ func TestTime(t *testing.T) {
 		l.open()
 		statuses("new closed;")
 	})
-}
-
-// A client reads what it can mend, and nothing of the host.
-func TestPublic(t *testing.T) {
-	t.Parallel()
-	limited := &Limited{err: &state.Error{Code: CodeLimit, Message: "too many"}, after: time.Minute}
-	for _, tc := range []struct {
-		err    error
-		status int
-		code   string
-	}{
-		{limited, 429, string(CodeLimit)},
-		{notFound("x"), 404, string(CodeNotFound)},
-		{&state.Error{Code: CodeNotAllowed, Param: fieldWorkspace}, 400, responses.CodePathOutsideRoot},
-		{&state.Error{Code: pool.CodeClosed}, 503, responses.CodeDraining},
-		{&state.Error{Code: runner.CodeDiskFull}, 507, responses.CodeDiskFull},
-		{&state.Error{Code: "engine_error", Message: "/srv/secret"}, 500, responses.CodeServerError},
-		{errors.New("/srv/secret"), 500, responses.CodeServerError},
-		{responses.Invalid("x", responses.CodeInvalidValue, "no"), 400, responses.CodeInvalidValue},
-	} {
-		got, ok := errors.AsType[*responses.Error](Public(tc.err))
-		if !ok || got.Status() != tc.status || got.Code != tc.code || strings.Contains(got.Message, "secret") {
-			t.Errorf("%v: %+v", tc.err, got)
-		}
-	}
-	if again, ok := errors.AsType[*Limited](Public(limited)); !ok || again.RetryAfter() != time.Minute {
-		t.Error("when to ask again is lost")
-	}
 }
 
 // A process that is killed at any moment leaves records that are read, with every turn that it was asked for.

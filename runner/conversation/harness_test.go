@@ -200,7 +200,9 @@ func (l *lab) follow(ctx context.Context, t pool.Turn, ask ask, began func(), wa
 	began()
 	stop := context.AfterFunc(ctx, func() {
 		if !errors.Is(context.Cause(ctx), runner.ErrLeft) {
-			_, _ = agent.Cancel(context.WithoutCancel(ctx), end.Response.ID) // its end is read
+			if rec, err := agent.Turn(context.WithoutCancel(ctx), t.ID()); err == nil {
+				_, _ = agent.Cancel(context.WithoutCancel(ctx), rec.ResponseID) // its end is read
+			}
 		}
 	})
 	defer stop()

@@ -8,10 +8,12 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"holon/internal/folder"
 	"holon/internal/visible"
+	"holon/responses"
 	"holon/runner"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
@@ -137,6 +139,26 @@ func (x *Session) disclaim(ctx context.Context) error {
 	for _, c := range claims {
 		if err == nil && c.By == claim+x.id {
 			err = workspace.Disclaim(ctx, cache, c)
+		}
+	}
+	return err
+}
+
+// disclaimUnowned gives up trees that no session has, and none that was set aside.
+func (s *Sessions) disclaimUnowned(ctx context.Context) error {
+	cache := s.opts.Home.CacheDir()
+	claims, err := workspace.Claims(ctx, cache)
+	for _, c := range claims {
+		id, ours := strings.CutPrefix(c.By, claim)
+		if !ours || responses.CheckID("id", id) != nil {
+			continue
+		}
+		x := s.all[id]
+		if aside, _ := filepath.Glob(s.opts.Home.SessionDir(id) + damagedMark + "*"); x == nil && len(aside) > 0 {
+			continue
+		}
+		if x == nil || x.record.Tree == nil {
+			err = errors.Join(err, workspace.Disclaim(ctx, cache, c))
 		}
 	}
 	return err

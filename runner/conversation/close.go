@@ -33,7 +33,7 @@ var errInUse = errors.New("the session is in use")
 func (x *Session) expire(ctx context.Context) error {
 	_, err := x.close(ctx, byTime, func() bool {
 		s := x.sessions
-		return len(x.calls) == 0 && len(x.log.going) == 0 && !x.log.last.Time().Add(s.opts.TTL).After(s.opts.Now())
+		return len(x.calls) == 0 && len(x.log.going) == 0 && !x.expiry().After(s.opts.Now())
 	})
 	if errors.Is(err, errInUse) {
 		return nil

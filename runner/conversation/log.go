@@ -63,7 +63,8 @@ type folded struct {
 	responses []string
 	known     map[string]kind
 	going     []string      // turns without an end
-	turns     int           // that began
+	turns     int           // that began and ended
+	failed    int           // that never began
 	account   state.Account // of all turns
 	last      turns.Time    // newest line
 	lastTurn  state.TurnRef
@@ -85,6 +86,7 @@ func (f *folded) take(l line) (added bool) {
 		if l.Begun {
 			f.turns++
 		} else { // its id names nothing
+			f.failed++
 			delete(f.known, l.Ended)
 		}
 		if l.Account != nil {

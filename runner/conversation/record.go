@@ -53,6 +53,7 @@ type record struct {
 	Model     string          `json:"model"` // of its first turn
 	Image     string          `json:"image"` // "": Options.Image
 	Workspace string          `json:"workspace"`
+	Once      bool            `json:"once,omitempty"` // Ask.Once
 	CreatedAt turns.Time      `json:"created_at"`
 	ClosedAt  turns.Time      `json:"closed_at"` // null: it is open
 	ClosedBy  string          `json:"closed_by,omitempty"`

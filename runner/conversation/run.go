@@ -92,11 +92,24 @@ func (x *Session) due() (time.Time, func(context.Context) error) {
 	case s.all[r.ID] != x || len(x.calls) > 0 || r.open() && len(x.log.going) > 0:
 		return time.Time{}, nil // its end wakes Run
 	case r.open() && s.opts.TTL > 0:
-		return x.log.last.Time().Add(s.opts.TTL), x.expire
+		return x.expiry(), x.expire
 	case !r.open() && !r.Finished: // the process that closed it was killed
 		return r.ClosedAt.Time(), x.expire
 	case r.Finished && r.Tree == nil && s.opts.Keep > 0:
 		return r.ClosedAt.Time().Add(s.opts.Keep), x.remove
 	}
 	return time.Time{}, nil
+}
+
+// earlyTTL is after how long a session is closed that nothing continues: one for a single request, or whose first turn
+// could not begin.
+const earlyTTL = time.Minute
+
+// expiry is when the session is closed if it stays idle. The caller holds mu.
+func (x *Session) expiry() time.Time {
+	ttl := x.sessions.opts.TTL
+	if x.record.Once || x.log.turns == 0 && x.log.failed > 0 {
+		ttl = min(ttl, earlyTTL)
+	}
+	return x.log.last.Time().Add(ttl)
 }

@@ -131,7 +131,7 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 			err = errors.Join(err, s.load(ctx, name))
 		}
 	}
-	return s, err
+	return s, errors.Join(err, s.disclaimUnowned(ctx))
 }
 
 // load reads one session. One that was not recorded to its end never began.

@@ -257,9 +257,22 @@ func TestEmpty(t *testing.T) {
 	m, err := x.Close(t.Context(), "ann")
 	expect.NoError(t, err)
 	expect.Equal(t, "files", len(m.Workspace.Changes.Files), 1)
-	if _, err := os.Lstat(held.TreeDir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the tree: %v", err)
+	gone := func(x *Session) {
+		t.Helper()
+		if _, err := os.Lstat(x.dir(treeDir)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the tree: %v", err)
+		}
 	}
+	gone(x)
+	lost := l.start(Ask{})
+	_, err = l.Tree(t.Context(), lost.id, nil)
+	expect.NoError(t, err)
+	expect.NoError(t, lost.amend(func(r *record) error {
+		r.Tree = nil // as before a process was killed that had made it
+		return nil
+	}))
+	l.open()
+	gone(lost)
 	expect.Equal(t, "status", x.Info().Status, StatusClosed)
 }
 
@@ -348,10 +361,19 @@ func TestTime(t *testing.T) {
 		statuses("new closed;old closed;")
 		time.Sleep(time.Hour + time.Minute)
 		statuses("new closed;")
+		l.start(Ask{Name: "once", Once: true})
+		failed := l.start(Ask{Name: "failed"})
+		_, err = failed.begin("turn_2", func(error) {})
+		expect.NoError(t, err)
+		failed.end("turn_2", runner.End{}, errors.New("there is no such image"))
+		time.Sleep(59 * time.Second)
+		statuses("failed open;once open;new closed;")
+		time.Sleep(time.Second)
+		statuses("failed closed;once closed;new closed;")
 		stop()
 		running.Wait()
 		l.open()
-		statuses("new closed;")
+		expect.Equal(t, "sessions", len(l.List("")), 3)
 	})
 }
 

@@ -24,6 +24,7 @@ type Ask struct {
 	Model     string // provider/model
 	Workspace string // holon.workspace: absolute, beneath an allowed root; "" for an empty tree
 	Image     string // holon.image; "": Options.Image
+	Once      bool   // nothing can continue it, as with store: false; it is closed early
 }
 
 // Names of fields of a request, for errors.
@@ -75,7 +76,7 @@ func (s *Sessions) Start(ctx context.Context, a Ask) (*Session, error) {
 		return nil, err
 	}
 	x := s.newSession(record{ID: responses.NewID(prefix), Owner: a.Owner, Name: a.Name, Model: a.Model, Image: a.Image,
-		Workspace: dir, CreatedAt: s.now()})
+		Workspace: dir, Once: a.Once, CreatedAt: s.now()})
 	if err := s.place(x); err != nil {
 		return nil, err
 	}

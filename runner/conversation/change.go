@@ -57,7 +57,10 @@ func (s *Sessions) Tree(ctx context.Context, id string, owner *folder.Owner) (*w
 	}
 	defer unlock()
 	r := x.snapshot()
-	if r.Tree != nil || !r.open() {
+	switch {
+	case !r.open(): // what was changed is being kept
+		return nil, nil
+	case r.Tree != nil:
 		return r.Tree, nil
 	}
 	held, err := x.makeTree(ctx, r, owner)
@@ -80,7 +83,7 @@ func (x *Session) dir(names ...string) string {
 
 // makeTree makes a tree and records how it is found. What a process that was killed made of it is given up.
 func (x *Session) makeTree(ctx context.Context, r record, owner *folder.Owner) (_ *workspace.Held, err error) {
-	if err := x.disclaim(ctx); err != nil {
+	if err := errors.Join(x.sessions.stillAllowed(ctx, r.Workspace), x.disclaim(ctx)); err != nil {
 		return nil, err
 	}
 	o := workspace.Options{Dir: r.Workspace, IncludeDirty: x.sessions.opts.IncludeDirty,
@@ -253,7 +256,7 @@ type Applied struct {
 // The tree goes on from there. Files that programs execute are written only with allowExecuted.
 func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (done Applied, err error) {
 	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
-		if err := c.landable(ctx); err != nil {
+		if err := x.landable(ctx, c); err != nil {
 			return err
 		}
 		ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
@@ -281,16 +284,17 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 }
 
 // landable refuses a change that no files of the operator can have.
-func (c changed) landable(ctx context.Context) error {
+func (x *Session) landable(ctx context.Context, c changed) error {
 	if c.record.Workspace == "" {
-		return &state.Error{Code: CodeNothing, Param: "session", Message: "the session " + c.record.ID +
+		return &state.Error{Code: CodeNothing, Param: "session", Message: "the session " + x.id +
 			" began with an empty tree, and no directory can have its change",
-			Hint: "take the patch: holon session diff " + c.record.ID}
+			Hint: "take the patch: holon session diff " + x.id}
 	}
-	if c.tree == nil {
-		return nil
+	err := x.sessions.stillAllowed(ctx, c.record.Workspace)
+	if err == nil && c.tree != nil {
+		err = c.tree.CheckOrigin(ctx)
 	}
-	return c.tree.CheckOrigin(ctx)
+	return err
 }
 
 func confirm(id string, allowed bool) landing.Confirm {
@@ -314,7 +318,7 @@ type Checkout struct {
 // Checkout makes a branch of what was changed, with a working tree. The same change again is where it is.
 func (x *Session) Checkout(ctx context.Context, o Checkout, by string) (made *landing.CheckoutResult, err error) {
 	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
-		if err := c.landable(ctx); err != nil {
+		if err := x.landable(ctx, c); err != nil {
 			return err
 		}
 		if len(c.diff.Files) == 0 {

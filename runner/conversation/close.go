@@ -113,22 +113,20 @@ func (x *Session) finish(ctx context.Context) (*state.Manifest, error) {
 	if err := x.writeManifest(ctx, m); err != nil {
 		return nil, err
 	}
-	if !keep {
-		if err := x.disclaim(ctx); err != nil {
-			return nil, err
-		}
-	}
-	err = x.amend(func(r *record) error {
+	if err := x.amend(func(r *record) error {
 		r.Finished = true
 		if !keep {
 			r.Tree = nil
 		}
 		return nil
-	})
-	if err == nil {
-		x.note(event{What: "closed", By: r.ClosedBy})
+	}); err != nil {
+		return nil, err
 	}
-	return m, err
+	x.note(event{What: "closed", By: r.ClosedBy})
+	if keep {
+		return m, nil
+	}
+	return m, x.disclaim(ctx) // after a kill before it, Open does that
 }
 
 // isGone reports whether a tree, or what it was made from, is not there any more.

@@ -35,6 +35,7 @@ import (
 	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 	"holon/state"
@@ -108,6 +109,9 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 	s := &Sessions{opts: o, changed: make(chan struct{}, 1), all: make(map[string]*Session),
 		index: make(map[string][]*Session)}
 	s.grown = sync.NewCond(&s.mu)
+	if err := s.resolveRoots(); err != nil {
+		return nil, err
+	}
 	dir := o.Home.SessionsDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of sessions: %w", err)
@@ -134,10 +138,24 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 	return s, errors.Join(err, s.disclaimUnowned(ctx))
 }
 
+// resolveRoots resolves the links of the allowed directories.
+func (s *Sessions) resolveRoots() error {
+	s.opts.Roots = slices.Clone(s.opts.Roots)
+	for i, root := range s.opts.Roots {
+		real, err := git.RealDirectory(root)
+		if err != nil {
+			return &state.Error{Code: runner.CodeUsage, Param: "--workspace-root", Err: err,
+				Message: fmt.Sprintf("workspaces cannot be below %.200q", root), Hint: "name a directory that exists"}
+		}
+		s.opts.Roots[i] = real
+	}
+	return nil
+}
+
 // load reads one session. One that was not recorded to its end never began.
 func (s *Sessions) load(ctx context.Context, id string) error {
 	dir := s.opts.Home.SessionDir(id)
-	if err := durable.Sweep(dir); err != nil {
+	if err := errors.Join(durable.Sweep(dir), durable.Sweep(filepath.Join(dir, changeDir))); err != nil {
 		return err
 	}
 	r, err := readRecord(dir, id)

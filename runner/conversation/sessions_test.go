@@ -143,9 +143,12 @@ func TestStart(t *testing.T) {
 			t.Errorf("%+v: %v (%s, %s)", tc.ask, err, f.Code, f.Param)
 		}
 	}
+	expect.NoError(t, errors.Join(os.Remove(plain), os.Symlink(outside, plain)))
+	_, err := l.Tree(t.Context(), first.id, nil)
+	expect.Equal(t, "a workspace that was replaced", code(err), string(CodeNotAllowed))
 	l.opts.Roots = []string{filepath.Join(l.repo, "sub")} // whose repository lies above
 	l.open()
-	_, err := l.Start(t.Context(), Ask{Owner: "ann", Workspace: filepath.Join(l.repo, "sub")})
+	_, err = l.Start(t.Context(), Ask{Owner: "ann", Workspace: filepath.Join(l.repo, "sub")})
 	expect.Equal(t, "code", code(err), string(CodeNotAllowed))
 	audit, err := os.ReadFile(filepath.Join(l.home.SessionsDir(), auditFile))
 	expect.NoError(t, err)

@@ -139,8 +139,8 @@ func (s *Sessions) allowed(ctx context.Context, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	refused := func(code state.Code, message string, err error) error {
-		return &state.Error{Code: code, Param: fieldWorkspace, Message: message, Err: err,
+	refused := func(code state.Code, message string) error {
+		return &state.Error{Code: code, Param: fieldWorkspace, Message: message,
 			Hint: "name a directory below one that holon serve allows with --workspace-root"}
 	}
 	within := func(dir string) bool {
@@ -148,13 +148,13 @@ func (s *Sessions) allowed(ctx context.Context, name string) (string, error) {
 	}
 	switch {
 	case strings.ContainsRune(name, 0) || !strings.HasPrefix(name, "/"):
-		return "", refused(responses.CodeInvalidValue, "the workspace is no absolute path", nil)
+		return "", refused(responses.CodeInvalidValue, "the workspace is no absolute path")
 	case !within(name): // resolves links
-		return "", refused(CodeNotAllowed, "the workspace is not below an allowed directory", nil)
+		return "", refused(CodeNotAllowed, "the workspace is not below an allowed directory")
 	}
 	dir, err := git.RealDirectory(name)
 	if err != nil {
-		return "", refused(responses.CodeInvalidValue, "the workspace is no directory", nil)
+		return "", refused(responses.CodeInvalidValue, "the workspace is no directory")
 	}
 	user, err := git.Locate(ctx, dir, s.opts.Borrowing())
 	if err != nil {
@@ -166,9 +166,19 @@ func (s *Sessions) allowed(ctx context.Context, name string) (string, error) {
 	}
 	// a repository above a root would bring files of its own; one that is swapped meanwhile is caught here too
 	if !within(dir) || !within(top) || git.Within(s.opts.Home.Dir(), dir) || git.Within(dir, s.opts.Home.Dir()) {
-		return "", refused(CodeNotAllowed, "the workspace is not below an allowed directory", nil)
+		return "", refused(CodeNotAllowed, "the workspace is not below an allowed directory")
 	}
 	return dir, nil
+}
+
+// stillAllowed fails if something else is where a workspace was: who applies changes may replace directories.
+func (s *Sessions) stillAllowed(ctx context.Context, dir string) error {
+	now, err := s.allowed(ctx, dir)
+	if err == nil && now != dir {
+		err = &state.Error{Code: CodeNotAllowed, Param: fieldWorkspace,
+			Message: "the workspace of the session was replaced by a link", Hint: "put the directory back"}
+	}
+	return err
 }
 
 // Info describes a session for its owner and the operator.

@@ -13,6 +13,7 @@ import (
 	"holon/internal/bounded"
 	"holon/internal/httpserver"
 	"holon/responses"
+	"holon/responses/websocket"
 )
 
 const (
@@ -110,6 +111,13 @@ func editHolon(body []byte, fields []field) ([]byte, error) {
 			}
 		}
 		return out, nil
+	})
+}
+
+// withToken adds the token of a turn to a message for agentd.
+func withToken(text []byte, token string) ([]byte, error) {
+	return set(text, websocket.KeyModelToken, func(json.RawMessage) (json.RawMessage, error) {
+		return responses.Marshal(token)
 	})
 }
 

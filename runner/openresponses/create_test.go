@@ -84,6 +84,19 @@ func TestRoutes(t *testing.T) {
 	expect.Equal(t, "session", other.Holon.SessionID, "sess_ses_1")
 }
 
+// A client may go on before the watcher of its turn has come to the ids that it read.
+func TestContinuesAtOnce(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.late = make(chan struct{})
+	first := d.post(`{"model":"scripted/talk","input":"hi"}`).response(t)
+	expect.Equal(t, "response", d.do(http.MethodGet, "/v1/responses/"+first.ID, "").response(t).ID, first.ID)
+	d.turns.Wait()
+	next := d.post(`{"model":"scripted/talk","input":"on","previous_response_id":"` + first.ID + `"}`).response(t)
+	d.post(`{"model":"scripted/talk","input":"on","previous_response_id":"` + next.ID + `"}`).response(t)
+	close(d.late)
+}
+
 // A request with the key, or the turn id, of an earlier one has its answer.
 func TestRepeatedRequest(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,8 @@ type door struct {
 	log  bytes.Buffer
 	stop func() // ends the server as holon does
 
+	late chan struct{} // not nil: an id is noted once it was looked for in vain
+
 	mu       sync.Mutex
 	sessions []*session
 	turns    sync.WaitGroup
@@ -139,6 +141,10 @@ func (d *door) find(fits func(x *session) bool) (openresponses.Session, error) {
 			return x, nil
 		}
 	}
+	select {
+	case d.late <- struct{}{}:
+	default:
+	}
 	return nil, &state.Error{Code: responses.CodeNotFound, Message: "there is none"}
 }
 
@@ -184,6 +190,9 @@ func (x *session) Turn(ctx context.Context, turnID, _ string, ask openresponses.
 	first, err := ask(ctx, agent, token.Reveal())
 	if err != nil {
 		return runner.End{}, err
+	}
+	if x.door.late != nil {
+		<-x.door.late
 	}
 	x.note(first.ID)
 	for e, err := range agent.Entries(ctx, turnID) {

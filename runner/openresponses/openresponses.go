@@ -13,7 +13,7 @@
 // Invariants:
 //   - The answer is agentd's: status, content type and body are copied and never encoded again. Of the client's body
 //     only keys of holon change; other keys, their order and the spelling of numbers stay.
-//   - A turn runs within Session.Turn, which grants, meters and records it. It is asked for once; nothing is sent again.
+//   - A turn runs within Session.Turn, which grants, meters and records it. A request that agentd has is not sent again.
 //   - A client that goes is gone for agentd too, once agentd has the turn. Before that a turn is not asked for, or its
 //     answer is waited for, so that no turn runs unwatched. What becomes of the turn is agentd's decision.
 //   - An answer that breaks is cut off, so that no client takes it for whole.
@@ -34,6 +34,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/client"
+	"holon/responses/websocket"
 	"holon/runner"
 	"holon/runner/access"
 )
@@ -106,23 +107,26 @@ type Options struct {
 type Server struct {
 	o       Options
 	handler http.Handler
+	sockets *websocket.Connections
 	ctx     context.Context // of all turns; it ends when they are left to go on
 	leave   context.CancelCauseFunc
 
 	mu     sync.Mutex // orders begin and Close
 	closed bool
+	active map[string]int // turns that are watched, by owner
 	turns  sync.WaitGroup
 }
 
 // New returns a server that answers at once.
 func New(o Options) *Server {
-	s := &Server{o: o}
+	s := &Server{o: o, sockets: websocket.New(), active: make(map[string]int)}
 	s.ctx, s.leave = context.WithCancelCause(context.Background()) // turns outlive their requests
 	r := chi.NewRouter()
 	r.Use(requestID, middleware.GetHead, s.admit)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 	r.Post("/v1/responses", s.serve(s.create))
+	r.Get("/v1/responses", s.serve(s.webSocket))
 	r.Post("/v1/responses/compact", s.serve(s.compact))
 	r.Post("/v1/responses/input_tokens", s.serve(s.countTokens))
 	r.Get("/v1/responses/{id}", s.serve(s.stored))
@@ -142,17 +146,28 @@ func (s *Server) Close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.leave(runner.ErrLeft)
+	s.sockets.Close(socketGrace)
 	s.turns.Wait()
 }
 
-// begin counts the watcher of a turn; it reports false after Close.
-func (s *Server) begin() bool {
+// begin counts the watcher of a turn of an owner; it reports false after Close.
+func (s *Server) begin(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.turns.Add(1)
+		s.active[owner]++
 	}
 	return !s.closed
+}
+
+func (s *Server) end(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active[owner]--; s.active[owner] == 0 {
+		delete(s.active, owner)
+	}
+	s.turns.Done()
 }
 
 // ServeHTTP implements http.Handler.

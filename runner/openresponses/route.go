@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"holon/responses"
 	"holon/runner/access"
@@ -15,6 +16,10 @@ import (
 const (
 	headerIdempotencyKey = "Idempotency-Key"
 	maxIdempotencyKey    = 255
+
+	// An id that a client was sent is found within awaitTime, which is looked for every awaitTick.
+	awaitTime = time.Second
+	awaitTick = 5 * time.Millisecond
 )
 
 // request is a request for a turn, checked as agentd checks it.
@@ -36,19 +41,27 @@ type opens struct {
 
 // decode checks the body of a request for a turn.
 func decode(r *http.Request, body []byte) (q *request, err error) {
-	q = &request{body: body, caller: access.From(r.Context())}
-	if err := responses.CheckBody(body); err != nil {
+	q = &request{caller: access.From(r.Context())}
+	if err := q.strip(body); err != nil {
 		return nil, err
-	}
-	if err := responses.Unmarshal(body, &q.opens); err == nil && q.opens != (opens{}) { // else the next line refuses it
-		if q.body, err = editHolon(body, []field{{"workspace", nil}, {"image", nil}}); err != nil {
-			return nil, err
-		}
 	}
 	if q.Request, err = responses.DecodeRequest(q.body); err != nil {
 		return nil, err
 	}
 	return q, q.identify(r.Header)
+}
+
+// strip takes out of a body what is about the session.
+func (q *request) strip(body []byte) (err error) {
+	if err := responses.CheckBody(body); err != nil {
+		return err
+	}
+	q.body = body
+	if err := responses.Unmarshal(body, &q.opens); err != nil || q.opens == (opens{}) {
+		return nil // whoever reads the body next refuses it
+	}
+	q.body, err = editHolon(body, []field{{"workspace", nil}, {"image", nil}})
+	return err
 }
 
 // identify gives the turn its id: the caller's, that of an Idempotency-Key, or a new one. The same key of two callers
@@ -83,7 +96,7 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 			return nil, false, err
 		}
 	}
-	x, err = s.continued(q)
+	x, err = s.continued(ctx, q)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -102,9 +115,11 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 }
 
 // continued finds the session that a request continues, nil for none.
-func (s *Server) continued(q *request) (Session, error) {
+func (s *Server) continued(ctx context.Context, q *request) (Session, error) {
 	if id := q.PreviousResponseID; id != "" {
-		x, err := s.o.Sessions.OfResponse(q.caller.Name, id)
+		x, err := s.await(ctx, q.caller.Name, func() (Session, error) {
+			return s.o.Sessions.OfResponse(q.caller.Name, id)
+		})
 		if notFound(err) || err == nil && !named(x, q.Holon.SessionID) {
 			return nil, unknownPrevious(id)
 		}
@@ -122,7 +137,9 @@ func (s *Server) continued(q *request) (Session, error) {
 		if !ok {
 			continue
 		}
-		x, err := s.o.Sessions.OfItem(q.caller.Name, ref.ID)
+		x, err := s.await(ctx, q.caller.Name, func() (Session, error) {
+			return s.o.Sessions.OfItem(q.caller.Name, ref.ID)
+		})
 		if notFound(err) || err == nil && x.Info().Closed {
 			return nil, responses.NotFound(fmt.Sprintf("input[%d].id", i), responses.CodeItemNotFound,
 				fmt.Sprintf("no stored item has the id %q; send the item itself", clip(ref.ID)))
@@ -130,6 +147,28 @@ func (s *Server) continued(q *request) (Session, error) {
 		return x, err
 	}
 	return nil, nil
+}
+
+// await finds the session of an id that a client may have read a moment ago: the watcher of a turn of its may not have
+// come to it yet. It is the same wait for any id that is not there.
+func (s *Server) await(ctx context.Context, owner string, find func() (Session, error)) (Session, error) {
+	tick := time.NewTicker(awaitTick)
+	defer tick.Stop()
+	for range awaitTime / awaitTick {
+		x, err := find()
+		s.mu.Lock()
+		active := s.active[owner] > 0
+		s.mu.Unlock()
+		if !notFound(err) || !active {
+			return x, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return find()
 }
 
 // named reports whether a session has a name or an id, or none is given.

@@ -81,37 +81,63 @@ func (q *request) send(ctx context.Context, agent *client.Client, x Session, r *
 
 // turn makes a turn of a session and copies its answer.
 func (s *Server) turn(w http.ResponseWriter, r *http.Request, x Session, q *request) error {
-	if !s.begin() {
+	p := newPost(r.Context(), x, q)
+	err := s.watched(p, func(up upstream) error {
+		resp, err := p.send(r, up)
+		if err != nil {
+			return err
+		}
+		return pass(w, resp)
+	})
+	if id := p.id.Load(); id != nil && err != nil && !errors.Is(err, errCut) {
+		w.Header().Set(headerShouldRetry, "false")
+		w.Header().Set(headerResponseID, *id)
+		return lost(err, *id)
+	}
+	return err
+}
+
+// lost is the end of a turn whose answer does not come.
+func lost(err error, responseID string) error {
+	e, ok := errors.AsType[*responses.Error](err)
+	if !ok {
+		return err
+	}
+	with := *e
+	with.ResponseID = responseID
+	return &with
+}
+
+// watched runs a turn of the session, and exchange, which sends the request and copies the answer, until the copy is
+// whole. The turn may go on behind that.
+func (s *Server) watched(p *post, exchange func(up upstream) error) error {
+	if !s.begin(p.request.caller.Name) {
 		return draining()
 	}
-	ctx, end := context.WithCancelCause(context.WithoutCancel(r.Context())) // the turn outlives its client
-	p := &post{request: q, session: x, asked: make(chan upstream), took: make(chan taken, 1)}
+	ctx, end := context.WithCancelCause(context.WithoutCancel(p.client)) // the turn outlives its client
 	ended, copied := make(chan error, 1), make(chan struct{})
 	defer close(copied)
 	go func() {
-		defer s.turns.Done()
+		defer s.end(p.request.caller.Name)
 		defer end(nil)
 		defer context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })()
-		_, err := x.Turn(ctx, q.Holon.TurnID, q.Model, p.ask)
+		_, err := p.session.Turn(ctx, p.request.Holon.TurnID, p.request.Model, p.ask)
 		ended <- err
-		s.keep(ctx, x, copied)
+		s.keep(ctx, p.session, copied)
 	}()
 	for {
 		select {
 		case up := <-p.asked:
-			resp, err := p.send(r, up)
-			if err == nil {
-				defer up.stop()
-				return pass(w, resp)
-			}
-			if up.stop(); p.id.Load() != nil {
-				return p.lost(w, err)
+			err := exchange(up)
+			up.stop()
+			if err == nil || p.id.Load() != nil || errors.Is(err, errCut) {
+				return err
 			} // else the session says whether there is another agentd
 		case err := <-ended:
 			return err
-		case <-r.Context().Done():
+		case <-p.client.Done():
 			end(context.Canceled)
-			return r.Context().Err()
+			return p.client.Err()
 		}
 	}
 }
@@ -135,19 +161,25 @@ func (s *Server) keep(ctx context.Context, x Session, copied <-chan struct{}) {
 	}
 }
 
-// post is a request to agentd for a turn: ask, which the session calls, waits until agentd has it, and send, which the
-// goroutine of the client calls, sends it and copies the answer.
+// post is a request to agentd for a turn: ask, which the session calls, waits until agentd has it, and the goroutine of
+// the client sends it and copies the answer.
 type post struct {
+	client  context.Context // of the client's request
 	request *request
 	session Session
 	asked   chan upstream
-	took    chan taken // of the first that is known
+	took    chan taken // what became of it, once for each upstream
 	id      atomic.Pointer[string]
+}
+
+func newPost(client context.Context, x Session, q *request) *post {
+	return &post{client: client, request: q, session: x, asked: make(chan upstream), took: make(chan taken, 1)}
 }
 
 // upstream is an agentd that is ready for the request.
 type upstream struct {
 	agent *client.Client
+	token string          // of the turn, which agent sends
 	ctx   context.Context // of the request
 	stop  context.CancelFunc
 }
@@ -159,7 +191,7 @@ type taken struct {
 }
 
 func (p *post) ask(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
-	up := upstream{agent: agent.WithModelToken(token)}
+	up := upstream{agent: agent.WithModelToken(token), token: token}
 	up.ctx, up.stop = context.WithCancel(context.WithoutCancel(ctx)) // a client that goes ends it only once it is taken
 	select {
 	case p.asked <- up:
@@ -177,10 +209,20 @@ func (p *post) ask(ctx context.Context, agent *client.Client, token string) (*re
 }
 
 // accepted notes that agentd has the turn. From now on the end of the client ends the request.
-func (p *post) accepted(r *http.Request, up upstream, id string) {
+func (p *post) accepted(up upstream, id string) {
 	if p.id.CompareAndSwap(nil, &id) {
 		p.took <- taken{first: &responses.Response{ID: id, Status: responses.StatusInProgress}}
-		context.AfterFunc(r.Context(), up.stop)
+		context.AfterFunc(p.client, up.stop)
+	}
+}
+
+// failed notes why agentd has no turn, unless it has.
+func (p *post) failed(err error) {
+	if p.id.Load() == nil {
+		select {
+		case p.took <- taken{err: err}:
+		default: // another reason was first
+		}
 	}
 }
 
@@ -189,36 +231,21 @@ func (p *post) send(r *http.Request, up upstream) (*http.Response, error) {
 	ctx := httptrace.WithClientTrace(up.ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 			if id := h.Get(responses.HeaderResponseID); code == http.StatusProcessing && id != "" {
-				p.accepted(r, up, id)
+				p.accepted(up, id)
 			}
 			return nil
 		}})
 	resp, err := p.request.send(ctx, up.agent, p.session, r, "/responses")
 	switch {
 	case err != nil:
-		if p.id.Load() == nil {
-			p.took <- taken{err: err}
-		}
+		p.failed(err)
 		return nil, err
 	case resp.Header.Get(headerResponseID) != "":
-		p.accepted(r, up, resp.Header.Get(headerResponseID))
+		p.accepted(up, resp.Header.Get(headerResponseID))
 	case p.id.Load() == nil:
 		p.refused(resp)
 	}
 	return resp, nil
-}
-
-// lost is the end of a turn whose answer does not come.
-func (p *post) lost(w http.ResponseWriter, err error) error {
-	id := *p.id.Load()
-	w.Header().Set(headerShouldRetry, "false")
-	w.Header().Set(headerResponseID, id)
-	if e, ok := errors.AsType[*responses.Error](err); ok {
-		with := *e
-		with.ResponseID = id
-		return &with
-	}
-	return err
 }
 
 // refused reads why agentd makes no turn, which the client gets as well.
@@ -231,5 +258,5 @@ func (p *post) refused(resp *http.Response) {
 	if err == nil {
 		err = responses.DecodeEnvelope(resp.StatusCode, body)
 	}
-	p.took <- taken{err: err}
+	p.failed(err)
 }

@@ -29,7 +29,7 @@ func completers(streams Streams) map[string]completer {
 	agents, runs, models, skills := agentIDs(streams), onMachine(runIDs), onMachine(modelNames), onMachine(skillNames)
 	providers, files := onMachine(providerNames), oneOfFiles
 	return map[string]completer{
-		"AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs,
+		"SESSION": sessionNames(streams), "AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs,
 		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models, "--models": models, "--judge": models,
 		"--skill": skills, "skills NAME": skills, "KEY": onMachine(settingKeys), "VALUE": settingValues,
 		"providers NAME": providers, "credentials NAME": providers, "credentials remove NAME": onMachine(keyNames),

@@ -184,7 +184,9 @@ var exitCodes = map[any]int{
 	state.Code(landing.CodeNothingChanged): exitUsage, state.Code(landing.CodePatchConflict): exitFailure,
 	state.Code(landing.CodeWouldOverwrite): exitFailure, state.Code(landing.CodeBranchExists): exitFailure,
 	state.Code(landing.CodePathExists): exitFailure, trees.CodeConflict: exitFailure,
-	ledger.CodeExists: exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,
+	state.Code("session_not_found"): exitUsage, state.Code("session_conflict"): exitUsage,
+	state.Code("no_workspace"): exitUsage,
+	ledger.CodeExists:          exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,
 }
 
 func exitCode(err error) int {

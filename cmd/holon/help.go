@@ -122,7 +122,7 @@ func commandHelp(cmd *cobra.Command, short bool) (parts []string) {
 	} else {
 		var names []string
 		for _, sub := range cmd.Commands() {
-			if sub.GroupID == "" && !sub.Hidden {
+			if sub.GroupID == "" && !sub.Hidden && sub.Name() != "help" && sub.Name() != "version" { // named below
 				names = append(names, sub.Name())
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +21,16 @@ func newWorkspaceDiff(streams Streams) *cobra.Command {
 		func(ctx context.Context, r *remote) error { return runWorkspaceDiff(ctx, r, o) })
 	cmd.Long = `Show what an agent changed in a workspace, or in all that it has attached, since you
 took its changes last.`
+	o.define(cmd)
+	return cmd
+}
+
+// define makes the flags of a diff that the daemon answers.
+func (o *diffOptions) define(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.stat, "stat", false, "list the files with their changed lines")
 	f.BoolVar(&o.nameOnly, "name-only", false, "list the names of the files")
 	cmd.MarkFlagsMutuallyExclusive("stat", "name-only", "json")
-	return cmd
 }
 
 func runWorkspaceDiff(ctx context.Context, r *remote, o *diffOptions) error {
@@ -67,7 +71,7 @@ func (r *remote) showDiff(d view.TreeDiff, o *diffOptions, headed bool) error {
 		r.streams.say("changed: " + of)
 		fallthrough
 	default:
-		if err := r.printDiff(d, o); err != nil {
+		if err := r.printDiff(d.Changes, o); err != nil {
 			return err
 		}
 	}
@@ -116,19 +120,19 @@ func (r *remote) sayOthers(ctx context.Context, shown map[string]bool) error {
 	return nil
 }
 
-func (r *remote) printDiff(d view.TreeDiff, o *diffOptions) error {
+func (r *remote) printDiff(d state.Diff, o *diffOptions) error {
 	switch {
 	case o.nameOnly:
-		for _, f := range d.Changes.Files {
+		for _, f := range d.Files {
 			if _, err := fmt.Fprintln(r.streams.Out, visible.Name(f.Path)); err != nil {
 				return err
 			}
 		}
 		return nil
 	case o.stat:
-		return printChanges(r.streams, d.Changes.Files)
+		return printChanges(r.streams, d.Files)
 	}
-	patch, err := os.Open(d.Changes.Patch)
+	patch, err := os.Open(d.Patch)
 	if err != nil {
 		return fmt.Errorf("read the patch, which is on the host of the daemon: %w", err)
 	}
@@ -168,12 +172,8 @@ agent goes on from there, and the next diff shows what it changes then.`
 func (r *remote) showLanded(done []view.TreeApplied) error {
 	t := newTable(r.streams)
 	for _, d := range done {
-		for _, name := range d.Written {
-			t.row("written", visible.Name(filepath.Join(d.Path, name)))
-		}
-		for _, name := range d.Deleted {
-			t.row("deleted", visible.Name(filepath.Join(d.Path, name)))
-		}
+		t.files("written", d.Path, d.Written)
+		t.files("deleted", d.Path, d.Deleted)
 	}
 	if err := t.end(); err != nil {
 		return err

@@ -36,8 +36,8 @@ func ReadToken(path string, least int) (string, error) {
 	return token, CheckToken(token, least)
 }
 
-// ReadPrivate reads at most limit bytes of a file with tokens that only its owner may use. The remedy is for a path that
-// names no such file. The error is a *TokenError.
+// ReadPrivate reads at most limit bytes of a file with tokens that only its owner may use. The
+// remedy is for a path that names no such file. The error is a *TokenError.
 func ReadPrivate(path string, limit int64, remedy string) ([]byte, error) {
 	unreadable := func(err error) error { return &TokenError{"cannot be read", remedy, err} }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block

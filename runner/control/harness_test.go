@@ -28,6 +28,7 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/clientsessions"
 	"holon/test/expect"
 	"holon/test/memory"
 )
@@ -110,18 +111,19 @@ func (h *host) Shutdown() { h.ended.Add(1) }
 
 // rig is a control plane on a real ledger, reachable in both ways.
 type rig struct {
-	t       testing.TB
-	store   ledger.Store
-	machine *scheduler.Scheduler
-	host    *host
-	options control.Options // of the server
-	server  *control.Server
-	socket  string
-	addr    string // of the TCP port
-	session string // what the container of an agent wrote
-	log     *buffer
-	clock   atomic.Int64 // milliseconds
-	stop    func()
+	t        testing.TB
+	store    ledger.Store
+	machine  *scheduler.Scheduler
+	host     *host
+	options  control.Options // of the server
+	sessions *clientsessions.Sessions
+	server   *control.Server
+	socket   string
+	addr     string // of the TCP port
+	session  string // what the container of an agent wrote
+	log      *buffer
+	clock    atomic.Int64 // milliseconds
+	stop     func()
 }
 
 type buffer struct {
@@ -174,7 +176,8 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		},
 		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}}
-	r.options.Sessions = newClientSessions(t)
+	r.sessions = clientsessions.New(t)
+	r.options.Sessions = r.sessions
 	r.server = control.New(r.options)
 	r.run(access)
 	t.Cleanup(func() {

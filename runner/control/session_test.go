@@ -1,126 +1,19 @@
 package control_test
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"holon/responses/turns"
-	"holon/runner/access"
 	"holon/runner/control"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state"
+	"holon/test/clientsessions"
 	"holon/test/expect"
 )
-
-// clientSessions are sessions in memory. There are three at most.
-type clientSessions struct {
-	mu    sync.Mutex
-	all   []*clientSession
-	patch string // a file
-}
-
-type clientSession struct {
-	sessions *clientSessions
-	info     wire.Session
-	by       []string // who did what
-}
-
-const patchText = "diff --git a/x b/x\n"
-
-func newClientSessions(t testing.TB) *clientSessions {
-	t.Helper()
-	s := &clientSessions{patch: filepath.Join(t.TempDir(), "patch")}
-	expect.NoError(t, os.WriteFile(s.patch, []byte(patchText), 0o600))
-	must(s.Start(t.Context(), access.Operator, wire.StartSession{Name: "first"}))(t)
-	return s
-}
-
-// full is the refusal of one session too many.
-type full struct{ error }
-
-func (full) RetryAfter() time.Duration { return 90 * time.Second }
-func (f full) Unwrap() error           { return f.error }
-
-func (s *clientSessions) Start(_ context.Context, owner string, n wire.StartSession) (wire.Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.all) == 3 {
-		return wire.Session{}, full{&state.Error{Code: "session_limit", Message: "there are 3 sessions", Hint: "wait"}}
-	}
-	at := turns.At(time.Date(2026, 11, 22, 10, 0, len(s.all), 0, time.UTC))
-	x := &clientSession{sessions: s, info: wire.Session{ID: fmt.Sprintf("ses_%d", len(s.all)+1), Name: n.Name,
-		Owner: owner, Status: "open", Activity: "stopped", Model: cmp.Or(n.Model, "scripted/demo"), Workspace: n.Workspace,
-		CreatedAt: at, LastUsedAt: at, ResponseIDs: []string{}}}
-	s.all = append([]*clientSession{x}, s.all...)
-	return x.info, nil
-}
-
-func (s *clientSessions) List(owner string) (list []wire.Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.all {
-		if owner == "" || owner == x.info.Owner {
-			list = append(list, x.info)
-		}
-	}
-	return list
-}
-
-func (s *clientSessions) Find(owner, name string) (control.Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.all {
-		if (owner == "" || owner == x.info.Owner) && (name == x.info.ID || name == x.info.Name) {
-			return x, nil
-		}
-	}
-	return nil, &state.Error{Code: "session_not_found", Param: "session", Message: "there is no such session",
-		Hint: "list them"}
-}
-
-func (x *clientSession) Info() wire.Session {
-	x.sessions.mu.Lock()
-	defer x.sessions.mu.Unlock()
-	return x.info
-}
-
-func (x *clientSession) did(what, by string) {
-	x.sessions.mu.Lock()
-	defer x.sessions.mu.Unlock()
-	x.by = append(x.by, what+" "+by)
-}
-
-func (x *clientSession) Diff(context.Context) (*state.Diff, error) {
-	return &state.Diff{Patch: x.sessions.patch, PatchBytes: int64(len(patchText)), Bundle: "/host/bundle",
-		Files: []state.FileChange{{Path: "x", Status: "added", Added: 1}}}, nil
-}
-
-func (x *clientSession) Apply(_ context.Context, a wire.ApplySession, by string) (wire.SessionApplied, error) {
-	x.did(fmt.Sprint("apply ", a.AllowExecuted), by)
-	return wire.SessionApplied{SessionID: x.info.ID, Path: "/src", Written: []string{"x"}, Deleted: []string{}}, nil
-}
-
-func (x *clientSession) Checkout(_ context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error) {
-	x.did("checkout "+c.Branch, by)
-	return wire.SessionCheckout{SessionID: x.info.ID, Branch: c.Branch, Worktree: c.Path, Commits: 1}, nil
-}
-
-func (x *clientSession) Close(_ context.Context, by string) error {
-	x.did("close", by)
-	x.sessions.mu.Lock()
-	defer x.sessions.mu.Unlock()
-	x.info.Status, x.info.ClosedAt = "closed", x.info.CreatedAt
-	return nil
-}
 
 // ofFile is a request with a token of the file.
 func (q request) ofFile(name string) request {
@@ -186,7 +79,7 @@ func TestChangesOfSessions(t *testing.T) {
 	}
 	q := get(mine + "/diff").ofFile("app")
 	q.header["Accept"] = "text/x-diff"
-	expect.Equal(t, "patch", r.ask(d, q).body, patchText)
+	expect.Equal(t, "patch", r.ask(d, q).body, clientsessions.Patch)
 
 	allow := `{"allow_executed":true}`
 	r.ask(d, post(mine+"/apply", allow).ofFile("app")).is(t, "apply", 403, "forbidden", "allow_executed")
@@ -200,10 +93,10 @@ func TestChangesOfSessions(t *testing.T) {
 	if closed := must(c.CloseSession(t.Context(), "ses_2"))(t); closed.Status != "closed" || closed.ClosedAt.IsZero() {
 		t.Errorf("closed: %+v", closed)
 	}
-	found, err := r.options.Sessions.Find("", "ses_2")
-	expect.NoError(t, err)
-	expect.Equal(t, "done", fmt.Sprint(found.(*clientSession).by), "[apply false app checkout b app apply true ops "+
-		"apply true operator checkout c operator close operator]")
+	expect.Equal(t, "done", r.sessions.Done(), strings.Join([]string{"ses_2 apply {AllowExecuted:false} app",
+		"ses_2 checkout {Branch:b Path: AllowExecuted:false} app", "ses_2 apply {AllowExecuted:true} ops",
+		"ses_2 apply {AllowExecuted:true} operator", "ses_2 checkout {Branch:c Path:/p AllowExecuted:false} operator",
+		"ses_2 close operator"}, "\n"))
 }
 
 // One session too many is refused until there is room, which the answer says.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/runner/agent/view"
+	"holon/runner/control"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+	"holon/test/clientsessions"
+	"holon/test/expect"
+)
+
+// sessionHost is a daemon that has sessions and no agents.
+type sessionHost struct{ control.Host }
+
+func (sessionHost) Info() view.RuntimeInfo {
+	return view.RuntimeInfo{Version: buildVersion(), AdvertiseURL: "http://127.0.0.1:7878"}
+}
+
+type noEvents struct{ ledger.Store }
+
+func (noEvents) Epoch() string { return "epoch" }
+
+// serveSessions makes the daemon of the environment one with sessions in memory.
+func serveSessions(t *testing.T) *clientsessions.Sessions {
+	t.Helper()
+	home := t.TempDir()
+	socket := filepath.Join(home, "run", "s")
+	t.Setenv("HOLON_HOME", home)
+	t.Setenv("HOLON_SOCKET_PATH", socket)
+	sessions := clientsessions.New(t)
+	listeners, err := control.Listen(t.Context(), socket, control.Access{})
+	expect.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	server, done := control.New(control.Options{Store: noEvents{}, Host: sessionHost{}, Sessions: sessions}), make(chan error)
+	go func() { done <- server.Run(ctx, listeners) }()
+	t.Cleanup(func() {
+		cancel()
+		expect.NoError(t, <-done)
+	})
+	return sessions
+}
+
+// Each command does what it is for, prints lines for programs, and JSON on request.
+func TestSessionCommands(t *testing.T) {
+	sessions := serveSessions(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, tc := range []struct {
+		args string
+		code int
+		out  string // a part of it
+	}{
+		{"session list --no-header", 0, "ses_1\tfirst\toperator\tstopped\t2026-11-22T10:00:00Z\tscripted/demo\t-\n"},
+		{"session start --workspace . --model openai/gpt-5 --name work", 0, "session\tses_2\nsocket\t"},
+		{"session start --json", 0, `"url":"http://127.0.0.1:7878/v1"`},
+		{"session start", exitRefused, ""},
+		{"session start --workspace nowhere", exitUsage, ""},
+		{"session show work", 0, "workspace\t" + dir + "\n"},
+		{"session show ses_9", exitUsage, ""},
+		{"session show", exitUsage, ""},
+		{"session diff ses_2", 0, clientsessions.Patch},
+		{"session diff ses_2 --stat", 0, "x"},
+		{"session diff ses_2 --name-only", 0, "x\n"},
+		{"session diff ses_2 --json", 0, `"session_id":"ses_2"`},
+		{"session apply work --allow-executed", 0, "written\t/src/x\n"},
+		{"session checkout work --branch b --path tree", 0, filepath.Join(dir, "tree") + "\n"},
+		{"session close work", 0, "ses_2\tclosed\n"},
+		{"session list --all --json", 0, `"status":"closed"`},
+		{"__complete session show ", 0, "ses_3\nses_2\nses_1\n"},
+	} {
+		args := strings.Split(tc.args, " ")
+		var out, errs bytes.Buffer
+		if code := run(args, notTerminals(&out, &errs)); code != tc.code || !strings.Contains(out.String(), tc.out) {
+			t.Errorf("holon %s: exit code %d, output %q, %s, want %d and %q", tc.args, code, &out, &errs, tc.code, tc.out)
+		}
+		if strings.Contains(tc.args, "--json") && !json.Valid(out.Bytes()) {
+			t.Errorf("holon %s prints %s", tc.args, &out)
+		}
+	}
+	expect.Equal(t, "done", sessions.Done(), "ses_2 apply {AllowExecuted:true} operator\nses_2 checkout {Branch:b Path:"+
+		filepath.Join(dir, "tree")+" AllowExecuted:false} operator\nses_2 close operator")
+	var out, errs bytes.Buffer
+	expect.Equal(t, "exit code", run([]string{"session", "list", "--no-header"}, notTerminals(&out, &errs)), 0)
+	if strings.Contains(out.String(), "ses_2") || !strings.Contains(out.String(), "ses_1") {
+		t.Errorf("the open sessions are\n%s", &out)
+	}
+	var list []wire.Session
+	out.Reset()
+	expect.Equal(t, "exit code", run([]string{"session", "list", "--json"}, notTerminals(&out, &errs)), 0)
+	expect.NoError(t, json.Unmarshal(out.Bytes(), &list))
+	expect.Equal(t, "open sessions", len(list), 2)
+}

@@ -47,10 +47,10 @@ type door struct {
 	log  bytes.Buffer
 	stop func() // ends the server as holon does
 
-	late chan struct{} // not nil: an id is noted once it was looked for in vain
-
 	mu       sync.Mutex
 	sessions []*session
+	running  int
+	grown    *sync.Cond // of the ids of a session, or a turn has ended
 	turns    sync.WaitGroup
 }
 
@@ -61,10 +61,9 @@ type session struct {
 	id   string
 	host *load.Agentd
 
-	mu     sync.Mutex
+	// Under door.mu.
 	closed bool
 	ids    map[string]bool // of responses, turns and items
-	grants []string        // tokens of its turns
 }
 
 func open(t *testing.T) *door {
@@ -72,6 +71,7 @@ func open(t *testing.T) *door {
 	dir, err := os.MkdirTemp(memory.Place(), "door") // t.TempDir's paths are too long for a socket
 	expect.NoError(t, err)
 	d := &door{t: t, dir: dir}
+	d.grown = sync.NewCond(&d.mu)
 	server := openresponses.New(openresponses.Options{Sessions: d, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Models: func(context.Context) ([]openresponses.Model, error) {
 			return []openresponses.Model{{ID: "scripted/demo", Object: "model", OwnedBy: "scripted"}}, nil
@@ -133,19 +133,21 @@ func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Se
 	return x, host.Ready(ctx)
 }
 
+// find finds a session, and waits for turns that may tell of it.
 func (d *door) find(fits func(x *session) bool) (openresponses.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, x := range d.sessions {
-		if fits(x) {
-			return x, nil
+	for {
+		for _, x := range d.sessions {
+			if fits(x) {
+				return x, nil
+			}
 		}
+		if d.running == 0 {
+			return nil, &state.Error{Code: responses.CodeNotFound, Message: "there is none"}
+		}
+		d.grown.Wait()
 	}
-	select {
-	case d.late <- struct{}{}:
-	default:
-	}
-	return nil, &state.Error{Code: responses.CodeNotFound, Message: "there is none"}
 }
 
 // Find and the others implement openresponses.Sessions.
@@ -154,11 +156,7 @@ func (d *door) Find(owner, name string) (openresponses.Session, error) {
 }
 
 func (d *door) OfResponse(owner, id string) (openresponses.Session, error) {
-	return d.find(func(x *session) bool {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		return x.ask.Owner == owner && x.ids[id]
-	})
+	return d.find(func(x *session) bool { return x.ask.Owner == owner && x.ids[id] })
 }
 
 func (d *door) OfTurn(owner, id string) (openresponses.Session, error) {
@@ -170,8 +168,8 @@ func (d *door) OfItem(owner, id string) (openresponses.Session, error) {
 }
 
 func (x *session) Info() openresponses.Info {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.door.mu.Lock()
+	defer x.door.mu.Unlock()
 	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed}
 }
 
@@ -181,8 +179,8 @@ func (x *session) WorkDir() string { return x.host.Workspace() }
 
 // Turn asks for a turn and follows its journal, as a session of the host does.
 func (x *session) Turn(ctx context.Context, turnID, _ string, ask openresponses.TurnAsk) (runner.End, error) {
-	x.door.turns.Add(1)
-	defer x.door.turns.Done()
+	x.door.run()
+	defer x.door.ran()
 	agent := client.Unix(x.host.Socket())
 	defer agent.Close()
 	token, _ := gateway.NewToken()
@@ -190,9 +188,6 @@ func (x *session) Turn(ctx context.Context, turnID, _ string, ask openresponses.
 	first, err := ask(ctx, agent, token.Reveal())
 	if err != nil {
 		return runner.End{}, err
-	}
-	if x.door.late != nil {
-		<-x.door.late
 	}
 	x.note(first.ID)
 	for e, err := range agent.Entries(ctx, turnID) {
@@ -203,16 +198,29 @@ func (x *session) Turn(ctx context.Context, turnID, _ string, ask openresponses.
 			x.note(e.Stream.Item.ItemID())
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.grants = append(x.grants, token.Reveal())
 	return runner.End{TurnID: turnID}, nil
 }
 
+func (d *door) run() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running++
+	d.turns.Add(1)
+}
+
+func (d *door) ran() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	d.grown.Broadcast()
+	d.turns.Done()
+}
+
 func (x *session) note(id string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.door.mu.Lock()
+	defer x.door.mu.Unlock()
 	x.ids[id] = true
+	x.door.grown.Broadcast()
 }
 
 func (x *session) Do(ctx context.Context, fn func(context.Context, *client.Client) error) error {

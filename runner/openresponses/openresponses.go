@@ -39,8 +39,9 @@ import (
 	"holon/runner/access"
 )
 
-// Sessions are those of all callers. Owners see their own only; an id or a name of another is not found. Methods
-// return *state.Error or *responses.Error for what a client may be shown.
+// Sessions are those of all callers. Owners see their own only; an id or a name of another is not found. An id that
+// agentd has sent is found, also when the watcher of its turn has not come to it. Methods return *state.Error or
+// *responses.Error for what a client may be shown.
 type Sessions interface {
 	Start(ctx context.Context, a Ask) (Session, error)
 	Find(owner, idOrName string) (Session, error)
@@ -113,13 +114,13 @@ type Server struct {
 
 	mu     sync.Mutex // orders begin and Close
 	closed bool
-	active map[string]int // turns that are watched, by owner
+	making map[string]chan struct{} // turns with ids of their callers, until agentd has them
 	turns  sync.WaitGroup
 }
 
 // New returns a server that answers at once.
 func New(o Options) *Server {
-	s := &Server{o: o, sockets: websocket.New(), active: make(map[string]int)}
+	s := &Server{o: o, sockets: websocket.New(), making: make(map[string]chan struct{})}
 	s.ctx, s.leave = context.WithCancelCause(context.Background()) // turns outlive their requests
 	r := chi.NewRouter()
 	r.Use(requestID, middleware.GetHead, s.admit)
@@ -150,24 +151,14 @@ func (s *Server) Close() {
 	s.turns.Wait()
 }
 
-// begin counts the watcher of a turn of an owner; it reports false after Close.
-func (s *Server) begin(owner string) bool {
+// begin counts the watcher of a turn; it reports false after Close.
+func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.turns.Add(1)
-		s.active[owner]++
 	}
 	return !s.closed
-}
-
-func (s *Server) end(owner string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active[owner]--; s.active[owner] == 0 {
-		delete(s.active, owner)
-	}
-	s.turns.Done()
 }
 
 // ServeHTTP implements http.Handler.

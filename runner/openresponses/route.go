@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
+	"sync"
 
 	"holon/responses"
 	"holon/runner/access"
@@ -16,10 +16,6 @@ import (
 const (
 	headerIdempotencyKey = "Idempotency-Key"
 	maxIdempotencyKey    = 255
-
-	// An id that a client was sent is found within awaitTime, which is looked for every awaitTick.
-	awaitTime = time.Second
-	awaitTick = 5 * time.Millisecond
 )
 
 // request is a request for a turn, checked as agentd checks it.
@@ -28,7 +24,8 @@ type request struct {
 	body    []byte // without opens
 	caller  access.Caller
 	opens   opens
-	repeats bool // the caller chose the id of the turn, which may be there
+	repeats bool   // the caller chose the id of the turn, which may be there
+	settled func() // called once it is known whether the turn is there
 }
 
 // opens is what of a request is about the session that it opens. agentd does not take it.
@@ -86,6 +83,39 @@ func (q *request) identify(h http.Header) error {
 	return nil
 }
 
+// hold waits until no other request of the caller is about to make the turn, whose id the caller chose. What is asked for
+// twice at once is one turn.
+func (s *Server) hold(ctx context.Context, q *request) error {
+	q.settled = func() {}
+	if !q.repeats {
+		return nil
+	}
+	key, done := q.caller.Name+"\n"+q.Holon.TurnID, make(chan struct{})
+	for {
+		s.mu.Lock()
+		other, held := s.making[key]
+		if !held {
+			s.making[key] = done
+		}
+		s.mu.Unlock()
+		if !held {
+			break
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	q.settled = sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.making, key)
+		close(done)
+	})
+	return nil
+}
+
 // route finds the session that a request goes on with, and opens one where it begins a conversation. repeated says that
 // the session has the turn.
 func (s *Server) route(ctx context.Context, q *request) (x Session, repeated bool, err error) {
@@ -96,7 +126,7 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 			return nil, false, err
 		}
 	}
-	x, err = s.continued(ctx, q)
+	x, err = s.continued(q)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -115,11 +145,9 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 }
 
 // continued finds the session that a request continues, nil for none.
-func (s *Server) continued(ctx context.Context, q *request) (Session, error) {
+func (s *Server) continued(q *request) (Session, error) {
 	if id := q.PreviousResponseID; id != "" {
-		x, err := s.await(ctx, q.caller.Name, func() (Session, error) {
-			return s.o.Sessions.OfResponse(q.caller.Name, id)
-		})
+		x, err := s.o.Sessions.OfResponse(q.caller.Name, id)
 		if notFound(err) || err == nil && !named(x, q.Holon.SessionID) {
 			return nil, unknownPrevious(id)
 		}
@@ -137,9 +165,7 @@ func (s *Server) continued(ctx context.Context, q *request) (Session, error) {
 		if !ok {
 			continue
 		}
-		x, err := s.await(ctx, q.caller.Name, func() (Session, error) {
-			return s.o.Sessions.OfItem(q.caller.Name, ref.ID)
-		})
+		x, err := s.o.Sessions.OfItem(q.caller.Name, ref.ID)
 		if notFound(err) || err == nil && x.Info().Closed {
 			return nil, responses.NotFound(fmt.Sprintf("input[%d].id", i), responses.CodeItemNotFound,
 				fmt.Sprintf("no stored item has the id %q; send the item itself", clip(ref.ID)))
@@ -147,28 +173,6 @@ func (s *Server) continued(ctx context.Context, q *request) (Session, error) {
 		return x, err
 	}
 	return nil, nil
-}
-
-// await finds the session of an id that a client may have read a moment ago: the watcher of a turn of its may not have
-// come to it yet. It is the same wait for any id that is not there.
-func (s *Server) await(ctx context.Context, owner string, find func() (Session, error)) (Session, error) {
-	tick := time.NewTicker(awaitTick)
-	defer tick.Stop()
-	for range awaitTime / awaitTick {
-		x, err := find()
-		s.mu.Lock()
-		active := s.active[owner] > 0
-		s.mu.Unlock()
-		if !notFound(err) || !active {
-			return x, err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return find()
 }
 
 // named reports whether a session has a name or an id, or none is given.

@@ -31,11 +31,6 @@ func (s *Server) stored(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if notFound(err) {
-		x, err = s.await(r.Context(), caller.Name, func() (Session, error) {
-			return s.o.Sessions.OfResponse(caller.Name, id)
-		})
-	}
-	if notFound(err) {
 		return responses.NotFound("id", responses.CodeNotFound, fmt.Sprintf("no stored response has the id %q", clip(id)))
 	}
 	if err != nil {

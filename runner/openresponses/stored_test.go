@@ -127,10 +127,7 @@ func (d *door) accepted(n int) string {
 		if len(d.sessions) <= n {
 			return ""
 		}
-		x := d.sessions[n]
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		for id := range x.ids {
+		for id := range d.sessions[n].ids {
 			if strings.HasPrefix(id, responses.PrefixResponse) {
 				return id
 			}

@@ -37,6 +37,10 @@ func (s *Server) Respond(w http.ResponseWriter, r *http.Request, body []byte) er
 	if id, ok := strings.CutPrefix(q.Model, "agent/"); ok && s.o.Agents != nil {
 		return s.o.Agents.Create(r.Context(), q.caller, id, body, w)
 	}
+	if err := s.hold(r.Context(), q); err != nil {
+		return err
+	}
+	defer q.settled()
 	x, repeated, err := s.route(r.Context(), q)
 	if err != nil {
 		return err
@@ -58,6 +62,7 @@ func edited(x Session, q *request) ([]byte, error) {
 
 // repeat asks for a turn that is there: agentd answers with it, or with the conflict of two requests.
 func (s *Server) repeat(w http.ResponseWriter, r *http.Request, x Session, q *request) error {
+	q.settled()
 	var cut error
 	err := x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
 		resp, err := q.send(ctx, agent, x, r, "/responses")
@@ -111,14 +116,14 @@ func lost(err error, responseID string) error {
 // watched runs a turn of the session, and exchange, which sends the request and copies the answer, until the copy is
 // whole. The turn may go on behind that.
 func (s *Server) watched(p *post, exchange func(up upstream) error) error {
-	if !s.begin(p.request.caller.Name) {
+	if !s.begin() {
 		return draining()
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(p.client)) // the turn outlives its client
 	ended, copied := make(chan error, 1), make(chan struct{})
 	defer close(copied)
 	go func() {
-		defer s.end(p.request.caller.Name)
+		defer s.turns.Done()
 		defer end(nil)
 		defer context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })()
 		_, err := p.session.Turn(ctx, p.request.Holon.TurnID, p.request.Model, p.ask)
@@ -212,6 +217,7 @@ func (p *post) ask(ctx context.Context, agent *client.Client, token string) (*re
 func (p *post) accepted(up upstream, id string) {
 	if p.id.CompareAndSwap(nil, &id) {
 		p.took <- taken{first: &responses.Response{ID: id, Status: responses.StatusInProgress}}
+		p.request.settled()
 		context.AfterFunc(p.client, up.stop)
 	}
 }

@@ -92,12 +92,17 @@ func (c *socket) turn(text []byte) error {
 		return err
 	}
 	ctx := c.conn.Context()
+	if err := c.server.hold(ctx, q); err != nil {
+		return err
+	}
+	defer q.settled()
 	x, repeated, err := c.server.route(ctx, q)
 	if err != nil {
 		return err
 	}
 	p := newPost(ctx, x, q)
 	if repeated {
+		q.settled()
 		return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
 			return c.exchange(p, upstream{agent: agent, ctx: ctx, stop: func() {}})
 		})

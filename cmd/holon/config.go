@@ -50,7 +50,9 @@ var flagKeys = []struct{ flag, key string }{
 	{"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"},
 	{"allow-host", "allow_hosts"}, {"workspace-root", "workspace_roots"},
-	{"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
+	{"tokens-file", "control.tokens_file"}, {"max-sessions", "sessions.max"}, {"session-pause", "sessions.pause"},
+	{"session-stop", "sessions.stop"}, {"session-ttl", "sessions.ttl"},
+	{"client-call-timeout", "runtime.client_call_timeout"}, {"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holon/runner/access"
 	"holon/runner/control"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
@@ -83,12 +84,21 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 		"other users cannot see)")
 	f.StringVar(&o.tokenFile, "token-file", "",
 		"`file` of mode 0600 with the token (default one is made in HOLON_HOME)")
+	f.String("tokens-file", "", "`file` of mode 0600 with a line NAME:TOKEN[:RIGHT+RIGHT...] for each other program")
 	f.String("engine", "", "auto, docker, or local, which confines nothing")
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")
 	f.StringArray("workspace-root", nil, "`directory` of which agents may use what lies below; may be repeated")
-	rarely(f, "socket", "host", "port", "listen", "advertise", "token", "token-file")
+	defaults := settings.Default()
+	f.IntVar(&defaults.MaxSessions, "max-sessions", defaults.MaxSessions, "sessions of other programs open at once")
+	timeVar(f, &defaults.SessionPause, "session-pause", "`time` without work after which a session is paused")
+	timeVar(f, &defaults.SessionStop, "session-stop", "`time` without work after which its container is removed")
+	timeVar(f, &defaults.SessionTTL, "session-ttl", "`time` without work after which it is closed")
+	timeVar(f, &defaults.ClientCallTimeout, "client-call-timeout",
+		"`time` that an agent waits for a client's answer to a call")
+	rarely(f, "socket", "host", "port", "listen", "advertise", "token", "token-file", "tokens-file", "max-sessions",
+		"session-pause", "session-stop", "session-ttl", "client-call-timeout")
 }
 
 // complete merges the layers of settings and checks what was asked for. It makes
@@ -98,6 +108,9 @@ func (o *serveOptions) complete() (err error) {
 		if o.Agentd, err = filepath.Abs(o.Agentd); err != nil {
 			return usage("HOLON_AGENTD", err.Error(), "give an absolute path")
 		}
+	}
+	if err := o.placeTokens(); err != nil {
+		return err
 	}
 	o.files = lookAtSettings(o.home)
 	if err := o.merge(&o.host, o.home, "", o.flags); err != nil {
@@ -186,6 +199,13 @@ func (o *serveOptions) completeAccess() error {
 	if a.Listen == "" && a.Mode == "" && !given("advertise") {
 		a.Advertise = "" // likewise: there is no port that it could be of
 	}
+	if o.TokensFile != "" && (given("tokens-file") || a.Listen != "" || a.Mode != "") {
+		tokens, err := access.OpenTokens(o.TokensFile)
+		if err != nil {
+			return err
+		}
+		a.Tokens = tokens
+	}
 	if given("port") {
 		if err := checkRange("--port", o.port, 1, 65535); err != nil {
 			return err
@@ -198,6 +218,20 @@ func (o *serveOptions) completeAccess() error {
 	o.Access, err = a.Check()
 	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "token" && o.token == "" && o.tokenFile == "" {
 		e.Param = "HOLON_CONTROL_TOKEN"
+	}
+	return err
+}
+
+// placeTokens makes the path of the tokens file absolute: the daemon runs elsewhere.
+func (o *serveOptions) placeTokens() error {
+	if !o.flags.Changed("tokens-file") {
+		return nil
+	}
+	path, err := o.flags.GetString("tokens-file")
+	if err == nil && path != "" {
+		if path, err = absolute("--tokens-file", path); err == nil {
+			err = o.flags.Set("tokens-file", path)
+		}
 	}
 	return err
 }
@@ -237,8 +271,8 @@ func (o *serveOptions) fingerprint() string {
 		sum := sha256.Sum256([]byte("holon control token\n" + o.Access.Token))
 		token = hex.EncodeToString(sum[:])
 	}
-	access := o.Access
-	access.Token = ""
+	shown := o.Access
+	shown.Token, shown.Tokens = "", nil
 	type setting struct{ Key, Value string }
 	var inForce []setting
 	for _, e := range o.All() {
@@ -251,7 +285,7 @@ func (o *serveOptions) fingerprint() string {
 		Home, Socket, Agentd, DockerHost, Token string
 		Access                                  control.Access
 		Settings                                []setting
-	}{o.home.Dir(), o.Socket, o.Agentd, o.DockerHost, token, access, inForce})
+	}{o.home.Dir(), o.Socket, o.Agentd, o.DockerHost, token, shown, inForce})
 	if err != nil { // it is all text and numbers
 		panic(err)
 	}
@@ -279,7 +313,8 @@ func (o *serveOptions) invocation() (args, env []string) {
 	args = []string{"serve", "--socket=" + o.Socket}
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "access", "host", "port", "listen", "advertise", "engine", "image", "agent":
+		case "access", "host", "port", "listen", "advertise", "engine", "image", "agent", "tokens-file", "max-sessions",
+			"session-pause", "session-stop", "session-ttl", "client-call-timeout":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		case "token-file":
 			args = append(args, "--token-file="+o.tokenFile)
@@ -310,17 +345,17 @@ func (o *serveOptions) invocation() (args, env []string) {
 
 // listen opens the ways in. A missing token is made now, and kept.
 func (o *serveOptions) listen(ctx context.Context) (*control.Listeners, error) {
-	access := o.Access
-	if access.NeedsToken() && access.Token == "" {
+	at := o.Access
+	if at.NeedsToken() && at.Token == "" {
 		path := filepath.Join(o.home.Dir(), "run", "control.token")
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, fmt.Errorf("make the directory of the token: %w", err)
 		}
 		var err error
-		if access.Token, err = control.KeepToken(path); err != nil {
+		if at.Token, err = control.KeepToken(path); err != nil {
 			return nil, err
 		}
-		o.streams.Secrets.Add("control token", access.Token)
+		o.streams.Secrets.Add("control token", at.Token)
 	}
-	return control.Listen(ctx, o.Socket, access)
+	return control.Listen(ctx, o.Socket, at)
 }

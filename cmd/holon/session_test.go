@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/wire"
+	"holon/runner/daemon"
 	"holon/state/ledger"
 	"holon/test/clientsessions"
 	"holon/test/expect"
@@ -96,4 +100,35 @@ func TestSessionCommands(t *testing.T) {
 	expect.Equal(t, "exit code", run([]string{"session", "list", "--json"}, notTerminals(&out, &errs)), 0)
 	expect.NoError(t, json.Unmarshal(out.Bytes(), &list))
 	expect.Equal(t, "open sessions", len(list), 2)
+}
+
+// A daemon lets the tokens of its file in over its port, where a relative path is that of its command.
+func TestTokensOfDaemon(t *testing.T) {
+	t.Parallel()
+	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
+	const token = "a-token-of-the-file-that-is-long-enough-for-it"
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "work", "tokens"), []byte("app:"+token+"\n"), 0o600))
+	with := func(args ...string) *exec.Cmd {
+		return command(append(args, "--listen=127.0.0.1:0", "--tokens-file=tokens", "--max-sessions=3", "--session-ttl=90m")...)
+	}
+	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
+	succeed(t, with("daemon", "start"))
+	succeed(t, with("daemon", "start")) // it has these options
+	out, err := with("daemon", "status", "--json").Output()
+	expect.NoError(t, err)
+	var status daemon.Status
+	expect.NoError(t, json.Unmarshal(out, &status))
+	for path, refused := range map[string]bool{"/status": true, "/v1/holon/sessions": false} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+status.HTTPAddr+path, nil)
+		expect.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		expect.NoError(t, err)
+		expect.NoError(t, resp.Body.Close())
+		expect.Equal(t, path+" is refused", resp.StatusCode == http.StatusForbidden, refused)
+		expect.Equal(t, path+" has no access", resp.StatusCode == http.StatusUnauthorized, false)
+	}
+	if err := command("daemon", "start", "--listen=127.0.0.1:0").Run(); err == nil {
+		t.Error("a daemon without the tokens has the same options")
+	}
 }

@@ -50,6 +50,8 @@ func (k *key) checkText(text string) (what, remedy string) {
 		if _, _, err := uidpool.Parse(text); text != "" && err != nil {
 			return err.Error(), "leave it out for the default"
 		}
+	case "control.tokens_file":
+		return checkPaths([]string{text}, "write for example /home/me/.config/holon/tokens")
 	case "providers.*.base_url":
 		return checkBaseURL(text)
 	case "providers.*.credential.env":
@@ -69,9 +71,9 @@ func (k *key) checkList(list []string) (what, remedy string) {
 	case "model.fallbacks":
 		return checkFallbacks(list)
 	case "allow_alternates":
-		return checkDirs(list, "write for example /srv/git/mirror.git/objects")
+		return checkPaths(list, "write for example /srv/git/mirror.git/objects")
 	case "workspace_roots":
-		return checkDirs(list, "write for example /home/me/src")
+		return checkPaths(list, "write for example /home/me/src")
 	case "providers.*.credential.command":
 		return checkCommand(list)
 	case "providers.*.omit":
@@ -82,10 +84,10 @@ func (k *key) checkList(list []string) (what, remedy string) {
 	return "", ""
 }
 
-func checkDirs(list []string, remedy string) (what, _ string) {
-	for _, dir := range list {
-		if !filepath.IsAbs(dir) {
-			return fmt.Sprintf("%.100q is not an absolute path", dir), remedy
+func checkPaths(list []string, remedy string) (what, _ string) {
+	for _, path := range list {
+		if !filepath.IsAbs(path) {
+			return fmt.Sprintf("%.100q is not an absolute path", path), remedy
 		}
 	}
 	return "", ""

@@ -54,6 +54,7 @@ type Settings struct {
 	diskSettings
 	tokenSettings
 	agentSettings
+	sessionSettings
 	controlSettings
 	Budget    ModelBudget
 	Providers map[string]*Provider // those that something is set for; see Provider
@@ -142,11 +143,21 @@ type reminderSettings struct {
 	Pause int `key:"runtime.work_item_stale_reminder.cooldown_rounds" env:"HOLON_WORK_ITEM_STALE_REMINDER_COOLDOWN_ROUNDS"`
 }
 
+// sessionSettings are about the sessions of clients, and what agents wait for of clients.
+type sessionSettings struct {
+	MaxSessions       int           `key:"sessions.max" env:"HOLON_MAX_SESSIONS"` // open at once
+	SessionPause      time.Duration `key:"sessions.pause" env:"HOLON_SESSION_PAUSE"`
+	SessionStop       time.Duration `key:"sessions.stop" env:"HOLON_SESSION_STOP"`
+	SessionTTL        time.Duration `key:"sessions.ttl" env:"HOLON_SESSION_TTL"`
+	ClientCallTimeout time.Duration `key:"runtime.client_call_timeout" env:"HOLON_CLIENT_CALL_TIMEOUT"`
+}
+
 // controlSettings say how the control plane is reached.
 type controlSettings struct {
 	HTTPAddr        string `key:"control.http_addr" env:"HOLON_HTTP_ADDR"` // HOST:PORT; "": no TCP
 	CallbackBaseURL string `key:"control.callback_base_url" env:"HOLON_CALLBACK_BASE_URL"`
 	AuthMode        string `key:"control.auth_mode" env:"HOLON_CONTROL_AUTH_MODE"`
+	TokensFile      string `key:"control.tokens_file" env:"HOLON_TOKENS_FILE"` // "": no tokens of others
 }
 
 // ModelBudget bounds the use of models by a run; 0 is unlimited.
@@ -225,6 +236,8 @@ func Default() Settings {
 		agentSettings: agentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,
 			Reminder: reminderSettings{Rounds: 10, Pause: 10, Tokens: 512}},
+		sessionSettings: sessionSettings{MaxSessions: 100, SessionPause: time.Minute, SessionStop: 15 * time.Minute,
+			SessionTTL: 24 * time.Hour, ClientCallTimeout: 10 * time.Minute},
 		controlSettings: controlSettings{AuthMode: "auto"},
 		Catalog:         make(map[string]*facts), Providers: make(map[string]*Provider),
 	}

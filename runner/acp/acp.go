@@ -7,8 +7,8 @@
 // the editor's files as the session's mode says.
 //
 // The invariants: whatever the editor writes is answered with a result or an error; a session has one prompt at a time,
-// which has exactly one answer; nothing is written into the editor's files except by the daemon's apply, and in the mode
-// ask only after the editor's user allowed it. Updates of a session come in the order in which things happened.
+// which has exactly one answer; nothing is written into the editor's files except by the daemon's apply, and in the
+// mode ask only after the editor's user allowed it. Updates of a session come in the order in which things happened.
 package acp
 
 import (
@@ -51,8 +51,8 @@ func Modes() []Mode { return []Mode{Ask, Apply, Private} }
 // maxSessions bounds the sessions of one editor.
 const maxSessions = 256
 
-// Serve answers an editor until in ends, which is no error, or ctx. Prompts that are under way are cancelled then. A read
-// of in may be left behind when ctx ends.
+// Serve answers an editor until in ends, which is no error, or ctx. Prompts that are under way are cancelled then. A
+// read of in may be left behind when ctx ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	a := &agent{opts: o, door: door{o.Client}, sessions: map[string]*session{}}
 	a.conn = newConn(in, out, a.handle)

@@ -30,6 +30,7 @@ type editor struct {
 	asked   []sdk.RequestPermissionRequest
 	choose  chooser
 	seen    func(sdk.SessionUpdate)
+	leave   func() error
 }
 
 // chooser answers for the user.
@@ -74,7 +75,7 @@ func connect(t *testing.T, d *daemon, model string) *editor {
 		_ = out.Close()
 		done <- err
 	}()
-	e := &editor{}
+	e := &editor{leave: toAgent.Close}
 	e.ClientSideConnection = sdk.NewClientSideConnection(e, toAgent, fromAgent)
 	e.SetLogger(slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {

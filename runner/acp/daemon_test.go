@@ -137,8 +137,8 @@ func (d *daemon) create(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	s := d.sessions[name]
 	if s == nil {
-		s = &daemonSession{ID: "ses_" + name, Name: name, Model: body["model"].(string), Workspace: holon["workspace"].(string),
-			tree: filepath.Join(d.dir, "workspace", name), ResponseIDs: []string{}}
+		s = &daemonSession{ID: "ses_" + name, Name: name, Model: body["model"].(string),
+			Workspace: holon["workspace"].(string), tree: filepath.Join(d.dir, "workspace", name), ResponseIDs: []string{}}
 		gittest.Run(d.t, s.Workspace, "git", "clone", "-q", s.Workspace, s.tree)
 		d.sessions[name] = s
 	}

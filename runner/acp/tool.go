@@ -118,7 +118,7 @@ func (s *session) locations(dir string, paths ...string) (at []location) {
 // treePath is where a container has the private tree of its session.
 const treePath = "/holon/workspaces/session/"
 
-// hostPath is the file of the editor that a path names, which may be relative to dir. Others are of the container alone.
+// hostPath is the file of the editor that a path names, which may be relative to dir. Others are only the container's.
 func (s *session) hostPath(dir, path string) (string, bool) {
 	if below, ok := strings.CutPrefix(path, treePath); ok {
 		dir, path = s.top, below

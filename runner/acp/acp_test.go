@@ -208,3 +208,20 @@ func TestConformance(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "a turn after that", again.story(), "text")
 }
+
+// A long-lived agent has its own files and conversation, and its checklists are plans.
+func TestLongLivedAgent(t *testing.T) {
+	e := connect(t, startDaemon(t), "agent/main")
+	s, err := e.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: t.TempDir(), McpServers: []sdk.McpServer{}})
+	expect.NoError(t, err)
+	for range 2 {
+		_, err = e.prompt(t, s.SessionId, "plan it")
+		expect.NoError(t, err)
+		i := slices.IndexFunc(e.updates, func(u sdk.SessionUpdate) bool { return u.Plan != nil })
+		plan := e.updates[max(i, 0)].Plan
+		if plan == nil || len(plan.Entries) != 2 || plan.Entries[0].Content != "look" ||
+			plan.Entries[0].Status != sdk.PlanEntryStatusCompleted || plan.Entries[1].Status != sdk.PlanEntryStatusInProgress {
+			t.Errorf("the plan is %+v", plan)
+		}
+	}
+}

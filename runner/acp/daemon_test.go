@@ -63,7 +63,7 @@ func startDaemon(t *testing.T) *daemon {
 	for _, name := range []string{"input", "output", "state", "workspace"} {
 		expect.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	for _, name := range []string{"turns.yaml", "slow.yaml"} {
+	for _, name := range []string{"turns.yaml", "slow.yaml", "plan.yaml"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		expect.NoError(t, err)
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, "workspace", name), data, 0o600))
@@ -132,11 +132,19 @@ func (d *daemon) routes() http.Handler {
 func (d *daemon) create(w http.ResponseWriter, r *http.Request) {
 	var body map[string]any
 	expect.NoError(d.t, json.NewDecoder(r.Body).Decode(&body))
-	holon := body["holon"].(map[string]any)
+	holon, ok := body["holon"].(map[string]any)
+	if body["model"] == "agent/main" {
+		if ok || body["previous_response_id"] != nil {
+			d.t.Errorf("an agent is asked with %v", body)
+		}
+		body["model"], holon = "scripted/plan", map[string]any{"session_id": "agent"}
+	}
 	name := holon["session_id"].(string)
 	d.mu.Lock()
 	s := d.sessions[name]
-	if s == nil {
+	if s == nil && name == "agent" {
+		s = &daemonSession{tree: filepath.Join(d.dir, "workspace")}
+	} else if s == nil {
 		s = &daemonSession{ID: "ses_" + name, Name: name, Model: body["model"].(string),
 			Workspace: holon["workspace"].(string), tree: filepath.Join(d.dir, "workspace", name), ResponseIDs: []string{}}
 		gittest.Run(d.t, s.Workspace, "git", "clone", "-q", s.Workspace, s.tree)

@@ -85,7 +85,7 @@ func (a *agent) prompt(ctx context.Context, p promptRequest) (any, error) {
 	}
 	defer end()
 	response, err := s.run(turn, input)
-	if err == nil && turn.Err() == nil {
+	if err == nil && turn.Err() == nil && !s.longLived() {
 		err = s.land(turn)
 	}
 	switch {
@@ -99,9 +99,11 @@ func (a *agent) prompt(ctx context.Context, p promptRequest) (any, error) {
 
 // run makes a response and shows it while it is made. After a cancellation it returns once the response has ended.
 func (s *session) run(turn context.Context, input responses.Items) (*responses.Response, error) {
-	door, r := s.agent.door, createRequest{Model: s.model, Input: input, Previous: s.previous,
-		Holon: requestKeys{SessionID: s.id, Workspace: s.workspace}}
-	made, err := door.create(turn, r)
+	r := createRequest{Model: s.model, Input: input}
+	if !s.longLived() {
+		r.Previous, r.Holon = s.previous, requestKeys{SessionID: s.id, Workspace: s.workspace}
+	}
+	made, err := s.agent.door.create(turn, r)
 	if turn.Err() != nil && made == nil {
 		s.withdraw(turn)
 		return nil, turn.Err()
@@ -141,6 +143,10 @@ func (s *session) follow(turn context.Context, id string) (final *responses.Resp
 	}
 	return final, nil
 }
+
+// longLived reports whether the session is a conversation with an agent of the daemon, which has its own files and knows
+// what was said.
+func (s *session) longLived() bool { return strings.HasPrefix(s.model, "agent/") }
 
 // withdraw cancels a response that the daemon may have begun to make before its answer was no longer waited for.
 func (s *session) withdraw(turn context.Context) {

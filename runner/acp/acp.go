@@ -209,7 +209,7 @@ func rpcErrorOf(err error) *rpcError {
 		if e.Type == responses.TypeNotFound {
 			code = codeNotFound
 		}
-		return &rpcError{Code: code, Message: e.Message, Data: &errorData{Code: e.Code, Param: e.Param, Hint: e.Hint}}
+		return &rpcError{Code: code, Message: e.Error(), Data: &errorData{Code: e.Code, Param: e.Param, Hint: e.Hint}}
 	}
 	return &rpcError{Code: codeInternal, Message: err.Error()}
 }

@@ -127,3 +127,21 @@ func TestConflict(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "the file", string(data), "hello world\nmore\n")
 }
+
+// A prompt that is cancelled while its response is being accepted leaves no response that goes on.
+func TestCancelWhileAccepted(t *testing.T) {
+	d := startDaemon(t)
+	d.accepted = make(chan struct{})
+	e := connect(t, d, "scripted/slow")
+	s, err := e.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: gittest.NewRepo(t, map[string]string{"a": "a"}),
+		McpServers: []sdk.McpServer{}})
+	expect.NoError(t, err)
+	go func() {
+		<-d.accepted
+		_ = e.Cancel(context.Background(), sdk.CancelNotification{SessionId: s.SessionId})
+	}()
+	got, err := e.prompt(t, s.SessionId, "sleep")
+	expect.NoError(t, err)
+	expect.Equal(t, "the end", got.StopReason, sdk.StopReasonCancelled)
+	expect.Equal(t, "the response", d.status(t, s.SessionId), responses.StatusCancelled)
+}

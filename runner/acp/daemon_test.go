@@ -42,6 +42,7 @@ type daemon struct {
 
 	mu       sync.Mutex
 	sessions map[string]*daemonSession
+	accepted chan struct{} // when not nil: it is closed for a response that is made, which its client never gets
 }
 
 type daemonSession struct {
@@ -174,6 +175,11 @@ func (d *daemon) create(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		s.ResponseIDs = append(s.ResponseIDs, made.ID)
 		d.mu.Unlock()
+	}
+	if d.accepted != nil {
+		close(d.accepted)
+		<-r.Context().Done()
+		return
 	}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(answer)

@@ -39,7 +39,24 @@ func (d door) create(ctx context.Context, r createRequest) (*responses.Response,
 	if err != nil {
 		return nil, responses.Internal("the request cannot be encoded", err)
 	}
-	return decode(responses.DecodeResponse)(d.client.Below("/v1").Call(ctx, http.MethodPost, "/responses", body))
+	answer, err := d.client.Below("/v1").Call(ctx, http.MethodPost, "/responses", body)
+	if err != nil {
+		return nil, err
+	}
+	return responses.DecodeResponse(answer)
+}
+
+// get reads a T.
+func get[T any](ctx context.Context, c *client.Client, path string) (*T, error) {
+	answer, err := c.Call(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := new(T)
+	if err := responses.Unmarshal(answer, out); err != nil {
+		return nil, responses.Internal("the daemon's answer cannot be read", err)
+	}
+	return out, nil
 }
 
 func (d door) events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
@@ -61,9 +78,9 @@ func (d door) inputOf(ctx context.Context, id string) (responses.Items, error) {
 	if err := responses.CheckID("response_id", id); err != nil {
 		return nil, err
 	}
-	list, err := decode(decoded[struct {
+	list, err := get[struct {
 		Data responses.Items `json:"data"`
-	}])(d.client.Below("/v1").Call(ctx, http.MethodGet, "/responses/"+id+"/input_items?order=asc&limit=100", nil))
+	}](ctx, d.client.Below("/v1"), "/responses/"+id+"/input_items?order=asc&limit=100")
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +96,7 @@ type sessionInfo struct {
 
 // session returns a session by its id or its name.
 func (d door) session(ctx context.Context, id string) (*sessionInfo, error) {
-	return decode(decoded[sessionInfo])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id, nil))
+	return get[sessionInfo](ctx, d.client, "/sessions/"+id)
 }
 
 // changes are what a session has changed since it was made or applied last.
@@ -92,9 +109,9 @@ type changes struct {
 }
 
 func (d door) diff(ctx context.Context, id string) (*changes, error) {
-	answer, err := decode(decoded[struct {
+	answer, err := get[struct {
 		Changes changes `json:"changes"`
-	}])(d.client.Call(ctx, http.MethodGet, "/sessions/"+id+"/diff", nil))
+	}](ctx, d.client, "/sessions/"+id+"/diff")
 	if err != nil {
 		return nil, err
 	}
@@ -131,23 +148,4 @@ func (d door) apply(ctx context.Context, id string, allowExecuted bool) error {
 func hasCode(err error, code string) bool {
 	e, ok := errors.AsType[*responses.Error](err)
 	return ok && e.Code == code
-}
-
-// decode makes a function that decodes an answer, unless there is an error instead.
-func decode[T any](as func([]byte) (*T, error)) func([]byte, error) (*T, error) {
-	return func(answer []byte, err error) (*T, error) {
-		if err != nil {
-			return nil, err
-		}
-		out, err := as(answer)
-		if err != nil {
-			return nil, responses.Internal("the daemon's answer cannot be read", err)
-		}
-		return out, nil
-	}
-}
-
-func decoded[T any](answer []byte) (*T, error) {
-	out := new(T)
-	return out, responses.Unmarshal(answer, out)
 }

@@ -10,6 +10,8 @@ import (
 	"io"
 	"strconv"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Bounds of what an editor sends.
@@ -75,16 +77,17 @@ type conn struct {
 	writing sync.Mutex
 	out     io.Writer
 
-	group     sync.WaitGroup // requests that are being answered
-	mu        sync.Mutex
-	closed    bool // no request is answered any more
-	answering int
-	next      int64
-	pending   map[string]chan message // requests of ours by id
+	answering errgroup.Group // of requests
+
+	mu      sync.Mutex
+	next    int64
+	pending map[string]chan message // requests of ours by id
 }
 
 func newConn(in io.Reader, out io.Writer, handle handler) *conn {
-	return &conn{in: bufio.NewReaderSize(in, 64<<10), out: out, handle: handle, pending: map[string]chan message{}}
+	c := &conn{in: bufio.NewReaderSize(in, 64<<10), out: out, handle: handle, pending: map[string]chan message{}}
+	c.answering.SetLimit(maxAnswering)
+	return c
 }
 
 // serve answers until the input ends, which is no error, or ctx, or the output takes nothing more. Requests that are
@@ -93,22 +96,18 @@ func (c *conn) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { cancel(c.read(ctx)) }() // which nothing interrupts
 	<-ctx.Done()
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.group.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, io.EOF) {
-		return err
+	err := c.answering.Wait()
+	if why := context.Cause(ctx); !errors.Is(why, io.EOF) {
+		return why
 	}
-	return nil
+	return err
 }
 
 // read takes messages until there is no other one, which is io.EOF.
 func (c *conn) read(ctx context.Context) error {
 	for {
 		line, err := c.line()
-		var broken *rpcError
-		if errors.As(err, &broken) {
+		if broken, ok := errors.AsType[*rpcError](err); ok {
 			err = c.refuse(nil, broken)
 		} else if err == nil && len(line) > 0 {
 			err = c.take(ctx, line)
@@ -164,34 +163,13 @@ func (c *conn) take(ctx context.Context, line []byte) error {
 	case m.ID == nil:
 		return nil
 	}
-	if refused := c.begin(); refused != nil {
-		return c.refuse(m.ID, refused)
-	}
-	go func() {
-		defer c.end()
+	if !c.answering.TryGo(func() error {
 		result, err := c.handle(ctx, m.Method, m.Params)
-		_ = c.answer(m.ID, result, err) // an output that is gone ends the reading, too
-	}()
-	return nil
-}
-
-// begin counts a request that is being answered, until end.
-func (c *conn) begin() *rpcError {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || c.answering == maxAnswering {
-		return &rpcError{Code: codeBusy, Message: "too many requests are being answered"}
+		return c.answer(m.ID, result, err)
+	}) {
+		return c.refuse(m.ID, &rpcError{Code: codeBusy, Message: "too many requests are being answered"})
 	}
-	c.answering++
-	c.group.Add(1)
 	return nil
-}
-
-func (c *conn) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.answering--
-	c.group.Done()
 }
 
 // validID reports whether an id is absent, or a short text or number.

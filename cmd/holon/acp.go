@@ -15,7 +15,8 @@ import (
 )
 
 func newACPCommand(streams Streams) *cobra.Command {
-	b, mode := &background{serveOptions: &serveOptions{base: base{streams: streams}}}, ""
+	b := &background{serveOptions: &serveOptions{base: base{streams: streams}}}
+	o := acp.Options{Mode: acp.Ask, Version: buildVersion()}
 	cmd := &cobra.Command{
 		Use:   "acp",
 		Short: "Let an editor work with agents, by the Agent Client Protocol",
@@ -40,20 +41,23 @@ Exit codes: 0 the editor left, 2 usage error, 4 the daemon could not start.`,
 				err = b.find()
 			}
 			if err == nil {
-				err = b.serveEditor(cmd.Context(), acp.Mode(mode))
+				err = b.serveEditor(cmd.Context(), o)
 			}
 			return b.named(&b.host, err)
 		},
 	}
 	b.define(cmd.Flags())
-	cmd.Flags().StringVar(&mode, "mode", string(acp.Ask), "when changes are applied to your files: ask, apply or private")
+	cmd.Flags().StringVar((*string)(&o.Mode), "mode", string(acp.Ask),
+		"when changes are applied to your files: ask, apply or private")
+	cmd.Flags().BoolVar(&o.Thoughts, "thoughts", false,
+		"ask models of the Responses API for summaries of what they think, which not all have")
 	return cmd
 }
 
 // serveEditor answers the editor on the standard streams.
-func (b *background) serveEditor(ctx context.Context, mode acp.Mode) error {
-	if !slices.Contains(acp.Modes(), mode) {
-		return usage("--mode", fmt.Sprintf("%.40q is not a mode", mode), "use ask, apply or private")
+func (b *background) serveEditor(ctx context.Context, o acp.Options) error {
+	if !slices.Contains(acp.Modes(), o.Mode) {
+		return usage("--mode", fmt.Sprintf("%.40q is not a mode", o.Mode), "use ask, apply or private")
 	}
 	status, err := b.Status(ctx)
 	if err == nil && status.State != daemon.Running {
@@ -66,12 +70,10 @@ func (b *background) serveEditor(ctx context.Context, mode acp.Mode) error {
 	if err != nil {
 		return err
 	}
-	model := cmp.Or(b.Model, status.DefaultModel)
-	if model == "" {
+	if o.Model = cmp.Or(b.Model, status.DefaultModel); o.Model == "" {
 		return usage("--model", "there is no model", "name one as provider/name")
 	}
-	c := client.Unix(b.Socket)
-	defer c.Close()
-	return acp.Serve(ctx, b.streams.In, b.streams.Out, acp.Options{Client: c, Model: model, Mode: mode,
-		Version: buildVersion(), Log: slog.New(slog.NewTextHandler(b.streams.Err, nil))})
+	o.Client, o.Log = client.Unix(b.Socket), slog.New(slog.NewTextHandler(b.streams.Err, nil))
+	defer o.Client.Close()
+	return acp.Serve(ctx, b.streams.In, b.streams.Out, o)
 }

@@ -11,9 +11,9 @@ import (
 	"holon/responses/stream"
 )
 
-// Events yields the events of a stored response, from its first one to its terminal event, and takes the stream up where
-// it was when the connection breaks. An error event becomes the error it carries. An error comes with a zero event and is
-// the last pair.
+// Events yields the events of a stored response, from its first one to its terminal event, and takes the stream up
+// where it was when the connection breaks. An error event becomes the error it carries. An error comes with a zero
+// event and is the last pair.
 func (c *Client) Events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
 		if err := responses.CheckID("response_id", id); err != nil {

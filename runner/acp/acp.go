@@ -28,11 +28,12 @@ import (
 
 // Options say what is served.
 type Options struct {
-	Client  *client.Client // of the daemon
-	Model   string         // of new sessions
-	Mode    Mode           // in which sessions begin
-	Version string
-	Log     *slog.Logger
+	Client   *client.Client // of the daemon
+	Model    string         // of new sessions
+	Mode     Mode           // in which sessions begin
+	Thoughts bool           // models are asked for summaries of their reasoning, which some refuse
+	Version  string
+	Log      *slog.Logger
 }
 
 // Mode says when what an agent changed is brought into the editor's files.

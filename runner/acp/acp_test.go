@@ -71,7 +71,7 @@ func connect(t *testing.T, d *daemon, model string) *editor {
 	done := make(chan error, 1)
 	go func() {
 		err := acp.Serve(context.Background(), in, out, acp.Options{Client: c, Model: model, Mode: acp.Ask, Version: "v1",
-			Log: slog.New(slog.DiscardHandler)})
+			Thoughts: true, Log: slog.New(slog.DiscardHandler)})
 		_ = out.Close()
 		done <- err
 	}()

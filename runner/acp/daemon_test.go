@@ -140,6 +140,10 @@ func (d *daemon) create(w http.ResponseWriter, r *http.Request) {
 		}
 		body["model"], holon = "scripted/plan", map[string]any{"session_id": "agent"}
 	}
+	if reasoning, ok := body["reasoning"].(map[string]any); holon["session_id"] != "agent" && (!ok ||
+		reasoning["summary"] != "auto") {
+		d.t.Errorf("no thoughts are asked for: %v", body)
+	}
 	name := holon["session_id"].(string)
 	d.mu.Lock()
 	s := d.sessions[name]

@@ -24,7 +24,9 @@ type createRequest struct {
 	Previous   string          `json:"previous_response_id,omitempty"`
 	Include    []string        `json:"include"`
 	Background bool            `json:"background"`
-	Holon      requestKeys     `json:"holon,omitzero"`
+
+	Reasoning *responses.ReasoningConfig `json:"reasoning,omitzero"`
+	Holon     requestKeys                `json:"holon,omitzero"`
 }
 
 // requestKeys are those that a daemon takes beyond the keys of agentd.

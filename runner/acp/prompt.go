@@ -102,6 +102,9 @@ func (s *session) run(turn context.Context, input responses.Items) (*responses.R
 	r := createRequest{Model: s.model, Input: input}
 	if !s.longLived() {
 		r.Previous, r.Holon = s.previous, requestKeys{SessionID: s.id, Workspace: s.workspace}
+		if s.agent.opts.Thoughts {
+			r.Reasoning = &responses.ReasoningConfig{Summary: new("auto")}
+		}
 	}
 	made, err := s.agent.door.create(turn, r)
 	if turn.Err() != nil && made == nil {
@@ -144,8 +147,8 @@ func (s *session) follow(turn context.Context, id string) (final *responses.Resp
 	return final, nil
 }
 
-// longLived reports whether the session is a conversation with an agent of the daemon, which has its own files and knows
-// what was said.
+// longLived reports whether the session is a conversation with an agent of the daemon, which has its own files and
+// knows what was said.
 func (s *session) longLived() bool { return strings.HasPrefix(s.model, "agent/") }
 
 // withdraw cancels a response that the daemon may have begun to make before its answer was no longer waited for.

@@ -22,6 +22,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/daemon"
 	"holon/runner/engine"
+	"holon/runner/openresponses"
 	"holon/runner/pool"
 	"holon/runner/settings"
 	"holon/runner/telemetry"
@@ -47,6 +48,7 @@ type agentHost struct {
 	homes      *home.Homes
 	engine     engine.Engine
 	containers *pool.Pool
+	clients    *clients
 	trees      *trees.Trees
 	ledger     *sqlite.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
@@ -111,6 +113,10 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closingWithin(h.containers.Close)
+	if h.clients, err = h.newClients(ctx); err != nil {
+		return err
+	}
+	defer closingWithin(h.clients.containers.Close)
 	h.trees = h.newTrees()
 	if err := h.trees.Recover(ctx); err != nil {
 		return err
@@ -146,14 +152,19 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 
 // run serves requests and dispatches work until ctx ends.
 func (h *agentHost) run(ctx context.Context) error {
+	door := openresponses.New(openresponses.Options{Sessions: doorSessions{h.clients}, Agents: doorAgents{h.answers()},
+		Models: h.clients.models, Log: h.log})
+	defer door.Close()
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
-		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees,
-		OpenTurnFile: h.containers.OpenTurnFile})
+		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, OpenTurnFile: h.containers.OpenTurnFile,
+		Sessions: operatorSessions{h.clients}, Clients: door})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })
 	group.Go(func() error { return h.Run(ctx) })
 	group.Go(func() error { h.containers.Run(ctx); return nil })
+	group.Go(func() error { h.clients.containers.Run(ctx); return nil })
+	group.Go(func() error { h.clients.sessions.Run(ctx); return nil })
 	group.Go(func() error { h.followSettings(ctx); return nil })
 	group.Go(func() error {
 		if err := logs.KeepLog(ctx, os.Stderr); err != nil {

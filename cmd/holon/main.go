@@ -156,8 +156,8 @@ func addCommands(root *cobra.Command, streams Streams) {
 		},
 		"": {
 			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams),
-			newACPCommand(streams), newServeCommand(streams), newQueueCommand(streams), newWorkCommand(streams),
-			newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams), newWorkCommand(streams),
+			newACPCommand(streams), newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams),
+			newWorkCommand(streams),
 			newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),

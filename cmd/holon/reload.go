@@ -76,7 +76,9 @@ func (h *agentHost) reload() {
 	old, now := h.settings.Load(), h.options.Settings
 	now.Providers, now.Catalog, now.Unknown = l.Providers, l.Catalog, l.Unknown
 	h.settings.Store(&now)
-	h.containers.Reconfigure(!reflect.DeepEqual(old, &now))
+	changed := !reflect.DeepEqual(old, &now)
+	h.containers.Reconfigure(changed)
+	h.clients.containers.Reconfigure(changed)
 	h.hideKeys()
 }
 

@@ -53,6 +53,8 @@ type Sessions interface {
 // Ask is what a session is opened with.
 type Ask struct {
 	Owner, Name, Model, Workspace, Image string
+
+	Once bool // nothing can continue it: its first response is not stored
 }
 
 // Session is one container with its agentd. Its methods are called by several goroutines at once.

@@ -140,7 +140,7 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 		return nil, false, e
 	}
 	x, err = s.o.Sessions.Start(ctx, Ask{Owner: q.caller.Name, Name: q.Holon.SessionID, Model: q.Model,
-		Workspace: q.opens.Holon.Workspace, Image: q.opens.Holon.Image})
+		Workspace: q.opens.Holon.Workspace, Image: q.opens.Holon.Image, Once: !q.Store})
 	return x, false, err
 }
 

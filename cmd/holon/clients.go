@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holon/internal/providers"
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/access"
+	agentanswers "holon/runner/agent/answers"
+	"holon/runner/control"
+	"holon/runner/control/wire"
+	"holon/runner/conversation"
+	"holon/runner/openresponses"
+	"holon/runner/pool"
+	"holon/runner/sessions"
+	"holon/runner/workspace/git"
+	"holon/state"
+)
+
+// clients are the sessions of other programs, with their containers.
+type clients struct {
+	host       *agentHost
+	containers *pool.Pool
+	sessions   *conversation.Sessions
+}
+
+// newClients reads the sessions of the home. Their containers are made when they are asked for something.
+func (h *agentHost) newClients(ctx context.Context) (*clients, error) {
+	o, c := h.options, &clients{host: h}
+	agentd, err := findAgentd(o.Agentd)
+	if err != nil {
+		return nil, err
+	}
+	quota, err := o.quota()
+	if err != nil {
+		return nil, err
+	}
+	c.containers = pool.New(pool.Options{Home: o.home, Engine: h.engine, Agentd: agentd, Image: o.Image,
+		Version: buildVersion(), Key: sessions.OfConversation, AtOnce: true, IdlePause: o.SessionPause,
+		IdleStop: o.SessionStop, MaxContainers: o.MaxContainers, Quota: quota, Configure: c.configure,
+		Secrets: o.streams.Secrets, Log: h.log})
+	c.sessions, err = conversation.Open(ctx, conversation.Options{Home: o.home, Pool: c.containers,
+		Roots: o.WorkspaceRoots, Image: o.Image, Engine: engineName(o.Loaded.Engine), Version: buildVersion(),
+		Local: engineName(o.Loaded.Engine) == "local", IncludeDirty: o.IncludeDirty,
+		Borrowing: func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
+		Max:       o.MaxSessions, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log})
+	return c, err
+}
+
+// configure returns what the container of a session needs for a turn: its models, its tree, and what was set of its
+// confinement and its limits.
+func (c *clients) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
+	h, o := c.host, c.host.options
+	cfg = runner.Config{Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
+		Files: runner.Files{Skills: o.Skills, TreeName: conversation.TreeName, TreeCache: o.home.CacheDir()}}
+	if err := confine(&o.Settings, &cfg); err != nil {
+		return cfg, nil, err
+	}
+	refs := o.Refs()
+	if t.Model != "" {
+		refs = append([]string{t.Model}, t.Fallbacks...)
+	}
+	opened, err := openModels(ctx, h.providers(), refs, &cfg)
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
+	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits(false)...)
+	cfg.Resume, err = c.sessions.Tree(ctx, t.AgentID, nil)
+	if err != nil {
+		return cfg, nil, errors.Join(err, opened.Close())
+	}
+	return cfg, opened, nil
+}
+
+// model checks the model of a session, "" for that of the runtime. A script is a file of the host, so it is the
+// operator who chooses one.
+func (c *clients) model(ref string) (string, error) {
+	own := c.host.options.Refs()
+	ref = cmp.Or(ref, own[0])
+	if provider, _, _ := providers.SplitRef(ref); provider == providers.Scripted && !slices.Contains(own, ref) {
+		return "", &state.Error{Code: responses.CodeModelNotFound, Param: "model", Message: "there is no such model",
+			Hint: "GET /v1/models lists those that there are"}
+	}
+	return ref, c.host.CheckModel(ref, false)
+}
+
+// start opens a session.
+func (c *clients) start(ctx context.Context, a conversation.Ask) (*conversation.Session, error) {
+	var err error
+	if a.Model, err = c.model(a.Model); err != nil {
+		return nil, err
+	}
+	if home := c.host.options.UserHome; a.Workspace == "~" || strings.HasPrefix(a.Workspace, "~/") {
+		a.Workspace = filepath.Join(home, a.Workspace[1:])
+	}
+	if a.Image != "" {
+		if err := c.host.CheckImage(ctx, a.Image); err != nil {
+			return nil, err
+		}
+	}
+	return c.sessions.Start(ctx, a)
+}
+
+// models are the models of providers, the default first.
+func (c *clients) models(ctx context.Context) ([]openresponses.Model, error) {
+	all, err := c.host.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := append([]string{all.DefaultModel}, all.FallbackModels...)
+	for _, m := range all.Available {
+		names = append(names, m.Model)
+	}
+	var list []openresponses.Model
+	for _, name := range names {
+		if !slices.ContainsFunc(list, func(m openresponses.Model) bool { return m.ID == name }) {
+			provider, _, _ := providers.SplitRef(name)
+			list = append(list, openresponses.Model{ID: name, Object: "model", OwnedBy: provider})
+		}
+	}
+	return list, nil
+}
+
+// doorSessions are the sessions for the door.
+type doorSessions struct{ *clients }
+
+func doorSession(x *conversation.Session, err error) (openresponses.Session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return clientSession{x}, nil
+}
+
+func (d doorSessions) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
+	return doorSession(d.start(ctx, conversation.Ask{Owner: a.Owner, Name: a.Name, Model: a.Model, Workspace: a.Workspace,
+		Image: a.Image, Once: a.Once}))
+}
+
+func (d doorSessions) Find(owner, name string) (openresponses.Session, error) {
+	return doorSession(d.sessions.Find(owner, name))
+}
+
+func (d doorSessions) OfResponse(owner, id string) (openresponses.Session, error) {
+	return doorSession(d.sessions.OfResponse(owner, id))
+}
+
+func (d doorSessions) OfTurn(owner, id string) (openresponses.Session, error) {
+	return doorSession(d.sessions.OfTurn(owner, id))
+}
+
+func (d doorSessions) OfItem(owner, id string) (openresponses.Session, error) {
+	return doorSession(d.sessions.OfItem(owner, id))
+}
+
+// clientSession is a session for the door.
+type clientSession struct{ *conversation.Session }
+
+func (x clientSession) Info() openresponses.Info {
+	i := x.Session.Info()
+	return openresponses.Info{ID: i.ID, Name: i.Name, Model: i.Model, Closed: i.Status == conversation.StatusClosed}
+}
+
+// operatorSessions are the sessions for the control plane.
+type operatorSessions struct{ *clients }
+
+func (s operatorSessions) Start(ctx context.Context, owner string, a wire.StartSession) (wire.Session, error) {
+	x, err := s.start(ctx, conversation.Ask{Owner: owner, Name: a.Name, Model: a.Model, Workspace: a.Workspace,
+		Image: a.Image})
+	if err != nil {
+		return wire.Session{}, err
+	}
+	return wireSession(x.Info()), nil
+}
+
+func (s operatorSessions) List(owner string) []wire.Session {
+	list := []wire.Session{}
+	for _, info := range s.sessions.List(owner) {
+		list = append(list, wireSession(info))
+	}
+	return list
+}
+
+func (s operatorSessions) Find(owner, name string) (control.Session, error) {
+	x, err := s.sessions.Find(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	return operatorSession{x}, nil
+}
+
+func wireSession(i conversation.Info) wire.Session {
+	return wire.Session{ID: i.ID, Name: i.Name, Owner: i.Owner, Status: i.Status, Activity: i.Activity, Model: i.Model,
+		Workspace: i.Workspace, CreatedAt: i.CreatedAt, LastUsedAt: i.LastUsedAt, ClosedAt: i.ClosedAt,
+		ResponseIDs: i.ResponseIDs, Usage: wire.SessionUsage(i.Usage)}
+}
+
+// operatorSession is a session for the control plane.
+type operatorSession struct{ *conversation.Session }
+
+func (x operatorSession) Info() wire.Session { return wireSession(x.Session.Info()) }
+
+func (x operatorSession) Apply(ctx context.Context, a wire.ApplySession, by string) (wire.SessionApplied, error) {
+	done, err := x.Session.Apply(ctx, a.AllowExecuted, by)
+	if err != nil {
+		return wire.SessionApplied{}, err
+	}
+	return wire.SessionApplied{SessionID: x.Session.Info().ID, Path: done.Path, Written: done.Written,
+		Deleted: done.Deleted}, nil
+}
+
+func (x operatorSession) Checkout(ctx context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error) {
+	made, err := x.Session.Checkout(ctx, conversation.Checkout{Branch: c.Branch, Path: c.Path,
+		AllowExecuted: c.AllowExecuted}, by)
+	if err != nil {
+		return wire.SessionCheckout{}, err
+	}
+	return wire.SessionCheckout{SessionID: x.Session.Info().ID, Branch: made.Branch, Base: made.Base,
+		Commit: made.Commit, Commits: made.Commits, Worktree: made.Path}, nil
+}
+
+func (x operatorSession) Close(ctx context.Context, by string) error {
+	_, err := x.Session.Close(ctx, by)
+	return err
+}
+
+// answers are the turns of agents, as responses.
+func (h *agentHost) answers() *agentanswers.Answers {
+	return agentanswers.New(agentanswers.Options{Store: h.ledger, Steps: h.Scheduler(), OpenTurnFile: h.containers.OpenTurnFile,
+		Log: h.log})
+}
+
+// doorAgents are the agents for the door.
+type doorAgents struct{ *agentanswers.Answers }
+
+func (d doorAgents) Models(ctx context.Context, c access.Caller) (list []openresponses.Model, err error) {
+	own, err := d.Answers.Models(ctx, c)
+	for _, m := range own {
+		list = append(list, openresponses.Model(m))
+	}
+	return list, err
+}

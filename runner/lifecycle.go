@@ -30,8 +30,13 @@ func (s *Session) started(found engine.State) {
 		Isolation: &found.Isolation})
 }
 
-// ended notes how the container ended.
+// ended notes how the container ended, once.
 func (s *Session) ended(exit engine.Exit) {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if s.exit != nil {
+		return
+	}
 	s.exit = &exit
 	if exit.Code < 0 {
 		s.changed(state.ContainerLost, state.ContainerChange{Reason: exit.Error})
@@ -40,34 +45,42 @@ func (s *Session) ended(exit engine.Exit) {
 	s.changed(state.ContainerExited, state.ContainerChange{ExitCode: exit.Code, OOMKilled: exit.OOMKilled})
 }
 
+// noted returns how the container ended, nil before that was noted.
+func (s *Session) noted() *engine.Exit {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	return s.exit
+}
+
 // diedError explains the end of a container that should still run.
 func (s *Session) diedError(ctx context.Context, message string) error {
 	e := &Error{Code: CodeContainerGone, Message: message}
 	if s.cfg.Engine.Name() == "local" { // which makes no container
 		e.Message = strings.Replace(message, "the container", "agentd", 1)
 	}
-	if s.exit == nil {
+	exit := s.noted()
+	if exit == nil {
 		return e
 	}
-	if s.exit.Code >= 0 { // a process that was killed without anybody waiting for it leaves none
-		e.Message += fmt.Sprintf(" (exit code %d)", s.exit.Code)
+	if exit.Code >= 0 { // a process that was killed without anybody waiting for it leaves none
+		e.Message += fmt.Sprintf(" (exit code %d)", exit.Code)
 	}
 	switch {
-	case s.exit.Code == state.OutcomeRefused.ExitCode():
+	case exit.Code == state.OutcomeRefused.ExitCode():
 		e.Code = CodeAgentdRefused
-	case s.exit.OOMKilled:
+	case exit.OOMKilled:
 		e.Message, e.Hint = "the container ran out of memory", "raise --memory"
-	case s.exit.Code == 137:
+	case exit.Code == 137:
 		e.Hint = "something killed the container; if its memory was short, raise --memory"
 	}
-	if s.exit.Code < 0 || s.exit.Code > 128 {
+	if exit.Code < 0 || exit.Code > 128 {
 		return e // a signal ended it, so that its log cannot say why
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 4<<10); err == nil {
 		line := lastComplaint(logs)
-		if wrong := wrongFlag(line, s.cfg.MCPConfig); wrong != nil && s.exit.Code == 2 {
+		if wrong := wrongFlag(line, s.cfg.MCPConfig); wrong != nil && exit.Code == 2 {
 			return wrong
 		}
 		if line != "" {
@@ -153,14 +166,12 @@ func (s *Session) Ended() bool {
 	if !s.created || s.stopped {
 		return true
 	}
-	if s.exit == nil {
-		select {
-		case exit := <-s.exited:
-			s.ended(exit)
-		default:
-		}
+	select {
+	case <-s.exited:
+		s.ended(s.last)
+	default:
 	}
-	return s.exit != nil
+	return s.noted() != nil
 }
 
 // Working asks agentd whether something goes on in the container: a turn, or a

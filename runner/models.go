@@ -13,9 +13,9 @@ import (
 const scenarioFile = "scenario.yaml"
 
 // SetModels lets the next turns of the session ask other models. The container and what runs in it go on. No turn
-// runs. On error the session can make no more turns.
+// runs, unless SameGateway. On error the session can make no more turns.
 func (s *Session) SetModels(ctx context.Context, m Models) error {
-	if s.gateway != nil {
+	if s.gateway != nil && !s.SameGateway(m) {
 		if err := s.gateway.Close(ctx); err != nil {
 			return err
 		}
@@ -28,9 +28,12 @@ func (s *Session) SetModels(ctx context.Context, m Models) error {
 	return s.giveSockets()
 }
 
+// SameGateway reports whether the models are asked through the gateway that the session has.
+func (s *Session) SameGateway(m Models) bool { return m.Gateway == s.cfg.Gateway }
+
 // serveModels serves what asks the session's models: the gateway, and the scenario.
 func (s *Session) serveModels(ctx context.Context) (err error) {
-	if s.cfg.Gateway != nil {
+	if s.cfg.Gateway != nil && s.gateway == nil {
 		if s.gateway, err = s.cfg.Gateway.Serve(ctx, s.seam.service(modelSocket), s.barrier); err != nil {
 			return err
 		}

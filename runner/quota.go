@@ -91,7 +91,7 @@ func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 		}
 		sum += n
 	}
-	if s.asked {
+	if s.asked.Load() {
 		sum += unlinked(s.handle.ID, dirs)
 	}
 	return sum, nil
@@ -102,21 +102,24 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	if t.DiskBytes <= 0 && t.Beat == nil {
 		return run(ctx)
 	}
-	begin, begun := time.Now(), int64(-1)
-	if t.DiskBytes > 0 { // before the turn can write
+	begin, begun, pause := time.Now(), int64(-1), time.Duration(0)
+	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write; one with Ask may wait, and its client with it
 		var err error
 		if begun, err = s.measure(ctx); err != nil {
 			begun = -1
 			s.cfg.Log.Debug("the disk usage before the turn cannot be measured", "err", err)
 		}
 	}
-	s.asked = true
+	if t.Ask == nil {
+		pause = pauseAfter(begin)
+	}
+	s.asked.Store(true)
 	turn, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.watch(watching, t, begun, pauseAfter(begin), end)
+		s.watch(watching, t, begun, pause, end)
 	}()
 	result := run(turn)
 	stop()
@@ -129,7 +132,8 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 }
 
 // watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota
-// since begun bytes were in use, -1 if that could not be measured.
+// since begun bytes were in use, -1 if that could not be measured. What others write before the turn starts is not its
+// own.
 func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Duration, end context.CancelCauseFunc) {
 	beaten := time.Now()
 	for {
@@ -144,7 +148,7 @@ func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Dur
 			switch {
 			case err != nil: // it is measured again
 				s.cfg.Log.Debug("the turn's disk usage cannot be measured", "err", err)
-			case begun < 0:
+			case begun < 0, t.Ask != nil && !t.started.Load():
 				begun = used
 			case used-begun > t.DiskBytes:
 				end(&Error{Code: codeDiskQuota, Param: "--disk", Hint: "raise --disk",

@@ -26,6 +26,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holon/responses"
@@ -49,12 +50,14 @@ const (
 	turnGrace    = 2 * time.Second
 )
 
-// Session is a running container with its tree. It belongs to one goroutine.
+// Session is a running container with its tree. It belongs to one goroutine, but for turns: others may begin once
+// Turn.Admitted was called of the one before.
 type Session struct {
 	cfg       Config
 	tree      *workspace.Tree // nil when there is none
 	seam      seam
 	barrier   *socket.Barrier // of the sockets, until it is known what agentd may ask for
+	awaited   map[string]bool // turns that are to be rejoined before the barrier opens
 	gateway   *gateway.Server
 	scenario  fs.FileInfo    // of the file whose copy the container has, nil for none
 	egress    *egress.Server // nil: the container has no way out
@@ -63,12 +66,14 @@ type Session struct {
 	mounts    []engine.Mount
 	handle    engine.Handle
 	created   bool
-	resumed   bool  // another process made it, and agentd has not answered this one
-	asked     bool  // for a turn, by this process or the one that made it
-	gone      error // why a session that was taken up has no turn to join
+	resumed   bool        // another process made it, and agentd has not answered this one
+	asked     atomic.Bool // for a turn, by this process or the one that made it
+	gone      error       // why a session that was taken up has no turn to join
 	stopped   bool
-	exited    chan engine.Exit // receives once, when the container is gone
-	forget    func()           // ends the wait for that; nil before there is one
+	exited    chan struct{} // closed when the container is gone, as last says
+	last      engine.Exit
+	forget    func()     // ends the wait for that; nil before there is one
+	ending    sync.Mutex // over exit
 	exit      *engine.Exit
 	pausing   sync.Mutex // over what pauses the container and resumes it
 	paused    bool       // as far as this process did that
@@ -95,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)),
-		barrier: socket.NewBarrier(), exited: make(chan engine.Exit, 1)}
+		barrier: socket.NewBarrier(), exited: make(chan struct{})}
 	begin := time.Now()
 	err := s.prepare(ctx)
 	s.Prepared = time.Since(begin)
@@ -214,7 +219,8 @@ func (s *Session) awaitExit(ctx context.Context) {
 		if err != nil {
 			exit = engine.Exit{Code: -1, Error: err.Error()}
 		}
-		s.exited <- exit
+		s.last = exit
+		close(s.exited)
 	}()
 }
 
@@ -235,8 +241,8 @@ func (s *Session) awaitReady(ctx context.Context) error {
 			break
 		}
 		select {
-		case exit := <-s.exited:
-			s.ended(exit)
+		case <-s.exited:
+			s.ended(s.last)
 			return s.diedError(ctx, "agentd ended before it answered")
 		case <-ctx.Done():
 			return &Error{Code: CodeNotReady, Message: "agentd did not become ready",
@@ -269,10 +275,10 @@ func (s *Session) Stop(ctx context.Context) error {
 		s.changed(state.ContainerRemoved, state.ContainerChange{})
 		return nil
 	}
-	if s.exit == nil {
+	if s.noted() == nil {
 		select {
-		case exit := <-s.exited:
-			s.ended(exit)
+		case <-s.exited:
+			s.ended(s.last)
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the container's end: %w", context.Cause(ctx))
 		}

@@ -65,7 +65,8 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image = held.ID, held.Dir, held.User, held.Image
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, seam: seam{held.Sockets}, barrier: socket.NewBarrier(),
-		server: held.Server, resumed: true, asked: true, exited: make(chan engine.Exit, 1)}
+		server: held.Server, resumed: true, exited: make(chan struct{})}
+	s.asked.Store(true)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -47,14 +48,18 @@ func ending(e End) telemetry.Ending {
 	return telemetry.Lost
 }
 
-// tracing is an Observer that lets the trace of the turn know its facts, too.
+// tracing is an Observer that lets the trace of the turn know its facts, too, and notes when it starts.
 type tracing struct {
 	Observer
-	trace *telemetry.Turn
+	trace   *telemetry.Turn
+	started *atomic.Bool
 }
 
 // Fact implements Observer.
 func (t tracing) Fact(ev turns.RuntimeEvent) {
+	if ev.Type == turns.TurnStarted {
+		t.started.Store(true)
+	}
 	t.trace.Fact(ev)
 	t.Observer.Fact(ev)
 }

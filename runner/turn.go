@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holon/responses"
@@ -47,8 +48,11 @@ type bounds struct {
 	Token  gateway.Secret        // with which the turn asks models through the gateway
 	Grant  gateway.TokenHash     // of Token; zero: a new token
 
-	DiskBytes int64        // that it may write while it runs, to its session and its working directory
+	DiskBytes int64        // that may be written while it runs, to its session and its working directory
 	Beat      func() error // called from time to time while the turn runs; may be nil
+	Admitted  func()       // called when what the turn may do is settled, before it is asked for; may be nil
+
+	started *atomic.Bool // agentd makes the turn, which does not wait any more
 }
 
 // NewTurn returns a turn with an id and a prompt, whose other fields have their defaults.
@@ -122,16 +126,17 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 	trace := s.trace(ctx, req, rejoined)
 	var ask begin
 	if !rejoined {
-		token := req.Token.Reveal()
+		token, plain := req.Token.Reveal(), s.request(req)
 		agent := s.client.WithModelToken(token).WithSpan(trace.Span())
 		ask = func(ctx context.Context) (*responses.Response, error) {
 			if req.Ask != nil {
 				return req.Ask(ctx, agent, token)
 			}
-			return agent.Background(ctx, s.request(req))
+			return agent.Background(ctx, plain)
 		}
 	}
-	return s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace}, ask))
+	req.started = new(atomic.Bool)
+	return s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace, req.started}, ask))
 }
 
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through
@@ -140,7 +145,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 	run := func(ctx context.Context) End { return s.watchTurn(ctx, req, watch, ask) }
 	defer s.hostTools.Grant(req.ID(), req.Grant)()
 	if s.gateway == nil {
-		s.barrier.Open()
+		s.admit(req, ask == nil)
 		return s.watched(ctx, req, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID(), Token: req.Grant, Models: s.cfg.GatewayModels(),
@@ -149,13 +154,34 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 		return End{TurnID: req.ID(), SessionID: s.id, Err: err}
 	}
 	defer lease.Revoke()
-	// A turn that goes on may be asking already: it is heard from now on.
-	s.barrier.Open()
+	s.admit(req, ask == nil)
 	result := s.watched(ctx, req, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
 	result.Account, result.trouble = &account, lease.Trouble()
 	return result
+}
+
+// admit lets the turn, and those that go on, ask from now on, unless one that goes on is to be rejoined before.
+func (s *Session) admit(req Turn, rejoined bool) {
+	if rejoined {
+		delete(s.awaited, req.ID())
+	}
+	if len(s.awaited) == 0 {
+		s.barrier.Open()
+	}
+	if req.Admitted != nil {
+		req.Admitted()
+	}
+}
+
+// Await holds back what turns ask of the host until all of these, which go on, were rejoined: a turn is refused what it
+// asks before that. It comes before the first turn of a session that was taken up.
+func (s *Session) Await(turnIDs []string) {
+	s.awaited = make(map[string]bool)
+	for _, id := range turnIDs {
+		s.awaited[id] = true
+	}
 }
 
 // watchTurn reads the journal of the turn to its end.
@@ -315,8 +341,8 @@ func (s *Session) turnError(ctx, streaming context.Context, err error) error {
 	// A broken connection usually means that the container is going down; its
 	// exit tells more than the connection does.
 	select {
-	case exit := <-s.exited:
-		s.ended(exit)
+	case <-s.exited:
+		s.ended(s.last)
 		return s.diedError(ctx, "the container ended during the turn")
 	case <-time.After(2 * time.Second):
 		return err

@@ -119,7 +119,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	}
 	r := o.plan(run, source, started)
 	r.version = version
-	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
+	record := &sessions.Record{Asked: sessions.Asked{TurnID: r.ask.ID()}, Run: &sessions.Run{Owner: sessions.ThisProcess(),
 		Prompt:    r.config.Secrets.Text(visible.Clip(r.ask.Prompt(), sessions.MaxRecordedPrompt)),
 		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest, Check: o.recordCheck()}}
 	r.record = record

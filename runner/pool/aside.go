@@ -31,13 +31,20 @@ const maxUnrecorded = 2
 
 // noteUnrecorded gives the agent another container after a turn that agentd could not
 // record.
-func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r runner.End) {
-	if r.Failure == nil || !strings.HasPrefix(r.Failure.Message, turns.Unrecorded) {
+func (k *Pool) noteUnrecorded(ctx context.Context, u *use, r runner.End) {
+	a, failed := u.agent, r.Failure != nil && strings.HasPrefix(r.Failure.Message, turns.Unrecorded)
+	switch {
+	case u.session != nil && failed:
+		if u.own() {
+			a.stale = turns.Unrecorded
+		}
+	case u.session != nil: // others may use it
+	case failed:
+		a.unrecorded++
+		k.closeLogged(ctx, a)
+	default:
 		a.unrecorded = 0
-		return
 	}
-	a.unrecorded++
-	k.closeLogged(ctx, a)
 }
 
 // setAside asks for a turn without what agentd kept of the agent, after a new
@@ -84,16 +91,21 @@ func (k *Pool) announceSetAside(agentID string, cause error) {
 	}
 }
 
-// checkSeal sets the session aside, if a stored response in it is not the one that was seen.
+// checkSeal sets the session of an agent aside, and refuses that of another owner, if a stored response in it is not
+// the one that was seen.
 func (k *Pool) checkSeal(a *agent) error {
-	changed, err := k.sessions.Changed(a.key())
+	changed, err := k.sessions.Changed(a.key)
 	if err != nil || changed == "" {
 		return err
+	}
+	unseen := &Error{Code: responses.CodeServerError, Message: "the stored response " +
+		visible.OneLine(changed, 100) + " is not as holon saw it; commands of the agent could write it"}
+	if !k.ofAgents() {
+		return unseen
 	}
 	if err := k.putAside(a); err != nil {
 		return err
 	}
-	k.announceSetAside(a.id, &Error{Code: responses.CodeServerError, Message: "the stored response " +
-		visible.OneLine(changed, 100) + " is not as holon saw it; commands of the agent could write it"})
+	k.announceSetAside(a.id, unseen)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/internal/roots"
+	"holon/runner/sessions"
 	"holon/state"
 	"holon/test/expect"
 )
@@ -16,7 +17,7 @@ func TestClosedHome(t *testing.T) {
 	t.Parallel()
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
 	expect.NoError(t, err)
-	k, a := New(Options{Home: home, KeepTurns: 1}), &agent{id: "a", dirty: true}
+	k, a := New(Options{Home: home, KeepTurns: 1}), &agent{id: "a", key: sessions.OfAgent("a"), dirty: true}
 	turns := filepath.Join(k.private(a, sessionDir), "output", "turns")
 	for _, id := range []string{"turn_1", "turn_2", "turn_3", "turn_4"} {
 		expect.NoError(t, os.MkdirAll(filepath.Join(turns, id, "sub"), 0o700))
@@ -39,5 +40,5 @@ func TestClosedHome(t *testing.T) {
 		t.Errorf("%d turns are left, %v", len(left), err)
 	}
 	expect.NoError(t, os.Chmod(home.AgentDir(a.id), 0))
-	expect.NoError(t, k.sessions.RemoveRecord(a.key()))
+	expect.NoError(t, k.sessions.RemoveRecord(a.key))
 }

@@ -26,6 +26,11 @@ const healthTimeout = 5 * time.Second
 // ready makes sure that the agent has a container that can take the turn. fresh
 // says that it was made for it, and why.
 func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err error) {
+	return k.readyFor(ctx, a, t, true)
+}
+
+// readyFor is ready for something that asks models, or does not.
+func (k *Pool) readyFor(ctx context.Context, a *agent, t Turn, models bool) (fresh string, err error) {
 	want := k.madeFor(t)
 	if a.session == nil {
 		if err := k.adopt(ctx, a, t); err != nil {
@@ -34,7 +39,7 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 	}
 	why := "it had none"
 	if a.session != nil {
-		if err := k.setModels(ctx, a, t); err != nil {
+		if err := k.renew(ctx, a, t, models); err != nil {
 			return "", err
 		}
 		if why = k.unfit(ctx, a, want); ctx.Err() != nil { // the caller has left, not a fault of the container
@@ -71,10 +76,13 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	case k.gives():
 		better = "another agent waits for a container"
 	}
-	if better != "" {
+	if better != "" && !k.inUse(a) {
 		if works, err := k.works(ctx, a); err != nil || !works {
 			return better
 		}
+	}
+	if k.answered(a) {
+		return ""
 	}
 	if _, err := k.working(ctx, a); err != nil {
 		return "agentd does not answer: " + visible.OneLine(err.Error(), 300)
@@ -82,7 +90,7 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	return ""
 }
 
-// setModels lets the agent's container ask the models of a turn.
+// setModels lets the agent's container ask the models of a turn. Those of another gateway wait for its users.
 func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 	now := k.current() // before Configure, which may know more
 	same := slices.Equal(a.models, modelsOf(t)) && a.revision.models == now.models && !a.session.ScenarioChanged()
@@ -92,6 +100,11 @@ func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 	cfg, access, err := k.opts.Configure(ctx, t)
 	if err != nil {
 		return err
+	}
+	if !a.session.SameGateway(cfg.Models) {
+		if err := k.drain(ctx, a); err != nil {
+			return errors.Join(err, closeAccess(access))
+		}
 	}
 	old := a.access
 	a.access = access
@@ -156,7 +169,7 @@ func (k *Pool) start(ctx context.Context, a *agent, t Turn, want sessions.Made) 
 }
 
 func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want sessions.Made) (err error) {
-	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); err != nil || !info.IsDir() {
+	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); k.ofAgents() && (err != nil || !info.IsDir()) {
 		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home",
 			Hint: "make it with: holon agent create " + a.id, Err: err}
 	}
@@ -179,7 +192,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want session
 	}()
 	want.Providers, cfg.Image = cfg.Providers, want.Image
 	k.complete(a, &cfg)
-	session, err := k.sessions.Start(ctx, a.key(), &sessions.Record{Made: &want}, cfg)
+	session, err := k.sessions.Start(ctx, a.key, &sessions.Record{Made: &want}, cfg)
 	if err != nil {
 		return err
 	}
@@ -192,9 +205,13 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want session
 func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
 		k.opts.Log, k.opts.Secrets
-	cfg.SessionID, cfg.AgentHome = state.SessionID(a.id), k.opts.Home.AgentDir(a.id)
-	cfg.AgentDirs = runner.AgentDirs{Workspaces: k.private(a, "workspaces"), Objects: k.private(a, "objects"),
-		Anchors: k.private(a, "anchors")}
+	cfg.SessionID = cmp.Or(cfg.SessionID, state.SessionID(a.id))
+	cfg.TreeCache = k.opts.Home.CacheDir()
+	if k.ofAgents() {
+		cfg.AgentHome = k.opts.Home.AgentDir(a.id)
+		cfg.AgentDirs = runner.AgentDirs{Workspaces: k.private(a, "workspaces"), Objects: k.private(a, "objects"),
+			Anchors: k.private(a, "anchors")}
+	}
 	cfg.OnContainer = func(c state.ContainerChange) { k.recordChange(a.id, c) }
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)
@@ -209,7 +226,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 // hold makes the session the agent's.
 func (k *Pool) hold(a *agent, session *sessions.Session, access io.Closer, m sessions.Made, now revision) {
 	a.session, a.access, a.made, a.revision = session, access, m, now
-	a.stale, a.paused, a.checked = "", false, k.opts.Now()
+	a.stale, a.paused, a.trusted, a.checked = "", false, false, k.opts.Now()
 	k.startFollowing(a)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -277,7 +294,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
-	session, err := k.sessions.TakeUp(ctx, a.key(), rec, cfg, true)
+	session, err := k.sessions.TakeUp(ctx, a.key, rec, cfg, true)
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
@@ -308,6 +325,7 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	err := a.session.Stop(ctx)
+	err = errors.Join(err, k.drain(ctx, a))
 	a.stopFollowing(err == nil)
 	err = errors.Join(err, a.session.Close(ctx, true), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false
@@ -338,12 +356,12 @@ func (k *Pool) madeFor(t Turn) sessions.Made {
 
 // private is the path of what the host keeps in the agent's home.
 func (k *Pool) private(a *agent, name string) string {
-	return filepath.Join(k.sessions.Dir(a.key()), name)
+	return filepath.Join(k.sessions.Dir(a.key), name)
 }
 
 // OpenTurnFile opens a file that a turn of an agent left. No link is followed.
 func (k *Pool) OpenTurnFile(agentID, turnID, name string) (*os.File, error) {
-	turn, err := turnfiles.Open(k.sessions.SessionDir(sessions.OfAgent(agentID)), turnID)
+	turn, err := turnfiles.Open(k.sessions.SessionDir(k.opts.Key(agentID)), turnID)
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +372,7 @@ func (k *Pool) OpenTurnFile(agentID, turnID, name string) (*os.File, error) {
 // readRecord reads the record of the agent's container that another process wrote, nil when there is none. With one that
 // cannot be used, sessions.CodeDamaged, the agent gets no container and loses none.
 func (k *Pool) readRecord(a *agent) (*sessions.Record, error) {
-	r, err := k.sessions.Record(a.key())
+	r, err := k.sessions.Record(a.key)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

@@ -1,9 +1,19 @@
 // Package pool keeps the containers of agents: one for each agent that has work. A container is made when a turn needs
-// it, paused while its agent is idle, and stopped when the agent stays idle.
+// it, paused while its agent is idle, and stopped when the agent stays idle. With another Options.Key it keeps those of
+// the conversations of clients in the same way; what is said of agents holds for them too.
 //
 //	Turn ─▶ ready ─▶ ask ─▶ ended        Recover ─▶ adopt ─▶ rejoin ─▶ ended
 //	          │       │       │             Sweep ─▶ pause, stop, remove orphans
 //	     container  POST    Result
+//
+// A turn has its agent locked from its begin to its end. With Options.AtOnce it has it locked only until its gateway
+// and tools know it, and counts as a user of the container from then on:
+//
+//	lock ─▶ ready ─▶ admitted ─▶ unlock, users+1 ─▶ POST ─▶ ended ─▶ users-1
+//	                                                        └▶ its end was not seen: users-1, lock, close, read its files
+//
+// agentd queues the turns. A container that has users is neither paused, stopped, given away nor made anew, unless it
+// has ended or does not answer: closing waits, with the lock, until its users are gone, whose connections broke.
 //
 // The state of an agent is in its directory on the host's disk: its conversation, which agentd keeps, and its home. A
 // container is made from it and may be killed at any moment; the next turn gets another. The invariants: an
@@ -11,8 +21,8 @@
 // even when its end is not known; and no turn is posted again to an agentd that may have begun it. Files that
 // a container left are read with bounds, and trusted only for what they say about that container.
 //
-// Turns of one agent run one after another, turns of several agents concurrently. When there are too many,
-// waiting agents get a container in the order in which they came. The package does not decide what an agent should do.
+// Turns of one agent run one after another, unless AtOnce, turns of several agents concurrently. When there are too
+// many, waiting agents get a container in the order in which they came. The package does not decide what an agent should do.
 package pool
 
 import (
@@ -44,6 +54,11 @@ const (
 // Options say what a Pool works with. Home, Engine, Agentd, Configure and Log
 // are needed.
 type Options struct {
+	// Key is whose containers these are, by id; nil: sessions.OfAgent. What an agent has in addition, a home with
+	// directories of workspaces and a conversation that is set aside when agentd cannot use it, others have not.
+	Key    func(id string) sessions.Key
+	AtOnce bool // an owner makes several turns at a time
+
 	Home    state.Home
 	Engine  engine.Engine
 	Agentd  string // absolute path of the static agentd
@@ -54,8 +69,8 @@ type Options struct {
 	IdleStop      time.Duration // 0: defaultIdleStop; negative: never
 	MaxContainers int           // at once; 0: defaultMaxContainers
 	Quota         runner.Quota  // Run bounds what one turn may write, the rest when a container is made
-	KeepTurns     int           // directories of ended turns of an agent; 0: defaultKeepTurns
-	KeepBytes     int64         // in them; 0: defaultKeepBytes
+	KeepTurns     int           // directories of ended turns of an agent; 0: defaultKeepTurns; negative: all
+	KeepBytes     int64         // in them; 0: defaultKeepBytes; negative: no bound
 	MaxBytes      int64         // in them, whatever the record needs; 0: no bound
 	Outputs       outputs       // what the record needs of them; nil for none
 	Tasks         taskLog       // receives the reports of tasks in the containers; nil for none
@@ -86,7 +101,7 @@ type Options struct {
 type Turn struct {
 	runner.Turn // with an ID, chosen by the caller, once
 
-	AgentID   string
+	AgentID   string // or the id of another owner
 	Image     string // "": Options.Image
 	Model     string // provider/model; "": what Configure chooses
 	Fallbacks []string
@@ -117,10 +132,11 @@ type Pool struct {
 	broken chan struct{} // receives when a container has broken off: it may have ended
 }
 
-// agent is what the pool knows of one agent. The holder of its lock may use and
+// agent is what the pool knows of one agent, or another owner. The holder of its lock may use and
 // replace its container.
 type agent struct {
 	id   string
+	key  sessions.Key
 	lock chan struct{} // holds a token while it is locked
 
 	// Under lock.
@@ -137,10 +153,12 @@ type agent struct {
 	dirty    bool      // a turn was made since its directories were counted
 	left     bool      // an earlier process left a record of its container, not looked at while it has none
 	unready  error     // why that container could not be taken up
+	trusted  bool      // AtOnce: the container that is gone had files that were agentd's alone
 
 	unrecorded int // turns in a row that agentd could not record
 
 	// Under Pool.mu.
+	users   int               // of the container, in addition to the holder of the lock
 	live    *sessions.Session // session, while turn is asked of it
 	turn    string
 	idle    time.Time        // when the container was last used
@@ -148,8 +166,6 @@ type agent struct {
 	tasks   int              // that ran when the container was last asked
 	inForce *state.Isolation // of the container; nil: there is none
 }
-
-func (a *agent) key() sessions.Key { return sessions.OfAgent(a.id) }
 
 // revision counts how often what Configure says has changed.
 type revision struct{ models, providers int }
@@ -179,14 +195,17 @@ func New(o Options) *Pool {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log},
+	if o.Key == nil {
+		o.Key = sessions.OfAgent
+	}
+	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log, AtOnce: o.AtOnce},
 		agents:  make(map[string]*agent),
 		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }
 
 // lock locks an agent, and waits for its present holder.
 func (k *Pool) lock(ctx context.Context, id string) (*agent, error) {
-	if err := state.CheckAgentID(id); err != nil {
+	if err := k.opts.Key(id).Check(); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -214,7 +233,7 @@ func (k *Pool) agent(id string) *agent {
 	defer k.mu.Unlock()
 	a := k.agents[id]
 	if a == nil {
-		a = &agent{id: id, lock: make(chan struct{}, 1)}
+		a = &agent{id: id, key: k.opts.Key(id), lock: make(chan struct{}, 1)}
 		k.agents[id] = a
 	}
 	return a
@@ -249,6 +268,9 @@ func (k *Pool) announce() {
 
 // begin says which turn is asked of the agent's container, for what may be done there meanwhile.
 func (k *Pool) begin(a *agent, turnID string) {
+	if k.opts.AtOnce {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.live, a.turn = a.session, turnID

@@ -112,7 +112,8 @@ var reasons = map[ledger.OutputState]ledger.OutputReason{ledger.OutputSaved: led
 func (k *Pool) excess(kept []ledger.ExpiredOutput, total int64, states map[string]ledger.OutputState) (
 	gone []ledger.ExpiredOutput) {
 	old, n, rest := kept[:max(len(kept)-keepNewest, 0)], 0, total
-	for n < len(old) && (len(kept)-n > k.opts.KeepTurns || rest > k.opts.KeepBytes) {
+	over := func(n, bound int64) bool { return bound >= 0 && n > bound }
+	for n < len(old) && (over(int64(len(kept)-n), int64(k.opts.KeepTurns)) || over(rest, k.opts.KeepBytes)) {
 		rest -= old[n].SizeBytes
 		n++
 	}

@@ -131,7 +131,7 @@ func (k *Pool) release(a *agent) {
 // use. One in which a task runs is in use. The caller holds mu.
 func (k *Pool) idlest(tree string) (found *agent) {
 	for _, a := range k.agents {
-		if !a.holds || a.tasks > 0 || tree != "" && state.RootAgent(a.id) != tree || !a.tryLock() {
+		if !a.holds || a.tasks > 0 || a.users > 0 || tree != "" && state.RootAgent(a.id) != tree || !a.tryLock() {
 			continue
 		}
 		if found == nil || a.idle.Before(found.idle) {

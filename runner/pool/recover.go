@@ -14,20 +14,23 @@ import (
 // values, and its turn is watched to the end: began is called once when there is such a
 // turn, and watch receives all that it did from its begin on. Nothing is asked
 // for. The error, an *Error, is for what could not be looked at (no engine answers)
-// and for CodeLeft: nothing is decided then.
+// and for CodeLeft: nothing is decided then. With Options.AtOnce each of the owner's turns
+// that may go on has to be recovered, concurrently: none reaches its models before.
 func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.Observer) (runner.End, error) {
-	a, err := k.lock(ctx, t.AgentID)
+	u, err := k.use(ctx, t.AgentID)
 	if err != nil {
 		return runner.End{}, k.typed(ctx, err)
 	}
-	defer k.unlock(a, true)
-	trusted := k.separated(a)
+	defer u.end()
+	a := u.agent
+	trusted := k.separated(a) || a.trusted
 	if a.session == nil {
 		if err := k.adopt(ctx, a, t); err != nil {
 			return runner.End{}, k.typed(ctx, err)
 		}
 	}
 	if a.session == nil {
+		a.trusted = trusted && k.opts.AtOnce          // the next turn has no record any more
 		if err := k.removeStray(ctx, a); err != nil { // it could still write
 			return runner.End{}, k.typed(ctx, err)
 		}
@@ -42,8 +45,10 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		k.closeLogged(ctx, a)
 		return k.unseen(ctx, a, runner.End{TurnID: t.ID(), Err: err}, false, began, watch), nil
 	}
-	end, err := k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.End {
-		return a.session.Rejoin(ctx, k.request(t), w)
+	session, req := a.session, k.request(t)
+	req.Admitted = u.share
+	end, err := k.follow(ctx, u, t, began, watch, func(ctx context.Context, w runner.Observer) runner.End {
+		return session.Rejoin(ctx, req, w)
 	})
 	switch {
 	case err == nil:
@@ -65,13 +70,13 @@ func (k *Pool) separated(a *agent) bool {
 // unseen looks up on the disk what became of a turn that no container makes any more, and reports what it did.
 func (k *Pool) unseen(ctx context.Context, a *agent, end runner.End, trusted bool, began func(),
 	watch runner.Observer) runner.End {
-	end = k.sessions.Unseen(ctx, a.key(), end, trusted)
+	end = k.sessions.Unseen(ctx, a.key, end, trusted)
 	if end.NotBegun {
 		return end
 	}
 	if end.Err == nil && began != nil {
 		began()
 	}
-	k.sessions.Replay(ctx, a.key(), end.TurnID, watch)
+	k.sessions.Replay(ctx, a.key, end.TurnID, watch)
 	return end
 }

@@ -81,6 +81,9 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 	if a.session.Ended() {
 		return k.close(ctx, a)
 	}
+	if k.inUse(a) {
+		return nil
+	}
 	tasks, pause, stop := k.idleness(a)
 	if tasks || a.checked.IsZero() || !a.paused && (pause || stop) {
 		if works, err := k.works(ctx, a); works || err != nil || a.session == nil {
@@ -179,7 +182,7 @@ func (k *Pool) giveUp(ctx context.Context, a *agent) error {
 	err := k.removeStray(ctx, a)
 	if err == nil {
 		a.left = false
-		err = k.sessions.RemoveRecord(a.key())
+		err = k.sessions.RemoveRecord(a.key)
 	}
 	return err
 }
@@ -221,12 +224,12 @@ func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 
 // leftovers removes what sessions of agents left, if unowned lets it.
 func (k *Pool) leftovers(unowned func(context.Context, sessions.Leftover, func() error) (bool, error)) sessions.Sweeper {
-	return sessions.Sweeper{Home: k.opts.Home, Kind: sessions.Agents, Unowned: unowned}
+	return sessions.Sweeper{Home: k.opts.Home, Kind: k.kind(), Unowned: unowned}
 }
 
 // orphan removes a container, under the lock of its agent, that neither the agent nor its record has.
 func (k *Pool) orphan(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
-	if state.CheckAgentID(l.Owner) != nil {
+	if k.opts.Key(l.Owner).Check() != nil {
 		return true, remove() // its label names no agent
 	}
 	a := k.agent(l.Owner)
@@ -250,7 +253,7 @@ func (k *Pool) Isolation(agentID string) *state.Isolation {
 	return nil
 }
 
-// Stop ends the container of an agent, once its turn is over, and keeps its state.
+// Stop ends the container of an agent, once its turns are over, and keeps its state.
 // Without a container it is success.
 func (k *Pool) Stop(ctx context.Context, agentID string) error {
 	a, err := k.lock(ctx, agentID)
@@ -258,6 +261,9 @@ func (k *Pool) Stop(ctx context.Context, agentID string) error {
 		return err
 	}
 	defer k.unlock(a, false)
+	if err := k.drain(ctx, a); err != nil {
+		return err
+	}
 	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
 }
 
@@ -333,6 +339,9 @@ func (k *Pool) finish(ctx context.Context, last func(context.Context, *agent) er
 				return context.Cause(ctx)
 			}
 			defer k.unlock(a, false)
+			if err := k.drain(ctx, a); err != nil {
+				return err
+			}
 			if err := last(ctx, a); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -357,7 +366,7 @@ func (k *Pool) tidyOnce() {
 // tidy removes records that were not written to their end, and directories of
 // sockets that no record names. It notes the agents that have a record.
 func (k *Pool) tidy() error {
-	agents, err := k.opts.Home.AgentIDs()
+	agents, err := k.sessions.IDs(k.kind())
 	if err != nil {
 		return fmt.Errorf("look for what was left half made: %w", err)
 	}
@@ -365,8 +374,8 @@ func (k *Pool) tidy() error {
 	var damaged error
 	named := make(map[string]bool)
 	for _, id := range agents {
-		errs = append(errs, durable.Sweep(k.opts.Home.AgentPrivateDir(id)))
-		rec, err := k.readRecord(&agent{id: id})
+		errs = append(errs, durable.Sweep(k.sessions.Dir(k.opts.Key(id))))
+		rec, err := k.readRecord(&agent{id: id, key: k.opts.Key(id)})
 		if rec != nil {
 			named[rec.Sockets] = true
 		}

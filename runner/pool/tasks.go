@@ -16,7 +16,7 @@ import (
 // Attend makes sure that the container of an agent runs and that its tasks are followed: one that has ended is
 // replaced, and the new one reports how they ended. An agent that is in use is left to its user.
 func (k *Pool) Attend(ctx context.Context, t Turn) error {
-	if err := state.CheckAgentID(t.AgentID); err != nil {
+	if err := k.opts.Key(t.AgentID).Check(); err != nil {
 		return err
 	}
 	a := k.agent(t.AgentID)
@@ -95,6 +95,9 @@ func answer[T any](ctx context.Context, k *Pool, t Turn, ask func(*sessions.Sess
 
 // inContainer uses the container of an agent, which is made if there is none. While a turn runs there it shares it.
 func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
+	if k.opts.AtOnce {
+		return k.counted(ctx, t, use)
+	}
 	a, live, err := k.share(ctx, t.AgentID)
 	switch {
 	case err != nil:
@@ -107,7 +110,7 @@ func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*sessions.Sessi
 
 // share returns the session of an agent while a turn runs in it, and locks the agent where none does.
 func (k *Pool) share(ctx context.Context, agentID string) (a *agent, live *sessions.Session, err error) {
-	if err := state.CheckAgentID(agentID); err != nil {
+	if err := k.opts.Key(agentID).Check(); err != nil {
 		return nil, nil, err
 	}
 	k.tidyOnce()
@@ -149,14 +152,14 @@ func errClosed() error {
 }
 
 // noteTasks counts the tasks after a turn that may have begun some.
-func (k *Pool) noteTasks(ctx context.Context, a *agent, r runner.End) {
+func (k *Pool) noteTasks(ctx context.Context, a *agent, s *sessions.Session, r runner.End) {
 	if (r.Record == nil || r.Record.ToolCalls.Total == 0) && k.Tasks(a.id) == 0 {
 		return
 	}
 	// the turn may have been ended
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
-	n, err := a.session.Tasks(ctx)
+	n, err := s.Tasks(ctx)
 	if err != nil {
 		k.opts.Log.Debug("the tasks of an agent cannot be counted", "agent", a.id, "err", err)
 		return

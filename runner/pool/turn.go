@@ -19,46 +19,54 @@ import (
 // does. An error, an *Error, means that no turn was begun, with one exception:
 // CodeLeft, of a turn that ctx ended with runner.ErrLeft as its cause, and that goes
 // on without a holon. Any other end of ctx ends the turn. A container that dies
-// before it took the turn is replaced once, and so is one that can take none because
-// of what it keeps; see setAside.
+// before it took the turn is replaced once, and so is an agent's that can take none
+// because of what it keeps; see setAside.
 func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Observer) (runner.End, error) {
-	a, err := k.lock(ctx, t.AgentID)
+	u, err := k.use(ctx, t.AgentID)
 	if err != nil {
 		return runner.End{}, k.typed(ctx, err)
 	}
-	defer k.unlock(a, true)
-	ask := func() (runner.End, error) { return k.tried(ctx, a, t, began, watch) }
+	defer u.end()
+	a := u.agent
+	ask := func() (runner.End, error) { return k.tried(ctx, u, t, began, watch) }
 	if a.unrecorded >= maxUnrecorded {
 		return k.setAside(ctx, a, &Error{Code: responses.CodeServerError, Message: turns.Unrecorded}, ask)
 	}
 	result, err := ask()
-	if !spoiled(err) || ctx.Err() != nil {
+	if !spoiled(err) || ctx.Err() != nil || !k.ofAgents() {
 		return result, err
 	}
 	return k.setAside(ctx, a, err, ask)
 }
 
 // tried asks for a turn, of another container if need be.
-func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (runner.End, error) {
+func (k *Pool) tried(ctx context.Context, u *use, t Turn, began func(), watch runner.Observer) (runner.End, error) {
 	for again := true; ; again = false {
-		fresh, err := k.ready(ctx, a, t)
+		fresh, err := k.ready(ctx, u.agent, t)
 		if err != nil {
 			return runner.End{}, k.typed(ctx, err)
 		}
-		result, err := k.ask(ctx, a, t, began, watch)
+		u.kept = false
+		result, err := k.ask(ctx, u, t, began, watch)
 		if err == nil {
 			result.Fresh = fresh
-			k.noteUnrecorded(ctx, a, result)
+			k.noteUnrecorded(ctx, u, result)
 			return result, nil
 		}
-		if spoiled(err) && ctx.Err() == nil {
-			k.closeLogged(ctx, a) // what it holds of its files may be wrong, and the files right
+		if spoiled(err) && ctx.Err() == nil && k.ofAgents() {
+			k.closeLogged(ctx, u.agent) // what it holds of its files may be wrong, and the files right
+			u.kept = false
 		}
-		if fresh != "" || !again || a.session != nil || ctx.Err() != nil { // it refused, or a second one would too
+		if fresh != "" || !again || u.kept || ctx.Err() != nil { // it refused, or a second one would too
 			return runner.End{}, err
 		}
 	}
 }
+
+// ofAgents reports whether the containers are those of agents.
+func (k *Pool) ofAgents() bool { return k.kind() == sessions.Agents }
+
+func (k *Pool) kind() sessions.Kind { return k.opts.Key("").Kind() }
 
 // Interject gives the turn that the agent makes a message of its user, under an id
 // by which it may be sent again. It returns when agentd has it on its disk: it is
@@ -88,15 +96,18 @@ func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) 
 }
 
 // ask asks the agent's container for the turn.
-func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (runner.End, error) {
-	return k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.End {
-		return a.session.Turn(ctx, k.request(t), w)
+func (k *Pool) ask(ctx context.Context, u *use, t Turn, began func(), watch runner.Observer) (runner.End, error) {
+	session, req := u.agent.session, k.request(t)
+	req.Admitted = u.share
+	return k.follow(ctx, u, t, began, watch, func(ctx context.Context, w runner.Observer) runner.End {
+		return session.Turn(ctx, req, w)
 	})
 }
 
 // follow watches a turn that run asks for or joins to its end.
-func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer,
+func (k *Pool) follow(ctx context.Context, u *use, t Turn, began func(), watch runner.Observer,
 	run func(context.Context, runner.Observer) runner.End) (runner.End, error) {
+	a, session := u.agent, u.agent.session
 	k.begin(a, t.ID())
 	defer k.end(a)
 	a.dirty = true
@@ -105,26 +116,31 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	nudged := make(chan struct{})
 	go func() {
 		defer close(nudged)
-		k.nudge(turn, a, w.begun, giveUp)
+		k.nudge(turn, session, w.begun, giveUp)
 	}()
 	end := run(turn, w)
 	giveUp(nil)
 	<-nudged
-	a.checked = k.opts.Now()
+	if u.session == nil {
+		a.checked = k.opts.Now()
+	}
 	switch {
 	case errors.Is(end.Err, runner.ErrLeft):
 		return runner.End{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}
 	case end.Err == nil:
 		w.once.Do(w.begin)
-		k.noteTasks(ctx, a, end)
+		k.noteTasks(ctx, a, session, end)
 		k.replayRest(ctx, a, w, end.TurnID)
 		return end, nil
 	case end.Response == nil && refused(end.Err):
+		u.kept = true
 		return runner.End{}, k.typed(ctx, end.Err)
 	}
 	// The end was not seen. The container is ended before the end is looked for on the disk.
-	k.closeLogged(ctx, a)
-	end = k.sessions.Unseen(ctx, a.key(), end, false)
+	if u.own() {
+		k.closeLogged(ctx, a)
+	}
+	end = k.sessions.Unseen(ctx, a.key, end, false)
 	if end.NotBegun {
 		return runner.End{}, k.typed(ctx, end.Err)
 	}
@@ -136,7 +152,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 // replayRest reports the facts to a watcher that did not see the end of the turn.
 func (k *Pool) replayRest(ctx context.Context, a *agent, w *watcher, turnID string) {
 	if !w.ended {
-		k.sessions.Replay(ctx, a.key(), turnID, w)
+		k.sessions.Replay(ctx, a.key, turnID, w)
 	}
 }
 
@@ -149,7 +165,8 @@ const (
 
 // nudge sees to a turn that is not accepted: somebody else may have paused the
 // container, and an agentd that never answers is given up.
-func (k *Pool) nudge(ctx context.Context, a *agent, begun <-chan struct{}, giveUp context.CancelCauseFunc) {
+func (k *Pool) nudge(ctx context.Context, session *sessions.Session, begun <-chan struct{},
+	giveUp context.CancelCauseFunc) {
 	select {
 	case <-begun:
 		return
@@ -157,8 +174,8 @@ func (k *Pool) nudge(ctx context.Context, a *agent, begun <-chan struct{}, giveU
 		return
 	case <-time.After(nudgeAfter):
 	}
-	if err := a.session.Resume(ctx); err != nil {
-		k.opts.Log.Debug("a silent container cannot be resumed", "agent", a.id, "err", err)
+	if err := session.Resume(ctx); err != nil {
+		k.opts.Log.Debug("a silent container cannot be resumed", "container", session.ID(), "err", err)
 	}
 	select {
 	case <-begun:

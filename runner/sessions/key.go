@@ -128,3 +128,11 @@ func (m *Manager) Dir(key Key) string {
 
 // SessionDir is what the container and agentd write: runner.Config.Dir.
 func (m *Manager) SessionDir(key Key) string { return filepath.Join(m.Dir(key), "session") }
+
+// IDs lists the sessions of a kind, except runs, that have a directory in the home.
+func (m *Manager) IDs(kind Kind) ([]string, error) {
+	if kind == Conversations {
+		return m.Home.ConversationIDs()
+	}
+	return m.Home.AgentIDs()
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"holon/internal/durable"
 	"holon/internal/procfs"
@@ -21,16 +22,40 @@ import (
 // recordSchema is the value of "schema" in every session.json.
 const recordSchema = "holon.session/1"
 
-// Record is session.json: what a session holds and which turn it was asked for last, for a process that finds it after
-// its holon was killed. It is written durably before the container is made and after, and before each turn, mode 0600,
+// Record is session.json: what a session holds and which turns it was asked for, for a process that finds it after its
+// holon was killed. It is written durably before the container is made and after, and before each turn, mode 0600,
 // where no container sees it, and is removed when everything that it names is given up.
 type Record struct {
 	Schema string `json:"schema"`
 	runner.Held
-	TurnID string            `json:"turn_id,omitempty"`   // the newest that was asked for, or is about to be
-	Grant  gateway.TokenHash `json:"grant_hash,omitzero"` // by which gateway and host tools know that turn
-	Made   *Made             `json:"made,omitempty"`      // of the container of an agent or a conversation, else nil
-	*Run                     // of a run, else nil
+	Asked           // for the newest turn, or is about to be
+	Earlier []Asked `json:"earlier,omitempty"` // turns before it that may go on
+	Made    *Made   `json:"made,omitempty"`    // of the container of an agent or a conversation, else nil
+	*Run            // of a run, else nil
+}
+
+// Asked is a turn that a session was asked for.
+type Asked struct {
+	TurnID string            `json:"turn_id,omitempty"`
+	Grant  gateway.TokenHash `json:"grant_hash,omitzero"` // by which gateway and host tools know it
+}
+
+// underWay lists the turns that may go on, the newest last.
+func (r *Record) underWay() []Asked {
+	if r.TurnID == "" {
+		return r.Earlier
+	}
+	return append(slices.Clone(r.Earlier), r.Asked)
+}
+
+// grant is by what gateway and host tools know a turn that may go on; zero if the record does not have it.
+func (r *Record) grant(turnID string) gateway.TokenHash {
+	for _, a := range r.underWay() {
+		if a.TurnID == turnID {
+			return a.Grant
+		}
+	}
+	return gateway.TokenHash{}
 }
 
 // Made is what a container was asked to be made from. Another value needs another container.
@@ -141,8 +166,8 @@ func (r *Record) write(dir string) error {
 
 // RecordWhole records a run that holds nothing itself but parts, which are recorded by their own.
 func (m *Manager) RecordWhole(key Key, engine string, run *Run) error {
-	r := &Record{TurnID: responses.NewID(responses.PrefixTurn), Run: run, Held: runner.Held{ID: key.id, Engine: engine,
-		Dir: m.SessionDir(key), Sockets: m.Home.IPCDir(key.id)}}
+	asked := Asked{TurnID: responses.NewID(responses.PrefixTurn)}
+	r := &Record{Asked: asked, Run: run, Held: runner.Held{ID: key.id, Engine: engine, Dir: m.SessionDir(key), Sockets: m.Home.IPCDir(key.id)}}
 	return r.write(m.Dir(key))
 }
 

@@ -30,7 +30,7 @@ func TestRecord(t *testing.T) {
 			Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
 				Owner: &folder.Owner{UID: 1}},
 			SessionID: "sess_1", Image: "i", Model: "a/b", Fallbacks: []string{"x/y"}},
-		TurnID: "turn_1", Run: &Run{Owner: ThisProcess(), Prompt: "do <it>", DiskBytes: 5, Keep: true,
+		Asked: Asked{TurnID: "turn_1"}, Run: &Run{Owner: ThisProcess(), Prompt: "do <it>", DiskBytes: 5, Keep: true,
 			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},
 	}
 	expect.NoError(t, want.write(dir))

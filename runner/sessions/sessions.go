@@ -17,9 +17,9 @@ package sessions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 
 	"holon/internal/redact"
 	"holon/runner"
@@ -33,6 +33,7 @@ type Manager struct {
 	Home    state.Home
 	Secrets *redact.Set // gets the token of each turn while it runs; nil for none
 	Log     *slog.Logger
+	AtOnce  bool // a session makes several turns at a time; all that go on when it is taken up are rejoined
 }
 
 // Session is a runner.Session with its record.
@@ -40,16 +41,24 @@ type Session struct {
 	*runner.Session
 	manager *Manager
 	key     Key
-	record  *Record
+	awaits  sync.Once      // over what a session that was taken up has to know before its first turn
 	next    gateway.Secret // token of a turn that is on record and was not asked for yet
-	token   string         // of the newest turn, which is a secret until another is asked for or the session is given up
+
+	mu     sync.Mutex // over the record, its file and what follows
+	record *Record
+	over   map[string]bool   // turns that have ended, until another is asked for
+	tokens map[string]string // of turns; secrets until another is asked for, or the session is given up
+}
+
+func newSession(m *Manager, key Key, record *Record) *Session {
+	return &Session{manager: m, key: key, record: record, over: make(map[string]bool), tokens: make(map[string]string)}
 }
 
 // Start makes the container of a session. record has what only the caller knows. On error nothing is left.
 func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner.Config) (*Session, error) {
 	name, sockets := key.newContainer()
 	cfg.ID, cfg.SocketDir = name, m.Home.IPCDir(sockets)
-	s := &Session{manager: m, key: key, record: record}
+	s := newSession(m, key, record)
 	if record.TurnID != "" { // its token is recorded along with the container
 		s.next, record.Grant = gateway.NewToken()
 	}
@@ -67,7 +76,7 @@ func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner
 
 // TakeUp takes up what record says that another process held: see runner.TakeUp.
 func (m *Manager) TakeUp(ctx context.Context, key Key, record *Record, cfg runner.Config, serve bool) (*Session, error) {
-	s := &Session{manager: m, key: key, record: record}
+	s := newSession(m, key, record)
 	return s.open(cfg, func(cfg runner.Config) (*runner.Session, error) {
 		return runner.TakeUp(ctx, cfg, record.Held, serve)
 	})
@@ -91,63 +100,24 @@ func (s *Session) open(cfg runner.Config, open func(runner.Config) (*runner.Sess
 
 // hold records what the session holds from now on.
 func (s *Session) hold(held runner.Held) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.record.Held = held
-	return s.Save()
+	return s.save()
 }
 
 // Save writes the record, whose caller has changed its own part.
-func (s *Session) Save() error { return s.record.write(s.manager.Dir(s.key)) }
-
-// tokenName is what a person knows the secret of a turn by.
-const tokenName = "the turn's token"
-
-// ErrNotAsked is the reason for a turn that was not asked for, because it could not be recorded.
-var ErrNotAsked = errors.New("record which turn is asked for")
-
-// Turn makes a turn, which is recorded before it is asked for. See runner.Session.Turn.
-func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
-	if err := s.ask(&t); err != nil {
-		end := runner.End{TurnID: t.ID(), Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
-		end.Settle(nil, s.manager.Secrets)
-		return end
-	}
-	s.manager.Secrets.Forget(s.token)
-	s.token = t.Token.Reveal()
-	s.manager.Secrets.Add(tokenName, s.token)
-	end := s.Session.Turn(ctx, t, watch)
-	if end.Err == nil {
-		s.seen(&end)
-	}
-	return end
+func (s *Session) Save() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.save()
 }
 
-// ask records a turn that is about to be asked for, unless Start did.
-func (s *Session) ask(t *runner.Turn) error {
-	if s.record.TurnID == t.ID() && s.next != (gateway.Secret{}) {
-		t.Token, t.Grant = s.next, s.record.Grant
-		s.next = gateway.Secret{}
-		return nil
-	}
-	t.Token, t.Grant = gateway.NewToken()
-	s.record.TurnID, s.record.Grant = t.ID(), t.Grant
-	return s.Save()
-}
-
-// Rejoin watches a turn that another process asked for. It can ask no more models if it is not the one on record.
-func (s *Session) Rejoin(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
-	if s.record.TurnID == t.ID() {
-		t.Grant = s.record.Grant
-	}
-	end := s.Session.Rejoin(ctx, t, watch)
-	if end.Err == nil {
-		s.seen(&end)
-	}
-	return end
-}
+func (s *Session) save() error { return s.record.write(s.manager.Dir(s.key)) }
 
 // Close ends the session in good order and gives up what it holds, its record last. With keep, what was written stays.
 func (s *Session) Close(ctx context.Context, keep bool) error {
-	defer s.manager.Secrets.Forget(s.token)
+	defer s.forgetTokens()
 	err := s.Stop(ctx)
 	if err == nil && !keep { // what may still run has its files
 		err = files.RemoveAll(s.manager.SessionDir(s.key))
@@ -161,7 +131,7 @@ func (s *Session) Close(ctx context.Context, keep bool) error {
 
 // Leave lets go of the session for another process to take up.
 func (s *Session) Leave(ctx context.Context) error {
-	defer s.manager.Secrets.Forget(s.token)
+	defer s.forgetTokens()
 	return s.Session.Leave(ctx)
 }
 

@@ -9,16 +9,16 @@ import (
 
 // Limits bound what clients may take. A bound of 0 means none.
 type Limits struct {
-	Sessions int    // of an owner, open at once
-	Session  Bounds // of one session
-	Owner    Bounds // of all sessions of an owner that were not removed
+	Sessions int   // of an owner, open at once
+	Session  Usage // of one session
+	Owner    Usage // of all sessions of an owner that were not removed
 }
 
-// Bounds are of what turns take.
-type Bounds struct {
-	Turns  int
-	Tokens int64
-	Cost   state.Amount
+// Usage is what turns take, or may take.
+type Usage struct {
+	Turns  int          `json:"turns"`
+	Tokens int64        `json:"tokens"`
+	Cost   state.Amount `json:"cost_micros"`
 }
 
 // Limited is the error of what a limit refuses: 429.
@@ -68,7 +68,7 @@ func limited(message, hint string) error {
 }
 
 // left is what a session and its owner may still take. The caller holds mu. The error is a *Limited.
-func (x *Session) left() (left Bounds, err error) {
+func (x *Session) left() (left Usage, err error) {
 	s := x.sessions
 	used, owner := x.log.usage(), Usage{}
 	used.Turns += len(x.log.going)
@@ -81,7 +81,7 @@ func (x *Session) left() (left Bounds, err error) {
 	}
 	for _, b := range []struct {
 		of   string
-		most Bounds
+		most Usage
 		used Usage
 		hint string
 	}{

@@ -279,6 +279,42 @@ func TestEmpty(t *testing.T) {
 	expect.Equal(t, "status", x.Info().Status, StatusClosed)
 }
 
+// What a kill cut off of a closing is finished by the next process, with the same result.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	var all []string
+	for _, far := range []func(*Session) error{
+		func(*Session) error { return nil },
+		func(x *Session) error { return x.writeManifest(t.Context(), x.describe(x.snapshot())) },
+	} {
+		x := l.start(Ask{})
+		held, err := l.Tree(t.Context(), x.id, nil)
+		expect.NoError(t, err)
+		expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, "a"), []byte("a\n"), 0o600))
+		expect.NoError(t, x.amend(func(r *record) error {
+			r.ClosedAt, r.ClosedBy = l.now(), "ann"
+			return nil
+		}))
+		expect.NoError(t, far(x))
+		all = append(all, x.id)
+	}
+	l.open()
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error)
+	go func() { ran <- l.Sessions.Run(ctx) }()
+	for _, id := range all {
+		x, err := l.Find("", id)
+		expect.NoError(t, err)
+		l.wait("its end", func() bool { return x.snapshot().Finished })
+		m, err := x.manifest()
+		expect.NoError(t, err)
+		expect.Equal(t, "files", len(m.Workspace.Changes.Files), 1)
+	}
+	stop()
+	<-ran
+}
+
 // Files that programs execute need consent.
 func TestExecuted(t *testing.T) {
 	t.Parallel()

@@ -197,13 +197,6 @@ type Info struct {
 	Usage       Usage      `json:"usage"`
 }
 
-// Usage is what a session took.
-type Usage struct {
-	Turns  int          `json:"turns"`
-	Tokens int64        `json:"tokens"`
-	Cost   state.Amount `json:"cost_micros"`
-}
-
 // Info describes the session as it is now.
 func (x *Session) Info() Info {
 	s := x.sessions

@@ -94,15 +94,15 @@ func (x *Session) begin(turnID string, cancel func(error)) (budget gateway.Budge
 }
 
 // admit refuses a turn that the session cannot make, and returns what it may take.
-func (x *Session) admit(turnID string) (Bounds, error) {
+func (x *Session) admit(turnID string) (Usage, error) {
 	s := x.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !x.record.open() {
-		return Bounds{}, errClosed(x.id)
+		return Usage{}, errClosed(x.id)
 	}
 	if len(s.index[turnID]) > 0 {
-		return Bounds{}, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
+		return Usage{}, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
 			Message: "there is a turn " + turnID}
 	}
 	return x.left()

@@ -19,6 +19,8 @@
 //   - An answer that breaks is cut off, so that no client takes it for whole.
 //   - Ids of others are unknown ids. Errors name no path of the host and no socket.
 //
+// Chat Completions are a mapping onto POST /v1/responses (package chat) and not passed byte for byte.
+//
 // It promises no order between the requests of a session: agentd queues them.
 package openresponses
 
@@ -130,6 +132,7 @@ func New(o Options) *Server {
 	r.MethodNotAllowed(s.methodNotAllowed)
 	r.Post("/v1/responses", s.serve(s.create))
 	r.Get("/v1/responses", s.serve(s.webSocket))
+	r.Post("/v1/chat/completions", s.serve(s.complete))
 	r.Post("/v1/responses/compact", s.serve(s.compact))
 	r.Post("/v1/responses/input_tokens", s.serve(s.countTokens))
 	r.Get("/v1/responses/{id}", s.serve(s.stored))

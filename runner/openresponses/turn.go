@@ -25,11 +25,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.Respond(w, r, body)
+	return s.respond(w, r, body)
 }
 
-// Respond answers r as if body were that of POST /v1/responses.
-func (s *Server) Respond(w http.ResponseWriter, r *http.Request, body []byte) error {
+// respond answers r as if body were that of POST /v1/responses.
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte) error {
 	q, err := decode(r, body)
 	if err != nil {
 		return err

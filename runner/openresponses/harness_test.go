@@ -3,6 +3,7 @@ package openresponses_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,8 @@ type door struct {
 	url  string
 	log  bytes.Buffer
 	stop func() // ends the server as holon does
+
+	scenario string // of the model scripted/conformance
 
 	mu       sync.Mutex
 	sessions []*session
@@ -119,10 +122,16 @@ func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Se
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]string{"talk.yaml": scenario, "slow.yaml": slow, "call.yaml": call} {
+	for name, text := range map[string]string{"talk.yaml": scenario, "slow.yaml": slow, "call.yaml": call,
+		"conformance.yaml": d.scenario} {
 		if err := os.WriteFile(filepath.Join(host.Workspace(), name), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
+	}
+	key := sha256.Sum256([]byte(a.Owner)) // what is compacted in one session of an owner opens in another
+	err = errors.Join(os.Mkdir(host.State, 0o700), os.WriteFile(filepath.Join(host.State, "compaction.key"), key[:], 0o600))
+	if err != nil {
+		return nil, err
 	}
 	x := &session{door: d, ask: a, id: fmt.Sprintf("ses_%d", len(d.sessions)), host: host, ids: map[string]bool{}}
 	host.Env = []string{"HOLON_RETRY_FOR=0s"}

@@ -42,8 +42,8 @@ import (
 )
 
 // Sessions are those of all callers. Owners see their own only; an id or a name of another is not found. An id that
-// agentd has sent is found, also when the watcher of its turn has not come to it. Methods return *state.Error or
-// *responses.Error for what a client may be shown.
+// agentd has sent is found, also when the watcher of its turn has not come to it. What was compacted in one session of an
+// owner opens in another. Methods return *state.Error or *responses.Error for what a client may be shown.
 type Sessions interface {
 	Start(ctx context.Context, a Ask) (Session, error)
 	Find(owner, idOrName string) (Session, error)

@@ -3,7 +3,6 @@ package openresponses
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -103,8 +102,11 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	return cmp.Or(cut, err)
 }
 
-// errNoTurn ends Session.Turn of a request that asks a model, with what a turn may take, and makes no turn.
-var errNoTurn = errors.New("the request makes no turn")
+// noTurn ends Session.Turn of a request that asks a model, with what a turn may take, and makes no turn. As an answer of
+// agentd it says that there is nothing to wait for.
+func noTurn() error {
+	return responses.NotFound("", responses.CodeTurnNotFound, "the request makes no turn")
+}
 
 // compact is POST /v1/responses/compact.
 func (s *Server) compact(w http.ResponseWriter, r *http.Request) error {
@@ -117,14 +119,14 @@ func (s *Server) compact(w http.ResponseWriter, r *http.Request) error {
 	_, err = x.Turn(r.Context(), q.Holon.TurnID, q.Model,
 		func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
 			if done {
-				return nil, errNoTurn
+				return nil, noTurn()
 			}
 			resp, err := q.send(ctx, agent.WithModelToken(token), x, r, "/responses/compact")
 			if err != nil {
 				return nil, err
 			}
 			done, cut = true, pass(w, resp)
-			return nil, errNoTurn
+			return nil, noTurn()
 		})
 	if done { // the end of the turn that was none is no error
 		return cut

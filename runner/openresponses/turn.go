@@ -139,6 +139,9 @@ func (s *Server) watched(p *post, exchange func(up upstream) error) error {
 				return err
 			} // else the session says whether there is another agentd
 		case err := <-ended:
+			if s.ctx.Err() != nil {
+				return draining()
+			}
 			return err
 		case <-p.client.Done():
 			end(context.Canceled)

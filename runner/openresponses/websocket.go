@@ -153,6 +153,7 @@ func (c *socket) pass(p *post, up upstream, t *tunnel) error {
 		}
 		var frame struct {
 			Type     string `json:"type"`
+			Status   int    `json:"status"` // of an error
 			Response struct {
 				ID string `json:"id"`
 			} `json:"response"`
@@ -164,7 +165,7 @@ func (c *socket) pass(p *post, up upstream, t *tunnel) error {
 			p.accepted(up, frame.Response.ID)
 		}
 		if frame.Type == responses.EventError {
-			p.failed(errors.New("agentd refused the turn"))
+			p.failed(responses.DecodeEnvelope(frame.Status, line))
 		}
 		if c.conn.Send(append(line, '\n')) != nil {
 			return errCut

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,6 +31,8 @@ type serveOptions struct {
 
 	Socket string // absolute path
 	Access control.Access
+
+	ClientCallTimeout time.Duration // 0: the scheduler's default
 
 	files        settingsFiles // before they were read
 	scenarioFrom string        // the variable or file that named a scenario, "" for the flag

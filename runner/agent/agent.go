@@ -96,11 +96,13 @@ type Config struct {
 	Budget       gateway.Budget   // of a turn
 	TurnTimeout  time.Duration    // 0: agentd's
 	Drain        time.Duration    // 0: DefaultDrain
-	Retention    ledger.Retention
-	Secrets      *redact.Set // known values that no record may show; nil for none
-	TriggerKey   []byte      // what tokens of external triggers are derived from
-	Now          func() time.Time
-	Log          *slog.Logger
+	// ClientCallTimeout is how long an agent waits for outputs of its client's functions; 0: the scheduler's default.
+	ClientCallTimeout time.Duration
+	Retention         ledger.Retention
+	Secrets           *redact.Set // known values that no record may show; nil for none
+	TriggerKey        []byte      // what tokens of external triggers are derived from
+	Now               func() time.Time
+	Log               *slog.Logger
 }
 
 // hide takes known secrets out of JSON that is recorded or shown.
@@ -151,7 +153,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1), checkable: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
-		TriggerKey: cfg.TriggerKey, Hide: cfg.hide})
+		TriggerKey: cfg.TriggerKey, Hide: cfg.hide, ClientCallTimeout: cfg.ClientCallTimeout})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 			CompletedAt: r.cfg.Now()}}
 	case errors.Is(cause, errShutdown), errors.Is(cause, errPaused), state.IsCode(err, pool.CodeClosed):
 		return scheduler.End{NotBegun: true} // not a failure: the message is next again
-	case state.IsCode(err, responses.CodePreviousNotFound):
+	case forgotten(err):
 		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)
 		return scheduler.End{NotBegun: true, Forgotten: true}
 	}

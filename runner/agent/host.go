@@ -147,7 +147,7 @@ func (r *Runtime) imagined(ctx context.Context, agentID, text string) (scheduler
 			return scheduler.Archived(agentID)
 		}
 		stored, err := v.AgentState(agentID)
-		c.Attempt.Chain, c.Attempt.Model = stored.Chain, c.Agent.Model
+		c.Attempt.Chain, c.Attempt.Model, c.ClientCalls = stored.Chain, c.Agent.Model, stored.ClientCalls
 		return err
 	})
 	c.Continuation = ledger.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: ledger.ResumeOverride,

@@ -80,9 +80,7 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	if err != nil {
 		return r.settle(c.Attempt, r.notBegun(interrupted(ctx), err))
 	}
-	end := r.endOf(result, interrupted(ctx))
-	end.Events = record.next
-	return r.settle(c.Attempt, end)
+	return r.settle(c.Attempt, record.streamed(r.endOf(result, interrupted(ctx))))
 }
 
 // plan returns the turn of a claim and the prompt that is sent with it.
@@ -104,7 +102,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	req.Input = responses.Items{responses.UserMessage(sent.Prompt())}
 	req.Instructions, req.PromptCacheKey = runner.Optional(sent.SystemPrompt), runner.Optional(sent.Cache.PromptCacheKey)
 	req.Holon.Reminder = r.cfg.Reminding.Of(in.Work.Current)
-	if err := ofClient(req, c.Message); err != nil {
+	if err := ofClient(req, c.Message, c.ClientCalls); err != nil {
 		return pool.Turn{}, prompt.Prompt{}, err
 	}
 	return t, sent, r.placeTurn(ctx, &t)
@@ -153,7 +151,7 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 			// A turn whose result cannot be stored must not block its agent for ever.
 			end = scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "unrecordable",
 				ResponseID: end.ResponseID, Failure: r.failure(phaseTurn, err), CompletedAt: r.cfg.Now(),
-				Events: end.Events},
+				Events: end.Events, ClientCalls: end.ClientCalls},
 				Lost: end.Lost, Suspended: end.Suspended, Inserted: end.Inserted, Home: end.Home}
 		}
 		if try >= plainAfter && scheduler.Damaged(err) {

@@ -42,6 +42,7 @@ type recorder struct {
 	writing  writing
 	through  scheduler.Through    // that came
 	next     int64                // number of the next event of the response
+	calls    []string             // of functions of the client, that are complete
 	pending  []scheduler.Progress // the oldest first
 	waiting  int                  // bytes of pending
 	failed   time.Time            // when the ledger could not be written last
@@ -100,6 +101,12 @@ func (rec *recorder) begin() {
 	rec.record()
 }
 
+// streamed adds to the end of the turn what its response showed. The recorder is closed.
+func (rec *recorder) streamed(end scheduler.End) scheduler.End {
+	end.Events, end.ClientCalls = rec.next, rec.calls
+	return end
+}
+
 // close records what is left, and ends the message that was being written.
 func (rec *recorder) close() {
 	rec.closed.Store(true)
@@ -129,6 +136,10 @@ func (rec *recorder) event(ev responses.Event) {
 	rec.entries.Write(ev)
 	if rec.writing.apply(ev, rec.cfg.Secrets) && (rec.writing.itemID == "" || len(rec.pending) == 0) {
 		rec.show() // behind what was recorded before it, and no more before its text is recorded
+	}
+	if c, ok := ev.Item.(*responses.FunctionCall); ok && ev.Type == responses.EventItemDone &&
+		c.Status == responses.ItemCompleted {
+		rec.calls = append(rec.calls, c.CallID)
 	}
 	m, ok := ev.Item.(*responses.Message)
 	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {

@@ -95,7 +95,8 @@ func (r *Runtime) recover(ctx context.Context) error {
 func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached func()) bool {
 	for {
 		ctx, stop := context.WithCancelCause(r.turns)
-		end, events, err := r.rejoin(ctx, stop, agent, attempt, attached)
+		record := r.newRecorder(attempt, nil)
+		end, err := r.rejoin(ctx, stop, agent, record, attached)
 		cause := interrupted(ctx)
 		stop(nil)
 		if err == nil {
@@ -104,9 +105,7 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 		if err == nil {
 			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "begun", !end.NotBegun,
 				"err", end.Err)
-			settled := r.endOf(end, cause)
-			settled.Events = events
-			return r.settle(attempt, settled)
+			return r.settle(attempt, record.streamed(r.endOf(end, cause)))
 		}
 		r.log.Error("what became of a turn cannot be found out; trying again", "agent", agent.ID, "turn",
 			attempt.TurnID, "err", err)
@@ -117,11 +116,11 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 	}
 }
 
-// rejoin finds what became of a turn, and watches it to its end if it goes on. events is how many its response has.
-func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt,
-	attached func()) (end runner.End, events int64, err error) {
+// rejoin finds what became of a turn, and watches it to its end if it goes on.
+func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, record *recorder,
+	attached func()) (runner.End, error) {
+	attempt := record.attempt
 	watching, leave := context.WithCancel(ctx)
-	record := r.newRecorder(attempt, nil)
 	var watcher <-chan struct{}
 	defer func() {
 		leave()
@@ -129,14 +128,14 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 			<-watcher
 		}
 		record.close()
-		events = record.next
 	}()
 	turn := r.turnOf(agent, attempt)
+	var err error
 	if turn.Shared, turn.TreeContainers, err = r.sharedOf(ctx, agent.ID); err != nil {
-		return runner.End{}, 0, err
+		return runner.End{}, err
 	}
 	turn.Request.Input = responses.Items{responses.UserMessage(r.promptOf(ctx, attempt))}
-	end, err = r.cfg.Turns.Recover(ctx, turn, func() {
+	return r.cfg.Turns.Recover(ctx, turn, func() {
 		if err := r.takeOver(attempt, runner.End{}); err != nil { // it is tried again at the end
 			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)
 		}
@@ -145,7 +144,6 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		r.reattached(agent.ID)
 		attached()
 	}, record)
-	return end, 0, err
 }
 
 // promptOf is what an attempt was sent, "" when that is not known: the turn does not need it, its trace has it.

@@ -70,6 +70,7 @@ type AgentState struct {
 
 	Stopped     bool      `json:"stopped,omitempty"`      // by the operator; nothing is admitted or claimed
 	Chain       string    `json:"chain,omitempty"`        // response that the next turn continues; "": none
+	ClientCalls []string  `json:"client_calls,omitempty"` // of Chain, which the next turn answers in any case
 	PendingWake *WakeHint `json:"pending_wake,omitempty"` // not yet made a message
 	// the newest system tick that a hint was made; further hints wait while it is queued
 	WakeMessage string `json:"wake_message,omitempty"`

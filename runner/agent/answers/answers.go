@@ -22,9 +22,11 @@ package answers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +75,7 @@ func (a *Answers) Create(ctx context.Context, c access.Caller, agentID string, b
 	if err != nil {
 		return err
 	}
-	if err := a.checkPrevious(ctx, c, agentID, req.PreviousResponseID); err != nil {
+	if err := a.checkPrevious(ctx, c, agentID, req); err != nil {
 		return err
 	}
 	draft, err := message(c, agentID, req)
@@ -123,29 +125,38 @@ func addressable(c access.Caller, a ledger.Agent) bool {
 	return c.MayAddress(a.ID) && a.Visibility != ledger.Private && a.Ownership != ledger.ParentSupervised
 }
 
-// checkPrevious refuses a response to go on from that is not known to the caller. Whether it is the agent's last one is
-// decided when the message is admitted.
-func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, agentID, previous string) error {
-	if previous == "" {
-		return nil
-	}
-	m, _, err := a.find(ctx, c, previous)
-	if err != nil {
-		return err
-	}
-	if m.AgentID == agentID {
-		return nil
-	}
+// checkPrevious refuses a response to go on from that is not known to the caller, and outputs of calls that the agent's
+// last one did not make. Whether it is the last one is decided when the message is admitted.
+func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, agentID string, req *responses.Request) error {
 	last, err := ledger.Read(ctx, a.Store, func(v ledger.View) (ledger.AgentState, error) {
 		return v.AgentState(agentID)
 	})
 	if err != nil {
 		return refusal(err)
 	}
-	if c.Operator && last.Chain == previous { // of a turn that no client asked for
-		return nil
+	if id := req.PreviousResponseID; id != "" {
+		m, _, err := a.find(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		ofOthers := c.Operator && last.Chain == id // of a turn that no client asked for
+		if m.AgentID != agentID && !ofOthers {
+			return responses.PreviousNotFound(id)
+		}
 	}
-	return responses.PreviousNotFound(previous)
+	for i, item := range req.Input {
+		output, ok := item.(*responses.FunctionCallOutput)
+		switch {
+		case !ok:
+		case req.PreviousResponseID == "":
+			return responses.Invalid("previous_response_id", responses.CodeMissingParameter,
+				"an output of a function comes with the response that called it")
+		case req.PreviousResponseID == last.Chain && !slices.Contains(last.ClientCalls, output.CallID):
+			return responses.Invalid(fmt.Sprintf("input[%d].call_id", i), responses.CodeCallNotFound,
+				"the response has no function_call with the call_id "+clip(output.CallID))
+		}
+	}
+	return nil
 }
 
 // find returns the message that gets a response, and where it is; a message without an id when the caller has none.

@@ -62,6 +62,7 @@ type lab struct {
 	t        *testing.T
 	home     state.Home
 	scenario string
+	change   []func(*agent.Config)
 	url      string
 
 	store   *sqlite.Store
@@ -80,13 +81,13 @@ var callers = map[string]access.Caller{
 	"none":     {Name: "none", Sessions: true},
 }
 
-func start(t *testing.T, scenario string) *lab {
+func start(t *testing.T, scenario string, change ...func(*agent.Config)) *lab {
 	t.Helper()
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "hr-") // t.TempDir's paths are too long for sockets
 	expect.NoError(t, err)
 	t.Cleanup(func() { expect.NoError(t, os.RemoveAll(dir)) })
-	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml")}
+	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"), change: change}
 	expect.NoError(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
 	l.home, err = state.MakeHome(dir, "")
 	expect.NoError(t, err)
@@ -111,9 +112,13 @@ func (l *lab) open() {
 			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario},
 				Environment: runner.Environment{AgentEnv: []string{"HOLON_RETRY_FOR=0"}}}, nil, nil
 		}})
-	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
+	cfg := agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond,
-		Log: log})
+		Log: log}
+	for _, change := range l.change {
+		change(&cfg)
+	}
+	l.runtime, err = agent.Open(ctx, cfg)
 	expect.NoError(l.t, err)
 	a := answers.New(answers.Options{Store: l.store, Steps: l.runtime.Scheduler(), OpenTurnFile: l.keeper.OpenTurnFile,
 		Log: log})
@@ -203,23 +208,15 @@ func (l *lab) refused(token, method, path, body string, status int, code, param 
 	return e
 }
 
-// until waits until what the ledger says of a response's message holds.
-func (l *lab) until(id string, holds func(ledger.Entry, ledger.Attempt) bool) {
+// until waits until what the ledger says holds.
+func (l *lab) until(what string, holds func(ledger.View) (bool, error)) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	for {
 		changed, ok := l.store.Changed(""), false
-		expect.NoError(l.t, l.store.View(ctx, func(v ledger.View) error {
-			e, err := v.Entry(ledger.OfResponse(id))
-			if err != nil {
-				return err
-			}
-			var a ledger.Attempt
-			if e.AttemptID != "" {
-				a, err = v.Attempt(e.AttemptID)
-			}
-			ok = holds(e, a)
+		expect.NoError(l.t, l.store.View(ctx, func(v ledger.View) (err error) {
+			ok, err = holds(v)
 			return err
 		}))
 		if ok {
@@ -228,12 +225,19 @@ func (l *lab) until(id string, holds func(ledger.Entry, ledger.Attempt) bool) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			l.t.Fatalf("gave up waiting for %s", id)
+			l.t.Fatalf("gave up waiting for %s", what)
 		}
 	}
 }
 
 func (l *lab) untilBegun(id string) {
 	l.t.Helper()
-	l.until(id, func(_ ledger.Entry, a ledger.Attempt) bool { return a.BegunAt != nil })
+	l.until("the turn of "+id, func(v ledger.View) (bool, error) {
+		e, err := v.Entry(ledger.OfResponse(id))
+		if err != nil || e.AttemptID == "" {
+			return false, err
+		}
+		a, err := v.Attempt(e.AttemptID)
+		return a.BegunAt != nil, err
+	})
 }

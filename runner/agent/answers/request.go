@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -89,7 +90,11 @@ func inputText(items responses.Items) (string, error) {
 	for i, item := range items {
 		param := fmt.Sprintf("input[%d]", i)
 		m, ok := item.(*responses.Message)
+		_, output := item.(*responses.FunctionCallOutput)
 		switch {
+		case output:
+			other++
+			continue
 		case !ok:
 			return "", refusedItem(param, "an agent knows its conversation and what it did")
 		case m.Role == responses.RoleAssistant:
@@ -106,28 +111,33 @@ func inputText(items responses.Items) (string, error) {
 		}
 	}
 	if other > 0 {
-		texts = append(texts, fmt.Sprintf("(with the message: %d images and files)", other))
+		texts = append(texts, fmt.Sprintf("(with the message: %d images, files and outputs of functions)", other))
 	}
 	if text := strings.Join(texts, "\n\n"); strings.TrimSpace(text) != "" {
 		return text, nil
 	}
 	e := responses.Invalid("input", responses.CodeMissingParameter, "the input says nothing")
-	e.Hint = "send a text, or messages of the role user"
+	e.Hint = "send a text, messages of the role user, or outputs of the functions that were called"
 	return "", e
 }
 
 func refusedItem(param, why string) error {
 	e := responses.Invalid(param, responses.CodeUnsupportedParameter, param+" is not taken with an agent: "+why)
-	e.Hint = "send only what is new, as messages of the role user"
+	e.Hint = "send only what is new: messages of the role user, and outputs of the functions that were called"
 	return e
 }
 
 // named gives the items of an input ids by which they can be listed.
 func named(items responses.Items) (list responses.Items) {
 	for _, item := range items {
-		if m, ok := item.(*responses.Message); ok && m.ID == "" {
-			copied := *m
-			copied.ID = responses.NewID(responses.PrefixMessage)
+		switch given := item.(type) {
+		case *responses.Message:
+			copied := *given
+			copied.ID = cmp.Or(given.ID, responses.NewID(responses.PrefixMessage))
+			item = &copied
+		case *responses.FunctionCallOutput:
+			copied := *given
+			copied.ID = cmp.Or(given.ID, responses.NewID(responses.PrefixCallOutput))
 			item = &copied
 		}
 		list = append(list, item)

@@ -102,7 +102,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	if !rules.Own(e.Sender) {
 		s.letGoOn(waits, msg)
 	}
-	c := Claim{Agent: agent, Message: msg, Continuation: cont}
+	c := Claim{Agent: agent, Message: msg, Continuation: cont, ClientCalls: s.state.ClientCalls}
 	waits = slices.DeleteFunc(waits, func(w ledger.Wait) bool { return !rules.Ends(&w, msg) })
 	for i, w := range waits {
 		if a.Waits = append(a.Waits, w.ID); w.Owner == ledger.OwnerAgent {

@@ -81,7 +81,7 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 		if s.state.Chain == "" && (!open || a.Renewed) {
 			return nil
 		}
-		s.state.Chain, s.state.WorkShown = "", ""
+		s.state.Chain, s.state.ClientCalls, s.state.WorkShown = "", nil, ""
 		s.emit(record.ControlApplied, ledger.Event{}, fields{"action": "renew", "by": clip(by)})
 		if !open {
 			return nil

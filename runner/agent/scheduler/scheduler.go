@@ -36,6 +36,9 @@ type Options struct {
 	// Scheduler alone, so that no other one can derive them. The ledger has their hashes.
 	TriggerKey []byte
 
+	// ClientCallTimeout is how long an agent waits for its client to answer calls; 0: DefaultClientCallTimeout.
+	ClientCallTimeout time.Duration
+
 	// Damaged is called with an agent whose records cannot be read, so that others go
 	// on; nil: FireDue fails.
 	Damaged func(agentID string, err error)

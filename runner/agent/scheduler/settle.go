@@ -69,6 +69,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	s.freeHint()
 	s.advance(a, own.Sender, e, v) // before the closure, which names its wait
 	s.awaitTasks()
+	s.awaitClient(a, e.ClientCalls)
 	s.endWork(a, e, v)
 	s.write(a, e, v, &out)
 	s.freeWork()

@@ -95,7 +95,7 @@ func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
 func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 	s.state.Turns = t.Index
 	if t.ResponseID != "" && !a.Renewed {
-		s.state.Chain, s.state.WorkShown = t.ResponseID, a.WorkShown
+		s.state.Chain, s.state.ClientCalls, s.state.WorkShown = t.ResponseID, t.ClientCalls, a.WorkShown
 	}
 	if a.Compacted { // it may have forgotten what it was shown
 		s.state.WorkShown = ""

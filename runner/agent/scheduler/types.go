@@ -119,6 +119,7 @@ type Claim struct {
 	Attempt      ledger.Attempt
 	Continuation ledger.Continuation
 	Wait         *ledger.Wait // of the agent itself, that the message ended; nil: none
+	ClientCalls  []string     // that the turn has to answer
 }
 
 // Sent is the prompt with which a turn was begun.

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/stream"
 	"holon/runner/access"
 	"holon/runner/agent/scheduler"
 	"holon/state"
@@ -100,7 +101,7 @@ func (a *Answers) Create(ctx context.Context, c access.Caller, agentID string, b
 	}
 	switch {
 	case req.Stream:
-		return r.serve(ctx, w, -1)
+		return r.serve(ctx, w, stream.SSE, -1)
 	case req.Background:
 		return r.servePresent(ctx, w)
 	}
@@ -219,7 +220,9 @@ func refusal(err error) error {
 		Hint: e.Hint, Cause: err}
 	switch e.Code {
 	case scheduler.CodeInvalidMessage:
-		out.Code = responses.CodeInvalidValue
+		if out.Code = responses.CodeInvalidValue; strings.HasPrefix(e.Param, "body") {
+			out.Param = "input"
+		}
 	case scheduler.CodeQueueFull:
 		out.Type = responses.TypeTooManyRequests
 	case scheduler.CodeAgentStopped, scheduler.CodeAgentArchived:

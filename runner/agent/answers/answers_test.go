@@ -95,8 +95,34 @@ turns:
 	if !bytes.Contains(items, []byte(`"text":"three"`)) || bytes.Contains(items, []byte("[message")) {
 		t.Errorf("the input items are %s", items)
 	}
+	_, resumed := l.call("operator", "GET", "/"+first.ID+"?stream=true", "", "Last-Event-ID", "2")
+	expect.Equal(t, "the stream after an event", string(resumed), string(rest))
+	_, lines := l.call("operator", "GET", "/"+first.ID+"?stream=true", "", "Accept", stream.TypeNDJSON)
+	expect.NoError(t, conform.CheckStream(lines, stream.NDJSON))
 	l.call("app", "DELETE", "/"+third.ID, "")
 	l.refused("app", "GET", "/"+third.ID, "", http.StatusNotFound, responses.CodeNotFound, "id")
+}
+
+// The items of an input come in pages.
+func TestInputItems(t *testing.T) {
+	l := start(t, `rounds: [{text: here}]`)
+	resp := l.ask("app", "POST", "", `{"model":"agent/main","input":[{"role":"user","content":"one"},`+
+		`{"role":"user","content":"two"},{"role":"user","content":"three"}]}`)
+	page := func(query, text string, more bool) string {
+		t.Helper()
+		_, data := l.call("app", "GET", "/"+resp.ID+"/input_items?limit=1&"+query, "")
+		if !bytes.Contains(data, []byte(`"text":"`+text+`"`)) || !bytes.Contains(data,
+			fmt.Appendf(nil, `"has_more":%t`, more)) {
+			t.Errorf("%s: %s", query, data)
+		}
+		return field(data, "last_id")
+	}
+	page("after="+page("after="+page("order=asc", "one", true)+"&order=asc", "two", true)+"&order=asc", "three", false)
+	page("", "three", true)
+	for query, param := range map[string]string{"limit=0": "limit", "order=up": "order", "after=msg_x": "after"} {
+		l.refused("app", "GET", "/"+resp.ID+"/input_items?"+query, "", http.StatusBadRequest, responses.CodeInvalidValue,
+			param)
+	}
 }
 
 // responseOf is the response at the end of a stream.
@@ -146,6 +172,7 @@ func TestOneEndOfACutTurn(t *testing.T) {
 			l := start(t, `rounds: [{cases: [{when: {user: {contains: go on}}, text: again}, `+
 				`{text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "`+cmd+`"}}]}]}]`)
 			id, got := l.read("work", "response.output_item.done")
+			l.untilBegun(id)
 			if name == "shutdown" {
 				l.close()
 				l.open()
@@ -179,9 +206,7 @@ func (l *lab) read(text, upTo string) (id string, got []byte) {
 		got = append(got, buf[:n]...)
 		expect.NoError(l.t, err)
 	}
-	id = resp.Header.Get("X-Response-Id")
-	l.untilBegun(id)
-	return id, got
+	return resp.Header.Get("X-Response-Id"), got
 }
 
 // What an agent does not take is refused by its name, and what a caller may not know is not there.
@@ -201,6 +226,8 @@ func TestRefused(t *testing.T) {
 		l.refused("operator", "POST", "", `{"model":"agent/main",`+more+`}`, http.StatusBadRequest,
 			responses.CodeUnsupportedParameter, param)
 	}
+	l.refused("app", "POST", "", input(strings.Repeat("x", 1<<20+1), ""), http.StatusBadRequest,
+		responses.CodeInvalidValue, "input")
 	kept := l.ask("app", "POST", "", input("mine", ""))
 	for _, token := range []string{"none", "nobody"} {
 		l.refused(token, "POST", "", input("x", ""), http.StatusNotFound, responses.CodeModelNotFound, "model")

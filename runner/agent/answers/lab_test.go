@@ -21,6 +21,8 @@ import (
 	"holon/runner/access"
 	"holon/runner/agent"
 	"holon/runner/agent/answers"
+	"holon/runner/engine"
+	"holon/runner/engine/docker"
 	"holon/runner/engine/local"
 	"holon/runner/pool"
 	"holon/state"
@@ -61,11 +63,13 @@ func (b bareHomes) Digest(context.Context, string) (string, error)     { return 
 type lab struct {
 	t        *testing.T
 	home     state.Home
+	engine   string
 	scenario string
 	change   []func(*agent.Config)
 	url      string
 
 	store   *sqlite.Store
+	eng     engine.Engine
 	keeper  *pool.Pool
 	runtime *agent.Runtime
 	server  *httptest.Server
@@ -87,13 +91,27 @@ func start(t *testing.T, scenario string, change ...func(*agent.Config)) *lab {
 	dir, err := os.MkdirTemp("", "hr-") // t.TempDir's paths are too long for sockets
 	expect.NoError(t, err)
 	t.Cleanup(func() { expect.NoError(t, os.RemoveAll(dir)) })
-	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"), change: change}
+	l := labIn(t, dir, "local", change...)
 	expect.NoError(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
-	l.home, err = state.MakeHome(dir, "")
-	expect.NoError(t, err)
 	l.open()
 	t.Cleanup(func() { l.close() })
 	return l
+}
+
+// labIn is a lab whose runtime is not open yet.
+func labIn(t *testing.T, dir, eng string, change ...func(*agent.Config)) *lab {
+	t.Helper()
+	home, err := state.MakeHome(dir, "")
+	expect.NoError(t, err)
+	return &lab{t: t, home: home, engine: eng, scenario: filepath.Join(dir, "scenario.yaml"), change: change}
+}
+
+func (l *lab) openEngine() (engine.Engine, error) {
+	if l.engine == "docker" {
+		return docker.New("", "")
+	}
+	return local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"),
+		Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
 }
 
 // open opens the runtime and serves it.
@@ -104,10 +122,10 @@ func (l *lab) open() {
 	var err error
 	l.store, err = sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(l.home.Dir(), "ledger.db"), Log: log})
 	expect.NoError(l.t, err)
-	eng, err := local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
+	l.eng, err = l.openEngine()
 	expect.NoError(l.t, err)
-	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: log,
+	l.keeper = pool.New(pool.Options{Home: l.home, Engine: l.eng, Agentd: agentd, Image: "holon/base", Log: log,
+		Version: "test",
 		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
 			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario},
 				Environment: runner.Environment{AgentEnv: []string{"HOLON_RETRY_FOR=0"}}}, nil, nil
@@ -160,26 +178,30 @@ func (l *lab) close() {
 	l.server.Close()
 	l.stop()
 	ctx := context.Background()
-	expect.NoError(l.t, errors.Join(<-l.ended, l.runtime.Close(ctx), l.keeper.Close(ctx), l.store.Close()))
+	expect.NoError(l.t, errors.Join(<-l.ended, l.runtime.Close(ctx), l.keeper.Close(ctx), l.eng.Close(),
+		l.store.Close()))
 }
 
 // call makes a request and returns the status and the body.
-func (l *lab) call(token, method, path, body string) (int, []byte) {
+func (l *lab) call(token, method, path, body string, header ...string) (int, []byte) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
-	resp := l.begin(ctx, token, method, path, body)
+	resp := l.begin(ctx, token, method, path, body, header...)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	expect.NoError(l.t, err)
 	return resp.StatusCode, data
 }
 
-func (l *lab) begin(ctx context.Context, token, method, path, body string) *http.Response {
+func (l *lab) begin(ctx context.Context, token, method, path, body string, header ...string) *http.Response {
 	l.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, l.url+"/v1/responses"+path, strings.NewReader(body))
 	expect.NoError(l.t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
+	if len(header) > 0 {
+		r.Header.Set(header[0], header[1])
+	}
 	resp, err := http.DefaultClient.Do(r)
 	expect.NoError(l.t, err)
 	return resp

@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -64,13 +65,13 @@ func (a *Answers) get(ctx context.Context, m ledger.Message, w http.ResponseWrit
 		return read.servePresent(ctx, w)
 	}
 	after := int64(-1)
-	if given := q.Get("starting_after"); given != "" {
+	if given := cmp.Or(q.Get("starting_after"), r.Header.Get("Last-Event-ID")); given != "" {
 		if after, err = strconv.ParseInt(given, 10, 64); err != nil || after < 0 {
 			return responses.Invalid("starting_after", responses.CodeInvalidValue,
 				"starting_after must be a number of at least 0")
 		}
 	}
-	return read.serve(ctx, w, after)
+	return read.serve(ctx, w, stream.Accepted(r.Header.Get("Accept")), after)
 }
 
 // cancel takes the message out of the queue, or aborts its turn, and answers with the final response. One that is over
@@ -127,10 +128,10 @@ func (a *Answers) delete(ctx context.Context, m ledger.Message, e ledger.Entry, 
 	return answer(w, http.StatusOK, map[string]any{"id": m.ResponseID(), "object": "response", "deleted": true})
 }
 
-// serve answers with the events after a number, as server-sent events.
-func (r *reader) serve(ctx context.Context, w http.ResponseWriter, after int64) error {
+// serve answers with the events after a number.
+func (r *reader) serve(ctx context.Context, w http.ResponseWriter, f stream.Framing, after int64) error {
 	out := &sender{w: w, rc: http.NewResponseController(w)}
-	w.Header().Set("Content-Type", stream.TypeSSE)
+	w.Header().Set("Content-Type", f.ContentType())
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	var buf []byte
@@ -139,11 +140,11 @@ func (r *reader) serve(ctx context.Context, w http.ResponseWriter, after int64) 
 		if seen++; seen <= after {
 			return nil
 		}
-		buf = stream.SSE.Append(buf[:0], line)
+		buf = f.Append(buf[:0], line)
 		return out.send(buf)
-	}, func() error { return out.send(stream.SSE.AppendPing(nil)) })
+	}, func() error { return out.send(f.AppendPing(nil)) })
 	if err == nil {
-		err = out.send(stream.SSE.AppendEnd(nil))
+		err = out.send(f.AppendEnd(nil))
 	}
 	if !out.began || err == nil {
 		return err

@@ -43,7 +43,8 @@ func sessionCommand(streams Streams, use, short string, do func(context.Context,
 
 // sessionFlags are what names the fields of requests for sessions.
 var sessionFlags = map[string]string{"session": "SESSION", "session_id": "SESSION", "workspace": "--workspace",
-	"holon.workspace": "--workspace", "path": "--path", "branch": "--branch", "model": "--model", "name": "--name"}
+	"holon.workspace": "--workspace", "holon.session_id": "--name", "holon.image": "--image", "image": "--image",
+	"path": "--path", "branch": "--branch", "model": "--model", "name": "--name"}
 
 func newSessionList(streams Streams) *cobra.Command {
 	all := false
@@ -112,10 +113,10 @@ func newSessionApply(streams Streams) *cobra.Command {
 	cmd := sessionCommand(streams, "apply SESSION", "Bring what was changed in a session into your files",
 		func(ctx context.Context, r *remote) error {
 			done, err := r.ApplySession(ctx, r.args[0], a)
-			if err = r.show(done, err, func() error { return r.showTaken(done) }); err == nil {
+			return r.show(done, err, func() error {
 				r.sayWarnings(done.SessionID, done.Warnings)
-			}
-			return err
+				return r.showTaken(done)
+			})
 		})
 	cmd.Long = `Bring what was changed in a session into the directory that it is a copy of, merging
 three ways with what you changed since: all of it, or nothing where something does not
@@ -149,6 +150,7 @@ func newSessionCheckout(streams Streams) *cobra.Command {
 			return r.show(done, err, func() error {
 				r.streams.say(fmt.Sprintf("branch   %s: %d commits on %.12s", visible.OneLine(done.Branch, 300), done.Commits,
 					cmp.Or(done.Base, "a new root")))
+				r.sayWarnings(done.SessionID, done.Warnings)
 				_, err := fmt.Fprintln(r.streams.Out, visible.OneLine(done.Worktree, 5000))
 				return err
 			})

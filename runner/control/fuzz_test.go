@@ -29,6 +29,9 @@ func FuzzRequest(f *testing.F) {
 		{"POST", "/control/agents/main/model", `{"model":"a/b","reasoningEffort":"low"}`},
 		{"POST", "/control/agents/main/current-run/abort", `{"run_id":"turn_1"}`},
 		{"DELETE", "/control/agents/main/timers/timer_1", ""},
+		{"POST", "/control/sessions", `{"name":"a","workspace":"/src"}`},
+		{"POST", "/v1/holon/sessions/first/checkout", `{"branch":"b","allowExecuted":true}`},
+		{"GET", "/sessions/ses_1/diff", ""},
 		{"POST", "/control/agents/main/wake", `{"reason":"x","description":"y"}`},
 	} {
 		f.Add(seed[0], seed[1], seed[2])

@@ -15,7 +15,7 @@ import (
 
 // Sessions are those of clients. Errors are typed; a session that is not there and one of another owner are the same.
 type Sessions interface {
-	// Start opens a session of owner; a name that an open one of it has is refused.
+	// Start opens a session of owner, or returns the open one with the name, which must be of the same kind.
 	Start(ctx context.Context, owner string, s wire.StartSession) (wire.Session, error)
 	// List returns the sessions of owner, "" for all, the newest first.
 	List(owner string) []wire.Session

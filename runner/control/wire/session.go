@@ -77,4 +77,6 @@ type SessionCheckout struct {
 	Commit    string `json:"commit"`
 	Commits   int    `json:"commits"`  // above the base
 	Worktree  string `json:"worktree"` // its working tree
+
+	Warnings []state.Warning `json:"warnings,omitempty"` // of what the change leaves out
 }

@@ -105,6 +105,26 @@ func TestCancelWhileAsked(t *testing.T) {
 	expect.Equal(t, "questions in the mode apply", len(e.asked), 1) // about the Makefile, which is executed
 }
 
+// A turn that fails is an error, and what it changed is not applied before the next one.
+func TestFailedTurn(t *testing.T) {
+	e := connect(t, startDaemon(t), "scripted/fails")
+	dir := gittest.NewRepo(t, map[string]string{"a": "a"})
+	s, err := e.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{}})
+	expect.NoError(t, err)
+	_, err = e.SetSessionMode(t.Context(), sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: "apply"})
+	expect.NoError(t, err)
+	for _, want := range []string{"execute:in_progress completed", "text edit:pending completed"} {
+		got, err := e.prompt(t, s.SessionId, "work")
+		if failed := got.StopReason == ""; failed != (err != nil) || failed != (want == "execute:in_progress completed") {
+			t.Errorf("the end is %q, %v", got.StopReason, err)
+		}
+		expect.Equal(t, "the turn", e.story(), want)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "a"))
+	expect.NoError(t, err)
+	expect.Equal(t, "the file", string(data), "half\n")
+}
+
 // A change that conflicts with the editor's files is shown again until it is applied; nothing of it is written before.
 func TestConflict(t *testing.T) {
 	d := startDaemon(t)

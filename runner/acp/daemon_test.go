@@ -64,7 +64,7 @@ func startDaemon(t *testing.T) *daemon {
 	for _, name := range []string{"input", "output", "state", "workspace"} {
 		expect.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	for _, name := range []string{"turns.yaml", "slow.yaml", "plan.yaml"} {
+	for _, name := range []string{"turns.yaml", "slow.yaml", "plan.yaml", "fails.yaml"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		expect.NoError(t, err)
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, "workspace", name), data, 0o600))

@@ -69,7 +69,8 @@ func (s *session) send(u update) error {
 	return s.agent.conn.notify("session/update", sessionUpdate{s.id, u})
 }
 
-// prompt runs one turn, and brings what it changed into the editor's files as the mode says.
+// prompt runs one turn, and brings what it changed into the editor's files as the mode says. What a turn changed that
+// failed or was cancelled is shown with that of the next one.
 func (a *agent) prompt(ctx context.Context, p promptRequest) (any, error) {
 	s, err := a.find(p.SessionID)
 	if err != nil {
@@ -85,7 +86,7 @@ func (a *agent) prompt(ctx context.Context, p promptRequest) (any, error) {
 	}
 	defer end()
 	response, err := s.run(turn, input)
-	if err == nil && turn.Err() == nil && !s.longLived() {
+	if err == nil && turn.Err() == nil && response.Error == nil && !s.longLived() {
 		err = s.land(turn)
 	}
 	switch {
@@ -144,6 +145,9 @@ func (s *session) follow(turn context.Context, id string) (final *responses.Resp
 			final = ev.Response
 		}
 	}
+	if final == nil {
+		return nil, responses.Internal("the response ended without saying how", nil)
+	}
 	return final, nil
 }
 
@@ -168,8 +172,6 @@ func (s *session) withdraw(turn context.Context) {
 // stopReason says why a turn ended, or what made it fail.
 func stopReason(r *responses.Response) (any, error) {
 	switch {
-	case r == nil:
-		return nil, responses.Internal("the response ended without saying how", nil)
 	case r.Status == responses.StatusCancelled:
 		return stopped{"cancelled"}, nil
 	case r.Error != nil:

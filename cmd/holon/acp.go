@@ -12,11 +12,12 @@ import (
 	"holon/responses/client"
 	"holon/runner/acp"
 	"holon/runner/daemon"
+	"holon/state"
 )
 
 func newACPCommand(streams Streams) *cobra.Command {
 	b := &background{serveOptions: &serveOptions{base: base{streams: streams}}}
-	o := acp.Options{Mode: acp.Ask, Version: buildVersion()}
+	o, agent := acp.Options{Mode: acp.Ask, Version: buildVersion()}, ""
 	cmd := &cobra.Command{
 		Use:   "acp",
 		Short: "Let an editor work with agents, by the Agent Client Protocol",
@@ -41,7 +42,7 @@ Exit codes: 0 the editor left, 2 usage error, 4 the daemon could not start.`,
 				err = b.find()
 			}
 			if err == nil {
-				err = b.serveEditor(cmd.Context(), o)
+				err = b.serveEditor(cmd.Context(), o, agent)
 			}
 			return b.named(&b.host, err)
 		},
@@ -49,15 +50,19 @@ Exit codes: 0 the editor left, 2 usage error, 4 the daemon could not start.`,
 	b.define(cmd.Flags())
 	cmd.Flags().StringVar((*string)(&o.Mode), "mode", string(acp.Ask),
 		"when changes are applied to your files: ask, apply or private")
+	cmd.Flags().StringVar(&agent, "with-agent", "", "`id` of a long-lived agent to talk to, instead of in sessions")
 	cmd.Flags().BoolVar(&o.Thoughts, "thoughts", false,
 		"ask models of the Responses API for summaries of what they think, which not all have")
 	return cmd
 }
 
-// serveEditor answers the editor on the standard streams.
-func (b *background) serveEditor(ctx context.Context, o acp.Options) error {
+// serveEditor answers the editor on the standard streams. agent is "" for sessions.
+func (b *background) serveEditor(ctx context.Context, o acp.Options, agent string) error {
 	if !slices.Contains(acp.Modes(), o.Mode) {
 		return usage("--mode", fmt.Sprintf("%.40q is not a mode", o.Mode), "use ask, apply or private")
+	}
+	if agent != "" && state.CheckAgentID(agent) != nil {
+		return usage("--with-agent", fmt.Sprintf("%.40q is not the id of an agent", agent), "see holon agent list")
 	}
 	status, err := b.Status(ctx)
 	if err == nil && status.State != daemon.Running {
@@ -72,6 +77,9 @@ func (b *background) serveEditor(ctx context.Context, o acp.Options) error {
 	}
 	if o.Model = cmp.Or(b.Model, status.DefaultModel); o.Model == "" {
 		return usage("--model", "there is no model", "name one as provider/name")
+	}
+	if agent != "" {
+		o.Model = acp.AgentPrefix + agent
 	}
 	o.Client, o.Log = client.Unix(b.Socket), slog.New(slog.NewTextHandler(b.streams.Err, nil))
 	defer o.Client.Close()

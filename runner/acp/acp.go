@@ -29,12 +29,15 @@ import (
 // Options say what is served.
 type Options struct {
 	Client   *client.Client // of the daemon
-	Model    string         // of new sessions
+	Model    string         // of new sessions; with AgentPrefix, the id of an agent to talk to instead
 	Mode     Mode           // in which sessions begin
 	Thoughts bool           // models are asked for summaries of their reasoning, which some refuse
 	Version  string
 	Log      *slog.Logger
 }
+
+// AgentPrefix begins the model of a conversation with a long-lived agent.
+const AgentPrefix = "agent/"
 
 // Mode says when what an agent changed is brought into the editor's files.
 type Mode string

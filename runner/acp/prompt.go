@@ -153,7 +153,7 @@ func (s *session) follow(turn context.Context, id string) (final *responses.Resp
 
 // longLived reports whether the session is a conversation with an agent of the daemon, which has its own files and
 // knows what was said.
-func (s *session) longLived() bool { return strings.HasPrefix(s.model, "agent/") }
+func (s *session) longLived() bool { return strings.HasPrefix(s.model, AgentPrefix) }
 
 // withdraw cancels a response that the daemon may have begun to make before its answer was no longer waited for.
 func (s *session) withdraw(turn context.Context) {

@@ -182,6 +182,7 @@ func TestConformance(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "the second turn", e.story(),
 		"text execute:in_progress completed edit:in_progress failed text edit:pending failed")
+	expect.Equal(t, "the text of the second turn", e.text(), "Again.That was all.")
 	expect.Equal(t, "the file that was kept back", read("greeting.txt"), "hello world\n")
 
 	_, err = e.SetSessionMode(t.Context(), sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: "apply"})
@@ -196,6 +197,7 @@ func TestConformance(t *testing.T) {
 	_, err = e.prompt(t, s.SessionId, "nothing")
 	expect.NoError(t, err)
 	expect.Equal(t, "a turn without a change", e.story(), "text")
+	expect.Equal(t, "its text", e.text(), "Nothing to do.")
 
 	again := connect(t, d, "scripted/turns")
 	_, err = again.LoadSession(t.Context(),

@@ -54,7 +54,7 @@ func (s *session) begin(ctx context.Context) (turn context.Context, end func(), 
 		return nil, nil, errBusy()
 	}
 	turn, cancel := context.WithCancel(ctx)
-	s.turn = cancel
+	s.turn, s.last = cancel, ""
 	return turn, func() {
 		cancel()
 		s.agent.mu.Lock()

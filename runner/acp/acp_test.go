@@ -182,7 +182,6 @@ func TestConformance(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "the second turn", e.story(),
 		"text execute:in_progress completed edit:in_progress failed text edit:pending failed")
-	expect.Equal(t, "the text of the second turn", e.text(), "Again.That was all.")
 	expect.Equal(t, "the file that was kept back", read("greeting.txt"), "hello world\n")
 
 	_, err = e.SetSessionMode(t.Context(), sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: "apply"})
@@ -194,10 +193,12 @@ func TestConformance(t *testing.T) {
 	expect.Equal(t, "the Makefile", read("Makefile"), "all:\n")
 	expect.Equal(t, "the file of before", read("greeting.txt"), "hello world\nmore\n")
 
-	_, err = e.prompt(t, s.SessionId, "nothing")
-	expect.NoError(t, err)
-	expect.Equal(t, "a turn without a change", e.story(), "text")
-	expect.Equal(t, "its text", e.text(), "Nothing to do.")
+	for range 2 {
+		_, err = e.prompt(t, s.SessionId, "nothing")
+		expect.NoError(t, err)
+		expect.Equal(t, "a turn without a change", e.story(), "text")
+		expect.Equal(t, "its text", e.text(), "Nothing to do.")
+	}
 
 	again := connect(t, d, "scripted/turns")
 	_, err = again.LoadSession(t.Context(),
@@ -205,7 +206,7 @@ func TestConformance(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "the session that was loaded", again.story(), "user thought text execute:in_progress completed "+
 		"edit:in_progress completed text user text execute:in_progress completed edit:in_progress failed text "+
-		"user execute:in_progress completed text user text")
+		"user execute:in_progress completed text user text user text")
 	_, err = again.prompt(t, s.SessionId, "go on")
 	expect.NoError(t, err)
 	expect.Equal(t, "a turn after that", again.story(), "text")

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,8 +30,6 @@ type serveOptions struct {
 
 	Socket string // absolute path
 	Access control.Access
-
-	ClientCallTimeout time.Duration // 0: the scheduler's default
 
 	files        settingsFiles // before they were read
 	scenarioFrom string        // the variable or file that named a scenario, "" for the flag

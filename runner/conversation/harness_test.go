@@ -118,7 +118,7 @@ func (l *lab) turn(x *Session, model string) runner.End {
 }
 
 // post asks for a turn as a door does, with the session's last response before.
-func (l *lab) post(x *Session, model string) ask {
+func (l *lab) post(x *Session, model string) runner.Ask {
 	return func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
 		r := responses.NewRequest(model, responses.UserMessage("go on"))
 		r.Holon.SessionID, r.Holon.TurnID, r.Holon.WorkspaceDir = x.AgentSession(), currentTurn(ctx), x.WorkDir()
@@ -169,8 +169,8 @@ func (l *lab) agent(ctx context.Context, id string) (*load.Agentd, error) {
 }
 
 // Turn implements containers.
-func (l *lab) Turn(ctx context.Context, t pool.Turn, ask ask, began func(), watch runner.Observer) (runner.End, error) {
-	return l.follow(ctx, t, ask, began, watch)
+func (l *lab) Turn(ctx context.Context, t pool.Turn, began func(), watch runner.Observer) (runner.End, error) {
+	return l.follow(ctx, t, t.Ask, began, watch)
 }
 
 // Recover implements containers.
@@ -182,7 +182,7 @@ func (l *lab) Recover(ctx context.Context, t pool.Turn, began func(), watch runn
 	return end, err
 }
 
-func (l *lab) follow(ctx context.Context, t pool.Turn, ask ask, began func(), watch runner.Observer) (end runner.End,
+func (l *lab) follow(ctx context.Context, t pool.Turn, ask runner.Ask, began func(), watch runner.Observer) (end runner.End,
 	err error) {
 	a, err := l.agent(ctx, t.AgentID)
 	if err != nil {

@@ -296,7 +296,7 @@ func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Ses
 // runs reports whether a turn of the owner goes on. The caller holds mu.
 func (s *Sessions) runs(owner string) bool {
 	for _, x := range s.all {
-		if len(x.begun) > 0 && x.isOf(owner) {
+		if len(x.calls) > 0 && x.isOf(owner) {
 			return true
 		}
 	}

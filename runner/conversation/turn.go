@@ -15,13 +15,9 @@ import (
 	"holon/state"
 )
 
-// ask begins a turn: it sends a request to agentd with the turn's model token and returns once the turn is accepted. It
-// is runner.Ask.
-type ask = func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error)
-
 // containers are those of the sessions: *pool.Pool, with sessions.OfConversation as its key and with AtOnce.
 type containers interface {
-	Turn(ctx context.Context, t pool.Turn, ask ask, began func(), watch runner.Observer) (runner.End, error)
+	Turn(ctx context.Context, t pool.Turn, began func(), watch runner.Observer) (runner.End, error)
 	// Recover watches a turn that another process asked for, to its end.
 	Recover(ctx context.Context, t pool.Turn, began func(), watch runner.Observer) (runner.End, error)
 	// Do calls fn with the agentd of a container, which is made if need be and stays while fn runs.
@@ -40,7 +36,7 @@ var errClosing = fmt.Errorf("the session is closed: %w", runner.ErrInterrupted)
 // Turn makes a turn of the session and returns when it is over. It is in the log before ask is called, which may be
 // more than once if a container breaks off, and so are the ids of its response and its items once agentd gave them. An
 // error means that no turn was begun; see pool.Pool.Turn.
-func (x *Session) Turn(ctx context.Context, turnID, model string, ask ask) (runner.End, error) {
+func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask) (runner.End, error) {
 	if err := responses.CheckID("holon.turn_id", turnID); err != nil {
 		return runner.End{}, err
 	}
@@ -53,14 +49,14 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask ask) (runn
 	t := x.turn(turnID, model)
 	t.Budget = budget
 	r := &recorder{session: x, turn: turnID}
-	accepted := func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
+	t.Ask = func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
 		resp, err := ask(ctx, agent, token)
 		if err == nil && resp != nil {
 			r.accepted(resp.ID)
 		}
 		return resp, err
 	}
-	end, err := x.sessions.opts.Pool.Turn(ctx, t, accepted, func() { x.noteBegun(turnID) }, r)
+	end, err := x.sessions.opts.Pool.Turn(ctx, t, func() { x.noteBegun(turnID) }, r)
 	x.end(turnID, end, err)
 	return end, err
 }

@@ -187,7 +187,7 @@ func (x *session) AgentSession() string { return "sess_" + x.id }
 func (x *session) WorkDir() string { return x.host.Workspace() }
 
 // Turn asks for a turn and follows its journal, as a session of the host does.
-func (x *session) Turn(ctx context.Context, turnID, _ string, ask openresponses.TurnAsk) (runner.End, error) {
+func (x *session) Turn(ctx context.Context, turnID, _ string, ask runner.Ask) (runner.End, error) {
 	x.door.run()
 	defer x.door.ran()
 	agent := client.Unix(x.host.Socket())

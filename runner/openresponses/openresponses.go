@@ -34,7 +34,6 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
-	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/websocket"
 	"holon/runner"
@@ -68,13 +67,10 @@ type Session interface {
 	WorkDir() string
 	// Turn runs one turn to its end. ask is called when agentd is ready, and returns when it has the turn. It may be
 	// called again, with another agentd, after an error of the one before.
-	Turn(ctx context.Context, turnID, model string, ask TurnAsk) (runner.End, error)
+	Turn(ctx context.Context, turnID, model string, ask runner.Ask) (runner.End, error)
 	// Do calls fn with an agentd that stays while fn runs.
 	Do(ctx context.Context, fn func(ctx context.Context, agent *client.Client) error) error
 }
-
-// TurnAsk asks an agentd for a turn.
-type TurnAsk = func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error)
 
 // Info is what a request is routed by.
 type Info struct {

@@ -164,15 +164,20 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, ask be
 
 // admit lets the turn, and those that go on, ask from now on, unless one that goes on is to be rejoined before.
 func (s *Session) admit(req Turn, rejoined bool) {
-	if rejoined {
-		delete(s.awaited, req.ID())
-	}
-	if len(s.awaited) == 0 {
+	if s.complete(req.ID(), rejoined) {
 		s.barrier.Open()
 	}
 	if req.Admitted != nil {
 		req.Admitted()
 	}
+}
+
+// complete reports whether all turns that go on were rejoined, with this one.
+func (s *Session) complete(turnID string, rejoined bool) bool {
+	if rejoined {
+		delete(s.awaited, turnID)
+	}
+	return len(s.awaited) == 0
 }
 
 // Await holds back what turns ask of the host until all of these, which go on, were rejoined: a turn is refused what it

@@ -20,7 +20,10 @@ import (
 	"holon/internal/folder"
 	"holon/responses"
 	"holon/responses/client"
+	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/gateway"
+	"holon/runner/hosttools"
 	"holon/runner/pool"
 	"holon/runner/sessions"
 	"holon/runner/workspace"
@@ -35,6 +38,11 @@ rounds:
 	`while [ ! -e go$n ]; do sleep 0.02; done", yield_time_ms: 900000}}]
   - text: done
 `
+
+// calls is waits with a call of the host's then.
+var calls = strings.Replace(waits, "  - text: done", `  - calls: [{tool: Ping, arguments: {}}]
+  - expect: {contains: "pong"}
+    text: done`, 1)
 
 // talk is the conversation of a client with a private tree.
 type talk struct {
@@ -131,12 +139,17 @@ func (c *talk) post(ctx context.Context, id, token string, answer chan<- string)
 // await waits for a file in the tree.
 func (c *talk) await(name string) {
 	c.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(c.tree.TreeDir, name)); err == nil {
-			return
-		}
+	c.eventually("there is "+name, func() bool {
+		_, err := os.Stat(filepath.Join(c.tree.TreeDir, name))
+		return err == nil
+	})
+}
+
+func (c *talk) eventually(what string, is func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.t.Fatalf("there is no %s", name)
+			c.t.Fatalf("not %s", what)
 		}
 	}
 }
@@ -277,11 +290,20 @@ func TestUserKilledAtOnce(t *testing.T) {
 	c.only()
 }
 
-// Another process rejoins each turn that was left, and none reaches the host before all are: both go on to their ends.
+// Another process rejoins each turn that was left. Before all are, none reaches the host, which would refuse it: both go
+// on to their ends.
 func TestUserRecoveredAtOnce(t *testing.T) {
 	t.Parallel()
-	c := newLab(t, "local", waits).talk()
-	before := c.conversations()
+	c := newLab(t, "local", calls).talk()
+	ping := func(o *pool.Options) {
+		o.Tools = func(string) []hosttools.Tool {
+			return []hosttools.Tool{{Name: "Ping", Description: "Answers.", Schema: json.RawMessage(`{"type":"object"}`),
+				Call: func(context.Context, hosttools.Call) (hosttools.Result, error) {
+					return hosttools.Result{Text: "pong"}, nil
+				}}}
+		}
+	}
+	before := c.conversations(ping)
 	ctx, leave := context.WithCancelCause(t.Context())
 	var e ends
 	began, answers := make(chan struct{}, 4), make(chan string, 2)
@@ -300,16 +322,22 @@ func TestUserRecoveredAtOnce(t *testing.T) {
 			t.Errorf("%s was not left: %v", id, e.errs[id])
 		}
 	}
-	after := c.conversations()
-	for _, id := range ids {
+	after := c.conversations(ping)
+	recover := func(id string) {
 		e.run(id, func() (runner.End, error) {
 			return after.Recover(t.Context(), pool.Turn{AgentID: c.id, Turn: runner.NewTurn(id, "")},
 				func() { began <- struct{}{} }, new(lines))
 		})
+		<-began
 	}
-	<-began
-	<-began
+	recover("turn_2")
 	c.release("go1")
+	c.eventually("turn_1 calls the host", func() bool {
+		text, err := os.ReadFile(filepath.Join(c.home.SessionDir(c.id), "session", "output", "turns", "turn_1",
+			turns.JournalFile))
+		return err == nil && strings.Count(string(text), `"`+turns.ToolStarted+`"`) == 2
+	})
+	recover("turn_1")
 	c.release("go2")
 	e.group.Wait()
 	for _, id := range ids {
@@ -321,5 +349,51 @@ func TestUserRecoveredAtOnce(t *testing.T) {
 		new(lines))
 	if err != nil || !end.NotBegun {
 		t.Errorf("a turn that was never asked for: %+v, %v", end, err)
+	}
+}
+
+// A turn whose models are asked through another gateway waits for the turns that have theirs, and holds up nothing that
+// asks none.
+func TestUserOtherModelsAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newLab(t, "local", waits).talk()
+	configured := make(chan string, 10)
+	k := c.conversations(func(o *pool.Options) {
+		configure := o.Configure
+		o.Configure = func(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
+			if cfg, access, err = configure(ctx, t); err == nil {
+				cfg.Gateway, err = gateway.New(gateway.Options{})
+				configured <- t.Model
+			}
+			return cfg, access, err
+		}
+	})
+	var e ends
+	began, answers := make(chan string, 2), make(chan string, 2)
+	for _, id := range ids {
+		turn := c.turn(id, answers)
+		turn.Model = "scripted/" + id
+		e.run(id, func() (runner.End, error) {
+			return k.Turn(t.Context(), turn, func() { began <- id }, new(lines))
+		})
+		if id == "turn_1" {
+			c.await("at1")
+		}
+		expect.Equal(t, "configured", <-configured, turn.Model)
+	}
+	agent := pool.Turn{AgentID: c.id, Model: "scripted/another"}
+	expect.NoError(t, k.Do(t.Context(), agent, func(ctx context.Context, agent *client.Client) error {
+		health, err := agent.Health(ctx)
+		expect.Equal(t, "turns", health.ActiveTurns+health.QueuedTurns, 1)
+		return err
+	}))
+	c.release("go1")
+	c.await("at2")
+	c.release("go2")
+	e.group.Wait()
+	for _, id := range ids {
+		if end := e.of[id]; e.errs[id] != nil || end.Answer != "done" || end.Fresh != "" && id != "turn_1" {
+			t.Errorf("%s: %+v, %v, want it done in the same container", id, end, e.errs[id])
+		}
 	}
 }

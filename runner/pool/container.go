@@ -39,7 +39,10 @@ func (k *Pool) readyFor(ctx context.Context, a *agent, t Turn, models bool) (fre
 	}
 	why := "it had none"
 	if a.session != nil {
-		if err := k.renew(ctx, a, t, models); err != nil {
+		if models {
+			err = k.setModels(ctx, a, t)
+		}
+		if err != nil {
 			return "", err
 		}
 		if why = k.unfit(ctx, a, want); ctx.Err() != nil { // the caller has left, not a fault of the container
@@ -63,7 +66,7 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	switch {
 	case a.session.Ended():
 		return "its container ended"
-	case a.stale != "":
+	case a.stale != "" && !k.inUse(a):
 		return a.stale
 	case a.made.Image != want.Image:
 		better = "the image changed"
@@ -90,8 +93,12 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	return ""
 }
 
-// setModels lets the agent's container ask the models of a turn. Those of another gateway wait for its users.
+// setModels lets the agent's container ask the models of a turn. With those of another gateway others cannot
+// use it.
 func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
+	if a.stale != "" && k.inUse(a) {
+		return errInUse
+	}
 	now := k.current() // before Configure, which may know more
 	same := slices.Equal(a.models, modelsOf(t)) && a.revision.models == now.models && !a.session.ScenarioChanged()
 	if same || a.session.Ended() {
@@ -101,10 +108,8 @@ func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 	if err != nil {
 		return err
 	}
-	if !a.session.SameGateway(cfg.Models) {
-		if err := k.drain(ctx, a); err != nil {
-			return errors.Join(err, closeAccess(access))
-		}
+	if !a.session.SameGateway(cfg.Models) && k.inUse(a) {
+		return errors.Join(errInUse, closeAccess(access))
 	}
 	old := a.access
 	a.access = access

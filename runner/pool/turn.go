@@ -41,8 +41,13 @@ func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Obse
 
 // tried asks for a turn, of another container if need be.
 func (k *Pool) tried(ctx context.Context, u *use, t Turn, began func(), watch runner.Observer) (runner.End, error) {
-	for again := true; ; again = false {
+	for again := true; ; {
 		fresh, err := k.ready(ctx, u.agent, t)
+		if errors.Is(err, errInUse) {
+			if err = u.wait(ctx); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return runner.End{}, k.typed(ctx, err)
 		}
@@ -60,6 +65,7 @@ func (k *Pool) tried(ctx context.Context, u *use, t Turn, began func(), watch ru
 		if fresh != "" || !again || u.kept || ctx.Err() != nil { // it refused, or a second one would too
 			return runner.End{}, err
 		}
+		again = false
 	}
 }
 

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holon/responses/client"
@@ -11,7 +12,7 @@ import (
 // use is what a call has of an agent: its lock, or, once it was shared, a count of its container's users.
 type use struct {
 	pool    *Pool
-	agent   *agent
+	agent   *agent            // nil: the call has nothing
 	session *sessions.Session // that is used; nil: the lock is held
 	kept    bool              // the turn was refused, and the container is as it was
 }
@@ -53,7 +54,10 @@ func (u *use) own() bool {
 // end gives up the lock, or the count.
 func (u *use) end() {
 	k, a := u.pool, u.agent
-	if u.session == nil {
+	switch {
+	case a == nil:
+		return
+	case u.session == nil:
 		k.unlock(a, true)
 		return
 	}
@@ -71,7 +75,7 @@ func (k *Pool) inUse(a *agent) bool {
 	return a.users > 0
 }
 
-// drain waits until only the caller uses the container of an agent, whose lock it holds.
+// drain waits until nothing uses the container of an agent but the holder of its lock.
 func (k *Pool) drain(ctx context.Context, a *agent) error {
 	for {
 		k.mu.Lock()
@@ -99,15 +103,23 @@ func (k *Pool) answered(a *agent) bool {
 		(a.users > 0 || k.opts.Now().Sub(a.idle) < answeredFor)
 }
 
-// renew waits for the users of a container that cannot stay, and lets one that can ask the models of a turn.
-func (k *Pool) renew(ctx context.Context, a *agent, t Turn, models bool) error {
-	if a.stale != "" && !a.session.Ended() {
-		return k.drain(ctx, a)
+// errInUse says that a turn needs the container changed, and others use it as it is.
+var errInUse = errors.New("others use the container")
+
+// wait waits until nothing uses the container, without holding up what can use it as it is. The lock is held before and
+// after, unless ctx ends.
+func (u *use) wait(ctx context.Context) error {
+	k, a := u.pool, u.agent
+	k.unlock(a, false)
+	u.agent = nil
+	if err := k.drain(ctx, a); err != nil {
+		return err
 	}
-	if !models {
-		return nil
+	if _, err := k.lock(ctx, a.id); err != nil {
+		return err
 	}
-	return k.setModels(ctx, a, t)
+	u.agent = a
+	return nil
 }
 
 // Do calls fn with the agentd of an agent, whose container is made if there is none, and stays while fn runs. No turn

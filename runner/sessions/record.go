@@ -29,8 +29,8 @@ type Record struct {
 	Schema string `json:"schema"`
 	runner.Held
 	Asked           // for the newest turn, or is about to be
-	Earlier []Asked `json:"earlier,omitempty"` // turns before it that may go on
-	Made    *Made   `json:"made,omitempty"`    // of the container of an agent or a conversation, else nil
+	earlier []Asked // turns before it that may go on, with Manager.AtOnce
+	Made    *Made   `json:"made,omitempty"` // of the container of an agent or a conversation, else nil
 	*Run            // of a run, else nil
 }
 
@@ -43,9 +43,9 @@ type Asked struct {
 // underWay lists the turns that may go on, the newest last.
 func (r *Record) underWay() []Asked {
 	if r.TurnID == "" {
-		return r.Earlier
+		return r.earlier
 	}
-	return append(slices.Clone(r.Earlier), r.Asked)
+	return append(slices.Clone(r.earlier), r.Asked)
 }
 
 // grant is by what gateway and host tools know a turn that may go on; zero if the record does not have it.
@@ -111,7 +111,32 @@ func (m *Manager) Record(key Key) (*Record, error) {
 	if err == nil && r.Dir != m.SessionDir(key) {
 		return nil, damaged(m.Dir(key), errIncomplete)
 	}
+	if err == nil && m.AtOnce {
+		r.readTurns(m.Dir(key))
+	}
 	return r, err
+}
+
+// turnsFile has the turns that may go on of a session that makes several at a time, for which no turn waits for the
+// disk: after a power cut, which the file need not survive, no container runs.
+const turnsFile = "turns.json"
+
+// readTurns reads turnsFile; one that cannot be read has no turns.
+func (r *Record) readTurns(dir string) {
+	var list []Asked
+	data, err := durable.ReadFile(filepath.Join(dir, turnsFile), maxRecord)
+	if err == nil && json.Unmarshal(data, &list) == nil && len(list) > 0 {
+		newest := len(list) - 1
+		r.earlier, r.Asked = list[:newest], list[newest]
+	}
+}
+
+func (r *Record) writeTurns(dir string) error {
+	data, err := json.Marshal(r.underWay())
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", turnsFile, err)
+	}
+	return durable.Replace(filepath.Join(dir, turnsFile), data)
 }
 
 // ReadRun reads the record in the directory of a run.
@@ -190,9 +215,9 @@ func Parts(dir string) (held []*Record, err error) {
 	return held, err
 }
 
-// RemoveRecord removes the record of a session and, before it, the account that a run keeps next to it.
+// RemoveRecord removes the record of a session and, before it, the account and the turns that are kept next to it.
 func (m *Manager) RemoveRecord(key Key) error {
-	for _, name := range []string{state.UsageFile, state.SessionFile} {
+	for _, name := range []string{state.UsageFile, turnsFile, state.SessionFile} {
 		if err := os.Remove(filepath.Join(m.Dir(key), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", name, err)
 		}

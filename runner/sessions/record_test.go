@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"holon/internal/folder"
 	"holon/runner"
@@ -40,7 +41,7 @@ func TestRecord(t *testing.T) {
 	}
 	got, err := ReadRun(dir)
 	expect.NoError(t, err)
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Record{})); diff != "" {
 		t.Error(diff)
 	}
 	for name, text := range map[string]string{

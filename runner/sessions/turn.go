@@ -40,11 +40,15 @@ func (s *Session) ask(t *runner.Turn) error {
 		return nil
 	}
 	t.Token, t.Grant = gateway.NewToken()
-	s.record.Earlier = slices.DeleteFunc(s.record.underWay(), func(a Asked) bool {
+	s.record.earlier = slices.DeleteFunc(s.record.underWay(), func(a Asked) bool {
 		return !s.manager.AtOnce || s.over[a.TurnID] || a.TurnID == t.ID()
 	})
 	s.record.Asked = Asked{t.ID(), t.Grant}
-	if err := s.save(); err != nil {
+	save := s.save
+	if s.manager.AtOnce {
+		save = func() error { return s.record.writeTurns(s.manager.Dir(s.key)) }
+	}
+	if err := save(); err != nil {
 		return err
 	}
 	s.keepToken(t)

@@ -11,7 +11,7 @@ import (
 	"holon/test/expect"
 )
 
-// session.json names each turn that may go on, and the token of each is a secret as long.
+// The record of a session names each turn that may go on, and the token of each is a secret as long.
 func TestAsk(t *testing.T) {
 	home, err := state.MakeHome(t.TempDir(), "")
 	expect.NoError(t, err)
@@ -23,6 +23,7 @@ func TestAsk(t *testing.T) {
 		key := OfConversation(state.NewConversationID())
 		expect.NoError(t, os.MkdirAll(m.Dir(key), 0o700))
 		s := newSession(m, key, &Record{Held: runner.Held{ID: "c", Dir: m.SessionDir(key), Sockets: "/s"}, Made: &Made{}})
+		expect.NoError(t, s.Save())
 		var asked []runner.Turn
 		for _, id := range []string{"turn_1", "turn_2", "turn_3"} {
 			turn := runner.NewTurn(id, "")

@@ -66,6 +66,14 @@ func (l *lab) talk() *talk {
 	return c
 }
 
+// workDir is where agentd sees the tree.
+func (c *talk) workDir() string {
+	if c.engine.Name() == "local" {
+		return c.tree.TreeDir
+	}
+	return runner.WorkspacesPath + "/session"
+}
+
 // conversations opens a pool of conversations.
 func (c *talk) conversations(change ...func(*pool.Options)) *pool.Pool {
 	return c.lab.pool(append(change, func(o *pool.Options) {
@@ -104,7 +112,7 @@ func (c *talk) post(ctx context.Context, id, token string, answer chan<- string)
 			return nil
 		}})
 	body, err := json.Marshal(map[string]any{"model": "scripted/x", "input": "go on", "holon": map[string]any{
-		"turn_id": id, "session_id": "sess_talk", "workspace_dir": c.tree.TreeDir}})
+		"turn_id": id, "session_id": "sess_talk", "workspace_dir": c.workDir()}})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +194,12 @@ func (e *ends) run(id string, turn func() (runner.End, error)) {
 // calls use meanwhile and no sweep takes. Its tree is its owner's, also while a turn runs, and outlives it.
 func TestUserTurnsAtOnce(t *testing.T) {
 	t.Parallel()
-	c := newLab(t, "local", waits).talk()
+	for _, name := range []string{"local", "docker"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); turnsAtOnce(t, newLab(t, name, waits).talk()) })
+	}
+}
+
+func turnsAtOnce(t *testing.T, c *talk) {
 	k := c.conversations(func(o *pool.Options) { o.IdlePause, o.IdleStop = time.Second, time.Minute })
 	ctx := t.Context()
 	var e ends

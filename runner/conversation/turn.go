@@ -56,7 +56,7 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask
 		}
 		return resp, err
 	}
-	end, err := x.sessions.opts.Pool.Turn(ctx, t, func() { x.noteBegun(turnID) }, r)
+	end, err := x.sessions.opts.Pool.Turn(ctx, t, nil, r)
 	x.end(turnID, end, err)
 	return end, err
 }
@@ -102,12 +102,6 @@ func (x *Session) admit(turnID string) (Usage, error) {
 			Message: "there is a turn " + turnID}
 	}
 	return x.left()
-}
-
-func (x *Session) noteBegun(turnID string) {
-	x.sessions.mu.Lock()
-	defer x.sessions.mu.Unlock()
-	x.begun[turnID] = true
 }
 
 // end records how a turn ended. One that goes on without this process is left as it is.
@@ -158,9 +152,14 @@ func (r *recorder) Event(ev responses.Event) {
 
 // accepted records the response of the turn.
 func (r *recorder) accepted(id string) {
-	if responses.CheckID("response_id", id) == nil {
-		r.record(line{Turn: r.turn, Response: id})
+	if responses.CheckID("response_id", id) != nil {
+		return
 	}
+	s := r.session.sessions
+	s.mu.Lock()
+	r.session.begun[r.turn] = true
+	s.mu.Unlock()
+	r.record(line{Turn: r.turn, Response: id})
 }
 
 // record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
@@ -211,7 +210,7 @@ func (x *Session) recover(ctx context.Context, turnID string) error {
 	s.mu.Lock()
 	x.calls[turnID] = cancel
 	s.mu.Unlock()
-	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), func() { x.noteBegun(turnID) }, &recorder{x, turnID})
+	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), nil, &recorder{x, turnID})
 	if err != nil { // nothing is decided
 		x.forget(turnID)
 		return err

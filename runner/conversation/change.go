@@ -101,11 +101,7 @@ func (x *Session) makeTree(ctx context.Context, r record, owner *folder.Owner) (
 	if err := errors.Join(os.MkdirAll(o.ObjectsDir, 0o755), os.Chmod(o.ObjectsDir, 0o755)); err != nil {
 		return nil, fmt.Errorf("make the directory of a tree: %w", err)
 	}
-	source, err := workspace.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	tree, err := source.Acquire(ctx)
+	tree, err := x.sessions.acquire(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +117,17 @@ func (x *Session) makeTree(ctx context.Context, r record, owner *folder.Owner) (
 		return nil, errors.Join(err, tree.Release(context.WithoutCancel(ctx)))
 	}
 	return &held, tree.Leave()
+}
+
+// acquire copies a workspace, to which nothing is applied meanwhile.
+func (s *Sessions) acquire(ctx context.Context, o workspace.Options) (*workspace.Tree, error) {
+	s.landing.RLock()
+	defer s.landing.RUnlock()
+	source, err := workspace.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return source.Acquire(ctx)
 }
 
 // makeEmpty makes what a session without a workspace works on: a repository, so that none above it counts.
@@ -264,10 +271,7 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 		if c.diff.PatchBytes == 0 {
 			return nil
 		}
-		result, err := landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
-			Objects: x.dir(changeDir, objectsDir), Borrowing: x.sessions.opts.Borrowing(), RunDir: x.dir(changeDir),
-			Merge:    "holon session checkout " + x.id + " makes a branch of it",
-			Warnings: c.diff.Warnings, Confirm: confirm(x.id, allowExecuted)})
+		result, err := x.land(ctx, c, allowExecuted)
 		if err == nil && c.tree != nil {
 			err = c.tree.Advance(ctx)
 		}
@@ -281,6 +285,16 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 		return nil
 	})
 	return done, err
+}
+
+// land writes a change to the files of the operator.
+func (x *Session) land(ctx context.Context, c changed, allowExecuted bool) (*landing.ApplyResult, error) {
+	x.sessions.landing.Lock()
+	defer x.sessions.landing.Unlock()
+	return landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
+		Objects: x.dir(changeDir, objectsDir), Borrowing: x.sessions.opts.Borrowing(), RunDir: x.dir(changeDir),
+		Merge:    "holon session checkout " + x.id + " makes a branch of it",
+		Warnings: c.diff.Warnings, Confirm: confirm(x.id, allowExecuted)})
 }
 
 // landable refuses a change that no files of the operator can have.

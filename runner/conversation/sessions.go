@@ -78,6 +78,7 @@ type Sessions struct {
 	starting sync.Mutex    // over Start, from the check of its bounds until the session is there
 	changed  chan struct{} // receives when the next deadline may be another
 	audit    sync.Mutex
+	landing  sync.RWMutex // held for writing while a change is applied: no copy has what that moves
 
 	mu    sync.Mutex
 	grown *sync.Cond            // of the index, or a turn has ended

@@ -13,22 +13,19 @@ import (
 
 	"holon/internal/folder"
 	"holon/internal/visible"
-	"holon/responses"
 	"holon/runner"
+	"holon/runner/sessions"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 	"holon/state"
 )
 
-// claim begins the claims on the trees of sessions, which their records keep.
-const claim = "session/"
-
-// TreeName is the name of the tree in a container: runner.Files.TreeName.
-const TreeName = "session"
+// treeName is the name of the tree in a container.
+const treeName = "session"
 
 // treeObjects is where a container sees the git objects of its tree.
-const treeObjects = runner.ObjectsPath + "/" + TreeName
+const treeObjects = runner.ObjectsPath + "/" + treeName
 
 // WorkDir is the directory in which turns work, as agentd sees it, once the session had a container:
 // holon.workspace_dir. It is "" for a session without a tree.
@@ -40,17 +37,23 @@ func (x *Session) WorkDir() string {
 	case x.sessions.opts.Local:
 		return filepath.Join(tree.TreeDir, tree.Info.Prefix)
 	}
-	return path.Join(runner.WorkspacesPath, TreeName, tree.Info.Prefix)
+	return path.Join(runner.WorkspacesPath, treeName, tree.Info.Prefix)
 }
 
-// Tree is the private tree of a session for its next container, made if there is none yet: runner.Files.Resume. owner
-// is the container's user, nil for the user of this process. It is nil for a session that is closed. The pool may call
-// it while it has the session's container locked.
-func (s *Sessions) Tree(ctx context.Context, id string, owner *folder.Owner) (*workspace.Held, error) {
+// Configure puts into the configuration of a session's container what this package knows of it: the private tree, made
+// if there is none yet, and the name of the conversation. The pool may call it with the session's container locked.
+func (s *Sessions) Configure(ctx context.Context, id string, c *runner.Config) (err error) {
 	x, err := s.Find("", id)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	c.SessionID, c.TreeName = x.AgentSession(), treeName
+	c.Resume, err = x.tree(ctx)
+	return err
+}
+
+// tree is the private tree of a session, nil of one that is closed. The container's user is given it.
+func (x *Session) tree(ctx context.Context) (*workspace.Held, error) {
 	unlock, err := x.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +66,7 @@ func (s *Sessions) Tree(ctx context.Context, id string, owner *folder.Owner) (*w
 	case r.Tree != nil:
 		return r.Tree, nil
 	}
-	held, err := x.makeTree(ctx, r, owner)
+	held, err := x.makeTree(ctx, r)
 	return held, typed(err)
 }
 
@@ -82,13 +85,14 @@ func (x *Session) dir(names ...string) string {
 }
 
 // makeTree makes a tree and records how it is found. What a process that was killed made of it is given up.
-func (x *Session) makeTree(ctx context.Context, r record, owner *folder.Owner) (_ *workspace.Held, err error) {
-	if err := errors.Join(x.sessions.stillAllowed(ctx, r.Workspace), x.disclaim(ctx)); err != nil {
+func (x *Session) makeTree(ctx context.Context, r record) (_ *workspace.Held, err error) {
+	err = errors.Join(x.sessions.stillAllowed(ctx, r.Workspace), x.disclaim(ctx))
+	if err != nil {
 		return nil, err
 	}
 	o := workspace.Options{Dir: r.Workspace, IncludeDirty: x.sessions.opts.IncludeDirty,
-		Borrowing: x.sessions.opts.Borrowing(), CacheDir: x.sessions.opts.Home.CacheDir(), Claim: claim + r.ID,
-		TreeDir: x.dir(treeDir), ObjectsDir: x.dir(objectsDir), Owner: owner}
+		Borrowing: x.sessions.opts.Borrowing(), CacheDir: x.sessions.opts.Home.CacheDir(),
+		Claim: sessions.ConversationClaim + r.ID, TreeDir: x.dir(treeDir), ObjectsDir: x.dir(objectsDir)}
 	if !x.sessions.opts.Local {
 		o.ContainerObjects = treeObjects
 	}
@@ -147,7 +151,7 @@ func (x *Session) disclaim(ctx context.Context) error {
 	cache := x.sessions.opts.Home.CacheDir()
 	claims, err := workspace.Claims(ctx, cache)
 	for _, c := range claims {
-		if err == nil && c.By == claim+x.id {
+		if err == nil && c.By == sessions.ConversationClaim+x.id {
 			err = workspace.Disclaim(ctx, cache, c)
 		}
 	}
@@ -159,8 +163,8 @@ func (s *Sessions) disclaimUnowned(ctx context.Context) error {
 	cache := s.opts.Home.CacheDir()
 	claims, err := workspace.Claims(ctx, cache)
 	for _, c := range claims {
-		id, ours := strings.CutPrefix(c.By, claim)
-		if !ours || responses.CheckID("id", id) != nil {
+		id, ours := strings.CutPrefix(c.By, sessions.ConversationClaim)
+		if !ours || state.CheckConversationID(id) != nil {
 			continue
 		}
 		x := s.all[id]

@@ -83,32 +83,9 @@ func (x *Session) close(ctx context.Context, by string, may func() bool) (*state
 func (x *Session) finish(ctx context.Context) (*state.Manifest, error) {
 	r := x.snapshot()
 	m := x.describe(r)
-	var c changed
-	err := x.lookAt(ctx, func(_ context.Context, found changed) error {
-		c = found
-		return nil
-	})
-	lost := []string{}
-	switch {
-	case isGone(err):
-		lost = append(lost, "its tree is gone: "+visible.OneLine(err.Error(), 300))
-	case err != nil:
+	keep, err := x.describeChange(ctx, m)
+	if err != nil {
 		return nil, err
-	case c.record.Tree != nil:
-		lost = workspace.Lost(c.diff)
-		diff := *c.diff
-		diff.Patch = filepath.Join(changeDir, patchFile)
-		if diff.Bundle != "" {
-			diff.Bundle = filepath.Join(changeDir, bundleFile)
-		}
-		m.Workspace = &state.Workspace{Source: c.info, Changes: &diff}
-	}
-	keep := len(lost) > 0 && err == nil
-	for _, what := range lost {
-		m.Warnings = append(m.Warnings, visible.OneLine(what, 300))
-	}
-	if keep {
-		m.Warnings = append(m.Warnings, "the tree stays: "+visible.OneLine(r.Tree.Slot, 300))
 	}
 	if err := x.writeManifest(ctx, m); err != nil {
 		return nil, err
@@ -129,6 +106,34 @@ func (x *Session) finish(ctx context.Context) (*state.Manifest, error) {
 	return m, x.disclaim(ctx) // after a kill before it, Open does that
 }
 
+// describeChange puts into the manifest what was changed, and reports whether the tree has to stay for some of it.
+func (x *Session) describeChange(ctx context.Context, m *state.Manifest) (keep bool, err error) {
+	err = x.lookAt(ctx, func(_ context.Context, c changed) error {
+		if c.record.Tree == nil {
+			return nil
+		}
+		diff := *c.diff
+		diff.Patch = filepath.Join(changeDir, patchFile)
+		if diff.Bundle != "" {
+			diff.Bundle = filepath.Join(changeDir, bundleFile)
+		}
+		m.Workspace = &state.Workspace{Source: c.info, Changes: &diff}
+		for _, what := range workspace.Lost(c.diff) {
+			m.Warnings = append(m.Warnings, visible.OneLine(what, 300))
+			keep = true
+		}
+		if keep {
+			m.Warnings = append(m.Warnings, "the tree stays: "+visible.OneLine(c.tree.Dir(), 300))
+		}
+		return nil
+	})
+	if isGone(err) {
+		m.Warnings = append(m.Warnings, "its tree is gone: "+visible.OneLine(err.Error(), 300))
+		return false, nil
+	}
+	return keep, err
+}
+
 // isGone reports whether a tree, or what it was made from, is not there any more.
 func isGone(err error) bool {
 	e, ok := errors.AsType[*git.Error](err)
@@ -136,7 +141,7 @@ func isGone(err error) bool {
 }
 
 // runID is what the manifest calls a session.
-func runID(id string) string { return responses.PrefixRun + strings.TrimPrefix(id, prefix) }
+func runID(id string) string { return responses.PrefixRun + strings.TrimPrefix(id, "ses_") }
 
 // describe is the manifest of a session but for its workspace and its artifacts.
 func (x *Session) describe(r record) *state.Manifest {

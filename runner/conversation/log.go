@@ -134,8 +134,17 @@ func readLog(dir string, created turns.Time) (f folded, err error) {
 	return f, err
 }
 
-// append adds lines to the log and to the index. The caller holds writing.
+// append adds lines to the log, and then to the index. The caller holds writing.
 func (x *Session) append(lines ...line) error {
+	err := x.write(lines)
+	if err == nil {
+		x.take(lines)
+	}
+	return err
+}
+
+// write adds lines to the log. The caller holds writing.
+func (x *Session) write(lines []line) error {
 	s := x.sessions
 	var text []byte
 	sync := false
@@ -151,7 +160,6 @@ func (x *Session) append(lines ...line) error {
 	if err := appendFile(filepath.Join(s.opts.Home.SessionDir(x.id), logFile), text, sync); err != nil {
 		return fmt.Errorf("record what the session %s does: %w", x.id, err)
 	}
-	x.take(lines)
 	return nil
 }
 

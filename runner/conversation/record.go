@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"holon/internal/durable"
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/workspace"
 	"holon/state"
@@ -28,7 +27,6 @@ const (
 
 // Names in the directory of all sessions.
 const (
-	prefix        = "ses_"
 	removedPrefix = ".removed-"
 	damagedMark   = ".damaged-"
 )
@@ -80,7 +78,7 @@ func readRecord(dir, id string) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", recordFile, err)
 	}
-	return r, responses.CheckID("id", r.ID)
+	return r, nil
 }
 
 // write makes the record durable.

@@ -132,7 +132,7 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 		switch name := e.Name(); {
 		case strings.HasPrefix(name, removedPrefix):
 			err = errors.Join(err, files.RemoveAll(filepath.Join(dir, name)))
-		case strings.HasPrefix(name, prefix) && !strings.Contains(name, damagedMark):
+		case state.CheckConversationID(name) == nil:
 			err = errors.Join(err, s.load(ctx, name))
 		}
 	}
@@ -266,8 +266,9 @@ func (s *Sessions) OfItem(owner, id string) (*Session, error) {
 		Message: fmt.Sprintf("there is no item %.128q", id)})
 }
 
-// catchUp bounds how long a look-up waits for ids of the owner's turns that go on: a client may have read one from
-// agentd's stream before the host has.
+// catchUp bounds how long a look-up waits for items of the owner's turns that go on: a client may have read one from
+// agentd's stream before the host has. Turns are in the index before they are asked for, and responses before their
+// client can have read more than their beginning.
 const catchUp = time.Second
 
 func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Session, error) {
@@ -287,7 +288,7 @@ func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Ses
 				return x, nil
 			}
 		}
-		if late || !s.runs(owner) {
+		if late || of != kindItem || !s.runs(owner) {
 			return nil, missing
 		}
 		s.grown.Wait()
@@ -297,7 +298,7 @@ func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Ses
 // runs reports whether a turn of the owner goes on. The caller holds mu.
 func (s *Sessions) runs(owner string) bool {
 	for _, x := range s.all {
-		if len(x.calls) > 0 && x.isOf(owner) {
+		if len(x.begun) > 0 && x.isOf(owner) {
 			return true
 		}
 	}

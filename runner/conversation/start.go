@@ -45,10 +45,10 @@ func (a Ask) check() error {
 		return &state.Error{Code: responses.CodeInvalidValue, Param: fieldName, Message: err.Error(),
 			Hint: "use letters, digits, '_' and '-'"}
 	}
-	if strings.HasPrefix(a.Name, prefix) {
+	if state.CheckConversationID(a.Name) == nil {
 		return &state.Error{Code: CodeNotFound, Param: fieldName,
 			Message: fmt.Sprintf("there is no session %.128q", a.Name),
-			Hint:    "names that begin with " + prefix + " are ids; name a session otherwise, or give the id of one"}
+			Hint:    "this is the form of an id: name a session otherwise, or give the id of one"}
 	}
 	if len(a.Image) > maxImage || strings.ContainsFunc(a.Image, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return &state.Error{Code: responses.CodeInvalidValue, Param: fieldImage,
@@ -75,7 +75,7 @@ func (s *Sessions) Start(ctx context.Context, a Ask) (*Session, error) {
 	if err := s.admit(a.Owner); err != nil {
 		return nil, err
 	}
-	x := s.newSession(record{ID: responses.NewID(prefix), Owner: a.Owner, Name: a.Name, Model: a.Model, Image: a.Image,
+	x := s.newSession(record{ID: state.NewConversationID(), Owner: a.Owner, Name: a.Name, Model: a.Model, Image: a.Image,
 		Workspace: dir, Once: a.Once, CreatedAt: s.now()})
 	if err := s.place(x); err != nil {
 		return nil, err

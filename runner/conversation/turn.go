@@ -112,7 +112,7 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 	if state.IsCode(err, pool.CodeLeft) {
 		return
 	}
-	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}
+	l := line{At: s.now(), Ended: turnID, Begun: err == nil && !end.NotBegun}
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
 	}
@@ -170,7 +170,10 @@ func (r *recorder) record(l line) {
 	if x.knows(l) {
 		return
 	}
-	if err := x.append(l); err != nil {
+	l.At = x.sessions.now()
+	lines := []line{l}
+	x.take(lines) // first: a client may be about to use the id
+	if err := x.write(lines); err != nil {
 		x.sessions.opts.Log.Warn("an id is not recorded: it is not found after a restart", "session", x.id, "err", err)
 	}
 }

@@ -59,7 +59,7 @@ func (h *agentHost) newClients(ctx context.Context) (*clients, error) {
 func (c *clients) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	h, o := c.host, c.host.options
 	cfg = runner.Config{Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
-		Files: runner.Files{Skills: o.Skills, TreeName: conversation.TreeName, TreeCache: o.home.CacheDir()}}
+		Files: runner.Files{Skills: o.Skills, TreeCache: o.home.CacheDir()}}
 	if err := confine(&o.Settings, &cfg); err != nil {
 		return cfg, nil, err
 	}
@@ -73,8 +73,7 @@ func (c *clients) configure(ctx context.Context, t pool.Turn) (cfg runner.Config
 	}
 	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
 	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits(false)...)
-	cfg.Resume, err = c.sessions.Tree(ctx, t.AgentID, nil)
-	if err != nil {
+	if err = c.sessions.Configure(ctx, t.AgentID, &cfg); err != nil {
 		return cfg, nil, errors.Join(err, opened.Close())
 	}
 	return cfg, opened, nil
@@ -213,7 +212,7 @@ func (x operatorSession) Apply(ctx context.Context, a wire.ApplySession, by stri
 		return wire.SessionApplied{}, err
 	}
 	return wire.SessionApplied{SessionID: x.Session.Info().ID, Path: done.Path, Written: done.Written,
-		Deleted: done.Deleted}, nil
+		Deleted: done.Deleted, Warnings: done.Warnings}, nil
 }
 
 func (x operatorSession) Checkout(ctx context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error) {
@@ -223,7 +222,7 @@ func (x operatorSession) Checkout(ctx context.Context, c wire.CheckoutSession, b
 		return wire.SessionCheckout{}, err
 	}
 	return wire.SessionCheckout{SessionID: x.Session.Info().ID, Branch: made.Branch, Base: made.Base,
-		Commit: made.Commit, Commits: made.Commits, Worktree: made.Path}, nil
+		Commit: made.Commit, Commits: made.Commits, Worktree: made.Path, Warnings: made.Warnings}, nil
 }
 
 func (x operatorSession) Close(ctx context.Context, by string) error {

@@ -190,13 +190,21 @@ func (e *ends) run(id string, turn func() (runner.End, error)) {
 	})
 }
 
+// withEngines runs a test with each engine, at once.
+func withEngines(t *testing.T, scenario string, test func(t *testing.T, c *talk)) {
+	for _, name := range []string{"local", "docker"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newLab(t, name, scenario).talk())
+		})
+	}
+}
+
 // Turns of a conversation are made as the client asked for them, several at a time, with one container, which other
 // calls use meanwhile and no sweep takes. Its tree is its owner's, also while a turn runs, and outlives it.
 func TestUserTurnsAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"local", "docker"} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); turnsAtOnce(t, newLab(t, name, waits).talk()) })
-	}
+	withEngines(t, waits, turnsAtOnce)
 }
 
 func turnsAtOnce(t *testing.T, c *talk) {
@@ -303,11 +311,14 @@ func TestUserKilledAtOnce(t *testing.T) {
 	c.only()
 }
 
-// Another process rejoins each turn that was left. Before all are, none reaches the host, which would refuse it: both go
-// on to their ends.
+// Another process rejoins each turn that was left. Before all are, none reaches the host, which would refuse it: both
+// go on to their ends.
 func TestUserRecoveredAtOnce(t *testing.T) {
 	t.Parallel()
-	c := newLab(t, "local", calls).talk()
+	withEngines(t, calls, recoveredAtOnce)
+}
+
+func recoveredAtOnce(t *testing.T, c *talk) {
 	ping := func(o *pool.Options) {
 		o.Tools = func(string) []hosttools.Tool {
 			return []hosttools.Tool{{Name: "Ping", Description: "Answers.", Schema: json.RawMessage(`{"type":"object"}`),

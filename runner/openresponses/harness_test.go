@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"holon/responses"
 	"holon/responses/client"
 	"holon/runner"
@@ -79,11 +81,13 @@ func open(t *testing.T) *door {
 		Models: func(context.Context) ([]openresponses.Model, error) {
 			return []openresponses.Model{{ID: "scripted/demo", Object: "model", OwnedBy: "scripted"}}, nil
 		}})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	above := chi.NewRouter() // as the control plane has it
+	above.HandleFunc("/v1/*", func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		server.ServeHTTP(w, r.WithContext(access.With(r.Context(),
 			access.Caller{Name: name, Sessions: name != "none"})))
-	}))
+	})
+	web := httptest.NewServer(above)
 	d.url = web.URL
 	d.stop = sync.OnceFunc(func() {
 		web.CloseClientConnections()

@@ -53,7 +53,9 @@ func TestStoredResponses(t *testing.T) {
 	expect.Equal(t, "deleted", d.do(http.MethodDelete, "/v1/responses/"+id, "").status, http.StatusOK)
 	d.do(http.MethodGet, "/v1/responses/"+id, "").is(t, 404, "not_found", "id")
 	d.do(http.MethodGet, "/v1/other", "").is(t, 404, "not_found", "")
-	d.do(http.MethodDelete, "/v1/responses", "").is(t, 405, "method_not_allowed", "")
+	wrong := d.do(http.MethodDelete, "/v1/responses", "")
+	wrong.is(t, 405, "method_not_allowed", "")
+	expect.Equal(t, "allowed", wrong.header.Get("Allow"), "GET, POST")
 }
 
 func TestAside(t *testing.T) {

@@ -85,6 +85,21 @@ func TestRoutes(t *testing.T) {
 	expect.Equal(t, "session", other.Holon.SessionID, "sess_ses_1")
 }
 
+// What no request can continue opens a session that may be closed early: on a WebSocket the connection can.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	const talk = `"model":"scripted/talk","input":"hi"`
+	d.post(`{` + talk + `}`)
+	d.post(`{` + talk + `,"store":false}`)
+	d.do(http.MethodPost, "/v1/responses/input_tokens", `{`+talk+`}`)
+	d.do(http.MethodPost, "/v1/chat/completions", `{"model":"scripted/talk","messages":[{"role":"user","content":"hi"}]}`)
+	d.socket("ann").turn(talk + `,"store":false`)
+	for i, want := range []bool{false, true, true, true, false} {
+		expect.Equal(t, fmt.Sprint(i), d.sessions[i].ask.Once, want)
+	}
+}
+
 // A request with the key, or the turn id, of an earlier one has its answer.
 func TestRepeatedRequest(t *testing.T) {
 	t.Parallel()

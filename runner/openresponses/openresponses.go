@@ -55,7 +55,7 @@ type Sessions interface {
 type Ask struct {
 	Owner, Name, Model, Workspace, Image string
 
-	Once bool // nothing can continue it: its first response is not stored
+	Once bool // nothing can continue it, so that it may be closed early
 }
 
 // Session is one container with its agentd. Its methods are called by several goroutines at once.

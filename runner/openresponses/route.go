@@ -24,6 +24,7 @@ type request struct {
 	body    []byte // without opens
 	caller  access.Caller
 	opens   opens
+	once    bool   // no request can continue what it begins
 	repeats bool   // the caller chose the id of the turn, which may be there
 	settled func() // called once it is known whether the turn is there
 }
@@ -45,6 +46,7 @@ func decode(r *http.Request, body []byte) (q *request, err error) {
 	if q.Request, err = responses.DecodeRequest(q.body); err != nil {
 		return nil, err
 	}
+	q.once = !q.Store
 	return q, q.identify(r.Header)
 }
 
@@ -140,7 +142,7 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 		return nil, false, e
 	}
 	x, err = s.o.Sessions.Start(ctx, Ask{Owner: q.caller.Name, Name: q.Holon.SessionID, Model: q.Model,
-		Workspace: q.opens.Holon.Workspace, Image: q.opens.Holon.Image, Once: !q.Store})
+		Workspace: q.opens.Holon.Workspace, Image: q.opens.Holon.Image, Once: q.once})
 	return x, false, err
 }
 

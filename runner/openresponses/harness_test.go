@@ -133,7 +133,8 @@ func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Se
 		}
 	}
 	key := sha256.Sum256([]byte(a.Owner)) // what is compacted in one session of an owner opens in another
-	err = errors.Join(os.Mkdir(host.State, 0o700), os.WriteFile(filepath.Join(host.State, "compaction.key"), key[:], 0o600))
+	err = errors.Join(os.Mkdir(host.State, 0o700),
+		os.WriteFile(filepath.Join(host.State, "compaction.key"), key[:], 0o600))
 	if err != nil {
 		return nil, err
 	}

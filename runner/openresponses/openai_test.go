@@ -1,67 +1,41 @@
 package openresponses_test
 
 import (
+	"bytes"
+	"context"
 	"net/http"
-	"strings"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	api "github.com/openai/openai-go/v3/responses"
 
 	"holon/test/expect"
+	"holon/test/programs"
 )
 
-func (d *door) openai(name string) openai.Client {
-	return openai.NewClient(option.WithBaseURL(d.url+"/v1"), option.WithAPIKey(name), option.WithMaxRetries(0))
-}
-
-func text(s string) api.ResponseNewParamsInputUnion {
-	return api.ResponseNewParamsInputUnion{OfString: openai.String(s)}
-}
-
-// OpenAI's client for Go, as a user has it.
+// OpenAI's client for Go, with the checks that agentd passes.
 func TestOpenAIClient(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.openai("ann")
-	first, err := c.Responses.New(t.Context(), api.ResponseNewParams{Model: "scripted/talk", Input: text("hi")})
+	data, err := os.ReadFile("../../test/clients/testdata/clients.yaml")
 	expect.NoError(t, err)
-	expect.Equal(t, "text", first.OutputText(), "Hello from the session.")
-	stream := c.Responses.NewStreaming(t.Context(), api.ResponseNewParams{Model: "scripted/talk", Input: text("on"),
-		PreviousResponseID: openai.String(first.ID)})
-	var said strings.Builder
-	for stream.Next() {
-		said.WriteString(stream.Current().Delta)
+	d.scenario = string(data)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, programs.Must("gosdk"), d.url+"/v1", "scripted/conformance").CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte(`"done":`)) || bytes.Contains(out, []byte(`"error"`)) {
+		t.Errorf("%v\n%s", err, out)
 	}
-	expect.NoError(t, stream.Err())
-	expect.Equal(t, "text", said.String(), "Once more.")
-	got, err := c.Responses.Get(t.Context(), first.ID, api.ResponseGetParams{})
-	expect.NoError(t, err)
-	expect.Equal(t, "text", got.OutputText(), first.OutputText())
-	again := c.Responses.GetStreaming(t.Context(), first.ID, api.ResponseGetParams{StartingAfter: openai.Int(2)})
-	events := 0
-	for again.Next() {
-		events++
-	}
-	expect.NoError(t, again.Err())
-	if events == 0 {
-		t.Error("no events after the second")
-	}
-	items, err := c.Responses.InputItems.List(t.Context(), first.ID, api.InputItemListParams{})
-	expect.NoError(t, err)
-	expect.Equal(t, "items", len(items.Data), 1)
-	expect.NoError(t, c.Responses.Delete(t.Context(), first.ID))
-	models, err := c.Models.List(t.Context())
-	expect.NoError(t, err)
-	expect.Equal(t, "models", len(models.Data), 1)
 }
 
-// The same for Chat Completions: text, a call of a function, its result, and a stream of either.
+// Chat Completions with the same client: text, a call of a function, its result, and a stream of either.
 func TestChatCompletions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.openai("ann")
+	c := openai.NewClient(option.WithBaseURL(d.url+"/v1"), option.WithAPIKey("ann"),
+		option.WithMaxRetries(0))
 	params := openai.ChatCompletionNewParams{Model: "scripted/call",
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("be brief"), openai.UserMessage("weather?")},
 		Tools: []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(

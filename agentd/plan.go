@@ -98,7 +98,8 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory, needsM
 			with.offer.Release()
 		}
 	}()
-	if err := turn.Check(req, with.toolset.Definitions(), to.takes); err != nil {
+	tools := with.toolset.Definitions()
+	if err := errors.Join(turn.Check(req, tools, to.takes), checkShadows(req, toolNames(tools))); err != nil {
 		return nil, err
 	}
 	req, past, err := s.thread(req, mem, to.takes)

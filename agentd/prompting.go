@@ -92,6 +92,21 @@ func (t *telling) assemble(cfg *config.Config, req *responses.Request, container
 	}
 }
 
+// checkShadows refuses a function that would take the place of a tool in a turn that the host announced to its client:
+// the tools are those of an agent, and not for its client to replace.
+func checkShadows(req *responses.Request, names []string) error {
+	if req.Holon.ResponseID == "" {
+		return nil
+	}
+	for i, t := range req.Tools {
+		if slices.Contains(names, t.Name) {
+			return responses.Invalid(fmt.Sprintf("tools[%d].name", i), responses.CodeInvalidValue,
+				"the agent has a tool "+t.Name+" of its own")
+		}
+	}
+	return nil
+}
+
 // unshadowed deletes from the names of the container's tools those that the request replaces
 // by functions of the client.
 func unshadowed(names []string, req *responses.Request) []string {

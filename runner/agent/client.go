@@ -74,3 +74,14 @@ func forgotten(err error) bool {
 	return ok && (e.Code == responses.CodePreviousNotFound || e.Code == responses.CodeCallNotFound ||
 		e.Code == responses.CodeMissingParameter && e.Param == "input")
 }
+
+// clientsFault reports whether agentd refused a turn with a code that says that the request is wrong. Of that only its
+// client's part is not the host's.
+func clientsFault(code string) bool {
+	switch code {
+	case responses.CodeInvalidValue, responses.CodeUnsupportedParameter, responses.CodeMissingParameter,
+		responses.CodeRequestTooLarge, responses.CodeContextLength:
+		return true
+	}
+	return false
+}

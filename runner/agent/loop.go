@@ -78,7 +78,9 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	<-watcher
 	record.close()
 	if err != nil {
-		return r.settle(c.Attempt, r.notBegun(interrupted(ctx), err))
+		end := r.notBegun(interrupted(ctx), err)
+		end.Refused = end.Failure != nil && c.Message.ResponseID() != "" && clientsFault(end.Failure.Code)
+		return r.settle(c.Attempt, end)
 	}
 	return r.settle(c.Attempt, record.streamed(r.endOf(result, interrupted(ctx))))
 }

@@ -115,3 +115,14 @@ func TestImagesAndForm(t *testing.T) {
 	}
 	l.kept(`"input_image"`, image)
 }
+
+// What only agentd can judge of a request ends its response at once, and is not tried again.
+func TestRefusedByAgentd(t *testing.T) {
+	l := start(t, `rounds: [{text: here}]`)
+	status, data := l.call("app", "POST", "", input("x", `,"tools":[{"type":"function","name":"ExecCommand"}]`))
+	e := responses.DecodeEnvelope(status, data)
+	if status < 400 || !strings.Contains(e.Message, "ExecCommand") {
+		t.Errorf("%d %s", status, data)
+	}
+	expect.Equal(t, "text", l.ask("app", "POST", "", input("y", "")).OutputText(), "here")
+}

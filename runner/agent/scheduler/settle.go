@@ -207,7 +207,7 @@ func notBegun(a ledger.Attempt, own ledger.Entry, e End) outcome {
 		return outcome{ledger.AttemptFailed, ledger.Queued, "requeued", false, false}
 	case e.Permanent:
 		return outcome{ledger.AttemptFailed, ledger.Queued, "blocked", false, true}
-	case own.Failed+1 >= rules.MaxTries:
+	case e.Refused, own.Failed+1 >= rules.MaxTries:
 		return outcome{ledger.AttemptFailed, ledger.Quarantined, e.Failure.Summary, false, true}
 	}
 	return outcome{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}

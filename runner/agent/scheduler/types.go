@@ -152,6 +152,8 @@ type End struct {
 	// Permanent, with NotBegun: waiting does not help, a setting has to change. The
 	// message is blocked until one does.
 	Permanent bool
+	// Refused, with NotBegun: the client of the message asked for what no turn can do. It is not tried again.
+	Refused bool
 	// Lost: the turn was begun and its end is not known, or it was interrupted
 	// from outside; the message comes back once.
 	Lost bool

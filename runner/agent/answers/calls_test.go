@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/agent"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -78,6 +79,24 @@ func TestClientAnswersACall(t *testing.T) {
 	l.kept(`"function_call_output"`, "sunny")
 	l.refused("app", "POST", "", output("call_w", first.ID), http.StatusConflict, responses.CodePreviousNotLast,
 		"previous_response_id")
+}
+
+// Outputs of a client that another message overtook in the queue reach the agent as what they are.
+func TestLateOutput(t *testing.T) {
+	l := start(t, `rounds: [{text: here}]`)
+	a, err := l.runtime.Scheduler().Admit(t.Context(), ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator, ActorID: "app"}, Body: ledger.Body{Type: "text", Text: "x"},
+		Surface: ledger.SurfaceOpenResponses, AdmissionContext: ledger.ControlAuthenticated,
+		Request: []byte(`{"input":[{"type":"function_call_output","call_id":"call_w","output":"sunny"}]}`)})
+	expect.NoError(t, err)
+	id := responses.PrefixResponse + strings.TrimPrefix(a.MessageID, responses.PrefixMessage)
+	l.call("app", "GET", "/"+id+"?stream=true", "")
+	l.kept("[late output of call call_w]", "sunny")
+	shown, err := ledger.Read(t.Context(), l.store, func(v ledger.View) (view.MessageState, error) {
+		return view.New(v, view.Facts{}).Message("main", a.MessageID)
+	})
+	expect.NoError(t, err)
+	expect.Equal(t, "request in an answer of the control plane", string(shown.Message.Request), "")
 }
 
 // Another message answers the call with an error, and so does the end of the time that a client has. A restart in

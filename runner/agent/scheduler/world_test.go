@@ -232,6 +232,9 @@ func (w *world) finish(agent string, failed bool) error {
 		e.Kind, e.Reason, e.Last = ledger.TurnAborted, "model_error", ""
 		e.Failure = &ledger.Failure{Phase: "runtime_turn", Code: "model_error", Summary: "the model failed"}
 	}
+	if get(w, ledger.View.Message, t.message).ResponseID() != "" && t.tools > 0 {
+		e.ClientCalls = []string{"call_1"}
+	}
 	t.end = &e
 	w.answered[t.message]++
 	delete(w.running, agent)

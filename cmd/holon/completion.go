@@ -26,10 +26,11 @@ import (
 
 // completers complete flags and arguments by their names, behind those of a command or a group where that matters.
 func completers(streams Streams) map[string]completer {
-	agents, runs, models, skills := agentIDs(streams), onMachine(runIDs), onMachine(modelNames), onMachine(skillNames)
+	agents, runs := ofDaemon(streams, agentIDs), onMachine(runIDs)
+	models, skills := onMachine(modelNames), onMachine(skillNames)
 	providers, files := onMachine(providerNames), oneOfFiles
 	return map[string]completer{
-		"SESSION": sessionNames(streams), "AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs,
+		"SESSION": ofDaemon(streams, sessionIDs), "AGENT": agents, "--agent": agents, "RUN": runs, "--continue": runs,
 		"PROVIDER/NAME": models, "--model": models, "--model-fallbacks": models, "--models": models, "--judge": models,
 		"--skill": skills, "skills NAME": skills, "KEY": onMachine(settingKeys), "VALUE": settingValues,
 		"providers NAME": providers, "credentials NAME": providers, "credentials remove NAME": onMachine(keyNames),
@@ -181,23 +182,25 @@ const completeWithin = time.Second
 
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// agentIDs completes ids of agents. A daemon that is not there completes nothing.
-func agentIDs(streams Streams) completer {
-	return onMachine(func(ctx context.Context, _ *host, _ state.Home) (ids []string) {
+// ofDaemon completes names that a daemon has. One that is not there completes nothing.
+func ofDaemon(streams Streams, names func(context.Context, *remote) []string) completer {
+	return onMachine(func(ctx context.Context, _ *host, _ state.Home) []string {
 		r := &remote{base: base{streams: streams}}
 		if r.begin(nil) != nil || r.connect() != nil {
 			return nil
 		}
 		defer r.Close()
-		agents, err := r.Agents(ctx)
-		if err != nil {
-			return nil
-		}
-		for _, a := range agents {
-			ids = append(ids, visible.OneLine(a.Identity.AgentID, 100))
-		}
-		return ids
+		return names(ctx, r)
 	})
+}
+
+// agentIDs are the ids of all agents.
+func agentIDs(ctx context.Context, r *remote) (ids []string) {
+	agents, _ := r.Agents(ctx) // none completes nothing
+	for _, a := range agents {
+		ids = append(ids, visible.OneLine(a.Identity.AgentID, 100))
+	}
+	return ids
 }
 
 // bashWords is what the script for bash needs of the package bash-completion, where that is not installed: the words of

@@ -227,21 +227,11 @@ func (t *table) files(what, dir string, names []string) {
 	}
 }
 
-// sessionNames completes the ids of sessions. A daemon that is not there completes nothing.
-func sessionNames(streams Streams) completer {
-	return onMachine(func(ctx context.Context, _ *host, _ state.Home) (ids []string) {
-		r := &remote{base: base{streams: streams}}
-		if r.begin(nil) != nil || r.connect() != nil {
-			return nil
-		}
-		defer r.Close()
-		found, err := r.Sessions(ctx)
-		if err != nil {
-			return nil
-		}
-		for _, s := range found.Data {
-			ids = append(ids, visible.OneLine(s.ID, 100))
-		}
-		return ids
-	})
+// sessionIDs are the ids of all sessions.
+func sessionIDs(ctx context.Context, r *remote) (ids []string) {
+	found, _ := r.Sessions(ctx) // none completes nothing
+	for _, s := range found.Data {
+		ids = append(ids, visible.OneLine(s.ID, 100))
+	}
+	return ids
 }

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -148,23 +150,21 @@ func (h sessionsOf) diff(w http.ResponseWriter, r *http.Request) {
 
 // sendPatch answers with a patch. It is never shown as a page: a container wrote it.
 func sendPatch(w http.ResponseWriter, r *http.Request, of *state.Diff) error {
+	var patch io.ReadSeeker = strings.NewReader("")
+	if of.PatchBytes > 0 {
+		f, err := os.Open(of.Patch)
+		if err != nil {
+			return fmt.Errorf("read the patch of a session: %w", err)
+		}
+		defer f.Close()
+		patch = f
+	}
 	header := w.Header()
 	header.Set("Content-Type", "text/x-diff")
 	header.Set("Content-Disposition", "attachment")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	if of.PatchBytes == 0 {
-		w.WriteHeader(http.StatusOK)
-		return nil
-	}
-	f, err := os.Open(of.Patch)
-	if err != nil {
-		header.Del("Content-Type")
-		header.Del("Content-Disposition")
-		return err
-	}
-	defer f.Close()
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(w, r, "", time.Time{}, patch)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (h *agentHost) newClients(ctx context.Context) (*clients, error) {
 		return nil, err
 	}
 	c.containers = pool.New(pool.Options{Home: o.home, Engine: h.engine, Agentd: agentd, Image: o.Image,
-		Version: buildVersion(), Key: sessions.OfConversation, AtOnce: true, IdlePause: o.SessionPause,
+		Version: buildVersion(), Key: sessions.OfConversation, AtOnce: true, KeepTurns: -1, KeepBytes: -1, IdlePause: o.SessionPause,
 		IdleStop: o.SessionStop, MaxContainers: o.MaxContainers, Quota: quota, Configure: c.configure,
 		Secrets: o.streams.Secrets, Log: h.log})
 	c.sessions, err = conversation.Open(ctx, conversation.Options{Home: o.home, Pool: c.containers,

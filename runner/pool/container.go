@@ -144,8 +144,8 @@ func (a *agent) checkProviders() error {
 		return nil
 	}
 	return &Error{Code: codeBusy, Param: "model", Hint: "end the task, or choose another model until it has ended",
-		Message: fmt.Sprintf("the container of agent %s was made before the provider of %.100q was set, and a task "+
-			"runs in it", a.id, a.unknown)}
+		Message: fmt.Sprintf("the container of %s was made before the provider of %.100q was set, and a task "+
+			"runs in it", a, a.unknown)}
 }
 
 // checkDirs refuses a turn in a workspace whose container, made by another version of holon that may not have mounted

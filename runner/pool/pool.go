@@ -30,6 +30,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,6 +167,9 @@ type agent struct {
 	tasks   int              // that ran when the container was last asked
 	inForce *state.Isolation // of the container; nil: there is none
 }
+
+// String names the owner in what people read: "agent main", "session ses_…".
+func (a *agent) String() string { return strings.Replace(a.key.String(), "/", " ", 1) }
 
 // revision counts how often what Configure says has changed.
 type revision struct{ models, providers int }

@@ -41,8 +41,12 @@ func (k *Pool) Still(ctx context.Context, agentID string,
 // errLeft says that an agent may have a container that this process does not hold, and why it does not.
 func (k *Pool) errLeft(a *agent) error {
 	why := runner.Describe(a.unready)
-	return &Error{Code: codeBusy, Param: "agent_id",
-		Message: "the container that an earlier process left agent " + a.id + " cannot be taken up: " +
+	param := "agent_id"
+	if !k.ofAgents() {
+		param = "session"
+	}
+	return &Error{Code: codeBusy, Param: param,
+		Message: "the container that an earlier process left " + a.String() + " cannot be taken up: " +
 			k.opts.Secrets.Text(visible.OneLine(why.Message, 300)),
-		Hint: "put that right, then try again; the next turn of the agent would need it too"}
+		Hint: "put that right, then try again; the next turn would need it too"}
 }

@@ -311,6 +311,29 @@ func TestUserKilledAtOnce(t *testing.T) {
 	c.only()
 }
 
+// A container that dies before it took a turn is replaced, and the turn asked for once more.
+func TestUserAskedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newLab(t, "local", "rounds: [{text: done}]").talk()
+	k := c.conversations()
+	expect.NoError(t, k.Do(t.Context(), pool.Turn{AgentID: c.id}, func(context.Context, *client.Client) error {
+		return nil
+	}))
+	turn, asked := c.turn("turn_1", make(chan string, 2)), 0
+	ask := turn.Ask
+	turn.Ask = func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
+		if asked++; asked == 1 {
+			expect.NoError(t, c.engine.Remove(ctx, c.only().Handle))
+		}
+		return ask(ctx, agent, token)
+	}
+	began := 0
+	end, err := k.Turn(t.Context(), turn, func() { began++ }, new(lines))
+	if err != nil || end.Answer != "done" || end.Fresh == "" || asked != 2 || began != 1 {
+		t.Errorf("%+v, %v, asked %d times, begun %d times", end, err, asked, began)
+	}
+}
+
 // Another process rejoins each turn that was left. Before all are, none reaches the host, which would refuse it: both
 // go on to their ends.
 func TestUserRecoveredAtOnce(t *testing.T) {

@@ -22,7 +22,8 @@
 // a container left are read with bounds, and trusted only for what they say about that container.
 //
 // Turns of one agent run one after another, unless AtOnce, turns of several agents concurrently. When there are too
-// many, waiting agents get a container in the order in which they came. The package does not decide what an agent should do.
+// many, waiting agents get a container in the order in which they came. The package does not decide what an agent
+// should do.
 package pool
 
 import (

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"holon/internal/folder"
 	"holon/responses"
@@ -97,7 +98,7 @@ func (x *Session) admit(turnID string) (Usage, error) {
 	if !x.record.open() {
 		return Usage{}, errClosed(x.id)
 	}
-	if len(s.index[turnID]) > 0 {
+	if slices.ContainsFunc(s.index[turnID], func(other *Session) bool { return other.isOf(x.record.Owner) }) {
 		return Usage{}, &state.Error{Code: responses.CodeTurnConflict, Param: "holon.turn_id",
 			Message: "there is a turn " + turnID}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,11 +57,32 @@ func (q *request) strip(body []byte) (err error) {
 		return err
 	}
 	q.body = body
+	if err := refuseHostFields(body); err != nil {
+		return err
+	}
 	if err := responses.Unmarshal(body, &q.opens); err != nil || q.opens == (opens{}) {
 		return nil // whoever reads the body next refuses it
 	}
 	q.body, err = editHolon(body, []field{{"workspace", nil}, {"image", nil}})
 	return err
+}
+
+// refuseHostFields refuses keys of holon that the host sets itself, or that would name its files.
+func refuseHostFields(body []byte) error {
+	var fields struct {
+		Holon map[string]json.RawMessage `json:"holon"`
+	}
+	if responses.Unmarshal(body, &fields) != nil {
+		return nil // whoever reads the body next refuses it
+	}
+	for _, key := range []string{"response_id", "input_dir", "output_dir", "workspace_dir", "anchor_dir"} {
+		if value, ok := fields.Holon[key]; ok && string(value) != "null" {
+			e := responses.Invalid("holon."+key, responses.CodeInvalidValue, "holon."+key+" is for the host to choose")
+			e.Hint = "leave it out; holon.workspace names a directory to work on"
+			return e
+		}
+	}
+	return nil
 }
 
 // identify gives the turn its id: the caller's, that of an Idempotency-Key, or a new one. The same key of two callers
@@ -134,8 +156,14 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 		return nil, false, err
 	case x != nil && x.Info().Closed:
 		return nil, false, closed(x.Info().ID)
-	case x != nil:
+	case x != nil && q.opens == (opens{}):
 		return x, false, nil
+	case x != nil && q.PreviousResponseID == "" && x.Info().Name != "" && x.Info().Name == q.Holon.SessionID:
+		// Start says whether the session of that name works on that
+	case x != nil:
+		e := responses.Invalid("holon", responses.CodeInvalidValue, "a session that is open keeps its workspace and image")
+		e.Hint = "leave holon.workspace and holon.image out"
+		return nil, false, e
 	case !q.caller.Sessions:
 		e := responses.Invalid("model", responses.CodeForbidden, "the token may open no session")
 		e.Hint = "name an agent: agent/ID"

@@ -3,6 +3,7 @@ package openresponses
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -75,13 +76,18 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, x Session, query 
 		path += "?" + query
 	}
 	var cut error
-	err := x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
+	ask := func(ctx context.Context, agent *client.Client) error {
 		resp, err := agent.Raw(ctx, r.Method, path, forwarded(r.Header), body)
 		if err == nil {
 			cut = pass(w, resp)
 		}
 		return err
-	})
+	}
+	err := x.Do(r.Context(), ask)
+	if e, ok := errors.AsType[*responses.Error](err); ok && r.Method == http.MethodGet &&
+		(e.Code == responses.CodeServerUnreachable || e.Code == responses.CodeServerDisconnected) {
+		err = x.Do(r.Context(), ask) // nothing was answered, and the session may have another agentd by now
+	}
 	return cmp.Or(cut, err)
 }
 

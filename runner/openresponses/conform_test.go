@@ -1,20 +1,15 @@
 package openresponses_test
 
 import (
-	"os"
 	"testing"
 
 	"holon/test/conform"
-	"holon/test/expect"
 )
 
 // The suite that agentd passes, with a session for each conversation.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	data, err := os.ReadFile("../../test/clients/testdata/conformance.yaml")
-	expect.NoError(t, err)
-	d.scenario = string(data)
+	d := open(t, "conformance.yaml")
 	suite := conform.New(conform.Target{BaseURL: d.url + "/v1", Model: "scripted/conformance", Token: "ann"})
 	defer suite.Close()
 	for _, c := range conform.Cases() {

@@ -25,13 +25,13 @@ func TestCreateIsByteForByte(t *testing.T) {
 		a := d.post(`{"model":"scripted/talk","input":"hi","stream":true}`, "Accept", tc.accept)
 		expect.Equal(t, "status", a.status, http.StatusOK)
 		expect.Contains(t, "type", a.header.Get("Content-Type"), tc.kind)
-		x := d.sessions[len(d.sessions)-1]
+		x := d.session(d.count() - 1)
 		again := x.direct(http.MethodGet, "/responses/"+a.header.Get("X-Response-Id")+"?stream=true",
 			http.Header{"Accept": {tc.accept}})
 		expect.Equal(t, "stream", a.body, again.body)
 	}
 	a := d.post(`{"model":"scripted/talk","input":"hi"}`)
-	x := d.sessions[2]
+	x := d.session(2)
 	again := x.direct(http.MethodGet, "/responses/"+a.response(t).ID, nil)
 	expect.Equal(t, "response", a.body, again.body)
 	expect.Equal(t, "length", a.header.Get("Content-Length"), fmt.Sprint(len(a.body)))
@@ -51,7 +51,7 @@ func TestRoutes(t *testing.T) {
 	body := `{"model":"scripted/talk","input":[{"role":"user","content":"hi"},{"type":"item_reference","id":"` + item +
 		`"},{"role":"user","content":"on"}]}`
 	expect.Equal(t, "session", d.post(body).response(t).Holon.SessionID, first.Holon.SessionID)
-	expect.Equal(t, "sessions", len(d.sessions), 1)
+	expect.Equal(t, "sessions", d.count(), 1)
 
 	bob := []string{"Authorization", "Bearer bob"}
 	previous := `{"model":"scripted/talk","input":"on","previous_response_id":"%s"}`
@@ -77,10 +77,10 @@ func TestRoutes(t *testing.T) {
 	d.post(`{"input":"x"}`, "Authorization", "Bearer none").is(t, 403, "forbidden", "model")
 	d.post(`{"input":"x"}`, "Authorization", "").is(t, 401, "unauthorized", "")
 
-	d.sessions[0].closed = true
+	d.session(0).close()
 	d.post(fmt.Sprintf(previous, first.ID)).is(t, 409, "session_closed", "")
 	d.post(body).is(t, 404, "item_not_found", "input[1].id")
-	expect.Equal(t, "sessions", len(d.sessions), 1)
+	expect.Equal(t, "sessions", d.count(), 1)
 	other := d.post(`{"model":"scripted/talk","input":"hi","holon":{"session_id":"mine"}}`).response(t)
 	expect.Equal(t, "session", other.Holon.SessionID, "sess_ses_1")
 }
@@ -96,7 +96,7 @@ func TestOnce(t *testing.T) {
 	d.do(http.MethodPost, "/v1/chat/completions", `{"model":"scripted/talk","messages":[{"role":"user","content":"hi"}]}`)
 	d.socket("ann").turn(talk + `,"store":false`)
 	for i, want := range []bool{false, true, true, true, false} {
-		expect.Equal(t, fmt.Sprint(i), d.sessions[i].ask.Once, want)
+		expect.Equal(t, fmt.Sprint(i), d.session(i).ask.Once, want)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestRepeatedRequest(t *testing.T) {
 		{`{"model":"scripted/talk","input":"hi"}`, []string{"Idempotency-Key", "k1"}},
 		{`{"model":"scripted/talk","input":"hi","holon":{"turn_id":"turn_own"}}`, nil},
 	} {
-		before := len(d.sessions)
+		before := d.count()
 		var first, again answer
 		var both sync.WaitGroup
 		both.Go(func() { first = d.post(tc.body, tc.header...) })
@@ -119,12 +119,12 @@ func TestRepeatedRequest(t *testing.T) {
 		both.Wait()
 		expect.Equal(t, "response", again.body, first.body)
 		expect.Equal(t, "later", d.post(tc.body, tc.header...).body, first.body)
-		expect.Equal(t, "sessions", len(d.sessions), before+1)
+		expect.Equal(t, "sessions", d.count(), before+1)
 		changed := d.post(strings.Replace(tc.body, "hi", "ho", 1), tc.header...)
 		changed.is(t, 409, "turn_conflict", "holon.turn_id")
 	}
 	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "k1", "Authorization", "Bearer bob").response(t)
-	expect.Equal(t, "sessions", len(d.sessions), 3)
+	expect.Equal(t, "sessions", d.count(), 3)
 }
 
 // A turn that agentd refuses answers as agentd does, and grants nothing for longer.

@@ -59,6 +59,26 @@ type door struct {
 	turns    sync.WaitGroup
 }
 
+// session returns the session n.
+func (d *door) session(n int) *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sessions[n]
+}
+
+// count is how many sessions were opened.
+func (d *door) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.sessions)
+}
+
+func (x *session) close() {
+	x.door.mu.Lock()
+	defer x.door.mu.Unlock()
+	x.closed = true
+}
+
 // session is one agentd. It indexes ids as its turns report them.
 type session struct {
 	door *door
@@ -71,11 +91,18 @@ type session struct {
 	ids    map[string]bool // of responses, turns and items
 }
 
-func open(t *testing.T) *door {
+// open serves. The scenario of a file is that of the model scripted/conformance.
+func open(t *testing.T, file ...string) *door {
 	t.Helper()
+	scenario := ""
+	for _, name := range file {
+		data, err := os.ReadFile(filepath.Join("..", "..", "test", "clients", "testdata", name))
+		expect.NoError(t, err)
+		scenario = string(data)
+	}
 	dir, err := os.MkdirTemp(memory.Place(), "door") // t.TempDir's paths are too long for a socket
 	expect.NoError(t, err)
-	d := &door{t: t, dir: dir}
+	d := &door{t: t, dir: dir, scenario: scenario}
 	d.grown = sync.NewCond(&d.mu)
 	server := openresponses.New(openresponses.Options{Sessions: d, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Models: func(context.Context) ([]openresponses.Model, error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"os"
 	"os/exec"
 	"testing"
 
@@ -18,10 +17,7 @@ import (
 // OpenAI's client for Go, with the checks that agentd passes.
 func TestOpenAIClient(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	data, err := os.ReadFile("../../test/clients/testdata/clients.yaml")
-	expect.NoError(t, err)
-	d.scenario = string(data)
+	d := open(t, "clients.yaml")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, programs.Must("gosdk"), d.url+"/v1", "scripted/conformance").CombinedOutput()

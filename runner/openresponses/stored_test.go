@@ -20,7 +20,7 @@ func TestStoredResponses(t *testing.T) {
 	d := open(t)
 	first := d.post(`{"model":"scripted/talk","input":"hi","stream":true}`)
 	id := first.header.Get("X-Response-Id")
-	x := d.sessions[0]
+	x := d.session(0)
 	for _, path := range []string{"/responses/" + id, "/responses/" + id + "?stream=true&starting_after=3",
 		"/responses/" + id + "/input_items?limit=1"} {
 		got, want := d.do(http.MethodGet, "/v1"+path, ""), x.direct(http.MethodGet, path, nil)
@@ -48,7 +48,7 @@ func TestStoredResponses(t *testing.T) {
 	own := x.direct(http.MethodGet, "/responses/resp_unknown", nil)
 	expect.Equal(t, "unknown to agentd", own.body, d.do(http.MethodGet, "/v1/responses/resp_unknown", "").body)
 
-	x.closed = true // what was said is still there
+	x.close() // what was said is still there
 	expect.Equal(t, "cancelled", d.do(http.MethodPost, "/v1/responses/"+id+"/cancel", "").response(t).ID, id)
 	expect.Equal(t, "deleted", d.do(http.MethodDelete, "/v1/responses/"+id, "").status, http.StatusOK)
 	d.do(http.MethodGet, "/v1/responses/"+id, "").is(t, 404, "not_found", "id")
@@ -100,7 +100,7 @@ func TestClientGoes(t *testing.T) {
 		{`{"model":"scripted/slow","input":"hi"}`, false},
 	} {
 		ctx, leave := context.WithCancel(t.Context())
-		before := len(d.sessions)
+		before := d.count()
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
@@ -166,7 +166,7 @@ func TestAgentdDies(t *testing.T) {
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
 	expect.NoError(t, err)
 	expect.Contains(t, "line", line, "response.")
-	d.sessions[0].host.Kill()
+	d.session(0).host.Kill()
 	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Error("the stream ends as if it were whole")
 	}
@@ -175,7 +175,7 @@ func TestAgentdDies(t *testing.T) {
 	answered := make(chan answer, 1)
 	go func() { answered <- d.post(`{"model":"scripted/slow","input":"hi"}`) }()
 	id := d.accepted(1)
-	d.sessions[1].host.Kill()
+	d.session(1).host.Kill()
 	a := <-answered
 	a.is(t, 502, "server_disconnected", "")
 	expect.Contains(t, "error", a.body, fmt.Sprintf(`"response_id":%q`, id))
@@ -191,6 +191,6 @@ func TestClose(t *testing.T) {
 	d := open(t)
 	queued := d.post(`{"model":"scripted/slow","input":"hi","background":true}`).response(t)
 	d.stop()
-	got := d.sessions[0].direct(http.MethodGet, "/responses/"+queued.ID, nil)
+	got := d.session(0).direct(http.MethodGet, "/responses/"+queued.ID, nil)
 	expect.Contains(t, "response", got.body, `"in_progress"`)
 }

@@ -63,7 +63,7 @@ func TestWebSocket(t *testing.T) {
 	s := d.socket("ann")
 	const talk = `"model":"scripted/talk","input":"hi"`
 	lines, first := s.turn(talk)
-	want := d.sessions[0].direct(http.MethodGet, "/responses/"+first.Response.ID+"?stream=true",
+	want := d.session(0).direct(http.MethodGet, "/responses/"+first.Response.ID+"?stream=true",
 		http.Header{"Accept": {"application/x-ndjson"}})
 	expect.Equal(t, "frames", lines, want.body)
 
@@ -73,7 +73,7 @@ func TestWebSocket(t *testing.T) {
 	expect.Contains(t, "text", lines, "Once more.")
 	_, last = s.turn(talk + `,"previous_response_id":"` + first.Response.ID + `"`) // of the other session
 	expect.Equal(t, "last", last.Type, "response.completed")
-	expect.Equal(t, "sessions", len(d.sessions), 2)
+	expect.Equal(t, "sessions", d.count(), 2)
 
 	for name, tc := range map[string]struct {
 		fields string
@@ -118,7 +118,7 @@ func TestWebSocketEnds(t *testing.T) {
 	s = d.socket("ann")
 	s.send(`"model":"scripted/slow","input":"hi"`)
 	d.accepted(1)
-	d.sessions[1].host.Kill()
+	d.session(1).host.Kill()
 	for err := error(nil); err == nil; {
 		_, _, err = s.conn.Read(t.Context())
 	}

@@ -32,7 +32,7 @@ type clients struct {
 }
 
 // newClients reads the sessions of the home. Their containers are made when they are asked for something.
-func (h *agentHost) newClients(ctx context.Context) (*clients, error) {
+func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error) {
 	o, c := h.options, &clients{host: h}
 	agentd, err := findAgentd(o.Agentd)
 	if err != nil {
@@ -50,7 +50,7 @@ func (h *agentHost) newClients(ctx context.Context) (*clients, error) {
 		Roots: o.WorkspaceRoots, Image: o.Image, Engine: engineName(o.Loaded.Engine), Version: buildVersion(),
 		Local: engineName(o.Loaded.Engine) == "local", IncludeDirty: o.IncludeDirty,
 		Borrowing: func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
-		Max:       o.MaxSessions, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log})
+		Key:       key, Max: o.MaxSessions, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log})
 	return c, err
 }
 

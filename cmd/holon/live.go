@@ -113,7 +113,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closingWithin(h.containers.Close)
-	if h.clients, err = h.newClients(ctx); err != nil {
+	if h.clients, err = h.newClients(ctx, key); err != nil {
 		return err
 	}
 	defer closingWithin(h.clients.containers.Close)

@@ -192,6 +192,10 @@ func (h sessionsOf) apply(w http.ResponseWriter, r *http.Request, a wire.ApplySe
 
 func (h sessionsOf) checkout(w http.ResponseWriter, r *http.Request, c wire.CheckoutSession) (any, error) {
 	caller := access.From(r.Context())
+	if !caller.Operator && c.Path != "" {
+		return nil, &state.Error{Code: wire.CodeForbidden, Param: "path", Message: "only an operator chooses the directory",
+			Hint: "leave it out: the branch gets one of its own"}
+	}
 	if err := errors.Join(checkPath("path", c.Path), mayExecute(caller, c.AllowExecuted)); err != nil {
 		return nil, err
 	}
@@ -200,6 +204,9 @@ func (h sessionsOf) checkout(w http.ResponseWriter, r *http.Request, c wire.Chec
 		return nil, err
 	}
 	done, err := one.Checkout(r.Context(), c, caller.Name)
+	if !caller.Operator {
+		done.Worktree = ""
+	}
 	return done, ofContainer(err)
 }
 

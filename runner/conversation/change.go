@@ -2,8 +2,11 @@ package conversation
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/durable"
 	"holon/internal/folder"
 	"holon/internal/visible"
 	"holon/runner"
@@ -48,8 +52,29 @@ func (s *Sessions) Configure(ctx context.Context, id string, c *runner.Config) (
 		return err
 	}
 	c.SessionID, c.TreeName = x.AgentSession(), treeName
-	c.Resume, err = x.tree(ctx)
-	return err
+	if c.Resume, err = x.tree(ctx); err != nil {
+		return err
+	}
+	return x.makeKey()
+}
+
+// makeKey gives agentd the key of the session's owner for compaction items, so that each of the owner's sessions reads
+// those of the others. Package compaction says what the file is.
+func (x *Session) makeKey() error {
+	path := x.dir(sessionDir, "state", "compaction.key")
+	if _, err := os.Lstat(path); err == nil || x.sessions.opts.Key == nil {
+		return nil
+	}
+	key := hmac.New(sha256.New, x.sessions.opts.Key)
+	_, _ = io.WriteString(key, "compaction\n"+x.snapshot().Owner) // a hash takes all
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = durable.WriteFile(path, key.Sum(nil), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("make the key of the session's compaction items: %w", err)
+	}
+	return nil
 }
 
 // tree is the private tree of a session, nil of one that is closed. The container's user is given it.

@@ -54,6 +54,7 @@ type Options struct {
 	Pool  containers
 	Roots []string // directories below which sessions may have a workspace, absolute
 
+	Key          []byte // from which each owner's key of compaction items is derived; nil: each session has its own
 	Image        string // of sessions that name none
 	Engine       string // its name, for manifests
 	Version      string // of holon, likewise

@@ -113,6 +113,7 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 	if state.IsCode(err, pool.CodeLeft) {
 		return
 	}
+	x.Note(turnID, end.ResponseID)
 	l := line{At: s.now(), Ended: turnID, Begun: err == nil && !end.NotBegun}
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
@@ -164,6 +165,13 @@ func (r *recorder) accepted(id string) {
 }
 
 // record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
+// Note records the id of the response of a turn, which may be known already. One that is not an id is ignored.
+func (x *Session) Note(turnID, responseID string) {
+	if responses.CheckID("response_id", responseID) == nil {
+		(&recorder{x, turnID}).record(line{Turn: turnID, Response: responseID})
+	}
+}
+
 func (r *recorder) record(l line) {
 	x := r.session
 	x.writing.Lock()

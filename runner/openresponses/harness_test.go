@@ -257,6 +257,9 @@ func (d *door) ran() {
 	d.turns.Done()
 }
 
+// Note implements openresponses.Session.
+func (x *session) Note(_, id string) { x.note(id) }
+
 func (x *session) note(id string) {
 	x.door.mu.Lock()
 	defer x.door.mu.Unlock()

@@ -68,6 +68,8 @@ type Session interface {
 	// Turn runs one turn to its end. ask is called when agentd is ready, and returns when it has the turn. It may be
 	// called again, with another agentd, after an error of the one before.
 	Turn(ctx context.Context, turnID, model string, ask runner.Ask) (runner.End, error)
+	// Note records the id of the response of a turn that is there.
+	Note(turnID, responseID string)
 	// Do calls fn with an agentd that stays while fn runs.
 	Do(ctx context.Context, fn func(ctx context.Context, agent *client.Client) error) error
 }

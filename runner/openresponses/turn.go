@@ -67,6 +67,7 @@ func (s *Server) repeat(w http.ResponseWriter, r *http.Request, x Session, q *re
 	err := x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
 		resp, err := q.send(ctx, agent, x, r, "/responses")
 		if err == nil {
+			x.Note(q.Holon.TurnID, resp.Header.Get(headerResponseID)) // a killed process may not have come to it
 			cut = pass(w, resp)
 		}
 		return err

@@ -349,10 +349,13 @@ func TestNoCodeIsForgotten(t *testing.T) {
 	properties, _ := payload["properties"].(map[string]any)
 	code, _ := properties["code"].(map[string]any)
 	listed := list(code["examples"])
+	// those of a client, and of a host
+	notAgentds := []string{responses.CodeServerUnreachable, responses.CodeServerDisconnected, responses.CodeSessionClosed,
+		responses.CodeSessionConflict, responses.CodeSessionLimit, responses.CodeAgentStopped, responses.CodeAgentArchived,
+		responses.CodePreviousNotLast}
 	for name, value := range constants(t, "../../responses/error.go", "Code") {
-		client := value == responses.CodeServerUnreachable || value == responses.CodeServerDisconnected
-		if slices.Contains(listed, any(value)) == client {
-			t.Errorf("%s (%s): codes lists what a server says and nothing else", name, value)
+		if slices.Contains(listed, any(value)) == slices.Contains(notAgentds, value) {
+			t.Errorf("%s (%s): codes lists what agentd says and nothing else", name, value)
 		}
 	}
 }

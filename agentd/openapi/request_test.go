@@ -64,7 +64,7 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 		Truncation: "auto", Stream: true, Background: true, Store: true, Metadata: map[string]string{"a": "b"},
 		ServiceTier: "flex", PromptCacheKey: new("k"), SafetyIdentifier: new("s"),
 		Holon: responses.Holon{SessionID: "s", TurnID: "t", InputDir: "/i", OutputDir: "/o", WorkspaceDir: "/w",
-			AnchorDir: "/a",
+			AnchorDir: "/a", ResponseID: "resp_x",
 			Isolation: "none", OnDisconnect: "continue", Skills: &[]string{"pdf"}, ModelFallbacks: []string{"a/b"},
 			Reminder: &responses.Reminder{Text: "x", Rounds: 1, CooldownRounds: 1},
 			Limits:   &responses.Limits{MaxRounds: 1, TimeoutMS: 1, MaxOutputBytes: 1}}, Digest: "d"}

@@ -239,16 +239,13 @@ func (t *Trees) ensure(ctx context.Context, agentID string, p place, s view.Sele
 	case p.source != "":
 		want.Name += "-" + alias(path.Base(p.source))
 	}
-	tree, err := t.opts.Steps.ReserveTree(ctx, want)
-	if err != nil || tree.Live() && t.there(tree) {
-		return tree, err
-	}
-	unlock, err := t.lock(ctx, agentID)
+	unlock, err := t.lock(ctx, agentID) // before it is reserved: who does not get the lock leaves nothing behind
 	if err != nil {
-		return tree, err
+		return want, err
 	}
 	defer unlock()
-	if tree, err = t.opts.Steps.ReserveTree(ctx, want); err != nil || tree.Live() && t.there(tree) {
+	tree, err := t.opts.Steps.ReserveTree(ctx, want)
+	if err != nil || tree.Live() && t.there(tree) {
 		return tree, err
 	}
 	if tree.Live() { // something took it away

@@ -84,7 +84,7 @@ func TestChangesOfSessions(t *testing.T) {
 	allow := `{"allow_executed":true}`
 	r.ask(d, post(mine+"/apply", allow).ofFile("app")).is(t, "apply", 403, "forbidden", "allow_executed")
 	r.ask(d, post(mine+"/checkout", allow).ofFile("app")).is(t, "checkout", 403, "forbidden", "allow_executed")
-	r.ask(d, post(mine+"/checkout", `{"path":"x"}`).ofFile("app")).is(t, "checkout", 400, "invalid_value", "path")
+	r.ask(d, post(mine+"/checkout", `{"path":"/p"}`).ofFile("app")).is(t, "checkout", 403, "forbidden", "path")
 	r.ask(d, post(mine+"/apply", `{}`).ofFile("app")).is(t, "apply", 200, "", "")
 	r.ask(d, post(mine+"/checkout", `{"branch":"b"}`).ofFile("app")).is(t, "checkout", 200, "", "")
 	r.ask(d, post("/control/sessions/mine/apply", allow).ofFile("ops")).is(t, "apply", 200, "", "")

@@ -144,6 +144,7 @@ func (l *lab) open() {
 	var err error
 	l.Sessions, err = Open(l.Context(), l.opts)
 	expect.NoError(l, err)
+	l.decided = 0 // tests look before anything recovers what was left
 }
 
 // run runs the sessions until stop is called.

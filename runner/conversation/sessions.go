@@ -79,7 +79,8 @@ type Sessions struct {
 	starting sync.Mutex    // over Start, from the check of its bounds until the session is there
 	changed  chan struct{} // receives when the next deadline may be another
 	audit    sync.Mutex
-	landing  sync.RWMutex // held for writing while a change is applied: no copy has what that moves
+	decided  time.Duration // see defaultDecided
+	landing  sync.RWMutex  // held for writing while a change is applied: no copy has what that moves
 
 	mu    sync.Mutex
 	grown *sync.Cond            // of the index, or a turn has ended
@@ -108,7 +109,7 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sessions{opts: o, changed: make(chan struct{}, 1), all: make(map[string]*Session),
+	s := &Sessions{opts: o, changed: make(chan struct{}, 1), decided: defaultDecided, all: make(map[string]*Session),
 		index: make(map[string][]*Session)}
 	s.grown = sync.NewCond(&s.mu)
 	if err := s.resolveRoots(); err != nil {
@@ -272,11 +273,19 @@ func (s *Sessions) OfItem(owner, id string) (*Session, error) {
 // client can have read more than their beginning.
 const catchUp = time.Second
 
+// defaultDecided bounds how long a look-up waits until it is known whether agentd has a turn that was asked for, perhaps
+// by a holon that was killed: what repeats that request must not be what begins it.
+const defaultDecided = 30 * time.Second
+
 func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Session, error) {
 	late := false
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	timer := time.AfterFunc(catchUp, func() {
+	patience := catchUp
+	if of == kindTurn {
+		patience = s.decided
+	}
+	timer := time.AfterFunc(patience, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		late = true
@@ -284,12 +293,17 @@ func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Ses
 	})
 	defer timer.Stop()
 	for {
+		waits := of == kindItem && s.runs(owner)
 		for _, x := range s.index[id] {
-			if x.isOf(owner) && x.log.known[id] == of {
+			switch {
+			case !x.isOf(owner) || x.log.known[id] != of:
+			case of == kindTurn && !late && slices.Contains(x.log.going, id) && !x.begun[id]:
+				waits = true
+			default:
 				return x, nil
 			}
 		}
-		if late || of != kindItem || !s.runs(owner) {
+		if late || !waits {
 			return nil, missing
 		}
 		s.grown.Wait()

@@ -160,11 +160,11 @@ func (r *recorder) accepted(id string) {
 	s := r.session.sessions
 	s.mu.Lock()
 	r.session.begun[r.turn] = true
+	s.grown.Broadcast()
 	s.mu.Unlock()
 	r.record(line{Turn: r.turn, Response: id})
 }
 
-// record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
 // Note records the id of the response of a turn, which may be known already. One that is not an id is ignored.
 func (x *Session) Note(turnID, responseID string) {
 	if responses.CheckID("response_id", responseID) == nil {
@@ -172,6 +172,7 @@ func (x *Session) Note(turnID, responseID string) {
 	}
 }
 
+// record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
 func (r *recorder) record(l line) {
 	x := r.session
 	x.writing.Lock()

@@ -158,7 +158,7 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, repeated boo
 		return nil, false, closed(x.Info().ID)
 	case x != nil && q.opens == (opens{}):
 		return x, false, nil
-	case x != nil && q.PreviousResponseID == "" && x.Info().Name != "" && x.Info().Name == q.Holon.SessionID:
+	case x != nil && x.Info().Name != "" && x.Info().Name == q.Holon.SessionID:
 		// Start says whether the session of that name works on that
 	case x != nil:
 		e := responses.Invalid("holon", responses.CodeInvalidValue, "a session that is open keeps its workspace and image")

@@ -119,6 +119,9 @@ func (s *Session) save() error { return s.record.write(s.manager.Dir(s.key)) }
 func (s *Session) Close(ctx context.Context, keep bool) error {
 	defer s.forgetTokens()
 	err := s.Stop(ctx)
+	if err == nil && s.key.kind == Conversations {
+		s.seal() // agentd stored the ends of the turns that it cut, which their clients read
+	}
 	if err == nil && !keep { // what may still run has its files
 		err = files.RemoveAll(s.manager.SessionDir(s.key))
 	}

@@ -34,18 +34,13 @@ type clients struct {
 // newClients reads the sessions of the home. Their containers are made when they are asked for something.
 func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error) {
 	o, c := h.options, &clients{host: h}
-	agentd, err := findAgentd(o.Agentd)
+	opts, err := h.poolOptions()
 	if err != nil {
 		return nil, err
 	}
-	quota, err := o.quota()
-	if err != nil {
-		return nil, err
-	}
-	c.containers = pool.New(pool.Options{Home: o.home, Engine: h.engine, Agentd: agentd, Image: o.Image,
-		Version: buildVersion(), Key: sessions.OfConversation, AtOnce: true, KeepTurns: -1, KeepBytes: -1, IdlePause: o.SessionPause,
-		IdleStop: o.SessionStop, MaxContainers: o.MaxContainers, Quota: quota, Configure: c.configure,
-		Secrets: o.streams.Secrets, Log: h.log})
+	opts.Key, opts.AtOnce, opts.KeepTurns, opts.KeepBytes = sessions.OfConversation, true, -1, -1
+	opts.IdlePause, opts.IdleStop, opts.Configure = o.SessionPause, o.SessionStop, c.configure
+	c.containers = pool.New(opts)
 	c.sessions, err = conversation.Open(ctx, conversation.Options{Home: o.home, Pool: c.containers,
 		Roots: o.WorkspaceRoots, Image: o.Image, Engine: engineName(o.Loaded.Engine), Version: buildVersion(),
 		Local: engineName(o.Loaded.Engine) == "local", IncludeDirty: o.IncludeDirty,
@@ -54,39 +49,38 @@ func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error
 	return c, err
 }
 
-// configure returns what the container of a session needs for a turn: its models, its tree, and what was set of its
-// confinement and its limits.
+// configure is agentHost.configure with the tree of a session. The model may be the client's choice in each turn.
 func (c *clients) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
-	h, o := c.host, c.host.options
-	cfg = runner.Config{Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
-		Files: runner.Files{Skills: o.Skills, TreeCache: o.home.CacheDir()}}
-	if err := confine(&o.Settings, &cfg); err != nil {
-		return cfg, nil, err
-	}
-	refs := o.Refs()
 	if t.Model != "" {
-		refs = append([]string{t.Model}, t.Fallbacks...)
+		if err := c.checkScript(t.Model); err != nil {
+			return cfg, nil, err
+		}
 	}
-	opened, err := openModels(ctx, h.providers(), refs, &cfg)
-	if err != nil {
+	if cfg, access, err = c.host.configure(ctx, t); err != nil {
 		return cfg, nil, err
 	}
-	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
-	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits(false)...)
+	cfg.TreeCache = c.host.options.home.CacheDir()
 	if err = c.sessions.Configure(ctx, t.AgentID, &cfg); err != nil {
-		return cfg, nil, errors.Join(err, opened.Close())
+		return cfg, nil, errors.Join(err, access.Close())
 	}
-	return cfg, opened, nil
+	return cfg, access, nil
 }
 
-// model checks the model of a session, "" for that of the runtime. A script is a file of the host, so it is the
-// operator who chooses one.
+// checkScript refuses a scripted model that the operator did not choose: it names a file of the host.
+func (c *clients) checkScript(ref string) error {
+	provider, _, _ := providers.SplitRef(ref)
+	if provider != providers.Scripted || slices.Contains(c.host.options.Refs(), ref) {
+		return nil
+	}
+	return &state.Error{Code: responses.CodeModelNotFound, Param: "model", Message: "there is no such model",
+		Hint: "choose one that GET /v1/models lists"}
+}
+
+// model checks the model of a session, "" for that of the runtime.
 func (c *clients) model(ref string) (string, error) {
-	own := c.host.options.Refs()
-	ref = cmp.Or(ref, own[0])
-	if provider, _, _ := providers.SplitRef(ref); provider == providers.Scripted && !slices.Contains(own, ref) {
-		return "", &state.Error{Code: responses.CodeModelNotFound, Param: "model", Message: "there is no such model",
-			Hint: "GET /v1/models lists those that there are"}
+	ref = cmp.Or(ref, c.host.options.Refs()[0])
+	if err := c.checkScript(ref); err != nil {
+		return "", err
 	}
 	return ref, c.host.CheckModel(ref, false)
 }
@@ -215,7 +209,8 @@ func (x operatorSession) Apply(ctx context.Context, a wire.ApplySession, by stri
 		Deleted: done.Deleted, Warnings: done.Warnings}, nil
 }
 
-func (x operatorSession) Checkout(ctx context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error) {
+func (x operatorSession) Checkout(ctx context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout,
+	error) {
 	made, err := x.Session.Checkout(ctx, conversation.Checkout{Branch: c.Branch, Path: c.Path,
 		AllowExecuted: c.AllowExecuted}, by)
 	if err != nil {
@@ -232,8 +227,8 @@ func (x operatorSession) Close(ctx context.Context, by string) error {
 
 // answers are the turns of agents, as responses.
 func (h *agentHost) answers() *agentanswers.Answers {
-	return agentanswers.New(agentanswers.Options{Store: h.ledger, Steps: h.Scheduler(), OpenTurnFile: h.containers.OpenTurnFile,
-		Log: h.log})
+	return agentanswers.New(agentanswers.Options{Store: h.ledger, Steps: h.Scheduler(), Log: h.log,
+		OpenTurnFile: h.containers.OpenTurnFile})
 }
 
 // doorAgents are the agents for the door.

@@ -51,7 +51,7 @@ func (h *agentHost) CheckImage(ctx context.Context, image string) error {
 		Hint: strings.TrimSuffix(e.Hint, " with --image"), Err: e.Err}
 }
 
-// configure returns what the container of an agent needs for a turn: its models, and
+// configure returns what the container of an agent, or of a session, needs for a turn: its models, and
 // what was set of its confinement and its limits.
 func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	o := h.options
@@ -78,27 +78,31 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 	return cfg, opened, nil
 }
 
+// poolOptions are those of the pools of agents and of sessions.
+func (h *agentHost) poolOptions() (opts pool.Options, err error) {
+	o := h.options
+	opts = pool.Options{Home: o.home, Engine: h.engine, Image: o.Image, Version: buildVersion(),
+		MaxContainers: o.MaxContainers, Secrets: o.streams.Secrets, Log: h.log}
+	if opts.Agentd, err = findAgentd(o.Agentd); err != nil {
+		return opts, err
+	}
+	opts.Quota, err = o.quota()
+	return opts, err
+}
+
 func (h *agentHost) newPool() (*pool.Pool, error) {
 	o := h.options
-	agentd, err := findAgentd(o.Agentd)
+	opts, err := h.poolOptions()
 	if err != nil {
 		return nil, err
 	}
-	quota, err := o.quota()
-	if err != nil {
+	if opts.MaxBytes, err = o.MaxTurnFiles.Bytes(); err != nil {
 		return nil, err
 	}
-	turnFiles, err := o.MaxTurnFiles.Bytes()
-	if err != nil {
-		return nil, err
-	}
-	return pool.New(pool.Options{Home: o.home, Engine: h.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
-		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps, Tasks: h.steps,
-		Changes: h.steps, Removed: h.steps.Removed,
-		Configure: h.configure, Tools: h.tools,
-		Secrets: o.streams.Secrets,
-		Log:     h.log, SetAside: h.notify}), nil
+	opts.IdlePause, opts.IdleStop, opts.Configure, opts.Tools = o.IdlePause, o.IdleStop, h.configure, h.tools
+	opts.Outputs, opts.Tasks, opts.Changes, opts.Removed = h.steps, h.steps, h.steps, h.steps.Removed
+	opts.SetAside = h.notify
+	return pool.New(opts), nil
 }
 
 // newTrees are the copies of workspaces in which the agents work.

@@ -79,7 +79,8 @@ func (x *session) close() {
 	x.closed = true
 }
 
-// session is one agentd. It indexes ids as its turns report them.
+// session is one agentd. It indexes the items of its turns as they are reported, and responses when it is told of them: a
+// client may ask for one as soon as it has its id.
 type session struct {
 	door *door
 	ask  openresponses.Ask
@@ -227,10 +228,9 @@ func (x *session) Turn(ctx context.Context, turnID, _ string, ask runner.Ask) (r
 	token, _ := gateway.NewToken()
 	x.note(turnID)
 	first, err := ask(ctx, agent, token.Reveal())
-	if err != nil {
+	if err != nil || first.ID == "" {
 		return runner.End{}, err
 	}
-	x.note(first.ID)
 	for e, err := range agent.Entries(ctx, turnID) {
 		if err != nil {
 			return runner.End{}, err

@@ -217,9 +217,11 @@ func (p *post) ask(ctx context.Context, agent *client.Client, token string) (*re
 	}
 }
 
-// accepted notes that agentd has the turn. From now on the end of the client ends the request.
+// accepted notes that agentd has the turn: the session knows the response before its client can. From now on the end of
+// the client ends the request.
 func (p *post) accepted(up upstream, id string) {
 	if p.id.CompareAndSwap(nil, &id) {
+		p.session.Note(p.request.Holon.TurnID, id)
 		p.took <- taken{first: &responses.Response{ID: id, Status: responses.StatusInProgress}}
 		p.request.settled()
 		context.AfterFunc(p.client, up.stop)

@@ -1,0 +1,89 @@
+// Package present turns what happened into rows for a person: the one presentation of an agent's events and of a turn,
+// which the terminal, the TUI and the web console draw each in its way (runtime specification, "Local Operator Console
+// Contract"). It does no I/O and knows no clock.
+//
+// The invariant: one fact is one row. A fact that is told again, or that goes on, changes its row.
+package present
+
+import (
+	"fmt"
+
+	"holon/responses/turns"
+	"holon/runner/activity"
+)
+
+// Mode is how much is shown. A row is shown in the modes of at least its level.
+type Mode int
+
+// The modes, whose numbers are the levels of events. Raw events are for inspectors and have no mode.
+const (
+	Info    Mode = 3 // results, and what asks for action
+	Verbose Mode = 4 // and what the agent does
+	Debug   Mode = 5 // and the runtime's own steps
+)
+
+// ParseMode reads the name or the number of a mode.
+func ParseMode(s string) (Mode, error) {
+	for _, m := range []Mode{Info, Verbose, Debug} {
+		if s == m.String() || s == fmt.Sprint(int(m)) {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("%.40q is not a display mode: use info, verbose or debug, or 3 to 5", s)
+}
+
+func (m Mode) String() string {
+	switch m {
+	case Info:
+		return "info"
+	case Verbose:
+		return "verbose"
+	}
+	return "debug"
+}
+
+// Row is a fact for a person. Its texts are the agent's and others': who draws them makes them harmless.
+type Row struct {
+	Key        string // the row of the same key is this one, earlier
+	Seq        int64  // number of the newest event in it; 0: of none
+	At         turns.Time
+	TurnID     string // "": of no turn
+	MessageID  string // of the message that the turn is for
+	Level      Mode   // the least mode that shows it
+	Visibility string // action_required, work_done, turn_result, progress, trace
+	Category   string // see Categories
+	Title      string // a few words
+	Body       string // any number of lines; "": none
+	Summary    string // one line, which stands for the row
+	Source     string // kind of the event it came from
+	Markdown   bool   // Body is Markdown
+	Open       bool   // it goes on: a call that runs, a text that is written
+	Failed     bool   // what it tells of did not work
+	Call       *Call  // of a row of the category tool
+}
+
+// Call is a call of a tool.
+type Call struct {
+	Text       string // the command, the edit
+	Files      []activity.File
+	Diff       []string // lines of an edit, which begin with + or -
+	Output     []string // the last lines of what a command printed
+	ExitCode   *int
+	DurationMS int64 // 0: it runs
+}
+
+// Categories of rows.
+const (
+	CategoryNotification = "operator_notification"
+	CategoryBrief        = "brief" // the agent's answer
+	CategoryMessage      = "message"
+	CategoryWork         = "work_item"
+	CategoryTask         = "task"
+	CategoryWaiting      = "waiting"
+	CategoryWorkspace    = "workspace"
+	CategoryRuntime      = "runtime"
+	CategoryProgress     = "assistant_progress"
+	CategoryTool         = "tool"
+	CategoryState        = "state_sync"
+	CategoryTrace        = "trace"
+)

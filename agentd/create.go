@@ -1,9 +1,6 @@
 package agentd
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"net/http"
 
 	"holon/responses"
@@ -37,9 +34,12 @@ func (s *Server) acceptRequest(w http.ResponseWriter, r *http.Request) (*respons
 	if err != nil {
 		return nil, nil, err
 	}
-	keyed, err := applyIdempotencyKey(r.Header, req)
+	key, err := responses.IdempotencyKey(r.Header, req)
 	if err != nil {
 		return nil, nil, err
+	}
+	if key != "" {
+		req.Holon.TurnID = responses.TurnOfKey(key)
 	}
 	token, err := modelToken(r.Header)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Server) acceptRequest(w http.ResponseWriter, r *http.Request) (*respons
 	}
 	v, err := s.accept(req, origin{"responses", token, spanOf(r.Header)}, nil)
 	if err != nil {
-		if keyed {
+		if key != "" {
 			err = keyConflict(err)
 		}
 		return nil, nil, err
@@ -122,53 +122,10 @@ func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request, v *view) {
 	s.writeResponse(w, resp)
 }
 
-const (
-	headerIdempotencyKey = "Idempotency-Key"
-	maxIdempotencyKey    = 255
-)
-
-// applyIdempotencyKey gives the request the turn id that follows from its
-// Idempotency-Key header, if it has one. A key is thus as durable as the turn
-// it made, needs no memory of its own, and goes when the turn's files go.
-func applyIdempotencyKey(h http.Header, req *responses.Request) (keyed bool, err error) {
-	keys := h.Values(headerIdempotencyKey)
-	if len(keys) == 0 {
-		return false, nil
-	}
-	invalid := func(message, hint string) error {
-		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeInvalidValue,
-			Param: headerIdempotencyKey, Message: message, Hint: hint}
-	}
-	key := keys[0]
-	if len(keys) > 1 || len(key) == 0 || len(key) > maxIdempotencyKey || !printable(key) {
-		return false, invalid(fmt.Sprintf("%s must be one value of 1 to %d printable ASCII characters",
-			headerIdempotencyKey, maxIdempotencyKey), "use a UUID")
-	}
-	if req.Holon.TurnID != "" {
-		return false, invalid("a request has either an "+headerIdempotencyKey+" or a holon.turn_id",
-			"leave the header out: the turn_id does the same")
-	}
-	sum := sha256.Sum256([]byte(key))
-	req.Holon.TurnID = responses.PrefixTurn + "key_" + hex.EncodeToString(sum[:20])
-	return true, nil
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // keyConflict makes a conflict about the turn one about the key it came from.
 func keyConflict(err error) error {
 	if e := responses.AsError(err); e.Code != responses.CodeTurnConflict {
 		return err
 	}
-	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeIdempotencyConflict,
-		Param:   headerIdempotencyKey,
-		Message: "the " + headerIdempotencyKey + " was used with another request",
-		Hint:    "use a new key for a new request"}
+	return responses.IdempotencyConflict()
 }

@@ -97,7 +97,7 @@ func TestBoundsOfParameters(t *testing.T) {
 		method, path, name string
 		want               uint64
 	}{
-		{http.MethodPost, "/responses", headerIdempotencyKey, maxIdempotencyKey},
+		{http.MethodPost, "/responses", responses.HeaderIdempotencyKey, responses.MaxIdempotencyKey},
 		{http.MethodPost, "/responses", responses.HeaderModelToken, maxModelToken},
 		{http.MethodGet, "/responses", responses.HeaderModelToken, maxModelToken}, // a WebSocket
 		{http.MethodPost, "/responses/compact", responses.HeaderModelToken, maxModelToken},

@@ -3,6 +3,7 @@ package agentd
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"holon/internal/tracecontext"
 	"holon/responses"
@@ -37,7 +38,8 @@ func modelToken(h http.Header) (string, error) {
 
 // checkModelToken refuses what cannot be a token, of the parameter param.
 func checkModelToken(param, token string) error {
-	if len(token) > maxModelToken || !printable(token) {
+	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if len(token) > maxModelToken || strings.ContainsFunc(token, unprintable) {
 		return badModelToken(param)
 	}
 	return nil

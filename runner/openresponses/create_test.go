@@ -105,11 +105,13 @@ func TestRepeatedRequest(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for _, tc := range []struct {
-		body   string
-		header []string
+		body        string
+		header      []string
+		code, param string
 	}{
-		{`{"model":"scripted/talk","input":"hi"}`, []string{"Idempotency-Key", "k1"}},
-		{`{"model":"scripted/talk","input":"hi","holon":{"turn_id":"turn_own"}}`, nil},
+		{`{"model":"scripted/talk","input":"hi"}`, []string{"Idempotency-Key", "k1"}, "idempotency_conflict",
+			"Idempotency-Key"},
+		{`{"model":"scripted/talk","input":"hi","holon":{"turn_id":"turn_own"}}`, nil, "turn_conflict", "holon.turn_id"},
 	} {
 		before := d.count()
 		var first, again answer
@@ -121,8 +123,10 @@ func TestRepeatedRequest(t *testing.T) {
 		expect.Equal(t, "later", d.post(tc.body, tc.header...).body, first.body)
 		expect.Equal(t, "sessions", d.count(), before+1)
 		changed := d.post(strings.Replace(tc.body, "hi", "ho", 1), tc.header...)
-		changed.is(t, 409, "turn_conflict", "holon.turn_id")
+		changed.is(t, 409, tc.code, tc.param)
 	}
+	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "schlüssel").
+		is(t, 400, "invalid_value", "Idempotency-Key")
 	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "k1", "Authorization", "Bearer bob").response(t)
 	expect.Equal(t, "sessions", d.count(), 3)
 }

@@ -82,8 +82,9 @@ type Info struct {
 
 // Agents are the long-lived agents, whose turns are responses as well.
 type Agents interface {
-	// Create is POST /v1/responses with the model agent/<agentID>. It has answered unless it returns an error.
-	Create(ctx context.Context, c access.Caller, agentID string, body []byte, w http.ResponseWriter) error
+	// Create is POST /v1/responses with the model agent/<agentID>. The same body with the same key, which is not "" and
+	// no other caller's, is the same response. It has answered unless it returns an error.
+	Create(ctx context.Context, c access.Caller, agentID, key string, body []byte, w http.ResponseWriter) error
 	// Serve is GET, DELETE, cancel and input_items of a response of an agent.
 	Serve(ctx context.Context, c access.Caller, responseID string, w http.ResponseWriter,
 		r *http.Request) (found bool, err error)

@@ -14,11 +14,6 @@ import (
 	"holon/runner/access"
 )
 
-const (
-	headerIdempotencyKey = "Idempotency-Key"
-	maxIdempotencyKey    = 255
-)
-
 // request is a request for a turn, checked as agentd checks it.
 type request struct {
 	*responses.Request
@@ -26,7 +21,8 @@ type request struct {
 	caller  access.Caller
 	opens   opens
 	once    bool   // no request can continue what it begins
-	repeats bool   // the caller chose the id of the turn, which may be there
+	key     string // "Idempotency-Key" for agentd and agents, unlike those of other callers; "" for none
+	repeats bool   // the caller chose the id of the turn, or the key, and the turn may be there
 	settled func() // called once it is known whether the turn is there
 }
 
@@ -88,21 +84,16 @@ func refuseHostFields(body []byte) error {
 // identify gives the turn its id: the caller's, that of an Idempotency-Key, or a new one. The same key of two callers
 // is two ids.
 func (q *request) identify(h http.Header) error {
-	keys := h.Values(headerIdempotencyKey)
-	switch q.repeats = q.Holon.TurnID != "" || len(keys) > 0; {
+	key, err := responses.IdempotencyKey(h, q.Request)
+	switch q.repeats = q.Holon.TurnID != "" || key != ""; {
+	case err != nil:
+		return err
+	case key != "":
+		sum := sha256.Sum256([]byte(q.caller.Name + "\n" + key))
+		q.key = hex.EncodeToString(sum[:])
+		q.Holon.TurnID = responses.TurnOfKey(q.key)
 	case !q.repeats:
 		q.Holon.TurnID = responses.NewID(responses.PrefixTurn)
-	case len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxIdempotencyKey):
-		return responses.Invalid(headerIdempotencyKey, responses.CodeInvalidValue, fmt.Sprintf(
-			"%s must be one value of 1 to %d characters", headerIdempotencyKey, maxIdempotencyKey))
-	case len(keys) == 1 && q.Holon.TurnID != "":
-		e := responses.Invalid(headerIdempotencyKey, responses.CodeInvalidValue,
-			"a request has either an "+headerIdempotencyKey+" or a holon.turn_id")
-		e.Hint = "leave the header out: the turn_id does the same"
-		return e
-	case len(keys) == 1:
-		sum := sha256.Sum256([]byte(q.caller.Name + "\n" + keys[0]))
-		q.Holon.TurnID = responses.PrefixTurn + "key_" + hex.EncodeToString(sum[:20])
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte) er
 		return err
 	}
 	if id, ok := strings.CutPrefix(q.Model, "agent/"); ok && s.o.Agents != nil {
-		return s.o.Agents.Create(r.Context(), q.caller, id, body, w)
+		return s.o.Agents.Create(r.Context(), q.caller, id, q.key, body, w)
 	}
 	if err := s.hold(r.Context(), q); err != nil {
 		return err
@@ -53,7 +53,10 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte) er
 
 // edited is the client's body with the host's fields of holon.
 func edited(x Session, q *request) ([]byte, error) {
-	fields := []field{{"turn_id", q.Holon.TurnID}, {"session_id", x.AgentSession()}}
+	fields := []field{{"session_id", x.AgentSession()}}
+	if q.key == "" { // else the id follows from the key
+		fields = append(fields, field{"turn_id", q.Holon.TurnID})
+	}
 	if dir := x.WorkDir(); dir != "" {
 		fields = append(fields, field{"workspace_dir", dir})
 	}
@@ -82,7 +85,11 @@ func (q *request) send(ctx context.Context, agent *client.Client, x Session, r *
 	if err != nil {
 		return nil, err
 	}
-	return agent.Raw(ctx, http.MethodPost, path, forwarded(r.Header), body)
+	header := forwarded(r.Header)
+	if q.key != "" {
+		header.Set(responses.HeaderIdempotencyKey, q.key)
+	}
+	return agent.Raw(ctx, http.MethodPost, path, header, body)
 }
 
 // turn makes a turn of a session and copies its answer.

@@ -65,9 +65,9 @@ type Answers struct{ Options }
 func New(o Options) *Answers { return &Answers{o} }
 
 // Create admits the input of a request to an agent, and answers with the response: its events, itself as it is now when
-// it is made in the background, or as it is when it is over. The error, an *responses.Error, is for a request of which
-// nothing was admitted or answered.
-func (a *Answers) Create(ctx context.Context, c access.Caller, agentID string, body []byte,
+// it is made in the background, or as it is when it is over. The same request with a key of the caller's that is not ""
+// has the same response. The error, an *responses.Error, is for a request of which nothing was admitted or answered.
+func (a *Answers) Create(ctx context.Context, c access.Caller, agentID, key string, body []byte,
 	w http.ResponseWriter) error {
 	if err := a.checkAgent(ctx, c, agentID); err != nil {
 		return err
@@ -76,11 +76,11 @@ func (a *Answers) Create(ctx context.Context, c access.Caller, agentID string, b
 	if err != nil {
 		return err
 	}
-	if err := a.checkPrevious(ctx, c, agentID, req); err != nil {
+	draft, err := message(c, agentID, key, req)
+	if err != nil {
 		return err
 	}
-	draft, err := message(c, agentID, req)
-	if err != nil {
+	if err := a.checkPrevious(ctx, c, draft, req); err != nil {
 		return err
 	}
 	admitted, err := a.Steps.Admit(ctx, draft)
@@ -128,12 +128,23 @@ func addressable(c access.Caller, a ledger.Agent) bool {
 
 // checkPrevious refuses a response to go on from that is not known to the caller, and outputs of calls that the agent's
 // last one did not make. Whether it is the last one is decided when the message is admitted.
-func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, agentID string, req *responses.Request) error {
-	last, err := ledger.Read(ctx, a.Store, func(v ledger.View) (ledger.AgentState, error) {
-		return v.AgentState(agentID)
+func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, draft ledger.Message,
+	req *responses.Request) error {
+	agentID, repeated := draft.AgentID, false
+	last, err := ledger.Read(ctx, a.Store, func(v ledger.View) (last ledger.AgentState, err error) {
+		if draft.Key != "" {
+			_, repeated, err = v.MessageByKey(agentID, draft.Key)
+		}
+		if err == nil {
+			last, err = v.AgentState(agentID)
+		}
+		return last, err
 	})
 	if err != nil {
 		return refusal(err)
+	}
+	if repeated { // what holds now need not have held then
+		return nil
 	}
 	if id := req.PreviousResponseID; id != "" {
 		m, _, err := a.find(ctx, c, id)
@@ -223,6 +234,8 @@ func refusal(err error) error {
 		if out.Code = responses.CodeInvalidValue; strings.HasPrefix(e.Param, "body") {
 			out.Param = "input"
 		}
+	case scheduler.CodeKeyConflict:
+		return responses.IdempotencyConflict()
 	case scheduler.CodeQueueFull:
 		out.Type = responses.TypeTooManyRequests
 	case scheduler.CodeAgentStopped, scheduler.CodeAgentArchived:

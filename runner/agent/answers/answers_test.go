@@ -103,6 +103,43 @@ turns:
 	l.refused("app", "GET", "/"+third.ID, "", http.StatusNotFound, responses.CodeNotFound, "id")
 }
 
+// A request that is sent again with its key has the response of the first, also when the agent has gone on since; another
+// one with the key is a conflict.
+func TestRepeatedRequest(t *testing.T) {
+	l := start(t, `
+turns:
+  - rounds: [{text: "first"}]
+  - rounds: [{text: "second"}]
+  - rounds: [{text: "third"}]
+`)
+	post := func(body, key string) *responses.Response {
+		t.Helper()
+		status, data := l.call("app", "POST", "", body, "Idempotency-Key", key)
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %s", body, status, data)
+		}
+		resp, err := responses.DecodeResponse(data)
+		expect.NoError(t, err)
+		return resp
+	}
+	first := post(input("one", ""), "k1")
+	next := input("two", `,"previous_response_id":"`+first.ID+`"`)
+	second := post(next, "k2")
+	expect.Equal(t, "another key", second.OutputText(), "second")
+	expect.Equal(t, "again", post(input("one", ""), "k1").ID, first.ID)
+	expect.Equal(t, "again, of an earlier place", post(next, "k2").ID, second.ID)
+	_, live := l.call("app", "POST", "", input("one", `,"stream":true`), "Idempotency-Key", "k1")
+	expect.Equal(t, "as a stream", responseOf(t, l.streamed(live)).ID, first.ID)
+	expect.Equal(t, "without a key", l.ask("app", "POST", "", input("one", "")).OutputText(), "third")
+	for _, body := range []string{input("other", ""), input("one", `,"background":true`)} {
+		status, data := l.call("app", "POST", "", body, "Idempotency-Key", "k1")
+		e := responses.DecodeEnvelope(status, data)
+		if status != http.StatusConflict || e.Code != responses.CodeIdempotencyConflict || e.Param != "Idempotency-Key" {
+			t.Errorf("%s: %d %s", body, status, data)
+		}
+	}
+}
+
 // The items of an input come in pages.
 func TestInputItems(t *testing.T) {
 	l := start(t, `rounds: [{text: here}]`)

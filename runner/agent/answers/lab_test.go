@@ -156,7 +156,7 @@ func door(a *answers.Answers) http.Handler {
 		if r.URL.Path == "/v1/responses" {
 			body, _ := io.ReadAll(r.Body)
 			name := strings.TrimPrefix(field(body, "model"), answers.Prefix)
-			err = a.Create(r.Context(), caller, name, body, w)
+			err = a.Create(r.Context(), caller, name, r.Header.Get(responses.HeaderIdempotencyKey), body, w)
 		} else {
 			var found bool
 			if found, err = a.Serve(r.Context(), caller, id, w, r); !found && err == nil {

@@ -57,14 +57,15 @@ func unsupported(param, why string) error {
 	return e
 }
 
-// message is the message of a caller to an agent.
-func message(c access.Caller, agentID string, req *responses.Request) (ledger.Message, error) {
+// message is the message of a caller to an agent. With the same key it is the same for each request that says the same,
+// however that is to be answered.
+func message(c access.Caller, agentID, key string, req *responses.Request) (ledger.Message, error) {
 	text, err := inputText(req.Input)
 	if err != nil {
 		return ledger.Message{}, err
 	}
 	kept := *req
-	kept.Model, kept.PreviousResponseID, kept.Input = "", "", named(req.Input)
+	kept.Model, kept.PreviousResponseID, kept.Stream, kept.Input = "", "", false, named(key, req.Input)
 	data, err := kept.MarshalJSON()
 	if err != nil {
 		return ledger.Message{}, responses.Internal("the request cannot be kept", err)
@@ -74,6 +75,9 @@ func message(c access.Caller, agentID string, req *responses.Request) (ledger.Me
 			SenderID: c.Name},
 		Surface: ledger.SurfaceOpenResponses, AdmissionContext: ledger.ControlAuthenticated,
 		Body: ledger.Body{Type: "text", Text: text}, Previous: req.PreviousResponseID, Request: data}
+	if key != "" {
+		m.Key = string(ledger.SurfaceOpenResponses) + ":" + key
+	}
 	if c.Operator {
 		m.Kind, m.Origin = ledger.KindOperatorPrompt, ledger.Origin{Kind: ledger.OriginOperator, ActorID: c.Name}
 	}
@@ -127,17 +131,23 @@ func refusedItem(param, why string) error {
 	return e
 }
 
-// named gives the items of an input ids by which they can be listed.
-func named(items responses.Items) (list responses.Items) {
-	for _, item := range items {
+// named gives the items of an input ids by which they can be listed. They follow from a key.
+func named(key string, items responses.Items) (list responses.Items) {
+	for i, item := range items {
+		id := func(prefix string) string {
+			if key == "" {
+				return responses.NewID(prefix)
+			}
+			return fmt.Sprintf("%s%s_%d", prefix, strings.TrimPrefix(responses.TurnOfKey(key), responses.PrefixTurn), i)
+		}
 		switch given := item.(type) {
 		case *responses.Message:
 			copied := *given
-			copied.ID = cmp.Or(given.ID, responses.NewID(responses.PrefixMessage))
+			copied.ID = cmp.Or(given.ID, id(responses.PrefixMessage))
 			item = &copied
 		case *responses.FunctionCallOutput:
 			copied := *given
-			copied.ID = cmp.Or(given.ID, responses.NewID(responses.PrefixCallOutput))
+			copied.ID = cmp.Or(given.ID, id(responses.PrefixCallOutput))
 			item = &copied
 		}
 		list = append(list, item)

@@ -20,7 +20,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 	asked.Header = r.Header.Clone()
 	asked.Header.Set("Accept", "application/x-ndjson")
 	answer := chat.NewWriter(w, q)
-	if err := s.respond(answer, asked, q.Body); err != nil {
+	if err := s.respond(answer, asked, q.Body, true); err != nil {
 		return err
 	}
 	if answer.Finish() != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"holon/responses"
 	"holon/test/expect"
 )
 
@@ -73,16 +74,71 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("a path of the host is shown: %s", hidden.body)
 	}
 	d.post(`{"input":7}`).is(t, 400, "invalid_value", "input")
+	for _, key := range []string{"workspace", "image"} {
+		for _, value := range []string{"null", `""`, "7", "[]"} {
+			d.post(`{"input":"x","holon":{"`+key+`":`+value+`}}`).is(t, 400, "invalid_value", "holon."+key)
+		}
+	}
 	d.post(`{"input":"x"}`, "Content-Encoding", "gzip").is(t, 415, "unsupported_media_type", "Content-Encoding")
 	d.post(`{"input":"x"}`, "Authorization", "Bearer none").is(t, 403, "forbidden", "model")
 	d.post(`{"input":"x"}`, "Authorization", "").is(t, 401, "unauthorized", "")
 
 	d.session(0).close()
-	d.post(fmt.Sprintf(previous, first.ID)).is(t, 409, "session_closed", "")
+	d.post(fmt.Sprintf(previous, first.ID)).is(t, 409, "session_closed", "previous_response_id")
+	d.post(`{"model":"scripted/talk","input":"on","holon":{"session_id":"ses_0"}}`).
+		is(t, 409, "session_closed", "holon.session_id")
 	d.post(body).is(t, 404, "item_not_found", "input[1].id")
 	expect.Equal(t, "sessions", d.count(), 1)
 	other := d.post(`{"model":"scripted/talk","input":"hi","holon":{"session_id":"mine"}}`).response(t)
 	expect.Equal(t, "session", other.Holon.SessionID, "sess_ses_1")
+}
+
+// A request that names its session alone is the session's next turn: it continues the last response that it can. What is
+// not stored, deleted or cancelled is not continued, one that is made comes first, and the whole conversation of Chat
+// Completions continues nothing.
+func TestNextTurn(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	named := func(more string) string {
+		return `{"model":"scripted/talk","input":"on"` + more + `,"holon":{"session_id":"mine"}}`
+	}
+	first := d.post(named("")).response(t)
+	if first.PreviousResponseID != nil {
+		t.Errorf("the first turn continues %s", *first.PreviousResponseID)
+	}
+	continues := func(what, body, want string, header ...string) *responses.Response {
+		t.Helper()
+		resp := d.post(body, header...).response(t)
+		got := ""
+		if resp.PreviousResponseID != nil {
+			got = *resp.PreviousResponseID
+		}
+		expect.Equal(t, what, got, want)
+		return resp
+	}
+	key := []string{"Idempotency-Key", "k"}
+	second := continues("a name", named(""), first.ID, key...)
+	expect.Equal(t, "text", second.OutputText(), "Once more.")
+	expect.Equal(t, "null is none", continues("null", named(`,"previous_response_id":null,"store":false`), second.ID).Store,
+		false)
+	continues("a response of one's own choice", named(`,"previous_response_id":"`+first.ID+`","store":false`), first.ID)
+	expect.Equal(t, "again", continues("again", named(""), first.ID, key...).ID, second.ID)
+	d.do(http.MethodDelete, "/v1/responses/"+second.ID, "")
+	continues("after one that was deleted", named(`,"store":false`), first.ID)
+	_, last := d.socket("ann").turn(`"model":"scripted/talk","input":"on","holon":{"session_id":"mine"}`)
+	continues("the id of the session", strings.Replace(named(`,"store":false`), "mine", "ses_0", 1), last.Response.ID)
+	going := d.post(strings.Replace(named(`,"background":true`), "talk", "slow", 1)).response(t)
+	d.post(named("")).is(t, 409, "previous_response_in_progress", "previous_response_id")
+	d.do(http.MethodPost, "/v1/responses/"+going.ID+"/cancel", "")
+	continues("after one that was cancelled", named(`,"store":false`), last.Response.ID)
+	before := len(d.session(0).Info().Responses)
+	d.do(http.MethodPost, "/v1/chat/completions", `{"model":"scripted/talk","store":true,"holon":{"session_id":"mine"},`+
+		`"messages":[{"role":"user","content":"hi"}]}`)
+	whole := d.session(0).Info().Responses[before]
+	if resp := d.do(http.MethodGet, "/v1/responses/"+whole, "").response(t); resp.PreviousResponseID != nil {
+		t.Errorf("a whole conversation continues %s", *resp.PreviousResponseID)
+	}
+	expect.Equal(t, "sessions", d.count(), 1)
 }
 
 // What no request can continue opens a session that may be closed early: on a WebSocket the connection can.
@@ -124,6 +180,9 @@ func TestRepeatedRequest(t *testing.T) {
 		expect.Equal(t, "sessions", d.count(), before+1)
 		changed := d.post(strings.Replace(tc.body, "hi", "ho", 1), tc.header...)
 		changed.is(t, 409, tc.code, tc.param)
+		elsewhere := strings.Replace(strings.Replace(tc.body, `"holon":{`, `"holon":{"session_id":"x",`, 1), `"hi"}`,
+			`"hi","holon":{"session_id":"x"}}`, 1)
+		d.post(elsewhere, tc.header...).is(t, 409, tc.code, tc.param)
 	}
 	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "schlüssel").
 		is(t, 400, "invalid_value", "Idempotency-Key")

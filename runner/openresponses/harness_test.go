@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,8 @@ const scenario = `
 turns:
 - rounds: [{text: "Hello from the session.", chunk_size: 5}]
 - rounds: [{text: "Once more."}]
+- rounds: [{text: "And again."}]
+- rounds: [{text: "The last time."}]
 `
 
 const slow = `rounds: [{chunks: ["begun", "."], gap: 1h}]`
@@ -88,8 +91,9 @@ type session struct {
 	host *load.Agentd
 
 	// Under door.mu.
-	closed bool
-	ids    map[string]bool // of responses, turns and items
+	closed    bool
+	ids       map[string]bool // of responses, turns and items
+	responses []string
 }
 
 // open serves. The scenario of a file is that of the model scripted/conformance.
@@ -212,7 +216,8 @@ func (d *door) OfItem(owner, id string) (openresponses.Session, error) {
 func (x *session) Info() openresponses.Info {
 	x.door.mu.Lock()
 	defer x.door.mu.Unlock()
-	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed}
+	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed,
+		Responses: slices.Clone(x.responses)}
 }
 
 func (x *session) AgentSession() string { return "sess_" + x.id }
@@ -263,6 +268,9 @@ func (x *session) Note(_, id string) { x.note(id) }
 func (x *session) note(id string) {
 	x.door.mu.Lock()
 	defer x.door.mu.Unlock()
+	if strings.HasPrefix(id, responses.PrefixResponse) && !x.ids[id] {
+		x.responses = append(x.responses, id)
+	}
 	x.ids[id] = true
 	x.door.grown.Broadcast()
 }

@@ -12,7 +12,8 @@
 //
 // Invariants:
 //   - The answer is agentd's: status, content type and body are copied and never encoded again. Of the client's body
-//     only keys of holon change; other keys, their order and the spelling of numbers stay.
+//     only keys of holon change, and previous_response_id of a request that names its session alone; other keys, their
+//     order and the spelling of numbers stay.
 //   - A turn runs within Session.Turn, which grants, meters and records it. A request that agentd has is not sent again.
 //   - A client that goes is gone for agentd too, once agentd has the turn. Before that a turn is not asked for, or its
 //     answer is waited for, so that no turn runs unwatched. What becomes of the turn is agentd's decision.
@@ -78,6 +79,7 @@ type Session interface {
 type Info struct {
 	ID, Name, Model string
 	Closed          bool
+	Responses       []string // ids of those that agentd has accepted, the newest last
 }
 
 // Agents are the long-lived agents, whose turns are responses as well.

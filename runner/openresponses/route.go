@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	"holon/responses"
+	"holon/responses/client"
 	"holon/runner/access"
 )
 
@@ -21,18 +23,15 @@ type request struct {
 	caller  access.Caller
 	opens   opens
 	once    bool   // no request can continue what it begins
+	whole   bool   // the input is the whole conversation
+	follows string // response that it goes on from although it does not name it; "" for none
 	key     string // "Idempotency-Key" for agentd and agents, unlike those of other callers; "" for none
 	repeats bool   // the caller chose the id of the turn, or the key, and the turn may be there
 	settled func() // called once it is known whether the turn is there
 }
 
 // opens is what of a request is about the session that it opens. agentd does not take it.
-type opens struct {
-	Holon struct {
-		Workspace string `json:"workspace"`
-		Image     string `json:"image"`
-	} `json:"holon"`
-}
+type opens struct{ workspace, image string }
 
 // decode checks the body of a request for a turn.
 func decode(r *http.Request, body []byte) (q *request, err error) {
@@ -47,32 +46,38 @@ func decode(r *http.Request, body []byte) (q *request, err error) {
 	return q, q.identify(r.Header)
 }
 
-// strip takes out of a body what is about the session.
+// strip takes out of a body what is about the session, and refuses what it cannot be.
 func (q *request) strip(body []byte) (err error) {
 	if err := responses.CheckBody(body); err != nil {
 		return err
 	}
 	q.body = body
-	if err := refuseHostFields(body); err != nil {
-		return err
+	var given struct {
+		Holon map[string]json.RawMessage `json:"holon"`
 	}
-	if err := responses.Unmarshal(body, &q.opens); err != nil || q.opens == (opens{}) {
+	if responses.Unmarshal(body, &given) != nil {
 		return nil // whoever reads the body next refuses it
 	}
-	q.body, err = editHolon(body, []field{{"workspace", nil}, {"image", nil}})
+	if err := refuseHostFields(given.Holon); err != nil {
+		return err
+	}
+	for key, to := range map[string]*string{"workspace": &q.opens.workspace, "image": &q.opens.image} {
+		if raw, ok := given.Holon[key]; ok && (responses.Unmarshal(raw, to) != nil || *to == "") {
+			e := responses.Invalid("holon."+key, responses.CodeInvalidValue, "holon."+key+" must be a text that is not empty")
+			e.Hint = "leave it out for the default"
+			return e
+		}
+	}
+	if q.opens != (opens{}) {
+		q.body, err = editHolon(body, []field{{"workspace", nil}, {"image", nil}})
+	}
 	return err
 }
 
 // refuseHostFields refuses keys of holon that the host sets itself, or that would name its files.
-func refuseHostFields(body []byte) error {
-	var fields struct {
-		Holon map[string]json.RawMessage `json:"holon"`
-	}
-	if responses.Unmarshal(body, &fields) != nil {
-		return nil // whoever reads the body next refuses it
-	}
+func refuseHostFields(holon map[string]json.RawMessage) error {
 	for _, key := range []string{"response_id", "input_dir", "output_dir", "workspace_dir", "anchor_dir"} {
-		if value, ok := fields.Holon[key]; ok && string(value) != "null" {
+		if value, ok := holon[key]; ok && string(value) != "null" {
 			e := responses.Invalid("holon."+key, responses.CodeInvalidValue, "holon."+key+" is for the host to choose")
 			e.Hint = "leave it out; holon.workspace names a directory to work on"
 			return e
@@ -135,34 +140,91 @@ func (s *Server) hold(ctx context.Context, q *request) error {
 // the session has the turn.
 func (s *Server) route(ctx context.Context, q *request) (x Session, repeated bool, err error) {
 	if q.repeats {
-		if x, err = s.o.Sessions.OfTurn(q.caller.Name, q.Holon.TurnID); err == nil {
-			return x, true, nil
-		} else if !notFound(err) {
-			return nil, false, err
+		x, err = s.o.Sessions.OfTurn(q.caller.Name, q.Holon.TurnID)
+		repeated = err == nil
+		if repeated && !named(x, q.Holon.SessionID) {
+			return nil, false, q.conflict()
 		}
 	}
-	x, err = s.continued(q)
+	if !repeated && (err == nil || notFound(err)) {
+		x, err = s.find(ctx, q)
+	}
+	if err == nil {
+		err = q.follow(ctx, x, repeated)
+	}
+	return x, repeated, err
+}
+
+// conflict is the error of a request with the turn of another one.
+func (q *request) conflict() error {
+	if q.key != "" {
+		return responses.IdempotencyConflict()
+	}
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnConflict, Param: "holon.turn_id",
+		Message: "the turn " + clip(q.Holon.TurnID) + " was made in another session", Hint: "use a new id for a new request"}
+}
+
+// find finds the session of a request for a turn that is not there, or opens it.
+func (s *Server) find(ctx context.Context, q *request) (Session, error) {
+	x, err := s.continued(q)
 	switch {
 	case err != nil:
-		return nil, false, err
+		return nil, err
 	case x != nil && x.Info().Closed:
-		return nil, false, closed(x.Info().ID)
+		return nil, q.closed(x.Info().ID)
 	case x != nil && q.opens == (opens{}):
-		return x, false, nil
+		return x, nil
 	case x != nil && x.Info().Name != "" && x.Info().Name == q.Holon.SessionID:
 		// Start says whether the session of that name works on that
 	case x != nil:
 		e := responses.Invalid("holon", responses.CodeInvalidValue, "a session that is open keeps its workspace and image")
 		e.Hint = "leave holon.workspace and holon.image out"
-		return nil, false, e
+		return nil, e
 	case !q.caller.Sessions:
 		e := responses.Invalid("model", responses.CodeForbidden, "the token may open no session")
 		e.Hint = "name an agent: agent/ID"
-		return nil, false, e
+		return nil, e
 	}
-	x, err = s.o.Sessions.Start(ctx, Ask{Owner: q.caller.Name, Name: q.Holon.SessionID, Model: q.Model,
-		Workspace: q.opens.Holon.Workspace, Image: q.opens.Holon.Image, Once: q.once})
-	return x, false, err
+	return s.o.Sessions.Start(ctx, Ask{Owner: q.caller.Name, Name: q.Holon.SessionID, Model: q.Model,
+		Workspace: q.opens.workspace, Image: q.opens.image, Once: q.once})
+}
+
+// maxLookBack bounds how many responses of a session are looked at for one that its next turn can continue.
+const maxLookBack = 32
+
+// follow has a request that names its session and no response be the session's next turn: it continues the last response
+// that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
+// that did.
+func (q *request) follow(ctx context.Context, x Session, repeated bool) error {
+	ids := x.Info().Responses
+	if q.whole || q.Holon.SessionID == "" || q.PreviousResponseID != "" || len(ids) == 0 {
+		return nil
+	}
+	return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
+		if repeated {
+			rec, err := agent.Turn(ctx, q.Holon.TurnID)
+			if err == nil && rec.PreviousResponseID != nil {
+				q.follows = *rec.PreviousResponseID
+			} else if notFound(err) {
+				return nil // agentd says so itself
+			}
+			return err
+		}
+		for _, id := range slices.Backward(ids[max(0, len(ids)-maxLookBack):]) {
+			resp, err := agent.GetResponse(ctx, id)
+			if notFound(err) { // it is not stored, or deleted
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if resp.Status != responses.StatusFailed && resp.Status != responses.StatusCancelled {
+				q.follows = id
+				return nil
+			}
+		}
+		return nil
+	})
 }
 
 // continued finds the session that a request continues, nil for none.
@@ -215,8 +277,13 @@ func unknownPrevious(id string) error {
 		fmt.Sprintf("no stored response has the id %q", clip(id)))
 }
 
-func closed(id string) error {
-	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeSessionClosed,
+// closed is the error of a request to a session that is closed.
+func (q *request) closed(id string) error {
+	param := "previous_response_id"
+	if q.PreviousResponseID == "" {
+		param = "holon.session_id"
+	}
+	return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeSessionClosed, Param: param,
 		Message: fmt.Sprintf("the session %s is closed", id),
-		Hint:    "begin a conversation without previous_response_id, in a new session"}
+		Hint:    "begin a conversation without " + param + ", in a new session"}
 }

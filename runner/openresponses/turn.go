@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -25,15 +26,16 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.respond(w, r, body)
+	return s.respond(w, r, body, false)
 }
 
-// respond answers r as if body were that of POST /v1/responses.
-func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte) error {
+// respond answers r as if body were that of POST /v1/responses. whole says that the input is the whole conversation.
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte, whole bool) error {
 	q, err := decode(r, body)
 	if err != nil {
 		return err
 	}
+	q.whole = whole
 	if id, ok := strings.CutPrefix(q.Model, "agent/"); ok && s.o.Agents != nil {
 		return s.o.Agents.Create(r.Context(), q.caller, id, q.key, body, w)
 	}
@@ -51,8 +53,17 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte) er
 	return s.turn(w, r, x, q)
 }
 
-// edited is the client's body with the host's fields of holon.
-func edited(x Session, q *request) ([]byte, error) {
+// edited is the client's body with the host's fields of holon, and with the response that it goes on from.
+func edited(x Session, q *request) (body []byte, err error) {
+	body = q.body
+	if q.follows != "" {
+		body, err = set(body, "previous_response_id", func(json.RawMessage) (json.RawMessage, error) {
+			return responses.Marshal(q.follows)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	fields := []field{{"session_id", x.AgentSession()}}
 	if q.key == "" { // else the id follows from the key
 		fields = append(fields, field{"turn_id", q.Holon.TurnID})
@@ -60,7 +71,7 @@ func edited(x Session, q *request) ([]byte, error) {
 	if dir := x.WorkDir(); dir != "" {
 		fields = append(fields, field{"workspace_dir", dir})
 	}
-	return editHolon(q.body, fields)
+	return editHolon(body, fields)
 }
 
 // repeat asks for a turn that is there: agentd answers with it, or with the conflict of two requests.

@@ -18,6 +18,7 @@ import (
 
 	"holon/internal/httpserver"
 	"holon/responses"
+	"holon/runner/access"
 	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -215,6 +216,9 @@ func (s *Server) failAs(w http.ResponseWriter, r *http.Request, err error, form 
 	if r.Context().Err() == nil && (!known || status >= 500 && status != http.StatusNotImplemented) {
 		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route",
 			chi.RouteContext(r.Context()).RoutePattern(), "err", err)
+	}
+	if c := access.From(r.Context()); c.Name != "" {
+		failure.Error.Message, failure.Error.Hint = c.Readable(failure.Error.Message, failure.Error.Hint)
 	}
 	if e, ok := errors.AsType[later](err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(e.RetryAfter().Seconds())))))

@@ -86,6 +86,15 @@ func TestChangesOfSessions(t *testing.T) {
 	r.ask(d, post(mine+"/checkout", allow).ofFile("app")).is(t, "checkout", 403, "forbidden", "allow_executed")
 	r.ask(d, post(mine+"/checkout", `{"path":"/p"}`).ofFile("app")).is(t, "checkout", 403, "forbidden", "path")
 	r.ask(d, post(mine+"/apply", `{}`).ofFile("app")).is(t, "apply", 200, "", "")
+	a = r.ask(d, post(mine+"/checkout", `{"branch":"taken"}`).ofFile("app"))
+	a.is(t, "checkout", 409, "checked_out", "branch")
+	if strings.Contains(a.body, "/host") || strings.Contains(a.body, "holon remove") {
+		t.Errorf("a client reads of the host: %s", a.body)
+	}
+	a = r.ask(d, post("/control/sessions/mine/checkout", `{"branch":"taken"}`).ofFile("ops"))
+	if !strings.Contains(a.body, "/host/tree") || !strings.Contains(a.body, "holon remove") {
+		t.Errorf("an operator reads %s", a.body)
+	}
 	r.ask(d, post(mine+"/checkout", `{"branch":"b"}`).ofFile("app")).is(t, "checkout", 200, "", "")
 	r.ask(d, post("/control/sessions/mine/apply", allow).ofFile("ops")).is(t, "apply", 200, "", "")
 	must(c.ApplySession(t.Context(), "ses_2", wire.ApplySession{AllowExecuted: true}))(t)

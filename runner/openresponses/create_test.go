@@ -68,10 +68,12 @@ func TestRoutes(t *testing.T) {
 		`","holon":{"session_id":"other"}}`).is(t, 404, "previous_response_not_found", "previous_response_id")
 	d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/elsewhere"}}`).
 		is(t, 400, "workspace_not_allowed", "holon.workspace")
+	broken := d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/broken"}}`)
+	broken.is(t, 400, "broken_repository", "holon.workspace")
 	hidden := d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/gone"}}`)
 	hidden.is(t, 500, "server_error", "")
-	if strings.Contains(hidden.body, d.dir) {
-		t.Errorf("a path of the host is shown: %s", hidden.body)
+	if text := broken.body + hidden.body; strings.Contains(text, d.dir) {
+		t.Errorf("a path of the host is shown: %s", text)
 	}
 	d.post(`{"input":7}`).is(t, 400, "invalid_value", "input")
 	for _, key := range []string{"workspace", "image"} {

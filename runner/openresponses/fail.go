@@ -72,7 +72,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil { // no one reads it
 		return
 	}
-	e := s.public(w.Header(), err)
+	e := s.public(access.From(r.Context()), w.Header(), err)
 	h := w.Header()
 	var wait later
 	switch again := errors.As(err, &wait); {
@@ -90,9 +90,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(append(e.Envelope(), '\n')) // the client is gone
 }
 
-// public is an error as a client may see it. Those of the client of agentd name its socket; those that are not of the
+// public is an error as a caller may see it. Those of the client of agentd name its socket; those that are not of the
 // protocol may name anything.
-func (s *Server) public(h http.Header, err error) *responses.Error {
+func (s *Server) public(c access.Caller, h http.Header, err error) *responses.Error {
 	e, ok := errors.AsType[*responses.Error](err)
 	if !ok {
 		e = ofHost(err)
@@ -108,6 +108,11 @@ func (s *Server) public(h http.Header, err error) *responses.Error {
 			Hint:    "read the response before sending the request again: it may have run"}
 	case e.Type == responses.TypeServerError && e.Cause != nil:
 		s.o.Log.Error(e.Message, "request", h.Get(headerRequestID), "err", e.Cause)
+	}
+	if c.Name != "" { // else it says how to become a caller
+		shown := *e
+		shown.Message, shown.Hint = c.Readable(e.Message, e.Hint)
+		e = &shown
 	}
 	return e
 }

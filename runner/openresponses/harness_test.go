@@ -145,6 +145,9 @@ func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Se
 		return nil, &state.Error{Code: "workspace_not_allowed", Param: "holon.workspace", Message: "no root has it",
 			Err: errors.New(d.dir)}
 	}
+	if a.Workspace == "/broken" {
+		return nil, &state.Error{Code: "broken_repository", Param: "holon.workspace", Message: d.dir + " is broken"}
+	}
 	if a.Workspace == "/gone" {
 		return nil, &state.Error{Code: "other", Param: "holon.workspace", Message: d.dir}
 	}

@@ -67,7 +67,7 @@ func (c *socket) answer(text []byte) error {
 		c.conn.End()
 		return nil
 	}
-	return c.server.public(http.Header{}, err)
+	return c.server.public(c.caller, http.Header{}, err)
 }
 
 func (c *socket) turn(text []byte) error {

@@ -123,6 +123,10 @@ func (x *session) Apply(_ context.Context, a wire.ApplySession, by string) (wire
 }
 
 func (x *session) Checkout(_ context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error) {
+	if c.Branch == "taken" {
+		return wire.SessionCheckout{}, &state.Error{Code: "checked_out", Param: "branch",
+			Message: "the result is checked out at /host/tree", Hint: "holon remove it"}
+	}
 	x.did(fmt.Sprintf("checkout %+v", c), by)
 	return wire.SessionCheckout{SessionID: x.info.ID, Branch: c.Branch, Worktree: c.Path, Commits: 1}, nil
 }

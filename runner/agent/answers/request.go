@@ -53,7 +53,7 @@ func decode(body []byte) (*responses.Request, error) {
 
 func unsupported(param, why string) error {
 	e := responses.Invalid(param, responses.CodeUnsupportedParameter, param+" is not taken with an agent: "+why)
-	e.Hint = "leave it out; the operator sets up agents, see holon agent --help"
+	e.Hint = "leave it out; agents are set up by their operator"
 	return e
 }
 

@@ -1,0 +1,27 @@
+package access
+
+import "regexp"
+
+// hostPath finds what may be a path of the host, and forHost what only those who work on the host can do: routes of the
+// API and names of files below a directory are neither.
+var (
+	hostPath = regexp.MustCompile(`(^|[^\w.<~-])~?/[\w.~@+-]`)
+	forHost  = regexp.MustCompile(`\bholon [a-z]|(^|\s)--[a-z]|HOLON_[A-Z]`)
+	ofAPI    = regexp.MustCompile(`/v1/`)
+)
+
+// Readable is what of the message and the hint of an error c may read. What may name a path of the host is for operators
+// alone, and so are hints for them.
+func (c Caller) Readable(message, hint string) (string, string) {
+	if c.Operator {
+		return message, hint
+	}
+	named := func(text string) bool { return hostPath.MatchString(ofAPI.ReplaceAllString(text, "")) }
+	switch {
+	case named(message):
+		return "it can't be done on the host as things are there, and only an operator may read why", "ask the operator"
+	case named(hint) || forHost.MatchString(hint) && !ofAPI.MatchString(hint):
+		return message, "ask the operator"
+	}
+	return message, hint
+}

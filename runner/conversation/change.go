@@ -16,7 +16,6 @@ import (
 
 	"holon/internal/durable"
 	"holon/internal/folder"
-	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/sessions"
 	"holon/runner/workspace"
@@ -150,8 +149,11 @@ func (x *Session) makeTree(ctx context.Context, r record) (_ *workspace.Held, er
 
 // acquire copies a workspace, to which nothing is applied meanwhile.
 func (s *Sessions) acquire(ctx context.Context, o workspace.Options) (*workspace.Tree, error) {
-	s.landing.RLock()
-	defer s.landing.RUnlock()
+	unlock, err := workspace.LockFiles(ctx, o.CacheDir, false, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	source, err := workspace.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -318,8 +320,11 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 
 // land writes a change to the files of the operator.
 func (x *Session) land(ctx context.Context, c changed, allowExecuted bool) (*landing.ApplyResult, error) {
-	x.sessions.landing.Lock()
-	defer x.sessions.landing.Unlock()
+	unlock, err := workspace.LockFiles(ctx, x.sessions.opts.Home.CacheDir(), true, c.record.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	return landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
 		Objects: x.dir(changeDir, objectsDir), Borrowing: x.sessions.opts.Borrowing(), RunDir: x.dir(changeDir),
 		Merge:    "holon session checkout " + x.id + " makes a branch of it",
@@ -393,18 +398,4 @@ func (x *Session) note(e event) {
 }
 
 // typed makes an error of package workspace one that a door reports.
-func typed(err error) error {
-	e, ok := errors.AsType[*git.Error](err)
-	if !ok {
-		return err
-	}
-	out := &state.Error{Code: state.Code(e.Code), Message: e.Message, Param: fieldWorkspace, Hint: e.Hint, Err: e.Err}
-	for i, path := range e.Paths {
-		if i == 10 {
-			out.Message += fmt.Sprintf(" and %d more", len(e.Paths)-i)
-			break
-		}
-		out.Message += " " + visible.Quoted(visible.Clip(path, 200))
-	}
-	return out
-}
+func typed(err error) error { return workspace.Typed(err, fieldWorkspace) }

@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"holon/responses/client"
+	"holon/runner/workspace"
 	"holon/runner/workspace/landing"
+	"holon/state"
 	"holon/test/expect"
 	"holon/test/gittest"
 )
@@ -58,6 +61,50 @@ func TestChange(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Equal(t, "applied", gittest.Contents(t, l.repo)["file.txt"], "agent\nmore\n")
 	expect.Equal(t, "written", len(done.Written), 1)
+}
+
+// What is at fault in a request for a branch is named, whatever the tree's package calls it.
+func TestRefusedCheckout(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	x := l.start(Ask{Workspace: l.repo})
+	l.turn(x)
+	for branch, want := range map[string]string{"-x": "invalid_value", "a b": "invalid_value", "master": "branch_exists"} {
+		gittest.Run(t, l.repo, "git", "branch", "-M", "master")
+		_, err := x.Checkout(t.Context(), Checkout{Branch: branch}, "ann")
+		e, _ := errors.AsType[*state.Error](err)
+		if e == nil || string(e.Code) != want || e.Param != "branch" || e.Hint == "" {
+			t.Errorf("%q: %v, want %s of branch", branch, err, want)
+		}
+	}
+}
+
+// No tree is made of files that any part of holon writes to, and no change is written while they are copied.
+func TestFilesOfOneCaller(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	changed, fresh := l.start(Ask{Workspace: l.repo}), l.start(Ask{Workspace: l.repo})
+	l.turn(changed)
+	for write, do := range map[bool]func(context.Context) error{
+		true: func(ctx context.Context) error {
+			_, err := fresh.tree(ctx)
+			return err
+		},
+		false: func(ctx context.Context) error {
+			_, err := changed.Apply(ctx, false, "ann")
+			return err
+		},
+	} {
+		unlock, err := workspace.LockFiles(t.Context(), l.home.CacheDir(), write, filepath.Join(l.repo, "."))
+		expect.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with write %t: %v", write, err)
+		}
+		cancel()
+		unlock()
+		expect.NoError(t, do(t.Context()))
+	}
 }
 
 // A session without a workspace has a tree of its own, which no directory gets.

@@ -80,7 +80,6 @@ type Sessions struct {
 	changed  chan struct{} // receives when the next deadline may be another
 	audit    sync.Mutex
 	decided  time.Duration // see defaultDecided
-	landing  sync.RWMutex  // held for writing while a change is applied: no copy has what that moves
 
 	mu    sync.Mutex
 	grown *sync.Cond            // of the index, or a turn has ended

@@ -127,12 +127,12 @@ func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply
 	if err != nil {
 		return nil, err
 	}
-	var workspaces []string
+	var dirs []string
 	for _, g := range targets {
-		workspaces = append(workspaces, g.workspace.ID)
+		dirs = append(dirs, g.path())
 	}
 	err = t.each(ctx, agentID, targets, func(ctx context.Context, trees []opened) error {
-		unlock, err := t.lockFiles(ctx, workspaces...)
+		unlock, err := t.lockFiles(ctx, true, dirs...)
 		if err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func (t *Trees) Unapplied(ctx context.Context, agentID string) (found []view.Tre
 			continue
 		}
 		diffs, diffErr := t.Diff(ctx, agentID, tree.Name)
-		if state.IsCode(diffErr, workspace.CodeTreeGone) || state.IsCode(diffErr, workspace.CodeReleased) {
+		if state.IsCode(diffErr, workspace.CodeTreeGone) {
 			continue
 		}
 		for _, d := range diffs {

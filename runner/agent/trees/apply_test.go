@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -198,9 +199,9 @@ func TestApplyHasTheFilesAlone(t *testing.T) {
 	gittest.Write(t, tree, map[string]string{"f": "changed\n"})
 	taken := 0
 	l.interrupt = func(int) {
-		ctx, cancel := context.WithCancel(l.ctx)
-		cancel()
-		if unlock, err := l.lockFiles(ctx, w.ID); err == nil {
+		ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
+		defer cancel()
+		if unlock, err := l.lockFiles(ctx, false, w.Anchor); err == nil {
 			unlock()
 			taken++
 		}
@@ -208,7 +209,7 @@ func TestApplyHasTheFilesAlone(t *testing.T) {
 	_, err := l.Apply(l.ctx, "main", view.WorkspaceApply{}, "me")
 	expect.NoError(t, err)
 	expect.Equal(t, "times that the files could be taken", taken, 0)
-	unlock, err := l.lockFiles(l.ctx, w.ID)
+	unlock, err := l.lockFiles(l.ctx, true, w.Anchor)
 	expect.NoError(t, err)
 	defer unlock()
 	for what, do := range map[string]func(context.Context) error{
@@ -221,9 +222,9 @@ func TestApplyHasTheFilesAlone(t *testing.T) {
 			return err
 		},
 	} {
-		ctx, cancel := context.WithCancel(l.ctx)
-		cancel()
-		if err := do(ctx); !errors.Is(err, context.Canceled) {
+		ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s does not wait for the files: %v", what, err)
 		}
 	}

@@ -206,7 +206,7 @@ func (t *Trees) Diff(ctx context.Context, agentID, name string) (found []view.Tr
 
 // syncFiles is workspace.Tree.Sync while nothing is applied.
 func (t *Trees) syncFiles(ctx context.Context, o opened) (workspace.Synced, error) {
-	unlock, err := t.lockFiles(ctx, o.workspace.ID)
+	unlock, err := t.lockFiles(ctx, false, o.path())
 	if err != nil {
 		return workspace.Synced{}, err
 	}

@@ -61,7 +61,7 @@ func (c contents) text() string {
 		parts = append(parts, visible.Clip(what, maxKeptText))
 	}
 	if len(c.made) > 0 {
-		parts = append(parts, visible.Clip("its agent made "+namesOf(c.made), maxKeptText))
+		parts = append(parts, visible.Clip("its agent made "+workspace.NamesOf(c.made), maxKeptText))
 	}
 	if c.moved {
 		parts = append(parts, "it is not on the branch that it was made with")

@@ -21,13 +21,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 
 	"holon/internal/folder"
-	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/agent/scheduler"
 	"holon/runner/sessions"
@@ -74,7 +71,7 @@ type Trees struct {
 	opts Options
 
 	mu    sync.Mutex
-	locks map[string]chan struct{} // of agents whose trees are in use, and of workspaces whose files are
+	locks map[string]chan struct{} // of agents whose trees are in use
 
 	interrupt func(landed int) // of a test: is called before each change is written and after the last; nil
 }
@@ -91,70 +88,19 @@ const (
 	CodeNotAllowed state.Code = "workspace_not_allowed"
 )
 
-// clientCodes are the codes of package workspace that say what the operator or an agent can do.
-const clientCodes = " not_a_directory bare_repository broken_repository unsafe_ownership leads_elsewhere " +
-	"foreign_objects missing_objects dirty_submodule unsafe_path patch_conflict would_overwrite executed_files " +
-	"changed_meanwhile not_a_repository nothing_changed branch_exists path_exists checked_out " +
-	"permission_denied disk_full too_large busy tree_gone "
-
-// maxNamed is how many files a message names.
-const maxNamed = 10
-
 // typed makes an error of package workspace one that control plane and tools report.
 func typed(err error) error {
-	e, ok := errors.AsType[*git.Error](err)
-	if !ok {
-		return err
+	err = workspace.Typed(err, "path")
+	if e, ok := errors.AsType[*state.Error](err); ok && e.Code == "invalid_value" && e.Param == "path" {
+		e.Code = scheduler.CodeInvalidWorkspace
 	}
-	out := &state.Error{Code: state.Code(e.Code), Message: e.Message, Param: "path", Hint: e.Hint, Err: e.Err}
-	if e.Err != nil && !git.IsCancelled(e.Err) { // clients get the message alone
-		out.Message, out.Err = e.Message+": "+visible.OneLine(e.Err.Error(), 1000), nil
-	}
-	switch {
-	case e.Code == workspace.CodeConflict:
-		out.Code = CodeConflict
-	case e.Code == git.CodeInvalidOption:
-		out.Code = scheduler.CodeInvalidWorkspace
-	case !strings.Contains(clientCodes, " "+e.Code+" "):
-		out.Code = scheduler.CodeWorkspaceFailed
-	}
-	if len(e.Paths) > 1 || len(e.Paths) == 1 && !strings.Contains(e.Message, visible.Quoted(e.Paths[0])) {
-		out.Message += ": " + namesOf(e.Paths)
-	}
-	return out
+	return err
 }
 
-// namesOf lists files, as many as a message has room for.
-func namesOf(paths []string) string {
-	names := make([]string, 0, maxNamed)
-	for _, name := range paths[:min(len(paths), maxNamed)] {
-		names = append(names, visible.Quoted(visible.Clip(name, 200)))
-	}
-	if more := len(paths) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
-}
-
-// lockFiles takes the operator's files of workspaces for the caller alone, who may hold the lock of an agent: no copy has
-// what an apply is about to move.
-func (t *Trees) lockFiles(ctx context.Context, workspaces ...string) (unlock func(), err error) {
-	var held []func()
-	unlock = func() {
-		for _, one := range held {
-			one()
-		}
-	}
-	slices.Sort(workspaces) // as everybody takes them
-	for _, id := range slices.Compact(workspaces) {
-		one, err := t.lock(ctx, "files of "+id)
-		if err != nil {
-			unlock()
-			return nil, err
-		}
-		held = append(held, one)
-	}
-	return unlock, nil
+// lockFiles takes the operator's files in directories, to write to them or to copy them, for a caller that may hold the
+// lock of an agent: no copy has what an apply is about to move.
+func (t *Trees) lockFiles(ctx context.Context, write bool, dirs ...string) (unlock func(), err error) {
+	return workspace.LockFiles(ctx, t.opts.Home.CacheDir(), write, dirs...)
 }
 
 // lock takes the trees of an agent for the caller alone.
@@ -227,7 +173,7 @@ func ownerOf(dirs ...string) *folder.Owner {
 // make makes a tree that was reserved, and records how it is found. The caller holds the agent's lock.
 func (t *Trees) make(ctx context.Context, w ledger.Workspace, tree ledger.Tree) (_ ledger.Tree, err error) {
 	return t.makeBy(ctx, w, tree, func(o workspace.Options) (*workspace.Tree, error) {
-		unlock, err := t.lockFiles(ctx, w.ID)
+		unlock, err := t.lockFiles(ctx, false, o.Dir)
 		if err != nil {
 			return nil, err
 		}

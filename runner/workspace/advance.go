@@ -23,11 +23,13 @@ type moved struct {
 	Info   Info    `json:"info"`
 	Theirs string  `json:"theirs"` // Tree.theirs
 	Change *change `json:"change,omitempty"`
+	Note   string  `json:"note,omitempty"` // Restore.Note of the newest one
 }
 
 // saveMoved makes the tree's base, and the change under way, durable. What they need is there already.
 func (t *Tree) saveMoved() error {
-	data, err := json.Marshal(moved{Claim: t.source.options.Claim, Info: t.info, Theirs: t.theirs, Change: t.change})
+	data, err := json.Marshal(moved{Claim: t.source.options.Claim, Info: t.info, Theirs: t.theirs, Change: t.change,
+		Note: t.note})
 	if err == nil {
 		err = durable.WriteFile(t.slot.base(), data, 0o600)
 	}
@@ -113,6 +115,17 @@ func (t *Tree) compact(ctx context.Context) error {
 		return err
 	}
 	needed := t.info.BaseTree + "\n" + t.theirs + "\n"
+	marks, err := Marks(Held{Slot: t.slot.dir})
+	for name := range marks {
+		if tree, markErr := t.slot.marked(name); markErr == nil {
+			needed += tree + "\n"
+		} else {
+			err = errors.Join(err, markErr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("list the marks: %w", err)
+	}
 	if known := readRecord(t.slot.source(), t.source.format).header.Tree; known != "" { // of a plain directory
 		needed += known + "\n"
 	}

@@ -203,9 +203,13 @@ func (s *slot) claimedBy() (string, error) {
 	return string(data[:min(len(data), maxClaim)]), nil
 }
 
-// disclaim removes the claim.
+// disclaim removes the marks, and the claim.
 func (s *slot) disclaim() error {
-	if err := os.Remove(s.claim()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.RemoveAll(s.marks())
+	if err == nil {
+		err = os.Remove(s.claim())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("give up the slot's claim: %w", err)
 	}
 	return nil

@@ -70,7 +70,8 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	options.IncludeDirty, s.placed = held.IncludeDirty, held.TreeDir
 	source := &Source{options: options, info: held.Info, format: git.ObjectFormat(held.Info.ObjectFormat),
 		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}
-	tree := &Tree{source: source, info: held.Info, slot: s, theirs: last.Theirs, change: last.Change}
+	tree := &Tree{source: source, info: held.Info, slot: s, theirs: last.Theirs, change: last.Change,
+		note: last.Note}
 	tree.start = held.Info.BaseTree // also of a tree that began with more: the record need not agree with the files
 	tree.info.Submodules = nil      // found again with the entries
 	if held.Info.Kind == KindGit {

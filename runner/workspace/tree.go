@@ -24,6 +24,7 @@ type Tree struct {
 	objects []objectDir
 	theirs  string  // the git tree of what the user had when the tree last got it
 	change  *change // that is recorded and not complete; nil for none
+	note    string  // Restore.Note of the newest one
 
 	interrupt func(step string) error // of a test; nil
 }

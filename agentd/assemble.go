@@ -28,10 +28,9 @@ import (
 )
 
 // Assemble makes the real parts of a server from a valid configuration: the
-// process supervisor, the container's tools, the model transports and the
-// skills. environ is the process's own environment; commands get the harmless
-// part of it and what --pass-env names, never a key. secrets are redacted
-// everywhere; nil for none.
+// process supervisor, the container's tools and the model transports. environ is the
+// process's own environment; commands get the harmless part of it and what --pass-env
+// names, never a key. secrets are redacted everywhere; nil for none.
 func Assemble(cfg config.Config, users *privilege.Users, environ []string, secrets *redact.Set,
 	log *slog.Logger) (Parts, error) {
 	servers, err := mcpServers(cfg.Tools.MCPConfig, process.Environ(environ, cfg.Commands.Passed(environ)...))
@@ -41,10 +40,6 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 	models, release, err := transports(cfg, environ)
 	if err != nil {
 		return Parts{}, err
-	}
-	found := cfg.SkillRoots("").DiscoverAgent()
-	for _, p := range found.Problems {
-		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets, Users: users,
@@ -67,7 +62,7 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 		Dir: startDir(cfg.StartDir()), LogDir: filepath.Join(cfg.Dirs.State, "mcp"), Version: Version(), Log: log,
 	})
 	return Parts{
-		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
+		Models: models, Tools: container, MCP: connected, Tasks: managed,
 		Commands: commandOptions(cfg, supervisor, managed),
 		Secrets:  secrets, Users: users, Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		EndLeft: supervisor.EndRecorded,

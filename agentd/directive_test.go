@@ -105,8 +105,8 @@ func TestAnchor(t *testing.T) {
 	}
 	expect.NoError(t, os.Symlink(h.cfg.Dirs.State, filepath.Join(h.cfg.Dirs.Anchors, "out")))
 	for _, c := range []struct{ holon, instructions, skills string }{
-		{`"workspace_dir":"a"`, "Of the tree.", "notes tree"},
-		{`"workspace_dir":"a","anchor_dir":"ws_1"`, "Of the anchor.", "notes anchor"},
+		{`"workspace_dir":"a"`, "Of the tree.", "tree"},
+		{`"workspace_dir":"a","anchor_dir":"ws_1"`, "Of the anchor.", "anchor"},
 	} {
 		var p turns.Preview
 		expect.NoError(t, json.Unmarshal(h.do(http.MethodPost, "/responses/preview",

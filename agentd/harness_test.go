@@ -36,7 +36,6 @@ import (
 	"holon/agentd/tools/patch"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/skills"
 	"holon/test/expect"
 	"holon/test/memory"
 )
@@ -205,8 +204,7 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	registry, err := tools.NewRegistry(append(family, apply, view)...)
 	expect.NoError(h.t, err)
 	return agentd.Parts{Models: models, Tools: func() (*tools.Registry, error) { return registry, nil },
-		Tasks: managed, Commands: commands,
-		Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
+		Tasks: managed, Commands: commands, Log: log, Version: "test",
 		Environ: process.Environ(os.Environ()), Now: time.Now, Close: func() error {
 			return errors.Join(managed.Close(), supervisor.Close())
 		}}

@@ -266,7 +266,6 @@ func TestSkillsAreChosen(t *testing.T) {
 		for _, name := range []string{"pdf", "lint"} {
 			put(t, cfg.Dirs.Skills+"/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: About "+name+".\n---\nBODY\n")
 		}
-		parts.Skills = cfg.SkillRoots("").DiscoverAgent()
 	})
 	model := h.scenario("hi", "rounds:\n  - text: hi\n")
 	for id, tt := range map[string]struct{ skills, want string }{

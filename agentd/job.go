@@ -120,7 +120,9 @@ func (s *Server) turn(j *job) *turn.Turn {
 	j.lead = lead
 	watch := func(call *responses.ToolCall, o tools.Outcome, workDir string) []turns.RuntimeEvent {
 		s.metrics.toolEnded(call.Name, o)
-		return j.watch.ToolEnded(call, o, workDir)
+		var facts []turns.RuntimeEvent
+		s.parts.Users.Do(func() { facts = j.watch.ToolEnded(call, o, workDir) }) // which reads files of commands
+		return facts
 	}
 	t := &turn.Turn{
 		Request: j.req, History: all[:len(history)], Input: all[len(history):], Model: j.Choice,

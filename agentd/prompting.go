@@ -34,7 +34,7 @@ func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thre
 		t.tree = dirs.workDir
 	}
 	t.anchor = cmp.Or(dirs.anchor, t.tree)
-	s.parts.Users.Do(func() { t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.anchor).DiscoverWorkspace()) })
+	s.parts.Users.Do(func() { t.skills = s.cfg.SkillRoots(t.anchor).Discover() })
 	if err := t.choose(req.Holon.Skills); err != nil {
 		return t, err
 	}

@@ -20,7 +20,6 @@ import (
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/skills"
 	"holon/test/expect"
 )
 
@@ -62,7 +61,6 @@ func listen(l *listener, home string) func(*config.Config, *agentd.Parts) {
 	return func(cfg *config.Config, parts *agentd.Parts) {
 		l.inner, parts.Models = parts.Models, l
 		cfg.Agent.Home = home
-		parts.Skills = skills.Roots{Role: skills.RoleDefault, AgentSkills: cfg.Dirs.Skills}.DiscoverAgent()
 	}
 }
 

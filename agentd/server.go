@@ -42,7 +42,6 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/responses/websocket"
-	"holon/skills"
 )
 
 // Models finds the transport for a model reference ("provider/model").
@@ -54,7 +53,7 @@ type Models interface {
 	Models() []string
 }
 
-// Parts are what a Server is made of. All but the skills, MCP and Close are
+// Parts are what a Server is made of. All but MCP and Close are
 // required.
 type Parts struct {
 	Models Models
@@ -63,8 +62,7 @@ type Parts struct {
 	Tasks  *tasks.Manager                  // of the commands that outlive their calls
 	// Commands starts those of the operator.
 	Commands command.Options
-	Skills   skills.Catalog // of the user and the agent; those of a workspace are found with each turn
-	Secrets  *redact.Set    // known values to redact; nil for none
+	Secrets  *redact.Set // known values to redact; nil for none
 	Log      *slog.Logger
 	Version  string
 	Users    *privilege.Users               // of commands; nil for the user of this process
@@ -171,7 +169,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	store.Complete(s.untold)
 	store.For(parts.Users)
 	s.sessions = activation.Sessions{Dir: filepath.Join(cfg.Dirs.State, "skills"), Instance: s.instance}
-	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.StartDir()).DiscoverWorkspace()).Names()
+	parts.Users.Do(func() { s.enabled = cfg.SkillRoots(cfg.StartDir()).Discover().Names() })
 	if err := s.recoverTurns(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -2,6 +2,7 @@ package skills
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,24 +28,23 @@ type Role string
 // The roles. Only the default agent sees the user's skills.
 const (
 	RoleDefault Role = "default"
-	roleNamed   Role = "named"
-	roleChild   Role = "child"
+	RoleNamed   Role = "named"
+	RoleChild   Role = "child"
 )
 
 // Known reports whether r is one of the roles.
-func (r Role) Known() bool { return r == RoleDefault || r == roleNamed || r == roleChild }
+func (r Role) Known() bool { return r == RoleDefault || r == RoleNamed || r == RoleChild }
 
 // Roots say where skills are looked for. An empty path has none.
 type Roots struct {
 	Role        Role
 	UserHome    string // the user's home directory
-	AgentSkills string // looked at before the folders of AgentHome
+	AgentSkills string // skills that the agent was given, in addition to those of its home
 	AgentHome   string
 	Workspace   string // the top of the working tree
 }
 
-// The folders of each scope. The first that exists is the scope's only one:
-// folders of one scope are never merged.
+// The folders of each scope. Of those of a home or a working tree, the first that exists is the only one.
 var (
 	userFolders      = []string{".agents/skills", ".codex/skills", ".claude/skills"}
 	agentFolders     = []string{"skills", ".agents/skills", ".codex/skills", ".claude/skills"}
@@ -67,27 +67,41 @@ type Catalog struct {
 
 // Discover finds the skills that the role may see, in the order user, agent,
 // workspace. Skills of one name in two scopes are two skills.
-func (r Roots) Discover() Catalog { return r.DiscoverAgent().With(r.DiscoverWorkspace()) }
-
-// DiscoverAgent finds those of Discover that do not depend on the workspace.
-func (r Roots) DiscoverAgent() Catalog {
+func (r Roots) Discover() Catalog {
 	var c Catalog
 	if r.UserHome != "" && r.Role == RoleDefault {
-		c = c.With(first(scopeUser, under(r.UserHome, userFolders)))
+		c = first(scopeUser, under(r.UserHome, userFolders))
 	}
-	var agent []string
-	if r.AgentSkills != "" {
-		agent = append(agent, r.AgentSkills)
-	}
-	if r.AgentHome != "" {
-		agent = append(agent, under(r.AgentHome, agentFolders)...)
-	}
-	return c.With(first(scopeAgent, agent))
+	return c.With(r.discoverAgent()).With(r.discoverWorkspace())
 }
 
-// DiscoverWorkspace finds the skills of the working tree. It reads nothing outside
+// discoverAgent finds the skills of AgentSkills and of AgentHome. Of two that have the same name, the first counts.
+func (r Roots) discoverAgent() Catalog {
+	var given, own Catalog
+	if r.AgentSkills != "" {
+		given = first(scopeAgent, []string{r.AgentSkills})
+	}
+	if r.AgentHome != "" {
+		own = first(scopeAgent, under(r.AgentHome, agentFolders))
+	}
+	if len(own.Roots) == 0 || len(given.Roots) > 0 && given.Roots[0] == own.Roots[0] {
+		return given
+	}
+	names := given.Names()
+	own.Skills = slices.DeleteFunc(own.Skills, func(s Skill) bool {
+		known := slices.Contains(names, s.Name)
+		if known {
+			own.Problems = append(own.Problems, InvalidSkill{Code: codeDuplicate, Path: s.Path, Field: "name",
+				Message: fmt.Sprintf("there is a skill %q in %s", s.Name, r.AgentSkills), Hint: "name each skill once"})
+		}
+		return known
+	})
+	return given.With(own)
+}
+
+// discoverWorkspace finds the skills of the working tree. It reads nothing outside
 // the tree, even through links.
-func (r Roots) DiscoverWorkspace() Catalog {
+func (r Roots) discoverWorkspace() Catalog {
 	if r.Workspace == "" {
 		return Catalog{}
 	}

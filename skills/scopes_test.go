@@ -81,8 +81,8 @@ func TestRolesSeeScopes(t *testing.T) {
 	addSkill(t, filepath.Join(dir, "w/.agents/skills"), "same", "the workspace's")
 	for role, want := range map[Role][]string{
 		RoleDefault: {"user/same", "agent/same", "workspace/same"},
-		roleNamed:   {"agent/same", "workspace/same"},
-		roleChild:   {"agent/same", "workspace/same"},
+		RoleNamed:   {"agent/same", "workspace/same"},
+		RoleChild:   {"agent/same", "workspace/same"},
 		"":          {"agent/same", "workspace/same"},
 	} {
 		c := Roots{Role: role, UserHome: dir + "/u", AgentHome: dir + "/a", Workspace: dir + "/w"}.Discover()
@@ -96,17 +96,32 @@ func TestRolesSeeScopes(t *testing.T) {
 	}
 }
 
-func TestAgentSkillsAreLookedAtFirst(t *testing.T) {
+// An agent has the skills that it was given and those of its home. Of two that have the same name the given one counts.
+func TestGivenSkillsDoNotHideThoseOfTheHome(t *testing.T) {
 	dir := t.TempDir()
 	addSkill(t, filepath.Join(dir, "given"), "given", "x")
+	addSkill(t, filepath.Join(dir, "given"), "both", "the given one")
 	addSkill(t, filepath.Join(dir, "a/skills"), "home", "x")
-	ids, _ := found(Roots{AgentSkills: dir + "/given", AgentHome: dir + "/a"}.Discover(), dir)
-	if diff := cmp.Diff([]string{"agent/given"}, ids); diff != "" {
-		t.Error(diff)
-	}
-	ids, _ = found(Roots{AgentSkills: dir + "/absent", AgentHome: dir + "/a"}.Discover(), dir)
-	if diff := cmp.Diff([]string{"agent/home"}, ids); diff != "" {
-		t.Error(diff)
+	addSkill(t, filepath.Join(dir, "a/skills"), "both", "the agent's")
+	mustMkdir(t, filepath.Join(dir, "empty"))
+	for _, tc := range []struct {
+		given    string
+		want     []string
+		problems int
+	}{
+		{"given", []string{"agent/both", "agent/given", "agent/home"}, 1},
+		{"absent", []string{"agent/both", "agent/home"}, 0},
+		{"empty", []string{"agent/both", "agent/home"}, 0},
+		{"a/skills", []string{"agent/both", "agent/home"}, 0},
+	} {
+		c := Roots{AgentSkills: filepath.Join(dir, tc.given), AgentHome: dir + "/a"}.Discover()
+		ids, _ := found(c, dir)
+		if diff := cmp.Diff(tc.want, ids); diff != "" || len(c.Problems) != tc.problems {
+			t.Errorf("%s (-want +got):\n%s%v", tc.given, diff, c.Problems)
+		}
+		if tc.problems > 0 && c.Problems[0].Path != dir+"/a/skills/both/SKILL.md" {
+			t.Errorf("the problem is %v, want one of the agent's own", c.Problems[0].Error())
+		}
 	}
 }
 

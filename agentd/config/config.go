@@ -121,7 +121,7 @@ func absolute(path string) string {
 }
 
 // SkillRoots says where skills are looked for, with a working tree or "" for
-// none. The agent's home in a container is /holon, so that --skills-dir is by
+// none. The agent's home in a container without one of its own is /holon, so that --skills-dir is by
 // default what the runtime specification calls <agent_home>/skills.
 func (c *Config) SkillRoots(tree string) skills.Roots {
 	return skills.Roots{Role: skills.Role(c.Agent.Role), UserHome: c.Agent.UserHome, AgentSkills: c.Dirs.Skills,

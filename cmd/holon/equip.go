@@ -18,6 +18,7 @@ import (
 	"holon/runner/modelaccess"
 	"holon/runner/pool"
 	"holon/runner/workspace/git"
+	"holon/skills"
 	"holon/state"
 )
 
@@ -59,8 +60,12 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 		Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
 		Files: runner.Files{Skills: o.Skills},
 	}
-	if state.IsChild(t.AgentID) { // which has those of its home and its workspaces alone
-		cfg.Skills = nil
+	role := skills.RoleNamed
+	switch {
+	case state.IsChild(t.AgentID): // which has those of its home and its workspaces alone
+		cfg.Skills, role = nil, skills.RoleChild
+	case t.AgentID == o.Agent:
+		role = skills.RoleDefault
 	}
 	if err := confine(&o.Settings, &cfg); err != nil {
 		return cfg, nil, err
@@ -74,7 +79,7 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 		return cfg, nil, err
 	}
 	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
-	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits(false)...)
+	cfg.AgentEnv = append(append(cfg.AgentEnv, o.agentLimits(false)...), "HOLON_AGENT_ROLE="+string(role))
 	return cfg, opened, nil
 }
 

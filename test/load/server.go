@@ -27,6 +27,8 @@ type Options struct {
 	Model  string   // of all agents; "": one that plays the script
 	Env    []string // further variables, settings of the runtime among them
 	Roots  []string // directories of which agents may use what lies below; repositories that the script is about then
+	Script []byte   // what the model plays instead; nil: messages of agents
+	Flags  []string // further ones of holon serve
 }
 
 // Server is a state home, and the process that serves it while there is one.
@@ -49,9 +51,13 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{Home: filepath.Join(o.Dir, "h"), opts: o, triggers: make(map[string]string)}
 	s.Socket = filepath.Join(s.Home, "run", "holon.sock")
-	text, err := script()
-	if len(o.Roots) > 0 {
+	text, err := o.Script, error(nil)
+	switch {
+	case text != nil:
+	case len(o.Roots) > 0:
 		text, err = treeScript(o.Roots)
+	default:
+		text, err = script()
 	}
 	if err != nil {
 		return nil, err
@@ -93,6 +99,7 @@ func (s *Server) Launch() error {
 	for _, dir := range s.opts.Roots {
 		cmd.Args = append(cmd.Args, "--workspace-root", dir)
 	}
+	cmd.Args = append(cmd.Args, s.opts.Flags...)
 	cmd.Dir = s.opts.Dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.opts.Dir, "HOLON_HOME=" + s.Home,
 		"DOCKER_HOST=" + s.opts.Engine}, s.opts.Env...)
@@ -113,6 +120,9 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	})
 }
+
+// Model is the model of its agents, which clients may name too.
+func (s *Server) Model() string { return s.opts.Model }
 
 func (s *Server) Ledger() string { return filepath.Join(s.Home, "ledger.sqlite") }
 

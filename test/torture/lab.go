@@ -25,11 +25,13 @@ type victim struct {
 	play   func(ctx context.Context, r *round)
 }
 
-// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, and many agents for long.
+// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, sessions of clients, and many
+// agents for long.
 const (
 	kindRuns      = "runs"
 	kindAgents    = "agents"
 	kindTrees     = "trees"
+	kindSessions  = "sessions"
 	kindEndurance = "endurance"
 )
 
@@ -47,6 +49,8 @@ func victims() []victim {
 		{kindRuns, "home", 3, needEngineAndRoot, playHome},
 		{kindAgents, "agents", 1, needEngine, playAgents},
 		{kindTrees, "trees", 1, needEngine, playTrees},
+		{kindSessions, "sessions", 5, nil, playSessions},
+		{kindSessions, "sessions-docker", 1, needEngine, playSessionsInDocker},
 		{kindEndurance, "endurance", 1, needEngine, playEndurance},
 	}
 }

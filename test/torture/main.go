@@ -1,11 +1,12 @@
 // Command torture kills what runs turns at random instants, lets the product
 // recover by its own means, and checks what must hold then.
 //
-//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|all|endurance] [-only agentd,…] [-keep]
+//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|sessions|all|endurance] [-only agentd,…] [-keep]
 //
-// There are four kinds of rounds: turns that are run once; agents that live under a daemon, of which some rounds share
+// There are five kinds of rounds: turns that are run once; agents that live under a daemon, of which some rounds share
 // one daemon and its home; likewise agents that work in trees of repositories, which the operator and the user change
-// meanwhile; and many agents that work for minutes, which also reports what that costs.
+// meanwhile; likewise sessions of clients that speak Open Responses; and many agents that work for minutes, which also
+// reports what that costs.
 //
 // A round draws from the seed and its number: the work of the turns, the victim of
 // the fault, its kind and its time. A violation prints what was broken, the command that replays
@@ -64,8 +65,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.rounds, "rounds", 100, "`number` of rounds of each kind")
 	fs.IntVar(&o.first, "first", 0, "`number` of the first round, or of the first daemon of agents")
-	fs.StringVar(&kind, "kind", "all", "`kind` of rounds: runs, agents, trees or endurance; all are the first three")
-	fs.IntVar(&o.strikes, "strikes", 10, "`rounds` of agents or trees that share a daemon")
+	fs.StringVar(&kind, "kind", "all", "`kind` of rounds: runs, agents, trees, sessions or endurance; all are the first four")
+	fs.IntVar(&o.strikes, "strikes", 10, "`rounds` of agents, trees or sessions that share a daemon")
 	fs.IntVar(&o.messages, "messages", 2000, "`messages` of a round of endurance")
 	fs.IntVar(&o.again, "again", 1, "how `often` each round is played")
 	fs.IntVar(&o.workers, "workers", 2, "rounds at once")
@@ -78,10 +79,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	o.kinds = []string{kind}
 	switch kind {
 	case "all":
-		o.kinds = []string{kindRuns, kindAgents, kindTrees}
-	case kindRuns, kindAgents, kindTrees, kindEndurance:
+		o.kinds = []string{kindRuns, kindAgents, kindTrees, kindSessions}
+	case kindRuns, kindAgents, kindTrees, kindSessions, kindEndurance:
 	default:
-		return o, fmt.Errorf("-kind: unknown kind %s; use runs, agents, trees, endurance or all", kind)
+		return o, fmt.Errorf("-kind: unknown kind %s; use runs, agents, trees, sessions, endurance or all", kind)
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -132,7 +133,7 @@ func (l *lab) playKind(ctx context.Context, kind string, stdout io.Writer) (viol
 	began := time.Now()
 	fmt.Fprintf(stdout, "seed %d, %d rounds of %s\n", l.seed, l.rounds, strings.Join(namesOf(can), ", "))
 	count := l.rounds
-	if kind == kindAgents || kind == kindTrees {
+	if kind == kindAgents || kind == kindTrees || kind == kindSessions {
 		count = (l.rounds + l.strikes - 1) / l.strikes
 	}
 	t := &tally{options: l.options, kind: kind, out: stdout, played: map[string]int{}, faults: map[string]int{}}

@@ -38,7 +38,7 @@ func (s *Server) getHandshake(_ http.ResponseWriter, r *http.Request) (any, erro
 	return wire.Handshake{
 		OK: true, Protocol: wire.Protocol{Name: wire.ProtocolName, Version: wire.ProtocolVersion},
 		Auth:         listenerOf(r.Context()).authMode(),
-		Capabilities: []string{"agents.list", "agents.state", "agents.events", "agents.control"},
+		Capabilities: []string{"agents.list", "agents.state", "agents.events", "agents.control", "tui.remote"},
 		Runtime: wire.HandshakeRuntime{DefaultAgent: info.DefaultAgent, Version: info.Version, HomeDir: info.HomeDir,
 			WorkspaceDir: info.HomeDir,
 			Listen:       info.HTTPAddr, AdvertiseURL: info.AdvertiseURL, EventLogEpoch: s.store.Epoch()},

@@ -1,0 +1,156 @@
+package tui
+
+import (
+	"context"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"holon/internal/visible"
+)
+
+// newComposer makes the field in which messages are written.
+func newComposer() textarea.Model {
+	c := textarea.New()
+	c.ShowLineNumbers, c.CharLimit, c.MaxHeight, c.MinHeight, c.DynamicHeight = false, 0, 8, 1, true
+	c.MaxContentHeight = 100_000
+	c.Placeholder = "Message, or / for commands"
+	c.SetPromptFunc(2, func(info textarea.PromptInfo) string {
+		if info.LineNumber == 0 {
+			return "❯ "
+		}
+		return "  "
+	})
+	c.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "shift+enter", "ctrl+j"))
+	c.SetVirtualCursor(false)
+	styles := textarea.DefaultDarkStyles()
+	plain := textarea.StyleState{Placeholder: lipgloss.NewStyle().Faint(true), Prompt: lipgloss.NewStyle().Bold(true)}
+	styles.Focused, styles.Blurred = plain, plain
+	c.SetStyles(styles)
+	c.SetHeight(1)
+	return c
+}
+
+// typed gives a message to the composer.
+func (m *model) typed(msg tea.Msg) tea.Cmd {
+	var cmd tea.Cmd
+	m.composer, cmd = m.composer.Update(msg)
+	return cmd
+}
+
+// setText replaces what is written.
+func (m *model) setText(text string) {
+	m.composer.SetValue(text)
+	m.composer.MoveToEnd()
+}
+
+// paste adds what was pasted: a path of a file as the file, the rest as text without what controls a terminal.
+func (m *model) paste(text string) tea.Cmd {
+	text = visible.Text(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"))
+	if path := pastedPath(text); path != "" {
+		return m.do(func(context.Context) tea.Msg {
+			file, err := attach(path)
+			return attachedMsg{file: file, pasted: text, err: err}
+		})
+	}
+	m.composer.InsertString(text)
+	return nil
+}
+
+// attached takes a file, or the text that named none.
+func (m *model) attached(msg attachedMsg) {
+	if msg.err != nil {
+		m.composer.InsertString(msg.pasted)
+		return
+	}
+	m.files = append(m.files, msg.file)
+}
+
+// submit sends what is written, or does the command that it is.
+func (m *model) submit() tea.Cmd {
+	text := strings.TrimSpace(m.composer.Value())
+	if text == "" && len(m.files) == 0 {
+		return nil
+	}
+	if text != "" && (len(m.history) == 0 || m.history[len(m.history)-1] != text) {
+		m.history = append(m.history, text)
+	}
+	m.recalled, m.draft = len(m.history), ""
+	m.composer.Reset()
+	m.notice, m.asked = "", ""
+	if strings.HasPrefix(text, "/") && !strings.Contains(text, "\n") {
+		if cmd, ok := m.command(text); ok {
+			return cmd
+		}
+	}
+	if o := m.top(); o != nil && o.diff != nil && text != "" {
+		m.comment(o, text)
+		return nil
+	}
+	p := prompt{Text: text, Files: m.files}
+	m.files, m.scrolled = nil, 0
+	return m.send(p)
+}
+
+// send sends a message. To an agent that works it goes into the turn; a session has one turn at a time.
+func (m *model) send(p prompt) tea.Cmd {
+	if m.target.Agent == "" && m.busy() {
+		m.queue = append(m.queue, p)
+		return nil
+	}
+	m.sending++
+	b, conversation, urgent := m.backend, m.conversation, m.status.Running
+	return m.do(func(ctx context.Context) tea.Msg {
+		return sentMsg{conversation, p, b.submit(ctx, p, urgent)}
+	})
+}
+
+// busy reports whether a turn runs, or is about to.
+func (m *model) busy() bool {
+	return m.status.Running || m.sending > 0 || m.target.Agent == "" && m.status.Begun < m.sentOff
+}
+
+// sent takes the answer to a message. One that was not taken is written again, so that nothing is lost.
+func (m *model) sent(msg sentMsg) tea.Cmd {
+	m.sending--
+	if msg.err == nil {
+		m.sentOff++
+		return nil
+	}
+	m.say("", msg.err)
+	if m.composer.Value() == "" {
+		m.setText(msg.prompt.Text)
+		m.files = append(msg.prompt.Files, m.files...)
+	}
+	return nil
+}
+
+// sendQueued sends the first message that waited.
+func (m *model) sendQueued() tea.Cmd {
+	if len(m.queue) == 0 || m.busy() {
+		return nil
+	}
+	p := m.queue[0]
+	m.queue = m.queue[1:]
+	return m.send(p)
+}
+
+// recall writes an earlier message, by so many steps, and reports whether there is one.
+func (m *model) recall(step int) bool {
+	at := m.recalled + step
+	if at < 0 || at > len(m.history) || m.recalled == at {
+		return false
+	}
+	if m.recalled == len(m.history) {
+		m.draft = m.composer.Value()
+	}
+	if m.recalled = at; at == len(m.history) {
+		m.setText(m.draft)
+	} else {
+		m.setText(m.history[at])
+	}
+	return true
+}

@@ -1,0 +1,250 @@
+package tui
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+
+	"holon/internal/visible"
+	"holon/runner/present"
+)
+
+// model is the state of the program. Its methods do no I/O.
+type model struct {
+	open func(Target) backend
+	feed *feed
+	do   func(func(context.Context) tea.Msg) tea.Cmd // makes a command of what is to be done
+
+	conversation int // number of the one that is shown
+	target       Target
+	backend      backend
+	status       status
+	away         bool  // the daemon does not answer
+	ended        error // of the conversation; nil: it goes on
+	rows         *rows
+	scrolled     int // lines below the screen
+	mode         present.Mode
+
+	composer textarea.Model
+	files    []attachment
+	queue    []prompt // that wait for the end of the turn
+	sending  int
+	sentOff  int // messages that the session took
+	history  []string
+	recalled int // position in history; len(history): none
+	draft    string
+	comments []comment
+
+	overlays []*overlay
+	notice   string
+	failed   bool   // the notice tells of a failure
+	asked    string // what the next key of the same kind confirms: "interrupt", "quit"
+	now      time.Time
+	ticking  bool
+
+	width, height int
+	inline        bool
+	color, dark   bool
+	secrets       func(string) string // takes them out of a text; nil: there are none
+}
+
+func newModel(open func(Target) backend, t Target, f *feed, do func(func(context.Context) tea.Msg) tea.Cmd) *model {
+	m := &model{open: open, feed: f, do: do, target: t, mode: present.Info, color: true, dark: true, width: 80, height: 24}
+	m.composer = newComposer()
+	m.begin(t)
+	return m
+}
+
+// begin shows another conversation.
+func (m *model) begin(t Target) tea.Cmd {
+	m.conversation++
+	m.target, m.backend, m.status, m.scrolled, m.ended, m.away = t, m.open(t), status{Target: t}, 0, nil, false
+	m.rows, m.overlays, m.queue, m.comments = newRows(m.draw, m.shown), nil, nil, nil
+	m.sentOff = 0
+	return m.feed.follow(m.conversation, m.backend)
+}
+
+func (m *model) Init() tea.Cmd {
+	return tea.Batch(m.feed.follow(m.conversation, m.backend), m.feed.next, tea.RequestBackgroundColor, m.composer.Focus())
+}
+
+// Messages that commands bring back.
+type (
+	sentMsg struct {
+		conversation int
+		prompt       prompt
+		err          error
+	}
+	doneMsg struct {
+		conversation int
+		text         string
+		reopen       Target // the conversation has changed; the zero Target: it has not
+		err          error
+	}
+	pageMsg struct {
+		conversation int
+		kind, id     string
+		page         page
+		err          error
+	}
+	diffMsg struct {
+		conversation int
+		changes      []change
+		err          error
+	}
+	attachedMsg struct {
+		file   attachment
+		pasted string // what was pasted
+		err    error  // it is no file that can be sent
+	}
+	tickMsg time.Time
+)
+
+// Update takes a message into the model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.resize(msg.Width, msg.Height)
+	case tea.BackgroundColorMsg:
+		if dark := msg.IsDark(); dark != m.dark {
+			m.dark = dark
+			m.rows.redraw()
+		}
+	case fedMsg:
+		return m, tea.Batch(m.take(msg), m.feed.next)
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	case tea.PasteMsg:
+		return m, m.paste(msg.Content)
+	case attachedMsg:
+		m.attached(msg)
+	case sentMsg:
+		return m, m.sent(msg)
+	case doneMsg:
+		if msg.conversation == m.conversation {
+			m.say(msg.text, msg.err)
+			if msg.reopen != (Target{}) {
+				return m, m.begin(msg.reopen)
+			}
+			return m, m.reload()
+		}
+	case pageMsg:
+		if msg.conversation == m.conversation {
+			m.showPage(msg)
+		}
+	case diffMsg:
+		if msg.conversation == m.conversation {
+			return m, m.showDiff(msg)
+		}
+	case tickMsg:
+		m.now = time.Time(msg)
+		if m.ticking = m.status.Running; m.ticking {
+			return m, tick()
+		}
+	}
+	return m, nil
+}
+
+func tick() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
+
+// take takes what the backend told.
+func (m *model) take(events []fed) tea.Cmd {
+	var cmds []tea.Cmd
+	stale := false
+	for _, e := range events {
+		if e.conversation != m.conversation {
+			continue
+		}
+		switch e := e.event.(type) {
+		case rowsEvent:
+			for _, row := range e {
+				if grown := m.rows.put(row, m.scrolled > 0); m.scrolled > 0 {
+					m.scrolled = max(0, m.scrolled+grown)
+				}
+				stale = stale || m.concerned(row)
+			}
+		case resetEvent:
+			m.rows.put(present.Row{Key: "reset", Level: present.Info, Category: present.CategoryRuntime,
+				Title: "events are missing here"}, false)
+		case awayEvent:
+			m.away = true
+		case endedEvent:
+			m.ended = e.err
+			m.say("", e.err)
+		case statusEvent:
+			cmds = append(cmds, m.stands(status(e)))
+		}
+	}
+	if stale {
+		cmds = append(cmds, m.reload())
+	}
+	if m.inline && len(m.overlays) == 0 {
+		if lines := m.rows.settled(!m.status.Running); len(lines) > 0 {
+			cmds = append(cmds, tea.Println(strings.Join(lines, "\n")))
+		}
+	}
+	return tea.Batch(cmds...)
+}
+
+// stands takes how the conversation stands.
+func (m *model) stands(s status) tea.Cmd {
+	m.status, m.away = s, false
+	if s.Target != (Target{}) {
+		m.target = s.Target
+	}
+	var cmds []tea.Cmd
+	if s.Running && !m.ticking {
+		m.ticking, m.now = true, s.Since
+		cmds = append(cmds, tick())
+	}
+	if !m.busy() {
+		if m.asked == "interrupt" {
+			m.asked, m.notice = "", ""
+		}
+		cmds = append(cmds, m.sendQueued())
+	}
+	return tea.Batch(cmds...)
+}
+
+// say shows what a command did, or why not.
+func (m *model) say(text string, err error) {
+	m.notice, m.failed = text, err != nil
+	if err != nil {
+		m.notice = visible.OneLine(explain(err), 600)
+	}
+}
+
+// resize fits everything to the terminal.
+func (m *model) resize(width, height int) {
+	m.height = max(height, 4)
+	if width = max(width, 20); width != m.width {
+		m.width = width
+		m.rows.redraw()
+		for _, o := range m.overlays {
+			o.layout(m)
+		}
+	}
+	m.composer.SetWidth(m.width)
+	m.composer.MaxHeight = max(1, min(8, m.height/3))
+	m.composer.SetHeight(m.composer.Height())
+}
+
+// shown reports whether the display mode shows a row.
+func (m *model) shown(r present.Row) bool { return r.Level <= m.mode }
+
+// concerned reports whether the overlay on top shows what a row tells of.
+func (m *model) concerned(r present.Row) bool {
+	if len(m.overlays) == 0 {
+		return false
+	}
+	kind := m.overlays[len(m.overlays)-1].kind
+	return slices.Contains(map[string][]string{
+		present.CategoryWork:      {pageWork},
+		present.CategoryTask:      {pageTasks, pageChildren},
+		present.CategoryWorkspace: {pageWorkspace},
+	}[r.Category], kind)
+}

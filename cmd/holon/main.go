@@ -118,7 +118,12 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o := (&tuiOptions{base: base{streams: streams}}); o.fits(cmd.Context()) {
+				return o.run(cmd.Context())
+			}
+			return cmd.Help()
+		},
 	}
 	root.SetVersionTemplate("holon {{.Version}}\n")
 	root.SetIn(streams.In)
@@ -149,7 +154,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 		},
 		"agents": {
 			newDaemonCommand(streams), newAgentCommand(streams), newPromptCommand(streams), newStatusCommand(streams),
-			newWorkspaceCommand(streams),
+			newWorkspaceCommand(streams), newTUICommand(streams),
 		},
 		"settings": {
 			newConfigCommand(streams), newCredentialsCommand(streams), newModelsCommand(streams), newDoctorCommand(streams),

@@ -72,6 +72,7 @@ func (a *agent) follow(ctx context.Context, emit func(event)) error {
 
 // states reads the state whenever it is stale.
 func (a *agent) states(ctx context.Context, stale <-chan struct{}, emit func(event)) error {
+	run, since := "", time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,7 +87,12 @@ func (a *agent) states(ctx context.Context, stale <-chan struct{}, emit func(eve
 		if err != nil {
 			return err
 		}
-		emit(statusEvent(a.status(s)))
+		now := a.status(s)
+		if id := s.Session.CurrentRunID; id != run {
+			run, since = id, time.Now()
+		}
+		now.Since = since
+		emit(statusEvent(now))
 	}
 }
 

@@ -87,6 +87,7 @@ type page struct {
 	Items []item
 	Text  string
 	Raw   bool // the text is no Markdown
+	Live  bool // it goes on, and no event tells of it: the output of a task
 }
 
 // item is a thing of a page.

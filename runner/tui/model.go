@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ type model struct {
 	open func(Target) backend
 	feed *feed
 	do   func(func(context.Context) tea.Msg) tea.Cmd // makes a command of what is to be done
+	next tea.Cmd                                     // waits for events
+	wait func(time.Duration, func(time.Time) tea.Msg) tea.Cmd
 
 	conversation int // number of the one that is shown
 	target       Target
@@ -53,7 +56,7 @@ type model struct {
 }
 
 func newModel(open func(Target) backend, t Target, f *feed, do func(func(context.Context) tea.Msg) tea.Cmd) *model {
-	m := &model{open: open, feed: f, do: do, target: t, mode: present.Info, color: true, dark: true, width: 80, height: 24}
+	m := &model{open: open, feed: f, do: do, next: f.next, wait: tea.Tick, target: t, mode: present.Info, color: true, dark: true, width: 80, height: 24}
 	m.composer = newComposer()
 	m.begin(t)
 	return m
@@ -69,7 +72,7 @@ func (m *model) begin(t Target) tea.Cmd {
 }
 
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.feed.follow(m.conversation, m.backend), m.feed.next, tea.RequestBackgroundColor, m.composer.Focus())
+	return tea.Batch(m.feed.follow(m.conversation, m.backend), m.next, tea.RequestBackgroundColor, m.composer.Focus())
 }
 
 // Messages that commands bring back.
@@ -101,6 +104,10 @@ type (
 		pasted string // what was pasted
 		err    error  // it is no file that can be sent
 	}
+	rereadMsg struct { // what a page shows goes on
+		conversation int
+		overlay      *overlay
+	}
 	tickMsg time.Time
 )
 
@@ -115,7 +122,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.rows.redraw()
 		}
 	case fedMsg:
-		return m, tea.Batch(m.take(msg), m.feed.next)
+		return m, tea.Batch(m.take(msg), m.next)
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	case tea.PasteMsg:
@@ -134,7 +141,12 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case pageMsg:
 		if msg.conversation == m.conversation {
-			m.showPage(msg)
+			return m, m.showPage(msg)
+		}
+	case rereadMsg:
+		msg.overlay.rereading = false
+		if o := m.top(); o == msg.overlay && msg.conversation == m.conversation {
+			return m, m.read(o.kind, o.id)
 		}
 	case diffMsg:
 		if msg.conversation == m.conversation {
@@ -143,13 +155,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		m.now = time.Time(msg)
 		if m.ticking = m.status.Running; m.ticking {
-			return m, tick()
+			return m, m.tick()
 		}
 	}
 	return m, nil
 }
 
-func tick() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
+// tick is the clock of a turn that runs.
+func (m *model) tick() tea.Cmd { return m.wait(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
 
 // take takes what the backend told.
 func (m *model) take(events []fed) tea.Cmd {
@@ -168,7 +181,7 @@ func (m *model) take(events []fed) tea.Cmd {
 				stale = stale || m.concerned(row)
 			}
 		case resetEvent:
-			m.rows.put(present.Row{Key: "reset", Level: present.Info, Category: present.CategoryRuntime,
+			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info, Category: present.CategoryRuntime,
 				Title: "events are missing here"}, false)
 		case awayEvent:
 			m.away = true
@@ -199,7 +212,7 @@ func (m *model) stands(s status) tea.Cmd {
 	var cmds []tea.Cmd
 	if s.Running && !m.ticking {
 		m.ticking, m.now = true, s.Since
-		cmds = append(cmds, tick())
+		cmds = append(cmds, m.tick())
 	}
 	if !m.busy() {
 		if m.asked == "interrupt" {

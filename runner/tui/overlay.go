@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -24,6 +25,7 @@ const (
 type overlay struct {
 	kind, id, title string
 	loading         bool
+	rereading       bool // the page is about to be read again
 	heads           []string
 	items           []item
 	text            string
@@ -70,7 +72,7 @@ func (m *model) reload() tea.Cmd {
 }
 
 // showPage fills the overlay that waits for a page.
-func (m *model) showPage(msg pageMsg) {
+func (m *model) showPage(msg pageMsg) tea.Cmd {
 	for i, o := range m.overlays {
 		if o.kind != msg.kind || o.id != msg.id {
 			continue
@@ -78,7 +80,7 @@ func (m *model) showPage(msg pageMsg) {
 		if msg.err != nil {
 			m.overlays = append(m.overlays[:i:i], m.overlays[i+1:]...)
 			m.say("", msg.err)
-			return
+			return nil
 		}
 		first := o.loading
 		o.loading, o.title, o.heads, o.items = false, msg.page.Title, msg.page.Heads, msg.page.Items
@@ -89,10 +91,21 @@ func (m *model) showPage(msg pageMsg) {
 				o.at = i
 			}
 		}
+		if first && msg.page.Live {
+			o.at = len(o.lines) // the end of what was printed
+		}
 		o.move(0, m)
-		return
+		if conversation := m.conversation; msg.page.Live && !o.rereading {
+			o.rereading = true
+			return m.wait(rereadAfter, func(time.Time) tea.Msg { return rereadMsg{conversation, o} })
+		}
+		return nil
 	}
+	return nil
 }
+
+// rereadAfter is how old the output of a task that runs may be on screen.
+const rereadAfter = 2 * time.Second
 
 // showDiff fills the overlay that waits for a diff, or asks about applying it.
 func (m *model) showDiff(msg diffMsg) tea.Cmd {

@@ -169,7 +169,8 @@ func (a *agent) tasks(ctx context.Context, id string) (page, error) {
 		if t.ExitStatus != nil {
 			text += fmt.Sprintf("exit %d\n", *t.ExitStatus)
 		}
-		return page{Title: "task " + id, Text: text + "\n" + cmp.Or(t.OutputPreview, t.ResultSummary), Raw: true}, err
+		return page{Title: "task " + id, Text: text + "\n" + cmp.Or(t.OutputPreview, t.ResultSummary), Raw: true,
+			Live: !t.Status.Terminal()}, err
 	}
 	p := page{Title: "tasks", Heads: []string{"TASK", "STATUS", "STARTED", "COMMAND"}}
 	list, err := a.client.Tasks(ctx, a.id, listed)

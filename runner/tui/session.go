@@ -46,7 +46,7 @@ func (s *session) follow(ctx context.Context, emit func(event)) error {
 			s.mu.Lock()
 			s.status.Begun++
 			s.mu.Unlock()
-			if err := s.turn(ctx, id, emit); err != nil {
+			if err := s.turn(ctx, id, true, emit); err != nil {
 				return err
 			}
 		}
@@ -72,8 +72,9 @@ func (s *session) open(ctx context.Context, emit func(event)) error {
 	}
 	s.is(found, emit)
 	ids := found.ResponseIDs
-	for _, id := range ids[max(0, len(ids)-recentTurns):] {
-		if err := s.turn(ctx, id, emit); err != nil {
+	for i, id := range ids[max(0, len(ids)-recentTurns):] {
+		runs := found.Activity == "running" && i == min(len(ids), recentTurns)-1
+		if err := s.turn(ctx, id, runs, emit); err != nil {
 			return err
 		}
 	}
@@ -111,8 +112,8 @@ func (s *session) change(emit func(event), change func(now *status)) {
 	emit(statusEvent(now))
 }
 
-// turn shows what was asked and follows the response to its end.
-func (s *session) turn(ctx context.Context, id string, emit func(event)) error {
+// turn shows what was asked and follows the response to its end. live is one that runs now.
+func (s *session) turn(ctx context.Context, id string, live bool, emit func(event)) error {
 	follow := client.Follow{Patience: patience, Away: func(time.Duration) { emit(awayEvent{}) }}
 	var asked responses.Items
 	err := follow.Read(ctx, func() (err error) {
@@ -122,7 +123,9 @@ func (s *session) turn(ctx context.Context, id string, emit func(event)) error {
 	if err == nil {
 		emit(rowsEvent(askedRows(id, asked)))
 	}
-	s.change(emit, func(now *status) { now.Running, now.State, now.Since = true, "running", time.Now() })
+	if live {
+		s.change(emit, func(now *status) { now.Running, now.State, now.Since = true, "running", time.Now() })
+	}
 	var fold present.Turn
 	var failed error
 	for ev, err := range s.client.FollowResponse(ctx, id, follow) {
@@ -145,6 +148,9 @@ func (s *session) turn(ctx context.Context, id string, emit func(event)) error {
 	if failed != nil {
 		emit(rowsEvent{{Key: id + " end", TurnID: id, Level: present.Info, Category: present.CategoryRuntime,
 			Title: "the turn ended", Body: failed.Error(), Failed: true}})
+	}
+	if !live {
+		return context.Cause(ctx)
 	}
 	s.change(emit, func(now *status) { now.Running, now.State = false, "ready" })
 	found, err := s.client.Session(ctx, s.name())

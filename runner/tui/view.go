@@ -40,7 +40,7 @@ func (m *model) body() []string {
 	if o := m.top(); o != nil {
 		lines = m.drawOverlay(o, height)
 	} else {
-		lines, m.scrolled = m.rows.window(height, m.scrolled)
+		lines, _ = m.rows.window(height, m.scrolled)
 		if len(lines) == 0 && len(m.rows.list) == 0 && !m.inline {
 			lines = m.welcome(height)
 		}

@@ -19,7 +19,9 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/trees"
 	"holon/runner/agent/view"
+	"holon/runner/console"
 	"holon/runner/control"
+	"holon/runner/control/client"
 	"holon/runner/daemon"
 	"holon/runner/engine"
 	"holon/runner/openresponses"
@@ -156,9 +158,14 @@ func (h *agentHost) run(ctx context.Context) error {
 	door := openresponses.New(openresponses.Options{Sessions: doorSessions{h.clients}, Agents: doorAgents{h.answers()},
 		Models: h.clients.models, Log: h.log})
 	defer door.Close()
+	pages, err := console.New(console.Options{Client: client.Unix(h.listeners.SocketPath()),
+		Path: filepath.Join(h.options.home.Dir(), "run", "console.sessions"), URL: h.listeners.AdvertiseURL(), Log: h.log})
+	if err != nil {
+		return err
+	}
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
 		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, OpenTurnFile: h.containers.OpenTurnFile,
-		Sessions: operatorSessions{h.clients}, Clients: door})
+		Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

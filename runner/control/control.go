@@ -3,7 +3,8 @@
 //
 //	request ─▶ guard (access) ─▶ route ─▶ view of a snapshot        (reads)
 //	                          │         └▶ one step of the scheduler (everything else)
-//	                          └▶ /v1/…: Options.Clients                (sessions of other programs)
+//	                          ├▶ /v1/…: Options.Clients                (sessions of other programs)
+//	                          └▶ /ui/…: Options.Console                (browsers)
 //
 // The invariant: reading writes nothing and starts nothing; every change is made by an operator, or with a capability
 // for that change; the origin of a message follows from the listener and route that it used, never from its content.
@@ -119,9 +120,18 @@ type Options struct {
 	// bodies itself, and its answers may take any time. nil: there is nothing.
 	Clients http.Handler
 
+	Console Console // serves what is below /ui on the TCP port; nil: there is nothing
+
 	Facts view.Facts // what Host.Info does not tell
 
 	Limits Limits
+}
+
+// Console is the web console. It lets in those that it gave a link to, and bounds its bodies itself.
+type Console interface {
+	http.Handler
+	// Login returns the path of a link that lets one browser in, once, until it expires.
+	Login() (link string, expires time.Time)
 }
 
 // Limits bound what clients can take. Zero fields get the defaults that are named here.

@@ -47,6 +47,10 @@ func (s *Server) handler(l listener) http.Handler {
 	if s.opts.Clients != nil {
 		r.Handle("/v1/*", s.serveClients(l))
 	}
+	if s.opts.Console != nil && !l.local {
+		r.Handle("/ui", s.serveConsole(l))
+		r.Handle("/ui/*", s.serveConsole(l))
+	}
 	return r
 }
 

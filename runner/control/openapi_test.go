@@ -105,6 +105,7 @@ var operations = map[string][2]reflect.Type{
 	"applyOwnSession":           does[wire.ApplySession, wire.SessionApplied](),
 	"checkoutOwnSession":        does[wire.CheckoutSession, wire.SessionCheckout](),
 	"closeOwnSession":           gives[wire.Session](),
+	"uiLogin":                   gives[wire.UILogin](),
 	"discardCopy":               does[wire.WorkspaceRef, view.TreeDiscarded](),
 }
 

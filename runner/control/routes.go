@@ -51,6 +51,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/control/runtime/readiness", handle: s.getReadiness},
 		{method: "GET", path: "/control/runtime/status", handle: s.getRuntimeStatus},
 		{method: "POST", path: "/control/runtime/shutdown", handle: s.postShutdown},
+		{method: "POST", path: "/control/ui/login", handle: s.postUILogin},
 		{method: "GET", path: "/openapi.json", handle: s.getOpenAPI},
 		{method: "GET", path: "/metrics", stream: s.getMetrics},
 

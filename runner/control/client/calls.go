@@ -51,6 +51,11 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/control/runtime/shutdown", nil, "", nil)
 }
 
+// UILogin returns a link with which one browser gets into the web console, once.
+func (c *Client) UILogin(ctx context.Context) (out wire.UILogin, err error) {
+	return out, c.call(ctx, http.MethodPost, "/control/ui/login", nil, "", &out)
+}
+
 // OpenAPI returns the description of the API.
 func (c *Client) OpenAPI(ctx context.Context) (out json.RawMessage, err error) {
 	return out, c.call(ctx, http.MethodGet, "/openapi.json", nil, "", &out)

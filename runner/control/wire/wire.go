@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
@@ -292,6 +293,12 @@ type Readiness struct {
 type ShuttingDown struct {
 	OK       bool `json:"ok"`
 	Accepted bool `json:"accepted"`
+}
+
+// UILogin answers POST /control/ui/login.
+type UILogin struct {
+	URL       string     `json:"url"` // a secret: it lets the first browser that opens it in
+	ExpiresAt turns.Time `json:"expires_at"`
 }
 
 // Types of the messages of an event stream that are not events of an agent.

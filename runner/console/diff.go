@@ -1,0 +1,122 @@
+package console
+
+import (
+	"cmp"
+	"html/template"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/chroma/v2/lexers"
+
+	"holon/internal/visible"
+)
+
+// Bounds of a patch that is shown.
+const (
+	maxPatch     = 1 << 20 // bytes
+	maxPatchLine = 2000    // bytes
+)
+
+// patchFile is a file of a patch.
+type patchFile struct {
+	Name  string
+	Lines []patchLine
+}
+
+// patchLine is a line of a file's patch.
+type patchLine struct {
+	Kind     string // add, del, same, hunk, note
+	Old, New int    // numbers of the line, 0: it is not there
+	Text     template.HTML
+	Plain    string
+}
+
+// Number is the number that a comment names: of the new file, or of the old one where the line is gone.
+func (l patchLine) Number() int { return cmp.Or(l.New, l.Old) }
+
+// readPatch reads a patch that the runtime keeps at path; cut says that it is longer than what is shown.
+func readPatch(path string) (list []patchFile, cut bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPatch+1))
+	if err != nil {
+		return nil, false, err
+	}
+	cut = len(data) > maxPatch
+	return parsePatch(string(data[:min(len(data), maxPatch)])), cut, nil
+}
+
+var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
+
+// parsePatch reads a patch in git's format. What it does not understand it shows as a note.
+func parsePatch(patch string) (list []patchFile) {
+	var file *patchFile
+	inHunk, oldLine, newLine := false, 0, 0
+	for line := range strings.Lines(patch) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, ok := strings.CutPrefix(line, "diff --git "); ok {
+			if _, after, found := strings.Cut(name, " b/"); found {
+				name = after
+			}
+			list = append(list, patchFile{Name: visible.OneLine(name, 500)})
+			file, inHunk = &list[len(list)-1], false
+			continue
+		}
+		if file == nil {
+			continue
+		}
+		one := patchLine{Kind: "note", Plain: visible.Clip(visible.Text(line), maxPatchLine)}
+		if m := hunkHead.FindStringSubmatch(line); m != nil {
+			oldLine, _ = strconv.Atoi(m[1])
+			newLine, _ = strconv.Atoi(m[2])
+			one.Kind, inHunk = "hunk", true
+		} else if inHunk && line != "" {
+			switch line[0] {
+			case '+':
+				one.Kind, one.New = "add", newLine
+				newLine++
+			case '-':
+				one.Kind, one.Old = "del", oldLine
+				oldLine++
+			case ' ':
+				one.Kind, one.Old, one.New = "same", oldLine, newLine
+				oldLine, newLine = oldLine+1, newLine+1
+			}
+		}
+		file.Lines = append(file.Lines, one)
+	}
+	for i := range list {
+		list[i].colour()
+	}
+	return list
+}
+
+// colour colours the lines by the language of the file's name.
+func (f *patchFile) colour() {
+	var code strings.Builder
+	for _, l := range f.Lines {
+		text := l.Plain
+		if l.Kind == "add" || l.Kind == "del" || l.Kind == "same" {
+			text = text[1:]
+		} else {
+			text = ""
+		}
+		code.WriteString(strings.ReplaceAll(text, "\n", " ") + "\n")
+	}
+	lines := colouredLines(lexers.Match(f.Name), code.String())
+	for i := range f.Lines {
+		l := &f.Lines[i]
+		l.Text = template.HTML(template.HTMLEscapeString(l.Plain)) //nolint:gosec // it is escaped
+		if l.Kind == "add" || l.Kind == "del" || l.Kind == "same" {
+			if i < len(lines) {
+				l.Text = template.HTML(l.Plain[:1]) + template.HTML(strings.TrimSuffix(string(lines[i]), "\n")) //nolint:gosec // +, - or a space
+			}
+		}
+	}
+}

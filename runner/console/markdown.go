@@ -1,0 +1,136 @@
+package console
+
+import (
+	"bytes"
+	"html/template"
+	"strings"
+
+	"github.com/alecthomas/chroma/v2"
+	"github.com/alecthomas/chroma/v2/lexers"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
+
+	"holon/internal/visible"
+)
+
+// maxMarkdown bounds what is rendered and coloured, in bytes. What is longer is shown as it is.
+const maxMarkdown = 128 << 10
+
+// markdown is Markdown of a model as HTML. HTML in it is left out, an image becomes a link, and a link says nothing of
+// this page to where it leads.
+func markdown(text string) template.HTML {
+	text = visible.Text(text)
+	var out bytes.Buffer
+	if len(text) <= maxMarkdown {
+		if err := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify),
+			goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodes{}, 100)))).
+			Convert([]byte(text), &out); err == nil {
+			return template.HTML(out.String()) //nolint:gosec // goldmark escapes what it does not know
+		}
+	}
+	return template.HTML("<pre>" + template.HTMLEscapeString(text) + "</pre>") //nolint:gosec // it is escaped
+}
+
+// nodes renders the nodes of which goldmark makes something else.
+type nodes struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	code := func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			language := ""
+			if fenced, ok := n.(*ast.FencedCodeBlock); ok {
+				language = string(fenced.Language(source))
+			}
+			_, _ = w.WriteString(`<pre tabindex="0"><code>` +
+				string(coloured(lexers.Get(language), string(n.Lines().Value(source)))) + "</code></pre>\n")
+		}
+		return ast.WalkSkipChildren, nil
+	}
+	r.Register(ast.KindFencedCodeBlock, code)
+	r.Register(ast.KindCodeBlock, code)
+	link := func(w util.BufWriter, to []byte, entering bool) {
+		if !entering {
+			_, _ = w.WriteString("</a>")
+			return
+		}
+		if !leadsOut(to) {
+			to = nil
+		}
+		_, _ = w.WriteString(`<a rel="noopener noreferrer nofollow" target="_blank" href="` +
+			string(util.EscapeHTML(util.URLEscape(to, true))) + `">`)
+	}
+	r.Register(ast.KindLink, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		link(w, n.(*ast.Link).Destination, entering)
+		return ast.WalkContinue, nil
+	})
+	r.Register(ast.KindImage, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		link(w, n.(*ast.Image).Destination, entering)
+		return ast.WalkContinue, nil
+	})
+	r.Register(ast.KindAutoLink, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			link(w, n.(*ast.AutoLink).URL(source), true)
+			_, _ = w.Write(util.EscapeHTML(n.(*ast.AutoLink).Label(source)))
+			link(w, nil, false)
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// leadsOut reports whether a link is one that a person may follow: no script, and no page of this console.
+func leadsOut(to []byte) bool {
+	lower := strings.ToLower(string(to))
+	return strings.HasPrefix(lower, "https://") || strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "mailto:")
+}
+
+// coloured is code as HTML, with a class for each kind of token. A nil lexer colours nothing.
+func coloured(lexer chroma.Lexer, code string) template.HTML {
+	var out strings.Builder
+	for _, line := range colouredLines(lexer, code) {
+		out.WriteString(string(line))
+	}
+	return template.HTML(out.String()) //nolint:gosec // its lines are escaped
+}
+
+// colouredLines is coloured line by line; each line has its newline.
+func colouredLines(lexer chroma.Lexer, code string) (lines []template.HTML) {
+	if lexer == nil || len(code) > maxMarkdown {
+		lexer = lexers.Fallback
+	}
+	tokens, err := chroma.Coalesce(lexer).Tokenise(nil, code)
+	if err != nil {
+		return []template.HTML{template.HTML(template.HTMLEscapeString(code))} //nolint:gosec // it is escaped
+	}
+	for _, line := range chroma.SplitTokensIntoLines(tokens.Tokens()) {
+		var out strings.Builder
+		for _, token := range line {
+			text := template.HTMLEscapeString(token.Value)
+			if class := classOf(token.Type); class != "" {
+				text = `<span class="` + class + `">` + text + `</span>`
+			}
+			out.WriteString(text)
+		}
+		lines = append(lines, template.HTML(out.String())) //nolint:gosec // its tokens are escaped
+	}
+	return lines
+}
+
+func classOf(t chroma.TokenType) string {
+	switch {
+	case t.InCategory(chroma.Keyword):
+		return "t-keyword"
+	case t.InCategory(chroma.Comment):
+		return "t-comment"
+	case t.InSubCategory(chroma.LiteralString):
+		return "t-string"
+	case t.InSubCategory(chroma.LiteralNumber):
+		return "t-number"
+	case t == chroma.NameFunction, t == chroma.NameClass, t == chroma.NameTag, t == chroma.NameBuiltin:
+		return "t-name"
+	}
+	return ""
+}

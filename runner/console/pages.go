@@ -1,0 +1,388 @@
+package console
+
+import (
+	"cmp"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holon/internal/visible"
+	"holon/responses/turns"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/runner/present"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// functions are what templates call. Each makes text of others harmless.
+var functions = template.FuncMap{
+	"text":     visible.Text,
+	"line":     func(s any) string { return visible.OneLine(textOf(s), 300) },
+	"words":    func(s any) string { return strings.ReplaceAll(visible.OneLine(textOf(s), 300), "_", " ") },
+	"markdown": markdown,
+	"size":     visible.Size,
+	"when":     when,
+	"iso":      func(t any) string { return moment(t).Format(time.RFC3339) },
+	"duration": func(ms int64) string { return (time.Duration(ms) * time.Millisecond).Round(10 * time.Millisecond).String() },
+	"join":     func(list []string) string { return visible.OneLine(strings.Join(list, ", "), 1000) },
+	"tabs":     func() []tab { return tabs },
+	"modes":    func() []string { return []string{"info", "verbose", "debug"} },
+	"indent":   indent,
+}
+
+// tab is a page of an agent.
+type tab struct{ Name, Path string }
+
+var tabs = []tab{{"Conversation", ""}, {"Queue", "queue"}, {"Work items", "work"}, {"Tasks", "tasks"},
+	{"Children", "children"}, {"Workspaces", "workspaces"}, {"Events", "events"}, {"Usage", "usage"},
+	{"Debug", "debug"}}
+
+// textOf is a value that is a text of some type.
+func textOf(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(string(text), `"`)
+}
+
+func moment(v any) time.Time {
+	switch t := v.(type) {
+	case time.Time:
+		return t.UTC()
+	case *time.Time:
+		if t != nil {
+			return t.UTC()
+		}
+	case turns.Time:
+		return t.Time()
+	}
+	return time.Time{}
+}
+
+// when is a time of the host for a person, "" for none.
+func when(v any) string {
+	if t := moment(v); !t.IsZero() {
+		return t.Local().Format("02 Jan 15:04:05")
+	}
+	return ""
+}
+
+func indent(raw json.RawMessage) string {
+	text, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return visible.Text(string(text))
+}
+
+// overview is the page of all agents and sessions.
+func (c *Console) overview(r *http.Request) (page, error) {
+	agents, err := c.client.Agents(r.Context())
+	if err != nil {
+		return page{}, err
+	}
+	sessions, err := c.client.Sessions(r.Context())
+	if err != nil && !state.IsCode(err, wire.CodeUnsupported) {
+		return page{}, err
+	}
+	return page{Name: "overview", Title: "Overview", Data: struct {
+		Agents   []view.AgentListEntry
+		Sessions []wire.Session
+	}{agents, sessions.Data}}, nil
+}
+
+// runtime is the page of the daemon's health.
+func (c *Console) runtime(r *http.Request) (page, error) {
+	status, err := c.client.RuntimeStatus(r.Context())
+	if err != nil {
+		return page{}, err
+	}
+	models, err := c.client.Models(r.Context())
+	return page{Name: "runtime", Title: "Runtime", Data: struct {
+		view.RuntimeStatus
+		Models view.Models
+	}{status, models}}, err
+}
+
+// ofAgent begins a page of an agent: watch are the categories of rows that change it.
+func (c *Console) ofAgent(r *http.Request, name, watch string) (page, view.StateSnapshot, error) {
+	now, err := c.client.State(r.Context(), r.PathValue("id"))
+	return page{Name: name, Title: r.PathValue("id"), Agent: &now.Agent, Tab: name, Watch: watch,
+		From: cursor{now.EventLogEpoch, now.SnapshotThrough}.String()}, now, err
+}
+
+// conversation is an agent's first page: its rows, the newest last, and the composer.
+func (c *Console) conversation(r *http.Request) (page, error) {
+	mode := modeOf(r)
+	rows, err := c.fold(r.Context(), r.PathValue("id"), 0, mode, new(present.Fold))
+	if err != nil {
+		return page{}, err
+	}
+	p, now, err := c.ofAgent(r, "conversation", "message brief waiting work_item task runtime operator_notification")
+	p.Tab, p.From = "", rows.String() // rows that came after the page of events are in the stream
+	p.Data = struct {
+		folded
+		Mode string
+		Now  view.StateSnapshot
+	}{rows, mode.String(), now}
+	return p, err
+}
+
+// queue is what waits: messages, timers, conditions.
+func (c *Console) queue(r *http.Request) (page, error) {
+	p, now, err := c.ofAgent(r, "queue", "message brief waiting runtime operator_notification")
+	if err != nil {
+		return p, err
+	}
+	queued, err := c.client.Queue(r.Context(), r.PathValue("id"), 0)
+	p.Data = struct {
+		view.StateSnapshot
+		Queued []view.MessageState
+	}{now, queued}
+	return p, err
+}
+
+func (c *Console) work(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "work", "work_item brief")
+	if err == nil {
+		p.Data, err = c.client.WorkItems(r.Context(), r.PathValue("id"), 0)
+	}
+	return p, err
+}
+
+func (c *Console) tasks(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "tasks", "task")
+	if err == nil {
+		p.Data, err = c.client.Tasks(r.Context(), r.PathValue("id"), 0)
+	}
+	return p, err
+}
+
+// task is the page of a task, which shows what it prints while it does.
+func (c *Console) task(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "task", "")
+	if err != nil {
+		return p, err
+	}
+	of, err := c.client.Task(r.Context(), r.PathValue("id"), r.PathValue("task"))
+	p.Tab, p.Data = "tasks", of.Task
+	return p, err
+}
+
+// child is a node of the tree of children.
+type child struct {
+	view.ActiveChild
+	Children []child
+}
+
+func (c *Console) children(r *http.Request) (page, error) {
+	p, now, err := c.ofAgent(r, "children", "task brief")
+	if err != nil {
+		return p, err
+	}
+	delegated, err := c.client.Tasks(r.Context(), r.PathValue("id"), 0)
+	p.Data = struct {
+		Tree  []child
+		Tasks []view.TaskRecord // those that children carried out
+	}{treeOf(r.PathValue("id"), now.Agent.ActiveChildren),
+		slices.DeleteFunc(delegated, func(t view.TaskRecord) bool { return t.ChildAgentID == "" })}
+	return p, err
+}
+
+// treeOf puts the children of an agent under their parents. Each child is in it once: ids of others make no circle.
+func treeOf(parent string, all []view.ActiveChild) (list []child) {
+	for _, one := range all {
+		if one.Identity.ParentAgentID == parent && one.Identity.AgentID != parent {
+			rest := slices.DeleteFunc(slices.Clone(all), func(c view.ActiveChild) bool {
+				return c.Identity.AgentID == one.Identity.AgentID
+			})
+			list = append(list, child{one, treeOf(one.Identity.AgentID, rest)})
+		}
+	}
+	return list
+}
+
+func (c *Console) workspaces(r *http.Request) (page, error) {
+	p, now, err := c.ofAgent(r, "workspaces", "workspace")
+	if err != nil {
+		return p, err
+	}
+	list, err := c.client.Workspaces(r.Context(), r.PathValue("id"), 0)
+	p.Data = struct {
+		view.StateSnapshot
+		List []view.WorkspaceRecord
+	}{now, list}
+	return p, err
+}
+
+// change is a change to a tree, as a page shows it.
+type treeChange struct {
+	Name, Note string
+	Changes    state.Diff
+	Files      []patchFile
+	Cut        bool
+}
+
+func newChange(name, note string, of state.Diff) (t treeChange, err error) {
+	t = treeChange{Name: name, Note: note, Changes: of}
+	if of.PatchBytes > 0 {
+		t.Files, t.Cut, err = readPatch(of.Patch)
+	}
+	return t, err
+}
+
+// workspaceDiff is what an agent changed, whose lines take comments.
+func (c *Console) workspaceDiff(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "diff", "")
+	if err != nil {
+		return p, err
+	}
+	p.Tab = "workspaces"
+	trees, err := c.client.DiffWorkspace(r.Context(), r.PathValue("id"), r.URL.Query().Get("workspace"))
+	var list []treeChange
+	for _, t := range trees {
+		one, err := newChange(cmp.Or(t.WorkspaceAlias, t.WorkspaceID)+" · "+t.Tree, t.Skipped, t.Changes)
+		if err != nil {
+			return p, err
+		}
+		list = append(list, one)
+	}
+	p.Data = list
+	return p, err
+}
+
+// events is the record for people, with filters.
+func (c *Console) events(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "events", "")
+	if err != nil {
+		return p, err
+	}
+	q := r.URL.Query()
+	before, _ := strconv.ParseInt(q.Get("before"), 10, 64) // 0: the newest
+	level, _ := strconv.Atoi(q.Get("level"))
+	found, err := c.client.Events(r.Context(), r.PathValue("id"),
+		view.EventQuery{BeforeSeq: max(before, 0), Limit: pageRows, Descending: true, MaxLevel: min(max(level, 0), 5)})
+	if err != nil {
+		return p, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(found.Events), func(e view.EventEnvelope) bool {
+		has := func(of, key string) bool { return q.Get(key) == "" || strings.Contains(of, q.Get(key)) }
+		return !has(e.Display.Category, "category") || !has(e.Type, "type") || !has(e.Provenance.TurnID, "turn")
+	})
+	var older string
+	if n := len(found.Events); found.HasOlder && n > 0 {
+		q.Set("before", strconv.FormatInt(found.Events[n-1].EventSeq, 10))
+		older = "?" + q.Encode()
+	}
+	p.Data = struct {
+		Events     []view.EventEnvelope
+		Older      string
+		Asked      url.Values
+		Categories []string
+	}{kept, older, r.URL.Query(), []string{present.CategoryMessage, present.CategoryBrief, present.CategoryWork,
+		present.CategoryTask, present.CategoryWaiting, present.CategoryWorkspace, present.CategoryRuntime,
+		present.CategoryNotification, present.CategoryTool, present.CategoryTrace}}
+	return p, nil
+}
+
+// maxTurns bounds the turns that usage is plotted of.
+const maxTurns = 60
+
+// usage is what an agent took: plots over its newest turns, and its budget.
+func (c *Console) usage(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "usage", "brief runtime")
+	if err != nil {
+		return p, err
+	}
+	report, err := c.client.Latency(r.Context(), r.PathValue("id"), maxTurns)
+	if err != nil {
+		return p, err
+	}
+	budget, err := c.client.Budget(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return p, err
+	}
+	tokens, err := c.tokens(r, report)
+	p.Data = struct {
+		Budget view.TreeBudget
+		Plots  []plot
+		Turns  []view.TurnLatency
+	}{budget, plotsOf(report.Turns, tokens), report.Turns}
+	return p, err
+}
+
+// tokens are what turns took, by their ids, as far as the newest pages of the record tell.
+func (c *Console) tokens(r *http.Request, report view.LatencyReport) (map[string][2]int64, error) {
+	out, before := make(map[string][2]int64), int64(0)
+	for range 4 {
+		found, err := c.client.Events(r.Context(), r.PathValue("id"), view.EventQuery{BeforeSeq: before,
+			Limit: view.MaxLimit, Descending: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found.Events {
+			if t := e.Payload.Turn; t != nil && t.TokenUsage != nil {
+				out[t.TurnID] = [2]int64{t.TokenUsage.InputTokens, t.TokenUsage.OutputTokens}
+			}
+			before = e.EventSeq
+		}
+		if !found.HasOlder || len(out) >= len(report.Turns) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// debug is the prompt that the agent's next turn would begin with.
+func (c *Console) debug(r *http.Request) (page, error) {
+	p, _, err := c.ofAgent(r, "debug", "")
+	if err != nil {
+		return p, err
+	}
+	text := r.URL.Query().Get("text")
+	var prompt json.RawMessage
+	if text != "" {
+		prompt, err = c.client.DebugPrompt(r.Context(), r.PathValue("id"), text)
+	}
+	p.Data = struct {
+		Text   string
+		Prompt json.RawMessage
+		Hint   *ledger.Failure
+	}{text, prompt, p.Agent.Agent.LastRuntimeFailure}
+	return p, err
+}
+
+// session is the page of a session of a client.
+func (c *Console) session(r *http.Request) (page, error) {
+	s, err := c.client.Session(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	var changed treeChange
+	var unreadable string
+	if s.Workspace != "" && s.Status == "open" {
+		diff, err := c.client.DiffSession(r.Context(), s.ID)
+		if err == nil {
+			changed, err = newChange(s.Workspace, "", diff.Changes)
+		}
+		if err != nil {
+			f, _, _ := wire.Explain(err)
+			unreadable = visible.WithRemedy(f.Error.Message, f.Error.Hint)
+		}
+	}
+	return page{Name: "session", Title: "Session " + cmp.Or(s.Name, s.ID), Data: struct {
+		wire.Session
+		Change     treeChange
+		Unreadable string
+	}{s, changed, unreadable}}, nil
+}

@@ -1,0 +1,85 @@
+package console
+
+import (
+	"fmt"
+
+	"holon/internal/visible"
+	"holon/runner/agent/view"
+)
+
+// plot is a bar chart, which a template draws as SVG. The same numbers stand in the table below it.
+type plot struct {
+	Title, Unit, Most string
+	Bars              []bar
+	Width             int
+}
+
+// bar is a turn in a plot: its parts stand on one another.
+type bar struct {
+	X, Width int
+	Parts    []part
+	Label    string // what a pointer is shown
+}
+
+type part struct {
+	Class     string // of its colour
+	Y, Height int
+}
+
+// Sizes of a plot, in units of its view box.
+const (
+	plotHeight = 120
+	barWidth   = 10
+	barGap     = 3
+)
+
+// plotsOf are the plots over turns, the oldest first: how long each took and waited, how many tokens it took, and how
+// it ended.
+func plotsOf(turns []view.TurnLatency, tokens map[string][2]int64) []plot {
+	took := newPlot("Time of turns", "ms", turns, []string{"p-wait", "p-turn"}, func(t view.TurnLatency) []int64 {
+		return []int64{t.QueueWaitMS, t.TurnMS}
+	})
+	used := newPlot("Tokens of turns", "tokens", turns, []string{"p-in", "p-out"}, func(t view.TurnLatency) []int64 {
+		of := tokens[t.TurnID]
+		return of[:]
+	})
+	calls := newPlot("Model rounds and tool calls", "", turns, []string{"p-rounds", "p-calls"},
+		func(t view.TurnLatency) []int64 { return []int64{int64(t.ModelRounds), int64(t.ToolCalls)} })
+	ended := newPlot("Outcomes", "", turns, []string{"p-completed", "p-failed", "p-aborted"},
+		func(t view.TurnLatency) []int64 {
+			switch {
+			case t.FailureCode != "":
+				return []int64{0, 1, 0}
+			case t.Kind == "aborted":
+				return []int64{0, 0, 1}
+			}
+			return []int64{1, 0, 0}
+		})
+	return []plot{took, used, calls, ended}
+}
+
+func newPlot(title, unit string, turns []view.TurnLatency, classes []string, of func(view.TurnLatency) []int64) plot {
+	p := plot{Title: title, Unit: unit, Width: max(1, len(turns)) * (barWidth + barGap)}
+	most := int64(1)
+	for _, t := range turns {
+		var sum int64
+		for _, v := range of(t) {
+			sum += max(v, 0)
+		}
+		most = max(most, sum)
+	}
+	p.Most = fmt.Sprintf("%d %s", most, unit)
+	for i, t := range turns {
+		b := bar{X: i * (barWidth + barGap), Width: barWidth,
+			Label: fmt.Sprintf("turn %d: %s", t.TurnIndex, visible.OneLine(string(t.Kind)+" "+t.FailureCode, 80))}
+		top := plotHeight
+		for at, v := range of(t) {
+			height := int(max(v, 0) * plotHeight / most)
+			top -= height
+			b.Parts = append(b.Parts, part{classes[at], top, height})
+			b.Label += fmt.Sprintf(", %s %d %s", classes[at][2:], v, unit)
+		}
+		p.Bars = append(p.Bars, b)
+	}
+	return p
+}

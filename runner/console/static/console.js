@@ -1,0 +1,132 @@
+// The console's script: forms without a new page, parts of a page that are read again, and the streams.
+import {followRows} from "./rows.js";
+import {takeComments} from "./comments.js";
+
+const notice = document.getElementById("notice");
+
+function tell(text, bad) {
+  notice.textContent = text;
+  notice.classList.toggle("bad", Boolean(bad));
+  notice.hidden = !text;
+}
+
+// refresh reads the page again and puts its live parts in the place of those that are shown, except where the reader
+// is at work in one.
+let reading = false, again = false;
+async function refresh() {
+  if (reading) {
+    again = true;
+    return;
+  }
+  reading = true;
+  try {
+    const answer = await fetch(location.href, {headers: {Accept: "text/html"}});
+    if (answer.status === 401) {
+      location.reload();
+      return;
+    }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const next = fresh.getElementById(part.id);
+      const busy = part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+      if (next && !busy && next.innerHTML !== part.innerHTML) replace(part, next);
+    }
+  } catch {
+    // the daemon is away: the stream tells when it is back
+  } finally {
+    reading = false;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+}
+
+// replace keeps what is unfolded, and the focus.
+function replace(part, next) {
+  const open = [...part.querySelectorAll("details")].map((d) => d.open);
+  const controls = () => [...part.querySelectorAll("a, button, summary, [tabindex]")];
+  const at = controls().indexOf(document.activeElement);
+  part.replaceChildren(...next.childNodes);
+  part.querySelectorAll("details").forEach((d, i) => { d.open = Boolean(open[i]); });
+  if (at >= 0) controls()[at]?.focus();
+}
+
+let waiting = 0;
+function refreshSoon() {
+  clearTimeout(waiting);
+  waiting = setTimeout(refresh, 150);
+}
+
+// A form with data-act is sent without leaving the page. The key makes a message once, also if it is sent again.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches("[data-act]")) return;
+  event.preventDefault();
+  if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
+  form.dataset.key ||= [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+  const body = new URLSearchParams(new FormData(form));
+  body.set("key", form.dataset.key);
+  const buttons = form.querySelectorAll("button");
+  buttons.forEach((b) => { b.disabled = true; });
+  try {
+    const answer = await fetch(form.action, {method: "POST", headers: {Accept: "application/json"}, body});
+    if (answer.status === 401) {
+      tell("This browser is not signed in any more: run holon ui.", true);
+      return;
+    }
+    const said = await answer.json();
+    if (said.error) {
+      tell([said.error.message, said.error.hint].filter(Boolean).join("; "), true);
+    } else {
+      tell(said.done);
+      delete form.dataset.key;
+      form.reset();
+      form.dispatchEvent(new Event("sent"));
+    }
+    refreshSoon();
+  } catch {
+    tell("The daemon does not answer. Nothing is lost: send it again.", true);
+  } finally {
+    buttons.forEach((b) => { b.disabled = false; });
+  }
+});
+
+// Enter sends a message, Alt+Enter and Shift+Enter are a new line.
+document.addEventListener("keydown", (event) => {
+  const box = event.target;
+  if (event.key === "Enter" && box.matches?.(".composer textarea") && !event.isComposing) {
+    if (event.altKey) {
+      event.preventDefault();
+      box.setRangeText("\n", box.selectionStart, box.selectionEnd, "end");
+    } else if (!event.shiftKey) {
+      event.preventDefault();
+      box.form.requestSubmit();
+    }
+  } else if (event.key === "Escape") {
+    tell("");
+  } else if (event.key === "/" && !box.matches?.("input, textarea, select")) {
+    const composer = document.querySelector(".composer textarea");
+    if (composer) {
+      event.preventDefault();
+      composer.focus();
+    }
+  }
+});
+
+// A task's output is shown while it is printed.
+const output = document.getElementById("output");
+if (output) {
+  const source = new EventSource(output.dataset.stream);
+  source.addEventListener("output", (event) => {
+    const said = JSON.parse(event.data);
+    output.textContent = said.text;
+    output.scrollTop = output.scrollHeight;
+    document.getElementById("task-status").textContent = said.status.replaceAll("_", " ");
+    if (said.ended) source.close();
+  });
+}
+
+takeComments();
+if (document.body.dataset.from) followRows(document.body, refreshSoon);
+else document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -11,6 +11,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"holon/internal/visible"
@@ -19,19 +20,19 @@ import (
 // maxMarkdown bounds what is rendered and coloured, in bytes. What is longer is shown as it is.
 const maxMarkdown = 128 << 10
 
-// markdown is Markdown of a model as HTML. HTML in it is left out, an image becomes a link, and a link says nothing of
-// this page to where it leads.
-func markdown(text string) template.HTML {
-	text = visible.Text(text)
+// markdown is Markdown of a model as HTML. HTML in it is shown as text, an image becomes a link, and a link says nothing
+// of this page to where it leads.
+func markdown(source string) template.HTML {
+	source = visible.Text(source)
 	var out bytes.Buffer
-	if len(text) <= maxMarkdown {
+	if len(source) <= maxMarkdown {
 		if err := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify),
 			goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodes{}, 100)))).
-			Convert([]byte(text), &out); err == nil {
+			Convert([]byte(source), &out); err == nil {
 			return template.HTML(out.String()) //nolint:gosec // goldmark escapes what it does not know
 		}
 	}
-	return template.HTML("<pre>" + template.HTMLEscapeString(text) + "</pre>") //nolint:gosec // it is escaped
+	return template.HTML("<pre>" + template.HTMLEscapeString(source) + "</pre>") //nolint:gosec // it is escaped
 }
 
 // nodes renders the nodes of which goldmark makes something else.
@@ -52,6 +53,26 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	}
 	r.Register(ast.KindFencedCodeBlock, code)
 	r.Register(ast.KindCodeBlock, code)
+	raw := func(w util.BufWriter, lines *text.Segments, source []byte) {
+		_, _ = w.Write(util.EscapeHTML(lines.Value(source)))
+	}
+	r.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			raw(w, n.(*ast.RawHTML).Segments, source)
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if block := n.(*ast.HTMLBlock); entering {
+			_, _ = w.WriteString("<p>")
+			raw(w, block.Lines(), source)
+			if block.HasClosure() {
+				_, _ = w.Write(util.EscapeHTML(block.ClosureLine.Value(source)))
+			}
+			_, _ = w.WriteString("</p>\n")
+		}
+		return ast.WalkSkipChildren, nil
+	})
 	link := func(w util.BufWriter, to []byte, entering bool) {
 		if !entering {
 			_, _ = w.WriteString("</a>")
@@ -108,11 +129,11 @@ func colouredLines(lexer chroma.Lexer, code string) (lines []template.HTML) {
 	for _, line := range chroma.SplitTokensIntoLines(tokens.Tokens()) {
 		var out strings.Builder
 		for _, token := range line {
-			text := template.HTMLEscapeString(token.Value)
+			part := template.HTMLEscapeString(token.Value)
 			if class := classOf(token.Type); class != "" {
-				text = `<span class="` + class + `">` + text + `</span>`
+				part = `<span class="` + class + `">` + part + `</span>`
 			}
-			out.WriteString(text)
+			out.WriteString(part)
 		}
 		lines = append(lines, template.HTML(out.String())) //nolint:gosec // its tokens are escaped
 	}

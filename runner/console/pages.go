@@ -25,15 +25,18 @@ var functions = template.FuncMap{
 	"text":     visible.Text,
 	"line":     func(s any) string { return visible.OneLine(textOf(s), 300) },
 	"words":    func(s any) string { return strings.ReplaceAll(visible.OneLine(textOf(s), 300), "_", " ") },
+	"class":    class,
 	"markdown": markdown,
 	"size":     visible.Size,
 	"when":     when,
 	"iso":      func(t any) string { return moment(t).Format(time.RFC3339) },
-	"duration": func(ms int64) string { return (time.Duration(ms) * time.Millisecond).Round(10 * time.Millisecond).String() },
-	"join":     func(list []string) string { return visible.OneLine(strings.Join(list, ", "), 1000) },
-	"tabs":     func() []tab { return tabs },
-	"modes":    func() []string { return []string{"info", "verbose", "debug"} },
-	"indent":   indent,
+	"duration": func(ms int64) string {
+		return (time.Duration(ms) * time.Millisecond).Round(10 * time.Millisecond).String()
+	},
+	"join":   func(list []string) string { return visible.OneLine(strings.Join(list, ", "), 1000) },
+	"tabs":   func() []tab { return tabs },
+	"modes":  func() []string { return []string{"info", "verbose", "debug"} },
+	"indent": indent,
 }
 
 // tab is a page of an agent.
@@ -53,6 +56,15 @@ func textOf(v any) string {
 		return ""
 	}
 	return strings.Trim(string(text), `"`)
+}
+
+// class is a word of ours as a part of a class in a page, and other for what is none.
+func class(v any) string {
+	word := textOf(v)
+	if strings.ContainsFunc(word, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+		return "other"
+	}
+	return word
 }
 
 func moment(v any) time.Time {

@@ -1,0 +1,379 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holon/runner/agent/view"
+	"holon/runner/console"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/test/expect"
+)
+
+// plane answers as a control plane with one agent, main, whose events a test adds.
+type plane struct {
+	mu      sync.Mutex
+	events  []map[string]any
+	added   chan struct{} // closed when there is one more
+	prompts []wire.Prompt
+	patch   string // file with what the agent changed; "": nothing
+}
+
+func newPlane() *plane { return &plane{added: make(chan struct{})} }
+
+// add adds an event of an answer, or of another category.
+func (p *plane) add(category, title, body string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seq := len(p.events) + 1
+	p.events = append(p.events, map[string]any{"id": fmt.Sprintf("evt_%d", seq), "event_seq": seq, "type": "brief_created",
+		"ts": "2026-11-22T10:00:00Z", "agent_id": "main",
+		"display": map[string]any{"visibility": "turn_result", "level": 3, "category": category, "title": title,
+			"body": body, "summary": title, "source_event_kind": "brief_created"}})
+	close(p.added)
+	p.added = make(chan struct{})
+}
+
+// since returns the events after a number, and a channel that is closed when there are more.
+func (p *plane) since(seq int) ([]map[string]any, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events[min(seq, len(p.events)):], p.added
+}
+
+func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	number := func(name string) int { n, _ := strconv.Atoi(r.URL.Query().Get(name)); return n }
+	var out any
+	switch at := r.URL.Path; {
+	case at == "/":
+		out = wire.Root{OK: true, DefaultAgent: "main"}
+	case at == "/agents/list":
+		var one view.AgentListEntry
+		one.Identity.AgentID, one.WaitingReason = "main", "<img src=x onerror=alert(1)>"
+		out = []view.AgentListEntry{one}
+	case at == "/sessions":
+		out = wire.SessionList{Object: "list", Data: []wire.Session{{ID: "sess_1", Name: "<b>name</b>", Status: "open"}}}
+	case at == "/agents/main/state":
+		var now view.StateSnapshot
+		now.Agent.Identity.AgentID, now.Agent.Agent.Status, now.EventLogEpoch = "main", "awake_idle", "E"
+		out = now
+	case at == "/agents/main/events":
+		all, _ := p.since(0)
+		if before := number("before_seq"); before > 0 {
+			all = all[:min(before-1, len(all))]
+		}
+		first := max(0, len(all)-number("limit"))
+		page := map[string]any{"event_log_epoch": "E", "has_older": first > 0}
+		var list []any
+		for i := len(all) - 1; i >= first; i-- {
+			list = append(list, all[i])
+		}
+		page["events"] = list
+		out = page
+	case at == "/agents/main/events/stream":
+		p.stream(w, r, number("after_seq"))
+		return
+	case at == "/control/agents/main/prompt":
+		var prompt wire.Prompt
+		_ = json.NewDecoder(r.Body).Decode(&prompt)
+		p.mu.Lock()
+		p.prompts = append(p.prompts, prompt)
+		p.mu.Unlock()
+		out = wire.Enqueued{OK: true}
+	case at == "/control/agents/main/workspace/diff":
+		out = []map[string]any{{"workspace_id": "w", "changes": map[string]any{"patch": p.patch, "patch_bytes": 1}}}
+	case strings.HasPrefix(at, "/agents/main/"):
+		out = []any{}
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		out = wire.Failure{Error: wire.FailureInfo{Code: "not_found", Message: "<i>not</i> here"}}
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func (p *plane) stream(w http.ResponseWriter, r *http.Request, after int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, "data: {\"type\":\"stream_open\",\"event_log_epoch\":\"E\",\"after_seq\":%d}\n\n", after)
+	for {
+		events, more := p.since(after)
+		for _, e := range events {
+			data, _ := json.Marshal(e)
+			fmt.Fprintf(w, "data: %s\n\n", data)
+			after++
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-more:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// rig is a console in front of a plane.
+type rig struct {
+	*plane
+	t       *testing.T
+	console *console.Console
+	server  *httptest.Server
+	path    string // of the web sessions
+	now     time.Time
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{plane: newPlane(), t: t, path: filepath.Join(t.TempDir(), "sessions"), now: time.Now()}
+	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.console.ServeHTTP(w, q) }))
+	t.Cleanup(r.server.Close)
+	r.open("")
+	return r
+}
+
+// open makes the console, as a daemon does that starts.
+func (r *rig) open(advertised string) {
+	r.t.Helper()
+	behind := httptest.NewServer(r.plane)
+	r.t.Cleanup(behind.CloseClientConnections)
+	to, err := client.New(behind.URL, "")
+	expect.NoError(r.t, err)
+	r.console, err = console.New(console.Options{Client: to, Path: r.path, URL: advertised,
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }})
+	expect.NoError(r.t, err)
+}
+
+// browser is a client with cookies. With in, it opened a link.
+func (r *rig) browser(in bool) *http.Client {
+	r.t.Helper()
+	jar, err := cookiejar.New(nil)
+	expect.NoError(r.t, err)
+	b := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if in {
+		link, _ := r.console.Login()
+		if status, text, _ := r.get(b, link); status != http.StatusOK {
+			r.t.Fatalf("the link answers %d %s", status, text)
+		}
+	}
+	return b
+}
+
+func (r *rig) get(b *http.Client, path string) (int, string, http.Header) {
+	return r.do(b, http.MethodGet, path, "", nil)
+}
+
+func (r *rig) do(b *http.Client, method, path, form string, header map[string]string) (int, string, http.Header) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, strings.NewReader(form))
+	expect.NoError(r.t, err)
+	if form != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := b.Do(req)
+	expect.NoError(r.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	expect.NoError(r.t, err)
+	return resp.StatusCode, string(body), resp.Header
+}
+
+// A link lets one browser in, once and for five minutes; the browser stays for twelve hours, across a restart, and
+// until it signs out. The file has no token.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	link, expires := r.console.Login()
+	if want := r.now.Add(5 * time.Minute); expires.After(want) {
+		t.Errorf("the link is good until %s, want %s at most", expires, want)
+	}
+	if status, _, _ := r.do(r.browser(false), http.MethodHead, link, "", nil); status != http.StatusForbidden {
+		t.Errorf("a preview answers %d", status)
+	}
+	b := r.browser(false)
+	status, _, header := r.get(b, link)
+	cookie := header.Get("Set-Cookie")
+	if status != http.StatusOK || !strings.Contains(cookie, "HttpOnly; SameSite=Strict") || strings.Contains(cookie, "Secure") {
+		t.Errorf("the link answers %d with the cookie %q", status, cookie)
+	}
+	if status, _, _ := r.get(r.browser(false), link); status != http.StatusForbidden {
+		t.Errorf("the link that was used answers %d", status)
+	}
+	text, err := os.ReadFile(r.path)
+	expect.NoError(t, err)
+	token, _, _ := strings.Cut(cookie[strings.Index(cookie, "=")+1:], ";")
+	if info, err := os.Stat(r.path); err != nil || info.Mode().Perm() != 0o600 || strings.Contains(string(text), token) {
+		t.Errorf("the file has mode %v (%v) and %s", info.Mode(), err, text)
+	}
+	in := func(b *http.Client) bool { status, _, _ := r.get(b, "/ui/"); return status == http.StatusOK }
+	r.open("")
+	r.now = r.now.Add(11 * time.Hour)
+	if !in(b) || in(r.browser(false)) {
+		t.Error("after a restart, the browser that signed in is out, or another one is in")
+	}
+	other := r.browser(true)
+	if status, _, _ := r.do(other, http.MethodPost, "/ui/logout", "x=1", nil); status != http.StatusSeeOther || in(other) {
+		t.Errorf("signing out answers %d, and the browser is in: %v", status, in(other))
+	}
+	link, _ = r.console.Login()
+	r.now = r.now.Add(time.Hour)
+	if status, _, _ := r.get(r.browser(false), link); in(b) || status != http.StatusForbidden {
+		t.Errorf("after its time, the browser is in: %v, and a link answers %d", in(b), status)
+	}
+	first := r.browser(true)
+	for range 32 {
+		r.browser(true)
+	}
+	if in(first) {
+		t.Error("the oldest of 33 sessions is in")
+	}
+	r.open("https://holon.example.org")
+	link, _ = r.console.Login()
+	if _, _, header := r.get(r.browser(false), link); !strings.Contains(header.Get("Set-Cookie"), "; Secure") {
+		t.Errorf("the cookie of https is %q", header.Get("Set-Cookie"))
+	}
+}
+
+// Nothing but the static files is shown to a browser that is not signed in, and each answer has the headers.
+func TestHeadersAndAccess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b, out := r.browser(true), r.browser(false)
+	for path, free := range map[string]bool{"/ui/": false, "/ui/runtime": false, "/ui/agents/main": false,
+		"/ui/agents/main/stream?from=E.0": false, "/ui/agents/main/rows": false, "/ui/sessions/sess_1": false,
+		"/ui/static/console.js": true, "/ui/static/console.css": true} {
+		status, text, header := r.get(out, path)
+		if free != (status == http.StatusOK) || !free && status != http.StatusUnauthorized || !free && strings.Contains(text, "main</a>") {
+			t.Errorf("%s answers %d to strangers", path, status)
+		}
+		if csp := header.Get("Content-Security-Policy"); csp != "default-src 'none'; script-src 'self'; style-src 'self'; "+
+			"connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'" ||
+			header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s has the headers %v", path, header)
+		}
+	}
+	for _, path := range []string{"/ui/", "/ui/agents/main", "/ui/agents/main/events", "/ui/agents/main/work"} {
+		status, text, _ := r.get(b, path)
+		if status != http.StatusOK || strings.Contains(text, "<style") || strings.Contains(text, " style=") ||
+			strings.Contains(text, "javascript:") || strings.Count(text, "<script") != 1 || strings.Contains(text, "//") &&
+			strings.Contains(text, "src=\"http") {
+			t.Errorf("%s answers %d\n%s", path, status, text)
+		}
+	}
+}
+
+// A request of another page changes nothing, even with the cookie.
+func TestOnlyOwnPagesChangeThings(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	const prompt = "/ui/agents/main/prompt"
+	own, err := url.Parse(r.server.URL)
+	expect.NoError(t, err)
+	for name, c := range map[string]struct {
+		client *http.Client
+		header map[string]string
+		want   int
+	}{
+		"another origin": {b, map[string]string{"Origin": "http://evil.example"}, 403},
+		"another site":   {b, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"another port":   {b, map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:1"}, 403},
+		"no origin":      {b, map[string]string{"Origin": "null"}, 403},
+		"no cookie":      {r.browser(false), map[string]string{"Origin": own.String()}, 401},
+		"no form":        {b, map[string]string{"Origin": own.String(), "Content-Type": "application/json"}, 415},
+		"its own page":   {b, map[string]string{"Origin": own.String(), "Sec-Fetch-Site": "same-origin"}, 200},
+	} {
+		if status, text, _ := r.do(c.client, http.MethodPost, prompt, "text="+url.QueryEscape(name), c.header); status != c.want {
+			t.Errorf("%s: %d %s, want %d", name, status, text, c.want)
+		}
+	}
+	if len(r.prompts) != 1 || r.prompts[0].Text != "its own page" {
+		t.Errorf("the prompts are %+v, want the one of the own page", r.prompts)
+	}
+}
+
+const hostile = "<script>window.pwned=1</script> <img src=x onerror=window.pwned=1> [a](javascript:window.pwned=1) " +
+	"![i](http://evil.example/i.png) <http://evil.example/> \u202egnp.exe \x1b[31mred\n\n<div onclick=window.pwned=1>\n\n" +
+	"```html\n<script>window.pwned=1</script>\n```\n"
+
+// Hostile texts are text in every part of a page.
+func TestTextIsText(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	for _, category := range []string{"brief", "message", "tool", hostile} {
+		r.add(category, hostile, hostile)
+	}
+	patch := filepath.Join(t.TempDir(), "patch")
+	expect.NoError(t, os.WriteFile(patch, []byte("diff --git a/<script>.go b/<script>.go\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n"+
+		"-// <script>window.pwned=1</script>\n+var a = \"<img src=x onerror=alert(1)>\"\n"), 0o600))
+	r.patch = patch
+	for _, path := range []string{"/ui/", "/ui/agents/main", "/ui/agents/main/rows", "/ui/agents/main/events",
+		"/ui/agents/main/diff", "/ui/agents/<script>", "/ui/agents/main/events?type=\"><script>"} {
+		status, text, _ := r.get(b, strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22").Replace(path))
+		if bad := forbidden(text); bad != "" || status >= 500 {
+			t.Errorf("%s: %d, has %s\n%s", path, status, bad, text)
+		}
+	}
+}
+
+// forbidden is what a page has that a text of others could have brought; "": nothing.
+func forbidden(page string) string {
+	page = strings.Replace(page, `<script type="module" src="/ui/static/console.js"></script>`, "", 1)
+	for _, bad := range []string{"<script", "<img", "<div onclick", `href="javascript`, "\u202e", "\x1b", "<b>name"} {
+		if strings.Contains(page, bad) {
+			return bad
+		}
+	}
+	return ""
+}
+
+// A stream goes on behind the place where the browser was, whichever way it says that.
+func TestStreamResumes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	for i := range 5 {
+		r.add("brief", "result", fmt.Sprintf("answer-%d", i+1))
+	}
+	for from, want := range map[string]string{"E.3": "answer-4", "E.4": "answer-5"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/ui/agents/main/stream?from=E.0", nil)
+		expect.NoError(t, err)
+		req.Header.Set("Last-Event-ID", from)
+		resp, err := b.Do(req)
+		expect.NoError(t, err)
+		var got strings.Builder
+		part := make([]byte, 4096)
+		for !strings.Contains(got.String(), "answer-5") {
+			n, err := resp.Body.Read(part)
+			if got.Write(part[:n]); err != nil {
+				t.Fatalf("%v, after %s", err, got.String())
+			}
+		}
+		cancel()
+		_ = resp.Body.Close()
+		first := got.String()[strings.Index(got.String(), "answer-"):]
+		if !strings.HasPrefix(first, want) || !strings.Contains(got.String(), "id: E.5\n") {
+			t.Errorf("from %s: %s", from, got.String())
+		}
+	}
+	if status, _, _ := r.get(b, "/ui/agents/main/stream?from=x"); status != http.StatusBadRequest {
+		t.Errorf("a cursor that is none is answered with %d", status)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html/template"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/chroma/v2"
 	"github.com/alecthomas/chroma/v2/lexers"
@@ -20,15 +21,19 @@ import (
 // maxMarkdown bounds what is rendered and coloured, in bytes. What is longer is shown as it is.
 const maxMarkdown = 128 << 10
 
+// converter makes HTML of Markdown, for any number of goroutines.
+var converter = sync.OnceValue(func() goldmark.Markdown {
+	return goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodes{}, 100))))
+})
+
 // markdown is Markdown of a model as HTML. HTML in it is shown as text, an image becomes a link, and a link says nothing
 // of this page to where it leads.
 func markdown(source string) template.HTML {
 	source = visible.Text(source)
 	var out bytes.Buffer
 	if len(source) <= maxMarkdown {
-		if err := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify),
-			goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodes{}, 100)))).
-			Convert([]byte(source), &out); err == nil {
+		if err := converter().Convert([]byte(source), &out); err == nil {
 			return template.HTML(out.String()) //nolint:gosec // goldmark escapes what it does not know
 		}
 	}

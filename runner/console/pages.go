@@ -136,9 +136,12 @@ func (c *Console) ofAgent(r *http.Request, name, watch string) (page, view.State
 // conversation is an agent's first page: its rows, the newest last, and the composer.
 func (c *Console) conversation(r *http.Request) (page, error) {
 	mode := modeOf(r)
-	rows, err := c.fold(r.Context(), r.PathValue("id"), 0, mode, new(present.Fold))
-	if err != nil {
-		return page{}, err
+	var rows folded
+	if r.Header.Get("Holon-Part") != "live" { // the script that reads the page again has them from the stream
+		var err error
+		if rows, err = c.fold(r.Context(), r.PathValue("id"), 0, mode, new(present.Fold)); err != nil {
+			return page{}, err
+		}
 	}
 	p, now, err := c.ofAgent(r, "conversation", "message brief waiting work_item task runtime operator_notification")
 	p.Tab, p.From = "", rows.String() // rows that came after the page of events are in the stream

@@ -140,7 +140,7 @@ func (b *browser) send(event, id string, data any) error {
 	if id != "" {
 		fmt.Fprintf(&out, "id: %s\n", id)
 	}
-	fmt.Fprintf(&out, "event: %s\ndata: %s\n\n", event, text)
+	fmt.Fprintf(&out, "retry: 500\nevent: %s\ndata: %s\n\n", event, text)
 	control := http.NewResponseController(b.w)
 	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // a recorder in a test has none
 	if _, err := b.w.Write(out.Bytes()); err != nil {
@@ -189,7 +189,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b := newBrowser(w, c.pages["row"], modeOf(r))
-	if b.send("open", from.String(), struct{}{}) != nil {
+	if b.send("live", from.String(), struct{}{}) != nil {
 		return
 	}
 	for item, err := range c.client.Follow(ctx, id, client.Follow{After: from.seq, Epoch: from.epoch, Text: true}) {

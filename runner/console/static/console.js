@@ -20,7 +20,7 @@ async function refresh() {
   }
   reading = true;
   try {
-    const answer = await fetch(location.href, {headers: {Accept: "text/html"}});
+    const answer = await fetch(location.href, {headers: {"Holon-Part": "live"}});
     if (answer.status === 401) {
       location.reload();
       return;
@@ -54,8 +54,7 @@ function replace(part, next) {
 
 let waiting = 0;
 function refreshSoon() {
-  clearTimeout(waiting);
-  waiting = setTimeout(refresh, 150);
+  waiting ||= setTimeout(() => { waiting = 0; refresh(); }, 200);
 }
 
 // A form with data-act is sent without leaving the page. The key makes a message once, also if it is sent again.

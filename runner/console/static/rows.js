@@ -15,8 +15,7 @@ export function followRows(body, changed) {
 
   function connect() {
     const source = new EventSource(`${agent}/stream?mode=${mode}&from=${encodeURIComponent(from)}`);
-    source.addEventListener("open", (event) => {
-      if (!event.lastEventId) return; // of the connection, not a message
+    source.addEventListener("live", () => {
       link.textContent = "live";
       link.classList.remove("bad");
       if (source.before) changed(); // back again
@@ -101,30 +100,36 @@ function window_(list, agent, mode) {
 
   newest.addEventListener("click", () => location.reload());
 
-  return {
-    take(change) {
+  // take puts a change off until the ones that came with it are here too: the page is laid out once for all of them.
+  let changes = [];
+  function apply() {
+    const follow = nearEnd();
+    for (const change of changes) {
       const was = byKey.get(change.key);
       if (!was && !atEnd) { // it is behind the window
         newest.hidden = false;
-        return;
-      }
-      const follow = nearEnd();
-      if (change.append !== undefined && was) {
+      } else if (change.append !== undefined && was) {
         was.querySelector(".writing")?.append(change.append);
       } else if (change.html) {
         for (const row of make(change.html)) put(row, null);
       }
-      while (follow && list.children.length > most) {
-        older.dataset.before = list.children[1].dataset.seq;
-        older.hidden = false;
-        drop(list.firstElementChild);
-      }
-      if (list.children.length > most * 2) { // the reader stays at older rows
-        while (list.children.length > most) drop(list.lastElementChild);
-        atEnd = false;
-        newest.hidden = false;
-      }
-      if (follow) toEnd();
+    }
+    changes = [];
+    if (follow && list.children.length > most) {
+      while (list.children.length > most) drop(list.firstElementChild);
+      older.dataset.before = list.firstElementChild.dataset.seq;
+      older.hidden = false;
+    } else if (list.children.length > most * 2) { // the reader stays at older rows
+      while (list.children.length > most) drop(list.lastElementChild);
+      atEnd = false;
+      newest.hidden = false;
+    }
+    if (follow) toEnd();
+  }
+  return {
+    take(change) {
+      if (changes.push(change) === 1) setTimeout(apply);
+      else if (changes.length > most) apply();
     },
   };
 }

@@ -297,6 +297,11 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 		if err := x.landable(ctx, c); err != nil {
 			return err
 		}
+		unlock, err := workspace.LockFiles(ctx, x.sessions.opts.Home.CacheDir(), true, c.record.Workspace)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 		ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
 		done.Path, done.Written, done.Deleted = c.info.Path, []string{}, []string{}
 		if c.diff.PatchBytes == 0 {
@@ -320,11 +325,6 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 
 // land writes a change to the files of the operator.
 func (x *Session) land(ctx context.Context, c changed, allowExecuted bool) (*landing.ApplyResult, error) {
-	unlock, err := workspace.LockFiles(ctx, x.sessions.opts.Home.CacheDir(), true, c.record.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	return landing.Apply(ctx, landing.ApplyOptions{Dir: c.record.Workspace, Patch: c.diff.Patch,
 		Objects: x.dir(changeDir, objectsDir), Borrowing: x.sessions.opts.Borrowing(), RunDir: x.dir(changeDir),
 		Merge:    "holon session checkout " + x.id + " makes a branch of it",

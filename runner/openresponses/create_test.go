@@ -1,8 +1,12 @@
 package openresponses_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -198,4 +202,54 @@ func TestRefusedTurn(t *testing.T) {
 	d := open(t)
 	d.post(`{"model":"scripted/none","input":"hi"}`).is(t, 400, "scenario_not_found", "model")
 	d.stop() // waits for the turn
+}
+
+// A turn that agentd made, and broke off before it said so, is answered all the same.
+func TestUnansweredTurn(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	const talk = `"model":"scripted/talk","input":"hi","holon":{"session_id":"mine"}`
+	d.post("{" + talk + "}").response(t)
+	x := d.session(0)
+	x.cut = filepath.Join(x.host.Dir, "cut")
+	cutOff(t, x.cut, x.host.Socket())
+	expect.Equal(t, "text", d.post("{"+talk+"}").response(t).OutputText(), "Hello from the session.")
+	expect.Contains(t, "stream", d.post("{"+talk+`,"stream":true}`).body, "Hello from the session.")
+	lines, last := d.socket("ann").turn(talk)
+	expect.Equal(t, "last", last.Type, "response.completed")
+	expect.Contains(t, "frames", lines, "Hello from the session.")
+}
+
+// cutOff forwards what comes on a socket to a server, and ends each connection at the first answer but an upgrade.
+func cutOff(t *testing.T, socket, target string) {
+	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	forward := func(conn net.Conn) {
+		defer conn.Close()
+		server, err := net.Dial("unix", target)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() { _, _ = io.Copy(server, conn) }()
+		answer := make([]byte, 32<<10)
+		for {
+			n, err := server.Read(answer)
+			if err != nil || !bytes.HasPrefix(answer[:n], []byte("HTTP/1.1 101")) {
+				return
+			}
+			_, _ = conn.Write(answer[:n])
+		}
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go forward(conn)
+		}
+	}()
 }

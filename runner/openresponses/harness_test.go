@@ -2,6 +2,7 @@ package openresponses_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -89,6 +90,8 @@ type session struct {
 	ask  openresponses.Ask
 	id   string
 	host *load.Agentd
+
+	cut  string // socket on which agentd takes turns and is cut off before it answers; "": it answers
 
 	// Under door.mu.
 	closed    bool
@@ -231,11 +234,14 @@ func (x *session) WorkDir() string { return x.host.Workspace() }
 func (x *session) Turn(ctx context.Context, turnID, _ string, ask runner.Ask) (runner.End, error) {
 	x.door.run()
 	defer x.door.ran()
-	agent := client.Unix(x.host.Socket())
+	agent := client.Unix(cmp.Or(x.cut, x.host.Socket()))
 	defer agent.Close()
 	token, _ := gateway.NewToken()
 	x.note(turnID)
 	first, err := ask(ctx, agent, token.Reveal())
+	if x.cut != "" {
+		return runner.End{TurnID: turnID}, nil // what agentd stored says that the turn was made
+	}
 	if err != nil || first.ID == "" {
 		return runner.End{}, err
 	}

@@ -113,6 +113,9 @@ func (s *Server) turn(w http.ResponseWriter, r *http.Request, x Session, q *requ
 		}
 		return pass(w, resp)
 	})
+	if errors.Is(err, errUnanswered) {
+		return s.repeat(w, r, x, q)
+	}
 	if id := p.id.Load(); id != nil && err != nil && !errors.Is(err, errCut) {
 		w.Header().Set(headerShouldRetry, "false")
 		w.Header().Set(headerResponseID, *id)
@@ -131,6 +134,9 @@ func lost(err error, responseID string) error {
 	with.ResponseID = responseID
 	return &with
 }
+
+// errUnanswered says that agentd made a turn, and broke off before it said so.
+var errUnanswered = errors.New("the turn is over and was not answered")
 
 // watched runs a turn of the session, and exchange, which sends the request and copies the answer, until the copy is
 // whole. The turn may go on behind that.
@@ -158,8 +164,11 @@ func (s *Server) watched(p *post, exchange func(up upstream) error) error {
 				return err
 			} // else the session says whether there is another agentd
 		case err := <-ended:
-			if s.ctx.Err() != nil {
+			switch {
+			case s.ctx.Err() != nil:
 				return draining()
+			case err == nil:
+				return errUnanswered
 			}
 			return err
 		case <-p.client.Done():

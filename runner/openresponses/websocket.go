@@ -101,13 +101,15 @@ func (c *socket) turn(text []byte) error {
 		return err
 	}
 	p := newPost(ctx, x, q)
-	if repeated {
+	if !repeated {
+		err = c.server.watched(p, func(up upstream) error { return c.exchange(p, up) })
+	}
+	if repeated || errors.Is(err, errUnanswered) {
 		q.settled()
 		return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
 			return c.exchange(p, upstream{agent: agent, ctx: ctx, stop: func() {}})
 		})
 	}
-	err = c.server.watched(p, func(up upstream) error { return c.exchange(p, up) })
 	if err != nil && p.id.Load() != nil { // the client can fetch the rest; an error would be an end
 		return errCut
 	}

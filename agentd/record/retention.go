@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 
 	"holon/internal/durable"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // ErrRunning is returned by Delete for a response whose turn is not over.
@@ -195,15 +195,11 @@ func (s *Store) noteContinued(id string, deleted bool) error {
 	if _, ok := s.catalog.entries[id]; !ok || s.catalog.hidden[id] {
 		return nil
 	}
-	data, err := json.Marshal(line{Continued: true})
-	if err != nil {
-		return err
-	}
 	f, err := os.OpenFile(s.donePath(id), os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(append(data, '\n')); err == nil && deleted {
+	if _, err = f.WriteString(turns.ContinuedMark); err == nil && deleted {
 		err = f.Sync()
 	}
 	s.cache.forget(id) // it is read again

@@ -34,6 +34,10 @@ const (
 	ArgumentsFile = "arguments.json"
 
 	ResponsesDir = "responses" // below --state-dir: the stored responses, a file each
+
+	// ContinuedMark is appended to a stored response when one that continued it is deleted: the next to continue it
+	// begins a thread.
+	ContinuedMark = `{"continued":true}` + "\n"
 )
 
 // Record is turn.json: what became of one turn. It is written when the turn is

@@ -119,7 +119,8 @@ func (s *Session) seal() {
 	}
 }
 
-// Changed names a stored response that is not as it was seen, "" if there is none.
+// Changed names a stored response that is not as it was seen, "" if there is none. Those of an agent that were not seen
+// are removed. A client may have read those of a conversation while no holon watched.
 func (m *Manager) Changed(key Key) (string, error) {
-	return turnfiles.Unseal(m.SessionDir(key), m.sealFile(key))
+	return turnfiles.Unseal(m.SessionDir(key), m.sealFile(key), key.Kind() == Conversations)
 }

@@ -44,18 +44,22 @@ func Seal(sessionDir, file string) error {
 	return durable.WriteFile(file, data, 0o600)
 }
 
-// Unseal removes the stored responses of a session that Seal never saw, and agentd's journal, which could bring them
-// back. It names one that is not as Seal saw it; "" for none. Where there is no file it does nothing.
-func Unseal(sessionDir, file string) (changed string, err error) {
+// Unseal removes the stored responses of a session that Seal never saw, unless they are kept, and agentd's journal,
+// which could bring them back. It names one that is not as Seal saw it; "" for none. Where there is no file it does
+// nothing.
+func Unseal(sessionDir, file string, keep bool) (changed string, err error) {
 	sums, err := readSums(file)
 	if err != nil {
 		return "", ignoreMissing(err)
 	}
-	if os.RemoveAll(filepath.Join(sessionDir, "state", "journal")) != nil {
+	if !keep && os.RemoveAll(filepath.Join(sessionDir, "state", "journal")) != nil {
 		return "journal", nil
 	}
 	err = eachResponse(sessionDir, func(dir *os.Root, name string) error {
 		if sums[name] == "" {
+			if keep {
+				return nil
+			}
 			return dir.RemoveAll(name)
 		}
 		if is, err := digest(dir, name); err != nil || is != sums[name] {
@@ -105,11 +109,33 @@ func digest(dir *os.Root, name string) (string, error) {
 		return "", err
 	}
 	defer in.Close()
+	size, err := unmarked(in)
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.New()
-	if _, err := io.Copy(sum, in); err != nil {
+	if _, err := io.Copy(sum, io.NewSectionReader(in, 0, size)); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// unmarked is the size of a stored response without the marks at its end that deletions of others leave.
+func unmarked(in *os.File) (size int64, err error) {
+	info, err := in.Stat()
+	if err != nil {
+		return 0, err
+	}
+	mark := make([]byte, len(turns.ContinuedMark))
+	for size = info.Size(); size > int64(len(mark)); size -= int64(len(mark)) {
+		if _, err := in.ReadAt(mark, size-int64(len(mark))); err != nil {
+			return 0, err
+		}
+		if string(mark) != turns.ContinuedMark {
+			break
+		}
+	}
+	return size, nil
 }
 
 func ignoreMissing(err error) error {

@@ -113,7 +113,11 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 	if state.IsCode(err, pool.CodeLeft) {
 		return
 	}
-	x.Note(turnID, end.ResponseID)
+	id := end.ResponseID
+	if id == "" && end.Record != nil { // its client reads the response, also where no other turn should continue it
+		id = end.Record.ResponseID
+	}
+	x.Note(turnID, id)
 	l := line{At: s.now(), Ended: turnID, Begun: err == nil && !end.NotBegun}
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -331,10 +332,10 @@ func (q *inquiry) read(ctx context.Context, resp *http.Response, streamed bool) 
 		if err != nil {
 			return broken{err, true}
 		}
-		if q.id == "" {
-			q.id = known
-		}
 		e := responses.DecodeEnvelope(resp.StatusCode, body)
+		if q.id == "" {
+			q.id = cmp.Or(known, e.ResponseID)
+		}
 		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 			return broken{e, resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusTooManyRequests}
 		}

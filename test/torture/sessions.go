@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/responses"
 	"holon/responses/stream"
 	"holon/test/load"
 	"holon/test/torture/check"
@@ -25,8 +26,9 @@ type door struct {
 	socket, port *caller
 	repo         *repository
 	local        bool
-	number       int        // of turns, makes their keys
-	over         []*inquiry // of earlier strikes
+	number       int             // of turns, makes their keys
+	over         []*inquiry      // of earlier strikes
+	seen         map[string]bool // responses, by id
 }
 
 // appToken is that of the clients that come over the port, who are another user than those of the socket.
@@ -48,7 +50,7 @@ func (r *round) playDoor(ctx context.Context, engine string) {
 }
 
 func (r *round) newDoor(ctx context.Context, engine string) *door {
-	d := &door{local: engine == "local", repo: r.newRepository(ctx, 0)}
+	d := &door{local: engine == "local", seen: make(map[string]bool), repo: r.newRepository(ctx, 0)}
 	listener := load.Must(net.Listen("tcp", "127.0.0.1:0"))
 	address := listener.Addr().String()
 	load.Check(listener.Close())
@@ -216,12 +218,35 @@ func (d *door) inspect(ctx context.Context, asked []*inquiry) {
 			load.Failf("%s (%s): %w", q.key, q, err)
 		}
 	}
+	for id := range c.Responses {
+		if !d.seen[id] { // its client may not know of it
+			load.Check(d.there(ctx, id))
+			d.seen[id] = true
+		}
+	}
 	load.Check(c.Settled())
 	load.Check(d.found(ctx, c))
 	for _, agent := range d.agents {
 		load.Must(check.Once(d.serve.Ran(agent)))
 	}
 	d.over = append(d.over, asked...)
+}
+
+// there checks that a response of anybody is there and is over, or was deleted by a request whose answer was lost.
+func (d *door) there(ctx context.Context, id string) error {
+	for _, caller := range []*caller{d.socket, d.port} {
+		status, body, err := caller.call(ctx, http.MethodGet, "/responses/"+id, nil)
+		if err != nil || status != http.StatusOK && status != http.StatusNotFound {
+			return fmt.Errorf("the response %s cannot be read: %d %.300s: %w", id, status, body, err)
+		}
+		if status == http.StatusNotFound {
+			continue
+		}
+		if r, err := responses.DecodeResponse(body); err != nil || !r.Status.Terminal() {
+			return fmt.Errorf("the response %s is not over: %.300s: %w", id, body, err)
+		}
+	}
+	return nil
 }
 
 // inspectOne checks one request: that its response is there as often as it has to, and that its client has read what is
@@ -321,10 +346,10 @@ func (d *door) end(ctx context.Context) {
 			load.Failf("containers are left: %v", left)
 		}
 	}
-	for _, place := range []string{"ipc", "local"} { // directories of containers
-		if left, _ := os.ReadDir(filepath.Join(d.serve.Home, place)); len(left) > 0 {
-			load.Failf("%s is left of a container", filepath.Join(place, left[0].Name()))
-		}
+	// A kill may leave an empty directory of the local engine, which a later start removes.
+	for _, left := range append(load.Must(filepath.Glob(filepath.Join(d.serve.Home, "ipc", "*"))),
+		load.Must(filepath.Glob(filepath.Join(d.serve.Home, "local", "*", "*")))...) {
+		load.Failf("%s is left of a container", left)
 	}
 	load.Check(errors.Join(check.NoSocket(d.serve.Home), check.NoTemporary(d.serve.Home), check.NoLock(d.serve.Home),
 		check.NoProcess(d.r.mark, d.serve.Home)))

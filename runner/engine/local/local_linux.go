@@ -62,17 +62,22 @@ func New(options Options) (*Engine, error) {
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create directory of the local engine: %w", err)
 	}
-	removeEmpty(options.Dir)
+	removeUnmade(options.Dir)
 	return &Engine{dir: options.Dir, env: slices.Clone(options.Env), children: map[string]*child{}}, nil
 }
 
-// removeEmpty removes directories that a killed process left empty when it made or removed a program. One that is as
-// new as this may be another process's.
-func removeEmpty(dir string) {
+// removeUnmade removes directories without a record, which a process left that was killed when it made or removed a
+// program: none runs without one. What is as new as this may be another process's.
+func removeUnmade(dir string) {
 	entries, _ := os.ReadDir(dir) // what is left costs little
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // fails for one that has a record
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || time.Since(info.ModTime()) < time.Minute {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if _, err := os.Lstat(filepath.Join(path, recordFile)); errors.Is(err, fs.ErrNotExist) {
+			_ = os.RemoveAll(path)
 		}
 	}
 }

@@ -149,3 +149,22 @@ func TestLogKeepsTheEnd(t *testing.T) {
 	}
 	expect.NoError(t, e.Close())
 }
+
+// What a killed process left without a record goes, unless it may be one that is being made.
+func TestUnmade(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	for _, name := range []string{"old", "new", "made"} {
+		expect.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name, ".tmp-1"), nil, 0o600))
+	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "made", "record.json"), []byte("{}"), 0o600))
+	past := time.Now().Add(-time.Hour)
+	for _, name := range []string{"old", "made"} {
+		expect.NoError(t, os.Chtimes(filepath.Join(dir, name), past, past))
+	}
+	open(t, dir)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	expect.NoError(t, err)
+	expect.Equal(t, "left", strings.Join(left, " "), filepath.Join(dir, "made")+" "+filepath.Join(dir, "new"))
+}

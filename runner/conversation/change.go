@@ -68,6 +68,9 @@ func (x *Session) makeKey() error {
 	_, _ = io.WriteString(key, "compaction\n"+x.snapshot().Owner) // a hash takes all
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
+		err = durable.Sweep(filepath.Dir(path)) // no container had it yet
+	}
+	if err == nil {
 		err = durable.WriteFile(path, key.Sum(nil), 0o600)
 	}
 	if err != nil {

@@ -346,10 +346,14 @@ func (d *door) end(ctx context.Context) {
 			load.Failf("containers are left: %v", left)
 		}
 	}
-	// A kill may leave an empty directory of the local engine, which a later start removes.
+	// A kill may leave a directory of the local engine without a record, which a later start removes.
 	for _, left := range append(load.Must(filepath.Glob(filepath.Join(d.serve.Home, "ipc", "*"))),
-		load.Must(filepath.Glob(filepath.Join(d.serve.Home, "local", "*", "*")))...) {
+		load.Must(filepath.Glob(filepath.Join(d.serve.Home, "local", "*", "record.json")))...) {
 		load.Failf("%s is left of a container", left)
+	}
+	// A write that was cut off in agentd's state is removed when that is used again, which it may never be.
+	for _, left := range load.Must(filepath.Glob(filepath.Join(d.serve.Home, "sessions/*/session/state/.tmp-*"))) {
+		load.Check(os.Remove(left))
 	}
 	load.Check(errors.Join(check.NoSocket(d.serve.Home), check.NoTemporary(d.serve.Home), check.NoLock(d.serve.Home),
 		check.NoProcess(d.r.mark, d.serve.Home)))

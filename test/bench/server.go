@@ -96,6 +96,8 @@ type ask struct {
 	Input    any    `json:"input"`
 	Stream   bool   `json:"stream,omitempty"`
 	Previous string `json:"previous_response_id,omitempty"`
+
+	Holon map[string]string `json:"holon,omitempty"`
 }
 
 func say(model string) ask { return ask{Model: model, Input: "Say something."} }

@@ -351,6 +351,7 @@ func (d *door) end(ctx context.Context) {
 		load.Must(filepath.Glob(filepath.Join(d.serve.Home, "local", "*", "record.json")))...) {
 		load.Failf("%s is left of a container", left)
 	}
+	load.Check(os.RemoveAll(filepath.Join(d.serve.Home, "local")))
 	// A write that was cut off in agentd's state is removed when that is used again, which it may never be.
 	for _, left := range load.Must(filepath.Glob(filepath.Join(d.serve.Home, "sessions/*/session/state/.tmp-*"))) {
 		load.Check(os.Remove(left))

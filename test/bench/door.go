@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"holon/test/load"
+)
+
+// doorScript is what the model of sessions plays, without a gateway: what is measured is the door.
+func doorScript(long, paced int) []byte {
+	when := func(word string, repeat object) object {
+		return object{"when": object{"user": object{"matches": word}}, "repeat": repeat}
+	}
+	return load.Must(json.Marshal(object{"rounds": []object{{"cases": []object{
+		when("many", object{"text": "word ", "count": long}),
+		when("paced", object{"text": "word ", "count": paced, "gap": "5ms"}),
+		{"text": "Said."},
+	}}}})) // YAML includes JSON
+}
+
+// idleSessions is the number of sessions whose memory P36 measures.
+const idleSessions = 50
+
+// measureDoor is P33 to P36: what clients wait for at the door of a daemon, against the socket of the agentd behind it,
+// which is the same for both; and what a session costs the daemon that is warm and idle. The engine is the local one.
+func measureDoor(ctx context.Context, r *rig) []row {
+	long, paced := r.samples(10_000, 2_000), r.samples(200, 50)
+	s := load.Must(load.New(load.Options{Dir: r.newDir(), Script: doorScript(long, paced),
+		Env: []string{"HOLON_ENGINE=local", "HOLON_AGENTD=" + r.agentd, "HOLON_MAX_CONTAINERS=64"}}))
+	r.later(func() error { s.Close(); return nil })
+	load.Check(s.Start(ctx))
+	say := func(what, session string) ask {
+		return ask{Model: s.Model(), Input: what, Holon: map[string]string{"session_id": session}}
+	}
+	door := r.at(s.Socket, "http://holon/v1")
+	door.create(ctx, say("Say something.", "bench"))
+	sockets := load.Must(filepath.Glob(filepath.Join(s.Home, "ipc", "*", "ipc", "agent.sock")))
+	if len(sockets) != 1 {
+		load.Failf("%d sockets of agentd, want one", len(sockets))
+	}
+	agentd := r.at(sockets[0], "http://agentd")
+	first := func(at *server, session string) subject {
+		return subject{"first event", func(ctx context.Context) []float64 {
+			return []float64{ms(at.stream(ctx, say("Say something.", session)).first)}
+		}}
+	}
+	rate := func(at *server, session, what string, count int) subject {
+		return subject{what, func(ctx context.Context) []float64 {
+			var got *streamed
+			took := timed(func() { got = at.stream(ctx, say(what, session)) })
+			got.whole(count)
+			return []float64{float64(got.events) / took.Seconds()}
+		}}
+	}
+	const direct = "direct"
+	firsts := compare(ctx, r.plan(500, 30, 10), first(agentd, direct), first(door, "bench"))
+	even := compare(ctx, r.plan(5, 3, 1), rate(agentd, direct, "paced", paced), rate(door, "bench", "paced", paced))
+	flood := compare(ctx, r.plan(15, 3, 1), rate(agentd, direct, "many", long), rate(door, "bench", "many", long))
+	const against = "the socket of its agentd"
+	event := versus("P33", "a warm session at the door: POST → first event", against, unitMS, firsts[1][0], firsts[0][0])
+	return []row{
+		event.goal("≤ +0.3 ms", event.Ours-event.Floor <= 0.3),
+		versus("P34", fmt.Sprintf("a paced stream of %d deltas at the door", paced), against, unitRate, even[1][0],
+			even[0][0]).leastGoal(0.9),
+		versus("P35", fmt.Sprintf("a stream of %d deltas at the door", long), against, unitRate, flood[1][0],
+			flood[0][0]).leastGoal(0.7),
+		measureIdle(ctx, r, s, door, func(n int) ask { return say("Say something.", fmt.Sprint("idle-", n)) }),
+	}
+}
+
+// measureIdle is P36.
+func measureIdle(ctx context.Context, r *rig, s *load.Server, door *server, say func(n int) ask) row {
+	n := r.samples(idleSessions, 10)
+	resident := func() float64 {
+		load.Check(load.Pause(ctx, 2*time.Second))
+		return load.Resident(s.PID()) / 1e6
+	}
+	before := resident()
+	parallel(ctx, n, runtime.NumCPU(), func(ctx context.Context, i int) { door.create(ctx, say(i)) })
+	each := (resident() - before) / float64(n)
+	return row{ID: "P36", What: fmt.Sprintf("memory of holon serve for each of %d sessions that are warm and idle", n),
+		Unit: unitMB, Ours: each}.absoluteGoal(0.5)
+}

@@ -10,8 +10,8 @@ import (
 	"holon/responses/turns"
 )
 
-// auditFile, in the directory of all sessions, has a line for each that was opened, brought to the operator's files, or
-// closed. A full one becomes auditFile.1.
+// auditFile, in the directory of all sessions, has a line for each that was opened, brought to the operator's files or
+// back to a response, or closed. A full one becomes auditFile.1.
 const (
 	auditFile = "audit.ndjson"
 	maxAudit  = 16 << 20
@@ -20,7 +20,7 @@ const (
 // event is a line of the audit.
 type event struct {
 	At        turns.Time `json:"at"`
-	What      string     `json:"what"` // opened, applied, checked_out, closed, removed
+	What      string     `json:"what"` // opened, applied, checked_out, rewound, closed, removed
 	Session   string     `json:"session"`
 	Owner     string     `json:"owner"`
 	By        string     `json:"by"` // a token's name; "holon" for what time did
@@ -30,6 +30,7 @@ type event struct {
 	Workspace string     `json:"workspace,omitempty"`
 	Branch    string     `json:"branch,omitempty"`
 	Files     int        `json:"files,omitempty"`
+	Response  string     `json:"response,omitempty"` // that was gone back to
 }
 
 // note adds a line to the audit. What it is about is done: a line that cannot be written is in the log.

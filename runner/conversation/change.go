@@ -137,6 +137,9 @@ func (x *Session) makeTree(ctx context.Context, r record) (_ *workspace.Held, er
 		return nil, err
 	}
 	held := tree.Held()
+	if err := tree.MarkStart(markStart); err != nil {
+		return nil, errors.Join(err, tree.Release(context.WithoutCancel(ctx)))
+	}
 	err = x.amend(func(r *record) error {
 		if !r.open() {
 			return errClosed(r.ID)
@@ -253,10 +256,7 @@ func (x *Session) lookAt(ctx context.Context, fn func(ctx context.Context, c cha
 		c.diff = &state.Diff{Files: []state.FileChange{}}
 		return fn(ctx, c)
 	}
-	held := *c.record.Tree
-	held.Borrowing = x.sessions.opts.Borrowing()
-	c.tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: x.sessions.opts.Home.CacheDir()}, held)
-	if err != nil {
+	if c.tree, err = x.resume(ctx, *c.record.Tree, c.record.Tree.Owner); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.tree.Leave()) }()

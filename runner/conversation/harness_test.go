@@ -181,15 +181,13 @@ func (l *lab) turn(x *Session) runner.End {
 	return end
 }
 
-// post asks for a turn as a door does, with the session's last response before.
+// post asks for a turn as a door does, after the session's current response.
 func (l *lab) post(x *Session, turnID string) runner.Ask {
-	ids := x.Info().ResponseIDs
+	previous := x.Current()
 	return func(ctx context.Context, agent *client.Client, _ string) (*responses.Response, error) {
 		r := responses.NewRequest("scripted/x", responses.UserMessage("go on"))
 		r.Holon.SessionID, r.Holon.TurnID, r.Holon.WorkspaceDir = x.AgentSession(), turnID, x.WorkDir()
-		if len(ids) > 0 {
-			r.PreviousResponseID = ids[len(ids)-1]
-		}
+		r.PreviousResponseID = previous
 		return agent.Background(ctx, r)
 	}
 }

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ const (
 	maxIDs = 100_000 // of a session that the index has: a container names the items
 )
 
-// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item and Ended is set.
+// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item, Ended and Rewound is set.
 type line struct {
 	At       turns.Time     `json:"at"`
 	Turn     string         `json:"turn,omitempty"`
@@ -32,10 +33,24 @@ type line struct {
 	Ended    string         `json:"ended,omitempty"` // that turn
 	Begun    bool           `json:"begun,omitempty"` // agentd had accepted it
 	Account  *state.Account `json:"account,omitempty"`
+	Rewound  *rewound       `json:"rewound,omitempty"`
+
+	// Of Ended, as Turn has them.
+	Status   responses.Status `json:"status,omitempty"`
+	Previous string           `json:"previous,omitempty"`
+	Input    string           `json:"input,omitempty"`
+	Text     string           `json:"text,omitempty"`
+	Unstored bool             `json:"unstored,omitempty"`
+}
+
+// rewound is that the session went back.
+type rewound struct {
+	Response string `json:"response"`       // "": to the beginning
+	Tree     string `json:"tree,omitempty"` // the mark that the tree was brought back to; "": it was not
 }
 
 // durable reports whether a line, and all before it, must survive a power cut. A kill none of them needs to fear.
-func (l line) durable() bool { return l.Response != "" || l.Ended != "" }
+func (l line) durable() bool { return l.Response != "" || l.Ended != "" || l.Rewound != nil }
 
 // id is what a line adds to the index.
 func (l line) id() (string, kind) {
@@ -68,9 +83,17 @@ type folded struct {
 	account   state.Account // of all turns
 	last      turns.Time    // newest line
 	lastTurn  state.TurnRef
+
+	made    map[string]*Turn // by response
+	current string           // Session.Current
+	tree    string           // the mark of what the tree was last, which may not have been made
+	newest  string           // turn that was asked for
+	rewinds int              // since then
 }
 
-func newFolded(created turns.Time) folded { return folded{known: make(map[string]kind), last: created} }
+func newFolded(created turns.Time) folded {
+	return folded{known: make(map[string]kind), last: created, made: make(map[string]*Turn), tree: markStart}
+}
 
 // take adds a line, and reports whether the id is new to the index.
 func (f *folded) take(l line) (added bool) {
@@ -79,9 +102,18 @@ func (f *folded) take(l line) (added bool) {
 	case l.Response != "":
 		f.responses = append(f.responses, l.Response)
 		f.lastTurn = state.TurnRef{TurnID: l.Turn, ResponseID: l.Response}
+		f.made[l.Response] = &Turn{TurnID: l.Turn, ResponseID: l.Response, CreatedAt: l.At,
+			Status: responses.StatusInProgress}
+		f.current = l.Response
 	case l.Turn != "":
 		f.going = append(f.going, l.Turn)
+		f.newest, f.rewinds = l.Turn, 0
+	case l.Rewound != nil:
+		f.current, f.rewinds = l.Rewound.Response, f.rewinds+1
+		f.tree = cmp.Or(l.Rewound.Tree, f.tree)
+		return false
 	case l.Ended != "":
+		f.end(l)
 		f.going = slices.DeleteFunc(f.going, func(id string) bool { return id == l.Ended })
 		if l.Begun {
 			f.turns++
@@ -99,6 +131,38 @@ func (f *folded) take(l line) (added bool) {
 		f.known[id] = of
 	}
 	return added
+}
+
+// end is what a line adds to the turn that ended.
+func (f *folded) end(l line) {
+	if !l.Begun {
+		return
+	}
+	f.tree = l.Ended
+	for _, id := range slices.Backward(f.responses) {
+		t := f.made[id]
+		if t.TurnID != l.Ended {
+			continue
+		}
+		t.Status, t.PreviousResponseID, t.Input, t.Text = cmp.Or(l.Status, responses.StatusFailed), l.Previous, l.Input,
+			l.Text
+		if t.unstored = l.Unstored; t.unstored && f.current == id {
+			f.current = l.Previous
+		}
+		return
+	}
+}
+
+// of adds to the end of a turn what its response says.
+func (l line) of(resp *responses.Response) line {
+	if resp == nil {
+		return l
+	}
+	l.Status, l.Text, l.Unstored = resp.Status, preview(resp.OutputText()), !resp.Store
+	if resp.PreviousResponseID != nil {
+		l.Previous = *resp.PreviousResponseID
+	}
+	return l
 }
 
 // sum adds what a turn took of models.
@@ -240,7 +304,7 @@ func recordedLines(ctx context.Context, dir, turnID string) []line {
 	if responses.CheckID("turn_id", turnID) != nil {
 		return nil
 	}
-	rec, _, err := turnfiles.Read(dir, turnID)
+	rec, resp, err := turnfiles.Read(dir, turnID)
 	if rec == nil || err != nil {
 		return nil
 	}
@@ -258,7 +322,7 @@ func recordedLines(ctx context.Context, dir, turnID string) []line {
 		}
 	}
 	if rec.Status.Terminal() {
-		lines = append(lines, line{Ended: turnID, Begun: true})
+		lines = append(lines, line{Ended: turnID, Begun: true}.of(resp))
 	}
 	return slices.DeleteFunc(lines, func(l line) bool {
 		id, _ := l.id()

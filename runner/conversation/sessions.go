@@ -91,6 +91,7 @@ type Sessions struct {
 type Session struct {
 	sessions *Sessions
 	id       string
+	steady   chan struct{} // holds a token while no turn may begin or end
 	busy     chan struct{} // holds a token while its tree is in use
 	writing  sync.Mutex    // over what is written to record and log, before mu
 
@@ -176,6 +177,7 @@ func (s *Sessions) load(ctx context.Context, id string) error {
 		for known := range x.log.known {
 			s.index[known] = append(s.index[known], x)
 		}
+		x.completeRewind()
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +187,9 @@ func (s *Sessions) load(ctx context.Context, id string) error {
 		return err
 	}
 	x.log = newFolded(r.CreatedAt)
-	return x.rebuildLog(ctx)
+	err = x.rebuildLog(ctx)
+	x.completeRewind()
+	return err
 }
 
 // setAside renames what cannot be used. What is not there is success.
@@ -204,7 +208,8 @@ func onlyEmpty(dir string) bool {
 }
 
 func (s *Sessions) newSession(r record) *Session {
-	return &Session{sessions: s, id: r.ID, record: r, busy: make(chan struct{}, 1), log: newFolded(r.CreatedAt),
+	return &Session{sessions: s, id: r.ID, record: r, steady: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		log:   newFolded(r.CreatedAt),
 		calls: make(map[string]func(error)), begun: make(map[string]bool)}
 }
 

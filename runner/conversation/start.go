@@ -194,6 +194,7 @@ type Info struct {
 	LastUsedAt  turns.Time `json:"last_used_at"`
 	ClosedAt    turns.Time `json:"closed_at"`
 	ResponseIDs []string   `json:"response_ids"`
+	Current     string     `json:"current"` // Session.Current
 	Usage       Usage      `json:"usage"`
 }
 
@@ -206,7 +207,7 @@ func (x *Session) Info() Info {
 	r := &x.record
 	info := Info{ID: r.ID, Name: r.Name, Owner: r.Owner, Status: StatusOpen, Model: r.Model, Workspace: r.Workspace,
 		CreatedAt: r.CreatedAt, LastUsedAt: x.log.last, ClosedAt: r.ClosedAt, Usage: x.log.usage(),
-		ResponseIDs: append([]string{}, x.log.responses...)}
+		ResponseIDs: append([]string{}, x.log.responses...), Current: x.log.current}
 	if !r.open() {
 		info.Status = StatusClosed
 	}

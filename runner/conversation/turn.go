@@ -43,7 +43,12 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	release, err := x.holdSettled(ctx)
+	if err != nil {
+		return runner.End{}, err
+	}
 	budget, err := x.begin(turnID, cancel)
+	release()
 	if err != nil {
 		return runner.End{}, err
 	}
@@ -118,7 +123,13 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 		id = end.Record.ResponseID
 	}
 	x.Note(turnID, id)
-	l := line{At: s.now(), Ended: turnID, Begun: err == nil && !end.NotBegun}
+	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}.of(end.Response)
+	if l.Begun {
+		input, release := x.settle(turnID, end)
+		defer release()
+		l.Input = input
+	}
+	l.At = s.now()
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
 	}

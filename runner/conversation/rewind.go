@@ -1,0 +1,346 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"holon/internal/folder"
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// Codes of errors of Rewind, in addition to those of package workspace.
+const (
+	CodeBusy    state.Code = "session_busy"  // 409: a turn runs
+	CodeNotKept state.Code = "tree_not_kept" // 409: of the files after that response
+)
+
+// markStart is the mark of the tree as it began; no turn has that id.
+const markStart = "the.start"
+
+// settleTime bounds how long the end of a turn waits for the mark of its tree.
+const settleTime = time.Minute
+
+// Turn is one of the turns of a session that agentd has accepted.
+type Turn struct {
+	TurnID             string
+	ResponseID         string
+	PreviousResponseID string // once it has ended; "": it began a conversation
+	CreatedAt          turns.Time
+	Status             responses.Status // in_progress until it has ended
+	Input, Text        string           // the beginnings of what was asked and answered, in one line
+	Kept               bool             // the tree can become what it was then
+	Current            bool             // the next turn continues it
+
+	unstored bool // no turn can continue it
+}
+
+// maxTurns bounds Turns.
+const maxTurns = 1000
+
+// Turns are the newest turns of the session, in the order in which they began.
+func (x *Session) Turns() ([]Turn, error) {
+	var marks map[string]bool
+	if held := x.snapshot().Tree; held != nil {
+		var err error
+		if marks, err = workspace.Marks(*held); err != nil {
+			return nil, typed(err)
+		}
+	}
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	list := make([]Turn, 0, len(x.log.responses))
+	for _, id := range x.log.responses[max(0, len(x.log.responses)-maxTurns):] {
+		t := *x.log.made[id]
+		t.Kept, t.Current = marks[t.TurnID], id == x.log.current
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// Current is the response that a request continues which names the session and no response: that of the newest turn, or
+// the one that the session went back to since. "" begins a conversation.
+func (x *Session) Current() (responseID string) {
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	return x.log.current
+}
+
+// hold takes the session for what no turn may begin or end in. It comes before all other locks.
+func (x *Session) hold(ctx context.Context) (release func(), err error) {
+	select {
+	case x.steady <- struct{}{}:
+		return func() { <-x.steady }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// holdSettled is hold once the end of each turn that agentd has ended is in the log: a client may have seen that end
+// before the watcher of the turn has, and what it asks for next changes the tree.
+func (x *Session) holdSettled(ctx context.Context) (release func(), err error) {
+	patience, cancel := context.WithTimeout(ctx, x.sessions.decided)
+	defer cancel()
+	for {
+		if release, err = x.hold(ctx); err != nil {
+			return nil, err
+		}
+		over := x.unsettled(patience)
+		if over == "" || patience.Err() != nil {
+			return release, nil
+		}
+		release()
+		x.awaitEnd(patience, over)
+	}
+}
+
+// unsettled is a turn that has ended for agentd and goes on in the log, "" for none.
+func (x *Session) unsettled(ctx context.Context) (turnID string) {
+	x.sessions.mu.Lock()
+	going := slices.Clone(x.log.going)
+	x.sessions.mu.Unlock()
+	if len(going) == 0 || ctx.Err() != nil {
+		return ""
+	}
+	err := x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
+		for _, id := range going {
+			if rec, err := agent.Turn(ctx, id); err == nil && rec.Status.Terminal() {
+				turnID = id
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "" // its watcher finds out
+	}
+	return turnID
+}
+
+// awaitEnd waits until the log has the end of a turn.
+func (x *Session) awaitEnd(ctx context.Context, turnID string) {
+	s := x.sessions
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.grown.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ctx.Err() == nil && slices.Contains(x.log.going, turnID) {
+		s.grown.Wait()
+	}
+}
+
+// settle keeps the tree as a turn left it, before another one begins, and returns the beginning of what the turn was
+// asked. The turn has ended: its caller may be gone.
+func (x *Session) settle(turnID string, end runner.End) (input string, release func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	release, err := x.hold(ctx)
+	if err != nil {
+		release = func() {}
+	}
+	input, idle := x.ask(ctx, turnID, end)
+	if err == nil {
+		err = x.markTurn(ctx, turnID, idle)
+	}
+	if err != nil {
+		x.sessions.opts.Log.Warn("the files after a turn are not kept", "session", x.id, "turn", turnID, "err", err)
+	}
+	return input, release
+}
+
+// ask asks agentd for the beginning of what a turn was asked, and whether it called no tool. Where agentd does not answer
+// any more, a turn is one without the first, and with tools.
+func (x *Session) ask(ctx context.Context, turnID string, end runner.End) (input string, idle bool) {
+	if r := x.snapshot(); end.Err != nil || end.Response == nil || !r.open() {
+		return "", false
+	}
+	err := x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
+		rec, err := agent.Turn(ctx, turnID)
+		if err != nil || !end.Response.Store {
+			return err
+		}
+		idle = rec.ToolCalls.Total == 0
+		data, err := agent.Call(ctx, http.MethodGet, "/responses/"+end.Response.ID+"/input_items?order=asc&limit=100", nil)
+		var list struct {
+			Data responses.Items `json:"data"`
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &list)
+		}
+		for _, item := range list.Data {
+			if m, ok := item.(*responses.Message); ok && m.Role == responses.RoleUser {
+				input = preview(m.Text())
+			}
+		}
+		return err
+	})
+	if err != nil {
+		x.sessions.opts.Log.Debug("agentd does not describe a turn", "session", x.id, "turn", turnID, "err", err)
+	}
+	return input, idle
+}
+
+// markTurn keeps the tree as a turn left it, unless another one changes it. An idle turn left it as it was.
+func (x *Session) markTurn(ctx context.Context, turnID string, idle bool) error {
+	r := x.snapshot()
+	x.sessions.mu.Lock()
+	alone, at := len(x.log.going) == 1 && x.log.going[0] == turnID, x.log.tree
+	x.sessions.mu.Unlock()
+	if r.Tree == nil || !r.open() || !alone {
+		return nil
+	}
+	if idle {
+		if done, err := workspace.CopyMark(*r.Tree, at, turnID); done || err != nil {
+			return typed(err)
+		}
+	}
+	return x.withTree(ctx, func(ctx context.Context, tree *workspace.Tree) error { return tree.Mark(ctx, turnID) })
+}
+
+// withTree calls fn with the tree of a session that is open, while nothing in its container runs.
+func (x *Session) withTree(ctx context.Context, fn func(ctx context.Context, tree *workspace.Tree) error) error {
+	return typed(x.sessions.opts.Pool.Still(ctx, x.id, func(ctx context.Context, owner *folder.Owner) (err error) {
+		unlock, err := x.lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		r := x.snapshot()
+		if !r.open() || r.Tree == nil {
+			return errClosed(x.id)
+		}
+		tree, err := x.resume(ctx, *r.Tree, owner)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, tree.Leave()) }()
+		return fn(ctx, tree)
+	}))
+}
+
+// preview is the beginning of a text, in one line.
+func preview(text string) string { return visible.OneLine(strings.TrimSpace(text), 200) }
+
+// Rewound is what going back did.
+type Rewound struct {
+	ResponseID   string
+	TreeRestored bool
+	Warnings     []state.Warning // of what in the tree stayed as it is
+}
+
+// Rewind makes a response the current one, "" for the beginning, and the tree what it was right after it. What came later
+// stays and can be gone back to. conversationOnly leaves the tree as it is.
+func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnly bool, by string) (Rewound, error) {
+	release, err := x.holdSettled(ctx)
+	if err != nil {
+		return Rewound{}, err
+	}
+	defer release()
+	l, left, note, err := x.rewinding(responseID, conversationOnly)
+	if err != nil {
+		return Rewound{}, err
+	}
+	ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
+	done := Rewound{ResponseID: responseID}
+	if l.Rewound.Tree != "" {
+		err := x.withTree(ctx, func(ctx context.Context, tree *workspace.Tree) error {
+			restored, err := tree.Restore(ctx, workspace.Restore{Mark: l.Rewound.Tree, Leave: left, Note: note})
+			done.TreeRestored, done.Warnings = err == nil, restored.Warnings
+			return err
+		})
+		if state.IsCode(err, workspace.CodeNotMarked) {
+			return Rewound{}, notKept(responseID)
+		}
+		if err != nil {
+			return Rewound{}, err
+		}
+	}
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	if err := x.append(l); err != nil {
+		return Rewound{}, err
+	}
+	x.note(event{What: "rewound", By: by, Response: responseID})
+	return done, nil
+}
+
+func notKept(responseID string) error {
+	return &state.Error{Code: CodeNotKept, Param: "response_id",
+		Message: fmt.Sprintf("the files as they were after %.128q were not kept", responseID),
+		Hint:    "go back with the conversation alone, or to another response"}
+}
+
+// rewinding is the line of going back to a response, the mark that the tree as it is becomes, and the note that says in
+// the tree what the log lacks after a kill.
+func (x *Session) rewinding(responseID string, alone bool) (l line, left, note string, err error) {
+	s := x.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := x.log.made[responseID]
+	switch {
+	case !x.record.open():
+		return l, "", "", errClosed(x.id)
+	case len(x.log.going) > 0:
+		return l, "", "", &state.Error{Code: CodeBusy, Param: "session", Message: "a turn of the session " + x.id + " runs",
+			Hint: "wait for its end, or cancel it"}
+	case responseID == "":
+		to = &Turn{TurnID: markStart}
+	case to == nil || to.Status == responses.StatusInProgress || to.unstored:
+		return l, "", "", &state.Error{Code: responses.CodeNotFound, Param: "response_id",
+			Message: fmt.Sprintf("the session has no response %.128q that a turn can continue", responseID),
+			Hint:    "holon session turns " + x.id + " shows those that it has"}
+	}
+	l.Rewound = &rewound{Response: responseID}
+	if x.record.Tree != nil && !alone {
+		l.Rewound.Tree = to.TurnID
+	}
+	if left = x.log.tree; left == markStart { // which stays as it was
+		left = ""
+	}
+	return l, left, x.log.note(l.Rewound.Tree), nil
+}
+
+// note identifies going back to a mark: the newest turn before it, and how often the session went back since.
+func (f *folded) note(mark string) string { return fmt.Sprint(f.newest, " ", f.rewinds+1, " ", mark) }
+
+// completeRewind adds to the log that the tree went back, where a kill came between the two.
+func (x *Session) completeRewind() {
+	if x.record.Tree == nil {
+		return
+	}
+	note, err := workspace.Note(*x.record.Tree)
+	mark := note[strings.LastIndexByte(note, ' ')+1:]
+	if err == nil && note != "" && note == x.log.note(mark) {
+		l := line{Rewound: &rewound{Tree: mark}}
+		for id, t := range x.log.made {
+			if t.TurnID == mark {
+				l.Rewound.Response = id
+			}
+		}
+		x.writing.Lock()
+		defer x.writing.Unlock()
+		err = x.append(l)
+	}
+	if err != nil {
+		x.sessions.opts.Log.Warn("whether a session went back is not known", "session", x.id, "err", err)
+	}
+}
+
+// resume opens a tree that is held. Its owner gets what is written there.
+func (x *Session) resume(ctx context.Context, held workspace.Held, owner *folder.Owner) (*workspace.Tree, error) {
+	held.Borrowing, held.Owner = x.sessions.opts.Borrowing(), owner
+	return workspace.Resume(ctx, workspace.Options{CacheDir: x.sessions.opts.Home.CacheDir()}, held)
+}

@@ -193,7 +193,7 @@ func (s operatorSessions) Find(owner, name string) (control.Session, error) {
 func wireSession(i conversation.Info) wire.Session {
 	return wire.Session{ID: i.ID, Name: i.Name, Owner: i.Owner, Status: i.Status, Activity: i.Activity, Model: i.Model,
 		Workspace: i.Workspace, CreatedAt: i.CreatedAt, LastUsedAt: i.LastUsedAt, ClosedAt: i.ClosedAt,
-		ResponseIDs: i.ResponseIDs, Usage: wire.SessionUsage(i.Usage)}
+		ResponseIDs: i.ResponseIDs, Current: i.Current, Usage: wire.SessionUsage(i.Usage)}
 }
 
 // operatorSession is a session for the control plane.
@@ -219,6 +219,26 @@ func (x operatorSession) Checkout(ctx context.Context, c wire.CheckoutSession, b
 	}
 	return wire.SessionCheckout{SessionID: x.Session.Info().ID, Branch: made.Branch, Base: made.Base,
 		Commit: made.Commit, Commits: made.Commits, Worktree: made.Path, Warnings: made.Warnings}, nil
+}
+
+func (x operatorSession) Turns() ([]wire.SessionTurn, error) {
+	made, err := x.Session.Turns()
+	list := make([]wire.SessionTurn, len(made))
+	for i, t := range made {
+		list[i] = wire.SessionTurn{TurnID: t.TurnID, ResponseID: t.ResponseID, PreviousResponseID: t.PreviousResponseID,
+			CreatedAt: t.CreatedAt, Status: string(t.Status), InputPreview: t.Input, TextPreview: t.Text, TreeKept: t.Kept,
+			Current: t.Current}
+	}
+	return list, err
+}
+
+func (x operatorSession) Rewind(ctx context.Context, w wire.RewindSession, by string) (wire.SessionRewound, error) {
+	done, err := x.Session.Rewind(ctx, w.ResponseID, w.ConversationOnly, by)
+	if err != nil {
+		return wire.SessionRewound{}, err
+	}
+	return wire.SessionRewound{SessionID: x.Session.Info().ID, ResponseID: done.ResponseID,
+		TreeRestored: done.TreeRestored, Warnings: done.Warnings}, nil
 }
 
 func (x operatorSession) Close(ctx context.Context, by string) error {

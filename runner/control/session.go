@@ -31,6 +31,8 @@ type Session interface {
 	Diff(ctx context.Context) (*state.Diff, error)
 	Apply(ctx context.Context, a wire.ApplySession, by string) (wire.SessionApplied, error)
 	Checkout(ctx context.Context, c wire.CheckoutSession, by string) (wire.SessionCheckout, error)
+	Turns() ([]wire.SessionTurn, error)
+	Rewind(ctx context.Context, w wire.RewindSession, by string) (wire.SessionRewound, error)
 	// Close ends the session. It may be called again.
 	Close(ctx context.Context, by string) error
 }
@@ -47,9 +49,11 @@ func (s *Server) sessionRoutes() (list []route) {
 			{method: "GET", path: at.read, handle: of.list},
 			{method: "GET", path: one, handle: of.show},
 			{method: "GET", path: one + "/diff", stream: of.diff},
+			{method: "GET", path: one + "/turns", handle: of.turns},
 			{method: "POST", path: at.change, take: takes(s, maxSmall, optional, of.start)},
 			{method: "POST", path: change + "/apply", take: takes(s, maxSmall, optional, of.apply)},
 			{method: "POST", path: change + "/checkout", take: takes(s, maxSmall, optional, of.checkout)},
+			{method: "POST", path: change + "/rewind", take: takes(s, maxSmall, required, of.rewind)},
 			{method: "POST", path: change + "/close", handle: of.close},
 		} {
 			r.clients = at.own
@@ -207,6 +211,24 @@ func (h sessionsOf) checkout(w http.ResponseWriter, r *http.Request, c wire.Chec
 	if !caller.Operator {
 		done.Worktree = ""
 	}
+	return done, ofContainer(err)
+}
+
+func (h sessionsOf) turns(w http.ResponseWriter, r *http.Request) (any, error) {
+	one, err := h.find(w, r)
+	if err != nil {
+		return nil, err
+	}
+	list, err := one.Turns()
+	return wire.SessionTurnList{Object: "list", Data: append([]wire.SessionTurn{}, list...)}, err
+}
+
+func (h sessionsOf) rewind(w http.ResponseWriter, r *http.Request, to wire.RewindSession) (any, error) {
+	one, err := h.find(w, r)
+	if err != nil {
+		return nil, err
+	}
+	done, err := one.Rewind(r.Context(), to, access.From(r.Context()).Name)
 	return done, ofContainer(err)
 }
 

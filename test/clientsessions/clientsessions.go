@@ -131,6 +131,22 @@ func (x *session) Checkout(_ context.Context, c wire.CheckoutSession, by string)
 	return wire.SessionCheckout{SessionID: x.info.ID, Branch: c.Branch, Worktree: c.Path, Commits: 1}, nil
 }
 
+func (x *session) Turns() ([]wire.SessionTurn, error) {
+	return []wire.SessionTurn{{TurnID: "turn_1", ResponseID: "resp_1", CreatedAt: x.info.CreatedAt, Status: "completed",
+		InputPreview: "fix it", TextPreview: "done", TreeKept: true}, {TurnID: "turn_2", ResponseID: "resp_2",
+		PreviousResponseID: "resp_1", CreatedAt: x.info.CreatedAt, Status: "completed", InputPreview: "and\x1b[31m test it",
+		Current: true}}, nil
+}
+
+func (x *session) Rewind(_ context.Context, w wire.RewindSession, by string) (wire.SessionRewound, error) {
+	if w.ResponseID == "resp_2" && !w.ConversationOnly {
+		return wire.SessionRewound{}, &state.Error{Code: "tree_not_kept", Param: "response_id",
+			Message: "the files after resp_2 were not kept", Hint: "go back with the conversation alone"}
+	}
+	x.did(fmt.Sprintf("rewind %+v", w), by)
+	return wire.SessionRewound{SessionID: x.info.ID, ResponseID: w.ResponseID, TreeRestored: !w.ConversationOnly}, nil
+}
+
 func (x *session) Close(_ context.Context, by string) error {
 	x.did("close", by)
 	x.sessions.mu.Lock()

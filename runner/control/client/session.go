@@ -40,6 +40,17 @@ func (c *Client) CheckoutSession(ctx context.Context, name string, o wire.Checko
 	return out, c.changeSession(ctx, name, "checkout", o, &out)
 }
 
+// SessionTurns returns the turns of a session, in the order in which they began.
+func (c *Client) SessionTurns(ctx context.Context, name string) (out wire.SessionTurnList, err error) {
+	return out, c.call(ctx, http.MethodGet, "/sessions/"+url.PathEscape(name)+"/turns", nil, "", &out)
+}
+
+// RewindSession goes back to what a session was right after a response.
+func (c *Client) RewindSession(ctx context.Context, name string, w wire.RewindSession) (out wire.SessionRewound,
+	err error) {
+	return out, c.changeSession(ctx, name, "rewind", w, &out)
+}
+
 // CloseSession ends a session.
 func (c *Client) CloseSession(ctx context.Context, name string) (out wire.Session, err error) {
 	return out, c.changeSession(ctx, name, "close", nil, &out)

@@ -66,6 +66,7 @@ var statusByCode = map[state.Code]int{
 	CodeStopped: 409, CodeBlocked: 409, CodeUnsupported: 501, CodeReadOnly: 501, CodeInvalid: 400, CodeUnavailable: 503,
 
 	"session_not_found": 404, "session_closed": 409, "session_conflict": 409, "session_limit": 429, "no_workspace": 409,
+	"session_busy": 409, "tree_not_kept": 409,
 
 	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400,
 	"template_skill_unavailable": 400, "agent_home_unusable": 500,

@@ -18,6 +18,7 @@ type Session struct {
 	LastUsedAt  turns.Time   `json:"last_used_at"`
 	ClosedAt    turns.Time   `json:"closed_at"` // null while it is open
 	ResponseIDs []string     `json:"response_ids"`
+	Current     string       `json:"current"` // response that the next turn continues; "": it begins a conversation
 	Usage       SessionUsage `json:"usage"`
 }
 
@@ -79,4 +80,37 @@ type SessionCheckout struct {
 	Worktree  string `json:"worktree"` // its working tree
 
 	Warnings []state.Warning `json:"warnings,omitempty"` // of what the change leaves out
+}
+
+// SessionTurn is a turn of a session.
+type SessionTurn struct {
+	TurnID             string     `json:"turn_id"`
+	ResponseID         string     `json:"response_id"`
+	PreviousResponseID string     `json:"previous_response_id"` // once it has ended; "": it began a conversation
+	CreatedAt          turns.Time `json:"created_at"`
+	Status             string     `json:"status"`        // of the response
+	InputPreview       string     `json:"input_preview"` // the beginning of what was asked, in one line; "": not known
+	TextPreview        string     `json:"text_preview"`  // and of the answer
+	TreeKept           bool       `json:"tree_kept"`     // the files can become what they were right after it
+	Current            bool       `json:"current"`       // the next turn continues it
+}
+
+// SessionTurnList answers GET /sessions/{id}/turns: the newest 1,000, in the order in which they began.
+type SessionTurnList struct {
+	Object string        `json:"object"` // list
+	Data   []SessionTurn `json:"data"`
+}
+
+// RewindSession goes back to what a session was right after a response.
+type RewindSession struct {
+	ResponseID       string `json:"response_id"`                 // "": the beginning
+	ConversationOnly bool   `json:"conversation_only,omitempty"` // the files stay as they are
+}
+
+// SessionRewound answers RewindSession.
+type SessionRewound struct {
+	SessionID    string          `json:"session_id"`
+	ResponseID   string          `json:"response_id"` // that the next turn continues
+	TreeRestored bool            `json:"tree_restored"`
+	Warnings     []state.Warning `json:"warnings,omitempty"` // of files that stayed as they are
 }

@@ -64,12 +64,14 @@ const (
 	SurfaceTimer         Surface = "timer_scheduler"
 	SurfaceSystem        Surface = "runtime_system"
 	SurfaceTaskRejoin    Surface = "task_rejoin"
+	SurfaceRemote        Surface = "remote_operator_transport"
 
 	PublicUnauthenticated AdmissionContext = "public_unauthenticated"
 	ControlAuthenticated  AdmissionContext = "control_authenticated"
 	TriggerCapability     AdmissionContext = "external_trigger_capability"
 	LocalProcess          AdmissionContext = "local_process"
 	RuntimeOwned          AdmissionContext = "runtime_owned"
+	OperatorTransport     AdmissionContext = "operator_transport_authenticated"
 
 	Interject  Priority = "interject"
 	Next       Priority = "next"

@@ -25,6 +25,8 @@ func (w WorkItem) MarshalJSON() ([]byte, error)        { return withTimes(w) }
 func (d DeliverySummary) MarshalJSON() ([]byte, error) { return withTimes(d) }
 func (b Brief) MarshalJSON() ([]byte, error)           { return withTimes(b) }
 func (n Notification) MarshalJSON() ([]byte, error)    { return withTimes(n) }
+func (b OperatorBinding) MarshalJSON() ([]byte, error) { return withTimes(b) }
+func (d Delivery) MarshalJSON() ([]byte, error)        { return withTimes(d) }
 func (e ExpiredOutput) MarshalJSON() ([]byte, error)   { return withTimes(e) }
 func (t Turn) MarshalJSON() ([]byte, error)            { return withTimes(t) }
 func (e Event) MarshalJSON() ([]byte, error)           { return withTimes(e) }

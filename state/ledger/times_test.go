@@ -15,7 +15,7 @@ func TestTimesOfRecords(t *testing.T) {
 	form := regexp.MustCompile(`"2026[^"]*"`)
 	for _, record := range []any{ledger.Agent{}, ledger.AgentState{}, ledger.Message{}, ledger.Entry{}, ledger.Attempt{},
 		ledger.Turn{}, ledger.Wait{}, ledger.WorkItem{}, ledger.DeliverySummary{}, ledger.Task{}, ledger.Timer{},
-		ledger.Trigger{}, ledger.Brief{}, ledger.Notification{},
+		ledger.Trigger{}, ledger.Brief{}, ledger.Notification{}, ledger.OperatorBinding{}, ledger.Delivery{},
 		ledger.ExpiredOutput{}, ledger.Command{}, ledger.Event{}, ledger.Failure{}, ledger.WakeHint{}} {
 		row := reflect.TypeOf(record)
 		v := reflect.New(row)

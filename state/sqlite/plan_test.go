@@ -41,7 +41,9 @@ var tables = map[string]string{"agents": "agents", "message by key": "messages",
 	"completed work": "work_items", "tasks": "tasks", "open tasks": "tasks", "triggers": "triggers",
 	"trigger by hash": "triggers", "workspaces": "workspaces", "trees": "trees", "all trees": "trees", "trees of task": "trees",
 	"briefs": "briefs", "notifications": "notifications",
-	"events": "events", "events, newest first": "events",
+	"operator bindings": "operator_bindings", "deliveries": "deliveries", "deliveries of notification": "deliveries",
+	"due deliveries": "deliveries",
+	"events":         "events", "events, newest first": "events",
 	"notable events": "events", "notable events, newest first": "events"}
 
 // Every query finds its rows by an index, and in the order that was asked for, however much the ledger holds.

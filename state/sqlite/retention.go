@@ -22,7 +22,9 @@ func retention() []aged {
 			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
 			UNION ALL SELECT wake_message FROM agent_states)`},
 		{"briefs", "n", "0"},
-		{"notifications", "n", "0"},
+		{"notifications", "n", "EXISTS (SELECT 1 FROM deliveries " +
+			"WHERE notification_id = notifications.id AND due_at IS NOT NULL)"},
+		{"deliveries", "n", "due_at IS NOT NULL"},
 		{"expired_outputs", "n", "0"},
 		{"commands", "n", "0"},
 		{"turns", "n", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)

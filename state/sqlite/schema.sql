@@ -138,6 +138,29 @@ CREATE TABLE notifications (
 ) STRICT;
 CREATE INDEX notifications_agent ON notifications (agent_id);
 
+-- Ways by which notifications reach the operator outside of this host.
+CREATE TABLE operator_bindings (
+    id         TEXT PRIMARY KEY,
+    agent_id   TEXT NOT NULL REFERENCES agents (id),
+    token_hash TEXT NOT NULL,
+    data       TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX operator_bindings_agent ON operator_bindings (agent_id);
+
+-- Deliveries of notifications: the outbox is those that have a due_at.
+CREATE TABLE deliveries (
+    n               INTEGER PRIMARY KEY,
+    id              TEXT NOT NULL UNIQUE,
+    agent_id        TEXT NOT NULL REFERENCES agents (id),
+    created_at      INTEGER NOT NULL,
+    notification_id TEXT NOT NULL,
+    due_at          INTEGER,
+    data            TEXT NOT NULL
+) STRICT;
+CREATE INDEX deliveries_agent ON deliveries (agent_id);
+CREATE INDEX deliveries_notification ON deliveries (notification_id);
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE due_at IS NOT NULL;
+
 -- Most events record progress. The few that an operator should see are found without
 -- reading the others.
 CREATE TABLE events (

@@ -61,6 +61,12 @@ func statements() map[string]string {
 		"briefs":        "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 		"notifications": "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 
+		"operator bindings":          "WHERE agent_id = ? ORDER BY id",
+		"deliveries":                 "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"deliveries of notification": "WHERE notification_id = ? ORDER BY n",
+		"due deliveries":             "WHERE due_at <= ? ORDER BY due_at LIMIT 1000",
+		"next delivery":              "SELECT due_at FROM deliveries WHERE due_at > ? ORDER BY due_at LIMIT 1",
+
 		"events":                       page("", "ASC"),
 		"events, newest first":         page("", "DESC"),
 		"bounds of events":             bounds(""),

@@ -25,11 +25,13 @@ func kinds(text string, when time.Time) []ledger.Record {
 		&ledger.DeliverySummary{WorkItemID: "work", AgentID: "a"}, &ledger.Task{ID: "task", AgentID: "a"},
 		&ledger.ExpiredOutput{TurnID: "turn", AgentID: "a"}, &ledger.Command{AgentID: "a", ID: "c"},
 		&ledger.Workspace{ID: "workspace"}, &ledger.Tree{AgentID: "a", Name: "tree"}, &ledger.Event{AgentID: "a", Seq: 1},
+		&ledger.OperatorBinding{ID: "binding", AgentID: "a"}, &ledger.Delivery{ID: "delivery", AgentID: "a"},
 	}
 	for _, r := range list {
 		fill(reflect.ValueOf(r).Elem(), text, when)
 	}
 	m.Key, list[9].(*ledger.Trigger).TokenHash = "key", "hash" // which no record has as JSON
+	list[18].(*ledger.OperatorBinding).TokenHash = "hash"
 	list[8].(*ledger.Timer).Key, list[7].(*ledger.Wait).CallID = "key", "call"
 	return list
 }

@@ -125,7 +125,8 @@ func testTails(t *testing.T, open Reopener) {
 					tx.Insert(&ledger.Turn{ID: id, AgentID: agent, Index: n + 1}),
 					tx.Insert(&ledger.Timer{ID: id, AgentID: agent}),
 					tx.Insert(&ledger.Brief{ID: id, AgentID: agent}),
-					tx.Insert(&ledger.Notification{ID: id, AgentID: agent}))
+					tx.Insert(&ledger.Notification{ID: id, AgentID: agent}),
+					tx.Insert(&ledger.Delivery{ID: id, AgentID: agent}))
 			})
 		}
 	}
@@ -135,6 +136,7 @@ func testTails(t *testing.T, open Reopener) {
 		tail(t, "timers", v.Timers, func(x ledger.Timer) string { return x.ID })
 		tail(t, "briefs", v.Briefs, func(x ledger.Brief) string { return x.ID })
 		tail(t, "notifications", v.Notifications, func(x ledger.Notification) string { return x.ID })
+		tail(t, "deliveries", v.Deliveries, func(x ledger.Delivery) string { return x.ID })
 	})
 }
 

@@ -35,6 +35,10 @@ const (
 	CurrentRunAborted      = "current_run_aborted"
 	BriefCreated           = "brief_created"
 	NotificationRequested  = "operator_notification_requested"
+	MirrorFailed           = "operator_notification_mirror_failed"
+	DeliverySubmitted      = "operator_delivery_submitted"
+	DeliveryCompleted      = "operator_delivery_completed"
+	TransportBound         = "operator_transport_binding_upserted"
 	WaitRegistered         = "wait_condition_registered"
 	WaitTriggered          = "wait_condition_triggered"
 	WaitResolved           = "wait_condition_resolved"
@@ -128,6 +132,10 @@ var labels = []Label{
 	{CurrentRunAborted, "run.status", "by", LevelProgress, "control"},
 	{BriefCreated, "holon.brief.created", "", LevelTurnResult, "brief"},
 	{NotificationRequested, "holon.operator.notified", "", LevelActionRequired, "operator_notification"},
+	{MirrorFailed, "holon.operator.mirror_failed", "", LevelTurnResult, "operator_notification"},
+	{DeliverySubmitted, "holon.operator.delivery_submitted", "", LevelTrace, "delivery"},
+	{DeliveryCompleted, "holon.operator.delivery_completed", "", LevelProgress, "delivery"},
+	{TransportBound, "holon.operator.transport_bound", "", LevelProgress, "configuration"},
 	{WaitRegistered, "holon.wait.registered", "", LevelProgress, "waiting"},
 	{WaitTriggered, "holon.wait.triggered", "", LevelTrace, "waiting"},
 	{WaitResolved, "holon.wait.resolved", "", LevelTrace, "waiting"},

@@ -24,6 +24,10 @@ func Admit(m ledger.Message) (ledger.Message, *Refusal) {
 	case !slices.Contains(contexts[m.Origin.Kind], m.AdmissionContext):
 		return m, refuse("admission_context", "a message of origin %s can't come in as %.40q", m.Origin.Kind,
 			m.AdmissionContext)
+	case (m.AdmissionContext == ledger.OperatorTransport) != (m.Surface == ledger.SurfaceRemote):
+		return m, refuse("delivery_surface", "a message can't come by %.40q as %.40q", m.Surface, m.AdmissionContext)
+	case m.AdmissionContext == ledger.OperatorTransport && m.Kind != ledger.KindOperatorPrompt:
+		return m, refuse("kind", "only prompts of the operator come by %s", m.Surface)
 	}
 	if bad := checkOrigin(m.Origin); bad != nil {
 		return m, bad
@@ -82,7 +86,7 @@ var kinds = map[ledger.MessageKind]struct {
 // contexts lists the admission contexts of each origin. A message of the runtime
 // itself cannot come from outside.
 var contexts = map[ledger.OriginKind][]ledger.AdmissionContext{
-	ledger.OriginOperator: {ledger.ControlAuthenticated, ledger.LocalProcess},
+	ledger.OriginOperator: {ledger.ControlAuthenticated, ledger.LocalProcess, ledger.OperatorTransport},
 	ledger.OriginChannel:  {ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.LocalProcess},
 	ledger.OriginWebhook:  {ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.LocalProcess},
 	ledger.OriginCallback: {ledger.TriggerCapability},
@@ -134,9 +138,15 @@ const (
 	maxOriginLength = 256
 )
 
+// References of a message that came by a transport of the operator: its binding, and the route back to its sender.
+const (
+	RefBinding    = "operator_binding_id"
+	RefReplyRoute = "reply_route_id"
+)
+
 // runtimeRefs are references to the runtime's own records, which only it makes.
 var runtimeRefs = []string{
-	"callback_descriptor_id", "external_trigger_id", "message_id", "queued_event_id", "task_id",
+	RefBinding, RefReplyRoute, "callback_descriptor_id", "external_trigger_id", "message_id", "queued_event_id", "task_id",
 	"task_result_id", "timer_id", "turn_id", "wait_id", "waiting_intent_id", "work_item_id",
 }
 

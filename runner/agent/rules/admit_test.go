@@ -22,7 +22,7 @@ var (
 	}
 	allContexts = []ledger.AdmissionContext{
 		ledger.PublicUnauthenticated, ledger.ControlAuthenticated, ledger.TriggerCapability, ledger.LocalProcess,
-		ledger.RuntimeOwned,
+		ledger.RuntimeOwned, ledger.OperatorTransport,
 	}
 )
 
@@ -50,7 +50,7 @@ func whole(k ledger.OriginKind) ledger.Origin {
 func TestAdmit(t *testing.T) {
 	allowed := map[string]string{}
 	for _, row := range []string{
-		"operator_prompt operator control_authenticated,local_process → trusted_operator operator_instruction " +
+		"operator_prompt operator control_authenticated,local_process,operator_transport_authenticated → trusted_operator operator_instruction " +
 			"operator_input",
 		"channel_event channel public_unauthenticated,control_authenticated,local_process → untrusted_external " +
 			"external_evidence external_event",
@@ -78,8 +78,11 @@ func TestAdmit(t *testing.T) {
 		for _, o := range allOrigins {
 			for _, c := range allContexts {
 				name := string(k) + " " + string(o) + " " + string(c)
-				g, bad := rules.Admit(ledger.Message{Kind: k, Origin: whole(o), AdmissionContext: c,
-					Metadata: []byte(`{"work_item_id":"w"}`)})
+				m := ledger.Message{Kind: k, Origin: whole(o), AdmissionContext: c, Metadata: []byte(`{"work_item_id":"w"}`)}
+				if c == ledger.OperatorTransport {
+					m.Surface = ledger.SurfaceRemote
+				}
+				g, bad := rules.Admit(m)
 				want, ok := allowed[name]
 				if (bad == nil) != ok {
 					t.Errorf("%s: refusal %v, allowed %v", name, bad, ok)
@@ -105,6 +108,12 @@ func TestAdmitNamesTheField(t *testing.T) {
 			AdmissionContext: ledger.LocalProcess}, "origin.kind"},
 		{ledger.Message{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator),
 			AdmissionContext: ledger.PublicUnauthenticated}, "admission_context"},
+		{ledger.Message{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator),
+			AdmissionContext: ledger.ControlAuthenticated, Surface: ledger.SurfaceRemote}, "delivery_surface"},
+		{ledger.Message{Kind: ledger.KindOperatorPrompt, Origin: whole(ledger.OriginOperator),
+			AdmissionContext: ledger.OperatorTransport, Surface: ledger.SurfaceControlPrompt}, "delivery_surface"},
+		{ledger.Message{Kind: ledger.KindControl, Origin: whole(ledger.OriginOperator),
+			AdmissionContext: ledger.OperatorTransport, Surface: ledger.SurfaceRemote}, "kind"},
 		{ledger.Message{Kind: ledger.KindChannelEvent, Origin: ledger.Origin{Kind: ledger.OriginChannel},
 			AdmissionContext: ledger.LocalProcess}, "origin.channel_id"},
 		{ledger.Message{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask},

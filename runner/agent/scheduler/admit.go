@@ -47,6 +47,15 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 // CodeAgentStopped, CodeAgentPrivate, CodeQueueFull, CodeSelfLimit, CodeKeyConflict,
 // ledger.CodeNotFound.
 func (m *Scheduler) Admit(ctx context.Context, draft ledger.Message) (Admission, error) {
+	if draft.AdmissionContext == ledger.OperatorTransport {
+		return Admission{}, invalid(&rules.Refusal{Param: "admission_context", Message: "it needs a binding"})
+	}
+	return m.admitDraft(ctx, draft, func(*step, *ledger.Message) error { return nil })
+}
+
+// admitDraft is Admit for a message that check, which may add references to it, lets in.
+func (m *Scheduler) admitDraft(ctx context.Context, draft ledger.Message,
+	check func(*step, *ledger.Message) error) (Admission, error) {
 	admitted, bad := rules.Admit(draft)
 	if bad == nil {
 		bad = checkMessage(draft)
@@ -59,6 +68,9 @@ func (m *Scheduler) Admit(ctx context.Context, draft ledger.Message) (Admission,
 		msg, from := admitted, rules.Sender(draft.Origin)
 		msg.ID = responses.NewID(responses.PrefixMessage)
 		s.inherit(&msg, from)
+		if err := check(s, &msg); err != nil {
+			return err
+		}
 		if earlier, ok, err := s.earlier(msg); ok {
 			adm = Admission{MessageID: earlier.ID, EventSeq: earlier.AdmittedSeq, Replayed: true}
 			return err

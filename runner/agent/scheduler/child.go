@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -156,6 +157,7 @@ func (s *step) reportPosture(parent *step, old ledger.Task) {
 	}
 	if head, ok := s.queueHead(); ok && phase == rules.ChildBlocked && rules.Permanent(state.Code(reason)) {
 		e.Level, f["message"] = record.LevelActionRequired, clip(head.Reason) // only the operator can change it
+		s.escalate(s.state.AgentID, fmt.Sprintf("Agent %s cannot go on: %s", s.state.AgentID, clip(head.Reason)))
 	}
 	parent.emitSubagent("subagent.status", t, e, f)
 	if phase == rules.ChildWaiting && reason != string(ledger.AwaitingTimer) {
@@ -208,14 +210,17 @@ func (s *step) admitStatus(t ledger.Task, phase, reason, what string) {
 // mirror shows the parent of a child what the child notifies its operator of, which it does not have.
 func (s *step) mirror(n ledger.Notification) {
 	child := s.agentRow()
-	if child.Ownership != ledger.ParentSupervised || child.ArchivedAt != nil || s.err != nil {
+	if child.Ownership != ledger.ParentSupervised || s.err != nil {
 		return
 	}
 	parent, err := s.agent(child.ParentID)
 	if s.err = cmp.Or(s.err, err); s.err != nil {
 		return
 	}
-	if t, ok := parent.task(child.DelegatedFromTask); ok {
+	if t, ok := parent.task(child.DelegatedFromTask); !ok || child.ArchivedAt != nil {
+		s.emit(record.MirrorFailed, ledger.Event{Ref: n.ID}, fields{"notification_id": n.ID,
+			"target_parent_agent_id": child.ParentID, "summary": "the task of the child is over"})
+	} else {
 		parent.emitSubagent(record.ChildNotified, t, ledger.Event{Cause: createdEvent(t)}, fields{
 			"notification_id": n.ID, "child_agent_id": child.ID, "summary": cut(n.Summary, maxBriefSummary)})
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,7 +38,9 @@ func (s *step) notification(message string) ledger.Notification {
 	return n
 }
 
-func (s *step) notify(n ledger.Notification) {
+// notify records a notification, and puts its deliveries in the outbox: to the bindings that are given, else to those
+// that follow from the agent and its turn.
+func (s *step) notify(n ledger.Notification, only ...ledger.OperatorBinding) {
 	s.insert(&n)
 	text := n.Message
 	event, f := ledger.Event{Ref: n.ID}, fields{"notification_id": n.ID, "boundary": n.Boundary,
@@ -48,8 +51,23 @@ func (s *step) notify(n ledger.Notification) {
 		event.Level, f["duplicate_of"] = record.LevelTrace, same
 	}
 	s.emit(record.NotificationRequested, event, f)
+	s.post(n, s.newest(), only...)
 	if n.ParentID != "" {
 		s.mirror(n)
+	}
+}
+
+// escalate notifies the operator of what an agent cannot change: of a child by its parents, up to the public one.
+func (s *step) escalate(by, message string) {
+	n := s.notification(message)
+	n.RequestedBy = by
+	s.notify(n)
+	if n.ParentID == "" || s.err != nil {
+		return
+	}
+	parent, err := s.agent(n.ParentID)
+	if s.err = cmp.Or(s.err, err); s.err == nil {
+		parent.escalate(by, message)
 	}
 }
 

@@ -349,6 +349,7 @@ const (
 	prefixNotification = "ntf_"
 	prefixWork         = "work_"
 	prefixDelivery     = "dlv_"
+	prefixIntent       = "dli_"
 )
 
 // derivedID is an id that follows from what makes a thing once.

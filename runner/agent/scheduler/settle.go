@@ -239,6 +239,8 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v outcome) 
 	if v.entry == ledger.Quarantined {
 		s.emit(record.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
 			fields{"failed": own.Failed, "code": clip(e.Failure.Code)})
+		s.escalate(s.state.AgentID, fmt.Sprintf("A message to agent %s was given up after %d attempts: %s", s.state.AgentID,
+			own.Failed, visible.WithRemedy(e.Failure.Summary, e.Failure.Hint)))
 	}
 	s.dispose(own, v.entry, v.reason)
 	if !v.turn {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -73,10 +74,24 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		s.emitWork(record.WorkItemWritten, "task.accepted", w, fields{"op": "create"})
 		s.emitHold("create", "", heldAs(w, nil), &w, nil)
 		s.insert(&w)
+		s.needsInput(w, ledger.PlanDraft)
 		s.worked()
 		return nil
 	})
 	return w, made, err
+}
+
+// needsInput notifies the operator of an item whose plan needs input, when that was not so before.
+func (s *step) needsInput(w ledger.WorkItem, before ledger.PlanStatus) {
+	if w.PlanStatus != ledger.PlanNeedsInput || before == ledger.PlanNeedsInput {
+		return
+	}
+	n := s.notification(fmt.Sprintf("Agent %s needs your input for: %s", s.state.AgentID, w.Objective))
+	if w.BlockedBy != "" {
+		n.Message += "\n\nBlocked by: " + w.BlockedBy
+	}
+	n.WorkItemID = w.ID
+	s.notify(n)
 }
 
 // goOn lets an idle agent go on by itself from the beginning, also one that had to ask its operator.
@@ -130,7 +145,7 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 		return ledger.WorkItem{}, err
 	}
 	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) bool {
-		before := mustJSON(*w)
+		before, plan := mustJSON(*w), w.PlanStatus
 		held := heldAs(*w, s.waits())
 		if c.Objective != nil {
 			w.Objective = *c.Objective
@@ -148,6 +163,7 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 			return s.unblocked(*w, c)
 		}
 		s.emitHeld(held, w)
+		s.needsInput(*w, plan)
 		s.unblocked(*w, c)
 		return true
 	})

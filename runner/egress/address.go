@@ -93,3 +93,7 @@ func (a *addresses) ours(addr netip.Addr) bool {
 	}
 	return false
 }
+
+// PublicOnly returns what says of an address what it is when it is not global unicast of the public network, "" when it
+// is: the policy of the proxy, for other connections of the host.
+func PublicOnly() func(netip.Addr) string { return newAddresses().refuse }

@@ -1,0 +1,179 @@
+package deliver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/gateway"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// profile is the name under which a secret of a binding is kept. Ids have no dots.
+func profile(bindingID, what string) string { return "notify." + bindingID + "." + what }
+
+// Bind makes or replaces a binding of a webhook. Its secrets are stored first: a binding in the ledger can be used. A
+// secret that was made for it, and the token of an ingress that it did not have, are in the answer and nowhere else.
+// Errors: those of scheduler.Bind and of the store of secrets.
+func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound scheduler.Bound, err error) {
+	b := n.OperatorBinding
+	if b.Transport != ledger.TransportWebhook {
+		return bound, refuse("transport", fmt.Sprintf("%.40q is not to be bound this way", b.Transport),
+			"use webhook; a command and the desktop are settings of the daemon: holon config set notify.desktop true")
+	}
+	if err := scheduler.CheckBinding(b); err != nil {
+		return bound, err
+	}
+	old, known, err := d.find(ctx, b)
+	if err != nil {
+		return bound, err
+	}
+	if n.URL == "" && known {
+		if n.URL, err = d.urlOf(old); err != nil {
+			return bound, err
+		}
+	}
+	if b.CallbackURL, err = d.keepURL(n); err != nil {
+		return bound, err
+	}
+	if bound.SigningSecret, err = d.keepSecret(n, old, known); err != nil {
+		return bound, err
+	}
+	if b.Ingress && !(known && old.Ingress) {
+		bound.IngressToken = rand.Text() + rand.Text()
+		b.TokenHash = scheduler.TokenHash(bound.IngressToken)
+		d.Known.Add("the token of the binding "+b.ID, bound.IngressToken)
+	}
+	bound.OperatorBinding, err = d.Steps.Bind(ctx, b)
+	return bound, err
+}
+
+// find returns the active binding that another one takes the place of. One that was revoked has no secrets.
+func (d *Deliverer) find(ctx context.Context, b ledger.OperatorBinding) (old ledger.OperatorBinding, ok bool, err error) {
+	err = d.Store.View(ctx, func(v ledger.View) (err error) {
+		old, ok, err = v.OperatorBinding(b.ID)
+		return err
+	})
+	if ok && old.AgentID != b.AgentID {
+		return old, ok, &state.Error{Code: ledger.CodeExists, Param: "binding_id", Hint: "choose another name",
+			Message: fmt.Sprintf("binding %s is one of agent %s", b.ID, old.AgentID)}
+	}
+	return old, ok && old.Status == ledger.BindingActive, err
+}
+
+// keepURL stores the URL of a binding, and returns what of it is shown: the rest may be a secret.
+func (d *Deliverer) keepURL(n scheduler.NewBinding) (shown string, err error) {
+	u, err := url.Parse(n.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Fragment != "" || u.Scheme != "http" && u.Scheme != "https":
+		return "", refuse("delivery_callback_url", "it is not a URL that can be posted to",
+			"give one like https://ntfy.example.org/topic")
+	case u.User != nil:
+		return "", refuse("delivery_callback_url", "it has a user or a password", "use delivery_auth of kind bearer")
+	case u.Scheme == "http" && !n.AllowPrivate:
+		return "", refuse("delivery_callback_url", "http shows everyone on the way what is sent",
+			"use https; in a private network, add allow_private_addresses")
+	}
+	if shown = u.Scheme + "://" + u.Host; len(u.Path) <= 1 && u.RawQuery == "" {
+		return shown, nil
+	}
+	return shown + more, d.keep(profile(n.ID, "url"), n.URL)
+}
+
+// more ends what is shown of a URL that has more.
+const more = "/…"
+
+// urlOf is the whole URL of a binding.
+func (d *Deliverer) urlOf(b ledger.OperatorBinding) (string, error) {
+	if !strings.HasSuffix(b.CallbackURL, more) {
+		return b.CallbackURL, nil
+	}
+	u, err := d.Secrets.Get(profile(b.ID, "url"))
+	return u.Reveal(), err
+}
+
+// keepSecret stores what authenticates deliveries, and returns it if it was made here.
+func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBinding, known bool) (made string, err error) {
+	secret := n.Secret
+	switch n.Auth.Kind {
+	case ledger.AuthHMAC:
+		if secret == "" && !(known && old.Auth.Kind == ledger.AuthHMAC) {
+			key := make([]byte, 32)
+			_, _ = rand.Read(key) // never fails
+			made = secretPrefix + base64.StdEncoding.EncodeToString(key)
+			secret = made
+		}
+		if _, bad := signingKey(secret); secret != "" && bad != nil {
+			return "", refuse("delivery_auth.signing_secret", bad.Error(), "leave it out: one is made")
+		}
+	case ledger.AuthBearer:
+		if secret == "" && !(known && old.Auth.Kind == ledger.AuthBearer) {
+			return "", refuse("delivery_auth.bearer_token", "it is missing", "give the token that the receiver expects")
+		}
+	default:
+		return "", refuse("delivery_auth.kind", fmt.Sprintf("%.40q is not a kind", n.Auth.Kind), "use hmac or bearer")
+	}
+	if secret == "" {
+		return "", nil
+	}
+	return made, d.keep(profile(n.ID, "secret"), secret)
+}
+
+func (d *Deliverer) keep(name, secret string) error {
+	if err := d.Secrets.Set(name, gateway.NewSecret(secret), d.Now()); err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	d.Known.Add(name, secret)
+	return nil
+}
+
+// Revoke ends a binding, and removes its secrets.
+func (d *Deliverer) Revoke(ctx context.Context, agentID, id string) (ledger.OperatorBinding, error) {
+	b, err := d.Steps.RevokeBinding(ctx, agentID, id)
+	if err != nil {
+		return b, err
+	}
+	for _, what := range []string{"url", "secret"} {
+		if found, err := d.Secrets.Has(profile(id, what)); err != nil {
+			return b, err
+		} else if !found {
+			continue
+		}
+		if err := d.Secrets.Remove(profile(id, what)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func refuse(param, message, hint string) error {
+	return &state.Error{Code: scheduler.CodeInvalidBinding, Param: param, Message: message, Hint: hint}
+}
+
+// BindHost makes the bindings of what is on this host as the settings have it: an agent's command, and its desktop.
+func (d *Deliverer) BindHost(ctx context.Context, agentID string) error {
+	for _, one := range []struct {
+		transport string
+		set       bool
+	}{{ledger.TransportCommand, len(d.Command) > 0}, {ledger.TransportDesktop, d.Bus != ""}} {
+		old, known, err := d.find(ctx, ledger.OperatorBinding{ID: one.transport, AgentID: agentID})
+		switch {
+		case err == nil && one.set && !known:
+			_, err = d.Steps.Bind(ctx, ledger.OperatorBinding{ID: one.transport, Transport: one.transport, AgentID: agentID,
+				Capabilities: ledger.Capabilities{Text: true}})
+		case err == nil && !one.set && known && old.Transport == one.transport:
+			_, err = d.Steps.RevokeBinding(ctx, agentID, one.transport)
+		}
+		if err != nil {
+			return fmt.Errorf("bind the transport %s: %w", one.transport, err)
+		}
+	}
+	return nil
+}

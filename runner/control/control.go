@@ -73,6 +73,9 @@ type Host interface {
 // Steps are the scheduler steps that the control plane takes. *scheduler.Scheduler has them.
 type Steps interface {
 	Admit(ctx context.Context, in ledger.Message) (scheduler.Admission, error)
+	AdmitOperator(ctx context.Context, bindingID, token, replyRoute string, draft ledger.Message) (scheduler.Admission,
+		error)
+	TestBinding(ctx context.Context, agentID, id string) (ledger.Notification, error)
 	Wake(ctx context.Context, w scheduler.Wake) (scheduler.Disposition, error)
 	Deliver(ctx context.Context, d scheduler.Delivery) (scheduler.Receipt, error)
 	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)
@@ -107,6 +110,7 @@ type Options struct {
 	Log   *slog.Logger // nil: none
 
 	Workspaces Workspaces // nil: there are none
+	Transports Transports // nil: the operator is notified on this host alone
 
 	// Hide takes known secrets out of JSON that is answered, but for trigger_url; nil: none are known.
 	Hide func(data []byte) []byte

@@ -110,6 +110,12 @@ var operations = map[string][2]reflect.Type{
 	"rewindOwnSession":          does[wire.RewindSession, wire.SessionRewound](),
 	"closeOwnSession":           gives[wire.Session](),
 	"uiLogin":                   gives[wire.UILogin](),
+	"listBindings":              gives[[]ledger.OperatorBinding](),
+	"listNotifications":         gives[view.NoticeList](),
+	"bindTransport":             does[wire.Bind, wire.Bound](),
+	"revokeBinding":             gives[ledger.OperatorBinding](),
+	"testBinding":               gives[view.Notice](),
+	"operatorIngress":           does[wire.Ingress, wire.Enqueued](),
 	"discardCopy":               does[wire.WorkspaceRef, view.TreeDiscarded](),
 }
 

@@ -44,7 +44,7 @@ func (s *Server) routes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"
 	const workspace = control + "/workspace"
 	const item, task = control + "/work-items/{work_item_id}", control + "/tasks/{task_id}"
-	return append(s.sessionRoutes(), []route{
+	return append(append(s.sessionRoutes(), s.operatorRoutes()...), []route{
 		{method: "GET", path: "/", handle: s.getRoot},
 		{method: "GET", path: "/handshake", handle: s.getHandshake},
 		{method: "GET", path: "/models", handle: s.getModels},

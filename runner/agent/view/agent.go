@@ -189,6 +189,7 @@ type AgentSummary struct {
 	ActiveTriggers   []Trigger             `json:"active_external_triggers"`
 	ActiveTimerCount int                   `json:"active_timer_count"`
 	Notifications    []ledger.Notification `json:"recent_operator_notifications"`
+	Deliveries       []ledger.Delivery     `json:"operator_deliveries"` // of these notifications
 	RecentBriefCount int                   `json:"recent_brief_count"`
 	RecentEventCount int64                 `json:"recent_event_count"`
 }

@@ -47,11 +47,15 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	if out.ActiveTimerCount, err = activeTimers(s.ledger, a.ID); err != nil {
 		return out, err
 	}
-	notes, err := s.ledger.Notifications(a.ID, recentOutbound)
+	notices, err := s.Notices(a.ID, recentOutbound)
 	if err != nil {
 		return out, err
 	}
-	out.Notifications = list(notes)
+	out.Notifications, out.Deliveries = []ledger.Notification{}, []ledger.Delivery{}
+	for _, n := range notices.Data {
+		out.Notifications = append(out.Notifications, n.Notification)
+		out.Deliveries = append(out.Deliveries, n.Deliveries...)
+	}
 	briefs, err := s.ledger.Briefs(a.ID, recentWindow)
 	if err != nil {
 		return out, err

@@ -111,6 +111,31 @@ func (c *Client) Timers(ctx context.Context, agentID string, limit int) (out []v
 	return out, c.get(ctx, agentID, limited("/timers", limit), &out)
 }
 
+// Bindings returns the bindings of the operator's transports to an agent, by id.
+func (c *Client) Bindings(ctx context.Context, agentID string) (out []ledger.OperatorBinding, err error) {
+	return out, c.get(ctx, agentID, "/operator-bindings", &out)
+}
+
+// Bind makes or replaces a binding.
+func (c *Client) Bind(ctx context.Context, agentID string, b wire.Bind) (out wire.Bound, err error) {
+	return out, c.post(ctx, agentID, "/operator-bindings", b, "", &out)
+}
+
+// RevokeBinding ends a binding.
+func (c *Client) RevokeBinding(ctx context.Context, agentID, id string) (out ledger.OperatorBinding, err error) {
+	return out, c.post(ctx, agentID, "/operator-bindings/"+url.PathEscape(id)+"/revoke", nil, "", &out)
+}
+
+// TestBinding notifies the operator by a binding, and returns how the first attempt ended.
+func (c *Client) TestBinding(ctx context.Context, agentID, id string) (out view.Notice, err error) {
+	return out, c.post(ctx, agentID, "/operator-bindings/"+url.PathEscape(id)+"/test", nil, "", &out)
+}
+
+// Notifications returns what the operator was notified of, the oldest first, with its deliveries.
+func (c *Client) Notifications(ctx context.Context, agentID string, limit int) (out view.NoticeList, err error) {
+	return out, c.get(ctx, agentID, limited("/notifications", limit), &out)
+}
+
 // Message returns where a message is, and how its turn ended.
 func (c *Client) Message(ctx context.Context, agentID, messageID string) (out view.MessageState, err error) {
 	return out, c.get(ctx, agentID, "/messages/"+url.PathEscape(messageID), &out)

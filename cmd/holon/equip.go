@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"holon/runner"
 	"holon/runner/agent/childcheck"
+	"holon/runner/agent/deliver"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/trees"
@@ -132,6 +136,17 @@ func (h *agentHost) newChecks() (*childcheck.Checks, error) {
 	}
 	c.Quota, err = o.quota()
 	return c, err
+}
+
+// newTransports bring notifications to the operator outside of this host.
+func (h *agentHost) newTransports() *deliver.Deliverer {
+	o := h.options
+	d := deliver.Options{Store: h.ledger, Steps: h.steps, Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets,
+		Command: o.NotifyCommand, Environ: os.Environ(), Log: h.log}
+	if o.NotifyDesktop {
+		d.Bus = cmp.Or(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), fmt.Sprintf("unix:path=/run/user/%d/bus", os.Getuid()))
+	}
+	return deliver.New(d)
 }
 
 func (h *agentHost) notify(agentID, text string) {

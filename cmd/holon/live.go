@@ -15,6 +15,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/agent"
+	"holon/runner/agent/deliver"
 	"holon/runner/agent/home"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/trees"
@@ -50,6 +51,7 @@ type agentHost struct {
 	homes      *home.Homes
 	engine     engine.Engine
 	containers *pool.Pool
+	transports *deliver.Deliverer
 	clients    *clients
 	trees      *trees.Trees
 	ledger     *sqlite.Store
@@ -102,6 +104,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	owner := rand.Text()
 	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide})
+	h.transports = h.newTransports()
 	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {
@@ -144,6 +147,9 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	close(h.opened)
 	defer closingWithin(h.Runtime.Close)
+	if err := h.transports.BindHost(ctx, o.Agent); err != nil {
+		return err
+	}
 	if h.listeners, err = o.listen(ctx); err != nil {
 		return err
 	}
@@ -164,12 +170,13 @@ func (h *agentHost) run(ctx context.Context) error {
 		return err
 	}
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
-		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, OpenTurnFile: h.containers.OpenTurnFile,
-		Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
+		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, Transports: h.transports,
+		OpenTurnFile: h.containers.OpenTurnFile, Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })
 	group.Go(func() error { return h.Run(ctx) })
+	group.Go(func() error { h.transports.Run(ctx); return nil })
 	group.Go(func() error { h.containers.Run(ctx); return nil })
 	group.Go(func() error { h.clients.containers.Run(ctx); return nil })
 	group.Go(func() error { h.clients.sessions.Run(ctx); return nil })

@@ -164,7 +164,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 			newACPCommand(streams), newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams),
 			newWorkCommand(streams),
 			newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
-			newUICommand(streams),
+			newUICommand(streams), newNotifyCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
 		},

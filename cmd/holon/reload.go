@@ -87,9 +87,10 @@ func (h *agentHost) hide(data []byte) []byte {
 	return h.options.streams.Secrets.JSON(data, turns.Recorded)
 }
 
-// hideAnswer takes registered secrets out of an answer, but for the URL of a trigger, which its operator is to see.
+// hideAnswer takes registered secrets out of an answer, but for those that are made for its operator to see.
 func (h *agentHost) hideAnswer(data []byte) []byte {
-	return h.options.streams.Secrets.JSON(data, turns.Recorded, redact.Constants{"trigger_url": {redact.Any}})
+	return h.options.streams.Secrets.JSON(data, turns.Recorded, redact.Constants{"trigger_url": {redact.Any},
+		"signing_secret": {redact.Any}, "ingress_token": {redact.Any}})
 }
 
 // hideKeys has stored keys taken out of what is recorded and printed, also those that no model has needed yet.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,7 +96,13 @@ func summary(streams Streams, s view.AgentSummary, objective string) error {
 		pairs = append(pairs, "last failure", streams.failure(f))
 	}
 	for _, n := range s.Notifications {
-		pairs = append(pairs, "notice", streams.when(turns.At(n.CreatedAt))+": "+n.Summary)
+		text := streams.when(turns.At(n.CreatedAt)) + ": " + n.Summary
+		if of := delivered(slices.DeleteFunc(slices.Clone(s.Deliveries), func(d ledger.Delivery) bool {
+			return d.NotificationID != n.ID
+		})); of != "" {
+			text += " (" + of + ")"
+		}
+		pairs = append(pairs, "notice", text)
 	}
 	return facts(streams, append(pairs, "hint", s.Lifecycle.OperatorHint,
 		"resume with", s.Lifecycle.ResumeCLIHint)...)

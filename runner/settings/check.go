@@ -74,7 +74,7 @@ func (k *key) checkList(list []string) (what, remedy string) {
 		return checkPaths(list, "write for example /srv/git/mirror.git/objects")
 	case "workspace_roots":
 		return checkPaths(list, "write for example /home/me/src")
-	case "providers.*.credential.command":
+	case "providers.*.credential.command", "notify.command":
 		return checkCommand(list)
 	case "providers.*.omit":
 		return checkWords(list, "write for example stream_options,parallel_tool_calls,strict")

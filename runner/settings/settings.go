@@ -56,6 +56,7 @@ type Settings struct {
 	agentSettings
 	sessionSettings
 	controlSettings
+	notifySettings
 	Budget    ModelBudget
 	Providers map[string]*Provider // those that something is set for; see Provider
 }
@@ -158,6 +159,12 @@ type controlSettings struct {
 	CallbackBaseURL string `key:"control.callback_base_url" env:"HOLON_CALLBACK_BASE_URL"`
 	AuthMode        string `key:"control.auth_mode" env:"HOLON_CONTROL_AUTH_MODE"`
 	TokensFile      string `key:"control.tokens_file" env:"HOLON_TOKENS_FILE"` // "": no tokens of others
+}
+
+// notifySettings say how the operator is notified on this host. Other ways are bindings of agents.
+type notifySettings struct {
+	NotifyCommand []string `key:"notify.command"` // program and arguments, run without a shell
+	NotifyDesktop bool     `key:"notify.desktop"`
 }
 
 // ModelBudget bounds the use of models by a run; 0 is unlimited.

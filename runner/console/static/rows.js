@@ -100,8 +100,9 @@ function window_(list, agent, mode) {
 
   newest.addEventListener("click", () => location.reload());
 
-  // take puts a change off until the ones that came with it are here too: the page is laid out once for all of them.
-  let changes = [];
+  // take puts a change off until the ones that came with it are here too, and a moment longer while there are many: the
+  // page is laid out once for all of them.
+  let changes = [], last = 0;
   function apply() {
     const follow = nearEnd();
     for (const change of changes) {
@@ -115,6 +116,7 @@ function window_(list, agent, mode) {
       }
     }
     changes = [];
+    last = performance.now();
     if (follow && list.children.length > most) {
       while (list.children.length > most) drop(list.firstElementChild);
       older.dataset.before = list.firstElementChild.dataset.seq;
@@ -128,7 +130,7 @@ function window_(list, agent, mode) {
   }
   return {
     take(change) {
-      if (changes.push(change) === 1) setTimeout(apply);
+      if (changes.push(change) === 1) setTimeout(apply, performance.now() - last < 100 ? 16 : 0);
       else if (changes.length > most) apply();
     },
   };

@@ -218,6 +218,8 @@ var foreign = []struct {
 		"A vendor's client stays in the transport of its protocol."},
 	{"github.com/anthropics/anthropic-sdk-go/...", "...", []string{"test/..."},
 		"Transports speak their protocols themselves, and only tests use the vendor's client."},
+	{"charm.land/bubbletea/...", "...", []string{"runner/tui"}, "One package draws and reads the whole terminal."},
+	{"charm.land/bubbles/...", "...", []string{"runner/tui"}, "One package draws and reads the whole terminal."},
 	{"github.com/tmaxmax/go-sse/...", "...", []string{"responses/stream"}, "Only one package frames events."},
 	{"modernc.org/sqlite/...", "...", []string{"state/sqlite", "test/..."},
 		"Only one package knows the database behind the ledger."},

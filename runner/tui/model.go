@@ -162,7 +162,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // tick is the clock of a turn that runs.
-func (m *model) tick() tea.Cmd { return m.wait(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
+func (m *model) tick() tea.Cmd {
+	return m.wait(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) })
+}
 
 // take takes what the backend told.
 func (m *model) take(events []fed) tea.Cmd {
@@ -246,8 +248,10 @@ func (m *model) resize(width, height int) {
 	m.composer.SetHeight(m.composer.Height())
 }
 
-// shown reports whether the display mode shows a row.
-func (m *model) shown(r present.Row) bool { return r.Level <= m.mode }
+// shown reports whether the display mode shows a row. What the operator said is shown in each.
+func (m *model) shown(r present.Row) bool {
+	return r.Level <= m.mode || r.Category == present.CategoryMessage && r.Title == "operator"
+}
 
 // concerned reports whether the overlay on top shows what a row tells of.
 func (m *model) concerned(r present.Row) bool {

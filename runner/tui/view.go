@@ -99,13 +99,13 @@ func (m *model) header() string {
 	if s.Queued > 0 {
 		add(fmt.Sprintf("%d queued", s.Queued))
 	}
-	add(shortPath(m.line(s.Workspace), m.width/3))
 	if s.Tokens > 0 {
 		add(count(s.Tokens) + " tokens")
 	}
 	if s.Cost != "" {
 		add("cost " + m.line(s.Cost))
 	}
+	add(shortPath(m.line(s.Workspace), m.width/4))
 	add(m.line(s.Work))
 	text := ansi.Truncate(" "+strings.Join(parts, " · "), m.width, "…")
 	text += strings.Repeat(" ", max(0, m.width-ansi.StringWidth(text)))

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/vt"
+	"github.com/creack/pty"
+
+	"holon/test/expect"
+)
+
+// screen is a terminal with a program, as a person sees it.
+type screen struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	terminal *os.File
+	shown    *vt.SafeEmulator
+	changed  chan struct{}
+	readers  sync.WaitGroup
+
+	mu  sync.Mutex
+	raw bytes.Buffer // all that the program wrote
+}
+
+// onScreen runs a program at a terminal of 80 columns and 24 lines.
+func onScreen(t *testing.T, cmd *exec.Cmd) *screen {
+	t.Helper()
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "NO_COLOR=", "ZELLIJ=")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	expect.NoError(t, err)
+	s := &screen{t: t, cmd: cmd, terminal: terminal, shown: vt.NewSafeEmulator(80, 24), changed: make(chan struct{}, 1)}
+	s.readers.Go(func() {
+		defer close(s.changed)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := terminal.Read(buffer)
+			s.mu.Lock()
+			s.raw.Write(buffer[:n])
+			s.mu.Unlock()
+			_, _ = s.shown.Write(buffer[:n])
+			if err != nil { // the program has ended
+				return
+			}
+			select {
+			case s.changed <- struct{}{}:
+			default:
+			}
+		}
+	})
+	s.readers.Go(func() { _, _ = io.Copy(terminal, s.shown) }) // answers of the terminal
+	t.Cleanup(func() {
+		terminal.Close()
+		s.shown.Close()
+		s.readers.Wait()
+	})
+	return s
+}
+
+func (s *screen) text() string { return ansi.Strip(s.shown.Render()) }
+
+// wait waits until the screen shows all of the texts.
+func (s *screen) wait(texts ...string) {
+	s.t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(s.text(), text) {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return
+		}
+		select {
+		case _, open := <-s.changed:
+			if open {
+				continue
+			}
+		case <-limit:
+		}
+		if !strings.Contains(s.text(), missing) {
+			s.t.Fatalf("the screen lacks %q:\n%s", missing, s.text())
+		}
+	}
+}
+
+func (s *screen) keys(text string) {
+	s.t.Helper()
+	_, err := s.terminal.WriteString(text)
+	expect.NoError(s.t, err)
+}
+
+// end waits until the program has ended.
+func (s *screen) end() error {
+	s.t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case _, open := <-s.changed:
+			if !open {
+				return s.cmd.Wait()
+			}
+		case <-limit:
+			s.t.Fatalf("the program does not end:\n%s", s.text())
+		}
+	}
+}
+
+const tuiScenario = `rounds:
+  - cases:
+      - {when: {user: {contains: slowly}}, chunks: ["First line.\n", "Second line.\n"], gap: 10m}
+      - when: {user: {contains: change}}
+        text: "I look \e]0;owned\a\e[2Jfirst."
+        calls: [{tool: ExecCommand, arguments: {cmd: "echo world >> a.txt; echo id > .envrc"}}]
+      - {when: {user: {contains: again}}, text: "Once more."}
+      - {text: "All of it."}
+  - {text: It is changed.}
+`
+
+// At a terminal a person talks to an agent, interrupts it, and finds the conversation again after the daemon was
+// replaced. Leaving ends nothing.
+func TestTalkToAgent(t *testing.T) {
+	t.Parallel()
+	dir, command := localRuns(t, tuiScenario)
+	startDaemon(t, dir, command)
+	s := onScreen(t, command("tui"))
+	s.wait("main · awake idle", "not_enforced")
+	s.keys("work slowly\r")
+	s.wait("❯ work slowly", "First line.", "awake running", "Enter interjects")
+	s.keys("\x1b")
+	s.wait("Esc again interrupts")
+	s.keys("\x1b")
+	s.wait("main · awake idle")
+	s.keys("hello there\r")
+	s.wait("All of it.")
+	s.keys("/events\r")
+	s.wait("EVENT", "TYPE", "turn_terminal")
+	s.keys("\x1b")
+	s.wait("Alt+Enter new line")
+	succeed(t, command("daemon", "restart"))
+	s.keys("again\r")
+	s.wait("Once more.")
+	s.keys("\x03")
+	s.wait("Ctrl+C again leaves")
+	s.keys("\x03")
+	if err := s.end(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	succeed(t, command("daemon", "status"))
+}
+
+// In a repository without a daemon, holon alone offers to start one and opens a session on a private copy.
+func TestWorkInRepository(t *testing.T) {
+	t.Parallel()
+	dir, command := localRuns(t, tuiScenario)
+	work := filepath.Join(dir, "work")
+	expect.NoError(t, os.WriteFile(filepath.Join(work, "a.txt"), []byte("hello\n"), 0o600))
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=x", "-c", "user.email=x@example.org",
+		"commit", "-qm", "first"}} {
+		succeed(t, exec.CommandContext(t.Context(), "git", append([]string{"-C", work}, args...)...))
+	}
+	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
+	s := onScreen(t, command())
+	s.wait("start it? [y/N]")
+	s.keys("y\n")
+	s.wait("new session", "private copy of")
+	s.keys("change it\r")
+	s.wait("❯ change it", "I look first.", "It is changed.", "· ready ·")
+	s.keys("/diff\r")
+	s.wait("+world", ".envrc")
+	s.keys("\x1b")
+	s.wait("Alt+Enter new line")
+	s.keys("/apply\r")
+	s.wait("write files that programs execute?", ".envrc: executed by")
+	s.keys("y")
+	s.wait("written ")
+	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
+	expect.NoError(t, err)
+	expect.Equal(t, "a.txt", string(got), "hello\nworld\n")
+	s.keys("/quit\r")
+	if err := s.end(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text := s.raw.String(); strings.Contains(text, "owned") {
+		t.Errorf("the terminal gets a title of the model")
+	}
+}
+
+// Without the alternate screen the conversation stays in the scrollback.
+func TestScrollbackKeepsConversation(t *testing.T) {
+	t.Parallel()
+	dir, command := localRuns(t, tuiScenario)
+	startDaemon(t, dir, command)
+	s := onScreen(t, command("tui", "--no-alt-screen", "--agent", "main"))
+	s.wait("main · awake idle")
+	s.keys("hello\r")
+	s.wait("All of it.", "main · awake idle")
+	if s.shown.IsAltScreen() {
+		t.Error("the alternate screen is used")
+	}
+	s.keys("\x04")
+	expect.NoError(t, s.end())
+	s.wait("❯ hello", "All of it.")
+}
+
+// Where it cannot work, it says how things are and what to do, and fails.
+func TestTUIWithoutDaemon(t *testing.T) {
+	t.Parallel()
+	_, command := localRuns(t, tuiScenario)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"tui"}, 1, "start it with: holon daemon start"},
+		{[]string{"tui", "--connect", "http://127.0.0.1:1"}, 4, "no daemon answers at 127.0.0.1:1"},
+		{[]string{"tui", "--display", "x"}, 2, "is not a display mode"},
+		{[]string{"tui", "--alt-screen", "x"}, 2, "use auto, always or never"},
+		{[]string{"tui", "--token", "x"}, 2, "--connect"},
+		{[]string{"tui", "--agent", "a b"}, 2, "is not the id of an agent"},
+	} {
+		shown, err := atTerminal(t, command(c.args...), "", "")
+		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != c.code ||
+			!strings.Contains(strings.Join(strings.Fields(shown), " "), c.want) {
+			t.Errorf("%v ends with %v, want %d and %q:\n%s", c.args, err, c.code, c.want, shown)
+		}
+	}
+	if out, err := command("tui").CombinedOutput(); err == nil || !strings.Contains(string(out), "needs a terminal") {
+		t.Errorf("without a terminal: %v, %s", err, out)
+	}
+}

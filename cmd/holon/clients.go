@@ -20,6 +20,7 @@ import (
 	"holon/runner/openresponses"
 	"holon/runner/pool"
 	"holon/runner/sessions"
+	"holon/runner/settings"
 	"holon/runner/workspace/git"
 	"holon/state"
 )
@@ -40,13 +41,25 @@ func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error
 	}
 	opts.Key, opts.AtOnce, opts.KeepTurns, opts.KeepBytes = sessions.OfConversation, true, -1, -1
 	opts.IdlePause, opts.IdleStop, opts.Configure = o.SessionPause, o.SessionStop, c.configure
+	limits, err := tokenLimits(&o.Settings)
+	if err != nil {
+		return nil, err
+	}
 	c.containers = pool.New(opts)
 	c.sessions, err = conversation.Open(ctx, conversation.Options{Home: o.home, Pool: c.containers,
 		Roots: o.WorkspaceRoots, Image: o.Image, Engine: engineName(o.Loaded.Engine), Version: buildVersion(),
 		Local: engineName(o.Loaded.Engine) == "local", IncludeDirty: o.IncludeDirty,
 		Borrowing: func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
-		Key:       key, Max: o.MaxSessions, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log})
+		Key:       key, Max: o.MaxSessions, Limits: limits, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log})
 	return c, err
+}
+
+// tokenLimits are what the sessions of one token may take. One token never has all places, unless there is one alone.
+func tokenLimits(s *settings.Settings) (l conversation.Limits, err error) {
+	l.Sessions = cmp.Or(s.TokenSessions, max(1, s.MaxSessions/2))
+	l.Owner = conversation.Usage{Turns: s.TokenTurns, Tokens: s.TokenTokens, Cost: state.Amount(s.TokenCost)}
+	l.Disk, err = s.TokenDisk.Bytes()
+	return l, err
 }
 
 // configure is agentHost.configure with the tree of a session. The model may be the client's choice in each turn.

@@ -52,6 +52,9 @@ var flagKeys = []struct{ flag, key string }{
 	{"allow-host", "allow_hosts"}, {"workspace-root", "workspace_roots"},
 	{"tokens-file", "control.tokens_file"}, {"max-sessions", "sessions.max"}, {"session-pause", "sessions.pause"},
 	{"session-stop", "sessions.stop"}, {"session-ttl", "sessions.ttl"},
+	{"token-max-sessions", "sessions.per_token.max"}, {"token-max-turns", "sessions.per_token.max_turns"},
+	{"token-max-tokens", "sessions.per_token.max_tokens"}, {"token-max-cost", "sessions.per_token.max_cost"},
+	{"token-max-disk", "sessions.per_token.max_disk"},
 	{"client-call-timeout", "runtime.client_call_timeout"}, {"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }

@@ -92,13 +92,19 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	f.StringArray("workspace-root", nil, "`directory` of which agents may use what lies below; may be repeated")
 	defaults := settings.Default()
 	f.IntVar(&defaults.MaxSessions, "max-sessions", defaults.MaxSessions, "sessions of other programs open at once")
+	f.Int("token-max-sessions", 0, "sessions of one token open at once (default half of --max-sessions)")
+	f.Int("token-max-turns", 0, "turns of all sessions of one token (default unlimited)")
+	f.Int64("token-max-tokens", 0, "model tokens of all sessions of one token (default unlimited)")
+	f.String("token-max-cost", "", "what all sessions of one token may cost (default unlimited)")
+	f.String("token-max-disk", "", "how much of the disk all sessions of one token may take (default unlimited)")
 	timeVar(f, &defaults.SessionPause, "session-pause", "`time` without work after which a session is paused")
 	timeVar(f, &defaults.SessionStop, "session-stop", "`time` without work after which its container is removed")
 	timeVar(f, &defaults.SessionTTL, "session-ttl", "`time` without work after which it is closed")
 	timeVar(f, &defaults.ClientCallTimeout, "client-call-timeout",
 		"`time` that an agent waits for a client's answer to a call")
 	rarely(f, "socket", "host", "port", "listen", "advertise", "token", "token-file", "tokens-file", "max-sessions",
-		"session-pause", "session-stop", "session-ttl", "client-call-timeout")
+		"token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk", "session-pause",
+		"session-stop", "session-ttl", "client-call-timeout")
 }
 
 // complete merges the layers of settings and checks what was asked for. It makes
@@ -314,7 +320,8 @@ func (o *serveOptions) invocation() (args, env []string) {
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "access", "host", "port", "listen", "advertise", "engine", "image", "agent", "tokens-file", "max-sessions",
-			"session-pause", "session-stop", "session-ttl", "client-call-timeout":
+			"token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk", "session-pause",
+			"session-stop", "session-ttl", "client-call-timeout":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		case "token-file":
 			args = append(args, "--token-file="+o.tokenFile)

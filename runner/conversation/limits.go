@@ -1,9 +1,13 @@
 package conversation
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"holon/internal/visible"
+	"holon/runner/workspace"
 	"holon/state"
 )
 
@@ -12,6 +16,7 @@ type Limits struct {
 	Sessions int   // of an owner, open at once
 	Session  Usage // of one session
 	Owner    Usage // of all sessions of an owner that were not removed
+	Disk     int64 // bytes of the host's disk, likewise
 }
 
 // Usage is what turns take, or may take.
@@ -35,8 +40,34 @@ func (l *Limited) Unwrap() error { return l.err }
 // RetryAfter is when to ask again.
 func (l *Limited) RetryAfter() time.Duration { return l.after }
 
-// admit refuses a session beyond the bounds. The caller holds starting.
+// admit refuses a session beyond the bounds, unless one that nothing needs can be closed for it. The caller holds
+// starting.
 func (s *Sessions) admit(owner string) error {
+	for {
+		whose, refused := s.full(owner)
+		if refused == nil {
+			return nil
+		}
+		x := s.dispensable(whose)
+		if x == nil {
+			return refused
+		}
+		err := x.amend(func(r *record) error { // Run finishes it
+			if !r.open() || !x.idle() {
+				return errInUse
+			}
+			r.ClosedAt, r.ClosedBy = s.now(), byTime
+			return nil
+		})
+		if err != nil && !errors.Is(err, errInUse) {
+			return err
+		}
+		s.wake()
+	}
+}
+
+// full says why there is no room for one more session, and whose sessions take it, "" for those of all.
+func (s *Sessions) full(owner string) (whose string, refused error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	open, own := 0, 0
@@ -48,23 +79,73 @@ func (s *Sessions) admit(owner string) error {
 			}
 		}
 	}
-	message := ""
+	const hint = "close one: holon session close ID, or POST /v1/holon/sessions/ID/close"
 	switch most := s.opts.Limits.Sessions; {
 	case most > 0 && own >= most:
-		message = fmt.Sprintf("you have %d open sessions, which is the limit", own)
+		return owner, limited(fmt.Sprintf("you have %d open sessions, which is the limit", own), hint)
 	case s.opts.Max > 0 && open >= s.opts.Max:
-		message = "too many sessions are open"
-	default:
+		return "", limited("too many sessions are open", hint)
+	}
+	return "", nil
+}
+
+// dispensable is the session that has been idle for the longest of those that were made for a single request, and of
+// those without a name that made one turn and are idle for idleOnce; nil for none. Of both what was said can be read on.
+func (s *Sessions) dispensable(owner string) (found *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.all {
+		single := x.record.Name == "" && x.log.turns == 1 && s.opts.Now().Sub(x.log.last.Time()) >= idleOnce
+		if x.record.open() && x.isOf(owner) && x.idle() && (x.early() || single) &&
+			(found == nil || x.log.last.Time().Before(found.log.last.Time())) {
+			found = x
+		}
+	}
+	return found
+}
+
+// idleOnce is after how long without a second request a session may give its place to another.
+const idleOnce = 15 * time.Minute
+
+// idle reports whether nothing goes on in a session that had a turn. The caller holds mu.
+func (x *Session) idle() bool {
+	return len(x.calls) == 0 && len(x.log.going) == 0 && x.log.turns+x.log.failed > 0
+}
+
+// checkDisk refuses an owner whose sessions take more of the disk than they may.
+func (s *Sessions) checkDisk(ctx context.Context, owner string) error {
+	most := s.opts.Limits.Disk
+	if most <= 0 {
 		return nil
 	}
-	return limited(message, "close one: holon session close ID")
+	s.mu.Lock()
+	var dirs []string
+	for id, x := range s.all {
+		if x.record.Owner == owner {
+			dirs = append(dirs, s.opts.Home.SessionDir(id))
+		}
+	}
+	s.mu.Unlock()
+	used := int64(0)
+	for _, dir := range dirs {
+		n, err := workspace.Usage(ctx, dir)
+		if err != nil {
+			return err
+		}
+		used += n
+	}
+	if used < most {
+		return nil
+	}
+	return limited("your sessions take "+visible.Size(used)+" of the disk, and may take "+visible.Size(most),
+		"remove files in them, or try again when one of them was removed")
 }
 
 // retryAfter is when to try again what cannot be done now: sessions end, and engines come back.
 const retryAfter = time.Minute
 
 func limited(message, hint string) error {
-	return &Limited{&state.Error{Code: CodeLimit, Message: message, Hint: hint}, retryAfter}
+	return &Limited{&state.Error{Code: CodeLimit, Param: fieldName, Message: message, Hint: hint}, retryAfter}
 }
 
 // left is what a session and its owner may still take. The caller holds mu. The error is a *Limited.

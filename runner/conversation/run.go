@@ -108,8 +108,11 @@ const earlyTTL = time.Minute
 // expiry is when the session is closed if it stays idle. The caller holds mu.
 func (x *Session) expiry() time.Time {
 	ttl := x.sessions.opts.TTL
-	if x.record.Once || x.log.turns == 0 && x.log.failed > 0 {
+	if x.early() {
 		ttl = min(ttl, earlyTTL)
 	}
 	return x.log.last.Time().Add(ttl)
 }
+
+// early reports whether nothing continues a session. The caller holds mu.
+func (x *Session) early() bool { return x.record.Once || x.log.turns == 0 && x.log.failed > 0 }

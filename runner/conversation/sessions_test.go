@@ -3,9 +3,11 @@ package conversation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +132,10 @@ func TestLimits(t *testing.T) {
 			_, err := l.Start(l.Context(), Ask{Owner: "bob"})
 			return err
 		}},
+		"disk of an owner": {func(o *Options) { o.Limits.Disk = 1 }, func(l *lab, x *Session) error {
+			_, err := x.Turn(l.Context(), "turn_2", "", nil)
+			return err
+		}},
 		"turns of a session":  {func(o *Options) { o.Limits.Session.Turns = 1 }, another},
 		"tokens of a session": {func(o *Options) { o.Limits.Session.Tokens = 10 }, another},
 		"cost of an owner":    {func(o *Options) { o.Limits.Owner.Cost = 5 }, another},
@@ -149,6 +155,70 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A session that nothing needs gives its place to another: one for a single request at once, one without a name that made
+// one turn after a while. None that has a name, had a second turn or is in use does, and none of another owner for the
+// share of one.
+func TestRoom(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		home, err := state.MakeHome(dir, "")
+		expect.NoError(t, err)
+		l := &lab{T: t, home: home}
+		l.opts = Options{Home: home, Pool: none{}, Max: 4, Limits: Limits{Sessions: 3}, TTL: 24 * time.Hour,
+			Log: slog.New(slog.DiscardHandler)}
+		l.open()
+		names, turns := map[string]string{}, 0
+		start := func(name string, a Ask) *Session {
+			t.Helper()
+			x := l.start(a)
+			names[x.id] = name
+			return x
+		}
+		used := func(x *Session) *Session {
+			turns++
+			id := fmt.Sprintf("turn_%d", turns)
+			_, err := x.begin(id, func(error) {})
+			expect.NoError(t, err)
+			x.end(id, runner.End{}, nil)
+			time.Sleep(time.Second)
+			return x
+		}
+		open := func(want string) {
+			t.Helper()
+			var are []string
+			for _, info := range l.List("") {
+				if info.Status == StatusOpen {
+					are = append(are, names[info.ID])
+				}
+			}
+			slices.Sort(are)
+			expect.Equal(t, "open", strings.Join(are, " "), want)
+		}
+		full := func(owner string) {
+			t.Helper()
+			if _, err := l.Start(t.Context(), Ask{Owner: owner}); code(err) != string(CodeLimit) {
+				t.Errorf("one more: %v", err)
+			}
+		}
+		start("new", Ask{Owner: "ann", Once: true})
+		used(start("bobs", Ask{Owner: "bob", Once: true}))
+		used(start("named", Ask{Owner: "ann", Name: "named"}))
+		single := used(start("single", Ask{Owner: "ann"}))
+		full("ann")
+		start("cys", Ask{Owner: "cy"})
+		open("cys named new single")
+		full("cy")
+		time.Sleep(idleOnce)
+		start("more", Ask{Owner: "ann"})
+		open("cys more named new")
+		if info := single.Info(); info.Status != StatusClosed {
+			t.Errorf("the session that gave its place: %+v", info)
+		}
+		full("ann")
+		full("cy")
+	})
 }
 
 func another(l *lab, x *Session) error {

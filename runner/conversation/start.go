@@ -67,6 +67,9 @@ func (s *Sessions) Start(ctx context.Context, a Ask) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkDisk(ctx, a.Owner); err != nil {
+		return nil, err
+	}
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	if x := s.openNamed(a.Owner, a.Name); x != nil {

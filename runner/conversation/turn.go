@@ -41,6 +41,9 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask
 	if err := responses.CheckID("holon.turn_id", turnID); err != nil {
 		return runner.End{}, err
 	}
+	if err := x.sessions.checkDisk(ctx, x.snapshot().Owner); err != nil {
+		return runner.End{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	release, err := x.holdSettled(ctx)

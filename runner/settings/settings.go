@@ -150,6 +150,11 @@ type sessionSettings struct {
 	SessionPause      time.Duration `key:"sessions.pause" env:"HOLON_SESSION_PAUSE"`
 	SessionStop       time.Duration `key:"sessions.stop" env:"HOLON_SESSION_STOP"`
 	SessionTTL        time.Duration `key:"sessions.ttl" env:"HOLON_SESSION_TTL"`
+	TokenSessions     int           `key:"sessions.per_token.max" env:"HOLON_TOKEN_MAX_SESSIONS"` // 0: half of MaxSessions
+	TokenTurns        int           `key:"sessions.per_token.max_turns" env:"HOLON_TOKEN_MAX_TURNS"`
+	TokenTokens       int64         `key:"sessions.per_token.max_tokens" env:"HOLON_TOKEN_MAX_TOKENS"`
+	TokenCost         Money         `key:"sessions.per_token.max_cost" env:"HOLON_TOKEN_MAX_COST"`
+	TokenDisk         Size          `key:"sessions.per_token.max_disk" env:"HOLON_TOKEN_MAX_DISK"`
 	ClientCallTimeout time.Duration `key:"runtime.client_call_timeout" env:"HOLON_CLIENT_CALL_TIMEOUT"`
 }
 

@@ -11,29 +11,15 @@ import (
 	"holon/responses"
 )
 
-// modelObject is a model as OpenAI's API lists it.
-type modelObject struct {
-	ID      string `json:"id"` // provider/model
-	Object  string `json:"object"`
-	Created int64  `json:"created"` // when this server began to offer it
-	OwnedBy string `json:"owned_by"`
-}
-
-// modelList is the answer of GET /models.
-type modelList struct {
-	Object string        `json:"object"`
-	Data   []modelObject `json:"data"`
-}
-
-func (s *Server) model(ref string) modelObject {
+func (s *Server) model(ref string) responses.Model {
 	provider, _, _ := strings.Cut(ref, "/")
-	return modelObject{ref, "model", s.opened.Unix(), provider}
+	return responses.Model{ID: ref, Object: "model", Created: s.opened.Unix(), OwnedBy: provider} // began to offer it
 }
 
 // getModels lists the models that are known beforehand, the default first.
 // Providers may take other names as well.
 func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) {
-	list := modelList{"list", []modelObject{}}
+	list := responses.ModelList{Object: "list", Data: []responses.Model{}}
 	for _, ref := range s.parts.Models.Models() {
 		list.Data = append(list.Data, s.model(ref))
 	}

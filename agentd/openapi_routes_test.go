@@ -118,8 +118,8 @@ func TestKeysOfAnswers(t *testing.T) {
 	_, doc := describedServer(t)
 	for name, answer := range map[string]reflect.Type{
 		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),
-		"TokenCount": reflect.TypeFor[tokenCount](), "Model": reflect.TypeFor[modelObject](),
-		"ModelList": reflect.TypeFor[modelList](), "Stopping": reflect.TypeFor[stopping](),
+		"TokenCount": reflect.TypeFor[tokenCount](), "Model": reflect.TypeFor[responses.Model](),
+		"ModelList": reflect.TypeFor[responses.ModelList](), "Stopping": reflect.TypeFor[stopping](),
 	} {
 		var have []string
 		for field := range answer.Fields() {

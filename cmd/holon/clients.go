@@ -12,7 +12,6 @@ import (
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/access"
 	agentanswers "holon/runner/agent/answers"
 	"holon/runner/control"
 	"holon/runner/control/wire"
@@ -116,7 +115,7 @@ func (c *clients) start(ctx context.Context, a conversation.Ask) (*conversation.
 }
 
 // models are the models of providers, the default first.
-func (c *clients) models(ctx context.Context) ([]openresponses.Model, error) {
+func (c *clients) models(ctx context.Context) ([]responses.Model, error) {
 	all, err := c.host.Models(ctx)
 	if err != nil {
 		return nil, err
@@ -125,11 +124,11 @@ func (c *clients) models(ctx context.Context) ([]openresponses.Model, error) {
 	for _, m := range all.Available {
 		names = append(names, m.Model)
 	}
-	var list []openresponses.Model
+	var list []responses.Model
 	for _, name := range names {
-		if !slices.ContainsFunc(list, func(m openresponses.Model) bool { return m.ID == name }) {
+		if !slices.ContainsFunc(list, func(m responses.Model) bool { return m.ID == name }) {
 			provider, _, _ := providers.SplitRef(name)
-			list = append(list, openresponses.Model{ID: name, Object: "model", OwnedBy: provider})
+			list = append(list, responses.Model{ID: name, Object: "model", OwnedBy: provider})
 		}
 	}
 	return list, nil
@@ -146,8 +145,11 @@ func doorSession(x *conversation.Session, err error) (openresponses.Session, err
 }
 
 func (d doorSessions) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
-	return doorSession(d.start(ctx, conversation.Ask{Owner: a.Owner, Name: a.Name, Model: a.Model, Workspace: a.Workspace,
-		Image: a.Image, Once: a.Once}))
+	x, err := d.start(ctx, conversation.Ask(a))
+	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "image" {
+		e.Param = "holon.image" // as a request has it
+	}
+	return doorSession(x, err)
 }
 
 func (d doorSessions) Find(owner, name string) (openresponses.Session, error) {
@@ -263,15 +265,4 @@ func (x operatorSession) Close(ctx context.Context, by string) error {
 func (h *agentHost) answers() *agentanswers.Answers {
 	return agentanswers.New(agentanswers.Options{Store: h.ledger, Steps: h.Scheduler(), Log: h.log,
 		OpenTurnFile: h.containers.OpenTurnFile})
-}
-
-// doorAgents are the agents for the door.
-type doorAgents struct{ *agentanswers.Answers }
-
-func (d doorAgents) Models(ctx context.Context, c access.Caller) (list []openresponses.Model, err error) {
-	own, err := d.Answers.Models(ctx, c)
-	for _, m := range own {
-		list = append(list, openresponses.Model(m))
-	}
-	return list, err
 }

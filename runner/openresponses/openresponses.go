@@ -35,6 +35,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/websocket"
 	"holon/runner"
@@ -90,22 +91,14 @@ type Agents interface {
 	// Serve is GET, DELETE, cancel and input_items of a response of an agent.
 	Serve(ctx context.Context, c access.Caller, responseID string, w http.ResponseWriter,
 		r *http.Request) (found bool, err error)
-	Models(ctx context.Context, c access.Caller) ([]Model, error)
-}
-
-// Model is a model as OpenAI's API lists it.
-type Model struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
+	Models(ctx context.Context, c access.Caller) ([]responses.Model, error)
 }
 
 // Options are what the server needs.
 type Options struct {
 	Sessions Sessions
-	Agents   Agents                                     // nil: there are none
-	Models   func(ctx context.Context) ([]Model, error) // of providers, the default first
+	Agents   Agents                                               // nil: there are none
+	Models   func(ctx context.Context) ([]responses.Model, error) // of providers, the default first
 	Log      *slog.Logger
 }
 

@@ -23,7 +23,11 @@ const headerLastEvent = "Last-Event-ID"
 // stored is GET, DELETE, cancel and input_items of a response.
 func (s *Server) stored(w http.ResponseWriter, r *http.Request) error {
 	id, caller := chi.URLParam(r, "id"), access.From(r.Context())
-	x, err := s.o.Sessions.OfResponse(caller.Name, id)
+	owner := caller.Name
+	if caller.Operator {
+		owner = "" // anyone's
+	}
+	x, err := s.o.Sessions.OfResponse(owner, id)
 	if notFound(err) && s.o.Agents != nil {
 		found, err := s.o.Agents.Serve(r.Context(), caller, id, w, r)
 		if found || err != nil {
@@ -155,13 +159,7 @@ func (s *Server) aside(w http.ResponseWriter, r *http.Request) (Session, *reques
 	return x, q, err
 }
 
-// modelList is the answer of GET /v1/models.
-type modelList struct {
-	Object string  `json:"object"`
-	Data   []Model `json:"data"`
-}
-
-func (s *Server) models(r *http.Request) ([]Model, error) {
+func (s *Server) models(r *http.Request) ([]responses.Model, error) {
 	list, err := s.o.Models(r.Context())
 	if err != nil || s.o.Agents == nil {
 		return list, err
@@ -175,7 +173,7 @@ func (s *Server) getModels(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, modelList{"list", append([]Model{}, list...)})
+	return writeJSON(w, responses.ModelList{Object: "list", Data: append([]responses.Model{}, list...)})
 }
 
 func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
@@ -184,7 +182,7 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
 	if failed != nil {
 		return failed
 	}
-	at := slices.IndexFunc(list, func(m Model) bool { return m.ID == id })
+	at := slices.IndexFunc(list, func(m responses.Model) bool { return m.ID == id })
 	if err != nil || at < 0 {
 		return responses.NotFound("model", responses.CodeModelNotFound, fmt.Sprintf("there is no model %q", clip(id)))
 	}

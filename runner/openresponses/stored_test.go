@@ -45,6 +45,8 @@ func TestStoredResponses(t *testing.T) {
 		unknown.is(t, 404, "not_found", "id")
 		expect.Equal(t, "foreign", strings.ReplaceAll(foreign.body, id, "resp_unknown"), unknown.body)
 	}
+	operators := d.do(http.MethodGet, "/v1/responses/"+id, "", "Authorization", "Bearer ops").response(t)
+	expect.Equal(t, "an operator's look", operators.ID, id)
 	own := x.direct(http.MethodGet, "/responses/resp_unknown", nil)
 	expect.Equal(t, "unknown to agentd", own.body, d.do(http.MethodGet, "/v1/responses/resp_unknown", "").body)
 

@@ -11,7 +11,7 @@
 //
 // The invariants: a response has the same events whenever and however often it is read, and one terminal event, which
 // is shown only after the ledger has the end of the turn, so that what is shown last can be continued at once. A caller
-// sees the responses to its own messages; all other ids are unknown. Only an operator's message is an instruction; that
+// sees the responses to its own messages, and an operator all; other ids are unknown. Only an operator's message is an instruction; that
 // of another token is evidence from a channel (runtime specification, "Origin Rules"). The agent's own frame, which is
 // its instructions, model and sampling, is not for a client to change.
 //
@@ -171,7 +171,7 @@ func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, draft ledg
 	return nil
 }
 
-// find returns the message that gets a response, and where it is; a message without an id when the caller has none.
+// find returns the message that gets a response, and where it is; a message without an id when the caller may see none.
 func (a *Answers) find(ctx context.Context, c access.Caller, responseID string) (m ledger.Message, e ledger.Entry,
 	err error) {
 	if c.Name == "" || !strings.HasPrefix(responseID, responses.PrefixResponse) {
@@ -188,7 +188,7 @@ func (a *Answers) find(ctx context.Context, c access.Caller, responseID string) 
 		return err
 	})
 	switch {
-	case state.IsCode(err, ledger.CodeNotFound), err == nil && (m.ResponseID() == "" || speaker(m) != c.Name ||
+	case state.IsCode(err, ledger.CodeNotFound), err == nil && (m.ResponseID() == "" || speaker(m) != c.Name && !c.Operator ||
 		!addressable(c, agent) || e.Withheld):
 		return ledger.Message{}, e, nil
 	case err != nil:
@@ -197,24 +197,17 @@ func (a *Answers) find(ctx context.Context, c access.Caller, responseID string) 
 	return m, e, nil
 }
 
-// Model is an agent in a list of models.
-type Model struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"` // seconds since the epoch
-	OwnedBy string `json:"owned_by"`
-}
-
 // Models lists the agents that a caller can address.
-func (a *Answers) Models(ctx context.Context, c access.Caller) ([]Model, error) {
+func (a *Answers) Models(ctx context.Context, c access.Caller) ([]responses.Model, error) {
 	agents, err := ledger.Read(ctx, a.Store, ledger.View.Agents)
 	if err != nil {
 		return nil, responses.Internal("the agents cannot be read", err)
 	}
-	list := []Model{}
+	list := []responses.Model{}
 	for _, agent := range agents {
 		if agent.Visibility != "" && addressable(c, agent) { // a damaged one has its id alone
-			list = append(list, Model{Prefix + agent.ID, "model", agent.CreatedAt.Unix(), "holon"})
+			list = append(list, responses.Model{ID: Prefix + agent.ID, Object: "model", Created: agent.CreatedAt.Unix(),
+				OwnedBy: "holon"})
 		}
 	}
 	return list, nil

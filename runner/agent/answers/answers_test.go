@@ -130,6 +130,7 @@ turns:
 	expect.Equal(t, "again, of an earlier place", post(next, "k2").ID, second.ID)
 	_, live := l.call("app", "POST", "", input("one", `,"stream":true`), "Idempotency-Key", "k1")
 	expect.Equal(t, "as a stream", responseOf(t, l.streamed(live)).ID, first.ID)
+	expect.Equal(t, "an operator's look", l.ask("operator", "GET", "/"+first.ID, "").ID, first.ID)
 	expect.Equal(t, "without a key", l.ask("app", "POST", "", input("one", "")).OutputText(), "third")
 	for _, body := range []string{input("other", ""), input("one", `,"background":true`)} {
 		status, data := l.call("app", "POST", "", body, "Idempotency-Key", "k1")
@@ -250,6 +251,7 @@ func (l *lab) read(text, upTo string) (id string, got []byte) {
 func TestRefused(t *testing.T) {
 	l := start(t, `rounds: [{text: here}]`)
 	for more, param := range map[string]string{
+		`"prompt":{"id":"p"}`: "prompt", `"conversation":"c"`: "conversation",
 		`"instructions":"x"`: "instructions", `"temperature":1`: "temperature", `"top_p":1`: "top_p",
 		`"reasoning":{"effort":"low"}`: "reasoning", `"holon":{"workspace":"/x"}`: "holon.workspace",
 		`"holon":{"response_id":"resp_x"}`:                                                               "holon.response_id",

@@ -17,9 +17,17 @@ import (
 // decode reads a request to an agent and refuses what an agent does not take.
 func decode(body []byte) (*responses.Request, error) {
 	var own struct {
-		Holon map[string]json.RawMessage `json:"holon"`
+		Holon        map[string]json.RawMessage `json:"holon"`
+		Prompt       any                        `json:"prompt"`
+		Conversation any                        `json:"conversation"`
 	}
 	if json.Unmarshal(body, &own) == nil { // what is not JSON is refused below
+		switch {
+		case own.Prompt != nil:
+			return nil, unsupported("prompt", "an agent has its own instructions")
+		case own.Conversation != nil:
+			return nil, unsupported("conversation", "an agent has one conversation")
+		}
 		for _, key := range slices.Sorted(maps.Keys(own.Holon)) {
 			if string(own.Holon[key]) != "null" {
 				return nil, unsupported("holon."+key, "an agent has its own session, workspace and limits")

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,11 +11,13 @@ import (
 	"holon/test/conform"
 )
 
-// transports are the ways to a server. The fast tier takes one: agentd's own tests take both.
-func (s *server) transports(fast string) map[string]conform.Target {
+// transports are the ways to a server whose model plays a scenario. The fast tier takes one: agentd's own tests take
+// both.
+func (s *server) transports(fast, scenario string) map[string]conform.Target {
+	model := cmp.Or(s.model, "scripted/"+scenario)
 	ways := map[string]conform.Target{
-		"tcp":  {BaseURL: s.tcp, Model: "scripted/conformance"},
-		"unix": {BaseURL: "http://agentd/v1", Socket: s.socket, Model: "scripted/conformance"},
+		"tcp":  {BaseURL: s.tcp, Model: model},
+		"unix": {BaseURL: "http://agentd/v1", Socket: s.socket, Model: model},
 	}
 	if testing.Short() {
 		return map[string]conform.Target{fast: ways[fast]}
@@ -25,8 +28,12 @@ func (s *server) transports(fast string) map[string]conform.Target {
 // All cases, started at once as the official suite starts its own.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--concurrency", "16", "--queue-limit", "1000")
-	for name, target := range s.transports("tcp") {
+	conforms(t, serve(t, "--concurrency", "16", "--queue-limit", "1000"))
+}
+
+func conforms(t *testing.T, s *server) {
+	t.Helper()
+	for name, target := range s.transports("tcp", "conformance") {
 		t.Run(name, func(t *testing.T) {
 			suite := conform.New(target)
 			defer suite.Close()
@@ -46,7 +53,7 @@ func TestConformance(t *testing.T) {
 func TestOfficialCasesOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for name, target := range s.transports("unix") {
+	for name, target := range s.transports("unix", "conformance") {
 		t.Run(name, func(t *testing.T) {
 			suite := conform.New(target)
 			defer suite.Close()
@@ -71,7 +78,7 @@ func TestSixteenSuitesAtOnce(t *testing.T) {
 	}
 	const suites = 16
 	s := serve(t, "--concurrency", "16", "--queue-limit", "4000")
-	targets := slices.Collect(maps.Values(s.transports("")))
+	targets := slices.Collect(maps.Values(s.transports("", "conformance")))
 	var running sync.WaitGroup
 	errs := make(chan error, suites*len(conform.Cases()))
 	for i := range suites {

@@ -29,11 +29,12 @@ import (
 // not how fast anything has to be.
 const patience = 2 * time.Minute
 
-// server is a running agentd.
+// server is a running agentd, or a holon serve in front of one for each conversation.
 type server struct {
 	dir    string
 	socket string
 	tcp    string // base URL
+	model  string // the only one, of a holon; "": all scenarios
 }
 
 // serve starts agentd with the scenarios of testdata, and ends it when the test

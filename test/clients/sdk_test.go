@@ -21,12 +21,12 @@ import (
 // of streams is the strictest.
 func TestOpenAIGo(t *testing.T) {
 	t.Parallel()
-	play(t, "unix", "", programs.Must("gosdk"))
+	play(t, agentd(t), "unix", "", programs.Must("gosdk"))
 }
 
 func TestOpenAIGoOld(t *testing.T) {
 	t.Parallel()
-	play(t, "unix", "", oldClient(t))
+	play(t, agentd(t), "unix", "", oldClient(t))
 }
 
 // oldClient builds the client with the old release. That takes a minute and shows little that the present one does
@@ -52,21 +52,26 @@ func oldClient(t *testing.T) string {
 func TestOpenAINode(t *testing.T) {
 	t.Parallel()
 	installNode(t)
-	play(t, "tcp", "node", "node", "openai.mjs")
+	play(t, agentd(t), "tcp", "node", "node", "openai.mjs")
 }
 
 func TestAISDK(t *testing.T) {
 	t.Parallel()
 	installNode(t)
-	play(t, "unix", "node", "node", "ai.mjs")
+	play(t, agentd(t), "unix", "node", "node", "ai.mjs")
+}
+
+func agentd(t *testing.T) *server {
+	t.Helper()
+	return serve(t, "--concurrency", "4")
 }
 
 // play has a client's program check a server over the sockets of transports.
-func play(t *testing.T, fast, dir string, command ...string) {
+func play(t *testing.T, s *server, fast, dir string, command ...string) {
 	t.Helper()
-	for name, way := range serve(t, "--concurrency", "4").transports(fast) {
+	for name, way := range s.transports(fast, "clients") {
 		t.Run(name, func(t *testing.T) {
-			args := append(slices.Clone(command[1:]), way.BaseURL, "scripted/clients")
+			args := append(slices.Clone(command[1:]), way.BaseURL, way.Model)
 			if way.Socket != "" {
 				args = append(args, way.Socket)
 			}

@@ -186,7 +186,7 @@ var exitCodes = map[any]int{
 	state.Code(landing.CodePathExists): exitFailure, trees.CodeConflict: exitFailure,
 	state.Code("session_not_found"): exitUsage, state.Code("session_conflict"): exitUsage,
 	state.Code("no_workspace"): exitUsage, state.Code("tree_not_kept"): exitFailure,
-	ledger.CodeExists:          exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,
+	ledger.CodeExists: exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,
 }
 
 func exitCode(err error) int {

@@ -25,6 +25,7 @@ var lists = map[string][]string{
 	"timer list":       {"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"workspace list":   {"WORKSPACE", "ALIAS", "STATE", "COPIES", "PATH"},
 	"session list":     {"SESSION", "NAME", "OWNER", "STATE", "USED", "MODEL", "WORKSPACE"},
+	"session turns":    {"RESPONSE", "AFTER", "AT", "STATUS", "FILES", "INPUT", "ANSWER"},
 	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
 	"models":           {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
 	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},

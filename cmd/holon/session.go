@@ -23,8 +23,8 @@ with a private copy of a directory. Your own files change by apply and checkout 
 
 SESSION is an id, or the name that the program gave it; session list shows them.`,
 		newSessionList(streams), sessionCommand(streams, "show SESSION", "Show a session", runSessionShow),
-		newSessionDiff(streams), newSessionApply(streams), newSessionCheckout(streams), newSessionClose(streams),
-		newSessionStart(streams))
+		newSessionDiff(streams), newSessionApply(streams), newSessionCheckout(streams), newSessionTurns(streams),
+		newSessionRewind(streams), newSessionClose(streams), newSessionStart(streams))
 }
 
 // sessionCommand makes a command that asks the daemon about sessions.
@@ -44,7 +44,8 @@ func sessionCommand(streams Streams, use, short string, do func(context.Context,
 // sessionFlags are what names the fields of requests for sessions.
 var sessionFlags = map[string]string{"session": "SESSION", "session_id": "SESSION", "workspace": "--workspace",
 	"holon.workspace": "--workspace", "holon.session_id": "--name", "holon.image": "--image", "image": "--image",
-	"path": "--path", "branch": "--branch", "model": "--model", "name": "--name"}
+	"path": "--path", "branch": "--branch", "model": "--model", "name": "--name",
+	"response_id": "RESPONSE"}
 
 func newSessionList(streams Streams) *cobra.Command {
 	all := false
@@ -80,7 +81,7 @@ func runSessionShow(ctx context.Context, r *remote) error {
 		"model", s.Model, "workspace", r.streams.oneLine(s.Workspace, 5000), "opened", r.streams.when(s.CreatedAt),
 		"used", r.streams.when(s.LastUsedAt), "closed", r.streams.when(s.ClosedAt),
 		"turns", strconv.Itoa(s.Usage.Turns), "tokens", strconv.FormatInt(s.Usage.Tokens, 10), "cost", s.Usage.Cost.String(),
-		"responses", strings.Join(s.ResponseIDs[max(0, len(s.ResponseIDs)-20):], " "))
+		"current", s.Current, "responses", strings.Join(s.ResponseIDs[max(0, len(s.ResponseIDs)-20):], " "))
 }
 
 func newSessionDiff(streams Streams) *cobra.Command {
@@ -162,6 +163,76 @@ printed. Your own files and branches stay as they are, and so does the session.`
 	f.StringVar(&o.Path, "path", "", "`directory` for the working tree (default below HOLON_HOME/worktrees)")
 	f.BoolVar(&o.AllowExecuted, "allow-executed", false, "also files that programs execute without being asked to")
 	return cmd
+}
+
+func newSessionTurns(streams Streams) *cobra.Command {
+	cmd := sessionCommand(streams, "turns SESSION", "List the turns of a session, in order",
+		func(ctx context.Context, r *remote) error {
+			found, err := r.SessionTurns(ctx, r.args[0])
+			return showList(&r.base, found.Data, err,
+				[]string{"RESPONSE", "AFTER", "AT", "STATUS", "FILES", "INPUT*", "ANSWER*"}, func(t wire.SessionTurn) []string {
+					files, status := "lost", t.Status
+					if t.TreeKept {
+						files = "kept"
+					}
+					if t.Current {
+						status += ", current"
+					}
+					return []string{t.ResponseID, cmp.Or(t.PreviousResponseID, "start"), r.streams.when(t.CreatedAt), status, files,
+						r.streams.oneLine(t.InputPreview, 200), r.streams.oneLine(t.TextPreview, 200)}
+				})
+		})
+	return tableCommand(cmd, streams)
+}
+
+func newSessionRewind(streams Streams) *cobra.Command {
+	to := wire.RewindSession{}
+	cmd := sessionCommand(streams, "rewind SESSION [RESPONSE]", "Go back to an earlier turn of a session",
+		func(ctx context.Context, r *remote) (err error) {
+			if to.ResponseID, err = r.rewindTo(ctx); err != nil {
+				return err
+			}
+			done, err := r.RewindSession(ctx, r.args[0], to)
+			if e, ok := errors.AsType[*state.Error](err); ok && e.Code == "tree_not_kept" {
+				e.Hint = "give --conversation-only, or another RESPONSE"
+			}
+			if err == nil {
+				r.sayWarnings(done.SessionID, done.Warnings)
+			}
+			files := "as they were"
+			if !done.TreeRestored {
+				files = "unchanged"
+			}
+			return r.showRow(done, err, done.SessionID, cmp.Or(done.ResponseID, rewindStart), files)
+		})
+	cmd.Long = `Go back to what a session was right after a response: its next turn continues that
+response, and its files become what they were then. Without RESPONSE it is the one
+before the current one; "start" is the beginning. Nothing is lost: what came later
+stays, and the session can go back to it.
+
+Ignored files, and what a diff leaves out, stay as they are.`
+	cmd.Flags().BoolVar(&to.ConversationOnly, "conversation-only", false, "leave the files as they are")
+	return cmd
+}
+
+// rewindStart names the beginning of a session.
+const rewindStart = "start"
+
+// rewindTo is the response that the arguments name: by default that before the current one.
+func (r *remote) rewindTo(ctx context.Context) (string, error) {
+	if len(r.args) > 1 {
+		return strings.TrimPrefix(r.args[1], rewindStart), nil // no id of a response begins so
+	}
+	list, err := r.SessionTurns(ctx, r.args[0])
+	for _, t := range list.Data {
+		if t.Current {
+			return t.PreviousResponseID, nil
+		}
+	}
+	if err == nil {
+		err = usage("RESPONSE", "the session is at its beginning", "name a response: holon session turns lists them")
+	}
+	return "", err
 }
 
 func newSessionClose(streams Streams) *cobra.Command {

@@ -75,6 +75,13 @@ func TestSessionCommands(t *testing.T) {
 		{"session diff ses_2 --json", 0, `"session_id":"ses_2"`},
 		{"session apply work --allow-executed", 0, "written\t/src/x\n"},
 		{"session checkout work --branch b --path tree", 0, filepath.Join(dir, "tree") + "\n"},
+		{"session turns work --no-header", 0, "resp_1\tstart\t"},
+		{"session turns work --no-header", 0, "\tcompleted, current\tlost\tand"},
+		{"session turns work --json", 0, `"tree_kept":true`},
+		{"session rewind work", 0, "ses_2\tresp_1\tas they were\n"},
+		{"session rewind work start", 0, "ses_2\tstart\tas they were\n"},
+		{"session rewind work resp_2", exitFailure, ""},
+		{"session rewind work resp_2 --conversation-only --json", 0, `"tree_restored":false`},
 		{"session close work", 0, "ses_2\tclosed\n"},
 		{"session list --all --json", 0, `"status":"closed"`},
 		{"__complete session show ", 0, "ses_3\nses_2\nses_1\n"},
@@ -89,7 +96,9 @@ func TestSessionCommands(t *testing.T) {
 		}
 	}
 	expect.Equal(t, "done", sessions.Done(), "ses_2 apply {AllowExecuted:true} operator\nses_2 checkout {Branch:b Path:"+
-		filepath.Join(dir, "tree")+" AllowExecuted:false} operator\nses_2 close operator")
+		filepath.Join(dir, "tree")+" AllowExecuted:false} operator\nses_2 rewind {ResponseID:resp_1 ConversationOnly:false} operator\n"+
+		"ses_2 rewind {ResponseID: ConversationOnly:false} operator\n"+
+		"ses_2 rewind {ResponseID:resp_2 ConversationOnly:true} operator\nses_2 close operator")
 	var out, errs bytes.Buffer
 	expect.Equal(t, "exit code", run([]string{"session", "list", "--no-header"}, notTerminals(&out, &errs)), 0)
 	if strings.Contains(out.String(), "ses_2") || !strings.Contains(out.String(), "ses_1") {

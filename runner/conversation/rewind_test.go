@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/internal/folder"
 	"holon/responses"
@@ -223,7 +225,9 @@ func TestKilledWhileRewinding(t *testing.T) {
 		last, n, lines := "", 0, bufio.NewScanner(out)
 		for lines.Scan() {
 			if last, n = lines.Text(), n+1; n > round%8 {
+				awaitStep(t, l, round%3)
 				expect.NoError(t, cmd.Process.Kill())
+				break
 			}
 		}
 		_ = cmd.Wait() // it was killed
@@ -245,6 +249,24 @@ func TestKilledWhileRewinding(t *testing.T) {
 		expect.Equal(t, "the log", l.log.b.String(), "")
 	}
 	t.Logf("%d of %d rounds were cut off", changed, rounds)
+}
+
+// awaitStep waits until a process that goes back has come so far: nowhere, files are staged, or it is decided.
+func awaitStep(t *testing.T, l *lab, step int) {
+	record, err := filepath.Glob(filepath.Join(l.home.SessionsDir(), "*", recordFile))
+	expect.NoError(t, err)
+	r, err := readRecord(filepath.Dir(record[0]), filepath.Base(filepath.Dir(record[0])))
+	expect.NoError(t, err)
+	before, err := workspace.Note(*r.Tree)
+	expect.NoError(t, err)
+	for end := time.Now().Add(patience); step > 0 && time.Now().Before(end); runtime.Gosched() {
+		if _, err := os.Lstat(filepath.Join(r.Tree.Slot, "staged")); step == 1 && err == nil {
+			return
+		}
+		if now, err := workspace.Note(*r.Tree); step == 2 && err == nil && now != before {
+			return
+		}
+	}
 }
 
 // TestRewindVictim is the process of TestKilledWhileRewinding: it makes turns, each of which writes which one it is, or

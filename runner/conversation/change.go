@@ -256,7 +256,7 @@ func (x *Session) lookAt(ctx context.Context, fn func(ctx context.Context, c cha
 		c.diff = &state.Diff{Files: []state.FileChange{}}
 		return fn(ctx, c)
 	}
-	if c.tree, err = x.resume(ctx, *c.record.Tree, c.record.Tree.Owner); err != nil {
+	if c.tree, err = x.resume(ctx, *c.record.Tree); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.tree.Leave()) }()

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"holon/internal/folder"
@@ -212,7 +214,7 @@ func (x *Session) markTurn(ctx context.Context, turnID string, idle bool) error 
 
 // withTree calls fn with the tree of a session that is open, while nothing in its container runs.
 func (x *Session) withTree(ctx context.Context, fn func(ctx context.Context, tree *workspace.Tree) error) error {
-	return typed(x.sessions.opts.Pool.Still(ctx, x.id, func(ctx context.Context, owner *folder.Owner) (err error) {
+	return typed(x.sessions.opts.Pool.Still(ctx, x.id, func(ctx context.Context, _ *folder.Owner) (err error) {
 		unlock, err := x.lock(ctx)
 		if err != nil {
 			return err
@@ -222,7 +224,7 @@ func (x *Session) withTree(ctx context.Context, fn func(ctx context.Context, tre
 		if !r.open() || r.Tree == nil {
 			return errClosed(x.id)
 		}
-		tree, err := x.resume(ctx, *r.Tree, owner)
+		tree, err := x.resume(ctx, *r.Tree)
 		if err != nil {
 			return err
 		}
@@ -339,8 +341,14 @@ func (x *Session) completeRewind() {
 	}
 }
 
-// resume opens a tree that is held. Its owner gets what is written there.
-func (x *Session) resume(ctx context.Context, held workspace.Held, owner *folder.Owner) (*workspace.Tree, error) {
-	held.Borrowing, held.Owner = x.sessions.opts.Borrowing(), owner
+// resume opens a tree that is held. Whoever has its top, as its last container had, gets what is written there: a
+// container is given a tree as a whole or not at all.
+func (x *Session) resume(ctx context.Context, held workspace.Held) (*workspace.Tree, error) {
+	held.Borrowing = x.sessions.opts.Borrowing()
+	if info, err := os.Lstat(held.TreeDir); err == nil && os.Geteuid() == 0 {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			held.Owner = &folder.Owner{UID: int(st.Uid), GID: int(st.Gid)}
+		}
+	}
 	return workspace.Resume(ctx, workspace.Options{CacheDir: x.sessions.opts.Home.CacheDir()}, held)
 }

@@ -49,7 +49,8 @@ func TestSessionsOfCallers(t *testing.T) {
 	}
 	for _, name := range []string{"/ses_1", "/first"} {
 		for _, q := range []request{get(own + name), get(own + name + "/diff"), post(own+name+"/apply", ""),
-			post(own+name+"/checkout", ""), post(own+name+"/close", "")} {
+			post(own+name+"/checkout", ""), post(own+name+"/close", ""), get(own + name + "/turns"),
+			post(own+name+"/rewind", "{}")} {
 			unknown := q
 			unknown.path = strings.Replace(q.path, name, "/ses_9", 1)
 			a, b := r.ask(d, q.ofFile("app")), r.ask(d, unknown.ofFile("app"))
@@ -136,4 +137,26 @@ func TestTooManySessions(t *testing.T) {
 	if _, err := none.Sessions(t.Context()); !state.IsCode(err, wire.CodeUnsupported) {
 		t.Errorf("a runtime without sessions: %v", err)
 	}
+}
+
+// A client goes back in its own sessions, and sees what their turns were.
+func TestRewindSession(t *testing.T) {
+	t.Parallel()
+	at := tcp()
+	at.Tokens = tokensFile(t)
+	r := newRig(t, control.Limits{}, at)
+	d, c, mine := r.described(), r.client(), "/v1/holon/sessions/mine"
+	r.ask(d, post("/v1/holon/sessions", `{"name":"mine"}`).ofFile("app")).is(t, "start", 200, "", "")
+	list := must(c.SessionTurns(t.Context(), "mine"))(t)
+	expect.Equal(t, "turns", len(list.Data), 2)
+	r.ask(d, get(mine+"/turns").ofFile("app")).is(t, "turns", 200, "", "")
+	r.ask(d, post(mine+"/rewind", `{"response_id":"resp_1"}`).ofFile("app")).is(t, "rewind", 200, "", "")
+	r.ask(d, post(mine+"/rewind", `{}`).ofFile("app")).is(t, "to the beginning", 200, "", "")
+	r.ask(d, post(mine+"/rewind", `{"response_id":"resp_2"}`).ofFile("app")).is(t, "files that are lost", 409, "tree_not_kept",
+		"response_id")
+	done := must(c.RewindSession(t.Context(), "mine", wire.RewindSession{ResponseID: "resp_2", ConversationOnly: true}))(t)
+	expect.Equal(t, "current", done.ResponseID, "resp_2")
+	expect.Equal(t, "done", r.sessions.Done(), strings.Join([]string{
+		"ses_2 rewind {ResponseID:resp_1 ConversationOnly:false} app", "ses_2 rewind {ResponseID: ConversationOnly:false} app",
+		"ses_2 rewind {ResponseID:resp_2 ConversationOnly:true} operator"}, "\n"))
 }

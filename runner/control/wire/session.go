@@ -103,7 +103,7 @@ type SessionTurnList struct {
 
 // RewindSession goes back to what a session was right after a response.
 type RewindSession struct {
-	ResponseID       string `json:"response_id"`                 // "": the beginning
+	ResponseID       string `json:"response_id,omitempty"`       // "": the beginning
 	ConversationOnly bool   `json:"conversation_only,omitempty"` // the files stay as they are
 }
 

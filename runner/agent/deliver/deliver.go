@@ -8,6 +8,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/duration"
 	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/responses/turns"
@@ -32,8 +34,8 @@ const (
 	recordTime = 15 * time.Second
 )
 
-// Timeout is how long one attempt may take.
-const Timeout = 10 * time.Second
+// defaultTimeout is how long one attempt may take.
+const defaultTimeout = 10 * time.Second
 
 // steps are those of the scheduler.
 type steps interface {
@@ -56,10 +58,11 @@ type Options struct {
 	Store   ledger.Store
 	Steps   steps
 	Secrets secretStore
-	Known   *redact.Set // gets every secret of a binding; nothing that is sent or recorded shows what it has
-	Command []string    // of the transport command; empty: there is none
-	Bus     string      // address of the session bus of the desktop; "": there is none
-	Environ []string    // of the command
+	Known   *redact.Set   // gets every secret of a binding; nothing that is sent or recorded shows what it has
+	Command []string      // of the transport command; empty: there is none
+	Bus     string        // address of the session bus of the desktop; "": there is none
+	Environ []string      // of the command
+	Timeout time.Duration // of an attempt; 0: 10 s
 	Now     func() time.Time
 	Log     *slog.Logger
 }
@@ -76,6 +79,7 @@ type Deliverer struct {
 
 // New returns a Deliverer. It starts nothing; Run does.
 func New(o Options) *Deliverer {
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -183,7 +187,7 @@ func (d *Deliverer) attempt(ctx context.Context, id string) {
 
 // send hands a notification to its transport. The receipt is the transport's own id of it, if it gives one.
 func (d *Deliverer) send(ctx context.Context, sub scheduler.Submission) (receipt string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.Timeout, errSlow)
 	defer cancel()
 	body, err := d.body(sub)
 	if err != nil {
@@ -200,12 +204,12 @@ func (d *Deliverer) send(ctx context.Context, sub scheduler.Submission) (receipt
 		err = fmt.Errorf("this holon does not have the transport %.40q", sub.Binding.Transport)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
-		err = errSlow
+		err = fmt.Errorf("%w %s", errSlow, duration.Text(d.Timeout))
 	}
 	return receipt, err
 }
 
-var errSlow = fmt.Errorf("it did not answer within %s", Timeout)
+var errSlow = errors.New("it did not answer within")
 
 // Message is what a transport gets, as JSON: the same for each attempt of a delivery.
 type Message struct {

@@ -120,7 +120,7 @@ func signingKey(secret string) ([]byte, error) {
 // machine too. The address is checked when a connection to it is made: what a name resolved to before does not count.
 func newClient(private bool) *http.Client {
 	refuse := egress.PublicOnly()
-	dialer := &net.Dialer{Timeout: Timeout, Control: func(_, address string, _ syscall.RawConn) error {
+	dialer := &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("check the address: %w", err)
@@ -134,7 +134,7 @@ func newClient(private bool) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, DisableCompression: true,
-			ForceAttemptHTTP2: true, TLSHandshakeTimeout: Timeout, MaxResponseHeaderBytes: maxAnswer},
+			ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxAnswer},
 	}
 }
 

@@ -296,7 +296,10 @@ func TestPosture(t *testing.T) {
 	w.must(w.finish(id, false))
 	w.check()
 	expect.Contains(t, "mirrored", string(w.newest(record.Class(record.ChildNotified)).Data), "I need to know")
-	expect.Equal(t, "notifications of the operator", len(w.notifications()), 0)
+	notified := w.notifications() // of what only the operator can change, and of nothing that the parent can answer
+	expect.Equal(t, "notifications of the operator", len(notified), 1)
+	expect.Contains(t, "notified", notified[0].Message, "there is no key")
+	expect.Equal(t, "by", notified[0].RequestedBy+" to "+notified[0].Boundary, id+" to primary_operator")
 	parent, ok, err := w.m.Claim(w.ctx, "alpha")
 	if err != nil || !ok || parent.Message.Origin.Subsystem != rules.ChildSubsystem {
 		t.Fatalf("the parent gets %+v, %v, %v", parent.Message, ok, err)

@@ -99,9 +99,9 @@ func TestStrandedWait(t *testing.T) {
 	w.must(err)
 	wait := w.waitExternal(trg.ID, nil)
 	w.ok(w.m.RevokeTrigger(w.ctx, "alpha"))
-	_, events := w.events(0)
-	last := events[len(events)-1]
+	last := w.newest("runtime.warning")
 	expect.Equal(t, "type", record.Of(last).Name, record.WaitWithoutRecovery)
+	expect.Equal(t, "notifications", len(w.notifications()), 1)
 	expect.Equal(t, "level", last.Level, record.LevelActionRequired)
 	expect.Equal(t, "wait", last.Ref, wait.ID)
 }

@@ -19,7 +19,7 @@ PACKAGES ?= ./...
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build programs man install release demo test check test-user test-clients torture endurance lint bench image clean
+.PHONY: help build programs man install release demo test check test-user test-clients torture endurance screenshots lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -74,6 +74,10 @@ torture: programs ## kill agentd, containers, holon and its daemon at random; RO
 
 endurance: programs ## twenty agents, two thousand messages, restarts, and then sleep; TORTUREFLAGS="-messages 500"
 	@.ci/with-engine sh -c 'images/base/build && $(GO) run -trimpath ./test/torture -kind endurance -rounds 1 $(TORTUREFLAGS)'
+
+screenshots: programs ## pictures of the web console in docs/images
+	@.ci/need git:git chromium:chromium,fonts-dejavu-core
+	$(GO) test -trimpath -count=1 -timeout=10m -run TestScreenshots ./runner/console -args -screenshots $(CURDIR)/docs/images
 
 lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

@@ -98,9 +98,8 @@ type daemon struct {
 	addr string
 }
 
-func newDaemon(t *testing.T, scenario string) *daemon {
+func newDaemon(t *testing.T, dir, scenario string) *daemon {
 	t.Helper()
-	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	expect.NoError(t, err)
 	d := &daemon{t: t, home: filepath.Join(dir, "home"), addr: l.Addr().String()}
@@ -138,7 +137,7 @@ rounds:
 // twice, and what a model writes is text.
 func testConversation(ctx context.Context, t *testing.T) {
 	t.Helper()
-	d := newDaemon(t, scenario)
+	d := newDaemon(t, t.TempDir(), scenario)
 	answers := func(n int) step {
 		return is(fmt.Sprintf(`document.querySelectorAll("#rows .c-brief").length === %d`, n))
 	}

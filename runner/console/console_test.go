@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -376,4 +378,49 @@ func TestStreamResumes(t *testing.T) {
 	if status, _, _ := r.get(b, "/ui/agents/main/stream?from=x"); status != http.StatusBadRequest {
 		t.Errorf("a cursor that is none is answered with %d", status)
 	}
+}
+
+// Text is readable on what is behind it, light and dark (WCAG 2.2, 1.4.3).
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	css, err := os.ReadFile("static/console.css")
+	expect.NoError(t, err)
+	light, dark, found := strings.Cut(string(css), "@media (prefers-color-scheme: dark)")
+	if !found {
+		t.Fatal("there is no dark scheme")
+	}
+	for scheme, part := range map[string]string{"light": light, "dark": dark} {
+		colours := make(map[string]float64)
+		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(part, -1) {
+			colours[m[1]] = luminance(t, m[2])
+		}
+		for front, backs := range map[string]string{"text": "page panel code add del", "dim": "page panel code add del",
+			"link": "page panel", "good": "page panel", "bad": "page panel", "warn": "page panel", "on-accent": "accent",
+			"keyword": "page code add del", "string": "page code add del", "comment": "page code add del",
+			"number": "page code add del", "name": "page code add del"} {
+			for _, back := range strings.Fields(backs) {
+				a, b := colours[front], colours[back]
+				if ratio := (max(a, b) + .05) / (min(a, b) + .05); ratio < 4.5 || a == 0 && b == 0 {
+					t.Errorf("%s: %s on %s has the contrast %.2f, want 4.5", scheme, front, back, ratio)
+				}
+			}
+		}
+	}
+}
+
+// luminance is the relative luminance of a colour of six digits.
+func luminance(t *testing.T, hex string) (sum float64) {
+	t.Helper()
+	for i, weight := range []float64{.2126, .7152, .0722} {
+		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
+		expect.NoError(t, err)
+		c := float64(n) / 255
+		if c > .04045 {
+			c = math.Pow((c+.055)/1.055, 2.4)
+		} else {
+			c /= 12.92
+		}
+		sum += weight * c
+	}
+	return sum
 }

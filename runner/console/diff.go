@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,9 @@ func parsePatch(patch string) (list []patchFile) {
 			file, inHunk = &list[len(list)-1], false
 			continue
 		}
-		if file == nil {
+		if file == nil || !inHunk && slices.ContainsFunc([]string{"index ", "--- ", "+++ "}, func(head string) bool {
+			return strings.HasPrefix(line, head)
+		}) {
 			continue
 		}
 		one := patchLine{Kind: "note", Plain: visible.Clip(visible.Text(line), maxPatchLine)}

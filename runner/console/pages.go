@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,14 +23,15 @@ import (
 
 // functions are what templates call. Each makes text of others harmless.
 var functions = template.FuncMap{
-	"text":     visible.Text,
-	"line":     func(s any) string { return visible.OneLine(textOf(s), 300) },
-	"words":    func(s any) string { return strings.ReplaceAll(visible.OneLine(textOf(s), 300), "_", " ") },
-	"class":    class,
-	"markdown": markdown,
-	"size":     visible.Size,
-	"when":     when,
-	"iso":      func(t any) string { return moment(t).Format(time.RFC3339) },
+	"text":       visible.Text,
+	"line":       func(s any) string { return visible.OneLine(textOf(s), 300) },
+	"words":      func(s any) string { return strings.ReplaceAll(visible.OneLine(textOf(s), 300), "_", " ") },
+	"class":      class,
+	"markdown":   markdown,
+	"unenforced": unenforced,
+	"size":       visible.Size,
+	"when":       when,
+	"iso":        func(t any) string { return moment(t).Format(time.RFC3339) },
 	"duration": func(ms int64) string {
 		return (time.Duration(ms) * time.Millisecond).Round(10 * time.Millisecond).String()
 	},
@@ -65,6 +67,17 @@ func class(v any) string {
 		return "other"
 	}
 	return word
+}
+
+// unenforced are the boundaries of an agent's isolation that nothing enforces.
+func unenforced(boundaries map[string]string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(boundaries)) {
+		if boundaries[name] == "not_enforced" {
+			list = append(list, strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	return visible.OneLine(strings.Join(list, ", "), 300)
 }
 
 func moment(v any) time.Time {

@@ -31,6 +31,7 @@ const (
 	plotHeight = 120
 	barWidth   = 10
 	barGap     = 3
+	minBars    = 30 // for which there is room at least
 )
 
 // plotsOf are the plots over turns, the oldest first: how long each took and waited, how many tokens it took, and how
@@ -59,7 +60,7 @@ func plotsOf(turns []view.TurnLatency, tokens map[string][2]int64) []plot {
 }
 
 func newPlot(title, unit string, turns []view.TurnLatency, classes []string, of func(view.TurnLatency) []int64) plot {
-	p := plot{Title: title, Unit: unit, Width: max(1, len(turns)) * (barWidth + barGap)}
+	p := plot{Title: title, Unit: unit, Width: max(minBars, len(turns)) * (barWidth + barGap)}
 	most := int64(1)
 	for _, t := range turns {
 		var sum int64
@@ -68,7 +69,9 @@ func newPlot(title, unit string, turns []view.TurnLatency, classes []string, of 
 		}
 		most = max(most, sum)
 	}
-	p.Most = fmt.Sprintf("%d %s", most, unit)
+	if most > 1 {
+		p.Most = fmt.Sprintf("%d %s", most, unit)
+	}
 	for i, t := range turns {
 		b := bar{X: i * (barWidth + barGap), Width: barWidth,
 			Label: fmt.Sprintf("turn %d: %s", t.TurnIndex, visible.OneLine(string(t.Kind)+" "+t.FailureCode, 80))}

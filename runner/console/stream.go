@@ -68,17 +68,15 @@ func (c *Console) fold(ctx context.Context, agentID string, before int64, mode p
 	at := make(map[string]int)
 	for i := range slices.Backward(found.Events) {
 		for _, row := range f.Event(&found.Events[i]) {
-			if row.Level > mode {
-				continue
+			was, ok := at[row.Key]
+			if !ok {
+				was, at[row.Key] = len(out.Rows), len(out.Rows)
+				out.Rows = append(out.Rows, row)
 			}
-			if was, ok := at[row.Key]; ok {
-				out.Rows[was] = row
-				continue
-			}
-			at[row.Key] = len(out.Rows)
-			out.Rows = append(out.Rows, row)
+			out.Rows[was] = row
 		}
 	}
+	out.Rows = slices.DeleteFunc(out.Rows, func(row present.Row) bool { return row.Level > mode })
 	out.epoch = found.Epoch
 	if n := len(found.Events); n > 0 {
 		out.seq = found.Events[0].EventSeq
@@ -115,6 +113,7 @@ type change struct {
 	Category string `json:"category"`
 	HTML     string `json:"html,omitempty"`
 	Append   string `json:"append,omitempty"`
+	Gone     bool   `json:"gone,omitempty"` // the row is taken back
 }
 
 // browser is one stream to a browser. It belongs to one goroutine.
@@ -154,9 +153,14 @@ func (b *browser) row(row present.Row, id string) error {
 	text := visible.Text(row.Body)
 	out := change{Key: row.Key, Seq: row.Seq, Category: row.Category}
 	more, longer := strings.CutPrefix(text, b.open.Append)
-	if row.Open && row.Markdown && row.Key == b.open.Key && longer {
+	switch {
+	case row.Level > present.Debug:
+		out.Gone = true
+	case row.Level > b.mode:
+		return nil
+	case row.Open && row.Markdown && row.Key == b.open.Key && longer:
 		out.Append = more
-	} else {
+	default:
 		var html bytes.Buffer
 		if err := b.rows.ExecuteTemplate(&html, "row", row); err != nil {
 			return fmt.Errorf("draw a row: %w", err)
@@ -205,7 +209,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 		case item.Event != nil:
 			from.seq = item.Event.EventSeq
 			for _, row := range fold.Event(item.Event) {
-				if row.Level <= b.mode && err == nil {
+				if err == nil {
 					err = b.row(row, from.String())
 				}
 			}

@@ -107,7 +107,9 @@ function window_(list, agent, mode) {
     const follow = nearEnd();
     for (const change of changes) {
       const was = byKey.get(change.key);
-      if (!was && !atEnd) { // it is behind the window
+      if (change.gone) {
+        if (was) drop(was);
+      } else if (!was && !atEnd) { // it is behind the window
         newest.hidden = false;
       } else if (change.append !== undefined && was) {
         was.querySelector(".writing")?.append(change.append);

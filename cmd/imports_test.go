@@ -125,6 +125,7 @@ var own = []struct {
 		"runner/control/client", "runner/control/wire", "runner/present", "state", "state/ledger"},
 		"The console is a client of the control plane and knows no server."},
 	{"runner/control", []string{"internal/...", "responses", "responses/agentruntime", "responses/stream", "responses/tasks",
+		"responses/turns",
 		"runner/agent/record", "runner/agent/rules", "runner/agent/scheduler", "runner/agent/view",
 		"runner/access", "runner/control/wire", "runner/socket", "state",
 		"state/ledger"},

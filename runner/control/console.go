@@ -13,11 +13,13 @@ import (
 // postUILogin makes a link into the web console. It leads to the TCP port, the only way that browsers have.
 func (s *Server) postUILogin(_ http.ResponseWriter, _ *http.Request) (any, error) {
 	if s.opts.Console == nil {
-		return nil, &state.Error{Code: wire.CodeUnsupported, Message: "this runtime has no web console"}
+		return nil, &state.Error{Code: wire.CodeUnsupported, Param: "ui", Message: "this runtime has no web console",
+			Hint: "start it with: holon daemon start"}
 	}
 	base := s.host.Info().AdvertiseURL
 	if base == "" {
-		return nil, &state.Error{Code: wire.CodeUnsupported, Message: "the daemon has no TCP port, which browsers need",
+		return nil, &state.Error{Code: wire.CodeUnsupported, Param: "--access",
+			Message: "the daemon has no TCP port, which browsers need",
 			Hint: "open one with: holon daemon restart --access local"}
 	}
 	link, expires := s.opts.Console.Login()

@@ -9,9 +9,10 @@ import (
 
 // plot is a bar chart, which a template draws as SVG. The same numbers stand in the table below it.
 type plot struct {
-	Title, Unit, Most string
-	Bars              []bar
-	Width             int
+	Title, Most string
+	Parts       []string // what the parts of a bar are, from below
+	Bars        []bar
+	Width       int
 }
 
 // bar is a turn in a plot: its parts stand on one another.
@@ -22,7 +23,7 @@ type bar struct {
 }
 
 type part struct {
-	Class     string // of its colour
+	Name      string
 	Y, Height int
 }
 
@@ -37,16 +38,16 @@ const (
 // plotsOf are the plots over turns, the oldest first: how long each took and waited, how many tokens it took, and how
 // it ended.
 func plotsOf(turns []view.TurnLatency, tokens map[string][2]int64) []plot {
-	took := newPlot("Time of turns", "ms", turns, []string{"p-wait", "p-turn"}, func(t view.TurnLatency) []int64 {
+	took := newPlot("Time of turns", "ms", turns, []string{"queued", "took"}, func(t view.TurnLatency) []int64 {
 		return []int64{t.QueueWaitMS, t.TurnMS}
 	})
-	used := newPlot("Tokens of turns", "tokens", turns, []string{"p-in", "p-out"}, func(t view.TurnLatency) []int64 {
+	used := newPlot("Tokens of turns", "tokens", turns, []string{"in", "out"}, func(t view.TurnLatency) []int64 {
 		of := tokens[t.TurnID]
 		return of[:]
 	})
-	calls := newPlot("Model rounds and tool calls", "", turns, []string{"p-rounds", "p-calls"},
+	calls := newPlot("Model rounds and tool calls", "", turns, []string{"rounds", "calls"},
 		func(t view.TurnLatency) []int64 { return []int64{int64(t.ModelRounds), int64(t.ToolCalls)} })
-	ended := newPlot("Outcomes", "", turns, []string{"p-completed", "p-failed", "p-aborted"},
+	ended := newPlot("Outcomes", "", turns, []string{"completed", "failed", "aborted"},
 		func(t view.TurnLatency) []int64 {
 			switch {
 			case t.FailureCode != "":
@@ -59,8 +60,8 @@ func plotsOf(turns []view.TurnLatency, tokens map[string][2]int64) []plot {
 	return []plot{took, used, calls, ended}
 }
 
-func newPlot(title, unit string, turns []view.TurnLatency, classes []string, of func(view.TurnLatency) []int64) plot {
-	p := plot{Title: title, Unit: unit, Width: max(minBars, len(turns)) * (barWidth + barGap)}
+func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of func(view.TurnLatency) []int64) plot {
+	p := plot{Title: title, Parts: parts, Width: max(minBars, len(turns)) * (barWidth + barGap)}
 	most := int64(1)
 	for _, t := range turns {
 		var sum int64
@@ -79,8 +80,8 @@ func newPlot(title, unit string, turns []view.TurnLatency, classes []string, of 
 		for at, v := range of(t) {
 			height := int(max(v, 0) * plotHeight / most)
 			top -= height
-			b.Parts = append(b.Parts, part{classes[at], top, height})
-			b.Label += fmt.Sprintf(", %s %d %s", classes[at][2:], v, unit)
+			b.Parts = append(b.Parts, part{parts[at], top, height})
+			b.Label += fmt.Sprintf(", %s %d %s", parts[at], v, unit)
 		}
 		p.Bars = append(p.Bars, b)
 	}

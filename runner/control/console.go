@@ -20,7 +20,7 @@ func (s *Server) postUILogin(_ http.ResponseWriter, _ *http.Request) (any, error
 	if base == "" {
 		return nil, &state.Error{Code: wire.CodeUnsupported, Param: "--access",
 			Message: "the daemon has no TCP port, which browsers need",
-			Hint: "open one with: holon daemon restart --access local"}
+			Hint:    "open one with: holon daemon restart --access local"}
 	}
 	link, expires := s.opts.Console.Login()
 	return wire.UILogin{URL: base + link, ExpiresAt: turns.At(expires)}, nil

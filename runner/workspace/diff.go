@@ -16,8 +16,6 @@ import (
 	"holon/internal/folder"
 	"holon/runner/workspace/git"
 	"holon/state"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // DiffOptions say where Diff writes.
@@ -136,38 +134,28 @@ var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv"
 // write fills in the files and writes the patch. If finding renamed files takes too long, they are shown as removed and
 // added.
 func (d *comparison) write(ctx context.Context, repo git.Repository) error {
-	err := d.writeWith(ctx, repo, "--find-renames=50%", "-l1000")
+	err := d.writeWith(ctx, repo.Git().WithCPUTime(2*git.RenameTime), "--find-renames=50%", "-l1000")
 	if !git.IsOverBudget(err) {
 		return err
 	}
 	d.Warnings = append(d.Warnings, Warning{Code: warnSlowRenames,
 		Message: "renamed files are shown as removed and added, since finding them took too long"})
-	return d.writeWith(ctx, repo, "--no-renames")
+	return d.writeWith(ctx, repo.Git(), "--no-renames")
 }
 
-// writeWith reads the list of changes and the patch at the same time.
-func (d *comparison) writeWith(ctx context.Context, repo git.Repository, renames ...string) error {
-	common := slices.Concat(diffArguments, renames)
+// writeWith takes the list of changes and the patch from one command, so that renamed files are looked for once.
+func (d *comparison) writeWith(ctx context.Context, g git.Runner, renames ...string) error {
 	err := git.ReplaceFile(d.Patch, func(w io.Writer) error {
 		if d.BaseTree == d.ResultTree {
 			return nil
 		}
-		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error {
-			arguments := slices.Concat(common, []string{"--patch", "--binary", "--unified=3",
-				"--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})
-			return repo.Git().Stream(ctx, nil, w, arguments...)
-		})
-		group.Go(func() error {
-			arguments := slices.Concat(common, []string{"-z", "--raw", "--numstat", d.BaseTree, d.ResultTree})
-			out, err := repo.Git().WithCPUTime(git.RenameTime).Run(ctx, nil, arguments...)
-			if err != nil {
-				return err
-			}
-			d.Files, d.ids, err = parseChanges(out)
-			return err
-		})
-		return group.Wait()
+		out := &listAndPatch{patch: w}
+		err := g.Stream(ctx, nil, out, slices.Concat(diffArguments, renames, []string{"-z", "--raw", "--numstat", "--patch",
+			"--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})...)
+		if err == nil {
+			d.Files, d.ids, err = parseChanges(out.list)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -177,6 +165,60 @@ func (d *comparison) writeWith(ctx context.Context, repo git.Repository, renames
 		d.PatchBytes = info.Size()
 	}
 	return err
+}
+
+// maxChangeList bounds the list of changes, in bytes.
+const maxChangeList = 256 << 20
+
+// listAndPatch takes what `git diff-tree -z --raw --numstat --patch` prints: a list for parseChanges, an empty field,
+// and the patch.
+type listAndPatch struct {
+	patch io.Writer
+	list  []byte
+	at    int  // where the next field of the list begins
+	paths int  // fields that follow and are paths
+	whole bool // the list is complete
+}
+
+func (l *listAndPatch) Write(p []byte) (int, error) {
+	if l.whole {
+		return l.patch.Write(p)
+	}
+	if len(l.list)+len(p) > maxChangeList {
+		return 0, fmt.Errorf("git's list of changes has more than %d MiB", maxChangeList>>20)
+	}
+	l.list = append(l.list, p...)
+	for !l.whole {
+		n := bytes.IndexByte(l.list[l.at:], 0)
+		if n < 0 {
+			return len(p), nil
+		}
+		l.take(l.list[l.at : l.at+n])
+		l.at += n + 1
+	}
+	rest := l.list[l.at:]
+	l.list = l.list[:l.at-1]
+	_, err := l.patch.Write(rest)
+	return len(p), err
+}
+
+// take takes a field of the list. Those of a renamed file have two paths.
+func (l *listAndPatch) take(field []byte) {
+	_, status, _ := bytes.Cut(field[max(0, bytes.LastIndexByte(field, ' ')):], []byte(" "))
+	switch {
+	case l.paths > 0:
+		l.paths--
+	case len(field) == 0:
+		l.whole = true
+	case field[0] != ':':
+		if counts := bytes.SplitN(field, []byte("\t"), 3); len(counts) == 3 && len(counts[2]) == 0 {
+			l.paths = 2
+		}
+	case bytes.HasPrefix(status, []byte("R")):
+		l.paths = 2
+	default:
+		l.paths = 1
+	}
 }
 
 // parseChanges reads `git diff-tree -z --raw --numstat`: for each file ":oldmode mode oldid id status NUL path NUL", a

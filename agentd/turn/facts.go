@@ -2,6 +2,7 @@ package turn
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"holon/agentd/model"
@@ -197,7 +198,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 		NativeRequestID: a.RequestID, ProviderAttempt: &made}
 	if w.sampler != nil {
 		said.OutputChars = w.sampler.chars
-		said.Messages, said.Calls = w.sampler.emittedIDs()
+		said.Messages, said.Calls, said.Tools = w.sampler.emitted()
 		discarded, w.sampler.discarded = w.sampler.discarded, nil
 		w.sampler.asked = ""
 		w.answered(a)
@@ -235,20 +236,27 @@ func (w *attempts) cost(a model.Attempt) {
 	w.record(w.runner.Scope.CostRecorded(w.id, used))
 }
 
-// emittedIDs returns the ids of what the answer holds so far: messages, and calls of either side.
-func (s *sampler) emittedIDs() (messages, calls []string) {
+// emitted returns the ids of what the answer holds so far, messages and calls of either side, and the names of the
+// tools that are called, each once.
+func (s *sampler) emitted() (messages, calls, tools []string) {
+	called := func(id, tool string) {
+		calls = append(calls, id)
+		if !slices.Contains(tools, tool) {
+			tools = append(tools, tool)
+		}
+	}
 	for _, item := range s.Emitter.Response().Output[s.round.from:] {
-		switch item.ItemType() {
-		case responses.ItemMessage:
-			messages = append(messages, item.ItemID())
-		case responses.ItemFunctionCall:
-			calls = append(calls, turns.HandedCall(item.ItemID()))
+		switch item := item.(type) {
+		case *responses.Message:
+			messages = append(messages, item.ID)
+		case *responses.FunctionCall:
+			called(turns.HandedCall(item.ID), item.Name)
 		}
 	}
 	for _, call := range s.round.calls {
-		calls = append(calls, call.ID)
+		called(call.ID, call.Name)
 	}
-	return messages, calls
+	return messages, calls, tools
 }
 
 // answered takes in the end of an attempt at an answer. What a summary takes is counted when it is there.

@@ -137,6 +137,9 @@ type Sampled struct {
 	Messages []string `json:"message_ids,omitempty" most:"48"`
 	Calls    []string `json:"tool_call_ids,omitempty" most:"48"`
 
+	// Tools are the names of the tools that Calls call, in the order in which each is called first.
+	Tools []string `json:"tool_names,omitempty" most:"16"`
+
 	// Discarded are the ids of the items that no later request has: all, of an answer that is empty.
 	Discarded []string `json:"discarded_item_ids,omitempty" most:"48"`
 

@@ -1,6 +1,9 @@
 package record
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // No label is behind one that has all its events.
 func TestLabels(t *testing.T) {
@@ -13,7 +16,7 @@ func TestLabels(t *testing.T) {
 		if l.Has == "" {
 			all[l.Class] = l.Name
 		}
-		if l.Level < LevelActionRequired || l.Level > LevelTrace || l.Category == "" {
+		if l.Level < LevelActionRequired || l.Level > LevelTrace || !slices.Contains(Categories, l.Category) {
 			t.Errorf("%s has level %d and category %q", l.Name, l.Level, l.Category)
 		}
 	}

@@ -27,7 +27,7 @@ func display(e ledger.Event, label record.Label, p eventPayload) eventDisplay {
 	case p.Message != nil:
 		d.Title, d.Body = sender(p.Message), p.Message.Body.Text
 	case p.Turn != nil:
-		d.Title, d.Body = "turn "+string(p.Turn.Kind), p.Turn.Reason
+		d.Title, d.Body = "turn "+string(p.Turn.Kind), cmp.Or(failureOf(e), p.Turn.Reason)
 	case p.Brief != nil:
 		d.Title, d.Body = string(p.Brief.Kind), p.Brief.Text
 	case p.Notification != nil:
@@ -52,13 +52,16 @@ type eventDetails struct {
 	Summary string `json:"summary"`
 	Delta   string `json:"delta"`
 
-	Calls       []string `json:"tool_call_ids"`
+	Messages    []string `json:"message_ids"`
+	Tools       []string `json:"tool_names"`
 	Code        string   `json:"code"`
 	Message     string   `json:"message"`
 	Reason      string   `json:"reason"`
 	Disposition string   `json:"disposition"`
 	Status      string   `json:"status"`
 	Action      string   `json:"action"`
+	By          string   `json:"by"`
+	Bound       string   `json:"bound"`
 	Model       string   `json:"model"`
 
 	Attempt turns.ProviderAttempt `json:"provider_attempt"`
@@ -68,6 +71,8 @@ type eventDetails struct {
 	Workspace ledger.Workspace `json:"workspace"`
 	Worktree  ledger.Tree      `json:"worktree"`
 	Tree      string           `json:"tree"`
+
+	Enforcement map[string]string `json:"enforcement"`
 }
 
 // maxLine bounds what is displayed of a summary, in bytes.
@@ -83,10 +88,10 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 	case record.ToolExecuted:
 		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), visible.OneLine(cmp.Or(t.Message, t.Summary), maxLine)
 	case record.ModelDelta:
-		d.Title, d.Body = "assistant progress", t.Delta
+		d.Title, d.Body = "Assistant progress", t.Delta
 	case record.AssistantRound:
-		if d.Title = "assistant round"; len(t.Calls) > 0 {
-			d.Body = fmt.Sprintf("tools called: %d", len(t.Calls))
+		if d.Title = "Model round completed"; len(t.Messages) == 0 && len(t.Tools) > 0 {
+			d.Title, d.Body = "Model requested tools", strings.Join(t.Tools, ", ")
 		}
 	case record.RuntimeError, record.QueueEntryQuarantined, record.QueueEntryBlocked, record.SchedulerDiagnostic:
 		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
@@ -99,7 +104,17 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 	case record.QueueEntrySettled, record.AgentStateChanged:
 		d.Body = t.Status
 	case record.ControlApplied:
-		d.Body = t.Action
+		if d.Body = t.Action; t.Action == "stop" {
+			d.Title, d.Body = "agent stopped", "it takes no messages until: "+rules.StartHint(e.AgentID)
+		}
+	case record.CurrentRunAborted:
+		d.Title, d.Body = "turn is ended", t.By
+	case record.BudgetSpent:
+		d.Body = t.Bound + "; no turn is begun until: holon agent budget " + e.AgentID
+	case turns.SandboxApplied:
+		d.Title, d.Body = "isolation", unenforced(t.Enforcement)
+	case record.WorktreeRetained:
+		d.Body = strings.TrimPrefix(cmp.Or(t.Worktree.Name, t.Tree)+", review or cleanup pending: "+t.Reason, ", ")
 	case record.ModelOverrideRequested:
 		d.Body = t.Model
 	default:
@@ -109,6 +124,18 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 			d.Body += ": " + t.Task.Result.Summary
 		}
 	}
+}
+
+// failureOf is why a turn failed, "" for one that did not.
+func failureOf(e ledger.Event) string {
+	var t eventDetails
+	_ = json.Unmarshal(e.Data, &t) // then the reason is what there is
+	return t.Message
+}
+
+// unenforced are the axes of a sandbox that nothing enforces.
+func unenforced(axes map[string]string) string {
+	return executionPolicy{ProcessExecution: axes}.Unenforced()
 }
 
 // sender names the sender of a message, for a title.

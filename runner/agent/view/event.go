@@ -42,6 +42,7 @@ type provenance struct {
 	ReplyRoute string `json:"reply_route,omitempty"`
 	MessageID  string `json:"message_id,omitempty"`
 	TurnID     string `json:"turn_id,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"` // of the beginning and the end of a call
 }
 
 // eventDisplay is an event for a person.

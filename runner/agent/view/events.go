@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"holon/responses"
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
@@ -39,7 +40,8 @@ func envelope(e ledger.Event, debug bool) EventEnvelope {
 	out := EventEnvelope{
 		ID: e.ID, EventSeq: e.Seq, TS: turns.At(e.CreatedAt), AgentID: e.AgentID, Type: label.Name,
 		Projection: projection{Name: ProjectionOperator, Redactions: []string{}},
-		Provenance: provenance{MessageID: e.MessageID, TurnID: e.TurnID},
+		Provenance: provenance{MessageID: e.MessageID, TurnID: e.TurnID,
+			ToolCallID: e.IDs[agentruntime.ToolCall]},
 	}
 	out.Payload, out.Projection.Redactions = payload(e, label)
 	if e.From != nil {

@@ -10,6 +10,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/activity"
+	"holon/runner/agent/record"
 )
 
 // Mode is how much is shown. A row is shown in the modes of at least its level.
@@ -21,6 +22,9 @@ const (
 	Verbose Mode = 4 // and what the agent does
 	Debug   Mode = 5 // and the runtime's own steps
 )
+
+// Never is the level of a row that is taken back: what it told of is told by another, or did not last.
+const Never Mode = 6
 
 // ParseMode reads the name or the number of a mode.
 func ParseMode(s string) (Mode, error) {
@@ -49,7 +53,7 @@ type Row struct {
 	At         turns.Time
 	TurnID     string // "": of no turn
 	MessageID  string // of the message that the turn is for
-	Level      Mode   // the least mode that shows it
+	Level      Mode   // the least mode that shows it, or Never
 	Visibility string // action_required, work_done, turn_result, progress, trace
 	Category   string // see Categories
 	Title      string // a few words
@@ -72,18 +76,29 @@ type Call struct {
 	DurationMS int64 // 0: it runs
 }
 
-// Categories of rows.
+// Categories of rows are those of events.
 const (
-	CategoryNotification = "operator_notification"
-	CategoryBrief        = "brief" // the agent's answer
-	CategoryMessage      = "message"
-	CategoryWork         = "work_item"
-	CategoryTask         = "task"
-	CategoryWaiting      = "waiting"
-	CategoryWorkspace    = "workspace"
-	CategoryRuntime      = "runtime"
-	CategoryProgress     = "assistant_progress"
-	CategoryTool         = "tool"
-	CategoryState        = "state_sync"
-	CategoryTrace        = "trace"
+	CategoryNotification = record.CategoryNotification
+	CategoryBrief        = record.CategoryBrief // the agent's answer
+	CategoryMessage      = record.CategoryMessage
+	CategoryWork         = record.CategoryWork
+	CategoryTask         = record.CategoryTask
+	CategoryWaiting      = record.CategoryWaiting
+	CategoryWorkspace    = record.CategoryWorkspace
+	CategoryRuntime      = record.CategoryRuntime
+	CategoryProgress     = record.CategoryProgress
+	CategoryTool         = record.CategoryTool
+	CategoryState        = record.CategoryState
+	CategoryTrace        = record.CategoryTrace
 )
+
+// Status is what goes on now, for the line that says so: its reader knows the time. The zero Status is rest.
+type Status struct {
+	TurnID    string
+	MessageID string // that the turn is for
+	Since     turns.Time
+	Doing     string // "round 2: thinking", "$ make test"
+	ToolCalls int    // that the turn made so far
+	Input     int64  // tokens that the turn read so far
+	Output    int64  // tokens that it wrote
+}

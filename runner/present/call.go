@@ -1,0 +1,126 @@
+package present
+
+import (
+	"encoding/json"
+	"slices"
+
+	"holon/internal/visible"
+	"holon/responses/turns"
+	"holon/runner/activity"
+	"holon/runner/agent/view"
+)
+
+// call is a call of a tool that runs.
+type call struct {
+	id, tool string
+	row      Row
+	effect   bool // the row is that of what the call did: a work item, a task
+}
+
+// CallOf is a call that begins, from the arguments as the model wrote them.
+func CallOf(tool, arguments string) Call {
+	c := activity.Of(tool, arguments)
+	return Call{Text: c.Text, Files: c.Files, Diff: c.Diff}
+}
+
+// maxOutput bounds Call.Output, in lines.
+const maxOutput = 6
+
+// called is the row of a call that begins.
+func (f *Fold) called(ev *view.EventEnvelope) []Row {
+	var b turns.Begun
+	if json.Unmarshal(ev.Payload.Data, &b) != nil || !f.turn.enter(ev) {
+		return nil
+	}
+	f.self.breaks(f.turn.own)
+	row := rowOf(ev)
+	c := CallOf(b.ToolName, b.Arguments)
+	row.Key, row.Level, row.Category, row.Open = "call-"+ev.Provenance.ToolCallID, Verbose, CategoryTool, true
+	row.Title, row.Summary, row.Call = c.Text, c.Text, &c
+	if f.turn.calls = append(f.turn.calls, call{id: ev.Provenance.ToolCallID, tool: b.ToolName, row: row}); len(f.turn.calls) > most {
+		f.turn.calls = f.turn.calls[1:]
+	}
+	f.turn.Doing = c.Text
+	f.turn.ToolCalls++
+	return []Row{row}
+}
+
+// returned is the row of a call that has ended.
+func (f *Fold) returned(ev *view.EventEnvelope) []Row {
+	var end struct {
+		turns.Result
+		Call    string          `json:"call"`
+		Files   []activity.File `json:"files"`
+		Message string          `json:"message"` // of a failure
+	}
+	if json.Unmarshal(ev.Payload.Data, &end) != nil {
+		return nil
+	}
+	c := call{row: rowOf(ev)}
+	c.row.Key, c.row.Level, c.row.Call = "call-"+ev.Provenance.ToolCallID, Verbose, &Call{Text: end.Call, Files: end.Files}
+	if i := f.turn.call(ev.Provenance.ToolCallID); i >= 0 {
+		begun := f.turn.calls[i]
+		f.turn.calls = slices.Delete(f.turn.calls, i, i+1)
+		if c.row.Call = begun.row.Call; begun.effect && end.Message == "" {
+			c.row = begun.row
+		} else {
+			c.row.At = begun.row.At
+		}
+	}
+	row, done := c.row, *c.row.Call
+	done.ExitCode, done.DurationMS = end.ExitCode, max(end.DurationMS, 1)
+	done.Output = activity.Output(end.Canonical, maxOutput)
+	row.Seq, row.Open, row.Call = ev.EventSeq, false, &done
+	row.Failed = end.Message != "" || end.ExitCode != nil && *end.ExitCode != 0
+	f.turn.Doing = ""
+	return []Row{row}
+}
+
+func (t *turn) call(id string) int {
+	return slices.IndexFunc(t.calls, func(c call) bool { return c.id == id })
+}
+
+// effects are the categories of what calls of the host's tools do.
+var effects = []string{CategoryWork, CategoryTask, CategoryWorkspace, CategoryWaiting, CategoryNotification}
+
+// callBehind is the running call that did what an event of a category tells, nil for none.
+func (t *turn) callBehind(category string) *call {
+	if !slices.Contains(effects, category) {
+		return nil
+	}
+	for i := range slices.Backward(t.calls) {
+		switch c := &t.calls[i]; c.tool {
+		case "ApplyPatch":
+		case "ExecCommand", "ExecCommandBatch":
+			if category == CategoryTask {
+				return c
+			}
+		default:
+			return c
+		}
+	}
+	return nil
+}
+
+// does makes the row of a call that of what the call did. Of several events the newest that matters most tells it.
+func (c *call) does(row Row) []Row {
+	if c.effect && row.Level > c.row.Level {
+		return nil
+	}
+	if row.Level == Debug { // as much as the call itself
+		row.Level = Verbose
+	}
+	row.Key, row.At, row.TurnID, row.MessageID = c.row.Key, c.row.At, c.row.TurnID, c.row.MessageID
+	row.Call, row.Open = c.row.Call, true
+	c.row, c.effect = row, true
+	return []Row{row}
+}
+
+// summary is one line that stands for a row.
+func summary(title, body string) string {
+	line := visible.OneLine(firstLine(body), 300)
+	if line == "" {
+		return title
+	}
+	return title + ": " + line
+}

@@ -1,0 +1,111 @@
+package present_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/runner/agent/record"
+	"holon/runner/agent/view"
+	"holon/runner/present"
+	"holon/test/expect"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// day is the stream of an agent that worked for a day: messages, tools, a workspace, work items, a task, a child, an
+// interjection, a failure, a rest, a timer, ticks, a stop, a budget that is spent.
+func day(t *testing.T) (events []view.EventEnvelope) {
+	t.Helper()
+	file, err := os.Open("testdata/day.ndjson")
+	expect.NoError(t, err)
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var ev view.EventEnvelope
+		expect.NoError(t, json.Unmarshal(lines.Bytes(), &ev))
+		events = append(events, ev)
+	}
+	expect.NoError(t, lines.Err())
+	return events
+}
+
+// screen is what a surface has that draws rows: the newest of each key, in the order in which the keys came.
+type screen struct {
+	keys []string
+	rows map[string]present.Row
+}
+
+func (s *screen) put(rows []present.Row) {
+	if s.rows == nil {
+		s.rows = map[string]present.Row{}
+	}
+	for _, row := range rows {
+		if _, ok := s.rows[row.Key]; !ok {
+			s.keys = append(s.keys, row.Key)
+		}
+		s.rows[row.Key] = row
+	}
+}
+
+// draw is the rows of a mode, with all that they have.
+func (s *screen) draw(mode present.Mode) string {
+	var b strings.Builder
+	for _, key := range s.keys {
+		row := s.rows[key]
+		if row.Level > mode {
+			continue
+		}
+		marks := ""
+		for mark, on := range map[string]bool{"open": row.Open, "failed": row.Failed} {
+			if on {
+				marks += " " + mark
+			}
+		}
+		fmt.Fprintf(&b, "%-21s %s%s\n", row.Category, row.Summary, marks)
+		if row.Category == present.CategoryBrief || row.Category == present.CategoryMessage {
+			fmt.Fprintf(&b, "%-21s   | %s\n", "", strings.ReplaceAll(row.Body, "\n", "⏎"))
+		}
+		if c := row.Call; c != nil {
+			fmt.Fprintf(&b, "%-21s   > %s", "", c.Text)
+			if c.ExitCode != nil {
+				fmt.Fprintf(&b, ", exit %d", *c.ExitCode)
+			}
+			fmt.Fprintf(&b, " %q %q\n", c.Diff, c.Output)
+		}
+	}
+	return b.String()
+}
+
+// What a day of an agent is in each mode.
+func TestDay(t *testing.T) {
+	t.Parallel()
+	var fold present.Fold
+	var all screen
+	for _, ev := range day(t) {
+		all.put(fold.Event(&ev))
+	}
+	for _, mode := range []present.Mode{present.Info, present.Verbose, present.Debug} {
+		path, got := filepath.Join("testdata", "day."+mode.String()+".golden"), all.draw(mode)
+		if *update {
+			expect.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(path)
+		expect.NoError(t, err)
+		if got != string(want) {
+			t.Errorf("%s: got\n%s\nwant, as in %s (-update writes it)\n%s", mode, got, path, want)
+		}
+	}
+	for _, key := range all.keys {
+		if c := all.rows[key].Category; !slices.Contains(record.Categories, c) || c == present.CategoryTrace {
+			t.Errorf("%s has the category %q", key, c)
+		}
+	}
+}

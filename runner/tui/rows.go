@@ -77,22 +77,22 @@ func (r *rows) redraw() {
 // window returns the lines of a screen of some height whose last line is so many above the newest, and that number,
 // which is smaller where there are not so many.
 func (r *rows) window(height, above int) (lines []string, offset int) {
-	need := height + above
 	var parts [][]string
-	have := 0
-	for i := len(r.list) - 1; i >= 0 && have < need; i-- {
-		if r.list[i].done {
-			break
-		}
-		if l := r.lines(&r.list[i]); len(l) > 0 {
-			parts, have = append(parts, l), have+len(l)
+	have, below := 0, 0 // lines that were met, and those of them that no screen needs
+	for i := len(r.list) - 1; i >= 0 && have < height+above && !r.list[i].done; i-- {
+		l := r.lines(&r.list[i])
+		if parts, have = append(parts, l), have+len(l); have <= above-height {
+			parts, below = parts[:0], have
 		}
 	}
 	for i := len(parts) - 1; i >= 0; i-- {
 		lines = append(lines, parts[i]...)
 	}
 	offset = max(0, min(above, have-height))
-	end := have - offset
+	if offset < below { // there are fewer lines than were thought
+		return r.window(height, offset)
+	}
+	end := len(lines) - (offset - below)
 	return lines[max(0, end-height):end], offset
 }
 

@@ -1,0 +1,81 @@
+package tui
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// long is a conversation of so many rows.
+func long(t testing.TB, n int) *lab {
+	l := newLab(t, Target{Agent: "main"}, 120, 40)
+	l.model.secrets = func(s string) string { return s }
+	for i := range n / 2 {
+		l.event(message1(fmt.Sprint("m", i), "what about number "+fmt.Sprint(i)+"?"),
+			answerRow(fmt.Sprint("a", i), fmt.Sprintf("Number **%d** is `fine`.\n\n- one\n- two %s\n", i, strings.Repeat("word ", 30)), false))
+	}
+	return l
+}
+
+// BenchmarkKeystroke measures from a key to the view of it, with 10,000 rows; p99-ms is of single keys.
+func BenchmarkKeystroke(b *testing.B) {
+	l := long(b, maxRows)
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		switch i % 20 {
+		case 18:
+			l.keys("pgup")
+		case 19:
+			l.send(tea.KeyPressMsg{Code: tea.KeyEnd, Mod: tea.ModCtrl})
+		default:
+			l.keys("x")
+		}
+		if i%100 == 99 {
+			l.model.composer.Reset()
+		}
+		_ = l.model.View()
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+}
+
+// BenchmarkWriting measures a text of 20 KB while it is written, a piece a frame, with 10,000 rows above it.
+func BenchmarkWriting(b *testing.B) {
+	l := long(b, maxRows)
+	text := strings.Repeat("Some **words** of an answer, and `code`.\n\n", 500)
+	for i := 0; b.Loop(); i++ {
+		l.event(answerRow("writing", text[:(i*40)%len(text)], true))
+		_ = l.model.View()
+	}
+}
+
+// BenchmarkMemory reports what 10,000 rows, all of which were shown, keep.
+func BenchmarkMemory(b *testing.B) {
+	for b.Loop() {
+		l := long(b, maxRows)
+		l.send(tea.KeyPressMsg{Code: tea.KeyHome, Mod: tea.ModCtrl})
+		_ = l.model.View()
+		debug.FreeOSMemory()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "heap-MB")
+		if status, err := os.ReadFile("/proc/self/status"); err == nil {
+			for line := range strings.Lines(string(status)) {
+				var kb float64
+				if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kb); err == nil {
+					b.ReportMetric(kb/1024, "resident-MB")
+				}
+			}
+		}
+		runtime.KeepAlive(l)
+	}
+}

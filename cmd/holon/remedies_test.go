@@ -59,7 +59,7 @@ func TestRemediesAreCommands(t *testing.T) {
 }
 
 // anyAgent are commands that are named where no agent is known.
-var anyAgent = []string{"holon task input", "holon work pick"}
+var anyAgent = []string{"holon task input", "holon work pick", "holon tui"}
 
 // aboutAgent reports whether --agent says which agent a command is about.
 func aboutAgent(cmd *cobra.Command) bool {

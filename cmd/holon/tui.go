@@ -125,7 +125,7 @@ func (o *tuiOptions) fits(ctx context.Context) bool {
 func (o *tuiOptions) shown() (show tui.Options, err error) {
 	if !o.streams.InTTY || !o.streams.OutTTY {
 		return show, usage("standard input", "holon tui needs a terminal",
-			"use holon prompt --follow and holon tail in scripts")
+			"give an agent work in scripts with: holon prompt --follow --agent ID")
 	}
 	if show.Display, err = present.ParseMode(o.display); err != nil {
 		return show, usage("--display", err.Error(), "see holon tui --help")

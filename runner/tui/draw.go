@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func (m *model) draw(r present.Row) []string {
 		}
 		return append([]string{""}, lines...)
 	case r.Markdown:
-		text := strings.Split(m.markdown(r.Body, width-2), "\n")
+		text := m.written(r, width-2)
 		return append([]string{""}, prefixed(m.paint(dot(r), "● "), "  ", text)...)
 	case r.Call != nil:
 		return m.drawCall(r, width)
@@ -88,6 +89,43 @@ func (m *model) draw(r present.Row) []string {
 		lines = append(lines, prefixed("  ", "  ", wrap(body, width-2))...)
 	}
 	return lines
+}
+
+// writing is what is drawn of a text that a model writes: the paragraphs that are whole are drawn once.
+type writing struct {
+	key   string
+	at    int // where the paragraph begins that is written now
+	lines []string
+}
+
+// written draws a text of a model.
+func (m *model) written(r present.Row, width int) []string {
+	if !r.Open {
+		return strings.Split(m.markdown(r.Body, width), "\n")
+	}
+	at := paragraph(r.Body)
+	if m.writing.key != r.Key || m.writing.at > at {
+		m.writing = writing{key: r.Key}
+	}
+	if w := &m.writing; at > w.at {
+		w.lines = append(append(w.lines, strings.Split(m.markdown(r.Body[w.at:at], width), "\n")...), "")
+		w.at = at
+	}
+	return append(slices.Clone(m.writing.lines), strings.Split(m.markdown(r.Body[at:], width), "\n")...)
+}
+
+// paragraph is where the last paragraph of a text begins; one with a block of code has all of it.
+func paragraph(text string) (at int) {
+	fenced, pos := false, 0
+	for line := range strings.Lines(text) {
+		pos += len(line)
+		if bare := strings.TrimSpace(line); strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~") {
+			fenced = !fenced
+		} else if bare == "" && !fenced && strings.HasSuffix(line, "\n") {
+			at = pos
+		}
+	}
+	return at
 }
 
 func dot(r present.Row) string {

@@ -29,6 +29,7 @@ type model struct {
 	away         bool  // the daemon does not answer
 	ended        error // of the conversation; nil: it goes on
 	rows         *rows
+	writing      writing
 	scrolled     int // lines below the screen
 	mode         present.Mode
 
@@ -118,7 +119,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.resize(msg.Width, msg.Height)
 	case tea.BackgroundColorMsg:
 		if dark := msg.IsDark(); dark != m.dark {
-			m.dark = dark
+			m.dark, m.writing = dark, writing{}
 			m.rows.redraw()
 		}
 	case fedMsg:
@@ -237,7 +238,7 @@ func (m *model) say(text string, err error) {
 func (m *model) resize(width, height int) {
 	m.height = max(height, 4)
 	if width = max(width, 20); width != m.width {
-		m.width = width
+		m.width, m.writing = width, writing{}
 		m.rows.redraw()
 		for _, o := range m.overlays {
 			o.layout(m)

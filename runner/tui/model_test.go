@@ -315,3 +315,22 @@ func TestSettled(t *testing.T) {
 	lines, _ := r.window(10, 0)
 	expect.Equal(t, "lines that are left", len(lines), 0)
 }
+
+// A text that is written is drawn as it will be, and its whole paragraphs once.
+func TestWriting(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 60, 40)
+	text := "one\n\ntwo two\n\n```\ncode\n\nmore code\n```\n\nthree " + strings.Repeat("word ", 30)
+	for i := range len(text) + 1 {
+		l.event(answerRow("a", text[:i], true))
+		_ = l.screen()
+	}
+	open := l.screen()
+	l.event(answerRow("a", text, false))
+	expect.Equal(t, "the screen", l.screen(), open)
+	for text, want := range map[string]int{"": 0, "a": 0, "a\n\nb": 3, "```\na\n\nb": 0, "```\na\n```\n\nb": 11, "a\n\n": 3} {
+		if got := paragraph(text); got != want {
+			t.Errorf("the last paragraph of %q begins at %d, want %d", text, got, want)
+		}
+	}
+}

@@ -268,6 +268,8 @@ func (s *session) page(ctx context.Context, kind, id string) (page, error) {
 		return everyone(ctx, s.client, t)
 	case pageModel:
 		return models(ctx, s.client, now.Model)
+	case pageRewind:
+		return s.rewindPage(ctx)
 	case pageWorkspace:
 		return page{Title: "workspace", Raw: true, Text: "The session works on a private copy of " +
 			cmp.Or(t.Workspace, "nothing: it began empty") + ".\n\n/diff shows what was changed, /apply brings it into " +

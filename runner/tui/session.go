@@ -71,10 +71,16 @@ func (s *session) open(ctx context.Context, emit func(event)) error {
 		return err
 	}
 	s.is(found, emit)
-	ids := found.ResponseIDs
-	for i, id := range ids[max(0, len(ids)-recentTurns):] {
-		runs := found.Activity == "running" && i == min(len(ids), recentTurns)-1
-		if err := s.turn(ctx, id, runs, emit); err != nil {
+	branch, err := s.branch(ctx)
+	if err != nil || len(branch) == 0 {
+		return err
+	}
+	s.mu.Lock()
+	s.last = branch[len(branch)-1].ResponseID
+	s.mu.Unlock()
+	for _, t := range branch[max(0, len(branch)-recentTurns):] {
+		runs := t.Status == "queued" || t.Status == "in_progress"
+		if err := s.turn(ctx, t.ResponseID, runs, emit); err != nil {
 			return err
 		}
 	}
@@ -85,9 +91,6 @@ func (s *session) open(ctx context.Context, emit func(event)) error {
 func (s *session) is(found wire.Session, emit func(event)) {
 	s.mu.Lock()
 	s.target.Session = found.ID
-	if n := len(found.ResponseIDs); n > 0 && s.last == "" {
-		s.last = found.ResponseIDs[n-1]
-	}
 	s.mu.Unlock()
 	s.change(emit, func(now *status) {
 		now.Target.Session = found.ID
@@ -258,6 +261,8 @@ func (s *session) act(ctx context.Context, kind, verb, id string) (string, error
 	case "workspace checkout":
 		made, err := s.client.CheckoutSession(ctx, s.name(), wire.CheckoutSession{})
 		return fmt.Sprintf("the branch %s is checked out in %s", made.Branch, made.Worktree), err
+	case "rewind to", "rewind back":
+		return s.rewind(ctx, verb, id)
 	case "session close":
 		_, err := s.client.CloseSession(ctx, s.name())
 		return "the session is closed; what it changed is kept", err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -100,7 +101,8 @@ func (o *tuiOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.streams.watch(true) // an interruption ends nothing but the view
+	debug.SetGCPercent(20) // it stays open all day with little to do: memory counts more than the time to collect it
+	o.streams.watch(true)  // an interruption ends nothing but the view
 	return tui.Run(ctx, show)
 }
 

@@ -174,6 +174,8 @@ func TestWorkInRepository(t *testing.T) {
 	s.wait("start it? [y/N]")
 	s.keys("y\n")
 	s.wait("new session", "private copy of")
+	s.keys("/display verbose\r")
+	s.wait("display: verbose")
 	s.keys("change it\r")
 	s.wait("❯ change it", "I look first.", "It is changed.", "· ready ·")
 	s.keys("/diff\r")
@@ -187,6 +189,17 @@ func TestWorkInRepository(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
 	expect.NoError(t, err)
 	expect.Equal(t, "a.txt", string(got), "hello\nworld\n")
+	s.keys("more\r")
+	s.wait("All of it.", "· ready ·")
+	s.keys("/rewind 2\r")
+	s.wait("the conversation and the files are what they were")
+	s.keys("Once more again\r")
+	s.wait("Once more.", "· ready ·")
+	if strings.Contains(s.text(), "It is changed.") {
+		t.Errorf("what was gone back from is on screen:\n%s", s.text())
+	}
+	s.keys("/diff\r")
+	s.wait("a.txt", "-world")
 	s.keys("/quit\r")
 	if err := s.end(); err != nil {
 		t.Errorf("it ended with %v", err)

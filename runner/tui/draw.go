@@ -61,7 +61,7 @@ func (m *model) oneLine(text string) string {
 func (m *model) draw(r present.Row) []string {
 	width := max(10, m.width-1)
 	switch {
-	case r.Category == present.CategoryMessage && r.Title == "operator":
+	case r.Category == present.CategoryMessage && strings.HasPrefix(r.Title, "operator"):
 		lines := prefixed("❯ ", "  ", wrap(m.clean(r.Body), width-2))
 		for i := range lines {
 			lines[i] = m.paint(bold, lines[i])

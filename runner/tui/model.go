@@ -249,10 +249,8 @@ func (m *model) resize(width, height int) {
 	m.composer.SetHeight(m.composer.Height())
 }
 
-// shown reports whether the display mode shows a row. What the operator said is shown in each.
-func (m *model) shown(r present.Row) bool {
-	return r.Level <= m.mode || r.Category == present.CategoryMessage && r.Title == "operator"
-}
+// shown reports whether the display mode shows a row.
+func (m *model) shown(r present.Row) bool { return r.Level <= m.mode }
 
 // concerned reports whether the overlay on top shows what a row tells of.
 func (m *model) concerned(r present.Row) bool {

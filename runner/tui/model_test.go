@@ -334,3 +334,19 @@ func TestWriting(t *testing.T) {
 		}
 	}
 }
+
+// Without the alternate screen the view has what is not in the scrollback yet, and the composer.
+func TestInline(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 60, 20)
+	l.model.inline = true
+	l.event(running(Target{Agent: "main"}), message1("1", "asked"), answerRow("2", "one", true))
+	view := l.model.View()
+	if screen := l.screen(); view.AltScreen || strings.Contains(screen, "asked") || !strings.Contains(screen, "● one\n main") {
+		t.Errorf("the view is, with the alternate screen %v:\n%s", view.AltScreen, screen)
+	}
+	l.event(answerRow("2", "one", false))
+	if screen := l.screen(); strings.Contains(screen, "one") {
+		t.Errorf("the view still has what was printed:\n%s", screen)
+	}
+}

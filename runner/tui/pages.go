@@ -81,7 +81,11 @@ func models(ctx context.Context, c *client.Client, now string) (page, error) {
 		}
 	}
 	for _, m := range all.Available {
-		add(m.Model, strconv.FormatInt(m.ContextWindow, 10))
+		window := ""
+		if m.ContextWindow > 0 {
+			window = strconv.FormatInt(m.ContextWindow, 10)
+		}
+		add(m.Model, window)
 	}
 	add(all.DefaultModel, "")
 	p.Items = append(p.Items, item{ID: "default", Cells: []string{"default", "", "the one that the daemon has"}})

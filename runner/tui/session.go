@@ -58,12 +58,12 @@ func (s *session) open(ctx context.Context, emit func(event)) error {
 	s.mu.Lock()
 	t := s.target
 	s.mu.Unlock()
-	if t.Session == "" {
-		runtime, err := s.client.RuntimeStatus(ctx)
-		s.change(emit, func(now *status) {
-			*now = status{Begun: now.Begun, Target: t, Name: "new session", State: "ready", Workspace: t.Workspace,
-				Model: runtime.Runtime.DefaultModel, Isolation: unenforced(runtime.Runtime.Engine)}
-		})
+	runtime, err := s.client.RuntimeStatus(ctx)
+	s.change(emit, func(now *status) {
+		*now = status{Begun: now.Begun, Target: t, Name: "new session", State: "ready", Workspace: t.Workspace,
+			Model: runtime.Runtime.DefaultModel, Isolation: unenforced(runtime.Runtime.Engine)}
+	})
+	if err != nil || t.Session == "" {
 		return err
 	}
 	found, err := s.client.Session(ctx, t.Session)

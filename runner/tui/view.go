@@ -18,6 +18,9 @@ func (m *model) View() tea.View {
 	v.AltScreen = !m.inline
 	v.WindowTitle = "holon " + m.line(m.status.Name)
 	above := append([]string{m.header()}, m.body()...)
+	if m.inline { // the header stays with the composer, below what scrolls away
+		above = append(m.body(), m.header())
+	}
 	above = append(above, m.pending()...)
 	above = append(above, m.paint(dim, strings.Repeat("─", m.width)))
 	v.Content = strings.Join(append(above, m.composer.View(), m.hint()), "\n")

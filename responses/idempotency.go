@@ -40,8 +40,8 @@ func IdempotencyKey(h http.Header, r *Request) (string, error) {
 	return "", e
 }
 
-// TurnOfKey is the id of the turn that a request with a key makes. A key is thus as durable as its turn, needs no memory
-// of its own, and goes when the turn's files go.
+// TurnOfKey is the id of the turn that a request with a key makes. A key is thus as durable as its turn, needs no
+// memory of its own, and goes when the turn's files go.
 func TurnOfKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return PrefixTurn + "key_" + hex.EncodeToString(sum[:20])

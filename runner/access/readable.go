@@ -10,8 +10,8 @@ var (
 	ofAPI    = regexp.MustCompile(`/v1/`)
 )
 
-// Readable is what of the message and the hint of an error c may read. What may name a path of the host is for operators
-// alone, and so are hints for them.
+// Readable is what of the message and the hint of an error c may read. What may name a path of the host is for
+// operators alone, and so are hints for them.
 func (c Caller) Readable(message, hint string) (string, string) {
 	if c.Operator {
 		return message, hint

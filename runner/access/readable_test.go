@@ -14,7 +14,8 @@ func TestReadable(t *testing.T) {
 	const instead = "ask the operator"
 	app := access.Caller{Name: "app", Sessions: true}
 	for _, text := range []string{"/home/ann/src/app is not there", "the result is checked out at /w/a",
-		`open "/etc/x y": no such file`, "in (/tmp/x)", "dir=/tmp", "look:/tmp/x", "below ~/src", "a\n/b", "[/srv]", "'/srv'"} {
+		`open "/etc/x y": no such file`, "in (/tmp/x)", "dir=/tmp", "look:/tmp/x", "below ~/src",
+		"a\n/b", "[/srv]", "'/srv'"} {
 		message, hint := app.Readable(text, "x")
 		if strings.Contains(message, "/") || hint != instead {
 			t.Errorf("%q is shown as %q, %q", text, message, hint)
@@ -29,7 +30,8 @@ func TestReadable(t *testing.T) {
 		message, got := app.Readable("m", hint)
 		expect.Equal(t, hint, message+got, "m"+instead)
 	}
-	for _, text := range []string{"the patch conflicts with the current \"src/a.go\" and 2 more", "GET /v1/models lists them",
+	for _, text := range []string{"the patch conflicts with the current \"src/a.go\" and 2 more",
+		"GET /v1/models lists them",
 		"use holon/my-change", "either and/or", "letters, digits and - _ / ., such as x", "holon.workspace is no text",
 		"n/a", "close one: holon session close ID, or POST /v1/holon/sessions/ID/close"} {
 		message, hint := app.Readable(text, text)

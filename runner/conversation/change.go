@@ -400,5 +400,4 @@ func (x *Session) note(e event) {
 	x.sessions.note(e)
 }
 
-// typed makes an error of package workspace one that a door reports.
 func typed(err error) error { return workspace.Typed(err, fieldWorkspace) }

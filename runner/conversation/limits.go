@@ -90,7 +90,8 @@ func (s *Sessions) full(owner string) (whose string, refused error) {
 }
 
 // dispensable is the session that has been idle for the longest of those that were made for a single request, and of
-// those without a name that made one turn and are idle for idleOnce; nil for none. Of both what was said can be read on.
+// those without a name that made one turn and are idle for idleOnce; nil for none. Of both what was said can be read
+// on.
 func (s *Sessions) dispensable(owner string) (found *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -125,8 +125,8 @@ func TestNextTurn(t *testing.T) {
 	key := []string{"Idempotency-Key", "k"}
 	second := continues("a name", named(""), first.ID, key...)
 	expect.Equal(t, "text", second.OutputText(), "Once more.")
-	expect.Equal(t, "null is none", continues("null", named(`,"previous_response_id":null,"store":false`), second.ID).Store,
-		false)
+	expect.Equal(t, "null is none", continues("null", named(`,"previous_response_id":null,"store":false`),
+		second.ID).Store, false)
 	continues("a response of one's own choice", named(`,"previous_response_id":"`+first.ID+`","store":false`), first.ID)
 	expect.Equal(t, "again", continues("again", named(""), first.ID, key...).ID, second.ID)
 	d.do(http.MethodDelete, "/v1/responses/"+second.ID, "")

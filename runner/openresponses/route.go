@@ -192,8 +192,8 @@ func (s *Server) find(ctx context.Context, q *request) (Session, error) {
 // maxLookBack bounds how many responses of a session are looked at for one that its next turn can continue.
 const maxLookBack = 32
 
-// follow has a request that names its session and no response be the session's next turn: it continues the last response
-// that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
+// follow has a request that names its session and no response be the session's next turn: it continues the last
+// response that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
 // that did.
 func (q *request) follow(ctx context.Context, x Session, repeated bool) error {
 	ids := x.Info().Responses

@@ -11,7 +11,8 @@
 //
 // The invariants: a response has the same events whenever and however often it is read, and one terminal event, which
 // is shown only after the ledger has the end of the turn, so that what is shown last can be continued at once. A caller
-// sees the responses to its own messages, and an operator all; other ids are unknown. Only an operator's message is an instruction; that
+// sees the responses to its own messages, and an operator all; other ids are unknown. Only an operator's message is an
+// instruction; that
 // of another token is evidence from a channel (runtime specification, "Origin Rules"). The agent's own frame, which is
 // its instructions, model and sampling, is not for a client to change.
 //
@@ -188,8 +189,8 @@ func (a *Answers) find(ctx context.Context, c access.Caller, responseID string) 
 		return err
 	})
 	switch {
-	case state.IsCode(err, ledger.CodeNotFound), err == nil && (m.ResponseID() == "" || speaker(m) != c.Name && !c.Operator ||
-		!addressable(c, agent) || e.Withheld):
+	case state.IsCode(err, ledger.CodeNotFound), err == nil && (m.ResponseID() == "" ||
+		speaker(m) != c.Name && !c.Operator || !addressable(c, agent) || e.Withheld):
 		return ledger.Message{}, e, nil
 	case err != nil:
 		return m, e, responses.Internal("the response cannot be read", err)

@@ -34,6 +34,7 @@ const (
 	ArgumentsFile = "arguments.json"
 
 	ResponsesDir = "responses" // below --state-dir: the stored responses, a file each
+	OpenDir      = "open"      // likewise those whose turns are not over
 
 	// ContinuedMark is appended to a stored response when one that continued it is deleted: the next to continue it
 	// begins a thread.

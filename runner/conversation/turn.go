@@ -121,11 +121,7 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 	if state.IsCode(err, pool.CodeLeft) {
 		return
 	}
-	id := end.ResponseID
-	if id == "" && end.Record != nil { // its client reads the response, also where no other turn should continue it
-		id = end.Record.ResponseID
-	}
-	x.Note(turnID, id)
+	x.Note(turnID, end.ResponseID)
 	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}.of(end.Response)
 	if l.Begun {
 		input, release := x.settle(turnID, end)

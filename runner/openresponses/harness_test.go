@@ -91,7 +91,7 @@ type session struct {
 	id   string
 	host *load.Agentd
 
-	cut  string // socket on which agentd takes turns and is cut off before it answers; "": it answers
+	cut string // socket on which agentd takes turns and is cut off before it answers; "": it answers
 
 	// Under door.mu.
 	closed    bool

@@ -42,8 +42,10 @@ func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End, trusted boo
 	end, err := m.recorded(key, &e)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && e.Record == nil && e.Response == nil:
-		e.NotBegun = true
-		return e
+		if e.ResponseID = turnfiles.Accepted(m.SessionDir(key), e.TurnID); e.ResponseID == "" {
+			e.NotBegun = true
+			return e
+		}
 	case err != nil:
 		m.Log.Warn("how a turn ended cannot be read", "session", key, "turn", e.TurnID, "err", err)
 	case trusted && end != nil:
@@ -59,8 +61,8 @@ func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End, trusted boo
 	if e.Record != nil {
 		e.ResponseID = cmp.Or(e.ResponseID, e.Record.ResponseID)
 	}
-	if _, err := os.Lstat(m.sealFile(key)); err == nil { // what is stored of it could be forged
-		e.ResponseID = ""
+	if _, err := os.Lstat(m.sealFile(key)); err == nil && key.Kind() != Conversations {
+		e.ResponseID = "" // what is stored of it could be forged; what clients continue is theirs to say
 	}
 	return e
 }

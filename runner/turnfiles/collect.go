@@ -68,7 +68,7 @@ func Collect(ctx context.Context, sessionDir, turnID, results string, limit int6
 // CollectResponses copies the responses that agentd stored in a session to the directory to, which it makes, within
 // bounds, and returns what was left out and why. A session without any is not an error, and nothing is made.
 func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []string, err error) {
-	src, err := openResponses(sessionDir)
+	src, err := openState(sessionDir, turns.ResponsesDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -91,8 +91,8 @@ func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []st
 	return c.warnings, nil
 }
 
-// openResponses opens the directory of the responses that agentd stored in a session.
-func openResponses(sessionDir string) (*os.Root, error) {
+// openState opens a directory of agentd's store: turns.ResponsesDir or turns.OpenDir.
+func openState(sessionDir, name string) (*os.Root, error) {
 	state := filepath.Join(sessionDir, "state")
 	if err := roots.Reopen(state); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func openResponses(sessionDir string) (*os.Root, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return roots.OpenOwn(root, turns.ResponsesDir)
+	return roots.OpenOwn(root, name)
 }
 
 // turnNames are the files of the turn's own record. The others follow from its journal.

@@ -3,6 +3,7 @@ package turnfiles
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,43 @@ func Read(sessionDir, turnID string) (*turns.Record, *responses.Response, error)
 		return nil, nil, fmt.Errorf("%w: it is the record of another turn", errForged)
 	}
 	return rec, end, err
+}
+
+// Accepted returns the id of the response of a turn that agentd has stored and of which it has recorded nothing, because
+// it was killed in this moment; "" for none. The next agentd ends the turn.
+func Accepted(sessionDir, turnID string) (responseID string) {
+	dir, err := openState(sessionDir, turns.OpenDir)
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	entries, _ := fs.ReadDir(dir.FS(), ".") // those that can be read
+	for _, e := range entries {
+		if id := acceptedIn(dir, e.Name(), turnID); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+func acceptedIn(dir *os.Root, name, turnID string) (responseID string) {
+	f, err := openReadable(dir, name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var first struct {
+		Header struct {
+			ResponseID string `json:"response_id"`
+			TurnID     string `json:"turn_id"`
+		} `json:"header"`
+	}
+	err = json.NewDecoder(io.LimitReader(f, responses.MaxResponse)).Decode(&first)
+	if id := first.Header.ResponseID; err == nil && first.Header.TurnID == turnID &&
+		responses.CheckID("response_id", id) == nil {
+		return id
+	}
+	return ""
 }
 
 // read reads the turn's record and, when that has an end, its final response.

@@ -191,3 +191,18 @@ func FuzzReadTurn(f *testing.F) {
 		}
 	})
 }
+
+// A turn that agentd has stored was accepted, also where it has no record yet.
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	session := t.TempDir()
+	expect.Equal(t, "without a store", Accepted(session, "turn_1"), "")
+	open := filepath.Join(session, "state", turns.OpenDir)
+	expect.NoError(t, os.MkdirAll(open, 0o700))
+	for name, text := range map[string]string{"resp_1.ndjson": `{"header":{"response_id":"resp_1","turn_id":"turn_1"}}`,
+		"resp_2.ndjson": `{"header":{"response_id":"resp_2","turn_`} {
+		expect.NoError(t, os.WriteFile(filepath.Join(open, name), []byte(text), 0o600))
+	}
+	expect.Equal(t, "stored", Accepted(session, "turn_1"), "resp_1")
+	expect.Equal(t, "cut off", Accepted(session, "turn_2"), "")
+}

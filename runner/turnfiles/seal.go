@@ -86,7 +86,7 @@ func readSums(file string) (sums map[string]string, err error) {
 
 // eachResponse calls each for the file of every stored response.
 func eachResponse(sessionDir string, each func(dir *os.Root, name string) error) error {
-	dir, err := openResponses(sessionDir)
+	dir, err := openState(sessionDir, turns.ResponsesDir)
 	if err != nil {
 		return ignoreMissing(err)
 	}

@@ -81,7 +81,8 @@ func (c *Conversations) readLog(dir string, turns map[string]string) error {
 		}
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) { // nothing was asked of it yet
+	if info, statErr := os.Stat(filepath.Join(dir, conversationLog)); errors.Is(statErr, fs.ErrNotExist) ||
+		statErr == nil && info.Size() == 0 { // nothing was asked of it yet
 		return nil
 	}
 	for turn := range going {

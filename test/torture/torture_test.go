@@ -16,14 +16,15 @@ import (
 	"holon/test/load"
 )
 
-// The fast tier plays every victim once or more, of a seed that draws them all in few rounds, and one daemon of agents
-// and of trees; the full one many rounds of seeds that are new each time and printed, and endurance in small.
+// The fast tier plays every victim once or more, of a seed that draws them all in few rounds, and one daemon of agents,
+// of trees and of sessions; the full one many rounds of seeds that are new each time and printed, and endurance in small.
 func TestTorture(t *testing.T) {
 	random := fmt.Sprint(rand.Uint64N(1 << 32))
 	tests := [][]string{
 		{"-kind", kindRuns, "-rounds", "200", "-workers", "3", "-seed", random},
 		{"-kind", kindAgents, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindTrees, "-rounds", "60", "-workers", "3", "-seed", random},
+		{"-kind", kindSessions, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindEndurance, "-rounds", "1", "-messages", "100", "-seed", random},
 	}
 	if testing.Short() {
@@ -31,6 +32,7 @@ func TestTorture(t *testing.T) {
 			{"-kind", kindRuns, "-rounds", "14", "-workers", "3", "-seed", "36"},
 			{"-kind", kindAgents, "-rounds", "3", "-strikes", "3", "-seed", "1"},
 			{"-kind", kindTrees, "-rounds", "2", "-strikes", "2", "-seed", "1"},
+			{"-kind", kindSessions, "-only", "sessions", "-rounds", "3", "-strikes", "3", "-seed", "1"},
 		}
 	}
 	for _, args := range tests {

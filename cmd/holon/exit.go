@@ -129,8 +129,10 @@ var flagsOfFields = map[string]string{
 	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE",
 	"message": "MESSAGE", "timer": "TIMER", "shell": "--shell",
 	"work_item_id": "ITEM", "workspace_id": "WORKSPACE", "objective": "OBJECTIVE", "task_id": "TASK",
-	"cmd": "COMMAND", "workdir": "--workdir",
-	"summary": "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
+	"cmd": "COMMAND", "workdir": "--workdir", "binding_id": "NAME", "delivery_callback_url": "--url",
+	"operator_actor_id": "--actor", "provider": "--provider", "delivery_auth.bearer_token": "--bearer",
+	"delivery_auth.signing_secret": "--secret",
+	"summary":                      "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
 	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }
 
@@ -178,7 +180,8 @@ var exitCodes = map[any]int{
 	wire.CodeInvalidValue: exitUsage, wire.CodeMissingField: exitUsage, wire.CodeTooLarge: exitUsage,
 	scheduler.CodeInvalidWork: exitUsage, ledger.CodeInvalidTask: exitUsage,
 	scheduler.CodeInvalidMessage: exitUsage, scheduler.CodeInvalidTimer: exitUsage,
-	scheduler.CodeRunMismatch: exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,
+	scheduler.CodeInvalidBinding: exitUsage,
+	scheduler.CodeRunMismatch:    exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,
 	scheduler.CodeInvalidWorkspace: exitUsage, state.Code(git.CodeNotADirectory): exitUsage,
 	state.Code(git.CodeBareRepository): exitUsage, state.Code(landing.CodeNotARepository): exitUsage,
 	state.Code(landing.CodeNothingChanged): exitUsage, state.Code(landing.CodePatchConflict): exitFailure,

@@ -23,6 +23,8 @@ var lists = map[string][]string{
 	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
 	"timer list":       {"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
+	"notify list":      {"BINDING", "AGENT", "TRANSPORT", "STATUS", "INGRESS", "URL"},
+	"notify log":       {"NOTIFICATION", "FROM", "AT", "DELIVERY", "SUMMARY"},
 	"workspace list":   {"WORKSPACE", "ALIAS", "STATE", "COPIES", "PATH"},
 	"session list":     {"SESSION", "NAME", "OWNER", "STATE", "USED", "MODEL", "WORKSPACE"},
 	"session turns":    {"RESPONSE", "AFTER", "AT", "STATUS", "FILES", "INPUT", "ANSWER"},
@@ -138,7 +140,8 @@ func oneOfEach(t *testing.T, dir string,
 	expect.NoError(t, os.WriteFile(filepath.Join(skill, "SKILL.md"), about, 0o600))
 	startDaemon(t, dir, with)
 	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
-		{"work", "add", "x"}, {"workspace", "attach", skill}, {"task", "run", "sleep 600"},
+		{"work", "add", "x"}, {"notify", "bind", "phone", "--url", "https://127.0.0.1:9"}, {"notify", "bind", "gone", "--url", "https://127.0.0.1:9"}, {"notify", "revoke", "gone"},
+		{"workspace", "attach", skill}, {"task", "run", "sleep 600"},
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
 		succeed(t, with(args...))
 	}

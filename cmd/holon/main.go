@@ -110,7 +110,7 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "Run coding agents in containers and review what they change",
 		Long: `holon runs an agent in a container on a private copy of your files and hands
 back its change as a patch. Nothing of yours is touched until you apply it.`,
-		Example:           `  holon run "fix the failing test"`,
+		Example:           `  holon run "fix the failing test" && holon apply last`,
 		PersistentPreRunE: exclusive,
 
 		Version:       buildVersion(),

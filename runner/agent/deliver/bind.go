@@ -76,10 +76,10 @@ func (d *Deliverer) keepURL(n scheduler.NewBinding) (shown string, err error) {
 		return "", refuse("delivery_callback_url", "it is not a URL that can be posted to",
 			"give one like https://ntfy.example.org/topic")
 	case u.User != nil:
-		return "", refuse("delivery_callback_url", "it has a user or a password", "use delivery_auth of kind bearer")
+		return "", refuse("delivery_callback_url", "it has a user or a password", "use a bearer token instead")
 	case u.Scheme == "http" && !n.AllowPrivate:
 		return "", refuse("delivery_callback_url", "http shows everyone on the way what is sent",
-			"use https; in a private network, add allow_private_addresses")
+			"use https; in a private network, add --allow-private-addresses (allow_private_addresses)")
 	}
 	if shown = u.Scheme + "://" + u.Host; len(u.Path) <= 1 && u.RawQuery == "" {
 		return shown, nil

@@ -120,7 +120,7 @@ func (m *Scheduler) RevokeBinding(ctx context.Context, agentID, id string) (b le
 func (s *step) binding(id string) (ledger.OperatorBinding, error) {
 	b, ok := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool, error) { return v.OperatorBinding(id) })
 	if !ok || b.AgentID != s.state.AgentID {
-		return b, refused(ledger.CodeNotFound, "binding_id", "holon notify list", "agent %s has no binding %.80q",
+		return b, refused(ledger.CodeNotFound, "binding_id", "holon notify list --agent "+s.state.AgentID, "agent %s has no binding %.80q",
 			s.state.AgentID, id)
 	}
 	return b, nil
@@ -143,8 +143,8 @@ func (m *Scheduler) AdmitOperator(ctx context.Context, bindingID, token, replyRo
 		b, ok := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool, error) { return v.OperatorBinding(bindingID) })
 		switch {
 		case !ok || b.AgentID != draft.AgentID || b.Status != ledger.BindingActive || !Authenticates(b, token):
-			return refused(CodeUnauthorized, "binding_id", "send Authorization: Bearer with the token that holon notify bind "+
-				"--ingress printed", "there is no active binding with this id and this token")
+			return refused(CodeUnauthorized, "binding_id", "send Authorization: Bearer with the token that was printed when "+
+				"the ingress was made", "there is no active binding with this id and this token")
 		case draft.Origin.ActorID == "" || draft.Origin.ActorID != b.ActorID:
 			return refused(CodeForbidden, "actor_id", "send operator_actor_id of the binding",
 				"the binding admits messages of its own operator alone")

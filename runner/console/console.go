@@ -158,7 +158,8 @@ type page struct {
 
 // parse reads the templates: each page is the layout with a main part of its own.
 func (c *Console) parse() error {
-	base, err := template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/row.html", "templates/patch.html")
+	base, err := template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/row.html",
+		"templates/patch.html")
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,8 @@ func (f *patchFile) colour() {
 		l.Text = template.HTML(template.HTMLEscapeString(l.Plain)) //nolint:gosec // it is escaped
 		if l.Kind == "add" || l.Kind == "del" || l.Kind == "same" {
 			if i < len(lines) {
-				l.Text = template.HTML(l.Plain[:1]) + template.HTML(strings.TrimSuffix(string(lines[i]), "\n")) //nolint:gosec // +, - or a space
+				//nolint:gosec // the first byte is +, - or a space
+				l.Text = template.HTML(l.Plain[:1] + strings.TrimSuffix(string(lines[i]), "\n"))
 			}
 		}
 	}

@@ -67,7 +67,8 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkSkipChildren, nil
 	})
-	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		if block := n.(*ast.HTMLBlock); entering {
 			_, _ = w.WriteString("<p>")
 			raw(w, block.Lines(), source)
@@ -97,7 +98,8 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		link(w, n.(*ast.Image).Destination, entering)
 		return ast.WalkContinue, nil
 	})
-	r.Register(ast.KindAutoLink, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	r.Register(ast.KindAutoLink, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		if entering {
 			link(w, n.(*ast.AutoLink).URL(source), true)
 			_, _ = w.Write(util.EscapeHTML(n.(*ast.AutoLink).Label(source)))
@@ -110,7 +112,8 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 // leadsOut reports whether a link is one that a person may follow: no script, and no page of this console.
 func leadsOut(to []byte) bool {
 	lower := strings.ToLower(string(to))
-	return strings.HasPrefix(lower, "https://") || strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "mailto:")
+	return strings.HasPrefix(lower, "https://") || strings.HasPrefix(lower, "http://") ||
+		strings.HasPrefix(lower, "mailto:")
 }
 
 // coloured is code as HTML, with a class for each kind of token. A nil lexer colours nothing.

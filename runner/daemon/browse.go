@@ -38,6 +38,6 @@ func Browse(ctx context.Context, home, link string) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		message = program + ", which opens a browser, is not here"
 	}
-	return errors.Join(&state.Error{Code: CodeNoBrowser, Param: "browser", Message: message, Hint: "print the link with: holon ui --print",
-		Err: fmt.Errorf("%w: %.200s", err, out)}, os.Remove(path))
+	return errors.Join(&state.Error{Code: CodeNoBrowser, Param: "browser", Message: message,
+		Hint: "print the link with: holon ui --print", Err: fmt.Errorf("%w: %.200s", err, out)}, os.Remove(path))
 }

@@ -42,7 +42,7 @@ func tab(ctx context.Context, t *testing.T, width, height int64) context.Context
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	do(ctx, t, chromedp.EmulateViewport(width, height))
-	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -77,7 +77,7 @@ func read[T any](ctx context.Context, t *testing.T, expression string) T {
 // is waits until a page, or the one after it, holds something.
 func is(expression string) step {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		for end := time.Now().Add(time.Minute); ; {
+		for end := time.Now().Add(2 * time.Minute); ; {
 			holds, err := chromedp.Evaluate[bool]("Boolean("+expression+")")(ctx, target)
 			if holds {
 				return nil

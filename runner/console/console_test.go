@@ -141,7 +141,10 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{plane: newPlane(), t: t, path: filepath.Join(t.TempDir(), "sessions"), now: time.Now()}
 	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.console.ServeHTTP(w, q) }))
-	t.Cleanup(r.server.Close)
+	t.Cleanup(func() {
+		r.server.CloseClientConnections() // a browser may hold a stream
+		r.server.Close()
+	})
 	r.open("")
 	return r
 }

@@ -45,7 +45,7 @@ func completers(streams Streams) map[string]completer {
 			string(ledger.Background)),
 		"--access": oneOfWords(string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
 			string(control.ModeTailnet)),
-		"tail --level":             oneOfWords("action_required", "work_done", "turn_result", "progress", "trace"),
+		"tail --display":           oneOfWords("info", "verbose", "debug"),
 		"runtime validate --level": oneOfWords("A", "B", "C"),
 	}
 }

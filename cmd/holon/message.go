@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
+	"time"
 
 	"holon/internal/duration"
 	"holon/internal/visible"
@@ -15,6 +17,7 @@ import (
 	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/runner/present"
 )
 
 // message is a message of the model that is shown while it is written.
@@ -50,25 +53,55 @@ func (p *progress) Event(ev responses.Event) {
 	p.draw()
 }
 
-// eventsOfAgents are the classes of events that the runtime's surface calls by names of its own.
-var eventsOfAgents = map[string]string{record.ToolExecuted: turns.ToolResult, record.ProviderRound: turns.ModelFailed,
-	record.AssistantRound: turns.ModelCompleted}
-
-// AgentEvent shows an event of an agent's record.
+// AgentEvent shows an event of an agent's record: its rows, as they are once they do not change, and the requests to
+// models as a run does.
 func (p *progress) AgentEvent(ev *view.EventEnvelope) {
+	rows := p.fold.Event(ev)
 	switch ev.Type {
 	case record.ModelDelta:
 		p.recorded(ev.Payload.Data)
-	case record.TurnStarted, record.SchedulerDiagnostic, record.RuntimeError, record.WaitRegistered,
-		record.CurrentRunAborted, record.QueueEntryQuarantined:
-		p.println("  " + visible.OneLine(ev.Display.Summary, 500))
-	default:
-		class, named := eventsOfAgents[ev.Type]
-		if !named {
-			class = ev.Type
-		}
-		p.Fact(turns.RuntimeEvent{Type: class, Payload: ev.Payload.Data})
+		return
+	case record.ProviderRound:
+		p.Fact(turns.RuntimeEvent{Type: turns.ModelFailed, Payload: ev.Payload.Data})
+		return
+	case turns.ModelRequested, turns.CostRecorded:
+		p.Fact(turns.RuntimeEvent{Type: ev.Type, Payload: ev.Payload.Data})
+		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ev.Type == record.AssistantRound || ev.Type == turns.ToolStarted {
+		p.endMessage()
+	}
+	for _, row := range rows {
+		p.showRow(row)
+	}
+	if doing := p.fold.Status().Doing; ev.Type == turns.ToolStarted {
+		p.doing, p.since = doing, time.Now()
+	}
+	p.draw()
+}
+
+// unshown are the categories whose rows are shown elsewhere: the answer and what is written on standard output, the
+// message on the command line.
+var unshown = []string{record.CategoryBrief, record.CategoryProgress, record.CategoryMessage, record.CategoryState}
+
+// showRow prints a row that does not change any more. The end of the turn is the summary's.
+func (p *progress) showRow(row present.Row) {
+	if row.Level > present.Verbose || slices.Contains(unshown, row.Category) || p.told[row.Key] ||
+		row.Open && row.Call != nil || strings.HasPrefix(row.Key, "end-") {
+		return
+	}
+	p.told[row.Key] = true
+	if row.Category != record.CategoryTool || row.Call == nil {
+		p.printLocked("  " + visible.OneLine(row.Summary, 500))
+		return
+	}
+	end := present.End{Call: *row.Call, Summary: row.Body}
+	if row.Failed && row.Call.ExitCode == nil {
+		end.Failure = row.Body
+	}
+	p.showCall(end)
 }
 
 // AgentText shows text that an agent's model writes.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -18,6 +17,7 @@ import (
 	"holon/runner/activity"
 	"holon/runner/egress"
 	"holon/runner/oneshot"
+	"holon/runner/present"
 	"holon/state/files"
 )
 
@@ -44,6 +44,9 @@ type progress struct {
 	message message         // the newest that was shown while it was written
 	edited  []activity.File // by the turn
 	shells  int             // calls that ran commands
+	tokens  int64           // that the turn took so far
+	fold    present.Fold    // of an agent's events
+	told    map[string]bool // keys of rows that were printed
 	final   *responses.Response
 	drawn   bool // the status line is on the screen
 	ticker  chan struct{}
@@ -53,7 +56,7 @@ type progress struct {
 
 func newProgress(streams Streams, quiet bool) *progress {
 	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(),
-		denied: make(map[string]bool), ticker: make(chan struct{})}
+		denied: make(map[string]bool), told: make(map[string]bool), ticker: make(chan struct{})}
 	if streams.ErrTTY && !quiet {
 		p.ended.Go(p.tick)
 	}
@@ -129,7 +132,7 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	case turns.ToolStarted:
 		var f turns.Begun
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			call := openCall{activity.Of(f.ToolName, f.Arguments), ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)}
+			call := openCall{present.CallOf(f.ToolName, f.Arguments), ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)}
 			p.take(call.id)
 			if len(p.calls) < maxCalls {
 				p.calls = append(p.calls, call)
@@ -137,9 +140,14 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 			p.doing, p.since = call.Text, time.Now()
 		}
 	case turns.ToolResult, turns.ToolFailed:
-		var end callEnd
-		if json.Unmarshal(ev.Payload, &end) == nil {
-			p.finishCall(ev.ToolCallID, end)
+		end, err := present.EndOf(p.take(ev.ToolCallID), ev.Payload)
+		if err == nil {
+			p.showCall(end)
+		}
+	case turns.CostRecorded:
+		var c turns.Cost
+		if json.Unmarshal(ev.Payload, &c) == nil {
+			p.tokens += c.Usage.TotalTokens
 		}
 	}
 	p.draw()
@@ -214,52 +222,40 @@ const (
 
 // openCall is a call that has begun and not ended.
 type openCall struct {
-	activity.Call
+	present.Call
 	id, dir string // dir has its output
 }
 
-// take takes a call out of those that run.
-func (p *progress) take(id string) (call activity.Call, begun bool) {
+// take takes a call out of those that run, nil for one that did not begin.
+func (p *progress) take(id string) *present.Call {
 	i := slices.IndexFunc(p.calls, func(c openCall) bool { return c.id == id })
 	if i < 0 {
-		return call, false
+		return nil
 	}
-	call = p.calls[i].Call
+	call := p.calls[i].Call
 	p.calls = slices.Delete(p.calls, i, i+1)
-	return call, true
+	return &call
 }
 
-// callEnd is the payload of the end of a call. That of an agent's record has in addition what the call did.
-type callEnd struct {
-	turns.Result
-	Call    string          `json:"call"`
-	Files   []activity.File `json:"files"`
-	Message string          `json:"message"` // of a failure
-}
-
-// finishCall shows what a call did: on a terminal also the change of an edit, and what a command printed last that
+// showCall shows what a call did: on a terminal also the change of an edit, and what a command printed last that
 // failed or took long.
-func (p *progress) finishCall(id string, end callEnd) {
-	call, begun := p.take(id)
-	if !begun || end.Call != "" && end.Call != call.Text {
-		call = activity.Call{Text: visible.OneLine(cmp.Or(end.Call, end.ToolName), 3000), Files: end.Files}
-	}
-	if end.ToolName == "ExecCommand" || end.ToolName == "ExecCommandBatch" {
+func (p *progress) showCall(end present.End) {
+	if strings.HasPrefix(end.Text, "$ ") {
 		p.shells++
 	}
-	note := outcomeNote(end.ExitCode, len(call.Files) > 0, end.Summary)
-	if end.Message != "" {
-		note = "  failed: " + visible.OneLine(end.Message, 160)
+	note := outcomeNote(end.ExitCode, len(end.Files) > 0, end.Summary)
+	if end.Failure != "" {
+		note = "  failed: " + visible.OneLine(end.Failure, 160)
 	}
-	p.printLocked("  " + p.streams.callLine(call.Text, "  ("+elapsed(end.DurationMS)+")"+note))
+	p.printLocked("  " + p.streams.callLine(end.Text, "  ("+elapsed(end.DurationMS)+")"+note))
 	p.doing, p.since = "", time.Now()
-	if end.Message == "" {
-		p.noteEdits(call.Files)
-		p.showDetails(call, end, note != "")
+	if end.Failure == "" {
+		p.noteEdits(end.Files)
+		p.showDetails(end, note != "")
 	}
 }
 
-func (p *progress) showDetails(call activity.Call, end callEnd, noted bool) {
+func (p *progress) showDetails(call present.End, noted bool) {
 	if !p.streams.ErrTTY {
 		return
 	}
@@ -274,8 +270,8 @@ func (p *progress) showDetails(call activity.Call, end callEnd, noted bool) {
 		}
 		p.printStyled("      ", style, line)
 	}
-	if noted && end.ExitCode != nil || end.DurationMS >= longCommand.Milliseconds() {
-		for _, line := range activity.Output(end.Canonical, maxDetails/2) {
+	if noted && call.ExitCode != nil || call.DurationMS >= longCommand.Milliseconds() {
+		for _, line := range call.Output[max(0, len(call.Output)-maxDetails/2):] {
 			p.printStyled("      ", styleDim, line)
 		}
 	}
@@ -307,6 +303,7 @@ func outcomeNote(exitCode *int, edited bool, summary string) string {
 // Bounds of what is shown of a call.
 const (
 	maxDetails  = 6
+	minStatus   = 30 // columns of a status line that has room for what the whole took
 	longCommand = 3 * time.Second
 )
 
@@ -358,6 +355,9 @@ func (p *progress) draw() {
 		doing = p.phase
 	}
 	clock := fmt.Sprintf("  %ds", int(time.Since(p.since).Seconds()))
+	if p.tokens > 0 && p.streams.ofErr().Width() >= 2*minStatus {
+		clock += fmt.Sprintf("  %s, %d tokens", elapsed(time.Since(p.started).Milliseconds()), p.tokens)
+	}
 	text := cut(doing, p.streams.ofErr().Width()-1-len(clock)) + clock
 	fmt.Fprint(p.streams.Err, "\r\x1b[K"+p.streams.paint(styleDim, p.streams.defuse(text)))
 	p.drawn = true

@@ -100,24 +100,6 @@ func TestMarkdownInPieces(t *testing.T) {
 	}
 }
 
-// A hostile text neither controls the terminal nor takes time out of proportion.
-func TestMarkdownHostile(t *testing.T) {
-	nested := strings.Repeat(">", 20_000) + "x"
-	for _, text := range []string{"[a](x&#27;[31m)", "&#27;[31m", "<x&#27;[2J>", "![&#x1b;c](&#x9b;31m)", "<https://a&#27;[m>",
-		nested, strings.Repeat("- ", 5_000) + "x"} {
-		if got := renderMarkdown(text, 40, false); strings.ContainsAny(got, "\x1b\u009b") {
-			t.Errorf("%.40q is drawn as %.80q", text, got)
-		}
-	}
-}
-
-// What an entity stands for is shown, unless it would control the terminal.
-func TestMarkdownEntities(t *testing.T) {
-	if got := renderMarkdown("T &amp; U &lt;T&gt; &#27;[31m&copy; `a &lt; b`", 40, false); got != "T & U <T> [31m© a &lt; b" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // What links and tables have of a style, each word has, so that no cell gives its style to another.
 func drawStyles(s Streams) (err error) {
 	for _, text := range []string{"**[a](b)**", "[`a`](b)", "[![a](b)](c) [](d) [d](d)", "[a](",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,72 +11,155 @@ import (
 
 	"holon/runner/agent/view"
 	"holon/runner/control/client"
+	"holon/runner/present"
 )
 
 type tailOptions struct {
-	follow bool
-	limit  int
-	level  string
+	follow  bool
+	limit   int
+	display string
 }
-
-// levels are the names of how much is shown, as numbers.
-var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result": 3, "info": 3, "progress": 4,
-	"verbose": 4, "trace": 5, "debug": 5}
 
 func newTailCommand(streams Streams) *cobra.Command {
 	o := &tailOptions{}
-	cmd := remoteCommand(streams, "tail", "Show the events of an agent",
+	cmd := remoteCommand(streams, "tail", "Show what happened to an agent",
 		func(ctx context.Context, r *remote) error {
 			return runTail(ctx, r, o)
 		})
 	cmd.Long = `Show what happened to an agent lately, the newest last; with --follow what happens
-from now on as well, also across restarts of the daemon. With --json the events
-themselves, one a line. In a pipe the columns are number, time, level, type and
-summary, with tabs between.`
-	cmd.Example = "  holon tail -f\n  holon tail --level trace --limit 200"
+from now on as well, also across restarts of the daemon. In a pipe the columns are
+number of the event, time, visibility, kind of the event and summary, with tabs between.
+
+--display info shows messages, answers, failures and what asks for action, verbose
+also what the agent does, and debug the steps of the runtime. With --json the events
+themselves, one a line: those of the levels 1 to 3 for info, 1 to 4 for verbose, and
+all for debug.`
+	cmd.Example = "  holon tail -f\n  holon tail --display debug --limit 200"
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until interrupted")
-	f.IntVar(&o.limit, "limit", 20, "`number` of events that have happened already")
-	f.StringVar(&o.level, "level", "progress",
-		"`level` of what is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
+	f.IntVar(&o.limit, "limit", 20, "`number` of rows, or of events, that have happened already")
+	f.StringVar(&o.display, "display", present.Verbose.String(), "`mode`: info, verbose or debug, or 3 to 5")
 	return cmd
 }
 
 func runTail(ctx context.Context, r *remote, o *tailOptions) error {
-	level, ok := levels[o.level]
-	if n, err := strconv.Atoi(o.level); err == nil && n >= 1 && n <= 5 {
-		level, ok = n, true
-	}
-	if !ok {
-		return usage("--level", fmt.Sprintf("%.40q is not a level", o.level),
-			"use action_required, work_done, turn_result, progress or trace")
-	}
-	if o.follow {
-		r.streams.watch(true)
-		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level, Away: r.sayAway})
-	}
-	page, err := r.Events(ctx, r.Agent, view.EventQuery{Limit: o.limit, Descending: true, MaxLevel: level})
+	mode, err := present.ParseMode(o.display)
 	if err != nil {
+		return usage("--display", fmt.Sprintf("%.40q is not a display mode", o.display),
+			"use info, verbose or debug, or 3 to 5")
+	}
+	if r.JSON {
+		return tailEvents(ctx, r, o, int(mode))
+	}
+	t := &tail{remote: r, mode: mode, printed: map[string]bool{}}
+	newest, err := t.lately(ctx, o.limit)
+	if err != nil || !o.follow {
 		return err
 	}
-	slices.Reverse(page.Events)
-	for i := range page.Events {
-		if err := r.showEvent(&page.Events[i]); err != nil {
+	r.streams.watch(true)
+	for item, err := range r.Follow(ctx, r.Agent, client.Follow{After: newest, Away: r.sayAway}) {
+		switch {
+		case err != nil:
+			return err
+		case item.Reset != nil:
+			t.fold.Reset()
+			r.sayReset(item)
+		default:
+			err = t.print(t.fold.Event(item.Event), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// tail prints rows, each once: what is printed does not change.
+type tail struct {
+	*remote
+	mode    present.Mode
+	fold    present.Fold
+	printed map[string]bool // keys
+}
+
+// lately prints the newest rows as they are now, and returns the number of the event after which others follow. It
+// reads back until there are enough.
+func (t *tail) lately(ctx context.Context, limit int) (newest int64, err error) {
+	const most = 20 // pages
+	var events []view.EventEnvelope
+	q := view.EventQuery{Limit: view.MaxLimit, Descending: true}
+	for pages := 1; ; pages++ {
+		page, err := t.Events(ctx, t.Agent, q)
+		if err != nil {
+			return 0, err
+		}
+		newest = max(newest, page.NewestSeq)
+		events = append(events, page.Events...)
+		var list present.List
+		t.fold.Reset()
+		for i := range slices.Backward(events) {
+			list.Put(t.fold.Event(&events[i])...)
+		}
+		rows := list.Rows(t.mode)
+		if len(rows) < limit && page.HasOlder && pages < most {
+			q.BeforeSeq = events[len(events)-1].EventSeq
+			continue
+		}
+		return newest, t.print(rows[max(0, len(rows)-limit):], false)
+	}
+}
+
+// print prints rows. Of those that go on it leaves calls and texts for when they have ended, where others follow.
+func (t *tail) print(rows []present.Row, follow bool) error {
+	for _, row := range rows {
+		unfinished := row.Open && row.Call != nil || row.Category == present.CategoryProgress && row.Level == present.Info
+		if row.Level > t.mode || t.printed[row.Key] || follow && unfinished {
+			continue
+		}
+		t.printed[row.Key] = true
+		if err := t.printRow(row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func followTail(ctx context.Context, r *remote, f client.Follow) error {
-	for item, err := range r.Follow(ctx, r.Agent, f) {
+// fixedTime is RFC 3339 with milliseconds: every time is as wide as the next.
+const fixedTime = "2006-01-02T15:04:05.000Z07:00"
+
+func (t *tail) printRow(row present.Row) error {
+	summary := t.streams.oneLine(row.Summary, 1000)
+	if t.streams.OutTTY {
+		at := row.At.Time().Local().Format(time.TimeOnly) + "  "
+		return t.streams.print(at, strings.Repeat(" ", len(at)), summary)
+	}
+	_, err := fmt.Fprintf(t.streams.Out, "%d\t%s\t%s\t%s\t%s\n", row.Seq, row.At.Time().Format(fixedTime),
+		t.streams.oneLine(row.Visibility, 40), t.streams.oneLine(row.Source, 80), summary)
+	return err
+}
+
+// tailEvents prints events as they are.
+func tailEvents(ctx context.Context, r *remote, o *tailOptions, level int) error {
+	if !o.follow {
+		page, err := r.Events(ctx, r.Agent, view.EventQuery{Limit: o.limit, Descending: true, MaxLevel: level})
+		slices.Reverse(page.Events)
+		for _, ev := range page.Events {
+			if err == nil {
+				err = printLine(r.streams, ev)
+			}
+		}
+		return err
+	}
+	r.streams.watch(true)
+	follow := client.Follow{After: -1, Tail: o.limit, MaxLevel: level, Away: r.sayAway}
+	for item, err := range r.Follow(ctx, r.Agent, follow) {
 		switch {
 		case err != nil:
 			return err
 		case item.Reset != nil:
-			fmt.Fprintf(r.streams.Err, "holon: events up to %d are no longer kept\n", item.Reset.AfterSeq)
+			r.sayReset(item)
 		default:
-			if err := r.showEvent(item.Event); err != nil {
+			if err := printLine(r.streams, item.Event); err != nil {
 				return err
 			}
 		}
@@ -85,19 +167,6 @@ func followTail(ctx context.Context, r *remote, f client.Follow) error {
 	return context.Cause(ctx)
 }
 
-// fixedTime is RFC 3339 with milliseconds: every time is as wide as the next.
-const fixedTime = "2006-01-02T15:04:05.000Z07:00"
-
-func (r *remote) showEvent(ev *view.EventEnvelope) error {
-	if r.JSON {
-		return printLine(r.streams, ev)
-	}
-	summary := r.streams.oneLine(ev.Display.Summary, 1000)
-	if r.streams.OutTTY {
-		at := ev.TS.Time().Local().Format(time.TimeOnly) + "  "
-		return r.streams.print(at, strings.Repeat(" ", len(at)), summary)
-	}
-	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.Time().Format(fixedTime),
-		r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)
-	return err
+func (r *remote) sayReset(item client.Item) {
+	fmt.Fprintf(r.streams.Err, "holon: events up to %d are no longer kept\n", item.Reset.AfterSeq)
 }

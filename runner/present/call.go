@@ -1,7 +1,9 @@
 package present
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"holon/internal/visible"
@@ -37,42 +39,64 @@ func (f *Fold) called(ev *view.EventEnvelope) []Row {
 	c := CallOf(b.ToolName, b.Arguments)
 	row.Key, row.Level, row.Category, row.Open = "call-"+ev.Provenance.ToolCallID, Verbose, CategoryTool, true
 	row.Title, row.Summary, row.Call = c.Text, c.Text, &c
-	if f.turn.calls = append(f.turn.calls, call{id: ev.Provenance.ToolCallID, tool: b.ToolName, row: row}); len(f.turn.calls) > most {
+	if len(f.turn.calls) == most {
 		f.turn.calls = f.turn.calls[1:]
 	}
+	f.turn.calls = append(f.turn.calls, call{id: ev.Provenance.ToolCallID, tool: b.ToolName, row: row})
 	f.turn.Doing = c.Text
 	f.turn.ToolCalls++
 	return []Row{row}
 }
 
-// returned is the row of a call that has ended.
-func (f *Fold) returned(ev *view.EventEnvelope) []Row {
-	var end struct {
+// End is how a call ended: Call with what is known now, and for a person why it failed or what came of it.
+type End struct {
+	Call
+	Failure string // "": it did not fail
+	Summary string
+}
+
+// EndOf reads the end of a call, whose payload is that of tool.result or tool.failed; an agent's has in addition what
+// the call did. begun is nil of a call whose beginning was not seen.
+func EndOf(begun *Call, payload json.RawMessage) (End, error) {
+	var p struct {
 		turns.Result
 		Call    string          `json:"call"`
 		Files   []activity.File `json:"files"`
 		Message string          `json:"message"` // of a failure
 	}
-	if json.Unmarshal(ev.Payload.Data, &end) != nil {
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return End{}, fmt.Errorf("reading the end of a call: %w", err)
+	}
+	e := End{Call: Call{Text: visible.OneLine(cmp.Or(p.Call, p.ToolName), 3000), Files: p.Files}, Failure: p.Message,
+		Summary: p.Summary}
+	if begun != nil && (p.Call == "" || p.Call == begun.Text) {
+		e.Call = *begun
+	}
+	e.ExitCode, e.DurationMS = p.ExitCode, max(p.DurationMS, 1)
+	e.Output = activity.Output(p.Canonical, maxOutput)
+	return e, nil
+}
+
+// returned is the row of a call that has ended.
+func (f *Fold) returned(ev *view.EventEnvelope) []Row {
+	row, at, begun := rowOf(ev), f.turn.call(ev.Provenance.ToolCallID), call{}
+	if at >= 0 {
+		begun = f.turn.calls[at]
+		f.turn.calls = slices.Delete(f.turn.calls, at, at+1)
+		f.turn.Doing = ""
+	}
+	end, err := EndOf(begun.row.Call, ev.Payload.Data)
+	if err != nil {
 		return nil
 	}
-	c := call{row: rowOf(ev)}
-	c.row.Key, c.row.Level, c.row.Call = "call-"+ev.Provenance.ToolCallID, Verbose, &Call{Text: end.Call, Files: end.Files}
-	if i := f.turn.call(ev.Provenance.ToolCallID); i >= 0 {
-		begun := f.turn.calls[i]
-		f.turn.calls = slices.Delete(f.turn.calls, i, i+1)
-		if c.row.Call = begun.row.Call; begun.effect && end.Message == "" {
-			c.row = begun.row
-		} else {
-			c.row.At = begun.row.At
-		}
+	row.Key, row.Level = "call-"+ev.Provenance.ToolCallID, Verbose
+	if begun.effect && end.Failure == "" {
+		row = begun.row
+	} else if at >= 0 {
+		row.At = begun.row.At
 	}
-	row, done := c.row, *c.row.Call
-	done.ExitCode, done.DurationMS = end.ExitCode, max(end.DurationMS, 1)
-	done.Output = activity.Output(end.Canonical, maxOutput)
-	row.Seq, row.Open, row.Call = ev.EventSeq, false, &done
-	row.Failed = end.Message != "" || end.ExitCode != nil && *end.ExitCode != 0
-	f.turn.Doing = ""
+	row.Seq, row.Open, row.Call = ev.EventSeq, false, &end.Call
+	row.Failed = end.Failure != "" || end.ExitCode != nil && *end.ExitCode != 0
 	return []Row{row}
 }
 
@@ -104,7 +128,7 @@ func (t *turn) callBehind(category string) *call {
 
 // does makes the row of a call that of what the call did. Of several events the newest that matters most tells it.
 func (c *call) does(row Row) []Row {
-	if c.effect && row.Level > c.row.Level {
+	if c.effect && (row.Level > c.row.Level || row.Body == "") {
 		return nil
 	}
 	if row.Level == Debug { // as much as the call itself

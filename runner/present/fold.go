@@ -76,6 +76,14 @@ func (f *Fold) Event(ev *view.EventEnvelope) []Row {
 	if row.Category == CategoryTrace || f.self.has(ev) && row.Level == Debug {
 		return nil
 	}
+	switch ev.Type {
+	case record.ControlApplied, record.WorktreeRetained: // the next step is the operator's
+		row.Level = Info
+	case record.WorkItemWritten:
+		if w := ev.Payload.Work; w != nil { // once as a work item, once as a task of the queue
+			row.Key = fmt.Sprintf("work-%s-%d", w.ID, w.Revision)
+		}
+	}
 	if of := f.turn.callBehind(row.Category); of != nil {
 		return of.does(row)
 	}

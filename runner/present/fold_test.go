@@ -37,37 +37,16 @@ func day(t *testing.T) (events []view.EventEnvelope) {
 	return events
 }
 
-// screen is what a surface has that draws rows: the newest of each key, in the order in which the keys came.
-type screen struct {
-	keys []string
-	rows map[string]present.Row
-}
-
-func (s *screen) put(rows []present.Row) {
-	if s.rows == nil {
-		s.rows = map[string]present.Row{}
-	}
-	for _, row := range rows {
-		if _, ok := s.rows[row.Key]; !ok {
-			s.keys = append(s.keys, row.Key)
-		}
-		s.rows[row.Key] = row
-	}
-}
-
-// draw is the rows of a mode, with all that they have.
-func (s *screen) draw(mode present.Mode) string {
+// draw is rows with all that they have.
+func draw(rows []present.Row) string {
 	var b strings.Builder
-	for _, key := range s.keys {
-		row := s.rows[key]
-		if row.Level > mode {
-			continue
-		}
+	for _, row := range rows {
 		marks := ""
-		for mark, on := range map[string]bool{"open": row.Open, "failed": row.Failed} {
-			if on {
-				marks += " " + mark
-			}
+		if row.Open {
+			marks += " open"
+		}
+		if row.Failed {
+			marks += " failed"
 		}
 		fmt.Fprintf(&b, "%-21s %s%s\n", row.Category, row.Summary, marks)
 		if row.Category == present.CategoryBrief || row.Category == present.CategoryMessage {
@@ -88,12 +67,12 @@ func (s *screen) draw(mode present.Mode) string {
 func TestDay(t *testing.T) {
 	t.Parallel()
 	var fold present.Fold
-	var all screen
+	var all present.List
 	for _, ev := range day(t) {
-		all.put(fold.Event(&ev))
+		all.Put(fold.Event(&ev)...)
 	}
 	for _, mode := range []present.Mode{present.Info, present.Verbose, present.Debug} {
-		path, got := filepath.Join("testdata", "day."+mode.String()+".golden"), all.draw(mode)
+		path, got := filepath.Join("testdata", "day."+mode.String()+".golden"), draw(all.Rows(mode))
 		if *update {
 			expect.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 		}
@@ -103,9 +82,9 @@ func TestDay(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant, as in %s (-update writes it)\n%s", mode, got, path, want)
 		}
 	}
-	for _, key := range all.keys {
-		if c := all.rows[key].Category; !slices.Contains(record.Categories, c) || c == present.CategoryTrace {
-			t.Errorf("%s has the category %q", key, c)
+	for _, row := range all.Rows(present.Debug) {
+		if !slices.Contains(record.Categories, row.Category) || row.Category == present.CategoryTrace {
+			t.Errorf("%s has the category %q", row.Key, row.Category)
 		}
 	}
 }

@@ -76,6 +76,37 @@ type Call struct {
 	DurationMS int64 // 0: it runs
 }
 
+// List is rows as they are now, in the order in which their keys came. The zero List is empty.
+type List struct {
+	rows []Row
+	at   map[string]int
+}
+
+// Put adds rows, or changes those that have their keys.
+func (l *List) Put(rows ...Row) {
+	for _, row := range rows {
+		if i, ok := l.at[row.Key]; ok {
+			l.rows[i] = row
+			continue
+		}
+		if l.at == nil {
+			l.at = map[string]int{}
+		}
+		l.at[row.Key] = len(l.rows)
+		l.rows = append(l.rows, row)
+	}
+}
+
+// Rows returns those that a mode shows.
+func (l *List) Rows(mode Mode) (shown []Row) {
+	for _, row := range l.rows {
+		if row.Level <= mode {
+			shown = append(shown, row)
+		}
+	}
+	return shown
+}
+
 // Categories of rows are those of events.
 const (
 	CategoryNotification = record.CategoryNotification

@@ -150,6 +150,9 @@ func (t *Turn) response(ev responses.Event) []Row {
 		}
 		return nil
 	}
+	begun := row
+	begun.Level, begun.Open = Never, false // its end stands below what it did
+	row.Key = "end-" + r.ID
 	calls := t.status.ToolCalls
 	if t.status = (Status{}); r.Usage != nil {
 		row.Body = fmt.Sprintf("%s, %d tokens in, %d out", count(calls, "tool call"), r.Usage.InputTokens,
@@ -159,13 +162,13 @@ func (t *Turn) response(ev responses.Event) []Row {
 	row.Summary = summary(row.Title, row.Body)
 	switch {
 	case r.Error != nil:
-		return []Row{t.failed(ev, r.Error.Message)}
+		return []Row{begun, t.failed(ev, r.Error.Message)}
 	case r.IncompleteDetails != nil:
-		return []Row{t.failed(ev, r.IncompleteDetails.Reason)}
+		return []Row{begun, t.failed(ev, r.IncompleteDetails.Reason)}
 	case ev.Type != responses.EventCompleted:
-		return []Row{t.failed(ev, string(r.Status))}
+		return []Row{begun, t.failed(ev, string(r.Status))}
 	}
-	return []Row{row}
+	return []Row{begun, row}
 }
 
 // failed is the row of a turn that ended without an answer.
@@ -175,6 +178,6 @@ func (t *Turn) failed(ev responses.Event, why string) Row {
 		title = "turn incomplete"
 	}
 	t.status = Status{}
-	return Row{Key: "turn-" + t.id, TurnID: t.id, Level: Info, Visibility: "turn_result", Category: CategoryRuntime,
+	return Row{Key: "end-" + t.id, TurnID: t.id, Level: Info, Visibility: "turn_result", Category: CategoryRuntime,
 		Title: title, Body: why, Summary: summary(title, why), Source: ev.Type, Failed: true}
 }

@@ -49,7 +49,7 @@ func (f *Fold) turnChanged(ev *view.EventEnvelope) []Row {
 	return []Row{f.turn.row}
 }
 
-// turnEnded closes the row of a turn. One that failed is shown in every mode, also one that the agent made for itself.
+// turnEnded is the row of a turn that has ended, in the place of the one that said that it goes on. One that failed is shown in every mode, also one that the agent made for itself.
 func (f *Fold) turnEnded(ev *view.EventEnvelope) (rows []Row) {
 	f.turn.enter(ev)
 	f.turn.Doing = ""
@@ -73,8 +73,12 @@ func (f *Fold) turnEnded(ev *view.EventEnvelope) (rows []Row) {
 			return rows
 		}
 	}
+	if begun := f.turn.row; !f.turn.own && begun.Key != "" { // its end stands below what it did
+		begun.Level, begun.Open = Never, false
+		rows = append(rows, begun)
+	}
 	row := rowOf(ev)
-	row.Key, row.Level, row.Failed = "turn-"+row.TurnID, Verbose, failed
+	row.Key, row.Level, row.Failed = "end-"+row.TurnID, Verbose, failed
 	if failed {
 		row.Level, row.Visibility = Info, "turn_result"
 		if f.turn.retry.Key != "" && strings.HasSuffix(f.turn.retry.Body, row.Body) { // the same fact

@@ -62,6 +62,8 @@ type eventDetails struct {
 	Action      string   `json:"action"`
 	By          string   `json:"by"`
 	Bound       string   `json:"bound"`
+	Op          string   `json:"op"`
+	Outcome     string   `json:"outcome"`
 	Model       string   `json:"model"`
 
 	Attempt turns.ProviderAttempt `json:"provider_attempt"`
@@ -103,8 +105,13 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
 	case record.QueueEntrySettled, record.AgentStateChanged:
 		d.Body = t.Status
+	case record.ClosureDecided:
+		d.Body = t.Outcome
 	case record.ControlApplied:
-		if d.Body = t.Action; t.Action == "stop" {
+		switch d.Body = t.Action; t.Action {
+		case "start":
+			d.Title, d.Body = "agent started", ""
+		case "stop":
 			d.Title, d.Body = "agent stopped", "it takes no messages until: "+rules.StartHint(e.AgentID)
 		}
 	case record.CurrentRunAborted:
@@ -118,6 +125,9 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 	case record.ModelOverrideRequested:
 		d.Body = t.Model
 	default:
+		if label == record.WorkItemWritten && t.Op == "create" {
+			d.Title = "work item created"
+		}
 		d.Body = cmp.Or(t.Work.Objective, t.Task.Command().CmdPreview, t.Task.Purpose, t.Workspace.Alias,
 			t.Worktree.Name, t.Tree)
 		if label == record.TaskResultReceived && t.Task.Result.Summary != "" {

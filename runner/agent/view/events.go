@@ -80,6 +80,7 @@ func payload(e ledger.Event, label record.Label) (p eventPayload, clipped []stri
 		Trigger *ledger.Trigger  `json:"external_trigger"`
 		Usage   *responses.Usage `json:"usage"`
 		Clipped []string         `json:"clipped"`
+		Text    json.RawMessage  `json:"message"` // of a failure: it is no record
 	}
 	if json.Unmarshal(e.Data, &whole) != nil || json.Unmarshal(e.Data, &copies) != nil {
 		p.Data = e.Data // there is none, or nothing but texts and numbers

@@ -1,0 +1,126 @@
+package present_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner/agent/record"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/runner/present"
+	"holon/state/ledger"
+	"holon/test/expect"
+)
+
+// event is an event of a turn, as a daemon shows it.
+func event(kind, turn string, level int, category, title, body string, data any) *view.EventEnvelope {
+	ev := &view.EventEnvelope{ID: "evt_" + kind + turn + body, Type: kind}
+	ev.Provenance.TurnID, ev.Provenance.MessageID = turn, "msg_"+turn
+	ev.Display.Level, ev.Display.Category, ev.Display.Title, ev.Display.Body = level, category, title, body
+	ev.Display.Summary = strings.TrimSuffix(title+": "+body, ": ")
+	ev.Payload.Data, _ = json.Marshal(data)
+	return ev
+}
+
+func fold(f *present.Fold, list *present.List, events ...*view.EventEnvelope) {
+	for _, ev := range events {
+		list.Put(f.Event(ev)...)
+	}
+}
+
+func started(turn string) *view.EventEnvelope {
+	return event(record.TurnStarted, turn, 4, record.CategoryRuntime, "turn started", "", nil)
+}
+
+func delta(turn, item, text string, phase responses.Phase) *view.EventEnvelope {
+	return event(record.ModelDelta, turn, 4, record.CategoryProgress, "Assistant progress", text,
+		record.Text{Delta: text, ItemID: item, Phase: phase})
+}
+
+func written(turn, item string, offset int, text string) *wire.Text {
+	return &wire.Text{TurnID: turn, MessageID: "msg_" + turn, ItemID: item, Offset: offset, Text: text}
+}
+
+// A text is one row while it is written, when it is recorded, and as the answer.
+func TestTextIsOneRow(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	fold(&f, &list, started("t"))
+	list.Put(f.Text(written("t", "m", 0, "Hel")), f.Text(written("t", "m", 2, "llo")))
+	expect.Equal(t, "while it is written", draw(list.Rows(present.Info)),
+		"assistant_progress    Assistant progress: Hello open\n")
+	brief := event(record.BriefCreated, "t", 3, record.CategoryBrief, "result", "Hello you", nil)
+	brief.Payload.Brief = &ledger.Brief{Text: "Hello  you"}
+	fold(&f, &list, delta("t", "m", "Hello ", responses.PhaseFinalAnswer), delta("t", "m", "you", responses.PhaseFinalAnswer),
+		brief)
+	expect.Equal(t, "as the answer", draw(list.Rows(present.Info)), "brief                 result: Hello you\n"+
+		"                        | Hello you\n")
+}
+
+// What a model had written of an answer that broke off is taken back.
+func TestDiscarded(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	fold(&f, &list, started("t"), delta("t", "m", "Hel", responses.PhaseFinalAnswer),
+		event(record.ProviderRound, "t", 5, record.CategoryRuntime, "provider round failed", "p/m: cut off",
+			turns.AttemptFailure{Message: "cut off", Discarded: []string{"m"}}))
+	expect.Equal(t, "what is left", draw(list.Rows(present.Debug)), "runtime               turn started open\n"+
+		"runtime               provider round failed: p/m: cut off failed\n")
+}
+
+// A turn inherits nothing of the one before.
+func TestTurnsInheritNothing(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	call := event(turns.ToolStarted, "a", 5, record.CategoryTrace, "tool started", "", turns.Begun{ToolName: "Sleep"})
+	call.Provenance.ToolCallID = "c"
+	fold(&f, &list, started("a"), call)
+	expect.Equal(t, "what goes on", f.Status().Doing, "Sleep")
+	fold(&f, &list, started("b"))
+	expect.Equal(t, "what goes on in the next turn", f.Status(), present.Status{TurnID: "b", MessageID: "msg_b"})
+	rows := f.Event(event(record.WaitRegistered, "b", 4, record.CategoryWaiting, "wait registered", "the forge", nil))
+	expect.Equal(t, "rows of the wait", len(rows), 1)
+	expect.Equal(t, "the wait of another call", rows[0].Call, nil)
+}
+
+// What asks its operator for something is in every mode, with the next step.
+func TestAsksForAction(t *testing.T) {
+	t.Parallel()
+	for kind, ev := range map[string]*view.EventEnvelope{
+		"notification": event(record.NotificationRequested, "", 1, record.CategoryNotification, "for the operator", "help", nil),
+		"quarantined":  event(record.QueueEntryQuarantined, "", 1, record.CategoryMessage, "quarantined", "no", nil),
+		"spent":        event(record.BudgetSpent, "", 1, record.CategoryRuntime, "budget spent", "tokens", nil),
+		"retained":     event(record.WorktreeRetained, "", 4, record.CategoryWorkspace, "retained", "review or cleanup pending", nil),
+		"stopped":      event(record.ControlApplied, "", 4, record.CategoryRuntime, "agent stopped", "holon agent start main", nil),
+		"blocked":      event(record.QueueEntryBlocked, "", 4, record.CategoryMessage, "blocked", "a key is missing", nil),
+	} {
+		var f present.Fold
+		rows := f.Event(ev)
+		if len(rows) != 1 || rows[0].Level != present.Info || rows[0].Body != ev.Display.Body {
+			t.Errorf("%s: %+v, want one row in every mode", kind, rows)
+		}
+	}
+}
+
+// Hostile events have no effect but rows.
+func FuzzEvent(f *testing.F) {
+	f.Add("tool.started", "t", `{"tool_name":"ExecCommand","safe_args":"{"}`, "text")
+	f.Add("model.delta", "", `{"delta":"x","item_id":"m"}`, "")
+	f.Add("turn_terminal", "t", `null`, "\x1b[2J")
+	f.Fuzz(func(t *testing.T, kind, turn, data, body string) {
+		var fold present.Fold
+		ev := event(kind, turn, 4, record.CategoryRuntime, "title", body, nil)
+		ev.Payload.Data = json.RawMessage(data)
+		for range 3 {
+			fold.Event(ev)
+			fold.Text(written(turn, kind, len(body)-3, data))
+		}
+		fold.Status()
+	})
+}

@@ -157,7 +157,7 @@ var own = []struct {
 		"runner/agent/view", "runner/control/wire", "state/ledger"},
 		"What a person is shown depends on what happened and on nothing that runs."},
 	{"runner/tui", []string{"internal/...", "responses", "responses/turns", "runner/agent/record", "runner/agent/rules",
-		"runner/agent/view", "runner/control/client", "runner/control/wire", "runner/present", "state"},
+		"runner/agent/view", "runner/control/client", "runner/control/wire", "runner/present/...", "state"},
 		"The operator's seat is a client of the control plane and owns nothing that runs."},
 	{"runner/acp", []string{"responses", "responses/client"},
 		"An editor's agent is a client of the daemon and knows nothing but the protocols."},

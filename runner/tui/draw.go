@@ -11,6 +11,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/present"
+	"holon/runner/present/terminal"
 )
 
 // Styles of a terminal (SGR): 16 colours on the terminal's own background.
@@ -191,5 +192,5 @@ func prefixed(first, rest string, lines []string) []string {
 
 // markdown draws a text of a model for the terminal.
 func (m *model) markdown(text string, width int) string {
-	return ansi.Wrap(strings.Trim(m.clean(text), "\n"), max(5, width), "")
+	return terminal.Render(m.clean(text), max(5, width), m.dark, m.color)
 }

@@ -254,11 +254,11 @@ func (m *model) shown(r present.Row) bool { return r.Level <= m.mode }
 
 // concerned reports whether the overlay on top shows what a row tells of.
 func (m *model) concerned(r present.Row) bool {
-	if len(m.overlays) == 0 {
+	if m.top() == nil {
 		return false
 	}
-	kind := m.overlays[len(m.overlays)-1].kind
-	return slices.Contains(map[string][]string{
+	kind := m.top().kind
+	return kind == pageEvents && r.Seq > 0 || slices.Contains(map[string][]string{
 		present.CategoryWork:      {pageWork},
 		present.CategoryTask:      {pageTasks, pageChildren},
 		present.CategoryWorkspace: {pageWorkspace},

@@ -76,8 +76,9 @@ func BenchmarkWriting(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		l := long(b, maxRows)
-		l.send(tea.KeyPressMsg{Code: tea.KeyHome, Mod: tea.ModCtrl})
-		_ = l.model.View()
+		for i := range l.model.rows.list {
+			l.model.rows.lines(&l.model.rows.list[i])
+		}
 		debug.FreeOSMemory()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

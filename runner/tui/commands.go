@@ -134,10 +134,9 @@ func (m *model) review(string) tea.Cmd {
 }
 
 func (m *model) readDiff() tea.Cmd {
-	b, conversation := m.backend, m.conversation
-	return m.do(func(ctx context.Context) tea.Msg {
+	return m.call(func(ctx context.Context, b backend) tea.Msg {
 		changes, err := b.diff(ctx)
-		return diffMsg{conversation, changes, err}
+		return diffMsg{changes, err}
 	})
 }
 
@@ -178,10 +177,10 @@ func (m *model) rewindTo(verb, id string) tea.Cmd {
 		m.notice, m.failed = "a turn runs; interrupt it first, with Esc", true
 		return nil
 	}
-	b, conversation, target := m.backend, m.conversation, m.target
-	return m.do(func(ctx context.Context) tea.Msg {
+	target := m.target
+	return m.call(func(ctx context.Context, b backend) tea.Msg {
 		text, err := b.act(ctx, pageRewind, verb, id)
-		done := doneMsg{conversation: conversation, text: text, err: err}
+		done := doneMsg{text: text, err: err}
 		if err == nil {
 			done.reopen = target
 		}

@@ -102,10 +102,8 @@ func (m *model) send(p prompt) tea.Cmd {
 		return nil
 	}
 	m.sending++
-	b, conversation, urgent := m.backend, m.conversation, m.status.Running
-	return m.do(func(ctx context.Context) tea.Msg {
-		return sentMsg{conversation, p, b.submit(ctx, p, urgent)}
-	})
+	urgent := m.status.Running
+	return m.call(func(ctx context.Context, b backend) tea.Msg { return sentMsg{p, b.submit(ctx, p, urgent)} })
 }
 
 // busy reports whether a turn runs, or is about to.

@@ -51,11 +51,14 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return m.typed(k)
 }
 
+// farLines is how far Ctrl+Home goes up: all that is passed has to be drawn.
+const farLines = 2000
+
 // move moves in the overlay on top, the history or the conversation, and reports whether the key did.
 func (m *model) move(o *overlay, key string) bool {
 	page := max(1, m.bodyHeight()-2)
 	step, ok := map[string]int{"pgup": -page, "pgdown": page, "ctrl+up": -1, "ctrl+down": 1, "shift+up": -1,
-		"shift+down": 1, "ctrl+home": -maxRows * 1000, "ctrl+end": maxRows * 1000}[key]
+		"shift+down": 1, "ctrl+home": -farLines, "ctrl+end": maxRows * farLines}[key]
 	switch {
 	case o != nil && ok:
 		o.move(step, m)
@@ -115,9 +118,8 @@ func (m *model) leave() tea.Cmd {
 
 // act is a command that does something, and says what.
 func (m *model) act(do func(context.Context, backend) (string, error)) tea.Cmd {
-	b, conversation := m.backend, m.conversation
-	return m.do(func(ctx context.Context) tea.Msg {
+	return m.call(func(ctx context.Context, b backend) tea.Msg {
 		text, err := do(ctx, b)
-		return doneMsg{conversation: conversation, text: text, err: err}
+		return doneMsg{text: text, err: err}
 	})
 }

@@ -104,7 +104,7 @@ func (l *lab) do(cmd tea.Cmd) {
 		}
 	case tea.QuitMsg:
 		l.quit = true
-	case sentMsg, doneMsg, pageMsg, diffMsg, attachedMsg:
+	case answerMsg, attachedMsg:
 		l.send(msg)
 	}
 }

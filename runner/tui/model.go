@@ -68,7 +68,7 @@ func (m *model) begin(t Target) tea.Cmd {
 	m.conversation++
 	m.target, m.backend, m.status, m.scrolled, m.ended, m.away = t, m.open(t), status{Target: t}, 0, nil, false
 	m.rows, m.overlays, m.queue, m.comments = newRows(m.draw, m.shown), nil, nil, nil
-	m.sentOff = 0
+	m.sending, m.sentOff = 0, 0
 	return m.feed.follow(m.conversation, m.backend)
 }
 
@@ -76,45 +76,52 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(m.feed.follow(m.conversation, m.backend), m.next, tea.RequestBackgroundColor, m.composer.Focus())
 }
 
+// call is a command that asks the backend, whose answer counts while its conversation is shown.
+func (m *model) call(ask func(context.Context, backend) tea.Msg) tea.Cmd {
+	b, conversation := m.backend, m.conversation
+	return m.do(func(ctx context.Context) tea.Msg { return answerMsg{conversation, ask(ctx, b)} })
+}
+
 // Messages that commands bring back.
 type (
-	sentMsg struct {
+	answerMsg struct {
 		conversation int
-		prompt       prompt
-		err          error
+		msg          tea.Msg
+	}
+	sentMsg struct {
+		prompt prompt
+		err    error
 	}
 	doneMsg struct {
-		conversation int
-		text         string
-		reopen       Target // the conversation has changed; the zero Target: it has not
-		err          error
+		text   string
+		reopen Target // the conversation has changed; the zero Target: it has not
+		err    error
 	}
 	pageMsg struct {
-		conversation int
-		kind, id     string
-		page         page
-		err          error
+		kind, id string
+		page     page
+		err      error
 	}
 	diffMsg struct {
-		conversation int
-		changes      []change
-		err          error
+		changes []change
+		err     error
 	}
 	attachedMsg struct {
 		file   attachment
 		pasted string // what was pasted
 		err    error  // it is no file that can be sent
 	}
-	rereadMsg struct { // what a page shows goes on
-		conversation int
-		overlay      *overlay
-	}
-	tickMsg time.Time
+	rereadMsg struct{ overlay *overlay } // what a page shows goes on
+	tickMsg   time.Time
 )
 
 // Update takes a message into the model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
+	case answerMsg:
+		if msg.conversation == m.conversation {
+			return m.Update(msg.msg)
+		}
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.BackgroundColorMsg:
@@ -133,25 +140,18 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case sentMsg:
 		return m, m.sent(msg)
 	case doneMsg:
-		if msg.conversation == m.conversation {
-			m.say(msg.text, msg.err)
-			if msg.reopen != (Target{}) {
-				return m, m.begin(msg.reopen)
-			}
-			return m, m.reload()
+		if m.say(msg.text, msg.err); msg.reopen != (Target{}) {
+			return m, m.begin(msg.reopen)
 		}
+		return m, m.reload()
 	case pageMsg:
-		if msg.conversation == m.conversation {
-			return m, m.showPage(msg)
-		}
+		return m, m.showPage(msg)
+	case diffMsg:
+		return m, m.showDiff(msg)
 	case rereadMsg:
 		msg.overlay.rereading = false
-		if o := m.top(); o == msg.overlay && msg.conversation == m.conversation {
-			return m, m.read(o.kind, o.id)
-		}
-	case diffMsg:
-		if msg.conversation == m.conversation {
-			return m, m.showDiff(msg)
+		if m.top() == msg.overlay {
+			return m, m.read(msg.overlay.kind, msg.overlay.id)
 		}
 	case tickMsg:
 		m.now = time.Time(msg)

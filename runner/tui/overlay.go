@@ -55,10 +55,9 @@ func (m *model) openPage(kind, id string) tea.Cmd {
 }
 
 func (m *model) read(kind, id string) tea.Cmd {
-	b, conversation := m.backend, m.conversation
-	return m.do(func(ctx context.Context) tea.Msg {
+	return m.call(func(ctx context.Context, b backend) tea.Msg {
 		p, err := b.page(ctx, kind, id)
-		return pageMsg{conversation, kind, id, p, err}
+		return pageMsg{kind, id, p, err}
 	})
 }
 
@@ -95,9 +94,9 @@ func (m *model) showPage(msg pageMsg) tea.Cmd {
 			o.at = len(o.lines) // the end of what was printed
 		}
 		o.move(0, m)
-		if conversation := m.conversation; msg.page.Live && !o.rereading {
+		if msg.page.Live && !o.rereading {
 			o.rereading = true
-			return m.wait(rereadAfter, func(time.Time) tea.Msg { return rereadMsg{conversation, o} })
+			return m.wait(rereadAfter, func(time.Time) tea.Msg { return rereadMsg{o} })
 		}
 		return nil
 	}

@@ -136,7 +136,7 @@ func TestTalkToAgent(t *testing.T) {
 	s := onScreen(t, command("tui"))
 	s.wait("main · awake idle", "not_enforced")
 	s.keys("work slowly\r")
-	s.wait("❯ work slowly", "First line.", "awake running", "Enter interjects")
+	s.wait("❯ work slowly", "First line.", "● writing", "Enter interjects")
 	s.keys("\x1b")
 	s.wait("Esc again interrupts")
 	s.keys("\x1b")

@@ -50,6 +50,7 @@ func (a *agent) follow(ctx context.Context, emit func(event)) error {
 	defer func() { cancel(nil); <-ended }()
 	refresh()
 	var fold present.Fold
+	var doing present.Status
 	for item, err := range a.client.Follow(ctx, a.id, away) {
 		switch {
 		case err != nil:
@@ -65,6 +66,10 @@ func (a *agent) follow(ctx context.Context, emit func(event)) error {
 			if concerns(item.Event) {
 				refresh()
 			}
+		}
+		if now := fold.Status(); now != doing {
+			doing = now
+			emit(doingEvent(now))
 		}
 	}
 	return context.Cause(ctx)

@@ -40,12 +40,14 @@ type event interface{ event() }
 type (
 	rowsEvent   []present.Row
 	resetEvent  struct{} // what was shown does not connect to what follows
+	doingEvent  present.Status
 	awayEvent   struct{} // the daemon does not answer
 	statusEvent status   // it answers, and this is how things are
 )
 
 func (rowsEvent) event()   {}
 func (resetEvent) event()  {}
+func (doingEvent) event()  {}
 func (awayEvent) event()   {}
 func (statusEvent) event() {}
 

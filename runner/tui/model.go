@@ -26,8 +26,9 @@ type model struct {
 	target       Target
 	backend      backend
 	status       status
-	away         bool  // the daemon does not answer
-	ended        error // of the conversation; nil: it goes on
+	doing        present.Status // what the turn does
+	away         bool           // the daemon does not answer
+	ended        error          // of the conversation; nil: it goes on
 	rows         *rows
 	writing      writing
 	scrolled     int // lines below the screen
@@ -68,7 +69,7 @@ func (m *model) begin(t Target) tea.Cmd {
 	m.conversation++
 	m.target, m.backend, m.status, m.scrolled, m.ended, m.away = t, m.open(t), status{Target: t}, 0, nil, false
 	m.rows, m.overlays, m.queue, m.comments = newRows(m.draw, m.shown), nil, nil, nil
-	m.sending, m.sentOff = 0, 0
+	m.sending, m.sentOff, m.doing = 0, 0, present.Status{}
 	return m.feed.follow(m.conversation, m.backend)
 }
 
@@ -186,6 +187,8 @@ func (m *model) take(events []fed) tea.Cmd {
 		case resetEvent:
 			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info, Category: present.CategoryRuntime,
 				Title: "events are missing here"}, false)
+		case doingEvent:
+			m.doing = present.Status(e)
 		case awayEvent:
 			m.away = true
 		case endedEvent:

@@ -36,6 +36,7 @@ func talk(l *lab, t Target) {
 		statusEvent{Target: t, Name: "main", State: "awake running", Running: true,
 			Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Model: "openai/gpt-5", Workspace: "/home/user/src/app", Queued: 2,
 			Tokens: 48_213, Cost: "0.0412", Isolation: "not_enforced: network_confinement", Work: "dates are in UTC everywhere", Begun: 1})
+	l.event(doingEvent{Doing: "$ grep -rn Local docs"})
 	l.send(tickMsg(time.Date(2026, 1, 2, 3, 5, 17, 0, time.UTC)))
 }
 

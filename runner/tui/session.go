@@ -3,7 +3,6 @@ package tui
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -130,6 +129,7 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 		s.change(emit, func(now *status) { now.Running, now.State, now.Since = true, "running", time.Now() })
 	}
 	var fold present.Turn
+	var doing present.Status
 	var failed error
 	for ev, err := range s.client.FollowResponse(ctx, id, follow) {
 		if err != nil {
@@ -144,13 +144,14 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 			rows[i].Key, rows[i].TurnID = id+" "+rows[i].Key, cmp.Or(rows[i].TurnID, id)
 		}
 		emit(rowsEvent(rows))
-		if responses.Terminal(ev.Type) {
-			failed = failure(ev.Response)
+		if now := fold.Status(); live && now != doing {
+			doing = now
+			emit(doingEvent(now))
 		}
 	}
 	if failed != nil {
 		emit(rowsEvent{{Key: id + " end", TurnID: id, Level: present.Info, Category: present.CategoryRuntime,
-			Title: "the turn ended", Body: failed.Error(), Failed: true}})
+			Title: "the turn cannot be followed", Body: failed.Error(), Failed: true}})
 	}
 	if !live {
 		return context.Cause(ctx)
@@ -161,19 +162,6 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 		s.is(found, emit)
 	}
 	return context.Cause(ctx)
-}
-
-// failure is why a response is not complete, nil for one that is.
-func failure(r *responses.Response) error {
-	switch {
-	case r == nil || r.Status == responses.StatusCompleted:
-		return nil
-	case r.Error != nil:
-		return errors.New(r.Error.Message)
-	case r.IncompleteDetails != nil:
-		return errors.New(strings.ReplaceAll(r.IncompleteDetails.Reason, "_", " "))
-	}
-	return errors.New(string(r.Status))
 }
 
 // askedRows are the messages of an input.

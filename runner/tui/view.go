@@ -76,7 +76,7 @@ func (m *model) header() string {
 	s := m.status
 	state := m.line(s.State)
 	if s.Running {
-		state = "● " + state
+		state = "● " + ansi.Truncate(cmp.Or(m.line(m.doing.Doing), state), max(12, m.width/4), "…")
 		if d := m.now.Sub(s.Since); d >= time.Second && !s.Since.IsZero() {
 			state += " " + d.Round(time.Second).String()
 		}

@@ -169,6 +169,15 @@ func (c Catalog) With(more Catalog) Catalog {
 		slices.Concat(c.Problems, more.Problems)}
 }
 
+// IDs returns the ids of the skills in the order found.
+func (c Catalog) IDs() []string {
+	ids := make([]string, len(c.Skills))
+	for i, skill := range c.Skills {
+		ids[i] = skill.ID()
+	}
+	return ids
+}
+
 // Names returns the names of the skills, each once, in the order found.
 func (c Catalog) Names() []string {
 	names := make([]string, 0, len(c.Skills))

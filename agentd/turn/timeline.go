@@ -3,6 +3,7 @@ package turn
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"holon/agentd/model"
 	"holon/responses/turns"
@@ -21,6 +22,9 @@ func (w *attempts) attempt(a model.Attempt) turns.ProviderAttempt {
 	}
 	if w.sampler != nil {
 		made.Prompt = w.runner.view.prompt(a)
+		if began := w.runner.building; !began.IsZero() {
+			made.ContextBuildMS, w.runner.building = max(0, a.Started.Sub(began).Milliseconds()), time.Time{}
+		}
 	}
 	if a.Err == nil {
 		return made

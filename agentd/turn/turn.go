@@ -188,6 +188,7 @@ type runner struct {
 	handed      int             // calls that are known to wait for the client
 	result      Result
 
+	building    time.Time              // when the present round began, until its first request; else zero
 	lastFailure *turns.ProviderAttempt // of the present round
 }
 
@@ -197,6 +198,7 @@ func (r *runner) loop(ctx context.Context) error {
 			return r.incomplete(limit)
 		}
 		r.result.Rounds++
+		r.building = r.Scope.Now()
 		if err := r.notice(); err != nil {
 			return err
 		}

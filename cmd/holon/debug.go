@@ -41,7 +41,8 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 	report, err := r.Latency(ctx, r.Agent, limit)
 	return r.show(report, err, func() error {
 		return printTable(r.streams, report.Turns,
-			[]string{"TURN*", "INDEX", "MESSAGE*", "ENDED", "QUEUED", "BEGIN", "TOOK", "ROUNDS", "CALLS"}, r.latencyRow)
+			[]string{"TURN*", "INDEX", "MESSAGE*", "ENDED", "QUEUED", "BEGIN", "TOOK", "CONTEXT", "MODELS", "TOOLS", "ROUNDS",
+				"CALLS"}, r.latencyRow)
 	})
 }
 
@@ -54,7 +55,8 @@ func (r *remote) latencyRow(turn view.TurnLatency) []string {
 		begin = r.streams.millis(*turn.BeginMS)
 	}
 	return []string{turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
-		r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS), strconv.Itoa(turn.ModelRounds),
+		r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS),
+		r.streams.millis(turn.ContextBuildMS), r.streams.millis(turn.ProviderMS), r.streams.millis(turn.ToolMS), strconv.Itoa(turn.ModelRounds),
 		strconv.Itoa(turn.ToolCalls)}
 }
 

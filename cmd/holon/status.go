@@ -62,7 +62,11 @@ func summary(streams Streams, s view.AgentSummary, objective string) error {
 		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
 	}
 	pairs = append(pairs, closure(s.Closure)...)
-	pairs = append(pairs, "sandbox", s.Execution.Policy.Unenforced())
+	var used []string
+	for _, skill := range s.Skills.Active {
+		used = append(used, skill.SkillID)
+	}
+	pairs = append(pairs, "skills in use", streams.oneLine(strings.Join(used, ", "), 1000), "sandbox", s.Execution.Policy.Unenforced())
 	if s.Agent.ActiveWorkspaceID != ledger.HomeWorkspace {
 		pairs = append(pairs, "workspace", s.Execution.WorkspaceID+", "+streams.oneLine(s.Execution.WorkspaceAnchor, 1000),
 			"works in", streams.oneLine(s.Agent.Cwd, 1000))

@@ -116,6 +116,7 @@ type Context struct {
 	Instructions       []string `json:"instructions"`  // names of the sources of the instructions, in order
 	Tools              []string `json:"tools"`         // names of the tools offered
 	Omissions          []string `json:"omissions"`     // what was left out, and why
+	Skills             []string `json:"skills"`        // ids of those that the turn may use
 	ActiveSkills       []string `json:"active_skills"` // skills that the session has in use: id and state
 	Fingerprint        string   `json:"fingerprint,omitzero"`
 }
@@ -130,7 +131,7 @@ const (
 // ContextResolved says what the turn starts from.
 func (s Scope) ContextResolved(p Context) RuntimeEvent {
 	p.Instructions, p.Tools, p.Omissions = clipList(p.Instructions), clipList(p.Tools), clipList(p.Omissions)
-	p.ActiveSkills = clipList(p.ActiveSkills)
+	p.Skills, p.ActiveSkills = clipList(p.Skills), clipList(p.ActiveSkills)
 	return s.Event(ContextResolved, p)
 }
 

@@ -148,6 +148,7 @@ func (r *Runtime) imagined(ctx context.Context, agentID, text string) (scheduler
 		}
 		stored, err := v.AgentState(agentID)
 		c.Attempt.Chain, c.Attempt.Model, c.ClientCalls = stored.Chain, c.Agent.Model, stored.ClientCalls
+		c.Compactions = stored.Totals.Compactions
 		return err
 	})
 	c.Continuation = ledger.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: ledger.ResumeOverride,

@@ -90,11 +90,13 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	if err := r.prepare(ctx, c.Agent); err != nil {
 		return pool.Turn{}, prompt.Prompt{}, err
 	}
+	begin := time.Now()
 	in, err := r.promptInput(ctx, c)
 	if err != nil {
 		return pool.Turn{}, prompt.Prompt{}, err
 	}
 	sent := prompt.Assemble(in)
+	sent.Took = time.Since(begin)
 	t := r.turnOf(c.Agent, c.Attempt)
 	t.First = c.Message.Origin.Kind == ledger.OriginOperator
 	if t.Shared, t.TreeContainers, err = r.sharedOf(ctx, c.Agent.ID); err != nil {

@@ -89,6 +89,7 @@ type AgentState struct {
 
 	Progress     Progress      `json:"progress"`
 	Totals       Totals        `json:"totals"`
+	Skills       Skills        `json:"skills,omitzero"`
 	LastWake     string        `json:"last_wake,omitempty"` // why the agent last woke
 	LastBriefAt  *time.Time    `json:"last_brief_at,omitempty"`
 	LastFailure  *Failure      `json:"last_failure,omitempty"`
@@ -114,6 +115,30 @@ type Totals struct {
 	InputTokens  int64            `json:"total_input_tokens"`
 	OutputTokens int64            `json:"total_output_tokens"`
 	LastTurn     *responses.Usage `json:"last_turn,omitempty"` // of the last turn that reported any
+
+	Compactions       int64       `json:"compactions,omitempty"`     // of its conversations
+	CompactedMessages int64       `json:"compacted_items,omitempty"` // for which summaries stand
+	Tools             []ToolTotal `json:"tools,omitempty"`           // by name, those that were called first
+}
+
+// ToolTotal is how often a tool was called, and how long its calls took in all.
+type ToolTotal struct {
+	Tool       string `json:"tool_name"`
+	Calls      int64  `json:"total_calls"`
+	DurationMS int64  `json:"total_duration_ms"`
+}
+
+// Skills are those of an agent, by the facts of its turns.
+type Skills struct {
+	Available []string      `json:"available_skills"` // ids of those that the newest turn could use, the first ones
+	Active    []ActiveSkill `json:"active_skills"`    // in the order of their use
+}
+
+// ActiveSkill is a skill that the agent's conversation has in use: its activation_state is turn_active until the end of
+// the turn that used it first, then session_active, and restored after a restart of the container.
+type ActiveSkill struct {
+	turns.Skill
+	Turn string `json:"activated_at_turn"`
 }
 
 // WakeHint is a signal that something changed, kept until the agent can look.

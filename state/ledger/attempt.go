@@ -59,10 +59,19 @@ type Attempt struct {
 	// why the turn is to end though nobody aborted it: its message comes back; "": it is not
 	Suspended string `json:"suspended,omitempty"`
 
+	Timing Timing `json:"timing,omitzero"`
+
 	StartedAt time.Time  `json:"started_at"`
 	BegunAt   *time.Time `json:"begun_at,omitempty"` // agentd accepted the turn
 	SettledAt *time.Time `json:"settled_at,omitempty"`
 	Reason    string     `json:"reason,omitempty"` // of the end, for a person
+}
+
+// Timing is where the time of a turn went by its facts, in milliseconds. Calls that run at once count each.
+type Timing struct {
+	ContextBuildMS int64 `json:"context_build_ms"` // of the prompt and of the requests
+	ProviderMS     int64 `json:"provider_ms"`      // of requests to models, failed ones too; without pauses
+	ToolMS         int64 `json:"tool_ms"`
 }
 
 // Unfinished is a thing that a turn has begun and not ended: a request to a model, a call of a tool, …
@@ -103,6 +112,7 @@ type Turn struct {
 	StartedAt   time.Time               `json:"started_at"`
 	CompletedAt time.Time               `json:"completed_at"`
 	DurationMS  int64                   `json:"duration_ms"`
+	Timing      Timing                  `json:"timing,omitzero"`
 }
 
 // TurnKind is whether a turn drained or was ended.

@@ -49,7 +49,7 @@ type cacheKeys struct {
 	PromptCacheKey        string `json:"prompt_cache_key"`    // of the agent and what is not of the turn; it is sent
 	ContextFingerprint    string `json:"context_fingerprint"` // of all
 	WorkingMemoryRevision int64  `json:"working_memory_revision"`
-	CompressionEpoch      int64  `json:"compression_epoch"`
+	CompressionEpoch      int64  `json:"compression_epoch"` // compactions before it
 }
 
 // Prompt is sent with a turn, and recorded with it.
@@ -60,6 +60,8 @@ type Prompt struct {
 	Cache         cacheKeys `json:"cache"`
 	Mode          string    `json:"mode,omitempty"`        // task for a private child
 	WorkDigest    string    `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
+
+	Took time.Duration `json:"-"` // that it was made in
 }
 
 // Report is the prompt that a text would be sent in, and what agentd makes of it for the model.
@@ -112,7 +114,7 @@ func Assemble(in Input) Prompt {
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)
 	p.Cache = cacheKeys{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
-		ContextFingerprint: digest(p.SystemPrompt, p.Prompt())}
+		ContextFingerprint: digest(p.SystemPrompt, p.Prompt()), CompressionEpoch: in.Compactions}
 	return p
 }
 

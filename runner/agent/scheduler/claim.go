@@ -102,7 +102,8 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	if !rules.Own(e.Sender) {
 		s.letGoOn(waits, msg)
 	}
-	c := Claim{Agent: agent, Message: msg, Continuation: cont, ClientCalls: s.state.ClientCalls}
+	c := Claim{Agent: agent, Message: msg, Continuation: cont, ClientCalls: s.state.ClientCalls,
+		Compactions: s.state.Totals.Compactions}
 	waits = slices.DeleteFunc(waits, func(w ledger.Wait) bool { return !rules.Ends(&w, msg) })
 	for i, w := range waits {
 		if a.Waits = append(a.Waits, w.ID); w.Owner == ledger.OwnerAgent {
@@ -180,12 +181,12 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 		if a.Status != ledger.AttemptOpen || a.BegunAt != nil {
 			return nil
 		}
-		a.BegunAt, a.WorkShown = &s.now, sent.Work
+		a.BegunAt, a.WorkShown, a.Timing.ContextBuildMS = &s.now, sent.Work, sent.Took.Milliseconds()
 		s.update(&a)
 		s.insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt})
 		s.cause = submittedEvent(a.ID)
 		s.emit(record.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
-			fields{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
+			fields{"frame_digest": sent.Digest, "bytes": len(sent.Prompt), "context_build_ms": sent.Took.Milliseconds()})
 		s.begin(a)
 		return nil
 	})
@@ -255,7 +256,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 	if strings.HasPrefix(e.Class, "tool.") {
 		e.Ref, e.Workspace = s.state.CurrentWork, s.state.WorkspaceID()
 	}
-	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
+	s.tally(a, e)
 	s.emit(e.Class, e, nil)
 	s.track(a, &s.events[len(s.events)-1])
 }

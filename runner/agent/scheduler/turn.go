@@ -66,6 +66,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Fai
 	if t.Reason == "" && failure != nil {
 		t.Reason = failure.Code
 	}
+	t.Timing = a.Timing
 	s.times(a, &t)
 	closure := s.closure(v.failed, ledger.Attempt{}) // that of the turn has its end already
 	t.Closure = closure
@@ -97,6 +98,7 @@ func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 	if t.ResponseID != "" && !a.Renewed {
 		s.state.Chain, s.state.ClientCalls, s.state.WorkShown = t.ResponseID, t.ClientCalls, a.WorkShown
 	}
+	s.keepSkills(t)
 	if a.Compacted { // it may have forgotten what it was shown
 		s.state.WorkShown = ""
 	}

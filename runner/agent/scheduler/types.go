@@ -120,6 +120,7 @@ type Claim struct {
 	Continuation ledger.Continuation
 	Wait         *ledger.Wait // of the agent itself, that the message ended; nil: none
 	ClientCalls  []string     // that the turn has to answer
+	Compactions  int64        // of the agent's conversations before
 }
 
 // Sent is the prompt with which a turn was begun.
@@ -127,6 +128,7 @@ type Sent struct {
 	Prompt json.RawMessage
 	Digest string
 	Work   string // digest of the work items that the conversation knows with it
+	Took   time.Duration
 }
 
 // Through says how far a turn is recorded: what a batch of Progress goes up to.

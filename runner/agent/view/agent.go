@@ -64,7 +64,7 @@ type agentState struct {
 	TotalInputTokens      int64                `json:"total_input_tokens"`
 	TotalOutputTokens     int64                `json:"total_output_tokens"`
 	CompactedMessageCount int64                `json:"compacted_message_count"`
-	ToolLatency           []toolLatency        `json:"tool_latency"`
+	ToolLatency           []ledger.ToolTotal   `json:"tool_latency"`
 	AttachedWorkspaces    []string             `json:"attached_workspaces"`
 	ActiveWorkspaceID     string               `json:"active_workspace_id"`
 	Cwd                   string               `json:"cwd"` // in the container
@@ -76,13 +76,6 @@ type agentState struct {
 	LastContinuation      *ledger.Continuation `json:"last_continuation,omitempty"`
 	LastRuntimeFailure    *ledger.Failure      `json:"last_runtime_failure,omitempty"`
 	RetryAt               turns.Time           `json:"retry_at,omitzero"` // when the head of the queue is tried again
-}
-
-// toolLatency is how long the calls of one tool took in all.
-type toolLatency struct {
-	ToolName        string `json:"tool_name"`
-	TotalCalls      int64  `json:"total_calls"`
-	TotalDurationMS int64  `json:"total_duration_ms"`
 }
 
 // wakeHint is a kept hint without its body, which is of any size.
@@ -147,11 +140,6 @@ type loadedAgentsMD struct {
 	Sources []AgentsMD `json:"sources"`
 }
 
-// skills is documented and always empty.
-type skills struct {
-	Active []string `json:"active_skills"`
-}
-
 // AgentListEntry is an agent in a listing: enough to choose one.
 type AgentListEntry struct {
 	Identity          identity        `json:"identity"`
@@ -182,7 +170,7 @@ type AgentSummary struct {
 	Closure          *ledger.Closure       `json:"closure,omitempty"`
 	Execution        execution             `json:"execution"`
 	LoadedAgentsMD   loadedAgentsMD        `json:"loaded_agents_md"`
-	Skills           skills                `json:"skills"`
+	Skills           ledger.Skills         `json:"skills"`
 	ActiveChildren   []ActiveChild         `json:"active_children"`
 	ActiveIntents    []waitingIntent       `json:"active_waiting_intents"`
 	ActiveWaits      []ledger.Wait         `json:"active_wait_conditions"`

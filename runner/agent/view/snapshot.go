@@ -65,7 +65,8 @@ type LatencyReport struct {
 }
 
 // TurnLatency is the time of one turn, in milliseconds: its message waited in the queue (message_admitted to
-// message_processing_started), then the turn was begun (container, prompt, agentd accepted), then it ran.
+// message_processing_started), then the turn was begun (container, prompt, agentd accepted), then it ran, in which
+// time its requests and calls are.
 type TurnLatency struct {
 	TurnID      string             `json:"turn_id"`
 	TurnIndex   int64              `json:"turn_index"`
@@ -77,6 +78,7 @@ type TurnLatency struct {
 	QueueWaitMS int64              `json:"queue_wait_ms"`
 	BeginMS     *int64             `json:"begin_ms"` // null when it never began
 	TurnMS      int64              `json:"turn_ms"`
-	ModelRounds int                `json:"model_rounds"`
-	ToolCalls   int                `json:"tool_calls"`
+	ledger.Timing
+	ModelRounds int `json:"model_rounds"`
+	ToolCalls   int `json:"tool_calls"`
 }

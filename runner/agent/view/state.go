@@ -114,7 +114,7 @@ func (s Snapshot) LatencyReport(agentID string, limit int) (LatencyReport, error
 
 func latency(v ledger.View, t ledger.Turn) (TurnLatency, error) {
 	out := TurnLatency{TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, TurnMS: t.DurationMS,
-		ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls}
+		ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, Timing: t.Timing}
 	if t.Failure != nil {
 		out.FailureCode = t.Failure.Code
 	}

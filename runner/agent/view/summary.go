@@ -32,7 +32,7 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 		Identity: s.identity(a), Agent: at.state(now, session), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a, now),
 		LoadedAgentsMD: loadedAgentsMD{Sources: append(s.agentsMD(a.ID), s.guidance(at.stored, now)...)},
-		Skills:         skills{Active: []string{}},
+		Skills:         ledger.Skills{Available: list(at.stored.Skills.Available), Active: list(at.stored.Skills.Active)},
 		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
 	if out.ActiveTaskCount, err = s.ledger.CountOpenTasks(a.ID); err != nil {
@@ -223,8 +223,9 @@ func (at agentSnapshot) state(now WorkspaceEntry, session *worktreeSession) agen
 		TurnIndex: at.stored.Turns, Revision: at.stored.Revision, LastWakeReason: at.stored.LastWake,
 		LastBriefAt:       turns.AtOptional(at.stored.LastBriefAt),
 		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,
-		TotalOutputTokens: total.OutputTokens,
-		ToolLatency:       []toolLatency{}, AttachedWorkspaces: attachedTo(at.stored), ActiveWorkspaceID: now.WorkspaceID,
+		TotalOutputTokens:     total.OutputTokens,
+		CompactedMessageCount: total.CompactedMessages,
+		ToolLatency:           list(total.Tools), AttachedWorkspaces: attachedTo(at.stored), ActiveWorkspaceID: now.WorkspaceID,
 		Cwd: now.Cwd, WorktreeSession: session, ModelOverride: at.agent.Model,
 		ModelOverrideEffort: at.agent.ReasoningEffort,
 		PendingWakeHint:     hint(at.stored.PendingWake), LastTurnTerminal: terminal(at.last),

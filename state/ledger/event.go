@@ -21,7 +21,7 @@ type Event struct {
 	CreatedAt time.Time `json:"created_at"`
 	Level     int       `json:"level"` // operator visibility, 1 action_required … 5 trace
 	MessageID string    `json:"message_id,omitempty"`
-	// of the message; nil of what a container recorded
+	// of the message, work item or task; nil of what a container recorded
 	From   *Provenance `json:"provenance,omitempty"`
 	TurnID string      `json:"turn_id,omitempty"`
 	// brief, wait, timer, trigger, notification or task, by the prefix of its id; of a call of a tool the work item

@@ -125,6 +125,7 @@ type step struct {
 	covered int                           // how many of them the newest closure knows of
 	from    map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
 	cause   string                        // of events that do not name their own; "": the first event of the step
+	called  bool                          // a call of the agent's open turn takes the step
 
 	worktree *ledger.Worktree // of the child whose attempt the step settles, nil for none
 }
@@ -134,6 +135,7 @@ type step struct {
 func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) error) error {
 	return m.stepAt(ctx, m.now(), agentID, func(s *step) error {
 		s.cause = causeOf(ctx, agentID)
+		s.called = s.cause != ""
 		return fn(s)
 	})
 }
@@ -256,6 +258,33 @@ func (s *step) provenance(messageID string) *ledger.Provenance {
 		return s.came(m)
 	}
 	return nil // an event is written without it
+}
+
+// workFrom is where a change of a work item came from: the message of the turn that made it by a call, and otherwise the
+// item alone is known.
+func (s *step) workFrom(id string) *ledger.Provenance {
+	from := ledger.Provenance{}
+	if s.called {
+		a, _ := ifAny(s, func(v ledger.View) (ledger.Attempt, bool, error) { return v.OpenAttempt(s.state.AgentID) })
+		if known := s.provenance(a.MessageID); known != nil {
+			from = *known
+		}
+	}
+	from.WorkItemID = id
+	return &from
+}
+
+// taskFrom is where a task came from: the message of the turn that began it, or the operator.
+func (s *step) taskFrom(t ledger.Task) *ledger.Provenance {
+	from := ledger.Provenance{}
+	if known := s.provenance(t.Owner.MessageID); known != nil {
+		from = *known
+	} else if t.Owner.TurnID == "" {
+		from = ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginOperator}, Trust: ledger.TrustedOperator,
+			Authority: ledger.OperatorInstruction}
+	}
+	from.TaskID, from.WorkItemID = t.ID, t.Owner.WorkItemID
+	return &from
 }
 
 // came notes where a message came from.

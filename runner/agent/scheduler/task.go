@@ -297,6 +297,7 @@ func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 // emitTask records a task as the step leaves it, in the terms of agentd. e has the id and the cause.
 func (s *step) emitTask(ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
 	f := fields{}
+	e.From = s.taskFrom(t)
 	if ev.Type == turns.TaskCreated {
 		f["turn_id"] = t.Owner.TurnID
 	}

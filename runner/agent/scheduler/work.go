@@ -327,7 +327,7 @@ func (s *step) releaseFocus(reason string) {
 
 // emitWork records an item as the step leaves it. A class of the standard needs the ids of a task.
 func (s *step) emitWork(typ, class string, w ledger.WorkItem, f fields) {
-	e := ledger.Event{Ref: w.ID, Class: class, Status: (&agentruntime.Event{Type: class}).TaskStatus()}
+	e := ledger.Event{Ref: w.ID, From: s.workFrom(w.ID), Class: class, Status: (&agentruntime.Event{Type: class}).TaskStatus()}
 	if class != "" {
 		e.IDs[agentruntime.Task] = w.ID
 		if class == "task.created" {

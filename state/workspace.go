@@ -1,6 +1,10 @@
 package state
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
 
 // Workspace says what a run started from and what it changed.
 type Workspace struct {
@@ -87,4 +91,16 @@ type FileChange struct {
 	Added   int    `json:"added"` // lines; 0 for binary files
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
+}
+
+// Changed says how much of the file was changed, and its mode if that was: "+3 −1, mode 644 → 755".
+func (f FileChange) Changed() string {
+	text := fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
+	if f.Binary {
+		text = "binary"
+	}
+	if f.Mode != f.OldMode && f.Mode != "" && f.OldMode != "" {
+		text += fmt.Sprintf(", mode %s → %s", strings.TrimPrefix(f.OldMode, "100"), strings.TrimPrefix(f.Mode, "100"))
+	}
+	return text
 }

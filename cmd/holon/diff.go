@@ -99,20 +99,8 @@ func (o *diffOptions) print(streams Streams, entry *files.Entry, changes []works
 // printChanges prints the changed files, each with how much of it was changed.
 func printChanges(streams Streams, changes []workspace.FileChange) error {
 	return printTable(streams, changes, nil, func(f workspace.FileChange) []string {
-		return []string{f.Status, namesOf(f), lineCounts(f)}
+		return []string{f.Status, namesOf(f), f.Changed()}
 	})
-}
-
-// lineCounts says how much of a file was changed, and its mode, if that was.
-func lineCounts(f workspace.FileChange) string {
-	text := fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
-	if f.Binary {
-		text = "binary"
-	}
-	if f.Mode != f.OldMode && f.Mode != "" && f.OldMode != "" {
-		text += fmt.Sprintf(", mode %s → %s", strings.TrimPrefix(f.OldMode, "100"), strings.TrimPrefix(f.Mode, "100"))
-	}
-	return text
 }
 
 // printPatch copies a patch as it is, for programs, or line by line for a terminal.

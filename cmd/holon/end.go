@@ -125,7 +125,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
 			break
 		}
-		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, namesOf(f), lineCounts(f)))
+		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, namesOf(f), f.Changed()))
 	}
 	ws := workspaceOf(m)
 	info, diff := ws.Source, ws.Changes

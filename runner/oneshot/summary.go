@@ -77,7 +77,7 @@ func (r *execution) summarizeChanges(b *bytes.Buffer) {
 		if f.From != "" {
 			from = fmt.Sprintf(" (was %s)", pathSpan(f.From))
 		}
-		fmt.Fprintf(b, "- %s %s%s, +%d −%d\n", f.Status, pathSpan(f.Path), from, f.Added, f.Deleted)
+		fmt.Fprintf(b, "- %s %s%s, %s\n", f.Status, pathSpan(f.Path), from, f.Changed())
 	}
 	for i, line := range ExecutedFiles(r.diff.Warnings) {
 		if i == 0 {

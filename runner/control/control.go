@@ -204,6 +204,9 @@ func New(o Options) *Server {
 	if s.opts.Hide == nil {
 		s.opts.Hide = func(data []byte) []byte { return data }
 	}
+	if s.opts.Transports == nil {
+		s.opts.Transports = noTransports{}
+	}
 	s.limit = limiter{make(chan struct{}, s.limits.Leaders), s.limits.Patience}
 	s.streams = make(chan struct{}, s.limits.Streams)
 	return s

@@ -20,6 +20,17 @@ type Transports interface {
 	Revoke(ctx context.Context, agentID, id string) (ledger.OperatorBinding, error)
 }
 
+// noTransports are those of a runtime that has none.
+type noTransports struct{}
+
+func (noTransports) Bind(context.Context, scheduler.NewBinding) (scheduler.Bound, error) {
+	return scheduler.Bound{}, invalid("transport", "this runtime has no transports", "use holon serve")
+}
+
+func (noTransports) Revoke(context.Context, string, string) (ledger.OperatorBinding, error) {
+	return ledger.OperatorBinding{}, invalid("transport", "this runtime has no transports", "use holon serve")
+}
+
 func (s *Server) operatorRoutes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"
 	const one = control + "/operator-bindings/{binding_id}"

@@ -59,6 +59,7 @@ type eventDetails struct {
 	Reason      string   `json:"reason"`
 	Disposition string   `json:"disposition"`
 	Status      string   `json:"status"`
+	Binding     string   `json:"binding_id"`
 	Action      string   `json:"action"`
 	By          string   `json:"by"`
 	Bound       string   `json:"bound"`
@@ -103,6 +104,10 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 		}
 	case record.WakeRequested:
 		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
+	case record.DeliverySubmitted, record.DeliveryCompleted:
+		d.Body = strings.ReplaceAll(strings.TrimSuffix(t.Binding+" "+t.Status+": "+t.Summary, ": "), "_", " ")
+	case record.TransportBound:
+		d.Body = t.Binding + " " + t.Status
 	case record.QueueEntrySettled, record.AgentStateChanged:
 		d.Body = t.Status
 	case record.ClosureDecided:

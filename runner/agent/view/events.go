@@ -8,6 +8,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
+	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
 
@@ -48,6 +49,9 @@ func envelope(e ledger.Event, debug bool) EventEnvelope {
 		out.Provenance.Provenance, out.Provenance.Transport = *e.From, transport(e.From.Surface)
 		out.Provenance.Source = e.From.Origin.Source
 	}
+	if m := out.Payload.Message; m != nil {
+		out.Provenance.ReplyRoute = m.SourceRefs[rules.RefReplyRoute]
+	}
 	if debug {
 		out.Projection.Name, out.Projection.RawPayloadIncluded, out.Payload.Raw = ProjectionDebug, true, &e
 	}
@@ -62,6 +66,8 @@ func transport(s ledger.Surface) string {
 		return "cli"
 	case strings.HasPrefix(string(s), "http_"):
 		return "http"
+	case s == ledger.SurfaceRemote:
+		return "operator"
 	case s == "":
 		return ""
 	}

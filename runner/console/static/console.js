@@ -19,6 +19,7 @@ async function refresh() {
     return;
   }
   reading = true;
+  const began = performance.now();
   try {
     const answer = await fetch(location.href, {headers: {"Holon-Part": "live"}});
     if (answer.status === 401) {
@@ -35,10 +36,9 @@ async function refresh() {
     // the daemon is away: the stream tells when it is back
   } finally {
     reading = false;
-    if (again) {
-      again = false;
-      refresh();
-    }
+    took = performance.now() - began;
+    if (again) refreshSoon();
+    again = false;
   }
 }
 
@@ -52,9 +52,10 @@ function replace(part, next) {
   if (at >= 0) controls()[at]?.focus();
 }
 
-let waiting = 0;
+// refreshSoon waits for what comes together, and longer where reading takes long: most of the time is the reader's.
+let waiting = 0, took = 0;
 function refreshSoon() {
-  waiting ||= setTimeout(() => { waiting = 0; refresh(); }, 200);
+  waiting ||= setTimeout(() => { waiting = 0; refresh(); }, Math.max(200, 5 * took));
 }
 
 // A form with data-act is sent without leaving the page. The key makes a message once, also if it is sent again.

@@ -142,7 +142,8 @@ func (p *plan) resolved() turns.Context {
 	return turns.Context{
 		PreviousResponseID: p.req.PreviousResponseID, Items: len(p.history) + len(p.req.Input),
 		Instructions: p.prompt.SourceNames(),
-		Tools:        p.tools, Omissions: p.prompt.Notes(), Skills: p.skills.IDs(), ActiveSkills: p.active, Fingerprint: p.prompt.Fingerprint(),
+		Tools:        p.tools, Omissions: p.prompt.Notes(), Skills: p.skills.IDs(), ActiveSkills: p.active,
+		Fingerprint: p.prompt.Fingerprint(),
 	}
 }
 

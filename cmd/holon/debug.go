@@ -54,10 +54,10 @@ func (r *remote) latencyRow(turn view.TurnLatency) []string {
 	if turn.BeginMS != nil {
 		begin = r.streams.millis(*turn.BeginMS)
 	}
+	took := r.streams.millis
 	return []string{turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
-		r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS),
-		r.streams.millis(turn.ContextBuildMS), r.streams.millis(turn.ProviderMS), r.streams.millis(turn.ToolMS), strconv.Itoa(turn.ModelRounds),
-		strconv.Itoa(turn.ToolCalls)}
+		took(turn.QueueWaitMS), begin, took(turn.TurnMS), took(turn.ContextBuildMS), took(turn.ProviderMS),
+		took(turn.ToolMS), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls)}
 }
 
 // millis is a time in milliseconds: a number in a pipe, with its unit for a person.

@@ -66,7 +66,8 @@ func summary(streams Streams, s view.AgentSummary, objective string) error {
 	for _, skill := range s.Skills.Active {
 		used = append(used, skill.SkillID)
 	}
-	pairs = append(pairs, "skills in use", streams.oneLine(strings.Join(used, ", "), 1000), "sandbox", s.Execution.Policy.Unenforced())
+	pairs = append(pairs, "skills in use", streams.oneLine(strings.Join(used, ", "), 1000),
+		"sandbox", s.Execution.Policy.Unenforced())
 	if s.Agent.ActiveWorkspaceID != ledger.HomeWorkspace {
 		pairs = append(pairs, "workspace", s.Execution.WorkspaceID+", "+streams.oneLine(s.Execution.WorkspaceAnchor, 1000),
 			"works in", streams.oneLine(s.Agent.Cwd, 1000))

@@ -249,55 +249,6 @@ func clippedOf(f fields) []string {
 	return list
 }
 
-// provenance says where a message came from, nil where retention let go of it.
-func (s *step) provenance(messageID string) *ledger.Provenance {
-	if from, ok := s.from[messageID]; ok {
-		return from
-	}
-	if m, ok := find(s, ledger.View.Message, messageID); ok {
-		return s.came(m)
-	}
-	return nil // an event is written without it
-}
-
-// workFrom is where a change of a work item came from: the message of the turn that made it by a call, and otherwise the
-// item alone is known.
-func (s *step) workFrom(id string) *ledger.Provenance {
-	from := ledger.Provenance{}
-	if s.called {
-		a, _ := ifAny(s, func(v ledger.View) (ledger.Attempt, bool, error) { return v.OpenAttempt(s.state.AgentID) })
-		if known := s.provenance(a.MessageID); known != nil {
-			from = *known
-		}
-	}
-	from.WorkItemID = id
-	return &from
-}
-
-// taskFrom is where a task came from: the message of the turn that began it, or the operator.
-func (s *step) taskFrom(t ledger.Task) *ledger.Provenance {
-	from := ledger.Provenance{}
-	if known := s.provenance(t.Owner.MessageID); known != nil {
-		from = *known
-	} else if t.Owner.TurnID == "" {
-		from = ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginOperator}, Trust: ledger.TrustedOperator,
-			Authority: ledger.OperatorInstruction}
-	}
-	from.TaskID, from.WorkItemID = t.ID, t.Owner.WorkItemID
-	return &from
-}
-
-// came notes where a message came from.
-func (s *step) came(m ledger.Message) *ledger.Provenance {
-	if s.from == nil {
-		s.from = make(map[string]*ledger.Provenance)
-	}
-	s.from[m.ID] = &ledger.Provenance{Origin: m.Origin, Trust: m.Trust, Authority: m.Authority, Surface: m.Surface,
-		AdmissionContext: m.AdmissionContext, TaskID: m.TaskID, WorkItemID: m.WorkItemID,
-		CorrelationID: m.CorrelationID, CausationID: m.CausationID}
-	return s.from[m.ID]
-}
-
 // newest is the id of the event that the step emitted last.
 func (s *step) newest() string { return s.events[len(s.events)-1].ID }
 

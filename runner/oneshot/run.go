@@ -367,7 +367,7 @@ func timed(ms *int64, step func()) {
 // maxWarned bounds the warnings of the turn in the manifest. All of them are in its facts.
 const maxWarned = 20
 
-// warned is the observer of the turn: it puts what agentd warns of about MCP servers into the manifest, too.
+// warned is the observer of the turn: it puts what agentd warns of about MCP servers and skills into the manifest, too.
 type warned struct {
 	Watcher
 	run *execution
@@ -383,10 +383,11 @@ func (w warned) Fact(ev turns.RuntimeEvent) {
 	w.Watcher.Fact(ev)
 }
 
-// MCPWarning is what a fact warns of about MCP servers, for a person; false for any other fact.
+// MCPWarning is what a fact warns of about MCP servers and skills, for a person; false for any other fact.
 func MCPWarning(ev turns.RuntimeEvent) (string, bool) {
 	var n turns.Notice
-	if ev.Type != turns.RuntimeWarning || json.Unmarshal(ev.Payload, &n) != nil || n.Component != "mcp" {
+	if ev.Type != turns.RuntimeWarning || json.Unmarshal(ev.Payload, &n) != nil ||
+		n.Component != "mcp" && n.Component != "skills" {
 		return "", false
 	}
 	return visible.OneLine(n.Message, 300), true

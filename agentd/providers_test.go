@@ -250,6 +250,7 @@ func timelineFile(t *testing.T, name, got string) string {
 	t.Helper()
 	for pattern, with := range map[string]string{
 		`"(started_at|completed_at)": "[^"]*"`: `"$1": "T"`, `"(duration_ms|backoff_ms)": \d+`: `"$1": 1`,
+		`\s*"context_build_ms": \d+,`:              "", // absent below a millisecond
 		`"((frame_)?fingerprint)": "[0-9a-f]{16}"`: `"$1": "F"`, `"(estimated_tokens|bytes)": \d+`: `"$1": 1`,
 		`"((input|total)_tokens)": \d{4,}`:      `"$1": 1000`, // estimates of what was asked
 		`127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`: "HOST",

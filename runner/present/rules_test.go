@@ -55,8 +55,8 @@ func TestTextIsOneRow(t *testing.T) {
 		"assistant_progress    Assistant progress: Hello open\n")
 	brief := event(record.BriefCreated, "t", 3, record.CategoryBrief, "result", "Hello you", nil)
 	brief.Payload.Brief = &ledger.Brief{Text: "Hello  you"}
-	fold(&f, &list, delta("t", "m", "Hello ", responses.PhaseFinalAnswer), delta("t", "m", "you", responses.PhaseFinalAnswer),
-		brief)
+	fold(&f, &list, delta("t", "m", "Hello ", responses.PhaseFinalAnswer),
+		delta("t", "m", "you", responses.PhaseFinalAnswer), brief)
 	expect.Equal(t, "as the answer", draw(list.Rows(present.Info)), "brief                 result: Hello you\n"+
 		"                        | Hello you\n")
 }
@@ -93,11 +93,11 @@ func TestTurnsInheritNothing(t *testing.T) {
 func TestAsksForAction(t *testing.T) {
 	t.Parallel()
 	for kind, ev := range map[string]*view.EventEnvelope{
-		"notification": event(record.NotificationRequested, "", 1, record.CategoryNotification, "for the operator", "help", nil),
+		"notification": event(record.NotificationRequested, "", 1, record.CategoryNotification, "notified", "help", nil),
 		"quarantined":  event(record.QueueEntryQuarantined, "", 1, record.CategoryMessage, "quarantined", "no", nil),
 		"spent":        event(record.BudgetSpent, "", 1, record.CategoryRuntime, "budget spent", "tokens", nil),
-		"retained":     event(record.WorktreeRetained, "", 4, record.CategoryWorkspace, "retained", "review or cleanup pending", nil),
-		"stopped":      event(record.ControlApplied, "", 4, record.CategoryRuntime, "agent stopped", "holon agent start main", nil),
+		"retained":     event(record.WorktreeRetained, "", 4, record.CategoryWorkspace, "retained", "cleanup pending", nil),
+		"stopped":      event(record.ControlApplied, "", 4, record.CategoryRuntime, "stopped", "holon agent start main", nil),
 		"blocked":      event(record.QueueEntryBlocked, "", 4, record.CategoryMessage, "blocked", "a key is missing", nil),
 	} {
 		var f present.Fold

@@ -112,8 +112,8 @@ func (t *Turn) call(ev responses.Event, item, tool, arguments string) Row {
 		t.status.Doing = c.Text
 		t.status.ToolCalls++
 	}
-	return Row{Key: "call-" + item, TurnID: t.id, Level: Verbose, Visibility: "trace", Category: CategoryTool, Title: c.Text,
-		Summary: c.Text, Source: ev.Type, Call: &c}
+	return Row{Key: "call-" + item, TurnID: t.id, Level: Verbose, Visibility: "trace", Category: CategoryTool,
+		Title: c.Text, Summary: c.Text, Source: ev.Type, Call: &c}
 }
 
 // ended is the end of a call, from the canonical result of its tool.

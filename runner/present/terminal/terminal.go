@@ -21,7 +21,8 @@ func Render(text string, width int, dark, color bool) string {
 	if nested().MatchString(text) {
 		return xansi.Wrap(text, width, "")
 	}
-	r, err := glamour.NewTermRenderer(glamour.WithStyles(style(dark)), glamour.WithWordWrap(width),
+	// with a base that is no address, addresses are shown as they are written
+	r, err := glamour.NewTermRenderer(glamour.WithStyles(style(dark)), glamour.WithWordWrap(width), glamour.WithBaseURL("%"),
 		glamour.WithPreservedNewLines(), glamour.WithInlineTableLinks(true), glamour.WithChromaFormatter("terminal16"))
 	if err == nil {
 		var drawn string

@@ -39,6 +39,14 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// The address of a link is shown as it is written.
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	if got := terminal.Render("see [a](docs/b.md)", 40, true, false); got != "see a docs/b.md" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // What an entity stands for is shown, unless it would control the terminal.
 func TestEntities(t *testing.T) {
 	t.Parallel()

@@ -147,8 +147,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	close(h.opened)
 	defer closingWithin(h.Runtime.Close)
-	if err := h.transports.BindHost(ctx, o.Agent); err != nil {
-		return err
+	if err := h.transports.BindHost(ctx, o.Agent); err != nil { // agents live without it
+		h.log.Error("the operator is not notified on this host", "err", err)
 	}
 	if h.listeners, err = o.listen(ctx); err != nil {
 		return err

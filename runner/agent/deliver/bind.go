@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -27,6 +28,9 @@ func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound sch
 	if b.Transport != ledger.TransportWebhook {
 		return bound, refuse("transport", fmt.Sprintf("%.40q is not to be bound this way", b.Transport),
 			"use webhook; a command and the desktop are settings of the daemon: holon config set notify.desktop true")
+	}
+	if b.ID == ledger.TransportCommand || b.ID == ledger.TransportDesktop {
+		return bound, refuse("binding_id", b.ID+" is the name of a binding that the settings make", "choose another name")
 	}
 	if err := scheduler.CheckBinding(b); err != nil {
 		return bound, err
@@ -157,22 +161,26 @@ func refuse(param, message, hint string) error {
 	return &state.Error{Code: scheduler.CodeInvalidBinding, Param: param, Message: message, Hint: hint}
 }
 
-// BindHost makes the bindings of what is on this host as the settings have it: an agent's command, and its desktop.
+// BindHost makes the bindings of what is on this host as the settings have it: a command, and the desktop. They are of
+// the default agent, the first one if it was another before.
 func (d *Deliverer) BindHost(ctx context.Context, agentID string) error {
-	for _, one := range []struct {
-		transport string
-		set       bool
-	}{{ledger.TransportCommand, len(d.Command) > 0}, {ledger.TransportDesktop, d.Bus != ""}} {
-		old, known, err := d.find(ctx, ledger.OperatorBinding{ID: one.transport, AgentID: agentID})
+	for transport, set := range map[string]bool{ledger.TransportCommand: len(d.Command) > 0,
+		ledger.TransportDesktop: d.Bus != ""} {
+		b, err := ledger.Read(ctx, d.Store, func(v ledger.View) (b ledger.OperatorBinding, err error) {
+			b, _, err = v.OperatorBinding(transport)
+			return b, err
+		})
+		active := b.Status == ledger.BindingActive
+		b.ID, b.Transport, b.AgentID = transport, transport, cmp.Or(b.AgentID, agentID)
+		b.Capabilities = ledger.Capabilities{Text: true}
 		switch {
-		case err == nil && one.set && !known:
-			_, err = d.Steps.Bind(ctx, ledger.OperatorBinding{ID: one.transport, Transport: one.transport, AgentID: agentID,
-				Capabilities: ledger.Capabilities{Text: true}})
-		case err == nil && !one.set && known && old.Transport == one.transport:
-			_, err = d.Steps.RevokeBinding(ctx, agentID, one.transport)
+		case err == nil && set && !active:
+			_, err = d.Steps.Bind(ctx, b)
+		case err == nil && !set && active:
+			_, err = d.Steps.RevokeBinding(ctx, b.AgentID, transport)
 		}
 		if err != nil {
-			return fmt.Errorf("bind the transport %s: %w", one.transport, err)
+			return fmt.Errorf("bind the transport %s: %w", transport, err)
 		}
 	}
 	return nil

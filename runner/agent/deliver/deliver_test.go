@@ -219,6 +219,7 @@ func TestBindRefuses(t *testing.T) {
 		"an id with a dot":     {"binding_id", func(n *scheduler.NewBinding) { n.ID = "a.b" }},
 		"no id":                {"binding_id", func(n *scheduler.NewBinding) { n.ID = "" }},
 		"an id of another":     {"binding_id", func(n *scheduler.NewBinding) { n.ID, n.AgentID = "taken", "other" }},
+		"a name of the host's": {"binding_id", func(n *scheduler.NewBinding) { n.ID = "desktop" }},
 		"a command":            {"transport", func(n *scheduler.NewBinding) { n.Transport = ledger.TransportCommand }},
 		"no URL":               {"delivery_callback_url", func(n *scheduler.NewBinding) { n.URL = "" }},
 		"a file":               {"delivery_callback_url", func(n *scheduler.NewBinding) { n.URL = "file:///etc/passwd" }},

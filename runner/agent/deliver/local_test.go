@@ -35,7 +35,8 @@ func TestCommand(t *testing.T) {
 	var m deliver.Message
 	expect.NoError(t, json.Unmarshal(data, &m))
 	expect.Equal(t, "delivery", m.Data.DeliveryIntentID, d.ID)
-	w.Command = nil // the next start has other settings
+	expect.NoError(t, w.BindHost(t.Context(), "other")) // another default agent: it stays where it is
+	w.Command = nil                                     // the next start has other settings
 	expect.NoError(t, w.BindHost(t.Context(), "main"))
 	w.notify("main", "again")
 	expect.Equal(t, "deliveries", len(w.deliveries("main")), 1)

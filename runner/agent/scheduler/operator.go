@@ -201,17 +201,18 @@ func (s *step) replyRoute() ([]ledger.OperatorBinding, string) {
 	return []ledger.OperatorBinding{b}, msg.SourceRefs[rules.RefReplyRoute]
 }
 
+// defaultRoutes are the bindings of the agent, else those of default agents.
 func (s *step) defaultRoutes() []ledger.OperatorBinding {
-	if routes := s.activeBindings(s.state.AgentID); len(routes) > 0 || s.agentRow().Kind == ledger.KindDefault {
+	routes := s.activeBindings(s.state.AgentID)
+	if len(routes) > 0 {
 		return routes
 	}
-	agents := read(s, func(v ledger.View, _ string) ([]ledger.Agent, error) { return v.Agents() }, "")
-	for _, a := range agents {
+	for _, a := range ask(s, ledger.View.Agents) {
 		if a.Kind == ledger.KindDefault {
-			return s.activeBindings(a.ID)
+			routes = append(routes, s.activeBindings(a.ID)...)
 		}
 	}
-	return nil
+	return routes
 }
 
 func (s *step) activeBindings(agentID string) []ledger.OperatorBinding {

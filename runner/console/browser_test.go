@@ -90,6 +90,9 @@ func is(expression string) step {
 	})
 }
 
+// signedIn waits for the page that a link leads to.
+var signedIn = is(`location.pathname === "/ui/" && document.readyState === "complete"`)
+
 // daemon is a holon with the local engine and a scripted model, whose control plane has a TCP port.
 type daemon struct {
 	t    *testing.T
@@ -141,7 +144,7 @@ func testConversation(ctx context.Context, t *testing.T) {
 	answers := func(n int) step {
 		return is(fmt.Sprintf(`document.querySelectorAll("#rows .c-brief").length === %d`, n))
 	}
-	do(ctx, t, chromedp.Navigate(d.holon("ui", "--print")), is(`location.pathname === "/ui/"`),
+	do(ctx, t, chromedp.Navigate(d.holon("ui", "--print")), signedIn,
 		chromedp.Click(`a[href="/ui/agents/main"]`), is(`document.getElementById("link")?.textContent === "live"`),
 		chromedp.SendKeys("#text", "hello\n"), answers(1), is(`document.getElementById("text").value === ""`))
 	d.holon("daemon", "restart", "--listen", d.addr)
@@ -173,11 +176,13 @@ func testConversation(ctx context.Context, t *testing.T) {
 // checks returns what readers of the screen and of the keyboard would miss on a page, and what is wider than a phone.
 const checks = `(() => {
   const wrong = [];
-  const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.[0]?.textContent.trim() ||
-    (e.matches("a, button, summary, svg") ? e.textContent.trim() : "");
-  for (const e of document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary, svg, nav, [role=region], [role=log]"))
+  const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") ||
+    e.labels?.[0]?.textContent.trim() || (e.matches("a, button, summary, svg") ? e.textContent.trim() : "");
+  for (const e of document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary, svg, nav, " +
+    "[role=region], [role=log]"))
     if (!name(e)) wrong.push("no name: " + e.outerHTML.slice(0, 200));
-  for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) wrong.push("order: " + e.outerHTML.slice(0, 200));
+  for (const e of document.querySelectorAll("[tabindex]"))
+    if (e.tabIndex > 0) wrong.push("order: " + e.outerHTML.slice(0, 200));
   for (const e of document.querySelectorAll("*")) {
     const scrolls = ["auto", "scroll"].includes(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight + 1;
     if (scrolls && e.tabIndex < 0 && e !== document.documentElement && !e.querySelector("a, button"))
@@ -185,8 +190,10 @@ const checks = `(() => {
   }
   const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
   if (new Set(ids).size !== ids.length) wrong.push("an id is there twice: " + ids);
-  if (!document.documentElement.lang || !document.title || document.querySelectorAll("main").length !== 1) wrong.push("no main part");
-  if (document.documentElement.scrollWidth > innerWidth) wrong.push("wider than the window: " + document.documentElement.scrollWidth);
+  if (!document.documentElement.lang || !document.title || document.querySelectorAll("main").length !== 1)
+    wrong.push("no main part");
+  const wide = document.documentElement.scrollWidth;
+  if (wide > innerWidth) wrong.push("wider than the window: " + wide);
   return wrong;
 })()`
 
@@ -200,7 +207,7 @@ func testManyEvents(ctx context.Context, t *testing.T) {
 	last := func(n int) step {
 		return is(fmt.Sprintf(`document.querySelector("#rows > li:last-child")?.dataset.seq === "%d"`, n))
 	}
-	do(ctx, t, chromedp.Navigate(r.server.URL+link), is(`location.pathname === "/ui/"`),
+	do(ctx, t, chromedp.Navigate(r.server.URL+link), signedIn,
 		chromedp.Navigate(r.server.URL+"/ui/agents/main"), is(`document.getElementById("link").textContent === "live"`))
 	const elements = `document.querySelectorAll("*").length`
 	for i := range 1000 {

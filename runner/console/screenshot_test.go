@@ -78,7 +78,7 @@ func TestScreenshots(t *testing.T) {
 	d.holon("session", "start", "--name", "editor")
 	base := "http://" + d.addr + "/ui/"
 	desk := tab(ctx, t, 1200, 760)
-	do(desk, t, chromedp.Navigate(d.holon("ui", "--print")), is(`location.pathname === "/ui/"`),
+	do(desk, t, chromedp.Navigate(d.holon("ui", "--print")), signedIn,
 		chromedp.Navigate(base+"agents/main"))
 	for i, text := range []string{"The total of a basket with a discount is wrong. Find out why, and mend it.",
 		"Can the total still be negative?", "What else is open?"} {

@@ -152,7 +152,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case rereadMsg:
 		msg.overlay.rereading = false
 		if m.top() == msg.overlay {
-			return m, m.read(msg.overlay.kind, msg.overlay.id)
+			return m, m.reload()
 		}
 	case tickMsg:
 		m.now = time.Time(msg)

@@ -350,3 +350,19 @@ func TestInline(t *testing.T) {
 		t.Errorf("the view still has what was printed:\n%s", screen)
 	}
 }
+
+// A page that changes while it is read is read again, once.
+func TestStalePage(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 80, 24)
+	l.keys("/work")
+	_, reading := l.model.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+	for range 3 {
+		l.event(rowsEvent{{Key: "w", Category: present.CategoryWork}})
+	}
+	expect.Equal(t, "before the answer", strings.Join(l.did, ";"), "")
+	l.do(reading)
+	expect.Equal(t, "after it", strings.Join(l.did, ";"), "page work ;page work ")
+	l.event(rowsEvent{{Key: "w", Category: present.CategoryWork}}, rowsEvent{{Key: "t", Category: present.CategoryTool}})
+	expect.Equal(t, "after another change", len(l.did), 3)
+}

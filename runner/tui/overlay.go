@@ -24,7 +24,8 @@ const (
 // overlay is something shown over the conversation: items to choose from, a text, a diff, or a question.
 type overlay struct {
 	kind, id, title string
-	loading         bool
+	loading         bool // there is nothing to show yet
+	reading, stale  bool // the page is read; what it shows has changed since that began
 	rereading       bool // the page is about to be read again
 	heads           []string
 	items           []item
@@ -50,7 +51,7 @@ func (m *model) push(o *overlay) {
 
 // openPage opens a page, which is read.
 func (m *model) openPage(kind, id string) tea.Cmd {
-	m.push(&overlay{kind: kind, id: id, title: kind, loading: true})
+	m.push(&overlay{kind: kind, id: id, title: kind, loading: true, reading: true})
 	return m.read(kind, id)
 }
 
@@ -64,9 +65,14 @@ func (m *model) read(kind, id string) tea.Cmd {
 // reload reads the page on top anew, if something else than a diff or a text of here.
 func (m *model) reload() tea.Cmd {
 	o := m.top()
-	if o == nil || o.loading || o.yes != nil || o.kind == pageDiff || o.kind == pageApply || o.kind == "help" {
+	if o == nil || o.yes != nil || o.kind == pageDiff || o.kind == pageApply || o.kind == "help" {
 		return nil
 	}
+	if o.reading {
+		o.stale = true
+		return nil
+	}
+	o.reading = true
 	return m.read(o.kind, o.id)
 }
 
@@ -82,6 +88,7 @@ func (m *model) showPage(msg pageMsg) tea.Cmd {
 			return nil
 		}
 		first := o.loading
+		o.reading = false
 		o.loading, o.title, o.heads, o.items = false, msg.page.Title, msg.page.Heads, msg.page.Items
 		o.text, o.raw = msg.page.Text, msg.page.Raw
 		o.layout(m)
@@ -94,6 +101,10 @@ func (m *model) showPage(msg pageMsg) tea.Cmd {
 			o.at = len(o.lines) // the end of what was printed
 		}
 		o.move(0, m)
+		if o.stale {
+			o.stale, o.reading = false, true
+			return m.read(o.kind, o.id)
+		}
 		if msg.page.Live && !o.rereading {
 			o.rereading = true
 			return m.wait(rereadAfter, func(time.Time) tea.Msg { return rereadMsg{o} })

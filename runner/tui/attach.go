@@ -18,8 +18,8 @@ import (
 // maxFile bounds a file that is sent with a message, in bytes.
 const maxFile = 20 << 20
 
-// pastedPath is the path that a text is, as terminals write one that is dropped on them: quoted, with escaped spaces, or
-// as a URL. It is "" for other text.
+// pastedPath is the path that a text is, as terminals write one that is dropped on them: quoted, with escaped spaces,
+// or as a URL. It is "" for other text.
 func pastedPath(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.ContainsRune(text, '\n') || len(text) > 4096 {

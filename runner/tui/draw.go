@@ -157,7 +157,8 @@ func (m *model) drawCall(r present.Row, width int) []string {
 		style = red
 	}
 	head := strings.ReplaceAll(cmp.Or(c.Text, r.Summary, r.Title), "\n", " ")
-	lines := []string{m.paint(style, ansi.Truncate("• "+m.line(head), width-ansi.StringWidth(end), "…")) + m.paint(dim, end)}
+	head = ansi.Truncate("• "+m.line(head), width-ansi.StringWidth(end), "…")
+	lines := []string{m.paint(style, head) + m.paint(dim, end)}
 	for _, l := range c.Diff {
 		style := dim
 		switch {

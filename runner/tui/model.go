@@ -58,7 +58,8 @@ type model struct {
 }
 
 func newModel(open func(Target) backend, t Target, f *feed, do func(func(context.Context) tea.Msg) tea.Cmd) *model {
-	m := &model{open: open, feed: f, do: do, next: f.next, wait: tea.Tick, target: t, mode: present.Info, color: true, dark: true, width: 80, height: 24}
+	m := &model{open: open, feed: f, do: do, next: f.next, wait: tea.Tick, target: t,
+		mode: present.Info, color: true, dark: true, width: 80, height: 24}
 	m.composer = newComposer()
 	m.begin(t)
 	return m
@@ -185,8 +186,8 @@ func (m *model) take(events []fed) tea.Cmd {
 				stale = stale || m.concerned(row)
 			}
 		case resetEvent:
-			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info, Category: present.CategoryRuntime,
-				Title: "events are missing here"}, false)
+			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info,
+				Category: present.CategoryRuntime, Title: "events are missing here"}, false)
 		case doingEvent:
 			m.doing = present.Status(e)
 		case awayEvent:

@@ -60,8 +60,8 @@ func (c *Client) ResponseInput(ctx context.Context, id string) (responses.Items,
 }
 
 // FollowResponse yields the events of a response from its first one to its terminal event, each once and in order. Of f
-// it takes Patience and Away: a connection that breaks is made anew, also across a restart of the daemon. An error comes
-// with a zero event and is the last pair.
+// it takes Patience and Away: a connection that breaks is made anew, also across a restart of the daemon. An error
+// comes with a zero event and is the last pair.
 func (c *Client) FollowResponse(ctx context.Context, id string, f Follow) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
 		last, over := int64(-1), false

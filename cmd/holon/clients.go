@@ -173,8 +173,7 @@ type clientSession struct{ *conversation.Session }
 
 func (x clientSession) Info() openresponses.Info {
 	i := x.Session.Info()
-	return openresponses.Info{ID: i.ID, Name: i.Name, Model: i.Model, Closed: i.Status == conversation.StatusClosed,
-		Responses: i.ResponseIDs}
+	return openresponses.Info{ID: i.ID, Name: i.Name, Model: i.Model, Closed: i.Status == conversation.StatusClosed}
 }
 
 // operatorSessions are the sessions for the control plane.

@@ -79,6 +79,13 @@ func (x *Session) Current() (responseID string) {
 	return x.log.current
 }
 
+// Line is the responses of the session in the order in which they were asked for, up to Current.
+func (x *Session) Line() []string {
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	return slices.Clone(x.log.responses[:slices.Index(x.log.responses, x.log.current)+1])
+}
+
 // hold takes the session for what no turn may begin or end in. It comes before all other locks.
 func (x *Session) hold(ctx context.Context) (release func(), err error) {
 	select {

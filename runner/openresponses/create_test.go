@@ -137,10 +137,10 @@ func TestNextTurn(t *testing.T) {
 	d.post(named("")).is(t, 409, "previous_response_in_progress", "previous_response_id")
 	d.do(http.MethodPost, "/v1/responses/"+going.ID+"/cancel", "")
 	continues("after one that was cancelled", named(`,"store":false`), last.Response.ID)
-	before := len(d.session(0).Info().Responses)
+	before := len(d.session(0).Line())
 	d.do(http.MethodPost, "/v1/chat/completions", `{"model":"scripted/talk","store":true,"holon":{"session_id":"mine"},`+
 		`"messages":[{"role":"user","content":"hi"}]}`)
-	whole := d.session(0).Info().Responses[before]
+	whole := d.session(0).Line()[before]
 	if resp := d.do(http.MethodGet, "/v1/responses/"+whole, "").response(t); resp.PreviousResponseID != nil {
 		t.Errorf("a whole conversation continues %s", *resp.PreviousResponseID)
 	}
@@ -213,11 +213,11 @@ func TestUnansweredTurn(t *testing.T) {
 	x := d.session(0)
 	x.cut = filepath.Join(x.host.Dir, "cut")
 	cutOff(t, x.cut, x.host.Socket())
-	expect.Equal(t, "text", d.post("{"+talk+"}").response(t).OutputText(), "Hello from the session.")
-	expect.Contains(t, "stream", d.post("{"+talk+`,"stream":true}`).body, "Hello from the session.")
+	expect.Equal(t, "text", d.post("{"+talk+"}").response(t).OutputText(), "Once more.")
+	expect.Contains(t, "stream", d.post("{"+talk+`,"stream":true}`).body, "And again.")
 	lines, last := d.socket("ann").turn(talk)
 	expect.Equal(t, "last", last.Type, "response.completed")
-	expect.Contains(t, "frames", lines, "Hello from the session.")
+	expect.Contains(t, "frames", lines, "The last time.")
 }
 
 // cutOff forwards what comes on a socket to a server, and ends each connection at the first answer but an upgrade.

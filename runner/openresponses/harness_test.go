@@ -222,8 +222,13 @@ func (d *door) OfItem(owner, id string) (openresponses.Session, error) {
 func (x *session) Info() openresponses.Info {
 	x.door.mu.Lock()
 	defer x.door.mu.Unlock()
-	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed,
-		Responses: slices.Clone(x.responses)}
+	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed}
+}
+
+func (x *session) Line() []string {
+	x.door.mu.Lock()
+	defer x.door.mu.Unlock()
+	return slices.Clone(x.responses)
 }
 
 func (x *session) AgentSession() string { return "sess_" + x.id }

@@ -67,6 +67,8 @@ type Session interface {
 	// while the container is there.
 	AgentSession() string
 	WorkDir() string
+	// Line is the ids of the responses that agentd has accepted, up to the one that the session's next turn follows.
+	Line() []string
 	// Turn runs one turn to its end. ask is called when agentd is ready, and returns when it has the turn. It may be
 	// called again, with another agentd, after an error of the one before.
 	Turn(ctx context.Context, turnID, model string, ask runner.Ask) (runner.End, error)
@@ -80,7 +82,6 @@ type Session interface {
 type Info struct {
 	ID, Name, Model string
 	Closed          bool
-	Responses       []string // ids of those that agentd has accepted, the newest last
 }
 
 // Agents are the long-lived agents, whose turns are responses as well.

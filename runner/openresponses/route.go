@@ -19,15 +19,16 @@ import (
 // request is a request for a turn, checked as agentd checks it.
 type request struct {
 	*responses.Request
-	body    []byte // without opens
-	caller  access.Caller
-	opens   opens
-	once    bool   // no request can continue what it begins
-	whole   bool   // the input is the whole conversation
-	follows string // response that it goes on from although it does not name it; "" for none
-	key     string // "Idempotency-Key" for agentd and agents, unlike those of other callers; "" for none
-	repeats bool   // the caller chose the id of the turn, or the key, and the turn may be there
-	settled func() // called once it is known whether the turn is there
+	body     []byte // without opens
+	caller   access.Caller
+	opens    opens
+	once     bool    // no request can continue what it begins
+	whole    bool    // the input is the whole conversation
+	repeated bool    // the session has the turn
+	follows  *string // response that it goes on from although it does not name it, "" for none; nil: not known yet
+	key      string  // "Idempotency-Key" for agentd and agents, unlike those of other callers; "" for none
+	repeats  bool    // the caller chose the id of the turn, or the key, and the turn may be there
+	settled  func()  // called once it is known whether the turn is there
 }
 
 // opens is what of a request is about the session that it opens. agentd does not take it.
@@ -136,23 +137,19 @@ func (s *Server) hold(ctx context.Context, q *request) error {
 	return nil
 }
 
-// route finds the session that a request goes on with, and opens one where it begins a conversation. repeated says that
-// the session has the turn.
-func (s *Server) route(ctx context.Context, q *request) (x Session, repeated bool, err error) {
+// route finds the session that a request goes on with, and opens one where it begins a conversation.
+func (s *Server) route(ctx context.Context, q *request) (x Session, err error) {
 	if q.repeats {
 		x, err = s.o.Sessions.OfTurn(q.caller.Name, q.Holon.TurnID)
-		repeated = err == nil
-		if repeated && !named(x, q.Holon.SessionID) {
-			return nil, false, q.conflict()
+		q.repeated = err == nil
+		if q.repeated && !named(x, q.Holon.SessionID) {
+			return nil, q.conflict()
 		}
 	}
-	if !repeated && (err == nil || notFound(err)) {
+	if !q.repeated && (err == nil || notFound(err)) {
 		x, err = s.find(ctx, q)
 	}
-	if err == nil {
-		err = q.follow(ctx, x, repeated)
-	}
-	return x, repeated, err
+	return x, err
 }
 
 // conflict is the error of a request with the turn of another one.
@@ -192,39 +189,41 @@ func (s *Server) find(ctx context.Context, q *request) (Session, error) {
 // maxLookBack bounds how many responses of a session are looked at for one that its next turn can continue.
 const maxLookBack = 32
 
-// follow has a request that names its session and no response be the session's next turn: it continues the last
-// response that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
+// follow has a request that names its session and no response be the session's next turn: it continues the last response
+// that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
 // that did.
-func (q *request) follow(ctx context.Context, x Session, repeated bool) error {
-	ids := x.Info().Responses
-	if q.whole || q.Holon.SessionID == "" || q.PreviousResponseID != "" || len(ids) == 0 {
+func (q *request) follow(ctx context.Context, agent *client.Client, x Session) error {
+	if q.follows != nil || q.whole || q.Holon.SessionID == "" || q.PreviousResponseID != "" {
 		return nil
 	}
-	return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
-		if repeated {
-			rec, err := agent.Turn(ctx, q.Holon.TurnID)
-			if err == nil && rec.PreviousResponseID != nil {
-				q.follows = *rec.PreviousResponseID
-			} else if notFound(err) {
-				return nil // agentd says so itself
-			}
+	if q.repeated {
+		rec, err := agent.Turn(ctx, q.Holon.TurnID)
+		if err == nil {
+			q.follows = rec.PreviousResponseID
+		}
+		return unlessNotFound(err) // agentd says so itself
+	}
+	none := ""
+	line := x.Line()
+	for _, id := range slices.Backward(line[max(0, len(line)-maxLookBack):]) {
+		resp, err := agent.GetResponse(ctx, id)
+		if unlessNotFound(err) != nil {
 			return err
 		}
-		for _, id := range slices.Backward(ids[max(0, len(ids)-maxLookBack):]) {
-			resp, err := agent.GetResponse(ctx, id)
-			if notFound(err) { // it is not stored, or deleted
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if resp.Status != responses.StatusFailed && resp.Status != responses.StatusCancelled {
-				q.follows = id
-				return nil
-			}
-		}
+		if err == nil && resp.Status != responses.StatusFailed && resp.Status != responses.StatusCancelled {
+			q.follows = &id
+			return nil
+		} // else it is not stored, deleted or no conversation
+	}
+	q.follows = &none
+	return nil
+}
+
+func unlessNotFound(err error) error {
+	if notFound(err) {
 		return nil
-	})
+	}
+	return err
 }
 
 // continued finds the session that a request continues, nil for none.

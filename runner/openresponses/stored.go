@@ -155,7 +155,7 @@ func (s *Server) aside(w http.ResponseWriter, r *http.Request) (Session, *reques
 		return nil, nil, err
 	}
 	q.Holon.TurnID, q.repeats, q.once = responses.NewID(responses.PrefixTurn), false, true
-	x, _, err := s.route(r.Context(), q)
+	x, err := s.route(r.Context(), q)
 	return x, q, err
 }
 

@@ -43,22 +43,26 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte, wh
 		return err
 	}
 	defer q.settled()
-	x, repeated, err := s.route(r.Context(), q)
+	x, err := s.route(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	if repeated {
+	if q.repeated {
 		return s.repeat(w, r, x, q)
 	}
 	return s.turn(w, r, x, q)
 }
 
-// edited is the client's body with the host's fields of holon, and with the response that it goes on from.
-func edited(x Session, q *request) (body []byte, err error) {
+// edited is the client's body with the host's fields of holon, and with the response that it goes on from, which agent
+// and the session know once no other turn can begin.
+func (q *request) edited(ctx context.Context, agent *client.Client, x Session) (body []byte, err error) {
+	if err := q.follow(ctx, agent, x); err != nil {
+		return nil, err
+	}
 	body = q.body
-	if q.follows != "" {
+	if q.follows != nil && *q.follows != "" {
 		body, err = set(body, "previous_response_id", func(json.RawMessage) (json.RawMessage, error) {
-			return responses.Marshal(q.follows)
+			return responses.Marshal(*q.follows)
 		})
 		if err != nil {
 			return nil, err
@@ -92,7 +96,7 @@ func (s *Server) repeat(w http.ResponseWriter, r *http.Request, x Session, q *re
 // send sends the request to agentd. r has its headers.
 func (q *request) send(ctx context.Context, agent *client.Client, x Session, r *http.Request,
 	path string) (*http.Response, error) {
-	body, err := edited(x, q)
+	body, err := q.edited(ctx, agent, x)
 	if err != nil {
 		return nil, err
 	}

@@ -96,15 +96,15 @@ func (c *socket) turn(text []byte) error {
 		return err
 	}
 	defer q.settled()
-	x, repeated, err := c.server.route(ctx, q)
+	x, err := c.server.route(ctx, q)
 	if err != nil {
 		return err
 	}
 	p := newPost(ctx, x, q)
-	if !repeated {
+	if !q.repeated {
 		err = c.server.watched(p, func(up upstream) error { return c.exchange(p, up) })
 	}
-	if repeated || errors.Is(err, errUnanswered) {
+	if q.repeated || errors.Is(err, errUnanswered) {
 		q.settled()
 		return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
 			return c.exchange(p, upstream{agent: agent, ctx: ctx, stop: func() {}})
@@ -138,7 +138,7 @@ func (c *socket) exchange(p *post, up upstream) error {
 }
 
 func (c *socket) pass(p *post, up upstream, t *tunnel) error {
-	text, err := edited(p.session, p.request)
+	text, err := p.request.edited(up.ctx, up.agent, p.session)
 	if err == nil && up.token != "" {
 		text, err = withToken(text, up.token)
 	}

@@ -51,7 +51,8 @@ func TestOperatorIngress(t *testing.T) {
 	t.Parallel()
 	r := bound(t, control.Limits{})
 	d := r.described()
-	const good, relay = `{"text":"go on","actor_id":"U1","binding_id":"chat","reply_route_id":"thread-7"}`, "Bearer relay-token"
+	const relay = "Bearer relay-token"
+	const good = `{"text":"go on","actor_id":"U1","binding_id":"chat","reply_route_id":"thread-7"}`
 	local := ingress("main", "", good)
 	local.tcp = false
 	for _, c := range []struct {

@@ -74,9 +74,13 @@ func TestAttempts(t *testing.T) {
 		answer func(n int, w http.ResponseWriter, r *http.Request)
 		want   string
 	}{
-		"fails":      {func(_ int, w http.ResponseWriter, _ *http.Request) { http.Error(w, "no\x1b[31mroom", 503) }, "it answered 503 no"},
-		"refuses":    {func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "it answered 401"},
-		"redirects":  {func(_ int, w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) }, "redirects are not followed"},
+		"fails": {func(_ int, w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no\x1b[31mroom", http.StatusServiceUnavailable)
+		}, "it answered 503 no"},
+		"refuses": {func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "it answered 401"},
+		"redirects": {func(_ int, w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "redirects are not followed"},
 		"hangs":      {func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "did not answer within"},
 		"breaks off": {func(_ int, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		"endless headers": {func(_ int, w http.ResponseWriter, _ *http.Request) {

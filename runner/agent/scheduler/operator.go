@@ -120,8 +120,8 @@ func (m *Scheduler) RevokeBinding(ctx context.Context, agentID, id string) (b le
 func (s *step) binding(id string) (ledger.OperatorBinding, error) {
 	b, ok := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool, error) { return v.OperatorBinding(id) })
 	if !ok || b.AgentID != s.state.AgentID {
-		return b, refused(ledger.CodeNotFound, "binding_id", "holon notify list --agent "+s.state.AgentID, "agent %s has no binding %.80q",
-			s.state.AgentID, id)
+		return b, refused(ledger.CodeNotFound, "binding_id", "holon notify list --agent "+s.state.AgentID,
+			"agent %s has no binding %.80q", s.state.AgentID, id)
 	}
 	return b, nil
 }

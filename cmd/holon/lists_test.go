@@ -145,6 +145,9 @@ func oneOfEach(t *testing.T, dir string,
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
 		succeed(t, with(args...))
 	}
+	if err := with("notify", "test", "phone").Run(); err == nil {
+		t.Error("a notification came to an address that the binding does not allow")
+	}
 	// the message is blocked only once the agent has tried it
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		out, err := with("agent", "list").CombinedOutput()

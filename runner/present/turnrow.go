@@ -49,7 +49,8 @@ func (f *Fold) turnChanged(ev *view.EventEnvelope) []Row {
 	return []Row{f.turn.row}
 }
 
-// turnEnded is the row of a turn that has ended, in the place of the one that said that it goes on. One that failed is shown in every mode, also one that the agent made for itself.
+// turnEnded is the row of a turn that has ended, in the place of the one that said that it goes on. One that failed is
+// shown in every mode, also one that the agent made for itself.
 func (f *Fold) turnEnded(ev *view.EventEnvelope) (rows []Row) {
 	f.turn.enter(ev)
 	f.turn.Doing = ""

@@ -22,7 +22,8 @@ func Render(text string, width int, dark, color bool) string {
 		return xansi.Wrap(text, width, "")
 	}
 	// with a base that is no address, addresses are shown as they are written
-	r, err := glamour.NewTermRenderer(glamour.WithStyles(style(dark)), glamour.WithWordWrap(width), glamour.WithBaseURL("%"),
+	r, err := glamour.NewTermRenderer(glamour.WithStyles(style(dark)), glamour.WithWordWrap(width),
+		glamour.WithBaseURL("%"),
 		glamour.WithPreservedNewLines(), glamour.WithInlineTableLinks(true), glamour.WithChromaFormatter("terminal16"))
 	if err == nil {
 		var drawn string

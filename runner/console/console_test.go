@@ -42,11 +42,14 @@ func newPlane() *plane { return &plane{added: make(chan struct{})} }
 func (p *plane) add(category, title, body string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seq := len(p.events) + 1
-	p.events = append(p.events, map[string]any{"id": fmt.Sprintf("evt_%d", seq), "event_seq": seq, "type": "brief_created",
+	seq, kind := len(p.events)+1, "workspace_attached" // a row of its own
+	if category == "brief" {
+		kind = "brief_created"
+	}
+	p.events = append(p.events, map[string]any{"id": fmt.Sprintf("evt_%d", seq), "event_seq": seq, "type": kind,
 		"ts": "2026-11-22T10:00:00Z", "agent_id": "main",
 		"display": map[string]any{"visibility": "turn_result", "level": 3, "category": category, "title": title,
-			"body": body, "summary": title, "source_event_kind": "brief_created"}})
+			"body": body, "summary": title, "source_event_kind": kind}})
 	close(p.added)
 	p.added = make(chan struct{})
 }

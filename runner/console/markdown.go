@@ -2,9 +2,11 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"html/template"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/alecthomas/chroma/v2"
 	"github.com/alecthomas/chroma/v2/lexers"
@@ -20,6 +22,9 @@ import (
 
 // maxMarkdown bounds what is rendered and coloured, in bytes. What is longer is shown as it is.
 const maxMarkdown = 128 << 10
+
+// colourTime bounds how long one code is coloured. Code that takes longer has no colours.
+const colourTime = 300 * time.Millisecond
 
 // converter makes HTML of Markdown, for any number of goroutines.
 var converter = sync.OnceValue(func() goldmark.Markdown {
@@ -130,11 +135,21 @@ func colouredLines(lexer chroma.Lexer, code string) (lines []template.HTML) {
 	if lexer == nil || len(code) > maxMarkdown {
 		lexer = lexers.Fallback
 	}
-	tokens, err := chroma.Coalesce(lexer).Tokenise(nil, code)
-	if err != nil {
-		return []template.HTML{template.HTML(template.HTMLEscapeString(code))} //nolint:gosec // it is escaped
+	var tokens []chroma.Token
+	next, err := chroma.Coalesce(lexer).Tokenise(nil, code)
+	for end := time.Now().Add(colourTime); err == nil; { // hostile code can take a lexer long
+		token := next()
+		if token == chroma.EOF {
+			break
+		}
+		if tokens = append(tokens, token); time.Now().After(end) {
+			err = context.DeadlineExceeded
+		}
 	}
-	for _, line := range chroma.SplitTokensIntoLines(tokens.Tokens()) {
+	if err != nil {
+		tokens = []chroma.Token{{Type: chroma.Text, Value: code}}
+	}
+	for _, line := range chroma.SplitTokensIntoLines(tokens) {
 		var out strings.Builder
 		for _, token := range line {
 			part := template.HTMLEscapeString(token.Value)

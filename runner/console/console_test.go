@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,119 +15,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"holon/runner/agent/view"
 	"holon/runner/console"
 	"holon/runner/control/client"
-	"holon/runner/control/wire"
 	"holon/test/expect"
 )
-
-// plane answers as a control plane with one agent, main, whose events a test adds.
-type plane struct {
-	mu      sync.Mutex
-	events  []map[string]any
-	added   chan struct{} // closed when there is one more
-	prompts []wire.Prompt
-	patch   string // file with what the agent changed; "": nothing
-}
-
-func newPlane() *plane { return &plane{added: make(chan struct{})} }
-
-// add adds an event of an answer, or of another category.
-func (p *plane) add(category, title, body string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seq, kind := len(p.events)+1, "workspace_attached" // a row of its own
-	if category == "brief" {
-		kind = "brief_created"
-	}
-	p.events = append(p.events, map[string]any{"id": fmt.Sprintf("evt_%d", seq), "event_seq": seq, "type": kind,
-		"ts": "2026-11-22T10:00:00Z", "agent_id": "main",
-		"display": map[string]any{"visibility": "turn_result", "level": 3, "category": category, "title": title,
-			"body": body, "summary": title, "source_event_kind": kind}})
-	close(p.added)
-	p.added = make(chan struct{})
-}
-
-// since returns the events after a number, and a channel that is closed when there are more.
-func (p *plane) since(seq int) ([]map[string]any, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.events[min(seq, len(p.events)):], p.added
-}
-
-func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	number := func(name string) int { n, _ := strconv.Atoi(r.URL.Query().Get(name)); return n }
-	var out any
-	switch at := r.URL.Path; {
-	case at == "/":
-		out = wire.Root{OK: true, DefaultAgent: "main"}
-	case at == "/agents/list":
-		var one view.AgentListEntry
-		one.Identity.AgentID, one.WaitingReason = "main", "<img src=x onerror=alert(1)>"
-		out = []view.AgentListEntry{one}
-	case at == "/sessions":
-		out = wire.SessionList{Object: "list", Data: []wire.Session{{ID: "sess_1", Name: "<b>name</b>", Status: "open"}}}
-	case at == "/agents/main/state":
-		var now view.StateSnapshot
-		now.Agent.Identity.AgentID, now.Agent.Agent.Status, now.EventLogEpoch = "main", "awake_idle", "E"
-		out = now
-	case at == "/agents/main/events":
-		all, _ := p.since(0)
-		if before := number("before_seq"); before > 0 {
-			all = all[:min(before-1, len(all))]
-		}
-		first := max(0, len(all)-number("limit"))
-		page := map[string]any{"event_log_epoch": "E", "has_older": first > 0}
-		var list []any
-		for i := len(all) - 1; i >= first; i-- {
-			list = append(list, all[i])
-		}
-		page["events"] = list
-		out = page
-	case at == "/agents/main/events/stream":
-		p.stream(w, r, number("after_seq"))
-		return
-	case at == "/control/agents/main/prompt":
-		var prompt wire.Prompt
-		_ = json.NewDecoder(r.Body).Decode(&prompt)
-		p.mu.Lock()
-		p.prompts = append(p.prompts, prompt)
-		p.mu.Unlock()
-		out = wire.Enqueued{OK: true}
-	case at == "/control/agents/main/workspace/diff":
-		out = []map[string]any{{"workspace_id": "w", "changes": map[string]any{"patch": p.patch, "patch_bytes": 1}}}
-	case strings.HasPrefix(at, "/agents/main/"):
-		out = []any{}
-	default:
-		w.WriteHeader(http.StatusNotFound)
-		out = wire.Failure{Error: wire.FailureInfo{Code: "not_found", Message: "<i>not</i> here"}}
-	}
-	_ = json.NewEncoder(w).Encode(out)
-}
-
-func (p *plane) stream(w http.ResponseWriter, r *http.Request, after int) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, "data: {\"type\":\"stream_open\",\"event_log_epoch\":\"E\",\"after_seq\":%d}\n\n", after)
-	for {
-		events, more := p.since(after)
-		for _, e := range events {
-			data, _ := json.Marshal(e)
-			fmt.Fprintf(w, "data: %s\n\n", data)
-			after++
-		}
-		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-more:
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
 
 // rig is a console in front of a plane.
 type rig struct {

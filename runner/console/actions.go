@@ -116,6 +116,14 @@ var sessionActions = map[string]action{
 		made, err := c.CheckoutSession(ctx, id, wire.CheckoutSession{Branch: form.Get("branch")})
 		return fmt.Sprintf("The branch %s is in %s.", made.Branch, made.Worktree), err
 	},
+	"rewind": func(ctx context.Context, c *client.Client, id string, form url.Values) (string, error) {
+		back, err := c.RewindSession(ctx, id, wire.RewindSession{ResponseID: form.Get("response_id"),
+			ConversationOnly: form.Get("conversation_only") != ""})
+		if !back.TreeRestored {
+			return "The next turn continues that one; the files stayed as they are.", err
+		}
+		return "The session is what it was after that turn.", err
+	},
 	"close": func(ctx context.Context, c *client.Client, id string, _ url.Values) (string, error) {
 		_, err := c.CloseSession(ctx, id)
 		return "The session is closed.", err

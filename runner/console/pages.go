@@ -303,6 +303,10 @@ func (c *Console) session(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	turns, err := c.client.SessionTurns(r.Context(), s.ID)
+	if err != nil {
+		return page{}, err
+	}
 	var changed treeChange
 	var unreadable string
 	if s.Workspace != "" && s.Status == "open" {
@@ -317,7 +321,8 @@ func (c *Console) session(r *http.Request) (page, error) {
 	}
 	return page{Name: "session", Title: "Session " + cmp.Or(s.Name, s.ID), Data: struct {
 		wire.Session
+		Turns      []wire.SessionTurn
 		Change     treeChange
 		Unreadable string
-	}{s, changed, unreadable}}, nil
+	}{s, turns.Data, changed, unreadable}}, nil
 }

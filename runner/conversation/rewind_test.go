@@ -152,7 +152,7 @@ func TestRewindRefused(t *testing.T) {
 	dir := x.snapshot().Tree.TreeDir
 	expect.NoError(t, os.Remove(filepath.Join(dir, "new.txt")))
 	gittest.Write(t, dir, map[string]string{".gitignore": "new.txt\n", "new.txt/ignored": "mine\n"})
-	refused("an ignored file in the way", first.ResponseID, workspace.CodeConflict)
+	refused("an ignored file in the way", first.ResponseID, "merge_conflict")
 	expect.NoError(t, os.RemoveAll(filepath.Join(dir, "new.txt")))
 
 	expect.NoError(t, os.Remove(filepath.Join(x.snapshot().Tree.Slot, "git/refs/turns", first.TurnID)))

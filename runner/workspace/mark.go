@@ -15,7 +15,7 @@ import (
 )
 
 // CodeNotMarked is the code of Restore for a name that has no mark.
-const CodeNotMarked = "not_marked"
+const CodeNotMarked = "tree_not_kept"
 
 // marksDir, in the repository of a slot, has a ref for each mark. Its objects stay as long as the ref.
 const marksDir = "refs/turns"

@@ -15,7 +15,7 @@ import (
 var clientCodes = strings.Fields("not_a_directory bare_repository broken_repository unsafe_ownership leads_elsewhere " +
 	"foreign_objects missing_objects dirty_submodule unsafe_path patch_conflict would_overwrite executed_files " +
 	"changed_meanwhile not_a_repository nothing_changed branch_exists path_exists checked_out " +
-	"permission_denied disk_full too_large busy tree_gone")
+	"permission_denied disk_full too_large busy tree_gone " + CodeNotMarked)
 
 // maxNamed is how many files a message names.
 const maxNamed = 10

@@ -41,8 +41,8 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 	report, err := r.Latency(ctx, r.Agent, limit)
 	return r.show(report, err, func() error {
 		return printTable(r.streams, report.Turns,
-			[]string{"TURN*", "INDEX", "MESSAGE*", "ENDED", "QUEUED", "BEGIN", "TOOK", "CONTEXT", "MODELS", "TOOLS", "ROUNDS",
-				"CALLS"}, r.latencyRow)
+			[]string{"TURN*", "ENDED", "QUEUED", "BEGIN", "TOOK", "MODELS", "TOOLS", "ROUNDS", "CALLS"},
+			r.latencyRow)
 	})
 }
 
@@ -55,9 +55,8 @@ func (r *remote) latencyRow(turn view.TurnLatency) []string {
 		begin = r.streams.millis(*turn.BeginMS)
 	}
 	took := r.streams.millis
-	return []string{turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
-		took(turn.QueueWaitMS), begin, took(turn.TurnMS), took(turn.ContextBuildMS), took(turn.ProviderMS),
-		took(turn.ToolMS), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls)}
+	return []string{turn.TurnID, ended, took(turn.QueueWaitMS), begin, took(turn.TurnMS),
+		took(turn.ProviderMS), took(turn.ToolMS), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls)}
 }
 
 // millis is a time in milliseconds: a number in a pipe, with its unit for a person.

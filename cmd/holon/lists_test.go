@@ -34,7 +34,7 @@ var lists = map[string][]string{
 	"providers list":   {"PROVIDER", "CONTRACT", "ENDPOINT", "KEY"},
 	"credentials list": {"SOURCE", "NAME", "KEY", "USED BY"},
 	"config list":      {"KEY", "VALUE", "SOURCE"},
-	"debug latency":    {"TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED", "BEGIN", "TOOK", "ROUNDS", "CALLS"},
+	"debug latency":    {"TURN", "ENDED", "QUEUED", "BEGIN", "TOOK", "MODELS", "TOOLS", "ROUNDS", "CALLS"},
 }
 
 // Each command that lists things has --json and --no-header; the lists are all there are.

@@ -148,8 +148,8 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 func addCommands(root *cobra.Command, streams Streams) {
 	for group, commands := range map[string][]*cobra.Command{
 		"runs": {
-			newRunCommand(streams), newPsCommand(streams), newShowCommand(streams), newLogsCommand(streams),
-			newDiffCommand(streams), newApplyCommand(streams), newStopCommand(streams),
+			newRunCommand(streams), newPsCommand(streams), newShowCommand(streams), newDiffCommand(streams),
+			newApplyCommand(streams), newStopCommand(streams),
 		},
 		"agents": {
 			newDaemonCommand(streams), newAgentCommand(streams), newPromptCommand(streams), newStatusCommand(streams),
@@ -159,12 +159,11 @@ func addCommands(root *cobra.Command, streams Streams) {
 			newConfigCommand(streams), newCredentialsCommand(streams), newModelsCommand(streams), newDoctorCommand(streams),
 		},
 		"": {
-			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams),
+			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams), newLogsCommand(streams),
 			newACPCommand(streams), newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams),
-			newWorkCommand(streams),
-			newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
-			newUICommand(streams), newNotifyCommand(streams),
-			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
+			newWorkCommand(streams), newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams),
+			newTimerCommand(streams), newUICommand(streams), newNotifyCommand(streams), newTranscriptCommand(streams),
+			newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
 		},
 	} {

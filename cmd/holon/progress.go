@@ -356,7 +356,7 @@ func (p *progress) draw() {
 	}
 	clock := fmt.Sprintf("  %ds", int(time.Since(p.since).Seconds()))
 	if p.tokens > 0 && p.streams.ofErr().Width() >= 2*minStatus {
-		clock += fmt.Sprintf("  %s, %d tokens", elapsed(time.Since(p.started).Milliseconds()), p.tokens)
+		clock += fmt.Sprintf(" of %s, %d tokens", elapsed(time.Since(p.started).Milliseconds()), p.tokens)
 	}
 	text := cut(doing, p.streams.ofErr().Width()-1-len(clock)) + clock
 	fmt.Fprint(p.streams.Err, "\r\x1b[K"+p.streams.paint(styleDim, p.streams.defuse(text)))

@@ -277,4 +277,4 @@ func TestAgentAnswersAtTerminal(t *testing.T) {
 }
 
 // sequences are those that holon writes to a terminal itself, status lines with their text.
-var sequences = regexp.MustCompile("\x1b\\[2m[^\x1b]*  \\d+s\x1b\\[0m|\x1b\\[[0-9;]*[mK]")
+var sequences = regexp.MustCompile("\x1b\\[2m[^\x1b]*  \\d+s( of [^\x1b]*)?\x1b\\[0m|\x1b\\[[0-9;]*[mK]")

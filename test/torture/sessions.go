@@ -173,9 +173,7 @@ func (d *door) drawFaults() []fault {
 	} else {
 		list = append(list, fault{name: "kill holon and remove its containers", weight: 3, inject: killAll},
 			fault{name: "cut the engine off", weight: 1, inject: cutEngine})
-		for _, f := range agentFaults[:6] { // of containers
-			list = append(list, f)
-		}
+		list = append(list, agentFaults[:6]...) // of containers
 	}
 	return []fault{d.r.drawFault(list)}
 }

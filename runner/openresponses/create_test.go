@@ -147,6 +147,37 @@ func TestNextTurn(t *testing.T) {
 	expect.Equal(t, "sessions", d.count(), 1)
 }
 
+// Next turns that are asked for at once are one line: each that is made continues the one before.
+func TestNextTurnsAtOnce(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for i := range 4 {
+		body := fmt.Sprintf(`{"model":"scripted/talk","input":"on","holon":{"session_id":"mine%d"}}`, i)
+		var both sync.WaitGroup
+		answers := make([]answer, 3)
+		for i := range answers {
+			both.Go(func() { answers[i] = d.post(body) })
+		}
+		both.Wait()
+		made := map[string]bool{}
+		for _, a := range answers {
+			if a.status == http.StatusConflict {
+				a.is(t, 409, "previous_response_in_progress", "previous_response_id")
+				continue
+			}
+			previous := ""
+			if resp := a.response(t); resp.PreviousResponseID != nil {
+				previous = *resp.PreviousResponseID
+			}
+			if made[previous] {
+				t.Errorf("two turns continue %q", previous)
+			}
+			made[previous] = true
+		}
+	}
+	expect.Equal(t, "sessions", d.count(), 4)
+}
+
 // What no request can continue opens a session that may be closed early: on a WebSocket the connection can.
 func TestOnce(t *testing.T) {
 	t.Parallel()

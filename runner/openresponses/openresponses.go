@@ -113,7 +113,7 @@ type Server struct {
 
 	mu     sync.Mutex // orders begin and Close
 	closed bool
-	making map[string]chan struct{} // turns with ids of their callers, until agentd has them
+	making map[string]chan struct{} // turns with ids of their callers, and next turns of sessions, until agentd has them
 	turns  sync.WaitGroup
 }
 

@@ -106,12 +106,30 @@ func (q *request) identify(h http.Header) error {
 
 // hold waits until no other request of the caller is about to make the turn, whose id the caller chose. What is asked for
 // twice at once is one turn.
-func (s *Server) hold(ctx context.Context, q *request) error {
+func (s *Server) hold(ctx context.Context, q *request) (err error) {
 	q.settled = func() {}
-	if !q.repeats {
+	if q.repeats {
+		q.settled, err = s.alone(ctx, q.caller.Name+"\n"+q.Holon.TurnID)
+	}
+	return err
+}
+
+// holdLine waits until no other request is about to make the next turn of the session: each continues the one before.
+func (s *Server) holdLine(ctx context.Context, q *request, x Session) error {
+	if !q.isNext() {
 		return nil
 	}
-	key, done := q.caller.Name+"\n"+q.Holon.TurnID, make(chan struct{})
+	release, err := s.alone(ctx, "\n"+x.Info().ID)
+	if err == nil {
+		settled := q.settled
+		q.settled = func() { release(); settled() }
+	}
+	return err
+}
+
+// alone waits until the key is no other's, and has it until release is called, which may be more than once.
+func (s *Server) alone(ctx context.Context, key string) (release func(), err error) {
+	done := make(chan struct{})
 	for {
 		s.mu.Lock()
 		other, held := s.making[key]
@@ -125,16 +143,15 @@ func (s *Server) hold(ctx context.Context, q *request) error {
 		select {
 		case <-other:
 		case <-ctx.Done():
-			return ctx.Err()
+			return func() {}, ctx.Err()
 		}
 	}
-	q.settled = sync.OnceFunc(func() {
+	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.making, key)
 		close(done)
-	})
-	return nil
+	}), nil
 }
 
 // route finds the session that a request goes on with, and opens one where it begins a conversation.
@@ -150,6 +167,11 @@ func (s *Server) route(ctx context.Context, q *request) (x Session, err error) {
 		x, err = s.find(ctx, q)
 	}
 	return x, err
+}
+
+// isNext reports whether a request names its session and no response, and so is the session's next turn.
+func (q *request) isNext() bool {
+	return !q.whole && q.Holon.SessionID != "" && q.PreviousResponseID == ""
 }
 
 // conflict is the error of a request with the turn of another one.
@@ -193,7 +215,7 @@ const maxLookBack = 32
 // that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
 // that did.
 func (q *request) follow(ctx context.Context, agent *client.Client, x Session) error {
-	if q.follows != nil || q.whole || q.Holon.SessionID == "" || q.PreviousResponseID != "" {
+	if q.follows != nil || !q.isNext() {
 		return nil
 	}
 	if q.repeated {

@@ -42,13 +42,17 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, body []byte, wh
 	if err := s.hold(r.Context(), q); err != nil {
 		return err
 	}
-	defer q.settled()
+	defer func() { q.settled() }()
 	x, err := s.route(r.Context(), q)
 	if err != nil {
 		return err
 	}
 	if q.repeated {
+		q.settled()
 		return s.repeat(w, r, x, q)
+	}
+	if err := s.holdLine(r.Context(), q, x); err != nil {
+		return err
 	}
 	return s.turn(w, r, x, q)
 }
@@ -80,7 +84,6 @@ func (q *request) edited(ctx context.Context, agent *client.Client, x Session) (
 
 // repeat asks for a turn that is there: agentd answers with it, or with the conflict of two requests.
 func (s *Server) repeat(w http.ResponseWriter, r *http.Request, x Session, q *request) error {
-	q.settled()
 	var cut error
 	err := x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
 		resp, err := q.send(ctx, agent, x, r, "/responses")

@@ -95,17 +95,20 @@ func (c *socket) turn(text []byte) error {
 	if err := c.server.hold(ctx, q); err != nil {
 		return err
 	}
-	defer q.settled()
+	defer func() { q.settled() }()
 	x, err := c.server.route(ctx, q)
 	if err != nil {
 		return err
 	}
 	p := newPost(ctx, x, q)
-	if !q.repeated {
+	if q.repeated {
+		q.settled()
+	} else if err = c.server.holdLine(ctx, q, x); err != nil {
+		return err
+	} else {
 		err = c.server.watched(p, func(up upstream) error { return c.exchange(p, up) })
 	}
 	if q.repeated || errors.Is(err, errUnanswered) {
-		q.settled()
 		return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
 			return c.exchange(p, upstream{agent: agent, ctx: ctx, stop: func() {}})
 		})

@@ -31,7 +31,8 @@ const idleSessions = 50
 func measureDoor(ctx context.Context, r *rig) []row {
 	long, paced := r.samples(10_000, 2_000), r.samples(200, 50)
 	s := load.Must(load.New(load.Options{Dir: r.newDir(), Script: doorScript(long, paced),
-		Env: []string{"HOLON_ENGINE=local", "HOLON_AGENTD=" + r.agentd, "HOLON_MAX_CONTAINERS=64"}}))
+		Env: []string{"HOLON_ENGINE=local", "HOLON_AGENTD=" + r.agentd, "HOLON_MAX_CONTAINERS=64",
+			"HOLON_TOKEN_MAX_SESSIONS=64"}}))
 	r.later(func() error { s.Close(); return nil })
 	load.Check(s.Start(ctx))
 	say := func(what, session string) ask {

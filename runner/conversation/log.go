@@ -102,14 +102,18 @@ func (f *folded) take(l line) (added bool) {
 	case l.Response != "":
 		f.responses = append(f.responses, l.Response)
 		f.lastTurn = state.TurnRef{TurnID: l.Turn, ResponseID: l.Response}
+		before := f.current
+		if t := f.made[l.Response]; t != nil { // files that a container wrote may have it twice
+			before = t.before
+		}
 		f.made[l.Response] = &Turn{TurnID: l.Turn, ResponseID: l.Response, CreatedAt: l.At,
-			Status: responses.StatusInProgress}
+			Status: responses.StatusInProgress, before: before}
 		f.current = l.Response
 	case l.Turn != "":
 		f.going = append(f.going, l.Turn)
 		f.newest, f.rewinds = l.Turn, 0
 	case l.Rewound != nil:
-		f.current, f.rewinds = l.Rewound.Response, f.rewinds+1
+		f.current, f.rewinds = f.continuable(l.Rewound.Response), f.rewinds+1
 		f.tree = cmp.Or(l.Rewound.Tree, f.tree)
 		return false
 	case l.Ended != "":
@@ -144,21 +148,30 @@ func (f *folded) end(l line) {
 		if t.TurnID != l.Ended {
 			continue
 		}
-		t.Status, t.PreviousResponseID, t.Input, t.Text = cmp.Or(l.Status, responses.StatusFailed), l.Previous, l.Input,
-			l.Text
-		if t.unstored = l.Unstored; t.unstored && f.current == id {
-			f.current = l.Previous
-		}
+		t.Status, t.PreviousResponseID, t.Input, t.Text, t.unstored = l.Status, l.Previous, l.Input, l.Text, l.Unstored
+		f.current = f.continuable(f.current)
 		return
 	}
 }
 
-// of adds to the end of a turn what its response says.
+// continuable is a response, or the newest one before it that a turn can continue; "" for none.
+func (f *folded) continuable(id string) string {
+	for t := f.made[id]; t != nil && t.discontinued(); t = f.made[id] {
+		id = t.before
+	}
+	return id
+}
+
+// of adds to the end of a turn what its response says. A turn without a final response has failed.
 func (l line) of(resp *responses.Response) line {
+	l.Status = responses.StatusFailed
 	if resp == nil {
 		return l
 	}
-	l.Status, l.Text, l.Unstored = resp.Status, preview(resp.OutputText()), !resp.Store
+	if resp.Status.Terminal() {
+		l.Status = resp.Status
+	}
+	l.Text, l.Unstored = preview(resp.OutputText()), !resp.Store
 	if resp.PreviousResponseID != nil {
 		l.Previous = *resp.PreviousResponseID
 	}

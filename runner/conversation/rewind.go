@@ -45,7 +45,13 @@ type Turn struct {
 	Kept               bool             // the tree can become what it was then
 	Current            bool             // the next turn continues it
 
-	unstored bool // no turn can continue it
+	unstored bool   // no turn can continue it
+	before   string // the current response when it was accepted
+}
+
+// discontinued reports whether a request that names the session alone does not continue the turn.
+func (t *Turn) discontinued() bool {
+	return t.unstored || t.Status == responses.StatusFailed || t.Status == responses.StatusCancelled
 }
 
 // maxTurns bounds Turns.
@@ -72,7 +78,8 @@ func (x *Session) Turns() ([]Turn, error) {
 }
 
 // Current is the response that a request continues which names the session and no response: that of the newest turn, or
-// the one that the session went back to since. "" begins a conversation.
+// the one that the session went back to since; where that is failed, cancelled or not stored, the one that was current
+// before. "" begins a conversation.
 func (x *Session) Current() (responseID string) {
 	x.sessions.mu.Lock()
 	defer x.sessions.mu.Unlock()
@@ -245,13 +252,14 @@ func preview(text string) string { return visible.OneLine(strings.TrimSpace(text
 
 // Rewound is what going back did.
 type Rewound struct {
-	ResponseID   string
+	ResponseID   string // Session.Current
 	TreeRestored bool
 	Warnings     []state.Warning // of what in the tree stayed as it is
 }
 
 // Rewind makes a response the current one, "" for the beginning, and the tree what it was right after it. What came later
-// stays and can be gone back to. conversationOnly leaves the tree as it is.
+// stays and can be gone back to. Of a turn that failed or was cancelled the tree comes back, and the current response is
+// the one before; see Current. conversationOnly leaves the tree as it is.
 func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnly bool, by string) (Rewound, error) {
 	release, err := x.holdSettled(ctx)
 	if err != nil {
@@ -263,7 +271,7 @@ func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnl
 		return Rewound{}, err
 	}
 	ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
-	done := Rewound{ResponseID: responseID}
+	var done Rewound
 	if l.Rewound.Tree != "" {
 		err := x.withTree(ctx, func(ctx context.Context, tree *workspace.Tree) error {
 			restored, err := tree.Restore(ctx, workspace.Restore{Mark: l.Rewound.Tree, Leave: left, Note: note})
@@ -283,6 +291,7 @@ func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnl
 		return Rewound{}, err
 	}
 	x.note(event{What: "rewound", By: by, Response: responseID})
+	done.ResponseID = x.Current()
 	return done, nil
 }
 

@@ -293,7 +293,7 @@ func TestRewindVictim(t *testing.T) {
 			(&recorder{session: x, turn: id}).accepted(response)
 			expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, "response"), []byte(response), 0o600))
 			gittest.Write(t, held.TreeDir, map[string]string{fmt.Sprintf("more/%d", n): "x\n", "n": fmt.Sprintln(n)})
-			x.end(id, runner.End{}, nil)
+			x.end(id, runner.End{Response: &responses.Response{Status: responses.StatusCompleted, Store: true}}, nil)
 		}
 	}
 	x, err := l.Find("", l.List("")[0].ID)

@@ -122,10 +122,11 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 		return
 	}
 	x.Note(turnID, end.ResponseID)
-	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}.of(end.Response)
+	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}
 	if l.Begun {
 		input, release := x.settle(turnID, end)
 		defer release()
+		l = l.of(cmp.Or(end.Claimed, end.Response)) // clients get what agentd has stored
 		l.Input = input
 	}
 	l.At = s.now()

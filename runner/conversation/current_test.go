@@ -1,0 +1,130 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/test/expect"
+)
+
+// The current response is one that a turn can continue, and each turn that ended has a final status, also for the next
+// process.
+func TestCurrent(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.opts.Pool = alone{}
+	resp := func(status responses.Status, store bool) *responses.Response {
+		return &responses.Response{Status: status, Store: store}
+	}
+	died, going := errors.New("the container is gone"), resp(responses.StatusInProgress, true)
+	for name, c := range map[string]struct {
+		end     runner.End
+		status  responses.Status
+		current int // turn whose response is current after it; the first is 1
+	}{
+		"completed":  {runner.End{Response: resp(responses.StatusCompleted, true)}, responses.StatusCompleted, 2},
+		"incomplete": {runner.End{Response: resp(responses.StatusIncomplete, true)}, responses.StatusIncomplete, 2},
+		"failed":     {runner.End{Response: resp(responses.StatusFailed, true)}, responses.StatusFailed, 1},
+		"cancelled":  {runner.End{Response: resp(responses.StatusCancelled, true)}, responses.StatusCancelled, 1},
+		"not stored": {runner.End{Response: resp(responses.StatusCompleted, false)}, responses.StatusCompleted, 1},
+		"died":       {runner.End{Response: going, Err: died}, responses.StatusFailed, 1},
+		"silent":     {runner.End{Err: died}, responses.StatusFailed, 1},
+		"unseen": {runner.End{Response: going, Err: died, Claimed: resp(responses.StatusCompleted, true)},
+			responses.StatusCompleted, 2},
+	} {
+		l.open()
+		x := l.start(Ask{Name: filepath.Base(t.TempDir())})
+		ask := func(n int) {
+			t.Helper()
+			_, err := x.begin(fmt.Sprint("turn_", x.id, n), func(error) {})
+			expect.NoError(t, err)
+			x.Note(fmt.Sprint("turn_", x.id, n), fmt.Sprint("resp_", x.id, n))
+		}
+		first := runner.End{Response: resp(responses.StatusCompleted, true)}
+		ask(1)
+		x.end(fmt.Sprint("turn_", x.id, 1), first, nil)
+		ask(2)
+		expect.Equal(t, name+": current while it goes on", x.Current(), fmt.Sprint("resp_", x.id, 2))
+		x.end(fmt.Sprint("turn_", x.id, 2), c.end, nil)
+		want := fmt.Sprint("resp_", x.id, c.current)
+		for _, reopen := range []func(){func() {}, l.open} {
+			reopen()
+			x, err := l.Find("", x.id)
+			expect.NoError(t, err)
+			list, err := x.Turns()
+			expect.NoError(t, err)
+			expect.Equal(t, name+": status", list[1].Status, c.status)
+			expect.Equal(t, name+": current", x.Current(), want)
+			expect.Equal(t, name+": marked current", list[c.current-1].Current, true)
+			expect.Equal(t, name+": the line", len(x.Line()), c.current)
+		}
+	}
+}
+
+// Turns that were asked for at once and fail leave what was current before all of them, and what the session went back
+// to is not passed.
+func TestCurrentOfSeveral(t *testing.T) {
+	t.Parallel()
+	f := newFolded(turns.Time{})
+	for n := range 2 {
+		f.take(line{Turn: fmt.Sprint("turn_", n), Response: fmt.Sprint("resp_", n)})
+		f.take(line{Ended: fmt.Sprint("turn_", n), Begun: true, Status: responses.StatusCompleted})
+	}
+	f.take(line{Rewound: &rewound{Response: "resp_0"}})
+	for _, n := range []string{"a", "b"} {
+		f.take(line{Turn: "turn_" + n, Response: "resp_" + n})
+	}
+	f.take(line{Ended: "turn_a", Begun: true, Status: responses.StatusFailed})
+	f.take(line{Ended: "turn_b", Begun: true, Status: responses.StatusFailed})
+	expect.Equal(t, "current", f.current, "resp_0")
+	f.take(line{Rewound: &rewound{Response: "resp_b"}})
+	expect.Equal(t, "after going back to one that failed", f.current, "resp_0")
+	for _, id := range []string{"resp_c", "resp_d", "resp_c", "resp_d"} { // as forged files of turns have it
+		f.take(line{Turn: "turn_" + id, Response: id})
+		f.take(line{Ended: "turn_" + id, Begun: true, Status: responses.StatusFailed})
+	}
+	expect.Equal(t, "after responses that there are twice", f.current, "resp_0")
+}
+
+// A turn whose container is killed has failed, and the session goes on from the turn before.
+func TestContainerDies(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	x := l.start(Ask{})
+	first := l.turn(x)
+	l.play(slow)
+	expect.NoError(t, l.pool.Stop(t.Context(), x.id))
+	ended := make(chan error)
+	post := l.post(x, "turn_slow")
+	go func() {
+		_, err := x.Turn(context.Background(), "turn_slow", "", post)
+		ended <- err
+	}()
+	l.wait("a response", func() bool { return len(x.Info().ResponseIDs) == 2 })
+	containers, err := l.engine.List(t.Context(), map[string]string{runner.LabelHome: l.home.Dir()})
+	expect.NoError(t, err)
+	for _, c := range containers {
+		expect.NoError(t, l.engine.Remove(t.Context(), c.Handle))
+	}
+	expect.NoError(t, <-ended)
+	list, err := x.Turns()
+	expect.NoError(t, err)
+	expect.Equal(t, "status", list[1].Status, responses.StatusFailed)
+	expect.Equal(t, "current", x.Current(), first.ResponseID)
+	expect.NoError(t, x.Do(t.Context(), func(ctx context.Context, agent *client.Client) error {
+		resp, err := agent.GetResponse(ctx, list[1].ResponseID)
+		if err == nil {
+			expect.Equal(t, "agentd's status", resp.Status, responses.StatusFailed)
+		}
+		return err
+	}))
+	l.play(write)
+	expect.Equal(t, "the next continues", *l.turn(x).Response.PreviousResponseID, first.ResponseID)
+}

@@ -31,16 +31,22 @@ const treeName = "session"
 const treeObjects = runner.ObjectsPath + "/" + treeName
 
 // WorkDir is the directory in which turns work, as agentd sees it, once the session had a container:
-// holon.workspace_dir. It is "" for a session without a tree.
+// holon.workspace_dir. A session that was closed has it still: a request that repeats one of its turns is the same to
+// agentd then.
 func (x *Session) WorkDir() string {
-	tree := x.snapshot().Tree
-	switch {
+	r := x.snapshot()
+	return r.workDir(x.sessions.opts.Local)
+}
+
+func (r *record) workDir(local bool) string {
+	switch tree := r.Tree; {
 	case tree == nil:
-		return ""
-	case x.sessions.opts.Local:
+		return r.WorkDir
+	case local:
 		return filepath.Join(tree.TreeDir, tree.Info.Prefix)
+	default:
+		return path.Join(runner.WorkspacesPath, treeName, tree.Info.Prefix)
 	}
-	return path.Join(runner.WorkspacesPath, treeName, tree.Info.Prefix)
 }
 
 // Configure puts into the configuration of a session's container what this package knows of it: the private tree, made

@@ -93,7 +93,7 @@ func (x *Session) finish(ctx context.Context) (*state.Manifest, error) {
 	if err := x.amend(func(r *record) error {
 		r.Finished = true
 		if !keep {
-			r.Tree = nil
+			r.WorkDir, r.Tree = r.workDir(x.sessions.opts.Local), nil
 		}
 		return nil
 	}); err != nil {

@@ -55,8 +55,9 @@ type record struct {
 	CreatedAt turns.Time      `json:"created_at"`
 	ClosedAt  turns.Time      `json:"closed_at"` // null: it is open
 	ClosedBy  string          `json:"closed_by,omitempty"`
-	Finished  bool            `json:"finished"` // its manifest is written and its tree given up
-	Tree      *workspace.Held `json:"tree"`     // null before it is made, and when it was given up
+	Finished  bool            `json:"finished"`           // its manifest is written and its tree given up
+	Tree      *workspace.Held `json:"tree"`               // null before it is made, and when it was given up
+	WorkDir   string          `json:"work_dir,omitempty"` // Session.WorkDir once Tree was given up
 }
 
 func (r *record) open() bool { return r.ClosedAt.IsZero() }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	bodyPatience = 30 * time.Second // before the first bytes of a body are there
+	bodyPatience = 10 * time.Second // for a body, and a second for each KiB; that of the control plane
 	maxAside     = 64 << 10         // bytes of the body of a request that needs none
 )
 

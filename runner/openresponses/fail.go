@@ -69,8 +69,9 @@ func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 
 // fail answers a request with an error. What the error hides from the client goes to the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil { // no one reads it
-		return
+	refused, _ := errors.AsType[*responses.Error](err)
+	if r.Context().Err() != nil && (refused == nil || refused.Type != responses.TypeInvalidRequest) {
+		panic(http.ErrAbortHandler) // the client is gone; one whose body did not come, which ends the context too, reads why
 	}
 	e := s.public(access.From(r.Context()), w.Header(), err)
 	h := w.Header()

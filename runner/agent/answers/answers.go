@@ -6,8 +6,9 @@
 //
 // The input becomes a message of the agent's queue, and the id of the message is that of the response: there is no
 // index, and nothing to recover. A response begins with the events response.created and response.queued, which follow
-// from the message; then come the events of the turn, byte for byte as agentd wrote them; and a turn that was cut, or
-// never begun, gets its terminal event from what the ledger says became of the message.
+// from the message; then come the events of the turn, byte for byte as agentd wrote them, except that they do not name
+// a response of somebody else that the agent goes on from; and a turn that was cut, or never begun, gets its terminal
+// event from what the ledger says became of the message.
 //
 // The invariants: a response has the same events whenever and however often it is read, and one terminal event, which
 // is shown only after the ledger has the end of the turn, so that what is shown last can be continued at once. A caller

@@ -103,6 +103,44 @@ turns:
 	l.refused("app", "GET", "/"+third.ID, "", http.StatusNotFound, responses.CodeNotFound, "id")
 }
 
+// A response names no response of somebody else that the agent went on from, however it is read. Operators read on.
+func TestPreviousOfOthers(t *testing.T) {
+	l := start(t, `
+turns:
+  - rounds: [{text: "first"}]
+  - rounds: [{text: "second"}]
+  - rounds: [{chunks: ["third", "."]}]
+  - rounds: [{text: "fourth"}]
+`)
+	l.ask("other", "POST", "", input("zero", `,"store":false`))
+	second := l.ask("app", "POST", "", input("one", ""))
+	if second.PreviousResponseID != nil {
+		t.Errorf("app reads of %s", *second.PreviousResponseID)
+	}
+	own := l.ask("app", "POST", "", input("two", ""))
+	if own.PreviousResponseID == nil || *own.PreviousResponseID != second.ID {
+		t.Errorf("the response before is %v, want %s", own.PreviousResponseID, second.ID)
+	}
+	status, live := l.call("other", "POST", "", input("three", `,"stream":true`))
+	expect.Equal(t, "status", status, http.StatusOK)
+	l.streamed(live)
+	last := responseOf(t, live)
+	_, again := l.call("other", "GET", "/"+last.ID+"?stream=true", "")
+	expect.Equal(t, "the stream again", string(again), string(live))
+	_, rest := l.call("other", "GET", "/"+last.ID+"?stream=true&starting_after=1", "")
+	_, stored := l.call("other", "GET", "/"+last.ID, "")
+	for _, text := range [][]byte{live, rest, stored} {
+		if bytes.Contains(text, []byte(`"previous_response_id":"`)) ||
+			!bytes.Contains(text, []byte(`"previous_response_id":null`)) {
+			t.Errorf("other reads\n%s", text)
+		}
+	}
+	if seen := l.ask("operator", "POST", "", input("four", "")); seen.PreviousResponseID == nil ||
+		*seen.PreviousResponseID != last.ID {
+		t.Errorf("the operator reads of %v, want %s", seen.PreviousResponseID, last.ID)
+	}
+}
+
 // A request that is sent again with its key has the response of the first, also when the agent has gone on since; another
 // one with the key is a conflict.
 func TestRepeatedRequest(t *testing.T) {

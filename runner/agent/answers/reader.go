@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"holon/responses"
@@ -37,6 +38,7 @@ type reader struct {
 type place struct {
 	entry  ledger.Entry
 	turnID string       // of the turn that has begun, "" for none
+	hidden string       // response that the turn goes on from, when it is not one of the speaker's
 	ended  *ledger.Turn // that turn; nil while it runs
 }
 
@@ -142,7 +144,13 @@ func (r *reader) look(ctx context.Context) error {
 		if err != nil || attempt.BegunAt == nil {
 			return err
 		}
-		p.turnID = attempt.TurnID
+		if p.turnID, p.hidden = attempt.TurnID, attempt.Chain; p.hidden != "" {
+			if known, err := r.known(v, attempt.Chain); err != nil {
+				return err
+			} else if known {
+				p.hidden = ""
+			}
+		}
 		if t, err := v.Turn(attempt.TurnID); err == nil {
 			p.ended = &t
 		} else if !state.IsCode(err, ledger.CodeNotFound) {
@@ -155,6 +163,27 @@ func (r *reader) look(ctx context.Context) error {
 	}
 	r.at = p
 	return err
+}
+
+// known reports whether the speaker may know a response, whoever reads: an operator does, others do of their own.
+func (r *reader) known(v ledger.View, responseID string) (bool, error) {
+	if r.m.Origin.Kind == ledger.OriginOperator || r.m.Previous == responseID {
+		return true, nil
+	}
+	m, err := v.Message(ledger.OfResponse(responseID))
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return false, nil
+	}
+	return err == nil && m.ResponseID() != "" && speaker(m) == speaker(r.m), err
+}
+
+// shown is an event of the turn as its reader may see it.
+func (r *reader) shown(line []byte, ev responses.Event) []byte {
+	if ev.Response == nil || ev.Response.PreviousResponseID == nil || r.at.hidden == "" {
+		return line
+	}
+	const key = `"previous_response_id":`
+	return bytes.ReplaceAll(line, []byte(key+strconv.Quote(r.at.hidden)), []byte(key+"null"))
 }
 
 // drain passes on the events that the turn has written. The last one waits for the ledger.
@@ -185,6 +214,7 @@ func (r *reader) drain(send func([]byte) error) error {
 			if ev.SequenceNumber != r.next { // what the message says itself
 				continue
 			}
+			line = r.shown(line, ev)
 			if !last(ev) {
 				if err := r.take(line, send); err != nil {
 					return err

@@ -37,7 +37,7 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 	now := s.parts.Now()
 	id, queued := p.req.Holon.ResponseID, !t.Started()
 	resp := responses.NewResponse(cmp.Or(id, responses.NewID(responses.PrefixResponse)), p.Ref, now.Unix(), p.req)
-	resp.Holon = &responses.TurnPlace{TurnID: p.turnID, SessionID: p.sessionID, OutputDir: p.turnDir}
+	resp.Holon = &responses.TurnPlace{TurnID: p.turnID, SessionID: p.sessionID, OutputDir: s.shown(p.turnDir)}
 	if id != "" { // its client was shown a queued response, and did not write the host's instructions
 		queued, resp.Instructions = true, nil
 	}

@@ -129,3 +129,12 @@ func taken(why string) error {
 func (s *Server) defaultDir(turnID string) string {
 	return filepath.Join(s.cfg.Dirs.Output, "turns", turnID)
 }
+
+// shown is what responses call the directory of a turn.
+func (s *Server) shown(dir string) string {
+	rel, err := filepath.Rel(s.cfg.Dirs.Output, dir)
+	if s.cfg.Dirs.Shown == "" || err != nil {
+		return dir
+	}
+	return filepath.Join(s.cfg.Dirs.Shown, rel)
+}

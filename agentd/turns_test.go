@@ -61,6 +61,18 @@ func TestPlaceOfTheTurn(t *testing.T) {
 	}
 }
 
+// Responses name no path of the server that its clients need not know.
+func TestShownOutputDir(t *testing.T) {
+	t.Parallel()
+	h := start(t, func(cfg *config.Config, _ *agentd.Parts) { cfg.Dirs.Shown = "/out" })
+	resp := h.post(`{"model":"` + h.scenario("hello", hello) + `","input":"hi","holon":{"turn_id":"turn_a"}}`).response(t)
+	expect.Equal(t, "directory", resp.Holon.OutputDir, "/out/turns/turn_a")
+	stored := h.do(http.MethodGet, "/v1/responses/"+resp.ID+"?stream=true", "")
+	if strings.Contains(string(stored.body), h.cfg.Dirs.Output) {
+		t.Errorf("the stream names %s: %s", h.cfg.Dirs.Output, stored.body)
+	}
+}
+
 func TestOutputDirOfTheCaller(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -106,6 +106,7 @@ func (s *Session) spec() engine.Spec {
 	set("SOCKET", s.inside(ipcPath)+"/agent.sock")
 	set("INPUT_DIR", s.inside(inputPath))
 	set("OUTPUT_DIR", s.inside(outputPath))
+	set("SHOWN_OUTPUT_DIR", outputPath) // a program without a file system of its own would name paths of the host
 	set("STATE_DIR", s.inside(statePath))
 	set("SKILLS_DIR", s.inside(skillsPath))
 	set("WORKSPACE_DIR", s.workspaceRoot())

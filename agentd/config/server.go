@@ -73,6 +73,7 @@ type webSocket struct {
 type dirs struct {
 	Input     string `env:"HOLON_INPUT_DIR" envDefault:"/holon/input"`
 	Output    string `env:"HOLON_OUTPUT_DIR" envDefault:"/holon/output"`
+	Shown     string `env:"HOLON_SHOWN_OUTPUT_DIR"` // what responses call Output; "": by its name
 	State     string `env:"HOLON_STATE_DIR" envDefault:"/holon/state"`
 	Workspace string `env:"HOLON_WORKSPACE_DIR" envDefault:"/holon/workspaces"`
 	Skills    string `env:"HOLON_SKILLS_DIR" envDefault:"/holon/skills"`

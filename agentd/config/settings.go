@@ -224,11 +224,13 @@ func socketOr(configured, conventional string) string {
 
 // usages are the help texts of the flags.
 var usages = map[string]string{
-	"socket":          "Unix `path` to serve on; empty for none",
-	"listen":          "also serve on this TCP `address`; loopback only unless --token-file is given",
-	"token-file":      "`file` whose content TCP clients must send as a bearer token",
-	"input-dir":       "`directory` under which input directories of turns lie",
-	"output-dir":      "`directory` under which turns write their records",
+	"socket":     "Unix `path` to serve on; empty for none",
+	"listen":     "also serve on this TCP `address`; loopback only unless --token-file is given",
+	"token-file": "`file` whose content TCP clients must send as a bearer token",
+	"input-dir":  "`directory` under which input directories of turns lie",
+	"output-dir": "`directory` under which turns write their records",
+	"shown-output-dir": "`path` that responses give in the place of --output-dir, for clients that " +
+		"need not know it",
 	"state-dir":       "`directory` for stored responses",
 	"workspace-dir":   "`directory` that is, or holds, the working trees",
 	"skills-dir":      "`directory` of skills",

@@ -224,6 +224,12 @@ func TestRepeatedRequest(t *testing.T) {
 	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "schlüssel").
 		is(t, 400, "invalid_value", "Idempotency-Key")
 	d.post(`{"model":"scripted/talk","input":"hi"}`, "Idempotency-Key", "k1", "Authorization", "Bearer bob").response(t)
+	const own = `{"model":"scripted/talk","input":"hi","holon":{"turn_id":"turn_own"}}`
+	x, first := d.session(1), d.post(own)
+	x.note("turn_lost") // of which agentd has nothing
+	x.close()
+	expect.Equal(t, "once it is closed", d.post(own).body, first.body)
+	d.post(strings.Replace(own, "turn_own", "turn_lost", 1)).is(t, 409, "session_closed", "holon.session_id")
 	expect.Equal(t, "sessions", d.count(), 3)
 }
 

@@ -63,6 +63,11 @@ func (q *request) edited(ctx context.Context, agent *client.Client, x Session) (
 	if err := q.follow(ctx, agent, x); err != nil {
 		return nil, err
 	}
+	if info := x.Info(); info.Closed { // agentd would begin a turn that it does not have
+		if _, err := agent.Turn(ctx, q.Holon.TurnID); notFound(err) {
+			return nil, q.closed(info.ID)
+		}
+	}
 	body = q.body
 	if q.follows != nil && *q.follows != "" {
 		body, err = set(body, "previous_response_id", func(json.RawMessage) (json.RawMessage, error) {

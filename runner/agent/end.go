@@ -101,7 +101,7 @@ func permanent(err error) bool {
 // failure is an error for a person, without known secrets.
 func (r *Runtime) failure(phase string, err error) *ledger.Failure {
 	f := runner.Describe(err)
-	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code,
+	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Param: f.Param,
 		Summary: r.cfg.Secrets.Text(state.Named(f.Param, f.Message)), Hint: r.cfg.Secrets.Text(f.Hint)}
 }
 

@@ -183,6 +183,7 @@ type Failure struct {
 	OccurredAt time.Time              `json:"occurred_at"`
 	Phase      string                 `json:"phase"` // startup, shutdown, runtime_turn
 	Code       string                 `json:"code"`
+	Param      string                 `json:"-"` // of a request that is at fault; Summary names it
 	Summary    string                 `json:"summary"`
 	Hint       string                 `json:"detail_hint,omitempty"`
 	Artifact   *turns.FailureArtifact `json:"failure_artifact,omitempty"`

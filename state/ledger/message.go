@@ -257,9 +257,12 @@ type Entry struct {
 	NotBefore  *time.Time `json:"not_before,omitempty"` // left alone until then
 	Reason     string     `json:"reason,omitempty"`     // of its status, for a person
 	Code       string     `json:"code,omitempty"`       // of the error that is the reason why it is blocked
-	CreatedAt  time.Time  `json:"created_at"`
-	UpdatedAt  time.Time  `json:"updated_at"`
-	Withheld   bool       `json:"withheld,omitempty"` // its client deleted the response
+	// of a message that its own client's request was refused for: the code and the parameter at fault
+	Refusal   string    `json:"refusal,omitempty"`
+	Param     string    `json:"param,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	Withheld  bool      `json:"withheld,omitempty"` // its client deleted the response
 }
 
 func (m *Message) Row() Row {

@@ -138,10 +138,13 @@ func TestImagesAndForm(t *testing.T) {
 // What only agentd can judge of a request ends its response at once, and is not tried again.
 func TestRefusedByAgentd(t *testing.T) {
 	l := start(t, `rounds: [{text: here}]`)
-	status, data := l.call("app", "POST", "", input("x", `,"tools":[{"type":"function","name":"ExecCommand"}]`))
-	e := responses.DecodeEnvelope(status, data)
-	if status < 400 || !strings.Contains(e.Message, "ExecCommand") {
-		t.Errorf("%d %s", status, data)
+	const shadow = `,"tools":[{"type":"function","name":"ExecCommand"}]`
+	e := l.refused("app", "POST", "", input("x", shadow), http.StatusBadRequest, responses.CodeInvalidValue,
+		"tools[0].name")
+	if !strings.Contains(e.Message, "ExecCommand") {
+		t.Errorf("the message is %q", e.Message)
 	}
+	_, live := l.call("app", "POST", "", input("x", shadow+`,"stream":true`))
+	expect.Equal(t, "code", responseOf(t, live).Error.Code, responses.CodeInvalidValue)
 	expect.Equal(t, "text", l.ask("app", "POST", "", input("y", "")).OutputText(), "here")
 }

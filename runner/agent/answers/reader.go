@@ -301,6 +301,10 @@ func (r *reader) end(em *responses.Emitter) error {
 			return em.Cancel(why, usage)
 		}
 		why.Code, why.Message = t.Failure.Code, t.Failure.Summary
+	case ledger.Quarantined:
+		if e.Refusal != "" {
+			why.Type, why.Code = responses.TypeInvalidRequest, e.Refusal
+		}
 	case ledger.Interrupted:
 		why.Code = responses.CodeInterrupted
 		why.Hint = "look at what the agent has done, then send what is left to do"

@@ -193,7 +193,8 @@ func (r *reader) serveEnd(ctx context.Context, w http.ResponseWriter) error {
 		return responses.Internal("the response is not what agentd writes", err)
 	}
 	if e := resp.Error; resp.Status == responses.StatusFailed && e != nil {
-		return &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message, ResponseID: resp.ID}
+		return &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message, ResponseID: resp.ID,
+			Param: r.at.entry.Param}
 	}
 	return answer(w, http.StatusOK, data)
 }

@@ -242,6 +242,9 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v outcome) 
 		s.escalate(s.state.AgentID, fmt.Sprintf("A message to agent %s was given up after %d attempts: %s", s.state.AgentID,
 			own.Failed, visible.WithRemedy(e.Failure.Summary, e.Failure.Hint)))
 	}
+	if v.entry == ledger.Quarantined && e.Refused {
+		own.Refusal, own.Param = e.Failure.Code, clip(e.Failure.Param)
+	}
 	s.dispose(own, v.entry, v.reason)
 	if !v.turn {
 		s.emitUndelivered(own)

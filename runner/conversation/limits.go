@@ -79,7 +79,7 @@ func (s *Sessions) full(owner string) (whose string, refused error) {
 			}
 		}
 	}
-	const hint = "close one: holon session close ID, or POST /v1/holon/sessions/ID/close"
+	const hint = "close one: POST /v1/holon/sessions/ID/close, or holon session close ID"
 	switch most := s.opts.Limits.Sessions; {
 	case most > 0 && own >= most:
 		return owner, limited(fmt.Sprintf("you have %d open sessions, which is the limit", own), hint)

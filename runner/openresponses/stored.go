@@ -160,11 +160,16 @@ func (s *Server) aside(w http.ResponseWriter, r *http.Request) (Session, *reques
 }
 
 func (s *Server) models(r *http.Request) ([]responses.Model, error) {
-	list, err := s.o.Models(r.Context())
+	caller := access.From(r.Context())
+	var list []responses.Model
+	var err error
+	if caller.Sessions { // else it can use none of a provider
+		list, err = s.o.Models(r.Context())
+	}
 	if err != nil || s.o.Agents == nil {
 		return list, err
 	}
-	agents, err := s.o.Agents.Models(r.Context(), access.From(r.Context()))
+	agents, err := s.o.Agents.Models(r.Context(), caller)
 	return slices.Concat(list, agents), err
 }
 

@@ -74,6 +74,8 @@ func TestAside(t *testing.T) {
 	expect.Contains(t, "models", d.do(http.MethodGet, "/v1/models", "").body, `"data":[{"id":"scripted/demo"`)
 	expect.Equal(t, "model", d.do(http.MethodGet, "/v1/models/scripted/demo", "").status, http.StatusOK)
 	expect.Equal(t, "escaped", d.do(http.MethodGet, "/v1/models/scripted%2Fdemo", "").status, http.StatusOK)
+	expect.Contains(t, "models of who opens no session", d.do(http.MethodGet, "/v1/models", "", "Authorization",
+		"Bearer none").body, `"data":[]`)
 	d.do(http.MethodGet, "/v1/models/agent/x", "").is(t, 404, "model_not_found", "model")
 }
 

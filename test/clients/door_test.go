@@ -41,8 +41,8 @@ func serveDoor(t *testing.T, engine, scenario string) *server {
 	script, err := os.ReadFile(filepath.Join("testdata", scenario+".yaml"))
 	expect.NoError(t, err)
 	h, err := load.New(load.Options{Dir: dir, Script: script, Flags: []string{"--listen=127.0.0.1:0", "--max-sessions=2000"},
-		Env: []string{"HOLON_ENGINE=" + engine, "HOLON_CONTROL_AUTH_MODE=disabled", "HOLON_MAX_CONTAINERS=16",
-			"HOLON_SESSION_PAUSE=1s", "HOLON_SESSION_STOP=2s", "HOLON_RETRY_FOR=0s",
+		Env: []string{"HOLON_ENGINE=" + engine, "HOLON_CONTROL_AUTH_MODE=disabled", "HOLON_MAX_CONTAINERS=64",
+			"HOLON_SESSION_PAUSE=10s", "HOLON_SESSION_STOP=30s", "HOLON_RETRY_FOR=0s",
 			"HOLON_AGENTD=" + programs.Must("agentd")}})
 	expect.NoError(t, err)
 	t.Cleanup(func() {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,17 +35,6 @@ const treeObjects = runner.ObjectsPath + "/" + treeName
 func (x *Session) WorkDir() string {
 	r := x.snapshot()
 	return r.workDir(x.sessions.opts.Local)
-}
-
-func (r *record) workDir(local bool) string {
-	switch tree := r.Tree; {
-	case tree == nil:
-		return r.WorkDir
-	case local:
-		return filepath.Join(tree.TreeDir, tree.Info.Prefix)
-	default:
-		return path.Join(runner.WorkspacesPath, treeName, tree.Info.Prefix)
-	}
 }
 
 // Configure puts into the configuration of a session's container what this package knows of it: the private tree, made

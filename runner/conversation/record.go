@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 
 	"holon/internal/durable"
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -61,6 +63,18 @@ type record struct {
 }
 
 func (r *record) open() bool { return r.ClosedAt.IsZero() }
+
+// workDir is Session.WorkDir.
+func (r *record) workDir(local bool) string {
+	switch tree := r.Tree; {
+	case tree == nil:
+		return r.WorkDir
+	case local:
+		return filepath.Join(tree.TreeDir, tree.Info.Prefix)
+	default:
+		return path.Join(runner.WorkspacesPath, treeName, tree.Info.Prefix)
+	}
+}
 
 var errIncomplete = errors.New("it lacks what a session cannot go on without")
 

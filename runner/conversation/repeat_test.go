@@ -11,8 +11,8 @@ import (
 	"holon/test/gittest"
 )
 
-// The request of a turn that is sent again once its session is closed gets the answer of the turn: what the session adds
-// to it is the same as before, also for the next process.
+// The request of a turn that is sent again once its session is closed gets the answer of the turn: what the
+// session adds to it is the same as before, also for the next process.
 func TestRepeatClosed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)

@@ -343,7 +343,7 @@ func TestFollowTellsThatTheDaemonIsAway(t *testing.T) {
 // A reader that takes nothing is cut off; others notice nothing, and neither do writers.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, control.Limits{Write: time.Second}, control.Access{})
+	r := newRig(t, control.Limits{Write: 5 * time.Second}, control.Access{})
 	slow := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	quick := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	large, messages := strings.Repeat("x", 5<<10), 1500

@@ -65,18 +65,11 @@ func (c *Console) fold(ctx context.Context, agentID string, before int64, mode p
 	if err != nil {
 		return out, err
 	}
-	at := make(map[string]int)
+	var rows present.List
 	for i := range slices.Backward(found.Events) {
-		for _, row := range f.Event(&found.Events[i]) {
-			was, ok := at[row.Key]
-			if !ok {
-				was, at[row.Key] = len(out.Rows), len(out.Rows)
-				out.Rows = append(out.Rows, row)
-			}
-			out.Rows[was] = row
-		}
+		rows.Put(f.Event(&found.Events[i])...)
 	}
-	out.Rows = slices.DeleteFunc(out.Rows, func(row present.Row) bool { return row.Level > mode })
+	out.Rows = rows.Rows(mode)
 	out.epoch = found.Epoch
 	if n := len(found.Events); n > 0 {
 		out.seq = found.Events[0].EventSeq

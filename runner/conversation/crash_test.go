@@ -120,22 +120,13 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		rounds = 8
 	}
-	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	expect.NoError(t, err)
-	l := &lab{T: t, home: home}
-	l.opts = Options{Home: home, Pool: none{}, Log: slog.New(slog.NewTextHandler(&l.log, nil))}
+	l := labOfVictims(t, none{})
 	for round := range rounds {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
-		cmd.Env = append(os.Environ(), "HOLON_TEST_VICTIM="+home.Dir())
-		out, err := cmd.StdoutPipe()
-		expect.NoError(t, errors.Join(err, cmd.Start()))
-		turns, lines := []string{}, bufio.NewScanner(out)
-		for lines.Scan() {
-			if turns = append(turns, lines.Text()); len(turns) > 3*round {
-				expect.NoError(t, cmd.Process.Kill())
-			}
-		}
-		_ = cmd.Wait() // it was killed
+		turns := []string{}
+		l.runVictim("TestVictim", func(line string) (kill bool) {
+			turns = append(turns, line)
+			return len(turns) > 3*round
+		})
 		l.open()
 		expect.Equal(t, "the log", l.log.b.String(), "")
 		for _, id := range turns {
@@ -146,16 +137,47 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestVictim is the process of TestKilled: it uses sessions, and prints each turn that it may ask for.
-func TestVictim(t *testing.T) {
-	dir := os.Getenv("HOLON_TEST_VICTIM")
+const envVictim = "HOLON_TEST_VICTIM" // home of a process that is to be killed
+
+// labOfVictims is a home for processes that are killed.
+func labOfVictims(t *testing.T, pool containers) *lab {
+	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
+	expect.NoError(t, err)
+	l := &lab{T: t, home: home}
+	l.opts = Options{Home: home, Pool: pool, Log: slog.New(slog.NewTextHandler(&l.log, nil))}
+	return l
+}
+
+// runVictim runs a test as a process of its own, until see, which gets each line that it prints, has it killed.
+func (l *lab) runVictim(test string, see func(line string) (kill bool)) {
+	cmd := exec.CommandContext(l.Context(), os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), envVictim+"="+l.home.Dir())
+	out, err := cmd.StdoutPipe()
+	expect.NoError(l, errors.Join(err, cmd.Start()))
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if see(lines.Text()) {
+			expect.NoError(l, cmd.Process.Kill())
+		}
+	}
+	_ = cmd.Wait() // it was killed
+}
+
+// asVictim is the lab of a process that runVictim runs.
+func asVictim(t *testing.T, pool containers, of string) *lab {
+	dir := os.Getenv(envVictim)
 	if dir == "" {
-		t.Skip("it is a part of TestKilled")
+		t.Skip("it is a part of " + of)
 	}
 	home, err := state.FindHome(dir, "")
 	expect.NoError(t, err)
 	l := &lab{T: t, home: home}
-	l.opts = Options{Home: home, Pool: none{}, Log: slog.New(slog.DiscardHandler)}
+	l.opts = Options{Home: home, Pool: pool, Log: slog.New(slog.DiscardHandler)}
+	return l
+}
+
+// TestVictim is the process of TestKilled: it uses sessions, and prints each turn that it may ask for.
+func TestVictim(t *testing.T) {
+	l := asVictim(t, none{}, "TestKilled")
 	l.open()
 	for {
 		x := l.start(Ask{})

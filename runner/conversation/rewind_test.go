@@ -1,13 +1,10 @@
 package conversation
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -211,26 +208,21 @@ func TestKilledWhileRewinding(t *testing.T) {
 	if testing.Short() {
 		rounds = 12
 	}
-	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	expect.NoError(t, err)
-	l := &lab{T: t, home: home}
-	l.opts = Options{Home: home, Pool: alone{}, Log: slog.New(slog.NewTextHandler(&l.log, nil))}
+	l := labOfVictims(t, alone{})
 	l.opts.Borrowing = noBorrowing
 	changed := 0
 	for round := range rounds {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRewindVictim$")
-		cmd.Env = append(os.Environ(), "HOLON_TEST_VICTIM="+home.Dir())
-		out, err := cmd.StdoutPipe()
-		expect.NoError(t, errors.Join(err, cmd.Start()))
-		last, n, lines := "", 0, bufio.NewScanner(out)
-		for lines.Scan() {
-			if last, n = lines.Text(), n+1; n > round%8 {
-				awaitStep(t, l, round%3)
-				expect.NoError(t, cmd.Process.Kill())
-				break
+		last, n := "", 0
+		l.runVictim("TestRewindVictim", func(line string) (kill bool) {
+			if n > round%8 { // it is killed, and printed this before
+				return true
 			}
-		}
-		_ = cmd.Wait() // it was killed
+			if last, n = line, n+1; n <= round%8 {
+				return false
+			}
+			awaitStep(t, l, round%3)
+			return true
+		})
 		l.open()
 		x := l.List("")[0]
 		found, err := l.Find("", x.ID)
@@ -272,14 +264,7 @@ func awaitStep(t *testing.T, l *lab, step int) {
 // TestRewindVictim is the process of TestKilledWhileRewinding: it makes turns, each of which writes which one it is, or
 // takes up the session of the one before, and goes back and forth. It prints what is current before each time.
 func TestRewindVictim(t *testing.T) {
-	dir := os.Getenv("HOLON_TEST_VICTIM")
-	if dir == "" {
-		t.Skip("it is a part of TestKilledWhileRewinding")
-	}
-	home, err := state.FindHome(dir, "")
-	expect.NoError(t, err)
-	l := &lab{T: t, home: home}
-	l.opts = Options{Home: home, Pool: alone{}, Log: slog.New(slog.DiscardHandler)}
+	l := asVictim(t, alone{}, "TestKilledWhileRewinding")
 	l.opts.Borrowing = noBorrowing
 	l.open()
 	if len(l.List("")) == 0 {

@@ -84,7 +84,7 @@ func (c *clients) checkScript(ref string) error {
 	if provider != providers.Scripted || slices.Contains(c.host.options.Refs(), ref) {
 		return nil
 	}
-	return &state.Error{Code: responses.CodeModelNotFound, Param: "model", Message: "there is no such model",
+	return &state.Error{Code: responses.CodeModelNotFound, Param: "model", Message: "the model is not known",
 		Hint: "choose one that GET /v1/models lists"}
 }
 

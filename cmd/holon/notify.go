@@ -67,7 +67,7 @@ left out of its URL and secrets stays as it was.`
 		"also in private networks and on this machine, and by http")
 	f.BoolVar(&b.Ingress, "ingress", false, "take messages of yours from there; the token for that is printed once")
 	f.StringVar(&b.ActorID, "actor", "", "`id` by which its messages name you (default operator)")
-	f.StringVar(&b.Provider, "provider", "", "`name` of the service, which a relay is told")
+	f.StringVar(&b.Provider, "provider", "", "`name` of the service behind a relay")
 	cmd.MarkFlagsMutuallyExclusive("bearer", "secret")
 	return cmd
 }

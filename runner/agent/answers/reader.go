@@ -165,7 +165,8 @@ func (r *reader) look(ctx context.Context) error {
 	return err
 }
 
-// known reports whether the speaker may know a response, whoever reads: an operator does, others do of their own.
+// known reports whether the speaker of the message may know a response: an operator may know all, others their own. Who
+// reads makes no difference.
 func (r *reader) known(v ledger.View, responseID string) (bool, error) {
 	if r.m.Origin.Kind == ledger.OriginOperator || r.m.Previous == responseID {
 		return true, nil

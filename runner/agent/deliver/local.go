@@ -51,7 +51,7 @@ const maxBubble = 1000
 // showOnDesktop shows a notification by the service of the desktop (org.freedesktop.Notifications).
 func (d *Deliverer) showOnDesktop(ctx context.Context, sub scheduler.Submission) error {
 	if d.Bus == "" {
-		return errors.New("there is no session bus")
+		return errors.New("this host has no session bus")
 	}
 	conn, err := dbus.Connect(d.Bus, dbus.WithContext(ctx))
 	if err != nil {

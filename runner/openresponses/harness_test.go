@@ -142,7 +142,7 @@ func open(t *testing.T, file ...string) *door {
 	return d
 }
 
-// Start implements openresponses.Sessions with a new agentd.
+// Start implements openresponses.Sessions with a new agentd, or with the session that its owner calls so already.
 func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
 	if a.Workspace == "/elsewhere" {
 		return nil, &state.Error{Code: "workspace_not_allowed", Param: "holon.workspace", Message: "no root has it",
@@ -156,6 +156,11 @@ func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Se
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, x := range d.sessions {
+		if a.Name != "" && x.ask.Name == a.Name && x.ask.Owner == a.Owner && !x.closed {
+			return x, nil
+		}
+	}
 	dir := filepath.Join(d.dir, fmt.Sprint(len(d.sessions)))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err

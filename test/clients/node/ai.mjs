@@ -135,7 +135,7 @@ function checksOf(provider, isOpenAI) {
     async 'refused request'() {
       const e = await fails(generateText({ model: provider('scripted/nowhere'), prompt: 'Say hello.', ...quiet }))
       assert.equal(e.statusCode, 400)
-      assert.match(e.message, /nowhere|no such model/) // a host names no file of its own
+      assert.match(e.message, /nowhere|model is not known/) // a host names no file of its own
     },
   }
 }

@@ -28,12 +28,12 @@ func (s *server) transports(fast, scenario string) map[string]conform.Target {
 // All cases, started at once as the official suite starts its own.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conforms(t, serve(t, "--concurrency", "16", "--queue-limit", "1000"))
+	conforms(t, serve(t, "--concurrency", "16", "--queue-limit", "1000"), "tcp")
 }
 
-func conforms(t *testing.T, s *server) {
+func conforms(t *testing.T, s *server, fast string) {
 	t.Helper()
-	for name, target := range s.transports("tcp", "conformance") {
+	for name, target := range s.transports(fast, "conformance") {
 		t.Run(name, func(t *testing.T) {
 			suite := conform.New(target)
 			defer suite.Close()

@@ -88,6 +88,9 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request, a wire.Arch
 	}
 	if !a.DryRun {
 		s.host.Retire(r.Context(), id)
+		if err := s.opts.Transports.Forget(r.Context()); err != nil { // the next start does
+			s.log.Warn("secrets of the bindings of a removed agent stay for now", "agent", id, "err", err)
+		}
 	}
 	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost),
 		AgentHome: shown.Identity.AgentHome, Changes: changes}, nil

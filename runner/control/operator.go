@@ -18,6 +18,7 @@ import (
 type Transports interface {
 	Bind(ctx context.Context, n scheduler.NewBinding) (scheduler.Bound, error)
 	Revoke(ctx context.Context, agentID, id string) (ledger.OperatorBinding, error)
+	Forget(ctx context.Context) error // the secrets of agents that were removed
 }
 
 // noTransports are those of a runtime that has none.
@@ -30,6 +31,8 @@ func (noTransports) Bind(context.Context, scheduler.NewBinding) (scheduler.Bound
 func (noTransports) Revoke(context.Context, string, string) (ledger.OperatorBinding, error) {
 	return ledger.OperatorBinding{}, invalid("transport", "this runtime has no transports", "use holon serve")
 }
+
+func (noTransports) Forget(context.Context) error { return nil }
 
 func (s *Server) operatorRoutes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"

@@ -17,6 +17,8 @@ import (
 // transports make bindings without keeping secrets.
 type transports struct{ machine *scheduler.Scheduler }
 
+func (x transports) Forget(context.Context) error { return nil }
+
 func (x transports) Bind(ctx context.Context, n scheduler.NewBinding) (scheduler.Bound, error) {
 	n.TokenHash = scheduler.TokenHash("relay-token")
 	b, err := x.machine.Bind(ctx, n.OperatorBinding)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,12 @@ func (s Store) List() (list []Profile, err error) {
 	}
 	slices.SortFunc(list, func(a, b Profile) int { return strings.Compare(a.Name, b.Name) })
 	return list, err
+}
+
+// Names returns the names of all profiles.
+func (s Store) Names() ([]string, error) {
+	doc, err := s.read()
+	return slices.Collect(maps.Keys(doc.Profiles)), err
 }
 
 // Set stores a key, in the place of one of the same name.

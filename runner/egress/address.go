@@ -17,11 +17,16 @@ type special struct {
 	what   string
 }
 
+// metadata is what a cloud tells its machines, credentials among it.
+const metadata = "a metadata service"
+
 func newAddresses() *addresses {
 	a := &addresses{local: net.InterfaceAddrs}
 	// The special-purpose registries of IANA, and where clouds keep services for
 	// the machine that are public addresses by number only.
 	for _, s := range []struct{ prefix, what string }{
+		{"168.63.129.16/32", metadata}, {"100.100.100.200/32", metadata}, {"fd00:ec2::/32", metadata},
+		{"fd20:ce::254/128", metadata}, // within the private ranges that follow
 		{"0.0.0.0/8", "unspecified"}, {"10.0.0.0/8", "private"}, {"100.64.0.0/10", "shared (carrier NAT)"},
 		{"127.0.0.0/8", "loopback"},
 		{"169.254.0.0/16", "link-local"}, {"172.16.0.0/12", "private"}, {"192.0.0.0/24", "reserved"},
@@ -29,7 +34,6 @@ func newAddresses() *addresses {
 		{"192.88.99.0/24", "a 6to4 relay"}, {"192.168.0.0/16", "private"}, {"198.18.0.0/15", "for benchmarks"},
 		{"198.51.100.0/24", "for documentation"},
 		{"203.0.113.0/24", "for documentation"}, {"224.0.0.0/4", "multicast"}, {"240.0.0.0/4", "reserved"},
-		{"168.63.129.16/32", "a metadata service"},
 		{"::/128", "unspecified"}, {"::1/128", "loopback"}, {"64:ff9b:1::/48", "translated"}, {"100::/64", "discarded"},
 		{"2001::/32", "Teredo"}, {"2001::/23", "reserved"},
 		{"2001:db8::/32", "for documentation"}, {"2002::/16", "6to4"}, {"3fff::/20", "for documentation"},

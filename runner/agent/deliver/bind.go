@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/runner/agent/scheduler"
 	"holon/runner/gateway"
 	"holon/state"
@@ -24,6 +25,8 @@ func profile(bindingID, what string) string { return "notify." + bindingID + "."
 // secret that was made for it, and the token of an ingress that it did not have, are in the answer and nowhere else.
 // Errors: those of scheduler.Bind and of the store of secrets.
 func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound scheduler.Bound, err error) {
+	d.binding.Lock() // between a secret and its binding
+	defer d.binding.Unlock()
 	b := n.OperatorBinding
 	if b.Transport != ledger.TransportWebhook {
 		return bound, refuse("transport", fmt.Sprintf("%.40q is not to be bound this way", b.Transport),
@@ -131,7 +134,11 @@ func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBindin
 }
 
 func (d *Deliverer) keep(name, secret string) error {
-	if err := d.Secrets.Set(name, gateway.NewSecret(secret), d.Now()); err != nil {
+	err := d.Secrets.Set(name, gateway.NewSecret(secret), d.Now())
+	if e, ok := errors.AsType[*state.Error](err); ok { // of the store, or of the secret itself
+		return refuse("delivery_auth", "its secret cannot be kept: "+strings.TrimSpace(visible.OneLine(e.Error(), 400)), e.Hint)
+	}
+	if err != nil {
 		return fmt.Errorf("store %s: %w", name, err)
 	}
 	d.Known.Add(name, secret)
@@ -140,21 +147,52 @@ func (d *Deliverer) keep(name, secret string) error {
 
 // Revoke ends a binding, and removes its secrets.
 func (d *Deliverer) Revoke(ctx context.Context, agentID, id string) (ledger.OperatorBinding, error) {
+	d.binding.Lock()
+	defer d.binding.Unlock()
 	b, err := d.Steps.RevokeBinding(ctx, agentID, id)
-	if err != nil {
-		return b, err
+	if err == nil {
+		err = d.forget(id)
 	}
+	return b, err
+}
+
+// Forget removes the secrets of the bindings that were revoked otherwise: with their agents.
+func (d *Deliverer) Forget(ctx context.Context) error {
+	d.binding.Lock()
+	defer d.binding.Unlock()
+	kept, err := d.Secrets.Names()
+	if err != nil {
+		return err
+	}
+	return d.Store.View(ctx, func(v ledger.View) (err error) {
+		for _, name := range kept {
+			id, of := strings.CutPrefix(name, "notify.")
+			if id, _, _ = strings.Cut(id, "."); !of {
+				continue
+			}
+			b, _, found := v.OperatorBinding(id)
+			if found == nil && b.Status != ledger.BindingActive {
+				found = d.forget(id)
+			}
+			err = errors.Join(err, found)
+		}
+		return err
+	})
+}
+
+// forget removes the secrets of a binding.
+func (d *Deliverer) forget(id string) error {
 	for _, what := range []string{"url", "secret"} {
 		if found, err := d.Secrets.Has(profile(id, what)); err != nil {
-			return b, err
+			return err
 		} else if !found {
 			continue
 		}
 		if err := d.Secrets.Remove(profile(id, what)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return b, err
+			return err
 		}
 	}
-	return b, nil
+	return nil
 }
 
 func refuse(param, message, hint string) error {

@@ -48,6 +48,7 @@ type steps interface {
 // secretStore keeps secrets by name: credentials.Store. Get of a name that it does not have is fs.ErrNotExist.
 type secretStore interface {
 	Has(name string) (bool, error)
+	Names() ([]string, error)
 	Get(name string) (gateway.Secret, error)
 	Set(name string, key gateway.Secret, now time.Time) error
 	Remove(name string) error
@@ -71,6 +72,8 @@ type Options struct {
 type Deliverer struct {
 	Options
 	public, private *http.Client
+
+	binding sync.Mutex // held while bindings and their secrets change
 
 	idle chan struct{} // receives when a worker has ended
 	mu   sync.Mutex

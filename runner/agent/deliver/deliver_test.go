@@ -217,6 +217,41 @@ func TestSecretsAreKeptApart(t *testing.T) {
 	}
 }
 
+// With its agent a binding is revoked and its secrets go, also where the process ended before they could.
+func TestRemovedAgent(t *testing.T) {
+	w := open(t, nil)
+	x := receive(t, ok)
+	n := webhook("phone", x.URL+"/secret-part")
+	n.AgentID = "other"
+	w.bind(n)
+	w.bind(webhook("chat", x.URL+"/secret-part"))
+	w.notify("other", "hello")
+	_, err := w.steps.Archive(t.Context(), scheduler.Archive{AgentID: "other", By: "operator"})
+	expect.NoError(t, err)
+	w.round()
+	expect.Equal(t, "requests", len(x.requests()), 0)
+	expect.NoError(t, w.Forget(t.Context()))
+	data, err := os.ReadFile(filepath.Join(w.home, "credentials.json"))
+	expect.NoError(t, err)
+	if bytes.Contains(data, []byte("phone")) || !bytes.Contains(data, []byte("chat")) {
+		t.Errorf("the secrets are %s", data)
+	}
+}
+
+// The operator reads why a secret cannot be kept.
+func TestSecretThatCannotBeKept(t *testing.T) {
+	w := open(t, nil)
+	n := webhook("phone", "https://example.org")
+	n.Auth.Kind, n.Secret = ledger.AuthBearer, "tok\r\nX"
+	if _, err := w.Bind(t.Context(), n); !isParam(err, "delivery_auth") {
+		t.Errorf("a token of two lines: %v", err)
+	}
+	expect.NoError(t, os.Chmod(w.home, 0o755))
+	if _, err := w.Bind(t.Context(), webhook("phone", "https://example.org")); !isParam(err, "delivery_auth") {
+		t.Errorf("in a home that others can read: %v", err)
+	}
+}
+
 func TestBindRefuses(t *testing.T) {
 	w := open(t, nil)
 	w.bind(webhook("taken", "http://127.0.0.1"))
@@ -259,6 +294,7 @@ func TestAddresses(t *testing.T) {
 		{"127.0.0.1", false, true}, {"localhost", false, true}, {"[::ffff:127.0.0.1]", false, true},
 		{"[64:ff9b::7f00:1]", false, false}, {"0.0.0.0", false, false}, {"[::]", false, false},
 		{"169.254.169.254", false, false}, {"168.63.129.16", false, false}, {"224.0.0.1", false, false},
+		{"100.100.100.200", false, false}, {"[fd00:ec2::254]", false, false}, {"[fd20:ce::254]", false, false},
 		{"[fe80::1]", false, false}, {"255.255.255.255", false, false},
 	} {
 		for private, want := range map[bool]bool{false: c.public, true: c.private} {

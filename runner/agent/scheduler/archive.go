@@ -83,6 +83,9 @@ func (s *step) release(lost *Losses, reason string, apply bool) {
 	if triggered {
 		s.revoke(&trigger)
 	}
+	for _, b := range s.activeBindings(id) {
+		s.revokeBinding(&b)
+	}
 }
 
 // countBelow counts the trees of an agent, and its children and theirs.

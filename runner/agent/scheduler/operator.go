@@ -108,12 +108,16 @@ func (m *Scheduler) RevokeBinding(ctx context.Context, agentID, id string) (b le
 		if b, err = s.binding(id); err != nil || b.Status == ledger.BindingRevoked {
 			return err
 		}
-		b.Status, b.Ingress, b.TokenHash, b.UpdatedAt = ledger.BindingRevoked, false, "", s.now
-		s.update(&b)
-		s.emitBinding(b, "revoke")
+		s.revokeBinding(&b)
 		return nil
 	})
 	return b, err
+}
+
+func (s *step) revokeBinding(b *ledger.OperatorBinding) {
+	b.Status, b.Ingress, b.TokenHash, b.UpdatedAt = ledger.BindingRevoked, false, "", s.now
+	s.update(b)
+	s.emitBinding(*b, "revoke")
 }
 
 // binding is a binding of the agent.
@@ -139,12 +143,13 @@ func (m *Scheduler) AdmitOperator(ctx context.Context, bindingID, token, replyRo
 	Admission, error) {
 	draft.Kind, draft.Origin.Kind = ledger.KindOperatorPrompt, ledger.OriginOperator
 	draft.Surface, draft.AdmissionContext = ledger.SurfaceRemote, ledger.OperatorTransport
-	return m.admitDraft(ctx, draft, func(s *step, msg *ledger.Message) error {
+	unauthorized := refused(CodeUnauthorized, "binding_id", "send Authorization: Bearer with the token that was printed when "+
+		"the ingress was made", "there is no active binding with this id and this token")
+	a, err := m.admitDraft(ctx, draft, func(s *step, msg *ledger.Message) error {
 		b, ok := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool, error) { return v.OperatorBinding(bindingID) })
 		switch {
 		case !ok || b.AgentID != draft.AgentID || b.Status != ledger.BindingActive || !Authenticates(b, token):
-			return refused(CodeUnauthorized, "binding_id", "send Authorization: Bearer with the token that was printed when "+
-				"the ingress was made", "there is no active binding with this id and this token")
+			return unauthorized
 		case draft.Origin.ActorID == "" || draft.Origin.ActorID != b.ActorID:
 			return refused(CodeForbidden, "actor_id", "send operator_actor_id of the binding",
 				"the binding admits messages of its own operator alone")
@@ -157,6 +162,10 @@ func (m *Scheduler) AdmitOperator(ctx context.Context, bindingID, token, replyRo
 		s.update(&b)
 		return nil
 	})
+	if state.IsCode(err, ledger.CodeNotFound) || state.IsCode(err, CodeAgentArchived) {
+		err = unauthorized // who cannot say the token does not learn which agents there are
+	}
+	return a, err
 }
 
 // Authenticates reports whether a token is that of the ingress of a binding.

@@ -46,6 +46,7 @@ func TestAdmitOperator(t *testing.T) {
 		"another token":          {"phone", "chat", "alpha", "actor-phone", scheduler.CodeUnauthorized},
 		"no token":               {"phone", "", "alpha", "actor-phone", scheduler.CodeUnauthorized},
 		"another agent":          {"phone", "phone", "beta", "actor-phone", scheduler.CodeUnauthorized},
+		"no agent":               {"phone", "phone", "nobody", "actor-phone", scheduler.CodeUnauthorized},
 		"an unknown binding":     {"none", "none", "alpha", "actor-none", scheduler.CodeUnauthorized},
 		"one that was revoked":   {"gone", "gone", "alpha", "actor-gone", scheduler.CodeUnauthorized},
 		"one without an ingress": {"mute", "", "alpha", "actor-mute", scheduler.CodeUnauthorized},

@@ -50,7 +50,7 @@ func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget)
 		case old.Spent != "" && a.Spent == "":
 			s.resumeTree()
 		case old.Spent == "" && a.Spent != "":
-			s.keepFromBeginning()
+			s.pauseTree()
 		}
 		return nil
 	})
@@ -105,11 +105,17 @@ func (s *step) charge(spent Spending) {
 		return
 	}
 	a.Spent = bound
-	root.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": bound, "budget": *a})
-	root.notify(root.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
+	root.pauseTree()
+}
+
+// pauseTree tells that a bound of the account of the agent's tree is reached, and keeps its messages from beginning.
+func (s *step) pauseTree() {
+	a := s.state.Tree
+	s.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": a.Spent, "budget": a})
+	s.notify(s.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
 		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
-		root.state.AgentID, a.Tokens, a.Cost, bound, root.state.AgentID, bound)))
-	root.keepFromBeginning()
+		s.state.AgentID, a.Tokens, a.Cost, a.Spent, s.state.AgentID, a.Spent)))
+	s.keepFromBeginning()
 }
 
 // spent is the bound of the account of the agent's tree that is reached, "" for none.

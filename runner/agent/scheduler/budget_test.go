@@ -121,3 +121,21 @@ func TestSpentBeforeBegun(t *testing.T) {
 	begun, _ := w.openAttempt(waits)
 	expect.Equal(t, "a begun turn", begun.Suspended, "")
 }
+
+// A budget below what is taken already pauses at once, and says so.
+func TestBudgetBelowWhatIsTaken(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("go on"))
+	w.must(w.begin("alpha", false))
+	a, _ := w.openAttempt("alpha")
+	e := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}}
+	e.Spent.Tokens = 500
+	w.settle(a.ID, e)
+	most := int64(100)
+	for range 2 {
+		account, err := w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+		expect.NoError(t, err)
+		expect.Equal(t, "spent", account.Spent, "tokens")
+	}
+	expect.Equal(t, "notifications", len(w.notifications()), 1)
+}

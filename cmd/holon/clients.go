@@ -216,7 +216,7 @@ type operatorSession struct{ *conversation.Session }
 func (x operatorSession) Info() wire.Session { return wireSession(x.Session.Info()) }
 
 func (x operatorSession) Apply(ctx context.Context, a wire.ApplySession, by string) (wire.SessionApplied, error) {
-	done, err := x.Session.Apply(ctx, a.AllowExecuted, by)
+	done, err := x.Session.Apply(ctx, a.AllowExecuted, a.ResultTrees, by)
 	if err != nil {
 		return wire.SessionApplied{}, err
 	}

@@ -73,7 +73,7 @@ var agentActions = map[string]action{
 	},
 	"apply": func(ctx context.Context, c *client.Client, id string, form url.Values) (string, error) {
 		trees, err := c.ApplyWorkspace(ctx, id, view.WorkspaceApply{WorkspaceID: form.Get("workspace_id"),
-			AllowExecuted: form.Get("allow_executed") != ""})
+			AllowExecuted: form.Get("allow_executed") != "", ResultTrees: form["result_tree"]})
 		var done []string
 		for _, t := range trees {
 			done = append(done, cmp.Or(t.Skipped, applied(t.Path, t.Written, t.Deleted)))
@@ -109,7 +109,8 @@ var agentActions = map[string]action{
 // sessionActions are what the page of a session can do.
 var sessionActions = map[string]action{
 	"apply": func(ctx context.Context, c *client.Client, id string, form url.Values) (string, error) {
-		done, err := c.ApplySession(ctx, id, wire.ApplySession{AllowExecuted: form.Get("allow_executed") != ""})
+		done, err := c.ApplySession(ctx, id, wire.ApplySession{AllowExecuted: form.Get("allow_executed") != "",
+			ResultTrees: form["result_tree"]})
 		return applied(done.Path, done.Written, done.Deleted), err
 	},
 	"checkout": func(ctx context.Context, c *client.Client, id string, form url.Values) (string, error) {

@@ -191,6 +191,9 @@ func (c *Console) parse() error {
 func (c *Console) show(w http.ResponseWriter, r *http.Request, of func(*http.Request) (page, error)) {
 	p, err := of(r)
 	status := http.StatusOK
+	if r.Context().Err() != nil {
+		return // the browser left
+	}
 	if err != nil {
 		var f wire.Failure
 		f, status, _ = wire.Explain(err)
@@ -254,12 +257,17 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 // forUsers serves browsers that have a web session, and shows others how to get one.
 func (c *Console) forUsers(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, err := r.Cookie(c.cookie.Name)
-		if err != nil || !c.sessions.has(given.Value) {
+		given := http.Cookie{}
+		if cookie, err := r.Cookie(c.cookie.Name); err == nil {
+			given = *cookie
+		}
+		ctx, done, ok := c.sessions.during(r.Context(), given.Value)
+		defer done()
+		if !ok {
 			c.render(w, http.StatusUnauthorized, page{Name: "signin", Title: "Sign in"})
 			return
 		}
 		httpserver.Admit(r)
-		next(w, r)
+		next(w, r.WithContext(ctx))
 	})
 }

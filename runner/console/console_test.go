@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"holon/runner/agent/view"
 	"holon/runner/console"
 	"holon/runner/control/client"
 	"holon/test/expect"
@@ -175,6 +178,54 @@ func TestHeadersAndAccess(t *testing.T) {
 			strings.Contains(text, "src=\"http") {
 			t.Errorf("%s answers %d\n%s", path, status, text)
 		}
+	}
+}
+
+// The page of a task has its output, and input where the task takes some.
+func TestTask(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	for id, input := range map[string]bool{"task_command": true, "task_child": false} {
+		status, text, _ := r.get(b, "/ui/agents/main/tasks/"+id)
+		if status != http.StatusOK || !strings.Contains(text, `data-stream="/ui/agents/main/tasks/`+id+`/stream"`) ||
+			strings.Contains(text, "task-input") != input || !strings.Contains(text, `name="task_id" value="`+id+`"`) {
+			t.Errorf("the page of %s answers %d\n%s", id, status, text)
+		}
+	}
+}
+
+// What a page applies is what it showed: the form has the tree that its diff came to.
+func TestApplyIsOfWhatWasShown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	r.patch = filepath.Join(t.TempDir(), "patch")
+	expect.NoError(t, os.WriteFile(r.patch, []byte("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"), 0o600))
+	_, text, _ := r.get(b, "/ui/agents/main/diff")
+	for _, want := range []string{`name="result_tree" value="r1"`, `name="workspace_id" value="copy"`} {
+		expect.Contains(t, "the page", text, want)
+	}
+	status, _, _ := r.do(b, http.MethodPost, "/ui/agents/main/apply", "workspace_id=copy&result_tree=r1", nil)
+	expect.Equal(t, "the answer", status, http.StatusOK)
+	want := []view.WorkspaceApply{{WorkspaceID: "copy", ResultTrees: []string{"r1"}}}
+	if diff := cmp.Diff(want, r.applies); diff != "" {
+		t.Errorf("what is applied (-want +got):\n%s", diff)
+	}
+}
+
+// A stream ends when its browser signs out.
+func TestSignOutEndsStreams(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	r.add("brief", "result", "answer")
+	resp, err := b.Get(r.server.URL + "/ui/agents/main/stream?from=E.0")
+	expect.NoError(t, err)
+	defer resp.Body.Close()
+	r.do(b, http.MethodPost, "/ui/logout", "x=1", nil)
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Errorf("the stream ends with %v", err)
 	}
 }
 

@@ -163,6 +163,7 @@ func (c *Console) workspaces(r *http.Request) (page, error) {
 // change is a change to a tree, as a page shows it.
 type treeChange struct {
 	Name, Note string
+	Tree       string // name of the copy, "" for a session's
 	Changes    state.Diff
 	Files      []patchFile
 	Cut        bool
@@ -190,6 +191,7 @@ func (c *Console) workspaceDiff(r *http.Request) (page, error) {
 		if err != nil {
 			return p, err
 		}
+		one.Tree = t.Tree
 		list = append(list, one)
 	}
 	p.Data = list

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 )
@@ -18,6 +19,7 @@ type plane struct {
 	events  []map[string]any
 	added   chan struct{} // closed when there is one more
 	prompts []wire.Prompt
+	applies []view.WorkspaceApply
 	patch   string // file with what the agent changed; "": nothing
 }
 
@@ -86,7 +88,22 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.mu.Unlock()
 		out = wire.Enqueued{OK: true}
 	case at == "/control/agents/main/workspace/diff":
-		out = []map[string]any{{"workspace_id": "w", "changes": map[string]any{"patch": p.patch, "patch_bytes": 1}}}
+		out = []map[string]any{{"workspace_id": "w", "tree": "copy", "changes": map[string]any{"patch": p.patch,
+			"patch_bytes": 1, "result_tree": "r1"}}}
+	case at == "/control/agents/main/workspace/apply":
+		var apply view.WorkspaceApply
+		_ = json.NewDecoder(r.Body).Decode(&apply)
+		p.mu.Lock()
+		p.applies = append(p.applies, apply)
+		p.mu.Unlock()
+		out = []view.TreeApplied{}
+	case strings.HasPrefix(at, "/agents/main/tasks/task_"):
+		var one view.TaskStatus
+		one.Task.TaskID = strings.TrimPrefix(at, "/agents/main/tasks/")
+		if one.Task.TaskID == "task_command" {
+			one.Task.Command = &tasks.Command{Cmd: "make watch", AcceptsInput: true}
+		}
+		out = one
 	case strings.HasPrefix(at, "/agents/main/"):
 		out = []any{}
 	default:

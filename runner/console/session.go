@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +29,15 @@ const (
 type pass struct {
 	Digest  string    `json:"digest"` // SHA-256, hex
 	Expires time.Time `json:"expires_at"`
+
+	ended context.Context // ends when the token is dropped
+	end   context.CancelFunc
+}
+
+func newPass(digest string, expires time.Time) pass {
+	p := pass{Digest: digest, Expires: expires}
+	p.ended, p.end = context.WithCancel(context.Background())
+	return p
 }
 
 // sessions are the browsers that are signed in, and the links with which others may. The file is written before a
@@ -56,6 +66,9 @@ func openSessions(path string, now func() time.Time) (*sessions, error) {
 	if err := json.Unmarshal(data, &s.in); err != nil {
 		s.in = nil // it is not ours: everyone signs in again
 	}
+	for i, p := range s.in {
+		s.in[i] = newPass(p.Digest, p.Expires)
+	}
 	return s, nil
 }
 
@@ -67,8 +80,12 @@ func digest(token string) string {
 // add makes a token and drops those that have expired, and the oldest of too many.
 func (s *sessions) add(list []pass, life time.Duration, most int) (_ []pass, token string, expires time.Time) {
 	token, expires = rand.Text(), s.now().Add(life).UTC().Truncate(time.Second)
-	list = append(s.valid(list), pass{digest(token), expires})
-	return list[max(0, len(list)-most):], token, expires
+	list = append(s.valid(list), newPass(digest(token), expires))
+	for len(list) > most {
+		list[0].end()
+		list = list[1:]
+	}
+	return list, token, expires
 }
 
 func (s *sessions) valid(list []pass) []pass {
@@ -101,10 +118,18 @@ func (s *sessions) enter(invitation string) (token string, expires time.Time, ok
 	return token, expires, s.keep() == nil
 }
 
-func (s *sessions) has(token string) bool {
+// during returns a context that ends with the session of a token: a stream that is open then ends too.
+func (s *sessions) during(ctx context.Context, token string) (_ context.Context, done context.CancelFunc, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.find(s.in, token) >= 0
+	at := s.find(s.in, token)
+	if at < 0 {
+		return ctx, func() {}, false
+	}
+	p := s.in[at]
+	ctx, cancel := context.WithTimeout(ctx, p.Expires.Sub(s.now()))
+	stop := context.AfterFunc(p.ended, cancel)
+	return ctx, func() { stop(); cancel() }, true
 }
 
 func (s *sessions) leave(token string) error {
@@ -114,6 +139,7 @@ func (s *sessions) leave(token string) error {
 	if at < 0 {
 		return nil
 	}
+	s.in[at].end()
 	s.in = slices.Delete(s.in, at, at+1)
 	return s.keep()
 }

@@ -288,8 +288,10 @@ type Applied struct {
 }
 
 // Apply brings what was changed into the files of the operator, all of it or nothing, also where the process is killed.
-// The tree goes on from there. Files that programs execute are written only with allowExecuted.
-func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (done Applied, err error) {
+// The tree goes on from there. Files that programs execute are written only with allowExecuted. resultTrees are those
+// of the diffs that were read; without them any change is taken.
+func (x *Session) Apply(ctx context.Context, allowExecuted bool, resultTrees []string, by string) (done Applied,
+	err error) {
 	err = x.withChange(ctx, func(ctx context.Context, c changed) error {
 		if err := x.landable(ctx, c); err != nil {
 			return err
@@ -303,6 +305,9 @@ func (x *Session) Apply(ctx context.Context, allowExecuted bool, by string) (don
 		done.Path, done.Written, done.Deleted = c.info.Path, []string{}, []string{}
 		if c.diff.PatchBytes == 0 {
 			return nil
+		}
+		if err := landing.AsRead(c.diff, resultTrees); err != nil {
+			return err
 		}
 		result, err := x.land(ctx, c, allowExecuted)
 		if err == nil && c.tree != nil {

@@ -37,7 +37,7 @@ func TestChange(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Contains(t, "branch", gittest.Run(t, l.repo, "git", "branch", "--list", made.Branch), "mine")
 	for _, files := range []int{2, 0} {
-		done, err := x.Apply(t.Context(), false, "ann")
+		done, err := x.Apply(t.Context(), false, nil, "ann")
 		expect.NoError(t, err)
 		expect.Equal(t, "written", len(done.Written), files)
 	}
@@ -57,7 +57,7 @@ func TestChange(t *testing.T) {
 		_, err := agent.GetResponse(ctx, x.Info().ResponseIDs[1])
 		return err
 	}))
-	done, err := x.Apply(t.Context(), false, "ann")
+	done, err := x.Apply(t.Context(), false, nil, "ann")
 	expect.NoError(t, err)
 	expect.Equal(t, "applied", gittest.Contents(t, l.repo)["file.txt"], "agent\nmore\n")
 	expect.Equal(t, "written", len(done.Written), 1)
@@ -91,7 +91,7 @@ func TestFilesOfOneCaller(t *testing.T) {
 			return err
 		},
 		false: func(ctx context.Context) error {
-			_, err := changed.Apply(ctx, false, "ann")
+			_, err := changed.Apply(ctx, false, nil, "ann")
 			return err
 		},
 	} {
@@ -116,7 +116,7 @@ func TestEmpty(t *testing.T) {
 	held, err := x.tree(t.Context())
 	expect.NoError(t, err)
 	expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, "a"), []byte("a\n"), 0o600))
-	_, err = x.Apply(t.Context(), false, "ann")
+	_, err = x.Apply(t.Context(), false, nil, "ann")
 	expect.Equal(t, "apply", code(err), string(CodeNothing))
 	m, err := x.Close(t.Context(), "ann")
 	expect.NoError(t, err)
@@ -148,9 +148,16 @@ func TestExecuted(t *testing.T) {
 	held, err := x.tree(t.Context())
 	expect.NoError(t, err)
 	expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, ".envrc"), []byte("x\n"), 0o600))
-	_, err = x.Apply(t.Context(), false, "ann")
+	_, err = x.Apply(t.Context(), false, nil, "ann")
 	expect.Equal(t, "apply", code(err), landing.CodeExecutedFiles)
-	_, err = x.Apply(t.Context(), true, "ann")
+	read, err := x.Diff(t.Context())
+	expect.NoError(t, err)
+	expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, ".envrc"), []byte("y\n"), 0o600))
+	_, err = x.Apply(t.Context(), true, []string{read.ResultTree}, "ann")
+	expect.Equal(t, "apply of what was not read", code(err), landing.CodeDiffOutdated)
+	read, err = x.Diff(t.Context())
+	expect.NoError(t, err)
+	_, err = x.Apply(t.Context(), true, []string{read.ResultTree}, "ann")
 	expect.NoError(t, err)
 }
 
@@ -160,7 +167,7 @@ func TestDocker(t *testing.T) {
 	l := newDockerLab(t, write)
 	x := l.start(Ask{Workspace: l.repo})
 	l.turn(x)
-	_, err := x.Apply(t.Context(), false, "ann")
+	_, err := x.Apply(t.Context(), false, nil, "ann")
 	expect.NoError(t, err)
 	expect.NoError(t, l.pool.Stop(t.Context(), x.id))
 	expect.Equal(t, "activity", x.Info().Activity, "stopped")

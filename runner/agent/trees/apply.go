@@ -144,7 +144,7 @@ func (t *Trees) Apply(ctx context.Context, agentID string, a view.WorkspaceApply
 		if err != nil {
 			return err
 		}
-		g, err := t.prove(ctx, trees, a.AllowExecuted, by)
+		g, err := t.prove(ctx, trees, a, by)
 		if err != nil {
 			return err
 		}
@@ -177,13 +177,16 @@ func reachable(ctx context.Context, trees []opened, skip bool) (there []opened, 
 }
 
 // prove compares trees, and fails unless all that they have can be applied.
-func (t *Trees) prove(ctx context.Context, trees []opened, allowExecuted bool, by string) (g group, err error) {
+func (t *Trees) prove(ctx context.Context, trees []opened, a view.WorkspaceApply, by string) (g group, err error) {
 	g.By = by
 	for i := range trees {
 		if err := trees[i].compare(ctx); err != nil {
 			return g, err
 		}
-		result, err := t.land(ctx, &trees[i], allowExecuted, true)
+		if err := landing.AsRead(trees[i].diff, a.ResultTrees); err != nil {
+			return g, err
+		}
+		result, err := t.land(ctx, &trees[i], a.AllowExecuted, true)
 		if err != nil {
 			return g, err
 		}

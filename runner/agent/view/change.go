@@ -79,6 +79,10 @@ type WorkspaceUse struct {
 type WorkspaceApply struct {
 	WorkspaceID   string `json:"workspace_id,omitempty"`
 	AllowExecuted bool   `json:"allow_executed,omitempty"` // also files that programs execute unasked
+
+	// ResultTrees are those of the diffs that were read: a tree that changed since is refused, and nothing is written.
+	// Without them what is there is applied.
+	ResultTrees []string `json:"result_trees,omitempty"`
 }
 
 // WorkspaceCheckout makes a branch of a change.

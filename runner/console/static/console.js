@@ -58,14 +58,19 @@ function refreshSoon() {
   waiting ||= setTimeout(() => { waiting = 0; refresh(); }, Math.max(200, 5 * took));
 }
 
-// A form with data-act is sent without leaving the page. The key makes a message once, also if it is sent again.
+// A form with data-act is sent without leaving the page. The key makes a message once, also if it is sent again; what
+// says something else has another key.
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches("[data-act]")) return;
   event.preventDefault();
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
-  form.dataset.key ||= [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
   const body = new URLSearchParams(new FormData(form));
+  if (form.dataset.said !== body.toString()) {
+    form.dataset.said = body.toString();
+    delete form.dataset.key;
+  }
+  form.dataset.key ||= [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
   body.set("key", form.dataset.key);
   const buttons = form.querySelectorAll("button");
   buttons.forEach((b) => { b.disabled = true; });

@@ -51,7 +51,8 @@ type SessionDiff struct {
 
 // ApplySession brings what was changed into the operator's files.
 type ApplySession struct {
-	AllowExecuted bool `json:"allow_executed,omitempty"` // also files that programs execute unasked; for operators
+	AllowExecuted bool     `json:"allow_executed,omitempty"` // also files that programs execute unasked; for operators
+	ResultTrees   []string `json:"result_trees,omitempty"`   // of the diff that was read; another change is refused
 }
 
 // SessionApplied answers ApplySession.

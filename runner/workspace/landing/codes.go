@@ -4,6 +4,7 @@ package landing
 const (
 	CodeInvalidPatch     = "invalid_patch"     // the patch can't be read or names unsafe paths
 	CodePatchConflict    = "patch_conflict"    // the patch does not merge with the user's files
+	CodeDiffOutdated     = "diff_outdated"     // the change is not the one that was read
 	CodeWouldOverwrite   = "would_overwrite"   // the patch creates a file that exists untracked
 	CodeExecutedFiles    = "executed_files"    // the change has files that programs execute, and no one agreed to them
 	codeChangedMeanwhile = "changed_meanwhile" // the user's files changed while the patch was applied

@@ -2,6 +2,7 @@ package landing
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"holon/internal/visible"
@@ -49,4 +50,14 @@ func Unconfirmed(files []workspace.Warning, run string) *git.Error {
 	}
 	e.Message = "nothing was written: programs execute " + strings.Join(names, ", ")
 	return e
+}
+
+// AsRead refuses a change whose result is none of those that were read: what nobody has seen is not written. Without
+// any, or without a change, there is nothing to refuse.
+func AsRead(diff *workspace.Diff, resultTrees []string) error {
+	if len(resultTrees) == 0 || diff.PatchBytes == 0 || slices.Contains(resultTrees, diff.ResultTree) {
+		return nil
+	}
+	return &git.Error{Code: CodeDiffOutdated, Message: "the changes are not the ones that were shown any more, " +
+		"so nothing was written", Hint: "read them again, then apply them"}
 }

@@ -67,8 +67,10 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 }
 
 // A turn is measured every measurePause, or less often if needed so that measuring takes at most a twentieth
-// of the time of one processor.
+// of the time of one processor. One with Ask, whose client waits, is first measured after askedPause: before a model
+// has answered it writes next to nothing, and many end sooner.
 const (
+	askedPause   = 50 * time.Millisecond
 	measurePause = 2 * time.Second
 	measureShare = 20
 	beatPause    = 30 * time.Second
@@ -92,7 +94,7 @@ func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 		sum += n
 	}
 	if s.asked.Load() {
-		sum += unlinked(s.handle.ID, dirs)
+		sum += unlinked(ctx, s.handle.ID, dirs)
 	}
 	return sum, nil
 }
@@ -102,8 +104,8 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	if t.DiskBytes <= 0 && t.Beat == nil {
 		return run(ctx)
 	}
-	begin, begun, pause := time.Now(), int64(-1), time.Duration(0)
-	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write; one with Ask may wait, and its client with it
+	begin, begun, pause := time.Now(), int64(-1), askedPause
+	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write
 		var err error
 		if begun, err = s.measure(ctx); err != nil {
 			begun = -1
@@ -173,8 +175,11 @@ func pauseAfter(start time.Time) time.Duration {
 }
 
 // processesOf are the directories of the processes of a container in /proc.
-func processesOf(container string) (dirs []string) {
+func processesOf(ctx context.Context, container string) (dirs []string) {
 	for _, pid := range procfs.PIDs() {
+		if ctx.Err() != nil {
+			return nil
+		}
 		dir := "/proc/" + strconv.Itoa(pid)
 		group, err := procfs.ReadFile(filepath.Join(dir, "cgroup"), 64<<10)
 		if err == nil && container != "" && strings.Contains(string(group), container) {
@@ -188,7 +193,7 @@ func processesOf(container string) (dirs []string) {
 // mapped, and that have no name any more: a walk of directories does not find them. It knows those processes by their
 // control group, whose path has the container's id. So it finds none where the engine runs on another machine or in a
 // virtual one, where this process may not look at theirs, and none of a program that is not in a container.
-func unlinked(container string, dirs []string) (sum int64) {
+func unlinked(ctx context.Context, container string, dirs []string) (sum int64) {
 	disks := make(map[uint64]bool)
 	for _, dir := range dirs {
 		var st unix.Stat_t
@@ -197,7 +202,7 @@ func unlinked(container string, dirs []string) (sum int64) {
 		}
 	}
 	charged := make(map[[2]uint64]bool)
-	for _, process := range processesOf(container) {
+	for _, process := range processesOf(ctx, container) {
 		for _, kind := range []string{"fd", "map_files"} {
 			open, err := os.ReadDir(filepath.Join(process, kind))
 			if err != nil {

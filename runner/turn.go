@@ -28,7 +28,8 @@ type Turn struct {
 	// WorkDir is where the turn works below Config.Workspaces, "" for the session's own tree or home; AnchorDir is where
 	// it reads instructions and workspace skills below Config.Anchors, "" for where it works.
 	WorkDir, AnchorDir string
-	Ask                Ask // nil: the request is sent, to run in the background
+	Ask                Ask  // nil: the request is sent, to run in the background
+	NoDeltas           bool // the Observer is not called for deltas
 	bounds
 }
 
@@ -205,7 +206,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer, ask b
 	defer group.Wait()
 	begun := make(chan string, 1)
 	group.Go(func() { s.cancelWith(ctx, reading, stop, begun) })
-	err := s.read(reading, req.ID(), ask, func(resp *responses.Response) {
+	err := s.read(reading, req, ask, func(resp *responses.Response) {
 		if result.Response == nil {
 			begun <- resp.ID
 		}
@@ -223,7 +224,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer, ask b
 }
 
 // read begins a turn, if ask is not nil, and passes what it does to watch, and each snapshot of its response to note.
-func (s *Session) read(ctx context.Context, turnID string, ask begin, note func(*responses.Response),
+func (s *Session) read(ctx context.Context, req Turn, ask begin, note func(*responses.Response),
 	watch Observer) error {
 	if ask != nil {
 		resp, err := ask(ctx)
@@ -234,7 +235,7 @@ func (s *Session) read(ctx context.Context, turnID string, ask begin, note func(
 			note(resp)
 		}
 	}
-	for e, err := range s.client.Entries(ctx, turnID) {
+	for e, err := range s.client.Entries(ctx, req.ID(), !req.NoDeltas) {
 		switch {
 		case err != nil:
 			return err

@@ -124,7 +124,7 @@ func TestEntriesStopWithTheirContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	var last error
-	for e, err := range c.Entries(ctx, "turn_1") {
+	for e, err := range c.Entries(ctx, "turn_1", true) {
 		if last = err; err == nil && e.Stream.Type == responses.EventCreated {
 			cancel(why)
 		}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,13 @@ const maxResumes = 3
 // the connection breaks. It ends without an error only after exactly one terminal event of the turn's stream and what
 // follows that. An error event of the stream becomes the error it carries. An error comes with a zero entry and is the
 // last pair.
-func (c *Client) Entries(ctx context.Context, turnID string) iter.Seq2[turns.Entry, error] {
+func (c *Client) Entries(ctx context.Context, turnID string, deltas bool) iter.Seq2[turns.Entry, error] {
 	return func(yield func(turns.Entry, error) bool) {
 		if err := responses.CheckID("turn_id", turnID); err != nil {
 			yield(turns.Entry{}, err)
 			return
 		}
-		f := following{client: c, path: "/turns/" + turnID + "/events"}
+		f := following{client: c, path: "/turns/" + turnID + "/events", deltas: deltas}
 		for idle := 0; ; {
 			before := f.last
 			err := f.read(ctx, yield)
@@ -55,8 +56,19 @@ var errLeft = errors.New("the caller stopped")
 type following struct {
 	client *Client
 	path   string
+	deltas bool  // they are yielded
 	last   int64 // number of the last entry
 	over   bool  // the terminal event has come
+}
+
+// skips reports whether a line is the next one, and a delta that is not wanted: to decode it costs more than to send it.
+func (f *following) skips(line []byte) bool {
+	if f.deltas || f.over {
+		return false
+	}
+	seq, key, value, ok := turns.CutEntry(line)
+	kind, _, _ := bytes.Cut(value, []byte{','}) // agentd writes it first
+	return ok && key == turns.EntryStream && seq == f.last+1 && bytes.HasSuffix(kind, []byte(`.delta"`))
 }
 
 // read yields the entries after the last one. A nil error means that the turn is over.
@@ -65,6 +77,10 @@ func (f *following) read(ctx context.Context, yield func(turns.Entry, error) boo
 	for line, err := range c.lines(ctx, f.path+"?follow=true&after="+strconv.FormatInt(f.last, 10)) {
 		if err != nil {
 			return err
+		}
+		if f.skips(line) {
+			f.last++
+			continue
 		}
 		e, err := turns.DecodeEntry(line)
 		if err == nil {

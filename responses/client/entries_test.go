@@ -54,7 +54,7 @@ func TestEntriesTakeUpABrokenJournal(t *testing.T) {
 			var gets atomic.Int32
 			c := serve(t, broken(all, lines, ends, &gets))
 			next, over := int64(1), false
-			for e, err := range c.Entries(t.Context(), "turn_1") {
+			for e, err := range c.Entries(t.Context(), "turn_1", true) {
 				if err != nil {
 					t.Fatalf("%d at a time: %v", lines, err)
 				}
@@ -87,7 +87,7 @@ func TestEntriesGiveUp(t *testing.T) {
 		silent.ServeHTTP(w, r)
 	}))
 	var last error
-	for _, err := range c.Entries(t.Context(), "turn_1") {
+	for _, err := range c.Entries(t.Context(), "turn_1", true) {
 		last = err
 	}
 	isError(t, last, responses.CodeServerDisconnected)
@@ -106,7 +106,7 @@ func TestHostileEntries(t *testing.T) {
 	} {
 		var last error
 		var gets atomic.Int32
-		for _, err := range serve(t, broken(lines, len(lines), false, &gets)).Entries(t.Context(), "turn_1") {
+		for _, err := range serve(t, broken(lines, len(lines), false, &gets)).Entries(t.Context(), "turn_1", true) {
 			last = err
 		}
 		if isError(t, last, responses.CodeServerError); t.Failed() {
@@ -116,7 +116,7 @@ func TestHostileEntries(t *testing.T) {
 	c := serve(t, broken(nil, 0, false, new(atomic.Int32)))
 	for id, code := range map[string]string{"turn_2": responses.CodeTurnNotFound, "a/b": responses.CodeInvalidValue} {
 		var last error
-		for _, err := range c.Entries(t.Context(), id) {
+		for _, err := range c.Entries(t.Context(), id, true) {
 			last = err
 		}
 		isError(t, last, code)
@@ -124,7 +124,7 @@ func TestHostileEntries(t *testing.T) {
 	failing := fmt.Appendf(nil, `{"type":"error","sequence_number":0,"error":{"type":"server_error","code":%q,"message":"m"}}`,
 		responses.CodeDiskFull)
 	c = serve(t, broken([][]byte{turns.AppendEntry(nil, 1, turns.EntryStream, failing)}, 1, false, new(atomic.Int32)))
-	for _, err := range c.Entries(t.Context(), "turn_1") {
+	for _, err := range c.Entries(t.Context(), "turn_1", true) {
 		isError(t, err, responses.CodeDiskFull)
 		return
 	}

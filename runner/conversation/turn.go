@@ -73,7 +73,9 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask
 // turn is what the pool needs of a turn.
 func (x *Session) turn(turnID, model string) pool.Turn {
 	r := x.snapshot()
-	return pool.Turn{Turn: runner.NewTurn(turnID, ""), AgentID: r.ID, Image: r.Image, Model: cmp.Or(model, r.Model)}
+	t := runner.NewTurn(turnID, "")
+	t.NoDeltas = true // the log has items and ends
+	return pool.Turn{Turn: t, AgentID: r.ID, Image: r.Image, Model: cmp.Or(model, r.Model)}
 }
 
 func errClosed(id string) error {

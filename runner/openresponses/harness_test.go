@@ -255,7 +255,7 @@ func (x *session) Turn(ctx context.Context, turnID, _ string, ask runner.Ask) (r
 	if err != nil || first.ID == "" {
 		return runner.End{}, err
 	}
-	for e, err := range agent.Entries(ctx, turnID) {
+	for e, err := range agent.Entries(ctx, turnID, true) {
 		if err != nil {
 			return runner.End{}, err
 		}

@@ -51,7 +51,7 @@ func TestChange(t *testing.T) {
 		expect.Equal(t, "changed", len(m.Workspace.Changes.Files), 1)
 		expect.Equal(t, "turn", m.Turn.ResponseID, x.Info().ResponseIDs[1])
 	}
-	_, err = x.Turn(t.Context(), "turn_late", "", l.post(x, "turn_late"))
+	_, err = x.Turn(t.Context(), "turn_late", "", "go on", l.post(x, "turn_late"))
 	expect.Equal(t, "a turn", code(err), string(CodeClosed))
 	expect.NoError(t, x.Do(t.Context(), func(ctx context.Context, agent *client.Client) error { // what was said stays
 		_, err := agent.GetResponse(ctx, x.Info().ResponseIDs[1])
@@ -175,7 +175,7 @@ func TestDocker(t *testing.T) {
 	for _, id := range []string{"turn_1", "turn_2"} {
 		post := l.post(x, id)
 		both.Go(func() {
-			end, err := x.Turn(t.Context(), id, "", post)
+			end, err := x.Turn(t.Context(), id, "", "go on", post)
 			if err != nil || end.Response == nil {
 				t.Errorf("%v, %+v", err, end.Failure)
 			}

@@ -59,8 +59,8 @@ func (x *Session) close(ctx context.Context, by string, may func() bool) (*state
 	s.wake()
 	ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
 	s.mu.Lock()
-	for _, cancel := range x.calls {
-		cancel(errClosing)
+	for _, c := range x.calls {
+		c.cancel(errClosing)
 	}
 	s.mu.Unlock()
 	if err := s.opts.Pool.Stop(ctx, x.id); err != nil { // waits for its turns

@@ -24,7 +24,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)
 	good, torn, bad := l.start(Ask{Name: "good"}), l.start(Ask{Name: "torn"}), l.start(Ask{Name: "bad"})
-	_, err := torn.begin("turn_1", func(error) {})
+	_, err := torn.begin("turn_1", "", func(error) {})
 	expect.NoError(t, err)
 	log, err := os.OpenFile(torn.dir(logFile), os.O_APPEND|os.O_WRONLY, 0)
 	expect.NoError(t, err)
@@ -183,7 +183,7 @@ func TestVictim(t *testing.T) {
 		x := l.start(Ask{})
 		for range 3 {
 			id := responses.NewID(responses.PrefixTurn)
-			_, err := x.begin(id, func(error) {})
+			_, err := x.begin(id, "", func(error) {})
 			expect.NoError(t, err)
 			fmt.Println(id)
 			r := &recorder{session: x, turn: id}

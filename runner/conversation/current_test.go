@@ -43,7 +43,7 @@ func TestCurrent(t *testing.T) {
 		x := l.start(Ask{Name: filepath.Base(t.TempDir())})
 		ask := func(n int) {
 			t.Helper()
-			_, err := x.begin(fmt.Sprint("turn_", x.id, n), func(error) {})
+			_, err := x.begin(fmt.Sprint("turn_", x.id, n), "", func(error) {})
 			expect.NoError(t, err)
 			x.Note(fmt.Sprint("turn_", x.id, n), fmt.Sprint("resp_", x.id, n))
 		}
@@ -93,6 +93,36 @@ func TestCurrentOfSeveral(t *testing.T) {
 	expect.Equal(t, "after responses that there are twice", f.current, "resp_0")
 }
 
+// A turn that called no tool has the files of the one before. Files that the session left are those of the turn that it
+// left, also where others had the same.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	f := newFolded(turns.Time{})
+	for _, n := range []string{"1", "2", "3"} {
+		f.take(line{Turn: n})
+		f.take(line{Turn: n, Response: "resp_" + n})
+		f.take(line{Ended: n, Begun: true, Status: responses.StatusCompleted, Idle: n != "2"})
+	}
+	marks := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, id := range f.responses {
+			got = append(got, f.made[id].mark)
+		}
+		expect.Equal(t, "marks", fmt.Sprint(got), fmt.Sprint(want))
+	}
+	marks(markStart, "2", "2")
+	f.take(line{Rewound: &rewound{Response: "resp_3", Tree: true}})
+	marks(markStart, "2", "2")
+	f.take(line{Rewound: &rewound{Response: "resp_2"}}) // the conversation alone
+	expect.Equal(t, "the tree", f.mark(), "2")
+	f.take(line{Rewound: &rewound{Response: "resp_1", Tree: true}})
+	marks(markStart, "2", "3")
+	expect.Equal(t, "the tree", f.mark(), markStart)
+	f.take(line{Rewound: &rewound{Tree: true}})
+	marks("1", "2", "3")
+}
+
 // A turn whose container is killed has failed, and the session goes on from the turn before.
 func TestContainerDies(t *testing.T) {
 	t.Parallel()
@@ -104,7 +134,7 @@ func TestContainerDies(t *testing.T) {
 	ended := make(chan error)
 	post := l.post(x, "turn_slow")
 	go func() {
-		_, err := x.Turn(context.Background(), "turn_slow", "", post)
+		_, err := x.Turn(context.Background(), "turn_slow", "", "go on", post)
 		ended <- err
 	}()
 	l.wait("a response", func() bool { return len(x.Info().ResponseIDs) == 2 })

@@ -173,7 +173,7 @@ func (l *lab) start(a Ask) *Session {
 func (l *lab) turn(x *Session) runner.End {
 	l.Helper()
 	id := responses.NewID(responses.PrefixTurn)
-	end, err := x.Turn(l.Context(), id, "", l.post(x, id))
+	end, err := x.Turn(l.Context(), id, "", "go on", l.post(x, id))
 	expect.NoError(l, err)
 	if end.Status != responses.StatusCompleted {
 		l.Fatalf("%s: %+v", end.Status, end.Failure)
@@ -198,7 +198,7 @@ func (l *lab) leave(x *Session, turnID string) {
 	ctx, leave := context.WithCancelCause(l.Context())
 	left := make(chan error)
 	go func() {
-		_, err := x.Turn(ctx, turnID, "", l.post(x, turnID))
+		_, err := x.Turn(ctx, turnID, "", "go on", l.post(x, turnID))
 		left <- err
 	}()
 	l.wait("a response", func() bool { return len(x.Info().ResponseIDs) == 1 })

@@ -28,6 +28,7 @@ const (
 type line struct {
 	At       turns.Time     `json:"at"`
 	Turn     string         `json:"turn,omitempty"`
+	Input    string         `json:"input,omitempty"`    // of Turn: the beginning of what it is asked
 	Response string         `json:"response,omitempty"` // of Turn, which agentd has accepted
 	Item     string         `json:"item,omitempty"`
 	Ended    string         `json:"ended,omitempty"` // that turn
@@ -38,19 +39,16 @@ type line struct {
 	// Of Ended, as Turn has them.
 	Status   responses.Status `json:"status,omitempty"`
 	Previous string           `json:"previous,omitempty"`
-	Input    string           `json:"input,omitempty"`
 	Text     string           `json:"text,omitempty"`
 	Unstored bool             `json:"unstored,omitempty"`
+	Idle     bool             `json:"idle,omitempty"` // it left the tree as it was, alone
 }
 
 // rewound is that the session went back.
 type rewound struct {
 	Response string `json:"response"`       // "": to the beginning
-	Tree     string `json:"tree,omitempty"` // the mark that the tree was brought back to; "": it was not
+	Tree     bool   `json:"tree,omitempty"` // the tree was brought back too
 }
-
-// durable reports whether a line, and all before it, must survive a power cut. A kill none of them needs to fear.
-func (l line) durable() bool { return l.Response != "" || l.Ended != "" || l.Rewound != nil }
 
 // id is what a line adds to the index.
 func (l line) id() (string, kind) {
@@ -77,22 +75,24 @@ const (
 type folded struct {
 	responses []string
 	known     map[string]kind
-	going     []string      // turns without an end
-	turns     int           // that began and ended
-	failed    int           // that never began
-	account   state.Account // of all turns
-	last      turns.Time    // newest line
+	going     []string          // turns without an end
+	asked     map[string]string // what they are asked, until agentd has accepted them
+	turns     int               // that began and ended
+	failed    int               // that never began
+	account   state.Account     // of all turns
+	last      turns.Time        // newest line
 	lastTurn  state.TurnRef
 
 	made    map[string]*Turn // by response
 	current string           // Session.Current
-	tree    string           // the mark of what the tree was last, which may not have been made
+	tree    string           // turn that left the tree as it was last, or markStart
 	newest  string           // turn that was asked for
 	rewinds int              // since then
 }
 
 func newFolded(created turns.Time) folded {
-	return folded{known: make(map[string]kind), last: created, made: make(map[string]*Turn), tree: markStart}
+	return folded{known: make(map[string]kind), asked: make(map[string]string), last: created,
+		made: make(map[string]*Turn), tree: markStart}
 }
 
 // take adds a line, and reports whether the id is new to the index.
@@ -107,18 +107,20 @@ func (f *folded) take(l line) (added bool) {
 			before = t.before
 		}
 		f.made[l.Response] = &Turn{TurnID: l.Turn, ResponseID: l.Response, CreatedAt: l.At,
-			Status: responses.StatusInProgress, before: before}
+			Status: responses.StatusInProgress, Input: f.asked[l.Turn], mark: l.Turn, before: before}
 		f.current = l.Response
+		delete(f.asked, l.Turn)
 	case l.Turn != "":
 		f.going = append(f.going, l.Turn)
+		f.asked[l.Turn] = l.Input
 		f.newest, f.rewinds = l.Turn, 0
 	case l.Rewound != nil:
-		f.current, f.rewinds = f.continuable(l.Rewound.Response), f.rewinds+1
-		f.tree = cmp.Or(l.Rewound.Tree, f.tree)
+		f.rewind(*l.Rewound)
 		return false
 	case l.Ended != "":
 		f.end(l)
 		f.going = slices.DeleteFunc(f.going, func(id string) bool { return id == l.Ended })
+		delete(f.asked, l.Ended)
 		if l.Begun {
 			f.turns++
 		} else { // its id names nothing
@@ -142,16 +144,48 @@ func (f *folded) end(l line) {
 	if !l.Begun {
 		return
 	}
+	mark := f.mark()
 	f.tree = l.Ended
-	for _, id := range slices.Backward(f.responses) {
-		t := f.made[id]
-		if t.TurnID != l.Ended {
-			continue
+	if t := f.turn(l.Ended); t != nil {
+		t.Status, t.PreviousResponseID, t.Text, t.unstored = l.Status, l.Previous, l.Text, l.Unstored
+		if l.Idle {
+			t.mark = mark
 		}
-		t.Status, t.PreviousResponseID, t.Input, t.Text, t.unstored = l.Status, l.Previous, l.Input, l.Text, l.Unstored
 		f.current = f.continuable(f.current)
+	}
+}
+
+// rewind is what going back changes: the tree that is left gets a mark of its own.
+func (f *folded) rewind(r rewound) {
+	f.current, f.rewinds = f.continuable(r.Response), f.rewinds+1
+	if !r.Tree {
 		return
 	}
+	left, to := f.turn(f.tree), f.made[r.Response]
+	if left != nil && left != to {
+		left.mark = left.TurnID
+	}
+	if f.tree = markStart; to != nil {
+		f.tree = to.TurnID
+	}
+}
+
+// turn is a turn that agentd has accepted, nil for none.
+func (f *folded) turn(id string) *Turn {
+	for _, response := range slices.Backward(f.responses) {
+		if t := f.made[response]; t.TurnID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// mark is the mark of what the tree was last, which may not have been made.
+func (f *folded) mark() string {
+	if t := f.turn(f.tree); t != nil {
+		return t.mark
+	}
+	return f.tree
 }
 
 // continuable is a response, or the newest one before it that a turn can continue; "" for none.
@@ -224,7 +258,6 @@ func (x *Session) append(lines ...line) error {
 func (x *Session) write(lines []line) error {
 	s := x.sessions
 	var text []byte
-	sync := false
 	for i := range lines {
 		lines[i].At = s.now()
 		data, err := json.Marshal(lines[i])
@@ -232,12 +265,29 @@ func (x *Session) write(lines []line) error {
 			return fmt.Errorf("encode a line of the log: %w", err)
 		}
 		text = append(append(text, data...), '\n')
-		sync = sync || lines[i].durable()
 	}
-	if err := appendFile(filepath.Join(s.opts.Home.SessionDir(x.id), logFile), text, sync); err != nil {
+	if err := appendFile(x.dir(logFile), text, false); err != nil {
 		return fmt.Errorf("record what the session %s does: %w", x.id, err)
 	}
 	return nil
+}
+
+// sync returns when what is in the log survives a power cut; a kill takes nothing from it.
+func (x *Session) sync() error {
+	f, err := os.Open(x.dir(logFile))
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	x.sessions.mu.Lock()
+	fresh := len(x.log.responses) == 0
+	x.sessions.mu.Unlock()
+	if err == nil && fresh {
+		err = durable.SyncDir(x.dir())
+	}
+	if err != nil {
+		err = fmt.Errorf("sync the log of the session %s: %w", x.id, err)
+	}
+	return err
 }
 
 // take adds lines to the index.
@@ -309,7 +359,7 @@ func (x *Session) rebuildLog(ctx context.Context) error {
 	x.sessions.opts.Log.Warn("the log of a session was lost, and is written anew", "session", x.id)
 	x.writing.Lock()
 	defer x.writing.Unlock()
-	return x.append(lines...)
+	return cmp.Or(x.append(lines...), x.sync())
 }
 
 // recordedLines are the lines of a turn, as far as agentd recorded it.

@@ -22,7 +22,7 @@ func TestRepeatClosed(t *testing.T) {
 	x := l.start(Ask{Workspace: filepath.Join(l.repo, "sub")})
 	const id = "turn_once"
 	ask := l.post(x, id)
-	end, err := x.Turn(t.Context(), id, "", ask)
+	end, err := x.Turn(t.Context(), id, "", "go on", ask)
 	expect.NoError(t, err)
 	expect.Equal(t, "status", end.Status, responses.StatusCompleted)
 	again := func(what string) {

@@ -1,11 +1,10 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -45,6 +44,7 @@ type Turn struct {
 	Kept               bool             // the tree can become what it was then
 	Current            bool             // the next turn continues it
 
+	mark     string // of its tree: its own id, or that of the turn before it which left the same files
 	unstored bool   // no turn can continue it
 	before   string // the current response when it was accepted
 }
@@ -71,7 +71,7 @@ func (x *Session) Turns() ([]Turn, error) {
 	list := make([]Turn, 0, len(x.log.responses))
 	for _, id := range x.log.responses[max(0, len(x.log.responses)-maxTurns):] {
 		t := *x.log.made[id]
-		t.Kept, t.Current = marks[t.TurnID], id == x.log.current
+		t.Kept, t.Current = marks[t.mark], id == x.log.current
 		list = append(list, t)
 	}
 	return list, nil
@@ -158,70 +158,44 @@ func (x *Session) awaitEnd(ctx context.Context, turnID string) {
 	}
 }
 
-// settle keeps the tree as a turn left it, before another one begins, and returns the beginning of what the turn was
-// asked. The turn has ended: its caller may be gone.
-func (x *Session) settle(turnID string, end runner.End) (input string, release func()) {
+// leftAlone reports whether a turn that ended left the tree as the one before it did: it ran alone, and called no tool.
+func (x *Session) leftAlone(turnID string, end runner.End) bool {
+	if end.Err != nil || end.Record == nil || end.Record.ToolCalls.Total > 0 {
+		return false
+	}
+	x.sessions.mu.Lock()
+	defer x.sessions.mu.Unlock()
+	tree := x.record.Tree
+	return tree != nil && x.alone(turnID) && workspace.Marked(*tree, x.log.mark())
+}
+
+// alone reports whether no other turn goes on. The caller holds mu.
+func (x *Session) alone(turnID string) bool { return len(x.log.going) == 1 && x.log.going[0] == turnID }
+
+// settle keeps the tree as a turn left it, before another one begins, which may once release is called. The turn has
+// ended: its caller may be gone.
+func (x *Session) settle(turnID string) (release func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	release, err := x.hold(ctx)
 	if err != nil {
 		release = func() {}
-	}
-	input, idle := x.ask(ctx, turnID, end)
-	if err == nil {
-		err = x.markTurn(ctx, turnID, idle)
+	} else {
+		err = x.markTurn(ctx, turnID)
 	}
 	if err != nil {
 		x.sessions.opts.Log.Warn("the files after a turn are not kept", "session", x.id, "turn", turnID, "err", err)
 	}
-	return input, release
+	return release
 }
 
-// ask asks agentd for the beginning of what a turn was asked, and whether it called no tool. Where agentd does not answer
-// any more, a turn is one without the first, and with tools.
-func (x *Session) ask(ctx context.Context, turnID string, end runner.End) (input string, idle bool) {
-	if r := x.snapshot(); end.Err != nil || end.Response == nil || !r.open() {
-		return "", false
-	}
-	err := x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
-		rec, err := agent.Turn(ctx, turnID)
-		if err != nil || !end.Response.Store {
-			return err
-		}
-		idle = rec.ToolCalls.Total == 0
-		data, err := agent.Call(ctx, http.MethodGet, "/responses/"+end.Response.ID+"/input_items?order=asc&limit=100", nil)
-		var list struct {
-			Data responses.Items `json:"data"`
-		}
-		if err == nil {
-			err = json.Unmarshal(data, &list)
-		}
-		for _, item := range list.Data {
-			if m, ok := item.(*responses.Message); ok && m.Role == responses.RoleUser {
-				input = preview(m.Text())
-			}
-		}
-		return err
-	})
-	if err != nil {
-		x.sessions.opts.Log.Debug("agentd does not describe a turn", "session", x.id, "turn", turnID, "err", err)
-	}
-	return input, idle
-}
-
-// markTurn keeps the tree as a turn left it, unless another one changes it. An idle turn left it as it was.
-func (x *Session) markTurn(ctx context.Context, turnID string, idle bool) error {
-	r := x.snapshot()
+// markTurn keeps the tree as a turn left it, unless another one changes it.
+func (x *Session) markTurn(ctx context.Context, turnID string) error {
 	x.sessions.mu.Lock()
-	alone, at := len(x.log.going) == 1 && x.log.going[0] == turnID, x.log.tree
+	keeps := x.record.Tree != nil && x.record.open() && x.alone(turnID)
 	x.sessions.mu.Unlock()
-	if r.Tree == nil || !r.open() || !alone {
+	if !keeps {
 		return nil
-	}
-	if idle {
-		if done, err := workspace.CopyMark(*r.Tree, at, turnID); done || err != nil {
-			return typed(err)
-		}
 	}
 	return x.withTree(ctx, func(ctx context.Context, tree *workspace.Tree) error { return tree.Mark(ctx, turnID) })
 }
@@ -266,15 +240,15 @@ func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnl
 		return Rewound{}, err
 	}
 	defer release()
-	l, left, note, err := x.rewinding(responseID, conversationOnly)
+	l, restore, err := x.rewinding(responseID, conversationOnly)
 	if err != nil {
 		return Rewound{}, err
 	}
 	ctx = context.WithoutCancel(ctx) // what is begun is finished, also for a caller that is gone
 	var done Rewound
-	if l.Rewound.Tree != "" {
+	if l.Rewound.Tree {
 		err := x.withTree(ctx, func(ctx context.Context, tree *workspace.Tree) error {
-			restored, err := tree.Restore(ctx, workspace.Restore{Mark: l.Rewound.Tree, Leave: left, Note: note})
+			restored, err := tree.Restore(ctx, restore)
 			done.TreeRestored, done.Warnings = err == nil, restored.Warnings
 			return err
 		})
@@ -287,7 +261,7 @@ func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnl
 	}
 	x.writing.Lock()
 	defer x.writing.Unlock()
-	if err := x.append(l); err != nil {
+	if err := cmp.Or(x.append(l), x.sync()); err != nil {
 		return Rewound{}, err
 	}
 	x.note(event{What: "rewound", By: by, Response: responseID})
@@ -301,38 +275,38 @@ func notKept(responseID string) error {
 		Hint:    "go back with the conversation alone, or to another response"}
 }
 
-// rewinding is the line of going back to a response, the mark that the tree as it is becomes, and the note that says in
-// the tree what the log lacks after a kill.
-func (x *Session) rewinding(responseID string, alone bool) (l line, left, note string, err error) {
+// rewinding is the line of going back to a response, and what becomes of the tree, whose note says what the log lacks
+// after a kill.
+func (x *Session) rewinding(responseID string, alone bool) (l line, restore workspace.Restore, err error) {
 	s := x.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to := x.log.made[responseID]
 	switch {
 	case !x.record.open():
-		return l, "", "", errClosed(x.id)
+		return l, restore, errClosed(x.id)
 	case len(x.log.going) > 0:
-		return l, "", "", &state.Error{Code: CodeBusy, Param: "session", Message: "a turn of the session " + x.id + " runs",
+		return l, restore, &state.Error{Code: CodeBusy, Param: "session", Message: "a turn of the session " + x.id + " runs",
 			Hint: "wait for its end, or cancel it"}
 	case responseID == "":
-		to = &Turn{TurnID: markStart}
+		to = &Turn{TurnID: markStart, mark: markStart}
 	case to == nil || to.Status == responses.StatusInProgress || to.unstored:
-		return l, "", "", &state.Error{Code: responses.CodeNotFound, Param: "response_id",
+		return l, restore, &state.Error{Code: responses.CodeNotFound, Param: "response_id",
 			Message: fmt.Sprintf("the session has no response %.128q that a turn can continue", responseID),
 			Hint:    "holon session turns " + x.id + " shows those that it has"}
 	}
-	l.Rewound = &rewound{Response: responseID}
-	if x.record.Tree != nil && !alone {
-		l.Rewound.Tree = to.TurnID
+	l.Rewound = &rewound{Response: responseID, Tree: x.record.Tree != nil && !alone}
+	restore = workspace.Restore{Mark: to.mark, Leave: x.log.tree, Note: x.log.note(to.TurnID)}
+	if restore.Leave == markStart || restore.Leave == to.TurnID { // which stays as it was
+		restore.Leave = ""
 	}
-	if left = x.log.tree; left == markStart { // which stays as it was
-		left = ""
-	}
-	return l, left, x.log.note(l.Rewound.Tree), nil
+	return l, restore, nil
 }
 
-// note identifies going back to a mark: the newest turn before it, and how often the session went back since.
-func (f *folded) note(mark string) string { return fmt.Sprint(f.newest, " ", f.rewinds+1, " ", mark) }
+// note identifies going back to a turn: the newest turn before that, and how often the session went back since.
+func (f *folded) note(turnID string) string {
+	return fmt.Sprint(f.newest, " ", f.rewinds+1, " ", turnID)
+}
 
 // completeRewind adds to the log that the tree went back, where a kill came between the two.
 func (x *Session) completeRewind() {
@@ -340,13 +314,11 @@ func (x *Session) completeRewind() {
 		return
 	}
 	note, err := workspace.Note(*x.record.Tree)
-	mark := note[strings.LastIndexByte(note, ' ')+1:]
-	if err == nil && note != "" && note == x.log.note(mark) {
-		l := line{Rewound: &rewound{Tree: mark}}
-		for id, t := range x.log.made {
-			if t.TurnID == mark {
-				l.Rewound.Response = id
-			}
+	turnID := note[strings.LastIndexByte(note, ' ')+1:]
+	if err == nil && note != "" && note == x.log.note(turnID) {
+		l := line{Rewound: &rewound{Tree: true}}
+		if to := x.log.turn(turnID); to != nil {
+			l.Rewound.Response = to.ResponseID
 		}
 		x.writing.Lock()
 		defer x.writing.Unlock()

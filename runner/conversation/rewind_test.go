@@ -141,7 +141,7 @@ func TestRewindRefused(t *testing.T) {
 		expect.Equal(t, what+": files", content(x), before)
 	}
 	refused("an unknown response", "resp_x", state.Code(responses.CodeNotFound))
-	_, err := x.begin("turn_going", func(error) {})
+	_, err := x.begin("turn_going", "", func(error) {})
 	expect.NoError(t, err)
 	refused("a turn goes on", first.ResponseID, CodeBusy)
 	x.end("turn_going", runner.End{}, errors.New("there is no container"))
@@ -273,7 +273,7 @@ func TestRewindVictim(t *testing.T) {
 		expect.NoError(t, err)
 		for n := range 4 {
 			id, response := responses.NewID(responses.PrefixTurn), responses.NewID(responses.PrefixResponse)
-			_, err := x.begin(id, func(error) {})
+			_, err := x.begin(id, "", func(error) {})
 			expect.NoError(t, err)
 			(&recorder{session: x, turn: id}).accepted(response)
 			expect.NoError(t, os.WriteFile(filepath.Join(held.TreeDir, "response"), []byte(response), 0o600))

@@ -98,9 +98,15 @@ type Session struct {
 	// Under Sessions.mu.
 	record record
 	log    folded
-	calls  map[string]func(error) // cancels of the turns and reads that go on, by turn or a number
+	calls  map[string]*call // turns and reads that go on, by turn or a number
 	next   int
-	begun  map[string]bool // turns of calls that agentd has accepted
+}
+
+// call is a turn or a read that goes on.
+type call struct {
+	cancel func(error)
+	begun  bool          // agentd has accepted the turn
+	kept   chan struct{} // closed when the turn is on the disk, or could not be brought there; nil: it is
 }
 
 // Open reads the sessions of a home. Those whose files cannot be read are set aside, and named in the log.
@@ -210,7 +216,7 @@ func onlyEmpty(dir string) bool {
 func (s *Sessions) newSession(r record) *Session {
 	return &Session{sessions: s, id: r.ID, record: r, steady: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 		log:   newFolded(r.CreatedAt),
-		calls: make(map[string]func(error)), begun: make(map[string]bool)}
+		calls: make(map[string]*call)}
 }
 
 // The codes of errors, in addition to those of package workspace and its own. A door maps them to statuses.
@@ -301,7 +307,7 @@ func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Ses
 		for _, x := range s.index[id] {
 			switch {
 			case !x.isOf(owner) || x.log.known[id] != of:
-			case of == kindTurn && !late && slices.Contains(x.log.going, id) && !x.begun[id]:
+			case of == kindTurn && !late && slices.Contains(x.log.going, id) && !x.begun(id):
 				waits = true
 			default:
 				return x, nil
@@ -317,7 +323,17 @@ func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Ses
 // runs reports whether a turn of the owner goes on. The caller holds mu.
 func (s *Sessions) runs(owner string) bool {
 	for _, x := range s.all {
-		if len(x.begun) > 0 && x.isOf(owner) {
+		if x.begun("") && x.isOf(owner) {
+			return true
+		}
+	}
+	return false
+}
+
+// begun reports whether agentd has accepted a turn that goes on, any with "". The caller holds mu.
+func (x *Session) begun(turnID string) bool {
+	for id, c := range x.calls {
+		if c.begun && (turnID == "" || turnID == id) {
 			return true
 		}
 	}

@@ -133,7 +133,7 @@ func TestLimits(t *testing.T) {
 			return err
 		}},
 		"disk of an owner": {func(o *Options) { o.Limits.Disk = 1 }, func(l *lab, x *Session) error {
-			_, err := x.Turn(l.Context(), "turn_2", "", nil)
+			_, err := x.Turn(l.Context(), "turn_2", "", "go on", nil)
 			return err
 		}},
 		"turns of a session":  {func(o *Options) { o.Limits.Session.Turns = 1 }, another},
@@ -144,7 +144,7 @@ func TestLimits(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, tc.change)
 			x := l.start(Ask{})
-			_, err := x.begin("turn_1", func(error) {})
+			_, err := x.begin("turn_1", "", func(error) {})
 			expect.NoError(t, err)
 			account := &state.Account{Usage: state.Usage{Cost: 5}}
 			account.Total = 10
@@ -179,7 +179,7 @@ func TestRoom(t *testing.T) {
 		used := func(x *Session) *Session {
 			turns++
 			id := fmt.Sprintf("turn_%d", turns)
-			_, err := x.begin(id, func(error) {})
+			_, err := x.begin(id, "", func(error) {})
 			expect.NoError(t, err)
 			x.end(id, runner.End{}, nil)
 			time.Sleep(time.Second)
@@ -225,7 +225,7 @@ func another(l *lab, x *Session) error {
 	l.open()
 	x, err := l.Find("", x.id)
 	if err == nil {
-		_, err = x.begin("turn_2", func(error) {})
+		_, err = x.begin("turn_2", "", func(error) {})
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func TestTime(t *testing.T) {
 			expect.Equal(t, "sessions", got, want)
 		}
 		time.Sleep(59 * time.Minute)
-		_, err = x.begin("turn_1", func(error) {})
+		_, err = x.begin("turn_1", "", func(error) {})
 		expect.NoError(t, err)
 		time.Sleep(2 * time.Hour) // it is in use
 		statuses("old open;")
@@ -269,7 +269,7 @@ func TestTime(t *testing.T) {
 		statuses("new closed;")
 		l.start(Ask{Name: "once", Once: true})
 		failed := l.start(Ask{Name: "failed"})
-		_, err = failed.begin("turn_2", func(error) {})
+		_, err = failed.begin("turn_2", "", func(error) {})
 		expect.NoError(t, err)
 		failed.end("turn_2", runner.End{}, errors.New("there is no such image"))
 		time.Sleep(59 * time.Second)

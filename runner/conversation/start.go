@@ -215,7 +215,7 @@ func (x *Session) Info() Info {
 		info.Status = StatusClosed
 	}
 	switch idle := s.opts.Now().Sub(x.log.last.Time()); {
-	case len(x.log.going) > 0 && len(x.begun) == 0:
+	case len(x.log.going) > 0 && !x.begun(""):
 		info.Activity = "waiting"
 	case len(x.log.going) > 0:
 		info.Activity = "running"

@@ -35,9 +35,10 @@ type containers interface {
 var errClosing = fmt.Errorf("the session is closed: %w", runner.ErrInterrupted)
 
 // Turn makes a turn of the session and returns when it is over. It is in the log before ask is called, which may be
-// more than once if a container breaks off, and so are the ids of its response and its items once agentd gave them. An
-// error means that no turn was begun; see pool.Pool.Turn.
-func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask) (runner.End, error) {
+// more than once if a container breaks off, and so are the ids of its response and its items once agentd gave them.
+// input is what the turn is asked, of which the log keeps the beginning. An error means that no turn was begun; see
+// pool.Pool.Turn.
+func (x *Session) Turn(ctx context.Context, turnID, model, input string, ask runner.Ask) (runner.End, error) {
 	if err := responses.CheckID("holon.turn_id", turnID); err != nil {
 		return runner.End{}, err
 	}
@@ -50,7 +51,7 @@ func (x *Session) Turn(ctx context.Context, turnID, model string, ask runner.Ask
 	if err != nil {
 		return runner.End{}, err
 	}
-	budget, err := x.begin(turnID, cancel)
+	budget, err := x.begin(turnID, input, cancel)
 	release()
 	if err != nil {
 		return runner.End{}, err
@@ -83,20 +84,28 @@ func errClosed(id string) error {
 		Hint: "begin another one: leave previous_response_id out"}
 }
 
-// begin records that a turn is about to be asked for.
-func (x *Session) begin(turnID string, cancel func(error)) (budget gateway.Budget, err error) {
+// begin records that a turn is about to be asked for. That comes to the disk while agentd is asked: its client sees no
+// response before it is there, from which the next start finds the response again.
+func (x *Session) begin(turnID, input string, cancel func(error)) (budget gateway.Budget, err error) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	left, err := x.admit(turnID)
 	if err != nil {
 		return budget, err
 	}
-	if err := x.append(line{Turn: turnID}); err != nil {
+	if err := x.append(line{Turn: turnID, Input: preview(input)}); err != nil {
 		return budget, err
 	}
+	c := &call{cancel: cancel, kept: make(chan struct{})}
+	go func() { // forget waits for it
+		defer close(c.kept)
+		if err := x.sync(); err != nil {
+			x.sessions.opts.Log.Warn("a turn may be lost in a power cut", "session", x.id, "turn", turnID, "err", err)
+		}
+	}()
 	x.sessions.mu.Lock()
 	defer x.sessions.mu.Unlock()
-	x.calls[turnID] = cancel
+	x.calls[turnID] = c
 	return gateway.Budget{MaxTokens: left.Tokens, MaxCost: left.Cost}, nil
 }
 
@@ -124,33 +133,50 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 		return
 	}
 	x.Note(turnID, end.ResponseID)
-	l := line{Ended: turnID, Begun: err == nil && !end.NotBegun}
+	l, release := line{Ended: turnID, Begun: err == nil && !end.NotBegun}, func() {}
 	if l.Begun {
-		input, release := x.settle(turnID, end)
-		defer release()
 		l = l.of(cmp.Or(end.Claimed, end.Response)) // clients get what agentd has stored
-		l.Input = input
+		if l.Idle = x.leftAlone(turnID, end); !l.Idle {
+			release = x.settle(turnID)
+		}
 	}
 	l.At = s.now()
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
 	}
 	x.writing.Lock()
-	defer x.writing.Unlock()
-	if err := x.append(l); err != nil {
-		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
+	err = x.append(l)
+	if err != nil {
 		x.take([]line{l})
+	}
+	x.writing.Unlock()
+	release()
+	if err == nil {
+		err = x.sync() // the next turn does not wait for it
+	}
+	if err != nil {
+		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
 	}
 }
 
 // forget ends a call.
-func (x *Session) forget(call string) {
+func (x *Session) forget(key string) {
 	s := x.sessions
+	x.awaitKept(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(x.calls, call)
-	delete(x.begun, call)
+	delete(x.calls, key)
 	s.grown.Broadcast()
+}
+
+// awaitKept waits until a turn that goes on is on the disk.
+func (x *Session) awaitKept(turnID string) {
+	x.sessions.mu.Lock()
+	c := x.calls[turnID]
+	x.sessions.mu.Unlock()
+	if c != nil && c.kept != nil {
+		<-c.kept
+	}
 }
 
 // recorder puts the ids of a turn into the log as agentd gives them.
@@ -176,14 +202,18 @@ func (r *recorder) accepted(id string) {
 	}
 	s := r.session.sessions
 	s.mu.Lock()
-	r.session.begun[r.turn] = true
+	if c := r.session.calls[r.turn]; c != nil {
+		c.begun = true
+	}
 	s.grown.Broadcast()
 	s.mu.Unlock()
 	r.record(line{Turn: r.turn, Response: id})
 }
 
-// Note records the id of the response of a turn, which may be known already. One that is not an id is ignored.
+// Note records the id of the response of a turn, which may be known already, and returns when it is found again after a
+// power cut too. One that is not an id is ignored.
 func (x *Session) Note(turnID, responseID string) {
+	defer x.awaitKept(turnID)
 	if responses.CheckID("response_id", responseID) == nil {
 		(&recorder{x, turnID}).record(line{Turn: turnID, Response: responseID})
 	}
@@ -225,7 +255,7 @@ func (x *Session) Do(ctx context.Context, fn func(ctx context.Context, agent *cl
 	s.mu.Lock()
 	x.next++
 	key := fmt.Sprint(x.next) // no id of a turn
-	x.calls[key] = cancel
+	x.calls[key] = &call{cancel: cancel}
 	s.mu.Unlock()
 	defer s.wake()
 	defer x.forget(key)
@@ -238,7 +268,7 @@ func (x *Session) recover(ctx context.Context, turnID string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.mu.Lock()
-	x.calls[turnID] = cancel
+	x.calls[turnID] = &call{cancel: cancel}
 	s.mu.Unlock()
 	end, err := s.opts.Pool.Recover(ctx, x.turn(turnID, ""), nil, &recorder{x, turnID})
 	if err != nil { // nothing is decided

@@ -230,10 +230,21 @@ func (x *session) Info() openresponses.Info {
 	return openresponses.Info{ID: x.id, Name: x.ask.Name, Model: x.ask.Model, Closed: x.closed}
 }
 
+// Line implements openresponses.Session: the next turn follows none that was cancelled.
 func (x *session) Line() []string {
 	x.door.mu.Lock()
-	defer x.door.mu.Unlock()
-	return slices.Clone(x.responses)
+	line := slices.Clone(x.responses)
+	x.door.mu.Unlock()
+	agent := client.Unix(x.host.Socket())
+	defer agent.Close()
+	for len(line) > 0 {
+		last, err := agent.GetResponse(context.Background(), line[len(line)-1])
+		if err != nil || last.Status != responses.StatusCancelled {
+			break
+		}
+		line = line[:len(line)-1]
+	}
+	return line
 }
 
 func (x *session) AgentSession() string { return "sess_" + x.id }
@@ -241,7 +252,7 @@ func (x *session) AgentSession() string { return "sess_" + x.id }
 func (x *session) WorkDir() string { return x.host.Workspace() }
 
 // Turn asks for a turn and follows its journal, as a session of the host does.
-func (x *session) Turn(ctx context.Context, turnID, _ string, ask runner.Ask) (runner.End, error) {
+func (x *session) Turn(ctx context.Context, turnID, _, _ string, ask runner.Ask) (runner.End, error) {
 	x.door.run()
 	defer x.door.ran()
 	agent := client.Unix(cmp.Or(x.cut, x.host.Socket()))

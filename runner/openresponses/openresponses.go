@@ -69,9 +69,10 @@ type Session interface {
 	WorkDir() string
 	// Line is the ids of the responses that agentd has accepted, up to the one that the session's next turn follows.
 	Line() []string
-	// Turn runs one turn to its end. ask is called when agentd is ready, and returns when it has the turn. It may be
-	// called again, with another agentd, after an error of the one before.
-	Turn(ctx context.Context, turnID, model string, ask runner.Ask) (runner.End, error)
+	// Turn runs one turn to its end. input is what it is asked, as far as that is kept. ask is called when agentd is
+	// ready, and returns when it has the turn. It may be called again, with another agentd, after an error of the one
+	// before.
+	Turn(ctx context.Context, turnID, model, input string, ask runner.Ask) (runner.End, error)
 	// Note records the id of the response of a turn that is there.
 	Note(turnID, responseID string)
 	// Do calls fn with an agentd that stays while fn runs.

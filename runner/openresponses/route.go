@@ -26,6 +26,7 @@ type request struct {
 	whole    bool    // the input is the whole conversation
 	repeated bool    // the session has the turn
 	follows  *string // response that it goes on from although it does not name it, "" for none; nil: not known yet
+	looks    bool    // it is made sure that agentd still has that response
 	key      string  // "Idempotency-Key" for agentd and agents, unlike those of other callers; "" for none
 	repeats  bool    // the caller chose the id of the turn, or the key, and the turn may be there
 	settled  func()  // called once it is known whether the turn is there
@@ -174,6 +175,16 @@ func (q *request) isNext() bool {
 	return !q.whole && q.Holon.SessionID != "" && q.PreviousResponseID == ""
 }
 
+// prompt is the last message of the user in a request whose response is stored.
+func (q *request) prompt() string {
+	for _, item := range slices.Backward(q.Input) {
+		if m, ok := item.(*responses.Message); ok && m.Role == responses.RoleUser && q.Store {
+			return m.Text()
+		}
+	}
+	return ""
+}
+
 // conflict is the error of a request with the turn of another one.
 func (q *request) conflict() error {
 	if q.key != "" {
@@ -227,6 +238,10 @@ func (q *request) follow(ctx context.Context, agent *client.Client, x Session) e
 	}
 	none := ""
 	line := x.Line()
+	if !q.looks && len(line) > 0 {
+		q.follows = &line[len(line)-1]
+		return nil
+	}
 	for _, id := range slices.Backward(line[max(0, len(line)-maxLookBack):]) {
 		resp, err := agent.GetResponse(ctx, id)
 		if unlessNotFound(err) != nil {

@@ -126,7 +126,7 @@ func (s *Server) compact(w http.ResponseWriter, r *http.Request) error {
 	}
 	var cut error
 	done := false
-	_, err = x.Turn(r.Context(), q.Holon.TurnID, q.Model,
+	_, err = x.Turn(r.Context(), q.Holon.TurnID, q.Model, "",
 		func(ctx context.Context, agent *client.Client, token string) (*responses.Response, error) {
 			if done {
 				return nil, noTurn()

@@ -101,7 +101,8 @@ func (s *Server) repeat(w http.ResponseWriter, r *http.Request, x Session, q *re
 	return cmp.Or(cut, err)
 }
 
-// send sends the request to agentd. r has its headers.
+// send sends the request to agentd. r has its headers. What agentd does not find may be the response that the session
+// goes on from, which somebody deleted: then the request goes on from one before.
 func (q *request) send(ctx context.Context, agent *client.Client, x Session, r *http.Request,
 	path string) (*http.Response, error) {
 	body, err := q.edited(ctx, agent, x)
@@ -112,7 +113,13 @@ func (q *request) send(ctx context.Context, agent *client.Client, x Session, r *
 	if q.key != "" {
 		header.Set(responses.HeaderIdempotencyKey, q.key)
 	}
-	return agent.Raw(ctx, http.MethodPost, path, header, body)
+	resp, err := agent.Raw(ctx, http.MethodPost, path, header, body)
+	if err != nil || q.looks || q.follows == nil || resp.StatusCode != http.StatusNotFound {
+		return resp, err
+	}
+	_ = resp.Body.Close()
+	q.looks, q.follows = true, nil
+	return q.send(ctx, agent, x, r, path)
 }
 
 // turn makes a turn of a session and copies its answer.
@@ -163,7 +170,7 @@ func (s *Server) watched(p *post, exchange func(up upstream) error) error {
 		defer s.turns.Done()
 		defer end(nil)
 		defer context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })()
-		_, err := p.session.Turn(ctx, p.request.Holon.TurnID, p.request.Model, p.ask)
+		_, err := p.session.Turn(ctx, p.request.Holon.TurnID, p.request.Model, p.request.prompt(), p.ask)
 		ended <- err
 		s.keep(ctx, p.session, copied)
 	}()

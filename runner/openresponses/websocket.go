@@ -71,7 +71,7 @@ func (c *socket) answer(text []byte) error {
 }
 
 func (c *socket) turn(text []byte) error {
-	q := &request{caller: c.caller}
+	q := &request{caller: c.caller, looks: true}
 	if err := q.strip(text); err != nil {
 		return err
 	}

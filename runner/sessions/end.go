@@ -23,7 +23,7 @@ func (s *Session) seen(e *runner.End) {
 	}
 	ofResponse(e)
 	if s.record.Made != nil { // whose stored responses other turns continue
-		s.seal()
+		s.seal(e.Response.ID)
 	}
 }
 
@@ -106,15 +106,19 @@ func (m *Manager) Replay(ctx context.Context, key Key, turnID string, watch runn
 }
 
 // sealFile has the digests of the stored responses that were seen, of a session whose commands could write them.
-func (m *Manager) sealFile(key Key) string { return filepath.Join(m.Dir(key), "responses.json") }
+func (m *Manager) sealFile(key Key) string { return filepath.Join(m.Dir(key), "responses.sha256") }
 
-// seal keeps what is stored now as what was seen, or drops the digests where commands cannot write it.
-func (s *Session) seal() {
-	err := error(nil)
-	if seal := s.manager.sealFile(s.key); s.Separated() {
+// seal keeps a response, or all that is stored with "", as what was seen, or drops the digests where commands cannot
+// write it.
+func (s *Session) seal(responseID string) {
+	err, seal, dir := error(nil), s.manager.sealFile(s.key), s.manager.SessionDir(s.key)
+	switch {
+	case s.Separated():
 		err = files.RemoveAll(seal)
-	} else {
-		err = turnfiles.Seal(s.manager.SessionDir(s.key), seal)
+	case responseID == "":
+		err = turnfiles.Seal(dir, seal)
+	default: // of a conversation one without a digest stays
+		err = turnfiles.SealOne(dir, seal, responseID, s.key.kind != Conversations)
 	}
 	if err != nil {
 		s.manager.Log.Warn("what is stored of a conversation cannot be checked later", "session", s.key, "err", err)

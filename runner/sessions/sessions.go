@@ -68,7 +68,7 @@ func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner
 			return nil, errors.Join(err, m.RemoveRecord(key))
 		}
 		if s.Session = started; record.Made != nil {
-			s.seal()
+			s.seal("")
 		}
 		return started, nil
 	})
@@ -120,7 +120,7 @@ func (s *Session) Close(ctx context.Context, keep bool) error {
 	defer s.forgetTokens()
 	err := s.Stop(ctx)
 	if err == nil && s.key.kind == Conversations {
-		s.seal() // agentd stored the ends of the turns that it cut, which their clients read
+		s.seal("") // agentd stored the ends of the turns that it cut, which their clients read
 	}
 	if err == nil && !keep { // what may still run has its files
 		err = files.RemoveAll(s.manager.SessionDir(s.key))

@@ -1,47 +1,80 @@
 package turnfiles
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"holon/internal/durable"
+	"holon/responses"
 	"holon/responses/turns"
 )
 
 // maxSums bounds the file of Seal in bytes.
 const maxSums = 64 << 20
 
-// Seal keeps in file the digest of each response that a session has stored and file does not name yet. The host does so
-// when it has seen a turn end whose commands could write there.
+// Seal keeps in file, a line each, the digest of every response that a session has stored and file does not name yet.
+// The host does so when it has seen a turn end whose commands could write there.
 func Seal(sessionDir, file string) error {
 	sums, err := readSums(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		sums, err = make(map[string]string), nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	var lines []byte
 	err = eachResponse(sessionDir, func(dir *os.Root, name string) (err error) {
-		if sums[name] == "" {
-			sums[name], err = digest(dir, name)
+		if sums[name] == "" && !strings.Contains(name, "\n") { // which a command made up
+			lines, err = appendSum(lines, dir, name)
 		}
 		return err
 	})
+	if err == nil {
+		err = appendSums(file, lines, true)
+	}
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(file))
+	}
+	return err
+}
+
+// SealOne is Seal for one response, which is left out if it is not stored. With sync the digest survives a power cut.
+func SealOne(sessionDir, file, responseID string, sync bool) error {
+	if err := responses.CheckID("response_id", responseID); err != nil {
+		return err
+	}
+	dir, err := openState(sessionDir, turns.ResponsesDir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer dir.Close()
+	lines, err := appendSum(nil, dir, responseID+".ndjson")
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	return appendSums(file, lines, sync)
+}
+
+// appendSum appends the line of a response, in the form of sha256sum, behind a line end: what is before may be torn.
+func appendSum(lines []byte, dir *os.Root, name string) ([]byte, error) {
+	sum, err := digest(dir, name)
+	return fmt.Appendf(lines, "\n%s  %s", sum, name), err
+}
+
+func appendSums(file string, lines []byte, sync bool) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(sums)
-	if err != nil {
-		return err
+	if _, err = f.Write(lines); err == nil && sync {
+		err = f.Sync()
 	}
-	return durable.WriteFile(file, data, 0o600)
+	return errors.Join(err, f.Close())
 }
 
 // Unseal removes the stored responses of a session that Seal never saw, unless they are kept, and agentd's journal,
@@ -73,13 +106,18 @@ func Unseal(sessionDir, file string, keep bool) (changed string, err error) {
 	return changed, nil
 }
 
-func readSums(file string) (sums map[string]string, err error) {
+// readSums reads the digests by name; the first of a name counts.
+func readSums(file string) (map[string]string, error) {
 	data, err := durable.ReadFile(file, maxSums)
-	if err == nil {
-		err = json.Unmarshal(data, &sums)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read the digests of stored responses: %w", err)
+	}
+	sums := make(map[string]string)
+	for line := range bytes.Lines(data) {
+		sum, name, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), "  ")
+		if ok && len(sum) == hex.EncodedLen(sha256.Size) && sums[name] == "" {
+			sums[name] = sum
+		}
 	}
 	return sums, nil
 }

@@ -80,14 +80,10 @@ func Marks(held Held) (map[string]bool, error) {
 	return names, nil
 }
 
-// CopyMark gives a mark of a tree, which may be in use, another name too. It reports false where there is none.
-func CopyMark(held Held, from, to string) (bool, error) {
-	s := &slot{dir: held.Slot}
-	tree, err := s.marked(from)
-	if tree == "" || err != nil {
-		return false, git.WithCode("mark the files", err)
-	}
-	return true, git.WithCode("mark the files", s.mark(to, tree))
+// Marked reports whether a tree, which may be in use, has a mark.
+func Marked(held Held, name string) bool {
+	tree, err := (&slot{dir: held.Slot}).marked(name)
+	return tree != "" && err == nil
 }
 
 // Restore says what a tree is brought back to.

@@ -27,8 +27,9 @@ func Guard(l net.Listener, strangers int) net.Listener {
 	return &guard{Listener: l, most: strangers, left: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// patience is what a connection has for its first request while others wait.
-const patience = 100 * time.Millisecond
+// patience is what a connection has for its first request while others wait: enough for a client, and a server, of a
+// busy machine.
+const patience = time.Second
 
 type guard struct {
 	net.Listener

@@ -148,7 +148,7 @@ type Limits struct {
 	KeepAlive   time.Duration // between comments in a stream in which nothing happens: 15 s
 	Grace       time.Duration // for requests that run when the server ends: 10 s
 	Connections int           // of each listener: 512
-	Strangers   int           // … of which no request was let in, capabilities included: 64
+	Strangers   int           // … of which no request was let in, capabilities included: 256
 	Deliveries  int           // that one capability or webhook may make at once, and again within a minute: 60
 	Delivered   int           // bytes of their bodies, likewise: 4 MiB
 }
@@ -157,7 +157,7 @@ func (l Limits) filled() Limits {
 	l.Streams = cmp.Or(l.Streams, 256)
 	l.Leaders = cmp.Or(l.Leaders, 4)
 	l.Connections = cmp.Or(l.Connections, 512)
-	l.Strangers = cmp.Or(l.Strangers, 64)
+	l.Strangers = cmp.Or(l.Strangers, 256)
 	l.Deliveries = cmp.Or(l.Deliveries, 60)
 	l.Delivered = cmp.Or(l.Delivered, 4<<20)
 	l.Patience = cmp.Or(l.Patience, time.Second)

@@ -3,7 +3,6 @@ package agentd
 import (
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"os"
 
@@ -14,11 +13,9 @@ import (
 
 // readBody reads a bounded JSON body.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if ct := r.Header.Get("Content-Type"); ct != "" {
-		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
-			return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
-				fmt.Sprintf("the body must be application/json, not %.80q", ct))
-		}
+	if ct := r.Header.Get("Content-Type"); ct != "" && !httpserver.IsJSON(r) {
+		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
+			fmt.Sprintf("the body must be application/json in UTF-8, not %.80q", ct))
 	}
 	body, err := s.readBounded(w, r, responses.MaxRequest)
 	if err == nil && len(body) == 0 {

@@ -243,6 +243,8 @@ func TestRefusalsInEveryFraming(t *testing.T) {
 		{"full", `"input":"x"`, nil, responses.CodeQueueFull, 429, "true"},
 		{"type", `"input":"x"`, []string{"Content-Type", "text/plain"}, responses.CodeUnsupportedMediaType, 415,
 			"false"},
+		{"charset", `"input":"x"`, []string{"Content-Type", "application/json; charset=utf-16"},
+			responses.CodeUnsupportedMediaType, 415, "false"},
 		{"packed", `"input":"x"`, []string{"Content-Encoding", "gzip"}, responses.CodeUnsupportedMediaType, 415,
 			"false"},
 		{"deep", `"input":` + strings.Repeat("[", 5000), nil, "", 400, "false"},

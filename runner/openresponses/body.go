@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"os"
 	"time"
@@ -23,11 +22,9 @@ const (
 
 // readBody reads the JSON body of a request.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if ct := r.Header.Get("Content-Type"); ct != "" {
-		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
-			return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
-				fmt.Sprintf("the body must be application/json, not %.80q", ct))
-		}
+	if ct := r.Header.Get("Content-Type"); ct != "" && !httpserver.IsJSON(r) {
+		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
+			fmt.Sprintf("the body must be application/json in UTF-8, not %.80q", ct))
 	}
 	return readBounded(w, r, responses.MaxRequest)
 }

@@ -86,6 +86,8 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	d.post(`{"input":"x"}`, "Content-Encoding", "gzip").is(t, 415, "unsupported_media_type", "Content-Encoding")
+	d.post(`{"input":"x"}`, "Content-Type", "application/json; charset=utf-16").is(t, 415, "unsupported_media_type",
+		"Content-Type")
 	d.post(`{"input":"x"}`, "Authorization", "Bearer none").is(t, 403, "forbidden", "model")
 	d.post(`{"input":"x"}`, "Authorization", "").is(t, 401, "unauthorized", "")
 

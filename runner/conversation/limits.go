@@ -48,8 +48,11 @@ func (s *Sessions) admit(owner string) error {
 		if refused == nil {
 			return nil
 		}
-		x := s.dispensable(whose)
+		x, soon := s.dispensable(whose)
 		if x == nil {
+			if soon {
+				refused.after = retrySoon
+			}
 			return refused
 		}
 		err := x.amend(func(r *record) error { // Run finishes it
@@ -67,7 +70,7 @@ func (s *Sessions) admit(owner string) error {
 }
 
 // full says why there is no room for one more session, and whose sessions take it, "" for those of all.
-func (s *Sessions) full(owner string) (whose string, refused error) {
+func (s *Sessions) full(owner string) (whose string, refused *Limited) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	open, own := 0, 0
@@ -91,8 +94,8 @@ func (s *Sessions) full(owner string) (whose string, refused error) {
 
 // dispensable is the session that has been idle for the longest of those that were made for a single request, and of
 // those without a name that made one turn and are idle for idleOnce; nil for none. Of both what was said can be read
-// on.
-func (s *Sessions) dispensable(owner string) (found *Session) {
+// on. soon reports whether one is about to be.
+func (s *Sessions) dispensable(owner string) (found *Session, soon bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.all {
@@ -101,8 +104,9 @@ func (s *Sessions) dispensable(owner string) (found *Session) {
 			(found == nil || x.log.last.Time().Before(found.log.last.Time())) {
 			found = x
 		}
+		soon = soon || x.record.open() && x.isOf(owner) && x.record.Once
 	}
-	return found
+	return found, soon
 }
 
 // idleOnce is after how long without a second request a session may give its place to another.
@@ -145,7 +149,10 @@ func (s *Sessions) checkDisk(ctx context.Context, owner string) error {
 // retryAfter is when to try again what cannot be done now: sessions end, and engines come back.
 const retryAfter = time.Minute
 
-func limited(message, hint string) error {
+// retrySoon is when to try again where a session for a single request goes on, which gives its place with its turn.
+const retrySoon = 5 * time.Second
+
+func limited(message, hint string) *Limited {
 	return &Limited{&state.Error{Code: CodeLimit, Param: fieldName, Message: message, Hint: hint}, retryAfter}
 }
 

@@ -67,12 +67,10 @@ func serveDoor(t *testing.T, engine, scenario string) *server {
 	return s
 }
 
-// The clients of this package at the door of a daemon, with a session for each conversation. The fast tier starts all
-// cases at once on the socket: over TCP a daemon serves 64 connections of which it knows nothing yet, and closes the
-// oldest to which a busy machine has not come.
+// The clients of this package at the door of a daemon, with a session for each conversation.
 func TestConformanceAtDoor(t *testing.T) {
 	t.Parallel()
-	onDoor(t, "conformance", func(t *testing.T, s *server) { conforms(t, s, "unix") })
+	onDoor(t, "conformance", func(t *testing.T, s *server) { conforms(t, s, "tcp") })
 }
 
 func TestOpenAIGoAtDoor(t *testing.T) {
@@ -90,4 +88,11 @@ func TestAISDKAtDoor(t *testing.T) {
 	t.Parallel()
 	installNode(t)
 	onDoor(t, "clients", func(t *testing.T, s *server) { play(t, s, "unix", "node", "node", "ai.mjs") })
+}
+
+// Chat Completions are the door's alone.
+func TestChatAtDoor(t *testing.T) {
+	t.Parallel()
+	installNode(t)
+	onDoor(t, "clients", func(t *testing.T, s *server) { play(t, s, "tcp", "node", "node", "chat.mjs") })
 }

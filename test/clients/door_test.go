@@ -33,17 +33,21 @@ func onDoor(t *testing.T, scenario string, check func(t *testing.T, s *server)) 
 	}
 }
 
-// serveDoor starts holon serve, and ends it when the test is over.
-func serveDoor(t *testing.T, engine, scenario string) *server {
+// serveDoor starts holon serve, with more options, and ends it when the test is over.
+func serveDoor(t *testing.T, engine, scenario string, more ...func(dir string, o *load.Options)) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-door-") // t.TempDir's paths are too long for a socket
 	expect.NoError(t, err)
 	script, err := os.ReadFile(filepath.Join("testdata", scenario+".yaml"))
 	expect.NoError(t, err)
-	h, err := load.New(load.Options{Dir: dir, Script: script, Flags: []string{"--listen=127.0.0.1:0", "--max-sessions=2000"},
+	o := load.Options{Dir: dir, Script: script, Flags: []string{"--listen=127.0.0.1:0", "--max-sessions=2000"},
 		Env: []string{"HOLON_ENGINE=" + engine, "HOLON_CONTROL_AUTH_MODE=disabled", "HOLON_MAX_CONTAINERS=64",
 			"HOLON_SESSION_PAUSE=10s", "HOLON_SESSION_STOP=30s", "HOLON_RETRY_FOR=0s",
-			"HOLON_AGENTD=" + programs.Must("agentd")}})
+			"HOLON_AGENTD=" + programs.Must("agentd")}}
+	for _, change := range more {
+		change(dir, &o)
+	}
+	h, err := load.New(o)
 	expect.NoError(t, err)
 	t.Cleanup(func() {
 		err := h.End()

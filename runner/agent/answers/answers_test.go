@@ -58,6 +58,9 @@ turns:
 	if !bytes.Contains(live, []byte("response.queued")) {
 		t.Errorf("the stream has no response.queued:\n%s", live)
 	}
+	if bytes.Contains(live, []byte(`"background":true`)) {
+		t.Errorf("the client asked for nothing in the background:\n%s", live)
+	}
 	first := responseOf(t, live)
 	expect.Equal(t, "text", first.OutputText(), "first")
 	expect.Equal(t, "metadata", first.Metadata["k"], "v")
@@ -230,7 +233,9 @@ func TestQueueAndCancel(t *testing.T) {
 	l.untilBegun(running.ID)
 	waiting := l.ask("app", "POST", "", input("next", `,"background":true`))
 	expect.Equal(t, "status behind it", l.ask("app", "GET", "/"+waiting.ID, "").Status, responses.StatusQueued)
-	expect.Equal(t, "status of it", l.ask("app", "GET", "/"+running.ID, "").Status, responses.StatusInProgress)
+	made := l.ask("app", "GET", "/"+running.ID, "")
+	expect.Equal(t, "status of it", made.Status, responses.StatusInProgress)
+	expect.Equal(t, "in the background", made.Background, true)
 	l.refused("app", "DELETE", "/"+running.ID, "", http.StatusConflict, responses.CodeResponseInProgress, "id")
 	for _, id := range []string{waiting.ID, running.ID, running.ID} {
 		expect.Equal(t, "status", l.ask("app", "POST", "/"+id+"/cancel", "").Status, responses.StatusCancelled)

@@ -23,6 +23,7 @@ import (
 type reader struct {
 	*Answers
 	m    ledger.Message
+	back bool     // the response is made in the background for its client
 	lead [][]byte // response.created and response.queued, which follow from the message
 
 	next int64 // number of the next event
@@ -52,7 +53,7 @@ func (a *Answers) open(m ledger.Message) (*reader, error) {
 	if err != nil {
 		return nil, responses.Internal("the request of the response cannot be read", err)
 	}
-	req.PreviousResponseID = m.Previous
+	req.PreviousResponseID, r.back = m.Previous, req.Background
 	resp := responses.NewResponse(m.ResponseID(), Prefix+m.AgentID, m.CreatedAt.Unix(), req)
 	resp.Status = responses.StatusQueued
 	_, err = responses.NewEmitter(resp, func(_ string, data []byte) error {
@@ -178,8 +179,12 @@ func (r *reader) known(v ledger.View, responseID string) (bool, error) {
 	return err == nil && m.ResponseID() != "" && speaker(m) == speaker(r.m), err
 }
 
-// shown is an event of the turn as its reader may see it.
+// shown is an event of the turn as its reader may see it: every turn of an agent is made in the background for its host.
 func (r *reader) shown(line []byte, ev responses.Event) []byte {
+	const background = `,"background":true,`
+	if at := bytes.LastIndex(line, []byte(background)); ev.Response != nil && !r.back && at >= 0 { // behind output and tools
+		line = slices.Concat(line[:at], []byte(`,"background":false,`), line[at+len(background):])
+	}
 	if ev.Response == nil || ev.Response.PreviousResponseID == nil || r.at.hidden == "" {
 		return line
 	}
@@ -319,7 +324,7 @@ const aborted = "aborted_by_operator"
 // again reads the events that were passed on once more.
 func (r *reader) again() (events []responses.Event, err error) {
 	upTo := r.next
-	once := &reader{Answers: r.Answers, m: r.m, lead: r.lead, at: r.at}
+	once := &reader{Answers: r.Answers, m: r.m, back: r.back, lead: r.lead, at: r.at}
 	defer once.close()
 	take := func(line []byte) error {
 		if int64(len(events)) == upTo {

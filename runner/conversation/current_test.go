@@ -93,6 +93,34 @@ func TestCurrentOfSeveral(t *testing.T) {
 	expect.Equal(t, "after responses that there are twice", f.current, "resp_0")
 }
 
+// A response that was deleted is named no more, and the next turn continues the one before.
+func TestDeletedResponse(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	l.opts.Pool = alone{}
+	l.open()
+	x := l.start(Ask{})
+	for _, n := range []string{"1", "2"} {
+		_, err := x.begin("turn_"+n, "", func(error) {})
+		expect.NoError(t, err)
+		x.Note("turn_"+n, "resp_"+n)
+		x.end("turn_"+n, runner.End{Response: &responses.Response{Status: responses.StatusCompleted, Store: true}}, nil)
+	}
+	x.Deleted("resp_2")
+	x.Deleted("resp_unknown")
+	for range 2 {
+		info := x.Info()
+		expect.Equal(t, "responses", fmt.Sprint(info.ResponseIDs), "[resp_1]")
+		expect.Equal(t, "current", info.Current, "resp_1")
+		expect.Equal(t, "the line", fmt.Sprint(x.Line()), "[resp_1]")
+		_, err := x.Rewind(t.Context(), "resp_2", true, "ann")
+		expect.Equal(t, "going back to it", code(err), responses.CodeNotFound)
+		l.open()
+		x, err = l.Find("", x.id)
+		expect.NoError(t, err)
+	}
+}
+
 // A turn that called no tool has the files of the one before. Files that the session left are those of the turn that it
 // left, also where others had the same.
 func TestMarks(t *testing.T) {

@@ -24,15 +24,16 @@ const (
 	maxIDs = 100_000 // of a session that the index has: a container names the items
 )
 
-// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item, Ended and Rewound is set.
+// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item, Deleted, Ended and Rewound is set.
 type line struct {
 	At       turns.Time     `json:"at"`
 	Turn     string         `json:"turn,omitempty"`
 	Input    string         `json:"input,omitempty"`    // of Turn: the beginning of what it is asked
 	Response string         `json:"response,omitempty"` // of Turn, which agentd has accepted
 	Item     string         `json:"item,omitempty"`
-	Ended    string         `json:"ended,omitempty"` // that turn
-	Begun    bool           `json:"begun,omitempty"` // agentd had accepted it
+	Deleted  string         `json:"deleted,omitempty"` // that response
+	Ended    string         `json:"ended,omitempty"`   // that turn
+	Begun    bool           `json:"begun,omitempty"`   // agentd had accepted it
 	Account  *state.Account `json:"account,omitempty"`
 	Rewound  *rewound       `json:"rewound,omitempty"`
 
@@ -114,6 +115,13 @@ func (f *folded) take(l line) (added bool) {
 		f.going = append(f.going, l.Turn)
 		f.asked[l.Turn] = l.Input
 		f.newest, f.rewinds = l.Turn, 0
+	case l.Deleted != "":
+		f.responses = slices.DeleteFunc(f.responses, func(id string) bool { return id == l.Deleted })
+		if t := f.made[l.Deleted]; t != nil {
+			t.unstored = true
+			f.current = f.continuable(f.current)
+		}
+		return false
 	case l.Rewound != nil:
 		f.rewind(*l.Rewound)
 		return false

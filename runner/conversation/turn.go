@@ -219,6 +219,15 @@ func (x *Session) Note(turnID, responseID string) {
 	}
 }
 
+// Deleted records that a response was deleted.
+func (x *Session) Deleted(responseID string) {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	if err := x.append(line{Deleted: responseID}); err != nil {
+		x.sessions.opts.Log.Warn("a deletion is not recorded", "session", x.id, "err", err)
+	}
+}
+
 // record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
 func (r *recorder) record(l line) {
 	x := r.session

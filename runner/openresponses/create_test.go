@@ -132,6 +132,8 @@ func TestNextTurn(t *testing.T) {
 	continues("a response of one's own choice", named(`,"previous_response_id":"`+first.ID+`","store":false`), first.ID)
 	expect.Equal(t, "again", continues("again", named(""), first.ID, key...).ID, second.ID)
 	d.do(http.MethodDelete, "/v1/responses/"+second.ID, "")
+	d.do(http.MethodDelete, "/v1/responses/"+second.ID, "").is(t, 404, "not_found", "id")
+	expect.Equal(t, "deleted", strings.Join(d.session(0).deleted, " "), second.ID)
 	continues("after one that was deleted", named(`,"store":false`), first.ID)
 	_, last := d.socket("ann").turn(`"model":"scripted/talk","input":"on","holon":{"session_id":"mine"}`)
 	continues("the id of the session", strings.Replace(named(`,"store":false`), "mine", "ses_0", 1), last.Response.ID)

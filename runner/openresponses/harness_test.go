@@ -97,6 +97,7 @@ type session struct {
 	closed    bool
 	ids       map[string]bool // of responses, turns and items
 	responses []string
+	deleted   []string
 }
 
 // open serves. The scenario of a file is that of the model scripted/conformance.
@@ -294,6 +295,13 @@ func (d *door) ran() {
 
 // Note implements openresponses.Session.
 func (x *session) Note(_, id string) { x.note(id) }
+
+// Deleted implements openresponses.Session.
+func (x *session) Deleted(id string) {
+	x.door.mu.Lock()
+	defer x.door.mu.Unlock()
+	x.deleted = append(x.deleted, id)
+}
 
 func (x *session) note(id string) {
 	x.door.mu.Lock()

@@ -73,8 +73,9 @@ type Session interface {
 	// ready, and returns when it has the turn. It may be called again, with another agentd, after an error of the one
 	// before.
 	Turn(ctx context.Context, turnID, model, input string, ask runner.Ask) (runner.End, error)
-	// Note records the id of the response of a turn that is there.
+	// Note records the id of the response of a turn that is there, and Deleted that a response is there no more.
 	Note(turnID, responseID string)
+	Deleted(responseID string)
 	// Do calls fn with an agentd that stays while fn runs.
 	Do(ctx context.Context, fn func(ctx context.Context, agent *client.Client) error) error
 }

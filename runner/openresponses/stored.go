@@ -82,6 +82,9 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, x Session, query 
 	var cut error
 	ask := func(ctx context.Context, agent *client.Client) error {
 		resp, err := agent.Raw(ctx, r.Method, path, forwarded(r.Header), body)
+		if err == nil && r.Method == http.MethodDelete && resp.StatusCode == http.StatusOK {
+			x.Deleted(chi.URLParam(r, "id"))
+		}
 		if err == nil {
 			cut = pass(w, resp)
 		}

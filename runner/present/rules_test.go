@@ -73,6 +73,18 @@ func TestDiscarded(t *testing.T) {
 		"runtime               provider round failed: p/m: cut off failed\n")
 }
 
+// A text that was being written when its turn was lost is in no event: who looked on sees what a reader sees who comes
+// later.
+func TestLostText(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	fold(&f, &list, started("t"))
+	list.Put(f.Text(written("t", "m", 0, "Hel")))
+	fold(&f, &list, event(record.TurnTerminal, "t", 4, record.CategoryRuntime, "turn aborted", "", nil))
+	expect.Equal(t, "what is left", draw(list.Rows(present.Debug)), "runtime               turn aborted\n")
+}
+
 // A turn inherits nothing of the one before.
 func TestTurnsInheritNothing(t *testing.T) {
 	t.Parallel()

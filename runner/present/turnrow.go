@@ -61,7 +61,9 @@ func (f *Fold) turnEnded(ev *view.EventEnvelope) (rows []Row) {
 	f.turn.calls = nil
 	for i := range f.turn.texts {
 		if t := &f.turn.texts[i]; t.row.Open {
-			t.row.Open = false
+			if t.row.Open = false; t.whole == "" { // the record has none: who comes later does not see it either
+				t.row.Level = Never
+			}
 			rows = append(rows, t.shown())
 		}
 	}

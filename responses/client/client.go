@@ -1,5 +1,5 @@
 // Package client calls a server of the Open Responses protocol, and the
-// endpoints that agentd adds to it, over a Unix socket.
+// endpoints that agentd adds to it, over a Unix socket or at a URL.
 //
 // Every call ends with a reason. An answer with an error envelope becomes the
 // *responses.Error it was on the server; a server that cannot be reached becomes
@@ -7,7 +7,7 @@
 // error, so that a caller can tell "I stopped" from "it broke".
 //
 // The server is not trusted: bodies, events and headers are bounded, redirects
-// are not followed, and a client can reach nothing but its socket. There are no
+// are not followed, and a client of a socket can reach nothing else. There are no
 // retries, since a repeated request could run an agent twice, and no timeouts
 // other than the caller's context.
 package client
@@ -39,8 +39,9 @@ const (
 
 // Client calls one server. Its methods are safe for concurrent use.
 type Client struct {
-	socket string // path
-	below  string // before the path of each call
+	where  string // path of the socket, or the URL, for errors
+	remedy string // where no server answers
+	base   string // URL before the path of each call
 	http   *http.Client
 	header http.Header
 }
@@ -62,7 +63,7 @@ func (c *Client) WithSpan(span tracecontext.Span) *Client {
 // Below returns a copy of c for a server that has the protocol below a path, such as /v1.
 func (c *Client) Below(path string) *Client {
 	d := *c
-	d.below = path
+	d.base += path
 	return &d
 }
 
@@ -193,7 +194,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, accep
 	if body != nil {
 		r = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+socketHost+c.below+path, r)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
 	if err != nil {
 		return nil, responses.Internal(fmt.Sprintf("the request %s %s cannot be made", method, path), err)
 	}
@@ -248,7 +249,7 @@ func encodeRequest(req responses.Request, limit int) ([]byte, error) {
 // badAnswer is the error for an answer that arrived whole and cannot be understood.
 func (c *Client) badAnswer(what string, cause error) error {
 	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerError,
-		Message: fmt.Sprintf("%s at %s gave an answer that cannot be read: %v", what, c.socket, cause),
+		Message: fmt.Sprintf("%s at %s gave an answer that cannot be read: %v", what, c.where, cause),
 		Hint:    "check that both sides have the same version", Cause: cause}
 }
 
@@ -258,17 +259,17 @@ func (c *Client) broken(ctx context.Context, what string, cause error) error {
 		if why := context.Cause(ctx); why != err {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
-		return fmt.Errorf("%s at %s: %w", what, c.socket, err)
+		return fmt.Errorf("%s at %s: %w", what, c.where, err)
 	}
 	if u, ok := errors.AsType[*url.Error](cause); ok {
 		cause = u.Err // it only repeats the method and the made-up URL
 	}
 	if isDial(cause) {
 		return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerUnreachable,
-			Message: fmt.Sprintf("no server answers at %s: %v", c.socket, cause),
-			Hint:    "start it with agentd serve --socket " + c.socket, Cause: cause}
+			Message: fmt.Sprintf("no server answers at %s: %v", c.where, cause),
+			Hint:    c.remedy, Cause: cause}
 	}
 	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerDisconnected,
-		Message: fmt.Sprintf("%s at %s: the connection broke: %v", what, c.socket, cause),
+		Message: fmt.Sprintf("%s at %s: the connection broke: %v", what, c.where, cause),
 		Hint:    "the turn may have run; read its record before trying again", Cause: cause}
 }

@@ -11,16 +11,16 @@ import (
 	"holon/responses/stream"
 )
 
-// Events yields the events of a stored response, from its first one to its terminal event, and takes the stream up
-// where it was when the connection breaks. An error event becomes the error it carries. An error comes with a zero
-// event and is the last pair.
-func (c *Client) Events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
+// Events yields the events of a stored response, behind the one with the number after, -1 for all, to its terminal
+// event, and takes the stream up where it was when the connection breaks. An error event becomes the error it carries.
+// An error comes with a zero event and is the last pair.
+func (c *Client) Events(ctx context.Context, id string, after int64) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
 		if err := responses.CheckID("response_id", id); err != nil {
 			yield(responses.Event{}, err)
 			return
 		}
-		last := int64(-1)
+		last := after
 		for idle := 0; ; idle++ {
 			before := last
 			err := c.eventsAfter(ctx, id, &last, yield)

@@ -32,7 +32,7 @@ func TestEventsTakeUpABrokenStream(t *testing.T) {
 		})).Below("/v1")
 		next, terminal := int64(0), 0
 		var last error
-		for ev, err := range c.Events(t.Context(), "resp_1") {
+		for ev, err := range c.Events(t.Context(), "resp_1", -1) {
 			if last = err; err != nil {
 				continue
 			}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/coder/websocket"
 
@@ -22,7 +23,7 @@ func (c *Client) Raw(ctx context.Context, method, path string, header http.Heade
 	if len(body) > 0 {
 		r = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+socketHost+path, r)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
 	if err != nil {
 		return nil, responses.Internal(fmt.Sprintf("the request %s %.200q cannot be made", method, path), err)
 	}
@@ -40,7 +41,7 @@ func (c *Client) Raw(ctx context.Context, method, path string, header http.Heade
 
 // WebSocket opens a connection for GET /responses. The caller closes it.
 func (c *Client) WebSocket(ctx context.Context) (*websocket.Conn, error) {
-	conn, resp, err := websocket.Dial(ctx, "ws://"+socketHost+"/responses",
+	conn, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.base, "http")+"/responses",
 		&websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.header, CompressionMode: websocket.CompressionDisabled})
 	switch {
 	case err == nil:

@@ -17,7 +17,26 @@ func (c *Client) Background(ctx context.Context, req *responses.Request) (*respo
 	if err != nil {
 		return nil, err
 	}
-	return c.response(ctx, http.MethodPost, "/responses", data)
+	return c.Create(ctx, data)
+}
+
+// Create sends the body of a request that is answered with a response, as it is.
+func (c *Client) Create(ctx context.Context, body []byte) (*responses.Response, error) {
+	return c.response(ctx, http.MethodPost, "/responses", body)
+}
+
+// InputItems returns the newest items of the input of a response, the oldest first.
+func (c *Client) InputItems(ctx context.Context, id string) (responses.Items, error) {
+	if err := responses.CheckID("response_id", id); err != nil {
+		return nil, err
+	}
+	list, err := call(ctx, c, http.MethodGet, "/responses/"+id+"/input_items?order=asc&limit=100", nil, maxResponse,
+		func(answer []byte) (list struct {
+			Data responses.Items `json:"data"`
+		}, err error) {
+			return list, responses.Unmarshal(answer, &list)
+		})
+	return list.Data, err
 }
 
 // GetResponse fetches a stored response in its current state. While its turn runs,

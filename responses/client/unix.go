@@ -23,8 +23,19 @@ func Unix(path string) *Client {
 		MaxIdleConnsPerHost:    8,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	return &Client{socket: path, header: http.Header{"User-Agent": {"holon"}}, http: &http.Client{Transport: transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &Client{where: path, remedy: "start it with agentd serve --socket " + path, base: "http://" + socketHost,
+		header: http.Header{"User-Agent": {"holon"}}, http: &http.Client{Transport: transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// URL returns a client for the server at a URL without a slash at its end, which h reaches; h follows no redirect.
+// Requests have the token, "" for none.
+func URL(h *http.Client, base, token string) *Client {
+	c := &Client{where: base, remedy: "start the server", base: base, header: http.Header{"User-Agent": {"holon"}}, http: h}
+	if token == "" {
+		return c
+	}
+	return c.withHeader("Authorization", "Bearer "+token)
 }
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)

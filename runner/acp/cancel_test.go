@@ -22,7 +22,7 @@ func (d *daemon) status(t *testing.T, id sdk.SessionId) responses.Status {
 	d.mu.Unlock()
 	c := client.Unix(filepath.Join(d.dir, "s"))
 	defer c.Close()
-	for _, err := range c.Events(t.Context(), response) {
+	for _, err := range c.Events(t.Context(), response, -1) {
 		expect.NoError(t, err)
 	}
 	got, err := c.GetResponse(t.Context(), response)

@@ -41,11 +41,7 @@ func (d door) create(ctx context.Context, r createRequest) (*responses.Response,
 	if err != nil {
 		return nil, responses.Internal("the request cannot be encoded", err)
 	}
-	answer, err := d.client.Below("/v1").Call(ctx, http.MethodPost, "/responses", body)
-	if err != nil {
-		return nil, err
-	}
-	return responses.DecodeResponse(answer)
+	return d.client.Below("/v1").Create(ctx, body)
 }
 
 // get reads a T.
@@ -62,7 +58,7 @@ func get[T any](ctx context.Context, c *client.Client, path string) (*T, error) 
 }
 
 func (d door) events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
-	return d.client.Below("/v1").Events(ctx, id)
+	return d.client.Below("/v1").Events(ctx, id, -1)
 }
 
 func (d door) response(ctx context.Context, id string) (*responses.Response, error) {
@@ -73,20 +69,6 @@ func (d door) response(ctx context.Context, id string) (*responses.Response, err
 func (d door) cancel(ctx context.Context, id string) error {
 	_, err := d.client.Below("/v1").Cancel(ctx, id)
 	return err
-}
-
-// inputOf returns the newest items of the input of a response, the oldest first.
-func (d door) inputOf(ctx context.Context, id string) (responses.Items, error) {
-	if err := responses.CheckID("response_id", id); err != nil {
-		return nil, err
-	}
-	list, err := get[struct {
-		Data responses.Items `json:"data"`
-	}](ctx, d.client.Below("/v1"), "/responses/"+id+"/input_items?order=asc&limit=100")
-	if err != nil {
-		return nil, err
-	}
-	return list.Data, nil
 }
 
 // sessionInfo is a session as the daemon describes it.

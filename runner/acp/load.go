@@ -47,7 +47,7 @@ func (a *agent) loadSession(ctx context.Context, p loadSession) (any, error) {
 // replay shows responses, of which those that were removed are left out.
 func (s *session) replay(ctx context.Context, ids []string) error {
 	for _, id := range ids[max(0, len(ids)-maxReplayed):] {
-		input, err := s.agent.door.inputOf(ctx, id)
+		input, err := s.agent.door.client.Below("/v1").InputItems(ctx, id)
 		var made *responses.Response
 		if err == nil {
 			made, err = s.agent.door.response(ctx, id)

@@ -137,7 +137,7 @@ func (a *agent) status(s view.StateSnapshot) status {
 
 func (a *agent) submit(ctx context.Context, p prompt, urgent bool) error {
 	if len(p.Files) > 0 { // the control plane takes text; the door takes parts
-		_, err := a.client.CreateResponse(ctx, request{Model: "agent/" + a.id, Input: p.items(), Background: true})
+		_, err := request{Model: "agent/" + a.id, Input: p.items(), Background: true}.send(ctx, a.client)
 		return err
 	}
 	w := wire.Prompt{Text: p.Text}
@@ -158,6 +158,14 @@ type request struct {
 	Holon      struct {
 		SessionID string `json:"session_id,omitempty"`
 	} `json:"holon,omitzero"`
+}
+
+func (r request) send(ctx context.Context, c *client.Client) (*responses.Response, error) {
+	body, err := responses.Marshal(r)
+	if err != nil {
+		return nil, responses.Internal("the request cannot be encoded", err)
+	}
+	return c.Responses().Create(ctx, body)
 }
 
 func (p prompt) items() responses.Items {

@@ -119,7 +119,7 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 	follow := client.Follow{Patience: patience, Away: func(time.Duration) { emit(awayEvent{}) }}
 	var asked responses.Items
 	err := follow.Read(ctx, func() (err error) {
-		asked, err = s.client.ResponseInput(ctx, id)
+		asked, err = s.client.Responses().InputItems(ctx, id)
 		return err
 	})
 	if err == nil {
@@ -130,24 +130,28 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 	}
 	var fold present.Turn
 	var doing present.Status
-	var failed error
-	for ev, err := range s.client.FollowResponse(ctx, id, follow) {
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+	last := int64(-1)
+	failed := follow.Retry(ctx, func() (answered bool, err error) {
+		before := last
+		for ev, err := range s.client.Responses().Events(ctx, id, last) {
+			if err != nil {
+				return last > before, err
 			}
-			failed = err
-			break
+			last = ev.SequenceNumber
+			rows := fold.Event(ev)
+			for i := range rows { // keys are of one stream
+				rows[i].Key, rows[i].TurnID = id+" "+rows[i].Key, cmp.Or(rows[i].TurnID, id)
+			}
+			emit(rowsEvent(rows))
+			if now := fold.Status(); live && now != doing {
+				doing = now
+				emit(doingEvent(now))
+			}
 		}
-		rows := fold.Event(ev)
-		for i := range rows { // keys are of one stream
-			rows[i].Key, rows[i].TurnID = id+" "+rows[i].Key, cmp.Or(rows[i].TurnID, id)
-		}
-		emit(rowsEvent(rows))
-		if now := fold.Status(); live && now != doing {
-			doing = now
-			emit(doingEvent(now))
-		}
+		return true, nil
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if failed != nil {
 		emit(rowsEvent{{Key: id + " end", TurnID: id, Level: present.Info, Category: present.CategoryRuntime,
@@ -211,7 +215,7 @@ func (s *session) submit(ctx context.Context, p prompt, _ bool) error {
 	}
 	q := request{Model: model, Input: p.items(), Previous: last, Background: true, Include: []string{"holon:tool_calls"}}
 	q.Holon.SessionID = t.Session
-	made, err := s.client.CreateResponse(ctx, q)
+	made, err := q.send(ctx, s.client)
 	if err != nil {
 		return err
 	}
@@ -233,7 +237,8 @@ func (s *session) interrupt(ctx context.Context) error {
 	if last == "" {
 		return nil
 	}
-	return s.client.CancelResponse(ctx, last)
+	_, err := s.client.Responses().Cancel(ctx, last)
+	return err
 }
 
 func (s *session) act(ctx context.Context, kind, verb, id string) (string, error) {

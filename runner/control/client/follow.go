@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"holon/responses"
 	"holon/responses/stream"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -78,7 +79,7 @@ type following struct {
 
 // run connects again and again.
 func (s *following) run(ctx context.Context, path string) {
-	err := s.follow.retry(ctx, func() (bool, error) {
+	err := s.follow.Retry(ctx, func() (bool, error) {
 		s.answered = false
 		err := s.once(ctx, path)
 		if s.gone {
@@ -93,12 +94,12 @@ func (s *following) run(ctx context.Context, path string) {
 
 // Read reads something else of a daemon that is followed, and waits for one that is away as Follow does.
 func (f Follow) Read(ctx context.Context, read func() error) error {
-	return f.retry(ctx, func() (bool, error) { return false, read() })
+	return f.Retry(ctx, func() (bool, error) { return false, read() })
 }
 
-// retry calls once until it succeeds, the daemon has been away for too long, or what fails will fail again. once says
+// Retry calls once until it succeeds, the daemon has been away for too long, or what fails will fail again. once says
 // whether the daemon answered at all.
-func (f Follow) retry(ctx context.Context, once func() (answered bool, err error)) error {
+func (f Follow) Retry(ctx context.Context, once func() (answered bool, err error)) error {
 	patience := cmp.Or(f.Patience, defaultPatience)
 	wait, away, announced := firstRetry, time.Now(), f.Away == nil
 	for {
@@ -128,6 +129,10 @@ func (f Follow) retry(ctx context.Context, once func() (answered bool, err error
 
 // passing reports whether the same request may work later.
 func passing(err error) bool {
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return e.Code == responses.CodeServerUnreachable || e.Code == responses.CodeServerDisconnected ||
+			e.Code == responses.CodeDraining
+	}
 	e, ok := errors.AsType[*state.Error](err)
 	return ok && (e.Code == wire.CodeUnreachable || e.Code == wire.CodeDisconnected || wire.Retryable(e.Code))
 }

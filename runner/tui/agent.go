@@ -137,7 +137,7 @@ func (a *agent) status(s view.StateSnapshot) status {
 
 func (a *agent) submit(ctx context.Context, p prompt, urgent bool) error {
 	if len(p.Files) > 0 { // the control plane takes text; the door takes parts
-		_, err := request{Model: "agent/" + a.id, Input: p.items(), Background: true}.send(ctx, a.client)
+		_, err := a.client.Responses().Background(ctx, responses.NewRequest("agent/"+a.id, p.items()...))
 		return err
 	}
 	w := wire.Prompt{Text: p.Text}
@@ -146,26 +146,6 @@ func (a *agent) submit(ctx context.Context, p prompt, urgent bool) error {
 	}
 	_, err := a.client.Prompt(ctx, a.id, w, "")
 	return err
-}
-
-// request is a request for a response that is made in the background.
-type request struct {
-	Model      string          `json:"model"`
-	Input      responses.Items `json:"input"`
-	Previous   string          `json:"previous_response_id,omitempty"`
-	Include    []string        `json:"include,omitempty"`
-	Background bool            `json:"background"`
-	Holon      struct {
-		SessionID string `json:"session_id,omitempty"`
-	} `json:"holon,omitzero"`
-}
-
-func (r request) send(ctx context.Context, c *client.Client) (*responses.Response, error) {
-	body, err := responses.Marshal(r)
-	if err != nil {
-		return nil, responses.Internal("the request cannot be encoded", err)
-	}
-	return c.Responses().Create(ctx, body)
 }
 
 func (p prompt) items() responses.Items {

@@ -213,9 +213,9 @@ func (s *session) submit(ctx context.Context, p prompt, _ bool) error {
 		s.is(made, func(event) {}) // the turn tells
 		t.Session, model = made.ID, made.Model
 	}
-	q := request{Model: model, Input: p.items(), Previous: last, Background: true, Include: []string{"holon:tool_calls"}}
-	q.Holon.SessionID = t.Session
-	made, err := q.send(ctx, s.client)
+	q := responses.NewRequest(model, p.items()...)
+	q.PreviousResponseID, q.ShowToolCalls, q.Holon.SessionID = last, true, t.Session
+	made, err := s.client.Responses().Background(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,15 @@ func (r register) confirm(nonce, id string) error {
 	return nil
 }
 
+// made is confirm for who made the container: one that a list has noted and dropped meanwhile is noted anew.
+func (r register) made(nonce, id, daemon string) error {
+	err := r.confirm(nonce, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = r.announce(id, daemon)
+	}
+	return err
+}
+
 func (r register) noted(id string) bool {
 	_, err := os.Lstat(filepath.Join(r.dir, id))
 	return err == nil

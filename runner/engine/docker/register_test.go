@@ -16,8 +16,11 @@ func TestListedBeforeItIsNoted(t *testing.T) {
 	if !r.knows("nonce", "id") {
 		t.Error("a container whose maker is about to note it is not known")
 	}
-	if err := r.confirm("nonce", "id"); err != nil {
-		t.Errorf("the maker cannot note the container: %v", err)
+	for range 2 {
+		if err := r.made("nonce", "id", "daemon"); err != nil || !r.noted("id") {
+			t.Errorf("the maker cannot note the container: %v", err)
+		}
+		expect.NoError(t, r.forget("id")) // as by another list, which did not find it
 	}
 	if r.knows("other", "another") {
 		t.Error("a container that was not announced is known")

@@ -144,18 +144,12 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
 	}
+	defer release()
 	x.writing.Lock()
-	err = x.append(l)
-	if err != nil {
-		x.take([]line{l})
-	}
-	x.writing.Unlock()
-	release()
-	if err == nil {
-		err = x.sync() // the next turn does not wait for it
-	}
-	if err != nil {
+	defer x.writing.Unlock()
+	if err := x.append(l); err != nil { // the next turn brings it to the disk
 		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
+		x.take([]line{l})
 	}
 }
 

@@ -42,6 +42,7 @@ func (c Command) MarshalJSON() ([]byte, error)         { return withTimes(c) }
 func (f Failure) MarshalJSON() ([]byte, error)         { return withTimes(f) }
 func (h WakeHint) MarshalJSON() ([]byte, error)        { return withTimes(h) }
 func (n WakeNote) MarshalJSON() ([]byte, error)        { return withTimes(n) }
+func (e Episode) MarshalJSON() ([]byte, error)         { return withTimes(e) }
 
 // withTimes encodes a struct as responses.Marshal does, except for the form of the times that are its own fields.
 func withTimes(row any) ([]byte, error) {

@@ -55,7 +55,7 @@ func dialReader(path string) (*sql.DB, error) {
 // applicationID marks a file as a ledger, "Holn", and version is that of its schema.
 const (
 	applicationID = 0x486f6c6e
-	version       = 3
+	version       = 4
 )
 
 //go:embed schema.sql

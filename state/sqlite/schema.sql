@@ -243,3 +243,18 @@ CREATE TABLE trees (
     PRIMARY KEY (agent_id, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX trees_task ON trees (task_id) WHERE task_id <> '';
+
+-- What the runtime keeps for an agent from one turn to the next; rewritten once a turn.
+CREATE TABLE memories (
+    agent_id TEXT PRIMARY KEY REFERENCES agents (id),
+    data     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Stretches of turns that are over. They are never changed and never pruned.
+CREATE TABLE episodes (
+    id       TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    number   INTEGER NOT NULL,
+    data     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX episodes_number ON episodes (agent_id, number);

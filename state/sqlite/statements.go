@@ -50,6 +50,9 @@ func statements() map[string]string {
 		"agents with open tasks": `SELECT DISTINCT agent_id FROM tasks
 			WHERE open = 1 AND data ->> 'kind' <> 'child_agent_task' ORDER BY agent_id`,
 
+		"episodes":       "WHERE agent_id = ? ORDER BY number DESC LIMIT ?",
+		"episodes after": "WHERE agent_id = ? AND number > ? ORDER BY number LIMIT ?",
+
 		"workspaces":    "WHERE true ORDER BY id",
 		"trees":         "WHERE agent_id = ? AND status <> 'removed' ORDER BY name",
 		"all trees":     "WHERE status <> 'removed' ORDER BY agent_id, name",

@@ -26,6 +26,7 @@ func kinds(text string, when time.Time) []ledger.Record {
 		&ledger.ExpiredOutput{TurnID: "turn", AgentID: "a"}, &ledger.Command{AgentID: "a", ID: "c"},
 		&ledger.Workspace{ID: "workspace"}, &ledger.Tree{AgentID: "a", Name: "tree"}, &ledger.Event{AgentID: "a", Seq: 1},
 		&ledger.OperatorBinding{ID: "binding", AgentID: "a"}, &ledger.Delivery{ID: "delivery", AgentID: "a"},
+		&ledger.Memory{AgentID: "a"}, &ledger.Episode{ID: "episode", AgentID: "a"},
 	}
 	for _, r := range list {
 		fill(reflect.ValueOf(r).Elem(), text, when)
@@ -96,7 +97,7 @@ func testAbsent(t *testing.T, open Reopener) {
 		for i, err := range []error{absent(v.MessageByKey("a", "x")), absent(v.MessageByKey("a", "")),
 			absent(v.Head("a")), absent(v.OpenAttempt("a")), absent(v.Prompt("x")), absent(v.UnresolvedWait("a", "x")),
 			absent(v.DeliverySummary("x")), absent(v.TriggerByHash("x")), absent(v.NextDue(now)),
-			absent(v.ExpiredOutput("x")), absent(v.Command("a", "x")), second(v.ReferredTurns("x")),
+			absent(v.Memory("x")), absent(v.ExpiredOutput("x")), absent(v.Command("a", "x")), second(v.ReferredTurns("x")),
 			second(v.Tasks("x", 1)), second(v.OpenTasks("x")), second(v.TaskAgents())} {
 			if err != nil {
 				t.Errorf("search %d: %v", i, err)
@@ -181,5 +182,8 @@ func exclusions() []exclusion {
 		{"its token again", &ledger.Trigger{ID: "x2", AgentID: "a", TokenHash: "h"}, true},
 		{"a task of another agent", &ledger.Task{ID: "task", AgentID: "b"}, false},
 		{"a command of another agent", &ledger.Command{AgentID: "b", ID: "c"}, false},
+		{"an episode", &ledger.Episode{ID: "e1", AgentID: "a", Number: 5}, false},
+		{"its number again", &ledger.Episode{ID: "e2", AgentID: "a", Number: 5}, true},
+		{"its number for another agent", &ledger.Episode{ID: "e3", AgentID: "b", Number: 5}, false},
 	}
 }

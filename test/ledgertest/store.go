@@ -126,7 +126,8 @@ func testTails(t *testing.T, open Reopener) {
 					tx.Insert(&ledger.Timer{ID: id, AgentID: agent}),
 					tx.Insert(&ledger.Brief{ID: id, AgentID: agent}),
 					tx.Insert(&ledger.Notification{ID: id, AgentID: agent}),
-					tx.Insert(&ledger.Delivery{ID: id, AgentID: agent}))
+					tx.Insert(&ledger.Delivery{ID: id, AgentID: agent}),
+					tx.Insert(&ledger.Episode{ID: id, AgentID: agent, Number: n + 1}))
 			})
 		}
 	}
@@ -137,6 +138,9 @@ func testTails(t *testing.T, open Reopener) {
 		tail(t, "briefs", v.Briefs, func(x ledger.Brief) string { return x.ID })
 		tail(t, "notifications", v.Notifications, func(x ledger.Notification) string { return x.ID })
 		tail(t, "deliveries", v.Deliveries, func(x ledger.Delivery) string { return x.ID })
+		tail(t, "episodes", v.Episodes, func(x ledger.Episode) string { return x.ID })
+		after := names(t, func(x ledger.Episode) string { return x.ID })
+		expect.Equal(t, "episodes after the second", after(v.EpisodesAfter("a", 2, 2)), "[a2 a3]")
 	})
 }
 

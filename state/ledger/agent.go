@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -70,6 +71,7 @@ type AgentState struct {
 
 	Stopped     bool      `json:"stopped,omitempty"`      // by the operator; nothing is admitted or claimed
 	Chain       string    `json:"chain,omitempty"`        // response that the next turn continues; "": none
+	Renewed     string    `json:"renewed,omitempty"`      // that it would continue if the runtime had not begun anew
 	ClientCalls []string  `json:"client_calls,omitempty"` // of Chain, which the next turn answers in any case
 	PendingWake *WakeHint `json:"pending_wake,omitempty"` // not yet made a message
 	// the newest system tick that a hint was made; further hints wait while it is queued
@@ -197,6 +199,10 @@ func (s *AgentState) Row() Row {
 	return Row{"agent_states", "agent", 1, []Column{{"agent_id", &s.AgentID}, {"event_seq", s.EventSeq},
 		{"stopped", s.Stopped}, {"chain", s.Chain}, {"wake_message", s.WakeMessage}}}
 }
+
+// LastResponse is the one after which the next turn comes, "" for none: a client may go on from it. The conversation may
+// have begun anew since.
+func (s *AgentState) LastResponse() string { return cmp.Or(s.Chain, s.Renewed) }
 
 // Agent returns an agent, also one that is archived.
 func (v View) Agent(id string) (Agent, error) { return get[Agent](v, id) }

@@ -42,8 +42,12 @@ type Attempt struct {
 	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current work item at the claim; "": none
 	Worked     bool   `json:"worked,omitempty"`       // the turn changed a work item
 	WorkShown  string `json:"work_shown,omitempty"`   // AgentState.WorkShown once the turn is part of the conversation
-	Compacted  bool   `json:"compacted,omitempty"`    // the conversation was shortened since
-	Renewed    bool   `json:"renewed,omitempty"`      // the next turn begins another conversation
+	// Memory.LastPrompted and Memory.CuratedShown once the turn is part of the conversation
+	MemoryShown  int64             `json:"memory_shown,omitempty"`
+	CuratedShown map[string]string `json:"curated_shown,omitempty"`
+
+	Compacted bool `json:"compacted,omitempty"` // the conversation was shortened since
+	Renewed   bool `json:"renewed,omitempty"`   // the next turn begins another conversation
 
 	// number of the event turn.submitted, with which the turn's log begins
 	Submitted int64 `json:"submitted_seq"`

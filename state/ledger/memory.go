@@ -9,10 +9,14 @@ type Memory struct {
 	Revision int64          `json:"working_memory_revision"` // number of the changes of Current; 0: none yet
 	Current  MemorySnapshot `json:"current_working_memory"`
 	// Pending is what the conversation does not know of Current yet; nil: it knows all.
-	Pending      *MemoryDelta `json:"pending_working_memory_delta,omitempty"`
-	LastPrompted int64        `json:"last_prompted_working_memory_revision,omitempty"` // that the conversation knows
-	// CuratedShown is a digest of the files in memory/ as the conversation was shown them last; "": it was not.
-	CuratedShown string `json:"curated_shown,omitempty"`
+	Pending *MemoryDelta `json:"pending_working_memory_delta,omitempty"`
+	// LastPrompted is the revision that the conversation was shown last, 0 for none, and Known what that held.
+	LastPrompted int64          `json:"last_prompted_working_memory_revision,omitempty"`
+	Known        MemorySnapshot `json:"prompted_working_memory"`
+	// CuratedShown has a digest of each curated file as the conversation was shown it last, by its path.
+	CuratedShown map[string]string `json:"curated_shown,omitempty"`
+	// Conversation is how many messages the conversation has, to the agent and of it, since it began or was compacted.
+	Conversation int64 `json:"conversation_messages"`
 
 	Archived int64    `json:"archived_episode_count"`           // episodes that are final
 	Builder  *Episode `json:"active_episode_builder,omitempty"` // the episode that goes on; nil: none
@@ -61,7 +65,6 @@ const (
 	BoundaryWorkSwitched Boundary = "active_work_switched"
 	BoundaryWait         Boundary = "wait_boundary"
 	BoundaryResult       Boundary = "result_checkpoint"
-	BoundaryTaskRejoined Boundary = "task_rejoined"
 	BoundaryHardCap      Boundary = "hard_turn_cap"
 )
 

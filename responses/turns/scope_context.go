@@ -4,6 +4,7 @@ package turns
 const (
 	TriggerBudget = "budget" // an estimate came near the model's window
 	TriggerRemote = "remote" // the provider found the conversation too long
+	TriggerMemory = "memory" // the host lets it begin anew from what it remembers
 )
 
 // Compaction is the payload of context.compaction.completed: what of a

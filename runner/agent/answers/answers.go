@@ -153,7 +153,7 @@ func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, draft ledg
 		if err != nil {
 			return err
 		}
-		ofOthers := c.Operator && last.Chain == id // of a turn that no client asked for
+		ofOthers := c.Operator && last.LastResponse() == id // of a turn that no client asked for
 		if m.AgentID != agentID && !ofOthers {
 			return responses.PreviousNotFound(id)
 		}
@@ -165,7 +165,7 @@ func (a *Answers) checkPrevious(ctx context.Context, c access.Caller, draft ledg
 		case req.PreviousResponseID == "":
 			return responses.Invalid("previous_response_id", responses.CodeMissingParameter,
 				"an output of a function comes with the response that called it")
-		case req.PreviousResponseID == last.Chain && !slices.Contains(last.ClientCalls, output.CallID):
+		case req.PreviousResponseID == last.LastResponse() && !slices.Contains(last.ClientCalls, output.CallID):
 			return responses.Invalid(fmt.Sprintf("input[%d].call_id", i), responses.CodeCallNotFound,
 				"the response has no function_call with the call_id "+clip(output.CallID))
 		}

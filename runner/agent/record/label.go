@@ -118,6 +118,9 @@ const (
 	BudgetSet     = "budget_set"
 	WorktreeEvent = "task_worktree_metadata_recorded"
 	BudgetCharged = "budget_charged"
+
+	MemoryUpdated    = "working_memory_updated"
+	EpisodeFinalized = "episode_memory_finalized"
 )
 
 // Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key.
@@ -226,6 +229,8 @@ var labels = []Label{
 	{WorktreeEvent, "holon.task_worktree_changed", "", LevelProgress, CategoryWorkspace},
 	{BudgetCharged, "holon.budget_charged", "", LevelTrace, CategoryRuntime},
 	{BudgetSet, "holon.budget_set", "", LevelProgress, CategoryRuntime},
+	{MemoryUpdated, "holon.memory.updated", "", LevelTrace, CategoryState},
+	{EpisodeFinalized, "holon.memory.episode_finalized", "", LevelTrace, CategoryState},
 	{ModelDelta, ModelDelta, "", LevelProgress, CategoryProgress},
 }
 

@@ -17,6 +17,7 @@ type Recorded struct {
 	ModelRounds int
 	ToolCalls   int // that have ended, or were ended with their turn
 	Usage       *responses.Usage
+	LastInput   int64                   // tokens of the newest request of a round that was answered
 	Provider    *turns.ProviderTimeline // in short
 }
 
@@ -49,6 +50,9 @@ func (t *Recorded) Apply(e ledger.Event) {
 	case e.Class == turns.CostRecorded && p.Usage != nil:
 		t.spend(*p.Usage)
 	case p.Attempt != nil:
+		if u := p.Attempt.TokenUsage; e.Class == turns.ModelCompleted && u != nil && p.Attempt.Purpose == "" {
+			t.LastInput = min(max(u.InputTokens, 0), MaxTokens)
+		}
 		if t.Provider == nil {
 			t.Provider = &turns.ProviderTimeline{RequestedModelRef: p.Attempt.ModelRef}
 		}

@@ -162,7 +162,7 @@ func (s *step) checkContinues(previous string) error {
 		why = "a turn runs after it"
 	case s.countQueued() > 0:
 		why = "other messages are in the queue"
-	case previous != s.state.Chain:
+	case previous != s.state.LastResponse():
 		why = "the agent has had turns since, or began its conversation anew"
 	default:
 		return nil

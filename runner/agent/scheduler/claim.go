@@ -182,6 +182,7 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 			return nil
 		}
 		a.BegunAt, a.WorkShown, a.Timing.ContextBuildMS = &s.now, sent.Work, sent.Took.Milliseconds()
+		a.MemoryShown, a.CuratedShown = sent.Memory, sent.Curated
 		s.update(&a)
 		s.insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt})
 		s.cause = submittedEvent(a.ID)

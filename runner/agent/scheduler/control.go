@@ -78,10 +78,10 @@ func (s *step) startAgent(by string) {
 func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 	return m.liveStep(ctx, agentID, func(s *step) error {
 		a, open := s.openAttempt()
-		if s.state.Chain == "" && (!open || a.Renewed) {
+		if s.state.LastResponse() == "" && (!open || a.Renewed) {
 			return nil
 		}
-		s.state.Chain, s.state.ClientCalls, s.state.WorkShown = "", nil, ""
+		s.beginAnew()
 		s.emit(record.ControlApplied, ledger.Event{}, fields{"action": "renew", "by": clip(by)})
 		if !open {
 			return nil
@@ -90,6 +90,11 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 		s.update(&a)
 		return nil
 	})
+}
+
+// beginAnew lets the next turn begin another conversation.
+func (s *step) beginAnew() {
+	s.state.Chain, s.state.Renewed, s.state.ClientCalls, s.state.WorkShown = "", "", nil, ""
 }
 
 func (s *step) control(action, by string, status rules.Status) {

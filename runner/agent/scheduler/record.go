@@ -88,6 +88,7 @@ var closings = map[string]string{
 // has of the turn then.
 func (s *step) closeOpen(a ledger.Attempt, v outcome) record.Recorded {
 	turn, begun := s.logged(a)
+	s.window = turn.LastInput
 	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
 		if !ok {
@@ -125,6 +126,7 @@ func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]l
 				continue
 			}
 			turn.Apply(e)
+			s.calls.Apply(e)
 			if _, open := begun[e.Seq]; open {
 				begun[e.Seq] = e
 			}

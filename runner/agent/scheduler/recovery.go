@@ -74,5 +74,5 @@ func (s *step) forget() {
 			ledger.Event{Level: record.LevelProgress},
 			Recovery{Sources: []string{"ledger"}, Missing: []Missing{{"conversation", chain}}})
 	}
-	s.state.Chain, s.state.ClientCalls, s.state.WorkShown = "", nil, ""
+	s.beginAnew()
 }

@@ -16,6 +16,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/runner/agent/memory"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
@@ -38,6 +39,10 @@ type Options struct {
 
 	// ClientCallTimeout is how long an agent waits for its client to answer calls; 0: DefaultClientCallTimeout.
 	ClientCallTimeout time.Duration
+
+	// ConversationBudget is how many tokens the conversation of an agent may have before it begins anew from memory; 0:
+	// any number.
+	ConversationBudget int64
 
 	// Damaged is called with an agent whose records cannot be read, so that others go
 	// on; nil: FireDue fails.
@@ -126,6 +131,9 @@ type step struct {
 	from    map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
 	cause   string                        // of events that do not name their own; "": the first event of the step
 	called  bool                          // a call of the agent's open turn takes the step
+
+	calls  memory.Calls // of the turn whose attempt the step settles
+	window int64        // tokens of the newest request of that turn
 
 	worktree *ledger.Worktree // of the child whose attempt the step settles, nil for none
 }
@@ -330,6 +338,7 @@ const (
 	prefixWork         = "work_"
 	prefixDelivery     = "dlv_"
 	prefixIntent       = "dli_"
+	prefixEpisode      = "ep_"
 )
 
 // derivedID is an id that follows from what makes a thing once.

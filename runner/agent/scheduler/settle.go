@@ -72,6 +72,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	s.awaitClient(a, e.ClientCalls)
 	s.endWork(a, e, v)
 	s.write(a, e, v, &out)
+	s.remember(a, v, out.Turn)
 	s.freeWork()
 	return out, nil
 }

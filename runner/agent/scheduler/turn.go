@@ -92,11 +92,15 @@ func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
 	t.DurationMS = max(0, t.CompletedAt.Sub(t.StartedAt).Milliseconds())
 }
 
+// joins reports whether a turn became part of the agent's conversation.
+func joins(t ledger.Turn, a ledger.Attempt) bool { return t.ResponseID != "" && !a.Renewed }
+
 // count adds a turn to the agent's life.
 func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 	s.state.Turns = t.Index
-	if t.ResponseID != "" && !a.Renewed {
+	if joins(t, a) {
 		s.state.Chain, s.state.ClientCalls, s.state.WorkShown = t.ResponseID, t.ClientCalls, a.WorkShown
+		s.state.Renewed = ""
 	}
 	s.keepSkills(t)
 	if a.Compacted { // it may have forgotten what it was shown

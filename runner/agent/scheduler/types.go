@@ -125,10 +125,12 @@ type Claim struct {
 
 // Sent is the prompt with which a turn was begun.
 type Sent struct {
-	Prompt json.RawMessage
-	Digest string
-	Work   string // digest of the work items that the conversation knows with it
-	Took   time.Duration
+	Prompt  json.RawMessage
+	Digest  string
+	Work    string            // digest of the work items that the conversation knows with it
+	Memory  int64             // revision of the working memory that it knows with it
+	Curated map[string]string // digests of the curated files that it knows with it, by path
+	Took    time.Duration
 }
 
 // Through says how far a turn is recorded: what a batch of Progress goes up to.

@@ -79,6 +79,11 @@ type Config struct {
 	Checks Checks // nil: children are not checked
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
 	Plan func(agentID, itemID string) *view.PlanArtifact
+	// HomeText returns a text file of an agent's home and when it changed, fs.ErrNotExist for none. Nil: homes have none.
+	HomeText func(agentID, name string) (text string, changed time.Time, err error)
+	// ConversationBudget is how many tokens the conversation of an agent may have before it begins anew from memory; 0:
+	// any number.
+	ConversationBudget int64
 	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.
 	Isolation func(agentID string) *state.Isolation
 
@@ -153,7 +158,8 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1), checkable: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
-		TriggerKey: cfg.TriggerKey, Hide: cfg.hide, ClientCallTimeout: cfg.ClientCallTimeout})
+		TriggerKey: cfg.TriggerKey, Hide: cfg.hide, ClientCallTimeout: cfg.ClientCallTimeout,
+		ConversationBudget: cfg.ConversationBudget})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err

@@ -63,6 +63,9 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 		if in.Work, err = r.work(v, c); err != nil {
 			return err
 		}
+		if in.Memory, err = r.memory(v, c); err != nil {
+			return err
+		}
 		if in.Workspaces, err = r.workspaces(v, c.Agent.ID); err != nil {
 			return err
 		}
@@ -148,6 +151,7 @@ func (r *Runtime) imagined(ctx context.Context, agentID, text string) (scheduler
 		}
 		stored, err := v.AgentState(agentID)
 		c.Attempt.Chain, c.Attempt.Model, c.ClientCalls = stored.Chain, c.Agent.Model, stored.ClientCalls
+		c.Attempt.WorkspaceID = stored.WorkspaceID()
 		c.Compactions = stored.Totals.Compactions
 		return err
 	})

@@ -279,5 +279,6 @@ func (rec *recorder) prompt() scheduler.Sent {
 	if err != nil { // it has nothing that cannot be encoded
 		rec.log.Warn("the prompt of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
 	}
-	return scheduler.Sent{Prompt: data, Digest: digest, Work: rec.sent.WorkDigest, Took: rec.sent.Took}
+	return scheduler.Sent{Prompt: data, Digest: digest, Work: rec.sent.WorkDigest, Took: rec.sent.Took,
+		Memory: rec.sent.Cache.WorkingMemoryRevision, Curated: rec.sent.CuratedShown}
 }

@@ -55,7 +55,7 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 		return nil
 	}
 	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: view.PlanFile(itemID)}
-	text, changed, err := h.readPlan(agentID, itemID)
+	text, changed, err := h.Text(agentID, view.PlanFile(itemID))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -78,8 +78,12 @@ var (
 	errPlanText  = errors.New("it is not UTF-8 text")
 )
 
-// readPlan reads the plan of an item without following a link.
-func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time, err error) {
+// Text returns a text file of an agent's home and when it changed. Its container writes the file, so no link is
+// followed, and one that is not plain text of a fair size is an error; one that does not exist is fs.ErrNotExist.
+func (h *Homes) Text(agentID, name string) (text string, changed time.Time, err error) {
+	if err := state.CheckAgentID(agentID); err != nil {
+		return "", changed, err
+	}
 	dir, err := folder.Open(h.opts.Home.AgentDir(agentID))
 	if err != nil {
 		return "", changed, err
@@ -87,7 +91,7 @@ func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time
 	defer dir.Close()
 	at := folder.NewCursor(dir, false)
 	defer at.Close()
-	parent, name, err := at.Parent(view.PlanFile(itemID))
+	parent, name, err := at.Parent(name)
 	if err != nil {
 		return "", changed, planError(err)
 	}

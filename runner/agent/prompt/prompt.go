@@ -46,10 +46,10 @@ type block struct {
 // cacheKeys identifies a prompt for providers that cache prefixes.
 type cacheKeys struct {
 	AgentID               string `json:"agent_id"`
-	PromptCacheKey        string `json:"prompt_cache_key"`    // of the agent and what is not of the turn; it is sent
-	ContextFingerprint    string `json:"context_fingerprint"` // of all
-	WorkingMemoryRevision int64  `json:"working_memory_revision"`
-	CompressionEpoch      int64  `json:"compression_epoch"` // compactions before it
+	PromptCacheKey        string `json:"prompt_cache_key"`        // of the agent and what is not of the turn; it is sent
+	ContextFingerprint    string `json:"context_fingerprint"`     // of all
+	WorkingMemoryRevision int64  `json:"working_memory_revision"` // that the conversation knows with it
+	CompressionEpoch      int64  `json:"compression_epoch"`       // compactions before it
 }
 
 // Prompt is sent with a turn, and recorded with it.
@@ -60,6 +60,9 @@ type Prompt struct {
 	Cache         cacheKeys `json:"cache"`
 	Mode          string    `json:"mode,omitempty"`        // task for a private child
 	WorkDigest    string    `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
+
+	// CuratedShown has digests of the curated files that the conversation knows with it, by path.
+	CuratedShown map[string]string `json:"curated_shown,omitempty"`
 
 	Took time.Duration `json:"-"` // that it was made in
 }
@@ -77,6 +80,7 @@ type Input struct {
 	scheduler.Claim
 	Queued int           // messages that wait behind this one
 	Recent []EarlierTurn // the newest turns, oldest first; shown when the conversation begins anew
+	Memory Memory
 	Work   Work
 	Workspaces
 	Now time.Time
@@ -106,6 +110,7 @@ func Assemble(in Input) Prompt {
 	if in.begins() {
 		p.add(recent(in.Recent))
 	}
+	in.Memory.show(&p, in.begins())
 	work, digestOfWork := in.Work.projection()
 	p.WorkDigest = digestOfWork
 	p.add(work)
@@ -114,7 +119,8 @@ func Assemble(in Input) Prompt {
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)
 	p.Cache = cacheKeys{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
-		ContextFingerprint: digest(p.SystemPrompt, p.Prompt()), CompressionEpoch: in.Compactions}
+		ContextFingerprint: digest(p.SystemPrompt, p.Prompt()), WorkingMemoryRevision: in.Memory.Revision,
+		CompressionEpoch: in.Compactions}
 	return p
 }
 

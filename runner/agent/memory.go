@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+
+	"holon/runner/agent/memory"
+	"holon/runner/agent/prompt"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// memory is what the runtime remembers for the agent of a claim, as the claim's conversation needs it.
+func (r *Runtime) memory(v ledger.View, c scheduler.Claim) (m prompt.Memory, err error) {
+	if m.Memory, _, err = v.Memory(c.Agent.ID); err != nil {
+		return m, err
+	}
+	m.Curated = r.curated(c.Agent.ID)
+	if c.Attempt.Chain != "" {
+		return m, nil
+	}
+	all, err := v.Episodes(c.Agent.ID, memory.Candidates)
+	m.Episodes = memory.Relevant(all, m.Current, c.Attempt.WorkspaceID)
+	return m, err
+}
+
+// curated are the files that an agent and its operator keep as memory. One that cannot be read is shown as such.
+func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {
+	if r.cfg.HomeText == nil {
+		return nil
+	}
+	for _, name := range []string{"memory/self.md", "memory/operator.md"} {
+		text, _, err := r.cfg.HomeText(agentID, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			text = "(The file cannot be shown: " + err.Error() + ".)"
+		}
+		sum := sha256.Sum256([]byte(text))
+		list = append(list, prompt.CuratedFile{Path: name, Text: r.cfg.Secrets.Text(text), Digest: hex.EncodeToString(sum[:8])})
+	}
+	return list
+}

@@ -133,6 +133,9 @@ type agentSettings struct {
 	MessagesDays  int           `key:"runtime.retention.messages_days"`
 	MaxTurnFiles  Size          `key:"runtime.retention.max_turn_files" env:"HOLON_MAX_TURN_FILES"`
 	Reminder      reminderSettings
+
+	// ConversationBudget is in tokens; 0: no bound but the model's window.
+	ConversationBudget int64 `key:"runtime.conversation_budget" env:"HOLON_CONVERSATION_BUDGET" zero:"ok"`
 }
 
 // reminderSettings say when a model is reminded of the work item that its agent works on.
@@ -247,7 +250,7 @@ func Default() Settings {
 		diskSettings:  diskSettings{RunDisk: "10g", MinFree: "256m"},
 		agentSettings: agentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,
-			Reminder: reminderSettings{Rounds: 10, Pause: 10, Tokens: 512}},
+			Reminder: reminderSettings{Rounds: 10, Pause: 10, Tokens: 512}, ConversationBudget: 80_000},
 		sessionSettings: sessionSettings{MaxSessions: 100, SessionPause: time.Minute, SessionStop: 15 * time.Minute,
 			SessionTTL: 24 * time.Hour, ClientCallTimeout: 10 * time.Minute},
 		controlSettings: controlSettings{AuthMode: "auto"},

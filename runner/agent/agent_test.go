@@ -67,6 +67,7 @@ type lab struct {
 	scenario string
 	log      *slog.Logger
 	fallback []string // models that are asked when the scenario fails
+	budget   int64    // tokens of a conversation; 0: no bound
 
 	store   *sqlite.Store
 	keeper  *pool.Pool
@@ -113,7 +114,11 @@ func (l *lab) start() {
 		}})
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml",
-		Fallbacks: l.fallback, Drain: time.Millisecond, Log: l.log})
+		Fallbacks: l.fallback, Drain: time.Millisecond, Log: l.log, ConversationBudget: l.budget,
+		HomeText: func(id, name string) (string, time.Time, error) {
+			text, err := os.ReadFile(filepath.Join(l.home.AgentDir(id), name))
+			return string(text), time.Time{}, err
+		}})
 	expect.NoError(l.t, err)
 	ctx, l.stop = context.WithCancel(ctx)
 	l.ended = make(chan error, 1)

@@ -39,7 +39,7 @@ func remember(m ledger.Memory, e Evidence) (ledger.Memory, []ledger.Episode) {
 // merge is the episode that goes on with a turn, a new one if none did.
 func merge(m ledger.Memory, e Evidence) ledger.Episode {
 	b := ledger.Episode{ID: e.EpisodeID, AgentID: m.AgentID, CreatedAt: e.Now, StartTurn: e.Turn.Index,
-		StartMessage: e.Message.Number}
+		StartMessage: e.Message}
 	if m.Builder != nil {
 		b = *m.Builder
 	}

@@ -37,10 +37,11 @@ const (
 type Evidence struct {
 	Now      time.Time
 	Turn     ledger.Turn
-	Message  ledger.Message // that the turn was for
-	Messages int64          // that the agent has been sent so far
-	Resumed  bool           // the message ended a wait
-	Child    *ledger.Task   // the child whose result the message brought; nil: it brought none
+	Message  int64        // number of the message that the turn was for
+	Messages int64        // that the agent has been sent so far
+	Rejoined bool         // the message brought the result of a task
+	Child    *ledger.Task // of the child that the task was; nil: it was none
+	Resumed  bool         // the message ended a wait
 
 	Work  *ledger.WorkItem // the current item; nil: none
 	Item  *ledger.WorkItem // of the turn: the current one when it began, or else Work
@@ -169,7 +170,7 @@ func reason(before, now ledger.MemorySnapshot, e Evidence) ledger.MemoryReason {
 		return ledger.MemoryWorkChanged
 	case !slices.Equal(before.ScopeHints, now.ScopeHints) && len(before.ScopeHints) > 0:
 		return ledger.MemoryScopeChanged
-	case e.Message.Kind == ledger.KindTaskResult:
+	case e.Rejoined:
 		return ledger.MemoryTaskRejoined
 	case e.Resumed:
 		return ledger.MemoryWakeResumed
@@ -188,7 +189,7 @@ func bounded(list []string, most int) []string {
 
 // join adds entries at the end of a list: each stands in it once, in its newest place, and the newest are kept.
 func join(list, more []string, most int) []string {
-	kept := slices.Concat([]string{}, list)
+	kept := append([]string{}, list...)
 	for _, text := range more {
 		if text = visible.OneLine(text, maxEntry); text == "" {
 			continue

@@ -23,7 +23,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // turn is the evidence of a turn that came to its end and left nothing else.
 func turn(n int64) memory.Evidence {
 	return memory.Evidence{Now: noon, Turn: ledger.Turn{Index: n, Kind: ledger.TurnCompleted, WorkspaceID: "agent_home"},
-		Message: ledger.Message{Number: n, Kind: ledger.KindOperatorPrompt}, Messages: n, EpisodeID: fmt.Sprintf("ep_%d", n)}
+		Message: n, Messages: n, EpisodeID: fmt.Sprintf("ep_%d", n)}
 }
 
 func item(id string, more ...func(*ledger.WorkItem)) *ledger.WorkItem {
@@ -77,7 +77,7 @@ func TestSnapshot(t *testing.T) {
 			e.Tasks = []ledger.Task{{ID: "task_1", Purpose: "serve"}}
 		}, ledger.MemoryWakeResumed, []string{`waiting_on: "timer: the build", "task_1: serve"`}},
 		{"the result of a child", func(e *memory.Evidence) {
-			e.Message.Kind = ledger.KindTaskResult
+			e.Rejoined = true
 			e.Child = &ledger.Task{ID: "task_1", Handle: ledger.TaskHandle{Child: &ledger.ChildHandle{AgentID: "a.b"}},
 				Result: ledger.TaskResult{Output: &tasks.Output{OutputPreview: "42\nmore"}}}
 		}, ledger.MemoryTaskRejoined, []string{`recent_decisions: "result of the child a.b: 42"`}},

@@ -107,10 +107,10 @@ func Assemble(in Input) Prompt {
 	if in.Agent.Kind == ledger.KindChild {
 		p.Mode, p.SystemBlocks[0].Text, p.SystemBlocks[1].Text = modeTask, taskGuide, childIdentity(in.Agent)
 	}
+	in.Memory.show(&p, in.begins())
 	if in.begins() {
 		p.add(recent(in.Recent))
 	}
-	in.Memory.show(&p, in.begins())
 	work, digestOfWork := in.Work.projection()
 	p.WorkDigest = digestOfWork
 	p.add(work)

@@ -50,8 +50,8 @@ func (t *Recorded) Apply(e ledger.Event) {
 	case e.Class == turns.CostRecorded && p.Usage != nil:
 		t.spend(*p.Usage)
 	case p.Attempt != nil:
-		if u := p.Attempt.TokenUsage; e.Class == turns.ModelCompleted && u != nil && p.Attempt.Purpose == "" {
-			t.LastInput = min(max(u.InputTokens, 0), MaxTokens)
+		if e.Class == turns.ModelCompleted && p.Attempt.Purpose == "" && p.Usage != nil {
+			t.LastInput = min(max(p.Usage.InputTokens, 0), MaxTokens)
 		}
 		if t.Provider == nil {
 			t.Provider = &turns.ProviderTimeline{RequestedModelRef: p.Attempt.ModelRef}

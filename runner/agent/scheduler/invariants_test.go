@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
@@ -73,7 +76,45 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 	if err := w.checkTasks(v, id, msgs); err != nil {
 		return err
 	}
+	if err := w.checkMemory(v, l); err != nil {
+		return err
+	}
 	return w.checkWait(v, l, msgs)
+}
+
+// checkMemory: each turn that has settled is in one episode or in the one that goes on, numbers of episodes have no gap,
+// and what the conversation does not know is pending.
+func (w *world) checkMemory(v ledger.View, l ledger.AgentState) error {
+	m, known, err := v.Memory(l.AgentID)
+	if err != nil || !known && l.Turns == 0 {
+		return err
+	}
+	episodes, err := v.EpisodesAfter(l.AgentID, 0, 10_000)
+	if err != nil {
+		return err
+	}
+	next := int64(1)
+	for i, e := range episodes {
+		if e.Number != int64(i+1) || e.StartTurn != next || e.EndTurn < e.StartTurn || e.FinalizedAt == nil {
+			w.t.Fatalf("%s: episode %d has turns %d to %d, and number %d with turn %d should come", l.AgentID, e.Number,
+				e.StartTurn, e.EndTurn, i+1, next)
+		}
+		next = e.EndTurn + 1
+	}
+	if b := m.Builder; b != nil {
+		if b.StartTurn != next {
+			w.t.Fatalf("%s: an episode goes on from turn %d, want %d", l.AgentID, b.StartTurn, next)
+		}
+		next = b.EndTurn + 1
+	}
+	if next != l.Turns+1 || m.Archived != int64(len(episodes)) {
+		w.t.Fatalf("%s: episodes have %d of %d turns, and %d of %d are counted", l.AgentID, next-1, l.Turns, m.Archived,
+			len(episodes))
+	}
+	if (m.Pending != nil) != (m.LastPrompted < m.Revision && !cmp.Equal(m.Known, m.Current, cmpopts.EquateEmpty())) {
+		w.t.Fatalf("%s: pending is %+v, at revision %d of which %d is known", l.AgentID, m.Pending, m.Revision, m.LastPrompted)
+	}
+	return nil
 }
 
 // checkHint: an agent without an open attempt that has a kept hint has a message in

@@ -37,15 +37,15 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	}
 	m, done := memory.Remember(m, s.evidence(a, *t))
 	if m.Revision > before.Revision {
-		s.emit(record.MemoryUpdated, ledger.Event{TurnID: t.ID}, fields{"working_memory_revision": m.Revision,
+		s.emit(record.MemoryUpdated, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, fields{"working_memory_revision": m.Revision,
 			"delta": m.Pending})
 	}
 	for _, episode := range done {
 		s.insert(&episode)
-		s.emit(record.EpisodeFinalized, ledger.Event{TurnID: t.ID, Ref: episode.ID, Workspace: episode.WorkspaceID},
-			fields{"number": episode.Number, "boundary_reason": string(episode.Boundary),
-				"start_turn_index": episode.StartTurn, "end_turn_index": episode.EndTurn,
-				"current_work_item_id": episode.WorkItemID, "summary": episode.Summary})
+		s.emit(record.EpisodeFinalized, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Ref: episode.ID,
+			Workspace: episode.WorkspaceID}, fields{"number": episode.Number, "boundary_reason": string(episode.Boundary),
+			"start_turn_index": episode.StartTurn, "end_turn_index": episode.EndTurn,
+			"current_work_item_id": episode.WorkItemID, "summary": episode.Summary})
 	}
 	if s.outgrown(m, v) {
 		m = s.renew(m, t.Index)
@@ -60,16 +60,14 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 // evidence is what the ledger has of the agent after a turn, without known secrets.
 func (s *step) evidence(a ledger.Attempt, t ledger.Turn) memory.Evidence {
 	msg := s.message(a.MessageID)
-	msg.Body, msg.Request = ledger.Body{}, nil
 	t.Last, t.Provider = cut(t.Last, maxRemembered), nil
-	e := memory.Evidence{Now: s.now, Turn: t, Message: msg, Messages: s.state.Totals.Messages, Resumed: len(a.Waits) > 0,
+	e := memory.Evidence{Now: s.now, Turn: t, Message: msg.Number, Messages: s.state.Totals.Messages,
+		Rejoined: msg.Kind == ledger.KindTaskResult, Resumed: len(a.Waits) > 0,
 		Work: s.item(s.state.CurrentWork), Item: s.item(cmp.Or(a.WorkItemID, s.state.CurrentWork)),
 		Waits: s.waits(), Tasks: read(s, ledger.View.OpenTasks, s.state.AgentID), Followups: s.followups(),
 		Scope: s.scope(), Calls: s.calls, EpisodeID: responses.NewID(prefixEpisode)}
-	if msg.Kind == ledger.KindTaskResult {
-		if task, ok := s.task(msg.TaskID); ok && task.Child() != nil {
-			e.Child = &task
-		}
+	if task, ok := s.task(msg.TaskID); ok && e.Rejoined && task.Child() != nil {
+		e.Child = &task
 	}
 	w := s.agentWait()
 	e.Waiting = w != nil && w.Registered == a.ID || e.Item != nil && heldAs(*e.Item, e.Waits) != ""

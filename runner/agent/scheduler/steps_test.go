@@ -200,7 +200,7 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message string) {
 	want := []string{
 		record.MessageAdmitted, record.ContinuationResolved, record.TurnSubmitted, record.MessageStarted, record.TurnContextBuilt,
 		record.TurnStarted, record.ToolExecuted,
-		record.QueueEntrySettled, record.TurnTerminal, record.ClosureDecided, record.BriefCreated,
+		record.QueueEntrySettled, record.TurnTerminal, record.ClosureDecided, record.BriefCreated, record.MemoryUpdated,
 	}
 	if !slices.Equal(types, want) {
 		t.Errorf("events\n%v, want\n%v", types, want)

@@ -141,7 +141,7 @@ func TestWorkspaces(t *testing.T) {
 	}
 	types = slices.DeleteFunc(types, func(typ string) bool {
 		return !strings.HasPrefix(typ, "work") && typ != record.WorktreeMissing ||
-			strings.HasPrefix(typ, "work_")
+			strings.HasPrefix(typ, "work_") || typ == record.MemoryUpdated
 	})
 	want := []string{record.WorkspaceAttached, record.WorkspaceAttached, record.WorktreeCreated, record.WorktreeCreated,
 		record.WorkspaceUsed, record.WorktreeEntered, record.WorktreeExited, record.WorkspaceUsed, record.WorktreeEntered,

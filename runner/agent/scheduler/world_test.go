@@ -94,9 +94,15 @@ func (w *world) boot() {
 	}
 	w.boots++
 	w.store = &faulty{Store: store, onCommit: func() { w.committed() }}
-	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time {
-		return w.now
-	}, Rand: func() float64 { return 0 }})
+	w.set(func(*scheduler.Options) {})
+}
+
+// set replaces the scheduler by one with other options.
+func (w *world) set(change func(*scheduler.Options)) {
+	opts := scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time { return w.now },
+		Rand: func() float64 { return 0 }, ConversationBudget: 40}
+	change(&opts)
+	w.m = scheduler.New(w.store, opts)
 }
 
 // reboot lets another process open the ledger.

@@ -16,6 +16,7 @@ type StateSnapshot struct {
 	Notifications   []ledger.Notification `json:"operator_notifications"`
 	Workspace       workspaceState        `json:"workspace"`
 	Execution       execution             `json:"execution"`
+	WorkingMemory   WorkingMemory         `json:"working_memory"`
 	SnapshotThrough int64                 `json:"snapshot_through_seq"`
 	EventLogEpoch   string                `json:"event_log_epoch"`
 }

@@ -26,6 +26,9 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 	if out.Workspace, err = s.workspace(stored); err != nil {
 		return out, err
 	}
+	if out.WorkingMemory, err = s.workingMemory(stored); err != nil {
+		return out, err
+	}
 	if out.Tasks, err = s.Tasks(agentID, defaultLimit); err != nil {
 		return out, err
 	}

@@ -140,7 +140,7 @@ var own = []struct {
 	{"runner/agent/deliver", []string{"internal/...", "responses/turns", "runner/agent/scheduler", "runner/egress",
 		"runner/gateway", "state", "state/ledger"},
 		"It brings out what the ledger has, and takes steps of the scheduler; it knows neither turns nor containers."},
-	{"runner/agent/home", []string{"internal/...", "responses/turns", "runner/agent/view", "runner/workspace", "skills",
+	{"runner/agent/home", []string{"internal/...", "responses", "responses/turns", "runner/agent/view", "runner/workspace", "skills",
 		"state", "state/ledger"},
 		"The home of an agent is a directory of files and does not depend on the agent that runs."},
 	{"runner/agent/rules", []string{"internal/...", "responses", "responses/agentruntime", "responses/tasks", "state",

@@ -145,6 +145,9 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 		// a turn that was cut is settled all the same
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 		s, err := r.scheduler.Settle(ctx, a.ID, end)
+		if err == nil && !end.NotBegun {
+			r.exportEpisodes(ctx, a.AgentID)
+		}
 		cancel()
 		if err == nil {
 			r.log.Debug("a turn is settled", "agent", a.AgentID, "turn", a.TurnID, "status", s.Status)

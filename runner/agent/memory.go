@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,6 +26,24 @@ func (r *Runtime) memory(v ledger.View, c scheduler.Claim) (m prompt.Memory, err
 	m.Episodes = memory.Relevant(all, m.Current, c.Attempt.WorkspaceID)
 	return m, err
 }
+
+// exportEpisodes writes what the turn that has settled left. The ledger counts, so that a failure holds nothing up.
+func (r *Runtime) exportEpisodes(ctx context.Context, agentID string) {
+	if r.cfg.ExportEpisodes == nil {
+		return
+	}
+	err := r.cfg.ExportEpisodes(agentID, func(number int64) ([]ledger.Episode, error) {
+		return ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Episode, error) {
+			return v.EpisodesAfter(agentID, number, episodesAtOnce)
+		})
+	})
+	if err != nil {
+		r.log.Warn("the episodes of an agent cannot be exported", "agent", agentID, "err", err)
+	}
+}
+
+// episodesAtOnce is how many episodes are exported at a time.
+const episodesAtOnce = 200
 
 // curated are the files that an agent and its operator keep as memory. One that cannot be read is shown as such.
 func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {

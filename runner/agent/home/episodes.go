@@ -1,0 +1,78 @@
+package home
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"holon/responses"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// maxEpisodeLine is more than the line of an episode has, in bytes.
+const maxEpisodeLine = 64 << 10
+
+// ExportEpisodes brings the export of an agent's episodes up to date, ledger/context_episodes.jsonl in its private
+// directory: after returns the episodes that come after the one with a number, a few at a time. An export that is
+// missing or broken off is made anew.
+func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledger.Episode, error)) (err error) {
+	if err := state.CheckAgentID(agentID); err != nil {
+		return err
+	}
+	path := filepath.Join(h.opts.Home.AgentPrivateDir(agentID), "ledger", "context_episodes.jsonl")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("export episodes: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("export episodes: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	last, err := lastEpisode(f)
+	if err != nil {
+		return err
+	}
+	for {
+		list, err := after(last)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		var lines bytes.Buffer
+		for _, e := range list {
+			line, err := responses.Marshal(e)
+			if err != nil {
+				return fmt.Errorf("export episodes: %w", err)
+			}
+			lines.Write(append(line, '\n'))
+			last = e.Number
+		}
+		if _, err := f.Write(lines.Bytes()); err != nil {
+			return fmt.Errorf("export episodes: %w", err)
+		}
+	}
+}
+
+// lastEpisode is the number of the last episode of an export. One that does not end with an episode is emptied.
+func lastEpisode(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("read exported episodes: %w", err)
+	}
+	end := make([]byte, min(info.Size(), maxEpisodeLine))
+	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return 0, fmt.Errorf("read exported episodes: %w", err)
+	}
+	whole, complete := bytes.CutSuffix(end, []byte("\n"))
+	var e ledger.Episode
+	if complete && json.Unmarshal(whole[bytes.LastIndexByte(whole, '\n')+1:], &e) == nil && e.Number > 0 {
+		return e.Number, nil
+	}
+	if err := f.Truncate(0); err != nil {
+		return 0, fmt.Errorf("make exported episodes anew: %w", err)
+	}
+	return 0, nil
+}

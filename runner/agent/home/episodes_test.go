@@ -1,0 +1,46 @@
+package home_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/state/ledger"
+	"holon/test/expect"
+)
+
+// The export has each episode once, however often it is written, and is made anew where it is missing or broken off.
+func TestExportEpisodes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	path := filepath.Join(r.state.AgentPrivateDir("main"), "ledger", "context_episodes.jsonl")
+	export := func(n int64) {
+		t.Helper()
+		expect.NoError(t, r.homes.ExportEpisodes("main", func(after int64) (list []ledger.Episode, err error) {
+			for i := after + 1; i <= min(n, after+2); i++ {
+				list = append(list, ledger.Episode{ID: fmt.Sprint("ep_", i), Number: i})
+			}
+			return list, nil
+		}))
+		text, err := os.ReadFile(path)
+		expect.NoError(t, err)
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		expect.Equal(t, "lines", len(lines), int(n))
+		for i, line := range lines {
+			if !strings.HasPrefix(line, fmt.Sprintf(`{"id":"ep_%d"`, i+1)) {
+				t.Errorf("line %d is %s", i+1, line)
+			}
+		}
+	}
+	export(3)
+	export(3)
+	export(4)
+	expect.NoError(t, os.Remove(path))
+	export(4)
+	expect.NoError(t, os.Truncate(path, 150))
+	export(5)
+	expect.NoError(t, os.WriteFile(path, []byte("{}\n"), 0o600))
+	export(5)
+}

@@ -75,6 +75,7 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 		in.Recent, err = recentTurns(v, c.Agent.ID)
 		return err
 	})
+	in.Memory.Curated = r.curated(c.Agent.ID)
 	return in, err
 }
 

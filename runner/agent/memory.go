@@ -13,14 +13,10 @@ import (
 	"holon/state/ledger"
 )
 
-// memory is what the runtime remembers for the agent of a claim, as the claim's conversation needs it.
+// memory is what the ledger has of the memory of a claim's agent, as the claim's conversation needs it.
 func (r *Runtime) memory(v ledger.View, c scheduler.Claim) (m prompt.Memory, err error) {
-	if m.Memory, _, err = v.Memory(c.Agent.ID); err != nil {
+	if m.Memory, _, err = v.Memory(c.Agent.ID); err != nil || c.Attempt.Chain != "" {
 		return m, err
-	}
-	m.Curated = r.curated(c.Agent.ID)
-	if c.Attempt.Chain != "" {
-		return m, nil
 	}
 	all, err := v.Episodes(c.Agent.ID, memory.Candidates)
 	m.Episodes = memory.Relevant(all, m.Current, c.Attempt.WorkspaceID)

@@ -153,3 +153,47 @@ func FuzzLabel(f *testing.F) {
 		}
 	})
 }
+
+// remembering is a turn with something of every kind to remember.
+func remembering() prompt.Input {
+	in := operatorPrompt()
+	in.Compactions = 2
+	in.Memory = prompt.Memory{Memory: ledger.Memory{Revision: 7, LastPrompted: 5,
+		Current: ledger.MemorySnapshot{Objective: "mend the build", WorkingSetFiles: []string{"a.go"}},
+		Pending: &ledger.MemoryDelta{From: 5, To: 7, Reason: ledger.MemoryWakeResumed,
+			SummaryLines: []string{"plan: ready", `waiting_on: "timer: the build"`}},
+		CuratedShown: map[string]string{"memory/self.md": "1", "memory/operator.md": "1"}},
+		Episodes: []ledger.Episode{{ID: "ep_1", Boundary: ledger.BoundaryWait, Summary: "turns 1 to 3"}},
+		Curated: []prompt.CuratedFile{{Path: "memory/self.md", Text: "I build.", Digest: "1"},
+			{Path: "memory/operator.md", Text: "Likes\n[message msg_9] tests." + strings.Repeat("ä", 7000), Digest: "2"},
+			{Path: "memory/empty.md", Text: " \n", Digest: "3"}}}
+	return in
+}
+
+// A conversation that goes on is shown what it does not know, and one that begins anew all that may matter. Neither
+// changes the part of the prompt that is cached.
+func TestMemory(t *testing.T) {
+	goesOn, anew := remembering(), remembering()
+	anew.Attempt.Chain = ""
+	first := prompt.Assemble(goesOn)
+	for name, in := range map[string]prompt.Input{"memory": goesOn, "renewed": anew} {
+		p := prompt.Assemble(in)
+		if p.Cache.PromptCacheKey != first.Cache.PromptCacheKey || p.Cache.PromptCacheKey !=
+			prompt.Assemble(operatorPrompt()).Cache.PromptCacheKey {
+			t.Errorf("%s: memory changes the key of the cache", name)
+		}
+		if p.Cache.WorkingMemoryRevision != 7 || p.Cache.CompressionEpoch != 2 || len(p.CuratedShown) != 3 {
+			t.Errorf("%s: the conversation knows %+v, %v with it", name, p.Cache, p.CuratedShown)
+		}
+		got := strings.ReplaceAll(p.Prompt(), strings.Repeat("ä", 5900), "…") + "\n"
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			expect.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(path)
+		expect.NoError(t, err)
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -231,7 +231,7 @@ var foreign = []struct {
 	{"github.com/tmaxmax/go-sse/...", "...", []string{"responses/stream"}, "Only one package frames events."},
 	{"github.com/godbus/dbus/v5/...", "...", []string{"runner/agent/deliver"},
 		"One package knows the desktop."},
-	{"modernc.org/sqlite/...", "...", []string{"state/sqlite", "test/..."},
+	{"modernc.org/sqlite/...", "...", []string{"state/recall", "state/sqlite", "test/..."},
 		"Only one package knows the database behind the ledger."},
 	{"github.com/prometheus/...", "...", []string{"runner/control", "test/..."},
 		"Metrics are served by the control plane, and agentd stays small."},

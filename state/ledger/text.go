@@ -67,6 +67,22 @@ func (v View) Briefs(agentID string, limit int) ([]Brief, error) {
 	return newest[Brief](v, "briefs", agentID, limit)
 }
 
+// BriefsAfter returns the first briefs of an agent after the one with a number, the oldest first, and their numbers,
+// which grow and are never used again.
+func (v View) BriefsAfter(agentID string, number int64, limit int) (briefs []Brief, numbers []int64, err error) {
+	briefs, err = list[Brief](v, "briefs after", agentID, number, limited(limit))
+	if err == nil {
+		numbers, err = values[int64](v, "brief numbers after", agentID, number, limited(limit))
+	}
+	return briefs, numbers, err
+}
+
+// OldestBrief returns the number of the oldest brief of an agent, 0 when it has none.
+func (v View) OldestBrief(agentID string) (int64, error) {
+	n, err := count(v, "oldest brief", agentID)
+	return int64(n), err
+}
+
 // Notification returns a notification.
 func (v View) Notification(id string) (Notification, error) { return get[Notification](v, id) }
 

@@ -61,6 +61,8 @@ type WorkItem struct {
 	Made string `json:"made,omitempty"`
 	// Event is the event with which it was made; "": it is older than causes.
 	Event string `json:"event_id,omitempty"`
+	// Step is the revision of its agent's state with which it changed last.
+	Step int64 `json:"-"`
 	// Calls are the newest calls that changed it, the newest last, so that a repeated one changes nothing.
 	Calls []string `json:"calls,omitempty"`
 }
@@ -83,7 +85,7 @@ func (w *WorkItem) Row() Row {
 		due = nil
 	}
 	return Row{"work_items", "work_item", 1, []Column{{"id", &w.ID}, {"agent_id", &w.AgentID}, {"state", w.State},
-		{"ended_at", millisOrNil(w.CompletedAt)}, {"due_at", millisOrNil(due)}}}
+		{"ended_at", millisOrNil(w.CompletedAt)}, {"due_at", millisOrNil(due)}, {"step", &w.Step}}}
 }
 
 func (d *DeliverySummary) Row() Row {
@@ -101,6 +103,12 @@ func (v View) OpenWork(agentID string) ([]WorkItem, error) {
 // CompletedWork returns those of an agent that were completed last, the oldest first.
 func (v View) CompletedWork(agentID string, limit int) ([]WorkItem, error) {
 	return newest[WorkItem](v, "completed work", agentID, limit)
+}
+
+// WorkAfter returns the items of an agent that changed after a step, in the order of their changes: limit of them, and
+// those that changed together with the last one.
+func (v View) WorkAfter(agentID string, step int64, limit int) ([]WorkItem, error) {
+	return list[WorkItem](v, "work after", agentID, step, agentID, step, limited(limit)-1)
 }
 
 // DeliverySummary returns the report of an item; ok is false when there is none.

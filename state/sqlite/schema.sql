@@ -120,8 +120,9 @@ CREATE TABLE triggers (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX triggers_agent ON triggers (agent_id);
 
+-- No number is used again: readers follow briefs by it.
 CREATE TABLE briefs (
-    n          INTEGER PRIMARY KEY,
+    n          INTEGER PRIMARY KEY AUTOINCREMENT,
     id         TEXT NOT NULL UNIQUE,
     agent_id   TEXT NOT NULL REFERENCES agents (id),
     created_at INTEGER NOT NULL,
@@ -182,9 +183,10 @@ CREATE TABLE work_items (
     state    TEXT NOT NULL,
     ended_at INTEGER,
     due_at   INTEGER,
+    step     INTEGER NOT NULL, -- with which it changed
     data     TEXT NOT NULL
 ) STRICT;
-CREATE INDEX work_items_agent ON work_items (agent_id);
+CREATE INDEX work_items_step ON work_items (agent_id, step);
 CREATE INDEX work_items_open ON work_items (agent_id) WHERE state = 'open';
 CREATE INDEX work_items_ended ON work_items (agent_id, ended_at) WHERE state = 'completed';
 CREATE INDEX work_items_due ON work_items (due_at) WHERE due_at IS NOT NULL;

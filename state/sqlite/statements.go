@@ -44,6 +44,9 @@ func statements() map[string]string {
 		"open work":      "WHERE agent_id = ? AND state = 'open' ORDER BY n",
 		"completed work": "WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT ?",
 
+		"work after": `WHERE agent_id = ? AND step > ? AND step <= coalesce((SELECT step FROM work_items
+			WHERE agent_id = ? AND step > ? ORDER BY step LIMIT 1 OFFSET ?), 9e18) ORDER BY step, n`,
+
 		"tasks":            "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 		"open tasks":       "WHERE agent_id = ? AND open = 1 ORDER BY n",
 		"count open tasks": "SELECT count(*) FROM tasks WHERE agent_id = ? AND open = 1",
@@ -60,6 +63,10 @@ func statements() map[string]string {
 
 		"triggers":        "WHERE agent_id = ? ORDER BY id",
 		"trigger by hash": "WHERE token_hash = ?",
+
+		"brief numbers after": "SELECT n FROM briefs WHERE agent_id = ? AND n > ? ORDER BY n LIMIT ?",
+		"briefs after":        "WHERE agent_id = ? AND n > ? ORDER BY n LIMIT ?",
+		"oldest brief":        "SELECT n FROM briefs WHERE agent_id = ? ORDER BY n LIMIT 1",
 
 		"briefs":        "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 		"notifications": "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",

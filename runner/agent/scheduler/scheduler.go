@@ -191,6 +191,9 @@ func (s *step) close() {
 	}
 }
 
+// number is the revision that the state of the agent has after the step.
+func (s *step) number() int64 { return s.state.Revision + 1 }
+
 // fields are the data of an event. Empty texts are left out.
 type fields map[string]any
 

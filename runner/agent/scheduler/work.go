@@ -73,6 +73,7 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		s.emitWork(record.WorkItemWritten, "task.created", w, fields{"op": "create"})
 		s.emitWork(record.WorkItemWritten, "task.accepted", w, fields{"op": "create"})
 		s.emitHold("create", "", heldAs(w, nil), &w, nil)
+		w.Step = s.number()
 		s.insert(&w)
 		s.needsInput(w, ledger.PlanDraft)
 		s.worked()
@@ -275,11 +276,17 @@ func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
 			return nil
 		}
 		w = next
-		s.update(&w)
+		s.updateWork(&w)
 		s.worked()
 		return nil
 	})
 	return w, err
+}
+
+// updateWork replaces an item.
+func (s *step) updateWork(w *ledger.WorkItem) {
+	w.Step = s.number()
+	s.update(w)
 }
 
 // nextWork is an item before a call changes it.

@@ -100,7 +100,7 @@ func (s *step) fireRecheck(id string) {
 	w.RecheckConsumedAt, w.UpdatedAt = &s.now, s.now
 	w.Revision++
 	s.emitWork(record.WorkItemRechecked, "", w, nil)
-	s.update(&w)
+	s.updateWork(&w)
 	s.tickWork(recheckSubsystem, ledger.Background,
 		workTick{WorkItemID: w.ID, Objective: clip(w.Objective), BlockedBy: w.BlockedBy})
 }
@@ -123,7 +123,7 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 	}
 	if e.Plan.Hash != w.PlanHash {
 		w.PlanHash = e.Plan.Hash
-		s.update(&w)
+		s.updateWork(&w)
 		s.emit(record.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},
 			fields{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
 	}

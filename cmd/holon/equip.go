@@ -167,7 +167,8 @@ func (o *serveOptions) reminding() prompt.Reminding {
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
 	list := tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Plans: h.homes,
 		Ledger: h.ledger, Facts: h.facts(), Reminder: h.options.reminding().Text,
-		Triggers: h, Children: h, Workspaces: h.trees, Secrets: h.options.streams.Secrets, Info: h.info})
+		Triggers: h, Children: h, Workspaces: h.trees, Memory: h.memory, Secrets: h.options.streams.Secrets,
+		Info: h.info})
 	for i, tool := range list {
 		list[i].Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 			select {

@@ -17,6 +17,7 @@ import (
 	"holon/runner/agent"
 	"holon/runner/agent/deliver"
 	"holon/runner/agent/home"
+	"holon/runner/agent/memorysearch"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/trees"
 	"holon/runner/agent/view"
@@ -49,6 +50,7 @@ type agentHost struct {
 	files   settingsFiles // that settings was read from
 
 	homes      *home.Homes
+	memory     *memorysearch.Service
 	engine     engine.Engine
 	containers *pool.Pool
 	transports *deliver.Deliverer
@@ -107,6 +109,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	h.transports = h.newTransports()
 	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
+	h.memory = memorysearch.New(memorysearch.Options{Ledger: h.ledger, Files: h.homes, Dir: o.home.AgentPrivateDir, Key: key,
+		Secrets: o.streams.Secrets, Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {
 		return err
 	}

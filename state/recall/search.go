@@ -160,6 +160,12 @@ func (ix *Index) Get(ctx context.Context, ref string, limit int) (s Source, trun
 	return s, truncated, err
 }
 
+// Count returns how many sources the index has.
+func (ix *Index) Count(ctx context.Context) (n int, err error) {
+	err = ix.db.QueryRowContext(ctx, "SELECT count(*) FROM sources").Scan(&n)
+	return n, failed("read the memory index", err)
+}
+
 // cut is at most so many characters of a text, and whether it has more.
 func cut(text string, characters int) (string, bool) {
 	for at := range text {

@@ -1,6 +1,6 @@
 // Package tools holds the tools with which an agent's model schedules itself: Sleep,
-// Enqueue, AgentGet, ExternalTriggerGet, those for its work items, and
-// those for its children.
+// Enqueue, AgentGet, ExternalTriggerGet, those for its work items, for what it remembers
+// and for its children.
 //
 // A set of tools belongs to one agent, whose container holds the socket that serves
 // them; no call names an agent. The invariant: a call is one step of the scheduler,
@@ -45,6 +45,7 @@ type Options struct {
 	Children  children // nil: the agent makes no other ones
 
 	Workspaces workspaces  // nil: the agent works in its home alone
+	Memory     memories    // nil: it can't be searched
 	Secrets    *redact.Set // taken out of what a call says, so that no record has them; nil for none
 	// Info waits until the runtime listens, and says where.
 	Info func(ctx context.Context) (view.RuntimeInfo, error)
@@ -66,7 +67,7 @@ func New(o Options) []hosttools.Tool {
 		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription, Schema: json.RawMessage(sleepSchema)}, o.sleep),
 		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription, Schema: json.RawMessage(enqueueSchema)}, e.call),
 		tool(o, hosttools.Tool{Name: nameAgentGet, Description: getDescription}, o.get),
-	}, slices.Concat(o.work(), o.workspace())...)
+	}, slices.Concat(o.work(), o.workspace(), o.memory())...)
 	if !state.IsChild(o.AgentID) { // whose parent alone reaches it
 		list = append(list, tool(o, hosttools.Tool{Name: nameTrigger, Description: triggerDescription}, o.trigger))
 	}

@@ -14,6 +14,7 @@ import (
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
+	"holon/runner/agent/memorysearch"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/trees"
 	"holon/runner/control"
@@ -178,7 +179,7 @@ var exitCodes = map[any]int{
 	state.CodeOutputUnusable: exitUsage, state.CodeHomeUnusable: exitUsage, engine.CodeInvalidSpec: exitUsage,
 	state.CodeInvalidAgent: exitUsage, control.CodeInvalidAccess: exitUsage, control.CodeInvalidToken: exitUsage,
 	wire.CodeInvalidValue: exitUsage, wire.CodeMissingField: exitUsage, wire.CodeTooLarge: exitUsage,
-	scheduler.CodeInvalidWork: exitUsage, ledger.CodeInvalidTask: exitUsage,
+	memorysearch.CodeInvalidQuery: exitUsage, scheduler.CodeInvalidWork: exitUsage, ledger.CodeInvalidTask: exitUsage,
 	scheduler.CodeInvalidMessage: exitUsage, scheduler.CodeInvalidTimer: exitUsage,
 	scheduler.CodeInvalidBinding: exitUsage,
 	scheduler.CodeRunMismatch:    exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,

@@ -21,6 +21,7 @@ var lists = map[string][]string{
 	"agent list":       {"AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF", "SANDBOX"},
 	"queue list":       {"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT"},
 	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
+	"memory search":    {"SOURCE", "KIND", "CHANGED", "TITLE", "TEXT"},
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
 	"timer list":       {"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"notify list":      {"BINDING", "AGENT", "TRANSPORT", "STATUS", "INGRESS", "URL"},

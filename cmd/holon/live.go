@@ -175,7 +175,7 @@ func (h *agentHost) run(ctx context.Context) error {
 		return err
 	}
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
-		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, Transports: h.transports,
+		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, Memory: h.memory, Transports: h.transports,
 		OpenTurnFile: h.containers.OpenTurnFile, Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)

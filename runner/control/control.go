@@ -110,6 +110,7 @@ type Options struct {
 	Log   *slog.Logger // nil: none
 
 	Workspaces Workspaces // nil: there are none
+	Memory     Memory     // nil: agents have none
 	Transports Transports // nil: the operator is notified on this host alone
 
 	// Hide takes known secrets out of JSON that is answered, but for trigger_url; nil: none are known.

@@ -13,6 +13,7 @@
 package memorysearch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,27 +64,18 @@ func New(o Options) *Service {
 	return &Service{opts: o, locks: make(map[string]*sync.Mutex)}
 }
 
-// Query says what is searched for.
-type Query struct {
-	Text          string
-	Limit         int // 0: view.DefaultMemories
-	AllWorkspaces bool
-}
-
 // CodeInvalidQuery is of a query without a text.
 const CodeInvalidQuery = recall.CodeInvalidQuery
 
 // Search returns what of an agent's memory fits a query best. Errors: CodeInvalidQuery with the field, and
 // ledger.CodeNotFound of an agent that does not exist.
-func (s *Service) Search(ctx context.Context, agentID string, q Query) (view.MemoryResults, error) {
+func (s *Service) Search(ctx context.Context, agentID string, q view.MemoryQuery) (view.MemoryResults, error) {
 	out := view.MemoryResults{Results: []view.MemoryResult{}}
 	if q.Limit < 0 || q.Limit > view.MaxMemories {
 		return out, &state.Error{Code: CodeInvalidQuery, Param: "limit", Hint: "leave it out",
 			Message: fmt.Sprintf("%d is not a number from 1 to %d", q.Limit, view.MaxMemories)}
 	}
-	if q.Limit == 0 {
-		q.Limit = view.DefaultMemories
-	}
+	q.Limit = cmp.Or(q.Limit, view.DefaultMemories)
 	at, err := ledger.Read(ctx, s.opts.Ledger, func(v ledger.View) (ledger.AgentState, error) {
 		return v.AgentState(agentID)
 	})
@@ -102,10 +94,10 @@ func (s *Service) Search(ctx context.Context, agentID string, q Query) (view.Mem
 	return out, err
 }
 
-// Get returns the memory with a ref that Search returned, with at most limit characters of its text. Errors:
-// ledger.CodeNotFound, CodeInvalidQuery.
+// Get returns the memory with a ref that Search returned, with at most limit characters of its text, 0 for
+// view.DefaultMemoryChars. Errors: ledger.CodeNotFound, CodeInvalidQuery.
 func (s *Service) Get(ctx context.Context, agentID, ref string, limit int) (out view.MemorySource, err error) {
-	if limit < 1 || limit > view.MaxMemoryChars {
+	if limit = cmp.Or(limit, view.DefaultMemoryChars); limit < 1 || limit > view.MaxMemoryChars {
 		return out, &state.Error{Code: CodeInvalidQuery, Param: "max_chars", Hint: "leave it out",
 			Message: fmt.Sprintf("%d is not a number from 1 to %d", limit, view.MaxMemoryChars)}
 	}
@@ -155,11 +147,15 @@ func (s *Service) origin(agentID, ref string, source recall.Source) view.MemoryO
 
 // with runs fn on the index of an agent once it has all. An index that turns out to be damaged is made anew.
 func (s *Service) with(ctx context.Context, agentID string, fn func(*recall.Index) error) error {
-	if err := state.CheckAgentID(agentID); err != nil {
+	a, err := ledger.Read(ctx, s.opts.Ledger, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
+	if err != nil {
 		return err
 	}
+	if a.ArchivedAt != nil { // and its home with it
+		return &state.Error{Code: ledger.CodeNotFound, Param: "agent", Message: fmt.Sprintf("agent %s was removed", agentID)}
+	}
 	defer s.lock(agentID)()
-	err := s.once(ctx, agentID, fn)
+	err = s.once(ctx, agentID, fn)
 	if !errors.Is(err, recall.ErrDamaged) {
 		return err
 	}

@@ -29,7 +29,7 @@ const (
 
 // memories are those of agents: *memorysearch.Service.
 type memories interface {
-	Search(ctx context.Context, agentID string, q memorysearch.Query) (view.MemoryResults, error)
+	Search(ctx context.Context, agentID string, q view.MemoryQuery) (view.MemoryResults, error)
 	Get(ctx context.Context, agentID, ref string, limit int) (view.MemorySource, error)
 }
 
@@ -63,7 +63,7 @@ func (o Options) memorySearch(ctx context.Context, _ hosttools.Call, args memory
 				view.MaxMemories), "leave it out")
 		}
 	}
-	found, err := o.Memory.Search(ctx, o.AgentID, memorysearch.Query{Text: args.Query, Limit: limit,
+	found, err := o.Memory.Search(ctx, o.AgentID, view.MemoryQuery{Text: args.Query, Limit: limit,
 		AllWorkspaces: args.AllWorkspaces})
 	if err != nil {
 		return hosttools.Result{}, memoryRefusal(err)

@@ -12,6 +12,13 @@ const (
 	MemoryScopeWorkspace = "workspace"
 )
 
+// MemoryQuery says what of an agent's memory is searched for.
+type MemoryQuery struct {
+	Text          string
+	Limit         int // 0: DefaultMemories
+	AllWorkspaces bool
+}
+
 // MemoryOrigin says what a memory is and where it comes from (runtime specification, "Memory Search Index").
 type MemoryOrigin struct {
 	Kind        string            `json:"kind"`

@@ -235,6 +235,24 @@ func (c *Client) RuntimeEvents(ctx context.Context, agentID string, after int64)
 	return out, c.call(ctx, http.MethodGet, "/runtime/events?"+q.Encode(), nil, "", &out)
 }
 
+// SearchMemory returns what of an agent's memory fits a query.
+func (c *Client) SearchMemory(ctx context.Context, agentID string, m view.MemoryQuery) (out view.MemoryResults,
+	err error) {
+	q := url.Values{"limit": {strconv.Itoa(m.Limit)}, "all_workspaces": {strconv.FormatBool(m.AllWorkspaces)},
+		"query": {m.Text}}
+	return out, c.get(ctx, agentID, "/memory/search?"+q.Encode(), &out)
+}
+
+// Memory returns the exact text of a memory, at most limit characters of it, 0 for a default.
+func (c *Client) Memory(ctx context.Context, agentID, ref string, limit int) (out view.MemorySource, err error) {
+	return out, c.get(ctx, agentID, "/memory/"+url.PathEscape(ref)+"?max_chars="+strconv.Itoa(limit), &out)
+}
+
+// RebuildMemory makes the index of an agent's memory anew.
+func (c *Client) RebuildMemory(ctx context.Context, agentID string) (out view.MemoryRebuilt, err error) {
+	return out, c.post(ctx, agentID, "/memory/rebuild", nil, "", &out)
+}
+
 // WorkItems returns the newest work items.
 func (c *Client) WorkItems(ctx context.Context, agentID string, limit int) (out []view.WorkRecord, err error) {
 	return out, c.get(ctx, agentID, limited("/work-items", limit), &out)

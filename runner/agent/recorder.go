@@ -42,6 +42,7 @@ type recorder struct {
 	writing  writing
 	through  scheduler.Through    // that came
 	next     int64                // number of the next event of the response
+	files    map[string]string    // of the agent's memory, as they were
 	calls    []string             // of functions of the client, that are complete
 	pending  []scheduler.Progress // the oldest first
 	waiting  int                  // bytes of pending
@@ -49,7 +50,7 @@ type recorder struct {
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
-	return &recorder{Runtime: r, attempt: a, sent: sent}
+	return &recorder{Runtime: r, attempt: a, sent: sent, files: r.memoryFiles(a.AgentID)}
 }
 
 // sandbox is the payload of sandbox.applied with what confines the container of the agent, which agentd cannot see.
@@ -103,7 +104,7 @@ func (rec *recorder) begin() {
 
 // streamed adds to the end of the turn what its response showed. The recorder is closed.
 func (rec *recorder) streamed(end scheduler.End) scheduler.End {
-	end.Events, end.ClientCalls = rec.next, rec.calls
+	end.Events, end.ClientCalls, end.MemoryFiles = rec.next, rec.calls, rec.changedFiles()
 	return end
 }
 
@@ -187,6 +188,13 @@ func (rec *recorder) fact(ev turns.RuntimeEvent) {
 	if taken {
 		rec.append(e)
 		rec.pending[len(rec.pending)-1].Cause = cause
+		if patchesMemory(ev) {
+			for _, f := range rec.changedFiles() {
+				changed := f.Event()
+				changed.CreatedAt = rec.cfg.Now()
+				rec.append(changed)
+			}
+		}
 	} else if task := taskOf(ev); task != nil {
 		rec.pending = append(rec.pending, scheduler.Progress{Task: task})
 	}

@@ -121,6 +121,7 @@ const (
 
 	MemoryUpdated    = "working_memory_updated"
 	EpisodeFinalized = "episode_memory_finalized"
+	MemoryMarkdown   = "agent_memory_markdown"
 )
 
 // Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key.
@@ -231,6 +232,7 @@ var labels = []Label{
 	{BudgetSet, "holon.budget_set", "", LevelProgress, CategoryRuntime},
 	{MemoryUpdated, "holon.memory.updated", "", LevelTrace, CategoryState},
 	{EpisodeFinalized, "holon.memory.episode_finalized", "", LevelTrace, CategoryState},
+	{MemoryMarkdown, "holon.memory.file_changed", "", LevelTrace, CategoryState},
 	{ModelDelta, ModelDelta, "", LevelProgress, CategoryProgress},
 }
 

@@ -15,6 +15,11 @@ func (s *step) write(a ledger.Attempt, e End, v outcome, out *Settlement) {
 	failure := s.failure(a, e, v)
 	if v.turn {
 		s.writeTurn(a, e, v, failure, out)
+		for _, f := range e.MemoryFiles {
+			changed := f.Event()
+			changed.TurnID = a.TurnID
+			s.emit(record.MemoryMarkdown, changed, nil)
+		}
 	}
 	if failure != nil {
 		s.state.LastFailure = failure

@@ -13,9 +13,11 @@ import (
 	"encoding/json"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -176,9 +178,27 @@ type End struct {
 	Plan      Plan             // of the work item of the turn
 	Inserted  []string         // ids of the interjected messages that the turn took in
 	Artifacts []turns.Artifact // files that the turn left in its directory
-	Spent     Spending         // of the account of the tree
-	Worktree  *ledger.Worktree // of the task of a child, as it is after the turn; nil: it has none
+	// MemoryFiles changed in the turn, and no event has that yet.
+	MemoryFiles []MemoryFile
+	Spent       Spending         // of the account of the tree
+	Worktree    *ledger.Worktree // of the task of a child, as it is after the turn; nil: it has none
 }
+
+// MemoryFile is a change of a file that the agent keeps as memory, without known secrets.
+type MemoryFile struct {
+	Path  string `json:"path"` // in its home
+	Bytes int    `json:"bytes"`
+	Diff  string `json:"diff"` // unified
+}
+
+// Event is the event of the change. Its diff is printable, and so bounded that an event has room for it.
+func (f MemoryFile) Event() ledger.Event {
+	f.Diff = visible.Clip(visible.Text(f.Diff), maxMemoryDiff)
+	return ledger.Event{Class: record.Class(record.MemoryMarkdown), Data: eventJSON(f)}
+}
+
+// maxMemoryDiff bounds the diff of a MemoryFile in an event, in bytes: its JSON may have twice as many.
+const maxMemoryDiff = 3 << 10
 
 // Plan is what the file with the plan of a work item holds; the zero value when there is none.
 type Plan struct {

@@ -184,7 +184,7 @@ func TestWorkInRepository(t *testing.T) {
 	s.wait("Alt+Enter new line")
 	s.keys("/apply\r")
 	s.wait("write files that programs execute?", ".envrc: executed by")
-	s.keys("y")
+	s.keys("y\r")
 	s.wait("written ")
 	got, err := os.ReadFile(filepath.Join(work, "a.txt"))
 	expect.NoError(t, err)

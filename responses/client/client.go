@@ -60,6 +60,10 @@ func (c *Client) WithSpan(span tracecontext.Span) *Client {
 	return c.withHeader(tracecontext.Header, span.String())
 }
 
+// WithKey returns a copy of c whose requests have an idempotency key: the server makes one with the same key once, and
+// answers the others like the first.
+func (c *Client) WithKey(key string) *Client { return c.withHeader("Idempotency-Key", key) }
+
 // Below returns a copy of c for a server that has the protocol below a path, such as /v1.
 func (c *Client) Below(path string) *Client {
 	d := *c

@@ -135,17 +135,19 @@ func (a *agent) status(s view.StateSnapshot) status {
 	return out
 }
 
-func (a *agent) submit(ctx context.Context, p prompt, urgent bool) error {
-	if len(p.Files) > 0 { // the control plane takes text; the door takes parts
-		_, err := a.client.Responses().Background(ctx, responses.NewRequest("agent/"+a.id, p.items()...))
-		return err
-	}
+func (a *agent) submit(ctx context.Context, p prompt) error {
 	w := wire.Prompt{Text: p.Text}
-	if urgent {
+	if p.Urgent {
 		w.Priority = "interject"
 	}
-	_, err := a.client.Prompt(ctx, a.id, w, "")
-	return err
+	return client.Follow{}.Read(ctx, func() (err error) {
+		if len(p.Files) > 0 { // the control plane takes text; the door takes parts
+			_, err = a.client.Responses().WithKey(p.Key).Background(ctx, responses.NewRequest("agent/"+a.id, p.items()...))
+		} else {
+			_, err = a.client.Prompt(ctx, a.id, w, p.Key)
+		}
+		return err
+	})
 }
 
 func (p prompt) items() responses.Items {

@@ -64,9 +64,15 @@ func attach(path string) (attachment, error) {
 	case kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp":
 		a.Part = responses.Part{Type: responses.PartInputImage, ImageURL: coded}
 	case strings.HasPrefix(kind, "text/") && utf8.Valid(data):
-		a.Part = responses.InputText(fmt.Sprintf("<file name=%q>\n%s\n</file>", name, data))
+		return textFile(name, string(data)), nil
 	default:
 		a.Part = responses.Part{Type: responses.PartInputFile, FileName: name, FileData: coded}
 	}
 	return a, nil
+}
+
+// textFile is a text that goes with a message.
+func textFile(name, text string) attachment {
+	return attachment{Name: name, Size: len(text),
+		Part: responses.InputText(fmt.Sprintf("<file name=%q>\n%s\n</file>", name, text))}
 }

@@ -20,8 +20,8 @@ type Target struct {
 type backend interface {
 	// follow emits rows, resets and statuses as they come, until ctx ends. It waits for a daemon that is away.
 	follow(ctx context.Context, emit func(event)) error
-	// submit sends a message. urgent asks that it reaches the turn that runs.
-	submit(ctx context.Context, p prompt, urgent bool) error
+	// submit sends a message until it is answered, which makes it once.
+	submit(ctx context.Context, p prompt) error
 	// interrupt ends the turn that runs.
 	interrupt(ctx context.Context) error
 	// page reads what an overlay shows: a list for the id "", else one thing of it.
@@ -71,8 +71,10 @@ type status struct {
 
 // prompt is a message with what was attached to it.
 type prompt struct {
-	Text  string
-	Files []attachment
+	Text   string
+	Files  []attachment
+	Key    string // "Idempotency-Key": however often it is sent, it is one message
+	Urgent bool   // it is to reach the turn that runs
 }
 
 // attachment is an image or a file that goes with a message.

@@ -43,7 +43,7 @@ func commands() []command {
 		{"renew", "", "let the agent's conversation begin anew", does("agent", "renew")},
 		{"close", "", "end the session", does("session", "close")},
 		{"help", "", "this", func(m *model, _ string) tea.Cmd { m.push(m.help()); return nil }},
-		{"quit", "", "leave; turns go on", func(*model, string) tea.Cmd { return tea.Quit }},
+		{"quit", "", "leave; turns go on", func(m *model, _ string) tea.Cmd { return m.quit() }},
 	}
 }
 
@@ -156,7 +156,7 @@ func (m *model) sendComments(string) tea.Cmd {
 		return m.review("")
 	}
 	p := prompt{Text: message(m.comments)}
-	m.comments, m.overlays = nil, nil
+	m.comments, m.overlays, m.notice = nil, nil, ""
 	return m.send(p)
 }
 

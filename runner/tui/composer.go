@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"reflect"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -10,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"holon/internal/visible"
+	"holon/responses"
 )
 
 // newComposer makes the field in which messages are written.
@@ -56,9 +58,19 @@ func (m *model) paste(text string) tea.Cmd {
 			return attachedMsg{file: file, pasted: text, err: err}
 		})
 	}
+	if strings.Count(text, "\n")+m.composer.LineCount() > maxLines || len(text)+m.composer.Length() > maxTyped {
+		m.attached(attachedMsg{file: textFile("pasted text", text)})
+		return nil
+	}
 	m.composer.InsertString(text)
 	return nil
 }
+
+// What the composer holds: it would cut off more. A longer text is sent with the message, as a file is.
+const (
+	maxLines = 2_000
+	maxTyped = 100_000 // characters
+)
 
 // attached takes a file, or the text that named none.
 func (m *model) attached(msg attachedMsg) {
@@ -91,7 +103,10 @@ func (m *model) submit() tea.Cmd {
 		return nil
 	}
 	p := prompt{Text: text, Files: m.files}
-	m.files, m.scrolled = nil, 0
+	if u := m.unsent; u.Key != "" && m.unsentAs == text && reflect.DeepEqual(u.Files, p.Files) {
+		p = u // where it has arrived, it does not do so twice
+	}
+	m.files, m.scrolled, m.unsent = nil, 0, prompt{}
 	return m.send(p)
 }
 
@@ -101,9 +116,11 @@ func (m *model) send(p prompt) tea.Cmd {
 		m.queue = append(m.queue, p)
 		return nil
 	}
-	m.sending++
-	urgent := m.status.Running
-	return m.call(func(ctx context.Context, b backend) tea.Msg { return sentMsg{p, b.submit(ctx, p, urgent)} })
+	if p.Key == "" {
+		p.Key, p.Urgent = responses.NewID(responses.PrefixMessage), m.status.Running
+	}
+	m.sending, m.leaving = m.sending+1, false
+	return m.call(func(ctx context.Context, b backend) tea.Msg { return sentMsg{p, b.submit(ctx, p)} })
 }
 
 // busy reports whether a turn runs, or is about to.
@@ -116,14 +133,57 @@ func (m *model) sent(msg sentMsg) tea.Cmd {
 	m.sending--
 	if msg.err == nil {
 		m.sentOff++
+		if m.leaving {
+			return m.quit()
+		}
 		return nil
 	}
+	m.leaving = false
 	m.say("", msg.err)
-	if m.composer.Value() == "" {
-		m.setText(msg.prompt.Text)
-		m.files = append(msg.prompt.Files, m.files...)
+	if m.composer.Value() == "" && len(m.files) == 0 {
+		m.unsent = msg.prompt
 	}
+	m.restore(msg.prompt)
+	m.unsentAs = strings.TrimSpace(m.composer.Value())
 	return nil
+}
+
+// restore writes messages that were not sent before what is written now.
+func (m *model) restore(unsent ...prompt) {
+	var texts []string
+	var files []attachment
+	for _, p := range append(unsent, prompt{Text: m.composer.Value(), Files: m.files}) {
+		if files = append(files, p.Files...); p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	m.files = files
+	m.setText(strings.Join(texts, "\n\n"))
+}
+
+// stay reports whether leaving the conversation would lose messages that wait for the end of a turn. They are in the
+// composer then: only this program has them.
+func (m *model) stay() bool {
+	if len(m.queue) == 0 {
+		return false
+	}
+	m.restore(m.queue...)
+	m.queue = nil
+	m.notice, m.failed = "what waited for the turn is not sent: it is here again; send it, or clear it with Ctrl+C", true
+	return true
+}
+
+// quit leaves once nothing is lost by that. Asked again, it does not wait for what is being sent.
+func (m *model) quit() tea.Cmd {
+	if m.stay() {
+		return nil
+	}
+	if m.sending > 0 && !m.leaving {
+		m.leaving = true
+		m.say("leaving once the message is sent; again leaves at once", nil)
+		return nil
+	}
+	return tea.Quit
 }
 
 // sendQueued sends the first message that waited.

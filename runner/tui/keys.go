@@ -6,13 +6,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// key takes a key: what asks for an answer comes first, then the overlay on top, then the conversation. Letters always
-// go to the composer.
+// key takes a key: for the overlay on top, or else the conversation. Letters always go to the composer.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	o := m.top()
-	if o != nil && o.yes != nil {
-		return m.answer(o, k.String())
-	}
 	name := k.String()
 	if name != "esc" && name != "ctrl+c" {
 		m.asked = ""
@@ -24,9 +20,12 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.leave()
 	case "ctrl+d":
 		if m.composer.Value() == "" {
-			return tea.Quit
+			return m.quit()
 		}
 	case "enter":
+		if o != nil && o.yes != nil {
+			return m.answer(o)
+		}
 		if o != nil && m.composer.Value() == "" && len(m.files) == 0 {
 			return m.choose(o)
 		}
@@ -83,6 +82,9 @@ func (m *model) move(o *overlay, key string) bool {
 func (m *model) escape() tea.Cmd {
 	switch {
 	case len(m.overlays) > 0:
+		if m.top().yes != nil {
+			m.say("nothing was done", nil)
+		}
 		m.overlays = m.overlays[:len(m.overlays)-1]
 		return nil
 	case !m.status.Running:
@@ -108,7 +110,7 @@ func (m *model) leave() tea.Cmd {
 		m.composer.Reset()
 		m.files, m.asked = nil, ""
 	case m.asked == "quit":
-		return tea.Quit
+		return m.quit()
 	default:
 		m.asked, m.failed = "quit", false
 		m.notice = "Ctrl+C again leaves; turns go on"

@@ -33,6 +33,7 @@ type fake struct {
 	changes []change
 	did     []string // what was asked of it
 	fail    error
+	key     string // of the newest message
 }
 
 func (f *fake) note(format string, args ...any) error {
@@ -45,8 +46,9 @@ func (f *fake) follow(ctx context.Context, _ func(event)) error {
 	return context.Cause(ctx)
 }
 
-func (f *fake) submit(_ context.Context, p prompt, urgent bool) error {
-	return f.note("submit %q %d files, urgent %v", p.Text, len(p.Files), urgent)
+func (f *fake) submit(_ context.Context, p prompt) error {
+	f.key = p.Key
+	return f.note("submit %q %d files, urgent %v", p.Text, len(p.Files), p.Urgent)
 }
 
 func (f *fake) interrupt(context.Context) error { return f.note("interrupt") }

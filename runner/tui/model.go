@@ -38,7 +38,10 @@ type model struct {
 	files    []attachment
 	queue    []prompt // that wait for the end of the turn
 	sending  int
-	sentOff  int // messages that the session took
+	unsent   prompt // that came back; it may have arrived
+	unsentAs string // its text in the composer
+	leaving  bool   // once what is sent has arrived
+	sentOff  int    // messages that the session took
 	history  []string
 	recalled int // position in history; len(history): none
 	draft    string
@@ -124,6 +127,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.conversation == m.conversation {
 			return m.Update(msg.msg)
 		}
+		if late, ok := msg.msg.(sentMsg); ok && late.err != nil {
+			m.say("", fmt.Errorf("not sent to the conversation before: %w", late.err))
+			m.restore(late.prompt)
+		}
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.BackgroundColorMsg:
@@ -143,6 +150,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.sent(msg)
 	case doneMsg:
 		if m.say(msg.text, msg.err); msg.reopen != (Target{}) {
+			m.stay()
 			return m, m.begin(msg.reopen)
 		}
 		return m, m.reload()

@@ -115,17 +115,102 @@ func TestApply(t *testing.T) {
 		"nothing": {nil, nil, "diff"},
 		"plain":   {[]change{plain}, nil, "diff;apply false"},
 		"asked":   {[]change{plain, risky}, nil, "diff"},
-		"yes":     {[]change{risky}, []string{"y"}, "diff;apply true"},
-		"no":      {[]change{risky}, []string{"n"}, "diff"},
+		"yes":     {[]change{risky}, []string{"y", "enter"}, "diff;apply true"},
+		"no":      {[]change{risky}, []string{"n", "enter"}, "diff"},
+		"y":       {[]change{risky}, []string{"y"}, "diff"},
+		"many y":  {[]change{risky}, []string{"yyyy", "enter"}, "diff"},
 		"enter":   {[]change{risky}, []string{"enter"}, "diff"},
-		"esc":     {[]change{risky}, []string{"esc", "y"}, "diff"},
-		"scroll":  {[]change{risky}, []string{"pgdown", "y"}, "diff;apply true"},
+		"esc":     {[]change{risky}, []string{"esc"}, "diff"},
+		"scroll":  {[]change{risky}, []string{"pgdown", "y", "enter"}, "diff;apply true"},
 	} {
 		l := newLab(t, Target{Workspace: "/src/app"}, 80, 24)
 		l.changes = c.changes
 		l.keys(append([]string{"/apply", "enter"}, c.keys...)...)
 		if got := strings.Join(l.did, ";"); got != c.did {
 			t.Errorf("%s: did %q, want %q", name, got, c.did)
+		}
+	}
+}
+
+// What was typed before the question was there does not answer it, and stays.
+func TestTypedAhead(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Workspace: "/src/app"}, 80, 24)
+	l.changes = []change{{Files: []string{".envrc"}, Executed: []string{".envrc: executed by shells"}}}
+	l.keys("/apply")
+	_, reading := l.model.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+	l.keys("y")
+	l.do(reading)
+	l.keys("enter")
+	expect.Equal(t, "did", strings.Join(l.did, ";"), "diff")
+	if screen := l.screen(); !strings.Contains(screen, "nothing was done") || !strings.Contains(screen, "❯ y") {
+		t.Errorf("the screen is\n%s", screen)
+	}
+	l.keys("ctrl+c", "/apply", "enter", "yes and then more", "enter")
+	expect.Equal(t, "did", strings.Join(l.did, ";"), "diff;diff")
+	expect.Equal(t, "composer", l.model.composer.Value(), "yes and then more")
+}
+
+// A message is sent with one key until it is answered; another one has its own.
+func TestMessageKey(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 80, 24)
+	var keys []string
+	send := func(text string, fail error) {
+		l.fake.fail = fail
+		l.keys(text, "enter")
+		keys = append(keys, l.fake.key)
+	}
+	lost := errors.New("went away")
+	send("hello", lost)
+	send("", lost)
+	send("", nil)
+	send("hello", nil)
+	send("one", lost)
+	send(" more", nil)
+	if keys[0] == "" || keys[0] != keys[1] || keys[1] != keys[2] {
+		t.Errorf("one message has the keys %q", keys[:3])
+	}
+	if keys[3] == keys[2] || keys[5] == keys[4] {
+		t.Errorf("two messages have one key: %q", keys)
+	}
+	expect.Equal(t, "the last one", l.did[len(l.did)-1], `submit "one more" 0 files, urgent false`)
+}
+
+// What waits for the end of a turn is not lost by leaving: it is written again, with what was written meanwhile.
+func TestLeaveWithQueue(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string][]string{"ctrl+c": {"ctrl+c", "ctrl+c"}, "ctrl+d": {"ctrl+d"},
+		"/quit": {"/quit", "enter"}, "/agents": {"/agents", "enter", "enter"}} {
+		l := newLab(t, Target{Workspace: "/src/app"}, 80, 24)
+		l.pages = map[string]page{"agents": {Items: []item{{ID: "main", To: Target{Agent: "main"}}}}}
+		l.event(running(Target{Workspace: "/src/app"}))
+		l.keys("one", "enter", "two", "enter")
+		l.keys(keys...)
+		if l.quit || l.model.target.Agent != "" || l.model.composer.Value() != "one\n\ntwo" ||
+			!strings.Contains(l.screen(), "is not sent: it is here again") {
+			t.Errorf("%s: left %v for %q, the screen is\n%s", name, l.quit, l.model.target.Agent, l.screen())
+		}
+		l.keys("ctrl+c")
+		if l.keys(keys...); !l.quit && l.model.target.Agent == "" {
+			t.Errorf("%s: it does not leave", name)
+		}
+	}
+}
+
+// A message that is being sent arrives before the program ends, or is written again.
+func TestLeaveWhileSending(t *testing.T) {
+	t.Parallel()
+	for _, fail := range []error{nil, errors.New("away")} {
+		l := newLab(t, Target{Agent: "main"}, 80, 24)
+		l.fake.fail = fail
+		l.keys("hello")
+		_, sending := l.model.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+		if l.keys("ctrl+d"); l.quit {
+			t.Error("it left before the message arrived")
+		}
+		if l.do(sending); l.quit != (fail == nil) || (l.model.composer.Value() == "hello") != (fail != nil) {
+			t.Errorf("failed with %v: left %v, composer %q", fail, l.quit, l.model.composer.Value())
 		}
 	}
 }
@@ -203,6 +288,8 @@ func TestPaste(t *testing.T) {
 		"two lines":      {note + "\n" + note, "", note + "\n" + note},
 		"text":           {"see a/b\r\nc", "", "see a/b\nc"},
 		"escapes":        {"a\x1b[31mb\x1b]0;t\x07c", "", "abc"},
+		"many lines":     {strings.Repeat("line\n", 20_000) + "end", "input_text", ""},
+		"long lines":     {strings.Repeat(strings.Repeat("x", 2000)+"\n", 1000), "input_text", ""},
 	} {
 		l := newLab(t, Target{Agent: "main"}, 200, 24)
 		l.send(tea.PasteMsg{Content: c.pasted})
@@ -212,6 +299,9 @@ func TestPaste(t *testing.T) {
 		}
 		if kind != c.kind || l.model.composer.Value() != c.text {
 			t.Errorf("%s: part %q, text %q, want %q, %q", name, kind, l.model.composer.Value(), c.kind, c.text)
+		}
+		if len(c.pasted) > 10_000 && !strings.Contains(l.model.files[0].Part.Text, c.pasted) {
+			t.Errorf("%s: a part of the text is missing", name)
 		}
 		if l.keys("backspace"); c.kind != "" && len(l.model.files) > 0 {
 			t.Errorf("%s: backspace leaves the file", name)

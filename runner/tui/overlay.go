@@ -35,6 +35,7 @@ type overlay struct {
 	diff            []diffLine
 	at              int            // chosen item or line, or first line of a text
 	yes             func() tea.Cmd // what the question is about; nil: there is none
+	before          string         // what was written before the question was asked, which answers nothing
 }
 
 func (m *model) top() *overlay {
@@ -141,30 +142,29 @@ func (m *model) showDiff(msg diffMsg) tea.Cmd {
 		m.overlays = m.overlays[:len(m.overlays)-1]
 		return m.applyNow(false)
 	}
-	o.kind, o.title, o.raw = pageConfirm, "write files that programs execute?", true
-	o.text = "Programs execute these files without being asked to:\n\n" + strings.Join(executed, "\n") +
-		"\n\nAll files of the change:\n\n" + strings.Join(all, "\n")
-	o.yes = func() tea.Cmd { return m.applyNow(true) }
-	o.layout(m)
+	m.overlays = m.overlays[:len(m.overlays)-1]
+	m.ask("write files that programs execute?",
+		"Programs execute these files without being asked to:\n\n"+strings.Join(executed, "\n")+
+			"\n\nAll files of the change:\n\n"+strings.Join(all, "\n"), func() tea.Cmd { return m.applyNow(true) })
 	return nil
 }
 
-// answer takes the answer to a question. Anything but y does nothing; keys that scroll go on asking.
-func (m *model) answer(o *overlay, key string) tea.Cmd {
-	if m.move(o, key) {
-		return nil
-	}
+// answer takes the answer to a question. Anything but y does nothing, and stays written: the next message may be written
+// ahead.
+func (m *model) answer(o *overlay) tea.Cmd {
 	m.overlays = m.overlays[:len(m.overlays)-1]
-	if key == "y" || key == "Y" {
+	if answer, ok := strings.CutPrefix(m.composer.Value(), o.before); ok && (answer == "y" || answer == "Y") {
+		m.setText(o.before)
 		return o.yes()
 	}
 	m.say("nothing was done", nil)
 	return nil
 }
 
-// ask opens a question.
+// ask opens a question. It is answered by y and Enter, which no one types by chance: what was typed ahead does not count.
 func (m *model) ask(title, text string, yes func() tea.Cmd) {
-	o := &overlay{kind: pageConfirm, title: title, text: text, raw: true, yes: yes}
+	o := &overlay{kind: pageConfirm, title: title, text: text, raw: true, yes: yes, before: m.composer.Value()}
+	m.composer.MoveToEnd()
 	o.layout(m)
 	m.push(o)
 }
@@ -186,6 +186,10 @@ func (m *model) choose(o *overlay) tea.Cmd {
 	case pageAgents:
 		if it.To == m.target {
 			m.overlays = m.overlays[:len(m.overlays)-1]
+			return nil
+		}
+		if m.stay() {
+			m.overlays = nil
 			return nil
 		}
 		return m.begin(it.To)

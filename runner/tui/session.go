@@ -201,7 +201,7 @@ func (s *session) name() string {
 }
 
 // submit makes the session, if there is none, and its next turn. A session has one turn at a time.
-func (s *session) submit(ctx context.Context, p prompt, _ bool) error {
+func (s *session) submit(ctx context.Context, p prompt) error {
 	s.mu.Lock()
 	t, model, last := s.target, cmp.Or(s.model, s.status.Model), s.last
 	s.mu.Unlock()
@@ -215,7 +215,11 @@ func (s *session) submit(ctx context.Context, p prompt, _ bool) error {
 	}
 	q := responses.NewRequest(model, p.items()...)
 	q.PreviousResponseID, q.ShowToolCalls, q.Holon.SessionID = last, true, t.Session
-	made, err := s.client.Responses().Background(ctx, q)
+	var made *responses.Response
+	err := client.Follow{}.Read(ctx, func() (err error) {
+		made, err = s.client.Responses().WithKey(p.Key).Background(ctx, q)
+		return err
+	})
 	if err != nil {
 		return err
 	}

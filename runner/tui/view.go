@@ -24,7 +24,7 @@ func (m *model) View() tea.View {
 	above = append(above, m.pending()...)
 	above = append(above, m.paint(dim, strings.Repeat("─", m.width)))
 	v.Content = strings.Join(append(above, m.composer.View(), m.hint()), "\n")
-	if c := m.composer.Cursor(); c != nil && (m.top() == nil || m.top().yes == nil) {
+	if c := m.composer.Cursor(); c != nil {
 		c.Y += len(above)
 		v.Cursor = c
 	}
@@ -184,7 +184,7 @@ func (m *model) hint() string {
 	case o != nil:
 		text = hints[o.kind]
 		if o.yes != nil {
-			text = "y: yes · any other key: no"
+			text = "y and Enter: yes · Enter or Esc: no"
 		} else if o.items == nil && o.diff == nil {
 			text = "PgUp PgDn scroll · Esc closes"
 		}

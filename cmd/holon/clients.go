@@ -207,7 +207,7 @@ func (s operatorSessions) Find(owner, name string) (control.Session, error) {
 func wireSession(i conversation.Info) wire.Session {
 	return wire.Session{ID: i.ID, Name: i.Name, Owner: i.Owner, Status: i.Status, Activity: i.Activity, Model: i.Model,
 		Workspace: i.Workspace, CreatedAt: i.CreatedAt, LastUsedAt: i.LastUsedAt, ClosedAt: i.ClosedAt,
-		ResponseIDs: i.ResponseIDs, Current: i.Current, Usage: wire.SessionUsage(i.Usage)}
+		ResponseIDs: i.ResponseIDs, Current: i.Current, Rewound: i.Rewound, Usage: wire.SessionUsage(i.Usage)}
 }
 
 // operatorSession is a session for the control plane.

@@ -78,12 +78,14 @@ func TestCurrentOfSeveral(t *testing.T) {
 		f.take(line{Ended: fmt.Sprint("turn_", n), Begun: true, Status: responses.StatusCompleted})
 	}
 	f.take(line{Rewound: &rewound{Response: "resp_0"}})
+	expect.Equal(t, "it went back", f.rewound, true)
 	for _, n := range []string{"a", "b"} {
 		f.take(line{Turn: "turn_" + n, Response: "resp_" + n})
 	}
 	f.take(line{Ended: "turn_a", Begun: true, Status: responses.StatusFailed})
 	f.take(line{Ended: "turn_b", Begun: true, Status: responses.StatusFailed})
 	expect.Equal(t, "current", f.current, "resp_0")
+	expect.Equal(t, "it went back and on", f.rewound, false)
 	f.take(line{Rewound: &rewound{Response: "resp_b"}})
 	expect.Equal(t, "after going back to one that failed", f.current, "resp_0")
 	for _, id := range []string{"resp_c", "resp_d", "resp_c", "resp_d"} { // as forged files of turns have it
@@ -175,6 +177,7 @@ func TestContainerDies(t *testing.T) {
 	list, err := x.Turns()
 	expect.NoError(t, err)
 	expect.Equal(t, "status", list[1].Status, responses.StatusFailed)
+	expect.Equal(t, "what it continued", list[1].PreviousResponseID, first.ResponseID)
 	expect.Equal(t, "current", x.Current(), first.ResponseID)
 	expect.NoError(t, x.Do(t.Context(), func(ctx context.Context, agent *client.Client) error {
 		resp, err := agent.GetResponse(ctx, list[1].ResponseID)

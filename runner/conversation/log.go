@@ -87,6 +87,7 @@ type folded struct {
 	made    map[string]*Turn // by response
 	current string           // Session.Current
 	tree    string           // turn that left the tree as it was last, or markStart
+	rewound bool             // no turn was accepted since the session went back
 	newest  string           // turn that was asked for
 	rewinds int              // since then
 }
@@ -107,9 +108,9 @@ func (f *folded) take(l line) (added bool) {
 		if t := f.made[l.Response]; t != nil { // files that a container wrote may have it twice
 			before = t.before
 		}
-		f.made[l.Response] = &Turn{TurnID: l.Turn, ResponseID: l.Response, CreatedAt: l.At,
-			Status: responses.StatusInProgress, Input: f.asked[l.Turn], mark: l.Turn, before: before}
-		f.current = l.Response
+		f.made[l.Response] = &Turn{TurnID: l.Turn, ResponseID: l.Response, PreviousResponseID: before,
+			CreatedAt: l.At, Status: responses.StatusInProgress, Input: f.asked[l.Turn], mark: l.Turn, before: before}
+		f.current, f.rewound = l.Response, false
 		delete(f.asked, l.Turn)
 	case l.Turn != "":
 		f.going = append(f.going, l.Turn)
@@ -155,7 +156,10 @@ func (f *folded) end(l line) {
 	mark := f.mark()
 	f.tree = l.Ended
 	if t := f.turn(l.Ended); t != nil {
-		t.Status, t.PreviousResponseID, t.Text, t.unstored = l.Status, l.Previous, l.Text, l.Unstored
+		t.Status, t.Text, t.unstored = l.Status, l.Text, l.Unstored
+		if l.Previous != "" || l.Status != responses.StatusFailed { // else the response may be lost, and what it continued
+			t.PreviousResponseID = l.Previous
+		}
 		if l.Idle {
 			t.mark = mark
 		}
@@ -165,7 +169,7 @@ func (f *folded) end(l line) {
 
 // rewind is what going back changes: the tree that is left gets a mark of its own.
 func (f *folded) rewind(r rewound) {
-	f.current, f.rewinds = f.continuable(r.Response), f.rewinds+1
+	f.current, f.rewound, f.rewinds = f.continuable(r.Response), true, f.rewinds+1
 	if !r.Tree {
 		return
 	}

@@ -37,7 +37,7 @@ const settleTime = time.Minute
 type Turn struct {
 	TurnID             string
 	ResponseID         string
-	PreviousResponseID string // once it has ended; "": it began a conversation
+	PreviousResponseID string // "": it began a conversation; until it has ended, what was current when it was accepted
 	CreatedAt          turns.Time
 	Status             responses.Status // in_progress until it has ended
 	Input, Text        string           // the beginnings of what was asked and answered, in one line

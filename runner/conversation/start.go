@@ -198,6 +198,7 @@ type Info struct {
 	ClosedAt    turns.Time `json:"closed_at"`
 	ResponseIDs []string   `json:"response_ids"`
 	Current     string     `json:"current"` // Session.Current
+	Rewound     bool       `json:"rewound"` // the session went back, and accepted no turn since
 	Usage       Usage      `json:"usage"`
 }
 
@@ -210,7 +211,7 @@ func (x *Session) Info() Info {
 	r := &x.record
 	info := Info{ID: r.ID, Name: r.Name, Owner: r.Owner, Status: StatusOpen, Model: r.Model, Workspace: r.Workspace,
 		CreatedAt: r.CreatedAt, LastUsedAt: x.log.last, ClosedAt: r.ClosedAt, Usage: x.log.usage(),
-		ResponseIDs: append([]string{}, x.log.responses...), Current: x.log.current}
+		ResponseIDs: append([]string{}, x.log.responses...), Current: x.log.current, Rewound: x.log.rewound}
 	if !r.open() {
 		info.Status = StatusClosed
 	}

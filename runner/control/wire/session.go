@@ -19,6 +19,7 @@ type Session struct {
 	ClosedAt    turns.Time   `json:"closed_at"` // null while it is open
 	ResponseIDs []string     `json:"response_ids"`
 	Current     string       `json:"current"` // response that the next turn continues; "": it begins a conversation
+	Rewound     bool         `json:"rewound"` // the session went back, and no turn has begun since
 	Usage       SessionUsage `json:"usage"`
 }
 
@@ -87,7 +88,7 @@ type SessionCheckout struct {
 type SessionTurn struct {
 	TurnID             string     `json:"turn_id"`
 	ResponseID         string     `json:"response_id"`
-	PreviousResponseID string     `json:"previous_response_id"` // once it has ended; "": it began a conversation
+	PreviousResponseID string     `json:"previous_response_id"` // "": it began a conversation
 	CreatedAt          turns.Time `json:"created_at"`
 	Status             string     `json:"status"`        // of the response
 	InputPreview       string     `json:"input_preview"` // the beginning of what was asked, in one line; "": not known

@@ -15,6 +15,9 @@ import (
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
 
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/runner/daemon"
 	"holon/test/expect"
 )
 
@@ -209,6 +212,70 @@ func TestWorkInRepository(t *testing.T) {
 	if text := s.raw.String(); strings.Contains(text, "owned") {
 		t.Errorf("the terminal gets a title of the model")
 	}
+}
+
+// A session is what all its clients make of it: their turns appear, the next message continues them, and where another
+// one goes back, the conversation is what it was.
+func TestSessionOfTwoClients(t *testing.T) {
+	t.Parallel()
+	dir, command := localRuns(t, `rounds: [{cases: [
+  {when: {user: {contains: slowly}}, chunks: ["A beginning.\n", "More.\n"], gap: 10m}, {text: "Done."}]}]`)
+	work := filepath.Join(dir, "work")
+	succeed(t, exec.CommandContext(t.Context(), "git", "-C", work, "init", "-q"))
+	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
+	succeed(t, command("daemon", "start", "--workspace-root", work))
+	c := client.Unix(daemon.SocketPath(filepath.Join(dir, "home")))
+	t.Cleanup(c.Close)
+	s := onScreen(t, command("tui"))
+	ask := func(text string) {
+		s.keys(text + "\r")
+		s.wait("❯ "+text, "Message, or", "· ready ·")
+	}
+	s.wait("new session")
+	ask("number one")
+	ask("number two")
+	list, err := c.Sessions(t.Context())
+	expect.NoError(t, err)
+	session := list.Data[0].ID
+	first := list.Data[0].ResponseIDs[0]
+	previous := func() (previous string) {
+		turns, err := c.SessionTurns(t.Context(), session)
+		expect.NoError(t, err)
+		return turns.Data[len(turns.Data)-1].PreviousResponseID
+	}
+	other, err := c.CreateResponse(t.Context(), map[string]any{"model": list.Data[0].Model, "input": "from elsewhere",
+		"background": true, "holon": map[string]any{"session_id": session}}, "")
+	expect.NoError(t, err)
+	s.wait("❯ from elsewhere", "· ready ·")
+	ask("number three")
+	expect.Equal(t, "what number three continues", previous(), other.ID)
+	_, err = c.RewindSession(t.Context(), session, wire.RewindSession{ResponseID: first})
+	expect.NoError(t, err)
+	s.wait("another client changed the conversation", "❯ number one")
+	if text := s.text(); strings.Contains(text, "elsewhere") || strings.Contains(text, "number two") {
+		t.Errorf("what was gone back from is on screen:\n%s", text)
+	}
+	ask("number four")
+	expect.Equal(t, "what number four continues", previous(), first)
+	s.keys("now slowly\r")
+	s.wait("A beginning.", "Esc interrupts")
+	s.keys("\x1b")
+	s.wait("Esc again")
+	s.keys("\x1b")
+	s.wait("· ready ·")
+	at, err := c.Session(t.Context(), session)
+	expect.NoError(t, err)
+	ask("number five")
+	expect.Equal(t, "what number five continues", previous(), at.ResponseIDs[len(at.ResponseIDs)-1])
+	s.keys("/transcript\r")
+	s.wait("── operator", "number four", "── answer")
+	if text := s.text(); strings.Contains(text, "another client") {
+		t.Errorf("a message of this client changed the conversation:\n%s", text)
+	}
+	s.keys("\x1b")
+	s.wait("Alt+Enter new line")
+	s.keys("/quit\r")
+	expect.NoError(t, s.end())
 }
 
 // Without the alternate screen the conversation stays in the scrollback.

@@ -38,18 +38,20 @@ type backend interface {
 type event interface{ event() }
 
 type (
-	rowsEvent   []present.Row
-	resetEvent  struct{} // what was shown does not connect to what follows
-	doingEvent  present.Status
-	awayEvent   struct{} // the daemon does not answer
-	statusEvent status   // it answers, and this is how things are
+	rowsEvent    []present.Row
+	resetEvent   struct{} // what was shown does not connect to what follows
+	changedEvent struct{} // what was shown is not the conversation any more; what is follows
+	doingEvent   present.Status
+	awayEvent    struct{} // the daemon does not answer
+	statusEvent  status   // it answers, and this is how things are
 )
 
-func (rowsEvent) event()   {}
-func (resetEvent) event()  {}
-func (doingEvent) event()  {}
-func (awayEvent) event()   {}
-func (statusEvent) event() {}
+func (rowsEvent) event()    {}
+func (resetEvent) event()   {}
+func (changedEvent) event() {}
+func (doingEvent) event()   {}
+func (awayEvent) event()    {}
+func (statusEvent) event()  {}
 
 // status is how a conversation stands.
 type status struct {

@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -12,6 +13,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/state"
 )
 
 // newComposer makes the field in which messages are written.
@@ -139,6 +141,10 @@ func (m *model) sent(msg sentMsg) tea.Cmd {
 		return nil
 	}
 	m.leaving = false
+	if state.IsCode(msg.err, responses.CodePreviousInProgress) { // a turn of another client, which is seen soon
+		m.queue = slices.Insert(m.queue, 0, msg.prompt)
+		return nil
+	}
 	m.say("", msg.err)
 	if m.composer.Value() == "" && len(m.files) == 0 {
 		m.unsent = msg.prompt

@@ -196,6 +196,9 @@ func (m *model) take(events []fed) tea.Cmd {
 		case resetEvent:
 			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info,
 				Category: present.CategoryRuntime, Title: "events are missing here"}, false)
+		case changedEvent:
+			m.rows, m.scrolled = newRows(m.draw, m.shown), 0
+			m.say("another client changed the conversation; this is what it is now", nil)
 		case doingEvent:
 			m.doing = present.Status(e)
 		case awayEvent:

@@ -10,7 +10,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"holon/responses"
 	"holon/runner/present"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -72,6 +74,12 @@ func TestKeys(t *testing.T) {
 			"awake idle"},
 		"ended":  {agent, func(l *lab) { l.event(endedEvent{errors.New("the agent was removed")}) }, "", "the agent was removed"},
 		"resume": {agent, func(l *lab) { l.event(statusEvent{Name: "main", State: "stopped", Hint: "holon agent start main"}) }, "", "holon agent start main"},
+		"a turn of another client": {session, func(l *lab) {
+			l.fake.fail = &state.Error{Code: responses.CodePreviousInProgress}
+			l.keys("next", "enter")
+		}, `submit "next" 0 files, urgent false`, "waits for the turn: next"},
+		"changed": {session, func(l *lab) { l.event(message1("1", "undone"), changedEvent{}, message1("2", "now")) }, "",
+			"❯ now"},
 		"other conversation": {agent, func(l *lab) {
 			l.send(fedMsg{{conversation: 99, event: awayEvent{}}})
 		}, "", "Write what is to be done"},

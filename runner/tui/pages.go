@@ -279,11 +279,7 @@ func (s *session) page(ctx context.Context, kind, id string) (page, error) {
 			cmp.Or(t.Workspace, "nothing: it began empty") + ".\n\n/diff shows what was changed, /apply brings it into " +
 			"your files, /workspace checkout makes a branch of it."}, nil
 	case pageTranscript:
-		if t.Session == "" {
-			return page{Title: "transcript", Raw: true, Text: "Nothing was said."}, nil
-		}
-		found, err := s.client.Session(ctx, t.Session)
-		return page{Title: "session " + t.Session, Text: raw(found), Raw: true}, err
+		return s.transcript(ctx)
 	}
 	return page{}, fmt.Errorf("a session has no %s; /agents lists the agents", kind)
 }

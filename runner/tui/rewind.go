@@ -12,30 +12,38 @@ import (
 	"holon/runner/control/wire"
 )
 
-// branch are the turns that the next one continues, in order: a session that went back has others too.
-func (s *session) branch(ctx context.Context) (turns []wire.SessionTurn, err error) {
+// branch are the turns of the conversation as it stands, in order: a session that went back has others too.
+func (s *session) branch(ctx context.Context) ([]wire.SessionTurn, error) {
 	if s.name() == "" {
 		return nil, nil // it has not begun
 	}
-	list, err := s.client.SessionTurns(ctx, s.name())
+	at, err := s.client.Session(ctx, s.name())
 	if err != nil {
 		return nil, err
 	}
+	list, err := s.client.SessionTurns(ctx, s.name())
+	s.mu.Lock()
+	mine := s.mine
+	s.mu.Unlock()
+	for i, t := range list.Data { // the record has it once the turn has ended
+		if mine != nil && mine.PreviousResponseID != nil && t.ResponseID == mine.ID {
+			list.Data[i].PreviousResponseID = *mine.PreviousResponseID
+		}
+	}
+	return line(list.Data, at.Rewound), err
+}
+
+// line are the turns that lead to the newest one, or to the one that the session went back to since. The newest one is not
+// the current one where it failed or was interrupted.
+func line(all []wire.SessionTurn, rewound bool) (turns []wire.SessionTurn) {
 	next, open := "", false
-	for i, t := range slices.Backward(list.Data) {
-		if !open && !t.Current || open && t.ResponseID != next {
-			continue
-		}
-		turns, open = append(turns, t), true
-		if next = t.PreviousResponseID; next == "" && i > 0 && t.Status == "in_progress" {
-			next = list.Data[i-1].ResponseID // what it continues is written when it ends
-		}
-		if next == "" {
-			break
+	for i, t := range slices.Backward(all) {
+		if open && t.ResponseID == next || !open && (t.Current || !rewound && i == len(all)-1) {
+			turns, open, next = append(turns, t), true, t.PreviousResponseID
 		}
 	}
 	slices.Reverse(turns)
-	return turns, nil
+	return turns
 }
 
 // rewindPage lists the turns to go back to.
@@ -49,7 +57,7 @@ func (s *session) rewindPage(ctx context.Context) (page, error) {
 			answer = "(files are not kept) " + answer
 		}
 		p.Items = append(p.Items, item{ID: t.ResponseID, Mark: t.Current, Cells: []string{strconv.Itoa(i + 1),
-			when(t.CreatedAt), t.InputPreview, answer}})
+			when(t.CreatedAt), cmp.Or(t.InputPreview, "(not recorded)"), answer}})
 	}
 	return p, err
 }

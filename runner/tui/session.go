@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,82 +18,126 @@ import (
 // session is a conversation with a session of the door. It is made with the first message.
 type session struct {
 	client *client.Client
-	begun  chan string // ids of responses to follow
+	nudged chan struct{} // there is something new
 
 	mu     sync.Mutex
 	target Target
-	model  string // "": the session's
-	last   string // the newest response
+	model  string              // "": the session's
+	last   string              // the response that is made now, or the newest one
+	mine   *responses.Response // the newest one that was asked for from here; nil: none was
+	made   int                 // of those
 	status status
+
+	shown []string // responses, of follow
+	stood string   // how the session stood when they were
 }
 
-const recentTurns = 30 // that are shown when a session is opened
+const (
+	recentTurns  = 30              // that are shown when a session is opened
+	sessionAfter = 2 * time.Second // how old the turns of other clients may be on screen
+)
 
 func newSession(c *client.Client, t Target) *session {
-	return &session{client: c, target: t, begun: make(chan string, 1)}
+	return &session{client: c, target: t, nudged: make(chan struct{}, 1)}
 }
 
-// follow shows the turns that were and then each that is begun.
+// follow shows the turns of the session, whoever asks for them, and shows them anew where the session goes back.
 func (s *session) follow(ctx context.Context, emit func(event)) error {
-	if err := s.open(ctx, emit); err != nil {
+	if err := s.begin(ctx, emit); err != nil {
 		return err
 	}
 	for {
+		if err := s.show(ctx, emit); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case id := <-s.begun:
-			s.mu.Lock()
-			s.status.Begun++
-			s.mu.Unlock()
-			if err := s.turn(ctx, id, true, emit); err != nil {
-				return err
-			}
+		case <-s.nudged:
+		case <-time.After(sessionAfter):
 		}
 	}
 }
 
-// open shows what there is of the session.
-func (s *session) open(ctx context.Context, emit func(event)) error {
-	s.mu.Lock()
-	t := s.target
-	s.mu.Unlock()
+// begin shows what there is without a session.
+func (s *session) begin(ctx context.Context, emit func(event)) error {
 	runtime, err := s.client.RuntimeStatus(ctx)
 	s.change(emit, func(now *status) {
-		*now = status{Begun: now.Begun, Target: t, Name: "new session", State: "ready", Workspace: t.Workspace,
+		*now = status{Target: s.target, Name: "new session", State: "ready", Workspace: s.target.Workspace,
 			Model: runtime.Runtime.DefaultModel, Isolation: unenforced(runtime.Runtime.Engine)}
 	})
-	if err != nil || t.Session == "" {
-		return err
+	return err
+}
+
+// show shows the turns that are not shown yet.
+func (s *session) show(ctx context.Context, emit func(event)) error {
+	s.mu.Lock()
+	name, made := s.target.Session, s.made
+	s.mu.Unlock()
+	if name == "" {
+		return nil
 	}
-	found, err := s.client.Session(ctx, t.Session)
+	var found wire.Session
+	err := s.patient(emit).Read(ctx, func() (err error) {
+		found, err = s.client.Session(ctx, name)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	s.is(found, emit)
-	branch, err := s.branch(ctx)
-	if err != nil || len(branch) == 0 {
+	stands := fmt.Sprint(len(found.ResponseIDs), found.Current, found.Rewound)
+	var branch []wire.SessionTurn
+	if stands != s.stood {
+		err = s.patient(emit).Read(ctx, func() (err error) {
+			branch, err = s.branch(ctx)
+			return err
+		})
+	}
+	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.last = branch[len(branch)-1].ResponseID
-	s.mu.Unlock()
-	for _, t := range branch[max(0, len(branch)-recentTurns):] {
-		runs := t.Status == "queued" || t.Status == "in_progress"
-		if err := s.turn(ctx, t.ResponseID, runs, emit); err != nil {
+	var ids []string
+	for _, t := range branch {
+		ids = append(ids, t.ResponseID)
+	}
+	if n := len(s.shown); stands != s.stood && !slices.Equal(ids[:min(n, len(ids))], s.shown) {
+		s.shown = nil
+		emit(changedEvent{})
+	}
+	for _, t := range branch[min(len(branch), max(len(s.shown), len(branch)-recentTurns)):] {
+		live := t.Status == "queued" || t.Status == "in_progress"
+		if live {
+			s.change(emit, func(now *status) { now.Begun, now.Running, now.State, now.Since = made, true, "running", time.Now() })
+		}
+		if err := s.turn(ctx, t.ResponseID, live, emit); err != nil {
 			return err
 		}
+		s.mu.Lock()
+		s.last = t.ResponseID
+		s.mu.Unlock()
 	}
+	if stands != s.stood {
+		s.shown, s.stood = ids, stands
+		if found, err = s.client.Session(ctx, name); err != nil { // the next time
+			return ctx.Err()
+		}
+	}
+	s.is(found, made, emit)
 	return nil
 }
 
-// is sets the session that is talked to.
-func (s *session) is(found wire.Session, emit func(event)) {
+// patient is how the daemon is read.
+func (s *session) patient(emit func(event)) client.Follow {
+	return client.Follow{Patience: patience, Away: func(time.Duration) { emit(awayEvent{}) }}
+}
+
+// is sets the session that is talked to, and of how many turns from here that is true.
+func (s *session) is(found wire.Session, made int, emit func(event)) {
 	s.mu.Lock()
 	s.target.Session = found.ID
 	s.mu.Unlock()
 	s.change(emit, func(now *status) {
-		now.Target.Session = found.ID
+		now.Target.Session, now.Begun, now.Running = found.ID, made, false
 		now.Name, now.State = cmp.Or(found.Name, "session "+found.ID[max(0, len(found.ID)-6):]), "ready"
 		if found.Status != "open" {
 			now.State = found.Status
@@ -116,7 +161,7 @@ func (s *session) change(emit func(event), change func(now *status)) {
 
 // turn shows what was asked and follows the response to its end. live is one that runs now.
 func (s *session) turn(ctx context.Context, id string, live bool, emit func(event)) error {
-	follow := client.Follow{Patience: patience, Away: func(time.Duration) { emit(awayEvent{}) }}
+	follow := s.patient(emit)
 	var asked responses.Items
 	err := follow.Read(ctx, func() (err error) {
 		asked, err = s.client.Responses().InputItems(ctx, id)
@@ -124,9 +169,6 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 	})
 	if err == nil {
 		emit(rowsEvent(askedRows(id, asked)))
-	}
-	if live {
-		s.change(emit, func(now *status) { now.Running, now.State, now.Since = true, "running", time.Now() })
 	}
 	var fold present.Turn
 	var doing present.Status
@@ -157,15 +199,35 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 		emit(rowsEvent{{Key: id + " end", TurnID: id, Level: present.Info, Category: present.CategoryRuntime,
 			Title: "the turn cannot be followed", Body: failed.Error(), Failed: true}})
 	}
-	if !live {
-		return context.Cause(ctx)
-	}
-	s.change(emit, func(now *status) { now.Running, now.State = false, "ready" })
-	found, err := s.client.Session(ctx, s.name())
-	if err == nil {
-		s.is(found, emit)
-	}
 	return context.Cause(ctx)
+}
+
+// transcript is what was said and called in the newest turns of the conversation.
+func (s *session) transcript(ctx context.Context) (page, error) {
+	turns, err := s.branch(ctx)
+	said := newRows(nil, nil)
+	for _, t := range turns[max(0, len(turns)-recentTurns):] {
+		if t.Status != "queued" && t.Status != "in_progress" && err == nil {
+			err = s.turn(ctx, t.ResponseID, false, func(e event) {
+				rows, _ := e.(rowsEvent)
+				for _, row := range rows {
+					said.put(row, false)
+				}
+			})
+		}
+	}
+	var b strings.Builder
+	for _, r := range said.list {
+		if r.Level == present.Never {
+			continue
+		}
+		fmt.Fprintf(&b, "── %s\n", r.Title)
+		if b.WriteString(r.Body); r.Call != nil {
+			b.WriteString(strings.Join(append(r.Call.Diff, r.Call.Output...), "\n"))
+		}
+		b.WriteString("\n\n")
+	}
+	return page{Title: "transcript", Text: cmp.Or(b.String(), "Nothing was said."), Raw: true}, err
 }
 
 // askedRows are the messages of an input.
@@ -202,35 +264,58 @@ func (s *session) name() string {
 
 // submit makes the session, if there is none, and its next turn. A session has one turn at a time.
 func (s *session) submit(ctx context.Context, p prompt) error {
+	defer s.nudge()
 	s.mu.Lock()
-	t, model, last := s.target, cmp.Or(s.model, s.status.Model), s.last
+	t, model := s.target, cmp.Or(s.model, s.status.Model)
 	s.mu.Unlock()
 	if t.Session == "" {
 		made, err := s.client.StartSession(ctx, wire.StartSession{Model: s.model, Workspace: t.Workspace})
 		if err != nil {
 			return err
 		}
-		s.is(made, func(event) {}) // the turn tells
+		s.is(made, 0, func(event) {}) // the turn tells
 		t.Session, model = made.ID, made.Model
 	}
 	q := responses.NewRequest(model, p.items()...)
-	q.PreviousResponseID, q.ShowToolCalls, q.Holon.SessionID = last, true, t.Session
+	q.ShowToolCalls, q.Holon.SessionID = true, t.Session
 	var made *responses.Response
 	err := client.Follow{}.Read(ctx, func() (err error) {
-		made, err = s.client.Responses().WithKey(p.Key).Background(ctx, q)
+		if q.PreviousResponseID, err = s.brokenOff(ctx); err == nil {
+			made, err = s.client.Responses().WithKey(p.Key).Background(ctx, q)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.last = made.ID
+	s.last, s.mine = made.ID, made
+	s.made++
 	s.mu.Unlock()
+	return nil
+}
+
+// brokenOff is the response from here that was interrupted or failed last, "" for none: the next turn goes on with it.
+// Otherwise a message continues what is current in the session, whoever made that.
+func (s *session) brokenOff(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	mine := s.mine
+	s.mu.Unlock()
+	if mine == nil {
+		return "", nil
+	}
+	turns, err := s.branch(ctx)
+	if n := len(turns); n > 0 && turns[n-1].ResponseID == mine.ID && turns[n-1].Status != string(responses.StatusCompleted) {
+		return mine.ID, err // or one whose end is not recorded yet, or that is incomplete: it is current
+	}
+	return "", err
+}
+
+// nudge has follow look at the session now.
+func (s *session) nudge() {
 	select {
-	case s.begun <- made.ID:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	case s.nudged <- struct{}{}:
+	default: // it does anyway
 	}
 }
 

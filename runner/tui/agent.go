@@ -227,8 +227,9 @@ func (a *agent) diff(ctx context.Context) (all []change, err error) {
 	return all, err
 }
 
-func (a *agent) apply(ctx context.Context, allowExecuted bool) (string, error) {
-	trees, err := a.client.ApplyWorkspace(ctx, a.id, view.WorkspaceApply{AllowExecuted: allowExecuted})
+func (a *agent) apply(ctx context.Context, read []change, allowExecuted bool) (string, error) {
+	trees, err := a.client.ApplyWorkspace(ctx, a.id,
+		view.WorkspaceApply{AllowExecuted: allowExecuted, ResultTrees: resultTrees(read)})
 	if err != nil {
 		return "", err
 	}

@@ -30,8 +30,9 @@ type backend interface {
 	act(ctx context.Context, kind, verb, id string) (string, error)
 	// diff reads what was changed and is not applied.
 	diff(ctx context.Context) ([]change, error)
-	// apply brings it into the operator's files, and says what was written.
-	apply(ctx context.Context, allowExecuted bool) (string, error)
+	// apply brings changes that were read into the operator's files, and says what was written. One that is another by now
+	// is refused.
+	apply(ctx context.Context, read []change, allowExecuted bool) (string, error)
 }
 
 // event is what a backend tells of its own accord.
@@ -107,6 +108,7 @@ type item struct {
 // change is what was changed in one tree.
 type change struct {
 	Title    string
+	Tree     string   // git's id of the result
 	Patch    string   // unified diff of git; "" where it cannot be read from here
 	Files    []string // a line for each file
 	Executed []string // names of files that programs execute unasked

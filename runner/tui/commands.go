@@ -146,8 +146,8 @@ func (m *model) apply(string) tea.Cmd {
 	return m.readDiff()
 }
 
-func (m *model) applyNow(allowExecuted bool) tea.Cmd {
-	return m.act(func(ctx context.Context, b backend) (string, error) { return b.apply(ctx, allowExecuted) })
+func (m *model) applyNow(read []change, allowExecuted bool) tea.Cmd {
+	return m.act(func(ctx context.Context, b backend) (string, error) { return b.apply(ctx, read, allowExecuted) })
 }
 
 // sendComments sends the comments on a diff as the next message.

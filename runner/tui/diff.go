@@ -20,7 +20,7 @@ const (
 
 // changeOf is a diff for the screen. Its patch is a file of the daemon's host.
 func changeOf(d state.Diff) change {
-	var c change
+	c := change{Tree: d.ResultTree}
 	for _, f := range d.Files {
 		name := visible.Name(f.Path)
 		if f.From != "" {
@@ -59,6 +59,14 @@ func changeOf(d state.Diff) change {
 		c.Note = strings.TrimPrefix(c.Note+"; the patch goes on in "+d.Patch, "; ")
 	}
 	return c
+}
+
+// resultTrees name changes to the daemon.
+func resultTrees(changes []change) (trees []string) {
+	for _, c := range changes {
+		trees = append(trees, c.Tree)
+	}
+	return trees
 }
 
 // applied says what was written.

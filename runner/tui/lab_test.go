@@ -63,8 +63,8 @@ func (f *fake) act(_ context.Context, kind, verb, id string) (string, error) {
 
 func (f *fake) diff(context.Context) ([]change, error) { return f.changes, f.note("diff") }
 
-func (f *fake) apply(_ context.Context, allow bool) (string, error) {
-	return "written a.go", f.note("apply %v", allow)
+func (f *fake) apply(_ context.Context, read []change, allow bool) (string, error) {
+	return "written a.go", f.note("apply %v %v", allow, resultTrees(read))
 }
 
 // lab is a program without a terminal: commands are carried out one by one, as they come.

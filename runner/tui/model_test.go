@@ -112,7 +112,7 @@ func TestLeave(t *testing.T) {
 // Files that programs execute are written only after a yes.
 func TestApply(t *testing.T) {
 	t.Parallel()
-	plain := change{Title: "app", Files: []string{"modified a.go  +1 −0"}}
+	plain := change{Title: "app", Tree: "abc", Files: []string{"modified a.go  +1 −0"}}
 	risky := plain
 	risky.Executed = []string{".envrc: executed by shells"}
 	for name, c := range map[string]struct {
@@ -121,15 +121,15 @@ func TestApply(t *testing.T) {
 		did     string
 	}{
 		"nothing": {nil, nil, "diff"},
-		"plain":   {[]change{plain}, nil, "diff;apply false"},
+		"plain":   {[]change{plain}, nil, "diff;apply false [abc]"},
 		"asked":   {[]change{plain, risky}, nil, "diff"},
-		"yes":     {[]change{risky}, []string{"y", "enter"}, "diff;apply true"},
+		"yes":     {[]change{risky}, []string{"y", "enter"}, "diff;apply true [abc]"},
 		"no":      {[]change{risky}, []string{"n", "enter"}, "diff"},
 		"y":       {[]change{risky}, []string{"y"}, "diff"},
 		"many y":  {[]change{risky}, []string{"yyyy", "enter"}, "diff"},
 		"enter":   {[]change{risky}, []string{"enter"}, "diff"},
 		"esc":     {[]change{risky}, []string{"esc"}, "diff"},
-		"scroll":  {[]change{risky}, []string{"pgdown", "y", "enter"}, "diff;apply true"},
+		"scroll":  {[]change{risky}, []string{"pgdown", "y", "enter"}, "diff;apply true [abc]"},
 	} {
 		l := newLab(t, Target{Workspace: "/src/app"}, 80, 24)
 		l.changes = c.changes

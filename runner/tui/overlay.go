@@ -140,12 +140,12 @@ func (m *model) showDiff(msg diffMsg) tea.Cmd {
 	}
 	if len(executed) == 0 {
 		m.overlays = m.overlays[:len(m.overlays)-1]
-		return m.applyNow(false)
+		return m.applyNow(msg.changes, false)
 	}
 	m.overlays = m.overlays[:len(m.overlays)-1]
 	m.ask("write files that programs execute?",
 		"Programs execute these files without being asked to:\n\n"+strings.Join(executed, "\n")+
-			"\n\nAll files of the change:\n\n"+strings.Join(all, "\n"), func() tea.Cmd { return m.applyNow(true) })
+			"\n\nAll files of the change:\n\n"+strings.Join(all, "\n"), func() tea.Cmd { return m.applyNow(msg.changes, true) })
 	return nil
 }
 

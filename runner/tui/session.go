@@ -365,11 +365,12 @@ func (s *session) diff(ctx context.Context) ([]change, error) {
 	return []change{c}, nil
 }
 
-func (s *session) apply(ctx context.Context, allowExecuted bool) (string, error) {
+func (s *session) apply(ctx context.Context, read []change, allowExecuted bool) (string, error) {
 	if s.name() == "" {
 		return "nothing to apply", nil
 	}
-	done, err := s.client.ApplySession(ctx, s.name(), wire.ApplySession{AllowExecuted: allowExecuted})
+	done, err := s.client.ApplySession(ctx, s.name(),
+		wire.ApplySession{AllowExecuted: allowExecuted, ResultTrees: resultTrees(read)})
 	if err != nil {
 		return "", err
 	}

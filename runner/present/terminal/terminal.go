@@ -17,7 +17,7 @@ import (
 // Render draws text in rows of at most width columns, wrapped at words, without an empty row at either end. dark is of
 // the terminal's background; without color there are no styles. Colours are the 16 that a person chooses.
 func Render(text string, width int, dark, color bool) string {
-	text = entity().ReplaceAllStringFunc(visible.Text(text), shownEntity)
+	text = entity().ReplaceAllStringFunc(strings.ReplaceAll(visible.Text(text), less, ""), shownEntity)
 	if nested().MatchString(text) {
 		return xansi.Wrap(text, width, "")
 	}
@@ -27,8 +27,8 @@ func Render(text string, width int, dark, color bool) string {
 		glamour.WithPreservedNewLines(), glamour.WithInlineTableLinks(true), glamour.WithChromaFormatter("terminal16"))
 	if err == nil {
 		var drawn string
-		if drawn, err = r.Render(text); err == nil {
-			return xansi.Hardwrap(harmless(drawn, color), width, true)
+		if drawn, err = r.Render(angle().ReplaceAllStringFunc(text, shownAngle)); err == nil {
+			return xansi.Hardwrap(harmless(strings.ReplaceAll(drawn, less, "<"), color), width, true)
 		}
 	}
 	return xansi.Wrap(text, width, "") // as it is
@@ -38,8 +38,21 @@ var (
 	entity = pattern.Lazy(`&#[0-9A-Za-z]{1,12};?`)
 	// nested matches what begins so many blocks in each other that drawing them takes time out of proportion.
 	nested = pattern.Lazy(`(?m)^(?:[ \t]*(?:>|[-*+][ \t]|[0-9]{1,9}[.)][ \t])){16}`)
-	sgr    = pattern.Lazy(`\x1b\[[0-9;:]*m`)
+	// angle matches a "<", with the address that it begins: glamour would leave out what looks like HTML.
+	angle = pattern.Lazy(`<(?:[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>|[^\s<>]+@[^\s<>]+>)?`)
+	sgr   = pattern.Lazy(`\x1b\[[0-9;:]*m`)
 )
+
+// less stands for a "<" while Markdown is read. It is no character.
+const less = "\ufdd0"
+
+// shownAngle is less, or an address, which is a link.
+func shownAngle(found string) string {
+	if found == "<" {
+		return less
+	}
+	return found
+}
 
 // shownEntity is an entity that stands for a character, or nothing where that would be hidden.
 func shownEntity(entity string) string {

@@ -56,6 +56,24 @@ func TestEntities(t *testing.T) {
 	}
 }
 
+// What looks like HTML is text: it may be the name of a file, or a type.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"nul: <script>alert(1)</script><img src=x>", "d/<img src=x onerror=alert(7)>.txt",
+		"<your-token> and Vec<String> <T,", "<!-- not seen -->", "<?php x", "<div>\nblock\n</div>", "1 < 2 <\ufdd0b>"} {
+		want := strings.ReplaceAll(text, "\ufdd0", "")
+		if got := terminal.Render(text, 80, true, false); got != want {
+			t.Errorf("%q is drawn as %q", text, got)
+		}
+	}
+	for text, want := range map[string]string{"<https://h.test/a>": "https://h.test/a", "`Vec<T>`": "Vec<T>",
+		"```\n<b>x</b>\n```": "  <b>x</b>"} {
+		if got := terminal.Render(text, 80, true, false); got != want {
+			t.Errorf("%q is drawn as %q, want %q", text, got, want)
+		}
+	}
+}
+
 var hostile = []string{"[a](x&#27;[31m)", "&#27;[31m", "<x&#27;[2J>", "![&#x1b;c](&#x9b;31m)", "<https://a&#27;[m>",
 	"\x1b]0;owned\a\x1b[2J\u009b2J\u202e\r\b", "[a](<https://h\x1b]8;;x>)", "[x](https://h.test/%1b]0;a%07)",
 	strings.Repeat(">", 20_000) + "x", strings.Repeat("- ", 5_000) + "x", strings.Repeat("[", 10_000),

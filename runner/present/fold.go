@@ -50,6 +50,7 @@ var handlers = map[string]func(*Fold, *view.EventEnvelope) []Row{
 	record.QueueEntryUnblocked:  (*Fold).unblocked,
 	record.SystemTickEmitted:    nothing, // the message says it
 	record.TimerFired:           nothing,
+	record.BudgetSpent:          nothing, // the notification says it
 	record.TurnStarted:          (*Fold).turnStarted,
 	record.CurrentRunAborted:    (*Fold).turnChanged,
 	record.TurnTerminal:         (*Fold).turnEnded,
@@ -79,8 +80,8 @@ func (f *Fold) Event(ev *view.EventEnvelope) []Row {
 	switch ev.Type {
 	case record.ControlApplied, record.WorktreeRetained: // the next step is the operator's
 		row.Level = Info
-	case record.WorkItemWritten:
-		if w := ev.Payload.Work; w != nil { // once as a work item, once as a task of the queue
+	case record.WorkItemWritten, record.WorkItemPicked, record.WorkItemCompleted:
+		if w := ev.Payload.Work; w != nil { // one change: it is written, as a task of the queue too, and picked or completed
 			row.Key = fmt.Sprintf("work-%s-%d", w.ID, w.Revision)
 		}
 	}
@@ -305,8 +306,8 @@ func (f *Fold) brief(ev *view.EventEnvelope) []Row {
 		return nil
 	}
 	for i := len(f.turn.texts) - 1; i >= 0; i-- {
-		if t := &f.turn.texts[i]; sameText(t.whole, b.Text) {
-			row.Key, row.At = t.row.Key, t.row.At
+		if t := &f.turn.texts[i]; sameText(t.whole, b.Text) || cutOf(t.whole, b.Text) {
+			row.Key, row.At, row.Body = t.row.Key, t.row.At, t.whole
 			t.row = row
 			break
 		}

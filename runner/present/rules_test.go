@@ -61,6 +61,62 @@ func TestTextIsOneRow(t *testing.T) {
 		"                        | Hello you\n")
 }
 
+// A long answer is cut in the record of the answer, and is one row.
+func TestLongTextIsOneRow(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	text := strings.Repeat("word ", 2000)
+	brief := event(record.BriefCreated, "t", 3, record.CategoryBrief, "result", "word word…", nil)
+	brief.Payload.Brief = &ledger.Brief{Text: text[:4000] + "…"}
+	fold(&f, &list, started("t"), delta("t", "m", text, responses.PhaseFinalAnswer), brief)
+	rows := list.Rows(present.Info)
+	expect.Equal(t, "rows", len(rows), 1)
+	expect.Equal(t, "text", rows[0].Body, text)
+}
+
+// One fact is one row: a work item that is completed, a budget that is spent.
+func TestFactIsOneRow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kinds []string
+		want  string
+	}{
+		"completed": {[]string{record.WorkItemWritten, record.WorkItemCompleted}, record.WorkItemCompleted},
+		"picked":    {[]string{record.WorkItemWritten, record.WorkItemPicked}, record.WorkItemPicked},
+		"budget":    {[]string{record.BudgetSpent, record.NotificationRequested}, record.NotificationRequested},
+	} {
+		var f present.Fold
+		var list present.List
+		for _, kind := range c.kinds {
+			ev := event(kind, "", 4, record.CategoryWork, kind, "", nil)
+			ev.Payload.Work = &view.WorkRecord{ID: "w", Revision: 3}
+			fold(&f, &list, ev)
+		}
+		expect.Equal(t, name, draw(list.Rows(present.Debug)), "work_item             "+c.want+"\n")
+	}
+}
+
+// A turn that the agent makes for itself is one also where its message waited behind one of the operator.
+func TestOwnTurnAfterAnother(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	admit := func(turn string, kind ledger.MessageKind) *view.EventEnvelope {
+		ev := event(record.MessageAdmitted, turn, 3, record.CategoryMessage, "operator", "hello", nil)
+		ev.Payload.Message = &ledger.Message{ID: "msg_" + turn, Kind: kind}
+		return ev
+	}
+	ended := func(turn string) *view.EventEnvelope {
+		return event(record.TurnTerminal, turn, 4, record.CategoryRuntime, "turn completed", "", nil)
+	}
+	fold(&f, &list, admit("tick", ledger.KindSystemTick), admit("asked", "operator_prompt"), started("asked"), ended("asked"),
+		started("tick"), ended("tick"))
+	if got := draw(list.Rows(present.Verbose)); !strings.HasSuffix(got, "1 turn of its own: system tick\n") {
+		t.Errorf("the rows are\n%s", got)
+	}
+}
+
 // What a model had written of an answer that broke off is taken back.
 func TestDiscarded(t *testing.T) {
 	t.Parallel()
@@ -107,7 +163,6 @@ func TestAsksForAction(t *testing.T) {
 	for kind, ev := range map[string]*view.EventEnvelope{
 		"notification": event(record.NotificationRequested, "", 1, record.CategoryNotification, "notified", "help", nil),
 		"quarantined":  event(record.QueueEntryQuarantined, "", 1, record.CategoryMessage, "quarantined", "no", nil),
-		"spent":        event(record.BudgetSpent, "", 1, record.CategoryRuntime, "budget spent", "tokens", nil),
 		"retained":     event(record.WorktreeRetained, "", 4, record.CategoryWorkspace, "retained", "cleanup pending", nil),
 		"stopped":      event(record.ControlApplied, "", 4, record.CategoryRuntime, "stopped", "holon agent start main", nil),
 		"blocked":      event(record.QueueEntryBlocked, "", 4, record.CategoryMessage, "blocked", "a key is missing", nil),

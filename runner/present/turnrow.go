@@ -29,11 +29,11 @@ func (t *turn) enter(ev *view.EventEnvelope) bool {
 func (f *Fold) turnStarted(ev *view.EventEnvelope) []Row {
 	f.turn = turn{}
 	f.turn.enter(ev)
-	if f.turn.own = f.self.message == ev.Provenance.MessageID && f.self.message != ""; f.turn.own {
+	if f.turn.own = f.self.has(ev); f.turn.own {
 		f.turn.row = f.self.begin(ev)
 		return []Row{f.turn.row}
 	}
-	f.self = selfRun{}
+	f.self = selfRun{made: f.self.made} // messages that wait while another one has its turn
 	row := rowOf(ev)
 	row.Key, row.Category, row.Level, row.Open = "turn-"+row.TurnID, CategoryRuntime, Verbose, true
 	f.turn.row = row
@@ -128,12 +128,11 @@ func count(n int, what string) string {
 
 // selfRun is turns that the agent makes for itself, one after another, and that have nothing new: they are one row.
 type selfRun struct {
-	message string   // the newest that was made
-	kind    string   // of it
-	key     string   // of the row; "": the next turn begins one
-	kinds   []string // of the turns so far, each once
-	count   int
-	text    string // the newest answer
+	made  map[string]string // kinds of the messages, by id
+	key   string            // of the row; "": the next turn begins one
+	kinds []string          // of the turns so far, each once
+	count int
+	text  string // the newest answer
 }
 
 // own are the kinds of messages by which an agent or the runtime goes on by itself.
@@ -144,22 +143,24 @@ func (s *selfRun) takes(m *ledger.Message) bool {
 	if !slices.Contains(own, m.Kind) {
 		return false
 	}
-	s.message, s.kind = m.ID, strings.ReplaceAll(string(m.Kind), "_", " ")
+	if s.made == nil || len(s.made) == most {
+		s.made = map[string]string{}
+	}
+	s.made[m.ID] = strings.ReplaceAll(string(m.Kind), "_", " ")
 	return true
 }
 
-// has reports whether an event is about a message of the kind.
-func (s *selfRun) has(ev *view.EventEnvelope) bool {
-	return s.message != "" && ev.Provenance.MessageID == s.message
-}
+// has reports whether an event is about such a message.
+func (s *selfRun) has(ev *view.EventEnvelope) bool { return s.made[ev.Provenance.MessageID] != "" }
 
 // begin is the row with one more turn.
 func (s *selfRun) begin(ev *view.EventEnvelope) Row {
 	if s.key == "" {
 		s.key, s.kinds, s.count = "self-"+ev.Provenance.TurnID, nil, 0
 	}
-	if s.count++; !slices.Contains(s.kinds, s.kind) {
-		s.kinds = append(s.kinds, s.kind)
+	kind := s.made[ev.Provenance.MessageID]
+	if s.count++; !slices.Contains(s.kinds, kind) {
+		s.kinds = append(s.kinds, kind)
 	}
 	row := rowOf(ev)
 	row.Key, row.Category, row.Level, row.Open = s.key, CategoryRuntime, Verbose, true
@@ -187,6 +188,12 @@ func (s *selfRun) breaks(own bool) {
 
 func sameText(a, b string) bool {
 	return strings.Join(strings.Fields(a), " ") == strings.Join(strings.Fields(b), " ")
+}
+
+// cutOf reports whether a text is the beginning of a whole one, as a record has room for it.
+func cutOf(whole, text string) bool {
+	beginning, cut := strings.CutSuffix(text, "…")
+	return cut && strings.HasPrefix(strings.TrimSpace(whole), beginning)
 }
 
 func firstLine(text string) string {

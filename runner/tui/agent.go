@@ -121,6 +121,9 @@ func (a *agent) status(s view.StateSnapshot) status {
 		State: strings.ReplaceAll(string(at.Agent.Status), "_", " "), Running: at.Agent.CurrentRunID != "",
 		Model: at.Model.EffectiveModel, Queued: at.Agent.Pending, Tokens: at.TokenUsage.Total.TotalTokens,
 		Isolation: at.Execution.Policy.Unenforced(), Workspace: s.Execution.WorkspaceAnchor}
+	if p := at.SchedulingPosture.Posture; !out.Running && strings.HasPrefix(p, "waiting_for_") { // why it sleeps
+		out.State = strings.ReplaceAll(p, "_", " ")
+	}
 	if e := s.Workspace.ActiveEntry; e != nil {
 		out.Workspace = cmp.Or(e.WorkspaceAlias, e.WorkspaceAnchor)
 	}

@@ -11,7 +11,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holon/internal/visible"
+	"holon/runner/control/wire"
 	"holon/runner/present"
+	"holon/state"
 )
 
 // model is the state of the program. Its methods do no I/O.
@@ -50,6 +52,7 @@ type model struct {
 	overlays []*overlay
 	notice   string
 	failed   bool   // the notice tells of a failure
+	absent   bool   // which is that the daemon does not answer
 	asked    string // what the next key of the same kind confirms: "interrupt", "quit"
 	now      time.Time
 	ticking  bool
@@ -223,7 +226,9 @@ func (m *model) take(events []fed) tea.Cmd {
 
 // stands takes how the conversation stands.
 func (m *model) stands(s status) tea.Cmd {
-	m.status, m.away = s, false
+	if m.status, m.away = s, false; m.failed && m.absent { // it answers
+		m.say("", nil)
+	}
 	if s.Target != (Target{}) {
 		m.target = s.Target
 	}
@@ -244,6 +249,7 @@ func (m *model) stands(s status) tea.Cmd {
 // say shows what a command did, or why not.
 func (m *model) say(text string, err error) {
 	m.notice, m.failed = text, err != nil
+	m.absent = state.IsCode(err, wire.CodeUnreachable) || state.IsCode(err, wire.CodeDisconnected)
 	if err != nil {
 		m.notice = visible.OneLine(explain(err), 600)
 	}

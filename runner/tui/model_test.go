@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holon/responses"
+	"holon/runner/control/wire"
 	"holon/runner/present"
 	"holon/state"
 	"holon/test/expect"
@@ -72,6 +73,15 @@ func TestKeys(t *testing.T) {
 		"away":            {agent, func(l *lab) { l.event(awayEvent{}) }, "", "the daemon is away"},
 		"back": {agent, func(l *lab) { l.event(awayEvent{}, statusEvent{Name: "main", State: "awake idle"}) }, "",
 			"awake idle"},
+		"back after a failure": {agent, func(l *lab) {
+			l.fake.fail = &state.Error{Code: wire.CodeUnreachable, Message: "no daemon answers"}
+			l.keys("/start", "enter")
+			before := l.screen()
+			l.event(statusEvent{Name: "main", State: "awake idle"})
+			if after := l.screen(); !strings.Contains(before, "no daemon answers") || strings.Contains(after, "no daemon") {
+				l.t.Errorf("the screen is\n%s\nand then\n%s", before, after)
+			}
+		}, "act agent start ", "awake idle"},
 		"ended":  {agent, func(l *lab) { l.event(endedEvent{errors.New("the agent was removed")}) }, "", "the agent was removed"},
 		"resume": {agent, func(l *lab) { l.event(statusEvent{Name: "main", State: "stopped", Hint: "holon agent start main"}) }, "", "holon agent start main"},
 		"a turn of another client": {session, func(l *lab) {

@@ -126,8 +126,12 @@ func (a *agent) work(ctx context.Context, id string) (page, error) {
 		w, err := a.client.WorkItem(ctx, a.id, id)
 		return page{Title: "work item " + id, Text: workText(w)}, err
 	}
-	p := page{Title: "work items", Heads: []string{"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"}}
 	list, err := a.client.WorkItems(ctx, a.id, listed)
+	return workPage(list), err
+}
+
+func workPage(list []view.WorkRecord) page {
+	p := page{Title: "work items", Heads: []string{"OBJECTIVE", "STATE", "TODO", "CHANGED", "ITEM"}}
 	for i := len(list) - 1; i >= 0; i-- { // the open ones first
 		w := list[i]
 		done := 0
@@ -140,10 +144,10 @@ func (a *agent) work(ctx context.Context, id string) (page, error) {
 		if len(w.Todo) > 0 {
 			todo = fmt.Sprintf("%d/%d", done, len(w.Todo))
 		}
-		p.Items = append(p.Items, item{ID: w.ID, Mark: w.Current, Cells: []string{w.ID,
-			cmp.Or(string(w.SchedulingState), string(w.State)), todo, when(w.UpdatedAt), w.Objective}})
+		p.Items = append(p.Items, item{ID: w.ID, Mark: w.Current, Cells: []string{w.Objective,
+			cmp.Or(string(w.SchedulingState), string(w.State)), todo, when(w.UpdatedAt), w.ID}})
 	}
-	return p, err
+	return p
 }
 
 func workText(w view.WorkRecord) string {

@@ -7,7 +7,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"holon/runner/agent/view"
 	"holon/runner/present"
+	"holon/state/ledger"
 )
 
 var sizes = [][2]int{{80, 24}, {120, 40}, {60, 15}}
@@ -47,10 +49,12 @@ func things() map[string]page {
 			{ID: "main", Mark: true, Cells: []string{"main", "awake running", "2", "openai/gpt-5", "app"}},
 			{ID: "release", Cells: []string{"release", "asleep", "0", "anthropic/claude-sonnet-4-5", "/home/user/src/release-notes"}},
 			{ID: "ses_1", Cells: []string{"session editor", "idle", "", "openai/gpt-5", "/home/user/src/app"}}}},
-		"work": {Title: "work items", Heads: []string{"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"}, Items: []item{
-			{ID: "work_1", Mark: true, Cells: []string{"work_01j", "runnable", "1/3", "01-02 03:04", "dates are in UTC everywhere, also in the documents of the project"}},
-			{ID: "work_2", Cells: []string{"work_01k", "completed", "", "01-01 12:00", "a release"}}}},
-		"work work_1": {Title: "work item work_01j", Text: "# dates are in UTC everywhere\n\nrunnable\n\n- [x] dates.go\n- [ ] docs\n\n## Plan\n\nFirst the code."},
+		"work": workPage([]view.WorkRecord{
+			{ID: "work_0b1c5e5e2a8d4d0f8a0c2f9d1e", Objective: "a release", State: "completed"},
+			{ID: "work_a73a475a3d455df1aa8a27a010", Current: true, SchedulingState: "waiting_operator",
+				Objective: "dates are in UTC everywhere, also in the documents of the project",
+				Todo:      []ledger.Todo{{State: "completed"}, {}, {}}}}),
+		"work work_a73a475a3d455df1aa8a27a010": {Title: "work item work_01j", Text: "# dates are in UTC everywhere\n\nrunnable\n\n- [x] dates.go\n- [ ] docs\n\n## Plan\n\nFirst the code."},
 		"tasks": {Title: "tasks", Heads: []string{"TASK", "STATUS", "STARTED", "COMMAND"}, Items: []item{
 			{ID: "task_1", Mark: true, Cells: []string{"task_01j", "running", "01-02 03:04", "make watch"}}}},
 		"tasks task_1": {Title: "task task_01j", Text: "running: make watch\n\ncompiled in 1.2s\nwaiting for changes", Raw: true, Live: true},

@@ -453,6 +453,10 @@ func TestInline(t *testing.T) {
 	if screen := l.screen(); view.AltScreen || strings.Contains(screen, "asked") || !strings.Contains(screen, "● one\n main") {
 		t.Errorf("the view is, with the alternate screen %v:\n%s", view.AltScreen, screen)
 	}
+	l.event(answerRow("2", strings.Repeat("word\n\n", 40), true))
+	if n := strings.Count(l.screen(), "word"); n > inlineRows {
+		t.Errorf("%d rows are drawn that a resize would leave in the scrollback twice", n)
+	}
 	l.event(answerRow("2", "one", false))
 	if screen := l.screen(); strings.Contains(screen, "one") {
 		t.Errorf("the view still has what was printed:\n%s", screen)

@@ -36,6 +36,9 @@ func (m *model) bodyHeight() int {
 	return max(1, m.height-3-m.composer.Height()-len(m.pending()))
 }
 
+// inlineRows bounds what is drawn of a text that is written, without the alternate screen.
+const inlineRows = 6
+
 // body is the overlay on top, or the conversation.
 func (m *model) body() []string {
 	height := m.bodyHeight()
@@ -43,6 +46,9 @@ func (m *model) body() []string {
 	if o := m.top(); o != nil {
 		lines = m.drawOverlay(o, height)
 	} else {
+		if m.inline && m.scrolled == 0 { // all of it comes into the scrollback; a resize leaves a copy of what is here
+			height = min(height, inlineRows)
+		}
 		lines, _ = m.rows.window(height, m.scrolled)
 		if len(lines) == 0 && len(m.rows.list) == 0 && !m.inline {
 			lines = m.welcome(height)

@@ -1,0 +1,120 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"holon/responses"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/test/expect"
+)
+
+// A message whose answer is lost is sent again with the same key, which makes it once.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	file := textFile("a.txt", "hi")
+	for name, c := range map[string]struct {
+		target Target
+		files  []attachment
+	}{
+		"agent":            {target: Target{Agent: "main"}},
+		"agent, with file": {target: Target{Agent: "main"}, files: []attachment{file}},
+		"session":          {target: Target{Session: "ses_1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var keys []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				expect.Equal(t, "method", r.Method, http.MethodPost)
+				if keys = append(keys, r.Header.Get(wire.HeaderIdempotencyKey)); len(keys) == 1 {
+					panic(http.ErrAbortHandler)
+				}
+				w.WriteHeader(http.StatusConflict)
+				fmt.Fprintf(w, `{"error":{"code":%q,"message":"m"}}`, responses.CodeIdempotencyConflict)
+			}))
+			defer server.Close()
+			at, err := client.New(server.URL, "")
+			expect.NoError(t, err)
+			defer at.Close()
+			var b backend = &agent{client: at, id: "main"}
+			if c.target.Agent == "" {
+				b = newSession(at, c.target)
+			}
+			if b.submit(t.Context(), prompt{Text: "hello", Files: c.files, Key: "k"}) == nil {
+				t.Error("a message that was refused was sent")
+			}
+			expect.Equal(t, "keys", fmt.Sprint(keys), "[k k]")
+		})
+	}
+}
+
+// A message is sent with one key until it is answered; another one has its own.
+func TestMessageKey(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 80, 24)
+	var keys []string
+	send := func(text string, fail error) {
+		l.fake.fail = fail
+		l.keys(text, "enter")
+		keys = append(keys, l.fake.key)
+	}
+	lost := errors.New("went away")
+	send("hello", lost)
+	send("", lost)
+	send("", nil)
+	send("hello", nil)
+	send("one", lost)
+	send(" more", nil)
+	if keys[0] == "" || keys[0] != keys[1] || keys[1] != keys[2] {
+		t.Errorf("one message has the keys %q", keys[:3])
+	}
+	if keys[3] == keys[2] || keys[5] == keys[4] {
+		t.Errorf("two messages have one key: %q", keys)
+	}
+	expect.Equal(t, "the last one", l.did[len(l.did)-1], `submit "one more" 0 files, urgent false`)
+}
+
+// What waits for the end of a turn is not lost by leaving: it is written again, with what was written meanwhile.
+func TestLeaveWithQueue(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string][]string{"ctrl+c": {"ctrl+c", "ctrl+c"}, "ctrl+d": {"ctrl+d"},
+		"/quit": {"/quit", "enter"}, "/agents": {"/agents", "enter", "enter"}} {
+		l := newLab(t, Target{Workspace: "/src/app"}, 80, 24)
+		l.pages = map[string]page{"agents": {Items: []item{{ID: "main", To: Target{Agent: "main"}}}}}
+		l.event(running(Target{Workspace: "/src/app"}))
+		l.keys("one", "enter", "two", "enter")
+		l.keys(keys...)
+		if l.quit || l.model.target.Agent != "" || l.model.composer.Value() != "one\n\ntwo" ||
+			!strings.Contains(l.screen(), "is not sent: it is here again") {
+			t.Errorf("%s: left %v for %q, the screen is\n%s", name, l.quit, l.model.target.Agent, l.screen())
+		}
+		l.keys("ctrl+c")
+		if l.keys(keys...); !l.quit && l.model.target.Agent == "" {
+			t.Errorf("%s: it does not leave", name)
+		}
+	}
+}
+
+// A message that is being sent arrives before the program ends, or is written again.
+func TestLeaveWhileSending(t *testing.T) {
+	t.Parallel()
+	for _, fail := range []error{nil, errors.New("away")} {
+		l := newLab(t, Target{Agent: "main"}, 80, 24)
+		l.fake.fail = fail
+		l.keys("hello")
+		_, sending := l.model.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+		if l.keys("ctrl+d"); l.quit {
+			t.Error("it left before the message arrived")
+		}
+		if l.do(sending); l.quit != (fail == nil) || (l.model.composer.Value() == "hello") != (fail != nil) {
+			t.Errorf("failed with %v: left %v, composer %q", fail, l.quit, l.model.composer.Value())
+		}
+	}
+}

@@ -2,8 +2,6 @@ package tui
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -217,50 +215,6 @@ func TestComments(t *testing.T) {
 	l.keys("/diff", "enter", "down", "down", "down", "down", "down", "why?", "enter", "down", "also", "enter", "ctrl+x", "enter")
 	want := `submit "Comments on your change:\n\na.go:2\n> +new\nwhy?\n" 0 files, urgent false`
 	expect.Equal(t, "did", strings.Join(l.did[1:], ";"), want)
-}
-
-// A pasted path of a file is sent as a part; other text stays text, without what controls a terminal.
-func TestPaste(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
-	image, note := write("a shot.png", "\x89PNG\r\n\x1a\n0000"), write("note.txt", "hi")
-	binary := write("x.bin", "\x00\x01\x02\xff")
-	for name, c := range map[string]struct{ pasted, kind, text string }{
-		"image":          {image, "input_image", ""},
-		"escaped spaces": {strings.ReplaceAll(image, " ", `\ `) + "\n", "input_image", ""},
-		"quoted":         {"'" + image + "'", "input_image", ""},
-		"url":            {"file://" + strings.ReplaceAll(image, " ", "%20"), "input_image", ""},
-		"text file":      {note, "input_text", ""},
-		"file":           {binary, "input_file", ""},
-		"no file":        {dir + "/none", "", dir + "/none"},
-		"directory":      {dir, "", dir},
-		"two lines":      {note + "\n" + note, "", note + "\n" + note},
-		"text":           {"see a/b\r\nc", "", "see a/b\nc"},
-		"escapes":        {"a\x1b[31mb\x1b]0;t\x07c", "", "abc"},
-		"many lines":     {strings.Repeat("line\n", 20_000) + "end", "input_text", ""},
-		"long lines":     {strings.Repeat(strings.Repeat("x", 2000)+"\n", 1000), "input_text", ""},
-	} {
-		l := newLab(t, Target{Agent: "main"}, 200, 24)
-		l.send(tea.PasteMsg{Content: c.pasted})
-		kind := ""
-		if len(l.model.files) > 0 {
-			kind = l.model.files[0].Part.Type
-		}
-		if kind != c.kind || l.model.composer.Value() != c.text {
-			t.Errorf("%s: part %q, text %q, want %q, %q", name, kind, l.model.composer.Value(), c.kind, c.text)
-		}
-		if len(c.pasted) > 10_000 && !strings.Contains(l.model.files[0].Part.Text, c.pasted) {
-			t.Errorf("%s: a part of the text is missing", name)
-		}
-		if l.keys("backspace"); c.kind != "" && len(l.model.files) > 0 {
-			t.Errorf("%s: backspace leaves the file", name)
-		}
-	}
 }
 
 // Whatever a model or a name says, nothing but our own styles reaches the terminal.

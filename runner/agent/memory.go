@@ -55,7 +55,8 @@ func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {
 			text = "(The file cannot be shown: " + err.Error() + ".)"
 		}
 		sum := sha256.Sum256([]byte(text))
-		list = append(list, prompt.CuratedFile{Path: name, Text: r.cfg.Secrets.Text(text), Digest: hex.EncodeToString(sum[:8])})
+		list = append(list, prompt.CuratedFile{Path: name, Text: r.cfg.Secrets.Text(text),
+			Digest: hex.EncodeToString(sum[:8])})
 	}
 	return list
 }

@@ -9,8 +9,8 @@ import (
 	"holon/state/ledger"
 )
 
-// maxLine bounds a summary line, in bytes: all of them fit into an event.
-const maxLine = 480
+// maxLine bounds a summary line, in bytes: all of them fit into an event, also where each character has to be escaped.
+const maxLine = 320
 
 // change is a field of a snapshot that changed, and the line that says how.
 type change struct{ field, line string }

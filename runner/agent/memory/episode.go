@@ -72,7 +72,8 @@ func left(w ledger.WorkItem) (texts []string) {
 }
 
 // finalize ends the episode that goes on.
-func finalize(m ledger.Memory, e Evidence, why ledger.Boundary, done []ledger.Episode) (ledger.Memory, []ledger.Episode) {
+func finalize(m ledger.Memory, e Evidence, why ledger.Boundary, done []ledger.Episode) (ledger.Memory,
+	[]ledger.Episode) {
 	b := *m.Builder
 	m.Archived++
 	b.Number, b.FinalizedAt, b.Boundary = m.Archived, &e.Now, why

@@ -107,8 +107,8 @@ func Assemble(in Input) Prompt {
 	if in.Agent.Kind == ledger.KindChild {
 		p.Mode, p.SystemBlocks[0].Text, p.SystemBlocks[1].Text = modeTask, taskGuide, childIdentity(in.Agent)
 	}
-	in.Memory.show(&p, in.begins())
 	if in.begins() {
+		in.Memory.show(&p, true)
 		p.add(recent(in.Recent))
 	}
 	work, digestOfWork := in.Work.projection()
@@ -117,6 +117,9 @@ func Assemble(in Input) Prompt {
 	p.add(in.Workspaces.block(in.Agent))
 	p.add(situation(in))
 	p.add(labelled(in.Message))
+	if !in.begins() {
+		in.Memory.show(&p, false)
+	}
 	p.SystemPrompt = texts(p.SystemBlocks)
 	p.Cache = cacheKeys{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
 		ContextFingerprint: digest(p.SystemPrompt, p.Prompt()), WorkingMemoryRevision: in.Memory.Revision,

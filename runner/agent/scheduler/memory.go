@@ -37,8 +37,8 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	}
 	m, done := memory.Remember(m, s.evidence(a, *t))
 	if m.Revision > before.Revision {
-		s.emit(record.MemoryUpdated, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, fields{"working_memory_revision": m.Revision,
-			"delta": m.Pending})
+		s.emit(record.MemoryUpdated, ledger.Event{MessageID: a.MessageID, TurnID: t.ID},
+			fields{"working_memory_revision": m.Revision, "delta": m.Pending})
 	}
 	for _, episode := range done {
 		s.insert(&episode)

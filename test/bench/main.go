@@ -57,6 +57,7 @@ func metrics() []metric {
 		{[]string{"P7"}, measureFlood},
 		{[]string{"P33", "P34", "P35", "P36"}, measureDoor},
 		{[]string{"P28"}, measureWork},
+		{[]string{"P21"}, measureSearch},
 		{[]string{"P1", "P19", "P24"}, measureContainer},
 		{[]string{"P18"}, measurePause},
 		{[]string{"P17"}, measureFleet},

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"holon/internal/redact"
 	"holon/runner/agent/scheduler"
@@ -138,9 +139,9 @@ func hidePaths(s *view.AgentSummary, home string) {
 }
 
 // arguments reads the arguments of a call strictly: what is not known was meant
-// to do something. Those that are required are texts that are not empty.
+// to do something. Half of a surrogate pair is U+FFFD. Those that are required are texts that are not empty.
 func arguments(c hosttools.Call, into any, required ...string) error {
-	err := strict.Unmarshal(c.Arguments, into, strict.RejectUnknownMembers(true))
+	err := strict.Unmarshal(c.Arguments, into, strict.RejectUnknownMembers(true), jsontext.AllowInvalidUTF8(true))
 	if err == nil {
 		return complete(c, required)
 	}

@@ -19,9 +19,9 @@ import (
 const maxResumes = 3
 
 // Entries yields what a turn does, from its first entry on, until the turn is over, and takes it up where it was when
-// the connection breaks. It ends without an error only after exactly one terminal event of the turn's stream and what
-// follows that. An error event of the stream becomes the error it carries. An error comes with a zero entry and is the
-// last pair.
+// the connection breaks. Deltas of its stream are yielded where they are wanted. It ends without an error only after
+// exactly one terminal event of the turn's stream and what follows that. An error event of the stream becomes the error
+// it carries. An error comes with a zero entry and is the last pair.
 func (c *Client) Entries(ctx context.Context, turnID string, deltas bool) iter.Seq2[turns.Entry, error] {
 	return func(yield func(turns.Entry, error) bool) {
 		if err := responses.CheckID("turn_id", turnID); err != nil {
@@ -61,7 +61,8 @@ type following struct {
 	over   bool  // the terminal event has come
 }
 
-// skips reports whether a line is the next one, and a delta that is not wanted: to decode it costs more than to send it.
+// skips reports whether a line is the next one, and a delta that is not wanted, which costs more to decode than to
+// send.
 func (f *following) skips(line []byte) bool {
 	if f.deltas || f.over {
 		return false

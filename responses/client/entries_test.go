@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -94,6 +96,35 @@ func TestEntriesGiveUp(t *testing.T) {
 	if n := gets.Load(); n < 2 || n > 10 {
 		t.Errorf("it was tried %d times", n)
 	}
+}
+
+// Deltas that are not wanted are left out, and count: what lacks one has a gap.
+func TestEntriesWithoutDeltas(t *testing.T) {
+	t.Parallel()
+	all := journal(t)
+	read := func(deltas bool, lines [][]byte) (got, skipped int, last error) {
+		c := serve(t, broken(lines, len(lines), false, new(atomic.Int32)))
+		for e, err := range c.Entries(t.Context(), "turn_1", deltas) {
+			if last = err; err != nil {
+				break
+			}
+			got++
+			if e.Stream != nil && strings.HasSuffix(e.Stream.Type, ".delta") {
+				skipped++
+			}
+		}
+		return got, skipped, last
+	}
+	whole, deltas, err := read(true, all)
+	if err != nil || whole != len(all) || deltas == 0 {
+		t.Fatalf("%d of %d entries with %d deltas: %v", whole, len(all), deltas, err)
+	}
+	if got, left, err := read(false, all); err != nil || got != whole-deltas || left != 0 {
+		t.Errorf("%d entries with %d deltas: %v", got, left, err)
+	}
+	at := slices.IndexFunc(all, func(line []byte) bool { return bytes.Contains(line, []byte(`.delta"`)) })
+	_, _, err = read(false, slices.Delete(slices.Clone(all), at, at+1))
+	isError(t, err, responses.CodeServerError)
 }
 
 func TestHostileEntries(t *testing.T) {

@@ -31,7 +31,8 @@ func Unix(path string) *Client {
 // URL returns a client for the server at a URL without a slash at its end, which h reaches; h follows no redirect.
 // Requests have the token, "" for none.
 func URL(h *http.Client, base, token string) *Client {
-	c := &Client{where: base, remedy: "start the server", base: base, header: http.Header{"User-Agent": {"holon"}}, http: h}
+	c := &Client{where: base, remedy: "start the server", base: base, http: h,
+		header: http.Header{"User-Agent": {"holon"}}}
 	if token == "" {
 		return c
 	}

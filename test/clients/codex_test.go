@@ -12,8 +12,8 @@ import (
 	"holon/test/expect"
 )
 
-// codex sends requests as Codex CLI does: the whole conversation each time, with reasoning items as they came and without
-// ids, nothing stored, large instructions and many tools, of which some are of types that no server knows.
+// codex sends requests as Codex CLI does: the whole conversation each time, with reasoning items as they came and
+// without ids, nothing stored, large instructions and many tools, of which some are of types that no server knows.
 type codex struct {
 	*testing.T
 	server *server
@@ -58,7 +58,8 @@ func (c *codex) send(more ...any) (items []object) {
 	expect.NoError(c, err)
 	for name, value := range map[string]string{"Authorization": "Bearer unused", "Content-Type": "application/json",
 		"Accept": "text/event-stream", "originator": "codex_cli_rs", "session_id": "0199-conversation",
-		"conversation_id": "0199-conversation", "User-Agent": "codex_cli_rs/0.50.0", "OpenAI-Beta": "responses=experimental"} {
+		"conversation_id": "0199-conversation", "User-Agent": "codex_cli_rs/0.50.0",
+		"OpenAI-Beta": "responses=experimental"} {
 		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
@@ -126,7 +127,8 @@ func TestCodexAtDoor(t *testing.T) {
 	onDoor(t, "clients", func(t *testing.T, s *server) {
 		c := &codex{T: t, server: s}
 		context := []any{object{"type": "message", "role": "developer", "content": []object{{"type": "input_text",
-			"text": "<permissions>read-only</permissions>"}}}, user("<environment_context><cwd>/src/app</cwd></environment_context>")}
+			"text": "<permissions>read-only</permissions>"}}},
+			user("<environment_context><cwd>/src/app</cwd></environment_context>")}
 		first := c.send(append(context, user("Say hello."))...)
 		expect.Equal(t, "the first item", fmt.Sprint(first[0]["type"]), "reasoning")
 		expect.Equal(t, "text", said(first), "Hello, Ada.")

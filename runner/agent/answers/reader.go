@@ -179,10 +179,11 @@ func (r *reader) known(v ledger.View, responseID string) (bool, error) {
 	return err == nil && m.ResponseID() != "" && speaker(m) == speaker(r.m), err
 }
 
-// shown is an event of the turn as its reader may see it: every turn of an agent is made in the background for its host.
+// shown is an event of the turn as its reader may see it. The host has every turn of an agent made in the background.
 func (r *reader) shown(line []byte, ev responses.Event) []byte {
 	const background = `,"background":true,`
-	if at := bytes.LastIndex(line, []byte(background)); ev.Response != nil && !r.back && at >= 0 { // behind output and tools
+	// it is behind output and tools
+	if at := bytes.LastIndex(line, []byte(background)); ev.Response != nil && !r.back && at >= 0 {
 		line = slices.Concat(line[:at], []byte(`,"background":false,`), line[at+len(background):])
 	}
 	if ev.Response == nil || ev.Response.PreviousResponseID == nil || r.at.hidden == "" {

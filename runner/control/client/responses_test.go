@@ -16,7 +16,8 @@ import (
 // The responses of a daemon are read at its URL with its token, and a connection that breaks is made anew.
 func TestResponses(t *testing.T) {
 	t.Parallel()
-	const delta = "data: {\"type\":\"response.output_text.delta\",\"sequence_number\":0,\"item_id\":\"i\",\"delta\":\"x\"}\n\n"
+	const delta = "data: {\"type\":\"response.output_text.delta\",\"sequence_number\":0,\"item_id\":\"i\"," +
+		"\"delta\":\"x\"}\n\n"
 	var asked []string
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		expect.Equal(t, "token", r.Header.Get("Authorization"), "Bearer the-token")

@@ -40,10 +40,7 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 	}
 	c := o.Canonical
 	// Results that do not fit into an event are in the stored response.
-	compact, err := r.Families.Compact(c, compactBytes).Encode()
-	if err != nil {
-		compact = nil
-	}
+	compact := r.Families.Compact(c, compactBytes)
 	text := o.Rendered
 	if len(text) > turns.MaxPreview {
 		text = r.Families.Receipt(c, r.Dir, turns.MaxPreview*3/4) // escapes in JSON take room, too
@@ -56,10 +53,8 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 				turns.Violation{Axis: "filesystem", Attempted: c.Error.Message, Outcome: "blocked"}))
 		}
 		return append(before, r.Scope.OfCall(turns.ToolFailed, id, turns.ToolFailure{
-			ToolName: c.ToolName, FailureCategory: category, Kind: c.Error.Kind,
-			Message: c.Error.Message, Retryable: c.Error.Retryable,
-			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(),
-			Preview: text, Canonical: compact,
+			ToolName: c.ToolName, FailureCategory: category, Message: c.Error.Message, Retryable: c.Error.Retryable,
+			OutputRef: ref, DurationMS: o.Duration.Milliseconds(), Preview: text, Error: toolError(compact.Error),
 		}))
 	}
 	// Of a family's result only what every host wants to show is looked at.
@@ -67,6 +62,10 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 		ExitStatus *int `json:"exit_status"`
 	}
 	_ = json.Unmarshal(c.Result, &known) // another shape just has none
+	canonical, err := compact.Encode()
+	if err != nil {
+		canonical = nil
+	}
 	var before []turns.RuntimeEvent
 	truncated := r.Families.Truncated(c)
 	if truncated && ref != "" {
@@ -78,8 +77,17 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: text, OutputRef: ref,
 		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus,
 		Truncated: text != o.Rendered || truncated,
-		Canonical: compact,
+		Canonical: canonical,
 	}))
+}
+
+// toolError is the error of a canonical result as an event has it.
+func toolError(e *tools.Error) *turns.ToolError {
+	out := &turns.ToolError{Kind: e.Kind, Message: e.Message, RecoveryHint: e.RecoveryHint, Retryable: e.Retryable}
+	if len(e.Details) > 0 {
+		out.Details, _ = responses.Marshal(e.Details) // they are JSON, or left out
+	}
+	return out
 }
 
 // taskBegun are the runtime events of a call that left a task behind, which its last process runs.

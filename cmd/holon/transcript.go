@@ -93,7 +93,7 @@ func entryText(e record.TranscriptEntry) string {
 	var data struct {
 		Text    string          `json:"text"`
 		Call    string          `json:"call"`
-		Error   string          `json:"error"`
+		Status  string          `json:"status"`
 		Summary string          `json:"summary"`
 		Output  string          `json:"output"`
 		Ref     string          `json:"output_ref"`
@@ -104,8 +104,8 @@ func entryText(e record.TranscriptEntry) string {
 		return string(e.Data)
 	}
 	if data.Call != "" {
-		text := data.Call + ": " + cmp.Or(data.Error, data.Summary)
-		if data.Output != "" && data.Error == "" {
+		text := data.Call + ": " + data.Summary
+		if data.Output != "" && data.Status != "error" {
 			text += "\n" + visible.Clip(data.Output, shownResult)
 		}
 		if data.Ref != "" {

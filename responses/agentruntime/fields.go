@@ -27,7 +27,7 @@ list: acceptance active_skills artifacts candidates choices discarded_item_ids e
 instructions missing omissions open_action_ids output_refs removed_turn_ids sources tools
 
 object: canonical enforcement entry forked_from preserved process provider_attempt sandbox_profile task
-usage wait_for work_item worker`
+tool_error usage wait_for work_item worker`
 
 var typeOfField = sync.OnceValue(func() map[string]string {
 	types := map[string]string{}

@@ -86,15 +86,31 @@ type ToolFailure struct {
 	// invalid_input, permission_denied, sandbox_violation, not_found, timeout, cancelled, interrupted,
 	// execution_error, unavailable
 	FailureCategory string `json:"failure_category"`
-	Kind            string `json:"kind,omitzero"` // the tool's own name for it
 	Message         string `json:"message" max:"2048"`
 	Retryable       bool   `json:"retryable"`
-	RecoveryHint    string `json:"recovery_hint,omitzero"`
 	OutputRef       string `json:"output_ref,omitzero"`
 	DurationMS      int64  `json:"duration_ms"`
 
-	Preview   string          `json:"preview,omitzero" max:"1024"`   // what the model was shown, or its beginning and end
-	Canonical json.RawMessage `json:"canonical,omitzero" max:"4096"` // as in Result
+	Preview string     `json:"preview,omitzero" max:"1024"` // what the model was shown, or its beginning and end
+	Error   *ToolError `json:"tool_error,omitzero"`         // of the canonical result; absent where the turn ended first
+}
+
+// ToolError is the error of a canonical result in its compact form (runtime specification, "Tool Error Envelope
+// Contract").
+type ToolError struct {
+	Kind         string          `json:"kind"`
+	Message      string          `json:"message" max:"2048"`
+	Details      json.RawMessage `json:"details,omitzero" max:"1536"` // an object, absent where it is longer
+	RecoveryHint string          `json:"recovery_hint,omitzero"`
+	Retryable    bool            `json:"retryable"`
+}
+
+// Envelope is the error of the call. One that the end of its turn cut off has its category as kind.
+func (f ToolFailure) Envelope() ToolError {
+	if f.Error != nil {
+		return *f.Error
+	}
+	return ToolError{Kind: f.FailureCategory, Message: f.Message, Retryable: f.Retryable}
 }
 
 // Notice is the payload of runtime.warning and runtime.error.

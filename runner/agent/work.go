@@ -122,7 +122,7 @@ func trace(v ledger.View, agentID, itemID string) ([]prompt.Step, error) {
 	}
 	for _, t := range tools {
 		if t.WorkItemID == itemID {
-			steps = append(steps, prompt.Step{At: t.EndedAt, What: t.Tool, Text: cmp.Or(t.Summary, t.Error, t.Status)})
+			steps = append(steps, prompt.Step{At: t.EndedAt, What: t.Tool, Text: cmp.Or(t.Summary, t.Status)})
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b prompt.Step) int { return a.At.Compare(b.At) })

@@ -26,8 +26,8 @@ const defaultKind = "note"
 
 // noteArgs are the arguments of turn_note.
 type noteArgs struct {
-	Text string `json:"text"`
-	Kind string `json:"kind"`
+	Text string `json:"text" jsonschema:"what to note, in plain words, at most 4096 bytes"`
+	Kind string `json:"kind,omitempty" jsonschema:"what sort of note it is, for example decision, todo or risk; default note"`
 }
 
 // tool is turn_note. secrets are taken out of what is noted.
@@ -37,12 +37,7 @@ func (n *notes) tool(secrets *redact.Set) Tool {
 		Description: "Attaches a short note to the record of this run, for the person who started it: a decision " +
 			"and its reason, something that is left to do, a risk. " +
 			"It is kept even if the run fails later. It does not replace your answer; say what you found in your answer too.",
-		Schema: json.RawMessage(`{"type":"object","properties":{` +
-			`"text":{"type":"string","minLength":1,"maxLength":4096,"description":"what to note, in plain words, ` +
-			`at most 4096 bytes"},` +
-			`"kind":{"type":"string","pattern":"^[a-z][a-z0-9_-]{0,31}$","description":"what sort of note it is, ` +
-			`for example decision, todo or risk; default note"}},` +
-			`"required":["text"],"additionalProperties":false}`),
+		Schema: SchemaOf[noteArgs](nil),
 		Call: func(_ context.Context, c Call) (Result, error) {
 			args, err := readNote(c.Arguments)
 			if err != nil {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -13,20 +14,19 @@ import (
 
 // execution is a call of a tool that has ended (runtime specification, "Tool Execution Record").
 type execution struct {
-	ID         string          `json:"tool_call_id"`
-	Tool       string          `json:"tool_name"`
-	Call       string          `json:"call,omitempty"` // what was done, for a person
-	Files      []activity.File `json:"files,omitempty"`
-	Arguments  string          `json:"arguments"`            // cut
-	Output     string          `json:"output"`               // what the model was shown, cut
-	OutputRef  string          `json:"output_ref,omitempty"` // file with the whole output, below the turn's directory
-	Summary    string          `json:"summary,omitempty"`
-	Kind       string          `json:"kind,omitempty"` // of a failure
-	Error      string          `json:"error,omitempty"`
-	Status     string          `json:"status"` // success, error
-	ExitCode   *int            `json:"exit_code"`
-	DurationMS int64           `json:"duration_ms"`
-	Expired    *Expired        `json:"output_expired,omitempty"`
+	ID         string           `json:"tool_call_id"`
+	Tool       string           `json:"tool_name"`
+	Call       string           `json:"call,omitempty"` // what was done, for a person
+	Files      []activity.File  `json:"files,omitempty"`
+	Arguments  string           `json:"arguments"`            // cut
+	Output     string           `json:"output"`               // what the model was shown, cut
+	OutputRef  string           `json:"output_ref,omitempty"` // file with the whole output, below the turn's directory
+	Summary    string           `json:"summary,omitempty"`
+	Error      *turns.ToolError `json:"error,omitempty"`
+	Status     string           `json:"status"` // success, error
+	ExitCode   *int             `json:"exit_code"`
+	DurationMS int64            `json:"duration_ms"`
+	Expired    *Expired         `json:"output_expired,omitempty"`
 
 	TurnID     string    `json:"-"`
 	Workspace  string    `json:"workspace_id,omitempty"` // where the agent worked when the call began
@@ -81,10 +81,10 @@ func (x executions) apply(e ledger.Event) *execution {
 		Tool: end.ToolName,
 		Call: end.Call, Files: end.Files, Arguments: visible.Clip(args.Arguments, maxPreview),
 		Output: visible.Clip(end.Preview, maxPreview), OutputRef: end.OutputRef,
-		Summary: visible.OneLine(end.Summary, maxLine), Status: "success", ExitCode: end.ExitCode,
+		Summary: visible.OneLine(cmp.Or(end.Summary, end.Message), maxLine), Status: "success", ExitCode: end.ExitCode,
 		DurationMS: end.DurationMS, StartedAt: begun.CreatedAt, EndedAt: e.CreatedAt}
 	if e.Class == turns.ToolFailed {
-		ran.Status, ran.Kind, ran.Error = "error", end.Kind, visible.OneLine(end.Message, maxLine)
+		ran.Status, ran.Error = "error", new(end.Envelope())
 	}
 	return &ran
 }

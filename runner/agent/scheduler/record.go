@@ -148,7 +148,7 @@ func (s *step) cutOff(begun ledger.Event, class string, v outcome) fields {
 	case turns.ToolFailed:
 		var b turns.Begun
 		_ = json.Unmarshal(begun.Data, &b)
-		f["tool_name"], f["kind"], f["duration_ms"] = clip(b.ToolName), category, took
+		f["tool_name"], f["duration_ms"] = clip(b.ToolName), took
 		f["call"] = clip(record.CallOf(begun.Data).Text)
 	case turns.CompactionFailed:
 		var c turns.CompactionStart

@@ -22,17 +22,10 @@ const (
 	looksBack   = 200      // newest messages among which they are counted
 )
 
-const (
-	enqueueDescription = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and " +
-		"no message of anyone else waits; next, normal and background order your own notes. " +
-		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change " +
-		"nothing come at growing intervals, and after 12 of them your operator is asked."
-	enqueueSchema = `{"type":"object","properties":{` +
-		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be ` +
-		`understood alone"},` +
-		`"priority":{"type":"string","enum":["next","normal","background"],"description":"normal if left out"}},` +
-		`"required":["text"],"additionalProperties":false}`
-)
+const enqueueDescription = "Puts a note to yourself in your queue. It begins a turn of its own when this one has " +
+	"ended and no message of anyone else waits; next, normal and background order your own notes. " +
+	"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change " +
+	"nothing come at growing intervals, and after 12 of them your operator is asked."
 
 // subsystem is the origin of notes of an agent to itself.
 const subsystem = "enqueue_tool"
@@ -55,8 +48,8 @@ type enqueued struct {
 
 // note is what Enqueue is called with.
 type note struct {
-	Text     string          `json:"text"`
-	Priority ledger.Priority `json:"priority"`
+	Text     string          `json:"text" jsonschema:"what to do then, so that it can be understood alone; at most 32768 bytes"`
+	Priority ledger.Priority `json:"priority,omitempty" jsonschema:"normal if left out"`
 }
 
 func (e *enqueue) call(ctx context.Context, c hosttools.Call, args note) (hosttools.Result, error) {

@@ -20,19 +20,11 @@ const (
 	maxReason = 1000                // bytes
 )
 
-const (
-	sleepDescription = "Says that nothing is left to do in this turn and what you wait for. You are woken by any " +
-		"message, and after duration_ms if you give it. Without it, a work item that can go on does. " +
-		"It does not pause you: after it, end the turn with your answer. Calling it again replaces what you wait " +
-		"for. Turns that you wake yourself for and that change nothing come at growing intervals, and after 12 of " +
-		"them your operator is asked."
-	sleepSchema = `{"type":"object","properties":{` +
-		`"duration_ms":{"type":"integer","minimum":0,"maximum":2592000000,"description":"wake after so many ` +
-		`milliseconds at the latest, at most 30 days; leave it out to rest until a message comes"},` +
-		`"reason":{"type":"string","maxLength":1000,"description":"what you wait for, in a few words; ` +
-		`you are told it when you wake"}},` +
-		`"additionalProperties":false}`
-)
+const sleepDescription = "Says that nothing is left to do in this turn and what you wait for. You are woken by any " +
+	"message, and after duration_ms if you give it. Without it, a work item that can go on does. " +
+	"It does not pause you: after it, end the turn with your answer. Calling it again replaces what you wait " +
+	"for. Turns that you wake yourself for and that change nothing come at growing intervals, and after 12 of " +
+	"them your operator is asked."
 
 // slept is the result of Sleep.
 type slept struct {
@@ -45,8 +37,8 @@ type slept struct {
 
 // rest is what Sleep is called with.
 type rest struct {
-	DurationMS int64  `json:"duration_ms"`
-	Reason     string `json:"reason"`
+	DurationMS int64  `json:"duration_ms,omitempty" jsonschema:"wake after so many milliseconds at the latest, at most 2592000000 (30 days); leave it out to rest until a message comes"`
+	Reason     string `json:"reason,omitempty" jsonschema:"what you wait for, in a few words; you are told it when you wake"`
 }
 
 // sleep is Sleep.

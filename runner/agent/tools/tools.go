@@ -65,8 +65,8 @@ func New(o Options) []hosttools.Tool {
 	o.Facts.Children = true
 	e := &enqueue{Options: o}
 	list := append([]hosttools.Tool{
-		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription, Schema: json.RawMessage(sleepSchema)}, o.sleep),
-		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription, Schema: json.RawMessage(enqueueSchema)}, e.call),
+		tool(o, hosttools.Tool{Name: NameSleep, Description: sleepDescription}, o.sleep),
+		tool(o, hosttools.Tool{Name: NameEnqueue, Description: enqueueDescription}, e.call),
 		tool(o, hosttools.Tool{Name: nameAgentGet, Description: getDescription}, o.get),
 	}, slices.Concat(o.work(), o.workspace(), o.memory())...)
 	if !state.IsChild(o.AgentID) { // whose parent alone reaches it
@@ -80,9 +80,7 @@ func New(o Options) []hosttools.Tool {
 // makes of it. Arguments that are required are texts that are not empty.
 func tool[T any](o Options, t hosttools.Tool, call func(context.Context, hosttools.Call, T) (hosttools.Result, error),
 	required ...string) hosttools.Tool {
-	if t.Schema == nil {
-		t.Schema = schemaOf[T]()
-	}
+	t.Schema = hosttools.SchemaOf[T](enumerated)
 	t.Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 		ctx = o.Scheduler.Calling(ctx, o.AgentID, c.ID)
 		c.Arguments, c.Round.Text = o.Secrets.JSON(c.Arguments), o.Secrets.Text(c.Round.Text)

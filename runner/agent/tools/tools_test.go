@@ -350,6 +350,12 @@ func TestOffer(t *testing.T) {
 			}
 		}
 	}
+	schema := string(r.tools["Enqueue"].Schema)
+	for _, part := range []string{`"enum":["next","normal","background"]`, `"required":["text"]`} {
+		if !strings.Contains(schema, part) {
+			t.Errorf("the schema of Enqueue is %s, want %s in it", schema, part)
+		}
+	}
 	if len(r.tools) != 10 {
 		t.Errorf("%d tools", len(r.tools))
 	}

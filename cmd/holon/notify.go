@@ -31,6 +31,11 @@ notify.desktop. Agents without bindings of their own use those of the default ag
 				return r.showRow(b, err, b.ID, b.Status)
 			}),
 		remoteCommand(streams, "test NAME", "Send a notification by a binding, and see whether it comes", runNotifyTest),
+		remoteCommand(streams, "ack ID", "Take a notification off the status of its agent: you have seen it",
+			func(ctx context.Context, r *remote) error {
+				n, err := r.Acknowledge(ctx, r.Agent, r.args[0])
+				return r.showRow(n, err, n.ID, "resolved")
+			}),
 		tableCommand(remoteCommand(streams, "log", "List notifications, and what became of them", runNotifyLog), streams))
 }
 
@@ -105,10 +110,14 @@ func runNotifyTest(ctx context.Context, r *remote) error {
 
 func runNotifyLog(ctx context.Context, r *remote) error {
 	found, err := r.Notifications(ctx, r.Agent, 0)
-	return showList(&r.base, found.Data, err, []string{"NOTIFICATION", "FROM", "AT", "DELIVERY*", "SUMMARY*"},
+	return showList(&r.base, found.Data, err, []string{"NOTIFICATION", "FROM", "AT", "STATUS", "DELIVERY*", "SUMMARY*"},
 		func(n view.Notice) []string {
+			status := "open"
+			if n.Notification.ResolvedAt != nil {
+				status = "resolved"
+			}
 			return []string{n.Notification.ID, n.Notification.RequestedBy, r.streams.when(turns.At(n.Notification.CreatedAt)),
-				delivered(n.Deliveries), n.Notification.Summary}
+				status, delivered(n.Deliveries), n.Notification.Summary}
 		})
 }
 

@@ -76,6 +76,7 @@ type Steps interface {
 	AdmitOperator(ctx context.Context, bindingID, token, replyRoute string, draft ledger.Message) (scheduler.Admission,
 		error)
 	TestBinding(ctx context.Context, agentID, id string) (ledger.Notification, error)
+	Acknowledge(ctx context.Context, agentID, notificationID string) (ledger.Notification, error)
 	Wake(ctx context.Context, w scheduler.Wake) (scheduler.Disposition, error)
 	Deliver(ctx context.Context, d scheduler.Delivery) (scheduler.Receipt, error)
 	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)

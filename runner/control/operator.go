@@ -40,6 +40,7 @@ func (s *Server) operatorRoutes() []route {
 	return []route{
 		{method: "GET", path: agent + "/operator-bindings", handle: s.getBindings},
 		{method: "GET", path: agent + "/notifications", handle: lists(s, view.Snapshot.Notices), queries: true},
+		{method: "POST", path: control + "/notifications/{notification_id}/acknowledge", handle: s.postAcknowledge},
 		{method: "POST", path: control + "/operator-bindings", take: takes(s, maxSmall, required, s.postBinding), live: true},
 		{method: "POST", path: one + "/revoke", handle: s.postRevokeBinding},
 		{method: "POST", path: one + "/test", handle: s.postTestBinding, live: true},
@@ -80,6 +81,10 @@ func (s *Server) postBinding(_ http.ResponseWriter, r *http.Request, b wire.Bind
 	}
 	return wire.Bound{OK: true, Binding: bound.OperatorBinding, SigningSecret: bound.SigningSecret,
 		IngressToken: bound.IngressToken}, nil
+}
+
+func (s *Server) postAcknowledge(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.steps.Acknowledge(r.Context(), s.agentID(r), pathValue(r, "notification_id"))
 }
 
 func (s *Server) postRevokeBinding(_ http.ResponseWriter, r *http.Request) (any, error) {

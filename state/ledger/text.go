@@ -49,14 +49,43 @@ type Notification struct {
 	Summary       string    `json:"summary"`
 	WorkItemID    string    `json:"work_item_id,omitempty"`
 	CorrelationID string    `json:"correlation_id,omitempty"`
-	CausationID   string    `json:"causation_id,omitempty"`
+	CausationID   string    `json:"causation_id,omitempty"` // the message of the turn in which it was made
 	CreatedAt     time.Time `json:"created_at"`
+
+	// Kind and SubjectID are its matter: one notification of a matter is open at a time. Without a subject only the
+	// operator ends it.
+	Kind       NoticeKind `json:"kind"`
+	SubjectID  string     `json:"subject_id,omitempty"`
+	ResolvedAt *time.Time `json:"resolved_at,omitempty"` // the matter was settled, or the operator has seen it
+	ResolvedBy string     `json:"resolved_by,omitempty"` // operator, runtime
 }
+
+// NoticeKind is what a notification is about.
+type NoticeKind string
+
+const (
+	NoticeGeneral      NoticeKind = "general"
+	NoticeInput        NoticeKind = "needs_input"       // subject: the work item
+	NoticeRecheck      NoticeKind = "recheck_consumed"  // subject: the work item
+	NoticeBlocked      NoticeKind = "message_blocked"   // subject: the message
+	NoticeGivenUp      NoticeKind = "message_given_up"  // no subject
+	NoticeStopped      NoticeKind = "progress_stopped"  // subject: the agent
+	NoticeBudget       NoticeKind = "budget_spent"      // subject: the agent
+	NoticeTrigger      NoticeKind = "trigger_revoked"   // subject: the wait
+	NoticeConversation NoticeKind = "conversation_lost" // no subject
+	NoticeTest         NoticeKind = "test"              // no subject; it is resolved when it is made
+)
+
+func matter(kind NoticeKind, subject string) string { return string(kind) + " " + subject }
 
 func (b *Brief) Row() Row { return Row{"briefs", "brief", 1, kept(&b.ID, &b.AgentID, b.CreatedAt)} }
 
 func (n *Notification) Row() Row {
-	return Row{"notifications", "notification", 1, kept(&n.ID, &n.AgentID, n.CreatedAt)}
+	open := ""
+	if n.ResolvedAt == nil && n.SubjectID != "" {
+		open = matter(n.Kind, n.SubjectID)
+	}
+	return Row{"notifications", "notification", 1, append(kept(&n.ID, &n.AgentID, n.CreatedAt), Column{"matter", open})}
 }
 
 // Brief returns a brief.
@@ -89,4 +118,9 @@ func (v View) Notification(id string) (Notification, error) { return get[Notific
 // Notifications returns the newest notifications of an agent.
 func (v View) Notifications(agentID string, limit int) ([]Notification, error) {
 	return newest[Notification](v, "notifications", agentID, limit)
+}
+
+// OpenNotifications returns the notifications of a matter that are open, the oldest first.
+func (v View) OpenNotifications(agentID string, kind NoticeKind, subject string) ([]Notification, error) {
+	return list[Notification](v, "open notifications", agentID, matter(kind, subject))
 }

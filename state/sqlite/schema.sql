@@ -135,9 +135,11 @@ CREATE TABLE notifications (
     id         TEXT NOT NULL UNIQUE,
     agent_id   TEXT NOT NULL REFERENCES agents (id),
     created_at INTEGER NOT NULL,
+    matter     TEXT NOT NULL, -- of one that is open, else ''
     data       TEXT NOT NULL
 ) STRICT;
 CREATE INDEX notifications_agent ON notifications (agent_id);
+CREATE INDEX notifications_open ON notifications (agent_id, matter) WHERE matter <> '';
 
 -- Ways by which notifications reach the operator outside of this host.
 CREATE TABLE operator_bindings (

@@ -68,8 +68,9 @@ func statements() map[string]string {
 		"briefs after":        "WHERE agent_id = ? AND n > ? ORDER BY n LIMIT ?",
 		"oldest brief":        "SELECT n FROM briefs WHERE agent_id = ? ORDER BY n LIMIT 1",
 
-		"briefs":        "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"notifications": "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"briefs":             "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"notifications":      "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"open notifications": "WHERE agent_id = ? AND matter = ? AND matter <> '' ORDER BY n",
 
 		"operator bindings":          "WHERE agent_id = ? ORDER BY id",
 		"deliveries":                 "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",

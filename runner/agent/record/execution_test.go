@@ -6,7 +6,6 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/state/ledger"
-	"holon/test/expect"
 )
 
 // A call that failed keeps the error object of its tool, and one that the end of its turn cut off has one, too.

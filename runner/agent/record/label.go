@@ -56,6 +56,7 @@ const (
 	CurrentRunAborted      = "current_run_aborted"
 	BriefCreated           = "brief_created"
 	NotificationRequested  = "operator_notification_requested"
+	NotificationResolved   = "operator_notification_resolved"
 	MirrorFailed           = "operator_notification_mirror_failed"
 	DeliverySubmitted      = "operator_delivery_submitted"
 	DeliveryCompleted      = "operator_delivery_completed"
@@ -157,6 +158,7 @@ var labels = []Label{
 	{CurrentRunAborted, "run.status", "by", LevelProgress, CategoryRuntime},
 	{BriefCreated, "holon.brief.created", "", LevelTurnResult, CategoryBrief},
 	{NotificationRequested, "holon.operator.notified", "", LevelActionRequired, CategoryNotification},
+	{NotificationResolved, "holon.operator.notification_resolved", "", LevelTrace, CategoryNotification},
 	{MirrorFailed, "holon.operator.mirror_failed", "", LevelTurnResult, CategoryNotification},
 	{DeliverySubmitted, "holon.operator.delivery_submitted", "", LevelTrace, CategoryNotification},
 	{DeliveryCompleted, "holon.operator.delivery_completed", "", LevelProgress, CategoryNotification},

@@ -49,6 +49,7 @@ func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget)
 		switch {
 		case old.Spent != "" && a.Spent == "":
 			s.resumeTree()
+			s.settleMatter(ledger.NoticeBudget, agentID)
 		case old.Spent == "" && a.Spent != "":
 			s.pauseTree()
 		}
@@ -112,7 +113,8 @@ func (s *step) charge(spent Spending) {
 func (s *step) pauseTree() {
 	a := s.state.Tree
 	s.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": a.Spent, "budget": a})
-	s.notify(s.notification(fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
+	s.notify(s.notification(ledger.NoticeBudget, s.state.AgentID, fmt.Sprintf(
+		"The budget of agent %s and its children is spent: %d tokens and %s are "+
 		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
 		s.state.AgentID, a.Tokens, a.Cost, a.Spent, s.state.AgentID, a.Spent)))
 	s.keepFromBeginning()

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -157,7 +156,6 @@ func (s *step) reportPosture(parent *step, old ledger.Task) {
 	}
 	if head, ok := s.queueHead(); ok && phase == rules.ChildBlocked && rules.Permanent(state.Code(reason)) {
 		e.Level, f["message"] = record.LevelActionRequired, clip(head.Reason) // only the operator can change it
-		s.escalate(s.state.AgentID, fmt.Sprintf("Agent %s cannot go on: %s", s.state.AgentID, clip(head.Reason)))
 	}
 	parent.emitSubagent("subagent.status", t, e, f)
 	if phase == rules.ChildWaiting && reason != string(ledger.AwaitingTimer) {

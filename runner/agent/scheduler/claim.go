@@ -160,6 +160,7 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		fields{"status": string(status), "reason": clip(reason)})
 	s.update(&e)
+	s.settleMatter(ledger.NoticeBlocked, e.MessageID)
 	if op == "remove" {
 		s.emitUndelivered(before)
 		s.cancelTriggered(e.MessageID)

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"holon/responses/turns"
 	"holon/runner/agent/record"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -184,6 +186,67 @@ func TestNotify(t *testing.T) {
 	if !slices.Equal(levels, []int{record.LevelActionRequired, record.LevelTrace, record.LevelTrace}) {
 		t.Fatalf("the operator is notified at levels %v", levels)
 	}
+}
+
+// A notification is open until its matter is settled or the operator has seen it, and one of a matter is open at a time.
+func TestNotificationsEnd(t *testing.T) {
+	pending := func(w *world) (kinds []string) {
+		for _, n := range w.notifications() {
+			if n.ResolvedAt == nil {
+				kinds = append(kinds, string(n.Kind))
+			}
+		}
+		return kinds
+	}
+	input, ready, blocker, none := ledger.PlanNeedsInput, ledger.PlanReady, "a review", ""
+	t.Run("the plan has its input", func(t *testing.T) {
+		w := open(t)
+		item := w.item("release")
+		update(w, item.ID, scheduler.WorkChange{PlanStatus: &input})
+		expect.Equal(t, "open", strings.Join(pending(w), " "), "needs_input")
+		expect.Equal(t, "work item", w.notifications()[0].WorkItemID, item.ID)
+		update(w, item.ID, scheduler.WorkChange{PlanStatus: &ready})
+		expect.Equal(t, "open", strings.Join(pending(w), " "), "")
+		expect.Equal(t, "resolved by", w.notifications()[0].ResolvedBy, "runtime")
+	})
+	t.Run("what was looked at again is free", func(t *testing.T) {
+		w := open(t)
+		item := w.item("release")
+		c := w.claim()
+		update(w, item.ID, scheduler.WorkChange{BlockedBy: &blocker})
+		w.completes(c)
+		w.pass(rules.DefaultRecheck)
+		c = w.claim()
+		w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
+		expect.Equal(t, "open", strings.Join(pending(w), " "), "recheck_consumed")
+		update(w, item.ID, scheduler.WorkChange{BlockedBy: &none})
+		expect.Equal(t, "open", strings.Join(pending(w), " "), "")
+	})
+	t.Run("a blocked message goes on", func(t *testing.T) {
+		w := open(t)
+		w.admit(prompt("go"))
+		for range 2 {
+			c := w.claim()
+			w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Permanent: true, Turn: ledger.Turn{
+				Failure: &ledger.Failure{Code: "missing_credentials", Summary: "there is no key"}}})
+			expect.Equal(t, "open", strings.Join(pending(w), " "), "message_blocked")
+			w.must(w.m.Unblock(w.ctx, "alpha"))
+		}
+		c := w.claim()
+		w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
+		expect.Equal(t, "open", strings.Join(pending(w), " "), "")
+	})
+	t.Run("the operator has seen it", func(t *testing.T) {
+		w := open(t)
+		w.must(w.m.Notify(w.ctx, "alpha", "look"))
+		id := w.notifications()[0].ID
+		for range 2 {
+			n, err := w.m.Acknowledge(w.ctx, "alpha", id)
+			w.must(err)
+			expect.Equal(t, "resolved by", n.ResolvedBy, "operator")
+		}
+		w.refused(ledger.CodeNotFound, "holon notify log --agent alpha")(w.m.Acknowledge(w.ctx, "alpha", "ntf_none"))
+	})
 }
 
 func TestAgentSettings(t *testing.T) {

@@ -20,17 +20,69 @@ const lookBack = 20
 // twice.
 func (m *Scheduler) Notify(ctx context.Context, agentID, message string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		s.notify(s.notification(message))
+		s.notify(s.notification(ledger.NoticeGeneral, "", message))
 		return nil
 	})
 }
 
-// notification makes one about the agent, for its operator.
-func (s *step) notification(message string) ledger.Notification {
+// Acknowledge resolves a notification that the operator has seen. The error is ledger.CodeNotFound when the agent has
+// none with the id.
+func (m *Scheduler) Acknowledge(ctx context.Context, agentID, id string) (n ledger.Notification, err error) {
+	err = m.step(ctx, agentID, func(s *step) error {
+		var known bool
+		if n, known = find(s, ledger.View.Notification, id); !known || n.AgentID != agentID {
+			return refused(ledger.CodeNotFound, "notification_id", "holon notify log --agent "+agentID,
+				"agent %s has no notification %.80q", agentID, id)
+		}
+		s.resolve(&n, "operator")
+		return nil
+	})
+	return n, err
+}
+
+// resolve ends a notification unless it has ended.
+func (s *step) resolve(n *ledger.Notification, by string) {
+	if n.ResolvedAt != nil {
+		return
+	}
+	n.ResolvedAt, n.ResolvedBy = &s.now, by
+	s.update(n)
+	s.emit(record.NotificationResolved, ledger.Event{Ref: n.ID}, fields{"notification_id": n.ID, "by": by})
+}
+
+// settleMatter resolves the notifications of a matter, also those of the agents above that it was escalated to.
+func (s *step) settleMatter(kind ledger.NoticeKind, subject string) {
+	open := s.about(kind, subject)
+	for i := range open {
+		s.resolve(&open[i], "runtime")
+	}
+	if len(open) == 0 || open[0].ParentID == "" {
+		return
+	}
+	parent, err := s.agent(open[0].ParentID)
+	if s.err = cmp.Or(s.err, err); s.err == nil {
+		parent.settleMatter(kind, subject)
+	}
+}
+
+// about are the open notifications of a matter.
+func (s *step) about(kind ledger.NoticeKind, subject string) []ledger.Notification {
+	return ask(s, func(v ledger.View) ([]ledger.Notification, error) {
+		return v.OpenNotifications(s.state.AgentID, kind, subject)
+	})
+}
+
+// notification makes one about the agent, for its operator. In a turn it has the turn's work item and correlation.
+func (s *step) notification(kind ledger.NoticeKind, subject, message string) ledger.Notification {
 	a := s.agentRow()
 	n := ledger.Notification{
 		ID: responses.NewID(prefixNotification), AgentID: a.ID, RequestedBy: a.ID, Boundary: "primary_operator",
-		Message: message, Summary: rules.Summary(message), CreatedAt: s.now,
+		Message: message, Summary: rules.Summary(message), CreatedAt: s.now, Kind: kind, SubjectID: subject,
+	}
+	if turn, open := s.openAttempt(); open {
+		n.WorkItemID, n.CausationID = turn.WorkItemID, turn.MessageID
+		msg, _ := find(s, ledger.View.Message, turn.MessageID)
+		n.CorrelationID = msg.CorrelationID
 	}
 	if a.Ownership == ledger.ParentSupervised {
 		n.Boundary, n.ParentID = "parent_supervisor", a.ParentID
@@ -39,8 +91,11 @@ func (s *step) notification(message string) ledger.Notification {
 }
 
 // notify records a notification, and puts its deliveries in the outbox: to the bindings that are given, else to those
-// that follow from the agent and its turn.
+// that follow from the agent and its turn. A matter of which one is open is not notified of again.
 func (s *step) notify(n ledger.Notification, only ...ledger.OperatorBinding) {
+	if n.SubjectID != "" && len(s.about(n.Kind, n.SubjectID)) > 0 {
+		return
+	}
 	s.insert(&n)
 	text := n.Message
 	event, f := ledger.Event{Ref: n.ID}, fields{"notification_id": n.ID, "boundary": n.Boundary,
@@ -58,8 +113,8 @@ func (s *step) notify(n ledger.Notification, only ...ledger.OperatorBinding) {
 }
 
 // escalate notifies the operator of what an agent cannot change: of a child by its parents, up to the public one.
-func (s *step) escalate(by, message string) {
-	n := s.notification(message)
+func (s *step) escalate(by string, kind ledger.NoticeKind, subject, message string) {
+	n := s.notification(kind, subject, message)
 	n.RequestedBy = by
 	s.notify(n)
 	if n.ParentID == "" || s.err != nil {
@@ -67,7 +122,7 @@ func (s *step) escalate(by, message string) {
 	}
 	parent, err := s.agent(n.ParentID)
 	if s.err = cmp.Or(s.err, err); s.err == nil {
-		parent.escalate(by, message)
+		parent.escalate(by, kind, subject, message)
 	}
 }
 

@@ -240,7 +240,8 @@ func (m *Scheduler) TestBinding(ctx context.Context, agentID, id string) (n ledg
 		if err != nil {
 			return err
 		}
-		n = s.notification(fmt.Sprintf("This is a test of the binding %s of agent %s.", id, agentID))
+		n = s.notification(ledger.NoticeTest, "", fmt.Sprintf("This is a test of the binding %s of agent %s.", id, agentID))
+		n.ResolvedAt, n.ResolvedBy = &s.now, "runtime"
 		s.notify(n, b)
 		return nil
 	})

@@ -31,6 +31,7 @@ func (s *step) unblock(kept bool) {
 
 // fresh begins the count of progress anew, and lets the agent take what it kept.
 func (s *step) fresh() {
+	s.settleMatter(ledger.NoticeStopped, s.state.AgentID)
 	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
 	s.unblock(true)
 }

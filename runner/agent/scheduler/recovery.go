@@ -73,6 +73,8 @@ func (s *step) forget() {
 		s.emitRecovery("conversation_lost", "the conversation of the agent is gone; it begins anew",
 			ledger.Event{Level: record.LevelProgress},
 			Recovery{Sources: []string{"ledger"}, Missing: []Missing{{"conversation", chain}}})
+		s.notify(s.notification(ledger.NoticeConversation, "", fmt.Sprintf("The conversation of agent %s is gone; it begins "+
+			"anew, with what the record has of its newest turns.", s.state.AgentID)))
 	}
 	s.beginAnew()
 }

@@ -141,7 +141,7 @@ func (s *step) notifyStalled(dropped int) {
 	if dropped > 0 {
 		text += fmt.Sprintf(" Messages that it made for itself and that were dropped: %d.", dropped)
 	}
-	n := s.notification(text + " Send it a prompt to let it go on.")
+	n := s.notification(ledger.NoticeStopped, s.state.AgentID, text+" Send it a prompt to let it go on.")
 	s.notify(n)
 	if s.state.Stopped {
 		return
@@ -240,8 +240,8 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v outcome) 
 	if v.entry == ledger.Quarantined {
 		s.emit(record.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
 			fields{"failed": own.Failed, "code": clip(e.Failure.Code)})
-		s.escalate(s.state.AgentID, fmt.Sprintf("A message to agent %s was given up after %d attempts: %s", s.state.AgentID,
-			own.Failed, visible.WithRemedy(e.Failure.Summary, e.Failure.Hint)))
+		s.escalate(s.state.AgentID, ledger.NoticeGivenUp, "", fmt.Sprintf("A message to agent %s was given up after %d "+
+			"attempts: %s", s.state.AgentID, own.Failed, visible.WithRemedy(e.Failure.Summary, e.Failure.Hint)))
 	}
 	if v.entry == ledger.Quarantined && e.Refused {
 		own.Refusal, own.Param = e.Failure.Code, clip(e.Failure.Param)
@@ -272,6 +272,8 @@ func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v outcome) (r
 	if own.Blocked() {
 		s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
 			fields{"code": own.Code, "summary": own.Reason})
+		s.escalate(s.state.AgentID, ledger.NoticeBlocked, own.MessageID,
+			fmt.Sprintf("Agent %s cannot go on: %s", s.state.AgentID, own.Reason))
 	} else {
 		s.emit(record.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
 	}

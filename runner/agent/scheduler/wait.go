@@ -118,6 +118,9 @@ func (s *step) saveWait(typ string, w ledger.Wait, e ledger.Event, f fields, sav
 	before := s.waits()
 	save(&w)
 	s.emitWait(typ, w, e, f)
+	if w.Status != ledger.WaitActive {
+		s.settleMatter(ledger.NoticeTrigger, w.ID)
+	}
 	after := s.waits()
 	switch was, now := heldAs(item, before), heldAs(item, after); {
 	case !ok: // the agent itself waits, or something that is not a work item

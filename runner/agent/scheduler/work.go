@@ -87,7 +87,8 @@ func (s *step) needsInput(w ledger.WorkItem, before ledger.PlanStatus) {
 	if w.PlanStatus != ledger.PlanNeedsInput || before == ledger.PlanNeedsInput {
 		return
 	}
-	n := s.notification(fmt.Sprintf("Agent %s needs your input for: %s", s.state.AgentID, w.Objective))
+	n := s.notification(ledger.NoticeInput, w.ID, fmt.Sprintf("Agent %s needs your input for: %s", s.state.AgentID,
+		w.Objective))
 	if w.BlockedBy != "" {
 		n.Message += "\n\nBlocked by: " + w.BlockedBy
 	}
@@ -277,6 +278,12 @@ func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
 		}
 		w = next
 		s.updateWork(&w)
+		if w.State == ledger.WorkCompleted || w.PlanStatus != ledger.PlanNeedsInput {
+			s.settleMatter(ledger.NoticeInput, w.ID)
+		}
+		if w.RecheckConsumedAt == nil {
+			s.settleMatter(ledger.NoticeRecheck, w.ID)
+		}
 		s.worked()
 		return nil
 	})

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
+
 	"holon/responses"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
@@ -126,6 +128,12 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 		s.updateWork(&w)
 		s.emit(record.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},
 			fields{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
+	}
+	if w.RecheckConsumedAt != nil && s.message(a.MessageID).Origin.Subsystem == recheckSubsystem {
+		n := s.notification(ledger.NoticeRecheck, w.ID, fmt.Sprintf("Agent %s looked again at what blocks a work item, and it "+
+			"still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective, w.BlockedBy))
+		n.WorkItemID = w.ID
+		s.notify(n)
 	}
 	waits := s.waits()
 	s.emit(record.WorkTurnEnded, ledger.Event{Ref: w.ID, MessageID: a.MessageID, TurnID: a.TurnID},

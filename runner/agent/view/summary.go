@@ -53,6 +53,9 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	}
 	out.Notifications, out.Deliveries = []ledger.Notification{}, []ledger.Delivery{}
 	for _, n := range notices.Data {
+		if n.Notification.ResolvedAt != nil {
+			continue
+		}
 		out.Notifications = append(out.Notifications, n.Notification)
 		out.Deliveries = append(out.Deliveries, n.Deliveries...)
 	}

@@ -136,6 +136,11 @@ func (c *Client) Notifications(ctx context.Context, agentID string, limit int) (
 	return out, c.get(ctx, agentID, limited("/notifications", limit), &out)
 }
 
+// Acknowledge resolves a notification that the operator has seen.
+func (c *Client) Acknowledge(ctx context.Context, agentID, id string) (out ledger.Notification, err error) {
+	return out, c.post(ctx, agentID, "/notifications/"+url.PathEscape(id)+"/acknowledge", nil, "", &out)
+}
+
 // Message returns where a message is, and how its turn ended.
 func (c *Client) Message(ctx context.Context, agentID, messageID string) (out view.MessageState, err error) {
 	return out, c.get(ctx, agentID, "/messages/"+url.PathEscape(messageID), &out)

@@ -25,7 +25,7 @@ var lists = map[string][]string{
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
 	"timer list":       {"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"notify list":      {"BINDING", "AGENT", "TRANSPORT", "STATUS", "INGRESS", "URL"},
-	"notify log":       {"NOTIFICATION", "FROM", "AT", "DELIVERY", "SUMMARY"},
+	"notify log":       {"NOTIFICATION", "FROM", "AT", "STATUS", "DELIVERY", "SUMMARY"},
 	"workspace list":   {"WORKSPACE", "ALIAS", "STATE", "COPIES", "PATH"},
 	"session list":     {"SESSION", "NAME", "OWNER", "STATE", "USED", "MODEL", "WORKSPACE"},
 	"session turns":    {"RESPONSE", "AFTER", "AT", "STATUS", "FILES", "INPUT", "ANSWER"},

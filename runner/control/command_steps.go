@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -21,12 +22,52 @@ func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
 	if strings.TrimSpace(c.Text) == "" {
 		return outcome{}, missing("text", "say what the agent is to do")
 	}
-	a, err := s.steps.Admit(r.Context(), ledger.Message{
-		AgentID: c.AgentID, Key: stepKey(c), Kind: ledger.KindOperatorPrompt,
+	a, err := s.steps.Admit(r.Context(), operatorPrompt(r, c))
+	return outcome{seq: a.EventSeq, noOp: a.Replayed, result: wire.Submitted{QueuedTurnID: a.MessageID}}, err
+}
+
+func operatorPrompt(r *http.Request, c wire.Command) ledger.Message {
+	return ledger.Message{AgentID: c.AgentID, Key: stepKey(c), Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Priority(c.Priority),
 		Body: ledger.Body{Type: "text", Text: c.Text}, Surface: ledger.SurfaceControlPrompt,
-		AdmissionContext: listenerOf(r.Context()).operatorContext()})
-	return outcome{seq: a.EventSeq, noOp: a.Replayed, result: wire.Submitted{QueuedTurnID: a.MessageID}}, err
+		AdmissionContext: listenerOf(r.Context()).operatorContext()}
+}
+
+// respondAction answers what an agent, or a work item whose plan needs input, asks of the operator. An answer that comes
+// after another one adds nothing.
+func (s *Server) respondAction(r *http.Request, c wire.Command) (outcome, error) {
+	if strings.TrimSpace(c.Text) == "" {
+		return outcome{}, missing("text", "say what you decided")
+	}
+	var open, ofItem bool
+	subject := strings.TrimPrefix(c.ActionID, "action_")
+	err := s.store.View(r.Context(), func(v ledger.View) error {
+		w, err := v.Wait(subject)
+		if err == nil && w.AgentID == c.AgentID && w.Kind == ledger.WaitOperator {
+			open = w.Status == ledger.WaitActive
+			return nil
+		}
+		item, err := v.WorkItem(subject)
+		if err != nil || item.AgentID != c.AgentID {
+			return noSuch("action_id", "action", c.ActionID)
+		}
+		open, ofItem = item.State == ledger.WorkOpen && item.PlanStatus == ledger.PlanNeedsInput, true
+		return nil
+	})
+	if err != nil || !open {
+		return outcome{noOp: true}, err
+	}
+	prompt := operatorPrompt(r, c)
+	prompt.SourceRefs = map[string]string{rules.RefAction: c.ActionID}
+	a, err := s.steps.Admit(r.Context(), prompt)
+	out := outcome{seq: a.EventSeq, result: wire.Submitted{QueuedTurnID: a.MessageID}}
+	if err == nil && ofItem {
+		ready := ledger.PlanReady
+		_, err = s.steps.UpdateWork(r.Context(), c.AgentID, subject, stepKey(c),
+			scheduler.WorkChange{PlanStatus: &ready, Via: scheduler.ViaAction})
+		out.seq = 0 // its events are behind that of the message
+	}
+	return out, err
 }
 
 // interruptTurn ends the turn that the command names, and no later one, or the one that runs.
@@ -87,6 +128,14 @@ func (s *Server) removeQueuedTurn(r *http.Request, c wire.Command) (outcome, err
 		return outcome{noOp: true, result: message.Entry}, nil
 	}
 	return outcome{}, err
+}
+
+func (s *Server) promoteQueuedTurn(r *http.Request, c wire.Command) (outcome, error) {
+	if c.QueuedTurnID == "" {
+		return outcome{}, missing("queued_turn_id", "queue_snapshot has them")
+	}
+	entry, err := s.steps.Promote(r.Context(), c.AgentID, c.QueuedTurnID, operator)
+	return outcome{result: entry}, err
 }
 
 // exportEvidence answers with a reference to an export. The record says that evidence was exported, and directories of

@@ -169,6 +169,46 @@ func supported() map[string]carried {
 					return err
 				})
 			}},
+		"promote_queued_turn": {
+			prepare: func(r *rig) string {
+				r.say("main", "Look.", "")
+				r.say("main", "Look here first.", "")
+				var second string
+				r.look(func(v ledger.View) error {
+					queue, err := v.Queued("main", 0)
+					second = queue[len(queue)-1].MessageID
+					return err
+				})
+				return fmt.Sprintf(`,"queued_turn_id":%q`, second)
+			},
+			effect: func(r *rig, a wire.CommandAnswer) {
+				var e ledger.Entry
+				_ = json.Unmarshal(a.Result, &e)
+				expect.Equal(r.t, "the head of the queue", r.head(), e.MessageID)
+				expect.Equal(r.t, "its priority", e.Priority, ledger.Next)
+			}},
+		"respond_action": {
+			prepare: func(r *rig) string {
+				w, _, err := r.machine.CreateWork(r.t.Context(), scheduler.NewWork{AgentID: "main", Key: "ask",
+					Objective: "release", PlanStatus: ledger.PlanNeedsInput})
+				expect.NoError(r.t, err)
+				return fmt.Sprintf(`,"action_id":"action_%s","text":"Release it."`, w.ID)
+			},
+			effect: func(r *rig, a wire.CommandAnswer) {
+				r.look(func(v ledger.View) error {
+					open, err := v.OpenWork("main")
+					for _, w := range open {
+						expect.Equal(r.t, "the plan is", w.PlanStatus, ledger.PlanReady)
+					}
+					return err
+				})
+				for seq := r.newest(); ; seq-- {
+					if r.class(seq) == "action.resolved" {
+						expect.Contains(r.t, "who resolved it", r.payload(seq), `"resolved_by":"operator","via":"respond_action"`)
+						break
+					}
+				}
+			}},
 		"create_task": {
 			prepare: func(*rig) string { return `,"objective":"Look."` },
 			effect:  tells("accepted", "Look.")},

@@ -90,6 +90,7 @@ type Steps interface {
 	Renew(ctx context.Context, agentID, by string) error
 	Archive(ctx context.Context, a scheduler.Archive) (scheduler.Losses, error)
 	Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error)
+	Promote(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error)
 	Abort(ctx context.Context, a scheduler.Abort) (_ ledger.Attempt, changed bool, _ error)
 	Exported(ctx context.Context, x scheduler.Export) (int64, error)
 	Resume(ctx context.Context, c ledger.Command, by string) (ledger.Command, error)

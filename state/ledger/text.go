@@ -67,7 +67,7 @@ const (
 	NoticeGeneral      NoticeKind = "general"
 	NoticeInput        NoticeKind = "needs_input"       // subject: the work item
 	NoticeRecheck      NoticeKind = "recheck_consumed"  // subject: the work item
-	NoticeBlocked      NoticeKind = "message_blocked"   // subject: the message
+	NoticeBlocked      NoticeKind = "message_blocked"   // subject: the agent
 	NoticeGivenUp      NoticeKind = "message_given_up"  // no subject
 	NoticeStopped      NoticeKind = "progress_stopped"  // subject: the agent
 	NoticeBudget       NoticeKind = "budget_spent"      // subject: the agent

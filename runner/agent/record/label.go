@@ -47,6 +47,7 @@ const (
 	QueueEntryQuarantined  = "queue_entry_quarantined"
 	QueueEntryBlocked      = "queue_entry_blocked"
 	QueueEntryUnblocked    = "queue_entry_unblocked"
+	QueueEntryPromoted     = "queue_entry_promoted"
 	TurnStarted            = "turn_started"
 	TurnContextBuilt       = "turn_context_built"
 	TurnTerminal           = "turn_terminal"
@@ -143,6 +144,7 @@ var labels = []Label{
 	{QueueEntryRequeued, "queue.changed", "reason", LevelTrace, CategoryMessage},
 	{QueueEntryBlocked, "holon.queue_entry_blocked", "", LevelActionRequired, CategoryMessage},
 	{QueueEntryBlocked, "queue.changed", "code", LevelActionRequired, CategoryMessage},
+	{QueueEntryPromoted, "queue.changed", "by", LevelProgress, CategoryMessage},
 	{QueueEntryUnblocked, "queue.changed", "op=promote", LevelTrace, CategoryMessage},
 	{MessageAdmitted, "queue.changed", "", LevelProgress, CategoryMessage},
 	{QueueEntryQuarantined, "holon.queue_entry_quarantined", "", LevelActionRequired, CategoryMessage},

@@ -144,6 +144,9 @@ const (
 	RefReplyRoute = "reply_route_id"
 )
 
+// RefAction is the reference of an operator's message to the action that it answers.
+const RefAction = "action_id"
+
 // runtimeRefs are references to the runtime's own records, which only it makes.
 var runtimeRefs = []string{
 	RefBinding, RefReplyRoute, "callback_descriptor_id", "external_trigger_id", "message_id", "queued_event_id", "task_id",

@@ -160,7 +160,9 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		fields{"status": string(status), "reason": clip(reason)})
 	s.update(&e)
-	s.settleMatter(ledger.NoticeBlocked, e.MessageID)
+	if len(read(s, ledger.View.BlockedEntries, e.AgentID)) == 0 {
+		s.settleMatter(ledger.NoticeBlocked, e.AgentID)
+	}
 	if op == "remove" {
 		s.emitUndelivered(before)
 		s.cancelTriggered(e.MessageID)

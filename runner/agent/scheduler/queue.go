@@ -51,15 +51,9 @@ func (s *step) keep(e ledger.Entry) {
 func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error) {
 	var e ledger.Entry
 	err := m.liveStep(ctx, agentID, func(s *step) error {
-		e = read(s, ledger.View.Entry, messageID)
-		switch {
-		case e.AgentID != agentID:
-			return refused(ledger.CodeNotFound, "message", "holon queue list --agent "+agentID,
-				"agent %s has no message %.64s", agentID, messageID)
-		case e.Status == ledger.Dequeued:
-			return refused(CodeNotQueued, "message", "holon agent abort "+agentID, "the turn of message %s runs", messageID)
-		case e.Status != ledger.Queued:
-			return refused(CodeNotQueued, "message", "", "message %s is not in the queue: it is %s", messageID, e.Status)
+		var err error
+		if e, err = s.queued(messageID); err != nil {
+			return err
 		}
 		s.dispose(e, ledger.Dropped, clip("removed by "+by))
 		e = read(s, ledger.View.Entry, messageID)
@@ -67,6 +61,35 @@ func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (
 		return nil
 	})
 	return e, err
+}
+
+// Promote puts a message before the others of its sender that are queued. Errors: as those of Remove.
+func (m *Scheduler) Promote(ctx context.Context, agentID, messageID, by string) (e ledger.Entry, err error) {
+	err = m.liveStep(ctx, agentID, func(s *step) error {
+		if e, err = s.queued(messageID); err != nil || e.Priority == ledger.Next {
+			return err
+		}
+		e.Priority, e.UpdatedAt = ledger.Next, s.now
+		s.emitQueue(record.QueueEntryPromoted, "promote", e, ledger.Event{Status: "queued"}, fields{"by": clip(by)})
+		s.update(&e)
+		return nil
+	})
+	return e, err
+}
+
+// queued is an entry of the agent's queue.
+func (s *step) queued(messageID string) (ledger.Entry, error) {
+	e, agentID := read(s, ledger.View.Entry, messageID), s.state.AgentID
+	switch {
+	case e.AgentID != agentID:
+		return e, refused(ledger.CodeNotFound, "message", "holon queue list --agent "+agentID,
+			"agent %s has no message %.64s", agentID, messageID)
+	case e.Status == ledger.Dequeued:
+		return e, refused(CodeNotQueued, "message", "holon agent abort "+agentID, "the turn of message %s runs", messageID)
+	case e.Status != ledger.Queued:
+		return e, refused(CodeNotQueued, "message", "", "message %s is not in the queue: it is %s", messageID, e.Status)
+	}
+	return e, nil
 }
 
 // Withhold notes that the client of a message that has ended deleted its response.

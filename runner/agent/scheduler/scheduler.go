@@ -284,8 +284,12 @@ func (s *step) emitAction(typ string, w ledger.Wait) {
 			"expires_at": w.ExpiresAt})
 		return
 	}
+	via := viaInput
+	if w.MessageID != "" && s.message(w.MessageID).SourceRefs[rules.RefAction] == e.IDs[agentruntime.Action] {
+		via = ViaAction
+	}
 	how, ended := map[string][3]string{
-		record.WaitResolved:  {"answered", "operator", "respond_action"},
+		record.WaitResolved:  {"answered", "operator", via},
 		record.WaitCancelled: {string(w.Status), "runtime", "cancellation"},
 		record.WaitExpired:   {string(w.Status), "runtime", "expiry"},
 	}[typ]

@@ -272,7 +272,7 @@ func (s *step) comeBack(a ledger.Attempt, own ledger.Entry, e End, v outcome) (r
 	if own.Blocked() {
 		s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
 			fields{"code": own.Code, "summary": own.Reason})
-		s.escalate(s.state.AgentID, ledger.NoticeBlocked, own.MessageID,
+		s.escalate(s.state.AgentID, ledger.NoticeBlocked, own.AgentID,
 			fmt.Sprintf("Agent %s cannot go on: %s", s.state.AgentID, own.Reason))
 	} else {
 		s.emit(record.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)

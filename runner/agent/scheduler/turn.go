@@ -21,7 +21,7 @@ func (s *step) write(a ledger.Attempt, e End, v outcome, out *Settlement) {
 			s.emit(record.MemoryMarkdown, changed, nil)
 		}
 	}
-	if failure != nil {
+	if failure != nil && a.AbortedBy == "" { // what somebody asked for is no error
 		s.state.LastFailure = failure
 		s.writeFailure(a, e, v, *failure)
 	}
@@ -80,7 +80,15 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Fai
 	s.count(t, a)
 	s.endTurn(a, t, v, s.emitArtifacts(a, e))
 	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
-		Status: record.ThreadStatus(closure, s.state.Stopped)})
+		Status: s.betweenTurns(closure, a.AbortedBy != "")})
+}
+
+// betweenTurns is the status of the agent's thread between turns. One whose turn was aborted did not fail.
+func (s *step) betweenTurns(c ledger.Closure, aborted bool) string {
+	if status := record.ThreadStatus(c, s.state.Stopped); status != "failed" || !aborted {
+		return status
+	}
+	return "idle"
 }
 
 // times completes when a turn ran by what the ledger knows.

@@ -125,7 +125,7 @@ func (s *step) saveWait(typ string, w ledger.Wait, e ledger.Event, f fields, sav
 	switch was, now := heldAs(item, before), heldAs(item, after); {
 	case !ok: // the agent itself waits, or something that is not a work item
 	case was != now:
-		s.emitHold("update", was, now, &item, after)
+		s.emitHold("update", "", was, now, &item, after)
 	case now != "" && w.Status == ledger.WaitActive: // it waits for something more
 		f := fields{"op": "update"}
 		f.held(now, item, after)

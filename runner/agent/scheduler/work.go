@@ -41,6 +41,7 @@ type WorkChange struct {
 	Todo         *[]ledger.Todo // all of them
 	BlockedBy    *string        // "": nothing any more
 	RecheckAfter time.Duration  // with a BlockedBy; 0: rules.DefaultRecheck
+	Via          string         // how the operator decided; "": the agent did
 }
 
 // CreateWork makes an open work item. It takes the agent's attention from nothing: the agent picks it. The same key
@@ -72,7 +73,7 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		made = true
 		s.emitWork(record.WorkItemWritten, "task.created", w, fields{"op": "create"})
 		s.emitWork(record.WorkItemWritten, "task.accepted", w, fields{"op": "create"})
-		s.emitHold("create", "", heldAs(w, nil), &w, nil)
+		s.emitHold("create", "", "", heldAs(w, nil), &w, nil)
 		w.Step = s.number()
 		s.insert(&w)
 		s.needsInput(w, ledger.PlanDraft)
@@ -164,7 +165,7 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 		if string(before) == string(mustJSON(*w)) {
 			return s.unblocked(*w, c)
 		}
-		s.emitHeld(held, w)
+		s.emitHeld(held, w, c.Via)
 		s.needsInput(*w, plan)
 		s.unblocked(*w, c)
 		return true
@@ -180,27 +181,31 @@ func heldAs(w ledger.WorkItem, waits []ledger.Wait) rules.WorkState {
 }
 
 // emitHeld records a changed item, which was held by what before says.
-func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) {
+func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem, via string) {
 	waits := s.waits()
 	if now := heldAs(*w, waits); now != before {
-		s.emitHold("update", before, now, w, waits)
+		s.emitHold("update", via, before, now, w, waits)
 		return
 	}
 	s.emitWork(record.WorkItemWritten, "task.updated", *w, fields{"op": "update"})
 }
 
-// byOperator is the change of an item that its operator completes.
-const byOperator = "complete"
+// Ways by which an operator decides.
+const (
+	ViaAction = "respond_action"
+	viaInput  = "operator_input"
+)
 
-// emitHold records that an item is held by something else than before, "" for nothing.
-func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkItem, waits []ledger.Wait) {
+// emitHold records that an item is held by something else than before, "" for nothing. via is how the operator decided
+// that, "" when the agent did.
+func (s *step) emitHold(op, via string, before, now rules.WorkState, w *ledger.WorkItem, waits []ledger.Wait) {
 	if before != "" {
 		s.emitWork(record.WorkItemWritten, "task.resumed", *w, fields{"op": op})
 	}
 	if before == rules.WorkWaitingOperator {
 		how := fields{"decision": "answered", "resolved_by": "runtime", "via": "policy"}
-		if op == byOperator {
-			how["resolved_by"], how["via"] = "operator", "operator_input"
+		if via != "" {
+			how["resolved_by"], how["via"] = "operator", via
 		}
 		s.emitItemAction(record.ActionResolved, *w, how)
 	}

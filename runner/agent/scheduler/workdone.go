@@ -58,11 +58,11 @@ func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion) {
 	s.endItemWait(w.ID, "its work item is completed")
 	if held := heldAs(*w, nil); held != "" {
 		s.block(w, "", 0)
-		op := "update"
+		op, via := "update", ""
 		if r == nil {
-			op = byOperator
+			op, via = "complete", viaInput
 		}
-		s.emitHold(op, held, "", w, nil)
+		s.emitHold(op, via, held, "", w, nil)
 	}
 	w.State, w.CompletedAt = ledger.WorkCompleted, &s.now
 	if r != nil {

@@ -23,13 +23,14 @@ type Command struct {
 	AgentID      string  `json:"agent_id,omitempty"`
 	SessionID    string  `json:"session_id,omitempty"` // of the agent, which it names too
 	ThreadID     string  `json:"thread_id,omitempty"`  // likewise
-	Text         string  `json:"text,omitempty"`       // of submit_turn
+	Text         string  `json:"text,omitempty"`       // of submit_turn and respond_action
 	Priority     string  `json:"priority,omitempty"`   // of submit_turn
 	Reason       string  `json:"reason,omitempty"`     // of interrupt_turn
 	Objective    string  `json:"objective,omitempty"`  // of create_task and update_task
 	Cmd          *string `json:"cmd,omitempty"`        // of create_task; nil: it makes a work item
 	TurnID       string  `json:"turn_id,omitempty"`
 	QueuedTurnID string  `json:"queued_turn_id,omitempty"`
+	ActionID     string  `json:"action_id,omitempty"` // of respond_action
 	TaskID       string  `json:"task_id,omitempty"`
 	Through      *int64  `json:"through,omitempty"` // the last event of an export; nil: the newest
 }

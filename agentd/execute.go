@@ -5,12 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"holon/agentd/record"
+	"holon/agentd/tools/command"
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/turns"
@@ -198,7 +200,8 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 
 // environment is where the turn's tools work.
 func (j *job) environment() *turns.Environment {
-	return &turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: isolationOf(j.private != nil)}
+	return &turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: isolationOf(j.private != nil),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Shell: command.DefaultShell()}
 }
 
 // isolationOf is how a turn is isolated from others of its container.
@@ -222,11 +225,15 @@ func (j *job) routing() turns.Routing {
 
 // announce records the facts that a turn begins with.
 func (s *Server) announce(j *job, waited time.Duration) error {
+	route := turns.RoutingDecided
+	if len(j.Fallbacks) == 0 {
+		route = turns.RoutingSingle
+	}
 	facts := append([]turns.RuntimeEvent{
 		j.scope.Event(turns.TurnStarted, turns.Started{Attempt: 1, QueueWaitMS: waited.Milliseconds(), Model: j.Ref,
 			WorkDir: j.workDir, Environment: j.environment()}),
 		j.scope.SandboxApplied(j.workDir), j.scope.CatalogResolved(s.catalog(j)),
-		j.scope.ContextResolved(j.resolved()), j.scope.Event(turns.RoutingDecided, j.routing()),
+		j.scope.ContextResolved(j.resolved()), j.scope.Event(route, j.routing()),
 	}, j.offerFacts()...)
 	for _, fact := range facts {
 		if err := j.rec.Event(fact); err != nil {

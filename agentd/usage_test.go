@@ -106,7 +106,7 @@ func TestFallbackIsNamed(t *testing.T) {
 		t.Errorf("turn.json: model %q, requested %q, want second/n and first/m", rec.Model,
 			rec.ProviderAttempts.RequestedModelRef)
 	}
-	for _, p := range h.payloads("turn_a", turns.RoutingDecided) {
+	for _, p := range h.payloads("turn_a", turns.RoutingSingle) {
 		if chain := fmt.Sprint(p["fallback_chain"]); chain != "[second/n]" {
 			t.Errorf("the turn has the fallbacks %s, want [second/n]", chain)
 		}

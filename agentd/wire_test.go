@@ -36,7 +36,7 @@ func TestRuntimeEvents(t *testing.T) {
 	}
 	lines := func(query string) []byte { return h.do(http.MethodGet, "/turns/turn_a/events"+query, "").body }
 	want := "thread.started turn.submitted turn.started sandbox.applied tool.catalog.resolved context.resolved " +
-		"routing.decided model.requested model.completed cost.recorded tool.started process.started process.completed " +
+		"routing.single_candidate model.requested model.completed cost.recorded tool.started process.started process.completed " +
 		"tool.result tool.started tool.failed model.requested model.completed cost.recorded " +
 		"turn.completed"
 	if strings.Join(classes, " ") != want {

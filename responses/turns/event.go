@@ -32,6 +32,7 @@ const (
 	ContextCompacted = "context.compaction.completed"
 	CompactionFailed = "context.compaction.failed"
 	RoutingDecided   = "routing.decided"
+	RoutingSingle    = "routing.single_candidate" // instead, where there is no other model
 	FallbackApplied  = "routing.fallback.applied"
 	CostRecorded     = "cost.recorded"
 	RateLimitHit     = "rate_limit.hit"

@@ -79,6 +79,9 @@ type Environment struct {
 	OutputDir string `json:"output_dir"`
 	InputDir  string `json:"input_dir,omitzero"`
 	Isolation string `json:"isolation"` // none, or worktree: a private tree
+	OS        string `json:"os,omitzero"`
+	Arch      string `json:"arch,omitzero"`
+	Shell     string `json:"shell,omitzero"` // that runs commands which name none
 }
 
 // Completed is the payload of turn.completed.

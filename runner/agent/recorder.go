@@ -208,7 +208,7 @@ func (rec *recorder) completed(ev turns.RuntimeEvent) json.RawMessage {
 		return rec.started(payload)
 	case turns.SandboxApplied:
 		return rec.sandbox(payload)
-	case turns.RoutingDecided:
+	case turns.RoutingDecided, turns.RoutingSingle:
 		return rec.routing(payload)
 	}
 	return payload

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,7 +123,7 @@ func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Err
 	if l.Login {
 		flag = "-lc"
 	}
-	candidates := []string{"bash", "sh"}
+	candidates := defaultShells
 	if l.Shell != "" {
 		candidates = []string{l.Shell}
 	}
@@ -216,4 +217,17 @@ func spawnError(err error, cmd, dir string) *tools.Error {
 		e.RecoveryHint = "check that the command, the shell and the directory exist"
 	}
 	return e
+}
+
+// defaultShells run a command that names none: the first that there is.
+var defaultShells = []string{"bash", "sh"}
+
+// DefaultShell is the shell of commands that name none, "" where there is none.
+func DefaultShell() string {
+	for _, name := range defaultShells {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
 }

@@ -1,10 +1,12 @@
 package record
 
 import (
+	"encoding/json"
 	"cmp"
 	"strings"
 
 	"holon/responses/agentruntime"
+	"holon/responses/turns"
 )
 
 // What is said of a fact that the record does not tell.
@@ -68,6 +70,8 @@ type Fold struct {
 	policy           policy
 	sandbox          sandbox
 	environment, cwd string
+	reported         turns.Environment // of the newest turn, as its container tells
+	budget           json.RawMessage
 	workspace        string     // in which the agent works
 	container        *container // which is not changed
 	usage            Usage

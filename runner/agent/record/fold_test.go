@@ -339,3 +339,28 @@ func TestArgumentsInAFile(t *testing.T) {
 		t.Errorf("no model has %s: %s", want, got)
 	}
 }
+
+// The read models have the machine, the limits of the container and the budget of the agent as events report them.
+func TestFactsOfLimits(t *testing.T) {
+	f := New("ada")
+	for i, line := range []string{
+		`run.status {"environment":{"os":"linux","arch":"arm64","shell":"/bin/sh"}}`,
+		`holon.container.created {"container_id":"c"}`,
+		`holon.container.started {"container_id":"c","limits":{"memory":"1 GiB"}}`,
+		`holon.budget_charged {"tokens":5,"budget":{"tokens":5}}`,
+		`quota.blocked {"limit_kind":"budget","limit_status":"blocked","budget":{"tokens":9}}`,
+	} {
+		class, payload, _ := strings.Cut(line, " ")
+		f.Apply(&agentruntime.Event{Type: class, Payload: json.RawMessage(payload), Sequence: int64(i + 1)})
+	}
+	model, _ := f.Model("execution_environment_snapshot")
+	e := model.(ExecutionEnvironment)
+	if limits, _ := e.ResourceLimits.(json.RawMessage); e.OS+e.Arch+e.Shell != "linuxarm64/bin/sh" ||
+		string(limits) != `{"memory":"1 GiB"}` {
+		t.Errorf("the environment is %+v", e)
+	}
+	model, _ = f.Model("routing_limit_summary")
+	if r := model.(routingSummary); string(r.Budget) != `{"tokens":9}` || r.Limits.Items[0].Status != "blocked" {
+		t.Errorf("the limits are %+v with the budget %s", r.Limits, r.Budget)
+	}
+}

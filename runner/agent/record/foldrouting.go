@@ -56,12 +56,19 @@ func (f *Fold) applyRouting(e fact) {
 	case "routing.fallback.applied":
 		r.Fallbacks, r.LastFallback = r.Fallbacks+1, e.Payload
 	case "limit.changed", "rate_limit.hit", "quota.low", "quota.blocked":
+		f.applyBudget(e)
 		var l limit
 		e.into(&l)
 		l.EventID, l.Class, l.TurnID, l.At = clip(e.EventID, maxID), e.Type, e.turn(), e.at()
 		says := map[string]string{"rate_limit.hit": "hit", "quota.low": "low", "quota.blocked": "blocked"}
 		l.Status = or(cmp.Or(l.Status, says[e.Type]))
 		*f.limits.at(e.place()) = l
+	}
+}
+
+func (f *Fold) applyBudget(e fact) {
+	if now := e.raw("budget"); now != nil {
+		f.budget = now
 	}
 }
 
@@ -102,17 +109,25 @@ func (f *Fold) applyChannel(e fact) {
 
 // container is what an agent works in.
 type container struct {
-	ContainerID string `json:"container_id"`
-	Status      string `json:"status"` // created, started, ready, exited, lost, removed
-	Engine      string `json:"engine"`
-	Image       string `json:"image,omitempty"`
-	ImageDigest string `json:"image_digest,omitempty"`
-	Network     string `json:"network,omitempty"`
-	Mounts      string `json:"mounts,omitempty"`
-	ExitCode    *int64 `json:"exit_code"` // null: it runs, or that is not known
-	OOMKilled   *bool  `json:"oom_killed,omitempty"`
-	Reason      string `json:"reason,omitempty"`
-	At          string `json:"at"`
+	ContainerID string          `json:"container_id"`
+	Status      string          `json:"status"` // created, started, ready, exited, lost, removed
+	Engine      string          `json:"engine"`
+	Image       string          `json:"image,omitempty"`
+	ImageDigest string          `json:"image_digest,omitempty"`
+	Network     string          `json:"network,omitempty"`
+	Mounts      string          `json:"mounts,omitempty"`
+	Limits      json.RawMessage `json:"limits,omitempty"`
+	ExitCode    *int64          `json:"exit_code"` // null: it runs, or that is not known
+	OOMKilled   *bool           `json:"oom_killed,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	At          string          `json:"at"`
+}
+
+func (f *Fold) resourceLimits() any {
+	if f.container == nil || f.container.Limits == nil {
+		return unknown
+	}
+	return f.container.Limits
 }
 
 // applyContainer takes what became of the container. Events of one that the agent did not get are left out.

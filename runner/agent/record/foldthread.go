@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses/agentruntime"
+	"holon/responses/turns"
 	"holon/state/ledger"
 )
 
@@ -116,6 +117,10 @@ func (f *Fold) applyThread(e fact) {
 }
 
 func (f *Fold) applyRunStatus(e fact) {
+	var begun turns.Started
+	if e.into(&begun); begun.Environment != nil {
+		f.reported = *begun.Environment
+	}
 	f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
 	if t := f.turns.find(e.turn()); t != nil && e.Status == "cancelling" && !ended(t.Status) {
 		t.Status = e.Status
@@ -145,6 +150,8 @@ func (f *Fold) applyHost(e fact) {
 		f.applyContainer(e, kind)
 	case "workspace":
 		f.applyWorkspace(e, kind)
+	case "budget_charged":
+		f.applyBudget(e)
 	case "working_directory":
 		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"cmp"
 	"maps"
 	"slices"
@@ -48,11 +49,11 @@ var models = map[string]func(*Fold, Head) any{
 	"execution_environment_snapshot": func(f *Fold, h Head) any {
 		active := f.processes.list(func(p *process) bool { return p.Status == "running" })
 		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: f.workspace, Cwd: f.cwd,
-			AdditionalRoots: unknown, Shell: unknown, OS: unknown, Arch: unknown, Sandbox: f.sandbox,
-			ResourceLimits: unknown, Active: active.Items, Container: f.container}
+			AdditionalRoots: unknown, Shell: or(f.reported.Shell), OS: or(f.reported.OS), Arch: or(f.reported.Arch), Sandbox: f.sandbox,
+			ResourceLimits: f.resourceLimits(), Active: active.Items, Container: f.container}
 	},
 	"routing_limit_summary": func(f *Fold, h Head) any {
-		return routingSummary{h, f.routing, f.usage, unknown, f.limits.list(nil)}
+		return routingSummary{h, f.routing, f.usage, unknown, f.budget, f.limits.list(nil)}
 	},
 	"subagent_job_summary": func(f *Fold, h Head) any { // there are no jobs
 		return childSummary{h, f.children.list(nil), list[struct{}]{Items: []struct{}{}}}
@@ -266,7 +267,7 @@ type ExecutionEnvironment struct {
 	OS              string    `json:"os"`
 	Arch            string    `json:"arch"`
 	Sandbox         sandbox   `json:"sandbox"`
-	ResourceLimits  string    `json:"resource_limits"`
+	ResourceLimits  any       `json:"resource_limits"` // of the newest container: memory, cpu, pids; else unknown
 	Active          []process `json:"active_processes"`
 
 	Container *container `json:"container"` // the newest; null: none yet
@@ -276,9 +277,10 @@ type ExecutionEnvironment struct {
 type routingSummary struct {
 	Head
 	routing
-	RecordedUsage Usage       `json:"recorded_usage"`
-	Cost          string      `json:"cost"`
-	Limits        list[limit] `json:"limits"`
+	RecordedUsage Usage           `json:"recorded_usage"`
+	Cost          string          `json:"cost"`
+	Budget        json.RawMessage `json:"budget,omitempty"` // of the agent and its children: bounds and use, as the gateway counts
+	Limits        list[limit]     `json:"limits"`
 }
 
 // childSummary is the children and jobs of the agent.

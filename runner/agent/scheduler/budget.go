@@ -45,7 +45,8 @@ func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget)
 		if a = *t; a == old {
 			return nil
 		}
-		s.emit(record.BudgetSet, ledger.Event{}, fields{"by": clip(by), "budget": a})
+		s.emit(record.BudgetSet, ledger.Event{}, fields{"by": clip(by), "budget": a,
+			"limit_kind": "budget", "limit_status": limitStatus(a)})
 		switch {
 		case old.Spent != "" && a.Spent == "":
 			s.resumeTree()
@@ -97,10 +98,8 @@ func (s *step) charge(spent Spending) {
 	}
 	a := &root.state.Tree
 	a.Tokens, a.Cost = a.Tokens+spent.Tokens, a.Cost+spent.Cost
-	if root != s {
-		root.emit(record.BudgetCharged, ledger.Event{}, fields{"agent_id": s.state.AgentID, "tokens": spent.Tokens,
-			"cost_micros": spent.Cost, "budget": *a})
-	}
+	root.emit(record.BudgetCharged, ledger.Event{}, fields{"agent_id": s.state.AgentID, "tokens": spent.Tokens,
+		"cost_micros": spent.Cost, "budget": *a})
 	bound := cmp.Or(a.Reached(), spent.Bound)
 	if bound == "" || a.Spent != "" {
 		return
@@ -112,12 +111,20 @@ func (s *step) charge(spent Spending) {
 // pauseTree tells that a bound of the account of the agent's tree is reached, and keeps its messages from beginning.
 func (s *step) pauseTree() {
 	a := s.state.Tree
-	s.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": a.Spent, "budget": a})
+	s.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": a.Spent, "budget": a,
+		"limit_kind": "budget", "limit_status": limitStatus(a), "quota": a.Spent, "remaining": 0})
 	s.notify(s.notification(ledger.NoticeBudget, s.state.AgentID, fmt.Sprintf(
 		"The budget of agent %s and its children is spent: %d tokens and %s are "+
-		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
+			"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
 		s.state.AgentID, a.Tokens, a.Cost, a.Spent, s.state.AgentID, a.Spent)))
 	s.keepFromBeginning()
+}
+
+func limitStatus(a ledger.TreeAccount) string {
+	if a.Spent != "" {
+		return "blocked"
+	}
+	return "open"
 }
 
 // spent is the bound of the account of the agent's tree that is reached, "" for none.

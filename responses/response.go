@@ -195,21 +195,28 @@ func (r Response) MarshalJSONTo(enc *jsontext.Encoder) error {
 
 // OutputText returns the text of the assistant messages of r that are its
 // answer: those of phase final_answer, or all when no message has a phase. Where
-// they have no text it is what they refuse with: that is an answer too.
+// they have no text it is what they refuse with: that is an answer too. A blank line
+// stands between two messages: the second may answer what came in while the turn ran.
 func (r *Response) OutputText() string {
 	var answer, all, refused bytes.Buffer
+	write := func(to *bytes.Buffer, text string) {
+		if to.Len() > 0 && text != "" {
+			to.WriteString("\n\n")
+		}
+		to.WriteString(text)
+	}
 	for _, item := range r.Output {
 		m, ok := item.(*Message)
 		if !ok || m.Role != RoleAssistant {
 			continue
 		}
 		if m.Phase == PhaseFinalAnswer {
-			answer.WriteString(m.Text())
+			write(&answer, m.Text())
 		}
 		if m.Phase == PhaseCommentary {
 			continue
 		}
-		all.WriteString(m.Text())
+		write(&all, m.Text())
 		for _, p := range m.Content {
 			refused.WriteString(p.Refusal)
 		}

@@ -21,7 +21,9 @@ func TestOutputText(t *testing.T) {
 		want   string
 	}{
 		{nil, ""},
-		{responses.Items{msg("", "a"), &responses.Reasoning{}, msg("", "b")}, "ab"},
+		{responses.Items{msg("", "a"), &responses.Reasoning{}, msg("", "b")}, "a\n\nb"},
+		{responses.Items{msg(responses.PhaseFinalAnswer, "a"), msg(responses.PhaseCommentary, "b"),
+			msg(responses.PhaseFinalAnswer, "c")}, "a\n\nc"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b")}, "b"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b"), msg(responses.PhaseFinalAnswer, "c")}, "c"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), refusal}, "no"},

@@ -24,14 +24,14 @@ type Brief struct {
 	Kind        BriefKind    `json:"kind"`
 	CreatedAt   time.Time    `json:"created_at"`
 	Text        string       `json:"text"`
-	Attachments []attachment `json:"attachments,omitempty"`
+	Attachments []BriefFile `json:"attachments,omitempty"`
 	MessageID   string       `json:"related_message_id,omitempty"`
 	TaskID      string       `json:"related_task_id,omitempty"`
 	TurnID      string       `json:"turn_id,omitempty"`
 }
 
-// attachment goes with a brief.
-type attachment struct {
+// BriefFile goes with a brief.
+type BriefFile struct {
 	Kind  string          `json:"kind"` // file, log, diff, image, json
 	Name  string          `json:"name"`
 	URI   string          `json:"uri,omitempty"`

@@ -19,9 +19,17 @@ func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 	end := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: w.now,
 		CompletedAt: w.now.Add(1_020_300_007)}}
 	for i := range 63 {
-		end.Artifacts = append(end.Artifacts, turns.Artifact{Path: fmt.Sprint("file", i)})
+		end.Artifacts = append(end.Artifacts, turns.Artifact{Path: fmt.Sprint("file ", i)})
 	}
 	w.settle(c.Attempt.ID, end)
+	w.view(func(v ledger.View) error {
+		briefs, err := v.Briefs("alpha", 1)
+		first := briefs[0].Attachments[0]
+		expect.Equal(t, "attachments", len(briefs[0].Attachments), 32)
+		expect.Equal(t, "the first one", first.Name+" "+first.URI,
+			"file 0 /agents/alpha/turns/"+c.Attempt.TurnID+"/files/file%200")
+		return err
+	})
 	fold := record.New("alpha")
 	_, events := w.events(0)
 	for _, e := range events {

@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"net/url"
+	"path"
 	"slices"
+	"strings"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -161,7 +164,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v outcome, f ledger.Failure
 // there is none.
 func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) {
 	b := ledger.Brief{Kind: ledger.BriefResult, Text: e.Last, MessageID: a.MessageID, TurnID: a.TurnID,
-		WorkItemID: s.state.CurrentWork}
+		WorkItemID: s.state.CurrentWork, TaskID: s.message(a.MessageID).TaskID, Attachments: attachments(a, e)}
 	switch {
 	case failure != nil:
 		b.Kind, b.Text = ledger.BriefFailure, failure.Summary
@@ -178,6 +181,18 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	s.brief(b, level, same)
 }
 
+// attachments are the files that a turn left, for the operator. Outputs of tools belong to their calls.
+func attachments(a ledger.Attempt, e End) (list []ledger.BriefFile) {
+	for _, file := range e.Artifacts {
+		if strings.HasPrefix(file.Path, turns.ToolsDir+"/") || len(list) == maxAttachments {
+			continue
+		}
+		at := url.URL{Path: "/agents/" + a.AgentID + "/turns/" + a.TurnID + "/files/" + file.Path}
+		list = append(list, ledger.BriefFile{Kind: "file", Name: clip(path.Base(file.Path)), URI: at.EscapedPath()})
+	}
+	return list
+}
+
 // brief gives the operator a brief, at a level. same is the notification that has its text, "" for none.
 func (s *step) brief(b ledger.Brief, level int, same string) {
 	b.ID, b.AgentID, b.CreatedAt = responses.NewID(prefixBrief), s.state.AgentID, s.now
@@ -186,7 +201,10 @@ func (s *step) brief(b ledger.Brief, level int, same string) {
 	s.state.LastBriefAt = &s.now
 	f := fields{"kind": string(b.Kind), "summary": cut(rules.Summary(b.Text), maxBriefSummary), "chars": len(b.Text),
 		"work_item_id": b.WorkItemID, "duplicate_of": same}
-	b.Text = f.short("brief.text", b.Text)
+	if b.Text = f.short("brief.text", b.Text); len(b.Attachments) > 0 { // events of their own tell of them
+		b.Attachments = nil
+		f.clipped("brief.attachments")
+	}
 	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID, Level: level},
 		f.with(record.RecordBrief, b))
 }

@@ -33,8 +33,8 @@ func operatorPrompt(r *http.Request, c wire.Command) ledger.Message {
 		AdmissionContext: listenerOf(r.Context()).operatorContext()}
 }
 
-// respondAction answers what an agent, or a work item whose plan needs input, asks of the operator. An answer that comes
-// after another one adds nothing.
+// respondAction answers what an agent, or a work item whose plan needs input, asks of the operator. An answer that
+// comes after another one adds nothing.
 func (s *Server) respondAction(r *http.Request, c wire.Command) (outcome, error) {
 	if strings.TrimSpace(c.Text) == "" {
 		return outcome{}, missing("text", "say what you decided")

@@ -145,7 +145,7 @@ type Body struct {
 	Text        string          `json:"text,omitempty"`
 	Value       json.RawMessage `json:"value,omitempty"`
 	Title       string          `json:"title,omitempty"`
-	Attachments []BriefFile    `json:"attachments,omitempty"`
+	Attachments []BriefFile     `json:"attachments,omitempty"`
 }
 
 // Message is the envelope of everything that may move an agent. It never

@@ -17,17 +17,17 @@ const (
 // Brief is what an agent tells its operator (runtime specification, "Brief
 // Output Contract").
 type Brief struct {
-	ID          string       `json:"id"`
-	AgentID     string       `json:"agent_id"`
-	WorkspaceID string       `json:"workspace_id,omitempty"`
-	WorkItemID  string       `json:"work_item_id,omitempty"`
-	Kind        BriefKind    `json:"kind"`
-	CreatedAt   time.Time    `json:"created_at"`
-	Text        string       `json:"text"`
+	ID          string      `json:"id"`
+	AgentID     string      `json:"agent_id"`
+	WorkspaceID string      `json:"workspace_id,omitempty"`
+	WorkItemID  string      `json:"work_item_id,omitempty"`
+	Kind        BriefKind   `json:"kind"`
+	CreatedAt   time.Time   `json:"created_at"`
+	Text        string      `json:"text"`
 	Attachments []BriefFile `json:"attachments,omitempty"`
-	MessageID   string       `json:"related_message_id,omitempty"`
-	TaskID      string       `json:"related_task_id,omitempty"`
-	TurnID      string       `json:"turn_id,omitempty"`
+	MessageID   string      `json:"related_message_id,omitempty"`
+	TaskID      string      `json:"related_task_id,omitempty"`
+	TurnID      string      `json:"turn_id,omitempty"`
 }
 
 // BriefFile goes with a brief.

@@ -1,8 +1,8 @@
 package record
 
 import (
-	"encoding/json"
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 )
@@ -49,8 +49,8 @@ var models = map[string]func(*Fold, Head) any{
 	"execution_environment_snapshot": func(f *Fold, h Head) any {
 		active := f.processes.list(func(p *process) bool { return p.Status == "running" })
 		return ExecutionEnvironment{Head: h, Environment: f.environment, WorkspaceID: f.workspace, Cwd: f.cwd,
-			AdditionalRoots: unknown, Shell: or(f.reported.Shell), OS: or(f.reported.OS), Arch: or(f.reported.Arch), Sandbox: f.sandbox,
-			ResourceLimits: f.resourceLimits(), Active: active.Items, Container: f.container}
+			AdditionalRoots: unknown, Shell: or(f.reported.Shell), OS: or(f.reported.OS), Arch: or(f.reported.Arch),
+			Sandbox: f.sandbox, ResourceLimits: f.resourceLimits(), Active: active.Items, Container: f.container}
 	},
 	"routing_limit_summary": func(f *Fold, h Head) any {
 		return routingSummary{h, f.routing, f.usage, unknown, f.budget, f.limits.list(nil)}
@@ -279,7 +279,7 @@ type routingSummary struct {
 	routing
 	RecordedUsage Usage           `json:"recorded_usage"`
 	Cost          string          `json:"cost"`
-	Budget        json.RawMessage `json:"budget,omitempty"` // of the agent and its children: bounds and use, as the gateway counts
+	Budget        json.RawMessage `json:"budget,omitempty"` // of the agent and its children, as the gateway counts
 	Limits        list[limit]     `json:"limits"`
 }
 

@@ -188,7 +188,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// A notification is open until its matter is settled or the operator has seen it, and one of a matter is open at a time.
+// A notification is open until its matter is settled or the operator has seen it. One of a matter is open at a time.
 func TestNotificationsEnd(t *testing.T) {
 	pending := func(w *world) (kinds []string) {
 		for _, n := range w.notifications() {

@@ -130,8 +130,8 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 			fields{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
 	}
 	if w.RecheckConsumedAt != nil && s.message(a.MessageID).Origin.Subsystem == recheckSubsystem {
-		n := s.notification(ledger.NoticeRecheck, w.ID, fmt.Sprintf("Agent %s looked again at what blocks a work item, and it "+
-			"still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective, w.BlockedBy))
+		n := s.notification(ledger.NoticeRecheck, w.ID, fmt.Sprintf("Agent %s looked again at what blocks a work item, "+
+			"and it still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective, w.BlockedBy))
 		n.WorkItemID = w.ID
 		s.notify(n)
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,8 +225,8 @@ var defaultShells = []string{"bash", "sh"}
 // DefaultShell is the shell of commands that name none, "" where there is none.
 func DefaultShell() string {
 	for _, name := range defaultShells {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		if _, err := os.Stat("/bin/" + name); err == nil {
+			return "/bin/" + name
 		}
 	}
 	return ""

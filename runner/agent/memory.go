@@ -10,6 +10,7 @@ import (
 	"holon/runner/agent/memory"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -46,7 +47,7 @@ func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {
 	if r.cfg.HomeText == nil {
 		return nil
 	}
-	for _, name := range []string{"memory/self.md", "memory/operator.md"} {
+	for _, name := range view.MemoryFiles() {
 		text, _, err := r.cfg.HomeText(agentID, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

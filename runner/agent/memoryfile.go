@@ -8,6 +8,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 )
 
 // memoryFiles are the texts of the files that an agent keeps as memory, by their paths.
@@ -27,7 +28,7 @@ func patchesMemory(ev turns.RuntimeEvent) bool {
 // changedFiles are those of the agent's memory that changed since the last call, or since the recorder was made.
 func (rec *recorder) changedFiles() (changed []scheduler.MemoryFile) {
 	now := rec.memoryFiles(rec.attempt.AgentID)
-	for _, path := range []string{"memory/self.md", "memory/operator.md"} {
+	for _, path := range view.MemoryFiles() {
 		before, after := rec.files[path], now[path]
 		if before != after {
 			changed = append(changed, scheduler.MemoryFile{Path: path, Bytes: len(after),

@@ -8,7 +8,7 @@
 // finds the same as one that was fed bit by bit. A ref follows from a key that only the
 // host has, so no one can construct one.
 //
-// A search considers at most the newest 300 sources of each term. An index is safe
+// A search considers at most the newest 200 sources of each term. An index is safe
 // for concurrent use within one process, and has one process at a time.
 package recall
 

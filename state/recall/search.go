@@ -40,7 +40,7 @@ const CodeInvalidQuery state.Code = "invalid_query"
 
 // Bounds of a search.
 const (
-	maxCandidates = 300 // of a term, the newest
+	maxCandidates = 200 // of a term, the newest
 	maxSnippet    = 240 // characters
 )
 

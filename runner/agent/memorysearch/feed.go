@@ -25,9 +25,6 @@ const (
 	kindWork      = "work_item"
 )
 
-// Files are the Markdown files that an agent and its operator keep as memory, within its home. No other file is searched.
-func Files() []string { return []string{"memory/self.md", "memory/operator.md"} }
-
 // pageSize is how many records of a kind are fed at once.
 const pageSize = 200
 
@@ -154,7 +151,7 @@ func (s *Service) few(agentID, kind string, all []recall.Source, at *cursor, b *
 
 // markdown are the files of an agent's memory. One that is not plain text of a fair size is not searched.
 func (s *Service) markdown(agentID string) (list []recall.Source) {
-	for _, name := range Files() {
+	for _, name := range view.MemoryFiles() {
 		text, changed, err := s.opts.Files.Text(agentID, name)
 		if err == nil {
 			list = append(list, recall.Source{Kind: kindFile, ID: name, Path: name, Title: name, UpdatedAt: changed,

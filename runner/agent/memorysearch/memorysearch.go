@@ -126,11 +126,6 @@ func (s *Service) Rebuild(ctx context.Context, agentID string) (view.MemoryRebui
 	return out, err
 }
 
-// Refresh feeds the index of an agent now. Until that is done, a marker says what changed.
-func (s *Service) Refresh(ctx context.Context, agentID string) error {
-	return s.with(ctx, agentID, func(*recall.Index) error { return nil })
-}
-
 // origin says where a source comes from.
 func (s *Service) origin(agentID, ref string, source recall.Source) view.MemoryOrigin {
 	o := view.MemoryOrigin{Kind: source.Kind, SourceRef: ref, ScopeKind: view.MemoryScopeAgent, AgentID: agentID,

@@ -4,13 +4,21 @@ import "holon/responses/turns"
 
 // Bounds of searches of memory, in results and in characters.
 const (
-	DefaultMemories      = 10
-	MaxMemories          = 50
-	DefaultMemoryChars   = 12_000
-	MaxMemoryChars       = 50_000
+	DefaultMemories    = 10
+	MaxMemories        = 50
+	DefaultMemoryChars = 12_000
+	MaxMemoryChars     = 50_000
+)
+
+// Values of MemoryOrigin.ScopeKind.
+const (
 	MemoryScopeAgent     = "agent"
 	MemoryScopeWorkspace = "workspace"
 )
+
+// MemoryFiles are the Markdown files that an agent and its operator keep as memory, within its home. No other file is
+// searched.
+func MemoryFiles() []string { return []string{"memory/self.md", "memory/operator.md"} }
 
 // MemoryQuery says what of an agent's memory is searched for.
 type MemoryQuery struct {

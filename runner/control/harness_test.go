@@ -165,7 +165,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		SocketPath: "/home/run/holon.sock", StartedAt: turns.At(now()),
 		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo",
 		FallbackModels: []string{"scripted/other"}, Ready: true}}
-	r.options = control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,
+	r.options = control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits, Memory: memories{},
 		OpenTurnFile: func(_, turnID, name string) (*os.File, error) {
 			turn, err := turnfiles.Open(r.session, turnID)
 			if err != nil {

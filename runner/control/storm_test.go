@@ -131,7 +131,10 @@ func TestReadsWriteNothing(t *testing.T) {
 		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{work_item_id}", work.ID,
 			"{task_id}", task.ID, "{session_id}", "first", "{model}", "queue_snapshot",
 			"{kind}", "evidence", "{turn_id}", "turn_1", "{path}", "turn.json").
-			Replace(path)
+			Replace(strings.Replace(path, "{source_ref}", "mem_1", 1))
+		if strings.HasSuffix(path, "/memory/search") {
+			path += "?query=x"
+		}
 		if a := r.ask(d, get(path)); a.status != 200 {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}

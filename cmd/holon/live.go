@@ -109,8 +109,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	h.transports = h.newTransports()
 	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
-	h.memory = memorysearch.New(memorysearch.Options{Ledger: h.ledger, Files: h.homes, Dir: o.home.AgentPrivateDir, Key: key,
-		Secrets: o.streams.Secrets, Log: h.log})
+	h.memory = memorysearch.New(memorysearch.Options{Ledger: h.ledger, Files: h.homes, Dir: o.home.AgentPrivateDir,
+		Key: key, Secrets: o.streams.Secrets, Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {
 		return err
 	}

@@ -161,7 +161,8 @@ func addCommands(root *cobra.Command, streams Streams) {
 		"": {
 			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams), newLogsCommand(streams),
 			newACPCommand(streams), newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams),
-			newWorkCommand(streams), newMemoryCommand(streams), newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams),
+			newWorkCommand(streams), newMemoryCommand(streams),
+			newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams),
 			newTimerCommand(streams), newUICommand(streams), newNotifyCommand(streams), newTranscriptCommand(streams),
 			newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),

@@ -197,7 +197,7 @@ func TestTrafficIsChecked(t *testing.T) {
 			[]byte(sent), []byte(answer)}
 	}
 	const health = `{"status":"ready","version":"","engine":"agentd","models":[],"skills":[],"active_turns":0,` +
-		`"queued_turns":0,"instance":"i","runtime_id":"rt_1","mcp":[]}`
+		`"queued_turns":0,"instance":"i","runtime_id":"rt_1","mcp":[],"programs":["sh"]}`
 	if err := d.check(exchanged("GET", "/v1/health", "", 200, "application/json", health)); err != nil {
 		t.Error(err)
 	}

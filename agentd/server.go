@@ -19,9 +19,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +41,7 @@ import (
 	"holon/agentd/tools/command"
 	"holon/agentd/turn"
 	"holon/internal/redact"
+	"holon/internal/toolchain"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/responses/websocket"
@@ -86,6 +89,7 @@ type Server struct {
 	opened     time.Time
 	waits      waits
 	enabled    []string // names of skills, for /health
+	programs   []string // on PATH, for /health
 	store      *record.Store
 	sessions   activation.Sessions
 	sealer     *compaction.Sealer
@@ -131,7 +135,8 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]brokenTurn), broke: make(chan struct{}, 1),
-		quiet: time.AfterFunc(quietTime, debug.FreeOSMemory),
+		quiet:    time.AfterFunc(quietTime, debug.FreeOSMemory),
+		programs: slices.Sorted(maps.Keys(programs(toolchain.Programs()...))),
 	}
 	if s.parts.MCP == nil {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close

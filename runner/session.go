@@ -83,6 +83,8 @@ type Session struct {
 
 	// Warnings tell what the container's user can't reach.
 	Warnings []string
+	// Programs are those of package toolchain that the container has, by name. Not of a session that was taken up.
+	Programs []string
 	// Spec is what the container was made from, with every default filled in.
 	Spec engine.Spec
 	// Isolation is what the engine says is in force, read back after the start.
@@ -257,6 +259,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	if health.Status != turns.HealthReady {
 		return &Error{Code: CodeNotReady, Message: fmt.Sprintf("agentd answers that it is %s", health.Status)}
 	}
+	s.Programs = health.Programs
 	return nil
 }
 

@@ -60,7 +60,8 @@ type Manifest struct {
 	// Provider is what was tried to get the turn's answers, and the model that gave the last; null where no turn was
 	// recorded, and of a run with attempts.
 	Provider     *turns.ProviderTimeline `json:"provider_attempt_timeline"`
-	Image        string                  `json:"image"` // empty where the engine has no images
+	Image        string                  `json:"image"`     // empty where the engine has no images
+	Toolchain    []Tool                  `json:"toolchain"` // programs that the files of the workspace need
 	Limits       Limits                  `json:"limits"`
 	Isolation    *Isolation              `json:"isolation"` // as read back from the engine
 	Egress       *Egress                 `json:"egress"`    // null: no host could be reached but through --network
@@ -83,6 +84,13 @@ func (m *Manifest) Answered() string {
 		return m.Model + ", answered by " + p.WinningModelRef
 	}
 	return m.Model
+}
+
+// Tool is a program that a file of the workspace is for.
+type Tool struct {
+	Program string `json:"program"` // its name on PATH
+	File    string `json:"file"`    // path in the workspace, with slashes
+	Present bool   `json:"present"` // the container has it
 }
 
 // Note is what an agent attached to the record of its run. The text has no
@@ -199,6 +207,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 	whole := *m
 	if whole.Artifacts == nil {
 		whole.Artifacts = []Artifact{}
+	}
+	if whole.Toolchain == nil {
+		whole.Toolchain = []Tool{}
 	}
 	if whole.Notes == nil {
 		whole.Notes = []Note{}

@@ -24,9 +24,10 @@ func manifest() *state.Manifest {
 		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Task: "fix it all",
 		Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
 		StartedAt: at, CompletedAt: at, Model: "scripted/demo", HolonVersion: "1.2.3", Image: "holon/base:latest",
-		Timings: state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
-		Usage:   &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
-		Engine:  state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
+		Timings:   state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
+		Usage:     &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
+		Engine:    state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
+		Toolchain: []state.Tool{{Program: "go", File: "sub/go.mod", Present: true}},
 		Limits: state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9,
 			MaxRequests: 8, MaxCostMicros: 7},
 		ModelUsage: &state.Account{Usage: state.Usage{Requests: 1, Estimated: 2, Unpriced: 3,
@@ -104,13 +105,13 @@ func TestManifestEmpty(t *testing.T) {
 	}
 	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null",
 		"egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]",
-		"warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null",
+		"toolchain": "[]", "warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null",
 		"provider_attempt_timeline": "null"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 31 {
+	if len(keys) != 32 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||

@@ -105,6 +105,19 @@ func (p *progress) Phase(name string) {
 	p.draw()
 }
 
+// Warn shows a warning.
+func (p *progress) Warn(warning string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.warnLocked(visible.OneLine(warning, 1000))
+}
+
+// warnLocked shows a warning, which the summary then leaves out. The caller holds mu.
+func (p *progress) warnLocked(warning string) {
+	p.printLocked("  ! " + warning)
+	p.warned = append(p.warned, warning)
+}
+
 // Fact shows rounds and tool calls.
 func (p *progress) Fact(ev turns.RuntimeEvent) {
 	p.mu.Lock()
@@ -116,8 +129,7 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	switch ev.Type {
 	case turns.RuntimeWarning:
 		if why, ok := oneshot.MCPWarning(ev); ok {
-			p.printLocked("  ! " + why)
-			p.warned = append(p.warned, why)
+			p.warnLocked(why)
 		}
 	case turns.ModelRequested:
 		var f turns.Requested

@@ -26,22 +26,23 @@ type runOptions struct {
 	base
 	configured
 	checked
-	Prompt    string
-	Continue  string       // a run, or "" where none is continued
-	parent    *files.Entry // that run
-	Workspace string
-	Output    string
-	Input     string
-	MCPConfig string
-	Name      string
-	Env       []string
-	EnvFile   []string
-	Secret    []string
-	Keep      bool
-	Detach    bool   // the run goes on without this command
-	Detached  bool   // this is the process of such a run
-	Format    string // of what is printed
-	Quiet     bool
+	Prompt       string
+	Continue     string       // a run, or "" where none is continued
+	parent       *files.Entry // that run
+	Workspace    string
+	Output       string
+	Input        string
+	MCPConfig    string
+	Name         string
+	RequireTools bool
+	Env          []string
+	EnvFile      []string
+	Secret       []string
+	Keep         bool
+	Detach       bool   // the run goes on without this command
+	Detached     bool   // this is the process of such a run
+	Format       string // of what is printed
+	Quiet        bool
 
 	agent, template string // of the daemon, which does it instead
 	createAgent     bool
@@ -140,8 +141,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
 		"`file` with MCP servers that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
+	f.BoolVar(&opts.RequireTools, "require-tools", false, "refuse an image without what the files need, such as go for go.mod")
 	opts.checked.flags(f)
-	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with the `RUN` before the prompt, or the last one here")
+	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with this `RUN`, or the last one here")
 	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVarP(&opts.Detach, "detach", "d", false, "print the run's id when it works, and return")
 	f.BoolVar(&opts.Detached, detachedFlag, false, "")
@@ -156,7 +158,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "output", "input", "env-file", "secret", "max-rounds",
 		"max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus", "disk",
-		"network", "allow-host", "user", "runtime", "accept-weaker", "skill", "keep", "create-agent", "template")
+		"network", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep", "create-agent", "template")
 	return cmd
 }
 
@@ -328,7 +330,7 @@ func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, erro
 	shot := &oneshot.Run{
 		ID: state.NewRunID(), Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn:      runner.NewTurn("", o.Prompt),
-		Workspace: o.source(home), Check: o.check(),
+		Workspace: o.source(home), Check: o.check(), RequireTools: o.RequireTools,
 		Blame: (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
 		Session: runner.Config{
 			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},

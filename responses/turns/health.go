@@ -28,7 +28,8 @@ type Health struct {
 	Instance    string   `json:"instance"`   // new with every process
 	RuntimeID   string   `json:"runtime_id"` // of the installation, as in the facts of turns
 
-	MCP []MCPServer `json:"mcp"` // servers of tools, the host's first
+	MCP      []MCPServer `json:"mcp"`      // servers of tools, the host's first
+	Programs []string    `json:"programs"` // those on PATH that projects need, and a shell, by name
 }
 
 // States of an MCPServer.

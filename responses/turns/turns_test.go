@@ -162,7 +162,7 @@ func with(t *testing.T, v any, path string, value any) []byte {
 func TestHealth(t *testing.T) {
 	h := turns.Health{Status: turns.HealthReady, Version: "v0.1.0", Engine: turns.EngineAgentd,
 		Models: []string{"scripted/demo"}, ActiveTurns: 1, Instance: "inst_1",
-		RuntimeID: "rt_1"}
+		RuntimeID: "rt_1", Programs: []string{"sh"}}
 	b := encode(t, h)
 	golden(t, "health.json", b)
 	if _, err := turns.DecodeHealth(b); err != nil {

@@ -67,6 +67,8 @@ type Run struct {
 	Version   string
 	Watch     Watcher
 	Check     *Check // nil for none
+	// RequireTools refuses an image without what the files of the workspace need. Otherwise that is a warning.
+	RequireTools bool
 	// Blame names in a failure the variable or file that set the value at fault, instead of its flag. nil: flags set
 	// all.
 	Blame func(*state.Failure)
@@ -89,6 +91,8 @@ type Watcher interface {
 	runner.Observer
 	// Phase is called when a phase begins: prepare, start, turn, stop, collect, check.
 	Phase(name string)
+	// Warn is called before the turn begins, with each warning that the manifest has by then.
+	Warn(warning string)
 }
 
 // Do runs the pipeline once and returns the run's manifest, which is also in
@@ -126,7 +130,13 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	err = r.execute(ctx,
 		func(ctx context.Context) (*sessions.Session, error) {
 			s, err := r.sessions.Start(ctx, r.key, record, r.config)
-			return s, o.namePatch(err)
+			if err != nil {
+				return nil, o.namePatch(err)
+			}
+			if err = r.checkTools(s); err != nil {
+				return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx), o.Keep))
+			}
+			return s, nil
 		},
 		func(ctx context.Context, s *sessions.Session) runner.End {
 			return s.Turn(ctx, r.ask, r.observer())
@@ -209,6 +219,7 @@ type unwatched struct{}
 func (unwatched) Event(responses.Event)   {}
 func (unwatched) Fact(turns.RuntimeEvent) {}
 func (unwatched) Phase(string)            {}
+func (unwatched) Warn(string)             {}
 
 // interruption returns why ctx ended, which is then the reason for err.
 func interruption(ctx context.Context, err error) error {
@@ -301,6 +312,9 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	finishing := context.WithoutCancel(ctx)
 	r.describeSession(r.session)
 	r.spec.Watch.Phase("turn")
+	for _, w := range r.manifest.Warnings {
+		r.spec.Watch.Warn(w)
+	}
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
 	r.noteEnd()
 	r.manifest.Warnings = append(r.manifest.Warnings, r.warned...)

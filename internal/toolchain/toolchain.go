@@ -1,0 +1,78 @@
+// Package toolchain says which programs a project needs, by the names of its files. It reads names only: what a file
+// says may need more.
+package toolchain
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+)
+
+// Shell is the program by which agents run commands.
+const Shell = "sh"
+
+// rules are the programs that files are for. A rule does not count where there is a file of the name unless, which
+// brings the program along.
+var rules = []struct{ file, program, unless string }{
+	{"go.mod", "go", ""},
+	{"package.json", "node", ""},
+	{"package-lock.json", "npm", ""},
+	{"pnpm-lock.yaml", "pnpm", ""},
+	{"yarn.lock", "yarn", ".yarnrc.yml"},
+	{"bun.lock", "bun", ""},
+	{"bun.lockb", "bun", ""},
+	{"deno.json", "deno", ""},
+	{"pyproject.toml", "python3", ""},
+	{"setup.py", "python3", ""},
+	{"requirements.txt", "python3", ""},
+	{"uv.lock", "uv", ".venv"},
+	{"poetry.lock", "poetry", ".venv"},
+	{"conftest.py", "pytest", ".venv"},
+	{"pytest.ini", "pytest", ".venv"},
+	{"Cargo.toml", "cargo", ""},
+	{"pom.xml", "mvn", "mvnw"},
+	{"mvnw", "java", ""},
+	{"build.gradle", "gradle", "gradlew"},
+	{"build.gradle.kts", "gradle", "gradlew"},
+	{"gradlew", "java", ""},
+	{"Gemfile", "bundle", ""},
+	{"composer.json", "php", ""},
+	{"mix.exs", "mix", ""},
+	{"CMakeLists.txt", "cmake", ""},
+	{"meson.build", "meson", ""},
+	{"Makefile", "make", ""},
+	{"makefile", "make", ""},
+	{"GNUmakefile", "make", ""},
+}
+
+// Need is a program, and the path of a file that it is for.
+type Need struct{ Program, File string }
+
+// Needs returns the programs that the files in some directories of a tree are for, each once. A directory that is not
+// there has none.
+func Needs(tree fs.FS, dirs ...string) (needs []Need) {
+	for _, dir := range dirs {
+		has := func(name string) bool {
+			_, err := fs.Stat(tree, path.Join(dir, name))
+			return err == nil
+		}
+		for _, r := range rules {
+			known := slices.ContainsFunc(needs, func(n Need) bool { return n.Program == r.program })
+			if !known && has(r.file) && (r.unless == "" || !has(r.unless)) {
+				needs = append(needs, Need{r.program, path.Join(dir, r.file)})
+			}
+		}
+	}
+	return needs
+}
+
+// Programs returns the names of all programs that a project may need, and the shell.
+func Programs() []string {
+	names := []string{Shell}
+	for _, r := range rules {
+		if !slices.Contains(names, r.program) {
+			names = append(names, r.program)
+		}
+	}
+	return names
+}

@@ -1,0 +1,63 @@
+package oneshot
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"holon/internal/toolchain"
+	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/sessions"
+	"holon/state"
+)
+
+// Codes of runs that are refused before a model is asked.
+const (
+	CodeNoShell      runner.Code = "image_without_shell"
+	CodeToolsMissing runner.Code = "tools_missing"
+)
+
+// checkTools compares what the files of the tree need with what the container has: the manifest has both, and what is
+// missing is a warning, or with RequireTools an error. Without a shell an agent can run nothing.
+func (r *execution) checkTools(s *sessions.Session) error {
+	place := "this machine"
+	if image := r.manifest.Image; image != "" {
+		place = visible.OneLine(image, 200)
+	}
+	if !slices.Contains(s.Programs, toolchain.Shell) {
+		return &runner.Error{Code: CodeNoShell, Param: "--image",
+			Message: place + " has no sh, by which the agent runs commands", Hint: "use an image with a shell"}
+	}
+	if s.Tree() == nil || r.spec.disposable { // of a check, whose run had it checked
+		return nil
+	}
+	tree, err := os.OpenRoot(s.Tree().Dir())
+	if err != nil {
+		return fmt.Errorf("look for what the workspace needs: %w", err)
+	}
+	defer tree.Close()
+	dirs := []string{"."}
+	if prefix := s.Tree().Info().Prefix; prefix != "" {
+		dirs = append(dirs, prefix)
+	}
+	var missing []string
+	for _, n := range toolchain.Needs(tree.FS(), dirs...) {
+		tool := state.Tool{Program: n.Program, File: n.File, Present: slices.Contains(s.Programs, n.Program)}
+		r.manifest.Toolchain = append(r.manifest.Toolchain, tool)
+		if !tool.Present {
+			missing = append(missing, visible.Name(n.File)+" needs "+n.Program)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	what := strings.Join(missing, " and ") + ", which " + place + " does not have"
+	const remedy = "choose an image that has what is missing with --image"
+	if r.spec.RequireTools {
+		return &runner.Error{Code: CodeToolsMissing, Param: "--require-tools", Message: what, Hint: remedy}
+	}
+	r.manifest.Warnings = append(r.manifest.Warnings, what+"; "+remedy)
+	return nil
+}

@@ -31,7 +31,17 @@ type Source struct {
 	IncludedDirty bool        `json:"included_dirty"`        // and they are part of the base
 	Shallow       bool        `json:"shallow,omitempty"`
 	Submodules    []Submodule `json:"submodules,omitempty"` // known when the tree is made
+	Ignored       *Ignored    `json:"ignored,omitempty"`    // nil where none is, and of a plain directory
 	Warnings      []Warning   `json:"warnings,omitempty"`
+}
+
+// Ignored is what git ignores in the user's working tree. Paths are raw bytes; those of directories end with /.
+type Ignored struct {
+	LeftOut []string `json:"left_out"` // the ones with most files first; at most 100
+	Files   int      `json:"files"`    // that were left out
+	More    bool     `json:"more"`     // there are more files than that: they were not all counted
+	Taken   []string `json:"taken"`    // what was copied into the tree, as it was asked for
+	Bytes   int64    `json:"bytes"`    // of its files
 }
 
 // Submodule is a commit entry of the base.

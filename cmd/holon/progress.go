@@ -18,6 +18,8 @@ import (
 	"holon/runner/egress"
 	"holon/runner/oneshot"
 	"holon/runner/present"
+	"holon/runner/workspace"
+	"holon/state"
 	"holon/state/files"
 )
 
@@ -105,11 +107,54 @@ func (p *progress) Phase(name string) {
 	p.draw()
 }
 
-// Warn shows a warning.
-func (p *progress) Warn(warning string) {
+// Begin shows what is known before the turn begins: what of the workspace is left out, and warnings.
+func (p *progress) Begin(m *state.Manifest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.warnLocked(visible.OneLine(warning, 1000))
+	for _, line := range ignoredLines(workspaceOf(m).Ignored) {
+		p.printLocked("  " + line)
+	}
+	for _, w := range m.Warnings {
+		p.warnLocked(visible.OneLine(w, 1000))
+	}
+}
+
+// maxIgnored bounds the paths that a line about ignored files names.
+const maxIgnored = 4
+
+// ignoredLines say what was copied of ignored files, and what was left out.
+func ignoredLines(found *state.Ignored) (lines []string) {
+	if found == nil {
+		return nil
+	}
+	shown := func(paths []string) string {
+		var names []string
+		for _, path := range paths[:min(len(paths), maxIgnored)] {
+			names = append(names, visible.Name(strings.TrimSuffix(path, "/")))
+		}
+		if len(paths) > maxIgnored {
+			names = append(names, "…")
+		}
+		return strings.Join(names, ", ")
+	}
+	if len(found.Taken) > 0 {
+		lines = append(lines, fmt.Sprintf("copied ignored files: %s (%s)", shown(found.Taken), visible.Size(found.Bytes)))
+	}
+	if found.Files > 0 {
+		files := count(found.Files, "ignored file")
+		if found.More {
+			files = "more than " + files
+		}
+		line := fmt.Sprintf("left out %s: %s", files, shown(found.LeftOut))
+		for _, name := range found.LeftOut {
+			if !workspace.IsSecret(name) { // which nobody should be led to
+				line += "; to copy them: --include-ignored " + visible.Name(strings.TrimSuffix(name, "/"))
+				break
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // warnLocked shows a warning, which the summary then leaves out. The caller holds mu.

@@ -116,6 +116,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")
 	f.StringVar(&opts.Workspace, "workspace", "", "`directory` to work on (default the current one)")
 	f.Bool("include-dirty", defaults.IncludeDirty, "start from the files as they are, with uncommitted changes")
+	f.StringArray("include-ignored", nil, "`pattern` of files that git ignores and that the agent gets copies of, "+
+		"such as node_modules")
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
 	f.StringArrayVar(&opts.Env, "env", nil,
@@ -141,7 +143,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
 		"`file` with MCP servers that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
-	f.BoolVar(&opts.RequireTools, "require-tools", false, "refuse an image without what the files need, such as go for go.mod")
+	f.BoolVar(&opts.RequireTools, "require-tools", false,
+		"refuse an image without what the files need, such as go for go.mod")
 	opts.checked.flags(f)
 	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with this `RUN`, or the last one here")
 	f.Lookup("continue").NoOptDefVal = files.Last
@@ -156,9 +159,10 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.agent, "agent", "", "`id` of an agent of the daemon, to do it instead")
 	f.BoolVar(&opts.createAgent, "create-agent", false, "with --agent: make the agent when there is none")
 	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
-	rarely(f, "model-fallbacks", "engine", "include-dirty", "output", "input", "env-file", "secret", "max-rounds",
-		"max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus", "disk",
-		"network", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep", "create-agent", "template")
+	rarely(f, "model-fallbacks", "engine", "include-dirty", "include-ignored", "output", "input", "env-file", "secret",
+		"max-rounds", "max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus",
+		"disk", "network", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep",
+		"create-agent", "template")
 	return cmd
 }
 
@@ -373,6 +377,7 @@ func (o *runOptions) makeHome(ctx context.Context) (state.Home, error) {
 // source is where the tree of the run comes from.
 func (o *runOptions) source(home state.Home) workspace.Options {
 	return workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
+		Ignored:   append([]string{}, o.IncludeIgnored...),
 		Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}}
 }
 

@@ -26,3 +26,6 @@ func RenameNew(fromDir int, from string, toDir int, to string) error {
 func Swap(one, other string) error {
 	return unix.RenameatxNp(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_SWAP)
 }
+
+// Clone fails: it is for trees of containers, which do not run here.
+func Clone(_, _ *os.File) error { return unix.ENOTSUP }

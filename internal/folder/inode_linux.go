@@ -62,3 +62,6 @@ func RenameNew(fromDir int, from string, toDir int, to string) error {
 func Swap(one, other string) error {
 	return unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
 }
+
+// Clone makes a file share the content of another. Where the file system cannot do that it fails.
+func Clone(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }

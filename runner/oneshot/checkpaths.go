@@ -2,14 +2,12 @@ package oneshot
 
 import (
 	_ "embed"
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"holon/internal/pattern"
-	"holon/internal/visible"
 	"holon/state"
 )
 
@@ -78,48 +76,13 @@ func mustCompile(patterns []string) []*regexp.Regexp {
 
 func compile(patterns []string) (list []*regexp.Regexp, _ error) {
 	for _, p := range patterns {
-		re, err := regexp.Compile(translate(p))
-		if err != nil || strings.ContainsAny(p, `[]\`) || strings.Count(p, "{") != strings.Count(p, "}") {
-			return nil, fmt.Errorf("%q is not a pattern", visible.OneLine(p, 100))
+		re, err := pattern.Glob(p)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, re)
 	}
 	return list, nil
-}
-
-// translate makes a regular expression of a pattern.
-func translate(pattern string) string {
-	var b strings.Builder
-	b.WriteString(`^(?s:`)
-	if rest, whole := strings.CutPrefix(pattern, "/"); whole {
-		pattern = rest
-	} else {
-		b.WriteString(`(?:.*/)?`)
-	}
-	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; {
-		case strings.HasPrefix(pattern[i:], "**/"):
-			b.WriteString(`(?:.*/)?`)
-			i += 2
-		case strings.HasPrefix(pattern[i:], "**"):
-			b.WriteString(`.*`)
-			i++
-		case c == '*':
-			b.WriteString(`[^/]*`)
-		case c == '?':
-			b.WriteString(`[^/]`)
-		case c == '{':
-			b.WriteString(`(?:`)
-		case c == '}':
-			b.WriteByte(')')
-		case c == ',' && strings.Count(pattern[:i], "{") > strings.Count(pattern[:i], "}"):
-			b.WriteByte('|')
-		default:
-			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
-		}
-	}
-	b.WriteString(`)$`)
-	return b.String()
 }
 
 // split says of the files that a run changed what its check does with them.

@@ -91,8 +91,8 @@ type Watcher interface {
 	runner.Observer
 	// Phase is called when a phase begins: prepare, start, turn, stop, collect, check.
 	Phase(name string)
-	// Warn is called before the turn begins, with each warning that the manifest has by then.
-	Warn(warning string)
+	// Begin is called before the turn begins, with the manifest as it is by then.
+	Begin(m *state.Manifest)
 }
 
 // Do runs the pipeline once and returns the run's manifest, which is also in
@@ -219,7 +219,7 @@ type unwatched struct{}
 func (unwatched) Event(responses.Event)   {}
 func (unwatched) Fact(turns.RuntimeEvent) {}
 func (unwatched) Phase(string)            {}
-func (unwatched) Warn(string)             {}
+func (unwatched) Begin(*state.Manifest)   {}
 
 // interruption returns why ctx ended, which is then the reason for err.
 func interruption(ctx context.Context, err error) error {
@@ -312,9 +312,7 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	finishing := context.WithoutCancel(ctx)
 	r.describeSession(r.session)
 	r.spec.Watch.Phase("turn")
-	for _, w := range r.manifest.Warnings {
-		r.spec.Watch.Warn(w)
-	}
+	r.spec.Watch.Begin(r.manifest)
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
 	r.noteEnd()
 	r.manifest.Warnings = append(r.manifest.Warnings, r.warned...)
@@ -338,6 +336,7 @@ func (r *execution) describeSession(s *sessions.Session) {
 		r.info = s.Tree().Info()
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
+	r.describeWorkspace()
 	r.describeContainer(s)
 	if err := s.Save(); err != nil { // the record of before is enough to take the run up
 		r.config.Log.Warn("what runs is not recorded", "run", r.run.ID(), "err", err)

@@ -70,6 +70,12 @@ func (k *key) checkList(list []string) (what, remedy string) {
 	switch k.name {
 	case "model.fallbacks":
 		return checkFallbacks(list)
+	case "include_ignored":
+		for _, p := range list {
+			if _, err := pattern.Glob(p); err != nil || p == "" {
+				return fmt.Sprintf("%.100q is not a pattern", p), "write for example node_modules or *.so"
+			}
+		}
 	case "allow_alternates":
 		return checkPaths(list, "write for example /srv/git/mirror.git/objects")
 	case "workspace_roots":

@@ -86,6 +86,7 @@ type containerSettings struct {
 // turnSettings say what a turn starts from and what bounds it.
 type turnSettings struct {
 	IncludeDirty    bool          `key:"include_dirty" env:"HOLON_INCLUDE_DIRTY" project:"false"`
+	IncludeIgnored  []string      `key:"include_ignored" env:"HOLON_INCLUDE_IGNORED"`
 	AllowAlternates []string      `key:"allow_alternates" env:"HOLON_ALLOW_ALTERNATES"`
 	WorkspaceRoots  []string      `key:"workspace_roots" env:"HOLON_WORKSPACE_ROOTS"`
 	Skills          []string      `key:"skills" env:"HOLON_SKILLS" project:"folder"`

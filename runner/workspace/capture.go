@@ -57,8 +57,9 @@ type capture struct {
 	layout *layout
 	limits Limits
 
-	have          []bool // by entry: unchanged; each is set by one goroutine
-	ignoreNothing bool   // the tree's ignore rules have no effect
+	have          []bool          // by entry: unchanged; each is set by one goroutine
+	ignoreNothing bool            // the tree's ignore rules have no effect
+	taken         map[string]bool // paths of ignored files that were copied, which are not part of a diff
 
 	hashed atomic.Int64 // entries known to be unchanged by content alone
 
@@ -83,9 +84,13 @@ type found struct {
 }
 
 // compareTree walks root and compares its content with the record.
-func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits) (*capture, error) {
+func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits, taken ...string) (*capture, error) {
 	c := &capture{root: root, record: r, layout: newLayout(r.entries), limits: limits,
-		have: make([]bool, len(r.entries)), ignores: map[string]bool{}, omitted: map[string]bool{}}
+		have: make([]bool, len(r.entries)), taken: map[string]bool{}, ignores: map[string]bool{},
+		omitted: map[string]bool{}}
+	for _, path := range taken {
+		c.taken[strings.TrimSuffix(path, "/")] = true
+	}
 	if err := folder.Walk(ctx, root, "", c.visit, c.unreadable); err != nil {
 		return nil, fmt.Errorf("compare tree: %w", err)
 	}
@@ -138,6 +143,8 @@ func anyAbove(set map[string]bool, path string) bool {
 // skipName filters names that are never part of a diff.
 func (c *capture) skipName(dir, name string) bool {
 	switch {
+	case len(c.taken) > 0 && c.taken[folder.Join(dir, name)]:
+		return true
 	case name == ".git":
 		if dir != "" && !c.layout.dirs[dir] {
 			c.warn(warnNestedRepository, dir, "a repository within the tree; its files are taken, its history is not")

@@ -83,7 +83,7 @@ func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (
 
 // present returns the git tree of the files as they are now, and a repository of ours that has it.
 func (t *Tree) present(ctx context.Context, root folder.Dir) (c *capture, repo git.Repository, tree string, err error) {
-	if c, err = compareTree(ctx, root, t.record, t.source.options.Limits); err != nil {
+	if c, err = compareTree(ctx, root, t.record, t.source.options.Limits, t.taken()...); err != nil {
 		return nil, repo, "", err
 	}
 	if repo, err = t.resultRepository(ctx); err != nil {

@@ -51,6 +51,9 @@ func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 			err = tree.prepare(ctx)
 		}
 	}
+	if err == nil {
+		err = tree.takeIgnored(ctx)
+	}
 	if err != nil {
 		return nil, git.WithCode("acquire working tree", errors.Join(err, held.disclaim(), held.unlock()))
 	}

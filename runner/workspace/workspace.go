@@ -71,6 +71,10 @@ type Options struct {
 	// new run.
 	Continue *Continuation
 
+	// Ignored are patterns (pattern.Glob) of files that git ignores in the user's tree and that the trees get all the
+	// same, as copies: what becomes of these is not part of a diff. nil: ignored files are not looked for.
+	Ignored []string
+
 	// Owner owns every file and directory in the tree. nil leaves them to this process's user; only root can
 	// give files to another.
 	Owner *folder.Owner
@@ -84,12 +88,14 @@ type Limits struct {
 	SnapshotBytes int64 // uncommitted files, or a whole plain directory; 4 GiB
 	FileBytes     int64 // one changed file in a diff; 128 MiB
 	DiffBytes     int64 // all changed files in a diff; 1 GiB
+	IgnoredBytes  int64 // ignored files that are copied; 4 GiB
 	Files         int   // new paths looked at in a diff, or files of a plain directory; 500,000
 	NameBytes     int   // names of the new files in a diff, as JSON; 12 MiB
 }
 
 func (l Limits) withDefaults() Limits {
 	l.SnapshotBytes = cmp.Or(l.SnapshotBytes, 4<<30)
+	l.IgnoredBytes = cmp.Or(l.IgnoredBytes, 4<<30)
 	l.FileBytes = cmp.Or(l.FileBytes, 128<<20)
 	l.DiffBytes = cmp.Or(l.DiffBytes, 1<<30)
 	l.Files = cmp.Or(l.Files, 500_000)
@@ -210,6 +216,7 @@ func newSource(ctx context.Context, options Options, dir string, user *git.UserR
 		return source, nil
 	}
 	source.user = *user
+	source.user.SeeIgnored = options.Ignored != nil
 	return source, source.inspect(ctx)
 }
 
@@ -249,6 +256,9 @@ func (s *Source) judge() error {
 		s.info.BaseCommit, s.headTree = s.user.HeadCommit, s.user.HeadTree
 	}
 	s.info.Dirty = status.Dirty
+	if err := s.chooseIgnored(status.Ignored); err != nil {
+		return err
+	}
 	s.info.IncludedDirty = status.Dirty && s.options.IncludeDirty
 	for _, nested := range status.Nested {
 		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNestedRepository, Path: nested,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -44,9 +45,18 @@ func (d *daemon) docker(in io.Reader, args ...string) ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// importImage makes an image from scratch that holds program as /floor.
-func (d *daemon) importImage(name, program string) error {
-	archive, err := exec.Command("tar", "--create", "--directory", filepath.Dir(program), filepath.Base(program)).Output()
+// importImage makes an image from scratch that holds program as /floor, and as the shell without which no run begins.
+func (d *daemon) importImage(name, program, scratch string) error {
+	base := filepath.Base(program)
+	err := os.Mkdir(filepath.Join(scratch, "bin"), 0o755)
+	if err == nil {
+		err = os.Symlink("/"+base, filepath.Join(scratch, "bin", "sh"))
+	}
+	if err != nil {
+		return err
+	}
+	archive, err := exec.Command("tar", "--create", "--directory", filepath.Dir(program), base, "--directory", scratch,
+		"bin").Output()
 	if err == nil {
 		_, err = d.docker(bytes.NewReader(archive), "import", "-", name)
 	}

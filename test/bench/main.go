@@ -65,6 +65,7 @@ func metrics() []metric {
 		{[]string{"P31"}, measureClaim},
 		{[]string{"P32"}, measureBest},
 		{[]string{"P30"}, measureUse},
+		{[]string{"P30"}, measureFirstRun},
 		{[]string{"P3"}, measureRunningTurn},
 		{[]string{"P3", "P26"}, measureRunningAgent},
 		{[]string{"P16"}, measureDecay},

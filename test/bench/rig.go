@@ -34,7 +34,7 @@ type rig struct {
 	agentd string // the programs, absolute
 	holon  string
 	floor  string // the floors, absolute
-	image  string // holds the floor as /floor and nothing else
+	image  string // holds the floor as /floor and /bin/sh, and nothing else
 	daemon *daemon
 	engine engine.Engine
 	model  string // base URL of the model
@@ -63,7 +63,7 @@ func (r *rig) open(ctx context.Context) {
 	r.later(func() error { return os.RemoveAll(r.dir) })
 	r.image = "holon-bench-" + r.id
 	r.later(func() error { return r.daemon.removeImage(r.image) })
-	load.Check(r.daemon.importImage(r.image, r.floor))
+	load.Check(r.daemon.importImage(r.image, r.floor, r.newDir()))
 	r.later(func() error { return r.daemon.removeLabelled(label + "=" + r.id) })
 	e := load.Must(docker.New(r.opts.docker, ""))
 	r.engine = e

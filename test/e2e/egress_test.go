@@ -103,7 +103,7 @@ type watcher struct {
 func (*watcher) Event(responses.Event)   {}
 func (*watcher) Fact(turns.RuntimeEvent) {}
 func (*watcher) Phase(string)            {}
-func (*watcher) Warn(string)             {}
+func (*watcher) Begin(*state.Manifest)   {}
 
 func (w *watcher) Egress(f egress.Fact) {
 	w.mu.Lock()

@@ -112,7 +112,7 @@ type quiet struct{}
 func (quiet) Event(responses.Event)   {}
 func (quiet) Fact(turns.RuntimeEvent) {}
 func (quiet) Phase(string)            {}
-func (quiet) Warn(string)             {}
+func (quiet) Begin(*state.Manifest)   {}
 
 // config is a session as the lab makes it.
 func (l *lab) config() runner.Config {

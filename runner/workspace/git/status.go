@@ -25,6 +25,7 @@ const (
 type status struct {
 	Dirty            bool
 	Untracked        []string // files
+	Ignored          []string // files, and directories with a / at their end; see UserRepository.SeeIgnored
 	Nested           []string // untracked directories that are repositories
 	changed          []changed
 	pointers         []string // of them, files of Git LFS that are what their pointers say
@@ -53,12 +54,15 @@ func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) erro
 		return err
 	}
 	g := v.InTree(u.Index())
+	if u.SeeIgnored {
+		arguments = append(arguments, "--ignored=matching") // which looks into no directory that is ignored
+	}
 	ignoring := g.WithCPUTime(IgnoreTime)
 	ignoring.clock = maxIgnoreTime
 	out, err := ignoring.Run(ctx, nil, append(arguments, "--untracked-files=all")...)
 	slow := IsOverBudget(err)
 	if slow {
-		out, err = g.Run(ctx, nil, append(arguments, "--untracked-files=no")...)
+		out, err = g.Run(ctx, nil, append(arguments, "--ignored=no", "--untracked-files=no")...)
 	}
 	if err != nil {
 		return fmt.Errorf("read status: %w", err)
@@ -81,6 +85,10 @@ func parseStatus(out []byte) status {
 		}
 		if c, ok := parseChanged(text); ok {
 			s.changed = append(s.changed, c)
+			continue
+		}
+		if path, ignored := strings.CutPrefix(text, "! "); ignored {
+			s.Ignored = append(s.Ignored, path)
 			continue
 		}
 		s.Dirty = true

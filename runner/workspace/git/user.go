@@ -27,6 +27,7 @@ type UserRepository struct {
 	shared                                string // core.sharedRepository
 	Excludes                              string // ignore patterns that lie outside the tree, lowest precedence first
 
+	SeeIgnored bool   // LoadStatus also lists what is ignored
 	References []byte // branches, tags and remote branches, as a packed-refs file
 	Status     status
 }

@@ -25,6 +25,7 @@ type Source struct {
 	Prefix        string      `json:"prefix,omitempty"`      // the run's directory within it
 	BaseCommit    string      `json:"base_commit,omitempty"` // HEAD; empty for an unborn branch or a plain directory
 	BaseTree      string      `json:"base_tree,omitempty"`   // what the tree starts from; known when it is made
+	StartTree     string      `json:"start_tree,omitempty"`  // the base with the change of the run that is continued
 	Branch        string      `json:"branch,omitempty"`      // empty when detached
 	ObjectFormat  string      `json:"object_format"`         // sha1 or sha256
 	Dirty         bool        `json:"dirty"`                 // uncommitted or untracked files existed
@@ -101,6 +102,7 @@ type FileChange struct {
 	Added   int    `json:"added"` // lines; 0 for binary files
 	Deleted int    `json:"deleted"`
 	Binary  bool   `json:"binary,omitempty"`
+	Earlier bool   `json:"earlier,omitempty"` // the run that this one continues made it, and this one left it so
 }
 
 // Changed says how much of the file was changed, and its mode if that was: "+3 −1, mode 644 → 755".

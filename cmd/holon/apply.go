@@ -41,7 +41,7 @@ applied there, which is announced first.
 }
 
 func runApply(ctx context.Context, l *lifecycle, into string, c consent) error {
-	entry, err := l.resultRun(ctx)
+	entry, err := l.changedRun(ctx, anyFile)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
 	"holon/runner/oneshot"
+	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/files"
 )
@@ -35,6 +40,51 @@ func (l *lifecycle) resultRun(ctx context.Context) (*files.Entry, error) {
 	}
 	return attemptOf(ctx, l.home, entry, l.attempt)
 }
+
+// changedRun is resultRun for a command about what a run changed: the last one is the newest that changed something,
+// or whose change could not be collected, and is named where others are newer. changes reports whether a change counts.
+func (l *lifecycle) changedRun(ctx context.Context, changes func(*workspace.Diff) bool) (*files.Entry, error) {
+	if l.ref() != files.Last {
+		return l.resultRun(ctx)
+	}
+	here, err := filepath.Abs("")
+	if err != nil {
+		return nil, err
+	}
+	newer := ""
+	entry, err := files.New(l.home).LastThat(ctx, here, func(e *files.Entry) bool {
+		m := e.Manifest
+		if m == nil { // which has no result yet
+			newer = cmp.Or(newer, fmt.Sprintf("%s is newer and %s", e.ID, e.Status()))
+			return false
+		}
+		diff := workspaceOf(m).Changes
+		found := diff == nil && m.Turn != nil || diff != nil && changes(diff) ||
+			slices.ContainsFunc(m.Attempts, func(a state.Attempt) bool { return a.Files > 0 })
+		if !found {
+			newer = cmp.Or(newer, e.ID+" is newer and changed nothing")
+		}
+		return found
+	})
+	if err != nil {
+		return nil, err
+	}
+	if newer != "" && !strings.HasPrefix(newer, entry.ID) { // where none has a change, it is the newest
+		l.streams.say(fmt.Sprintf("holon: the last run with a change is %s; %s", whichRun(entry), newer))
+	}
+	return attemptOf(ctx, l.home, entry, l.attempt)
+}
+
+// whichRun names a run as a person knows it: by its id, and its name or task.
+func whichRun(entry *files.Entry) string {
+	if m := entry.Manifest; m != nil {
+		return entry.ID + " (" + visible.OneLine(cmp.Or(m.Name, m.Task), maxRunName) + ")"
+	}
+	return entry.ID
+}
+
+// anyFile reports whether a change has a file.
+func anyFile(diff *workspace.Diff) bool { return len(diff.Files) > 0 }
 
 // attemptOf is the attempt of a run with that number, by default the best. A run without attempts is its only one.
 func attemptOf(ctx context.Context, home state.Home, entry *files.Entry, number int) (*files.Entry, error) {

@@ -83,7 +83,9 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	if dir := o.ofAgent(); o.remove && dir != "" {
 		return o.removeTree(ctx, o.ref(), dir)
 	}
-	entry, err := o.resultRun(ctx)
+	entry, err := o.changedRun(ctx, func(diff *workspace.Diff) bool {
+		return anyFile(diff) || o.from != "" && len(diff.Branches) > 0
+	})
 	if err != nil {
 		return err
 	}

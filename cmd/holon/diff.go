@@ -40,7 +40,7 @@ by a pager (HOLON_PAGER, PAGER, else less), and what could not be seen is left o
 }
 
 func runDiff(ctx context.Context, l *lifecycle, o *diffOptions) error {
-	entry, err := l.resultRun(ctx)
+	entry, err := l.changedRun(ctx, anyFile)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func runDiff(ctx context.Context, l *lifecycle, o *diffOptions) error {
 		fmt.Fprintf(l.streams.Err, "holon: %s changed no file\n", entry.ID)
 		diff = cmp.Or(diff, &workspace.Diff{Files: []workspace.FileChange{}})
 	}
-	return l.show(diff, nil, func() error {
+	err = l.show(diff, nil, func() error {
 		switch {
 		case unchanged:
 			return nil
@@ -66,6 +66,10 @@ func runDiff(ctx context.Context, l *lifecycle, o *diffOptions) error {
 		showExecuted(l.streams, diff.Warnings)
 		return nil
 	})
+	if err == nil && !unchanged && l.ref() == files.Last {
+		l.streams.say("holon: this is the change of " + whichRun(entry))
+	}
+	return err
 }
 
 // printExecuted lists the files that programs execute, one a line, with the program.

@@ -119,13 +119,25 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		return
 	}
 	files := changes(m)
-	p.println(fmt.Sprintf("%s in %s: %s", m.Status, elapsed(m.Timings.TotalMS), count(len(files), "file")+" changed"))
-	for i, f := range files {
+	isEarlier := func(f workspace.FileChange) bool { return f.Earlier }
+	made := slices.DeleteFunc(slices.Clone(files), isEarlier)
+	head := fmt.Sprintf("%s in %s: %s changed", m.Status, elapsed(m.Timings.TotalMS), count(len(made), "file"))
+	if before := len(files) - len(made); before > 0 {
+		head += fmt.Sprintf(", and %d by %s", before, m.ParentRunID)
+	}
+	p.println(head)
+	for i, f := range append(made, slices.DeleteFunc(slices.Clone(files), func(f workspace.FileChange) bool {
+		return !f.Earlier
+	})...) {
 		if i == 20 {
 			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
 			break
 		}
-		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, namesOf(f), f.Changed()))
+		what := f.Status
+		if f.Earlier {
+			what = "before"
+		}
+		p.println(fmt.Sprintf("  %-8s %s  %s", what, namesOf(f), f.Changed()))
 	}
 	ws := workspaceOf(m)
 	info, diff := ws.Source, ws.Changes

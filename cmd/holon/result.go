@@ -18,7 +18,7 @@ import (
 
 // aboutRun is the part of a help text about the argument RUN.
 const aboutRun = `RUN is the id of a run, the beginning of one, its name, or "last": the last run of
-this workspace.`
+this workspace, to apply, diff and checkout the last that changed something.`
 
 // findRun finds the run that a person means in the workspace dir, which is this directory when it is "".
 func findRun(ctx context.Context, home state.Home, run, dir string) (*files.Entry, error) {

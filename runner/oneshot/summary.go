@@ -77,7 +77,11 @@ func (r *execution) summarizeChanges(b *bytes.Buffer) {
 		if f.From != "" {
 			from = fmt.Sprintf(" (was %s)", pathSpan(f.From))
 		}
-		fmt.Fprintf(b, "- %s %s%s, %s\n", f.Status, pathSpan(f.Path), from, f.Changed())
+		by := ""
+		if f.Earlier {
+			by = ", by `" + r.manifest.ParentRunID + "`"
+		}
+		fmt.Fprintf(b, "- %s %s%s, %s%s\n", f.Status, pathSpan(f.Path), from, f.Changed(), by)
 	}
 	for i, line := range ExecutedFiles(r.diff.Warnings) {
 		if i == 0 {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (
 	diff.Warnings = c.warnings.list()
 	diff.Incomplete = c.partial || c.warnings.count[warnSubmodule] > 0
 	if err := diff.write(ctx, repo); err != nil {
+		return nil, err
+	}
+	if err := diff.markEarlier(ctx, repo, t.info.StartTree); err != nil {
 		return nil, err
 	}
 	if err := diff.warnExecuted(ctx, repo, t.record, t.source.configured()); err != nil {
@@ -165,6 +169,26 @@ func (d *comparison) writeWith(ctx context.Context, g git.Runner, renames ...str
 		d.PatchBytes = info.Size()
 	}
 	return err
+}
+
+// markEarlier marks the files that are as in the tree that a run with an earlier change began with, "" for any other.
+func (d *comparison) markEarlier(ctx context.Context, repo git.Repository, start string) error {
+	if start == "" || len(d.Files) == 0 {
+		return nil
+	}
+	out, err := repo.Git().Run(ctx, nil, "diff-tree", "-r", "-z", "--no-renames", "--name-only", start, d.ResultTree)
+	if err != nil {
+		return fmt.Errorf("compare with the earlier change: %w", err)
+	}
+	changed := make(map[string]bool)
+	for name := range bytes.SplitSeq(out, []byte{0}) {
+		changed[string(name)] = true
+	}
+	for i := range d.Files {
+		f := &d.Files[i]
+		f.Earlier = !changed[f.Path] && !changed[cmp.Or(f.From, f.Path)]
+	}
+	return nil
 }
 
 // maxChangeList bounds the list of changes, in bytes.

@@ -138,6 +138,7 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 		if t.start, err = t.continued(ctx, *from); err != nil {
 			return err
 		}
+		t.info.StartTree = t.start
 	}
 	t.record = readRecord(t.slot.record(), t.source.format)
 	return t.loadEntries(ctx, t.start)

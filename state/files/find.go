@@ -35,6 +35,28 @@ func (r *Runs) Find(ctx context.Context, ref, dir string) (*Entry, error) {
 	return r.Open(ctx, found.ID)
 }
 
+// LastThat returns the newest run that fits, of the workspace that dir lies in, or its newest one where none does.
+func (r *Runs) LastThat(ctx context.Context, dir string, fits func(*Entry) bool) (*Entry, error) {
+	runs, err := r.starts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	here, err := ofWorkspace(runs, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range here {
+		entry, err := r.Open(ctx, e.ID)
+		if state.IsCode(err, state.CodeRunNotFound) {
+			continue // it was removed meanwhile
+		}
+		if err != nil || fits(entry) {
+			return entry, err
+		}
+	}
+	return r.Open(ctx, here[0].ID)
+}
+
 // starts returns the runs with nothing of them but what run.json says, the newest first.
 func (r *Runs) starts(ctx context.Context) ([]*Entry, error) {
 	return r.each(ctx, func(id, dir string) (*Entry, error) {
@@ -51,24 +73,29 @@ func (r *Runs) starts(ctx context.Context) ([]*Entry, error) {
 
 func find(runs []*Entry, ref, dir string) (*Entry, error) {
 	if ref == Last {
-		return last(runs, dir)
+		here, err := ofWorkspace(runs, dir)
+		if err != nil {
+			return nil, err
+		}
+		return here[0], nil
 	}
 	if named := slices.DeleteFunc(slices.Clone(runs), func(e *Entry) bool {
 		return ref == "" || e.Start == nil || e.Start.Name != ref
 	}); len(named) == 1 {
 		return named[0], nil
 	} else if len(named) > 1 {
-		if here, err := last(named, dir); err == nil {
-			return here, nil
+		if here, err := ofWorkspace(named, dir); err == nil {
+			return here[0], nil
 		}
 		return nil, ambiguous(named, "%q is the name of %d runs", ref)
 	}
 	return begins(runs, ref)
 }
 
-// last returns the newest of runs, which are sorted, of the workspace that dir lies in: of the repository, or of the
-// nearest directory around it with a run. A repository within the workspace of a run is another workspace.
-func last(runs []*Entry, dir string) (*Entry, error) {
+// ofWorkspace returns those of runs, in their order, that are of the workspace that dir lies in, of which there is at
+// least one: of the repository, or of the nearest directory around it with a run. A repository within the workspace of a
+// run is another workspace.
+func ofWorkspace(runs []*Entry, dir string) (here []*Entry, _ error) {
 	if len(runs) == 0 {
 		return nil, notFound(Last, "there are no runs yet; start one with holon run")
 	}
@@ -78,8 +105,11 @@ func last(runs []*Entry, dir string) (*Entry, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		for _, e := range runs {
 			if e.Start != nil && e.Start.Source == at {
-				return e, nil
+				here = append(here, e)
 			}
+		}
+		if len(here) > 0 {
+			return here, nil
 		}
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil || at == filepath.Dir(at) {
 			break

@@ -19,7 +19,7 @@ PACKAGES ?= ./...
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build programs man install release demo test check test-user test-clients torture endurance screenshots lint bench image clean
+.PHONY: help build programs man install release demo test check test-user test-clients torture endurance screenshots lint bench image images clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -92,6 +92,9 @@ bench: programs ## measure against floors in the same run; BENCHFLAGS=... for mo
 
 image: ## the base image holon/base:latest, from a registry or offline
 	@.ci/with-engine images/base/build
+
+images: ## holon/go, node, python, rust and java on the base image, from Debian packages
+	@.ci/with-engine sh -c 'images/base/build && images/build'
 
 clean: ## remove what building made in this directory
 	rm -rf bin dist

@@ -156,6 +156,8 @@ var own = []struct {
 		"responses/turns",
 		"runner/agent/memory", "runner/agent/record", "runner/agent/rules", "state", "state/ledger"},
 		"A step reads and writes the ledger and has no other effect."},
+	{"runner/projectimage", []string{"internal/...", "state"},
+		"It reads a recipe and calls docker, and does not know runs."},
 	{"runner/daemon", []string{"internal/...", "responses/client", "responses/turns", "runner", "runner/agent/view",
 		"runner/control/client", "runner/control/wire", "runner/socket", "state", "state/ledger"},
 		"It finds a daemon by its control socket and runs no agent itself."},
@@ -215,7 +217,7 @@ var foreign = []struct {
 	{"os/exec", "agentd/...", []string{"agentd/process"},
 		"Every program that agentd starts must be ended by it, so one package starts them all."},
 	{"os/exec", "runner/...", []string{"runner/workspace/git", "runner/engine/local", "runner/credentials",
-		"runner/daemon", "runner/agent/deliver"},
+		"runner/daemon", "runner/agent/deliver", "runner/projectimage"},
 		"Each start of a program has one owner: git in a clean environment, the local engine's " +
 			"processes, commands that print a key or get a notification, and what goes on in the background."},
 	{"os/exec", "cmd/...", nil, "Commands call packages and start no programs themselves."},

@@ -159,7 +159,8 @@ func addCommands(root *cobra.Command, streams Streams) {
 			newConfigCommand(streams), newCredentialsCommand(streams), newModelsCommand(streams), newDoctorCommand(streams),
 		},
 		"": {
-			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams), newLogsCommand(streams),
+			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams), newImageCommand(streams),
+			newLogsCommand(streams),
 			newACPCommand(streams), newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams),
 			newWorkCommand(streams), newMemoryCommand(streams),
 			newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams),

@@ -277,6 +277,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	view.json = o.Format != formatText
 	defer view.end()
 	log := slog.New(&noticeHandler{progress: view})
+	o.chooseImage(ctx)
 	shot, err := o.shot(home, log)
 	if err != nil {
 		return err

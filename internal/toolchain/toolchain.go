@@ -76,3 +76,12 @@ func Programs() []string {
 	}
 	return names
 }
+
+// Files returns the names of files that name what a project depends on, and of those that pin its versions.
+func Files() []string {
+	names := []string{"Cargo.lock", "Gemfile.lock", "composer.lock", "go.sum", "npm-shrinkwrap.json", "setup.cfg"}
+	for _, r := range rules {
+		names = append(names, r.file)
+	}
+	return names
+}

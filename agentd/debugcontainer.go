@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/toolchain"
 	"holon/responses/turns"
 )
 
@@ -22,7 +23,7 @@ import (
 func DebugContainer(shared string) turns.Place {
 	p := turns.Place{
 		Version: Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Time: time.Now().UTC(),
-		UID: os.Geteuid(), GID: os.Getegid(), Programs: programs("sh", "git"),
+		UID: os.Geteuid(), GID: os.Getegid(), Programs: programs(append(toolchain.Programs(), "git")...),
 	}
 	readStatus("/proc/self/status", &p)
 	readCgroup("/sys/fs/cgroup", &p)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 }
 
 func runExamination(ctx context.Context, s *surface) error {
-	d, err := s.doctor()
+	d, err := s.doctor(ctx)
 	if err != nil {
 		return s.named(&s.host, err)
 	}
@@ -67,7 +68,7 @@ func runExamination(ctx context.Context, s *surface) error {
 }
 
 // doctor is one for what a run with these flags would use.
-func (s *surface) doctor() (*doctor.Doctor, error) {
+func (s *surface) doctor(ctx context.Context) (*doctor.Doctor, error) {
 	if err := override(s.Loaded, s.flags); err != nil {
 		return nil, err
 	}
@@ -87,6 +88,12 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	}
 	if d.Quota, err = o.quota(); err != nil {
 		return nil, err
+	}
+	if d.Workspace, err = filepath.Abs(s.workspace); err != nil {
+		return nil, usage("--workspace", err.Error(), "")
+	}
+	if image, _ := s.projectImage(ctx, o.Loaded, d.Workspace); image != "" {
+		d.Image = image
 	}
 	if !d.Chosen {
 		o.Model = settings.DefaultModel

@@ -85,27 +85,32 @@ func (b *base) hasImage(ctx context.Context, name string) (bool, error) {
 
 // chooseImage has a run for which no image is set use that of its project, if it is built. Otherwise it says how.
 func (o *runOptions) chooseImage(ctx context.Context) {
-	if o.Loaded.Origin("image").Layer != settings.LayerDefault || engineName(o.Loaded.Engine) != settings.EngineDocker {
-		return
-	}
-	recipe, err := projectimage.Find(settings.RepositoryTop(o.Workspace))
-	why := ""
-	if e, ok := errors.AsType[*state.Error](err); ok {
-		why = e.Param + ": " + e.Message
-	} else if err != nil {
-		why = err.Error()
-	}
-	if recipe != nil {
-		switch there, err := o.hasImage(ctx, recipe.Tag); {
-		case err != nil: // the run says why
-			return
-		case there:
-			o.Image = recipe.Tag
-			return
-		}
-		why = "the image of " + recipe.File + " is not built; build it with: holon image build"
-	}
-	if why != "" && !o.Quiet {
+	image, why := o.projectImage(ctx, o.Loaded, o.Workspace)
+	if image != "" {
+		o.Image = image
+	} else if why != "" && !o.Quiet {
 		o.streams.say(fmt.Sprintf("holon: %s; this run has %s", visible.OneLine(why, 600), o.Image))
 	}
+}
+
+// projectImage is the image of a project, if it is built and nothing else is set, or else why a project with a recipe
+// has none.
+func (b *base) projectImage(ctx context.Context, set *settings.Loaded, workspace string) (image, why string) {
+	if set.Origin("image").Layer != settings.LayerDefault || engineName(set.Engine) != settings.EngineDocker {
+		return "", ""
+	}
+	recipe, err := projectimage.Find(settings.RepositoryTop(workspace))
+	if e, ok := errors.AsType[*state.Error](err); ok {
+		return "", e.Param + ": " + e.Message
+	}
+	if recipe == nil || err != nil {
+		return "", "" // the run says why the workspace cannot be read
+	}
+	switch there, err := b.hasImage(ctx, recipe.Tag); {
+	case err != nil: // so does it of the engine
+		return "", ""
+	case there:
+		return recipe.Tag, ""
+	}
+	return "", "the image of " + recipe.File + " is not built; build it with: holon image build"
 }

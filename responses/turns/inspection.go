@@ -22,7 +22,7 @@ type Place struct {
 	Pids          int64   `json:"pids"`
 	CPUs          float64 `json:"cpus"`
 
-	Programs map[string]string `json:"programs"` // paths of sh and git, where there are any
+	Programs map[string]string `json:"programs"` // paths of git, a shell and what projects need, as far as it is there
 	Shared   *SharedFiles      `json:"exchange"` // null: none was asked for
 }
 

@@ -52,6 +52,7 @@ type Doctor struct {
 	Agentd              func() (string, error)
 	Engine              func(state.Home) (engine.Engine, error)
 	Image               string
+	Workspace           string       // absolute; what a run would work on
 	User                *engine.User // nil: the default
 	Runtime             string       // "": the engine's
 	Accept              []string     // axes that may be weaker

@@ -46,13 +46,15 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 	dir, err := os.MkdirTemp("", "holon-doctor-") // t.TempDir is too long for sockets
 	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	home := filepath.Join(dir, "home")
+	home, work := filepath.Join(dir, "home"), filepath.Join(dir, "work")
+	expect.NoError(t, os.Mkdir(work, 0o755))
+	expect.NoError(t, os.WriteFile(filepath.Join(work, "Makefile"), nil, 0o644))
 	loaded := settings.Load(settings.Sources{File: filepath.Join(home, "config.json")})
 	loaded.Settings.Model = "scripted/demo"
 	found, err := state.FindHome(home, "")
 	expect.NoError(t, err)
 	return &doctor.Doctor{
-		HolonHome: home, Version: version, Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
+		HolonHome: home, Version: version, Image: image, Workspace: work, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
 		Agentd: func() (string, error) { return agentd, nil },
 		Engine: func(state.Home) (engine.Engine, error) { return docker.New("", "") },
 		Providers: &modelaccess.Host{Settings: &loaded.Settings,
@@ -114,7 +116,7 @@ func TestHealthy(t *testing.T) {
 		t.Fatalf("something fails:\n%s", text(list))
 	}
 	order := []string{"home", "system", "sockets", "disk", "git", "agentd", "settings", "engine", "api", "support", "image", "container",
-		"cgroups", "isolation", "user", "mounts", "clock", "agent", "credentials", "models"}
+		"cgroups", "isolation", "user", "mounts", "clock", "agent", "tools", "credentials", "models"}
 	var got []string
 	for _, r := range list {
 		got = append(got, r.Check)
@@ -244,12 +246,14 @@ func TestWeakIsolation(t *testing.T) {
 	if report := text(list); !strings.Contains(report, "--accept-weaker seccomp") {
 		t.Errorf("the report:\n%s", report)
 	}
+	expect.NoError(t, os.WriteFile(filepath.Join(d.Workspace, "mix.exs"), nil, 0o644)) // of which the image has nothing
 	d.Accept, d.Version = []string{"pids", "seccomp"}, "another"
 	list, well = examine(t.Context(), d)
 	got = statuses(list)
 	expect.Equal(t, "accepted: well", well, true)
 	expect.Equal(t, "accepted: got[cgroups]", got["cgroups"], "warning")
 	expect.Equal(t, "accepted: got[isolation]", got["isolation"], "warning")
+	expect.Equal(t, "a program that the workspace needs", got["tools"], "warning")
 	expect.Equal(t, "an agentd of another build", got["agent"], "warning")
 }
 

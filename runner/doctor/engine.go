@@ -13,10 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/toolchain"
 	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/settings"
 	"holon/state"
 	"holon/state/files"
 )
@@ -48,7 +50,7 @@ func (e *examination) engineChecks() []named {
 		{"image", needsEngine, e.checkImage}, {"container", needsContainer, e.checkContainer},
 		{"cgroups", needsContainer, e.checkCgroups}, {"isolation", needsContainer, e.checkIsolation},
 		{"user", needsReport, e.checkUser}, {"mounts", needsReport, e.checkMounts}, {"clock", needsReport, e.checkClock},
-		{"agent", needsContainer, e.checkAgent},
+		{"agent", needsContainer, e.checkAgent}, {"tools", needsReport, e.checkTools},
 	}
 }
 
@@ -180,6 +182,31 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 			"use an image with git, such as that of make image"))
 	}
 	return one(seen("runs, %s/%s, %d ms", report.OS, report.Arch, took))
+}
+
+// checkTools compares what the files of the workspace need with what the container has.
+func (e *examination) checkTools(context.Context) []Result {
+	top := settings.RepositoryTop(e.Workspace)
+	dir, err := filepath.Rel(top, e.Workspace)
+	if err != nil {
+		return one(failed(err))
+	}
+	var has, lacks []string
+	for _, n := range toolchain.Needs(os.DirFS(top), ".", filepath.ToSlash(dir)) {
+		if e.place.seen.Programs[n.Program] == "" {
+			lacks = append(lacks, n.Program+" for "+n.File)
+		} else {
+			has = append(has, n.Program)
+		}
+	}
+	switch {
+	case len(lacks) > 0:
+		return one(seen("there is no %s", strings.Join(lacks, ", no ")).but(statusWarning,
+			"choose an image that has it with --image, or build one with holon image build"))
+	case len(has) == 0:
+		return skipped("no file of the workspace says what it needs")
+	}
+	return one(seen("the workspace needs %s, which are there", strings.Join(has, ", ")))
 }
 
 // checkAgent starts a session as a run would; its agentd has to answer on its

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"syscall"
@@ -212,15 +213,25 @@ func notOfType(e *pflag.InvalidValueError) string {
 }
 
 func newVersionCommand(streams Streams) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  argumentsOfUse,
 		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return printJSON(streams, struct {
+					Version string `json:"version"`
+					Go      string `json:"go"`       // that built it
+					Place   string `json:"platform"` // system and processor
+				}{buildVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+			}
 			_, err := fmt.Fprintln(streams.Out, "holon", buildVersion())
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 // buildVersion returns what the linker set, else what Go recorded.

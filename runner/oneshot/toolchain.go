@@ -54,7 +54,7 @@ func (r *execution) checkTools(s *sessions.Session) error {
 		return nil
 	}
 	what := strings.Join(missing, " and ") + ", which " + place + " does not have"
-	const remedy = "choose an image that has what is missing with --image"
+	const remedy = "choose an image that has what is missing with --image, or build one: holon image build"
 	if r.spec.RequireTools {
 		return &runner.Error{Code: CodeToolsMissing, Param: "--require-tools", Message: what, Hint: remedy}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
 
+	"holon/responses"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/runner/daemon"
@@ -252,8 +253,9 @@ func TestSessionOfTwoClients(t *testing.T) {
 		expect.NoError(t, err)
 		return turns.Data[len(turns.Data)-1].PreviousResponseID
 	}
-	other, err := c.CreateResponse(t.Context(), map[string]any{"model": list.Data[0].Model, "input": "from elsewhere",
-		"background": true, "holon": map[string]any{"session_id": session}}, "")
+	q := responses.NewRequest(list.Data[0].Model, responses.UserMessage("from elsewhere"))
+	q.Holon.SessionID = session
+	other, err := c.Responses().Background(t.Context(), q)
 	expect.NoError(t, err)
 	s.wait("❯ from elsewhere", "· ready ·")
 	ask("number three")

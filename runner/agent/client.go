@@ -33,7 +33,7 @@ func ofClient(req *responses.Request, m ledger.Message, calls []string) error {
 			outputs[output.CallID] = item
 		}
 	}
-	prompt, _ := req.Input[0].(*responses.Message) // plan made it
+	prompt, _ := req.Input[len(req.Input)-1].(*responses.Message) // plan made it
 	prompt.Content = append(prompt.Content, besidesText(asked.Input, calls)...)
 	var answers responses.Items
 	for _, id := range calls {

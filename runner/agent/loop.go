@@ -103,7 +103,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 		return pool.Turn{}, prompt.Prompt{}, err
 	}
 	req := t.Request
-	req.Input = responses.Items{responses.UserMessage(sent.Prompt())}
+	req.Input = sent.Items()
 	req.Instructions, req.PromptCacheKey = runner.Optional(sent.SystemPrompt), runner.Optional(sent.Cache.PromptCacheKey)
 	req.Holon.Reminder = r.cfg.Reminding.Of(in.Work.Current)
 	if err := ofClient(req, c.Message, c.ClientCalls); err != nil {

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -64,6 +65,7 @@ type Prompt struct {
 	// CuratedShown has digests of the curated files that the conversation knows with it, by path.
 	CuratedShown map[string]string `json:"curated_shown,omitempty"`
 
+	past int           // ContextBlocks of what is remembered, the first ones
 	Took time.Duration `json:"-"` // that it was made in
 }
 
@@ -107,19 +109,17 @@ func Assemble(in Input) Prompt {
 	if in.Agent.Kind == ledger.KindChild {
 		p.Mode, p.SystemBlocks[0].Text, p.SystemBlocks[1].Text = modeTask, taskGuide, childIdentity(in.Agent)
 	}
+	in.Memory.show(&p, in.begins())
 	if in.begins() {
-		in.Memory.show(&p, true)
 		p.add(recent(in.Recent))
 	}
+	p.past = len(p.ContextBlocks)
 	work, digestOfWork := in.Work.projection()
 	p.WorkDigest = digestOfWork
 	p.add(work)
 	p.add(in.Workspaces.block(in.Agent))
 	p.add(situation(in))
 	p.add(labelled(in.Message))
-	if !in.begins() {
-		in.Memory.show(&p, false)
-	}
 	p.SystemPrompt = texts(p.SystemBlocks)
 	p.Cache = cacheKeys{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
 		ContextFingerprint: digest(p.SystemPrompt, p.Prompt()), WorkingMemoryRevision: in.Memory.Revision,
@@ -133,8 +133,17 @@ func (p *Prompt) add(text string) {
 	}
 }
 
-// Prompt returns the input of the request.
+// Prompt returns the texts of the input of the request.
 func (p Prompt) Prompt() string { return texts(p.ContextBlocks) }
+
+// Items returns the input of the request. What is remembered is a message before the one that the turn is about: a
+// record of what was said is not where something new is looked for.
+func (p Prompt) Items() (items responses.Items) {
+	if p.past > 0 {
+		items = append(items, responses.UserMessage(texts(p.ContextBlocks[:p.past])))
+	}
+	return append(items, responses.UserMessage(texts(p.ContextBlocks[p.past:])))
+}
 
 // Encode returns the prompt's JSON and its digest, in hex.
 func (p Prompt) Encode() (data []byte, sum string, err error) {

@@ -95,7 +95,7 @@ func TestSessionCommands(t *testing.T) {
 			t.Errorf("holon %s prints %s", tc.args, &out)
 		}
 	}
-	expect.Equal(t, "done", sessions.Done(), "ses_2 apply {AllowExecuted:true} operator\nses_2 checkout {Branch:b Path:"+
+	expect.Equal(t, "done", sessions.Done(), "ses_2 apply {AllowExecuted:true ResultTrees:[]} operator\nses_2 checkout {Branch:b Path:"+
 		filepath.Join(dir, "tree")+" AllowExecuted:false} operator\nses_2 rewind {ResponseID:resp_1 ConversationOnly:false} operator\n"+
 		"ses_2 rewind {ResponseID: ConversationOnly:false} operator\n"+
 		"ses_2 rewind {ResponseID:resp_2 ConversationOnly:true} operator\nses_2 close operator")

@@ -9,7 +9,7 @@ import (
 // Every law about work items is broken once, and found.
 func TestWorkLawsAreFound(t *testing.T) {
 	t.Parallel()
-	const item = `INSERT INTO work_items (id, agent_id, state, data) VALUES ('work_x', 'a', `
+	const item = `INSERT INTO work_items (id, agent_id, step, state, data) VALUES ('work_x', 'a', 1, `
 	const report = `; INSERT INTO delivery_summaries (work_item_id, data) VALUES ('work_x', '{}')`
 	look := func(l *Ledger) error { return l.Lawful(t.Context()) }
 	findPlanted(t, look, []planted{

@@ -66,12 +66,12 @@ func NewTurn(id, prompt string) Turn {
 // ID is the id of the turn.
 func (t Turn) ID() string { return t.Request.Holon.TurnID }
 
-// Prompt is the text that the turn begins with.
+// Prompt is the text of the message that the turn is about, the last one of its input.
 func (t Turn) Prompt() string {
 	if len(t.Request.Input) == 0 {
 		return ""
 	}
-	m, _ := t.Request.Input[0].(*responses.Message)
+	m, _ := t.Request.Input[len(t.Request.Input)-1].(*responses.Message)
 	if m == nil {
 		return ""
 	}

@@ -298,7 +298,8 @@ func TestPromptShowsWhatWasTriggered(t *testing.T) {
 		item("second", ledger.PlanNeedsInput)
 		expect.NoError(t, reports(tasks.Completed, ""))
 		synctest.Wait()
-		if shown := l.played.last.Load().Prompt(); !strings.Contains(shown, "\ntriggered_blocked:\n- "+first) {
+		asked := l.played.last.Load().Request.Input
+		if shown := asked[len(asked)-1].(*responses.Message).Text(); !strings.Contains(shown, "\ntriggered_blocked:\n- "+first) {
 			t.Errorf("the prompt does not list the item that its message is about as triggered: %s", shown)
 		}
 	})

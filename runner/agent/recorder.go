@@ -288,5 +288,5 @@ func (rec *recorder) prompt() scheduler.Sent {
 		rec.log.Warn("the prompt of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
 	}
 	return scheduler.Sent{Prompt: data, Digest: digest, Work: rec.sent.WorkDigest, Took: rec.sent.Took,
-		Memory: rec.sent.Cache.WorkingMemoryRevision, Curated: rec.sent.CuratedShown}
+		Curated: rec.sent.CuratedShown}
 }

@@ -18,7 +18,7 @@ const maxEpisodeLine = 64 << 10
 
 // ExportEpisodes brings the export of an agent's episodes up to date, ledger/context_episodes.jsonl in its private
 // directory: after returns the episodes that come after the one with a number, a few at a time. An export that is
-// missing or broken off is made anew.
+// missing, broken off, or of another ledger is made anew.
 func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledger.Episode, error)) (err error) {
 	if err := state.CheckAgentID(agentID); err != nil {
 		return err
@@ -32,10 +32,22 @@ func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledge
 		return fmt.Errorf("export episodes: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	last, err := lastEpisode(f)
+	end, err := lastEpisode(f)
 	if err != nil {
 		return err
 	}
+	if end.Number > 0 { // a ledger that was restored may have another one in its place
+		is, err := after(end.Number - 1)
+		if err != nil {
+			return err
+		}
+		if len(is) == 0 || is[0].ID != end.ID {
+			if end, err = startAnew(f); err != nil {
+				return err
+			}
+		}
+	}
+	last := end.Number
 	for {
 		list, err := after(last)
 		if err != nil || len(list) == 0 {
@@ -56,23 +68,28 @@ func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledge
 	}
 }
 
-// lastEpisode is the number of the last episode of an export. One that does not end with an episode is emptied.
-func lastEpisode(f *os.File) (int64, error) {
+// lastEpisode is the last episode of an export, the zero one of an empty one. One that does not end with an episode is
+// emptied.
+func lastEpisode(f *os.File) (e ledger.Episode, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return 0, fmt.Errorf("read exported episodes: %w", err)
+		return e, fmt.Errorf("read exported episodes: %w", err)
 	}
 	end := make([]byte, min(info.Size(), maxEpisodeLine))
 	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
-		return 0, fmt.Errorf("read exported episodes: %w", err)
+		return e, fmt.Errorf("read exported episodes: %w", err)
 	}
 	whole, complete := bytes.CutSuffix(end, []byte("\n"))
-	var e ledger.Episode
 	if complete && json.Unmarshal(whole[bytes.LastIndexByte(whole, '\n')+1:], &e) == nil && e.Number > 0 {
-		return e.Number, nil
+		return e, nil
 	}
+	return startAnew(f)
+}
+
+// startAnew empties an export.
+func startAnew(f *os.File) (none ledger.Episode, err error) {
 	if err := f.Truncate(0); err != nil {
-		return 0, fmt.Errorf("make exported episodes anew: %w", err)
+		return none, fmt.Errorf("make exported episodes anew: %w", err)
 	}
-	return 0, nil
+	return none, nil
 }

@@ -15,12 +15,13 @@ import (
 func TestExportEpisodes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	prefix := "ep_"
 	path := filepath.Join(r.state.AgentPrivateDir("main"), "ledger", "context_episodes.jsonl")
 	export := func(n int64) {
 		t.Helper()
 		expect.NoError(t, r.homes.ExportEpisodes("main", func(after int64) (list []ledger.Episode, err error) {
 			for i := after + 1; i <= min(n, after+2); i++ {
-				list = append(list, ledger.Episode{ID: fmt.Sprint("ep_", i), Number: i})
+				list = append(list, ledger.Episode{ID: fmt.Sprint(prefix, i), Number: i})
 			}
 			return list, nil
 		}))
@@ -29,7 +30,7 @@ func TestExportEpisodes(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 		expect.Equal(t, "lines", len(lines), int(n))
 		for i, line := range lines {
-			if !strings.HasPrefix(line, fmt.Sprintf(`{"id":"ep_%d"`, i+1)) {
+			if !strings.HasPrefix(line, fmt.Sprintf(`{"id":"%s%d"`, prefix, i+1)) {
 				t.Errorf("line %d is %s", i+1, line)
 			}
 		}
@@ -43,4 +44,7 @@ func TestExportEpisodes(t *testing.T) {
 	export(5)
 	expect.NoError(t, os.WriteFile(path, []byte("{}\n"), 0o600))
 	export(5)
+	prefix = "restored_"
+	export(5)
+	export(4)
 }

@@ -55,11 +55,17 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 		return nil
 	}
 	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: view.PlanFile(itemID)}
-	text, changed, err := h.Text(agentID, view.PlanFile(itemID))
+	data, changed, err := h.read(agentID, view.PlanFile(itemID))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err != nil:
+	case err == nil && len(data) > MaxPlan:
+		err = errPlanLarge
+	case err == nil && !utf8.Valid(data):
+		err = errPlanText
+	}
+	text := string(data)
+	if err != nil {
 		plan.Refused = err.Error()
 		return plan
 	}
@@ -78,42 +84,43 @@ var (
 	errPlanText  = errors.New("it is not UTF-8 text")
 )
 
-// Text returns a text file of an agent's home and when it changed. Its container writes the file, so no link is
-// followed, and one that is not plain text of a fair size is an error; one that does not exist is fs.ErrNotExist.
+// Text returns a text file of an agent's home and when it changed, as much of it as can be read: the first MaxPlan bytes
+// count, and what of them is not UTF-8 is U+FFFD. Errors: fs.ErrNotExist, and of what is not a plain file.
 func (h *Homes) Text(agentID, name string) (text string, changed time.Time, err error) {
+	data, changed, err := h.read(agentID, name)
+	return strings.ToValidUTF8(string(data[:min(len(data), MaxPlan)]), "\ufffd"), changed, err
+}
+
+// read returns the first MaxPlan bytes and one of a file of an agent's home, and when it changed. Its container writes
+// the file, so no link is followed; one that does not exist is fs.ErrNotExist.
+func (h *Homes) read(agentID, name string) (data []byte, changed time.Time, err error) {
 	if err := state.CheckAgentID(agentID); err != nil {
-		return "", changed, err
+		return nil, changed, err
 	}
 	dir, err := folder.Open(h.opts.Home.AgentDir(agentID))
 	if err != nil {
-		return "", changed, err
+		return nil, changed, err
 	}
 	defer dir.Close()
 	at := folder.NewCursor(dir, false)
 	defer at.Close()
 	parent, name, err := at.Parent(name)
 	if err != nil {
-		return "", changed, planError(err)
+		return nil, changed, planError(err)
 	}
 	f, _, err := parent.OpenFile(name)
 	if err != nil {
-		return "", changed, planError(err)
+		return nil, changed, planError(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", changed, fmt.Errorf("read it: %w", err)
+		return nil, changed, fmt.Errorf("read it: %w", err)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxPlan+1))
-	switch {
-	case err != nil:
-		return "", changed, fmt.Errorf("read it: %w", err)
-	case len(data) > MaxPlan:
-		return "", changed, errPlanLarge
-	case !utf8.Valid(data):
-		return "", changed, errPlanText
+	if data, err = io.ReadAll(io.LimitReader(f, MaxPlan+1)); err != nil {
+		return nil, changed, fmt.Errorf("read it: %w", err)
 	}
-	return string(data), info.ModTime().UTC().Truncate(time.Millisecond), nil
+	return data, info.ModTime().UTC().Truncate(time.Millisecond), nil
 }
 
 // planError says of a name that exists that it is not a plain file, without its path.

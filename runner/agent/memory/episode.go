@@ -16,11 +16,12 @@ const (
 	maxSummary = 1000 // bytes
 )
 
-// remember merges a turn into the episode that goes on. An episode of another work item ends before the turn; one whose
+// remember merges a turn into the episode that goes on. An episode of another work item, or of another workspace, whose
+// searches must not find it, ends before the turn; one whose
 // item is completed, that waits, or that has enough turns ends with it.
 func remember(m ledger.Memory, e Evidence) (ledger.Memory, []ledger.Episode) {
 	var done []ledger.Episode
-	if b := m.Builder; b != nil && e.Item != nil && b.WorkItemID != e.Item.ID {
+	if b := m.Builder; b != nil && (e.Item != nil && b.WorkItemID != e.Item.ID || b.WorkspaceID != e.Turn.WorkspaceID) {
 		m, done = finalize(m, e, ledger.BoundaryWorkSwitched, done)
 	}
 	b := merge(m, e)
@@ -43,7 +44,7 @@ func merge(m ledger.Memory, e Evidence) ledger.Episode {
 	if m.Builder != nil {
 		b = *m.Builder
 	}
-	b.EndTurn, b.EndMessage, b.WorkspaceID = e.Turn.Index, e.Messages, e.Turn.WorkspaceID
+	b.EndTurn, b.EndMessage, b.WorkspaceID = e.Turn.Index, max(b.EndMessage, e.Message), e.Turn.WorkspaceID
 	if w := e.Item; w != nil {
 		b.WorkItemID, b.Objective = w.ID, visible.OneLine(w.Objective, maxObjective)
 		b.WorkSummary = workSummary(*w, e.Waits)

@@ -38,7 +38,6 @@ type Evidence struct {
 	Now      time.Time
 	Turn     ledger.Turn
 	Message  int64        // number of the message that the turn was for
-	Messages int64        // that the agent has been sent so far
 	Rejoined bool         // the message brought the result of a task
 	Child    *ledger.Task // of the child that the task was; nil: it was none
 	Resumed  bool         // the message ended a wait

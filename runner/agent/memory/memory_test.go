@@ -23,7 +23,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // turn is the evidence of a turn that came to its end and left nothing else.
 func turn(n int64) memory.Evidence {
 	return memory.Evidence{Now: noon, Turn: ledger.Turn{Index: n, Kind: ledger.TurnCompleted, WorkspaceID: "agent_home"},
-		Message: n, Messages: n, EpisodeID: fmt.Sprintf("ep_%d", n)}
+		Message: n, EpisodeID: fmt.Sprintf("ep_%d", n)}
 }
 
 func item(id string, more ...func(*ledger.WorkItem)) *ledger.WorkItem {
@@ -316,4 +316,22 @@ func bound(t *rapid.T, m ledger.Memory, all []ledger.Episode, n int64) {
 	if last != n || m.Archived != int64(len(all)) {
 		t.Fatalf("episodes have %d of %d turns, and %d of %d are counted", last, n, m.Archived, len(all))
 	}
+}
+
+// What belongs to one workspace is in no episode of another one, whose searches would find it.
+func TestAnEpisodeIsOfOneWorkspace(t *testing.T) {
+	t.Parallel()
+	var m ledger.Memory
+	var done []ledger.Episode
+	for n, at := range []string{"ws_1", "ws_1", "ws_2"} {
+		e := turn(int64(n + 1))
+		e.Turn.WorkspaceID, e.Turn.Last = at, "said in "+at
+		var more []ledger.Episode
+		m, more = memory.Remember(m, e)
+		done = append(done, more...)
+	}
+	if len(done) != 1 || done[0].WorkspaceID != "ws_1" || done[0].EndTurn != 2 {
+		t.Fatalf("episodes %+v, want one of ws_1 with two turns", done)
+	}
+	expect.Equal(t, "what goes on", m.Builder.WorkspaceID+" "+strings.Join(m.Builder.Decisions, " "), "ws_2 said in ws_2")
 }

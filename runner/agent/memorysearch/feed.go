@@ -120,6 +120,9 @@ func (s *Service) next(v ledger.View, agentID string, at *cursor, b *recall.Batc
 		plan, _, _ := s.opts.Files.Text(agentID, view.PlanFile(w.ID)) // one that can't be read is not searched
 		b.Put = append(b.Put, s.hidden(ofWork(w, report.Text, plan)))
 	}
+	if err := s.plans(v, agentID, at, b); err != nil {
+		return false, err
+	}
 	workspaces, err := attached(v, agentID)
 	if err != nil {
 		return false, err
@@ -127,6 +130,31 @@ func (s *Service) next(v ledger.View, agentID string, at *cursor, b *recall.Batc
 	s.few(agentID, kindWorkspace, workspaces, at, b)
 	return len(briefs) == pageSize || len(episodes) == pageSize || len(items) >= pageSize, nil
 }
+
+// plans adds to a batch the open work items whose plans, which are files, are not what they were.
+func (s *Service) plans(v ledger.View, agentID string, at *cursor, b *recall.Batch) error {
+	open, err := v.OpenWork(agentID)
+	if err != nil {
+		return err
+	}
+	now := make(map[string]bool, len(open))
+	for _, w := range open {
+		plan, _, _ := s.opts.Files.Text(agentID, view.PlanFile(w.ID)) // one that can't be read is not searched
+		key, digest := planKey+w.ID, ""
+		if plan != "" {
+			sum := sha256.Sum256([]byte(plan))
+			digest = hex.EncodeToString(sum[:12])
+		}
+		if now[key] = digest != ""; at.Few[key] != digest {
+			b.Put, at.Few[key] = append(b.Put, s.hidden(ofWork(w, "", plan))), digest
+		}
+	}
+	maps.DeleteFunc(at.Few, func(key, _ string) bool { return strings.HasPrefix(key, planKey) && !now[key] })
+	return nil
+}
+
+// planKey begins the names of plans among a cursor's few.
+const planKey = "plan "
 
 // few adds to a batch those of all sources of a kind that are not what they were, and removes those that are gone.
 func (s *Service) few(agentID, kind string, all []recall.Source, at *cursor, b *recall.Batch) {

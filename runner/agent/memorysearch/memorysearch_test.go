@@ -138,6 +138,8 @@ func TestEverySourceIsFound(t *testing.T) {
 	})
 	r.finds("zebra", "An episode", "Keep animals", "Report", "The zebra brief", "memory/operator.md", "memory/self.md",
 		"zebra")
+	r.files["main work-items/work_1/plan.md"] = "first feed the giraffe" // no record says so
+	r.finds("giraffe", "Keep animals")
 }
 
 func TestChangesAreFollowed(t *testing.T) {

@@ -99,6 +99,9 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		Chain: s.state.Chain, WorkItemID: s.state.CurrentWork, WorkspaceID: s.state.WorkspaceID(),
 		Readmit: cameBack(e), StartedAt: s.now, Earlier: s.earlierTurns(e),
 	}
+	if m, ok := ifAny(s, func(v ledger.View) (ledger.Memory, bool, error) { return v.Memory(e.AgentID) }); ok {
+		a.MemoryShown = m.Revision // it changes when a turn settles alone; a turn that is taken up has lost its prompt
+	}
 	if !rules.Own(e.Sender) {
 		s.letGoOn(waits, msg)
 	}
@@ -185,7 +188,7 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 			return nil
 		}
 		a.BegunAt, a.WorkShown, a.Timing.ContextBuildMS = &s.now, sent.Work, sent.Took.Milliseconds()
-		a.MemoryShown, a.CuratedShown = sent.Memory, sent.Curated
+		a.CuratedShown = sent.Curated
 		s.update(&a)
 		s.insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt})
 		s.cause = submittedEvent(a.ID)

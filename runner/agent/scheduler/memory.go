@@ -29,7 +29,9 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	}
 	if joins(*t, a) {
 		m = memory.Shown(m, a.MemoryShown)
-		m.CuratedShown = a.CuratedShown
+		if a.CuratedShown != nil { // else another process sent the prompt, and what it showed of the files is not known
+			m.CuratedShown = a.CuratedShown
+		}
 		m.Conversation += 1 + a.Items
 	}
 	if a.Compacted { // the conversation may have forgotten what it was shown
@@ -61,7 +63,7 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 func (s *step) evidence(a ledger.Attempt, t ledger.Turn) memory.Evidence {
 	msg := s.message(a.MessageID)
 	t.Last, t.Provider = cut(t.Last, maxRemembered), nil
-	e := memory.Evidence{Now: s.now, Turn: t, Message: msg.Number, Messages: s.state.Totals.Messages,
+	e := memory.Evidence{Now: s.now, Turn: t, Message: msg.Number,
 		Rejoined: msg.Kind == ledger.KindTaskResult, Resumed: len(a.Waits) > 0,
 		Work: s.item(s.state.CurrentWork), Item: s.item(cmp.Or(a.WorkItemID, s.state.CurrentWork)),
 		Waits: s.waits(), Tasks: read(s, ledger.View.OpenTasks, s.state.AgentID), Followups: s.followups(),

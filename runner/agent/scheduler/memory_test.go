@@ -37,7 +37,7 @@ func (w *world) nextTurn(tokens int, end scheduler.End) scheduler.Claim {
 	if err != nil || !ok {
 		w.t.Fatalf("claim: %v, %v", ok, err)
 	}
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: []byte(`{}`), Digest: "d", Memory: w.memory().Revision,
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: []byte(`{}`), Digest: "d",
 		Curated: map[string]string{"memory/self.md": "1"}}))
 	data := fmt.Appendf(nil, `{"usage":{"input_tokens":%d},"provider_attempt":{"round":1}}`, tokens)
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1, Items: 1},
@@ -83,6 +83,14 @@ func TestAChangeIsPendingUntilItWasShown(t *testing.T) {
 	}
 	if e := w.newest(record.MemoryUpdated); e.TurnID == "" {
 		t.Errorf("the event names no turn: %+v", e)
+	}
+	// A process that takes a turn up does not know its prompt, which showed the change all the same.
+	w.admit(prompt("three"))
+	c = w.claim()
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	w.settle(c.Attempt.ID, answers(3))
+	if m := w.memory(); m.LastPrompted != 2 || m.Pending.From != 2 || m.CuratedShown["memory/self.md"] != "1" {
+		t.Errorf("after a turn that was taken up: %+v, want revision 2 known", m)
 	}
 }
 

@@ -246,6 +246,10 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v outcome) 
 	if v.entry == ledger.Quarantined && e.Refused {
 		own.Refusal, own.Param = e.Failure.Code, clip(e.Failure.Param)
 	}
+	if v.entry == ledger.Interrupted && s.message(own.MessageID).ResponseID() == "" { // else its client knows
+		s.escalate(s.state.AgentID, ledger.NoticeGivenUp, "", fmt.Sprintf("A message to agent %s was given up: %s",
+			s.state.AgentID, v.reason))
+	}
 	s.dispose(own, v.entry, v.reason)
 	if !v.turn {
 		s.emitUndelivered(own)

@@ -130,7 +130,6 @@ type Sent struct {
 	Prompt  json.RawMessage
 	Digest  string
 	Work    string            // digest of the work items that the conversation knows with it
-	Memory  int64             // revision of the working memory that it knows with it
 	Curated map[string]string // digests of the curated files that it knows with it, by path
 	Took    time.Duration
 }

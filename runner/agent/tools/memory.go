@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -99,7 +100,7 @@ func (o Options) memoryGet(ctx context.Context, _ hosttools.Call, args memoryGet
 
 // memoryRefusal shows the model why there is no memory.
 func memoryRefusal(err error) error {
-	e, ok := err.(*state.Error) //nolint:errorlint // a Service returns it as it is
+	e, ok := errors.AsType[*state.Error](err)
 	if ok && (e.Code == memorysearch.CodeInvalidQuery || e.Code == ledger.CodeNotFound && e.Param == "source_ref") {
 		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint, Field: e.Param}
 	}

@@ -24,7 +24,7 @@ type remembered struct {
 
 func (m *remembered) Search(_ context.Context, _ string, q view.MemoryQuery) (view.MemoryResults, error) {
 	if m.query = q; strings.TrimSpace(q.Text) == "" {
-		return view.MemoryResults{}, &state.Error{Code: memorysearch.CodeInvalidQuery, Param: "query"}
+		return view.MemoryResults{}, errors.Join(&state.Error{Code: memorysearch.CodeInvalidQuery, Param: "query"})
 	}
 	return view.MemoryResults{Results: []view.MemoryResult{{Snippet: "it is\x1b[31m blue",
 		MemoryOrigin: view.MemoryOrigin{Kind: "brief", SourceRef: "mem_1", Title: "a title"}}}}, nil
@@ -32,7 +32,7 @@ func (m *remembered) Search(_ context.Context, _ string, q view.MemoryQuery) (vi
 
 func (m *remembered) Get(_ context.Context, _, ref string, limit int) (view.MemorySource, error) {
 	if m.limit = limit; ref != "mem_1" {
-		return view.MemorySource{}, &state.Error{Code: ledger.CodeNotFound, Param: "source_ref"}
+		return view.MemorySource{}, errors.Join(&state.Error{Code: ledger.CodeNotFound, Param: "source_ref"})
 	}
 	return view.MemorySource{MemoryOrigin: view.MemoryOrigin{Kind: "brief", Title: "a title"}, Content: "it is blue",
 		Truncated: true}, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"holon/responses/tasks"
@@ -244,9 +245,12 @@ func (c *Client) RuntimeEvents(ctx context.Context, agentID string, after int64)
 func (c *Client) SearchMemory(ctx context.Context, agentID string, m view.MemoryQuery) (out view.MemoryResults,
 	err error) {
 	q := url.Values{"limit": {strconv.Itoa(m.Limit)}, "all_workspaces": {strconv.FormatBool(m.AllWorkspaces)},
-		"query": {m.Text}}
+		"query": {strings.ToValidUTF8(m.Text[:min(len(m.Text), maxQuery)], "")}} // of which the first words count
 	return out, c.get(ctx, agentID, "/memory/search?"+q.Encode(), &out)
 }
+
+// maxQuery is what of the text of a search is sent, in bytes: a URL has room for it, and more words than are looked for.
+const maxQuery = 8 << 10
 
 // Memory returns the exact text of a memory, at most limit characters of it, 0 for a default.
 func (c *Client) Memory(ctx context.Context, agentID, ref string, limit int) (out view.MemorySource, err error) {

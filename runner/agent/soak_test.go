@@ -17,7 +17,7 @@ func TestALongLife(t *testing.T) {
 	t.Parallel()
 	turnsTaken, restarts := 3000, 20
 	if testing.Short() {
-		turnsTaken, restarts = 60, 2
+		turnsTaken, restarts = 30, 1
 	}
 	l := newLab(t, `rounds: [{text: "here, and that is all there is to say of it"}]`)
 	l.budget = 20_000
@@ -28,7 +28,7 @@ func TestALongLife(t *testing.T) {
 			}
 			l.start()
 		}
-		text := fmt.Sprintf("fact %d: %s", n+1, strings.Repeat("some words of an operator ", 120))
+		text := fmt.Sprintf("fact %d: %s", n+1, strings.Repeat("some words of an operator ", 240))
 		l.untilStatus(l.prompt(text, "", ""), ledger.Processed)
 	}
 	defer l.end()

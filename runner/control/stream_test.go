@@ -346,7 +346,7 @@ func TestSlowReader(t *testing.T) {
 	r := newRig(t, control.Limits{Write: 5 * time.Second}, control.Access{})
 	slow := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	quick := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
-	large, messages := strings.Repeat("x", 5<<10), 1500
+	large, messages := strings.Repeat("x", 5<<10), 200
 	ended := make(chan bool)
 	go func() { // it never stops reading
 		last := ""

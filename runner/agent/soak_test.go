@@ -3,23 +3,29 @@ package agent_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/responses/turns"
+	"holon/runner/agent/memorysearch"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
 
 // One agent with many turns over many restarts: what a turn costs stops growing with the first renewal, nothing that the
-// memory shows breaks the cached prefix of a conversation, and the episodes have each turn once.
+// memory shows breaks the cached prefix of a conversation, the episodes have each turn once, and what was said early is
+// found.
 func TestALongLife(t *testing.T) {
 	t.Parallel()
 	turnsTaken, restarts := 3000, 20
 	if testing.Short() {
 		turnsTaken, restarts = 30, 1
 	}
-	l := newLab(t, `rounds: [{text: "here, and that is all there is to say of it"}]`)
+	l := newLab(t, `rounds: [{text: "noted {{last_user:fact [0-9]+}}, and that is all there is to say of it"}]`)
 	l.budget = 20_000
 	for n := range turnsTaken {
 		if n%(turnsTaken/(restarts+1)) == 0 {
@@ -34,6 +40,26 @@ func TestALongLife(t *testing.T) {
 	defer l.end()
 	l.checkEpisodes(int64(turnsTaken))
 	l.checkRequests(turnsTaken)
+	l.checkSearch()
+}
+
+// checkSearch: a fact of an early turn is found after all the others.
+func (l *lab) checkSearch() {
+	l.t.Helper()
+	s := memorysearch.New(memorysearch.Options{Ledger: l.store, Files: noFiles{}, Dir: l.home.AgentPrivateDir,
+		Key: []byte("key"), Log: l.log})
+	found, err := s.Search(l.t.Context(), "main", view.MemoryQuery{Text: "fact 17", Limit: 5})
+	expect.NoError(l.t, err)
+	if !slices.ContainsFunc(found.Results, func(m view.MemoryResult) bool { return strings.Contains(m.Snippet, "noted fact 17,") }) {
+		l.t.Errorf("the search finds %+v", found.Results)
+	}
+}
+
+// noFiles are homes without files.
+type noFiles struct{}
+
+func (noFiles) Text(string, string) (string, time.Time, error) {
+	return "", time.Time{}, fs.ErrNotExist
 }
 
 // checkEpisodes: the episodes of main and the one that goes on have all its turns once.

@@ -16,9 +16,9 @@ import (
 	"holon/test/expect"
 )
 
-// One agent with many turns over many restarts: what a turn costs stops growing with the first renewal, nothing that the
-// memory shows breaks the cached prefix of a conversation, the episodes have each turn once, and what was said early is
-// found.
+// One agent with many turns over many restarts: what a turn costs stops growing with the first renewal, nothing that
+// the memory shows breaks the cached prefix of a conversation, the episodes have each turn once, and what was said
+// early is found.
 func TestALongLife(t *testing.T) {
 	t.Parallel()
 	turnsTaken, restarts := 3000, 20
@@ -50,7 +50,9 @@ func (l *lab) checkSearch() {
 		Key: []byte("key"), Log: l.log})
 	found, err := s.Search(l.t.Context(), "main", view.MemoryQuery{Text: "fact 17", Limit: 5})
 	expect.NoError(l.t, err)
-	if !slices.ContainsFunc(found.Results, func(m view.MemoryResult) bool { return strings.Contains(m.Snippet, "noted fact 17,") }) {
+	if !slices.ContainsFunc(found.Results, func(m view.MemoryResult) bool {
+		return strings.Contains(m.Snippet, "noted fact 17,")
+	}) {
 		l.t.Errorf("the search finds %+v", found.Results)
 	}
 }
@@ -94,8 +96,8 @@ func (l *lab) checkEpisodes(turnsTaken int64) {
 	expect.Equal(l.t, "turns in episodes", next-1, turnsTaken)
 }
 
-// checkRequests looks at what the model was sent. Of each turn that goes on with a conversation, all that was sent before
-// is the beginning; and no turn is larger than the largest before the first renewal by more than a prompt that begins a
+// checkRequests looks at what the model was sent. Of each turn that goes on with a conversation, all that was sent
+// before is the beginning; and no turn is larger than the largest before the first renewal by more than a prompt that begins a
 // conversation.
 func (l *lab) checkRequests(turnsTaken int) {
 	l.t.Helper()

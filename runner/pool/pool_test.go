@@ -154,6 +154,11 @@ func TestSweepOfTheSilent(t *testing.T) {
 		l.only().Handle.ID).CombinedOutput(); err != nil {
 		t.Fatalf("stop agentd: %v\n%s", err, text)
 	}
+	for shown := ""; !strings.HasPrefix(shown, "T"); time.Sleep(time.Millisecond) { // until then it may answer
+		text, err := exec.CommandContext(t.Context(), "docker", "top", l.only().Handle.ID, "-o", "stat,pid").Output()
+		expect.NoError(t, err)
+		_, shown, _ = strings.Cut(string(text), "\n")
+	}
 	l.clock.pass(time.Minute)
 	l.sweep(k)
 	if list := l.containers(); len(list) != 0 {

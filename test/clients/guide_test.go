@@ -83,7 +83,7 @@ func TestGuideForClients(t *testing.T) {
 	run := func(what string, name string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append(os.Environ(), "HOME="+s.dir, "OPENAI_BASE_URL="+s.tcp, "OPENAI_API_KEY=unused")
+		cmd.Env = append(os.Environ(), "HOME="+s.dir, "OPENAI_BASE_URL="+s.tcp, "OPENAI_API_KEY=unused", "CGO_ENABLED=0")
 		for _, kept := range []string{"GOCACHE", "GOMODCACHE"} { // which are in the user's home otherwise
 			dir, err := exec.CommandContext(t.Context(), "go", "env", kept).Output()
 			expect.NoError(t, err)
@@ -101,7 +101,7 @@ func TestGuideForClients(t *testing.T) {
 	}
 	file := filepath.Join(scratch, "main.go")
 	expect.NoError(t, os.WriteFile(file, []byte(blocks(t, "clients.md", "go")[0]), 0o600))
-	run("openai-go", "go", "run", file)
+	run("openai-go", "go", "run", "-trimpath", file)
 	run("curl", "sh", "-ec", blocks(t, "clients.md", "")[1])
 
 	config := blocks(t, "clients.md", "toml")[0]

@@ -7,14 +7,15 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"holon/responses/turns"
+	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 )
 
-// memoryFiles are the texts of the files that an agent keeps as memory, by their paths.
-func (r *Runtime) memoryFiles(agentID string) map[string]string {
-	texts := make(map[string]string)
-	for _, f := range r.curated(agentID) {
+// textsOf are the texts of the files that an agent keeps as memory, by their paths.
+func textsOf(files []prompt.CuratedFile) map[string]string {
+	texts := make(map[string]string, len(files))
+	for _, f := range files {
 		texts[f.Path] = f.Text
 	}
 	return texts
@@ -27,7 +28,7 @@ func patchesMemory(ev turns.RuntimeEvent) bool {
 
 // changedFiles are those of the agent's memory that changed since the last call, or since the recorder was made.
 func (rec *recorder) changedFiles() (changed []scheduler.MemoryFile) {
-	now := rec.memoryFiles(rec.attempt.AgentID)
+	now := textsOf(rec.curated(rec.attempt.AgentID))
 	for _, path := range view.MemoryFiles() {
 		before, after := rec.files[path], now[path]
 		if before != after {

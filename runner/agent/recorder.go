@@ -50,7 +50,13 @@ type recorder struct {
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
-	return &recorder{Runtime: r, attempt: a, sent: sent, files: r.memoryFiles(a.AgentID)}
+	rec := &recorder{Runtime: r, attempt: a, sent: sent}
+	if sent != nil {
+		rec.files = textsOf(sent.Curated)
+	} else { // another process read them
+		rec.files = textsOf(r.curated(a.AgentID))
+	}
+	return rec
 }
 
 // sandbox is the payload of sandbox.applied with what confines the container of the agent, which agentd cannot see.

@@ -257,9 +257,9 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 // forUsers serves browsers that have a web session, and shows others how to get one.
 func (c *Console) forUsers(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given := http.Cookie{}
-		if cookie, err := r.Cookie(c.cookie.Name); err == nil {
-			given = *cookie
+		given, err := r.Cookie(c.cookie.Name)
+		if err != nil {
+			given = &http.Cookie{} // which no session has
 		}
 		ctx, done, ok := c.sessions.during(r.Context(), given.Value)
 		defer done()

@@ -141,16 +141,21 @@ func (s *Service) plans(v ledger.View, agentID string, at *cursor, b *recall.Bat
 	for _, w := range open {
 		plan, _, _ := s.opts.Files.Text(agentID, view.PlanFile(w.ID)) // one that can't be read is not searched
 		key, digest := planKey+w.ID, ""
-		if plan != "" {
-			sum := sha256.Sum256([]byte(plan))
-			digest = hex.EncodeToString(sum[:12])
+		if now[key] = plan != ""; now[key] {
+			digest = digestOf(plan)
 		}
-		if now[key] = digest != ""; at.Few[key] != digest {
+		if at.Few[key] != digest {
 			b.Put, at.Few[key] = append(b.Put, s.hidden(ofWork(w, "", plan))), digest
 		}
 	}
 	maps.DeleteFunc(at.Few, func(key, _ string) bool { return strings.HasPrefix(key, planKey) && !now[key] })
 	return nil
+}
+
+// digestOf is what a cursor keeps of a text.
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:12])
 }
 
 // planKey begins the names of plans among a cursor's few.
@@ -164,8 +169,7 @@ func (s *Service) few(agentID, kind string, all []recall.Source, at *cursor, b *
 		key := kind + " " + source.ID
 		now[key] = true
 		data, _ := json.Marshal(source) // it has texts and a time
-		sum := sha256.Sum256(append(append(data, 0), source.Body...))
-		if digest := hex.EncodeToString(sum[:12]); at.Few[key] != digest {
+		if digest := digestOf(string(data) + "\x00" + source.Body); at.Few[key] != digest {
 			b.Put, at.Few[key] = append(b.Put, source), digest
 		}
 	}

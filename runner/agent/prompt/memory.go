@@ -29,7 +29,7 @@ const maxCurated = 6000
 
 // show adds what the conversation does not know of the memory, each thing once.
 func (m Memory) show(p *Prompt, begins bool) {
-	p.CuratedShown = map[string]string{}
+	p.Curated, p.CuratedShown = m.Curated, map[string]string{}
 	switch {
 	case begins:
 		p.add(remembered("Your working memory, which the runtime derives from your records", m.Revision,

@@ -65,8 +65,9 @@ type Prompt struct {
 	// CuratedShown has digests of the curated files that the conversation knows with it, by path.
 	CuratedShown map[string]string `json:"curated_shown,omitempty"`
 
-	past int           // ContextBlocks of what is remembered, the first ones
-	Took time.Duration `json:"-"` // that it was made in
+	past    int           // ContextBlocks of what is remembered, the first ones
+	Curated []CuratedFile `json:"-"` // as they were when it was made
+	Took    time.Duration `json:"-"` // that it was made in
 }
 
 // Report is the prompt that a text would be sent in, and what agentd makes of it for the model.

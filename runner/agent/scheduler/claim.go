@@ -163,7 +163,7 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		fields{"status": string(status), "reason": clip(reason)})
 	s.update(&e)
-	if len(read(s, ledger.View.BlockedEntries, e.AgentID)) == 0 {
+	if len(s.about(ledger.NoticeBlocked, e.AgentID)) > 0 && len(read(s, ledger.View.BlockedEntries, e.AgentID)) == 0 {
 		s.settleMatter(ledger.NoticeBlocked, e.AgentID)
 	}
 	if op == "remove" {

@@ -152,7 +152,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	close(h.opened)
 	defer closingWithin(h.Runtime.Close)
-	if err := errors.Join(h.transports.BindHost(ctx, o.Agent), h.transports.Forget(ctx)); err != nil { // agents live without it
+	// agents live without it
+	if err := errors.Join(h.transports.BindHost(ctx, o.Agent), h.transports.Forget(ctx)); err != nil {
 		h.log.Error("the operator is not notified on this host", "err", err)
 	}
 	if h.listeners, err = o.listen(ctx); err != nil {

@@ -147,7 +147,7 @@ func ignoredLines(found *state.Ignored) (lines []string) {
 		}
 		line := fmt.Sprintf("left out %s: %s", files, shown(found.LeftOut))
 		for _, name := range found.LeftOut {
-			if !workspace.IsSecret(name) { // which nobody should be led to
+			if !workspace.IsSecret(name) { // which a person has to name without a hint
 				line += "; to copy them: --include-ignored " + visible.Name(strings.TrimSuffix(name, "/"))
 				break
 			}

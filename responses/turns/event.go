@@ -32,7 +32,7 @@ const (
 	ContextCompacted = "context.compaction.completed"
 	CompactionFailed = "context.compaction.failed"
 	RoutingDecided   = "routing.decided"
-	RoutingSingle    = "routing.single_candidate" // instead, where there is no other model
+	RoutingSingle    = "routing.single_candidate" // in place of RoutingDecided where there is one model
 	FallbackApplied  = "routing.fallback.applied"
 	CostRecorded     = "cost.recorded"
 	RateLimitHit     = "rate_limit.hit"

@@ -103,9 +103,11 @@ func TestChangesOfSessions(t *testing.T) {
 	if closed := must(c.CloseSession(t.Context(), "ses_2"))(t); closed.Status != "closed" || closed.ClosedAt.IsZero() {
 		t.Errorf("closed: %+v", closed)
 	}
-	expect.Equal(t, "done", r.sessions.Done(), strings.Join([]string{"ses_2 apply {AllowExecuted:false ResultTrees:[]} app",
+	expect.Equal(t, "done", r.sessions.Done(), strings.Join([]string{
+		"ses_2 apply {AllowExecuted:false ResultTrees:[]} app",
 		"ses_2 checkout {Branch:b Path: AllowExecuted:false} app", "ses_2 apply {AllowExecuted:true ResultTrees:[]} ops",
-		"ses_2 apply {AllowExecuted:true ResultTrees:[]} operator", "ses_2 checkout {Branch:c Path:/p AllowExecuted:false} operator",
+		"ses_2 apply {AllowExecuted:true ResultTrees:[]} operator",
+		"ses_2 checkout {Branch:c Path:/p AllowExecuted:false} operator",
 		"ses_2 close operator"}, "\n"))
 }
 

@@ -107,7 +107,9 @@ func (s *session) show(ctx context.Context, emit func(event)) error {
 	for _, t := range branch[min(len(branch), max(len(s.shown), len(branch)-recentTurns)):] {
 		live := t.Status == "queued" || t.Status == "in_progress"
 		if live {
-			s.change(emit, func(now *status) { now.Begun, now.Running, now.State, now.Since = made, true, "running", time.Now() })
+			s.change(emit, func(now *status) {
+				now.Begun, now.Running, now.State, now.Since = made, true, "running", time.Now()
+			})
 		}
 		if err := s.turn(ctx, t.ResponseID, live, emit); err != nil {
 			return err
@@ -305,7 +307,8 @@ func (s *session) brokenOff(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	turns, err := s.branch(ctx)
-	if n := len(turns); n > 0 && turns[n-1].ResponseID == mine.ID && turns[n-1].Status != string(responses.StatusCompleted) {
+	if n := len(turns); n > 0 && turns[n-1].ResponseID == mine.ID &&
+		turns[n-1].Status != string(responses.StatusCompleted) {
 		return mine.ID, err // or one whose end is not recorded yet, or that is incomplete: it is current
 	}
 	return "", err

@@ -166,7 +166,8 @@ func (ix *Index) dial() (err error) {
 }
 
 func (ix *Index) create(ctx context.Context) error {
-	f, err := os.OpenFile(ix.opts.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // SQLite gives its other files the same mode
+	// SQLite gives its other files the same mode
+	f, err := os.OpenFile(ix.opts.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = errors.Join(f.Close(), ix.dial())
 	}

@@ -142,7 +142,8 @@ func TestGetReturnsTheExactText(t *testing.T) {
 		truncated bool
 	}{{1000, body, false}, {len([]rune(body)), body, false}, {2, "缓存", true}} {
 		s, truncated, err := ix.Get(t.Context(), found[0].Ref, c.limit)
-		if err != nil || s.Body != c.want || truncated != c.truncated || s.ID != "brf_1" || !s.UpdatedAt.Equal(found[0].UpdatedAt) {
+		if err != nil || s.Body != c.want || truncated != c.truncated || s.ID != "brf_1" ||
+			!s.UpdatedAt.Equal(found[0].UpdatedAt) {
 			t.Errorf("Get(%d): %+v, truncated %v, %v", c.limit, s, truncated, err)
 		}
 	}
@@ -321,7 +322,8 @@ func TestOneMadeAnewFindsTheSame(t *testing.T) {
 }
 
 func FuzzSearch(f *testing.F) {
-	for _, text := range []string{"a", `"`, `""`, "a AND", "NOT b", "NEAR(a b, 3)", "body : x", "^x*", "a* OR (b", "-", "'; DROP TABLE",
+	for _, text := range []string{"a", `"`, `""`, "a AND", "NOT b", "NEAR(a b, 3)", "body : x", "^x*", "a* OR (b", "-",
+		"'; DROP TABLE",
 		strings.Repeat("word ", 20_000), strings.Repeat("字", 50_000), "🚀👩‍👩‍👧‍👦", "שלום \u202e עולם", "\xed\xa0\x80", "\x00a\x00", "\u0301",
 		"a\u0301", "ﬁ", "ß", "İ", "\U0010ffff", "٣", "กำ", "\u200d\u200b", "ー", "〇", "㌔"} {
 		f.Add(text)

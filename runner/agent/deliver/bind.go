@@ -136,7 +136,8 @@ func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBindin
 func (d *Deliverer) keep(name, secret string) error {
 	err := d.Secrets.Set(name, gateway.NewSecret(secret), d.Now())
 	if e, ok := errors.AsType[*state.Error](err); ok { // of the store, or of the secret itself
-		return refuse("delivery_auth", "its secret cannot be kept: "+strings.TrimSpace(visible.OneLine(e.Error(), 400)), e.Hint)
+		why := strings.TrimSpace(visible.OneLine(e.Error(), 400))
+		return refuse("delivery_auth", "its secret cannot be kept: "+why, e.Hint)
 	}
 	if err != nil {
 		return fmt.Errorf("store %s: %w", name, err)

@@ -84,8 +84,8 @@ var (
 	errPlanText  = errors.New("it is not UTF-8 text")
 )
 
-// Text returns a text file of an agent's home and when it changed, as much of it as can be read: the first MaxPlan bytes
-// count, and what of them is not UTF-8 is U+FFFD. Errors: fs.ErrNotExist, and of what is not a plain file.
+// Text returns a text file of an agent's home and when it changed, as much of it as can be read: the first MaxPlan
+// bytes count, and what of them is not UTF-8 is U+FFFD. Errors: fs.ErrNotExist, and of what is not a plain file.
 func (h *Homes) Text(agentID, name string) (text string, changed time.Time, err error) {
 	data, changed, err := h.read(agentID, name)
 	return strings.ToValidUTF8(string(data[:min(len(data), MaxPlan)]), "\ufffd"), changed, err

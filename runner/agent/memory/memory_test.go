@@ -75,7 +75,8 @@ func TestSnapshot(t *testing.T) {
 			[]string{`working_set_files: "a.go", "b.go"`}},
 		{"what it waits for", func(e *memory.Evidence) {
 			e.Resumed = true
-			e.Waits = []ledger.Wait{{Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitTimer, WaitingFor: "the build"}}
+			e.Waits = []ledger.Wait{{Owner: ledger.OwnerAgent, Status: ledger.WaitActive, Kind: ledger.WaitTimer,
+				WaitingFor: "the build"}}
 			e.Tasks = []ledger.Task{{ID: "task_1", Purpose: "serve"}}
 		}, ledger.MemoryWakeResumed, []string{`waiting_on: "timer: the build", "task_1: serve"`}},
 		{"the result of a child", func(e *memory.Evidence) {
@@ -150,7 +151,8 @@ func TestBoundaries(t *testing.T) {
 			"1-1 active_work_switched, 2-3 active_work_switched, 4-4"},
 		{"a result comes with the turn", []func(*memory.Evidence){on(item("w1")), on(item("w1", completed)), plain},
 			"1-2 result_checkpoint, 3-3"},
-		{"turns without an item belong to that before", []func(*memory.Evidence){on(item("w1")), plain, on(item("w1"))}, "1-3"},
+		{"turns without an item belong to that before",
+			[]func(*memory.Evidence){on(item("w1")), plain, on(item("w1"))}, "1-3"},
 		{"a rest", []func(*memory.Evidence){plain, rest, plain}, "1-2 wait_boundary, 3-3"},
 		{"a switch and a rest", []func(*memory.Evidence){on(item("w1")), func(e *memory.Evidence) {
 			e.Item, e.Waiting = item("w2"), true
@@ -179,7 +181,8 @@ func TestBoundaries(t *testing.T) {
 func TestEpisode(t *testing.T) {
 	first := turn(3)
 	first.Item = item("work_1")
-	first.Calls = memory.Calls{Files: []string{"a.go"}, Commands: []string{"make test"}, Checks: []string{"exit 1: make test"}}
+	first.Calls = memory.Calls{Files: []string{"a.go"}, Commands: []string{"make test"},
+		Checks: []string{"exit 1: make test"}}
 	first.Turn.Last = "It fails."
 	m, _ := memory.Remember(ledger.Memory{AgentID: "a", Archived: 7}, first)
 	second := turn(4)
@@ -288,7 +291,8 @@ func bound(t *rapid.T, m ledger.Memory, all []ledger.Episode, n int64) {
 		what string
 		v    any
 		most int
-	}{{"snapshot", m.Current, 16 << 10}, {"delta", m.Pending, ledger.MaxEventData - 1<<10}, {"episode", m.Builder, 16 << 10}} {
+	}{{"snapshot", m.Current, 16 << 10}, {"delta", m.Pending, ledger.MaxEventData - 1<<10},
+		{"episode", m.Builder, 16 << 10}} {
 		data, err := json.Marshal(kept.v)
 		if err != nil || len(data) > kept.most {
 			t.Fatalf("the %s has %d bytes (%v)", kept.what, len(data), err)

@@ -33,7 +33,8 @@ import (
 
 // files reads texts in the homes of agents: *home.Homes.
 type files interface {
-	// Text returns a file of an agent's home and when it changed. One that can't be read, for whatever reason, has an error.
+	// Text returns a file of an agent's home and when it changed. One that can't be read, for whatever reason, has an
+	// error.
 	Text(agentID, name string) (text string, changed time.Time, err error)
 }
 

@@ -143,8 +143,8 @@ func (m *Scheduler) AdmitOperator(ctx context.Context, bindingID, token, replyRo
 	Admission, error) {
 	draft.Kind, draft.Origin.Kind = ledger.KindOperatorPrompt, ledger.OriginOperator
 	draft.Surface, draft.AdmissionContext = ledger.SurfaceRemote, ledger.OperatorTransport
-	unauthorized := refused(CodeUnauthorized, "binding_id", "send Authorization: Bearer with the token that was printed when "+
-		"the ingress was made", "there is no active binding with this id and this token")
+	unauthorized := refused(CodeUnauthorized, "binding_id", "send Authorization: Bearer with the token that was printed "+
+		"when the ingress was made", "there is no active binding with this id and this token")
 	a, err := m.admitDraft(ctx, draft, func(s *step, msg *ledger.Message) error {
 		b, ok := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool, error) { return v.OperatorBinding(bindingID) })
 		switch {

@@ -147,7 +147,8 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 			if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != t.ID }) {
 				s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, fields{"trigger": t.ID})
 				s.notify(s.notification(ledger.NoticeTrigger, w.ID, fmt.Sprintf("Agent %s waits for something outside, "+
-					"and the trigger that would have ended that is revoked. Send it a prompt, or give its sender the URL of a new one. It waits for: %s",
+					"and the trigger that would have ended that is revoked. Send it a prompt, or give its sender the URL of "+
+					"a new one. It waits for: %s",
 					agentID, w.WaitingFor)))
 			}
 		}

@@ -131,7 +131,8 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 	}
 	if w.RecheckConsumedAt != nil && s.message(a.MessageID).Origin.Subsystem == recheckSubsystem {
 		n := s.notification(ledger.NoticeRecheck, w.ID, fmt.Sprintf("Agent %s looked again at what blocks a work item, "+
-			"and it still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective, w.BlockedBy))
+			"and it still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective,
+			w.BlockedBy))
 		n.WorkItemID = w.ID
 		s.notify(n)
 	}

@@ -249,7 +249,8 @@ func (c *Client) SearchMemory(ctx context.Context, agentID string, m view.Memory
 	return out, c.get(ctx, agentID, "/memory/search?"+q.Encode(), &out)
 }
 
-// maxQuery is what of the text of a search is sent, in bytes: a URL has room for it, and more words than are looked for.
+// maxQuery is what of the text of a search is sent, in bytes: a URL has room for it, and it has more words than are
+// looked for.
 const maxQuery = 8 << 10
 
 // Memory returns the exact text of a memory, at most limit characters of it, 0 for a default.

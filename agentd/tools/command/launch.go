@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -222,11 +222,11 @@ func spawnError(err error, cmd, dir string) *tools.Error {
 // defaultShells run a command that names none: the first that there is.
 var defaultShells = []string{"bash", "sh"}
 
-// DefaultShell is the shell of commands that name none, "" where there is none.
+// DefaultShell is the path of the shell of commands that name none, found on PATH as they are; "" where there is none.
 func DefaultShell() string {
 	for _, name := range defaultShells {
-		if _, err := os.Stat("/bin/" + name); err == nil {
-			return "/bin/" + name
+		if path, err := exec.LookPath(name); err == nil {
+			return path
 		}
 	}
 	return ""

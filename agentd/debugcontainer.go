@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/agentd/process"
 	"holon/internal/toolchain"
 	"holon/responses/turns"
 )
@@ -112,12 +113,8 @@ func ratio(quota, period string) float64 {
 func programs(names ...string) map[string]string {
 	found := map[string]string{}
 	for _, name := range names {
-		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				found[name] = path
-				break
-			}
+		if path := process.LookPath(name); path != "" {
+			found[name] = path
 		}
 	}
 	return found

@@ -87,6 +87,16 @@ func mayPass(name string) bool {
 	return slices.ContainsFunc(passedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
+// LookPath returns the absolute path of a program that a command of agentd's own environment would run, "" where there
+// is none.
+func LookPath(name string) string {
+	path, err := lookPath(name, "/", os.Environ())
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
 // lookPath finds a program the way the command itself would, by the PATH of its
 // own environment, not by ours. Empty and relative PATH entries are skipped: a
 // working tree does not get to supply programs by their bare names.

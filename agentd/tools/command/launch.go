@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,7 +224,7 @@ var defaultShells = []string{"bash", "sh"}
 // DefaultShell is the path of the shell of commands that name none, found on PATH as they are; "" where there is none.
 func DefaultShell() string {
 	for _, name := range defaultShells {
-		if path, err := exec.LookPath(name); err == nil {
+		if path := process.LookPath(name); path != "" {
 			return path
 		}
 	}

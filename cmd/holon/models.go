@@ -162,9 +162,14 @@ func newProvidersCommand(streams Streams) *cobra.Command {
 	set := surfaceCommand(streams, "set NAME", "Set how a provider is asked", runProvidersSet)
 	for _, f := range providerFlags {
 		set.Flags().String(f.flag, "", f.usage)
-		if choices := settings.Choices("providers.x." + f.key); choices != nil {
-			_ = set.RegisterFlagCompletionFunc(f.flag, oneOfWords(choices...)) // fails only for a flag that is not there
-		}
+		// It fails only for a flag that is not there. The table of settings is read when a word is completed.
+		_ = set.RegisterFlagCompletionFunc(f.flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			choices := settings.Choices("providers.x." + f.key)
+			if choices == nil {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return choices, cobra.ShellCompDirectiveNoFileComp
+		})
 	}
 	return group("providers", "Show and change how providers are asked",
 		`Providers that are built in need nothing but a key. Any other is a name of your

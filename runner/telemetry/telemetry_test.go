@@ -306,18 +306,21 @@ func TestNoCollector(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold.Done() }))
 	defer silent.Close()
 	defer release()
-	for name, url := range map[string]string{"gone": gone, "refusing": refusing.URL, "silent": silent.URL} {
+	const overflow = 9000 // more than the queue holds
+	for name, c := range map[string]struct {
+		url  string
+		many int64
+	}{"gone": {gone, 100}, "refusing": {refusing.URL, 100}, "silent": {silent.URL, overflow}} {
 		t.Run(name, func(t *testing.T) {
-			e, log := open(t, url, nil)
-			const many = 9000 // more than the queue holds
-			for range many {
+			e, log := open(t, c.url, nil)
+			for range c.many {
 				trace(t, e, invocation, facts(0)[:1], answered(), telemetry.Ending{})
 			}
 			if err := e.Close(); err != nil { // although one collector holds its connections until the test is over
 				t.Error(err)
 			}
-			if e.Lost() != 2*many {
-				t.Errorf("%d spans are counted as lost, want %d", e.Lost(), 2*many)
+			if e.Lost() != 2*c.many {
+				t.Errorf("%d spans are counted as lost, want %d", e.Lost(), 2*c.many)
 			}
 			if !strings.Contains(log.String(), "spans were lost") {
 				t.Errorf("the log does not say that spans were lost: %s", log)

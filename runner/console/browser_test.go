@@ -171,6 +171,9 @@ func testConversation(ctx context.Context, t *testing.T) {
 			t.Errorf("/ui/%s: %q", page, wrong)
 		}
 	}
+	do(ctx, t, chromedp.Navigate("http://"+d.addr+"/ui/"))
+	d.holon("agent", "create", "second")
+	do(ctx, t, is(`Boolean(document.querySelector("a[href='/ui/agents/second']"))`))
 }
 
 // checks returns what readers of the screen and of the keyboard would miss on a page, and what is wider than a phone.

@@ -134,4 +134,7 @@ if (output) {
 
 takeComments();
 if (document.body.dataset.from) followRows(document.body, refreshSoon);
-else document.addEventListener("visibilitychange", () => document.hidden || refresh());
+else { // a page that no stream changes is read again while somebody sees it
+  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  setInterval(() => document.hidden || refresh(), 5000);
+}

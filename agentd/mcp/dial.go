@@ -93,7 +93,7 @@ func (m *Manager) freshLog(name string) string {
 func processEnd(p *process.Process) string {
 	select {
 	case <-p.Done():
-	case <-time.After(300 * time.Millisecond): // its stream ends shortly before it does
+	case <-time.After(stopGrace): // its stream ends shortly before it does, longer before on a busy machine
 		return ""
 	}
 	r := p.Result()

@@ -179,7 +179,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 
 // because adds a link's reason for its end to an error.
 func (s *server) because(l *link, err error) error {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // by us
 	}
 	if why := l.why(); why != "" {

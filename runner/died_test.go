@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/runner/engine"
+	"holon/state"
 )
 
 // logged is an engine of which only the log of a container is asked for.
@@ -39,5 +40,18 @@ func TestDiedError(t *testing.T) {
 	if got, want := s.diedError(t.Context(), "the container ended during the turn").Error(),
 		"agentd ended during the turn"; !strings.Contains(got, want) || strings.Contains(got, "-1") {
 		t.Errorf("without a container: %q, want %q and no code", got, want)
+	}
+}
+
+// A process that takes a session up waits until agentd listens, or the container ends: the process before may have ended
+// while it started the container, and an engine may lose a program that is stopped then.
+func TestTakenUpBeforeItListens(t *testing.T) {
+	s := &Session{seam: seam{t.TempDir()}, resumed: true, exited: make(chan struct{}), last: engine.Exit{Code: 1}}
+	s.cfg.Engine = logged{name: "docker"}
+	s.client = s.seam.client()
+	defer s.client.Close()
+	close(s.exited)
+	if _, _, err := s.Working(t.Context()); !state.IsCode(err, CodeContainerGone) {
+		t.Errorf("Working() = %v, want the end of the container", err)
 	}
 }

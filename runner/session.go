@@ -226,21 +226,33 @@ func (s *Session) awaitExit(ctx context.Context) {
 	}()
 }
 
-// awaitReady waits for the socket and then for /health. The socket appears
-// under its name only when agentd listens on it, so the first connection that
-// succeeds is the right one.
+// awaitReady waits for the socket and then for /health.
 func (s *Session) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errors.New("agentd did not answer in time"))
 	defer cancel()
+	if err := s.awaitSocket(ctx); err != nil {
+		return err
+	}
+	health, err := s.client.Health(ctx)
+	if err != nil {
+		return err
+	}
+	if health.Status != turns.HealthReady {
+		return &Error{Code: CodeNotReady, Message: fmt.Sprintf("agentd answers that it is %s", health.Status)}
+	}
+	s.Programs = health.Programs
+	return nil
+}
+
+// awaitSocket waits until agentd listens. The socket appears under its name only when agentd listens on it, so the first
+// connection that succeeds is the right one.
+func (s *Session) awaitSocket(ctx context.Context) error {
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()
 	for {
 		conn, err := s.seam.dial(ctx)
 		if err == nil {
-			if err := conn.Close(); err != nil {
-				return err
-			}
-			break
+			return conn.Close()
 		}
 		select {
 		case <-s.exited:
@@ -252,15 +264,6 @@ func (s *Session) awaitReady(ctx context.Context) error {
 		case <-retry.C:
 		}
 	}
-	health, err := s.client.Health(ctx)
-	if err != nil {
-		return err
-	}
-	if health.Status != turns.HealthReady {
-		return &Error{Code: CodeNotReady, Message: fmt.Sprintf("agentd answers that it is %s", health.Status)}
-	}
-	s.Programs = health.Programs
-	return nil
 }
 
 // Stop ends the container and waits until it is gone. What it wrote stays. When

@@ -168,6 +168,11 @@ func (e *Engine) checkSocket(spec engine.Spec) error {
 // separating are the capabilities of a program that becomes two users.
 var separating = []string{"CAP_CHOWN", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
 
+// forgetAfter is how long, in seconds, a daemon waits for the end of a program that it could not signal, as happens while
+// the program is being started, before it reports an exit that it did not see. It is longer than Stop and Remove take
+// to kill the program: otherwise they would report the end of one that runs on, which no engine would list any more.
+const forgetAfter = 60
+
 // request translates a completed spec. Everything that decides isolation is
 // set here; isolation.go reads the same fields back.
 func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
@@ -179,6 +184,7 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		User: fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
 		// The image's settings for its own service must not apply to our program.
 		StopSignal:  "SIGTERM",
+		StopTimeout: new(forgetAfter),
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}
 	var capabilities []string

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -176,5 +177,14 @@ func checkAxis(t *testing.T, name, axis string, want engine.Level, found contain
 	read := isolation(found, &system.Info{SecurityOptions: []string{option}})
 	if got := maps.Collect(read.Axes())[axis]; got.Level != want || got.Value == "" {
 		t.Errorf("%s: %+v, want %s", name, got, want)
+	}
+}
+
+// A program that could not be signalled is killed before the daemon reports an end that it did not see.
+func TestKilledBeforeItIsForgotten(t *testing.T) {
+	const kills = 10 * time.Second // for SIGTERM as for SIGKILL
+	config, _ := request(engine.Spec{User: &engine.User{}})
+	if after := time.Duration(*config.StopTimeout) * time.Second; after <= 2*kills {
+		t.Errorf("it is forgotten after %s", after)
 	}
 }

@@ -52,7 +52,7 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = e.register.made(nonce, created.ID, info.ID)
+		err = e.register.made(nonce, created.ID)
 	}
 	if err == nil {
 		return engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: spec.Name}, nil

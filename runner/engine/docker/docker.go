@@ -48,6 +48,8 @@ type Engine struct {
 
 	mu   sync.Mutex
 	info *system.Info // the last answer; the daemon's own set-up, read once
+
+	unnoted sync.Map // nonces of containers whose maker had not noted their id when they were listed, by id
 }
 
 var _ engine.Engine = (*Engine)(nil)

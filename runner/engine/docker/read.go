@@ -35,8 +35,12 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 	}
 	out := make([]engine.Summary, 0, len(found))
 	for _, c := range found {
-		if !e.register.knows(c.Labels[createLabel], c.ID) {
+		nonce := c.Labels[createLabel]
+		if !e.register.knows(nonce, c.ID) {
 			continue
+		}
+		if !e.register.noted(c.ID) {
+			e.unnoted.Store(c.ID, nonce)
 		}
 		containerName := ""
 		if len(c.Names) > 0 { // none while it is being removed

@@ -29,42 +29,27 @@ func (r register) announce(nonce, daemon string) error {
 	return nil
 }
 
-// confirm notes the id that the engine gave to the container with the nonce. A concurrent list of containers may
-// have noted it already.
-func (r register) confirm(nonce, id string) error {
+// made notes the id that the engine gave to the container with the nonce. Only its maker does: while it is being made an
+// engine lists it before it can be looked up, so that another list would take it for one that is gone.
+func (r register) made(nonce, id string) error {
 	if r.dir == "" {
 		return nil
 	}
-	if err := os.Rename(filepath.Join(r.dir, nonce), filepath.Join(r.dir, id)); err != nil && !r.noted(id) {
+	if err := os.Rename(filepath.Join(r.dir, nonce), filepath.Join(r.dir, id)); err != nil {
 		return fmt.Errorf("note container %.12s: %w", id, err)
 	}
 	return nil
 }
 
-// made is confirm for who made the container: one that a list has noted and dropped meanwhile is noted anew.
-func (r register) made(nonce, id, daemon string) error {
-	err := r.confirm(nonce, id)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = r.announce(id, daemon)
-	}
-	return err
-}
-
-func (r register) noted(id string) bool {
-	_, err := os.Lstat(filepath.Join(r.dir, id))
+func (r register) noted(name string) bool {
+	_, err := os.Lstat(filepath.Join(r.dir, name))
 	return err == nil
 }
 
-// knows reports whether the container was made here. One whose maker died before
-// it noted the id is recognized by its nonce.
+// knows reports whether the container was made here. One whose maker has not noted the id, or died before it did, is
+// recognized by its nonce, which is looked for first: it becomes the id.
 func (r register) knows(nonce, id string) bool {
-	if r.dir == "" {
-		return true
-	}
-	if !engine.ValidName(id) {
-		return false
-	}
-	return r.noted(id) || engine.ValidName(nonce) && r.confirm(nonce, id) == nil
+	return r.dir == "" || engine.ValidName(nonce) && r.noted(nonce) || engine.ValidName(id) && r.noted(id)
 }
 
 // forget drops a container that is gone, by its id or its nonce.
@@ -74,6 +59,14 @@ func (r register) forget(name string) error {
 	}
 	if err := os.Remove(filepath.Join(r.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("drop container %.12s from the register: %w", name, err)
+	}
+	return nil
+}
+
+// forgetNonce is forget for the nonce of a container whose id may not be noted; nil for none.
+func (r register) forgetNonce(nonce any) error {
+	if name, ok := nonce.(string); ok {
+		return r.forget(name)
 	}
 	return nil
 }

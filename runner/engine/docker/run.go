@@ -134,7 +134,10 @@ func (e *Engine) remove(ctx context.Context, id, containerName string) error {
 	for {
 		err := e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
-		case err == nil, errdefs.IsNotFound(err):
+		case err == nil:
+			nonce, _ := e.unnoted.LoadAndDelete(id)
+			return errors.Join(e.register.forget(id), e.register.forgetNonce(nonce))
+		case errdefs.IsNotFound(err): // or it is still being made, by another
 			return e.register.forget(id)
 		case errdefs.IsConflict(err) && mentions(err, "already in progress"):
 			// Somebody else removes it: success is when it is gone.

@@ -230,7 +230,7 @@ func responseOf(t *testing.T, sse []byte) *responses.Response {
 func TestQueueAndCancel(t *testing.T) {
 	l := start(t, `rounds: [{cases: [{when: {user: {contains: slow}}, delay: 1h, text: never}, {text: here}]}]`)
 	running := l.ask("app", "POST", "", input("slow", `,"background":true`))
-	l.untilBegun(running.ID)
+	l.untilStatus(running.ID, responses.StatusInProgress) // begun, and its first events are written
 	waiting := l.ask("app", "POST", "", input("next", `,"background":true`))
 	expect.Equal(t, "status behind it", l.ask("app", "GET", "/"+waiting.ID, "").Status, responses.StatusQueued)
 	made := l.ask("app", "GET", "/"+running.ID, "")

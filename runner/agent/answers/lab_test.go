@@ -263,3 +263,15 @@ func (l *lab) untilBegun(id string) {
 		return a.BegunAt != nil, err
 	})
 }
+
+// untilStatus waits until a response is read with a status.
+func (l *lab) untilStatus(id string, status responses.Status) {
+	l.t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); l.ask("app", "GET", "/"+id, "").Status != status; <-again.C {
+		if time.Now().After(end) {
+			l.t.Fatalf("gave up waiting until %s is %s", id, status)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package openresponses
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -80,7 +79,7 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, x Session, query 
 		path += "?" + query
 	}
 	var cut error
-	ask := func(ctx context.Context, agent *client.Client) error {
+	err := x.Do(r.Context(), func(ctx context.Context, agent *client.Client) error {
 		resp, err := agent.Raw(ctx, r.Method, path, forwarded(r.Header), body)
 		if err == nil && r.Method == http.MethodDelete && resp.StatusCode == http.StatusOK {
 			x.Deleted(chi.URLParam(r, "id"))
@@ -89,12 +88,7 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, x Session, query 
 			cut = pass(w, resp)
 		}
 		return err
-	}
-	err := x.Do(r.Context(), ask)
-	if e, ok := errors.AsType[*responses.Error](err); ok && r.Method == http.MethodGet &&
-		(e.Code == responses.CodeServerUnreachable || e.Code == responses.CodeServerDisconnected) {
-		err = x.Do(r.Context(), ask) // nothing was answered, and the session may have another agentd by now
-	}
+	})
 	return cmp.Or(cut, err)
 }
 

@@ -311,6 +311,22 @@ func TestUserKilledAtOnce(t *testing.T) {
 	c.only()
 }
 
+// A container that dies before it was asked for anything is replaced, and asked once more.
+func TestUserUsedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newLab(t, "local", "rounds: [{text: done}]").talk()
+	k := c.conversations()
+	asked := 0
+	expect.NoError(t, k.Do(t.Context(), pool.Turn{AgentID: c.id}, func(ctx context.Context, agent *client.Client) error {
+		if asked++; asked == 1 {
+			expect.NoError(t, c.engine.Remove(ctx, c.only().Handle))
+		}
+		_, err := agent.Health(ctx)
+		return err
+	}))
+	expect.Equal(t, "asked", asked, 2)
+}
+
 // A container that dies before it took a turn is replaced, and the turn asked for once more.
 func TestUserAskedAgainAtOnce(t *testing.T) {
 	t.Parallel()

@@ -235,7 +235,7 @@ func (k *Pool) hold(a *agent, session *sessions.Session, access io.Closer, m ses
 	k.startFollowing(a)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a.idle, a.inForce = k.opts.Now(), &session.Isolation
+	a.idle, a.inForce, a.silent = k.opts.Now(), &session.Isolation, false
 	k.take(a)
 }
 

@@ -163,6 +163,7 @@ type agent struct {
 	users   int               // of the container, in addition to the holder of the lock
 	live    *sessions.Session // session, while turn is asked of it
 	turn    string
+	silent  bool             // its agentd did not answer when it was last used
 	idle    time.Time        // when the container was last used
 	holds   bool             // counts in Pool.held
 	tasks   int              // that ran when the container was last asked

@@ -216,6 +216,7 @@ func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 	a.checked = k.opts.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	a.silent = false
 	if a.tasks = tasks; works {
 		a.idle = k.opts.Now()
 	}

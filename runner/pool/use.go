@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
+	"holon/responses"
 	"holon/responses/client"
 	"holon/runner/sessions"
 )
@@ -95,12 +97,22 @@ func (k *Pool) drain(ctx context.Context, a *agent) error {
 // answeredFor is how long an agentd that several use is taken to answer after it was used.
 const answeredFor = 10 * time.Second
 
-// answered reports whether an agentd that several use was used just now.
+// answered reports whether an agentd that several use was used just now, and its connection did not break since.
 func (k *Pool) answered(a *agent) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.opts.AtOnce && !a.paused && !a.checked.IsZero() &&
+	return k.opts.AtOnce && !a.paused && !a.checked.IsZero() && !a.silent &&
 		(a.users > 0 || k.opts.Now().Sub(a.idle) < answeredFor)
+}
+
+// noteSilent notes that the agentd that was used did not answer: the next one to use it asks whether it is there.
+func (u *use) noteSilent(err error) {
+	if err == nil || refused(err) {
+		return
+	}
+	u.pool.mu.Lock()
+	defer u.pool.mu.Unlock()
+	u.agent.silent = true
 }
 
 // errInUse says that a turn needs the container changed, and others use it as it is.
@@ -123,30 +135,38 @@ func (u *use) wait(ctx context.Context) error {
 }
 
 // Do calls fn with the agentd of an agent, whose container is made if there is none, and stays while fn runs. No turn
-// is made; t says what the container is made from. fn must not use the pool for that agent. An error of fn is returned
-// as it is.
+// is made; t says what the container is made from. fn must not use the pool for that agent; it is called once more, with
+// AtOnce, if no agentd could be reached. An error of fn is returned as it is.
 func (k *Pool) Do(ctx context.Context, t Turn, fn func(ctx context.Context, agent *client.Client) error) error {
 	var failed error
 	err := k.inContainer(ctx, t, func(s *sessions.Session) error {
 		failed = fn(ctx, s.Client())
-		return nil
+		return failed
 	})
+	return cmp.Or(failed, err)
+}
+
+// counted uses the container of an agent as one of several users. One whose agentd cannot be reached, and so was asked
+// for nothing, is looked at, and replaced if it is gone.
+func (k *Pool) counted(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
+	err := k.countedOnce(ctx, t, use)
+	if e, ok := errors.AsType[*responses.Error](err); ok && e.Code == responses.CodeServerUnreachable && ctx.Err() == nil {
+		err = k.countedOnce(ctx, t, use)
+	}
+	return k.typed(ctx, err)
+}
+
+func (k *Pool) countedOnce(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
+	u, err := k.use(ctx, t.AgentID)
 	if err != nil {
 		return err
 	}
-	return failed
-}
-
-// counted uses the container of an agent as one of several users.
-func (k *Pool) counted(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
-	u, err := k.use(ctx, t.AgentID)
-	if err != nil {
-		return k.typed(ctx, err)
-	}
 	defer u.end()
 	if _, err := k.readyFor(ctx, u.agent, t, false); err != nil {
-		return k.typed(ctx, err)
+		return err
 	}
 	u.share()
-	return k.typed(ctx, use(u.session))
+	err = use(u.session)
+	u.noteSilent(err)
+	return err
 }

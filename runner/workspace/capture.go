@@ -34,6 +34,7 @@ const (
 	warnSlowIgnore       = "slow_ignore"       // ignore rules that took git too long and were not obeyed
 	warnSlowRenames      = "slow_renames"      // renamed files that took too long to find
 	warnManyLines        = "many_lines"        // too many to be compared line by line: included as binary data
+	warnLFS              = "lfs_file"          // a file of Git LFS with its content in the place of its pointer
 	warnMore             = "more"              // further warnings of a kind were not listed
 
 	// WarnExecuted marks a changed file that some program executes without being asked to: git, an editor, a shell, a
@@ -115,7 +116,7 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 		case known && isDir:
 			descend = append(descend, name)
 		case top: // a submodule replaced by a file
-			c.warn(warnSubmodule, child, "the submodule's directory was replaced; the diff keeps the submodule")
+			c.omit(child, warnSubmodule, "the submodule's directory was replaced; the diff keeps the submodule")
 		case module:
 			c.compareModule(dir, name, child, &st)
 		case isDir:
@@ -198,7 +199,7 @@ func (c *capture) compareModule(dir folder.Dir, name, path string, st *unix.Stat
 		c.have[i] = true
 		return
 	}
-	c.warn(warnSubmodule, path, "changed within a submodule, which the diff does not include")
+	c.omit(path, warnSubmodule, "changed within a submodule, which the diff does not include")
 }
 
 func (c *capture) unreadable(path string, err error) error {

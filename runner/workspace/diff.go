@@ -75,6 +75,9 @@ func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (
 	if err := diff.markEarlier(ctx, repo, t.info.StartTree); err != nil {
 		return nil, err
 	}
+	if err := diff.warnLFS(ctx, repo); err != nil {
+		return nil, err
+	}
 	if err := diff.warnExecuted(ctx, repo, t.record, t.source.configured()); err != nil {
 		return nil, err
 	}

@@ -74,3 +74,26 @@ func TestSyncSubmodule(t *testing.T) {
 		}
 	}
 }
+
+// Each file of a submodule has one warning, whatever the agent did to it; so has a submodule that became a file.
+func TestOneWarningPerSubmoduleFile(t *testing.T) {
+	t.Parallel()
+	lib := gittest.NewRepo(t, map[string]string{"changed": "c\n", "deleted": "d\n", "mode": "m\n", "linked": "l\n"})
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+	for _, name := range []string{"lib", "other"} {
+		gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, name)
+	}
+	gittest.Run(t, repo, "git", "commit", "-qam", "lib")
+	tree := acquire(t, Options{Dir: repo})
+	gittest.Run(t, tree.Dir(), "sh", "-ec", "echo x >> lib/changed; rm lib/deleted; chmod +x lib/mode; "+
+		"ln -sf changed lib/linked; echo n > lib/new; rm -r other; echo f > other")
+	diff, _ := diffOf(t, tree)
+	wantChanges(t, diff)
+	var paths []string
+	for _, w := range diff.Warnings {
+		expect.Equal(t, "the code of "+w.Path, w.Code, warnSubmodule)
+		paths = append(paths, w.Path)
+	}
+	expect.Equal(t, "warnings", strings.Join(paths, " "), "lib/changed lib/deleted lib/linked lib/mode lib/new other")
+	expect.Equal(t, "incomplete", diff.Incomplete, true)
+}

@@ -297,4 +297,13 @@ func TestLFSPointersStay(t *testing.T) {
 	diff, patch := diffOf(t, tree)
 	wantChanges(t, diff, "A other.bin")
 	roundTrip(t, repo, patch, diff)
+	expect.Equal(t, "warnings of new files", len(diff.Warnings), 0)
+
+	gittest.Write(t, tree.Dir(), map[string]string{"big.bin": strings.Repeat("new\x00content", 1000),
+		"moved.bin": strings.Replace(pointer, "ab", "cd", 1)})
+	diff, patch = diffOf(t, tree)
+	wantChanges(t, diff, "M big.bin", "A moved.bin", "A other.bin")
+	roundTrip(t, repo, patch, diff) // which has the content whole
+	expect.Equal(t, "warnings", len(diff.Warnings), 1)
+	wantWarning(t, diff, warnLFS, "big.bin")
 }

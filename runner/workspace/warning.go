@@ -91,6 +91,37 @@ func ExecutedWarnings(matches []executed.Match) []Warning {
 	return warnings
 }
 
+// warnLFS adds warnings about files of which the base has a pointer of Git LFS and the result the content.
+func (d *comparison) warnLFS(ctx context.Context, result git.Repository) error {
+	var before, after []string
+	for _, id := range d.ids {
+		if id.before != "" {
+			before = append(before, id.before)
+		}
+	}
+	g := result.Git()
+	pointers, err := g.Pointers(ctx, before)
+	if err != nil || len(pointers) == 0 {
+		return err
+	}
+	var changed []int
+	for i, id := range d.ids {
+		if _, ok := pointers[id.before]; ok && d.Files[i].Mode != "" {
+			changed, after = append(changed, i), append(after, id.after)
+		}
+	}
+	still, err := g.Pointers(ctx, after)
+	var warnings warningList
+	for _, i := range changed {
+		if _, ok := still[d.ids[i].after]; !ok {
+			warnings.add(Warning{Code: warnLFS, Path: d.Files[i].Path,
+				Message: "a file of Git LFS; the result has its content, and `git add` makes the pointer of it"})
+		}
+	}
+	d.Warnings = append(d.Warnings, warnings.list()...)
+	return err
+}
+
 // maxExecuted bounds the list of files that programs execute, as maxListed that of changed ones.
 const maxExecuted = 8 << 20
 

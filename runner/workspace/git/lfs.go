@@ -17,8 +17,11 @@ import (
 // changed is a file that differs from the index, and the blob that the index has of it.
 type changed struct{ path, blob string }
 
-// maxPointer bounds the pointer of a file of Git LFS, in bytes.
-const maxPointer = 1024
+// Bounds of pointers of files of Git LFS, in bytes: of one, and of all blobs that are looked at.
+const (
+	maxPointer  = 1024
+	maxPointers = 64 << 20
+)
 
 // pointerText matches a pointer of Git LFS, which says what the file holds.
 var pointerText = pattern.Lazy(
@@ -36,13 +39,16 @@ func parseChanged(line string) (c changed, ok bool) {
 // loadPointers finds the files of Git LFS among those that differ from the index: they are unchanged if they are what
 // their pointers say. No filter runs.
 func (u *UserRepository) loadPointers(ctx context.Context, g Runner) error {
-	pointers, err := readPointers(ctx, g, u.Status.changed)
+	blobs := make([]string, len(u.Status.changed))
+	for i, c := range u.Status.changed {
+		blobs[i] = c.blob
+	}
+	pointers, err := g.Pointers(ctx, blobs)
 	if err != nil {
-		return fmt.Errorf("read pointers of Git LFS: %w", err)
+		return err
 	}
 	for _, c := range u.Status.changed {
-		found := pointerText().FindStringSubmatch(pointers[c.blob])
-		if found == nil || !u.holds(c.path, found[2], found[1]) {
+		if p, ok := pointers[c.blob]; !ok || !u.holds(c.path, p) {
 			u.Status.Dirty = true
 			continue
 		}
@@ -51,26 +57,42 @@ func (u *UserRepository) loadPointers(ctx context.Context, g Runner) error {
 	return ctx.Err()
 }
 
-// readPointers returns the small blobs of changed files, by their ids.
-func readPointers(ctx context.Context, g Runner, files []changed) (map[string]string, error) {
-	var ids strings.Builder
-	for _, c := range files {
-		ids.WriteString(c.blob + "\n")
+// Pointer is what a pointer of Git LFS says of a file: its SHA-256 in hexadecimal digits, and its size in bytes.
+type Pointer struct{ SHA256, Size string }
+
+// Pointers returns those of the blobs that are pointers of Git LFS, by their ids.
+func (g Runner) Pointers(ctx context.Context, blobs []string) (map[string]Pointer, error) {
+	texts, err := g.readSmall(ctx, blobs)
+	if err != nil {
+		return nil, fmt.Errorf("read pointers of Git LFS: %w", err)
 	}
-	if len(files) == 0 {
+	pointers := make(map[string]Pointer)
+	for id, text := range texts {
+		if found := pointerText().FindStringSubmatch(text); found != nil {
+			pointers[id] = Pointer{SHA256: found[1], Size: found[2]}
+		}
+	}
+	return pointers, nil
+}
+
+// readSmall returns the blobs that are small enough to be pointers, by their ids.
+func (g Runner) readSmall(ctx context.Context, ids []string) (map[string]string, error) {
+	if len(ids) == 0 {
 		return nil, nil
 	}
-	sizes, err := g.Run(ctx, strings.NewReader(ids.String()), "cat-file", "--batch-check")
+	sizes, err := g.Run(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check")
 	if err != nil {
 		return nil, err
 	}
 	var small strings.Builder
+	total := 0
 	for line := range strings.Lines(string(sizes)) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
 			continue // it is missing
 		}
-		if n, err := strconv.Atoi(fields[2]); err == nil && n < maxPointer {
+		if n, err := strconv.Atoi(fields[2]); err == nil && n < maxPointer && total+n < maxPointers {
+			total += n
 			small.WriteString(fields[0] + "\n")
 		}
 	}
@@ -97,17 +119,17 @@ func readPointers(ctx context.Context, g Runner, files []changed) (map[string]st
 	return texts, nil
 }
 
-// holds reports whether a file has a size and a digest.
-func (u *UserRepository) holds(path, size, digest string) bool {
+// holds reports whether a file is what a pointer says.
+func (u *UserRepository) holds(path string, p Pointer) bool {
 	file, err := openIn(u.Top, path)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || strconv.FormatInt(info.Size(), 10) != size {
+	if info, err := file.Stat(); err != nil || strconv.FormatInt(info.Size(), 10) != p.Size {
 		return false
 	}
 	hash := sha256.New()
 	_, err = io.Copy(hash, file)
-	return err == nil && hex.EncodeToString(hash.Sum(nil)) == digest
+	return err == nil && hex.EncodeToString(hash.Sum(nil)) == p.SHA256
 }

@@ -141,7 +141,7 @@ var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv"
 // write fills in the files and writes the patch. If finding renamed files takes too long, they are shown as removed and
 // added.
 func (d *comparison) write(ctx context.Context, repo git.Repository) error {
-	err := d.writeWith(ctx, repo.Git().WithCPUTime(2*git.RenameTime), "--find-renames=50%", "-l1000")
+	err := d.writeWith(ctx, repo.Git().WithCPUTime(git.RenameTime), "--find-renames=50%", "-l1000")
 	if !git.IsOverBudget(err) {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	gittest.Isolate()
-	git.IgnoreTime = time.Second // so that what takes git minutes takes it a second, in all tests
+	git.IgnoreTime, git.RenameTime = time.Second, time.Second // so that what takes git long takes it that, in all tests
 	goleak.VerifyTestMain(m)
 }
 

@@ -280,3 +280,35 @@ func TestManyDeleted(t *testing.T) {
 		t.Errorf("%d bytes with %d files and the warnings %+v (%v)", len(text), len(diff.Files), diff.Warnings, err)
 	}
 }
+
+// Files that were almost renamed, each of which git would compare with all others: the search for renamed files ends,
+// and the change is complete without it.
+func TestManyAlmostRenamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("git works for seconds")
+	}
+	t.Parallel()
+	const files, lines = 1000, 500 // as many files as git looks at, which it compares for many seconds
+	w := newAgentWork(t, gittest.NewRepo(t, map[string]string{"a": "a\n"}))
+	text := func(file, from int) string {
+		var b strings.Builder
+		for line := range lines {
+			fmt.Fprintf(&b, "%x\n", (file<<20+line+from)*0x9e3779b1)
+		}
+		return b.String()
+	}
+	for i := range files {
+		gittest.Write(t, w.dir, map[string]string{fmt.Sprintf("old/%d", i): text(i, 0)})
+	}
+	w.commitAll(t)
+	tree := acquire(t, w.options)
+	gittest.Run(t, tree.Dir(), "rm", "-r", "old")
+	for i := range files {
+		gittest.Write(t, tree.Dir(), map[string]string{fmt.Sprintf("new/n%d", i): text(i, lines*6/10)})
+	}
+	diff, patch := diffOf(t, tree)
+	expect.Equal(t, "files", len(diff.Files), 2*files)
+	expect.Equal(t, "parts of the patch", strings.Count(patch, "\ndiff --git "), 2*files-1)
+	expect.Equal(t, "incomplete", diff.Incomplete, false)
+	wantWarning(t, diff, warnSlowRenames, "")
+}

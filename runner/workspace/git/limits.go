@@ -23,12 +23,14 @@ const (
 	maxGitTime           = 10 * time.Minute
 	maxIgnoreTime        = 2 * time.Minute // the same for commands that read ignore rules
 	defaultProcessorTime = 5 * time.Minute
-	RenameTime           = time.Minute     // to find renamed files
 	PackTime             = 2 * time.Minute // to pack objects or check a pack
 )
 
-// IgnoreTime bounds the commands that read ignore patterns.
-var IgnoreTime = 20 * time.Second
+// IgnoreTime bounds the commands that read ignore patterns, RenameTime a diff in which renamed files are looked for.
+var (
+	IgnoreTime = 20 * time.Second
+	RenameTime = 3 * time.Second
+)
 
 // memorySettings make git stay below maxGitMemory where it can choose.
 var memorySettings = []string{"core.packedGitLimit=512m", "core.deltaBaseCacheLimit=96m", "core.bigFileThreshold=256m",

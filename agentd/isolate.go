@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,17 +26,42 @@ import (
 // changeTime bounds how long a change is looked for.
 const changeTime = 2 * time.Minute
 
-// isolate makes the private tree of a turn that wants one, and what its model is told of it.
-func (s *Server) isolate(p *plan) (err error) {
-	if !p.req.Holon.Isolates() {
-		return nil
-	}
-	o := worktree.Options{SessionID: p.sessionID, TurnID: p.turnID, Continues: p.req.PreviousResponseID,
+// treeOptions say which private tree a turn wants.
+func (s *Server) treeOptions(p *plan) (o worktree.Options, err error) {
+	o = worktree.Options{SessionID: p.sessionID, TurnID: p.turnID, Continues: p.req.PreviousResponseID,
 		Kind:   p.req.Holon.Isolation,
 		Except: []string{s.cfg.Dirs.Output, s.cfg.Dirs.State}}
 	if o.Root, err = filepath.EvalSymlinks(s.cfg.Dirs.Workspace); err == nil {
 		o.Origin, err = filepath.EvalSymlinks(p.workDir)
 	}
+	return o, err
+}
+
+// foresee puts into a plan where its turn would work, without making the tree. Instructions and skills of the workspace
+// are read where the tree would come from.
+func (s *Server) foresee(p *plan) error {
+	if !p.req.Holon.Isolates() {
+		return nil
+	}
+	o, err := s.treeOptions(p)
+	var from string
+	if err == nil {
+		s.parts.Users.Do(func() { p.workDir, from, err = worktree.Foresee(o) })
+	}
+	if err != nil {
+		return recordError(err)
+	}
+	p.directories.anchor = cmp.Or(p.directories.anchor, from)
+	p.telling, err = s.telling(p.req, p.toolset, p.thread, p.directories)
+	return err
+}
+
+// isolate makes the private tree of a turn that wants one, and what its model is told of it.
+func (s *Server) isolate(p *plan) (err error) {
+	if !p.req.Holon.Isolates() {
+		return nil
+	}
+	o, err := s.treeOptions(p)
 	if err == nil {
 		s.parts.Users.Do(func() { p.private, err = worktree.Make(s.lifetime, o) })
 	}

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -121,6 +122,36 @@ func TestIsolatedTurnFindsNoRepositoryAbove(t *testing.T) {
 	}
 	if got := h.sh("git log --format=%s; cat f"); got != "1\ntwo\n" {
 		t.Errorf("the origin has the commits and the file %q, want them as they were", got)
+	}
+}
+
+// A preview names the tree that the turn would work in, with the instructions that are there, and makes none.
+func TestPreviewOfIsolatedTurn(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{responses.IsolationCopy, responses.IsolationWorktree} {
+		h := start(t, func(cfg *config.Config, _ *agentd.Parts) { cfg.Turns.Isolation = kind })
+		h.sh("mkdir -p p/q; cd p; git init -q; echo original > q/AGENTS.md; git add .; git commit -qm 1")
+		model := h.scenario("writes", `rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo continued > AGENTS.md'}}]
+  - text: done
+`)
+		body := `{"model":%q,"input":"go","previous_response_id":%s,"holon":{"session_id":"sess_1","workspace_dir":"p/q"}}`
+		previous, at := "null", map[string]string{responses.IsolationCopy: "", responses.IsolationWorktree: "/q"}[kind]
+		for _, said := range []string{"original", "continued"} {
+			body := fmt.Sprintf(body, model, previous)
+			shown := h.previewed(body)
+			expect.Equal(t, kind+": the tree", shown.WorkDir, h.cfg.Dirs.Workspace+"/.agentd-turns/sess_1/tree"+at)
+			input, err := json.Marshal(shown.Input)
+			expect.NoError(t, err)
+			if text := shown.Instructions + string(input); !strings.Contains(text, said) ||
+				!strings.Contains(text, "The working tree is "+shown.WorkDir+".") {
+				t.Errorf("%s: the preview has no %q or not the tree: %.3000s", kind, said, text)
+			}
+			if previous == "null" {
+				h.wantNoTrees()
+			}
+			previous = quote(h.post(body).response(t).ID)
+		}
 	}
 }
 

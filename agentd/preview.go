@@ -17,6 +17,10 @@ func (s *Server) previewRequest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.offer.Release()
+	if err := s.foresee(p); err != nil {
+		s.fail(w, err)
+		return
+	}
 	shown := s.preview(p)
 	names := make([]string, len(shown.Tools))
 	for i, t := range shown.Tools {

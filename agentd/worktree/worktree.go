@@ -105,6 +105,26 @@ func Make(ctx context.Context, o Options) (*Tree, error) {
 	return t, nil
 }
 
+// Foresee returns where the turn would work if its tree were made now, and the directory from which the tree would have
+// its files: the tree that waits for the turn, or the origin. It changes nothing. Its errors are as those of Make.
+func Foresee(o Options) (workDir, from string, err error) {
+	t := &Tree{root: o.Root, name: o.SessionID, kind: o.Kind + " " + o.Origin}
+	if o.Kind == responses.IsolationWorktree {
+		top, err := findRepository(o.Root, o.Origin)
+		if err == nil {
+			t.prefix, err = filepath.Rel(top, o.Origin)
+		}
+		if err != nil {
+			return "", "", err
+		}
+	}
+	from = filepath.Join(t.root, turnsName, t.aside(o.Continues))
+	if info, err := os.Lstat(from); o.Continues == "" || err != nil || !info.IsDir() {
+		return t.WorkDir(), o.Origin, nil
+	}
+	return t.WorkDir(), filepath.Join(from, t.prefix), nil
+}
+
 // create makes and locks the turn's directory. Another turn that ends may remove the parent meanwhile, and a process
 // that starts may take an unlocked directory for what a crash left. The error is EBUSY when another turn has the
 // directory.

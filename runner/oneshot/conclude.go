@@ -3,6 +3,7 @@ package oneshot
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -230,18 +231,28 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		m.CompletedAt = turns.At(time.Now())
 	}
 	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
-	out := r.run.OutputDir()
-	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.config.Secrets.Bytes(r.summary()),
-		0o600); err != nil {
-		return fmt.Errorf("write the summary: %w", err)
+	if err := r.listResults(context.WithoutCancel(ctx)); err != nil {
+		return err
 	}
-	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out, ownDirs...)
+	return r.writeManifest()
+}
+
+// listResults puts the results into the manifest, and writes the summary, which names those that are not listed.
+func (r *execution) listResults(ctx context.Context) error {
+	m, out := r.manifest, r.run.OutputDir()
+	artifacts, warnings, err := files.Artifacts(ctx, out, append(slices.Clone(ownDirs), SummaryFile)...)
 	if err != nil {
 		return err
 	}
-	m.Artifacts = artifacts
 	m.Warnings = append(m.Warnings, warnings...)
-	return r.writeManifest()
+	text := r.config.Secrets.Bytes(r.summary())
+	if err := os.WriteFile(filepath.Join(out, SummaryFile), text, 0o600); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	m.Artifacts = append(artifacts[:min(len(artifacts), state.MaxArtifacts-1)], state.Artifact{Path: SummaryFile,
+		Bytes: int64(len(text)), SHA256: fmt.Sprintf("%x", sha256.Sum256(text))})
+	slices.SortFunc(m.Artifacts, func(a, b state.Artifact) int { return strings.Compare(a.Path, b.Path) })
+	return nil
 }
 
 // askVersion asks the engine for its version, and returns what waits for it. A run begins so: what the engine reports

@@ -31,6 +31,7 @@ import (
 	"holon/runner/settings"
 	"holon/runner/telemetry"
 	"holon/state"
+	"holon/state/files"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 )
@@ -177,7 +178,8 @@ func (h *agentHost) run(ctx context.Context) error {
 	}
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
 		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, Memory: h.memory, Transports: h.transports,
-		OpenTurnFile: h.containers.OpenTurnFile, Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
+		OpenTurnFile: h.containers.OpenTurnFile, OpenRunFile: files.New(h.options.home).OpenResult,
+		Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

@@ -121,6 +121,10 @@ type Options struct {
 	// OpenTurnFile opens a file that a turn of an agent left, and follows no link; nil: there are none.
 	OpenTurnFile func(agentID, turnID, name string) (*os.File, error)
 
+	// OpenRunFile opens a file that the record of a run names, and follows no link. An error that is not a *state.Error
+	// is about the file. nil: there are none.
+	OpenRunFile func(ctx context.Context, runID, name string) (*os.File, error)
+
 	Sessions Sessions // nil: there are none
 
 	// Clients serves what is below /v1/, for every caller, which access.From finds in the context of a request. It bounds

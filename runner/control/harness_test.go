@@ -26,6 +26,7 @@ import (
 	"holon/runner/control/wire"
 	"holon/runner/turnfiles"
 	"holon/state"
+	"holon/state/files"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 	"holon/test/clientsessions"
@@ -121,6 +122,7 @@ type rig struct {
 	socket   string
 	addr     string // of the TCP port
 	session  string // what the container of an agent wrote
+	runs     *files.Runs
 	log      *buffer
 	clock    atomic.Int64 // milliseconds
 	stop     func()
@@ -176,6 +178,10 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		},
 		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}}
+	home, err := state.MakeHome(dir, "")
+	expect.NoError(t, err)
+	r.runs = files.New(home)
+	r.options.OpenRunFile = r.runs.OpenResult
 	r.sessions = clientsessions.New(t)
 	r.options.Sessions = r.sessions
 	r.server = control.New(r.options)

@@ -82,6 +82,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: agent + "/briefs", handle: lists(s, view.Snapshot.Briefs), queries: true, debugs: true},
 		{method: "GET", path: agent + "/transcript", handle: lists(s, view.Snapshot.Transcript), queries: true, debugs: true},
 		{method: "GET", path: agent + "/turns/{turn_id}/files/{path}", stream: s.getTurnFile},
+		{method: "GET", path: "/runs/{run_id}/files/{path}", stream: s.getRunFile},
 		// the same of the default agent
 		{method: "GET", path: "/status", handle: s.getStatus},
 		{method: "GET", path: "/state", handle: s.getState},

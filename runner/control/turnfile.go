@@ -2,8 +2,10 @@ package control
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -16,16 +18,27 @@ import (
 // maxTurnFile bounds a file that is answered, in bytes: known secrets are taken out of the whole of it.
 const maxTurnFile = 16 << 20
 
-// getTurnFile is GET /agents/{id}/turns/{turn_id}/files/{path}: a file that a turn left, or ranges of it. What a
-// container wrote is never shown as a page.
+// getTurnFile is GET /agents/{id}/turns/{turn_id}/files/{path}: a file that a turn left, or ranges of it.
 func (s *Server) getTurnFile(w http.ResponseWriter, r *http.Request) {
+	s.sendFile(w, r, s.openTurnFile, "read it in the home of the agent")
+}
+
+// getRunFile is GET /runs/{run_id}/files/{path}: a file that the record of a run names, or ranges of it.
+func (s *Server) getRunFile(w http.ResponseWriter, r *http.Request) {
+	s.sendFile(w, r, s.openRunFile, "holon show RUN says where it is")
+}
+
+// sendFile answers with a file, or ranges of it. What a container wrote is never shown as a page. A hint says where
+// else a file is that is too large.
+func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, open func(*http.Request) (*os.File, error),
+	hint string) {
 	release, err := s.limit.enter(r.Context())
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	defer release()
-	f, err := s.openTurnFile(r)
+	f, err := open(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -36,7 +49,7 @@ func (s *Server) getTurnFile(w http.ResponseWriter, r *http.Request) {
 	if err == nil && info.Size() > maxTurnFile {
 		err = &state.Error{Code: wire.CodeTooLarge, Param: "path",
 			Message: fmt.Sprintf("the file has %d bytes, more than the %d that are answered", info.Size(), maxTurnFile),
-			Hint:    "read it in the home of the agent"}
+			Hint:    hint}
 	} else if err == nil {
 		data, err = io.ReadAll(io.LimitReader(f, info.Size()))
 	}
@@ -70,4 +83,22 @@ func (s *Server) openTurnFile(r *http.Request) (*os.File, error) {
 		return nil, missing
 	}
 	return f, nil
+}
+
+// openRunFile opens the file of a run that a request names.
+func (s *Server) openRunFile(r *http.Request) (*os.File, error) {
+	id, name := pathValue(r, "run_id"), pathValue(r, "*")
+	err := fs.ErrNotExist
+	if s.opts.OpenRunFile != nil {
+		var f *os.File
+		if f, err = s.opts.OpenRunFile(r.Context(), id, name); err == nil {
+			return f, nil
+		}
+	}
+	if e, ok := errors.AsType[*state.Error](err); ok {
+		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "run_id", Message: e.Message, Hint: "holon ps lists runs",
+			Err: e}
+	}
+	return nil, &state.Error{Code: ledger.CodeNotFound, Param: "path", Message: "the run has no such file", Err: err,
+		Hint: "manifest.json names the files of a run under artifacts, once it has ended"}
 }

@@ -5,9 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"holon/responses/turns"
 	"holon/runner/control"
+	"holon/state"
+	"holon/state/files"
 	"holon/test/expect"
 )
 
@@ -43,18 +48,73 @@ func TestTurnFiles(t *testing.T) {
 		{"main/turns/turn_2/files/turn.json", "", 404, ""},
 		{"other/turns/turn_1/files/tools/a%20b", "", 404, ""},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://holon/agents/"+tt.path, nil)
-		expect.NoError(t, err)
-		if tt.ranges != "" {
-			req.Header.Set("Range", tt.ranges)
-		}
-		resp, err := r.raw().Do(req)
-		expect.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		expect.NoError(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != tt.status || tt.want != "" && string(body) != tt.want {
-			t.Errorf("%s is answered %d %s, want %d %s", tt.path, resp.StatusCode, body, tt.status, tt.want)
-		}
+		r.wantFile("agents/"+tt.path, tt.ranges, tt.status, tt.want)
 	}
+}
+
+// wantFile asks for ranges of a file, "" for all of it.
+func (r *rig) wantFile(path, ranges string, status int, want string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://holon/"+path, nil)
+	expect.NoError(r.t, err)
+	if ranges != "" {
+		req.Header.Set("Range", ranges)
+	}
+	resp, err := r.raw().Do(req)
+	expect.NoError(r.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	expect.NoError(r.t, err)
+	if resp.StatusCode != status || want != "" && string(body) != want {
+		r.t.Errorf("%s is answered %d %s, want %d %s", path, resp.StatusCode, body, status, want)
+	}
+}
+
+// Files of a run that its record names are given whole or in ranges; others of its directory, those of a run that has
+// not ended, and what a link leads to are not.
+func TestRunFiles(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, control.Limits{}, control.Access{})
+	ended, chosen, running := r.newRun(""), r.newRun(t.TempDir()), r.newRun("")
+	for _, run := range []*files.Run{ended, chosen} {
+		dir := run.OutputDir()
+		expect.NoError(t, os.MkdirAll(filepath.Join(dir, "artifacts"), 0o700))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, "artifacts", "a b"), []byte("0123456789"), 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, "artifacts", "later"), []byte("l"), 0o600))
+		expect.NoError(t, os.Symlink("a b", filepath.Join(dir, "artifacts", "link")))
+		expect.NoError(t, run.WriteManifest(named(run.ID(), "artifacts/a b", "artifacts/link", "artifacts/gone")))
+	}
+	for _, run := range []*files.Run{ended, chosen} {
+		at := "runs/" + run.ID() + "/files/"
+		r.wantFile(at+"artifacts/a%20b", "", 200, "0123456789")
+		r.wantFile(at+"artifacts%2Fa%20b", "bytes=2-4", 206, "234")
+		for _, path := range []string{"artifacts/later", "artifacts/link", "artifacts/gone", "artifacts", "run.json",
+			"artifacts/..%2F..%2Frun.json"} {
+			r.wantFile(at+path, "", 404, "")
+		}
+		r.wantFile(at+"manifest.json", "bytes=0-0", 206, "{")
+	}
+	r.wantFile("runs/"+running.ID()+"/files/manifest.json", "", 404, "")
+	r.wantFile("runs/run_none/files/manifest.json", "", 404, "")
+	r.wantFile("runs/..%2Fagents/files/manifest.json", "", 404, "")
+}
+
+// newRun begins a run that keeps its results in out.
+func (r *rig) newRun(out string) *files.Run {
+	r.t.Helper()
+	run, err := r.runs.Create(r.t.Context(), files.NewRun{ID: state.NewRunID(), OutputDir: out, CreatedAt: time.Now()})
+	expect.NoError(r.t, err)
+	r.t.Cleanup(func() { expect.NoError(r.t, run.Close()) })
+	return run
+}
+
+// named is the record of a run with the names of results.
+func named(id string, paths ...string) *state.Manifest {
+	now := turns.At(time.Now())
+	m := &state.Manifest{Schema: state.ManifestSchema, RunID: id, Status: state.StatusCompleted,
+		Outcome: state.OutcomeSuccess, StartedAt: now, CompletedAt: now}
+	for _, path := range paths {
+		m.Artifacts = append(m.Artifacts, state.Artifact{Path: path, SHA256: strings.Repeat("0", 64)})
+	}
+	return m
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -58,6 +60,32 @@ func walkResults(ctx context.Context, dir string, most limits, skip []string) (a
 	}
 	slices.SortFunc(w.artifacts, func(a, b state.Artifact) int { return strings.Compare(a.Path, b.Path) })
 	return w.artifacts, w.summary(), nil
+}
+
+// OpenResult opens a file that the record of a run names: the record itself, state.ManifestFile, or a result. No link is
+// followed. A *state.Error is about the run, any other about the file: fs.ErrNotExist when the record does not name it.
+func (r *Runs) OpenResult(ctx context.Context, id, name string) (*os.File, error) {
+	e, err := r.Open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if e.Manifest == nil || name != state.ManifestFile && !slices.ContainsFunc(e.Manifest.Artifacts,
+		func(a state.Artifact) bool { return a.Path == name }) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	dir, err := folder.Open(e.OutputDir())
+	if err != nil {
+		return nil, fmt.Errorf("open the results: %w", err)
+	}
+	defer dir.Close()
+	at := folder.NewCursor(dir, false)
+	defer at.Close()
+	in, base, err := at.Parent(name)
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := in.OpenFile(base)
+	return f, err
 }
 
 // walk is one call of Artifacts.

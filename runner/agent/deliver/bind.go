@@ -13,6 +13,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/signature"
 	"holon/runner/gateway"
 	"holon/state"
 	"holon/state/ledger"
@@ -114,10 +115,10 @@ func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBindin
 		if secret == "" && !(known && old.Auth.Kind == ledger.AuthHMAC) {
 			key := make([]byte, 32)
 			_, _ = rand.Read(key) // never fails
-			made = secretPrefix + base64.StdEncoding.EncodeToString(key)
+			made = signature.SecretPrefix + base64.StdEncoding.EncodeToString(key)
 			secret = made
 		}
-		if _, bad := signingKey(secret); secret != "" && bad != nil {
+		if _, bad := signature.Key(secret); secret != "" && bad != nil {
 			return "", refuse("delivery_auth.signing_secret", bad.Error(), "leave it out: one is made")
 		}
 	case ledger.AuthBearer:

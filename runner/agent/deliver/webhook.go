@@ -3,9 +3,6 @@ package deliver
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +12,11 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"holon/internal/visible"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/signature"
 	"holon/runner/egress"
 	"holon/state/ledger"
 )
@@ -47,7 +43,7 @@ func (d *Deliverer) post(ctx context.Context, sub scheduler.Submission, body []b
 	r.Header.Set("Idempotency-Key", sub.Delivery.ID)
 	if sub.Binding.Auth.Kind == ledger.AuthBearer {
 		r.Header.Set("Authorization", "Bearer "+secret.Reveal())
-	} else if err := sign(r.Header, secret.Reveal(), sub.Delivery.ID, d.Now().Unix(), body); err != nil {
+	} else if err := signature.Sign(r.Header, secret.Reveal(), sub.Delivery.ID, d.Now().Unix(), body); err != nil {
 		return "", err
 	}
 	client := d.public
@@ -85,33 +81,6 @@ func receiptOf(answer []byte) string {
 		given.Delivery = given.ID
 	}
 	return visible.OneLine(given.Delivery, 200)
-}
-
-// secretPrefix begins the secrets of standard-webhooks; base64 of the key follows.
-const secretPrefix = "whsec_"
-
-// sign sets the headers of standard-webhooks.
-func sign(h http.Header, secret, id string, at int64, body []byte) error {
-	key, err := signingKey(secret)
-	if err != nil {
-		return err
-	}
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%d.%s", id, at, body)
-	h.Set("webhook-id", id)
-	h.Set("webhook-timestamp", strconv.FormatInt(at, 10))
-	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	return nil
-}
-
-// signingKey is the key of a secret, of 24 to 64 bytes.
-func signingKey(secret string) ([]byte, error) {
-	encoded, ok := strings.CutPrefix(secret, secretPrefix)
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, errors.New("a signing secret is whsec_ and base64 of 24 to 64 bytes")
-	}
-	return key, nil
 }
 
 // newClient returns a client that connects to public addresses alone, or to those of private networks and of this

@@ -159,21 +159,3 @@ func runAgentImage(ctx context.Context, r *remote) error {
 		Image   string `json:"image"`
 	}{agent, image}, nil, "agent", agent, "image", cmp.Or(image, "that of the daemon"))
 }
-
-func newTriggerCommand(streams Streams) *cobra.Command {
-	show := agentCommand(streams, "show [AGENT]", "Show an agent's external trigger with its URL",
-		func(ctx context.Context, r *remote) error { return trigger(ctx, r, r.Trigger) })
-	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made again if it was revoked.\n" +
-		"The URL is a secret."
-	return group("trigger", "The URL by which others wake an agent", "", show,
-		agentCommand(streams, "rotate [AGENT]", "Give the trigger another URL; the old one ends",
-			func(ctx context.Context, r *remote) error { return trigger(ctx, r, r.RotateTrigger) }),
-		agentCommand(streams, "revoke [AGENT]", "End the trigger",
-			func(ctx context.Context, r *remote) error { return trigger(ctx, r, r.RevokeTrigger) }))
-}
-
-func trigger(ctx context.Context, r *remote, do func(context.Context, string) (wire.Trigger, error)) error {
-	t, err := do(ctx, r.named())
-	return r.showFacts(t, err, "agent", t.AgentID, "trigger", t.Trigger.ID, "status", t.Trigger.Status,
-		"used", strconv.FormatInt(t.Trigger.DeliveryCount, 10), "url", t.TriggerURL, "hint", t.Hint)
-}

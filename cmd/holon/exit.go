@@ -133,7 +133,8 @@ var flagsOfFields = map[string]string{
 	"cmd": "COMMAND", "workdir": "--workdir", "binding_id": "NAME",
 	"notification_id": "ID", "delivery_callback_url": "--url",
 	"operator_actor_id": "--actor", "provider": "--provider", "delivery_auth.bearer_token": "--bearer",
-	"delivery_auth.signing_secret": "--secret",
+	"delivery_auth.signing_secret": "--secret", "signature": "--signature", "secret": "--secret-file",
+	"external_trigger_id": "--id",
 	"summary":                      "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
 	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }

@@ -45,7 +45,7 @@ func newNotifyBindCommand(streams Streams) *cobra.Command {
 		func(ctx context.Context, r *remote) error {
 			b.BindingID = r.args[0]
 			if bearer || secret {
-				given, err := readSecret(ctx, r)
+				given, err := readSecret(ctx, r, r.args[0])
 				if err != nil {
 					return err
 				}
@@ -78,11 +78,11 @@ left out of its URL and secrets stays as it was.`
 }
 
 // readSecret reads a secret from standard input, as that of holon credentials set.
-func readSecret(ctx context.Context, r *remote) (string, error) {
+func readSecret(ctx context.Context, r *remote, of string) (string, error) {
 	var text []byte
 	var err error
 	if f, ok := r.streams.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		text, err = askSecretly(ctx, f, r.streams.Err, "Secret of "+r.args[0]+" (it is not shown): ")
+		text, err = askSecretly(ctx, f, r.streams.Err, "Secret of "+of+" (it is not shown): ")
 	} else {
 		text, err = readAll(ctx, io.LimitReader(r.streams.In, maxKeyInput))
 	}

@@ -36,6 +36,7 @@ import (
 //	until REGEXP COMMAND... runs the command until it prints what fits, at most a minute
 //	crash                   kills the daemon of the script, as a power cut would
 //	events PACK LOG         writes the events of an export, one a line
+//	webhook SCHEME SECRET TRIGGER BODY ID  sends a signed webhook (webhook_test.go)
 //
 // and the condition [engine]: a Docker engine answers.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
@@ -73,6 +74,7 @@ func runScripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fails": cmdFails, "provider": cmdProvider, "sent": cmdSent, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
 			"until": cmdUntil, "crash": cmdCrash, "collector": cmdCollector, "events": cmdEvents,
+			"webhook": cmdWebhook,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "engine" {

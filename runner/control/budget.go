@@ -73,5 +73,5 @@ func (s *Server) spendTrigger(w http.ResponseWriter, r *http.Request, size int) 
 	if err != nil || !known || t.Status != ledger.TriggerActive {
 		return err
 	}
-	return s.spend(w, "trigger "+t.AgentID, size)
+	return s.spend(w, "trigger "+t.ID, size)
 }

@@ -100,8 +100,8 @@ type Steps interface {
 	ClearModel(ctx context.Context, agentID string) (ledger.Agent, error)
 	SetImage(ctx context.Context, agentID, image string) (ledger.Agent, error)
 	EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
-	RotateTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
-	RevokeTrigger(ctx context.Context, agentID string) (ledger.Trigger, error)
+	RotateTrigger(ctx context.Context, agentID, id string) (ledger.Trigger, string, error)
+	RevokeTrigger(ctx context.Context, agentID, id string) (ledger.Trigger, error)
 }
 
 // Options of a Server. Store, Steps and Host are needed.

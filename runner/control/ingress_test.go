@@ -19,7 +19,7 @@ func TestBadInput(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	deep := strings.Repeat("[", 300) + strings.Repeat("]", 300)
-	must(r.client().RevokeTrigger(t.Context(), "main"))(t)
+	must(r.client().RevokeTrigger(t.Context(), "main", ""))(t)
 	for _, tc := range []struct {
 		name string
 		req  request
@@ -232,7 +232,11 @@ func TestTriggers(t *testing.T) {
 	unknown := call("/callbacks/wake/"+strings.Repeat("A", len(secret)), "", "")
 	unknown.is(t, "unknown", 404, "trigger_unknown", "token")
 
-	rotated := must(c.RotateTrigger(ctx, ""))(t)
+	r.ask(d, request{method: "GET", path: "/callbacks/wake/" + secret, tcp: true, host: "tunnel.example.org",
+		header: map[string]string{"Authorization": ""}}).is(t, "another method", 405, "method_not_allowed", "")
+	r.ask(d, request{method: "GET", path: "/healthz", tcp: true, host: "tunnel.example.org",
+		header: map[string]string{"Authorization": ""}}).is(t, "health", 200, "", "")
+	rotated := must(c.RotateTrigger(ctx, "", ""))(t)
 	for name, old := range map[string]answer{"former": call("/callbacks/wake/"+secret, "", ""),
 		"short": call("/callbacks/wake/x", "", ""),
 		"long":  call("/callbacks/wake/"+strings.Repeat("B", 4000), "", "")} {
@@ -245,7 +249,7 @@ func TestTriggers(t *testing.T) {
 	if a = call("/callbacks/wake/"+fresh, "", ""); a.status != 200 {
 		t.Errorf("the new URL: %d %s", a.status, a.body)
 	}
-	if gone := must(c.RevokeTrigger(ctx, ""))(t); gone.Trigger.Status != ledger.TriggerRevoked ||
+	if gone := must(c.RevokeTrigger(ctx, "", ""))(t); gone.Trigger.Status != ledger.TriggerRevoked ||
 		gone.TriggerURL != "" {
 		t.Errorf("revoked %+v", gone)
 	}

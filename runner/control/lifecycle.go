@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"holon/runner/agent/scheduler"
@@ -88,12 +89,17 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request, a wire.Arch
 	}
 	if !a.DryRun {
 		s.host.Retire(r.Context(), id)
-		if err := s.opts.Transports.Forget(r.Context()); err != nil { // the next start does
-			s.log.Warn("secrets of the bindings of a removed agent stay for now", "agent", id, "err", err)
-		}
+		s.forgetSecrets(r.Context(), id)
 	}
 	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost),
 		AgentHome: shown.Identity.AgentHome, Changes: changes}, nil
+}
+
+// forgetSecrets removes the secrets of what was revoked.
+func (s *Server) forgetSecrets(ctx context.Context, agentID string) {
+	if err := s.opts.Transports.Forget(ctx); err != nil { // the next start does
+		s.log.Warn("secrets of what was revoked stay for now", "agent", agentID, "err", err)
+	}
 }
 
 func (s *Server) postTimer(_ http.ResponseWriter, r *http.Request, t wire.Timer) (any, error) {
@@ -221,17 +227,33 @@ func (s *Server) postDebugPrompt(_ http.ResponseWriter, r *http.Request, p wire.
 	return []byte(prompt), nil
 }
 
-// gives makes the handler of a route that gives the trigger of an agent.
-func (s *Server) gives(step func(Steps, context.Context, string) (ledger.Trigger, string, error)) handler {
-	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		t, token, err := step(s.steps, r.Context(), s.agentID(r))
-		return s.trigger(t, token, err)
-	}
+func (s *Server) postTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.trigger(s.steps.EnsureTrigger(r.Context(), s.agentID(r)))
+}
+
+func (s *Server) postNewTrigger(_ http.ResponseWriter, r *http.Request, n wire.NewTrigger) (any, error) {
+	return s.trigger(s.opts.Transports.CreateTrigger(r.Context(), s.agentID(r), n.Signature, n.Secret))
+}
+
+// postRotateTrigger and postRevokeTrigger are about the trigger that the path names, else the one without signatures.
+func (s *Server) postRotateTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.trigger(s.steps.RotateTrigger(r.Context(), s.agentID(r), pathValue(r, "trigger_id")))
 }
 
 func (s *Server) postRevokeTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
-	t, err := s.steps.RevokeTrigger(r.Context(), s.agentID(r))
+	t, err := s.steps.RevokeTrigger(r.Context(), s.agentID(r), pathValue(r, "trigger_id"))
+	if err == nil && t.Signature != "" {
+		s.forgetSecrets(r.Context(), t.AgentID)
+	}
 	return s.trigger(t, "", err)
+}
+
+// idFlag is the flag that names a trigger, "" for the one without signatures.
+func idFlag(t ledger.Trigger) string {
+	if t.Signature == "" {
+		return ""
+	}
+	return "--id " + t.ID
 }
 
 // trigger tells of a trigger, with its URL when its token is known.
@@ -243,7 +265,7 @@ func (s *Server) trigger(t ledger.Trigger, token string, err error) (any, error)
 	switch info := s.host.Info(); {
 	case token == "" && t.Status == ledger.TriggerActive:
 		out.Hint = "the URL was made with another key and still works; get one that can be shown with: " +
-			"holon agent trigger rotate " + t.AgentID
+			strings.TrimSpace("holon agent trigger rotate "+t.AgentID+" "+idFlag(t))
 	case token != "":
 		if out.TriggerURL = info.TriggerURL(token); info.Reachable() {
 			break

@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/signature"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -233,8 +234,9 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		return nil, err
 	}
 	kind, body := content(r.Header.Get("Content-Type"), raw)
+	verify := func(t ledger.Trigger) (signature.Delivery, error) { return s.opts.Transports.Verify(t, r.Header, raw) }
 	receipt, err := s.steps.Deliver(r.Context(),
-		scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy,
+		scheduler.Delivery{Token: chi.URLParam(r, "token"), LegacyMode: legacy, Verify: verify,
 			WakeHint: ledger.WakeHint{Source: q["source"], Resource: q["resource"], Body: body,
 				ContentType: kind, CorrelationID: q["correlation_id"], CausationID: q["causation_id"]}})
 	if err != nil {
@@ -242,14 +244,19 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 	}
 	return wire.Delivered{OK: true, Result: wire.DeliveryResult{AgentID: receipt.AgentID,
 		ExternalTriggerID: receipt.TriggerID, Scope: "agent",
-		DeliveryMode: ledger.DeliverWakeHint, Disposition: string(receipt.Disposition)}}, nil
+		DeliveryMode: ledger.DeliverWakeHint, Disposition: string(receipt.Disposition),
+		Replayed: receipt.Replayed}, Challenge: receipt.Challenge}, nil
 }
 
-// content makes JSON of a body of any type: JSON as it is, anything else as a string. An empty one is none.
+// content makes JSON of a body of any type: JSON as it is, also that of a form with a payload, anything else as a string.
+// An empty one is none.
 func content(header string, raw []byte) (kind string, body json.RawMessage) {
 	kind, _, err := mime.ParseMediaType(header)
 	if err != nil || len(kind) > maxHint {
 		kind = ""
+	}
+	if payload := signature.Form(header, raw); payload != nil {
+		kind, raw = "application/json", payload
 	}
 	switch {
 	case len(raw) == 0:

@@ -31,8 +31,12 @@ func (s *Server) handler(l listener) http.Handler {
 	r.Use(s.observe, middleware.WithValue(listenerKey{}, l))
 	refuse := func(refusal *state.Error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			// a client without access learns no route
-			_, err := s.admitted(r, l, route{})
+			// a client without access learns no route, but the paths that need none
+			triggered := strings.HasPrefix(r.URL.Path, callbacks)
+			_, err := s.admitted(r, l, route{capability: triggered})
+			if triggered && refusal.Code == wire.CodeMethod {
+				w.Header().Set("Allow", http.MethodPost)
+			}
 			s.fail(w, r, cmp.Or(err, error(refusal)))
 		}
 	}

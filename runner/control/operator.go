@@ -3,22 +3,27 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/signature"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
 )
 
-// Transports bring notifications to the operator outside of this host, and keep the secrets of the bindings.
+// Transports bring notifications to the operator outside of this host, and keep the secrets of the bindings and of the
+// triggers whose deliveries are signed.
 type Transports interface {
 	Bind(ctx context.Context, n scheduler.NewBinding) (scheduler.Bound, error)
 	Revoke(ctx context.Context, agentID, id string) (ledger.OperatorBinding, error)
-	Forget(ctx context.Context) error // the secrets of agents that were removed
+	Forget(ctx context.Context) error // the secrets of what was revoked
+	CreateTrigger(ctx context.Context, agentID, scheme, secret string) (t ledger.Trigger, token string, err error)
+	Verify(t ledger.Trigger, h http.Header, body []byte) (signature.Delivery, error)
 }
 
 // noTransports are those of a runtime that has none.
@@ -33,6 +38,14 @@ func (noTransports) Revoke(context.Context, string, string) (ledger.OperatorBind
 }
 
 func (noTransports) Forget(context.Context) error { return nil }
+
+func (noTransports) CreateTrigger(context.Context, string, string, string) (ledger.Trigger, string, error) {
+	return ledger.Trigger{}, "", invalid("signature", "this runtime keeps no secrets", "use holon serve")
+}
+
+func (noTransports) Verify(ledger.Trigger, http.Header, []byte) (signature.Delivery, error) {
+	return signature.Delivery{}, errors.New("this runtime keeps no secrets")
+}
 
 func (s *Server) operatorRoutes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"

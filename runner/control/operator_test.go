@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/signature"
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
@@ -18,6 +21,15 @@ import (
 type transports struct{ machine *scheduler.Scheduler }
 
 func (x transports) Forget(context.Context) error { return nil }
+
+func (x transports) CreateTrigger(ctx context.Context, agentID, scheme, secret string) (ledger.Trigger, string, error) {
+	return x.machine.CreateTrigger(ctx, scheduler.NewTrigger{ID: scheduler.NewTriggerID(), AgentID: agentID, Signature: scheme})
+}
+
+// Verify verifies with the one secret of the tests.
+func (x transports) Verify(t ledger.Trigger, h http.Header, body []byte) (signature.Delivery, error) {
+	return signature.Verify(t.Signature, "secret-of-tests", h, body, time.Now())
+}
 
 func (x transports) Bind(ctx context.Context, n scheduler.NewBinding) (scheduler.Bound, error) {
 	n.TokenHash = scheduler.TokenHash("relay-token")
@@ -138,4 +150,30 @@ func TestNoticesHaveDeliveries(t *testing.T) {
 	expect.Equal(t, "status", fmt.Sprint(status.Deliveries[0].ID, status.Deliveries[0].Status, status.Deliveries[0].Attempts),
 		fmt.Sprint(id, ledger.DeliveryAccepted, 1))
 	r.ask(r.described(), get("/agents/main/notifications?limit=1"))
+}
+
+// A delivery to a trigger with a signature is answered 401 when it is not verified, and what Slack asks of a URL is
+// answered.
+func TestSignedDeliveries(t *testing.T) {
+	t.Parallel()
+	r := bound(t, control.Limits{})
+	d, c := r.described(), r.client()
+	path := func(scheme string) string {
+		made := must(c.CreateTrigger(t.Context(), "main", wire.NewTrigger{Signature: scheme, Secret: "secret-of-tests"}))(t)
+		expect.Equal(t, "signature", made.Trigger.Signature, scheme)
+		return made.TriggerURL[strings.Index(made.TriggerURL, "/callbacks/"):]
+	}
+	send := func(path, token, body string) answer {
+		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true,
+			header: map[string]string{"Authorization": "", "X-Gitlab-Token": token, "Content-Type": "application/json"}})
+	}
+	gitlab := path("gitlab")
+	send(gitlab, "another", `{}`).is(t, "another secret", 401, "signature_invalid", "X-Gitlab-Token")
+	for _, replayed := range []bool{false, true} {
+		a := send(gitlab, "secret-of-tests", `{"n":1}`)
+		var got wire.Delivered
+		expect.NoError(t, json.Unmarshal([]byte(a.body), &got))
+		expect.Equal(t, "replayed", got.Result.Replayed, replayed)
+	}
+	send(path("slack"), "", `{}`).is(t, "no signature", 401, "signature_invalid", "X-Slack-Signature")
 }

@@ -39,6 +39,9 @@ func takes[T any](s *Server, limit int64, optional bool,
 	}
 }
 
+// callbacks begins the paths of triggers.
+const callbacks = "/callbacks/"
+
 // routes are all ways into the API.
 func (s *Server) routes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"
@@ -46,6 +49,7 @@ func (s *Server) routes() []route {
 	const item, task = control + "/work-items/{work_item_id}", control + "/tasks/{task_id}"
 	return append(append(s.sessionRoutes(), s.operatorRoutes()...), []route{
 		{method: "GET", path: "/", handle: s.getRoot},
+		{method: "GET", path: "/healthz", handle: s.getHealth, capability: true},
 		{method: "GET", path: "/handshake", handle: s.getHandshake},
 		{method: "GET", path: "/models", handle: s.getModels},
 		{method: "GET", path: "/control/runtime/readiness", handle: s.getReadiness},
@@ -99,8 +103,8 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/prompt", take: takes(s, maxPrompt, required, s.postPrompt)},
 		{method: "POST", path: control + "/wake", take: takes(s, maxSmall, required, s.postWake)},
 		{method: "POST", path: "/webhooks/generic/{id}", take: s.postWebhook, queries: true},
-		{method: "POST", path: "/callbacks/wake/{token}", take: s.postCallback, queries: true, capability: true},
-		{method: "POST", path: "/callbacks/enqueue/{token}", take: s.postLegacyCallback, queries: true, capability: true},
+		{method: "POST", path: callbacks + "wake/{token}", take: s.postCallback, queries: true, capability: true},
+		{method: "POST", path: callbacks + "enqueue/{token}", take: s.postLegacyCallback, queries: true, capability: true},
 
 		{method: "POST", path: control + "/create", take: takes(s, maxSmall, optional, s.postCreate)},
 		{method: "POST", path: control + "/control", take: takes(s, maxSmall, required, s.postControl), live: true},
@@ -131,8 +135,11 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/budget", take: takes(s, maxSmall, required, s.postBudget), live: true},
 		{method: "POST", path: control + "/debug-prompt",
 			take: takes(s, maxPrompt, required, s.postDebugPrompt), live: true, debugs: true},
-		{method: "POST", path: control + "/trigger", handle: s.gives(Steps.EnsureTrigger), live: true},
-		{method: "POST", path: control + "/trigger/rotate", handle: s.gives(Steps.RotateTrigger), live: true},
+		{method: "POST", path: control + "/trigger", handle: s.postTrigger, live: true},
+		{method: "POST", path: control + "/trigger/rotate", handle: s.postRotateTrigger, live: true},
 		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},
+		{method: "POST", path: control + "/triggers", take: takes(s, maxSmall, required, s.postNewTrigger), live: true},
+		{method: "POST", path: control + "/triggers/{trigger_id}/rotate", handle: s.postRotateTrigger, live: true},
+		{method: "POST", path: control + "/triggers/{trigger_id}/revoke", handle: s.postRevokeTrigger, live: true},
 	}...)
 }

@@ -147,18 +147,19 @@ type ActiveSkill struct {
 // Hints that arrive meanwhile are counted in it; the newest content wins, and what the
 // others said is in Also.
 type WakeHint struct {
-	Reason            string          `json:"reason"`
-	Description       string          `json:"description,omitempty"`
-	Source            string          `json:"source,omitempty"`
-	ExternalTriggerID string          `json:"external_trigger_id,omitempty"`
-	Resource          string          `json:"resource,omitempty"`
-	Body              json.RawMessage `json:"body,omitempty"` // JSON, text as a JSON string
-	ContentType       string          `json:"content_type,omitempty"`
-	CorrelationID     string          `json:"correlation_id,omitempty"`
-	CausationID       string          `json:"causation_id,omitempty"`
-	CreatedAt         time.Time       `json:"created_at"`
-	Event             string          `json:"event_id,omitempty"` // with which it came; a message does not have it
-	Coalesced         int             `json:"coalesced"`          // further hints in this one
+	Reason            string            `json:"reason"`
+	Description       string            `json:"description,omitempty"`
+	Source            string            `json:"source,omitempty"`
+	ExternalTriggerID string            `json:"external_trigger_id,omitempty"`
+	Resource          string            `json:"resource,omitempty"`
+	Body              json.RawMessage   `json:"body,omitempty"` // JSON, text as a JSON string
+	ContentType       string            `json:"content_type,omitempty"`
+	Headers           map[string]string `json:"headers,omitempty"` // that say what a signed delivery is
+	CorrelationID     string            `json:"correlation_id,omitempty"`
+	CausationID       string            `json:"causation_id,omitempty"`
+	CreatedAt         time.Time         `json:"created_at"`
+	Event             string            `json:"event_id,omitempty"` // with which it came; a message does not have it
+	Coalesced         int               `json:"coalesced"`          // further hints in this one
 	// what waits for something outside that the hint may be: the ids of the waits, and of the work items that have them
 	WaitingIntentIDs []string `json:"waiting_intent_ids,omitempty"`
 	WorkItemIDs      []string `json:"work_item_ids,omitempty"`
@@ -168,12 +169,13 @@ type WakeHint struct {
 
 // WakeNote is what a WakeHint said that became part of another one.
 type WakeNote struct {
-	Reason            string    `json:"reason"`
-	Description       string    `json:"description,omitempty"`
-	Source            string    `json:"source,omitempty"`
-	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
-	Resource          string    `json:"resource,omitempty"`
-	CreatedAt         time.Time `json:"created_at"`
+	Reason            string            `json:"reason"`
+	Description       string            `json:"description,omitempty"`
+	Source            string            `json:"source,omitempty"`
+	ExternalTriggerID string            `json:"external_trigger_id,omitempty"`
+	Resource          string            `json:"resource,omitempty"`
+	Headers           map[string]string `json:"headers,omitempty"`
+	CreatedAt         time.Time         `json:"created_at"`
 
 	Body      json.RawMessage `json:"body,omitempty"`       // as in WakeHint, if there was room for it
 	BodyBytes int             `json:"body_bytes,omitempty"` // of a body for which there was none

@@ -6,9 +6,11 @@ import "time"
 type Trigger struct {
 	ID              string     `json:"external_trigger_id"`
 	AgentID         string     `json:"target_agent_id"`
-	DeliveryMode    string     `json:"delivery_mode"` // wake_hint
-	Status          string     `json:"status"`        // active, revoked
-	TokenHash       string     `json:"-"`             // hex SHA-256
+	DeliveryMode    string     `json:"delivery_mode"`       // wake_hint
+	Signature       string     `json:"signature,omitempty"` // scheme by which deliveries are signed; "": they are not
+	Seen            []string   `json:"seen,omitempty"`      // keys of the newest signed deliveries, oldest first
+	Status          string     `json:"status"`              // active, revoked
+	TokenHash       string     `json:"-"`                   // hex SHA-256
 	CreatedAt       time.Time  `json:"created_at"`
 	RotatedAt       *time.Time `json:"rotated_at,omitempty"`
 	RevokedAt       *time.Time `json:"revoked_at,omitempty"`

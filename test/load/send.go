@@ -193,7 +193,7 @@ func (s *Server) Create(ctx context.Context, agent string) error {
 	if _, err := s.Client.Create(ctx, agent, ""); err != nil {
 		return fmt.Errorf("create %s: %w", agent, err)
 	}
-	out, err := s.Client.RotateTrigger(ctx, agent)
+	out, err := s.Client.RotateTrigger(ctx, agent, "")
 	if err != nil {
 		return fmt.Errorf("the trigger of %s: %w", agent, err)
 	}

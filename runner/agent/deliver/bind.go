@@ -158,7 +158,7 @@ func (d *Deliverer) Revoke(ctx context.Context, agentID, id string) (ledger.Oper
 	return b, err
 }
 
-// Forget removes the secrets of the bindings that were revoked otherwise: with their agents.
+// Forget removes the secrets of the bindings and triggers that were revoked otherwise: with their agents.
 func (d *Deliverer) Forget(ctx context.Context) error {
 	d.binding.Lock()
 	defer d.binding.Unlock()
@@ -168,6 +168,10 @@ func (d *Deliverer) Forget(ctx context.Context) error {
 	}
 	return d.Store.View(ctx, func(v ledger.View) (err error) {
 		for _, name := range kept {
+			if id, of := strings.CutPrefix(name, triggerPrefix); of {
+				err = errors.Join(err, d.forgetTrigger(v, id))
+				continue
+			}
 			id, of := strings.CutPrefix(name, "notify.")
 			if id, _, _ = strings.Cut(id, "."); !of {
 				continue
@@ -184,17 +188,19 @@ func (d *Deliverer) Forget(ctx context.Context) error {
 
 // forget removes the secrets of a binding.
 func (d *Deliverer) forget(id string) error {
-	for _, what := range []string{"url", "secret"} {
-		if found, err := d.Secrets.Has(profile(id, what)); err != nil {
-			return err
-		} else if !found {
-			continue
-		}
-		if err := d.Secrets.Remove(profile(id, what)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	return errors.Join(d.remove(profile(id, "url")), d.remove(profile(id, "secret")))
+}
+
+// remove removes a secret, if there is one of that name.
+func (d *Deliverer) remove(name string) error {
+	found, err := d.Secrets.Has(name)
+	if err == nil && found {
+		err = d.Secrets.Remove(name)
 	}
-	return nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func refuse(param, message, hint string) error {

@@ -1,4 +1,5 @@
 // Package deliver brings notifications to the operator outside of this host: to webhooks, to a command, to the desktop.
+// It keeps the secrets of these webhooks, and of those that come in by triggers.
 //
 //	ledger: outbox ─▶ Run: due ─▶ Submit (recorded) ─▶ send ─▶ Submitted (recorded)
 //
@@ -41,6 +42,7 @@ const defaultTimeout = 10 * time.Second
 type steps interface {
 	Bind(ctx context.Context, b ledger.OperatorBinding) (ledger.OperatorBinding, error)
 	RevokeBinding(ctx context.Context, agentID, id string) (ledger.OperatorBinding, error)
+	CreateTrigger(ctx context.Context, n scheduler.NewTrigger) (ledger.Trigger, string, error)
 	Submit(ctx context.Context, deliveryID string) (sub scheduler.Submission, ok bool, err error)
 	Submitted(ctx context.Context, deliveryID, transportID, failure string) error
 }

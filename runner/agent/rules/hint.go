@@ -18,7 +18,7 @@ const (
 
 // HintContent reports whether a wake hint says more than that it came.
 func HintContent(h ledger.WakeHint) bool {
-	return h.Description != "" || h.Resource != "" || len(h.Body) > 0
+	return h.Description != "" || h.Resource != "" || len(h.Headers) > 0 || len(h.Body) > 0
 }
 
 // MergeHint adds a hint to the one that is kept. The newest content wins, except
@@ -72,5 +72,5 @@ func sameNote(a, b ledger.WakeNote) bool {
 
 func noteOf(h ledger.WakeHint) ledger.WakeNote {
 	return ledger.WakeNote{Reason: h.Reason, Description: visible.Clip(h.Description, maxNoteText), Source: h.Source,
-		ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource, CreatedAt: h.CreatedAt, Body: h.Body}
+		ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource, Headers: h.Headers, CreatedAt: h.CreatedAt, Body: h.Body}
 }

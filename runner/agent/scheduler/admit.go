@@ -34,7 +34,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
 		s := m.transaction(tx, now).newAgent(a, "")
 		if !n.Private {
-			s.newTrigger()
+			s.newTrigger(NewTriggerID(), "")
 		}
 		return s.transaction.close(nil)
 	})

@@ -60,13 +60,11 @@ func (s *step) release(lost *Losses, reason string, apply bool) {
 	timers := slices.DeleteFunc(newest(s, ledger.View.Timers, allTimers), func(t ledger.Timer) bool {
 		return t.Status != ledger.TimerActive
 	})
-	trigger, triggered := s.activeTrigger()
+	triggers := s.activeTriggers()
 	lost.QueuedMessages, lost.Waits, lost.Timers = len(queued), len(waits), len(timers)
 	lost.WorkItems = len(read(s, ledger.View.OpenWork, id))
 	lost.Tasks = read(s, ledger.View.CountOpenTasks, id)
-	if triggered {
-		lost.Triggers = 1
-	}
+	lost.Triggers = len(triggers)
 	s.countBelow(lost, id)
 	if !apply {
 		return
@@ -80,8 +78,8 @@ func (s *step) release(lost *Losses, reason string, apply bool) {
 	for _, t := range timers {
 		s.cancelTimer(&t)
 	}
-	if triggered {
-		s.revoke(&trigger)
+	for _, t := range triggers {
+		s.revoke(&t)
 	}
 	for _, b := range s.activeBindings(id) {
 		s.revokeBinding(&b)

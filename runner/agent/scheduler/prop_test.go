@@ -184,11 +184,11 @@ func (w *world) outside(i int, o op) (err error) {
 			WakeHint: ledger.WakeHint{Source: "forge", Body: json.RawMessage(`{"n":1}`)}})
 	case "rotate":
 		var token string
-		if _, token, err = w.m.RotateTrigger(w.ctx, o.Agent); err == nil {
+		if _, token, err = w.m.RotateTrigger(w.ctx, o.Agent, ""); err == nil {
 			w.tokens[o.Agent] = token
 		}
 	case "revoke":
-		_, err = w.m.RevokeTrigger(w.ctx, o.Agent)
+		_, err = w.m.RevokeTrigger(w.ctx, o.Agent, "")
 	case "timer":
 		var timer ledger.Timer
 		timer, _, err = w.m.CreateTimer(w.ctx,

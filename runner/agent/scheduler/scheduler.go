@@ -304,6 +304,7 @@ func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f fields) {
 }
 
 func (s *step) emitTrigger(typ string, t ledger.Trigger, f fields) {
+	t.Seen = nil // it is only for the trigger itself
 	e := ledger.Event{Ref: t.ID}
 	e.IDs[agentruntime.Channel] = record.ChannelID(t.ID)
 	s.emit(typ, e, f.with(record.RecordTrigger, t))

@@ -203,7 +203,7 @@ func (s *step) spawnNamed(n Spawn, a ledger.Attempt) ledger.Agent {
 		Preset: ledger.PresetPublicNamed, LineageParentID: n.ParentID, SpawnedBy: n.digest(), Template: n.Template,
 		CreatedAt: s.now, UpdatedAt: s.now}
 	made := s.transaction.newAgent(agent, "main")
-	made.newTrigger()
+	made.newTrigger(NewTriggerID(), "")
 	made.attachAll(s)
 	s.emit(record.AgentSpawned, ledger.Event{Ref: agent.ID, TurnID: a.TurnID, MessageID: a.MessageID},
 		fields{"agent_id": agent.ID, "template": clip(n.Template)})

@@ -1,51 +1,87 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"holon/responses"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/signature"
 	"holon/state/ledger"
+)
+
+// Bounds of triggers.
+const (
+	maxSigned = 16  // active ones of an agent that take signed deliveries
+	maxSeen   = 256 // keys of deliveries that one of them remembers
 )
 
 // Deliver takes what came to the URL of an external trigger: it is a wake of the
 // trigger's agent. A token that is unknown, revoked or of a former URL costs one
-// look-up and takes no writer; the error is CodeTokenUnknown and says no more.
-// Other errors are those of Wake.
+// look-up and takes no writer; the error is CodeTokenUnknown and says no more. A
+// signature is verified before anything is written, with CodeSignature, and a
+// delivery that came before changes nothing. Other errors are those of Wake.
 func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 	hash := TokenHash(d.Token)
 	t, err := ledger.Read(ctx, m.store, func(v ledger.View) (ledger.Trigger, error) { return liveTrigger(v, hash) })
 	if err != nil {
 		return Receipt{}, err
 	}
+	signed, err := d.verified(t)
+	if err != nil {
+		return Receipt{}, err
+	}
 	w := Wake{AgentID: t.AgentID, Context: ledger.TriggerCapability, WakeHint: d.WakeHint}
+	w.Headers, w.Source = signed.Headers, cmp.Or(w.Source, t.Signature)
 	w.Reason, w.ExternalTriggerID = "external trigger", t.ID
 	if bad := checkWake(w); bad != nil {
 		return Receipt{}, invalid(bad)
 	}
-	r := Receipt{AgentID: t.AgentID, TriggerID: t.ID}
-	err = m.step(ctx, t.AgentID, func(s *step) (err error) {
-		r.Disposition, err = s.deliver(hash, w, d)
-		return err
-	})
+	r := Receipt{AgentID: t.AgentID, TriggerID: t.ID, Disposition: wakeIgnored, Challenge: signed.Challenge}
+	if r.Challenge != "" {
+		return r, nil
+	}
+	err = m.step(ctx, t.AgentID, func(s *step) error { return s.deliver(&r, hash, w, d, signed.Keys) })
 	return r, err
 }
 
-func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
+// verified verifies a delivery as its trigger asks for.
+func (d Delivery) verified(t ledger.Trigger) (signed signature.Delivery, err error) {
+	if t.Signature == "" {
+		return signed, nil
+	}
+	if d.Verify == nil {
+		return signed, refused(CodeSignature, "", "", "deliveries to trigger %s cannot be verified here", t.ID)
+	}
+	signed, err = d.Verify(t)
+	if bad, ok := errors.AsType[*signature.Error](err); ok {
+		return signed, refused(CodeSignature, bad.Header, "set the same secret at the sender and here: holon agent "+
+			"trigger create --signature "+t.Signature, "the delivery is not verified: %s", bad.Message)
+	}
+	return signed, err
+}
+
+func (s *step) deliver(r *Receipt, hash string, w Wake, d Delivery, keys []string) error {
 	t, err := liveTrigger(s.tx.View, hash)
 	if err != nil {
-		return wakeIgnored, err
+		return err
 	}
 	if err := s.checkRunning(); err != nil {
-		return wakeIgnored, err
+		return err
 	}
+	if r.Replayed = slices.ContainsFunc(keys, func(k string) bool { return slices.Contains(t.Seen, k) }); r.Replayed {
+		return nil
+	}
+	t.Seen = append(t.Seen, keys...)
+	t.Seen = t.Seen[max(0, len(t.Seen)-maxSeen):]
 	t.DeliveryCount++
 	t.LastDeliveredAt = &s.now
 	s.update(&t)
@@ -57,7 +93,8 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	}
 	s.emitTrigger(record.CallbackDelivered, t, f)
 	s.wake(w, disposition)
-	return disposition, nil
+	r.Disposition = disposition
+	return nil
 }
 
 func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
@@ -71,14 +108,27 @@ func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
 	return t, nil
 }
 
+// CreateTrigger makes a trigger that takes only signed deliveries. An agent may have
+// several, next to the one without signatures. The error is CodeTriggerLimit when it has
+// as many as it may.
+func (m *Scheduler) CreateTrigger(ctx context.Context, n NewTrigger) (ledger.Trigger, string, error) {
+	return m.withTrigger(ctx, n.AgentID, func(s *step) (ledger.Trigger, error) {
+		if have := len(s.activeTriggers()); have >= maxSigned {
+			return ledger.Trigger{}, refused(CodeTriggerLimit, "agent_id", "end one: holon agent trigger revoke --id",
+				"agent %s has %d triggers", n.AgentID, have)
+		}
+		return s.newTrigger(n.ID, n.Signature), nil
+	})
+}
+
 // EnsureTrigger returns the active trigger of an agent with its token, and makes one if
-// there is none. The token is "" when it was made under another key: it is valid, and
+// there is none. It is the one without signatures. The token is "" when it was made under another key: it is valid, and
 // only RotateTrigger gives one that can be shown.
 func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
-		t, ok := s.activeTrigger()
+		t, ok := s.activeTrigger("")
 		if !ok {
-			t = s.newTrigger()
+			t = s.newTrigger(NewTriggerID(), "")
 		}
 		return t, nil
 	})
@@ -102,7 +152,7 @@ func (m *Scheduler) withTrigger(ctx context.Context, agentID string, do func(*st
 // the agent has none, or one whose token cannot be derived.
 func (m *Scheduler) RevealTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
-		t, ok := s.activeTrigger()
+		t, ok := s.activeTrigger("")
 		if !ok || m.tokenOf(t) == "" {
 			return t, refused(ledger.CodeNotFound, "trigger", "holon agent trigger rotate "+agentID,
 				"agent %s has no external trigger whose URL can be shown", agentID)
@@ -115,13 +165,15 @@ func (m *Scheduler) RevealTrigger(ctx context.Context, agentID string) (ledger.T
 	})
 }
 
-// RotateTrigger gives the active trigger of an agent a new token and forgets the
-// old one. Without a trigger it makes one.
-func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+// RotateTrigger gives an active trigger of an agent a new token and forgets the
+// old one. id "" is the one without signatures, which it makes if there is none.
+func (m *Scheduler) RotateTrigger(ctx context.Context, agentID, id string) (ledger.Trigger, string, error) {
 	return m.withTrigger(ctx, agentID, func(s *step) (ledger.Trigger, error) {
-		t, ok := s.activeTrigger()
-		if !ok {
-			return s.newTrigger(), nil
+		t, ok := s.activeTrigger(id)
+		if !ok && id == "" {
+			return s.newTrigger(NewTriggerID(), ""), nil
+		} else if !ok {
+			return t, s.noTrigger(id)
 		}
 		t.RotatedAt = rotation(s.now, t)
 		t.TokenHash = TokenHash(m.token(t))
@@ -131,15 +183,15 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 	})
 }
 
-// RevokeTrigger ends the active trigger of an agent, and reports a wait that
-// nothing ends without it. The error is ledger.CodeNotFound when there is none.
-func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.Trigger, error) {
+// RevokeTrigger ends an active trigger of an agent, and reports a wait that nothing ends
+// without it. id "" is the one without signatures. The error is ledger.CodeNotFound when
+// there is none.
+func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID, id string) (ledger.Trigger, error) {
 	var t ledger.Trigger
 	err := m.liveStep(ctx, agentID, func(s *step) error {
-		active, ok := s.activeTrigger()
+		active, ok := s.activeTrigger(id)
 		if !ok {
-			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger show "+agentID,
-				"agent %s has no active external trigger", agentID)
+			return s.noTrigger(id)
 		}
 		t = active
 		s.revoke(&t)
@@ -163,18 +215,35 @@ func (s *step) revoke(t *ledger.Trigger) {
 	s.update(t)
 }
 
-func (s *step) activeTrigger() (ledger.Trigger, bool) {
-	for _, t := range read(s, ledger.View.Triggers, s.state.AgentID) {
-		if t.Status == ledger.TriggerActive {
+// activeTrigger returns the active trigger of an id, or with "" the one without signatures.
+func (s *step) activeTrigger(id string) (ledger.Trigger, bool) {
+	for _, t := range s.activeTriggers() {
+		if t.ID == id || id == "" && t.Signature == "" {
 			return t, true
 		}
 	}
 	return ledger.Trigger{}, false
 }
 
-func (s *step) newTrigger() ledger.Trigger {
+func (s *step) activeTriggers() []ledger.Trigger {
+	return slices.DeleteFunc(read(s, ledger.View.Triggers, s.state.AgentID), func(t ledger.Trigger) bool {
+		return t.Status != ledger.TriggerActive
+	})
+}
+
+func (s *step) noTrigger(id string) error {
+	agent := s.state.AgentID
+	if id == "" {
+		return refused(ledger.CodeNotFound, "trigger", "holon agent trigger show "+agent,
+			"agent %s has no active external trigger", agent)
+	}
+	return refused(ledger.CodeNotFound, "external_trigger_id", "holon agent status "+agent,
+		"agent %s has no active external trigger %.80q", agent, id)
+}
+
+func (s *step) newTrigger(id, signature string) ledger.Trigger {
 	t := ledger.Trigger{
-		ID: responses.NewID(prefixTrigger), AgentID: s.state.AgentID, DeliveryMode: ledger.DeliverWakeHint,
+		ID: id, AgentID: s.state.AgentID, DeliveryMode: ledger.DeliverWakeHint, Signature: signature,
 		Status: ledger.TriggerActive, CreatedAt: s.now,
 	}
 	t.TokenHash = TokenHash(s.m.token(t))

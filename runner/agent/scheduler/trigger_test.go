@@ -1,11 +1,15 @@
 package scheduler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/signature"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // Every public agent has a trigger from its creation, whose token follows from the key: it
@@ -48,12 +52,66 @@ func TestTriggerKey(t *testing.T) {
 		if _, err := with("two").Deliver(w.ctx, scheduler.Delivery{Token: token}); err != nil {
 			t.Error(err)
 		}
-		_, fresh, err := w.m.RotateTrigger(w.ctx, "gamma")
+		_, fresh, err := w.m.RotateTrigger(w.ctx, "gamma", "")
 		if err != nil || fresh == token {
 			t.Fatal(fresh == token, err)
 		}
 		w.now = w.now.Add(-time.Second)
 	}
-	w.ok(w.m.RevokeTrigger(w.ctx, "gamma"))
+	w.ok(w.m.RevokeTrigger(w.ctx, "gamma", ""))
 	w.refused(ledger.CodeNotFound)(w.m.RevealTrigger(w.ctx, "gamma"))
+}
+
+// A trigger with a signature takes only what is verified, each delivery once, and ends for itself.
+func TestSignedTrigger(t *testing.T) {
+	w := open(t)
+	_, plain, err := w.m.EnsureTrigger(w.ctx, "alpha")
+	w.must(err)
+	id := scheduler.NewTriggerID()
+	trg, token, err := w.m.CreateTrigger(w.ctx, scheduler.NewTrigger{ID: id, AgentID: "alpha", Signature: "github"})
+	w.must(err)
+	if trg.ID != id || trg.Signature != "github" || token == "" || token == plain {
+		t.Fatalf("%+v", trg)
+	}
+	deliver := func(keys ...string) (scheduler.Receipt, error) {
+		return w.m.Deliver(w.ctx, scheduler.Delivery{Token: token,
+			Verify: func(trg ledger.Trigger) (signature.Delivery, error) {
+				if len(keys) == 0 {
+					return signature.Delivery{}, &signature.Error{Header: "X-Hub-Signature-256", Message: "it is wrong"}
+				}
+				return signature.Delivery{Keys: keys, Headers: map[string]string{"X-GitHub-Event": "push"}}, nil
+			}})
+	}
+	w.refused(scheduler.CodeSignature)(deliver())
+	w.refused(scheduler.CodeSignature)(w.m.Deliver(w.ctx, scheduler.Delivery{Token: token}))
+	w.nothing()
+	r, err := deliver("a", "body of a")
+	w.must(err)
+	expect.Equal(t, "the receipt", r, scheduler.Receipt{AgentID: "alpha", TriggerID: id, Disposition: "triggered"})
+	c, _ := w.done()
+	contains(t, "the body", string(c.Message.Body.Value), `"headers":{"X-GitHub-Event":"push"}`)
+	contains(t, "the body", string(c.Message.Body.Value), `"source":"github"`)
+	again, err := deliver("another id", "body of a")
+	w.must(err)
+	expect.Equal(t, "the receipt of a replay", again, scheduler.Receipt{AgentID: "alpha", TriggerID: id,
+		Disposition: "ignored", Replayed: true})
+	w.nothing()
+	if data := string(w.newest(record.CallbackDelivered).Data); strings.Contains(data, "seen") {
+		t.Errorf("the event has the keys of deliveries: %s", data)
+	}
+
+	w.refused(ledger.CodeNotFound)(w.m.RevokeTrigger(w.ctx, "alpha", "trg_else"))
+	_, fresh, err := w.m.RotateTrigger(w.ctx, "alpha", id)
+	w.must(err)
+	w.refused(scheduler.CodeTokenUnknown)(deliver("b"))
+	token = fresh
+	w.ok(w.m.RevokeTrigger(w.ctx, "alpha", id))
+	w.refused(scheduler.CodeTokenUnknown)(deliver("b"))
+	if _, same, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || same != plain {
+		t.Errorf("the trigger without signatures: %v", err)
+	}
+	for err == nil {
+		_, _, err = w.m.CreateTrigger(w.ctx, scheduler.NewTrigger{ID: scheduler.NewTriggerID(), AgentID: "alpha", Signature: "slack"})
+	}
+	w.refused(scheduler.CodeTriggerLimit)(w.m.CreateTrigger(w.ctx, scheduler.NewTrigger{AgentID: "alpha", Signature: "slack"}))
 }

@@ -18,6 +18,7 @@ import (
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
+	"holon/runner/agent/signature"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -34,7 +35,9 @@ const (
 	CodeNotLast        state.Code = responses.CodePreviousNotLast // of a client's message
 	CodeNoRun          state.Code = "no_current_run"
 	CodeRunMismatch    state.Code = "run_mismatch"
-	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; the error does not say which
+	CodeTokenUnknown   state.Code = "trigger_unknown"   // unknown or revoked; the error does not say which
+	CodeSignature      state.Code = "signature_invalid" // Param is the header
+	CodeTriggerLimit   state.Code = "trigger_limit_reached"
 	CodeInvalidTimer   state.Code = "invalid_timer"
 	CodeInvalidAgent   state.Code = "invalid_agent"
 	CodeDefaultAgent   state.Code = "default_agent"             // of what the default agent may not get
@@ -105,13 +108,24 @@ type Delivery struct {
 	Token      string
 	LegacyMode bool // it came to the enqueue URL, which is treated as a wake
 	ledger.WakeHint
+
+	// Verify verifies the signature that a trigger asks for. Without it no such trigger takes anything.
+	Verify func(t ledger.Trigger) (signature.Delivery, error)
 }
+
+// NewTrigger is a trigger that takes only signed deliveries. Its secret is kept under its id, by its caller.
+type NewTrigger struct{ ID, AgentID, Signature string }
+
+// NewTriggerID makes the id of a trigger.
+func NewTriggerID() string { return responses.NewID(prefixTrigger) }
 
 // Receipt answers a Delivery.
 type Receipt struct {
 	AgentID     string
 	TriggerID   string
 	Disposition Disposition
+	Replayed    bool   // it came before, and changed nothing
+	Challenge   string // that its sender wants in the answer; "": none
 }
 
 // Claim is a message whose turn may now be run by the caller alone.

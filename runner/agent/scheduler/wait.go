@@ -62,7 +62,7 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 		w.WaitingFor = "anything that wakes it"
 	}
 	if d == 0 {
-		if t, ok := s.activeTrigger(); ok && (t.RevealedIn == a.ID || s.waitedInVain(a, t.ID)) {
+		if t, ok := s.activeTrigger(""); ok && (t.RevealedIn == a.ID || s.waitedInVain(a, t.ID)) {
 			w.Kind, w.SubjectRef = ledger.WaitExternal, t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: t.ID})
 		}

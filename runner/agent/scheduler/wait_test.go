@@ -98,7 +98,7 @@ func TestStrandedWait(t *testing.T) {
 	trg, _, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
 	wait := w.waitExternal(trg.ID, nil)
-	w.ok(w.m.RevokeTrigger(w.ctx, "alpha"))
+	w.ok(w.m.RevokeTrigger(w.ctx, "alpha", ""))
 	last := w.newest("runtime.warning")
 	expect.Equal(t, "type", record.Of(last).Name, record.WaitWithoutRecovery)
 	expect.Equal(t, "notifications", len(w.notifications()), 1)
@@ -193,14 +193,14 @@ func TestTrigger(t *testing.T) {
 			WakeHint: ledger.WakeHint{Body: json.RawMessage(body)}}))
 	}
 	w.refused(scheduler.CodeInvalidMessage)(deliver(token, `{`))
-	_, fresh, err := w.m.RotateTrigger(w.ctx, "alpha")
+	_, fresh, err := w.m.RotateTrigger(w.ctx, "alpha", "")
 	w.must(err)
 	w.refused(scheduler.CodeTokenUnknown)(deliver(token, ""))
 	w.must(w.m.Stop(w.ctx, "alpha", "me"))
 	w.refused(scheduler.CodeAgentStopped, "holon agent start alpha")(deliver(fresh, ""))
-	w.ok(w.m.RevokeTrigger(w.ctx, "alpha"))
+	w.ok(w.m.RevokeTrigger(w.ctx, "alpha", ""))
 	w.refused(scheduler.CodeTokenUnknown)(deliver(fresh, ""))
-	w.refused(ledger.CodeNotFound)(w.m.RevokeTrigger(w.ctx, "alpha"))
+	w.refused(ledger.CodeNotFound)(w.m.RevokeTrigger(w.ctx, "alpha", ""))
 	if next, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || next.ID == trg.ID || secret == "" {
 		t.Fatalf("%+v, %v", next, err)
 	}

@@ -64,10 +64,13 @@ type Delivery struct {
 	Challenge string
 }
 
+// Known reports whether there is a scheme of that name.
+func Known(scheme string) bool { return slices.Contains(schemes, scheme) }
+
 // Check refuses a scheme that there is not, and a secret that its scheme cannot use. An error never has the secret.
 func Check(scheme, secret string) error {
 	switch {
-	case !slices.Contains(schemes, scheme):
+	case !Known(scheme):
 		return fmt.Errorf("%.40q is not a scheme; use %s", scheme, strings.Join(schemes, ", "))
 	case scheme == Standard || scheme == GitLab && strings.HasPrefix(secret, SecretPrefix):
 		_, err := Key(secret)

@@ -255,7 +255,7 @@ func TestExternalTriggerGet(t *testing.T) {
 	if again, _ := r.call("ExternalTriggerGet", "t/c2", `{}`); again["trigger_url"] != got["trigger_url"] {
 		t.Errorf("asked again it tells %v", again)
 	}
-	if _, err := r.scheduler.RevokeTrigger(t.Context(), "main"); err != nil {
+	if _, err := r.scheduler.RevokeTrigger(t.Context(), "main", ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, kind := r.call("ExternalTriggerGet", "t/c3", `{}`); kind != "no_external_trigger" {

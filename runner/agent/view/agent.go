@@ -80,19 +80,20 @@ type agentState struct {
 
 // wakeHint is a kept hint without its body, which is of any size.
 type wakeHint struct {
-	Reason            string     `json:"reason"`
-	Description       string     `json:"description,omitempty"`
-	Source            string     `json:"source,omitempty"`
-	ExternalTriggerID string     `json:"external_trigger_id,omitempty"`
-	Resource          string     `json:"resource,omitempty"`
-	ContentType       string     `json:"content_type,omitempty"`
-	BodyBytes         int        `json:"body_bytes,omitempty"`
-	CorrelationID     string     `json:"correlation_id,omitempty"`
-	CausationID       string     `json:"causation_id,omitempty"`
-	CreatedAt         turns.Time `json:"created_at"`
-	Coalesced         int        `json:"coalesced"`
-	WaitingIntentIDs  []string   `json:"waiting_intent_ids,omitempty"` // waits that it may end
-	WorkItemIDs       []string   `json:"work_item_ids,omitempty"`      // that have such waits
+	Reason            string            `json:"reason"`
+	Description       string            `json:"description,omitempty"`
+	Source            string            `json:"source,omitempty"`
+	ExternalTriggerID string            `json:"external_trigger_id,omitempty"`
+	Resource          string            `json:"resource,omitempty"`
+	ContentType       string            `json:"content_type,omitempty"`
+	Headers           map[string]string `json:"headers,omitempty"` // of a signed delivery
+	BodyBytes         int               `json:"body_bytes,omitempty"`
+	CorrelationID     string            `json:"correlation_id,omitempty"`
+	CausationID       string            `json:"causation_id,omitempty"`
+	CreatedAt         turns.Time        `json:"created_at"`
+	Coalesced         int               `json:"coalesced"`
+	WaitingIntentIDs  []string          `json:"waiting_intent_ids,omitempty"` // waits that it may end
+	WorkItemIDs       []string          `json:"work_item_ids,omitempty"`      // that have such waits
 
 	Also []ledger.WakeNote `json:"also,omitempty"` // what hints said that became part of this one
 }

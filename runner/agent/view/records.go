@@ -32,6 +32,7 @@ type Trigger struct {
 	AgentID         string     `json:"target_agent_id"`
 	Scope           string     `json:"scope"` // agent
 	DeliveryMode    string     `json:"delivery_mode"`
+	Signature       string     `json:"signature,omitempty"` // scheme by which deliveries are signed
 	Status          string     `json:"status"`
 	CreatedAt       turns.Time `json:"created_at"`
 	RotatedAt       turns.Time `json:"rotated_at,omitzero"`
@@ -43,7 +44,8 @@ type Trigger struct {
 // OfTrigger shows a trigger.
 func OfTrigger(t ledger.Trigger) Trigger {
 	return Trigger{
-		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Status: t.Status,
+		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Signature: t.Signature,
+		Status:    t.Status,
 		CreatedAt: turns.At(t.CreatedAt),
 		RotatedAt: turns.AtOptional(t.RotatedAt), RevokedAt: turns.AtOptional(t.RevokedAt),
 		LastDeliveredAt: turns.AtOptional(t.LastDeliveredAt), DeliveryCount: t.DeliveryCount,

@@ -387,12 +387,24 @@ func (c *Client) Trigger(ctx context.Context, agentID string) (out wire.Trigger,
 	return out, c.post(ctx, agentID, "/trigger", nil, "", &out)
 }
 
-// RotateTrigger gives an agent's trigger a new URL; the old one ends.
-func (c *Client) RotateTrigger(ctx context.Context, agentID string) (out wire.Trigger, err error) {
-	return out, c.post(ctx, agentID, "/trigger/rotate", nil, "", &out)
+// CreateTrigger makes another trigger of an agent, which takes only signed deliveries.
+func (c *Client) CreateTrigger(ctx context.Context, agentID string, n wire.NewTrigger) (out wire.Trigger, err error) {
+	return out, c.post(ctx, agentID, "/triggers", n, "", &out)
 }
 
-// RevokeTrigger ends an agent's trigger.
-func (c *Client) RevokeTrigger(ctx context.Context, agentID string) (out wire.Trigger, err error) {
-	return out, c.post(ctx, agentID, "/trigger/revoke", nil, "", &out)
+// RotateTrigger gives a trigger of an agent a new URL; the old one ends. id "" is the one without signatures.
+func (c *Client) RotateTrigger(ctx context.Context, agentID, id string) (out wire.Trigger, err error) {
+	return out, c.post(ctx, agentID, ofTrigger(id)+"/rotate", nil, "", &out)
+}
+
+// RevokeTrigger ends a trigger of an agent. id "" is the one without signatures.
+func (c *Client) RevokeTrigger(ctx context.Context, agentID, id string) (out wire.Trigger, err error) {
+	return out, c.post(ctx, agentID, ofTrigger(id)+"/revoke", nil, "", &out)
+}
+
+func ofTrigger(id string) string {
+	if id == "" {
+		return "/trigger"
+	}
+	return "/triggers/" + url.PathEscape(id)
 }

@@ -50,6 +50,7 @@ var statusByCode = map[state.Code]int{
 
 	"agent_stopped": 409, "agent_private": 403, "invalid_message": 400, "idempotency_conflict": 409, "queue_full": 429,
 	"no_current_run": 409, "not_queued": 409, "run_mismatch": 409, "trigger_unknown": 404,
+	"signature_invalid": 401, "trigger_limit_reached": 409,
 	"invalid_timer": 400, "invalid_agent": 400, "invalid_binding": 400,
 	"invalid_query": 400, "invalid_work_item": 400, "work_limit_reached": 409, "work_item_completed": 409,
 	ledger.CodeInvalidTask: 400, "task_limit_reached": 409,

@@ -268,10 +268,17 @@ type Trigger struct {
 	Hint       string       `json:"hint,omitempty"` // how to get a URL when there is none here
 }
 
+// NewTrigger is a trigger that takes only deliveries that are signed with a secret, which no answer has.
+type NewTrigger struct {
+	Signature string `json:"signature"` // github, gitlab, slack, standard
+	Secret    string `json:"secret"`    // that the sender has
+}
+
 // Delivered answers what came to the URL of a trigger.
 type Delivered struct {
-	OK     bool           `json:"ok"`
-	Result DeliveryResult `json:"result"`
+	OK        bool           `json:"ok"`
+	Result    DeliveryResult `json:"result"`
+	Challenge string         `json:"challenge,omitempty"` // of Slack, which wants to see it again
 }
 
 // DeliveryResult is what became of it.
@@ -281,6 +288,12 @@ type DeliveryResult struct {
 	Scope             string `json:"scope"`
 	DeliveryMode      string `json:"delivery_mode"`
 	Disposition       string `json:"disposition"`
+	Replayed          bool   `json:"replayed,omitempty"` // it came before
+}
+
+// Health answers GET /healthz.
+type Health struct {
+	OK bool `json:"ok"`
 }
 
 // Readiness answers GET /control/runtime/readiness.

@@ -9,6 +9,7 @@ import (
 
 	"holon/responses"
 	"holon/runner"
+	"holon/runner/agent/memory"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -72,18 +73,18 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || c.Attempt.Chain != "" {
 			return err
 		}
-		in.Recent, err = recentTurns(v, c.Agent.ID)
+		in.Recent, err = recentTurns(v, c)
 		return err
 	})
 	in.Memory.Curated = r.curated(c.Agent.ID)
 	return in, err
 }
 
-// recentTurns is what an agent did last. A message that retention removed is shown as
+// recentTurns is what an agent did last in the workspace of a claim, or at home. A message that retention removed is shown as
 // gone.
-func recentTurns(v ledger.View, agentID string) (list []prompt.EarlierTurn, err error) {
-	turns, err := v.Turns(agentID, maxRecent)
-	for _, t := range turns {
+func recentTurns(v ledger.View, c scheduler.Claim) (list []prompt.EarlierTurn, err error) {
+	turns, err := v.Turns(c.Agent.ID, maxRecent)
+	for _, t := range memory.Earlier(turns, c.Attempt.WorkspaceID) {
 		m, err := v.Message(t.MessageID)
 		if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
 			return nil, err

@@ -19,6 +19,7 @@ func (r *Runtime) memory(v ledger.View, c scheduler.Claim) (m prompt.Memory, err
 	if m.Memory, _, err = v.Memory(c.Agent.ID); err != nil || c.Attempt.Chain != "" {
 		return m, err
 	}
+	m.Memory = memory.Within(m.Memory, c.Attempt.WorkspaceID)
 	all, err := v.Episodes(c.Agent.ID, memory.Candidates)
 	m.Episodes = memory.Relevant(all, m.Current, c.Attempt.WorkspaceID)
 	return m, err

@@ -8,6 +8,8 @@ type Memory struct {
 	AgentID  string         `json:"agent_id"`
 	Revision int64          `json:"working_memory_revision"` // number of the changes of Current; 0: none yet
 	Current  MemorySnapshot `json:"current_working_memory"`
+	// WorkspaceID is where the turn ended that Current is of: its files and decisions belong there.
+	WorkspaceID string `json:"workspace_id,omitempty"`
 	// Pending is what the conversation does not know of Current yet; nil: it knows all.
 	Pending *MemoryDelta `json:"pending_working_memory_delta,omitempty"`
 	// LastPrompted is the revision that the conversation was shown last, 0 for none, and Known what that held.

@@ -110,12 +110,13 @@ const (
 	maxRelevant = 3
 )
 
-// Relevant are the episodes that a conversation which begins anew is shown, the oldest first: those of the newest that
-// have most in common with what the agent works on, and of equals the newest.
+// Relevant are the episodes that a conversation which begins anew in a workspace is shown, the oldest first: of the
+// newest that belong to the workspace or to the agent, those that have most in common with what the agent works on, and
+// of equals the newest.
 func Relevant(episodes []ledger.Episode, now ledger.MemorySnapshot, workspaceID string) []ledger.Episode {
 	newest := slices.Clone(episodes[max(0, len(episodes)-Candidates):])
 	score := func(e ledger.Episode) int { return common(e, now, workspaceID) }
-	newest = slices.DeleteFunc(newest, func(e ledger.Episode) bool { return score(e) == 0 })
+	newest = slices.DeleteFunc(newest, func(e ledger.Episode) bool { return !visibleIn(e.WorkspaceID, workspaceID) })
 	slices.SortFunc(newest, func(a, b ledger.Episode) int {
 		return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(b.Number, a.Number))
 	})

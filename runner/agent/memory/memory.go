@@ -57,36 +57,61 @@ type Evidence struct {
 
 // Remember returns a memory after a turn, and the episodes that the turn brought to their end, none or a few.
 func Remember(m ledger.Memory, e Evidence) (ledger.Memory, []ledger.Episode) {
-	now := snapshot(m.Current, e)
-	if changed := diff(m.Current, now); len(changed) > 0 {
+	now := snapshot(Within(m, e.Turn.WorkspaceID).Current, e)
+	before := m.Current
+	m.Current, m.WorkspaceID = now, e.Turn.WorkspaceID
+	changed := len(diff(before, now)) > 0
+	if changed {
 		m.Revision++
-		m.Pending = nil
-		if unknown := diff(m.Known, now); len(unknown) > 0 {
-			m.Pending = &ledger.MemoryDelta{From: m.LastPrompted, To: m.Revision, Turn: e.Turn.Index,
-				Reason: reason(m.Current, now, e)}
-			m.Pending.ChangedFields, m.Pending.SummaryLines = split(unknown)
-		}
-		m.Current = now
+	}
+	if changed || m.Pending == nil {
+		m.Pending = pending(m, e.Turn.Index, reason(before, now, e))
 	}
 	return remember(m, e)
 }
 
+// pending is what the conversation does not know of a memory, nil for nothing.
+func pending(m ledger.Memory, turn int64, why ledger.MemoryReason) *ledger.MemoryDelta {
+	unknown := diff(m.Known, m.Current)
+	if len(unknown) == 0 {
+		return nil
+	}
+	d := &ledger.MemoryDelta{From: m.LastPrompted, To: m.Revision, Turn: turn, Reason: why}
+	d.ChangedFields, d.SummaryLines = split(unknown)
+	return d
+}
+
 // Shown returns a memory after a turn whose prompt had a revision of it, if the turn became part of the conversation.
-func Shown(m ledger.Memory, revision int64) ledger.Memory {
+// Current is what the prompt had: all of it, or in a conversation that began with the turn that of Within.
+func Shown(m ledger.Memory, revision int64, current ledger.MemorySnapshot) ledger.Memory {
 	if revision == m.Revision && revision > 0 {
-		m.LastPrompted, m.Known, m.Pending = revision, m.Current, nil
+		m.LastPrompted, m.Known, m.Pending = revision, current, nil
 	}
 	return m
+}
+
+// Within returns a memory as a conversation that begins in a workspace is shown it: without what belongs to another one.
+func Within(m ledger.Memory, workspaceID string) ledger.Memory {
+	if !visibleIn(m.WorkspaceID, workspaceID) {
+		m.Current.ScopeHints, m.Current.WorkingSetFiles, m.Current.RecentDecisions = nil, nil, nil
+	}
+	return m
+}
+
+// visibleIn reports whether what belongs to one workspace may be shown in another one. What the agent did at home is its
+// own wherever it works.
+func visibleIn(of, workspaceID string) bool { return of == workspaceID || of == ledger.HomeWorkspace }
+
+// Earlier are the turns that a conversation which begins in a workspace may be shown.
+func Earlier(list []ledger.Turn, workspaceID string) []ledger.Turn {
+	return slices.DeleteFunc(list, func(t ledger.Turn) bool { return !visibleIn(t.WorkspaceID, workspaceID) })
 }
 
 // Forgotten returns a memory of which the conversation may have lost with a turn what it was shown: all of it is
 // pending.
 func Forgotten(m ledger.Memory, turn int64) ledger.Memory {
 	m.LastPrompted, m.Known, m.CuratedShown, m.Conversation = 0, ledger.MemorySnapshot{}, nil, 0
-	if m.Revision > 0 {
-		m.Pending = &ledger.MemoryDelta{To: m.Revision, Turn: turn, Reason: ledger.MemoryTurnCompleted}
-		m.Pending.ChangedFields, m.Pending.SummaryLines = split(diff(m.Known, m.Current))
-	}
+	m.Pending = pending(m, turn, ledger.MemoryTurnCompleted)
 	return m
 }
 

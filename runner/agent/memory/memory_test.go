@@ -42,7 +42,7 @@ func TestSnapshot(t *testing.T) {
 	})
 	base.Item, base.Scope = base.Work, []string{"workspace ws_1"}
 	before, _ := memory.Remember(ledger.Memory{AgentID: "a"}, base)
-	before = memory.Shown(before, before.Revision)
+	before = memory.Shown(before, before.Revision, before.Current)
 	for _, c := range []struct {
 		name   string
 		change func(*memory.Evidence)
@@ -107,7 +107,7 @@ func TestPending(t *testing.T) {
 	e := turn(1)
 	e.Calls.Files = []string{"a.go"}
 	m, _ := memory.Remember(ledger.Memory{AgentID: "a"}, e)
-	m = memory.Shown(m, m.Revision)
+	m = memory.Shown(m, m.Revision, m.Current)
 	for i, waits := range []string{"rain", "sun", ""} {
 		e := turn(int64(i + 2))
 		if waits != "" {
@@ -124,7 +124,7 @@ func TestPending(t *testing.T) {
 		}
 		expect.Equal(t, "pending after waiting for "+waits, got, want)
 	}
-	if stale := memory.Shown(m, m.Revision-1); stale.LastPrompted != 1 {
+	if stale := memory.Shown(m, m.Revision-1, m.Current); stale.LastPrompted != 1 {
 		t.Errorf("an older revision was shown, and %d counts as known", stale.LastPrompted)
 	}
 	m = memory.Forgotten(m, 4)
@@ -204,19 +204,21 @@ func TestEpisode(t *testing.T) {
 	}
 }
 
-// The work item comes before the workspace, and that before everything else; the newest of equals are shown.
+// The work item comes before the workspace, and that before everything else; the newest of equals are shown. Those of
+// another workspace are not, whatever they have in common.
 func TestRelevant(t *testing.T) {
 	episode := func(n int64, workItem, workspace string, files ...string) ledger.Episode {
 		return ledger.Episode{Number: n, WorkItemID: workItem, WorkspaceID: workspace, WorkingSetFiles: files}
 	}
 	now := ledger.MemorySnapshot{WorkItemID: "w1", WorkingSetFiles: []string{"a.go"}}
-	list := []ledger.Episode{episode(1, "w1", "ws_9"), episode(2, "w2", "ws_1"), episode(3, "", "ws_9", "a.go"),
-		episode(4, "w2", "ws_1"), episode(5, "w3", "ws_9"), episode(6, "w3", "ws_9", "a.go")}
+	const home = ledger.HomeWorkspace
+	list := []ledger.Episode{episode(1, "w1", home), episode(2, "w2", "ws_1"), episode(3, "", home, "a.go"),
+		episode(4, "w2", "ws_1"), episode(5, "w1", "ws_9"), episode(6, "w3", home), episode(7, "w3", "ws_9", "a.go")}
 	for _, c := range []struct {
 		list []ledger.Episode
 		want string
 	}{
-		{list, "[1 2 4]"}, {list[2:], "[3 4 6]"}, {list[4:5], "[]"}, {nil, "[]"},
+		{list, "[1 2 4]"}, {list[2:], "[3 4 6]"}, {list[4:5], "[]"}, {list[5:6], "[6]"}, {nil, "[]"},
 		{append([]ledger.Episode{episode(0, "w1", "ws_1")}, slices.Repeat(list[4:5], 12)...), "[]"}, // too old
 	} {
 		numbers := []int64{}
@@ -254,9 +256,11 @@ func TestScripts(t *testing.T) {
 		turnsTaken := int64(rapid.IntRange(1, 60).Draw(t, "turns"))
 		for n := int64(1); n <= turnsTaken; n++ {
 			if rapid.Bool().Draw(t, "shown") {
-				m = memory.Shown(m, m.Revision)
+				at := rapid.SampledFrom([]string{m.WorkspaceID, "ws_1"}).Draw(t, "shown in")
+				m = memory.Shown(m, m.Revision, memory.Within(m, at).Current)
 			}
 			e := turn(n)
+			e.Turn.WorkspaceID = rapid.SampledFrom([]string{ledger.HomeWorkspace, "ws_1", "ws_2"}).Draw(t, "workspace")
 			if id := rapid.SampledFrom([]string{"", "w1", "w2"}).Draw(t, "item"); id != "" {
 				e.Item = item(id, func(w *ledger.WorkItem) {
 					w.Objective, w.BlockedBy = text.Draw(t, "objective"), text.Draw(t, "blocker")
@@ -338,4 +342,43 @@ func TestAnEpisodeIsOfOneWorkspace(t *testing.T) {
 		t.Fatalf("episodes %+v, want one of ws_1 with two turns", done)
 	}
 	expect.Equal(t, "what goes on", m.Builder.WorkspaceID+" "+strings.Join(m.Builder.Decisions, " "), "ws_2 said in ws_2")
+}
+
+// What belongs to one workspace is not remembered in another one, nor shown to a conversation that begins there; what
+// the agent did at home is its own everywhere.
+func TestWorkingMemoryIsOfOneWorkspace(t *testing.T) {
+	t.Parallel()
+	said := func(n int64, at string) memory.Evidence {
+		e := turn(n)
+		e.Turn.WorkspaceID, e.Turn.Last, e.Scope = at, "said in "+at, []string{"workspace " + at}
+		e.Calls.Files = []string{at + ".go"}
+		return e
+	}
+	for _, c := range []struct{ places, want string }{
+		{"ws_1 ws_1", "ws_1"}, {"agent_home ws_1", "agent_home ws_1"}, {"ws_1 ws_2", "ws_2"}, {"ws_1 agent_home", "agent_home"},
+		{"agent_home ws_1 agent_home", "agent_home"}, {"ws_1 ws_2 ws_1", "ws_1"},
+	} {
+		m := ledger.Memory{AgentID: "a"}
+		for i, at := range strings.Fields(c.places) {
+			begins := memory.Within(m, at).Current // the operator may have changed it, and the conversation begins anew
+			if m.WorkspaceID != at && m.WorkspaceID != ledger.HomeWorkspace && len(memory.Lines(begins)) > 0 {
+				t.Errorf("%s: a conversation in %s begins with %q", c.places, at, memory.Lines(begins))
+			}
+			m = memory.Shown(memory.Forgotten(m, int64(i)), m.Revision, begins)
+			m, _ = memory.Remember(m, said(int64(i+1), at))
+			if m.Pending == nil {
+				continue // it began with all that there is
+			}
+			for _, line := range m.Pending.SummaryLines {
+				if _, gone, _ := strings.Cut(line, "gone"); strings.Contains(gone, "said in ws_") {
+					t.Errorf("%s: the conversation in %s is shown what it never knew: %s", c.places, at, gone)
+				}
+			}
+		}
+		var decisions, files []string
+		for _, at := range strings.Fields(c.want) {
+			decisions, files = append(decisions, "said in "+at), append(files, at+".go")
+		}
+		expect.Equal(t, c.places, fmt.Sprint(m.Current.RecentDecisions, m.Current.WorkingSetFiles), fmt.Sprint(decisions, files))
+	}
 }

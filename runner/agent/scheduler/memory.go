@@ -24,11 +24,13 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	before, known := ifAny(s, func(v ledger.View) (ledger.Memory, bool, error) { return v.Memory(s.state.AgentID) })
 	m := before
 	m.AgentID = s.state.AgentID
+	shown := m.Current
 	if a.Chain == "" {
 		m.Conversation, m.CuratedShown = 0, nil
+		shown = memory.Within(m, a.WorkspaceID).Current
 	}
 	if joins(*t, a) {
-		m = memory.Shown(m, a.MemoryShown)
+		m = memory.Shown(m, a.MemoryShown, shown)
 		if a.CuratedShown != nil { // else another process sent the prompt, and what it showed of the files is not known
 			m.CuratedShown = a.CuratedShown
 		}

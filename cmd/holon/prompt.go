@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/responses"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -16,6 +20,7 @@ import (
 // promptOptions are what `holon prompt` was asked to do, without the text.
 type promptOptions struct {
 	priority, key, format string
+	attached              []string
 	follow, quiet         bool
 }
 
@@ -37,6 +42,7 @@ no TEXT takes all of it from there. At a terminal, no TEXT opens your EDITOR.`
 	f := cmd.Flags()
 	f.StringVar(&o.priority, "priority", string(ledger.Normal),
 		"`priority`: interject (into the turn that runs), next, normal or background")
+	f.StringArrayVar(&o.attached, "attach", nil, "`file` to put into the agent's home with the prompt; repeatable")
 	f.BoolVarP(&o.follow, "follow", "f", false, "stay until the turn has ended, and print the answer")
 	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --follow: show no progress")
@@ -57,8 +63,12 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 	if err != nil {
 		return err
 	}
+	parts, err := attachments(o.attached)
+	if err != nil {
+		return err
+	}
 	sent, err := r.Prompt(ctx, r.Agent,
-		wire.Prompt{Text: text, Priority: o.priority, Surface: string(ledger.SurfaceCLIPrompt)}, o.key)
+		wire.Prompt{Text: text, Parts: parts, Priority: o.priority, Surface: string(ledger.SurfaceCLIPrompt)}, o.key)
 	if err != nil {
 		return err
 	}
@@ -86,4 +96,30 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 		Outcome  state.Outcome `json:"outcome"` // as in the manifest of a run
 		ExitCode int           `json:"exit_code"`
 	}{end, outcome, outcome.ExitCode()}, last, o.quiet)
+}
+
+// maxAttached bounds the files of a prompt, in bytes.
+const maxAttached = 20 << 20
+
+// attachments reads the files that go with a prompt.
+func attachments(paths []string) (parts []wire.Part, err error) {
+	left := int64(maxAttached)
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, usage("--attach", err.Error(), "name a file that can be read")
+		case !info.Mode().IsRegular() || info.Size() > left:
+			return nil, usage("--attach", fmt.Sprintf("%s is not a file, or with it there are more than %s", visible.Name(path),
+				visible.Size(maxAttached)), "attach files of "+visible.Size(maxAttached)+" in all")
+		}
+		left -= info.Size()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usage("--attach", err.Error(), "name a file that can be read")
+		}
+		parts = append(parts, wire.Part{Type: responses.PartInputFile, FileName: filepath.Base(path),
+			FileData: "data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(data)})
+	}
+	return parts, nil
 }

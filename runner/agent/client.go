@@ -19,11 +19,13 @@ const noOutput = "error: the client sent no output of this call before the turn.
 // client's to change: package answers lets nothing else through.
 func ofClient(req *responses.Request, m ledger.Message, calls []string) error {
 	asked := &responses.Request{}
-	if req.Holon.ResponseID = m.ResponseID(); req.Holon.ResponseID != "" {
+	if len(m.Request) > 0 { // an operator's prompt has one for its pictures
 		var err error
 		if asked, err = responses.DecodeRequest(m.Request); err != nil {
 			return fmt.Errorf("read the request of message %s: %w", m.ID, err)
 		}
+	}
+	if req.Holon.ResponseID = m.ResponseID(); req.Holon.ResponseID != "" {
 		req.Metadata, req.Text, req.Include = asked.Metadata, asked.Text, asked.Include
 		req.Tools, req.ToolChoice, req.ParallelToolCalls = asked.Tools, asked.ToolChoice, asked.ParallelToolCalls
 	}

@@ -79,7 +79,7 @@ func (r *Runtime) run(c scheduler.Claim) bool {
 	record.close()
 	if err != nil {
 		end := r.notBegun(interrupted(ctx), err)
-		end.Refused = end.Failure != nil && c.Message.ResponseID() != "" && clientsFault(end.Failure.Code)
+		end.Refused = end.Failure != nil && len(c.Message.Request) > 0 && clientsFault(end.Failure.Code)
 		return r.settle(c.Attempt, end)
 	}
 	return r.settle(c.Attempt, record.streamed(r.endOf(result, interrupted(ctx))))

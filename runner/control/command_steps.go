@@ -19,18 +19,12 @@ import (
 func stepKey(c wire.Command) string { return "command:" + c.CommandID }
 
 func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
-	if strings.TrimSpace(c.Text) == "" {
-		return outcome{}, missing("text", "say what the agent is to do")
+	m, err := s.promptOf(r, c.AgentID, stepKey(c), ledger.Priority(c.Priority), c.Text, c.Parts)
+	if err != nil {
+		return outcome{}, err
 	}
-	a, err := s.steps.Admit(r.Context(), operatorPrompt(r, c))
+	a, err := s.steps.Admit(r.Context(), m)
 	return outcome{seq: a.EventSeq, noOp: a.Replayed, result: wire.Submitted{QueuedTurnID: a.MessageID}}, err
-}
-
-func operatorPrompt(r *http.Request, c wire.Command) ledger.Message {
-	return ledger.Message{AgentID: c.AgentID, Key: stepKey(c), Kind: ledger.KindOperatorPrompt,
-		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Priority(c.Priority),
-		Body: ledger.Body{Type: "text", Text: c.Text}, Surface: ledger.SurfaceControlPrompt,
-		AdmissionContext: listenerOf(r.Context()).operatorContext()}
 }
 
 // respondAction answers what an agent, or a work item whose plan needs input, asks of the operator. An answer that
@@ -57,7 +51,10 @@ func (s *Server) respondAction(r *http.Request, c wire.Command) (outcome, error)
 	if err != nil || !open {
 		return outcome{noOp: true}, err
 	}
-	prompt := operatorPrompt(r, c)
+	prompt, err := s.promptOf(r, c.AgentID, stepKey(c), ledger.Priority(c.Priority), c.Text, nil)
+	if err != nil {
+		return outcome{}, err
+	}
 	prompt.SourceRefs = map[string]string{rules.RefAction: c.ActionID}
 	a, err := s.steps.Admit(r.Context(), prompt)
 	out := outcome{seq: a.EventSeq, result: wire.Submitted{QueuedTurnID: a.MessageID}}

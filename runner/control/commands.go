@@ -53,7 +53,7 @@ func commands() []command {
 	ofModel := func(name string) string { return "GET /runtime/read/" + name }
 	one := []string{"task_id"}
 	return []command{
-		{name: "submit_turn", run: (*Server).submitTurn, takes: []string{"text", "priority"}},
+		{name: "submit_turn", run: (*Server).submitTurn, takes: []string{"text", "parts", "priority"}},
 		{name: "interrupt_turn", run: (*Server).interruptTurn, takes: []string{"turn_id", "reason"}},
 		{name: "resume_thread", run: (*Server).resumeThread},
 		{name: "create_task", run: (*Server).createTask, takes: []string{"objective", "cmd"}},
@@ -142,7 +142,7 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, all[i].refused()
 	}
 	var c wire.Command
-	if err := s.decode(w, r, maxPrompt, &c, false); err != nil {
+	if err := s.decode(w, r, maxParts, &c, false); err != nil {
 		return nil, err
 	}
 	if !usableKey(c.CommandID) {

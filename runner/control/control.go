@@ -125,6 +125,9 @@ type Options struct {
 	// is about the file. nil: there are none.
 	OpenRunFile func(ctx context.Context, runID, name string) (*os.File, error)
 
+	// KeepFile puts a file into the home of an agent, and returns its path there; nil: agents take none.
+	KeepFile func(agentID, name string, content []byte) (path string, err error)
+
 	Sessions Sessions // nil: there are none
 
 	// Clients serves what is below /v1/, for every caller, which access.From finds in the context of a request. It bounds

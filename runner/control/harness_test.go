@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/responses/turns"
+	"holon/runner/agent/home"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -123,6 +124,7 @@ type rig struct {
 	addr     string // of the TCP port
 	session  string // what the container of an agent wrote
 	runs     *files.Runs
+	home     string // of the agent main
 	log      *buffer
 	clock    atomic.Int64 // milliseconds
 	stop     func()
@@ -178,10 +180,12 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		},
 		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}}
-	home, err := state.MakeHome(dir, "")
+	stateHome, err := state.MakeHome(dir, "")
 	expect.NoError(t, err)
-	r.runs = files.New(home)
-	r.options.OpenRunFile = r.runs.OpenResult
+	homes := home.New(home.Options{Home: stateHome})
+	expect.NoError(t, homes.Create(t.Context(), "main", ""))
+	r.runs, r.home = files.New(stateHome), stateHome.AgentDir("main")
+	r.options.OpenRunFile, r.options.KeepFile = r.runs.OpenResult, homes.Keep
 	r.sessions = clientsessions.New(t)
 	r.options.Sessions = r.sessions
 	r.server = control.New(r.options)

@@ -26,19 +26,16 @@ const maxHint = 256
 const operator = "operator"
 
 func (s *Server) postPrompt(_ http.ResponseWriter, r *http.Request, p wire.Prompt) (any, error) {
-	if strings.TrimSpace(p.Text) == "" {
-		return nil, missing("text", "say what the agent is to do")
-	}
 	surface, err := promptSurface(listenerOf(r.Context()), p.Surface)
 	if err != nil {
 		return nil, err
 	}
-	return s.admit(r, string(ledger.SurfaceControlPrompt), ledger.Message{
-		AgentID: s.agentID(r), Kind: ledger.KindOperatorPrompt, Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Priority: ledger.Priority(p.Priority), Body: ledger.Body{Type: "text", Text: p.Text},
-		Surface: surface, AdmissionContext: listenerOf(r.Context()).operatorContext(), CorrelationID: p.CorrelationID,
-		CausationID: p.CausationID,
-	})
+	m, err := s.promptOf(r, s.agentID(r), "", ledger.Priority(p.Priority), p.Text, p.Parts)
+	if err != nil {
+		return nil, err
+	}
+	m.Surface, m.CorrelationID, m.CausationID = surface, p.CorrelationID, p.CausationID
+	return s.admit(r, string(ledger.SurfaceControlPrompt), m)
 }
 
 // promptSurface is the surface that the operator used. Only a client on the Unix socket

@@ -100,7 +100,7 @@ func (s *Server) routes() []route {
 
 		{method: "POST", path: agent + "/enqueue", take: takes(s, maxPrompt, required, s.postEnqueue)},
 		{method: "POST", path: "/enqueue", take: takes(s, maxPrompt, required, s.postEnqueue)},
-		{method: "POST", path: control + "/prompt", take: takes(s, maxPrompt, required, s.postPrompt)},
+		{method: "POST", path: control + "/prompt", take: takes(s, maxParts, required, s.postPrompt)},
 		{method: "POST", path: control + "/wake", take: takes(s, maxSmall, required, s.postWake)},
 		{method: "POST", path: "/webhooks/generic/{id}", take: s.postWebhook, queries: true},
 		{method: "POST", path: callbacks + "wake/{token}", take: s.postCallback, queries: true, capability: true},

@@ -135,6 +135,23 @@ func TestImagesAndForm(t *testing.T) {
 	l.kept(`"input_image"`, image)
 }
 
+// A picture of the operator's prompt reaches the model without a client.
+func TestPictureOfAPrompt(t *testing.T) {
+	l := start(t, `rounds: [{text: here}]`)
+	const image = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kg" +
+		"AAAABJRU5ErkJggg=="
+	_, err := l.runtime.Scheduler().Admit(t.Context(), ledger.Message{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: "x"},
+		Surface: ledger.SurfaceControlPrompt, AdmissionContext: ledger.LocalProcess, Request: []byte(
+			`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"` + image + `"}]}]}`)})
+	expect.NoError(t, err)
+	l.until("the turn of the prompt", func(v ledger.View) (bool, error) {
+		made, err := v.Turns("main", 10)
+		return len(made) == 1 && made[0].Last == "here", err
+	})
+	l.kept(`"input_image"`, image)
+}
+
 // What only agentd can judge of a request ends its response at once, and is not tried again.
 func TestRefusedByAgentd(t *testing.T) {
 	l := start(t, `rounds: [{text: here}]`)

@@ -24,6 +24,7 @@ type Command struct {
 	SessionID    string  `json:"session_id,omitempty"` // of the agent, which it names too
 	ThreadID     string  `json:"thread_id,omitempty"`  // likewise
 	Text         string  `json:"text,omitempty"`       // of submit_turn and respond_action
+	Parts        []Part  `json:"parts,omitempty"`      // of submit_turn
 	Priority     string  `json:"priority,omitempty"`   // of submit_turn
 	Reason       string  `json:"reason,omitempty"`     // of interrupt_turn
 	Objective    string  `json:"objective,omitempty"`  // of create_task and update_task

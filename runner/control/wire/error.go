@@ -69,7 +69,7 @@ var statusByCode = map[state.Code]int{
 	"session_not_found": 404, "session_closed": 409, "session_conflict": 409, "session_limit": 429, "no_workspace": 409,
 	"session_busy": 409, "tree_not_kept": 409,
 
-	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400,
+	"template_not_found": 404, "template_invalid": 400, "template_fetch_failed": 400,
 	"template_skill_unavailable": 400, "agent_home_unusable": 500,
 }
 

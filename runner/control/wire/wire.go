@@ -96,11 +96,22 @@ type Enqueued struct {
 
 // Prompt is what the operator says.
 type Prompt struct {
-	Text          string `json:"text"`
+	Text          string `json:"text,omitempty"`
+	Parts         []Part `json:"parts,omitempty"`
 	Priority      string `json:"priority,omitempty"` // interject, next, normal (default), background
 	Surface       string `json:"surface,omitempty"`  // cli_prompt, run_once: over the Unix socket only
 	CorrelationID string `json:"correlation_id,omitempty"`
 	CausationID   string `json:"causation_id,omitempty"`
+}
+
+// Part is text, a picture or a file that goes with a prompt, as in Open Responses. Pictures and files are in data URLs,
+// data:TYPE;base64,DATA.
+type Part struct {
+	Type     string `json:"type"` // input_text, input_image, input_file
+	Text     string `json:"text,omitempty"`
+	ImageURL string `json:"image_url,omitempty"`
+	FileName string `json:"filename,omitempty"` // of input_file; at most 200 bytes, without a directory
+	FileData string `json:"file_data,omitempty"`
 }
 
 // Wake asks an agent to look.

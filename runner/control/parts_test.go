@@ -1,0 +1,104 @@
+package control_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/responses"
+	"holon/runner/control"
+	"holon/state"
+	"holon/state/ledger"
+	"holon/test/expect"
+)
+
+const (
+	pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+	image = `{"type":"input_image","image_url":"data:image/png;base64,` + pixel + `"}`
+)
+
+func filePart(name, data string) string {
+	return fmt.Sprintf(`{"type":"input_file","filename":%q,"file_data":"data:application/pdf;base64,%s"}`, name,
+		base64.StdEncoding.EncodeToString([]byte(data)))
+}
+
+// A prompt and a submitted turn take text, pictures and files alike: all files are in the agent's home, the text of the
+// message names them, and the request of the turn has the pictures, also one that came as a file.
+func TestPartsOfPrompts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	parts := `"text":"look","parts":[{"type":"input_text","text":"closely"},` + image + `,` + filePart("a.pdf", "%PDF-") + `,` +
+		strings.Replace(filePart("p.png", ""), "application/pdf;base64,", "image/png;base64,"+pixel, 1) + `]`
+	var ids []string
+	var sent struct {
+		MessageID string `json:"message_id"`
+		Result    struct {
+			ID string `json:"queued_turn_id"`
+		} `json:"result"`
+	}
+	for _, at := range []string{"/control/agents/main/prompt", "/runtime/commands/submit_turn"} {
+		body := "{" + parts + "}"
+		if strings.HasSuffix(at, "turn") {
+			body = `{"command_id":"c",` + parts + "}"
+		}
+		a := r.ask(d, post(at, body))
+		expect.Equal(t, at, a.status, 200)
+		expect.NoError(t, json.Unmarshal([]byte(a.body), &sent))
+		ids = append(ids, sent.MessageID+sent.Result.ID)
+		sent.MessageID = ""
+	}
+	for _, id := range ids {
+		r.look(func(v ledger.View) error {
+			m, err := v.Message(id)
+			expect.NoError(t, err)
+			text, rest, _ := strings.Cut(m.Body.Text, "\n\n[file] ")
+			expect.Equal(t, "text", text, "look\n\nclosely")
+			var names []string
+			for line := range strings.SplitSeq("[file] "+rest, "\n\n") {
+				at, _, _ := strings.Cut(strings.TrimPrefix(line, "[file] agent_home/"), " ")
+				_, err := os.Stat(filepath.Join(r.home, at))
+				expect.NoError(t, err)
+				names = append(names, filepath.Base(at))
+			}
+			expect.Equal(t, "files", strings.Join(names, " "), "picture.png a.pdf p.png")
+			req, err := responses.DecodeRequest(m.Request)
+			expect.NoError(t, err)
+			content := req.Input[0].(*responses.Message).Content
+			if len(content) != 2 || !strings.HasSuffix(content[0].ImageURL, pixel) || content[1].ImageURL != content[0].ImageURL {
+				t.Errorf("the request has the parts %+v, want both pictures", content)
+			}
+			return nil
+		})
+	}
+	expect.Equal(t, "plain text", r.ask(d, post("/control/agents/main/prompt", `{"text":"x"}`)).status, 200)
+}
+
+func TestRefusedParts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	for body, want := range map[string]string{
+		`"text":" "`: "missing_field text",
+		`"parts":[{"type":"input_text","text":" "}]`:                                            "missing_field text",
+		`"text":"x","parts":[{"type":"input_video"}]`:                                           "invalid_value parts[0].type",
+		`"text":"x","parts":[{"type":"input_image"}]`:                                           "missing_field parts[0].image_url",
+		`"text":"x","parts":[` + filePart("", "x") + `]`:                                        "missing_field parts[0].filename",
+		`"parts":[` + image + `,` + filePart("a/b", "") + `]`:                                   "invalid_value parts[1].filename",
+		`"parts":[` + filePart("..", "x") + `]`:                                                 "invalid_value parts[0].filename",
+		`"parts":[` + filePart("a\nb", "x") + `]`:                                               "invalid_value parts[0].filename",
+		`"parts":[{"type":"input_image","image_url":"https://example.org/a.png"}]`:              "invalid_value parts[0].image_url",
+		`"parts":[{"type":"input_image","image_url":"data:image/png;base64,JVBERi0="}]`:         "invalid_value parts[0].image_url",
+		`"parts":[{"type":"input_file","filename":"a","file_data":"data:text/plain;base64,?"}]`: "invalid_value parts[0].file_data",
+		`"parts":[` + strings.Repeat(image+",", 32) + image + `]`:                               "invalid_value parts",
+	} {
+		a := r.ask(d, post("/control/agents/main/prompt", "{"+body+"}"))
+		expect.Equal(t, body[:min(len(body), 90)], string(a.failure.Code)+" "+a.failure.Param, want)
+	}
+	a := r.ask(d, post("/control/agents/none/prompt", `{"parts":[`+image+`]}`))
+	expect.Equal(t, "no such agent", a.failure.Code, state.Code(ledger.CodeNotFound))
+}

@@ -193,6 +193,9 @@ type runner struct {
 }
 
 func (r *runner) loop(ctx context.Context) error {
+	if r.Request.WarmUp {
+		return r.complete()
+	}
 	for {
 		if limit := r.spent(); limit != "" {
 			return r.incomplete(limit)

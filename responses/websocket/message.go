@@ -16,6 +16,9 @@ const typeCreate = "response.create"
 // the handshake, so that a connection has turns with a token each.
 const KeyModelToken = "holon_model_token"
 
+// keyGenerate is the key of a message for responses.Request.WarmUp, which is its opposite.
+const keyGenerate = "generate"
+
 // Create is a response.create message.
 type Create struct {
 	*responses.Request
@@ -41,13 +44,23 @@ func DecodeCreate(text []byte) (c Create, err error) {
 	if raw, ok := fields[KeyModelToken]; ok && json.Unmarshal(raw, &c.Token) != nil {
 		return c, responses.Invalid(KeyModelToken, responses.CodeInvalidValue, KeyModelToken+" must be a string")
 	}
+	var generate *bool
+	if raw, ok := fields[keyGenerate]; ok && json.Unmarshal(raw, &generate) != nil {
+		return c, responses.Invalid(keyGenerate, responses.CodeInvalidValue, keyGenerate+" must be true or false")
+	}
+	warmUp := generate != nil && !*generate
+	if !warmUp { // else the digest is that of another request
+		delete(fields, keyGenerate)
+	}
 	delete(fields, KeyModelToken) // no record has it
 	delete(fields, "type")        // the same request by POST has none, and the same digest
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return c, responses.Invalid("", responses.CodeInvalidJSON, "the message cannot be read")
 	}
-	c.Request, err = responses.DecodeRequest(body)
+	if c.Request, err = responses.DecodeRequest(body); err == nil {
+		c.WarmUp = warmUp
+	}
 	return c, err
 }
 

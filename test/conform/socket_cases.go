@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// officialSocket are the seven cases that the official suite has for WebSockets.
+// officialSocket are the eight cases that the official suite has for WebSockets.
 func officialSocket() []Case {
 	return []Case{
 		{"websocket-response", Official, "a turn on a WebSocket", func(t *trial) {
@@ -29,6 +29,15 @@ func officialSocket() []Case {
 			}},
 		{"websocket-failed-continuation-evicts-cache", Official,
 			"a continuation that fails takes what it continued with it", socketEvicts},
+		{"websocket-warm-up", Official, "with generate false there is no output, and the response can be continued",
+			func(t *trial) {
+				t.on(func(c *session) {
+					r := c.completed(message{"store": false, "generate": false, "input": "The code word is plum. Remember it."})
+					output, _ := r["output"].([]any)
+					t.expect(len(output) == 0, "the output is %v, want none", r["output"])
+					c.completed(codeWord(r.str("id")))
+				})
+			}},
 		{"websocket-compact-new-chain", Official, "what compacting gave begins a new chain", socketCompact},
 	}
 }

@@ -146,7 +146,8 @@ func TestCasesHaveTheirOfficialNames(t *testing.T) {
 		"image-input multi-turn compact-response compact-missing-model " +
 		"response-output-phase-schema websocket-response websocket-sequential-responses websocket-continuation " +
 		"websocket-reconnect-store-false-recovery " +
-		"websocket-previous-response-not-found websocket-failed-continuation-evicts-cache websocket-compact-new-chain"
+		"websocket-previous-response-not-found websocket-failed-continuation-evicts-cache websocket-warm-up " +
+		"websocket-compact-new-chain"
 	if got := strings.Join(ids, " "); got != want {
 		t.Errorf("the official cases are\n%s\nwant\n%s", got, want)
 	}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"holon/agentd/config"
 	"holon/agentd/privilege"
 	"holon/internal/redact"
@@ -68,6 +70,17 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	if req.Holon.InputDir == "" && hasInput {
 		req.Holon.InputDir = cfg.Dirs.Input
 	}
+	if hasInput {
+		dir, remove, err := readOnly(cfg.Dirs.Input)
+		if err != nil {
+			return fmt.Errorf("copy the directory of --input-dir: %w", err)
+		}
+		defer remove()
+		if req.Holon.InputDir == cfg.Dirs.Input {
+			req.Holon.InputDir = dir
+		}
+		cfg.Dirs.Input = dir
+	}
 	server, err := open(cfg, users, origins, secrets, newLog(stderr, slog.LevelWarn))
 	if err != nil {
 		return err
@@ -78,6 +91,42 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	}
 	stdout.Allow(turns.ToolNames(turns.NamesOfTools(resp.Tools, resp.Output)))
 	return answer(resp, asJSON, cfg.Dirs.State, stdout, stderr)
+}
+
+// readOnly returns a directory with the files of dir that no command can change: dir itself on a file system that is
+// mounted read-only, else a copy, which remove removes.
+func readOnly(dir string) (_ string, remove func(), err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return "", nil, err
+	}
+	if st.Flags&unix.ST_RDONLY != 0 {
+		return dir, func() {}, nil
+	}
+	made, err := os.MkdirTemp("", "agentd-input-")
+	if err != nil {
+		return "", nil, err
+	}
+	permit := func(of fs.FileMode) error {
+		return filepath.WalkDir(made, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.Type()&fs.ModeSymlink != 0 {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			return os.Chmod(path, info.Mode().Perm()&0o111|of)
+		})
+	}
+	remove = func() { _ = errors.Join(permit(0o700), os.RemoveAll(made)) }
+	if err = errors.Join(os.CopyFS(made, os.DirFS(dir)), os.Chmod(made, 0o755)); err == nil {
+		err = permit(0o444)
+	}
+	if err != nil {
+		remove()
+	}
+	return made, remove, err
 }
 
 // missing reports which of the directories that flags name are not there. A server makes

@@ -62,6 +62,9 @@ func bind(ctx context.Context, dir int, name string) (*net.UnixListener, error) 
 		return errors.Join(err, chmodErr)
 	}}
 	l, err := config.Listen(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, name))
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // the path that it names is none that somebody gave
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide})
 	h.transports = h.newTransports()
 	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
-		Log: h.log})
+		Fetch: fetchDirectory, Log: h.log})
 	h.memory = memorysearch.New(memorysearch.Options{Ledger: h.ledger, Files: h.homes, Dir: o.home.AgentPrivateDir,
 		Key: key, Secrets: o.streams.Secrets, Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {
@@ -179,7 +179,7 @@ func (h *agentHost) run(ctx context.Context) error {
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
 		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, Memory: h.memory, Transports: h.transports,
 		OpenTurnFile: h.containers.OpenTurnFile, OpenRunFile: files.New(h.options.home).OpenResult,
-		Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
+		KeepFile: h.homes.Keep, Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

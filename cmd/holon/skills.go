@@ -142,6 +142,15 @@ func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Ins
 	return nil
 }
 
+// fetchDirectory gets the directory of a repository that a URL names, with the bounds of a skill.
+func fetchDirectory(ctx context.Context, url, dir string) error {
+	source, err := fetch.Parse(url, "", "")
+	if err == nil {
+		_, err = source.Fetch(ctx, fetch.Options{Dir: dir, Files: maxSkillFiles, Bytes: maxSkillBytes, Pack: maxSkillPack})
+	}
+	return err
+}
+
 func candidatesHint(got *fetch.Result) string {
 	var dirs []string
 	for _, file := range got.Files {

@@ -14,10 +14,11 @@ import (
 	"holon/state/ledger"
 )
 
-func (s *Server) postCreate(_ http.ResponseWriter, r *http.Request, c wire.Create) (any, error) {
+func (s *Server) postCreate(w http.ResponseWriter, r *http.Request, c wire.Create) (any, error) {
 	if err := s.checkWorkspace(r.Context(), c.Workspace); err != nil {
 		return nil, err
 	}
+	s.mayTake(w, containerTime) // a template may have to be fetched
 	a, err := s.host.CreateAgent(r.Context(), s.agentID(r), c.Template)
 	if err != nil {
 		return nil, err

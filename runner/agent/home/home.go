@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,8 +54,11 @@ type Options struct {
 	Home state.Home
 	// absolute: .agents/templates in the user's home directory; any other path: there are none
 	Templates string
-	Now       func() time.Time // nil: time.Now
-	Log       *slog.Logger     // nil: nothing is logged
+	// Fetch gets the directory of a repository that a URL names into an empty one; nil: templates and their skills are on
+	// this machine.
+	Fetch func(ctx context.Context, url, dir string) error
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // nil: nothing is logged
 }
 
 // Homes makes homes. All methods are safe for concurrent use.
@@ -75,7 +79,7 @@ func New(o Options) *Homes {
 }
 
 // Create makes the home of a new agent from the template that selector names: a
-// template's id, or the absolute path of a directory; "" is Default. A home that
+// template's id, the absolute path of a directory, or a URL of one; "" is Default. A home that
 // is there already is ledger.CodeExists. Other errors have the codes of Resolve,
 // or codeHomeUnusable; after any of them nothing is left.
 func (h *Homes) Create(ctx context.Context, id, selector string) error {
@@ -85,7 +89,7 @@ func (h *Homes) Create(ctx context.Context, id, selector string) error {
 	if _, err := os.Lstat(h.opts.Home.AgentDir(id)); err == nil {
 		return exists(id)
 	}
-	t, err := h.resolve(cmp.Or(selector, Default))
+	t, err := h.resolve(ctx, cmp.Or(selector, Default))
 	if err != nil {
 		return err
 	}
@@ -95,11 +99,11 @@ func (h *Homes) Create(ctx context.Context, id, selector string) error {
 // CheckTemplate refuses a template from which no home can be made, as Create does. An agent names templates by their
 // ids alone: a path would let it read what its container cannot.
 func (h *Homes) CheckTemplate(id string) error {
-	if filepath.IsAbs(id) {
+	if filepath.IsAbs(id) || isURL(id) {
 		return &state.Error{Code: codeTemplateInvalid, Param: "template",
 			Message: "a template is named by its id", Hint: "give the id of a template, such as " + Default}
 	}
-	_, err := h.resolve(cmp.Or(id, Default))
+	_, err := h.resolve(context.Background(), cmp.Or(id, Default)) // which fetches nothing
 	return err
 }
 
@@ -151,7 +155,18 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 	if len(t.refs) == 0 {
 		return nil
 	}
-	if _, err := skills.Stage(ctx, t.refs, filepath.Join(dir, skillsDir)); err != nil {
+	refs := slices.Clone(t.refs)
+	for i, ref := range refs {
+		if isURL(ref) {
+			fetched, remove, err := h.fetch(ctx, fmt.Sprintf("skill_refs[%d]", i), ref)
+			if err != nil {
+				return err
+			}
+			defer remove()
+			refs[i] = fetched
+		}
+	}
+	if _, err := skills.Stage(ctx, refs, filepath.Join(dir, skillsDir)); err != nil {
 		if problem, ok := errors.AsType[*skills.InvalidSkill](err); ok {
 			return &state.Error{Code: codeTemplateSkill, Param: "skill_refs",
 				Message: "a skill of the template can't be used", Hint: problem.Hint, Err: problem}
@@ -280,7 +295,7 @@ func (h *Homes) EnsureDefault(ctx context.Context, id string) error {
 	if err := state.CheckAgentID(id); err != nil {
 		return err
 	}
-	t, err := h.resolve(Default)
+	t, err := h.resolve(ctx, Default)
 	if err != nil { // somebody broke their copy; a runtime starts all the same
 		h.opts.Log.Warn("the template of the default agent can't be used; it gets the built-in one", "err", err)
 		text, _ := builtinText(Default)

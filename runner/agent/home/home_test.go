@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -15,9 +16,11 @@ import (
 
 	"holon/runner/agent/home"
 	"holon/runner/agent/view"
+	"holon/runner/workspace/fetch"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
+	"holon/test/gittest"
 )
 
 // rig is a state home and a user's templates.
@@ -208,8 +211,8 @@ func TestRefusals(t *testing.T) {
 	expect.NoError(t, os.Symlink(secret, filepath.Join(evil, "key")))
 	r.template("s-evil", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["` + evil + `"]}`})
 	for selector, code := range map[string]state.Code{
-		"https://github.com/holon-run/templates/tree/main/x": "template_remote_unsupported",
-		"github.com/a/b": "template_remote_unsupported", "git@github.com:a/b": "template_remote_unsupported",
+		"https://github.com/holon-run/templates/tree/main/x": "template_fetch_failed",
+		"github.com/a/b": "template_invalid", "git@github.com:a/b": "template_fetch_failed",
 		"unknown": "template_not_found", "/nonexistent/template": "template_not_found",
 		secret: "template_invalid",
 		"../x": "template_invalid", "a/b": "template_invalid", ".hidden": "template_invalid",
@@ -222,7 +225,7 @@ func TestRefusals(t *testing.T) {
 		"s-syntax": "template_invalid", "s-key": "template_invalid", "s-type": "template_invalid",
 		"s-two": "template_invalid", "s-large": "template_invalid", "s-many": "template_invalid",
 		"s-builtin": "template_skill_unavailable",
-		"s-remote":  "template_remote_unsupported", "s-missing": "template_skill_unavailable",
+		"s-remote":  "template_fetch_failed", "s-missing": "template_skill_unavailable",
 		"s-evil": "template_skill_unavailable",
 	} {
 		err := r.homes.Create(t.Context(), "agent", selector)
@@ -237,6 +240,43 @@ func TestRefusals(t *testing.T) {
 	if err := r.homes.Create(t.Context(), "../agent", "x"); err == nil {
 		t.Error("an id that is a path was taken")
 	}
+}
+
+// A template and its skills can be directories of repositories. An agent cannot have one fetched, and what cannot be
+// fetched leaves nothing.
+func TestFetchedTemplate(t *testing.T) {
+	r := newRig(t)
+	fetched := home.New(home.Options{Home: r.state, Fetch: func(ctx context.Context, url, dir string) error {
+		source, err := fetch.Parse(url, "", "")
+		if err == nil {
+			_, err = source.Fetch(ctx, fetch.Options{Dir: dir, Files: 10, Bytes: 1 << 20, Pack: 1 << 20})
+		}
+		return err
+	}})
+	forms := filepath.Join(t.TempDir(), "forms")
+	expect.NoError(t, os.Rename(gittest.NewRepo(t, map[string]string{
+		"SKILL.md": "---\nname: forms\ndescription: Fill in forms.\n---\n"}), forms))
+	url := "file://" + gittest.NewRepo(t, map[string]string{"AGENTS.md": "Be a clerk.\n",
+		"skills.json": `{"skill_refs": ["file://` + forms + `"]}`})
+	expect.NoError(t, fetched.Create(t.Context(), "clerk", url))
+	expect.Contains(t, "AGENTS.md", r.read(r.in("clerk", "AGENTS.md")), "Be a clerk.")
+	expect.Contains(t, "the skill", r.read(r.in("clerk", "skills/forms/SKILL.md")), "Fill in forms.")
+	expect.Contains(t, "provenance", r.read(r.in("clerk", ".holon/state/template.json")), `"kind": "remote"`)
+
+	if err := fetched.CheckTemplate(url); !state.IsCode(err, "template_invalid") {
+		t.Errorf("an agent names a URL: %v", err)
+	}
+	r.template("lost", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["file:///nonexistent/x"]}`})
+	local := home.New(home.Options{Home: r.state, Templates: r.templates, Fetch: func(context.Context, string, string) error {
+		return errors.New("no such repository")
+	}})
+	if err := local.Create(t.Context(), "other", "lost"); !state.IsCode(err, "template_fetch_failed") {
+		t.Errorf("a skill that is not there: %v", err)
+	}
+	expect.Equal(t, "agents", strings.Join(r.agents(), " "), "clerk")
+	left, err := os.ReadDir(r.state.CacheDir())
+	expect.NoError(t, err)
+	expect.Equal(t, "left in the cache", len(left), 0)
 }
 
 func TestCreateAtOnce(t *testing.T) {

@@ -2,6 +2,7 @@ package home
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,14 +19,15 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"holon/internal/roots"
+	"holon/internal/visible"
 	"holon/state"
 )
 
 // Codes of errors (*state.Error) about templates and homes.
 const (
 	codeTemplateNotFound state.Code = "template_not_found"
-	codeTemplateInvalid  state.Code = "template_invalid"            // Param names the file or the selector
-	codeTemplateRemote   state.Code = "template_remote_unsupported" // a URL
+	codeTemplateInvalid  state.Code = "template_invalid"      // Param names the file or the selector
+	codeTemplateFetch    state.Code = "template_fetch_failed" // of a URL
 	codeTemplateSkill    state.Code = "template_skill_unavailable"
 	codeHomeUnusable     state.Code = "agent_home_unusable"
 )
@@ -44,6 +47,7 @@ const (
 	kindBuiltin  = "builtin"     // the copy within holon
 	kindTemplate = "template_id" // a directory of the templates
 	kindLocal    = "local_path"
+	kindRemote   = "remote" // a directory of a repository
 )
 
 // Provenance says from which template a home was made.
@@ -69,18 +73,22 @@ type template struct {
 }
 
 // resolve reads the template that selector names. Errors are *state.Error.
-func (h *Homes) resolve(selector string) (*template, error) {
+func (h *Homes) resolve(ctx context.Context, selector string) (*template, error) {
 	switch {
-	case strings.Contains(selector, "://"), strings.HasPrefix(selector, "github.com/"),
-		strings.HasPrefix(selector, "git@"):
-		return nil, remote("template", selector)
+	case isURL(selector):
+		dir, remove, err := h.fetch(ctx, "template", selector)
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+		return read(selector, kindRemote, dir)
 	case filepath.IsAbs(selector):
 		return read(selector, kindLocal, filepath.Clean(selector))
 	case !validTemplateID(selector):
 		return nil, &state.Error{Code: codeTemplateInvalid, Param: "template",
 			Message: fmt.Sprintf("%.100q names no template", selector),
 			Hint: "give the id of a template, such as " + Default + ", or the absolute path of a directory with an " +
-				agentsFile}
+				agentsFile + ", or https://github.com/OWNER/REPO/tree/REF/PATH"}
 	}
 	dir := filepath.Join(h.opts.Templates, selector)
 	if h.opts.Templates != "" {
@@ -96,10 +104,40 @@ func (h *Homes) resolve(selector string) (*template, error) {
 		Hint:    "put one there, give the absolute path of a directory, or use one of " + Default + ", " + developer}
 }
 
-func remote(param, given string) error {
-	return &state.Error{Code: codeTemplateRemote, Param: param,
-		Message: fmt.Sprintf("%.200q is not on this machine, and holon does not fetch it yet", given),
-		Hint:    "clone it and give the absolute path of the directory"}
+// isURL reports whether a template or a skill is a directory of a repository.
+func isURL(name string) bool { return strings.Contains(name, "://") || strings.HasPrefix(name, "git@") }
+
+// fetch gets a directory of a repository. Its name is the last one of the URL, as that of a skill has to be.
+func (h *Homes) fetch(ctx context.Context, param, url string) (dir string, remove func(), err error) {
+	failed := func(err error) error {
+		return &state.Error{Code: codeTemplateFetch, Param: param, Err: err,
+			Message: fmt.Sprintf("%.200q can't be fetched: %s", url, visible.OneLine(err.Error(), 400)),
+			Hint:    "give https://github.com/OWNER/REPO/tree/REF/PATH, or the absolute path of a directory"}
+	}
+	if h.opts.Fetch == nil {
+		return "", nil, failed(errors.New("nothing is fetched here"))
+	}
+	made, err := os.MkdirTemp(h.opts.Home.CacheDir(), "template-")
+	if err != nil {
+		return "", nil, fmt.Errorf("fetch a template: %w", err)
+	}
+	remove = func() {
+		if err := os.RemoveAll(made); err != nil {
+			h.opts.Log.Warn("a fetched template was not removed", "err", err)
+		}
+	}
+	dir = filepath.Join(made, path.Base("/"+strings.TrimSuffix(strings.TrimRight(url, "/"), ".git")))
+	if err = os.Mkdir(dir, 0o700); err == nil {
+		err = h.opts.Fetch(ctx, url, dir)
+	}
+	if err != nil {
+		remove()
+		if ctx.Err() != nil {
+			return "", nil, fmt.Errorf("fetch a template: %w", err)
+		}
+		return "", nil, failed(err)
+	}
+	return dir, remove, nil
 }
 
 // validTemplateID keeps ids safe as names of directories.
@@ -163,9 +201,8 @@ func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// parseManifest reads skills.json: {"skill_refs": [...]}. A reference is the
-// absolute path of a skill. Others are refused: no skill is built in, and none is
-// fetched.
+// parseManifest reads skills.json: {"skill_refs": [...]}. A reference is the absolute path of a skill, or the URL of
+// one. Others are refused: no skill is built in.
 func parseManifest(data []byte) ([]string, error) {
 	var m struct {
 		Refs []string `json:"skill_refs"`
@@ -184,12 +221,11 @@ func parseManifest(data []byte) ([]string, error) {
 		switch {
 		case filepath.IsAbs(ref):
 			m.Refs[i] = filepath.Clean(ref)
-		case strings.Contains(ref, "://"), strings.HasPrefix(ref, "github.com/"):
-			return nil, remote(param, ref)
+		case isURL(ref):
 		default:
 			return nil, &state.Error{Code: codeTemplateSkill, Param: param,
 				Message: fmt.Sprintf("there is no built-in skill %.100q", ref),
-				Hint:    "give the absolute path of the skill's directory"}
+				Hint:    "give the absolute path of the skill's directory, or https://github.com/OWNER/REPO/tree/REF/PATH"}
 		}
 	}
 	return m.Refs, nil

@@ -36,7 +36,8 @@ func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{}`, `[`, `{"type":"response.create","input":"x"}`,
 		`{"type":"response.create","previous_response_id":"resp_1","input":[]}`,
-		`{"type":"response.create","generate":false}`, `{"type":"response.create","STREAM":null}`, `{"type":"response.create","background":false}`, `{"type":7}`,
+		`{"type":"response.create","generate":false}`,
+		`{"type":"response.create","STREAM":null}`, `{"type":"response.create","background":false}`, `{"type":7}`,
 		"{\"type\":\"\xff\"}",
 		`{"type":"response.create","input":[{"type":"compaction","encrypted_content":"x"}],` +
 			`"holon":{"turn_id":"turn_a"}}`,

@@ -32,7 +32,8 @@ func TestPartsOfPrompts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
-	parts := `"text":"look","parts":[{"type":"input_text","text":"closely"},` + image + `,` + filePart("a.pdf", "%PDF-") + `,` +
+	parts := `"text":"look","parts":[{"type":"input_text","text":"closely"},` + image + `,` +
+		filePart("a.pdf", "%PDF-") + `,` +
 		strings.Replace(filePart("p.png", ""), "application/pdf;base64,", "image/png;base64,"+pixel, 1) + `]`
 	var ids []string
 	var sent struct {
@@ -82,23 +83,27 @@ func TestRefusedParts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
-	for body, want := range map[string]string{
-		`"text":" "`: "missing_field text",
-		`"parts":[{"type":"input_text","text":" "}]`:                                            "missing_field text",
-		`"text":"x","parts":[{"type":"input_video"}]`:                                           "invalid_value parts[0].type",
-		`"text":"x","parts":[{"type":"input_image"}]`:                                           "missing_field parts[0].image_url",
-		`"text":"x","parts":[` + filePart("", "x") + `]`:                                        "missing_field parts[0].filename",
-		`"parts":[` + image + `,` + filePart("a/b", "") + `]`:                                   "invalid_value parts[1].filename",
-		`"parts":[` + filePart("..", "x") + `]`:                                                 "invalid_value parts[0].filename",
-		`"parts":[` + filePart("a\nb", "x") + `]`:                                               "invalid_value parts[0].filename",
-		`"parts":[{"type":"input_image","image_url":"https://example.org/a.png"}]`:              "invalid_value parts[0].image_url",
-		`"parts":[{"type":"input_image","image_url":"data:image/png;base64,JVBERi0="}]`:         "invalid_value parts[0].image_url",
-		`"parts":[{"type":"input_file","filename":"a","file_data":"data:text/plain;base64,?"}]`: "invalid_value parts[0].file_data",
-		`"parts":[` + strings.Repeat(image+",", 32) + image + `]`:                               "invalid_value parts",
+	picture := func(url string) string { return `{"type":"input_image","image_url":"` + url + `"}` }
+	for parts, want := range map[string]string{
+		`{"type":"input_text","text":" "}`:                    "missing_field text",
+		`{"type":"input_video"}`:                              "invalid_value parts[0].type",
+		`{"type":"input_image"}`:                              "missing_field parts[0].image_url",
+		filePart("", "x"):                                     "missing_field parts[0].filename",
+		image + `,` + filePart("a/b", ""):                     "invalid_value parts[1].filename",
+		filePart("..", "x"):                                   "invalid_value parts[0].filename",
+		filePart("a\nb", "x"):                                 "invalid_value parts[0].filename",
+		picture("https://example.org/a.png"):                  "invalid_value parts[0].image_url",
+		picture("data:image/png;base64,JVBERi0="):             "invalid_value parts[0].image_url",
+		strings.Replace(filePart("a", "x"), "base64,", "", 1): "invalid_value parts[0].file_data",
+		strings.Replace(filePart("a", "x"), "64,", "64,?", 1): "invalid_value parts[0].file_data",
+		strings.Repeat(image+",", 32) + image:                 "invalid_value parts",
 	} {
+		body := `"parts":[` + parts + `]`
 		a := r.ask(d, post("/control/agents/main/prompt", "{"+body+"}"))
 		expect.Equal(t, body[:min(len(body), 90)], string(a.failure.Code)+" "+a.failure.Param, want)
 	}
-	a := r.ask(d, post("/control/agents/none/prompt", `{"parts":[`+image+`]}`))
+	a := r.ask(d, post("/control/agents/main/prompt", `{"text":" "}`))
+	expect.Equal(t, "no text", string(a.failure.Code)+" "+a.failure.Param, "missing_field text")
+	a = r.ask(d, post("/control/agents/none/prompt", `{"parts":[`+image+`]}`))
 	expect.Equal(t, "no such agent", a.failure.Code, state.Code(ledger.CodeNotFound))
 }

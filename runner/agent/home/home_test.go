@@ -267,9 +267,8 @@ func TestFetchedTemplate(t *testing.T) {
 		t.Errorf("an agent names a URL: %v", err)
 	}
 	r.template("lost", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["file:///nonexistent/x"]}`})
-	local := home.New(home.Options{Home: r.state, Templates: r.templates, Fetch: func(context.Context, string, string) error {
-		return errors.New("no such repository")
-	}})
+	local := home.New(home.Options{Home: r.state, Templates: r.templates,
+		Fetch: func(context.Context, string, string) error { return errors.New("no such repository") }})
 	if err := local.Create(t.Context(), "other", "lost"); !state.IsCode(err, "template_fetch_failed") {
 		t.Errorf("a skill that is not there: %v", err)
 	}

@@ -109,9 +109,10 @@ func attachments(paths []string) (parts []wire.Part, err error) {
 		switch {
 		case err != nil:
 			return nil, usage("--attach", err.Error(), "name a file that can be read")
-		case !info.Mode().IsRegular() || info.Size() > left:
-			return nil, usage("--attach", fmt.Sprintf("%s is not a file, or with it there are more than %s", visible.Name(path),
-				visible.Size(maxAttached)), "attach files of "+visible.Size(maxAttached)+" in all")
+		case !info.Mode().IsRegular():
+			return nil, usage("--attach", visible.Name(path)+" is not a file", "name a file that can be read")
+		case info.Size() > left:
+			return nil, usage("--attach", "the files have more than "+visible.Size(maxAttached), "attach smaller ones")
 		}
 		left -= info.Size()
 		data, err := os.ReadFile(path)

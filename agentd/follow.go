@@ -38,6 +38,7 @@ type feed struct {
 	whole   bool  // all lines, and not only the events of the stream
 	once    bool  // what is there now, and not what comes
 	skip    int64 // how many lines, or events, the reader has
+	sparse  bool  // of whole: without deltas
 	send    func(buf []byte, flush bool) error
 }
 
@@ -92,18 +93,36 @@ func (s *Server) follow(ctx context.Context, journal *record.Journal, f feed) (l
 		if err != nil {
 			return lines, events, err
 		}
-		streamed := record.AppendStream(nil, chunk)
-		shown, before := streamed, events
-		if f.whole {
-			shown, before = chunk, lines
-		}
+		shown, count := f.shown(chunk, lines, events)
 		lines += int64(bytes.Count(chunk, []byte{'\n'}))
-		events += int64(bytes.Count(streamed, []byte{'\n'}))
-		if err := f.send(f.framing.Append(nil, skipLines(shown, f.skip-before)), at.Waiting()); err != nil {
+		events += count
+		if len(shown) == 0 && f.sparse {
+			continue
+		}
+		if err := f.send(f.framing.Append(nil, shown), at.Waiting()); err != nil {
 			return lines, events, err
 		}
 	}
 	return lines, events, f.send(f.framing.AppendEnd(nil), true)
+}
+
+// shown returns what the reader gets of lines of the journal, before which so many lines and events were dealt with, and
+// how many events they have.
+func (f feed) shown(chunk []byte, lines, events int64) (shown []byte, count int64) {
+	if !f.whole {
+		shown = record.AppendStream(nil, chunk)
+		return skipLines(shown, f.skip-events), int64(bytes.Count(shown, []byte{'\n'}))
+	}
+	for line := range bytes.Lines(chunk) {
+		_, key, value, _ := turns.CutEntry(line)
+		if key == turns.EntryStream {
+			count++
+		}
+		if lines++; lines > f.skip && !(f.sparse && turns.IsDelta(key, value)) {
+			shown = append(shown, line...)
+		}
+	}
+	return shown, count
 }
 
 // skipLines returns lines without the first n of them. The line of an event, or of a journal, is

@@ -52,7 +52,7 @@ func turnNotFound(id string) *responses.Error {
 }
 
 // getTurnEvents serves the journal: the lines numbered above after, and
-// with follow=true those to come, until the turn is over.
+// with follow=true those to come, until the turn is over. deltas=false leaves the deltas of the stream out.
 func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "id")
 	if err := responses.CheckID("turn_id", id); err != nil {
@@ -79,5 +79,5 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	defer v.release()
 	s.serveFeed(w, r, v, feed{framing: stream.NDJSON, whole: true, once: r.URL.Query().Get("follow") != "true",
-		skip: after})
+		skip: after, sparse: r.URL.Query().Get("deltas") == "false"})
 }

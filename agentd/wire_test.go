@@ -47,6 +47,15 @@ func TestRuntimeEvents(t *testing.T) {
 	} else if got := lines("?after=4"); !bytes.HasPrefix(got, []byte(`{"seq":5,`)) || !bytes.HasSuffix(file, got) {
 		t.Errorf("after the 4th line come\n%s", got)
 	}
+	var sparse []byte
+	for line := range bytes.Lines(lines("?after=4")) {
+		if !bytes.Contains(line, []byte(`.delta","`)) {
+			sparse = append(sparse, line...)
+		}
+	}
+	if got := lines("?after=4&deltas=false"); !bytes.Equal(got, sparse) || len(sparse) == len(lines("?after=4")) {
+		t.Errorf("without deltas come\n%s", got)
+	}
 	rec := h.record("turn_a")
 	if rec.Rounds != 2 || rec.ToolCalls.Total != 2 || rec.ToolCalls.Failed != 1 ||
 		rec.Status != responses.StatusCompleted || len(rec.Artifacts) != 1 {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,21 +60,23 @@ type following struct {
 	over   bool  // the terminal event has come
 }
 
-// skips reports whether a line is the next one, and a delta that is not wanted, which costs more to decode than to
-// send.
+// skips reports whether a line is the next one, and a delta that is not wanted, from an agentd that does not leave them
+// out: it costs more to decode than to send.
 func (f *following) skips(line []byte) bool {
 	if f.deltas || f.over {
 		return false
 	}
 	seq, key, value, ok := turns.CutEntry(line)
-	kind, _, _ := bytes.Cut(value, []byte{','}) // agentd writes it first
-	return ok && key == turns.EntryStream && seq == f.last+1 && bytes.HasSuffix(kind, []byte(`.delta"`))
+	return ok && seq == f.last+1 && turns.IsDelta(key, value)
 }
 
 // read yields the entries after the last one. A nil error means that the turn is over.
 func (f *following) read(ctx context.Context, yield func(turns.Entry, error) bool) error {
-	c, what := f.client, "GET "+f.path
-	for line, err := range c.lines(ctx, f.path+"?follow=true&after="+strconv.FormatInt(f.last, 10)) {
+	c, what, query := f.client, "GET "+f.path, "?follow=true&after="+strconv.FormatInt(f.last, 10)
+	if !f.deltas {
+		query += "&deltas=false"
+	}
+	for line, err := range c.lines(ctx, f.path+query) {
 		if err != nil {
 			return err
 		}
@@ -103,10 +104,10 @@ func (f *following) read(ctx context.Context, yield func(turns.Entry, error) boo
 	return nil
 }
 
-// check refuses an entry that does not follow the one before.
+// check refuses an entry that does not follow the one before. Without deltas there are gaps.
 func (f *following) check(e turns.Entry) error {
 	switch {
-	case e.Seq != f.last+1:
+	case e.Seq <= f.last, f.deltas && e.Seq != f.last+1:
 		return fmt.Errorf("the entry %d follows %d", e.Seq, f.last)
 	case e.Stream != nil && f.over:
 		return errors.New("the stream goes on after its terminal event")

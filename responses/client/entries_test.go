@@ -98,7 +98,7 @@ func TestEntriesGiveUp(t *testing.T) {
 	}
 }
 
-// Deltas that are not wanted are left out, and count: what lacks one has a gap.
+// Deltas that are not wanted are left out, by agentd or by the reader, and no entry comes twice.
 func TestEntriesWithoutDeltas(t *testing.T) {
 	t.Parallel()
 	all := journal(t)
@@ -123,7 +123,13 @@ func TestEntriesWithoutDeltas(t *testing.T) {
 		t.Errorf("%d entries with %d deltas: %v", got, left, err)
 	}
 	at := slices.IndexFunc(all, func(line []byte) bool { return bytes.Contains(line, []byte(`.delta"`)) })
-	_, _, err = read(false, slices.Delete(slices.Clone(all), at, at+1))
+	fewer := slices.Delete(slices.Clone(all), at, at+1)
+	if got, _, err := read(false, fewer); err != nil || got != whole-deltas {
+		t.Errorf("without a delta: %d entries: %v", got, err)
+	}
+	_, _, err = read(true, fewer)
+	isError(t, err, responses.CodeServerError)
+	_, _, err = read(false, slices.Insert(slices.Clone(all), 1, all[0]))
 	isError(t, err, responses.CodeServerError)
 }
 

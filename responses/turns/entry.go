@@ -50,6 +50,13 @@ func CutEntry(line []byte) (seq int64, key string, value []byte, ok bool) {
 	return 0, "", nil, false
 }
 
+// IsDelta reports whether an entry of the stream, as CutEntry returns it, is an event with a piece of something that a
+// later event has whole. agentd writes the type of an event first.
+func IsDelta(key string, value []byte) bool {
+	kind, _, _ := bytes.Cut(value, []byte{','})
+	return key == EntryStream && bytes.HasSuffix(kind, []byte(`.delta"`))
+}
+
 // DecodeEntry reads a line of a journal that is not trusted. Errors are *responses.Error values.
 func DecodeEntry(line []byte) (Entry, error) {
 	seq, key, value, ok := CutEntry(line)

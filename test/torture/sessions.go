@@ -323,6 +323,19 @@ func (d *door) found(ctx context.Context, c *check.Conversations) error {
 	return nil
 }
 
+// askAgents has each agent make another turn: what a kill cut off in the directory of a turn is removed when its agentd
+// is used again, which reading a response of an agent does not do.
+func (d *door) askAgents(ctx context.Context) (asked []*inquiry) {
+	for _, agent := range d.agents {
+		d.number++
+		q := &inquiry{caller: d.socket, key: fmt.Sprintf("key-%d-%d", d.r.number, d.number), model: "agent/" + agent,
+			word: sayAgent, via: viaJSON, by: byNone, agent: true}
+		load.Check(q.ask(ctx))
+		asked = append(asked, q)
+	}
+	return asked
+}
+
 // end closes what is open, lets the daemon end, and checks that nothing of it is left.
 func (d *door) end(ctx context.Context) {
 	for _, caller := range []*caller{d.socket, d.port} {
@@ -337,7 +350,7 @@ func (d *door) end(ctx context.Context) {
 			load.Must(os.Stat(filepath.Join(d.serve.Home, "sessions", x.ID, "manifest.json")))
 		}
 	}
-	d.inspect(ctx, nil)
+	d.inspect(ctx, d.askAgents(ctx))
 	load.Check(d.serve.End())
 	if !d.local {
 		if left := load.Must(load.Containers(ctx, d.serve.Home, "")); len(left) > 0 {

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 
@@ -43,22 +41,18 @@ func (r *Runtime) exportEpisodes(ctx context.Context, agentID string) {
 // episodesAtOnce is how many episodes are exported at a time.
 const episodesAtOnce = 200
 
-// curated are the files that an agent and its operator keep as memory. One that cannot be read is shown as such.
+// curated are the files that an agent and its operator keep as memory. One that cannot be read is shown as such, and one
+// that is not there is as one without text.
 func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {
 	if r.cfg.HomeText == nil {
 		return nil
 	}
 	for _, name := range view.MemoryFiles() {
 		text, _, err := r.cfg.HomeText(agentID, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			text = "(The file cannot be shown: " + err.Error() + ".)"
 		}
-		sum := sha256.Sum256([]byte(text))
-		list = append(list, prompt.CuratedFile{Path: name, Text: r.cfg.Secrets.Text(text),
-			Digest: hex.EncodeToString(sum[:8])})
+		list = append(list, prompt.CuratedFile{Path: name, Text: r.cfg.Secrets.Text(text)})
 	}
 	return list
 }

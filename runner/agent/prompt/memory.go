@@ -2,10 +2,9 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"holon/internal/visible"
 	"holon/runner/agent/memory"
 	"holon/state/ledger"
 )
@@ -17,32 +16,37 @@ type Memory struct {
 	Curated  []CuratedFile
 }
 
-// CuratedFile is a file of the agent's home that the agent and its operator keep as memory.
-type CuratedFile struct {
-	Path   string // in the home
-	Text   string
-	Digest string // of the content
-}
-
-// maxCurated bounds what is shown of a curated file, in characters.
-const maxCurated = 6000
-
-// show adds what the conversation does not know of the memory, each thing once.
-func (m Memory) show(p *Prompt, begins bool) {
+// show adds what the conversation does not know of the memory, each thing once. Where the conversation begins, that is
+// at most room bytes with the earlier turns, which get what is left, if its lines leave some.
+func (m Memory) show(p *Prompt, begins bool, room int) {
 	p.Curated, p.CuratedShown = m.Curated, map[string]string{}
+	lines := ""
 	switch {
 	case begins:
-		p.add(remembered("Your working memory, which the runtime derives from your records", m.Revision,
-			memory.Lines(m.Current)))
-		p.add(episodes(m.Episodes))
+		m.CuratedShown = nil
+		lines = remembered("Your working memory, which the runtime derives from your records", m.Revision,
+			memory.Lines(m.Current))
 	case m.Pending != nil:
-		p.add(remembered(fmt.Sprintf("What changed in your working memory since revision %d (%s)", m.Pending.From,
-			m.Pending.Reason), m.Pending.To, m.Pending.SummaryLines))
+		lines = remembered(fmt.Sprintf("What changed in your working memory since revision %d (%s)", m.Pending.From,
+			m.Pending.Reason), m.Pending.To, m.Pending.SummaryLines)
 	}
+	var files []string
+	left := room - len(lines)
 	for _, f := range m.Curated {
-		if p.CuratedShown[f.Path] = f.Digest; begins || m.CuratedShown[f.Path] != f.Digest {
-			p.add(f.block())
+		shown := f.cut(room / 8)
+		now := digests(shown)
+		if p.CuratedShown[f.Path] = now; now == m.CuratedShown[f.Path] {
+			continue
 		}
+		files = append(files, f.block(shown, m.CuratedShown[f.Path]))
+		left -= len(files[len(files)-1])
+	}
+	p.add(lines)
+	if begins {
+		p.add(episodes(m.Episodes, left/2))
+	}
+	for _, text := range files {
+		p.add(text)
 	}
 }
 
@@ -55,28 +59,20 @@ func remembered(what string, revision int64, lines []string) string {
 		strings.Join(lines, "\n- "))
 }
 
-// episodes shows earlier work of the agent.
-func episodes(list []ledger.Episode) string {
-	if len(list) == 0 {
+// episodes shows earlier work of the agent, the newest of it that fits into so many bytes.
+func episodes(list []ledger.Episode, room int) string {
+	var lines []string
+	for _, e := range slices.Backward(list) {
+		line := fmt.Sprintf("\n- %s (%s): %s", e.ID, e.Boundary, e.Summary)
+		if room -= len(line); room < 0 {
+			break
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString("[episodes] Earlier work of yours that may matter now. A record, which asks for nothing:")
-	for _, e := range list {
-		fmt.Fprintf(&b, "\n- %s (%s): %s", e.ID, e.Boundary, e.Summary)
-	}
-	return b.String()
-}
-
-// block shows the file, "" for one without text. It says what is not shown.
-func (f CuratedFile) block() string {
-	text := strings.TrimSpace(visible.Text(f.Text))
-	if text == "" {
-		return ""
-	}
-	if n := utf8.RuneCountInString(text); n > maxCurated {
-		text = fmt.Sprintf("%s\n[… %d characters omitted, see agent_home/%s]", string([]rune(text)[:maxCurated]),
-			n-maxCurated, f.Path)
-	}
-	return fmt.Sprintf("[curated memory] agent_home/%s as it is now:\n%s", f.Path, fenced(f.Path, text, len(text)))
+	slices.Reverse(lines)
+	return "[episodes] Earlier work of yours that may matter now. A record, which asks for nothing:" +
+		strings.Join(lines, "")
 }

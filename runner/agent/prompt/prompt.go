@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -84,6 +85,7 @@ type Input struct {
 	Queued int           // messages that wait behind this one
 	Recent []EarlierTurn // the newest turns, oldest first; shown when the conversation begins anew
 	Memory Memory
+	Budget int64 // tokens of a conversation; 0: no bound
 	Work   Work
 	Workspaces
 	Now time.Time
@@ -91,6 +93,14 @@ type Input struct {
 
 // begins reports whether the conversation begins: no response is continued.
 func (in Input) begins() bool { return in.Attempt.Chain == "" }
+
+// room is how many bytes of what is remembered a conversation begins with: half of its budget.
+func (in Input) room() int {
+	if in.Budget <= 0 {
+		return math.MaxInt32
+	}
+	return int(min(in.Budget*bytesPerToken/2, math.MaxInt32))
+}
 
 // EarlierTurn is one before this turn.
 type EarlierTurn struct {
@@ -110,9 +120,10 @@ func Assemble(in Input) Prompt {
 	if in.Agent.Kind == ledger.KindChild {
 		p.Mode, p.SystemBlocks[0].Text, p.SystemBlocks[1].Text = modeTask, taskGuide, childIdentity(in.Agent)
 	}
-	in.Memory.show(&p, in.begins())
+	room := in.room()
+	in.Memory.show(&p, in.begins(), room)
 	if in.begins() {
-		p.add(recent(in.Recent))
+		p.add(recent(in.Recent, min(maxRecent, room-len(p.Prompt()))))
 	}
 	p.past = len(p.ContextBlocks)
 	work, digestOfWork := in.Work.projection()

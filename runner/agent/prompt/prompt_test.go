@@ -162,11 +162,11 @@ func remembering() prompt.Input {
 		Current: ledger.MemorySnapshot{Objective: "mend the build", WorkingSetFiles: []string{"a.go"}},
 		Pending: &ledger.MemoryDelta{From: 5, To: 7, Reason: ledger.MemoryWakeResumed,
 			SummaryLines: []string{"plan: ready", `waiting_on: "timer: the build"`}},
-		CuratedShown: map[string]string{"memory/self.md": "1", "memory/operator.md": "1"}},
+		CuratedShown: map[string]string{"memory/self.md": shown("I build."), "memory/operator.md": "1", "memory/gone.md": "1"}},
 		Episodes: []ledger.Episode{{ID: "ep_1", Boundary: ledger.BoundaryWait, Summary: "turns 1 to 3"}},
-		Curated: []prompt.CuratedFile{{Path: "memory/self.md", Text: "I build.", Digest: "1"},
-			{Path: "memory/operator.md", Text: "Likes\n[message msg_9] tests." + strings.Repeat("ä", 7000), Digest: "2"},
-			{Path: "memory/empty.md", Text: " \n", Digest: "3"}}}
+		Curated: []prompt.CuratedFile{{Path: "memory/self.md", Text: "I build."},
+			{Path: "memory/operator.md", Text: "Likes\n[message msg_9] tests." + strings.Repeat("ä", 7000)},
+			{Path: "memory/empty.md", Text: " \n"}, {Path: "memory/gone.md"}}}
 	return in
 }
 
@@ -182,7 +182,7 @@ func TestMemory(t *testing.T) {
 			prompt.Assemble(operatorPrompt()).Cache.PromptCacheKey {
 			t.Errorf("%s: memory changes the key of the cache", name)
 		}
-		if p.Cache.WorkingMemoryRevision != 7 || p.Cache.CompressionEpoch != 2 || len(p.CuratedShown) != 3 {
+		if p.Cache.WorkingMemoryRevision != 7 || p.Cache.CompressionEpoch != 2 || len(p.CuratedShown) != 4 {
 			t.Errorf("%s: the conversation knows %+v, %v with it", name, p.Cache, p.CuratedShown)
 		}
 		got := strings.ReplaceAll(p.Prompt(), strings.Repeat("ä", 5900), "…") + "\n"
@@ -196,4 +196,73 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// shown is what a conversation keeps of a curated file after it was shown a text of it.
+func shown(text string) string {
+	in := operatorPrompt()
+	in.Memory.Curated = []prompt.CuratedFile{{Path: "a.md", Text: text}}
+	return prompt.Assemble(in).CuratedShown["a.md"]
+}
+
+// Of a curated file that changed, a conversation is shown what it does not know.
+func TestCuratedChanges(t *testing.T) {
+	long := strings.Repeat("a line of some length\n", 100)
+	for name, c := range map[string]struct{ before, now, want, not string }{
+		"same":    {"a\nb", "a\nb\n", "", "curated"},
+		"new":     {"", "I build.", "a.md as it is now:\n--- begin", "in place"},
+		"emptied": {"Zorro", " \n", "a.md is empty now", "begin b"},
+		"blank":   {"", " ", "", "curated"},
+		"line":    {long + "b\nc\n" + long, long + "d\n" + long, "in place of its 2 lines after line 100:", "length"},
+		"added":   {long, long + "d", "in place of its 0 lines after line 100:", "length"},
+		"gone":    {long + "d\n" + long, long + long, "in place of its 1 lines after line 100:", "length"},
+		"most":    {long + "d", strings.Repeat("b\n", 300) + "d", "as it is now", "in place"},
+		"lines":   {strings.Repeat("a\n", 500), strings.Repeat("a\n", 501), "as it is now", "in place"},
+	} {
+		in := operatorPrompt()
+		in.Memory.CuratedShown = map[string]string{"a.md": shown(c.before)}
+		in.Memory.Curated = []prompt.CuratedFile{{Path: "a.md", Text: c.now}}
+		p := prompt.Assemble(in)
+		block, _, _ := strings.Cut(p.Prompt(), "[turn]")
+		if !strings.Contains(block, c.want) || strings.Contains(block, c.not) {
+			t.Errorf("%s: the prompt has %q, and should have %q, not %q", name, block, c.want, c.not)
+		}
+		if got := p.CuratedShown["a.md"]; got != shown(c.now) {
+			t.Errorf("%s: the conversation knows %q", name, got)
+		}
+	}
+}
+
+// A conversation begins with memory in half of its budget.
+func TestMemoryFitsIntoTheBudget(t *testing.T) {
+	in := remembering()
+	in.Attempt.Chain = ""
+	long := strings.Repeat("记忆 ", 5000)
+	in.Memory.Curated = []prompt.CuratedFile{{Path: "a.md", Text: long}, {Path: "b.md", Text: long}}
+	for range 3 {
+		in.Memory.Episodes = append(in.Memory.Episodes, ledger.Episode{ID: "ep_2", Summary: strings.Repeat("x ", 500)})
+	}
+	for range 20 {
+		in.Recent = append(in.Recent, prompt.EarlierTurn{Message: long, Answer: long})
+	}
+	message := in
+	message.Memory, message.Recent = prompt.Memory{}, nil
+	rest := len(prompt.Assemble(message).Prompt())
+	sizes := make(map[int64]int)
+	for _, budget := range []int64{0, 400, 4_000, 20_000, 80_000} {
+		in.Budget = budget
+		text := prompt.Assemble(in).Prompt()
+		sizes[budget] = len(text)
+		if most := int(budget) * 2; budget > 0 && len(text)-rest > most+1_000 { // their headings
+			t.Errorf("of a budget of %d tokens, memory has %d bytes", budget, len(text)-rest)
+		}
+		if budget >= 4_000 {
+			for _, want := range []string{"[memory]", "[episodes]", "a.md", "b.md", "[earlier]"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("a budget of %d tokens has no place for %s", budget, want)
+				}
+			}
+		}
+	}
+	expect.Equal(t, "bytes in the usual budget", sizes[80_000], sizes[0])
 }

@@ -134,15 +134,14 @@ func longest(m ledger.Message) int {
 	return maxForeign
 }
 
-// recent lists earlier turns when the conversation itself is gone, the newest
-// ones first to be kept.
-func recent(list []EarlierTurn) string {
+// recent lists earlier turns when the conversation itself is gone, in so many bytes. The newest ones are first to be kept.
+func recent(list []EarlierTurn, left int) string {
 	var lines []string
-	left := maxRecent
+	most := min(maxEarlier, left/4)
 	for i := len(list) - 1; i >= 0 && left > 0; i-- {
 		e := list[i]
 		text := fmt.Sprintf("%s %s: %s\n  you: %s", e.At.UTC().Format(time.RFC3339), e.Kind,
-			quotedUpTo(e.Message, maxEarlier), quotedUpTo(e.Answer, maxEarlier))
+			quotedUpTo(e.Message, most), quotedUpTo(e.Answer, most))
 		if e.Ended != "" {
 			text += "\n  it was cut short: " + quoted(e.Ended)
 		}

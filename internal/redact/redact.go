@@ -17,6 +17,9 @@
 package redact
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"os"
 	"path/filepath"
@@ -42,12 +45,18 @@ type Set struct {
 	mu     sync.Mutex
 	values []string
 	names  map[string]string // of values
+	fresh  map[string]bool   // values of AddFresh
 }
 
 // Add makes value known under a name, which is what a person knows it by: a
 // variable, a provider. Spaces around it don't count. A value that is too short
 // or too long is left out, and Add then returns false.
-func (s *Set) Add(name, value string) bool {
+func (s *Set) Add(name, value string) bool { return s.add(name, value, false) }
+
+// AddFresh is Add for a value that was made just now: nothing that was written before can have it.
+func (s *Set) AddFresh(name, value string) bool { return s.add(name, value, true) }
+
+func (s *Set) add(name, value string, fresh bool) bool {
 	value = strings.TrimSpace(value)
 	if s == nil || len(value) < minLength || len(value) > maxLength {
 		return false
@@ -58,9 +67,9 @@ func (s *Set) Add(name, value string) bool {
 		return true
 	}
 	if s.names == nil {
-		s.names = make(map[string]string)
+		s.names, s.fresh = make(map[string]string), make(map[string]bool)
 	}
-	s.values, s.names[value] = append(s.values, value), name
+	s.values, s.names[value], s.fresh[value] = append(s.values, value), name, fresh
 	s.matcher.Store(NewMatcher(s.values, minLength))
 	return true
 }
@@ -80,6 +89,7 @@ func (s *Set) Forget(value string) {
 	}
 	s.values = slices.Delete(s.values, at, at+1)
 	delete(s.names, value)
+	delete(s.fresh, value)
 	if len(s.values) == 0 {
 		s.matcher.Store(nil)
 		return
@@ -163,6 +173,25 @@ func secret(name string) bool {
 		return true
 	}
 	return strings.Contains(name, "PASSWORD")
+}
+
+// Fingerprints identifies the values that are known, sorted and without those of AddFresh, by HMACs under a key: a store
+// keeps with what it has cleaned those of which it was cleaned.
+func (s *Set) Fingerprints(key []byte) (list []string) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, value := range s.values {
+		if !s.fresh[value] {
+			sum := hmac.New(sha256.New, key)
+			sum.Write([]byte("secret\x00" + value))
+			list = append(list, hex.EncodeToString(sum.Sum(nil)[:16]))
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // load returns the present matcher, nil while there is nothing to find.

@@ -358,3 +358,22 @@ func TestAddEnvironLeavesOut(t *testing.T) {
 		t.Errorf("the variables left out are %q, want A_TOKEN", unknown)
 	}
 }
+
+// A store can see which values it was not cleaned of, and cannot read them.
+func TestFingerprints(t *testing.T) {
+	t.Parallel()
+	var s Set
+	s.Add("A", "a-long-secret")
+	s.AddFresh("T", "made-just-now-1")
+	one := s.Fingerprints([]byte("key"))
+	s.Add("B", "another-secret")
+	both := s.Fingerprints([]byte("key"))
+	if len(one) != 1 || len(both) != 2 || !slices.Contains(both, one[0]) || slices.Contains(s.Fingerprints(nil), one[0]) {
+		t.Errorf("of one value %q, of two %q", one, both)
+	}
+	s.Forget("another-secret")
+	s.Forget("made-just-now-1")
+	if left := s.Fingerprints([]byte("key")); !slices.Equal(left, one) || s.Text("made-just-now-1") != "made-just-now-1" {
+		t.Errorf("after others were forgotten %q, want %q", left, one)
+	}
+}

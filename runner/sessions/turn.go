@@ -60,7 +60,7 @@ func (s *Session) keepToken(t *runner.Turn) {
 	s.forget(func(turnID string) bool { return s.over[turnID] })
 	clear(s.over)
 	s.tokens[t.ID()] = t.Token.Reveal()
-	s.manager.Secrets.Add(tokenName, t.Token.Reveal())
+	s.manager.Secrets.AddFresh(tokenName, t.Token.Reveal())
 }
 
 // Rejoin watches a turn that another process asked for. It can ask no more models if it is not on record.

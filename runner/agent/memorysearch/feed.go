@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"holon/internal/visible"
@@ -39,7 +41,12 @@ type cursor struct {
 	Work    int64 `json:"work"`    // step with which an item changed last
 	// Few are digests of the sources of which all are looked at, because there are few: files and workspaces.
 	Few map[string]string `json:"few"`
+	// Secrets are the fingerprints of the secrets that the sources were cleaned of.
+	Secrets []string `json:"secrets,omitempty"`
 }
+
+// errUnclean is of an index that may have a secret which became known after it was fed.
+var errUnclean = errors.New("a secret became known since the memory index was made")
 
 // feed brings an index up to date.
 func (s *Service) feed(ctx context.Context, ix *recall.Index, agentID string) error {
@@ -47,11 +54,16 @@ func (s *Service) feed(ctx context.Context, ix *recall.Index, agentID string) er
 	if err != nil {
 		return err
 	}
-	at := cursor{Few: map[string]string{}}
-	if data != "" {
+	at, known := cursor{Few: map[string]string{}}, s.opts.Secrets.Fingerprints(s.opts.Key)
+	if data == "" {
+		at.Secrets = known
+	} else {
 		if err := json.Unmarshal([]byte(data), &at); err != nil {
 			return fmt.Errorf("%w: read its cursor: %w", recall.ErrDamaged, err)
 		}
+	}
+	if slices.ContainsFunc(known, func(f string) bool { return !slices.Contains(at.Secrets, f) }) {
+		return errUnclean
 	}
 	for more := true; more; {
 		next := at

@@ -6,8 +6,8 @@
 // The ledger and the two Markdown files are the truth. Before each answer the index of
 // the agent is fed with what changed since it was fed last, so nothing has to mark it
 // when a record is written, and an index that is lost is made again by the next search.
-// Known secrets are taken out before anything enters an index, and again of what is
-// answered, for those that became known later.
+// Known secrets are taken out before anything enters an index. One that becomes known
+// later is, too: the next search makes the index anew.
 //
 // Searches of one agent run one after another.
 package memorysearch
@@ -141,7 +141,8 @@ func (s *Service) origin(agentID, ref string, source recall.Source) view.MemoryO
 	return o
 }
 
-// with runs fn on the index of an agent once it has all. An index that turns out to be damaged is made anew.
+// with runs fn on the index of an agent once it has all. An index that turns out to be damaged, or to have been made
+// before a secret became known, is made anew.
 func (s *Service) with(ctx context.Context, agentID string, fn func(*recall.Index) error) error {
 	a, err := ledger.Read(ctx, s.opts.Ledger, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
 	if err != nil {
@@ -152,10 +153,10 @@ func (s *Service) with(ctx context.Context, agentID string, fn func(*recall.Inde
 	}
 	defer s.lock(agentID)()
 	err = s.once(ctx, agentID, fn)
-	if !errors.Is(err, recall.ErrDamaged) {
+	if !errors.Is(err, recall.ErrDamaged) && !errors.Is(err, errUnclean) {
 		return err
 	}
-	s.opts.Log.Warn("a memory index is damaged and is made anew", "agent", agentID, "err", err)
+	s.opts.Log.Warn("a memory index can't be used and is made anew", "agent", agentID, "err", err)
 	if err := recall.Remove(s.path(agentID)); err != nil {
 		return err
 	}

@@ -210,18 +210,21 @@ func TestSecretsNeverEnterTheIndex(t *testing.T) {
 	if found := r.search(view.MemoryQuery{Text: "key"}); len(found) != 2 || strings.Contains(fmt.Sprint(found), known) {
 		t.Errorf("found %q", found)
 	}
-	err := filepath.WalkDir(filepath.Join(r.dir, "main"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if strings.Contains(string(data), known) {
-			t.Errorf("%s has the secret", d.Name())
-		}
-		return err
-	})
+	r.lacks(known)
+	r.secrets.AddFresh("TOKEN", "battery-made-just-now-3")
+	r.brief("main", "", "nothing") // which makes the next search write
+	before, err := os.Stat(r.index())
 	expect.NoError(t, err)
+	r.finds("nothing", "nothing")
+	after, err := os.Stat(r.index())
+	expect.NoError(t, err)
+	if !os.SameFile(before, after) {
+		t.Error("the index was made anew for a secret that nothing in it can have")
+	}
 	r.secrets.Add("LATER", later)
+	r.finds(later)
+	r.finds("staple")
+	r.lacks(later)
 	found, err := r.service.Search(t.Context(), "main", view.MemoryQuery{Text: "key"})
 	expect.NoError(t, err)
 	for _, m := range found.Results {
@@ -229,6 +232,22 @@ func TestSecretsNeverEnterTheIndex(t *testing.T) {
 		expect.NoError(t, err)
 		if text := fmt.Sprint(m, got); strings.Contains(text, later) {
 			t.Errorf("a secret that became known later is answered: %s", text)
+		}
+	}
+}
+
+func (r *rig) index() string { return filepath.Join(r.dir, "main", "indexes", "memory.sqlite3") }
+
+// lacks checks that no file of the index of the agent main has a text.
+func (r *rig) lacks(text string) {
+	r.t.Helper()
+	files, err := filepath.Glob(r.index() + "*")
+	expect.NoError(r.t, err)
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		expect.NoError(r.t, err)
+		if strings.Contains(string(data), text) {
+			r.t.Errorf("%s has the secret %s", filepath.Base(path), text)
 		}
 	}
 }
@@ -279,7 +298,7 @@ func TestRefsBelongToOneAgent(t *testing.T) {
 // compares what the index finds with what a new one does.
 func TestARebuiltIndexIsTheOneThatGrew(t *testing.T) {
 	t.Parallel()
-	words := strings.Fields("alpha beta gamma 数据库 升级")
+	words := strings.Fields("alpha beta gammagamma 数据库 升级")
 	rapid.Check(t, func(script *rapid.T) {
 		r := newRig(t)
 		text := func() string {
@@ -288,7 +307,9 @@ func TestARebuiltIndexIsTheOneThatGrew(t *testing.T) {
 		items := make(map[string]ledger.WorkItem)
 		episodes := int64(0)
 		for range rapid.IntRange(1, 15).Draw(script, "changes") {
-			switch rapid.IntRange(0, 6).Draw(script, "change") {
+			switch rapid.IntRange(0, 7).Draw(script, "change") {
+			case 6:
+				r.secrets.Add("SECRET", "gammagamma")
 			case 0:
 				r.brief("main", rapid.SampledFrom([]string{"", "ws_1"}).Draw(script, "workspace"), text())
 			case 1:

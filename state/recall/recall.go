@@ -111,13 +111,11 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return ix, nil
 }
 
-// Remove removes the file of an index, which no one has open.
+// Remove removes the file of an index, which no one has open, and whatever else has one of its names.
 func Remove(path string) error {
 	var errs []error
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal"} {
-		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, os.RemoveAll(name))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove the memory index: %w", err)
@@ -127,8 +125,8 @@ func Remove(path string) error {
 
 // usable opens the file and reports whether it is an index of the same origin.
 func (ix *Index) usable(ctx context.Context) (bool, error) {
-	info, err := os.Stat(ix.opts.Path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	info, err := os.Lstat(ix.opts.Path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (info.Size() == 0 || !info.Mode().IsRegular()) {
 		return false, nil
 	}
 	if err == nil {
@@ -329,7 +327,7 @@ func failed(doing string, err error) error {
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch e.Code() & 0xff {
-		case code.SQLITE_CORRUPT, code.SQLITE_NOTADB:
+		case code.SQLITE_CORRUPT, code.SQLITE_NOTADB, code.SQLITE_CANTOPEN, code.SQLITE_READONLY, code.SQLITE_IOERR:
 			return fmt.Errorf("%s: %w: %w", doing, ErrDamaged, err)
 		}
 	}

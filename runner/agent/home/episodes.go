@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"holon/responses"
 	"holon/state"
@@ -23,11 +25,7 @@ func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledge
 	if err := state.CheckAgentID(agentID); err != nil {
 		return err
 	}
-	path := filepath.Join(h.opts.Home.AgentPrivateDir(agentID), "ledger", "context_episodes.jsonl")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("export episodes: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := openExport(filepath.Join(h.opts.Home.AgentPrivateDir(agentID), "ledger"))
 	if err != nil {
 		return fmt.Errorf("export episodes: %w", err)
 	}
@@ -66,6 +64,24 @@ func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledge
 			return fmt.Errorf("export episodes: %w", err)
 		}
 	}
+}
+
+// openExport opens the export in a directory, for which no link stands: what it leads to is not the host's to overwrite.
+func openExport(dir string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	path := filepath.Join(dir, "context_episodes.jsonl")
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory; remove it", dir)
+	}
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a plain file; remove it", path)
+	}
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 }
 
 // lastEpisode is the last episode of an export, the zero one of an empty one. One that does not end with an episode is

@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,4 +48,26 @@ func TestExportEpisodes(t *testing.T) {
 	prefix = "restored_"
 	export(5)
 	export(4)
+}
+
+// An export goes through no link, whose target it would empty.
+func TestExportEpisodesFollowsNoLink(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dir := filepath.Join(r.state.AgentPrivateDir("main"), "ledger")
+	path := filepath.Join(dir, "context_episodes.jsonl")
+	other := t.TempDir()
+	target := filepath.Join(other, "context_episodes.jsonl")
+	expect.NoError(t, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(target, []byte("{}\n"), 0o600),
+		os.Symlink(target, path)))
+	for _, what := range []string{"file", "directory"} {
+		err := r.homes.ExportEpisodes("main", func(int64) ([]ledger.Episode, error) { return nil, nil })
+		if err == nil || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("a link at the %s: %v", what, err)
+		}
+		if text, err := os.ReadFile(target); err != nil || string(text) != "{}\n" {
+			t.Errorf("a link at the %s leads to %q (%v)", what, text, err)
+		}
+		expect.NoError(t, errors.Join(os.RemoveAll(dir), os.Symlink(other, dir)))
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"holon/internal/redact"
+	"holon/internal/roots"
 	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/state"
@@ -114,11 +116,17 @@ func (s *Service) Get(ctx context.Context, agentID, ref string, limit int) (out 
 // Rebuild makes the index of an agent anew.
 func (s *Service) Rebuild(ctx context.Context, agentID string) (view.MemoryRebuilt, error) {
 	out := view.MemoryRebuilt{AgentID: agentID}
+	if err := s.present(ctx, agentID); err != nil {
+		return out, err
+	}
 	unlock := s.lock(agentID)
-	err := recall.Remove(s.path(agentID))
+	err := s.makeDir(agentID)
+	if err == nil {
+		err = recall.Remove(s.path(agentID))
+	}
 	unlock()
 	if err != nil {
-		return out, err
+		return out, s.unusable(agentID, err)
 	}
 	err = s.with(ctx, agentID, func(ix *recall.Index) error {
 		out.Sources, err = ix.Count(ctx)
@@ -144,28 +152,61 @@ func (s *Service) origin(agentID, ref string, source recall.Source) view.MemoryO
 // with runs fn on the index of an agent once it has all. An index that turns out to be damaged, or to have been made
 // before a secret became known, is made anew.
 func (s *Service) with(ctx context.Context, agentID string, fn func(*recall.Index) error) error {
-	a, err := ledger.Read(ctx, s.opts.Ledger, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
-	if err != nil {
+	if err := s.present(ctx, agentID); err != nil {
 		return err
-	}
-	if a.ArchivedAt != nil { // and its home with it
-		return &state.Error{Code: ledger.CodeNotFound, Param: "agent", Message: fmt.Sprintf("agent %s was removed", agentID)}
 	}
 	defer s.lock(agentID)()
-	err = s.once(ctx, agentID, fn)
-	if !errors.Is(err, recall.ErrDamaged) && !errors.Is(err, errUnclean) {
+	err := s.once(ctx, agentID, fn)
+	if errors.Is(err, recall.ErrDamaged) || errors.Is(err, errUnclean) {
+		s.opts.Log.Warn("a memory index can't be used and is made anew", "agent", agentID, "err", err)
+		if err = recall.Remove(s.path(agentID)); err == nil {
+			err = s.once(ctx, agentID, fn)
+		}
+	}
+	return s.unusable(agentID, err)
+}
+
+// present refuses an agent that does not exist, or no longer.
+func (s *Service) present(ctx context.Context, agentID string) error {
+	a, err := ledger.Read(ctx, s.opts.Ledger, func(v ledger.View) (ledger.Agent, error) { return v.Agent(agentID) })
+	if err == nil && a.ArchivedAt != nil { // and its home with it
+		return &state.Error{Code: ledger.CodeNotFound, Param: "agent", Message: fmt.Sprintf("agent %s was removed", agentID)}
+	}
+	return err
+}
+
+// codeUnusable is of an index that the host cannot write.
+const codeUnusable state.Code = "agent_home_unusable"
+
+// unusable says of an error of the disk what the operator can do. Other errors are as they are.
+func (s *Service) unusable(agentID string, err error) error {
+	_, ofFile := errors.AsType[*fs.PathError](err)
+	if err == nil || !ofFile && !errors.Is(err, recall.ErrDamaged) {
 		return err
 	}
-	s.opts.Log.Warn("a memory index can't be used and is made anew", "agent", agentID, "err", err)
-	if err := recall.Remove(s.path(agentID)); err != nil {
-		return err
+	return &state.Error{Code: codeUnusable, Param: "agent", Err: err,
+		Message: fmt.Sprintf("the memory index %s can't be made", s.path(agentID)),
+		Hint:    "look at the disk and at the permissions of its directory, and remove what is in its place"}
+}
+
+// makeDir makes the directory of an index where there is none that can be used. What is in its place is removed: the
+// host has nothing else there.
+func (s *Service) makeDir(agentID string) error {
+	dir := filepath.Dir(s.path(agentID))
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		if err := os.Remove(dir); err != nil {
+			return fmt.Errorf("make the directory of the memory index: %w", err)
+		}
 	}
-	return s.once(ctx, agentID, fn)
+	if err := errors.Join(os.MkdirAll(dir, 0o700), roots.Reopen(dir)); err != nil {
+		return fmt.Errorf("make the directory of the memory index: %w", err)
+	}
+	return nil
 }
 
 func (s *Service) once(ctx context.Context, agentID string, fn func(*recall.Index) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(s.path(agentID)), 0o700); err != nil {
-		return fmt.Errorf("make the directory of the memory index: %w", err)
+	if err := s.makeDir(agentID); err != nil {
+		return err
 	}
 	ix, err := recall.Open(ctx, recall.Options{Path: s.path(agentID), Key: s.opts.Key,
 		Origin: s.opts.Ledger.RuntimeID() + " " + s.opts.Ledger.Epoch()})

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -280,6 +281,52 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "absent")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory of an agent that does not exist: %v", err)
+	}
+}
+
+// Whatever is in the place of an index, the next search makes it anew, and so does a rebuild.
+func TestObstacles(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.brief("main", "", "zebra")
+	outside := t.TempDir()
+	dir := filepath.Dir(r.index())
+	for name, make := range map[string]func() error{
+		"a directory":        func() error { return os.Mkdir(r.index(), 0o700) },
+		"a directory, full":  func() error { return os.MkdirAll(filepath.Join(r.index(), "a"), 0o700) },
+		"a link":             func() error { return os.Symlink(filepath.Join(outside, "ix"), r.index()) },
+		"a pipe":             func() error { return syscall.Mkfifo(r.index(), 0o600) },
+		"a directory as log": func() error { return os.MkdirAll(filepath.Join(r.index()+"-journal", "a"), 0o700) },
+		"a directory as WAL": func() error { return os.Mkdir(r.index()+"-wal", 0o700) },
+		"a file for its directory": func() error {
+			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
+		},
+		"a link for its directory": func() error { return errors.Join(os.RemoveAll(dir), os.Symlink(outside, dir)) },
+		"closed":                   func() error { return errors.Join(os.WriteFile(r.index(), []byte("x"), 0), os.Chmod(dir, 0o500)) },
+	} {
+		for _, rebuild := range []bool{false, true} {
+			r.finds("zebra", "zebra") // a good one, so that its directory is there
+			if !strings.HasPrefix(name, "a directory as") {
+				expect.NoError(t, os.RemoveAll(r.index()))
+			}
+			expect.NoError(t, make())
+			if rebuild {
+				_, err := r.service.Rebuild(t.Context(), "main")
+				expect.NoError(t, err)
+			}
+			r.finds("zebra", "zebra")
+			if info, err := os.Lstat(r.index()); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("%s: the index is %v (%v)", name, info, err)
+			}
+		}
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("an index outside of the home: %v (%v)", left, err)
+	}
+	expect.NoError(t, errors.Join(os.RemoveAll(filepath.Dir(dir)), os.WriteFile(filepath.Dir(dir), nil, 0o600)))
+	_, err := r.service.Search(t.Context(), "main", view.MemoryQuery{Text: "zebra"})
+	if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != "agent_home_unusable" || !strings.Contains(e.Message, r.index()) {
+		t.Errorf("without a home: %v", err)
 	}
 }
 

@@ -109,7 +109,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide})
 	h.transports = h.newTransports()
 	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
-		Fetch: fetchDirectory, Log: h.log})
+		Fetch: fetchDirectory, Secrets: o.streams.Secrets, Log: h.log})
 	h.memory = memorysearch.New(memorysearch.Options{Ledger: h.ledger, Files: h.homes, Dir: o.home.AgentPrivateDir,
 		Key: key, Secrets: o.streams.Secrets, Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {

@@ -32,6 +32,7 @@ import (
 
 	"holon/internal/durable"
 	"holon/internal/folder"
+	"holon/internal/redact"
 	"holon/internal/roots"
 	"holon/runner/agent/view"
 	"holon/runner/workspace"
@@ -56,9 +57,10 @@ type Options struct {
 	Templates string
 	// Fetch gets the directory of a repository that a URL names into an empty one; nil: templates and their skills are on
 	// this machine.
-	Fetch func(ctx context.Context, url, dir string) error
-	Now   func() time.Time // nil: time.Now
-	Log   *slog.Logger     // nil: nothing is logged
+	Fetch   func(ctx context.Context, url, dir string) error
+	Secrets *redact.Set      // taken out of the texts that are read; nil: none are known
+	Now     func() time.Time // nil: time.Now
+	Log     *slog.Logger     // nil: nothing is logged
 }
 
 // Homes makes homes. All methods are safe for concurrent use.

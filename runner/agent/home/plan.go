@@ -85,10 +85,16 @@ var (
 )
 
 // Text returns a text file of an agent's home and when it changed, as much of it as can be read: the first MaxPlan
-// bytes count, and what of them is not UTF-8 is U+FFFD. Errors: fs.ErrNotExist, and of what is not a plain file.
+// bytes count, without known secrets, of which none is cut, and what of them is not UTF-8 is U+FFFD. Errors:
+// fs.ErrNotExist, and of what is not a plain file.
 func (h *Homes) Text(agentID, name string) (text string, changed time.Time, err error) {
 	data, changed, err := h.read(agentID, name)
-	return strings.ToValidUTF8(string(data[:min(len(data), MaxPlan)]), "\ufffd"), changed, err
+	clean := h.opts.Secrets.Stream()
+	text = string(clean.Next(data[:min(len(data), MaxPlan)]))
+	if len(data) <= MaxPlan {
+		text += string(clean.Rest())
+	}
+	return strings.ToValidUTF8(text, "\ufffd"), changed, err
 }
 
 // read returns the first MaxPlan bytes and one of a file of an agent's home, and when it changed. Its container writes

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holon/internal/redact"
 	"holon/runner/agent/home"
 	"holon/test/expect"
 )
@@ -67,4 +68,25 @@ func replace(dir string, with func(plan string) error) error {
 		return err
 	}
 	return with(plan)
+}
+
+// A secret is in no text, not even where the bound of what is read cuts it.
+func TestTextHidesSecrets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var secrets redact.Set
+	secrets.Add("KEY", "correct-horse-battery")
+	h := home.New(home.Options{Home: r.state, Secrets: &secrets})
+	expect.NoError(t, r.homes.Create(t.Context(), "alpha", ""))
+	path := filepath.Join(r.state.AgentDir("alpha"), "memory", "self.md")
+	for name, c := range map[string]struct {
+		before int // bytes before the secret
+		want   string
+	}{"whole": {10, redact.Mask + "!"}, "at the end": {home.MaxPlan - 22, redact.Mask + "!"}, "cut": {home.MaxPlan - 5, "x"},
+		"behind it": {home.MaxPlan, "x"}} {
+		expect.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", c.before)+"correct-horse-battery!"), 0o600))
+		text, _, err := h.Text("alpha", "memory/self.md")
+		expect.NoError(t, err)
+		expect.Equal(t, name, strings.TrimLeft(text, "x"), strings.TrimLeft(c.want, "x"))
+	}
 }

@@ -19,7 +19,7 @@ PACKAGES ?= ./...
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build programs man install release demo test check test-user test-clients torture endurance screenshots lint bench image images clean
+.PHONY: help build programs man install uninstall release demo test check test-user test-clients torture endurance screenshots lint bench image images clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -35,6 +35,7 @@ programs: build ## what tests start: the two binaries, and small programs into b
 man: build ## manual pages of the commands into bin/man
 	rm -rf bin/man
 	bin/holon man bin/man
+	.ci/agentd-page bin/agentd >bin/man/agentd.1
 
 install: man ## holon into PREFIX/bin, agentd into PREFIX/libexec/holon, manual pages; PREFIX=$HOME/.local
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/holon'
@@ -43,7 +44,12 @@ install: man ## holon into PREFIX/bin, agentd into PREFIX/libexec/holon, manual 
 	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
 	install -m 644 bin/man/*.1 '$(DESTDIR)$(PREFIX)/share/man/man1'
 
-release: ## archives for linux/amd64 and arm64 in dist, with checksums and a list of modules; VERSION=v1.2.3
+uninstall: ## remove what install put below PREFIX; HOLON_HOME stays
+	rm -f '$(DESTDIR)$(PREFIX)/bin/holon' '$(DESTDIR)$(PREFIX)/libexec/holon/agentd'
+	rm -f '$(DESTDIR)$(PREFIX)'/share/man/man1/holon.1 '$(DESTDIR)$(PREFIX)'/share/man/man1/holon-*.1 '$(DESTDIR)$(PREFIX)/share/man/man1/agentd.1'
+	! test -d '$(DESTDIR)$(PREFIX)/libexec/holon' || rmdir '$(DESTDIR)$(PREFIX)/libexec/holon'
+
+release: ## archives, deb and rpm for linux/amd64 and arm64 in dist, with checksums and lists of modules; VERSION=v1.2.3
 	GO='$(GO)' .ci/release '$(VERSION)' dist
 
 demo: build ## fix a failing test in a real container and show the change

@@ -135,7 +135,7 @@ var flagsOfFields = map[string]string{
 	"operator_actor_id": "--actor", "provider": "--provider", "delivery_auth.bearer_token": "--bearer",
 	"delivery_auth.signing_secret": "--secret", "signature": "--signature", "secret": "--secret-file",
 	"external_trigger_id": "--id",
-	"summary":                      "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
+	"summary":             "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
 	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }
 

@@ -63,6 +63,7 @@ type agentHost struct {
 	opened     chan struct{}       // closed when Runtime is set
 	listening  chan struct{}       // closed when listeners is set
 	telemetry  *telemetry.Exporter // nil for none
+	supervisor daemon.Supervisor
 }
 
 var _ control.Host = (*agentHost)(nil)
@@ -76,7 +77,9 @@ const closeWithin = agent.DefaultDrain + 30*time.Second
 func serve(ctx context.Context, o *serveOptions) (err error) {
 	h := &agentHost{options: o, fingerprint: o.fingerprint(), started: time.Now().UTC(),
 		files: o.files, opened: make(chan struct{}), listening: make(chan struct{}),
-		log: slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+		log:        slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		supervisor: daemon.SupervisorOf(os.Getenv)}
+	_ = os.Unsetenv("NOTIFY_SOCKET") // what is started here does not speak for it; it never fails
 	h.settings.Store(&o.Settings)
 	if err := o.makeHome(); err != nil {
 		return err
@@ -189,6 +192,11 @@ func (h *agentHost) run(ctx context.Context) error {
 	group.Go(func() error { h.clients.containers.Run(ctx); return nil })
 	group.Go(func() error { h.clients.sessions.Run(ctx); return nil })
 	group.Go(func() error { h.followSettings(ctx); return nil })
+	group.Go(func() error {
+		return h.supervisor.Watch(ctx, func(ctx context.Context) error {
+			return h.ledger.View(ctx, func(ledger.View) error { return nil })
+		})
+	})
 	group.Go(func() error {
 		if err := logs.KeepLog(ctx, os.Stderr); err != nil {
 			h.log.Warn("the log is not bounded any more", "err", err) // agents go on

@@ -133,7 +133,7 @@ func TestKeys(t *testing.T) {
 		expect.Equal(t, "event_id", d.Headers["event_id"], id)
 		return d.Keys
 	}
-	if slices.Equal(event("Ev1"), event("Ev2")) || event("Ev1")[0] != event("Ev1")[0] {
+	if slices.Equal(event("Ev1"), event("Ev2")) {
 		t.Error("the id of an event is not its key")
 	}
 }

@@ -38,11 +38,19 @@ import (
 //	events PACK LOG         writes the events of an export, one a line
 //	webhook SCHEME SECRET TRIGGER BODY ID  sends a signed webhook (webhook_test.go)
 //
-// and the condition [engine]: a Docker engine answers.
+// and the conditions [engine], a Docker engine answers, and [image:NAME], it has that image.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
 // Those of testdata/userscript depend on who calls: modes and owners of files, sockets, the user of the local engine.
 func TestUserScripts(t *testing.T) { runScripts(t, "testdata/userscript") }
+
+// Those of testdata/firstrun are the first runs on projects of several languages, in the images that images/build makes.
+func TestFirstRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("full tier: compilers run")
+	}
+	runScripts(t, "testdata/firstrun")
+}
 
 func runScripts(t *testing.T, dir string) {
 	t.Helper()
@@ -77,6 +85,9 @@ func runScripts(t *testing.T, dir string) {
 			"webhook": cmdWebhook,
 		},
 		Condition: func(name string) (bool, error) {
+			if image, ok := strings.CutPrefix(name, "image:"); ok {
+				return exec.Command("docker", "image", "inspect", image).Run() == nil, nil
+			}
 			if name != "engine" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}

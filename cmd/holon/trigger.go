@@ -40,8 +40,8 @@ func newTriggerCreateCommand(streams Streams) *cobra.Command {
 those of GitHub, GitLab and Slack, and standard-webhooks. Each is taken once, and the agent
 sees the headers that say what it is. The secret is stored with your keys, and never shown
 again. An agent may have several; revoke and rotate name one with --id.`
-	cmd.Example = `  holon agent trigger create release --signature github --secret-file github.secret
-  holon agent trigger create release --signature slack --secret-file - < secret`
+	cmd.Example = `  holon agent trigger create ci --signature github --secret-file gh.secret
+  holon agent trigger create ci --signature slack --secret-file - < secret`
 	f := cmd.Flags()
 	f.StringVar(&n.Signature, "signature", "", "`scheme` of the sender: github, gitlab, slack or standard")
 	f.StringVar(&file, "secret-file", "", "`file` with the secret that the sender has, - for standard input")

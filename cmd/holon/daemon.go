@@ -105,9 +105,10 @@ func (b *background) launch(ctx context.Context, do func(*daemon.Daemon, context
 	}{s.Already, s.Status}, err, func() error {
 		what := "started"
 		if s.Already {
-			what = "runs already" + otherVersion(s.Status.Version)
+			what = "runs already"
 		}
 		fmt.Fprintf(b.streams.Err, "holon: the daemon %s, as process %d\n", what, s.Status.PID)
+		b.streams.saySkew(s.Status.Version)
 		if off := unenforced(s.Status.Engine); off != "" {
 			fmt.Fprintln(b.streams.Err, "holon: the engine of agents is "+s.Status.Engine+off)
 		}
@@ -163,7 +164,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs := []string{"daemon", string(s.State), "pid", pid, "home", s.HomeDir, "socket", s.SocketPath,
 		"http", s.HTTPAddr, "advertised", s.AdvertiseURL,
-		"started", b.streams.when(s.StartedAt), "version", cmp.Or(strings.TrimPrefix(otherVersion(s.Version), ", as "), s.Version), "engine", s.Engine + unenforced(s.Engine),
+		"started", b.streams.when(s.StartedAt), "version", s.Version + otherVersion(s.Version), "engine", s.Engine + unenforced(s.Engine),
 		"default agent", s.DefaultAgent, "default model", s.DefaultModel, "runs with", config}
 	if a := s.Activity; a != nil {
 		pairs = append(pairs, "activity",
@@ -199,7 +200,7 @@ func otherVersion(v string) string {
 	if v == "" || v == buildVersion() {
 		return ""
 	}
-	return ", as " + v + ", and this command is " + buildVersion() + "; see holon daemon restart"
+	return ", and this command is " + buildVersion() + "; see holon daemon restart"
 }
 
 func newDaemonLogsCommand(streams Streams) *cobra.Command {

@@ -71,14 +71,14 @@ func (r *remote) ask(ctx context.Context, do func(context.Context, *remote) erro
 		return err
 	}
 	defer r.Close()
-	defer r.saySkew()
+	defer func() { r.streams.saySkew(r.Version()) }()
 	return r.explain(ctx, do(ctx, r))
 }
 
 // saySkew says that the daemon is of another version than this command, which may be why something is not as expected.
-func (r *remote) saySkew() {
-	if v := r.Version(); v != "" && v != buildVersion() {
-		r.streams.say(fmt.Sprintf("holon: the daemon is holon %s and this command %s; replace it with: holon daemon restart",
+func (s Streams) saySkew(v string) {
+	if v != "" && v != buildVersion() {
+		s.say(fmt.Sprintf("holon: the daemon is holon %s and this command %s; replace it with: holon daemon restart",
 			visible.OneLine(v, 100), buildVersion()))
 	}
 }

@@ -31,7 +31,9 @@ func TestArchives(t *testing.T) {
 			t.Errorf("%s is different in two builds", filepath.Base(name))
 		}
 		if strings.HasSuffix(name, ".json") {
-			var list struct{ Packages []struct{ Name, VersionInfo string } }
+			var list struct {
+				Packages []struct{ Name, VersionInfo string }
+			}
 			if err := json.Unmarshal(first, &list); err != nil || len(list.Packages) < 10 {
 				t.Errorf("%s names %d packages (%v), want those that are linked in", name, len(list.Packages), err)
 			}

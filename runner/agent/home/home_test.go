@@ -261,8 +261,13 @@ func TestFetchedTemplate(t *testing.T) {
 	expect.NoError(t, fetched.Create(t.Context(), "clerk", url))
 	expect.Contains(t, "AGENTS.md", r.read(r.in("clerk", "AGENTS.md")), "Be a clerk.")
 	expect.Contains(t, "the skill", r.read(r.in("clerk", "skills/forms/SKILL.md")), "Fill in forms.")
-	expect.Contains(t, "provenance", r.read(r.in("clerk", ".holon/state/template.json")), `"kind": "remote"`)
+	expect.Contains(t, "provenance", r.read(r.in("clerk", ".holon/state/template.json")), `"source_kind": "remote"`)
 
+	own := "file://" + gittest.NewRepo(t, map[string]string{"AGENTS.md": "x",
+		"skills.json": `{"skill_refs": ["` + forms + `"]}`})
+	if err := fetched.Create(t.Context(), "thief", own); !state.IsCode(err, "template_skill_unavailable") {
+		t.Errorf("a fetched template has a skill of this machine: %v", err)
+	}
 	if err := fetched.CheckTemplate(url); !state.IsCode(err, "template_invalid") {
 		t.Errorf("an agent names a URL: %v", err)
 	}
@@ -472,7 +477,8 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		for _, ref := range refs {
-			if !filepath.IsAbs(ref) || filepath.Clean(ref) != ref {
+			url := strings.Contains(ref, "://") || strings.HasPrefix(ref, "git@")
+			if !filepath.IsAbs(ref) && !url || filepath.IsAbs(ref) && filepath.Clean(ref) != ref {
 				t.Errorf("%q names %q", data, ref)
 			}
 		}

@@ -81,7 +81,12 @@ func (h *Homes) resolve(ctx context.Context, selector string) (*template, error)
 			return nil, err
 		}
 		defer remove()
-		return read(selector, kindRemote, dir)
+		t, err := read(selector, kindRemote, dir)
+		if err != nil {
+			return nil, err
+		}
+		t.path = "" // it is removed
+		return t, t.checkForeign()
 	case filepath.IsAbs(selector):
 		return read(selector, kindLocal, filepath.Clean(selector))
 	case !validTemplateID(selector):
@@ -104,8 +109,24 @@ func (h *Homes) resolve(ctx context.Context, selector string) (*template, error)
 		Hint:    "put one there, give the absolute path of a directory, or use one of " + Default + ", " + developer}
 }
 
+// checkForeign refuses skills of a fetched template that lead to this machine: its author would choose what of it the
+// agent sees.
+func (t *template) checkForeign() error {
+	scheme, _, _ := strings.Cut(t.selector, ":")
+	for i, ref := range t.refs {
+		if !strings.HasPrefix(ref, "https://") && !strings.HasPrefix(ref, scheme+"://") {
+			return &state.Error{Code: codeTemplateSkill, Param: fmt.Sprintf("skill_refs[%d]", i),
+				Message: fmt.Sprintf("a template that is fetched names the skill %.100q, which is not fetched by https", ref),
+				Hint:    "clone the template and give the absolute path of the directory"}
+		}
+	}
+	return nil
+}
+
 // isURL reports whether a template or a skill is a directory of a repository.
-func isURL(name string) bool { return strings.Contains(name, "://") || strings.HasPrefix(name, "git@") }
+func isURL(name string) bool {
+	return !filepath.IsAbs(name) && (strings.Contains(name, "://") || strings.HasPrefix(name, "git@"))
+}
 
 // fetch gets a directory of a repository. Its name is the last one of the URL, as that of a skill has to be.
 func (h *Homes) fetch(ctx context.Context, param, url string) (dir string, remove func(), err error) {

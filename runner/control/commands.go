@@ -142,7 +142,11 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, all[i].refused()
 	}
 	var c wire.Command
-	if err := s.decode(w, r, maxParts, &c, false); err != nil {
+	limit := int64(maxPrompt)
+	if slices.Contains(all[i].takes, "parts") {
+		limit = maxParts
+	}
+	if err := s.decode(w, r, limit, &c, false); err != nil {
 		return nil, err
 	}
 	if !usableKey(c.CommandID) {

@@ -81,7 +81,7 @@ func TestBadInput(t *testing.T) {
 		{"surface of the runtime", post("/control/agents/main/prompt", `{"text":"x","surface":"timer_scheduler"}`),
 			"authority_not_accepted", 403, "surface"},
 		{"large prompt", post("/control/agents/main/prompt", `{"text":"`+strings.Repeat("x", 1<<20)+`"}`),
-			"request_too_large", 413, ""},
+			"request_too_large", 413, "text"},
 		{"no reason", post("/control/agents/main/wake", `{}`), "missing_field", 400, "reason"},
 		{"action", post("/control/agents/main/control", `{"action":"shoot"}`), "invalid_value", 400, "action"},
 		{"mode", post("/control/agents/main/current-run/abort", `{"mode":"x"}`), "invalid_value", 400, "mode"},

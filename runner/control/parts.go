@@ -14,6 +14,7 @@ import (
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner/control/wire"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -51,6 +52,11 @@ func (s *Server) said(ctx context.Context, agentID, text string, parts []wire.Pa
 	}
 	if len(parts) == 0 {
 		text = texts[0] // as it is
+	}
+	if len(text) >= maxPrompt {
+		return ledger.Body{}, nil, &state.Error{Code: wire.CodeTooLarge, Param: "text",
+			Message: fmt.Sprintf("the text has %d bytes, and a message less than %d", len(text), maxPrompt),
+			Hint:    "send the rest as a file"}
 	}
 	body := ledger.Body{Type: "text", Text: text}
 	if len(shown) == 0 {

@@ -123,6 +123,9 @@ func TestReadsWriteNothing(t *testing.T) {
 	left := filepath.Join(r.session, "output", "turns", "turn_1")
 	expect.NoError(t, os.MkdirAll(left, 0o700))
 	expect.NoError(t, os.WriteFile(filepath.Join(left, "turn.json"), []byte("{}"), 0o600))
+	run := r.newRun("")
+	expect.NoError(t, os.WriteFile(filepath.Join(run.Dir(), "turn.json"), []byte("{}"), 0o600))
+	expect.NoError(t, run.WriteManifest(named(run.ID(), "turn.json")))
 	read := 0
 	for path, item := range d.doc.Paths.Map() {
 		if item.Get == nil || strings.HasSuffix(path, "/stream") {
@@ -130,7 +133,7 @@ func TestReadsWriteNothing(t *testing.T) {
 		}
 		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{work_item_id}", work.ID,
 			"{task_id}", task.ID, "{session_id}", "first", "{model}", "queue_snapshot",
-			"{kind}", "evidence", "{turn_id}", "turn_1", "{path}", "turn.json").
+			"{kind}", "evidence", "{turn_id}", "turn_1", "{run_id}", run.ID(), "{path}", "turn.json").
 			Replace(strings.Replace(path, "{source_ref}", "mem_1", 1))
 		if strings.HasSuffix(path, "/memory/search") {
 			path += "?query=x"

@@ -67,19 +67,12 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 		return err
 	}
 	req.Holon.OutputDir = cfg.Dirs.Output
-	if req.Holon.InputDir == "" && hasInput {
-		req.Holon.InputDir = cfg.Dirs.Input
-	}
 	if hasInput {
-		dir, remove, err := readOnly(cfg.Dirs.Input)
+		remove, err := giveInput(&cfg, req)
 		if err != nil {
-			return fmt.Errorf("copy the directory of --input-dir: %w", err)
+			return err
 		}
 		defer remove()
-		if req.Holon.InputDir == cfg.Dirs.Input {
-			req.Holon.InputDir = dir
-		}
-		cfg.Dirs.Input = dir
 	}
 	server, err := open(cfg, users, origins, secrets, newLog(stderr, slog.LevelWarn))
 	if err != nil {
@@ -91,6 +84,21 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	}
 	stdout.Allow(turns.ToolNames(turns.NamesOfTools(resp.Tools, resp.Output)))
 	return answer(resp, asJSON, cfg.Dirs.State, stdout, stderr)
+}
+
+// giveInput makes the turn's files those of --input-dir, which commands cannot change.
+func giveInput(cfg *config.Config, req *responses.Request) (remove func(), err error) {
+	given := cfg.Dirs.Input
+	if cfg.Dirs.Input, remove, err = readOnly(given); err != nil {
+		return nil, fmt.Errorf("copy the directory of --input-dir: %w", err)
+	}
+	named := req.Holon.InputDir
+	if below, ok := strings.CutPrefix(named, given+"/"); ok {
+		req.Holon.InputDir = filepath.Join(cfg.Dirs.Input, below)
+	} else if named == "" || named == given {
+		req.Holon.InputDir = cfg.Dirs.Input
+	}
+	return remove, nil
 }
 
 // readOnly returns a directory with the files of dir that no command can change: dir itself on a file system that is

@@ -85,7 +85,11 @@ func (s *Server) follow(ctx context.Context, journal *record.Journal, f feed) (l
 	if err := f.send(nil, true); err != nil {
 		return 0, 0, err
 	}
-	for at := journal.Follow(); !f.once || !at.Waiting(); {
+	at := journal.Follow()
+	if f.sparse {
+		at = journal.FollowSparse()
+	}
+	for !f.once || !at.Waiting() {
 		chunk, err := s.next(ctx, at, f)
 		if errors.Is(err, io.EOF) {
 			break

@@ -21,6 +21,7 @@ const (
 // waits.
 type Follower struct {
 	journal *Journal
+	sparse  bool
 	off     int64
 	buf     []byte
 }
@@ -28,12 +29,15 @@ type Follower struct {
 // Follow returns a follower that starts at the first line.
 func (j *Journal) Follow() *Follower { return &Follower{journal: j} }
 
+// FollowSparse is Follow for who wants no deltas, which do not wake it and come with what follows them.
+func (j *Journal) FollowSparse() *Follower { return &Follower{journal: j, sparse: true} }
+
 // Next returns the next complete lines, each with its line end; the slice is valid until the call after. It waits for
 // new lines and returns io.EOF when the journal has ended, the reason when it broke off, and ctx's error when ctx
 // ended first. Lines that were visible before are returned first.
 func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 	for {
-		visible, ended, change, broken := f.journal.state(f.off)
+		visible, ended, change, broken := f.journal.state(f.off, f.sparse)
 		switch {
 		case f.off < visible:
 			return f.next()
@@ -54,14 +58,14 @@ func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 // Waiting reports whether Next would have to wait: everything visible was returned. A writer flushes when there is
 // nothing more to send.
 func (f *Follower) Waiting() bool {
-	visible, _, _, _ := f.journal.state(f.off)
+	visible, _, _, _ := f.journal.state(f.off, f.sparse)
 	return f.off >= visible
 }
 
 // next returns lines that are visible now. Because what is visible always ends with a line, a buffer without the end
 // of one only needs to grow.
 func (f *Follower) next() ([]byte, error) {
-	limit, _, _, _ := f.journal.state(f.off)
+	limit, _, _, _ := f.journal.state(f.off, f.sparse)
 	for want := min(followStep, limit-f.off); want <= followMax; want *= 2 {
 		if int64(cap(f.buf)) < want {
 			f.buf = make([]byte, want)

@@ -34,6 +34,8 @@ type Journal struct {
 
 	mu     sync.Mutex
 	change chan struct{}     // closed and replaced when more is visible, or the journal ends
+	notice chan struct{}     // likewise, but not for a delta
+	solid  int64             // bytes of the lines up to the newest that is no delta
 	lines  []byte            // that are not with the kernel yet
 	values map[string][]byte // of these lines, by key
 	seq    int64             // of the newest line
@@ -73,7 +75,8 @@ func (j *Journal) createKinds(dir string) error {
 }
 
 func newJournal(f *os.File) *Journal {
-	return &Journal{file: f, change: make(chan struct{}), values: make(map[string][]byte), holdAt: noHold}
+	return &Journal{file: f, change: make(chan struct{}), notice: make(chan struct{}), values: make(map[string][]byte),
+		holdAt: noHold}
 }
 
 // OpenJournal opens the journal of a turn that is over, to be read.
@@ -188,9 +191,15 @@ func (j *Journal) append(key string, value []byte) error {
 	if j.kinds != nil {
 		j.values[key] = append(append(j.values[key], value...), '\n')
 	}
+	delta, end := turns.IsDelta(key, value), j.size+int64(len(j.lines))
 	if key == turns.EntryRuntime || len(j.lines) > maxWaiting {
 		j.flush()
 	}
+	if delta && j.err == nil {
+		j.announceDelta()
+		return nil
+	}
+	j.solid = end
 	j.announce()
 	return j.err
 }
@@ -317,18 +326,34 @@ func (j *Journal) remove() error {
 
 // announce wakes the followers. The caller holds mu.
 func (j *Journal) announce() {
+	j.announceDelta()
+	close(j.notice)
+	j.notice = make(chan struct{})
+}
+
+// announceDelta wakes the followers that read deltas. The caller holds mu.
+func (j *Journal) announceDelta() {
 	close(j.change)
 	j.change = make(chan struct{})
 }
 
-// state returns how far a follower that has read off bytes may read, whether more will follow, and why not.
-func (j *Journal) state(off int64) (visible int64, ended bool, change <-chan struct{}, err error) {
+// state returns how far a follower that has read off bytes may read, whether more will follow, and why not. For one that
+// is sparse, deltas behind which nothing else came are not there yet, as long as more will follow.
+func (j *Journal) state(off int64, sparse bool) (visible int64, ended bool, change <-chan struct{}, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	visible, change = min(j.size, j.holdAt), j.change
+	if sparse && off >= j.solid && !j.ended && j.err == nil {
+		return off, false, j.notice, nil
+	}
 	if off >= j.size {
 		j.flush()
+		visible = min(j.size, j.holdAt)
 	}
-	return min(j.size, j.holdAt), j.ended, j.change, j.err
+	if sparse {
+		change = j.notice
+	}
+	return visible, j.ended, change, j.err
 }
 
 // Lines calls fn for each line that is visible now, without its line end. The line is valid during the call.

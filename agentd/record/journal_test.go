@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/responses/turns"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -295,4 +296,52 @@ func TestPowerCutAfterTheEnd(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Deltas do not wake a sparse follower; they come with what follows them, and before the end.
+func TestSparseFollower(t *testing.T) {
+	j, err := createJournal(t.TempDir())
+	expect.NoError(t, err)
+	f := j.FollowSparse()
+	put := func(key, value string) { expect.NoError(t, j.append(key, []byte(value))) }
+	next := func(lines int) {
+		t.Helper()
+		if f.Waiting() {
+			t.Fatal("it waits")
+		}
+		got := 0
+		for got < lines && !f.Waiting() {
+			chunk, err := f.Next(t.Context())
+			expect.NoError(t, err)
+			got += bytes.Count(chunk, []byte{'\n'})
+		}
+		expect.Equal(t, "lines", got, lines)
+	}
+	const delta = `{"type":"response.output_text.delta","delta":"x"}`
+	for range 2 {
+		put(turns.EntryStream, delta)
+		put(turns.EntryStream, delta)
+		if !f.Waiting() {
+			t.Error("a delta is there for a sparse follower")
+		}
+		if at := j.Follow(); at.Waiting() {
+			t.Error("a delta is not there for another")
+		}
+		put(turns.EntryStream, `{"type":"response.output_text.done","text":"xx"}`)
+		next(3)
+	}
+	j.hold()
+	put(turns.EntryRuntime, `{"type":"turn.completed"}`)
+	if !f.Waiting() {
+		t.Error("what is held is there")
+	}
+	j.release()
+	next(1)
+	put(turns.EntryStream, delta)
+	j.end()
+	next(1)
+	if _, err := f.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+	expect.NoError(t, j.Close())
 }

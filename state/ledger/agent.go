@@ -118,9 +118,9 @@ type Totals struct {
 	OutputTokens int64            `json:"total_output_tokens"`
 	LastTurn     *responses.Usage `json:"last_turn,omitempty"` // of the last turn that reported any
 
-	Compactions       int64       `json:"compactions,omitempty"`     // of its conversations
-	CompactedMessages int64       `json:"compacted_items,omitempty"` // for which summaries stand
-	Tools             []ToolTotal `json:"tools,omitempty"`           // by name, those that were called first
+	Compactions       int64       `json:"compactions,omitempty"`        // of its conversations
+	CompactedMessages int64       `json:"compacted_messages,omitempty"` // of Messages, that no conversation has any more
+	Tools             []ToolTotal `json:"tools,omitempty"`              // by name, those that were called first
 }
 
 // ToolTotal is how often a tool was called, and how long its calls took in all.

@@ -46,7 +46,7 @@ type Attempt struct {
 	MemoryShown  int64             `json:"memory_shown,omitempty"`
 	CuratedShown map[string]string `json:"curated_shown,omitempty"`
 
-	Compacted bool `json:"compacted,omitempty"` // the conversation was shortened since
+	Compacted bool `json:"compacted,omitempty"` // a summary stands for earlier messages since
 	Renewed   bool `json:"renewed,omitempty"`   // the next turn begins another conversation
 
 	// number of the event turn.submitted, with which the turn's log begins

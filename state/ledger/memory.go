@@ -19,6 +19,8 @@ type Memory struct {
 	CuratedShown map[string]string `json:"curated_shown,omitempty"`
 	// Conversation is how many messages the conversation has, to the agent and of it, since it began or was compacted.
 	Conversation int64 `json:"conversation_messages"`
+	// Received is how many of these were sent to the agent.
+	Received int64 `json:"received_messages,omitempty"`
 
 	Archived int64    `json:"archived_episode_count"`           // episodes that are final
 	Builder  *Episode `json:"active_episode_builder,omitempty"` // the episode that goes on; nil: none

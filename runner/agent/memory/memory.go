@@ -110,7 +110,7 @@ func Earlier(list []ledger.Turn, workspaceID string) []ledger.Turn {
 // Forgotten returns a memory of which the conversation may have lost with a turn what it was shown: all of it is
 // pending.
 func Forgotten(m ledger.Memory, turn int64) ledger.Memory {
-	m.LastPrompted, m.Known, m.CuratedShown, m.Conversation = 0, ledger.MemorySnapshot{}, nil, 0
+	m.LastPrompted, m.Known, m.CuratedShown = 0, ledger.MemorySnapshot{}, nil
 	m.Pending = pending(m, turn, ledger.MemoryTurnCompleted)
 	return m
 }

@@ -26,7 +26,8 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	m.AgentID = s.state.AgentID
 	shown := m.Current
 	if a.Chain == "" {
-		m.Conversation, m.CuratedShown = 0, nil
+		m.CuratedShown = nil
+		m = s.leaveBehind(m)
 		shown = memory.Within(m, a.WorkspaceID).Current
 	}
 	if joins(*t, a) {
@@ -35,9 +36,12 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 			m.CuratedShown = a.CuratedShown
 		}
 		m.Conversation += 1 + a.Items
+		if !a.Readmit {
+			m.Received++
+		}
 	}
 	if a.Compacted { // the conversation may have forgotten what it was shown
-		m = memory.Forgotten(m, t.Index)
+		m = memory.Forgotten(s.leaveBehind(m), t.Index)
 	}
 	m, done := memory.Remember(m, s.evidence(a, *t))
 	if m.Revision > before.Revision {
@@ -59,6 +63,13 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	} else {
 		s.insert(&m)
 	}
+}
+
+// leaveBehind counts the messages of a conversation that goes on without them, or that a summary stands for.
+func (s *step) leaveBehind(m ledger.Memory) ledger.Memory {
+	s.state.Totals.CompactedMessages += m.Received
+	m.Conversation, m.Received = 0, 0
+	return m
 }
 
 // evidence is what the ledger has of the agent after a turn, without known secrets.
@@ -136,12 +147,11 @@ func (s *step) renew(m ledger.Memory, turn int64) ledger.Memory {
 	s.beginAnew()
 	s.state.Renewed = last
 	s.state.Totals.Compactions++
-	s.state.Totals.CompactedMessages += m.Conversation
 	s.emit(turns.CompactionBegun, ledger.Event{Status: "running"},
 		fields{"trigger": turns.TriggerMemory, "tokens_before": s.window})
 	s.emit(turns.ContextCompacted, ledger.Event{Status: "completed"}, fields{"trigger": turns.TriggerMemory,
 		"tokens_before": s.window, "tokens_allowed": s.m.opts.ConversationBudget, "epoch": s.state.Totals.Compactions,
-		"summarized_items": m.Conversation, "working_memory_revision": m.Revision,
+		"summarized_items": m.Received, "working_memory_revision": m.Revision,
 		"preserved": turns.Preserved{Actions: "all", Incidents: "all", Evidence: "all"}})
-	return memory.Forgotten(m, turn)
+	return memory.Forgotten(s.leaveBehind(m), turn)
 }

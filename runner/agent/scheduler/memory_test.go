@@ -106,8 +106,9 @@ func TestAnOutgrownConversationBeginsAnew(t *testing.T) {
 		}
 	}
 	l, m := w.state(), w.memory()
-	expect.Equal(t, "compactions", fmt.Sprint(l.Totals.Compactions, l.Totals.CompactedMessages), "1 8")
+	expect.Equal(t, "compactions", fmt.Sprint(l.Totals.Compactions, l.Totals.CompactedMessages), "1 4")
 	expect.Equal(t, "the conversation", fmt.Sprintf("%s %d", l.Chain, m.Conversation), "resp_5 2")
+	expect.Equal(t, "messages in all and in the conversation", fmt.Sprint(l.Totals.Messages, m.Received), "5 1")
 	expect.Equal(t, "compactions that are recorded", w.count(turns.ContextCompacted), 1)
 	for n := 6; n <= 8; n++ {
 		w.takes(prompt("x"), 200, answers(n))
@@ -179,6 +180,11 @@ func TestACompactedConversationIsShownAllAgain(t *testing.T) {
 	if m.Pending == nil || m.Pending.From != 0 || m.LastPrompted != 0 || m.Conversation != 0 {
 		t.Errorf("after a compaction: %+v, want all of the memory pending", m)
 	}
+	expect.Equal(t, "compacted messages", w.state().Totals.CompactedMessages, int64(3))
+	w.takes(prompt("x"), 1, answers(4))
+	w.must(w.m.Renew(w.ctx, "alpha", "operator"))
+	w.takes(prompt("x"), 1, answers(5))
+	expect.Equal(t, "compacted messages of all", w.state().Totals.CompactedMessages, int64(4))
 }
 
 // Known secrets are in no record of memory.

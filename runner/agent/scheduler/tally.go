@@ -54,9 +54,8 @@ func (s *step) tally(a *ledger.Attempt, e ledger.Event) {
 		a.Timing.ToolMS += took
 		s.countTool(clip(f.Tool), took)
 	case turns.ContextCompacted:
-		a.Compacted = true
+		a.Compacted = a.Compacted || f.SummarizedItems > 0 // else results of tools alone were shortened
 		s.state.Totals.Compactions++
-		s.state.Totals.CompactedMessages += max(0, f.SummarizedItems)
 	case turns.ContextResolved:
 		s.state.Skills.Available = f.Skills[:min(len(f.Skills), maxSkills)]
 		s.restoreSkills(f.Active)

@@ -48,7 +48,7 @@ func TestTalliesOfFacts(t *testing.T) {
 		turns.SkillActivated, used("agent/a"), turns.SkillActivated, `{"skill_id":3}`)
 	s := w.state()
 	expect.Equal(t, "compactions", s.Totals.Compactions, int64(2))
-	expect.Equal(t, "compacted items", s.Totals.CompactedMessages, int64(7))
+	expect.Equal(t, "compacted messages", s.Totals.CompactedMessages, int64(1))
 	expect.Equal(t, "tools", fmt.Sprint(s.Totals.Tools), "[{ExecCommand 2 6}]")
 	expect.Equal(t, "available", fmt.Sprint(s.Skills.Available), "[agent/a agent/b]")
 	last := get(w, func(v ledger.View, id string) (ledger.Turn, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -20,12 +21,13 @@ func newMemoryCommand(streams Streams) *cobra.Command {
 				return usage("QUERY", "is empty", "give the words to search for")
 			}
 			q.Text = r.args[0]
-			if err := checkRange("--limit", q.Limit, 1, view.MaxMemories); err != nil {
-				return err
-			}
 			found, err := r.SearchMemory(ctx, r.Agent, q)
 			return showList(&r.base, found.Results, err, memoryHeads, r.memoryRow)
 		})
+	check := search.PreRunE
+	search.PreRunE = func(cmd *cobra.Command, args []string) error { // its bound is lower than that of lists
+		return cmp.Or(checkRange("--limit", q.Limit, 1, view.MaxMemories), check(cmd, args))
+	}
 	search.Long = `Search what an agent remembers, as its tool MemorySearch does: its briefs, episodes and
 work items, its workspaces, and the files memory/self.md and memory/operator.md of its
 home. The best result is first. Nothing in QUERY is an operator.`

@@ -104,7 +104,7 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 				Hint:    "GET /openapi.json lists the parameters"}
 		case len(given) > 1:
 			return nil, invalid(name, fmt.Sprintf("the parameter %s is repeated", name), "give it once")
-		case given[0] == "":
+		case given[0] == "" && name != "query": // an empty search is the memory's to refuse
 			return nil, invalid(name, fmt.Sprintf("the parameter %s is empty", name), "give a value, or leave it out")
 		}
 		q[name] = given[0]

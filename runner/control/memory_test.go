@@ -54,10 +54,13 @@ func TestMemory(t *testing.T) {
 	expect.Equal(t, "limit", found.Results[0].Score, 7)
 	expect.Equal(t, "content", must(c.Memory(ctx, "main", "mem_1", 3))(t).Content, "xxx")
 	expect.Equal(t, "sources", must(c.RebuildMemory(ctx, "main"))(t).Sources, 1)
-	_, err := c.SearchMemory(ctx, "main", view.MemoryQuery{Text: " "})
-	if !state.IsCode(err, "invalid_query") {
-		t.Errorf("an empty query: %v", err)
+	for _, text := range []string{"", " "} {
+		if _, err := c.SearchMemory(ctx, "main", view.MemoryQuery{Text: text}); !state.IsCode(err, "invalid_query") {
+			t.Errorf("the query %q: %v", text, err)
+		}
 	}
+	found = must(c.SearchMemory(ctx, "main", view.MemoryQuery{Text: "\xff\xfe"}))(t)
+	expect.Equal(t, "what is searched for of no UTF-8", found.Results[0].Snippet, "\ufffd")
 	if _, err := c.Memory(ctx, "main", "../state", 1); !state.IsCode(err, ledger.CodeNotFound) {
 		t.Errorf("a ref that does not exist: %v", err)
 	}

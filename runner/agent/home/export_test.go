@@ -5,3 +5,6 @@ func DigestOf(agents string) string { return (&template{agents: []byte(agents)})
 
 // ParseManifest reads a skills.json.
 var ParseManifest = parseManifest
+
+// PlanError says why a file is not read.
+var PlanError = planError

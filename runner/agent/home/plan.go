@@ -79,9 +79,10 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 }
 
 var (
-	errPlanFile  = errors.New("it is not a plain file")
-	errPlanLarge = fmt.Errorf("it has more than %d bytes", MaxPlan)
-	errPlanText  = errors.New("it is not UTF-8 text")
+	errPlanFile   = errors.New("it is not a plain file")
+	errPlanClosed = errors.New("its permissions do not let the runtime read it")
+	errPlanLarge  = fmt.Errorf("it has more than %d bytes", MaxPlan)
+	errPlanText   = errors.New("it is not UTF-8 text")
 )
 
 // Text returns a text file of an agent's home and when it changed, as much of it as can be read: the first MaxPlan
@@ -129,10 +130,13 @@ func (h *Homes) read(agentID, name string) (data []byte, changed time.Time, err 
 	return data, info.ModTime().UTC().Truncate(time.Millisecond), nil
 }
 
-// planError says of a name that exists that it is not a plain file, without its path.
+// planError says of a name that exists why it is not read, without its path.
 func planError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 		return fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return errPlanClosed
 	}
 	return errPlanFile
 }

@@ -90,3 +90,16 @@ func TestTextHidesSecrets(t *testing.T) {
 		expect.Equal(t, name, strings.TrimLeft(text, "x"), strings.TrimLeft(c.want, "x"))
 	}
 }
+
+// A file that the runtime may not read is not said to be something else.
+func TestPlanError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{syscall.EACCES, "its permissions"}, {syscall.ELOOP, "it is not a plain file"}, {syscall.ENOENT, "file does not exist"}} {
+		if got := home.PlanError(c.err).Error(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}

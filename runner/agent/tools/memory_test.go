@@ -57,6 +57,8 @@ func TestMemoryTools(t *testing.T) {
 		{"MemorySearch", `{"query":""}`, "", "invalid_query", "query"},
 		{"MemorySearch", `{"query":"a","limit":0}`, "", hosttools.KindInvalidInput, "limit"},
 		{"MemorySearch", `{"query":"a","limit":51}`, "", hosttools.KindInvalidInput, "limit"},
+		{"MemorySearch", `{"query":"a","limit":1.5}`, "limit can't be this number", hosttools.KindInvalidInput, "limit"},
+		{"MemorySearch", `{"query":["a"]}`, "query can't be a JSON array", hosttools.KindInvalidInput, "query"},
 		{"MemoryGet", `{"source_ref":"mem_1"}`, "brief, a title, its beginning\nit is blue", "", ""},
 		{"MemoryGet", `{"source_ref":"brf_1"}`, "", "not_found", "source_ref"},
 		{"MemoryGet", `{"source_ref":""}`, "", hosttools.KindInvalidInput, "source_ref"},
@@ -66,6 +68,9 @@ func TestMemoryTools(t *testing.T) {
 		result, err := named[c.tool].Call(t.Context(), hosttools.Call{ID: "c1", Arguments: json.RawMessage(c.arguments)})
 		if bad, ok := errors.AsType[*hosttools.ToolError](err); ok {
 			expect.Equal(t, c.tool+c.arguments, bad.Kind+" "+bad.Field, c.kind+" "+c.field)
+			if !strings.HasPrefix(bad.Message, c.text) {
+				t.Errorf("%s %s: %q", c.tool, c.arguments, bad.Message)
+			}
 			continue
 		}
 		expect.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -148,9 +149,24 @@ func arguments(c hosttools.Call, into any, required ...string) error {
 		if errors.Is(err, strict.ErrUnknownName) {
 			return invalid(field, fmt.Sprintf("there is no argument %.80q", field), "leave it out")
 		}
-		return invalid(field, fmt.Sprintf("%s can't be a JSON %s", field, wrong.JSONKind), "see the schema of the tool")
+		return invalid(field, fmt.Sprintf("%s can't be %s", field, unfit(wrong)), "see the schema of the tool")
 	}
 	return invalid("", "the arguments are not one JSON object", "correct them and call again")
+}
+
+// unfit names a value that an argument can't have.
+func unfit(wrong *strict.SemanticError) string {
+	switch wrong.JSONKind {
+	case '[':
+		return "a JSON array"
+	case '{':
+		return "a JSON object"
+	case '0':
+		if t := wrong.GoType; t != nil && t.Kind() == reflect.Int {
+			return "this number: it has to be a whole one"
+		}
+	}
+	return "a JSON " + wrong.JSONKind.String()
 }
 
 // complete refuses a call whose arguments, which could be read, lack one that is required.

@@ -245,7 +245,7 @@ func (c *Client) RuntimeEvents(ctx context.Context, agentID string, after int64)
 func (c *Client) SearchMemory(ctx context.Context, agentID string, m view.MemoryQuery) (out view.MemoryResults,
 	err error) {
 	q := url.Values{"limit": {strconv.Itoa(m.Limit)}, "all_workspaces": {strconv.FormatBool(m.AllWorkspaces)},
-		"query": {strings.ToValidUTF8(m.Text[:min(len(m.Text), maxQuery)], "")}} // of which the first words count
+		"query": {strings.ToValidUTF8(m.Text[:min(len(m.Text), maxQuery)], "\ufffd")}} // of which the first words count
 	return out, c.get(ctx, agentID, "/memory/search?"+q.Encode(), &out)
 }
 

@@ -80,8 +80,8 @@ func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.In
 	return in, err
 }
 
-// recentTurns is what an agent did last in the workspace of a claim, or at home. A message that retention removed is shown as
-// gone.
+// recentTurns is what an agent did last in the workspace of a claim, or at home. A message that retention removed is
+// shown as gone.
 func recentTurns(v ledger.View, c scheduler.Claim) (list []prompt.EarlierTurn, err error) {
 	turns, err := v.Turns(c.Agent.ID, maxRecent)
 	for _, t := range memory.Earlier(turns, c.Attempt.WorkspaceID) {

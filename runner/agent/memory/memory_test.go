@@ -379,6 +379,7 @@ func TestWorkingMemoryIsOfOneWorkspace(t *testing.T) {
 		for _, at := range strings.Fields(c.want) {
 			decisions, files = append(decisions, "said in "+at), append(files, at+".go")
 		}
-		expect.Equal(t, c.places, fmt.Sprint(m.Current.RecentDecisions, m.Current.WorkingSetFiles), fmt.Sprint(decisions, files))
+		expect.Equal(t, c.places, fmt.Sprint(m.Current.RecentDecisions, m.Current.WorkingSetFiles),
+			fmt.Sprint(decisions, files))
 	}
 }

@@ -302,7 +302,9 @@ func TestObstacles(t *testing.T) {
 			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
 		},
 		"a link for its directory": func() error { return errors.Join(os.RemoveAll(dir), os.Symlink(outside, dir)) },
-		"closed":                   func() error { return errors.Join(os.WriteFile(r.index(), []byte("x"), 0), os.Chmod(dir, 0o500)) },
+		"closed": func() error {
+			return errors.Join(os.WriteFile(r.index(), []byte("x"), 0), os.Chmod(dir, 0o500))
+		},
 	} {
 		for _, rebuild := range []bool{false, true} {
 			r.finds("zebra", "zebra") // a good one, so that its directory is there
@@ -325,7 +327,8 @@ func TestObstacles(t *testing.T) {
 	}
 	expect.NoError(t, errors.Join(os.RemoveAll(filepath.Dir(dir)), os.WriteFile(filepath.Dir(dir), nil, 0o600)))
 	_, err := r.service.Search(t.Context(), "main", view.MemoryQuery{Text: "zebra"})
-	if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != "agent_home_unusable" || !strings.Contains(e.Message, r.index()) {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok || e.Code != "agent_home_unusable" || !strings.Contains(e.Message, r.index()) {
 		t.Errorf("without a home: %v", err)
 	}
 }

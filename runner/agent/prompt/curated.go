@@ -43,8 +43,8 @@ func (f CuratedFile) cut(room int) string {
 // or the lines that changed where those are fewer than the others.
 func (f CuratedFile) block(shown, before string) string {
 	if shown == "" {
-		return fmt.Sprintf("[curated memory] agent_home/%s is empty now. What you were shown of it before no longer holds.",
-			f.Path)
+		return fmt.Sprintf("[curated memory] agent_home/%s is empty now. What you were shown of it before no longer "+
+			"holds.", f.Path)
 	}
 	lines, now, old := strings.Split(shown, "\n"), fields(digests(shown)), fields(before)
 	same := 0
@@ -59,15 +59,15 @@ func (f CuratedFile) block(shown, before string) string {
 	if same+after == 0 || 2*len(changed) > len(shown) {
 		return fmt.Sprintf("[curated memory] agent_home/%s as it is now:\n%s", f.Path, fenced(f.Path, shown, len(shown)))
 	}
-	return fmt.Sprintf("[curated memory] agent_home/%s as you were shown it, but with this in place of its %d lines after "+
-		"line %d:\n%s", f.Path, len(old)-same-after, same, fenced(f.Path, changed, len(changed)))
+	return fmt.Sprintf("[curated memory] agent_home/%s as you were shown it, but with this in place of its %d lines "+
+		"after line %d:\n%s", f.Path, len(old)-same-after, same, fenced(f.Path, changed, len(changed)))
 }
 
 // digestLen is the length of the digest of a line.
 const digestLen = 8
 
-// digests are what a conversation keeps of a text that it was shown: one after another those of its lines, or where there
-// are too many the one of all, "" of no text.
+// digests are what a conversation keeps of a text that it was shown: one after another those of its lines, or where
+// there are too many the one of all, "" of no text.
 func digests(text string) string {
 	if text == "" {
 		return ""

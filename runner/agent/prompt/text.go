@@ -134,7 +134,8 @@ func longest(m ledger.Message) int {
 	return maxForeign
 }
 
-// recent lists earlier turns when the conversation itself is gone, in so many bytes. The newest ones are first to be kept.
+// recent lists earlier turns when the conversation itself is gone, in so many bytes. The newest ones are first to be
+// kept.
 func recent(list []EarlierTurn, left int) string {
 	var lines []string
 	most := min(maxEarlier, left/4)

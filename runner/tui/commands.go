@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holon/runner/present"
+	"holon/runner/review"
 )
 
 // command is what a line that begins with / does.
@@ -155,7 +156,7 @@ func (m *model) sendComments(string) tea.Cmd {
 	if len(m.comments) == 0 {
 		return m.review("")
 	}
-	p := prompt{Text: message(m.comments)}
+	p := prompt{Text: review.Message(m.comments)}
 	m.comments, m.overlays, m.notice = nil, nil, ""
 	return m.send(p)
 }

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"holon/internal/visible"
+	"holon/runner/review"
 	"holon/state"
 )
 
@@ -87,106 +87,20 @@ func applied(dir string, written, deleted []string, warnings []state.Warning) st
 	return strings.Join(lines, "\n")
 }
 
-// diffLine is a line of a diff on screen.
-type diffLine struct {
-	text string
-	kind byte   // '+', '-', '@', 'f' a file, ' ' others
-	file string // that it is of
-	line int    // in the new file, of an added or unchanged line; else 0
-}
-
 // diffLines are the lines of changes with where they are.
-func diffLines(changes []change) (lines []diffLine) {
+func diffLines(changes []change) (lines []review.Line) {
 	for _, c := range changes {
-		lines = append(lines, diffLine{text: c.Title, kind: 'f'})
+		lines = append(lines, review.Line{Text: c.Title, Kind: 'f'})
 		for _, f := range c.Files {
-			lines = append(lines, diffLine{text: "  " + f, kind: ' '})
+			lines = append(lines, review.Line{Text: "  " + f, Kind: ' '})
 		}
 		for _, e := range c.Executed {
-			lines = append(lines, diffLine{text: "  executed by programs: " + e, kind: '-'})
+			lines = append(lines, review.Line{Text: "  executed by programs: " + e, Kind: '-'})
 		}
 		if c.Note != "" {
-			lines = append(lines, diffLine{text: "  " + c.Note, kind: ' '})
+			lines = append(lines, review.Line{Text: "  " + c.Note, Kind: ' '})
 		}
-		lines = append(lines, patchLines(c.Patch)...)
+		lines = append(lines, review.Lines(c.Patch)...)
 	}
 	return lines
-}
-
-// patchLines reads a patch of git, as far as it is one.
-func patchLines(patch string) (lines []diffLine) {
-	file, at, left := "", 0, 0
-	for text := range strings.Lines(patch) {
-		text = strings.TrimRight(text, "\n")
-		l := diffLine{text: text, kind: ' ', file: file}
-		switch {
-		case left <= 0 && strings.HasPrefix(text, "diff --git "):
-			file = ""
-			continue
-		case left <= 0 && strings.HasPrefix(text, "--- "):
-			file = strings.TrimPrefix(strings.TrimPrefix(text, "--- "), "a/")
-			continue
-		case left <= 0 && strings.HasPrefix(text, "+++ "):
-			if to := strings.TrimPrefix(text, "+++ "); to != "/dev/null" {
-				file = strings.TrimPrefix(to, "b/")
-			}
-			l = diffLine{text: file, kind: 'f', file: file}
-		case strings.HasPrefix(text, "@@ "):
-			var from, old, count int
-			at, left = 0, 0
-			if _, err := fmt.Sscanf(hunk(text), "-%d,%d +%d,%d", &from, &old, &at, &count); err == nil {
-				left = old + count
-			}
-			l.kind = '@'
-		case left > 0 && strings.HasPrefix(text, "-"):
-			l.kind = '-'
-			left--
-		case left > 0 && strings.HasPrefix(text, "+"):
-			l.kind, l.line = '+', at
-			at, left = at+1, left-1
-		case left > 0 && strings.HasPrefix(text, " "):
-			l.line = at
-			at, left = at+1, left-2
-		case left <= 0 && !strings.HasPrefix(text, `\`) && text != "":
-			continue // modes and ids
-		}
-		lines = append(lines, l)
-	}
-	return lines
-}
-
-// hunk writes out the counts that git leaves out of the head of a hunk: 1.
-func hunk(head string) string {
-	fields := strings.Fields(head)
-	if len(fields) < 3 {
-		return ""
-	}
-	for i, f := range fields[1:3] {
-		if !strings.Contains(f, ",") {
-			fields[i+1] = f + ",1"
-		}
-	}
-	return fields[1] + " " + fields[2]
-}
-
-// comment is what a person says of a line of a diff.
-type comment struct {
-	file string
-	line int
-	code string
-	text string
-}
-
-// message makes the next message of comments on a diff.
-func message(comments []comment) string {
-	var b strings.Builder
-	b.WriteString("Comments on your change:\n")
-	for _, c := range comments {
-		where := cmp.Or(c.file, "the change")
-		if c.line > 0 {
-			where = fmt.Sprintf("%s:%d", where, c.line)
-		}
-		fmt.Fprintf(&b, "\n%s\n> %s\n%s\n", where, c.code, c.text)
-	}
-	return b.String()
 }

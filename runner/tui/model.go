@@ -13,6 +13,7 @@ import (
 	"holon/internal/visible"
 	"holon/runner/control/wire"
 	"holon/runner/present"
+	"holon/runner/review"
 	"holon/state"
 )
 
@@ -47,7 +48,7 @@ type model struct {
 	history  []string
 	recalled int // position in history; len(history): none
 	draft    string
-	comments []comment
+	comments []review.Comment
 
 	overlays []*overlay
 	notice   string

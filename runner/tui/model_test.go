@@ -184,29 +184,6 @@ deleted file mode 100644
 -x
 `
 
-// Lines of a patch have their file and their number, whatever they say.
-func TestPatchLines(t *testing.T) {
-	t.Parallel()
-	var got []string
-	for _, l := range patchLines(patch) {
-		got = append(got, string(l.kind)+" "+l.file+" "+strings.Repeat("i", l.line)+" "+l.text)
-	}
-	expect.Equal(t, "lines", strings.Join(got, "\n"), strings.Join([]string{"f a.go  a.go", "@ a.go  @@ -1,2 +1,3 @@ func main",
-		"  a.go i  package a", "- a.go  -old", "+ a.go ii +new", "+ a.go iii +--- not a file", "f gone  gone",
-		"@ gone  @@ -1 +0,0 @@", "- gone  -x"}, "\n"))
-}
-
-func FuzzPatchLines(f *testing.F) {
-	f.Add(patch)
-	f.Fuzz(func(t *testing.T, patch string) {
-		for _, l := range patchLines(patch) {
-			if strings.Contains(l.text, "\n") {
-				t.Fatalf("%q", l.text)
-			}
-		}
-	})
-}
-
 // Comments on lines become the next message.
 func TestComments(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holon/internal/visible"
+	"holon/runner/review"
 	"holon/state"
 )
 
@@ -32,7 +33,7 @@ type overlay struct {
 	text            string
 	raw             bool
 	lines           []string // of the text, or nil
-	diff            []diffLine
+	diff            []review.Line
 	at              int            // chosen item or line, or first line of a text
 	yes             func() tea.Cmd // what the question is about; nil: there is none
 	before          string         // what was written before the question was asked, which answers nothing
@@ -232,7 +233,7 @@ func (m *model) second(o *overlay) tea.Cmd {
 // comment adds what is said of the chosen line.
 func (m *model) comment(o *overlay, text string) {
 	l := o.diff[min(o.at, len(o.diff)-1)]
-	m.comments = append(m.comments, comment{file: l.file, line: l.line, code: l.text, text: text})
+	m.comments = append(m.comments, review.Comment{File: l.File, Line: l.Line, Code: l.Text, Text: text})
 	m.say("commented; Enter on an empty line sends the comments", nil)
 }
 

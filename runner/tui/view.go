@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holon/internal/visible"
+	"holon/runner/review"
 )
 
 // View draws the model.
@@ -243,10 +244,10 @@ func (m *model) drawOverlay(o *overlay, height int) []string {
 	return lines[:min(len(lines), height)]
 }
 
-func (m *model) drawDiffLine(l diffLine, chosen bool) string {
+func (m *model) drawDiffLine(l review.Line, chosen bool) string {
 	mark, comments := "  ", 0
 	for _, c := range m.comments {
-		if c.code == l.text && c.file == l.file && c.line == l.line {
+		if c.Code == l.Text && c.File == l.File && c.Line == l.Line {
 			comments++
 		}
 	}
@@ -256,20 +257,20 @@ func (m *model) drawDiffLine(l diffLine, chosen bool) string {
 	if chosen {
 		mark = "> "
 	}
-	text := ansi.Truncate(mark+m.line(strings.ReplaceAll(l.text, "\t", "    ")), m.width, "…")
-	if l.kind == ' ' || l.kind == '+' || l.kind == '-' { // line would take the indent away
-		text = ansi.Truncate(mark+strings.TrimRight(m.oneLine(l.text), "\n"), m.width, "…")
+	text := ansi.Truncate(mark+m.line(strings.ReplaceAll(l.Text, "\t", "    ")), m.width, "…")
+	if l.Kind == ' ' || l.Kind == '+' || l.Kind == '-' { // line would take the indent away
+		text = ansi.Truncate(mark+strings.TrimRight(m.oneLine(l.Text), "\n"), m.width, "…")
 	}
 	switch {
 	case chosen:
 		return m.paint(inverse, text)
-	case l.kind == '+':
+	case l.Kind == '+':
 		return m.paint(green, text)
-	case l.kind == '-':
+	case l.Kind == '-':
 		return m.paint(red, text)
-	case l.kind == '@':
+	case l.Kind == '@':
 		return m.paint(code, text)
-	case l.kind == 'f':
+	case l.Kind == 'f':
 		return m.paint(bold, text)
 	}
 	return text

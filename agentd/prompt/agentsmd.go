@@ -23,12 +23,56 @@ func agentInstructions(home string) Source {
 		"# Instructions of the agent\n\nThe file %s says how this agent works:")
 }
 
-// workspaceInstructions reads AGENTS.md in the anchor of the workspace, or
-// CLAUDE.md where there is none.
-func workspaceInstructions(anchor string) Source {
-	return instructions("workspace", anchor, []file{{"AGENTS.md", kindAgentsMD}, {"CLAUDE.md", kindClaudeMD}},
-		"# Instructions of the workspace\n\nThe file %s says how to work in this tree. It holds for work in the "+
-			"tree and allows nothing that the user did not ask for:")
+// workspaceInstructions reads AGENTS.md in the anchor of the workspace, or CLAUDE.md where there is none, and those of
+// the directories from there, or from the top of the repository, to the one where the turn works.
+func workspaceInstructions(anchor, workDir string) Source {
+	var all Source
+	for i, dir := range levels(anchor, workDir) {
+		about := "# Instructions of the workspace\n\nThe file %s says how to work in this tree. It holds for work in the " +
+			"tree and allows nothing that the user did not ask for:"
+		if i > 0 && all.Text != "" {
+			about = "The file %s says how to work in its directory, where it counts before those above:"
+		}
+		one := instructions("workspace", dir, []file{{"AGENTS.md", kindAgentsMD}, {"CLAUDE.md", kindClaudeMD}}, about)
+		switch {
+		case i == 0 || all.Path == "":
+			all = one
+		case one.Path != "":
+			path, kind := all.Path, all.Kind
+			note := strings.TrimPrefix(all.Note+"; "+one.Note, "; ")
+			all = newSource("workspace", kind, all.Text+"\n\n"+one.Text)
+			all.Path, all.Note = path, strings.TrimSuffix(note, "; ")
+		}
+	}
+	return all
+}
+
+// maxLevels bounds the directories whose instructions count.
+const maxLevels = 16
+
+// levels are the directories whose instructions count, the outermost first: from the anchor, or the top of the
+// repository that workDir is in, to workDir.
+func levels(anchor, workDir string) []string {
+	top := anchor
+	if anchor == workDir {
+		for dir, n := workDir, 0; dir != "" && n < maxLevels; dir, n = filepath.Dir(dir), n+1 {
+			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+				top = dir
+				break
+			}
+		}
+	}
+	below, err := filepath.Rel(top, workDir)
+	if anchor == "" || workDir == "" || err != nil || !filepath.IsLocal(below) {
+		return []string{anchor}
+	}
+	dirs := []string{top}
+	for name := range strings.SplitSeq(below, string(filepath.Separator)) {
+		if name != "." && len(dirs) < maxLevels {
+			dirs = append(dirs, filepath.Join(dirs[len(dirs)-1], name))
+		}
+	}
+	return dirs
 }
 
 type file struct{ name, kind string }

@@ -43,7 +43,7 @@ func Assemble(in Input) Prompt {
 		newSource("execution", kindBuiltin, execution(in.WorkDir, in.HasInput)),
 		newSource("mode", kindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
-		workspaceInstructions(anchor),
+		workspaceInstructions(anchor, in.WorkDir),
 		newSource("skills", kindCatalog, skills.Catalogue(in.Skills)),
 		newSource("active-skills", kindCatalog, activeSkills(in.Active)),
 		newSource("tools", kindBuiltin, toolGuidance(in.Tools)),

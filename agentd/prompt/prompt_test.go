@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -317,5 +318,28 @@ func TestHomeIsTree(t *testing.T) {
 	told := prompt.Assemble(prompt.Input{AgentHome: home, WorkDir: home}).SourceNames()
 	if !slices.Contains(told, "agent") || slices.Contains(told, "workspace") {
 		t.Errorf("told %v", told)
+	}
+}
+
+// The instructions of each directory from the top of the repository to the one where the turn works count, the
+// outermost first; those of an anchor elsewhere count alone.
+func TestNestedInstructions(t *testing.T) {
+	t.Parallel()
+	top, anchor := t.TempDir(), t.TempDir()
+	write(t, top+"/.git/HEAD", "")
+	write(t, top+"/AGENTS.md", "TOP-TEXT")
+	write(t, top+"/a/CLAUDE.md", "MIDDLE-TEXT")
+	write(t, top+"/a/b/AGENTS.md", "INNER-TEXT")
+	write(t, top+"/other/AGENTS.md", "OTHER-TEXT")
+	write(t, anchor+"/AGENTS.md", "ANCHOR-TEXT")
+	for _, tt := range []struct{ dir, anchor, want string }{
+		{top, "", "TOP"}, {top + "/a", "", "TOP MIDDLE"}, {top + "/a/b", "", "TOP MIDDLE INNER"},
+		{top + "/a/b/c", top + "/a/b/c", "TOP MIDDLE INNER"}, {top + "/a/b", top + "/a", "MIDDLE INNER"},
+		{top + "/a/b", anchor, "ANCHOR"}, {anchor, "", "ANCHOR"},
+	} {
+		text := source(t, prompt.Assemble(prompt.Input{Mode: prompt.ModeOnce, WorkDir: tt.dir, Anchor: tt.anchor}),
+			"workspace").Text
+		got := regexp.MustCompile(`[A-Z]+-TEXT`).FindAllString(text, -1)
+		expect.Equal(t, tt.dir, strings.ReplaceAll(strings.Join(got, " "), "-TEXT", ""), tt.want)
 	}
 }

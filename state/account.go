@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"holon/responses"
 )
 
 // Amount is money in millionths of the unit in which the user wrote the prices:
@@ -31,6 +33,13 @@ type Tokens struct {
 	Reasoning  int64 `json:"reasoning_tokens"`   // of Output
 }
 
+// Responses returns the counts in the form of the protocol.
+func (t Tokens) Responses(estimated bool) responses.Usage {
+	return responses.Usage{InputTokens: t.Input, OutputTokens: t.Output, TotalTokens: t.Input + t.Output,
+		InputTokenDetails:  responses.InputTokenDetails{CachedTokens: t.CacheRead},
+		OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: t.Reasoning}, Estimated: estimated}
+}
+
 // Usage is what a number of requests took.
 type Usage struct {
 	Requests int64 `json:"requests"` // passed on to a provider
@@ -40,6 +49,51 @@ type Usage struct {
 	Tokens
 	Total int64  `json:"total_tokens"` // Input + Output
 	Cost  Amount `json:"cost_micros"`
+}
+
+// Approximately is the mark before a number of which a part is an estimate.
+const Approximately = "~"
+
+// Mark is Approximately where a part of the usage is estimated, else "".
+func (u Usage) Mark() string {
+	if u.Estimated > 0 {
+		return Approximately
+	}
+	return ""
+}
+
+// Spent is what something cost, for a person.
+type Spent struct {
+	Cost         Amount
+	Estimated    bool   // a part of it
+	Unpriced     bool   // some requests have no price and are not in Cost
+	ListPricesOf string // see Account
+}
+
+// Spent returns what an account has of money.
+func (a Account) Spent() Spent {
+	return Spent{a.Cost, a.Estimated > 0, a.Unpriced > 0, a.ListPricesOf}
+}
+
+// String returns for example "~0.0123 (list prices of 2026-11-06)", and "unknown" where no request had a price.
+func (s Spent) String() string {
+	if s.Cost == 0 && s.Unpriced {
+		return "unknown"
+	}
+	text, notes := s.Cost.String(), []string(nil)
+	if s.Estimated && s.Cost > 0 {
+		text = Approximately + text
+	}
+	if s.ListPricesOf != "" {
+		notes = append(notes, "list prices of "+s.ListPricesOf)
+	}
+	if s.Unpriced {
+		notes = append(notes, "without models that have no price")
+	}
+	if len(notes) > 0 {
+		text += " (" + strings.Join(notes, "; ") + ")"
+	}
+	return text
 }
 
 // Budget bounds what a grant may take; 0 means no bound. It is looked at before
@@ -57,8 +111,10 @@ type Account struct {
 	Budget Budget `json:"budget"`
 	// the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
 	Exhausted string           `json:"exhausted"`
-	Models    map[string]Usage `json:"models"`  // by reference
-	Refused   []string         `json:"refused"` // features that were asked for and usage that was claimed, each once
+	Models    map[string]Usage `json:"models"` // by reference
+	// date of the list prices by which part of the cost was counted; "": all prices were set
+	ListPricesOf string   `json:"list_prices_of"`
+	Refused      []string `json:"refused"` // features that were asked for and usage that was claimed, each once
 }
 
 // MarshalJSON escapes <, > and & in names, as every manifest has them.

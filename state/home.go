@@ -28,6 +28,7 @@ import (
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container
 //	ledger.sqlite    what is known of the agents (state/sqlite)
+//	spending.json    what models took, of this day and in all (runner/gateway)
 //	trigger.key      what the URLs of external triggers are derived from
 //	run/             socket, log and metadata of the daemon (runner/daemon)
 //	worktrees/       working trees that `holon checkout` made
@@ -158,6 +159,9 @@ func (h Home) SessionDir(id string) string { return filepath.Join(h.SessionsDir(
 
 // TriggerKeyPath is the file with the key from which the tokens of external triggers are derived.
 func (h Home) TriggerKeyPath() string { return filepath.Join(h.dir, "trigger.key") }
+
+// SpendingPath is the file of what models took in all.
+func (h Home) SpendingPath() string { return filepath.Join(h.dir, "spending.json") }
 
 // LedgerPath is the file with the ledger of the agents (state/sqlite).
 func (h Home) LedgerPath() string { return filepath.Join(h.dir, "ledger.sqlite") }

@@ -42,21 +42,22 @@ type Artifact = turns.Artifact
 // is over. Every key is always present; a nil pointer and a zero
 // Time are null.
 type Manifest struct {
-	Schema      string           `json:"schema"`
-	RunID       string           `json:"run_id"`
-	ParentRunID string           `json:"parent_run_id"` // the run that this one continues, or empty
-	Name        string           `json:"name"`
-	Task        string           `json:"task"` // first line of the prompt, shortened
-	Status      Status           `json:"status"`
-	Outcome     Outcome          `json:"outcome"`
-	ExitCode    int              `json:"exit_code"` // Outcome.ExitCode
-	StartedAt   turns.Time       `json:"started_at"`
-	CompletedAt turns.Time       `json:"completed_at"`
-	Timings     Timings          `json:"timings"`
-	Model       string           `json:"model"`       // provider/model that was asked for
-	Usage       *responses.Usage `json:"usage"`       // as the agent counts, of its turn
-	ModelUsage  *Account         `json:"model_usage"` // as the gateway metered; null where no provider was asked
-	Engine      Engine           `json:"engine"`
+	Schema      string     `json:"schema"`
+	RunID       string     `json:"run_id"`
+	ParentRunID string     `json:"parent_run_id"` // the run that this one continues, or empty
+	Name        string     `json:"name"`
+	Task        string     `json:"task"` // first line of the prompt, shortened
+	Status      Status     `json:"status"`
+	Outcome     Outcome    `json:"outcome"`
+	ExitCode    int        `json:"exit_code"` // Outcome.ExitCode
+	StartedAt   turns.Time `json:"started_at"`
+	CompletedAt turns.Time `json:"completed_at"`
+	Timings     Timings    `json:"timings"`
+	Model       string     `json:"model"` // provider/model that was asked for
+	// as the gateway metered, or else as the agent counts
+	Usage      *turns.Usage `json:"usage"`
+	ModelUsage *Account     `json:"model_usage"` // as the gateway metered; null where no provider was asked
+	Engine     Engine       `json:"engine"`
 	// Provider is what was tried to get the turn's answers, and the model that gave the last; null where no turn was
 	// recorded, and of a run with attempts.
 	Provider     *turns.ProviderTimeline `json:"provider_attempt_timeline"`

@@ -25,7 +25,7 @@ func manifest() *state.Manifest {
 		Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
 		StartedAt: at, CompletedAt: at, Model: "scripted/demo", HolonVersion: "1.2.3", Image: "holon/base:latest",
 		Timings:   state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
-		Usage:     &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
+		Usage:     new(turns.UsageOf(responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15})),
 		Engine:    state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
 		Toolchain: []state.Tool{{Program: "go", File: "sub/go.mod", Present: true}},
 		Limits: state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9,

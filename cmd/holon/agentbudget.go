@@ -9,6 +9,7 @@ import (
 
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -25,7 +26,8 @@ func newAgentBudgetCommand(streams Streams) *cobra.Command {
 			return r.showBudget(set, err)
 		})
 	cmd.Long = "Show or bound what an agent and its children take together. When the budget is spent, they\n" +
-		"pause, and you are notified; a larger one lets them go on. A bound of 0 is none."
+		"pause, and you are notified; a larger one lets them go on. A bound of 0 is that of the\n" +
+		"settings budgets.agent, or none."
 	f := cmd.Flags()
 	f.Func("tokens", "`number` of tokens that their models may read and write", func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -58,21 +60,55 @@ func wholeNumber(err error) error {
 }
 
 func (r *remote) showBudget(b view.TreeBudget, err error) error {
-	of := func(taken, most string) string {
-		if most == "0" {
-			return taken
-		}
-		return taken + " of " + most
-	}
 	containers, paused := "", ""
 	if b.Spent != "" {
 		paused = "until the bound of " + b.Spent + " is above what is taken"
+		if setting := gateway.TotalBound(b.Spent); setting != "" {
+			paused = "until " + setting + " is above what is taken"
+		}
 	}
 	if b.MaxContainers > 0 {
 		containers = strconv.Itoa(b.MaxContainers) + " at a time"
 	}
-	return r.showFacts(b, err, "agent", b.AgentID, "children", strconv.Itoa(b.Children),
-		"tokens", of(strconv.FormatInt(b.Tokens, 10), strconv.FormatInt(b.MaxTokens, 10)),
-		"cost", of(b.Cost.String(), b.MaxCost.String()), "containers", containers, "spent", b.Spent,
-		"paused", paused)
+	pairs := append([]string{"agent", b.AgentID, "children", strconv.Itoa(b.Children)}, budgetOfTree(b)...)
+	return r.showFacts(b, err, append(pairs, "containers", containers, "spent", b.Spent, "paused", paused)...)
+}
+
+// budgetOfTree says what an agent and its children took, and everything on the host, and what they may take.
+func budgetOfTree(b view.TreeBudget) []string {
+	mark := ""
+	if b.Estimated {
+		mark = state.Approximately
+	}
+	pairs := []string{"tokens", mark + of(b.Tokens, b.MaxTokens), "cost", ofMoney(b.Money().String(), b.MaxCost)}
+	h := b.Host
+	if h == nil {
+		return pairs
+	}
+	if h.MaxDayTokens > 0 {
+		pairs = append(pairs, "host today", of(h.DayTokens, h.MaxDayTokens)+" tokens")
+	}
+	if h.MaxDayCost > 0 {
+		pairs = append(pairs, "host today", "cost "+ofMoney(h.DayCost.String(), h.MaxDayCost))
+	}
+	if h.MaxTokens > 0 {
+		pairs = append(pairs, "host in all", of(h.Tokens, h.MaxTokens)+" tokens")
+	}
+	if h.MaxCost > 0 {
+		pairs = append(pairs, "host in all", "cost "+ofMoney(h.Cost.String(), h.MaxCost))
+	}
+	return pairs
+}
+
+func of(taken, most int64) string {
+	return ofBound(strconv.FormatInt(taken, 10), strconv.FormatInt(most, 10))
+}
+
+func ofMoney(taken string, most state.Amount) string { return ofBound(taken, most.String()) }
+
+func ofBound(taken, most string) string {
+	if most == "0" {
+		return taken
+	}
+	return taken + " of " + most
 }

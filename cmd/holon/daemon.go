@@ -84,7 +84,7 @@ func (b *background) ready(ctx context.Context) error {
 	if _, err := findAgentd(b.Agentd); err != nil {
 		return err
 	}
-	if err := b.checkModels(modelsOf(&b.Settings, keysOf(b.home, nil), nil)); err != nil {
+	if err := b.checkModels(modelsOf(b.home, &b.Settings, keysOf(b.home, nil), nil)); err != nil {
 		return err
 	}
 	if err := b.checkImage(ctx); err != nil {

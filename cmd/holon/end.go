@@ -10,7 +10,6 @@ import (
 
 	"holon/internal/durable"
 	"holon/internal/visible"
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
@@ -44,7 +43,7 @@ func printRun(streams Streams, m *state.Manifest, dir, answer string) error {
 	}
 	return printJSON(streams, struct {
 		*state.Manifest
-		TokenUsage *responses.Usage       `json:"token_usage"`
+		TokenUsage *turns.Usage           `json:"token_usage"`
 		Artifact   *turns.FailureArtifact `json:"failure_artifact"` // null unless the run failed
 		FinalText  string                 `json:"final_text"`
 		RawText    string                 `json:"raw_final_text"` // the same, as long as there are no work items
@@ -168,7 +167,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 
 // summarizeUse says what the run took of models and of its budget.
 func (p *progress) summarizeUse(m *state.Manifest) {
-	if used := tokensUsed(m); used != "" {
+	if used := oneshot.Used(m); used != "" {
 		p.println("tokens   " + used)
 	}
 	if spent := oneshot.Spent(m); spent != "" {
@@ -183,25 +182,4 @@ func namesOf(f workspace.FileChange) string {
 		return visible.Name(f.From) + " → " + name
 	}
 	return name
-}
-
-// tokensUsed says what the models of a run took, and what that cost where prices are set.
-func tokensUsed(m *state.Manifest) string {
-	if m.Usage == nil || m.Usage.TotalTokens == 0 {
-		return ""
-	}
-	text := tokensOf(m.Usage)
-	if a := m.ModelUsage; a != nil && a.Cost > 0 {
-		text += ", cost " + a.Cost.String()
-	}
-	return text
-}
-
-// tokensOf says how many tokens were read and written.
-func tokensOf(u *responses.Usage) string {
-	text := fmt.Sprintf("%d in", u.InputTokens)
-	if cached := u.InputTokenDetails.CachedTokens; cached > 0 {
-		text += fmt.Sprintf(" (%d cached)", cached)
-	}
-	return text + fmt.Sprintf(", %d out", u.OutputTokens)
 }

@@ -24,11 +24,12 @@ import (
 	"holon/runner/workspace/git"
 	"holon/skills"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // providers is how models are asked now: providers may have been set and keys stored since the start.
 func (h *agentHost) providers() *modelaccess.Host {
-	return modelsOf(h.settings.Load(), keysOf(h.options.home, h.options.streams.Secrets), h.log)
+	return modelsOf(h.options.home, h.settings.Load(), keysOf(h.options.home, h.options.streams.Secrets), h.log)
 }
 
 func (h *agentHost) CheckModel(ref string, keyless bool) error {
@@ -188,5 +189,24 @@ func (h *agentHost) facts() view.Facts {
 	return view.Facts{DefaultAgent: o.Agent, Model: refs[0], Fallbacks: refs[1:],
 		Engine: engineName(o.Loaded.Engine), Network: o.Network, Weaker: o.AcceptWeaker, Home: h.homeOf,
 		AgentsMD: h.homes.Loaded, Plan: h.homes.Plan, Isolation: h.containers.Isolation, TreesDir: h.trees.Dir,
-		Guidance: h.trees.Guidance, Worktrees: h.trees.Isolates()}
+		Guidance: h.trees.Guidance, Worktrees: h.trees.Isolates(), Bounds: h.bounds, HostBudget: h.hostBudget}
+}
+
+// bounds are what the settings allow agents for which nothing else was set.
+func (h *agentHost) bounds() ledger.TreeBounds {
+	b := h.settings.Load().Budgets
+	return ledger.TreeBounds{MaxTokens: b.AgentTokens, MaxCost: state.Amount(b.AgentCost)}
+}
+
+// hostBudget is what everything of this home has taken, nil where that cannot be read.
+func (h *agentHost) hostBudget() *view.HostBudget {
+	total := h.providers().Total
+	day, all := total.Budgets()
+	s, err := total.Read()
+	if err != nil {
+		h.log.Warn("what was spent cannot be shown", "err", err)
+		return nil
+	}
+	return &view.HostBudget{Day: s.Day, DayTokens: s.DayTokens, DayCost: s.DayCost, Tokens: s.Tokens, Cost: s.Cost,
+		MaxDayTokens: day.MaxTokens, MaxDayCost: day.MaxCost, MaxTokens: all.MaxTokens, MaxCost: all.MaxCost}
 }

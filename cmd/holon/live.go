@@ -109,7 +109,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	owner := rand.Text()
-	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide})
+	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide, Bounds: h.bounds})
 	h.transports = h.newTransports()
 	h.homes = home.New(home.Options{Home: o.home, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Fetch: fetchDirectory, Secrets: o.streams.Secrets, Log: h.log})

@@ -17,6 +17,7 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/credentials"
+	"holon/runner/gateway"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
@@ -31,14 +32,20 @@ func keysOf(home state.Home, secrets *redact.Set) *credentials.Keys {
 	return keys
 }
 
-// modelsOf is how models are asked with settings and keys.
-func modelsOf(s *settings.Settings, keys *credentials.Keys, log *slog.Logger) *modelaccess.Host {
-	return &modelaccess.Host{Settings: s, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
+// modelsOf is how models are asked with the settings and keys of a home.
+func modelsOf(home state.Home, s *settings.Settings, keys *credentials.Keys, log *slog.Logger) *modelaccess.Host {
+	h := &modelaccess.Host{Settings: s, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: log}
+	if home != (state.Home{}) {
+		h.Total = gateway.OpenTotal(home.SpendingPath(),
+			gateway.Budget{MaxTokens: s.Budgets.DayTokens, MaxCost: gateway.Amount(s.Budgets.DayCost)},
+			gateway.Budget{MaxTokens: s.Budgets.AllTokens, MaxCost: gateway.Amount(s.Budgets.AllCost)}, log)
+	}
+	return h
 }
 
 // models is how models are asked from this directory.
 func (h *host) models(home state.Home) *modelaccess.Host {
-	return modelsOf(&h.load(home, ".").Settings, keysOf(home, nil), nil)
+	return modelsOf(home, &h.load(home, ".").Settings, keysOf(home, nil), nil)
 }
 
 // openModels makes what asks the models of refs part of a session: which gateway

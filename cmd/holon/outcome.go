@@ -6,10 +6,12 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/credentials"
+	"holon/runner/oneshot"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -136,7 +138,7 @@ func (r *remote) summarize(t *ledger.Turn, ended string) {
 		fmt.Fprintf(r.streams.Err, "  edited   %s  +%d −%d\n", visible.Name(f.Path), f.Added, f.Deleted)
 	}
 	if t.Usage != nil && t.Usage.TotalTokens > 0 {
-		fmt.Fprintln(r.streams.Err, "tokens   "+tokensOf(t.Usage))
+		fmt.Fprintln(r.streams.Err, "tokens   "+oneshot.TokensOf(new(turns.UsageOf(*t.Usage))))
 	}
 }
 

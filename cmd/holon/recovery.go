@@ -88,7 +88,7 @@ func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string
 	if err := loaded.Err(); err != nil {
 		return nil, err
 	}
-	access, err := modelsOf(&loaded.Settings, keysOf(l.home, l.streams.Secrets), log).Open(ctx, refs, "--model")
+	access, err := modelsOf(l.home, &loaded.Settings, keysOf(l.home, l.streams.Secrets), log).Open(ctx, refs, "--model")
 	if err != nil {
 		return nil, err
 	}

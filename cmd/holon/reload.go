@@ -33,10 +33,11 @@ func lookAtSettings(home state.Home) (files settingsFiles) {
 }
 
 // followSettings takes up, until ctx ends, what is set of providers, models and keys while the agents live, and lets
-// agents try again what is blocked after each change of the files.
+// agents try again what is blocked after each change of the files. It lets them go on when a budget is not spent any more.
 func (h *agentHost) followSettings(ctx context.Context) {
 	clock := time.NewTicker(lookEvery)
 	defer clock.Stop()
+	reached := "unknown" // the bound of the host, when the agents' budgets were looked at
 	for seen := h.options.files; ; {
 		select {
 		case <-ctx.Done():
@@ -44,6 +45,12 @@ func (h *agentHost) followSettings(ctx context.Context) {
 		case <-clock.C:
 		}
 		now := h.takeUp()
+		if bound := h.providers().Total.Bound(); bound != reached || now != seen {
+			if err := h.LookAtBudgets(ctx, bound); err != nil && ctx.Err() == nil {
+				h.log.Error("agents whose budget is spent cannot go on", "err", err)
+			}
+			reached = bound
+		}
 		if now == seen {
 			continue
 		}
@@ -75,6 +82,7 @@ func (h *agentHost) reload() {
 	}
 	old, now := h.settings.Load(), h.options.Settings
 	now.Providers, now.Catalog, now.Unknown = l.Providers, l.Catalog, l.Unknown
+	now.ListPrices, now.Budgets = l.ListPrices, l.Budgets
 	h.settings.Store(&now)
 	changed := !reflect.DeepEqual(old, &now)
 	h.containers.Reconfigure(changed)

@@ -282,7 +282,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	models := modelsOf(&o.Settings, keysOf(home, o.streams.Secrets), log)
+	models := modelsOf(home, &o.Settings, keysOf(home, o.streams.Secrets), log)
 	if len(o.Models) > 0 {
 		o.Model = o.Models[0]
 	}

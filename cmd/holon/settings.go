@@ -35,7 +35,7 @@ type surface struct {
 
 // providers returns how models are asked with these settings.
 func (s *surface) providers() *modelaccess.Host {
-	return modelsOf(&s.Settings, s.keys, nil)
+	return modelsOf(s.home, &s.Settings, s.keys, nil)
 }
 
 // surfaceCommand makes a command that reads what is set.

@@ -104,7 +104,7 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 		"started", l.streams.when(m.StartedAt),
 		"took", elapsed(m.Timings.TotalMS),
 		"workspace", filepath.Join(ws.Path, ws.Prefix), "model", m.Answered(),
-		"check", checkOf(m), "best", bestOf(m), "tokens", tokensUsed(m), "budget", oneshot.Spent(m), "engine", engine,
+		"check", checkOf(m), "best", bestOf(m), "tokens", oneshot.Used(m), "budget", oneshot.Spent(m), "engine", engine,
 		"isolation", isolationOf(m), "network", networkOf(m), "results", dir)
 }
 

@@ -61,6 +61,10 @@ func summary(streams Streams, s view.AgentSummary, objective string) error {
 		"last wake", s.Agent.LastWakeReason, "last brief", streams.when(s.Agent.LastBriefAt),
 		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
 	}
+	if b := s.Budget; b != nil {
+		pairs = append(pairs, append([]string{"with children"}, budgetOfTree(*b)[1:]...)...)
+		pairs = append(pairs, "spent", b.Spent)
+	}
 	pairs = append(pairs, closure(s.Closure)...)
 	var used []string
 	for _, skill := range s.Skills.Active {

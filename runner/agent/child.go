@@ -97,8 +97,24 @@ func (r *Runtime) sharedOf(ctx context.Context, agentID string) (*gateway.Shared
 		s = new(gateway.Shared)
 		r.shared[root] = s
 	}
-	s.Set(gateway.Budget{MaxTokens: l.Tree.MaxTokens, MaxCost: l.Tree.MaxCost}, l.Tree.Tokens, l.Tree.Cost)
+	a := r.scheduler.Bounded(l.Tree)
+	s.Set(gateway.Budget{MaxTokens: a.MaxTokens, MaxCost: a.MaxCost}, a.Tokens, a.Cost)
 	return s, l.Tree.MaxContainers, nil
+}
+
+// LookAtBudgets lets agents go on that were paused for a bound that is not reached any more, and pauses those for which
+// one is reached by other settings. host is the bound of the host that is reached, "" for none.
+func (r *Runtime) LookAtBudgets(ctx context.Context, host string) error {
+	return r.eachAgent(ctx, func(ctx context.Context, id string) error {
+		if state.IsChild(id) {
+			return nil
+		}
+		err := r.scheduler.LookAtBudget(ctx, id, host)
+		if err == nil {
+			_, _, err = r.sharedOf(ctx, id)
+		}
+		return err
+	})
 }
 
 // SetBudget bounds what an agent and its children may take together, also for turns that run.

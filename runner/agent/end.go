@@ -66,11 +66,16 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 // spent is what a turn took of the account of its tree: as the gateway metered it, or as the container counts.
 func spent(e runner.End) (s scheduler.Spending) {
 	if e.Account != nil {
-		return scheduler.Spending{Tokens: e.Account.Total, Cost: e.Account.Cost,
-			Bound: gateway.SharedBound(e.Account.Exhausted)}
+		a := e.Account
+		s = scheduler.Spending{Tokens: a.Total, Cost: a.Cost, Estimated: a.Estimated > 0, Unpriced: a.Unpriced > 0,
+			ListPricesOf: a.ListPricesOf, Bound: gateway.SharedBound(a.Exhausted)}
+		if gateway.TotalBound(a.Exhausted) != "" {
+			s.Bound = a.Exhausted
+		}
+		return s
 	}
 	if e.Usage != nil {
-		s.Tokens = e.Usage.TotalTokens
+		s.Tokens, s.Estimated = e.Usage.TotalTokens, e.Usage.Estimated
 	}
 	return s
 }

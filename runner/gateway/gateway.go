@@ -38,6 +38,9 @@ type Options struct {
 	// Prices of models, for Budget.MaxCost and Usage.Cost.
 	Prices Prices
 
+	// Total is the account of the host from which all grants draw, too; nil for none.
+	Total *Total
+
 	// Owner is given the sockets, nil leaves them with this process's user.
 	// Only root can give files away.
 	Owner *socket.Owner
@@ -52,6 +55,7 @@ type Gateway struct {
 	upstreams map[string]*upstream // by provider name
 	routes    map[string]target    // by request target, "/openai/responses"
 	prices    Prices
+	total     *Total
 	owner     *socket.Owner
 	log       *slog.Logger
 
@@ -72,6 +76,7 @@ func New(options Options) (*Gateway, error) {
 		upstreams: make(map[string]*upstream, len(options.Providers)),
 		routes:    make(map[string]target),
 		prices:    maps.Clone(options.Prices),
+		total:     options.Total,
 		owner:     options.Owner,
 		log:       options.Logger,
 

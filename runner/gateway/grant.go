@@ -84,7 +84,8 @@ func (s *Server) Grant(g Grant) (*Lease, error) {
 	if err := errors.Join(s.gateway.Check(g.Models, g.Budget), s.gateway.Check(g.Models, g.Shared.Budget())); err != nil {
 		return nil, err
 	}
-	l := &Lease{server: s, grant: g, ledger: newLedger(&g), changed: make(chan struct{}, 1), noted: make(chan struct{})}
+	l := &Lease{server: s, grant: g, ledger: newLedger(&g, s.gateway.total), changed: make(chan struct{}, 1),
+		noted: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background()) // a turn's end is said, not inherited
 	if _, taken := s.leases.LoadOrStore(g.Token, l); taken {
 		return nil, &state.Error{Code: CodeInvalidGrant, Param: "token",
@@ -127,6 +128,7 @@ func (l *Lease) change() {
 
 // Check says whether models can be granted within a budget, before there is a server.
 func (g *Gateway) Check(models []string, budget Budget) error {
+	day, all := g.total.Budgets()
 	for _, ref := range models {
 		provider, name, ok := strings.Cut(ref, "/")
 		if _, known := g.upstreams[provider]; !ok || name == "" || !known {
@@ -134,8 +136,12 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 				Message: fmt.Sprintf("the gateway has no provider for the model %.100q", ref),
 				Hint:    "configured: " + strings.Join(g.Providers(), ", ")}
 		}
-		if _, priced := g.prices[ref]; budget.MaxCost > 0 && !priced {
-			return &state.Error{Code: CodeNoPrice, Param: "--max-cost",
+		limit := "--max-cost"
+		if budget.MaxCost == 0 {
+			limit = "budgets"
+		}
+		if _, priced := g.prices[ref]; max(budget.MaxCost, day.MaxCost, all.MaxCost) > 0 && !priced {
+			return &state.Error{Code: CodeNoPrice, Param: limit,
 				Message: fmt.Sprintf("spending is limited, and no price is configured for the model %.100q", ref),
 				Hint: fmt.Sprintf("set it with: holon config set models.catalog.%s.price.input AMOUNT, and "+
 					".price.output; or limit tokens instead", ref)}

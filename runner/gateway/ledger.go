@@ -40,11 +40,13 @@ type ledger struct {
 	before Usage   // by earlier grants, counts against the budget
 	*Pool          // whose mu guards what follows, too
 	shared *Shared // from which other grants draw too, within a budget of its own; nil for none
+	host   *Total  // from which everything on the host draws; nil for none
 
 	total     Usage
 	models    map[string]Usage
 	exhausted string
-	held      Usage // estimates of what runs: Requests, Total and Cost
+	listOf    string // Account.ListPricesOf
+	held      Usage  // estimates of what runs: Requests, Total and Cost
 	refused   []string
 	failed    *state.Failure // what is known of the last request, see Lease.Trouble
 }
@@ -52,9 +54,9 @@ type ledger struct {
 // maxRefused bounds Account.Refused.
 const maxRefused = 20
 
-func newLedger(g *Grant) *ledger {
-	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted,
-		models: maps.Clone(g.Taken.Models), refused: slices.Clone(g.Taken.Refused)}
+func newLedger(g *Grant, host *Total) *ledger {
+	l := &ledger{budget: g.Budget, before: g.Used, total: g.Taken.Usage, exhausted: g.Taken.Exhausted, host: host,
+		listOf: g.Taken.ListPricesOf, models: maps.Clone(g.Taken.Models), refused: slices.Clone(g.Taken.Refused)}
 	l.shared = g.Shared
 	l.shared.add(g.Taken.Usage)
 	if l.models == nil {
@@ -89,8 +91,13 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 		defer l.mu.Unlock()
 		l.settled.Broadcast()
 	})()
+	refusal := l.host.Reached()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if refusal != nil {
+		l.exhausted = refusal.Param
+		return nil, refusal
+	}
 	for {
 		if bound, message := l.shared.reached(); bound != "" {
 			l.exhausted = bound
@@ -114,6 +121,9 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 	h := &reservation{ledger: l, model: model, price: price,
 		estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
 	l.count(model, Usage{Requests: 1})
+	if price != nil && price.ListOf != "" {
+		l.listOf = price.ListOf
+	}
 	running := Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost}
 	l.held, l.running = plus(l.held, running), plus(l.running, running)
 	return h, nil
@@ -147,6 +157,7 @@ func (l *ledger) count(model string, u Usage) {
 // settle replaces what is held by what was taken.
 func (h *reservation) settle(taken Usage) {
 	l := h.ledger
+	l.host.add(taken)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, held := range []*Usage{&l.held, &l.running} {
@@ -188,7 +199,7 @@ func (l *ledger) account() Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Account{Usage: l.total, Budget: l.budget, Exhausted: l.exhausted, Models: maps.Clone(l.models),
-		Refused: slices.Clone(l.refused)}
+		Refused: slices.Clone(l.refused), ListPricesOf: l.listOf}
 }
 
 // standing is account as if what runs had ended with what was estimated of it:

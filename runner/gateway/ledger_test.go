@@ -24,7 +24,7 @@ func TestReserveWaitsForWhatRuns(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newLedger(&Grant{Budget: Budget{MaxTokens: 300}})
+				l := newLedger(&Grant{Budget: Budget{MaxTokens: 300}}, nil)
 				first, refusal := l.reserve(t.Context(), "openai/m", nil, large)
 				if refusal != nil {
 					t.Fatal(refusal)
@@ -56,7 +56,7 @@ func TestReserveWaitsForWhatRuns(t *testing.T) {
 func TestReserveEndsWithItsRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger(&Grant{Budget: Budget{MaxTokens: 300}})
+		l := newLedger(&Grant{Budget: Budget{MaxTokens: 300}}, nil)
 		first, _ := l.reserve(t.Context(), "openai/m", nil, 4000)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan bool, 1)
@@ -80,7 +80,7 @@ func TestReserveEndsWithItsRequest(t *testing.T) {
 func TestPoolIsOneBudget(t *testing.T) {
 	t.Parallel()
 	grant := &Grant{Budget: Budget{MaxRequests: 3}, Pool: NewPool()}
-	first, second := newLedger(grant), newLedger(grant)
+	first, second := newLedger(grant, nil), newLedger(grant, nil)
 	ask := func(l *ledger) string {
 		h, refusal := l.reserve(t.Context(), "openai/m", nil, 4000)
 		if refusal != nil {
@@ -103,7 +103,7 @@ func TestPoolIsOneBudget(t *testing.T) {
 	expect.Equal(t, "requests of the second", two.Requests, int64(1))
 	grant.Pool.Take(Usage{Requests: 7})
 	grant.Budget.MaxRequests = 11
-	third := newLedger(grant) // after three and seven
+	third := newLedger(grant, nil) // after three and seven
 	expect.Equal(t, "refused for", ask(third), "")
 	expect.Equal(t, "refused for", ask(third), "max_requests")
 	sum := Sum(Sum(nil, &one), &two)

@@ -22,6 +22,7 @@ type Price struct {
 	Output     Amount  // reasoning included
 	CacheRead  *Amount // input that the provider had cached; nil: as Input
 	CacheWrite *Amount // input that it cached; nil: as Input
+	ListOf     string  // date of the list prices from which it is; "": the user set it
 }
 
 // Prices are those of models by their references, provider/model.

@@ -33,11 +33,12 @@ func plus(u, v Usage) Usage {
 // Sum adds an account to a sum of accounts of one budget, nil for the first.
 func Sum(sum, a *Account) *Account {
 	total := Account{Usage: a.Usage, Budget: a.Budget, Exhausted: a.Exhausted, Models: maps.Clone(a.Models),
-		Refused: slices.Clone(a.Refused)}
+		Refused: slices.Clone(a.Refused), ListPricesOf: a.ListPricesOf}
 	if sum == nil {
 		return &total
 	}
 	total.Usage, total.Exhausted = plus(sum.Usage, a.Usage), cmp.Or(sum.Exhausted, a.Exhausted)
+	total.ListPricesOf = max(sum.ListPricesOf, a.ListPricesOf)
 	for model, u := range sum.Models {
 		total.Models[model] = plus(total.Models[model], u)
 	}

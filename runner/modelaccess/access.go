@@ -34,6 +34,7 @@ type Host struct {
 	Keys     *credentials.Keys
 	Proxy    func(*http.Request) (*url.URL, error) // of the host, nil for none
 	Log      *slog.Logger
+	Total    *gateway.Total // the account of the home; nil for none
 }
 
 // Access is how the models of a run are asked.
@@ -62,7 +63,7 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 		return a, nil
 	}
 	options := gateway.Options{Logger: h.Log, Providers: make(map[string]gateway.Provider, len(names))}
-	options.Prices = h.prices(refs)
+	options.Prices, options.Total = h.prices(refs), h.Total
 	for _, name := range names {
 		named := param
 		if param == "--model" && !slices.Contains(settings.ProvidersOf(refs[:1]), name) {
@@ -109,13 +110,13 @@ func (h *Host) Tell(refs []string) (contracts, env []string) {
 func (h *Host) prices(refs []string) gateway.Prices {
 	prices := make(gateway.Prices)
 	for _, ref := range refs {
-		f := h.Settings.Catalog[ref]
-		if f == nil || f.Input == nil || f.Output == nil {
+		p := h.Price(ref)
+		if p == nil || p.Input == nil || p.Output == nil {
 			continue // half a price is none
 		}
 		prices[ref] = gateway.Price{
-			Input: gateway.Amount(*f.Input), Output: gateway.Amount(*f.Output),
-			CacheRead: (*gateway.Amount)(f.CachedInput), CacheWrite: (*gateway.Amount)(f.CacheWrite),
+			Input: gateway.Amount(*p.Input), Output: gateway.Amount(*p.Output), ListOf: p.ListOf,
+			CacheRead: (*gateway.Amount)(p.CachedInput), CacheWrite: (*gateway.Amount)(p.CacheWrite),
 		}
 	}
 	return prices

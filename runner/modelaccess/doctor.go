@@ -102,8 +102,8 @@ func (h *Host) diagnoseModels(l *settings.Loaded, add report) {
 		if m.Problem != nil {
 			add(level, m.Ref, role, about(m.Problem), m.Problem.Hint)
 		}
-		if h.Settings.Budget.MaxCost > 0 && m.Role != "" && m.Price == nil && m.Provider != providers.Scripted {
-			add(Wrong, m.Ref, "budget.max_cost", "there is no price for the model, so that its cost can't be bounded",
+		if limit := h.costLimit(); limit != "" && m.Role != "" && m.Price == nil && m.Provider != providers.Scripted {
+			add(Wrong, m.Ref, limit, "there is no price for the model, so that its cost can't be bounded",
 				fmt.Sprintf("holon config set models.catalog.%s.price.input AMOUNT, and .price.output", m.Ref))
 		}
 	}
@@ -167,4 +167,20 @@ func failure(err error) *state.Failure {
 		code = "permission"
 	}
 	return &state.Failure{Code: code, Message: err.Error()}
+}
+
+// costLimit is the setting that bounds costs, the first of several; "" where none does.
+func (h *Host) costLimit() string {
+	s := h.Settings
+	switch {
+	case s.Budget.MaxCost > 0:
+		return "budgets.run.max_cost"
+	case s.Budgets.AgentCost > 0:
+		return "budgets.agent.max_cost"
+	case s.Budgets.DayCost > 0:
+		return "budgets.day.max_cost"
+	case s.Budgets.AllCost > 0:
+		return "budgets.all.max_cost"
+	}
+	return ""
 }

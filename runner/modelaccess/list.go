@@ -22,7 +22,7 @@ type Model struct {
 	Credential      *credentials.Where  `json:"credential"` // null: there is none
 	Ready           bool                `json:"ready"`      // endpoint and key are there
 	Problem         *state.Failure      `json:"problem"`    // why it is not ready
-	Price           *Price              `json:"price"`      // null: not set
+	Price           *Price              `json:"price"`      // null: neither set nor in the list
 }
 
 // Price is what a million tokens cost.
@@ -31,6 +31,7 @@ type Price struct {
 	CachedInput *settings.Money `json:"cached_input"`
 	CacheWrite  *settings.Money `json:"cache_write"`
 	Output      *settings.Money `json:"output"`
+	ListOf      string          `json:"list_of"` // date of the list prices; "": it is set in models.catalog
 }
 
 // Models returns the models that are set: the default, its fallbacks, those of
@@ -66,10 +67,7 @@ func (h *Host) model(ref string) Model {
 	}
 	p := h.describe(name)
 	m.Contract, m.Credential, m.Ready, m.Problem = p.Contract, p.Credential, p.Ready, p.Problem
-	if f := h.Settings.Catalog[ref]; f != nil &&
-		(f.Input != nil || f.Output != nil || f.CachedInput != nil || f.CacheWrite != nil) {
-		m.Price = &Price{f.Input, f.CachedInput, f.CacheWrite, f.Output}
-	}
+	m.Price = h.Price(ref)
 	return m
 }
 

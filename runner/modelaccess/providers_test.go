@@ -111,7 +111,7 @@ func TestDoctor(t *testing.T) {
 	expect.Equal(t, "of nothing but a profile that is not used: list[0].Key", list[0].Key, "stored")
 	h, l = host(t, []string{
 		"model.default=groq/x", "model.fallbacks=openai/gpt-5", "runtime.disable_provider_fallback=true",
-		"budget.max_cost=1",
+		"budgets.run.max_cost=1",
 		"providers.anthropic.omit=strict", "providers.half.images=true", "providers.a.base_url=http://a",
 		"providers.a.credential.source=none", "providers.a.credential.env=X",
 		"models.catalog.nowhere/x.context_window=9", "timeout=1h",
@@ -125,7 +125,7 @@ func TestDoctor(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"error HOLON_MAX_ROUNDS max_rounds", "error x budget.max_cost", "error x default",
+		"error HOLON_MAX_ROUNDS max_rounds", "error x budgets.run.max_cost", "error x default",
 		"warning anthropic providers.anthropic", "warning config.json model.fallbacks",
 		"warning config.json providers.a.credential.env", "warning config.json providers.anthropic.omit",
 		"warning config.json timeout", "warning credentials.json stored", "warning half providers.half",

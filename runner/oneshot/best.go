@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"holon/internal/redact"
 	"holon/internal/visible"
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/gateway"
@@ -103,7 +103,8 @@ func (b *Best) open(ctx context.Context) (*workspace.Source, error) {
 		if o == nil || o.Session.Gateway == nil {
 			continue
 		}
-		if err := o.Session.Gateway.Check(o.Session.GatewayModels(), o.Turn.Budget); err != nil {
+		g := o.Session.Gateway
+		if err := cmp.Or(g.Check(o.Session.GatewayModels(), o.Turn.Budget), g.Admit()); err != nil {
 			return nil, err
 		}
 	}
@@ -299,9 +300,10 @@ func (g *group) add(ctx context.Context) {
 		}
 		if of.Usage != nil {
 			if m.Usage == nil {
-				m.Usage = new(responses.Usage)
+				m.Usage = new(turns.Usage)
 			}
-			*m.Usage = m.Usage.Add(*of.Usage)
+			m.Usage.Usage = m.Usage.Add(of.Usage.Usage)
+			m.Usage.Estimated = m.Usage.Estimated || of.Usage.Estimated
 		}
 		if of.ModelUsage != nil {
 			m.ModelUsage = gateway.Sum(m.ModelUsage, of.ModelUsage)

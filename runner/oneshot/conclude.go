@@ -216,13 +216,16 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	if r.prior == nil || r.turn.Response != nil {
 		m.Turn = r.turnRef()
 	}
-	if resp := r.turn.Response; resp != nil {
-		m.Usage = resp.Usage
+	if resp := r.turn.Response; resp != nil && resp.Usage != nil {
+		m.Usage = new(turns.UsageOf(*resp.Usage))
 	}
 	if r.turn.Account == nil && r.ask.Taken.Requests > 0 { // no model can be asked any more
 		r.turn.Account = &r.ask.Taken
 	}
 	m.ModelUsage = r.turn.Account
+	if a := m.ModelUsage; a != nil && a.Requests > 0 { // which counts for the budget
+		m.Usage = new(turns.UsageOf(a.Tokens.Responses(a.Estimated > 0)))
+	}
 	if rec := r.turn.Record; rec != nil {
 		m.Provider = rec.ProviderAttempts
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	"holon/internal/visible"
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
@@ -31,18 +30,18 @@ const (
 // View is a run as it stands: what its files say, and for one that holds
 // something, what the engine says of its container. Keys that a state.Manifest has too mean the same there.
 type View struct {
-	ID          string           `json:"run_id"`
-	Parent      string           `json:"parent_run_id"`
-	Name        string           `json:"name"`
-	Task        string           `json:"task"`         // first line of the prompt, shortened; "" where nothing says it
-	Status      state.Status     `json:"status"`       // an end, or running, orphaned, interrupted
-	Outcome     *state.Outcome   `json:"outcome"`      // null before the end
-	ExitCode    *int             `json:"exit_code"`    // null before the end
-	StartedAt   turns.Time       `json:"started_at"`   // null where nothing says it
-	CompletedAt turns.Time       `json:"completed_at"` // null before the end
-	Model       string           `json:"model"`
-	Usage       *responses.Usage `json:"usage"`       // null before the end
-	ModelUsage  *state.Account   `json:"model_usage"` // null before the end
+	ID          string         `json:"run_id"`
+	Parent      string         `json:"parent_run_id"`
+	Name        string         `json:"name"`
+	Task        string         `json:"task"`         // first line of the prompt, shortened; "" where nothing says it
+	Status      state.Status   `json:"status"`       // an end, or running, orphaned, interrupted
+	Outcome     *state.Outcome `json:"outcome"`      // null before the end
+	ExitCode    *int           `json:"exit_code"`    // null before the end
+	StartedAt   turns.Time     `json:"started_at"`   // null where nothing says it
+	CompletedAt turns.Time     `json:"completed_at"` // null before the end
+	Model       string         `json:"model"`
+	Usage       *turns.Usage   `json:"usage"`       // null before the end
+	ModelUsage  *state.Account `json:"model_usage"` // null before the end
 	Engine      struct {
 		Name string `json:"name"`
 	} `json:"engine"` // as far as it is known from the beginning of a run, as Workspace

@@ -101,7 +101,7 @@ type Watcher interface {
 // When ctx ends, the turn is cancelled and what exists is collected.
 func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	if g := o.Session.Gateway; g != nil {
-		if err := g.Check(o.Session.GatewayModels(), o.Turn.Budget); err != nil {
+		if err := cmp.Or(g.Check(o.Session.GatewayModels(), o.Turn.Budget), g.Admit()); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/hosttools"
 	"holon/runner/workspace"
@@ -45,6 +46,9 @@ func (r *execution) summary() []byte {
 	r.summarizeNotes(&b)
 	r.summarizeChanges(&b)
 	r.summarizeEgress(&b)
+	if used := Used(m); used != "" {
+		fmt.Fprintf(&b, "\n## Models\n\n%s.\n", used)
+	}
 	if spent := Spent(m); spent != "" {
 		fmt.Fprintf(&b, "\n## Budget\n\nThe run took %s.\n", spent)
 	}
@@ -132,6 +136,31 @@ func longestRun(text string) (longest int) {
 	return longest
 }
 
+// Used says what the models of a run took and what that cost, "" for nothing: "12 in (3 cached), 4 out, cost 0.01".
+func Used(m *state.Manifest) string {
+	if m.Usage == nil || m.Usage.TotalTokens == 0 {
+		return ""
+	}
+	text := TokensOf(m.Usage)
+	if a := m.ModelUsage; a != nil && a.Requests > 0 {
+		text += ", cost " + a.Spent().String()
+	}
+	return text
+}
+
+// TokensOf says how many tokens were read and written, with a mark before what is estimated.
+func TokensOf(u *turns.Usage) string {
+	mark := ""
+	if u.Estimated {
+		mark = state.Approximately
+	}
+	text := fmt.Sprintf("%s%d in", mark, u.InputTokens)
+	if cached := u.InputTokenDetails.CachedTokens; cached > 0 {
+		text += fmt.Sprintf(" (%d cached)", cached)
+	}
+	return text + fmt.Sprintf(", %s%d out", mark, u.OutputTokens)
+}
+
 // Spent says how much of its budget a run took, "" when it had none or asked no
 // provider: "2 of 10 requests, 300 of 5000 tokens, 0.0014 of 0.01 spent".
 func Spent(m *state.Manifest) string {
@@ -144,10 +173,10 @@ func Spent(m *state.Manifest) string {
 		parts = append(parts, fmt.Sprintf("%d of %d requests", a.Requests, most))
 	}
 	if most := a.Budget.MaxTokens; most > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d tokens", a.Total, most))
+		parts = append(parts, fmt.Sprintf("%s%d of %d tokens", a.Mark(), a.Total, most))
 	}
 	if most := a.Budget.MaxCost; most > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s spent", a.Cost, most))
+		parts = append(parts, fmt.Sprintf("%s%s of %s spent", a.Mark(), a.Cost, most))
 	}
 	return strings.Join(parts, ", ")
 }

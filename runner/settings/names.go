@@ -77,7 +77,7 @@ func split(text string) []string {
 // nearest returns the remedy for an unknown key: the one that was probably meant.
 func nearest(path []string) string {
 	text := strings.Join(path, ".")
-	if segments := split(text); len(segments) > len(path) { // budget.max_tokens: 5
+	if segments := split(text); len(segments) > len(path) { // budgets.run.max_tokens: 5
 		if _, _, found := lookup(segments); found == matchKey {
 			return "nest it: " + strings.Join(segments, ": {") + ": …" + strings.Repeat("}", len(segments)-1)
 		}

@@ -26,9 +26,9 @@ var own = []string{
 	`{}`,
 	`{"engine": "docker", "include_dirty": false, "timeout": "2s", "max_rounds": 2, "max_tool_calls": 2, ` +
 		`"max_output_bytes": "2k", "memory": "16m", "cpus": 0.5, "disk": "1m",
-	  "budget": {"max_tokens": 2, "max_requests": 2, "max_cost": 0.000002}}`,
+	  "budgets": {"run": {"max_tokens": 2, "max_requests": 2, "max_cost": 0.000002}}}`,
 	`{"engine": "local", "network": "bridge", "timeout": "1000h", "max_rounds": 100000, "memory": "1t", ` +
-		`"cpus": 4000, "disk": "1p", "budget": {"max_tokens": 9007199254740993}}`,
+		`"cpus": 4000, "disk": "1p", "budgets": {"run": {"max_tokens": 9007199254740993}}}`,
 }
 
 // person writes a person's file to a new directory.
@@ -154,7 +154,7 @@ func TestProjectLowers(t *testing.T) {
 	lower := map[string]string{
 		"timeout": "1s", "max_rounds": "1", "max_tool_calls": "1", "max_output_bytes": "1k", "memory": "8m",
 		"cpus": "0.25", "disk": "1k",
-		"budget.max_tokens": "1", "budget.max_requests": "1", "budget.max_cost": "0.000001",
+		"budgets.run.max_tokens": "1", "budgets.run.max_requests": "1", "budgets.run.max_cost": "0.000001",
 	}
 	for _, k := range keys() {
 		if k.project != ruleLower {

@@ -58,6 +58,7 @@ type Settings struct {
 	controlSettings
 	notifySettings
 	Budget    ModelBudget
+	Budgets   standingBudgets
 	Providers map[string]*Provider // those that something is set for; see Provider
 }
 
@@ -67,6 +68,7 @@ type modelSettings struct {
 	Fallbacks       []string      `key:"model.fallbacks" env:"HOLON_MODEL_FALLBACKS"`
 	DisableFallback bool          `key:"runtime.disable_provider_fallback" env:"HOLON_DISABLE_PROVIDER_FALLBACK"`
 	RetryFor        time.Duration `key:"runtime.retry_for" env:"HOLON_RETRY_FOR" zero:"ok"` // 0: no wait
+	ListPrices      bool          `key:"models.list_prices"`                                // of models without a price
 }
 
 // containerSettings describe the container, and how far it is isolated.
@@ -178,9 +180,19 @@ type notifySettings struct {
 
 // ModelBudget bounds the use of models by a run; 0 is unlimited.
 type ModelBudget struct {
-	MaxTokens   int64 `key:"budget.max_tokens" env:"HOLON_MAX_TOKENS" project:"lower"`
-	MaxRequests int64 `key:"budget.max_requests" env:"HOLON_MAX_REQUESTS" project:"lower"`
-	MaxCost     Money `key:"budget.max_cost" env:"HOLON_MAX_COST" project:"lower"`
+	MaxTokens   int64 `key:"budgets.run.max_tokens" env:"HOLON_MAX_TOKENS" project:"lower"`
+	MaxRequests int64 `key:"budgets.run.max_requests" env:"HOLON_MAX_REQUESTS" project:"lower"`
+	MaxCost     Money `key:"budgets.run.max_cost" env:"HOLON_MAX_COST" project:"lower"`
+}
+
+// standingBudgets bound the use of models by more than one run; 0 is unlimited.
+type standingBudgets struct {
+	AgentTokens int64 `key:"budgets.agent.max_tokens"` // of an agent and its children, where none of their own is set
+	AgentCost   Money `key:"budgets.agent.max_cost"`
+	DayTokens   int64 `key:"budgets.day.max_tokens"` // of everything on this host, in a day of UTC
+	DayCost     Money `key:"budgets.day.max_cost"`
+	AllTokens   int64 `key:"budgets.all.max_tokens"` // of everything on this host
+	AllCost     Money `key:"budgets.all.max_cost"`
 }
 
 // facts are the properties of a model that are set; 0 where unknown.
@@ -247,7 +259,7 @@ func Default() Settings {
 		containerSettings: containerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
 		turnSettings: turnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
 			MaxOutput: "4g"},
-		modelSettings: modelSettings{RetryFor: 30 * time.Minute},
+		modelSettings: modelSettings{RetryFor: 30 * time.Minute, ListPrices: true},
 		diskSettings:  diskSettings{RunDisk: "10g", MinFree: "256m"},
 		agentSettings: agentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,

@@ -86,7 +86,7 @@ func emptyValue(v any) bool {
 	return v == nil || v == "0s" || reflect.ValueOf(v).IsZero()
 }
 
-// Get returns a setting, or all below a group such as "budget" or "providers.acme", of which each has what All has.
+// Get returns a setting, or all below a group such as "budgets" or "providers.acme", of which each has what All has.
 // Errors have the code CodeUnknownKey.
 func (l *Loaded) Get(text string) (list []Entry, err error) {
 	path := split(text)

@@ -27,11 +27,13 @@ func TestSet(t *testing.T) {
 	set("providers.my.lab.credential.command", `["pass", "a,b"]`)
 	set("providers.my.lab.stream", "false")
 	set("model.fallbacks", "a/b, c/d")
-	set("budget.max_cost", "2.50")
+	set("budgets.run.max_cost", "2.50")
 	set("models.catalog.openai/gpt-4.1.context_window", "1000")
 	want := `{
-  "budget": {
-    "max_cost": 2.5
+  "budgets": {
+    "run": {
+      "max_cost": 2.5
+    }
   },
   "model": {
     "default": "openai/gpt-5",
@@ -78,7 +80,7 @@ func TestSet(t *testing.T) {
 
 	before := content()
 	for _, wrong := range [][2]string{{"modle.default", "a/b"}, {"model.default", "gpt"}, {"providers.my.lab", "x"},
-		{"engine", "podman"}, {"budget.max_cost", "-1"}, {"", "x"}} {
+		{"engine", "podman"}, {"budgets.run.max_cost", "-1"}, {"", "x"}} {
 		e, ok := errors.AsType[*state.Error](settings.Set(path, wrong[0], wrong[1]))
 		if !ok || e.Hint == "" || e.Param != "KEY" && e.Param != "VALUE" {
 			t.Errorf("%v: %#v, want a refusal of KEY or VALUE with a hint", wrong, err)
@@ -101,7 +103,7 @@ func contentOf(t *testing.T, path string) string {
 // testUnset removes the settings that TestSet made, and changes files that others wrote.
 func testUnset(t *testing.T, path string) {
 	content := func() string { return contentOf(t, path) }
-	for key, want := range map[string]bool{"providers.my.lab": true, "models": true, "budget.max_cost": true,
+	for key, want := range map[string]bool{"providers.my.lab": true, "models": true, "budgets.run.max_cost": true,
 		"model.fallbacks": true, "timeout": false} {
 		if removed, err := settings.Unset(path, key); err != nil || removed != want {
 			t.Errorf("%s: %t, %v", key, removed, err)

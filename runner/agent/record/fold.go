@@ -72,6 +72,7 @@ type Fold struct {
 	environment, cwd string
 	reported         turns.Environment // of the newest turn, as its container tells
 	budget           json.RawMessage
+	cost             string     // by the budget; "": unknown
 	workspace        string     // in which the agent works
 	container        *container // which is not changed
 	usage            Usage

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses/agentruntime"
+	"holon/state/ledger"
 )
 
 // routing is the last decision about which model answers.
@@ -68,7 +69,11 @@ func (f *Fold) applyRouting(e fact) {
 
 func (f *Fold) applyBudget(e fact) {
 	if now := e.raw("budget"); now != nil {
-		f.budget = now
+		var t ledger.TreeAccount
+		f.budget, f.cost = now, unknown
+		if json.Unmarshal(now, &t) == nil {
+			f.cost = t.Money().String()
+		}
 	}
 }
 

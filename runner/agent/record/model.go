@@ -53,7 +53,7 @@ var models = map[string]func(*Fold, Head) any{
 			Sandbox: f.sandbox, ResourceLimits: f.resourceLimits(), Active: active.Items, Container: f.container}
 	},
 	"routing_limit_summary": func(f *Fold, h Head) any {
-		return routingSummary{h, f.routing, f.usage, unknown, f.budget, f.limits.list(nil)}
+		return routingSummary{h, f.routing, f.usage, or(f.cost), f.budget, f.limits.list(nil)}
 	},
 	"subagent_job_summary": func(f *Fold, h Head) any { // there are no jobs
 		return childSummary{h, f.children.list(nil), list[struct{}]{Items: []struct{}{}}}
@@ -278,7 +278,7 @@ type routingSummary struct {
 	Head
 	routing
 	RecordedUsage Usage           `json:"recorded_usage"`
-	Cost          string          `json:"cost"`
+	Cost          string          `json:"cost"`             // of the agent and its children, for a person
 	Budget        json.RawMessage `json:"budget,omitempty"` // of the agent and its children, as the gateway counts
 	Limits        list[limit]     `json:"limits"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
@@ -15,8 +16,13 @@ import (
 type Spending struct {
 	Tokens int64
 	Cost   state.Amount
-	// Bound is the one for which the turn was cut, tokens or cost: with what other turns take that run. "": it was not.
+	// Bound is the one for which the turn was cut, with what other turns take that run, as TreeAccount.Spent has it. "":
+	// it was not.
 	Bound string
+
+	Estimated    bool   // a part of it
+	Unpriced     bool   // some requests have no price
+	ListPricesOf string // date of the list prices in Cost
 }
 
 // Budget is a change of the account of a tree; nil fields stay.
@@ -36,28 +42,61 @@ func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget)
 		}
 	}
 	err = m.liveStep(ctx, agentID, func(s *step) error {
-		old := s.state.Tree
-		t := &s.state.Tree
+		t := s.state.Tree
 		set(&t.MaxTokens, b.MaxTokens)
 		set(&t.MaxCost, b.MaxCost)
 		set(&t.MaxContainers, b.MaxContainers)
-		t.Spent = t.Reached()
-		if a = *t; a == old {
-			return nil
+		if !t.SpentByHost() {
+			t.Spent = s.bounded(t).Reached()
 		}
-		s.emit(record.BudgetSet, ledger.Event{}, fields{"by": clip(by), "budget": a,
-			"limit_kind": "budget", "limit_status": limitStatus(a)})
-		switch {
-		case old.Spent != "" && a.Spent == "":
-			s.resumeTree()
-			s.settleMatter(ledger.NoticeBudget, agentID)
-		case old.Spent == "" && a.Spent != "":
-			s.pauseTree()
-		}
+		s.rebound(t, by)
+		a = s.bounded(t)
 		return nil
 	})
 	return a, err
 }
+
+// LookAtBudget lets the tree of an agent go on that was paused for a bound that is not reached any more: it is another
+// day, or a setting was changed. It pauses one for a bound that is reached by now. host is the bound of the host that is
+// reached, "" for none.
+func (m *Scheduler) LookAtBudget(ctx context.Context, agentID, host string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		t := s.state.Tree
+		own := s.bounded(t).Reached()
+		if t.SpentByHost() {
+			own = cmp.Or(own, host)
+		}
+		if t.Spent = own; t.Spent != s.state.Tree.Spent {
+			s.rebound(t, "runtime")
+		}
+		return nil
+	})
+}
+
+// rebound puts an account with other bounds, or another one that is reached, in the place of that of the agent's tree.
+func (s *step) rebound(t ledger.TreeAccount, by string) {
+	old := s.state.Tree
+	if t == old {
+		return
+	}
+	s.state.Tree = t
+	s.emit(record.BudgetSet, ledger.Event{}, fields{"by": clip(by), "budget": s.bounded(t),
+		"limit_kind": "budget", "limit_status": limitStatus(t)})
+	switch {
+	case old.Spent != "" && t.Spent == "":
+		s.resumeTree()
+		s.settleMatter(ledger.NoticeBudget, s.state.AgentID)
+	case old.Spent == "" && t.Spent != "":
+		s.pauseTree()
+	}
+}
+
+// Bounded is an account with the bounds that count for it.
+func (m *Scheduler) Bounded(t ledger.TreeAccount) ledger.TreeAccount {
+	return t.Within(m.opts.Bounds())
+}
+
+func (s *step) bounded(t ledger.TreeAccount) ledger.TreeAccount { return s.m.Bounded(t) }
 
 func deref[T any](p *T) (v T) {
 	if p != nil {
@@ -98,9 +137,11 @@ func (s *step) charge(spent Spending) {
 	}
 	a := &root.state.Tree
 	a.Tokens, a.Cost = a.Tokens+spent.Tokens, a.Cost+spent.Cost
+	a.Estimated, a.Unpriced = a.Estimated || spent.Estimated, a.Unpriced || spent.Unpriced
+	a.ListPricesOf = max(a.ListPricesOf, spent.ListPricesOf)
 	root.emit(record.BudgetCharged, ledger.Event{}, fields{"agent_id": s.state.AgentID, "tokens": spent.Tokens,
-		"cost_micros": spent.Cost, "budget": *a})
-	bound := cmp.Or(a.Reached(), spent.Bound)
+		"cost_micros": spent.Cost, "budget": s.bounded(*a)})
+	bound := cmp.Or(s.bounded(*a).Reached(), spent.Bound)
 	if bound == "" || a.Spent != "" {
 		return
 	}
@@ -110,13 +151,21 @@ func (s *step) charge(spent Spending) {
 
 // pauseTree tells that a bound of the account of the agent's tree is reached, and keeps its messages from beginning.
 func (s *step) pauseTree() {
-	a := s.state.Tree
+	a := s.bounded(s.state.Tree)
 	s.emit(record.BudgetSpent, ledger.Event{}, fields{"bound": a.Spent, "budget": a,
 		"limit_kind": "budget", "limit_status": limitStatus(a), "quota": a.Spent, "remaining": 0})
-	s.notify(s.notification(ledger.NoticeBudget, s.state.AgentID, fmt.Sprintf(
-		"The budget of agent %s and its children is spent: %d tokens and %s are "+
-			"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
-		s.state.AgentID, a.Tokens, a.Cost, a.Spent, s.state.AgentID, a.Spent)))
+	text := fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
+		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
+		s.state.AgentID, a.Tokens, a.Money(), a.Spent, s.state.AgentID, a.Spent)
+	if period, bound, _ := strings.Cut(a.Spent, "_"); a.SpentByHost() {
+		text = fmt.Sprintf("The budget of everything on this host is spent: the bound budgets.%s.max_%s is reached. "+
+			"Agent %s and its children pause. Raise it to let them go on: holon config set budgets.%s.max_%s N",
+			period, bound, s.state.AgentID, period, bound)
+		if period == "day" {
+			text += "; they go on by themselves on the next day (UTC)"
+		}
+	}
+	s.notify(s.notification(ledger.NoticeBudget, s.state.AgentID, text))
 	s.keepFromBeginning()
 }
 
@@ -142,6 +191,10 @@ func (s *step) pauseSpent(e ledger.Entry, bound string) {
 	e.Code, e.UpdatedAt = rules.CodeBudgetSpent, s.now
 	e.Reason = fmt.Sprintf("the budget of %s of the agent and its children is spent; holon agent budget %s raises it",
 		bound, state.RootAgent(s.state.AgentID))
+	if period, what, host := strings.Cut(bound, "_"); host {
+		e.Reason = fmt.Sprintf("the budget of everything on this host is spent; holon config set budgets.%s.max_%s N "+
+			"raises it", period, what)
+	}
 	s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: e.MessageID, Level: record.LevelProgress},
 		fields{"code": e.Code, "summary": e.Reason})
 	s.update(&e)

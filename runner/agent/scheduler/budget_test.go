@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"testing"
+	"time"
 
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
@@ -138,4 +139,49 @@ func TestBudgetBelowWhatIsTaken(t *testing.T) {
 		expect.Equal(t, "spent", account.Spent, "tokens")
 	}
 	expect.Equal(t, "notifications", len(w.notifications()), 1)
+}
+
+// A tree pauses for a bound of the host, and for one of the settings, and goes on when neither is reached any more. The
+// operator is notified each time, once.
+func TestBudgetOfHostAndSettings(t *testing.T) {
+	w := open(t)
+	bounds := ledger.TreeBounds{}
+	w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_1", Now: func() time.Time { return w.now },
+		Bounds: func() ledger.TreeBounds { return bounds }})
+	spent := func() string { return get(w, ledger.View.AgentState, "alpha").Tree.Spent }
+	look := func(host, want string) {
+		t.Helper()
+		expect.NoError(t, w.m.LookAtBudget(w.ctx, "alpha", host))
+		expect.Equal(t, "spent", spent(), want)
+	}
+	w.admit(prompt("go on"))
+	w.must(w.begin("alpha", false))
+	a, _ := w.openAttempt("alpha")
+	e := scheduler.End{Lost: true, Suspended: true, Turn: ledger.Turn{ResponseID: "resp_1"}}
+	e.Spent = scheduler.Spending{Tokens: 500, Cost: 7, Bound: "day_cost", Estimated: true, ListPricesOf: "2026-11-06"}
+	w.settle(a.ID, e)
+	delete(w.running, "alpha")
+	expect.Equal(t, "spent", spent(), "day_cost")
+	expect.Equal(t, "cost", get(w, ledger.View.AgentState, "alpha").Tree.Money().String(),
+		"~0.000007 (list prices of 2026-11-06)")
+	w.admit(prompt("anyone?"))
+	if c, ok, err := w.m.Claim(w.ctx, "alpha"); ok || err != nil {
+		t.Errorf("%s is claimed though the budget is spent (%v)", c.Message.ID, err)
+	}
+	most := int64(9000)
+	_, err := w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	expect.Equal(t, "spent", spent(), "day_cost")
+	look("day_cost", "day_cost")
+	look("", "") // it is another day
+	most = 0
+	_, err = w.m.SetBudget(w.ctx, "alpha", "operator", scheduler.Budget{MaxTokens: &most})
+	expect.NoError(t, err)
+	bounds.MaxTokens = 500
+	look("", "tokens")
+	bounds.MaxTokens = 501
+	look("", "")
+	expect.Equal(t, "notifications", len(w.notifications()), 2)
+	w.must(w.begin("alpha", false))
+	w.check()
 }

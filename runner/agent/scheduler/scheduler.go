@@ -44,6 +44,10 @@ type Options struct {
 	// any number.
 	ConversationBudget int64
 
+	// Bounds returns what the settings allow an agent and those below it for which nothing else was set; nil: no bounds.
+	// It must not block.
+	Bounds func() ledger.TreeBounds
+
 	// Damaged is called with an agent whose records cannot be read, so that others go
 	// on; nil: FireDue fails.
 	Damaged func(agentID string, err error)
@@ -68,6 +72,9 @@ func New(store ledger.Store, opts Options) *Scheduler {
 	}
 	if opts.Rand == nil {
 		opts.Rand = rand.Float64
+	}
+	if opts.Bounds == nil {
+		opts.Bounds = func() ledger.TreeBounds { return ledger.TreeBounds{} }
 	}
 	if opts.TriggerKey == nil {
 		opts.TriggerKey = []byte(cryptorand.Text())

@@ -167,6 +167,8 @@ type AgentSummary struct {
 	Lifecycle         rules.Lifecycle `json:"lifecycle"`
 	Model             ModelState      `json:"model"`
 	TokenUsage        tokenUsage      `json:"token_usage"`
+	// Budget is what the agent and its children took, as the gateway counts, and may take; absent for a child.
+	Budget *TreeBudget `json:"budget,omitempty"`
 	// Closure is what the end of the newest turn means now, absent before there is one
 	Closure          *ledger.Closure       `json:"closure,omitempty"`
 	Execution        execution             `json:"execution"`

@@ -35,6 +35,9 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 		Skills:         ledger.Skills{Available: list(at.stored.Skills.Available), Active: list(at.stored.Skills.Active)},
 		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
 	}
+	if !state.IsChild(a.ID) {
+		out.Budget = new(s.budget(a.ID, at.stored.Tree))
+	}
 	if out.ActiveTaskCount, err = s.ledger.CountOpenTasks(a.ID); err != nil {
 		return out, err
 	}

@@ -56,6 +56,11 @@ type Facts struct {
 	Worktrees bool
 	Network   string   // that containers are made with; "": none
 	Weaker    []string // axes of the isolation that may be weaker than asked for
+	// Bounds returns what the settings allow agents for which nothing else was set. It may be nil; it must not block.
+	Bounds func() ledger.TreeBounds
+	// HostBudget returns what everything on the host has taken, nil where that is not known. It may be nil; it reads a
+	// small file.
+	HostBudget func() *HostBudget
 	// Isolation returns what is in force for the container that an agent has, nil when it
 	// has none. It may be nil; it must not block.
 	Isolation func(agentID string) *state.Isolation

@@ -41,7 +41,7 @@ func (o *runOptions) detachedArgs(flags *pflag.FlagSet) []string {
 	flags.Visit(func(f *pflag.Flag) {
 		list, isList := f.Value.(pflag.SliceValue)
 		switch {
-		case f.Name == "detach":
+		case f.Name == "detach", f.Name == reviewFlag: // the prompt has the comments
 		case f.Name == "continue": // the last run may be another one by then
 			args = append(args, "--continue="+o.parent.ID)
 		case isList:

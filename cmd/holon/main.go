@@ -161,7 +161,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 		},
 		"": {
 			newAttachCommand(streams), newCheckoutCommand(streams), newGCCommand(streams), newImageCommand(streams),
-			newLogsCommand(streams),
+			newLogsCommand(streams), newReviewCommand(streams),
 			newACPCommand(streams), newServeCommand(streams), newSessionCommand(streams), newQueueCommand(streams),
 			newWorkCommand(streams), newMemoryCommand(streams),
 			newTaskCommand(streams), newTailCommand(streams), newWakeCommand(streams),

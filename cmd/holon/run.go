@@ -26,6 +26,8 @@ type runOptions struct {
 	base
 	configured
 	checked
+	asking
+	Review       string // a file of comments; "": none
 	Prompt       string
 	Continue     string       // a run, or "" where none is continued
 	parent       *files.Entry // that run
@@ -93,6 +95,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 				return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
 			case given("agent"):
 				return runOnAgent(cmd, args, opts)
+			case given(reviewFlag) && !given("continue"):
+				return usage("--"+reviewFlag, "is of a run", "name it with --continue=RUN; see holon review --help")
 			case given("create-agent"):
 				return usage("--create-agent", "is for an agent that lives", "name one with --agent")
 			case given("template"):
@@ -112,7 +116,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.SortFlags = false
 	f.StringP("model", "m", "", "model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)")
 	f.StringSlice("model-fallbacks", nil, "`models` to ask, in order, when the first fails before it says anything")
-	f.String("image", defaults.Image, "container `image`")
+	f.StringP("image", "i", defaults.Image, "container `image`")
+	opts.asking.flags(f)
 	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")
 	f.StringVar(&opts.Workspace, "workspace", "", "`directory` to work on (default the current one)")
 	f.Bool("include-dirty", defaults.IncludeDirty, "start from the files as they are, with uncommitted changes")
@@ -148,6 +153,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	opts.checked.flags(f)
 	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with this `RUN`, or the last one here")
 	f.Lookup("continue").NoOptDefVal = files.Last
+	f.StringVar(&opts.Review, reviewFlag, "", "with --continue: `file` with comments on the change, instead of a prompt")
+	f.Lookup(reviewFlag).NoOptDefVal = "-"
 	f.BoolVarP(&opts.Detach, "detach", "d", false, "print the run's id when it works, and return")
 	f.BoolVar(&opts.Detached, detachedFlag, false, "")
 	_ = f.MarkHidden(detachedFlag) // fails only for a flag that is not there
@@ -161,8 +168,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "include-ignored", "output", "input", "env-file", "secret",
 		"max-rounds", "max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus",
-		"disk", "network", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep",
-		"create-agent", "template")
+		"disk", "network", "mcp-config", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep",
+		"reasoning-effort", "instructions", "output-schema", reviewFlag, "create-agent", "template")
 	return cmd
 }
 
@@ -210,13 +217,16 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err = o.findSkills(); err != nil {
 		return err
 	}
-	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams, &o.host); err != nil {
+	if o.Prompt, err = o.readTask(cmd, args); err != nil {
 		return o.needsPrompt(err)
 	}
 	if o.Env, err = environ(o.EnvFile, o.Env); err != nil {
 		return err
 	}
 	if err := o.hideSecrets(); err != nil {
+		return err
+	}
+	if err := o.asking.read(o.home); err != nil {
 		return err
 	}
 	return o.findFiles()
@@ -346,6 +356,7 @@ func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, erro
 		},
 	}
 	req, limits := shot.Turn.Request, shot.Turn.Limits()
+	o.asking.of(req)
 	req.MaxToolCalls, req.MaxOutputTokens = runner.Optional(o.MaxToolCalls), runner.Optional(o.MaxOutputTokens)
 	limits.MaxRounds, limits.TimeoutMS, shot.Turn.Budget = o.MaxRounds, o.Timeout.Milliseconds(), budgetOf(o.Budget)
 	if o.parent != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -197,7 +198,35 @@ func within(written string) int {
 
 func similarCommand(cmd *cobra.Command, written string) string {
 	cmd.SuggestionsMinimumDistance = within(written)
-	return didYouMean("", cmd.SuggestionsFor(written))
+	return didYouMean("", slices.DeleteFunc(cmd.SuggestionsFor(written), func(name string) bool {
+		return slices.Contains(endings, name)
+	}))
+}
+
+// endings are the commands that end, remove or take back something: no slip of the pen may lead to one.
+var endings = []string{"abort", "cancel", "clear", "delete", "discard", "drop", "end", "exit", "gc", "kill",
+	"prune", "remove", "reset", "restart", "revoke", "rewind", "rm", "rotate", "stop", "uninstall", "unset"}
+
+// showing are names of one command: a group has one of them, and the others are aliases.
+var showing = []string{"show", "inspect", "get"}
+
+// addAliases lets the commands below cmd that show one thing have each of the names in showing.
+func addAliases(cmd *cobra.Command) {
+	taken := make(map[string]bool)
+	for _, sub := range cmd.Commands() {
+		taken[sub.Name()] = true
+	}
+	for _, sub := range cmd.Commands() {
+		addAliases(sub)
+		if !slices.Contains(showing, sub.Name()) {
+			continue
+		}
+		for _, name := range showing {
+			if !taken[name] {
+				sub.Aliases = append(sub.Aliases, name)
+			}
+		}
+	}
 }
 
 // similarFlag ends a sentence about a flag that does not exist. Flags are compared as the commands of a group are.

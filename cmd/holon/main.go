@@ -135,6 +135,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs"}, &cobra.Group{ID: "agents", Title: "Agents"},
 		&cobra.Group{ID: "settings", Title: "Settings"})
 	addCommands(root, streams)
+	addAliases(root)
 	completeNames(root, completers(streams))
 	root.SetHelpFunc(showHelp)
 	root.SetHelpCommand(newHelpCommand())

@@ -41,9 +41,8 @@ func remoteCommand(streams Streams, use, short string, do func(context.Context, 
 	f := cmd.Flags()
 	f.StringVar(&r.Agent, "agent", "", "`id` of the agent (default HOLON_AGENT_ID, else the daemon's)")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && len(argumentNames(cmd)) == 0 && r.Agent == "" && state.CheckAgentID(args[0]) == nil {
-			return usage("ARGUMENT", fmt.Sprintf("%q is not expected", args[0]),
-				"write: "+cmd.CommandPath()+" --agent "+args[0]+"; "+seeHelp(cmd))
+		if len(args) == 1 && len(argumentNames(cmd)) == 0 && state.CheckAgentID(args[0]) == nil {
+			return r.name(args[0])
 		}
 		return argumentsOfUse(cmd, args)
 	}
@@ -62,7 +61,42 @@ func remoteCommand(streams Streams, use, short string, do func(context.Context, 
 // agentCommand is remoteCommand for commands whose first argument, if there is one, is an agent.
 func agentCommand(streams Streams, use, short string, do func(context.Context, *remote) error) *cobra.Command {
 	r := &remote{base: base{streams: streams}, byArgument: true}
-	return r.command(use, short, func(ctx context.Context) error { return r.ask(ctx, do) })
+	flag := ""
+	cmd := r.command(use, short, func(ctx context.Context) error {
+		r.args = withAgent(r.args, flag)
+		return r.ask(ctx, do)
+	})
+	if names := argumentNames(cmd); len(names) == 0 || names[0] != "AGENT" {
+		return cmd // of all agents
+	}
+	cmd.Flags().StringVar(&flag, "agent", "", "`id` of the agent, instead of the argument")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("agent") && flag == "" {
+			return usage("--agent", "is empty", "give the id of an agent, or leave it out")
+		}
+		if names := argumentNames(cmd); flag != "" && len(args) == len(names) {
+			return usage("--agent", "the agent is named twice", "leave out the flag or the argument")
+		}
+		return argumentsOfUse(cmd, withAgent(args, flag))
+	}
+	return cmd
+}
+
+// withAgent are the arguments of a command whose first one is an agent, where a flag may name it.
+func withAgent(args []string, flag string) []string {
+	if flag == "" {
+		return args
+	}
+	return append([]string{flag}, args...)
+}
+
+// name takes an argument of a command without arguments for the agent.
+func (r *remote) name(agent string) error {
+	if r.Agent != "" && r.Agent != agent {
+		return usage("--agent", "the agent is named twice", "leave out the flag or the argument")
+	}
+	r.Agent = agent
+	return nil
 }
 
 // ask connects, and does what a command is for.

@@ -109,7 +109,8 @@ type Budget struct {
 type Account struct {
 	Usage
 	Budget Budget `json:"budget"`
-	// the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
+	// the bound for which a request was refused: max_requests, max_tokens, max_cost, of an agent's tree tree_tokens,
+	// tree_cost, of the home day_tokens, day_cost, all_tokens, all_cost; "" for none
 	Exhausted string           `json:"exhausted"`
 	Models    map[string]Usage `json:"models"` // by reference
 	// date of the list prices by which part of the cost was counted; "": all prices were set

@@ -56,7 +56,8 @@ var flagKeys = []struct{ flag, key string }{
 	{"token-max-tokens", "sessions.per_token.max_tokens"}, {"token-max-cost", "sessions.per_token.max_cost"},
 	{"token-max-disk", "sessions.per_token.max_disk"},
 	{"client-call-timeout", "runtime.client_call_timeout"}, {"agent", "agent.default"}, {"listen", "control.http_addr"}, {"advertise", "control.callback_base_url"},
-	{"max-requests", "budgets.run.max_requests"}, {"max-tokens", "budgets.run.max_tokens"}, {"max-cost", "budgets.run.max_cost"},
+	{"max-requests", "budgets.run.max_requests"}, {"max-tokens", "budgets.run.max_tokens"},
+	{"max-cost", "budgets.run.max_cost"},
 }
 
 // load reads the layers below the flags. A zero home has no settings, a workspace of "" no project.

@@ -33,7 +33,8 @@ func lookAtSettings(home state.Home) (files settingsFiles) {
 }
 
 // followSettings takes up, until ctx ends, what is set of providers, models and keys while the agents live, and lets
-// agents try again what is blocked after each change of the files. It lets them go on when a budget is not spent any more.
+// agents try again what is blocked after each change of the files. It lets them go on when a budget is not spent any
+// more.
 func (h *agentHost) followSettings(ctx context.Context) {
 	clock := time.NewTicker(lookEvery)
 	defer clock.Stop()

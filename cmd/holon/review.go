@@ -20,7 +20,8 @@ const reviewFlag = "review"
 func newReviewCommand(streams Streams) *cobra.Command {
 	cmd := newRunCommand(streams)
 	run := cmd.RunE
-	cmd.Use, cmd.Short, cmd.Args = "review RUN", "Go on with a run, with comments on the lines of its change", argumentsOfUse
+	cmd.Use, cmd.Short = "review RUN", "Go on with a run, with comments on the lines of its change"
+	cmd.Args = argumentsOfUse
 	cmd.Long = `Send comments on the change of a run to its agent, which goes on with them as with
 holon run --continue, in a run of its own.
 

@@ -14,7 +14,8 @@ func TestListPrices(t *testing.T) {
 	expect.NoError(t, err)
 	for ref, p := range list.models {
 		name, _, _ := providers.SplitRef(ref)
-		if _, known := providers.Find(name); !known || *p.Output < *p.Input || p.CachedInput != nil && *p.CachedInput > *p.Input {
+		if _, known := providers.Find(name); !known || *p.Output < *p.Input ||
+			p.CachedInput != nil && *p.CachedInput > *p.Input {
 			t.Errorf("%s: the provider or the price is wrong", ref)
 		}
 	}

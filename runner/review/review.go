@@ -88,7 +88,8 @@ func Parse(data, patch string) ([]Comment, error) {
 				visible.Name(c.File), visible.OneLine(strings.Join(files, ", "), 300))
 		}
 		c.Code = ""
-		if at := slices.IndexFunc(lines, func(l Line) bool { return c.Line > 0 && l.File == c.File && l.Line == c.Line }); at >= 0 {
+		onIt := func(l Line) bool { return c.Line > 0 && l.File == c.File && l.Line == c.Line }
+		if at := slices.IndexFunc(lines, onIt); at >= 0 {
 			c.Code = lines[at].Text
 		}
 	}
@@ -113,7 +114,8 @@ func parseJSON(data string) (comments []Comment, err error) {
 		comments = []Comment{}
 		err = json.Unmarshal([]byte(text), &comments)
 	case strings.HasPrefix(text, "{"):
-		for decoder := json.NewDecoder(strings.NewReader(text)); err == nil && decoder.More() && len(comments) <= maxComments; {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		for err == nil && decoder.More() && len(comments) <= maxComments {
 			var c Comment
 			err = decoder.Decode(&c)
 			comments = append(comments, c)

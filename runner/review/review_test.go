@@ -58,7 +58,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "no comment", " \n\n": "no comment", "[]": "no comment", "b.go:1: x": "comment 1 is on b.go, which the change does not have",
+		"": "no comment", " \n\n": "no comment", "[]": "no comment",
+		"b.go:1: x":           "comment 1 is on b.go, which the change does not have",
 		"a.go:1: x\na.go:2: ": "comment 2 has no text", `[{"line":3,"text":"x"}]`: "line 3 of no file",
 		`[{"file":"a.go","line":-1,"text":"x"}]`: "line -1", `{"file":`: "not JSON", `[{"file":1}]`: "not JSON",
 		strings.Repeat("a.go: x\n", maxComments+1): "more than 1000",

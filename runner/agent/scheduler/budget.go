@@ -57,8 +57,8 @@ func (m *Scheduler) SetBudget(ctx context.Context, agentID, by string, b Budget)
 }
 
 // LookAtBudget lets the tree of an agent go on that was paused for a bound that is not reached any more: it is another
-// day, or a setting was changed. It pauses one for a bound that is reached by now. host is the bound of the host that is
-// reached, "" for none.
+// day, or a setting was changed. It pauses one for a bound that is reached by now. host is the bound of the host that
+// is reached, "" for none.
 func (m *Scheduler) LookAtBudget(ctx context.Context, agentID, host string) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		t := s.state.Tree

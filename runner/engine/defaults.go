@@ -59,7 +59,7 @@ func AllTmpfs() []Tmpfs {
 }
 
 func (s Spec) withDefaults() Spec {
-	if s.User == nil {
+	if s.User == nil && s.Service == nil {
 		s.User = &User{UID: os.Getuid(), GID: os.Getgid()}
 	}
 	if s.Memory == 0 {

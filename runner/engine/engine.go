@@ -108,6 +108,10 @@ type Imager interface {
 	// CheckImage refuses an image with which Create would be refused: one that is not there is CodeImageNotFound, what
 	// cannot name one CodeInvalidSpec.
 	CheckImage(ctx context.Context, name string) error
+
+	// Ports returns the TCP ports at which the program of an image listens, as the image says, sorted. Errors are those
+	// of CheckImage.
+	Ports(ctx context.Context, image string) ([]int, error)
 }
 
 // HandleVersion is the version that this code writes into a Handle.

@@ -35,6 +35,28 @@ type Spec struct {
 	Runtime string // name of what runs containers in the engine, such as "runsc"; "": the engine's default
 	// "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
 	Network string
+
+	Hosts   []string // names of the loopback interface, in addition to localhost
+	Portion Portion  // of the limits, those that are left out included; zero: all
+	Service *Service // nil: the container runs Args
+}
+
+// Service says that a container runs what its image is made to run, as the user that the image names; Args, User,
+// Server and Mounts are left out. Where that user is root it has the capabilities with which entry points prepare files
+// and become another user, and no others. The volumes that the image declares, and Dirs, are file systems in memory.
+type Service struct {
+	Dirs []string // absolute
+}
+
+// Portion is how many Parts of a whole a container gets of the limits.
+type Portion struct{ Parts, Of int64 }
+
+// Take returns the portion of a limit; Unlimited stays so.
+func (p Portion) Take(limit int64) int64 {
+	if p.Of == 0 || limit <= 0 {
+		return limit
+	}
+	return max(1, limit*p.Parts/p.Of)
 }
 
 // User is a numeric user and group; names are not looked up in the image.
@@ -78,8 +100,11 @@ func ValidName(name string) bool {
 // that cannot work) and Param naming the field. Engines call it in Create.
 func (s Spec) Complete() (Spec, error) {
 	s = s.withDefaults()
+	if s.Service != nil {
+		s.Args, s.User = nil, nil
+	}
 	for _, check := range []func() error{
-		s.checkProgram, s.checkUsers, s.checkLimits, s.checkNetwork, s.checkMounts,
+		s.checkProgram, s.checkService, s.checkUsers, s.checkLimits, s.checkNetwork, s.checkMounts,
 	} {
 		if err := check(); err != nil {
 			return Spec{}, err
@@ -92,7 +117,7 @@ func (s Spec) checkProgram() error {
 	if !ValidName(s.Name) {
 		return invalid("name", "use 2 to 128 letters, digits, '_', '.' or '-'", "invalid name %q", s.Name)
 	}
-	if len(s.Args) == 0 || s.Args[0] == "" {
+	if s.Service == nil && (len(s.Args) == 0 || s.Args[0] == "") {
 		return invalid("args", "give the program to run", "no program to run")
 	}
 	if len(s.Env) > maxEnv {
@@ -107,7 +132,29 @@ func (s Spec) checkProgram() error {
 	return nil
 }
 
+func (s Spec) checkService() error {
+	if s.Portion.Parts < 0 || s.Portion.Parts > s.Portion.Of {
+		return invalid("memory", "", "%d parts of %d", s.Portion.Parts, s.Portion.Of)
+	}
+	if s.Service == nil {
+		return nil
+	}
+	if s.Server != nil || len(s.Mounts) > 0 {
+		return invalid("service", "leave them out", "a service has a user, or mounts, that its image does not name")
+	}
+	seen := map[string]bool{}
+	for _, dir := range s.Service.Dirs {
+		if err := checkTarget(dir, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s Spec) checkUsers() error {
+	if s.User == nil { // the image's
+		return nil
+	}
 	if s.User.UID < 0 || s.User.GID < 0 {
 		return invalid("user", "give numbers from 0", "invalid user %d:%d", s.User.UID, s.User.GID)
 	}

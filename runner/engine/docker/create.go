@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -45,7 +45,7 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	created, err := e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
 	if err != nil && mentions(err, "nr_inodes", "unknown mount option") {
 		// Podman takes no such limit. What Inspect reads back then says so.
-		host.Tmpfs = tmpfs(spec, false)
+		host.Tmpfs = withoutInodes(host.Tmpfs)
 		created, err = e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
 	}
 	if err == nil {
@@ -84,6 +84,10 @@ func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (config *contain
 	if err != nil {
 		return nil, nil, complete, wrap("create container "+complete.Name, err)
 	}
+	found, err := e.inspectImage(ctx, complete)
+	if err != nil {
+		return nil, nil, complete, err
+	}
 	if complete.NanoCPUs == 0 { // more than the machine has are refused
 		complete.NanoCPUs = engine.DefaultNanoCPUs
 		if info.NCPU > 0 {
@@ -94,13 +98,19 @@ func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (config *contain
 	if err != nil {
 		return nil, nil, complete, err
 	}
+	complete.Memory, complete.NanoCPUs = complete.Portion.Take(complete.Memory), complete.Portion.Take(complete.NanoCPUs)
 	config, host = request(complete)
 	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
 	// Where user ids are mapped, the kernel would count the limits of all containers as those of one user.
 	if _, mapped := securityOption(info, "userns"); mapped {
 		host.UsernsMode = "host"
 	}
-	return config, host, complete, e.overrule(ctx, config, complete)
+	overrule(config, found)
+	if complete.Service != nil {
+		asImage(config, host, complete, found)
+		return config, host, complete, nil
+	}
+	return config, host, complete, checkVolumes(complete, found)
 }
 
 // settling returns a context with the values of ctx that ends settleTimeout
@@ -180,12 +190,13 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 	maps.Copy(labels, spec.Labels)
 	config := &container.Config{
 		Image: spec.Image, Labels: labels,
-		Entrypoint: spec.Args, Env: spec.Env, WorkingDir: "/",
-		User: fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
-		// The image's settings for its own service must not apply to our program.
-		StopSignal:  "SIGTERM",
+		Env:         spec.Env,
 		StopTimeout: new(forgetAfter),
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	if spec.Service == nil { // the image's settings for its own service must not apply to our program
+		config.Entrypoint, config.WorkingDir, config.StopSignal = spec.Args, "/", "SIGTERM"
+		config.User = spec.User.String()
 	}
 	var capabilities []string
 	if spec.Server != nil {
@@ -206,12 +217,15 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		Init:           &noInit,
 		Runtime:        spec.Runtime,
 		ShmSize:        engine.ShmSize,
-		Tmpfs:          tmpfs(spec, true),
+		Tmpfs:          tmpfs(spec),
 		Mounts:         binds(spec.Mounts),
 		LogConfig: container.LogConfig{Type: "json-file",
 			Config: map[string]string{"max-size": "5m", "max-file": "2"}},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		Resources:     resources(spec),
+	}
+	for _, name := range spec.Hosts {
+		host.ExtraHosts = append(host.ExtraHosts, name+":127.0.0.1")
 	}
 	return config, host
 }
@@ -224,7 +238,7 @@ func resources(spec engine.Spec) container.Resources {
 			{Name: "core"}, // no core dumps
 			{Name: "fsize", Soft: engine.MaxFileSize, Hard: engine.MaxFileSize},
 		},
-		PidsLimit: new(int64(engine.MaxPids)),
+		PidsLimit: new(spec.Portion.Take(engine.MaxPids)),
 	}
 	if spec.Memory != engine.Unlimited {
 		limits.Memory, limits.MemorySwap = spec.Memory, spec.Memory // no swap on top
@@ -249,18 +263,38 @@ func binds(mounts []engine.Mount) []mount.Mount {
 
 // tmpfs writes the options of the file systems in memory. They belong to the
 // container's user, because runc gives them the mode that the directory has in
-// the image. full adds what Podman does not know.
-func tmpfs(spec engine.Spec, full bool) map[string]string {
+// the image.
+func tmpfs(spec engine.Spec) map[string]string {
+	owner := ""
+	if spec.User != nil {
+		owner = fmt.Sprintf("uid=%d,gid=%d", spec.User.UID, spec.User.GID)
+	}
 	out := make(map[string]string)
 	for _, t := range engine.AllTmpfs() {
-		exec := "exec"
-		if t.NoExec {
-			exec = "noexec"
-		}
-		out[t.Target] = "rw," + exec + ",nosuid,nodev,mode=1777,size=" + strconv.FormatInt(t.Size, 10)
-		if full {
-			out[t.Target] += fmt.Sprintf(",nr_inodes=%d,uid=%d,gid=%d", t.Inodes(), spec.User.UID, spec.User.GID)
-		}
+		out[t.Target] = tmpfsOptions(t, owner)
+	}
+	return out
+}
+
+// tmpfsOptions writes those of one, for the owner "uid=N,gid=N", "" for root.
+func tmpfsOptions(t engine.Tmpfs, owner string) string {
+	exec := "exec"
+	if t.NoExec {
+		exec = "noexec"
+	}
+	options := fmt.Sprintf("rw,%s,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", exec, t.Size, t.Inodes())
+	if owner != "" {
+		options += "," + owner
+	}
+	return options
+}
+
+// withoutInodes takes out what Podman does not know.
+func withoutInodes(all map[string]string) map[string]string {
+	out := make(map[string]string)
+	for target, options := range all {
+		before, _, _ := strings.Cut(options, ",nr_inodes=")
+		out[target] = before
 	}
 	return out
 }

@@ -14,21 +14,10 @@ import (
 	"holon/runner/engine"
 )
 
-// overrule takes back what the image says about labels and variables of ours,
-// and refuses an image that declares a volume: no limit would hold for what is
-// written there.
-func (e *Engine) overrule(ctx context.Context, config *container.Config, spec engine.Spec) error {
-	found, err := e.inspectImage(ctx, spec)
-	if err != nil {
-		return err
-	}
+// overrule takes back what the image says about labels and variables of ours.
+func overrule(config *container.Config, found image.InspectResponse) {
 	if found.Config == nil {
-		return nil
-	}
-	if open := openVolumes(found.Config.Volumes, spec); len(open) > 0 {
-		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image",
-			Message: fmt.Sprintf("image %s declares volumes, which no limit covers: %.200q", spec.Image, open),
-			Hint:    "use an image whose Dockerfile has no VOLUME"}
+		return
 	}
 	for key := range found.Config.Labels {
 		if _, ours := config.Labels[key]; !ours && strings.HasPrefix(key, "holon.") {
@@ -40,7 +29,20 @@ func (e *Engine) overrule(ctx context.Context, config *container.Config, spec en
 			config.Env = append(slices.Clip(config.Env), name) // without "=" the engine removes it
 		}
 	}
-	return nil
+}
+
+// checkVolumes refuses an image that declares a volume: no limit would hold for what is written there.
+func checkVolumes(spec engine.Spec, found image.InspectResponse) error {
+	if found.Config == nil {
+		return nil
+	}
+	open := openVolumes(found.Config.Volumes, spec)
+	if len(open) == 0 {
+		return nil
+	}
+	return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image",
+		Message: fmt.Sprintf("image %s declares volumes, which no limit covers: %.200q", spec.Image, open),
+		Hint:    "use an image whose Dockerfile has no VOLUME"}
 }
 
 // CheckImage implements engine.Imager.

@@ -45,7 +45,7 @@ func Assemble(cfg config.Config, users *privilege.Users, environ []string, secre
 	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets, Users: users,
 		Dir: filepath.Join(cfg.Dirs.State, "commands")})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.Dirs.State, "tasks"), Secrets: secrets, Logger: log})
-	proxy, err := openProxy(cfg.Commands.Proxy(), log)
+	proxy, err := openProxy(cfg.Commands.Proxy(), cfg.Commands.ServiceNames(), log)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -187,8 +187,8 @@ type wayOut struct {
 	close   func() error
 }
 
-// openProxy opens the way to the host's HTTP proxy at socket, "" for none.
-func openProxy(socket string, log *slog.Logger) (wayOut, error) {
+// openProxy opens the way to the host's HTTP proxy at socket, "" for none. Services are reached without it.
+func openProxy(socket string, services []string, log *slog.Logger) (wayOut, error) {
 	if socket == "" {
 		return wayOut{close: func() error { return nil }}, nil
 	}
@@ -197,5 +197,5 @@ func openProxy(socket string, log *slog.Logger) (wayOut, error) {
 		return wayOut{}, err
 	}
 	log.Info("commands reach the network through the host's proxy", "address", f.URL(), "socket", socket)
-	return wayOut{environ: f.Environ(), close: f.Close}, nil
+	return wayOut{environ: f.Environ(services...), close: f.Close}, nil
 }

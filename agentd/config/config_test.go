@@ -68,8 +68,8 @@ func TestUsages(t *testing.T) {
 			t.Errorf("--%s has no usage", f.Name)
 		}
 	})
-	if n != 48 {
-		t.Errorf("there are %d flags, want the 48 that usages explains", n)
+	if n != 49 {
+		t.Errorf("there are %d flags, want the 49 that usages explains", n)
 	}
 }
 

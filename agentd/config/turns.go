@@ -63,6 +63,7 @@ type commands struct {
 	PassEnv      string        `env:"HOLON_PASS_ENV"`
 	SecretEnv    string        `env:"HOLON_SECRET_ENV"`
 	EgressSocket string        `env:"HOLON_EGRESS_SOCKET"`
+	Services     string        `env:"HOLON_SERVICES"`
 	TaskTimeout  time.Duration `env:"HOLON_TASK_TIMEOUT" envDefault:"24h" min:"1"`
 	TaskNotices  bool          `env:"HOLON_TASK_NOTICES" envDefault:"true"`
 	StreamBytes  int64         `env:"HOLON_STREAM_LOG_BYTES" envDefault:"67108864" min:"1"`
@@ -72,6 +73,27 @@ type commands struct {
 
 // Proxy returns the socket of the host's HTTP proxy, "" when there is none.
 func (c *commands) Proxy() string { return socketOr(c.EgressSocket, defaultEgressSocket) }
+
+// ServiceAddresses are those at which services take connections, as NAME:PORT.
+func (c *commands) ServiceAddresses() (list []string) {
+	for _, service := range commaList(c.Services) {
+		if strings.Contains(service, ":") {
+			list = append(list, service)
+		}
+	}
+	return list
+}
+
+// ServiceNames are the names of the services that share the container's network.
+func (c *commands) ServiceNames() (list []string) {
+	for _, service := range commaList(c.Services) {
+		name, _, _ := strings.Cut(service, ":")
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
 
 // Passed picks from environ the variables that the operator wants commands to
 // have.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -50,9 +51,9 @@ func Listen(socket string, log *slog.Logger) (*Forwarder, error) {
 func (f *Forwarder) URL() string { return "http://" + f.listener.Addr().String() }
 
 // Environ returns the variables by which programs know their proxy. What runs in
-// the container itself is reached without it.
-func (f *Forwarder) Environ() []string {
-	url, local := f.URL(), "localhost,127.0.0.1,::1"
+// the container itself is reached without it, by the names too that it has there.
+func (f *Forwarder) Environ(names ...string) []string {
+	url, local := f.URL(), strings.Join(append([]string{"localhost,127.0.0.1,::1"}, names...), ",")
 	return []string{
 		"HTTP_PROXY=" + url, "HTTPS_PROXY=" + url, "ALL_PROXY=" + url, "NO_PROXY=" + local,
 		"http_proxy=" + url, "https_proxy=" + url, "all_proxy=" + url, "no_proxy=" + local,

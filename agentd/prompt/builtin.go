@@ -55,8 +55,8 @@ var modes = map[turnMode]string{
 		`likely reading and say so. The answer must stand alone.`,
 }
 
-// execution names the directories of the turn.
-func execution(workDir string, input bool) string {
+// execution names the directories of the turn, and what its commands reach.
+func execution(workDir string, input bool, services string) string {
 	var parts []string
 	if workDir != "" {
 		parts = append(parts, fmt.Sprintf("The working tree is %s. Commands start there and patches are "+
@@ -67,6 +67,9 @@ func execution(workDir string, input bool) string {
 	if input {
 		parts = append(parts, "The user's files for this turn are in the directory $HOLON_INPUT_DIR, "+
 			"which is read only.")
+	}
+	if services != "" {
+		parts = append(parts, "Commands reach these services by name, over TCP: "+oneLine(services)+".")
 	}
 	return strings.Join(parts, "\n")
 }

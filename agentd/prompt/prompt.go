@@ -16,6 +16,7 @@ type Input struct {
 	WorkDir      string // the working tree, "" when the turn has none
 	Anchor       string // directory with the AGENTS.md of the workspace, "" for WorkDir
 	HasInput     bool   // the caller gave files for this turn
+	Services     string // that commands reach, as NAME:PORT, separated by commas; "" for none
 	Skills       []skills.Skill
 	Active       []skills.Skill // those that the session has in use
 	Tools        []string       // names of the container's tools that are offered
@@ -40,7 +41,7 @@ func Assemble(in Input) Prompt {
 	}
 	return Prompt{[]Source{
 		newSource("policy", kindBuiltin, policy),
-		newSource("execution", kindBuiltin, execution(in.WorkDir, in.HasInput)),
+		newSource("execution", kindBuiltin, execution(in.WorkDir, in.HasInput, in.Services)),
 		newSource("mode", kindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
 		workspaceInstructions(anchor, in.WorkDir),

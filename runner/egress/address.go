@@ -8,7 +8,7 @@ import (
 // addresses is the policy on addresses: any address that is not global unicast of
 // the public network is refused, regardless of the name that resolved to it.
 type addresses struct {
-	special []special
+	special specials
 	local   func() ([]net.Addr, error) // addresses of this machine
 }
 
@@ -16,6 +16,25 @@ type special struct {
 	prefix netip.Prefix
 	what   string
 }
+
+type specials []special
+
+// of says what addr is that is not global unicast of the public network, "" where nothing says so.
+func (list specials) of(addr netip.Addr) string {
+	for _, s := range list {
+		if s.prefix.Contains(addr) {
+			return s.what
+		}
+	}
+	return ""
+}
+
+// Kinds of addresses that more than one place names.
+const (
+	private    = "private"
+	loopback   = "loopback"
+	carrierNAT = "shared (carrier NAT)"
+)
 
 // metadata is what a cloud tells its machines, credentials among it.
 const metadata = "a metadata service"
@@ -27,17 +46,17 @@ func newAddresses() *addresses {
 	for _, s := range []struct{ prefix, what string }{
 		{"168.63.129.16/32", metadata}, {"100.100.100.200/32", metadata}, {"fd00:ec2::/32", metadata},
 		{"fd20:ce::254/128", metadata}, // within the private ranges that follow
-		{"0.0.0.0/8", "unspecified"}, {"10.0.0.0/8", "private"}, {"100.64.0.0/10", "shared (carrier NAT)"},
-		{"127.0.0.0/8", "loopback"},
-		{"169.254.0.0/16", "link-local"}, {"172.16.0.0/12", "private"}, {"192.0.0.0/24", "reserved"},
+		{"0.0.0.0/8", "unspecified"}, {"10.0.0.0/8", private}, {"100.64.0.0/10", carrierNAT},
+		{"127.0.0.0/8", loopback},
+		{"169.254.0.0/16", "link-local"}, {"172.16.0.0/12", private}, {"192.0.0.0/24", "reserved"},
 		{"192.0.2.0/24", "for documentation"},
-		{"192.88.99.0/24", "a 6to4 relay"}, {"192.168.0.0/16", "private"}, {"198.18.0.0/15", "for benchmarks"},
+		{"192.88.99.0/24", "a 6to4 relay"}, {"192.168.0.0/16", private}, {"198.18.0.0/15", "for benchmarks"},
 		{"198.51.100.0/24", "for documentation"},
 		{"203.0.113.0/24", "for documentation"}, {"224.0.0.0/4", "multicast"}, {"240.0.0.0/4", "reserved"},
-		{"::/128", "unspecified"}, {"::1/128", "loopback"}, {"64:ff9b:1::/48", "translated"}, {"100::/64", "discarded"},
+		{"::/128", "unspecified"}, {"::1/128", loopback}, {"64:ff9b:1::/48", "translated"}, {"100::/64", "discarded"},
 		{"2001::/32", "Teredo"}, {"2001::/23", "reserved"},
 		{"2001:db8::/32", "for documentation"}, {"2002::/16", "6to4"}, {"3fff::/20", "for documentation"},
-		{"fc00::/7", "private"}, {"fe80::/10", "link-local"},
+		{"fc00::/7", private}, {"fe80::/10", "link-local"},
 		{"fec0::/10", "site-local"}, {"ff00::/8", "multicast"},
 	} {
 		a.special = append(a.special, special{netip.MustParsePrefix(s.prefix), s.what})
@@ -54,10 +73,8 @@ func (a *addresses) refuse(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return "not an address"
 	}
-	for _, s := range a.special {
-		if s.prefix.Contains(addr) {
-			return s.what
-		}
+	if what := a.special.of(addr); what != "" {
+		return what
 	}
 	if addr.Is6() {
 		if inner, ok := translated(addr); ok {

@@ -49,7 +49,7 @@ func (x *connection) run(ctx context.Context) {
 		x.refuse(t, no)
 		return
 	}
-	addrs, no := x.server.proxy.resolve(ctx, t.host)
+	addrs, no := x.server.proxy.resolve(ctx, t)
 	if no != nil {
 		x.refuse(t, no)
 		return

@@ -7,7 +7,8 @@
 //
 // The invariant: a byte leaves only to an address that was checked to be public,
 // of a host that is on the list, on port 443 within TLS for that host's name or
-// on port 80 as one well-formed request to that host; and the decision is on
+// on port 80 as one well-formed request to that host, or likewise to the address
+// and port that an operator gave for a host of its own network; and the decision is on
 // the host's disk before that. The address that was checked is the one that is
 // dialled. A request that cannot be recorded or understood is refused. Answers are passed on, redirects too:
 // a client that follows one asks again.
@@ -60,6 +61,9 @@ type Options struct {
 	// but not itself, or a public address such as "192.0.78.9". An empty list
 	// allows nothing.
 	Allow []string
+	// Private lists hosts of the operator's own network, as HOST:PORT=ADDRESS, or ADDRESS:PORT: a private, shared or
+	// loopback address, to which that host leads at that port, within TLS or with http.
+	Private []string
 
 	Resolver Resolver      // nil: the host's
 	Dialer   Dialer        // nil: the host's; no proxy of the host is ever used
@@ -71,6 +75,7 @@ type Options struct {
 // for concurrent use.
 type Proxy struct {
 	hosts     *hosts
+	private   privateHosts
 	addresses *addresses
 	resolver  Resolver
 	dialer    Dialer
@@ -78,14 +83,18 @@ type Proxy struct {
 	log       *slog.Logger
 }
 
-// New checks the list. Errors are *state.Error with CodeInvalidHost.
+// New checks the lists. Errors are *state.Error with CodeInvalidHost or CodeInvalidPrivateHost.
 func New(options Options) (*Proxy, error) {
 	list, err := newHosts(options.Allow)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{hosts: list, addresses: newAddresses(), resolver: options.Resolver, dialer: options.Dialer,
-		owner: options.Owner, log: options.Log}
+	private, err := parsePrivate(options.Private)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{hosts: list, private: private, addresses: newAddresses(), resolver: options.Resolver,
+		dialer: options.Dialer, owner: options.Owner, log: options.Log}
 	if p.resolver == nil {
 		p.resolver = net.DefaultResolver
 	}
@@ -100,6 +109,9 @@ func New(options Options) (*Proxy, error) {
 
 // Allowed returns the list as it is compared, sorted.
 func (p *Proxy) Allowed() []string { return slices.Clone(p.hosts.entries) }
+
+// Private returns the list of the operator's own hosts as it is compared, sorted.
+func (p *Proxy) Private() []string { return p.private.list() }
 
 // Server is the proxy of one container.
 type Server struct {

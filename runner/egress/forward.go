@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -65,6 +66,9 @@ func (x *connection) outgoing(ctx context.Context, from *http.Request, h head, t
 	authority := t.host
 	if strings.Contains(authority, ":") {
 		authority = "[" + authority + "]"
+	}
+	if t.port != 80 {
+		authority += ":" + strconv.Itoa(t.port)
 	}
 	out := &http.Request{
 		Method: from.Method, Header: from.Header.Clone(), Host: authority, ContentLength: from.ContentLength,

@@ -104,6 +104,11 @@ func (r *requests) all() []*http.Request {
 
 func newRig(t testing.TB, names map[string][][]netip.Addr, allow ...string) *rig {
 	t.Helper()
+	return newRigOf(t, names, egress.Options{Allow: allow})
+}
+
+func newRigOf(t testing.TB, names map[string][][]netip.Addr, options egress.Options) *rig {
+	t.Helper()
 	asked := &requests{}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
@@ -133,8 +138,10 @@ func newRig(t testing.TB, names map[string][][]netip.Addr, allow ...string) *rig
 	plain := httptest.NewServer(handler)
 	t.Cleanup(plain.Close)
 	n := &network{names: names, ports: map[string]string{"443": secure.Listener.Addr().String(),
-		"80": plain.Listener.Addr().String()}}
-	p, err := egress.New(egress.Options{Allow: allow, Resolver: n, Dialer: n})
+		"80": plain.Listener.Addr().String(), "8081": plain.Listener.Addr().String(),
+		"8443": secure.Listener.Addr().String()}}
+	options.Resolver, options.Dialer = n, n
+	p, err := egress.New(options)
 	expect.NoError(t, err)
 	dir, err := os.MkdirTemp("", "eg")
 	expect.NoError(t, err)

@@ -1,12 +1,14 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"holon/responses/turns"
@@ -33,6 +35,8 @@ type target struct {
 	scheme string // https, http, or "" when it is neither
 	host   string // normalised; as sent if it is not a valid host
 	port   int
+
+	private netip.Addr // of the operator's own network; else it is not valid
 }
 
 // refusal is why a request gets no further.
@@ -59,9 +63,13 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 	if bad != nil {
 		return t, bad
 	}
-	want := fmt.Sprint(t.port)
 	host, port, err := parseAuthority(authority)
 	t.host = host
+	if addr, ok := p.private.at(host, cmp.Or(port, fmt.Sprint(t.port))); ok && err == nil {
+		n, _ := strconv.Atoi(cmp.Or(port, fmt.Sprint(t.port))) // it is one of the list's
+		t.port, t.private = n, addr
+	}
+	want := fmt.Sprint(t.port)
 	switch {
 	case err != nil:
 		t.host = authority
@@ -78,7 +86,7 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 				detail: fmt.Sprintf("the target is %s and Host is %.100q", host, h.host)}
 		}
 	}
-	if !p.hosts.allows(host) {
+	if !t.private.IsValid() && !p.hosts.allows(host) {
 		return t, &refusal{reason: reasonHostNotAllowed, detail: "the host is not on the list"}
 	}
 	return t, nil
@@ -108,9 +116,13 @@ func schemeOf(h head) (t target, authority string, bad *refusal) {
 // maxAddresses bounds what is tried of the addresses of one name.
 const maxAddresses = 4
 
-// resolve returns the addresses of a host. One that is not public spoils all: a
+// resolve returns the addresses of a target. One that is not public spoils all: a
 // name that leads to both is a trick or a mistake.
-func (p *Proxy) resolve(ctx context.Context, host string) ([]netip.Addr, *refusal) {
+func (p *Proxy) resolve(ctx context.Context, t target) ([]netip.Addr, *refusal) {
+	if t.private.IsValid() {
+		return []netip.Addr{t.private}, nil
+	}
+	host := t.host
 	var found []netip.Addr
 	if addr, err := netip.ParseAddr(host); err == nil {
 		found = []netip.Addr{addr}

@@ -11,6 +11,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
+	"holon/runner/service"
 	"holon/runner/telemetry"
 	"holon/runner/uidpool"
 	"holon/runner/workspace"
@@ -85,6 +86,7 @@ type Reach struct {
 	HostTools    []hosttools.Tool  // in addition to those that every run has
 	NotesRecord  string            // file for the agent's notes; "": they are not kept
 	MCPConfig    string            // file with the MCP servers of the container; "": none
+	Services     []service.Service // that run next to it, in containers of their own
 }
 
 // Environment is what agentd and its commands get as variables.
@@ -112,6 +114,9 @@ func (c *Config) validate() error {
 			return &Error{Code: CodeUsage, Param: "--accept-weaker", Message: fmt.Sprintf("%.60q is not checked", name),
 				Hint: "use some of " + strings.Join(AxisNames(), ", ")}
 		}
+	}
+	if err := c.checkServices(); err != nil {
+		return err
 	}
 	// Next to another network, or where nothing is confined, a list of hosts would bound nothing.
 	if c.Egress != nil && (!ownFiles(c.Engine) || c.Network != "" && c.Network != engine.NetworkNone) {

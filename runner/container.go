@@ -31,7 +31,7 @@ const (
 
 // Labels on every container of ours.
 const (
-	LabelRole = "holon.role" // "agent"
+	LabelRole = "holon.role" // "agent", or "service" of what runs next to one
 	LabelRun  = "holon.run"  // the run's id
 	LabelHome = "holon.home" // the state home that owns it
 	// LabelAgent is the id of the agent that lives in it. Such a container is not
@@ -124,16 +124,18 @@ func (s *Session) spec() engine.Spec {
 	where(s.gateway != nil || s.cfg.AgentHome != "", "MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)
 	where(s.hostTools != nil, "HOST_SOCKET", s.inside(hostPath)+"/"+toolSocket)
 	where(s.mcpConfig != "", "MCP_CONFIG", s.inside(mcpConfigPath))
+	where(len(s.services.asked) > 0, "SERVICES", s.serviceAddresses())
 	where(s.egress != nil, "EGRESS_SOCKET", s.inside(hostPath)+"/"+egressSocket)
 	where(len(s.cfg.Providers) > 0, "PROVIDERS", strings.Join(s.cfg.Providers, ","))
 	where(len(s.cfg.Env) > 0, "PASS_ENV", envNames(s.cfg.Env))
 	where(len(s.cfg.SecretEnv) > 0, "SECRET_ENV", strings.Join(s.cfg.SecretEnv, ","))
 	env = append(append(env, s.cfg.Env...), s.cfg.AgentEnv...) // of two values the first counts
+	portion, _ := portions(len(s.services.asked))
 	return engine.Spec{
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: []string{s.inside(agentdPath)}, Env: env,
 		Mounts: s.mounts,
 		User:   s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
-		Network: s.cfg.Network,
+		Network: s.cfg.Network, Hosts: s.serviceNames(), Portion: portion,
 	}
 }
 

@@ -53,7 +53,7 @@ type End struct {
 
 	trouble     *state.Failure // what the gateway reports of the last request to a model, nil if that was answered
 	interrupted bool           // the turn's context ended before the turn did
-	overQuota   *Error         // it wrote more than its DiskBytes
+	stopped     *Error         // why the host ended it: it wrote more than its DiskBytes, or a service ended
 }
 
 // maxAnswer bounds End.Answer in bytes, without the mark that it was shortened.
@@ -102,8 +102,8 @@ func (e *End) Settle(cause error, secrets *redact.Set) {
 // byHost is the end that the host gave the turn, and why; nil where it did not.
 func (e *End) byHost() (responses.Status, error) {
 	switch {
-	case e.overQuota != nil:
-		return responses.StatusIncomplete, e.overQuota
+	case e.stopped != nil:
+		return responses.StatusIncomplete, e.stopped
 	case e.interrupted, errors.Is(e.Err, ErrInterrupted):
 		return responses.StatusCancelled, ErrInterrupted
 	case errors.Is(e.Err, ErrDeadline):

@@ -83,6 +83,9 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 		if wrong := wrongFlag(line, s.cfg.MCPConfig); wrong != nil && exit.Code == 2 {
 			return wrong
 		}
+		if silent := s.silentService(ctx, line); silent != nil {
+			return silent
+		}
 		if line != "" {
 			e.Message += ": " + line
 		}

@@ -99,9 +99,9 @@ func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 	return sum, nil
 }
 
-// watched runs a turn and meanwhile enforces its quota and calls its Beat.
+// watched runs a turn, enforces its quota and calls its Beat meanwhile, and ends it with a service.
 func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context) End) End {
-	if t.DiskBytes <= 0 && t.Beat == nil {
+	if t.DiskBytes <= 0 && t.Beat == nil && len(s.services.list) == 0 {
 		return run(ctx)
 	}
 	begin, begun, pause := time.Now(), int64(-1), askedPause
@@ -126,8 +126,9 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	result := run(turn)
 	stop()
 	<-done
-	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {
-		result.overQuota = e
+	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && (e.Code == codeDiskQuota || e.Code == codeServiceFailed) &&
+		!completed(result) {
+		result.stopped = e
 	}
 	end(nil)
 	return result
@@ -141,6 +142,9 @@ func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Dur
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case err := <-s.services.failed:
+			end(err)
 			return
 		case <-time.After(pause):
 		}

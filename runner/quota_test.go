@@ -29,7 +29,7 @@ func TestQuotaOfTurns(t *testing.T) {
 					}
 					return End{Err: errors.Join(err, ctx.Err())}
 				})
-			if ended := result.overQuota != nil; ended != step.ended {
+			if ended := result.stopped != nil; ended != step.ended {
 				t.Errorf("turn %d: ended %t, want %t", i, ended, step.ended)
 			}
 		}

@@ -46,8 +46,10 @@ import (
 // of that, and settles the rest.
 const (
 	readyTimeout = 60 * time.Second
-	StopGrace    = 10 * time.Second
-	turnGrace    = 2 * time.Second
+	// servicesTimeout is longer than agentd waits for services.
+	servicesTimeout = 75 * time.Second
+	StopGrace       = 10 * time.Second
+	turnGrace       = 2 * time.Second
 )
 
 // Session is a running container with its tree. It belongs to one goroutine, but for turns: others may begin once
@@ -80,11 +82,14 @@ type Session struct {
 	client    *client.Client
 	id        string       // session id for agentd
 	server    *engine.User // agentd's, apart from that of its commands; nil where both are one
+	services  services
 
 	// Warnings tell what the container's user can't reach.
 	Warnings []string
 	// Programs are those of package toolchain that the container has, by name. Not of a session that was taken up.
 	Programs []string
+	// Services are what runs next to the agent. Not of a session that was taken up.
+	Services []state.Service
 	// Spec is what the container was made from, with every default filled in.
 	Spec engine.Spec
 	// Isolation is what the engine says is in force, read back after the start.
@@ -148,6 +153,9 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 	if err := s.placeMCPConfig(); err != nil {
 		return err
 	}
+	if err := s.findServices(ctx); err != nil {
+		return err
+	}
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
@@ -199,6 +207,9 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = found.Isolation, found.Runtime
 	s.started(found)
+	if err := s.startServices(ctx); err != nil {
+		return err
+	}
 	s.client = s.seam.client()
 	s.barrier.Open()
 	if err := s.awaitReady(ctx); err != nil {
@@ -228,7 +239,11 @@ func (s *Session) awaitExit(ctx context.Context) {
 
 // awaitReady waits for the socket and then for /health.
 func (s *Session) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errors.New("agentd did not answer in time"))
+	timeout := readyTimeout
+	if len(s.services.asked) > 0 { // which agentd waits for
+		timeout += servicesTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("agentd did not answer in time"))
 	defer cancel()
 	if err := s.awaitSocket(ctx); err != nil {
 		return err
@@ -255,6 +270,8 @@ func (s *Session) awaitSocket(ctx context.Context) error {
 			return conn.Close()
 		}
 		select {
+		case err := <-s.services.failed:
+			return err
 		case <-s.exited:
 			s.ended(s.last)
 			return s.diedError(ctx, "agentd ended before it answered")
@@ -273,7 +290,13 @@ func (s *Session) Stop(ctx context.Context) error {
 		return nil
 	}
 	s.stopped = true
-	if err := s.cfg.Engine.Stop(ctx, s.handle, StopGrace); err != nil {
+	removed := make(chan error, 1)
+	go func() { removed <- s.removeServices(ctx) }()
+	err := s.cfg.Engine.Stop(ctx, s.handle, StopGrace)
+	if servicesErr := <-removed; servicesErr != nil { // Close tries again
+		s.cfg.Log.Warn("services cannot be removed", "run", s.cfg.ID, "err", servicesErr)
+	}
+	if err != nil {
 		if removeErr := s.cfg.Engine.Remove(context.WithoutCancel(ctx), s.handle); removeErr != nil {
 			return errors.Join(err, removeErr)
 		}
@@ -309,10 +332,11 @@ func (s *Session) Close(ctx context.Context) error {
 	return errors.Join(append(errs, <-removed)...)
 }
 
-// remove removes the container, if there is one.
+// remove removes the container, if there is one, and those of the services.
 func (s *Session) remove(ctx context.Context) error {
+	servicesErr := s.removeServices(ctx)
 	if !s.created {
-		return nil
+		return servicesErr
 	}
 	s.Ended() // notes an end that was not seen before
 	err := s.cfg.Engine.Remove(ctx, s.handle)
@@ -322,7 +346,7 @@ func (s *Session) remove(ctx context.Context) error {
 	s.stopped = true
 	s.noContainer()
 	s.forget()
-	return err
+	return errors.Join(err, servicesErr)
 }
 
 // noContainer notes that there is nothing left to pause.
@@ -362,6 +386,7 @@ func (s *Session) LeaveTree() error {
 // are, for another to take up.
 func (s *Session) Leave(ctx context.Context) error {
 	err := s.closeServices(ctx)
+	s.forgetServices()
 	if s.forget != nil {
 		s.forget()
 	}

@@ -75,6 +75,9 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	if err := errors.Join(s.borrowTree(ctx), s.openAgentHome()); err != nil {
 		return nil, err
 	}
+	if err := s.takeUpServices(ctx); err != nil {
+		return nil, err
+	}
 	found, err := s.findContainer(ctx, held.Handle)
 	if err != nil {
 		return nil, err
@@ -98,6 +101,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	s.awaitExit(ctx)
 	s.client = s.seam.client()
+	s.watchServices(ctx)
 	if !serve {
 		s.gone = &Error{Code: CodeInterrupted, Message: StoppedLater}
 		return s, nil
@@ -185,7 +189,7 @@ func (s *Session) Gone() error { return s.gone }
 // there is none. A process that died while it made the container knew no handle.
 func (s *Session) findContainer(ctx context.Context, handle *engine.Handle) (*engine.State, error) {
 	if handle == nil {
-		list, err := s.cfg.Engine.List(ctx, ownLabels(s.cfg))
+		list, err := s.cfg.Engine.List(ctx, ownLabels(s.cfg, "agent"))
 		if err != nil || len(list) == 0 {
 			return nil, err
 		}
@@ -206,9 +210,9 @@ func (s *Session) findContainer(ctx context.Context, handle *engine.Handle) (*en
 	return &found, nil
 }
 
-// ownLabels select the containers of the session alone.
-func ownLabels(cfg Config) map[string]string {
-	labels := map[string]string{LabelRun: cfg.ID}
+// ownLabels select the containers of the session alone, of one role.
+func ownLabels(cfg Config, role string) map[string]string {
+	labels := map[string]string{LabelRun: cfg.ID, LabelRole: role}
 	if home, ok := cfg.Labels[LabelHome]; ok {
 		labels[LabelHome] = home
 	}

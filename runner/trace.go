@@ -28,7 +28,7 @@ func (s *Session) settled(ctx context.Context, trace *telemetry.Turn, end End) E
 		return end
 	}
 	final := end.Response
-	if end.Err != nil || end.overQuota != nil { // it may be a part, or not say that the host ended the turn
+	if end.Err != nil || end.stopped != nil { // it may be a part, or not say that the host ended the turn
 		final = nil
 	}
 	trace.End(context.WithoutCancel(ctx), final, ending(end))

@@ -56,7 +56,7 @@ func TestEndingOfATurn(t *testing.T) {
 			Failure: "cancelled"}},
 		"late": {t.Context(), End{Err: ErrDeadline}, telemetry.Ending{Status: "incomplete",
 			Failure: "deadline_exceeded"}},
-		"over its quota": {t.Context(), End{overQuota: &Error{Code: codeDiskQuota},
+		"over its quota": {t.Context(), End{stopped: &Error{Code: codeDiskQuota},
 			Response: &responses.Response{}},
 			telemetry.Ending{Status: "incomplete", Failure: "disk_quota"}},
 	} {

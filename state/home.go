@@ -31,6 +31,7 @@ import (
 //	spending.json    what models took, of this day and in all (runner/gateway)
 //	trigger.key      what the URLs of external triggers are derived from
 //	run/             socket, log and metadata of the daemon (runner/daemon)
+//	consents/        what a person agreed to of projects' files, by digest (runner/settings)
 //	worktrees/       working trees that `holon checkout` made
 //	sessions/<id>/   one session of a client (runner/conversation)
 //	agents/<id>/     the home of one agent, which its container sees but for .holon

@@ -65,6 +65,7 @@ type Manifest struct {
 	Toolchain    []Tool                  `json:"toolchain"` // programs that the files of the workspace need
 	Limits       Limits                  `json:"limits"`
 	Isolation    *Isolation              `json:"isolation"` // as read back from the engine
+	Services     []Service               `json:"services"`  // what ran next to the agent; of attempts, each has its own
 	Egress       *Egress                 `json:"egress"`    // null: no host could be reached but through --network
 	Workspace    *Workspace              `json:"workspace"` // null when the run ended before it was known
 	Turn         *TurnRef                `json:"turn"`      // null when no turn was accepted
@@ -134,6 +135,17 @@ type Limits struct {
 	MaxTokens     int64   `json:"max_tokens"`
 	MaxRequests   int64   `json:"max_requests"`    // to models
 	MaxCostMicros int64   `json:"max_cost_micros"` // millionths of the unit of the prices
+}
+
+// Service is a container that ran next to the agent's, and shared its network.
+type Service struct {
+	Name        string    `json:"name"` // by which the agent reached it
+	Image       string    `json:"image"`
+	ImageID     string    `json:"image_id"`
+	Env         []string  `json:"env"`   // names of the variables that it was given
+	Ports       []int     `json:"ports"` // at which it takes connections, as its image says
+	ContainerID string    `json:"container_id"`
+	Isolation   Isolation `json:"isolation"` // as read back from the engine
 }
 
 // Egress is what the container was let out to.
@@ -211,6 +223,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 	}
 	if whole.Toolchain == nil {
 		whole.Toolchain = []Tool{}
+	}
+	if whole.Services == nil {
+		whole.Services = []Service{}
 	}
 	if whole.Notes == nil {
 		whole.Notes = []Note{}

@@ -49,7 +49,7 @@ var flagKeys = []struct{ flag, key string }{
 	{"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"},
 	{"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"},
-	{"allow-host", "allow_hosts"}, {"workspace-root", "workspace_roots"},
+	{"allow-host", "allow_hosts"}, {"service", "services"}, {"workspace-root", "workspace_roots"},
 	{"tokens-file", "control.tokens_file"}, {"max-sessions", "sessions.max"}, {"session-pause", "sessions.pause"},
 	{"session-stop", "sessions.stop"}, {"session-ttl", "sessions.ttl"},
 	{"token-max-sessions", "sessions.per_token.max"}, {"token-max-turns", "sessions.per_token.max_turns"},
@@ -64,7 +64,7 @@ var flagKeys = []struct{ flag, key string }{
 func (h *host) load(home state.Home, workspace string) *settings.Loaded {
 	src := settings.Sources{Environ: os.Environ()}
 	if home != (state.Home{}) {
-		src.File = settings.Path(home)
+		src.File, src.Consents = settings.Path(home), home.Dir()
 	}
 	if workspace != "" {
 		src.Project = settings.RepositoryTop(workspace)

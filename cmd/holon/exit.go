@@ -23,6 +23,7 @@ import (
 	"holon/runner/egress"
 	"holon/runner/engine"
 	"holon/runner/modelaccess"
+	"holon/runner/service"
 	"holon/runner/settings"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
@@ -172,7 +173,7 @@ var exitCodes = map[any]int{
 	landing.CodeInvalidPatch: exitFailure, landing.CodeBranchExists: exitFailure, landing.CodePathExists: exitFailure,
 	landing.CodeCheckedOut: exitFailure, git.CodeUnsafeObjects: exitFailure, landing.CodeWorktreeInUse: exitFailure,
 
-	settings.CodeInvalid: exitUsage, settings.CodeUnknownKey: exitUsage, egress.CodeInvalidHost: exitUsage,
+	settings.CodeInvalid: exitUsage, settings.CodeUnknownKey: exitUsage, egress.CodeInvalidHost: exitUsage, service.CodeInvalid: exitUsage,
 	credentials.CodeUnknown: exitUsage, credentials.CodeInvalidKey: exitUsage,
 	modelaccess.CodeUnknownProvider: exitUsage, modelaccess.CodeInvalidReference: exitUsage,
 	modelaccess.CodeNoScenario:                exitUsage,

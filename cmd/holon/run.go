@@ -144,6 +144,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.String("disk", string(defaults.RunDisk), "how much the run may write to disk")
 	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
 	confinementFlags(f)
+	f.StringArray("service", nil, "`NAME=IMAGE` of a service that the agent reaches by its name, with more after commas: "+
+		"VARIABLE=VALUE, and /DIRECTORY that it may write")
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
 		"`file` with MCP servers that the agent may use")
@@ -168,7 +170,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "include-ignored", "output", "input", "env-file", "secret",
 		"max-rounds", "max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus",
-		"disk", "network", "mcp-config", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep",
+		"disk", "network", "service", "mcp-config", "allow-host", "user", "runtime", "accept-weaker", "require-tools", "skill", "keep",
 		"reasoning-effort", "instructions", "output-schema", reviewFlag, "create-agent", "template")
 	return cmd
 }
@@ -212,6 +214,9 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 		return usage("--workspace", err.Error(), "")
 	}
 	if err := o.merge(&o.host, o.home, o.Workspace, cmd.Flags()); err != nil {
+		return err
+	}
+	if err = o.agree(cmd.Context()); err != nil {
 		return err
 	}
 	if err = o.findSkills(); err != nil {
@@ -372,6 +377,9 @@ func (o *runOptions) shot(home state.Home, log *slog.Logger) (*oneshot.Run, erro
 		return nil, err
 	}
 	if err := confine(&o.Settings, &shot.Session); err != nil {
+		return nil, err
+	}
+	if shot.Session.Services, err = servicesOf(&o.Settings); err != nil {
 		return nil, err
 	}
 	shot.Session.Agentd, err = findAgentd(o.Agentd)

@@ -62,6 +62,7 @@ func runScripts(t *testing.T, dir string) {
 		Setup: func(env *testscript.Env) error {
 			for name, value := range map[string]string{
 				"HOLON_HOME": filepath.Join(env.WorkDir, "home"), "HOLON_AGENTD": programs.Must("agentd"), "PROJECT": project,
+				"SERVICE":           programs.Must("service"),
 				"HOLON_RETRY_FOR":   "0s", // a provider that is out of order stays so
 				"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
 				"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A",

@@ -105,7 +105,8 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 		"took", elapsed(m.Timings.TotalMS),
 		"workspace", filepath.Join(ws.Path, ws.Prefix), "model", m.Answered(),
 		"check", checkOf(m), "best", bestOf(m), "tokens", oneshot.Used(m), "budget", oneshot.Spent(m), "engine", engine,
-		"isolation", isolationOf(m), "network", networkOf(m), "results", dir)
+		"isolation", isolationOf(m), "network", networkOf(m), "services", servicesText(m),
+		"results", dir)
 }
 
 // networkOf names the hosts that the container could reach, "" for none of its own.

@@ -155,6 +155,9 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 		missing = containerUnknown
 	}
 	for _, c := range list {
+		if c.Labels[runner.LabelService] != "" {
+			continue
+		}
 		now := containerExited
 		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
 			now = containerRunning

@@ -21,13 +21,18 @@ func (o *Run) recordCheck() *sessions.Check {
 	if o.Check == nil || len(cfg.SecretEnv) > 0 {
 		return nil
 	}
-	for _, text := range append([]string{o.Check.Command}, cfg.Env...) {
+	texts := append([]string{o.Check.Command}, cfg.Env...)
+	for _, s := range cfg.Services {
+		texts = append(texts, s.Env...)
+	}
+	for _, text := range texts {
 		if cfg.Secrets.Text(text) != text {
 			return nil
 		}
 	}
 	c := &sessions.Check{Command: o.Check.Command, TimeoutMS: o.Check.Timeout.Milliseconds(), Base: o.base,
-		Agentd: cfg.Agentd, Image: cfg.Image, InputDir: cfg.InputDir, Env: cfg.Env, Confined: cfg.Confinement}
+		Agentd: cfg.Agentd, Image: cfg.Image, InputDir: cfg.InputDir, Env: cfg.Env, Services: cfg.Services,
+		Confined: cfg.Confinement}
 	if given := o.Check.Paths.given; given != nil {
 		c.Paths = &given
 	}
@@ -55,7 +60,7 @@ func (rc *Recovery) takeUpCheck(r *execution, rec *sessions.Record) {
 	o.Check = &Check{Command: c.Command, Paths: paths, Timeout: time.Duration(c.TimeoutMS) * time.Millisecond}
 	o.Session = runner.Config{Engine: r.config.Engine, Agentd: c.Agentd, Image: c.Image, Version: rc.Version,
 		Secrets: rc.Secrets, Log: rc.Log, Telemetry: rc.Telemetry, Confinement: c.Confined,
-		Files: runner.Files{InputDir: c.InputDir}, Environment: runner.Environment{Env: slices.Clone(c.Env)}}
+		Reach: runner.Reach{Services: c.Services}, Files: runner.Files{InputDir: c.InputDir}, Environment: runner.Environment{Env: slices.Clone(c.Env)}}
 }
 
 // Forget ends what is left of a run that no process holds any more, and removes it. One that is not there is success.

@@ -352,7 +352,7 @@ func (r *execution) describeContainer(s *sessions.Session) {
 	m.Timings.PrepareMS, m.Timings.StartMS = s.Prepared.Milliseconds(), s.Started.Milliseconds()
 	m.Engine.ContainerID, m.Engine.Runtime = s.ContainerID(), s.Runtime
 	isolation := s.Isolation
-	m.Isolation = &isolation
+	m.Isolation, m.Services = &isolation, s.Services
 	// A limit is in force when the engine says so, not when it was asked for.
 	inForce := func(axis engine.Axis) bool { return axis.Level != engine.NotEnforced }
 	if inForce(s.Isolation.Memory) {
@@ -363,6 +363,9 @@ func (r *execution) describeContainer(s *sessions.Session) {
 	}
 	if inForce(s.Isolation.CPU) { // which the engine may have chosen
 		m.Limits.CPUs, _ = strconv.ParseFloat(s.Isolation.CPU.Value, 64)
+		if part := s.Spec.Portion; part.Parts > 0 { // services have the rest
+			m.Limits.CPUs *= float64(part.Of) / float64(part.Parts)
+		}
 	}
 }
 

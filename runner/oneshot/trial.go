@@ -15,7 +15,7 @@ import (
 // with.
 type Trial struct {
 	Check   Check
-	Session runner.Config // of what made the change; the check gets neither its models nor what it reaches
+	Session runner.Config // of what made the change; the check gets neither its models nor what it reaches but services
 	Home    state.Home
 	Name    string // of the run
 	Keep    bool
@@ -73,7 +73,7 @@ func (t *Trial) run(c *state.Check, restore []string, seen *commandWatch) *Run {
 	cfg := t.Session
 	cfg.Models = runner.Models{Model: "scripted/" + state.PartCheck, Scenario: filepath.Join(t.Dir, checkFile)}
 	cfg.Files = runner.Files{InputDir: cfg.InputDir}
-	cfg.Reach, cfg.AgentEnv, cfg.Network, cfg.SessionID = runner.Reach{}, nil, engine.NetworkNone, ""
+	cfg.Reach, cfg.AgentEnv, cfg.Network, cfg.SessionID = runner.Reach{Services: cfg.Services}, nil, engine.NetworkNone, ""
 	turn := runner.NewTurn("", t.Check.Command)
 	limits := turn.Limits()
 	limits.TimeoutMS, limits.MaxOutputBytes = t.Check.Timeout.Milliseconds(), maxCheckOutput

@@ -16,6 +16,7 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/service"
 	"holon/state"
 )
 
@@ -93,6 +94,7 @@ type Check struct {
 	Image     string             `json:"image"`
 	InputDir  string             `json:"input_dir"`
 	Env       []string           `json:"env"`
+	Services  []service.Service  `json:"services"`
 	Confined  runner.Confinement `json:"confined"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"holon/internal/pattern"
 	"holon/internal/providers"
 	"holon/runner/engine"
+	"holon/runner/service"
 	"holon/runner/uidpool"
 	"holon/state"
 )
@@ -75,6 +76,11 @@ func (k *key) checkList(list []string) (what, remedy string) {
 			if _, err := pattern.Glob(p); err != nil || p == "" {
 				return fmt.Sprintf("%.100q is not a pattern", p), "write for example node_modules or *.so"
 			}
+		}
+	case "services":
+		if _, err := service.ParseAll(list); err != nil {
+			e, _ := errors.AsType[*state.Error](err)
+			return e.Message, e.Hint
 		}
 	case "allow_alternates":
 		return checkPaths(list, "write for example /srv/git/mirror.git/objects")

@@ -92,6 +92,8 @@ func sources(k *key) (text string) {
 		return text + " A project may set it lower."
 	case ruleFolder, ruleFree:
 		return text + " A project may set it."
+	case ruleAgreed:
+		return text + " A project may set it to what you agreed to."
 	}
 	return text + " A project may set it to " + k.project + "."
 }

@@ -24,6 +24,7 @@ const (
 	ruleLower  = "lower"  // a limit: the lesser of its value and the person's counts
 	ruleFolder = "folder" // paths, which stay within the repository
 	ruleFree   = "free"   // it neither confines nor loosens
+	ruleAgreed = "agreed" // it is in force once a person agreed to the value
 )
 
 // key is one setting: a field of Settings, Provider, Credential or Facts with its tags.

@@ -54,7 +54,9 @@ const (
 type Sources struct {
 	File    string // the person's file
 	Project string // top of the repository, or the directory, that is worked on
-	Environ []string
+	// Consents is the home that remembers what a person agreed to of projects.
+	Consents string
+	Environ  []string
 }
 
 // invalidSetting is a fault in a source of settings.
@@ -95,6 +97,7 @@ type assignment struct {
 type Loaded struct {
 	Settings
 	Problems []invalidSetting
+	Pending  []Consent // values of the project's file that are not in force before a person agrees
 
 	sources     Sources
 	origins     map[string]origin // by full key
@@ -262,6 +265,7 @@ func (l *Loaded) set(origin origin, k *key, name string, n *yaml.Node) (what, re
 		l.Problems = slices.DeleteFunc(l.Problems, func(p invalidSetting) bool {
 			return p.decided && p.Key == k.full(name)
 		})
+		l.settle(k.full(name))
 	}
 	l.assignments = append(l.assignments, assignment{k, name, origin, Text(shown(v))})
 	return "", ""

@@ -38,6 +38,9 @@ func (l *Loaded) project(top string) {
 		if what != "" {
 			l.undecided(origin, n.Line, k.full(name), what, remedy)
 		}
+		if k.project == ruleAgreed && l.needsConsent(top, k, name, n) {
+			return false
+		}
 		return what == "" && !(k.project == ruleLower && l.raises(origin, k, name, n))
 	})
 	l.resolve(origin, top)
@@ -68,7 +71,7 @@ func (l *Loaded) undecided(origin origin, line int, key, what, remedy string) {
 // mayDecide returns why a repository may not set a key to a value, "" if it may.
 func (l *Loaded) mayDecide(k *key, name string, n *yaml.Node) (what, remedy string) {
 	switch k.project {
-	case ruleLower, ruleFolder, ruleFree:
+	case ruleLower, ruleFolder, ruleFree, ruleAgreed:
 		return "", ""
 	case ruleNever:
 		return "is not for a repository to decide", "set it with holon config set, or as a variable"

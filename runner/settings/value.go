@@ -150,6 +150,9 @@ func (k *key) parseText(text string) (*yaml.Node, error) {
 		}
 		return listNode(list), nil
 	}
+	if k.name == "services" { // one has commas of its own
+		return listNode([]string{text}), nil
+	}
 	if strings.HasSuffix(k.name, ".command") {
 		return listNode(strings.Fields(text)), nil
 	}

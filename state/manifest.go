@@ -150,9 +150,10 @@ type Service struct {
 
 // Egress is what the container was let out to.
 type Egress struct {
-	AllowHosts []string `json:"allow_hosts"` // as they were compared
-	Allowed    int64    `json:"allowed"`     // connections
-	Denied     int64    `json:"denied"`
+	AllowHosts   []string `json:"allow_hosts"`   // as they were compared
+	PrivateHosts []string `json:"private_hosts"` // of the operator's network, HOST:PORT=ADDRESS
+	Allowed      int64    `json:"allowed"`       // connections
+	Denied       int64    `json:"denied"`
 }
 
 // TurnRef names the turn of a run in agentd's records.

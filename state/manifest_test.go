@@ -35,7 +35,10 @@ func manifest() *state.Manifest {
 			Budget: state.Budget{MaxRequests: 8, MaxTokens: 9, MaxCost: 7}, Exhausted: "max_tokens",
 			Models: map[string]state.Usage{}, Refused: []string{"a <tool>"}},
 		Isolation: &state.Isolation{Network: state.Axis{Level: state.HardEnforced, Value: "none"}},
-		Egress:    &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
+		Egress: &state.Egress{AllowHosts: []string{"*.example.org", "example.com"},
+			PrivateHosts: []string{"m.example:81=10.0.0.1"}, Allowed: 2, Denied: 1},
+		Services: []state.Service{{Name: "db", Image: "pg:16", ImageID: "sha256:1", Env: []string{"A"}, Ports: []int{5432},
+			ContainerID: "c", Isolation: state.Isolation{Network: state.Axis{Level: state.RuntimeShaped, Value: "container:1"}}}},
 		Workspace: &state.Workspace{
 			Source: state.Source{Kind: "git", Path: "/a<b>", Prefix: "p", BaseCommit: "c", BaseTree: "t",
 				Branch:       "main",
@@ -105,13 +108,13 @@ func TestManifestEmpty(t *testing.T) {
 	}
 	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null",
 		"egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]",
-		"toolchain": "[]", "warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null",
+		"toolchain": "[]", "services": "[]", "warnings": "[]", "check": "null", "attempts": "[]", "winner": "0", "judge": "null",
 		"provider_attempt_timeline": "null"} {
 		if string(keys[key]) != want {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 32 {
+	if len(keys) != 33 {
 		t.Errorf("%d keys", len(keys))
 	}
 	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||

@@ -48,7 +48,8 @@ func userOf(s *settings.Settings) (*engine.User, error) {
 
 // checkHosts refuses a list with a wrong entry, and any list where the network is open anyway.
 func checkHosts(s *settings.Settings) error {
-	if len(s.AllowHosts) > 0 && (s.Engine == settings.EngineLocal || s.Network != engine.NetworkNone) {
+	open := s.Engine == settings.EngineLocal || s.Network != engine.NetworkNone
+	if len(s.AllowHosts) > 0 && open {
 		return usage("--allow-host", "the agent could reach every host without it",
 			"use it with docker and --network none, or leave it out")
 	}
@@ -58,14 +59,18 @@ func checkHosts(s *settings.Settings) error {
 
 // proxyOf returns the way out that a person has opened, nil if none.
 func proxyOf(s *settings.Settings, log *slog.Logger) (*egress.Proxy, error) {
-	if len(s.AllowHosts) == 0 {
+	private := s.PrivateHosts
+	if s.Engine == settings.EngineLocal || s.Network != engine.NetworkNone { // where they are reached without it
+		private = nil
+	}
+	if len(s.AllowHosts)+len(private) == 0 {
 		return nil, nil
 	}
 	list := make([]string, len(s.AllowHosts))
 	for i, host := range s.AllowHosts {
 		list[i] = strings.TrimSpace(host) // people write lists with spaces
 	}
-	return egress.New(egress.Options{Allow: list, Log: log})
+	return egress.New(egress.Options{Allow: list, Private: private, Log: log})
 }
 
 // uidDir keeps which user ids are in use, for every state home of the machine. It

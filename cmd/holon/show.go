@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -114,7 +115,7 @@ func networkOf(m *state.Manifest) string {
 	if m.Egress == nil {
 		return ""
 	}
-	return fmt.Sprintf("open to %s: %s, %d denied", strings.Join(m.Egress.AllowHosts, ", "),
+	return fmt.Sprintf("open to %s: %s, %d denied", strings.Join(slices.Concat(m.Egress.AllowHosts, m.Egress.PrivateHosts), ", "),
 		count(int(m.Egress.Allowed), "connection"), m.Egress.Denied)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"holon/internal/visible"
@@ -26,7 +27,7 @@ func (r *execution) planEgress() {
 	if p == nil {
 		return
 	}
-	r.manifest.Egress = &state.Egress{AllowHosts: p.Allowed()}
+	r.manifest.Egress = &state.Egress{AllowHosts: p.Allowed(), PrivateHosts: p.Private()}
 	if w, ok := r.spec.Watch.(egressWatcher); ok {
 		r.config.OnEgress = w.Egress
 	}
@@ -39,7 +40,7 @@ func (r *execution) resumeEgress() {
 	if e == nil {
 		return
 	}
-	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Log: r.config.Log})
+	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Private: e.PrivateHosts, Log: r.config.Log})
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			"the run goes on without the network: "+visible.OneLine(err.Error(), 300))
@@ -106,7 +107,7 @@ func (r *execution) summarizeEgress(b *bytes.Buffer) {
 		return
 	}
 	fmt.Fprintf(b, "\n## Network\n\nOpen: %s. %d connections were allowed, %d denied.\n",
-		proseSpan(strings.Join(e.AllowHosts, ", ")), e.Allowed, e.Denied)
+		proseSpan(strings.Join(slices.Concat(e.AllowHosts, e.PrivateHosts), ", ")), e.Allowed, e.Denied)
 	const most = 10
 	for i, what := range r.denied {
 		if i == most {

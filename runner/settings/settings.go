@@ -83,7 +83,8 @@ type containerSettings struct {
 	ContainerRuntime string   `key:"container_runtime" env:"HOLON_RUNTIME"`
 	AcceptWeaker     []string `key:"accept_weaker" env:"HOLON_ACCEPT_WEAKER"` // axes of the isolation
 	AllowHosts       []string `key:"allow_hosts" env:"HOLON_ALLOW_HOSTS"`
-	Services         []string `key:"services" project:"agreed"` // see package service
+	PrivateHosts     []string `key:"private_hosts" env:"HOLON_PRIVATE_HOSTS"` // HOST:PORT=ADDRESS
+	Services         []string `key:"services" project:"agreed"`               // see package service
 }
 
 // turnSettings say what a turn starts from and what bounds it.

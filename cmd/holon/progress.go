@@ -73,7 +73,7 @@ func (p *progress) announce(engineName string, shot *oneshot.Run, parent *files.
 	}
 	opening := fmt.Sprintf("running %s in %s", visible.OneLine(shot.Session.Model, 100), visible.OneLine(where, 200))
 	if p := shot.Session.Egress; p != nil {
-		opening += ", which may reach " + visible.OneLine(strings.Join(p.Allowed(), ", "), 200)
+		opening += ", which may reach " + visible.OneLine(strings.Join(slices.Concat(p.Allowed(), p.Private()), ", "), 200)
 	}
 	if parent != nil {
 		opening += ", going on with " + parent.ID

@@ -42,14 +42,30 @@ async function refresh() {
   }
 }
 
-// replace keeps what is unfolded, and the focus.
+// replace keeps what is unfolded, what was entered, and the focus: of the same element, never of the one that took its
+// place, which does something else.
 function replace(part, next) {
-  const open = [...part.querySelectorAll("details")].map((d) => d.open);
-  const controls = () => [...part.querySelectorAll("a, button, summary, [tabindex]")];
-  const at = controls().indexOf(document.activeElement);
+  const all = (selector) => [...part.querySelectorAll(selector)];
+  const open = new Set(all("details[open]").map(identity));
+  const entered = new Map(all("input:not([type=hidden]), textarea").filter((e) => e.value !== e.defaultValue ||
+    e.checked !== e.defaultChecked).map((e) => [identity(e), e]));
+  const focused = part.contains(document.activeElement) && identity(document.activeElement);
   part.replaceChildren(...next.childNodes);
-  part.querySelectorAll("details").forEach((d, i) => { d.open = Boolean(open[i]); });
-  if (at >= 0) controls()[at]?.focus();
+  for (const one of all("details")) one.open = open.has(identity(one));
+  for (const one of all("input:not([type=hidden]), textarea")) {
+    const was = entered.get(identity(one));
+    if (was) [one.value, one.checked] = [was.value, was.checked];
+  }
+  if (focused) all("a, button, input, textarea, select, summary, [tabindex]").find((e) => identity(e) === focused)?.focus();
+}
+
+// identity says what an element is for: where it leads, or what its form sends to where.
+function identity(element) {
+  const form = element.closest("form");
+  const hidden = form ? [...form.querySelectorAll("input[type=hidden]")].map((e) => e.name + "=" + e.value) : [];
+  const own = element.id || element.getAttribute("href") || element.dataset.comment || element.name ||
+    element.getAttribute("aria-label") || element.closest("details")?.id || element.textContent.trim();
+  return JSON.stringify([element.tagName, form?.getAttribute("action"), hidden, own]);
 }
 
 // refreshSoon waits for what comes together, and longer where reading takes long: most of the time is the reader's.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
 	"holon/test/expect"
@@ -52,6 +54,7 @@ func TestBrowser(t *testing.T) {
 	t.Parallel()
 	ctx := chromium(t)
 	t.Run("conversation", func(t *testing.T) { testConversation(tab(ctx, t, 1200, 800), t) })
+	t.Run("at work", func(t *testing.T) { testAtWork(tab(ctx, t, 360, 800), t) })
 	t.Run("many events", func(t *testing.T) { testManyEvents(tab(ctx, t, 400, 800), t) })
 }
 
@@ -89,6 +92,13 @@ func is(expression string) step {
 		}
 	})
 }
+
+// enter presses Enter as a keyboard does: a page can keep it from being a new line.
+var enter = chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	_, err := cdp.Call(ctx, target, input.DispatchKeyEvent, input.DispatchKeyEventParams{
+		Type: input.DispatchKeyEventTypeKeyDown, Key: "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13})
+	return err
+})
 
 // signedIn waits for the page that a link leads to.
 var signedIn = is(`location.pathname === "/ui/" && document.readyState === "complete"`)
@@ -146,7 +156,7 @@ func testConversation(ctx context.Context, t *testing.T) {
 	}
 	do(ctx, t, chromedp.Navigate(d.holon("ui", "--print")), signedIn,
 		chromedp.Click(`a[href="/ui/agents/main"]`), is(`document.getElementById("link")?.textContent === "live"`),
-		chromedp.SendKeys("#text", "hello\n"), answers(1), is(`document.getElementById("text").value === ""`))
+		chromedp.SendKeys("#text", "hello"), enter, answers(1), is(`document.getElementById("text").value === ""`))
 	d.holon("daemon", "restart", "--listen", d.addr)
 	d.holon("prompt", "again")
 	do(ctx, t, answers(2), is(`document.getElementById("link").textContent === "live"`))
@@ -199,6 +209,62 @@ const checks = `(() => {
   if (wide > innerWidth) wrong.push("wider than the window: " + wide);
   return wrong;
 })()`
+
+// A page that is read again takes nothing from the person at work in it: not the focus, which never goes to another
+// message's button, nor what was entered. What is typed while a message is sent is the next message.
+func testAtWork(ctx context.Context, t *testing.T) {
+	t.Helper()
+	r := newRig(t)
+	link, _ := r.console.Login()
+	const waiting, focused = `document.querySelectorAll("#queue [name=message_id]").length`,
+		`document.activeElement.form?.elements.message_id?.value || document.activeElement.tagName`
+	goTo := func(page, ready string) {
+		t.Helper()
+		do(ctx, t, chromedp.Navigate(r.server.URL+"/ui/"+page), is(`document.readyState === "complete" && `+ready))
+	}
+	do(ctx, t, chromedp.Navigate(r.server.URL+link), signedIn)
+
+	r.wait("q-a", "q-b", "q-c", "q-d")
+	goTo("agents/main/queue", `document.getElementById("link").textContent === "live"`)
+	do(ctx, t, chromedp.Evaluate[chromedp.Void](`document.querySelector("[value=q-c]").form.querySelector("button").focus()`))
+	r.wait("q-b", "q-c", "q-d")
+	do(ctx, t, is(waiting+" === 3"))
+	expect.Equal(t, "the focus", read[string](ctx, t, focused), "q-c")
+	r.wait("q-b", "q-d")
+	do(ctx, t, is(waiting+" === 2"))
+	expect.Equal(t, "the focus of what is gone", read[string](ctx, t, focused), "BODY")
+
+	patch := func(line string) {
+		t.Helper()
+		expect.NoError(t, os.WriteFile(r.patch, []byte("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+"+line+"\n"), 0o600))
+	}
+	r.patch = filepath.Join(t.TempDir(), "patch")
+	patch("old")
+	goTo("agents/main/diff", `document.getElementById("diff").textContent.includes("+old")`)
+	do(ctx, t, chromedp.SendKeys("[name=branch]", "mine"), chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
+	patch("new")
+	do(ctx, t, chromedp.Click("form[action$=apply] button"), is(`document.getElementById("diff").textContent.includes("+new")`))
+	expect.Equal(t, "the branch", read[string](ctx, t, `document.querySelector("[name=branch]").value`), "mine")
+
+	r.mu.Lock()
+	r.hold = make(chan struct{})
+	r.mu.Unlock()
+	goTo("agents/main", `document.getElementById("link").textContent === "live"`)
+	do(ctx, t, chromedp.SendKeys("#text", "one"), enter, chromedp.SendKeys("#text", "two"), enter,
+		chromedp.SendKeys("#text", "three"))
+	close(r.hold)
+	do(ctx, t, is(`document.getElementById("notice").textContent === "Sent."`))
+	expect.Equal(t, "what is typed", read[string](ctx, t, `document.getElementById("text").value`), "three")
+	for len(r.sent()) < 2 {
+		do(ctx, t, is(`document.getElementById("notice").textContent === "Sent."`))
+	}
+	expect.Equal(t, "the messages", strings.Join(r.sent(), ", "), "one, two")
+
+	goTo("sessions/sess_0123456789abcdef0123456789abcdef", `document.querySelector("h1")`)
+	if wrong := read[[]string](ctx, t, checks); len(wrong) > 0 {
+		t.Errorf("the page of a session: %q", wrong)
+	}
+}
 
 // Ten thousand events leave as many rows in the page as a few hundred do, and older ones come on demand. How long an
 // event takes to be on the page is logged.

@@ -20,7 +20,9 @@ type plane struct {
 	added   chan struct{} // closed when there is one more
 	prompts []wire.Prompt
 	applies []view.WorkspaceApply
-	patch   string // file with what the agent changed; "": nothing
+	patch   string        // file with what the agent changed; "": nothing
+	queued  []string      // ids of the messages that wait
+	hold    chan struct{} // if there is one, prompts are answered when it is closed
 }
 
 func newPlane() *plane { return &plane{added: make(chan struct{})} }
@@ -39,6 +41,33 @@ func (p *plane) add(category, title, body string) {
 			"body": body, "summary": title, "source_event_kind": kind}})
 	close(p.added)
 	p.added = make(chan struct{})
+}
+
+// wait sets the messages that wait, and adds an event of that.
+func (p *plane) wait(ids ...string) {
+	p.mu.Lock()
+	p.queued = ids
+	p.mu.Unlock()
+	p.add("message", "queue", "changed")
+}
+
+// sent are the texts of the prompts.
+func (p *plane) sent() (texts []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.prompts {
+		texts = append(texts, one.Text)
+	}
+	return texts
+}
+
+func (p *plane) queue() (list []view.MessageState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range p.queued {
+		list = append(list, view.MessageState{MessageID: id})
+	}
+	return list
 }
 
 // since returns the events after a number, and a channel that is closed when there are more.
@@ -60,6 +89,12 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = []view.AgentListEntry{one}
 	case at == "/sessions":
 		out = wire.SessionList{Object: "list", Data: []wire.Session{{ID: "sess_1", Name: "<b>name</b>", Status: "open"}}}
+	case strings.HasSuffix(at, "/turns"):
+		out = wire.SessionTurnList{Data: []wire.SessionTurn{{ResponseID: "resp_1", InputPreview: "do it"}}}
+	case strings.HasPrefix(at, "/sessions/sess_"):
+		out = wire.Session{ID: strings.TrimPrefix(at, "/sessions/"), Status: "open"}
+	case at == "/agents/main/queue":
+		out = p.queue()
 	case at == "/agents/main/state":
 		var now view.StateSnapshot
 		now.Agent.Identity.AgentID, now.Agent.Agent.Status, now.EventLogEpoch = "main", "awake_idle", "E"
@@ -85,7 +120,11 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewDecoder(r.Body).Decode(&prompt)
 		p.mu.Lock()
 		p.prompts = append(p.prompts, prompt)
+		hold := p.hold
 		p.mu.Unlock()
+		if hold != nil {
+			<-hold
+		}
 		out = wire.Enqueued{OK: true}
 	case at == "/control/agents/main/workspace/diff":
 		out = []map[string]any{{"workspace_id": "w", "tree": "copy", "changes": map[string]any{"patch": p.patch,

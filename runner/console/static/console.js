@@ -56,7 +56,8 @@ function replace(part, next) {
     const was = entered.get(identity(one));
     if (was) [one.value, one.checked] = [was.value, was.checked];
   }
-  if (focused) all("a, button, input, textarea, select, summary, [tabindex]").find((e) => identity(e) === focused)?.focus();
+  const controls = all("a, button, input, textarea, select, summary, [tabindex]");
+  if (focused) controls.find((e) => identity(e) === focused)?.focus();
 }
 
 // identity says what an element is for: where it leads, or what its form sends to where.
@@ -74,44 +75,78 @@ function refreshSoon() {
   waiting ||= setTimeout(() => { waiting = 0; refresh(); }, Math.max(200, 5 * took));
 }
 
-// A form with data-act is sent without leaving the page. The key makes a message once, also if it is sent again; what
-// says something else has another key.
-document.addEventListener("submit", async (event) => {
+// A form with data-act is sent without leaving the page. A composer is emptied at once, so that the next message can be
+// typed, and gets its text back if that was not taken; messages are sent one after another, in the order of the person.
+const keys = new Map(); // by what was sent and has no answer: if it is sent again, it is the same message
+const outbox = []; // of composers: the first one is being sent
+document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!form.matches("[data-act]")) return;
   event.preventDefault();
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
   const body = new URLSearchParams(new FormData(form));
-  if (form.dataset.said !== body.toString()) {
-    form.dataset.said = body.toString();
-    delete form.dataset.key;
+  if (!form.matches(".composer")) {
+    const buttons = form.querySelectorAll("button");
+    buttons.forEach((b) => { b.disabled = true; });
+    send(form, body).then((done) => {
+      buttons.forEach((b) => { b.disabled = false; });
+      if (done && new URLSearchParams(new FormData(form)).toString() === body.toString()) form.reset();
+    });
+    return;
   }
-  form.dataset.key ||= [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
-  body.set("key", form.dataset.key);
-  const buttons = form.querySelectorAll("button");
-  buttons.forEach((b) => { b.disabled = true; });
-  try {
-    const answer = await fetch(form.action, {method: "POST", headers: {Accept: "application/json"}, body});
-    if (answer.status === 401) {
-      tell("This browser is not signed in any more: run holon ui.", true);
+  form.reset();
+  if (outbox.push([form, body]) === 1) sendAll();
+});
+
+// sendAll empties the outbox. What follows a message that was not taken does not overtake it.
+async function sendAll() {
+  while (outbox.length > 0) {
+    const [form, body] = outbox[0];
+    if (!await send(form, body)) {
+      for (const unsent of outbox.splice(0).reverse()) putBack(...unsent);
       return;
     }
+    outbox.shift();
+    if (!form.querySelector("textarea").value) form.dispatchEvent(new Event("sent"));
+  }
+}
+
+// send says whether the daemon did what a form asks for, and shows what it answered.
+async function send(form, body) {
+  const what = form.getAttribute("action") + "?" + body;
+  const random = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is for https only
+  if (!keys.has(what)) keys.set(what, [...random].map((b) => b.toString(16).padStart(2, "0")).join(""));
+  const keyed = new URLSearchParams(body);
+  keyed.set("key", keys.get(what));
+  try {
+    const answer = await fetch(form.getAttribute("action"),
+      {method: "POST", headers: {Accept: "application/json"}, body: keyed});
+    if (answer.status === 401) {
+      tell("This browser is not signed in any more: run holon ui.", true);
+      return false;
+    }
     const said = await answer.json();
+    refreshSoon();
     if (said.error) {
       tell([said.error.message, said.error.hint].filter(Boolean).join("; "), true);
-    } else {
-      tell(said.done);
-      delete form.dataset.key;
-      form.reset();
-      form.dispatchEvent(new Event("sent"));
+      return false;
     }
-    refreshSoon();
+    keys.delete(what);
+    tell(said.done);
+    return true;
   } catch {
     tell("The daemon does not answer. Nothing is lost: send it again.", true);
-  } finally {
-    buttons.forEach((b) => { b.disabled = false; });
+    return false;
   }
-});
+}
+
+// putBack puts what was not taken before what was typed since.
+function putBack(form, body) {
+  for (const field of form.querySelectorAll("[name]:not([type=hidden])")) {
+    const was = body.get(field.name) || "";
+    field.value = field.matches("textarea") && field.value ? `${was}\n${field.value}` : was;
+  }
+}
 
 // Enter sends a message, Alt+Enter and Shift+Enter are a new line.
 document.addEventListener("keydown", (event) => {
@@ -122,7 +157,7 @@ document.addEventListener("keydown", (event) => {
       box.setRangeText("\n", box.selectionStart, box.selectionEnd, "end");
     } else if (!event.shiftKey) {
       event.preventDefault();
-      box.form.requestSubmit();
+      if (box.value) box.form.requestSubmit();
     }
   } else if (event.key === "Escape") {
     tell("");

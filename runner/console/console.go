@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ type Console struct {
 	log      *slog.Logger
 	sessions *sessions
 	cookie   http.Cookie // without a value
+	origin   string      // of the URL that others use; "": there is none
 	pages    map[string]*template.Template
 	digest   string // of the static files, which is their ETag
 	handler  http.Handler
@@ -70,16 +72,10 @@ func New(o Options) (*Console, error) {
 	if err := c.parse(); err != nil {
 		return nil, fmt.Errorf("read the pages of the console: %w", err)
 	}
-	origins := http.NewCrossOriginProtection()
 	if u, err := url.Parse(o.URL); err == nil && u.Host != "" { // a proxy may have changed the host name
-		if err := origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
-			return nil, fmt.Errorf("trust the console's own origin: %w", err)
-		}
+		c.origin = u.Scheme + "://" + u.Host
 	}
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "requests of other pages are refused", http.StatusForbidden)
-	}))
-	c.handler = protect(origins.Handler(c.routes()))
+	c.handler = protect(c.ownPages(c.routes()))
 	return c, nil
 }
 
@@ -142,6 +138,27 @@ func protect(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
+	})
+}
+
+// ownPages refuses requests that change something unless a page of the console made them: by what the browser says of
+// the page, and by its origin. A form that is sent without a script has the origin null.
+func (c *Console) ownPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site, origin := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
+		scheme := "http://"
+		if r.TLS != nil {
+			scheme = "https://"
+		}
+		known := slices.Equal(site, []string{"same-origin"})
+		own := len(origin) == 1 && (origin[0] == scheme+r.Host || c.origin != "" && origin[0] == c.origin)
+		unnamed := len(origin) == 0 || slices.Equal(origin, []string{"null"})
+		safe := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if safe || (known || len(site) == 0) && own || known && unnamed {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "requests of other pages are refused", http.StatusForbidden)
 	})
 }
 

@@ -86,8 +86,14 @@ func (r *rig) do(b *http.Client, method, path, form string, header map[string]st
 	if form != "" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	if method == http.MethodPost {
+		req.Header.Set("Origin", r.server.URL)
+	}
 	for name, value := range header {
 		req.Header.Set(name, value)
+		if value == "" {
+			req.Header.Del(name)
+		}
 	}
 	resp, err := b.Do(req)
 	expect.NoError(r.t, err)
@@ -242,20 +248,33 @@ func TestOnlyOwnPagesChangeThings(t *testing.T) {
 		header map[string]string
 		want   int
 	}{
-		"another origin": {b, map[string]string{"Origin": "http://evil.example"}, 403},
-		"another site":   {b, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
-		"another port":   {b, map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:1"}, 403},
-		"no origin":      {b, map[string]string{"Origin": "null"}, 403},
-		"no cookie":      {r.browser(false), map[string]string{"Origin": own.String()}, 401},
-		"no form":        {b, map[string]string{"Origin": own.String(), "Content-Type": "application/json"}, 415},
-		"its own page":   {b, map[string]string{"Origin": own.String(), "Sec-Fetch-Site": "same-origin"}, 200},
+		"another origin":                       {b, map[string]string{"Origin": "http://evil.example"}, 403},
+		"another site":                         {b, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"another port":                         {b, map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:1"}, 403},
+		"no origin":                            {b, map[string]string{"Origin": ""}, 403},
+		"a null origin":                        {b, map[string]string{"Origin": "null"}, 403},
+		"another scheme":                       {b, map[string]string{"Origin": "https://" + own.Host}, 403},
+		"its origin, but of another site":      {b, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		"its origin, but of a site next to it": {b, map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		"no cookie":                            {r.browser(false), map[string]string{"Origin": own.String()}, 401},
+		"no form":                              {b, map[string]string{"Origin": own.String(), "Content-Type": "application/json"}, 415},
+		"its own page":                         {b, map[string]string{"Origin": own.String(), "Sec-Fetch-Site": "same-origin"}, 200},
 	} {
 		if status, text, _ := r.do(c.client, http.MethodPost, prompt, "text="+url.QueryEscape(name), c.header); status != c.want {
 			t.Errorf("%s: %d %s, want %d", name, status, text, c.want)
 		}
 	}
-	if len(r.prompts) != 1 || r.prompts[0].Text != "its own page" {
-		t.Errorf("the prompts are %+v, want the one of the own page", r.prompts)
+	if diff := cmp.Diff([]string{"its own page"}, r.sent()); diff != "" {
+		t.Errorf("the prompts (-want +got):\n%s", diff)
+	}
+	r.open("https://holon.example.org")
+	for name, header := range map[string]map[string]string{
+		"behind a proxy":   {"Origin": "https://holon.example.org"},
+		"without a script": {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
+	} {
+		if status, text, _ := r.do(b, http.MethodPost, prompt, "text=x", header); status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
 	}
 }
 

@@ -19,7 +19,10 @@ import (
 	"holon/state"
 )
 
-const maxForm = 3 << 20 // bytes of a form; a prompt of 1 MiB is longer when it is encoded
+const (
+	maxForm      = 3 << 20          // bytes of a form; a prompt of 1 MiB is longer when it is encoded
+	codeExecuted = "executed_files" // code with which a change to what programs execute unasked is refused
+)
 
 // action carries out what a form asks for, about an agent or a session, and says what was done.
 type action func(ctx context.Context, c *client.Client, id string, form url.Values) (done string, err error)
@@ -163,6 +166,9 @@ func (c *Console) act(table map[string]action) http.HandlerFunc {
 			f, status, _ = wire.Explain(err)
 			if status >= http.StatusInternalServerError {
 				c.log.Error("an action of the console failed", "action", r.PathValue("action"), "err", err)
+			}
+			if state.IsCode(err, codeExecuted) {
+				f.Error.Hint = "read them here, then tick the box next to Apply if you mean it"
 			}
 			out.Done, out.Error = "", &f.Error
 		}

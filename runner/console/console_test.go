@@ -23,6 +23,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/console"
 	"holon/runner/control/client"
+	"holon/runner/present"
 	"holon/test/expect"
 )
 
@@ -217,6 +218,23 @@ func TestApplyIsOfWhatWasShown(t *testing.T) {
 	want := []view.WorkspaceApply{{WorkspaceID: "copy", ResultTrees: []string{"r1"}}}
 	if diff := cmp.Diff(want, r.applies); diff != "" {
 		t.Errorf("what is applied (-want +got):\n%s", diff)
+	}
+	status, text, _ = r.do(b, http.MethodPost, "/ui/agents/main/apply", "workspace_id=copy&result_tree=hooks", nil)
+	if status != http.StatusConflict || strings.Contains(text, "--allow") || !strings.Contains(text, "tick the box") {
+		t.Errorf("what programs execute: %d %s", status, text)
+	}
+}
+
+// The filter of events has every category that an event can have.
+func TestFilterOfEvents(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, text, _ := r.get(r.browser(true), "/ui/agents/main/events?category=state_sync")
+	for _, category := range present.Categories {
+		if !strings.Contains(text, "<option>"+category+"</option>") &&
+			!strings.Contains(text, "<option selected>"+category+"</option>") {
+			t.Errorf("the filter lacks %s", category)
+		}
 	}
 }
 

@@ -226,9 +226,7 @@ func (c *Console) events(r *http.Request) (page, error) {
 		Older      string
 		Asked      url.Values
 		Categories []string
-	}{kept, older, r.URL.Query(), []string{present.CategoryMessage, present.CategoryBrief, present.CategoryWork,
-		present.CategoryTask, present.CategoryWaiting, present.CategoryWorkspace, present.CategoryRuntime,
-		present.CategoryNotification, present.CategoryTool, present.CategoryTrace}}
+	}{kept, older, r.URL.Query(), present.Categories}
 	return p, nil
 }
 

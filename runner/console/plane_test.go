@@ -136,6 +136,10 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.applies = append(p.applies, apply)
 		p.mu.Unlock()
 		out = []view.TreeApplied{}
+		if len(apply.ResultTrees) > 0 && apply.ResultTrees[0] == "hooks" && !apply.AllowExecuted {
+			w.WriteHeader(wire.Status("executed_files"))
+			out = wire.Failure{Error: wire.FailureInfo{Code: "executed_files", Message: "no", Hint: "give --allow-executed"}}
+		}
 	case strings.HasPrefix(at, "/agents/main/tasks/task_"):
 		var one view.TaskStatus
 		one.Task.TaskID = strings.TrimPrefix(at, "/agents/main/tasks/")

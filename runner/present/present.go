@@ -123,6 +123,9 @@ const (
 	CategoryTrace        = record.CategoryTrace
 )
 
+// Categories has them all.
+var Categories = record.Categories
+
 // Status is what goes on now, for the line that says so: its reader knows the time. The zero Status is rest.
 type Status struct {
 	TurnID    string

@@ -264,7 +264,7 @@ func (m *Scheduler) Submit(ctx context.Context, deliveryID string) (sub Submissi
 		n, kept := find(s, ledger.View.Notification, d.NotificationID)
 		switch {
 		case !bound || b.Status != ledger.BindingActive:
-			s.endDelivery(d, ledger.DeliveryFailed, "the binding was revoked")
+			s.endDelivery(d, ledger.DeliveryFailed, revoked)
 		case !kept:
 			s.endDelivery(d, ledger.DeliveryFailed, "the notification is not kept any more")
 		case d.Attempts >= rules.MaxTries:
@@ -306,11 +306,17 @@ func (s *step) retry(d *ledger.Delivery) {
 	s.update(d)
 }
 
+// revoked is why a delivery failed that does not concern the operator, who ended its binding.
+const revoked = "the binding was revoked"
+
 func (s *step) endDelivery(d ledger.Delivery, status, failure string) {
 	d.Status, d.Failure, d.NextAt, d.UpdatedAt = status, clip(failure), nil, s.now
 	s.update(&d)
 	e := ledger.Event{}
-	if status == ledger.DeliveryFailed {
+	switch {
+	case failure == revoked:
+		e.Level = record.LevelTrace
+	case status == ledger.DeliveryFailed:
 		e.Level = record.LevelActionRequired
 	}
 	s.emitOutbox(record.DeliveryCompleted, d, e)

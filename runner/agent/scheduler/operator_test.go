@@ -203,3 +203,21 @@ func TestDeliveryAttempts(t *testing.T) {
 	expect.Equal(t, "status", d.Status, ledger.DeliveryFailed)
 	w.check()
 }
+
+// The deliveries of a binding that the operator revoked end without asking for an action.
+func TestRevokedBindingAsksForNothing(t *testing.T) {
+	w := open(t)
+	w.bind("alpha", "phone")
+	w.must(w.m.Notify(w.ctx, "alpha", "look"))
+	due, err := ledger.Read(w.ctx, w.store, func(v ledger.View) ([]ledger.Delivery, error) { return v.DueDeliveries(w.now) })
+	w.must(err)
+	_, err = w.m.RevokeBinding(w.ctx, "alpha", "phone")
+	w.must(err)
+	_, ok, err := w.m.Submit(w.ctx, due[0].ID)
+	w.must(err)
+	expect.Equal(t, "an attempt", ok, false)
+	e := w.newest(record.Class(record.DeliveryCompleted))
+	expect.Equal(t, "level", e.Level, record.LevelTrace)
+	expect.Contains(t, "event", string(e.Data), ledger.DeliveryFailed)
+	w.check()
+}

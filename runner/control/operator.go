@@ -79,8 +79,10 @@ func (s *Server) postBinding(_ http.ResponseWriter, r *http.Request, b wire.Bind
 	if n.Transport == "" {
 		n.Transport = ledger.TransportWebhook
 	}
-	if n.Auth.Kind == "" {
+	if n.Auth.Kind == "" && n.Secret != "" { // with neither, it stays as it was
 		n.Auth.Kind = ledger.AuthHMAC
+	} else if n.Auth.Kind == "" && b.Auth.BearerToken != "" {
+		n.Auth.Kind = ledger.AuthBearer
 	}
 	if n.Auth.Kind == ledger.AuthBearer {
 		n.Secret = b.Auth.BearerToken

@@ -22,7 +22,8 @@ import (
 // profile is the name under which a secret of a binding is kept. Ids have no dots.
 func profile(bindingID, what string) string { return "notify." + bindingID + "." + what }
 
-// Bind makes or replaces a binding of a webhook. Its secrets are stored first: a binding in the ledger can be used. A
+// Bind makes or replaces a binding of a webhook: an URL, a kind of authentication and a secret that are left out stay as
+// they were. Its secrets are stored first: a binding in the ledger can be used. A
 // secret that was made for it, and the token of an ingress that it did not have, are in the answer and nowhere else.
 // Errors: those of scheduler.Bind and of the store of secrets.
 func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound scheduler.Bound, err error) {
@@ -43,6 +44,11 @@ func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound sch
 	if err != nil {
 		return bound, err
 	}
+	if n.Auth.Kind == "" && known {
+		n.Auth.Kind = old.Auth.Kind
+	}
+	n.Auth.Kind = cmp.Or(n.Auth.Kind, ledger.AuthHMAC)
+	b.Auth = n.Auth
 	if n.URL == "" && known {
 		if n.URL, err = d.urlOf(old); err != nil {
 			return bound, err
@@ -137,7 +143,7 @@ func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBindin
 func (d *Deliverer) keep(name, secret string) error {
 	err := d.Secrets.Set(name, gateway.NewSecret(secret), d.Now())
 	if e, ok := errors.AsType[*state.Error](err); ok { // of the store, or of the secret itself
-		why := strings.TrimSpace(visible.OneLine(e.Error(), 400))
+		why := strings.TrimSpace(visible.OneLine(state.Named(e.Param, e.Error()), 400))
 		return refuse("delivery_auth", "its secret cannot be kept: "+why, e.Hint)
 	}
 	if err != nil {

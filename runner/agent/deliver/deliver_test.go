@@ -63,6 +63,34 @@ func TestBearer(t *testing.T) {
 	if bytes.Contains(got.body, []byte("0123456789abcdef")) {
 		t.Errorf("the secret is in the body: %s", got.body)
 	}
+	d := w.only()
+	expect.Equal(t, "id", got.header.Get("webhook-id"), d.ID)
+	if got.header.Get("webhook-timestamp") == "" {
+		t.Error("the time is missing")
+	}
+}
+
+// A binding that gets another URL goes on with the authentication that it has; a secret of the other kind changes it.
+func TestBindingKeepsWhatIsLeftOut(t *testing.T) {
+	w := open(t, nil)
+	first, second := receive(t, ok), receive(t, ok)
+	n := webhook("chat", first.URL)
+	n.Auth.Kind, n.Secret = ledger.AuthBearer, "tk_0123456789abcdef"
+	w.bind(n)
+	moved := webhook("chat", second.URL)
+	moved.Auth.Kind = ""
+	bound := w.bind(moved)
+	expect.Equal(t, "authentication", bound.Auth.Kind+bound.SigningSecret, ledger.AuthBearer)
+	w.notify("main", "hello")
+	w.round()
+	expect.Equal(t, "requests to the old URL", len(first.requests()), 0)
+	expect.Equal(t, "token", second.requests()[0].header.Get("Authorization"), "Bearer tk_0123456789abcdef")
+	if bound := w.bind(webhook("chat", second.URL)); bound.Auth.Kind != ledger.AuthHMAC || bound.SigningSecret == "" {
+		t.Errorf("hmac makes %+v", bound)
+	}
+	fresh := webhook("new", first.URL)
+	fresh.Auth.Kind = ""
+	expect.Equal(t, "authentication of a new one", w.bind(fresh).Auth.Kind, ledger.AuthHMAC)
 }
 
 // What a receiver does that fails, hangs, redirects or answers late is tried again, under the same id and with the same
@@ -247,7 +275,8 @@ func TestSecretThatCannotBeKept(t *testing.T) {
 		t.Errorf("a token of two lines: %v", err)
 	}
 	expect.NoError(t, os.Chmod(w.home, 0o755))
-	if _, err := w.Bind(t.Context(), webhook("phone", "https://example.org")); !isParam(err, "delivery_auth") {
+	_, err := w.Bind(t.Context(), webhook("phone", "https://example.org"))
+	if !isParam(err, "delivery_auth") || !strings.Contains(err.Error(), w.home+": is open") {
 		t.Errorf("in a home that others can read: %v", err)
 	}
 }

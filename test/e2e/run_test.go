@@ -53,7 +53,7 @@ func TestUserDemo(t *testing.T) {
 	case m.Image != baseImage:
 		t.Errorf("manifest: m.Image = %q, want %q", m.Image, baseImage)
 	}
-	if m.Usage == nil || m.Usage.TotalTokens == 0 || *m.Usage != *rec.Usage {
+	if m.Usage == nil || m.Usage.TotalTokens == 0 || m.Usage.Usage != *rec.Usage {
 		t.Errorf("usage: %+v, the record has %+v", m.Usage, rec.Usage)
 	}
 	if want := (state.Limits{TimeoutMS: 3_600_000, MaxRounds: 200, MaxOutput: 4 << 30, DiskBytes: 10 << 30,

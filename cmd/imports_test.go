@@ -123,7 +123,7 @@ var own = []struct {
 	{"runner/control/client", []string{"internal/...", "responses", "responses/client", "responses/stream", "responses/tasks",
 		"runner/agent/record", "runner/agent/view", "runner/control/wire", "state", "state/ledger"},
 		"A client knows the wire types and no server."},
-	{"runner/console", []string{"internal/...", "responses/tasks", "responses/turns", "runner/agent/view",
+	{"runner/console", []string{"internal/...", "responses", "responses/tasks", "responses/turns", "runner/agent/view",
 		"runner/control/client", "runner/control/wire", "runner/present", "state", "state/ledger"},
 		"The console is a client of the control plane and knows no server."},
 	{"runner/control", []string{"internal/...", "responses", "responses/agentruntime", "responses/stream", "responses/tasks",

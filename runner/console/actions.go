@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"holon/internal/visible"
+	"holon/responses"
 	"holon/responses/tasks"
 	"holon/runner/agent/view"
 	"holon/runner/control/client"
@@ -21,6 +23,7 @@ import (
 
 const (
 	maxForm      = 3 << 20          // bytes of a form; a prompt of 1 MiB is longer when it is encoded
+	operator     = "operator"       // who owns the sessions that the console continues
 	codeExecuted = "executed_files" // code with which a change to what programs execute unasked is refused
 )
 
@@ -111,6 +114,24 @@ var agentActions = map[string]action{
 
 // sessionActions are what the page of a session can do.
 var sessionActions = map[string]action{
+	"prompt": func(ctx context.Context, c *client.Client, id string, form url.Values) (string, error) {
+		s, err := c.Session(ctx, id)
+		if err == nil && s.Owner != operator { // by that id, the operator would begin another one
+			err = &state.Error{Code: wire.CodeForbidden, Param: "session", Message: "the session is one of " + s.Owner,
+				Hint: "its owner's token continues it"}
+		}
+		if err != nil {
+			return "", err
+		}
+		q := responses.NewRequest(s.Model, responses.UserMessage(strings.ReplaceAll(form.Get("text"), "\r\n", "\n")))
+		q.ShowToolCalls, q.Holon.SessionID = true, s.ID
+		_, err = c.Responses().WithKey(form.Get("key")).Background(ctx, q)
+		return "Sent.", typed(err)
+	},
+	"cancel": func(ctx context.Context, c *client.Client, _ string, form url.Values) (string, error) {
+		_, err := c.Responses().Cancel(ctx, form.Get("response_id"))
+		return "The turn is interrupted.", typed(err)
+	},
 	"apply": func(ctx context.Context, c *client.Client, id string, form url.Values) (string, error) {
 		done, err := c.ApplySession(ctx, id, wire.ApplySession{AllowExecuted: form.Get("allow_executed") != "",
 			ResultTrees: form["result_tree"]})
@@ -132,6 +153,14 @@ var sessionActions = map[string]action{
 		_, err := c.CloseSession(ctx, id)
 		return "The session is closed.", err
 	},
+}
+
+// typed is an error of Open Responses as one of the control plane.
+func typed(err error) error {
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return &state.Error{Code: state.Code(e.Code), Param: e.Param, Message: e.Message, Hint: e.Hint, Err: err}
+	}
+	return err
 }
 
 func applied(path string, written, deleted []string) string {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -172,10 +173,15 @@ func testConversation(ctx context.Context, t *testing.T) {
 	if pwned || scripts != 1 {
 		t.Errorf("a script of the model ran: %v, or is in the page: %d", pwned, scripts)
 	}
+	// the page of a session is a conversation too
+	id := regexp.MustCompile(`ses_\w+`).FindString(d.holon("session", "start", "--json"))
+	do(ctx, t, chromedp.Navigate("http://"+d.addr+"/ui/sessions/"+id), is(`document.readyState === "complete"`),
+		chromedp.SendKeys("#text", "hello"), enter,
+		is(`/hello[^]*The <b>answer/.test(document.getElementById("session").textContent) && !window.pwned`))
 	// each control has a name, on each page
 	for _, page := range []string{"", "agents/main", "agents/main/queue", "agents/main/work", "agents/main/tasks",
 		"agents/main/children", "agents/main/workspaces", "agents/main/events", "agents/main/usage", "agents/main/debug",
-		"runtime"} {
+		"runtime", "sessions/" + id} {
 		do(ctx, t, chromedp.Navigate("http://"+d.addr+"/ui/"+page), is(`document.readyState === "complete"`))
 		if wrong := read[[]string](ctx, t, checks); len(wrong) > 0 {
 			t.Errorf("/ui/%s: %q", page, wrong)

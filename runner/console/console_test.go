@@ -225,6 +225,21 @@ func TestApplyIsOfWhatWasShown(t *testing.T) {
 	}
 }
 
+// The page of a session of another owner has no composer, and none of its paths begins a session under that id.
+func TestSessionOfAnother(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.browser(true)
+	for id, want := range map[string]int{"sess_1": http.StatusConflict, "sess_other": http.StatusForbidden} {
+		_, text, _ := r.get(b, "/ui/sessions/"+id)
+		if composer := strings.Contains(text, `id="comments"`); composer != (id == "sess_1") {
+			t.Errorf("the page of %s has a composer: %v", id, composer)
+		}
+		status, text, _ := r.do(b, http.MethodPost, "/ui/sessions/"+id+"/prompt", "text=hello", nil)
+		expect.Equal(t, "the answer of "+id+": "+text, status, want)
+	}
+}
+
 // The filter of events has every category that an event can have.
 func TestFilterOfEvents(t *testing.T) {
 	t.Parallel()

@@ -307,6 +307,15 @@ func (c *Console) session(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	shown := make([]sessionTurn, len(turns.Data))
+	for i, t := range turns.Data {
+		shown[i] = sessionTurn{SessionTurn: t, Live: t.Status == "queued" || t.Status == "in_progress"}
+		if i >= len(shown)-wholeTurns && t.ResponseID != "" && !shown[i].Live && s.Owner == operator {
+			if shown[i].Rows, err = c.turnRows(r, t.ResponseID); err != nil {
+				c.log.Debug("a turn is not shown whole", "response", t.ResponseID, "err", err) // its beginning is
+			}
+		}
+	}
 	var changed treeChange
 	var unreadable string
 	if s.Workspace != "" && s.Status == "open" {
@@ -321,8 +330,37 @@ func (c *Console) session(r *http.Request) (page, error) {
 	}
 	return page{Name: "session", Title: "Session " + cmp.Or(s.Name, s.ID), Data: struct {
 		wire.Session
-		Turns      []wire.SessionTurn
+		Turns      []sessionTurn
 		Change     treeChange
 		Unreadable string
-	}{s, turns.Data, changed, unreadable}}, nil
+	}{s, shown, changed, unreadable}}, nil
+}
+
+// sessionTurn is a turn of a session, as its page shows it.
+type sessionTurn struct {
+	wire.SessionTurn
+	Live bool          // it goes on
+	Rows []present.Row // what was asked and done; none: only the beginnings are shown
+}
+
+// wholeTurns bounds the turns of a session that are shown whole: the newest.
+const wholeTurns = 10
+
+// turnRows are the rows of a turn that has ended.
+func (c *Console) turnRows(r *http.Request, id string) (rows []present.Row, err error) {
+	ctx := r.Context()
+	asked, err := c.client.Responses().InputItems(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	list := new(present.List)
+	list.Put(present.Asked(id, asked)...)
+	var fold present.Turn
+	for ev, err := range c.client.Responses().Events(ctx, id, -1) {
+		if err != nil {
+			return nil, err
+		}
+		list.Put(fold.Event(ev)...)
+	}
+	return list.Rows(modeOf(r)), nil
 }

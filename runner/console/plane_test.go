@@ -92,7 +92,14 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(at, "/turns"):
 		out = wire.SessionTurnList{Data: []wire.SessionTurn{{ResponseID: "resp_1", InputPreview: "do it"}}}
 	case strings.HasPrefix(at, "/sessions/sess_"):
-		out = wire.Session{ID: strings.TrimPrefix(at, "/sessions/"), Status: "open"}
+		one := wire.Session{ID: strings.TrimPrefix(at, "/sessions/"), Status: "open", Owner: "operator", Model: "m/m"}
+		if at == "/sessions/sess_other" {
+			one.Owner = "ci"
+		}
+		out = one
+	case at == "/v1/responses" && r.Method == http.MethodPost:
+		w.WriteHeader(http.StatusConflict)
+		out = map[string]any{"error": map[string]any{"code": "session_busy", "message": "a turn runs", "type": "conflict"}}
 	case at == "/agents/main/queue":
 		out = p.queue()
 	case at == "/agents/main/state":

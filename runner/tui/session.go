@@ -170,7 +170,7 @@ func (s *session) turn(ctx context.Context, id string, live bool, emit func(even
 		return err
 	})
 	if err == nil {
-		emit(rowsEvent(askedRows(id, asked)))
+		emit(rowsEvent(present.Asked(id, asked)))
 	}
 	var fold present.Turn
 	var doing present.Status
@@ -230,25 +230,6 @@ func (s *session) transcript(ctx context.Context) (page, error) {
 		b.WriteString("\n\n")
 	}
 	return page{Title: "transcript", Text: cmp.Or(b.String(), "Nothing was said."), Raw: true}, err
-}
-
-// askedRows are the messages of an input.
-func askedRows(id string, asked responses.Items) (rows []present.Row) {
-	for i, it := range asked {
-		m, ok := it.(*responses.Message)
-		if !ok || m.Role != responses.RoleUser {
-			continue
-		}
-		body := m.Text()
-		for _, p := range m.Content {
-			if p.Type == responses.PartInputImage || p.Type == responses.PartInputFile {
-				body += "\n[" + cmp.Or(p.FileName, "image") + "]"
-			}
-		}
-		rows = append(rows, present.Row{Key: fmt.Sprintf("%s asked %d", id, i), TurnID: id, Level: present.Info,
-			Category: present.CategoryMessage, Title: "operator", Body: strings.TrimSpace(body)})
-	}
-	return rows
 }
 
 func unenforced(engine string) string {

@@ -6,15 +6,15 @@ export function takeComments() {
     for (const button of document.querySelectorAll("[data-comment]")) button.disabled = true;
     return;
   }
-  const text = form.elements.text;
+  const text = form.elements.text, onlyComments = form.hidden;
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-comment]");
     if (!button) return;
     const row = button.closest("tr");
     form.hidden = false;
-    text.value += `${text.value ? "\n\n" : ""}${button.dataset.comment}\n> ${row.querySelector("code").textContent}\n`;
+    text.value += `${text.value ? "\n\n" : ""}${button.dataset.comment}\n> ${row.querySelector("code").textContent}\n\n`;
     text.focus();
     text.setSelectionRange(text.value.length, text.value.length);
   });
-  form.addEventListener("sent", () => { form.hidden = true; });
+  form.addEventListener("sent", () => { form.hidden = onlyComments; });
 }

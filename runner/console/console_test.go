@@ -174,7 +174,7 @@ func TestHeadersAndAccess(t *testing.T) {
 		}
 		if csp := header.Get("Content-Security-Policy"); csp != "default-src 'none'; script-src 'self'; style-src 'self'; "+
 			"connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'" ||
-			header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" {
+			header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "same-origin" {
 			t.Errorf("%s has the headers %v", path, header)
 		}
 	}

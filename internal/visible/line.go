@@ -66,6 +66,26 @@ func Quoted(s string) string {
 	return b.String() + `"`
 }
 
+// Code is a text of which every character that could not be seen is written as in Quoted: what is reviewed hides
+// nothing. Line ends and tabs are kept; backslashes and quotes stay as they are.
+func Code(s string) string {
+	var b strings.Builder
+	for at, r := range s {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		switch char := s[at : at+size]; {
+		case r == '\n' || r == '\t' || strconv.IsPrint(r) && r != unicode.ReplacementChar:
+			b.WriteString(char)
+		case escaped[r] != "":
+			b.WriteString(escaped[r])
+		default:
+			for i := range len(char) {
+				fmt.Fprintf(&b, `\%03o`, char[i])
+			}
+		}
+	}
+	return b.String()
+}
+
 // escaped are the control characters that have an escape of their own in C.
 var escaped = map[rune]string{'\a': `\a`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\v': `\v`, '\f': `\f`, '\r': `\r`}
 

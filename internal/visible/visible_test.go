@@ -36,6 +36,21 @@ func TestText(t *testing.T) {
 	}
 }
 
+// What is reviewed hides nothing: what could not be seen is written out, the rest stays as it is.
+func TestCode(t *testing.T) {
+	for in, want := range map[string]string{
+		"+\tif a == \"\\x\" { é 界\n":      "+\tif a == \"\\x\" { é 界\n",
+		"\x1b[31mRED\x1b]0;x\a":           `\033[31mRED\033]0;x\a`,
+		"a\u202eb\r":                      `a\342\200\256b\r`,
+		"a\xffb":                          `a\377b`,
+		"pass\u200bword\u009b2J\u2028end": `pass\342\200\213word\302\2332J\342\200\250end`,
+	} {
+		if got := visible.Code(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 // Whatever comes in, nothing comes out that a terminal acts on, and what is
 // printable already stays.
 func FuzzText(f *testing.F) {

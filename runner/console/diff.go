@@ -74,7 +74,7 @@ func parsePatch(patch string) (list []patchFile) {
 		}) {
 			continue
 		}
-		one := patchLine{Kind: "note", Plain: visible.Clip(visible.Text(line), maxPatchLine)}
+		one := patchLine{Kind: "note", Plain: visible.Clip(visible.Code(line), maxPatchLine)}
 		if m := hunkHead.FindStringSubmatch(line); m != nil {
 			oldLine, _ = strconv.Atoi(m[1])
 			newLine, _ = strconv.Atoi(m[2])

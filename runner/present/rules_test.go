@@ -157,6 +157,23 @@ func TestTurnsInheritNothing(t *testing.T) {
 	expect.Equal(t, "the wait of another call", rows[0].Call, nil)
 }
 
+// A call whose work item asks its operator for input is a row, and what it asks for is another one, in every mode.
+func TestCallThatAsks(t *testing.T) {
+	t.Parallel()
+	var f present.Fold
+	var list present.List
+	call := event(turns.ToolStarted, "t", 5, record.CategoryTrace, "tool started", "", turns.Begun{ToolName: "CreateWorkItem"})
+	done := event(record.ToolExecuted, "t", 4, record.CategoryTool, "CreateWorkItem", "", turns.Begun{ToolName: "CreateWorkItem"})
+	call.Provenance.ToolCallID, done.Provenance.ToolCallID = "c", "c"
+	asks := event(record.NotificationRequested, "t", 1, record.CategoryNotification, "for the operator", "your input", nil)
+	asks.Display.Visibility = "action_required"
+	fold(&f, &list, started("t"), call, asks, done)
+	expect.Equal(t, "info", draw(list.Rows(present.Info)), "operator_notification for the operator: your input\n")
+	if got := draw(list.Rows(present.Verbose)); !strings.Contains(got, "> CreateWorkItem") {
+		t.Errorf("the call is no row:\n%s", got)
+	}
+}
+
 // What asks its operator for something is in every mode, with the next step.
 func TestAsksForAction(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func (m *model) draw(r present.Row) []string {
 	case r.Markdown:
 		text := m.written(r, width-2)
 		return append([]string{""}, prefixed(m.paint(dot(r), "● "), "  ", text)...)
-	case r.Call != nil:
+	case r.Call != nil && r.Category == present.CategoryTool: // another one is what came of a call
 		return m.drawCall(r, width)
 	}
 	head := "· " + m.line(cmp.Or(r.Summary, r.Title))

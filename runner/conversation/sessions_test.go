@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,6 +155,20 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%v", limited)
 			}
 		})
+	}
+}
+
+// A turn for which no provider was asked counts as its container counts, within bounds: that one is not trusted.
+func TestUsageOfScript(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil)
+	x := l.start(Ask{})
+	for i, u := range []responses.Usage{{InputTokens: 7, OutputTokens: 3}, {InputTokens: -50, OutputTokens: math.MinInt64}} {
+		turn := fmt.Sprint("turn_", i)
+		_, err := x.begin(turn, "", func(error) {})
+		expect.NoError(t, err)
+		x.end(turn, runner.End{Response: &responses.Response{Status: responses.StatusCompleted, Usage: &u}}, nil)
+		expect.Equal(t, "tokens", x.log.usage().Tokens, 10)
 	}
 }
 

@@ -143,6 +143,8 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 	l.At = s.now()
 	if end.Account != nil {
 		l.Account = &state.Account{Usage: end.Account.Usage}
+	} else if end.Response != nil && end.Response.Usage != nil { // no provider was asked: a model of a script
+		l.Account = &state.Account{Usage: countedUsage(*end.Response.Usage)}
 	}
 	defer release()
 	x.writing.Lock()
@@ -151,6 +153,15 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
 		x.take([]line{l})
 	}
+}
+
+// countedUsage is what a turn took as its container counts, which is not trusted: no count is less than 0, or wraps the
+// session's sum around.
+func countedUsage(u responses.Usage) (used state.Usage) {
+	const most = 1 << 40
+	used.Input, used.Output = min(max(u.InputTokens, 0), most), min(max(u.OutputTokens, 0), most)
+	used.Total = used.Input + used.Output
+	return used
 }
 
 // forget ends a call.

@@ -3,7 +3,9 @@ package present
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"holon/internal/duration"
 	"holon/responses"
 	"holon/runner/activity"
 )
@@ -157,6 +159,9 @@ func (t *Turn) response(ev responses.Event) []Row {
 	if t.status = (Status{}); r.Usage != nil {
 		row.Body = fmt.Sprintf("%s, %d tokens in, %d out", count(calls, "tool call"), r.Usage.InputTokens,
 			r.Usage.OutputTokens)
+		if r.CompletedAt != nil && *r.CompletedAt > r.CreatedAt {
+			row.Body = duration.Text(time.Duration(*r.CompletedAt-r.CreatedAt)*time.Second) + ": " + row.Body
+		}
 	}
 	row.Title = "turn " + string(r.Status)
 	row.Summary = summary(row.Title, row.Body)

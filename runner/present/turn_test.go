@@ -29,8 +29,8 @@ const stream = `{"type":"response.created","response":{"id":"resp_1","status":"i
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ end, want string }{
-		"completed": {`{"type":"response.completed","response":{"id":"resp_1","status":"completed","usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}`,
-			"runtime               turn completed: 2 tool calls, 7 tokens in, 3 out\n"},
+		"completed": {`{"type":"response.completed","response":{"id":"resp_1","status":"completed","created_at":100,"completed_at":103,"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}`,
+			"runtime               turn completed: 3s: 2 tool calls, 7 tokens in, 3 out\n"},
 		"failed": {`{"type":"response.failed","response":{"id":"resp_1","status":"failed","error":{"code":"model_error","message":"no key"}}}`,
 			"runtime               turn failed: no key failed\n"},
 		"incomplete": {`{"type":"response.incomplete","response":{"id":"resp_1","status":"incomplete","incomplete_details":{"reason":"max_tool_calls"}}}`,

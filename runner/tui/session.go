@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ type session struct {
 	mu     sync.Mutex
 	target Target
 	model  string              // "": the session's
-	last   string              // the response that is made now, or the newest one
+	last   string              // the response that is followed or was asked for last: the one to interrupt
 	mine   *responses.Response // the newest one that was asked for from here; nil: none was
 	made   int                 // of those
 	status status
@@ -106,6 +107,9 @@ func (s *session) show(ctx context.Context, emit func(event)) error {
 	}
 	for _, t := range branch[min(len(branch), max(len(s.shown), len(branch)-recentTurns)):] {
 		live := t.Status == "queued" || t.Status == "in_progress"
+		s.mu.Lock()
+		s.last = t.ResponseID // which is interrupted, whichever client asked for it
+		s.mu.Unlock()
 		if live {
 			s.change(emit, func(now *status) {
 				now.Begun, now.Running, now.State, now.Since = made, true, "running", time.Now()
@@ -114,9 +118,6 @@ func (s *session) show(ctx context.Context, emit func(event)) error {
 		if err := s.turn(ctx, t.ResponseID, live, emit); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		s.last = t.ResponseID
-		s.mu.Unlock()
 	}
 	if stands != s.stood {
 		s.shown, s.stood = ids, stands
@@ -308,7 +309,7 @@ func (s *session) interrupt(ctx context.Context) error {
 	last := s.last
 	s.mu.Unlock()
 	if last == "" {
-		return nil
+		return errors.New("there is no turn to interrupt")
 	}
 	_, err := s.client.Responses().Cancel(ctx, last)
 	return err

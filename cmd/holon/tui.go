@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"holon/internal/visible"
 	"holon/runner/control"
 	"holon/runner/control/client"
+	"holon/runner/control/wire"
 	"holon/runner/daemon"
 	"holon/runner/present"
 	"holon/runner/tui"
@@ -140,6 +142,7 @@ func (o *tuiOptions) shown() (show tui.Options, err error) {
 	}
 	// zellij keeps no lines of the alternate screen for its own scrolling
 	inline := o.noAltScreen || o.altScreen == "never" || o.altScreen == "auto" && os.Getenv("ZELLIJ") != ""
+	show.Remote = o.connect != ""
 	show.Inline, show.NoColor, show.Hide = inline, o.streams.NoColor, o.streams.Secrets.Text
 	show.In, show.Out, show.Environ = os.Stdin, os.Stdout, os.Environ()
 	return show, nil
@@ -157,7 +160,7 @@ func (o *tuiOptions) reach(ctx context.Context, repository string) (*client.Clie
 		if err == nil {
 			_, err = c.Handshake(ctx)
 		}
-		return c, err
+		return c, o.elsewhere(err)
 	}
 	b := &background{serveOptions: &serveOptions{base: o.base}}
 	b.define(pflag.NewFlagSet("serve", pflag.ContinueOnError))
@@ -187,6 +190,25 @@ func (o *tuiOptions) reach(ctx context.Context, repository string) (*client.Clie
 		return nil, exitError(exitFailure)
 	}
 	return client.Unix(b.Socket), nil
+}
+
+// elsewhere is an error of a daemon elsewhere, with the remedy for a person who named it.
+func (o *tuiOptions) elsewhere(err error) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	switch e.Code {
+	case wire.CodeUnreachable:
+		named.Hint = "start one there with holon serve --listen, or correct --connect"
+	case wire.CodeUnauthorized:
+		named.Param, named.Hint = "--token", "give one of that daemon, see holon clients --help there"
+		if o.tokenFile != "" {
+			named.Param = "--token-file"
+		}
+	}
+	return &named
 }
 
 // configure sets up the daemon that is there, or would be started.

@@ -205,6 +205,8 @@ func TestWorkInRepository(t *testing.T) {
 	s.keys("more\r")
 	s.wait("All of it.", "· ready ·")
 	s.keys("/rewind 2\r")
+	s.wait("go back?")
+	s.keys("y\r")
 	s.wait("the conversation and the files are what they were")
 	s.keys("Once more again\r")
 	s.wait("Once more.", "· ready ·")
@@ -316,7 +318,7 @@ func TestTUIWithoutDaemon(t *testing.T) {
 		want string
 	}{
 		{[]string{"tui"}, 1, "start it with: holon daemon start"},
-		{[]string{"tui", "--connect", "http://127.0.0.1:1"}, 4, "no daemon answers at 127.0.0.1:1"},
+		{[]string{"tui", "--connect", "http://127.0.0.1:1"}, 4, "holon serve --listen, or correct --connect"},
 		{[]string{"tui", "--display", "x"}, 2, "is not a display mode"},
 		{[]string{"tui", "--alt-screen", "x"}, 2, "use auto, always or never"},
 		{[]string{"tui", "--token", "x"}, 2, "--connect"},

@@ -42,7 +42,7 @@ func Message(comments []Comment) string {
 		}
 		fmt.Fprintf(&b, "\n%s\n", where)
 		if c.Code != "" {
-			fmt.Fprintf(&b, "> %s\n", c.Code)
+			fmt.Fprintf(&b, "> %s\n\n", c.Code)
 		}
 		fmt.Fprintln(&b, c.Text)
 	}

@@ -22,6 +22,7 @@ import (
 type agent struct {
 	client *client.Client
 	id     string
+	remote bool // the daemon's files are not here
 }
 
 const (
@@ -138,19 +139,24 @@ func (a *agent) status(s view.StateSnapshot) status {
 	return out
 }
 
-func (a *agent) submit(ctx context.Context, p prompt) error {
+func (a *agent) submit(ctx context.Context, p prompt) (id string, err error) {
 	w := wire.Prompt{Text: p.Text}
 	if p.Urgent {
 		w.Priority = "interject"
 	}
-	return client.Follow{}.Read(ctx, func() (err error) {
+	err = client.Follow{}.Read(ctx, func() error {
 		if len(p.Files) > 0 { // the control plane takes text; the door takes parts
-			_, err = a.client.Responses().WithKey(p.Key).Background(ctx, responses.NewRequest("agent/"+a.id, p.items()...))
-		} else {
-			_, err = a.client.Prompt(ctx, a.id, w, p.Key)
+			made, err := a.client.Responses().WithKey(p.Key).Background(ctx, responses.NewRequest("agent/"+a.id, p.items()...))
+			if err == nil {
+				id = responses.PrefixMessage + strings.TrimPrefix(made.ID, responses.PrefixResponse)
+			}
+			return err
 		}
+		made, err := a.client.Prompt(ctx, a.id, w, p.Key)
+		id = made.MessageID
 		return err
 	})
+	return id, err
 }
 
 func (p prompt) items() responses.Items {
@@ -220,7 +226,7 @@ func (a *agent) act(ctx context.Context, kind, verb, id string) (done string, er
 func (a *agent) diff(ctx context.Context) (all []change, err error) {
 	trees, err := a.client.DiffWorkspace(ctx, a.id, "")
 	for _, t := range trees {
-		c := changeOf(t.Changes)
+		c := changeOf(t.Changes, a.remote)
 		c.Title = cmp.Or(t.WorkspaceAlias, t.WorkspaceID) + " " + t.Tree
 		c.Note = strings.TrimSpace(c.Note + " " + t.Skipped)
 		if len(c.Files) > 0 || c.Note != "" {

@@ -20,8 +20,8 @@ type Target struct {
 type backend interface {
 	// follow emits rows, resets and statuses as they come, until ctx ends. It waits for a daemon that is away.
 	follow(ctx context.Context, emit func(event)) error
-	// submit sends a message until it is answered, which makes it once.
-	submit(ctx context.Context, p prompt) error
+	// submit sends a message until it is answered, which makes it once, and returns the id of an agent's message.
+	submit(ctx context.Context, p prompt) (id string, err error)
 	// interrupt ends the turn that runs.
 	interrupt(ctx context.Context) error
 	// page reads what an overlay shows: a list for the id "", else one thing of it.

@@ -170,12 +170,26 @@ func (m *model) rewind(arg string) tea.Cmd {
 		m.notice, m.failed = "/rewind takes how many turns to go back, or nothing", true
 		return nil
 	}
-	return m.rewindTo("back", arg)
+	if m.running() {
+		return nil
+	}
+	m.ask("go back?", "The files and the conversation become what they were "+arg+" turns ago.\n\n"+rewindKeeps,
+		func() tea.Cmd { return m.rewindTo("back", arg) })
+	return nil
+}
+
+const rewindKeeps = "What came later stays in the record."
+
+// running says that a turn has to end first, where one runs.
+func (m *model) running() bool {
+	if m.busy() {
+		m.notice, m.failed = "a turn runs; interrupt it first, with Esc", true
+	}
+	return m.busy()
 }
 
 func (m *model) rewindTo(verb, id string) tea.Cmd {
-	if m.busy() {
-		m.notice, m.failed = "a turn runs; interrupt it first, with Esc", true
+	if m.running() {
 		return nil
 	}
 	target := m.target

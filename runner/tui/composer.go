@@ -112,17 +112,37 @@ func (m *model) submit() tea.Cmd {
 	return m.send(p)
 }
 
-// send sends a message. To an agent that works it goes into the turn; a session has one turn at a time.
+// send sends a message, or has it wait for those before it.
 func (m *model) send(p prompt) tea.Cmd {
-	if m.target.Agent == "" && m.busy() {
+	if len(m.queue) > 0 || m.held() {
 		m.queue = append(m.queue, p)
 		return nil
 	}
+	return m.sendNow(p)
+}
+
+// sendNow sends a message. To an agent that works it goes into the turn, unless one from here waits for the next turn:
+// it would come before that one.
+func (m *model) sendNow(p prompt) tea.Cmd {
 	if p.Key == "" {
-		p.Key, p.Urgent = responses.NewID(responses.PrefixMessage), m.status.Running
+		p.Key, p.Urgent = responses.NewID(responses.PrefixMessage), m.interjects() && len(p.Files) == 0
 	}
 	m.sending, m.leaving = m.sending+1, false
-	return m.call(func(ctx context.Context, b backend) tea.Msg { return sentMsg{p, b.submit(ctx, p)} })
+	return m.call(func(ctx context.Context, b backend) tea.Msg {
+		id, err := b.submit(ctx, p)
+		return sentMsg{p, id, err}
+	})
+}
+
+// interjects reports whether a message goes into the turn that runs.
+func (m *model) interjects() bool { return m.status.Running && len(m.behind) == 0 }
+
+// held reports whether a message waits: they are sent one after another, and a session has one turn at a time.
+func (m *model) held() bool {
+	if m.target.Agent == "" {
+		return m.busy()
+	}
+	return m.sending > 0
 }
 
 // busy reports whether a turn runs, or is about to.
@@ -135,10 +155,13 @@ func (m *model) sent(msg sentMsg) tea.Cmd {
 	m.sending--
 	if msg.err == nil {
 		m.sentOff++
-		if m.leaving {
+		if row := m.rows.find("message-" + msg.id); msg.id != "" && !msg.prompt.Urgent && (row == nil || row.Open) {
+			m.behind[msg.id] = true
+		}
+		if len(m.queue) == 0 && m.leaving {
 			return m.quit()
 		}
-		return nil
+		return m.sendQueued()
 	}
 	m.leaving = false
 	if state.IsCode(msg.err, responses.CodePreviousInProgress) { // a turn of another client, which is seen soon
@@ -146,10 +169,11 @@ func (m *model) sent(msg sentMsg) tea.Cmd {
 		return nil
 	}
 	m.say("", msg.err)
-	if m.composer.Value() == "" && len(m.files) == 0 {
+	if m.composer.Value() == "" && len(m.files) == 0 && len(m.queue) == 0 {
 		m.unsent = msg.prompt
 	}
-	m.restore(msg.prompt)
+	m.restore(append([]prompt{msg.prompt}, m.queue...)...)
+	m.queue = nil
 	m.unsentAs = strings.TrimSpace(m.composer.Value())
 	return nil
 }
@@ -175,7 +199,7 @@ func (m *model) stay() bool {
 	}
 	m.restore(m.queue...)
 	m.queue = nil
-	m.notice, m.failed = "what waited for the turn is not sent: it is here again; send it, or clear it with Ctrl+C", true
+	m.notice, m.failed = "not left: what waited for the turn is not sent: it is here again; send it, or clear it with Ctrl+C", true
 	return true
 }
 
@@ -189,17 +213,17 @@ func (m *model) quit() tea.Cmd {
 		m.say("leaving once the message is sent; again leaves at once", nil)
 		return nil
 	}
-	return tea.Quit
+	return m.exit()
 }
 
 // sendQueued sends the first message that waited.
 func (m *model) sendQueued() tea.Cmd {
-	if len(m.queue) == 0 || m.busy() {
+	if len(m.queue) == 0 || m.held() {
 		return nil
 	}
 	p := m.queue[0]
 	m.queue = m.queue[1:]
-	return m.send(p)
+	return m.sendNow(p)
 }
 
 // recall writes an earlier message, by so many steps, and reports whether there is one.

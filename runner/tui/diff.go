@@ -18,8 +18,9 @@ const (
 	codeExecuted = "executed_files" // code with which applying such is refused
 )
 
-// changeOf is a diff for the screen. Its patch is a file of the daemon's host.
-func changeOf(d state.Diff) change {
+// changeOf is a diff for the screen. Its patch is a file of the daemon's host, which a remote one would choose among the
+// files of this one.
+func changeOf(d state.Diff, remote bool) change {
 	c := change{Tree: d.ResultTree}
 	for _, f := range d.Files {
 		name := visible.Name(f.Path)
@@ -42,6 +43,10 @@ func changeOf(d state.Diff) change {
 	}
 	c.Note = strings.Join(notes, "; ")
 	if d.Patch == "" {
+		return c
+	}
+	if remote {
+		c.Note = strings.TrimPrefix(c.Note+"; the patch is on the daemon's host: "+d.Patch, "; ")
 		return c
 	}
 	patch, err := os.Open(d.Patch)

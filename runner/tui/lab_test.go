@@ -46,9 +46,9 @@ func (f *fake) follow(ctx context.Context, _ func(event)) error {
 	return context.Cause(ctx)
 }
 
-func (f *fake) submit(_ context.Context, p prompt) error {
+func (f *fake) submit(_ context.Context, p prompt) (string, error) {
 	f.key = p.Key
-	return f.note("submit %q %d files, urgent %v", p.Text, len(p.Files), p.Urgent)
+	return "msg_" + p.Text, f.note("submit %q %d files, urgent %v", p.Text, len(p.Files), p.Urgent)
 }
 
 func (f *fake) interrupt(context.Context) error { return f.note("interrupt") }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/textarea"
@@ -39,7 +38,8 @@ type model struct {
 
 	composer textarea.Model
 	files    []attachment
-	queue    []prompt // that wait for the end of the turn
+	queue    []prompt        // that wait for the end of the turn, or for those before them
+	behind   map[string]bool // messages from here that wait in the agent's queue, by id
 	sending  int
 	unsent   prompt // that came back; it may have arrived
 	unsentAs string // its text in the composer
@@ -60,6 +60,7 @@ type model struct {
 
 	width, height int
 	inline        bool
+	above         scrollback
 	color, dark   bool
 	secrets       func(string) string // takes them out of a text; nil: there are none
 }
@@ -67,7 +68,7 @@ type model struct {
 func newModel(open func(Target) backend, t Target, f *feed, do func(func(context.Context) tea.Msg) tea.Cmd) *model {
 	m := &model{open: open, feed: f, do: do, next: f.next, wait: tea.Tick, target: t,
 		mode: present.Info, color: true, dark: true, width: 80, height: 24}
-	m.composer = newComposer()
+	m.composer, m.above.frame = newComposer(), m.height
 	m.begin(t)
 	return m
 }
@@ -77,6 +78,7 @@ func (m *model) begin(t Target) tea.Cmd {
 	m.conversation++
 	m.target, m.backend, m.status, m.scrolled, m.ended, m.away = t, m.open(t), status{Target: t}, 0, nil, false
 	m.rows, m.overlays, m.queue, m.comments = newRows(m.draw, m.shown), nil, nil, nil
+	m.behind = map[string]bool{}
 	m.sending, m.sentOff, m.doing = 0, 0, present.Status{}
 	return m.feed.follow(m.conversation, m.backend)
 }
@@ -99,6 +101,7 @@ type (
 	}
 	sentMsg struct {
 		prompt prompt
+		id     string // of the agent's message; "": a session has none
 		err    error
 	}
 	doneMsg struct {
@@ -162,6 +165,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.showPage(msg)
 	case diffMsg:
 		return m, m.showDiff(msg)
+	case printedMsg:
+		return m, m.printed()
 	case rereadMsg:
 		msg.overlay.rereading = false
 		if m.top() == msg.overlay {
@@ -195,9 +200,13 @@ func (m *model) take(events []fed) tea.Cmd {
 				if grown := m.rows.put(row, m.scrolled > 0); m.scrolled > 0 {
 					m.scrolled = max(0, m.scrolled+grown)
 				}
+				if row.Category == present.CategoryMessage && !row.Open {
+					delete(m.behind, row.MessageID)
+				}
 				stale = stale || m.concerned(row)
 			}
 		case resetEvent:
+			clear(m.behind)
 			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info,
 				Category: present.CategoryRuntime, Title: "events are missing here"}, false)
 		case changedEvent:
@@ -218,9 +227,8 @@ func (m *model) take(events []fed) tea.Cmd {
 		cmds = append(cmds, m.reload())
 	}
 	if m.inline && len(m.overlays) == 0 {
-		if lines := m.rows.settled(!m.status.Running); len(lines) > 0 {
-			cmds = append(cmds, tea.Println(strings.Join(lines, "\n")))
-		}
+		m.above.lines = append(m.above.lines, m.rows.settled(!m.status.Running)...)
+		cmds = append(cmds, m.print())
 	}
 	return tea.Batch(cmds...)
 }
@@ -259,6 +267,7 @@ func (m *model) say(text string, err error) {
 // resize fits everything to the terminal.
 func (m *model) resize(width, height int) {
 	m.height = max(height, 4)
+	m.above.frame = m.height // until the renderer has drawn anew
 	if width = max(width, 20); width != m.width {
 		m.width, m.writing = width, writing{}
 		m.rows.redraw()

@@ -64,11 +64,16 @@ func TestKeys(t *testing.T) {
 		"model":           {agent, func(l *lab) { l.keys("/model openai/gpt-5", "enter") }, "act model set openai/gpt-5", "done"},
 		"start":           {agent, func(l *lab) { l.keys("/start", "enter") }, "act agent start ", ""},
 		"attach":          {agent, func(l *lab) { l.keys("/workspace attach /a b", "enter") }, "act workspace attach /a b", ""},
-		"rewind":          {session, func(l *lab) { l.keys("/rewind 2", "enter") }, "act rewind back 2", ""},
+		"rewind":          {session, func(l *lab) { l.keys("/rewind 2", "enter", "y", "enter") }, "act rewind back 2", ""},
+		"rewind, asked":   {session, func(l *lab) { l.keys("/rewind 2", "enter", "enter") }, "", "nothing was done"},
 		"rewind nonsense": {session, func(l *lab) { l.keys("/rewind x", "enter") }, "", "/rewind takes how many"},
 		"rewind, running": {session, func(l *lab) { l.event(running(session)); l.keys("/rewind 1", "enter") }, "", "a turn runs"},
-		"ctrl+c clears":   {agent, func(l *lab) { l.keys("text", "ctrl+c", "x") }, "", "❯ x"},
-		"away":            {agent, func(l *lab) { l.event(awayEvent{}) }, "", "the daemon is away"},
+		"a long model": {agent, func(l *lab) {
+			l.send(tea.WindowSizeMsg{Width: 120, Height: 40})
+			l.event(statusEvent{Name: "main", State: "ready", Model: "provider/a-model-with-a-name-that-is-long"})
+		}, "", "provider/a-model-with-a-name-that-is-long"},
+		"ctrl+c clears": {agent, func(l *lab) { l.keys("text", "ctrl+c", "x") }, "", "❯ x"},
+		"away":          {agent, func(l *lab) { l.event(awayEvent{}) }, "", "the daemon is away"},
 		"back": {agent, func(l *lab) { l.event(awayEvent{}, statusEvent{Name: "main", State: "awake idle"}) }, "",
 			"awake idle"},
 		"back after a failure": {agent, func(l *lab) {
@@ -165,6 +170,8 @@ func TestTypedAhead(t *testing.T) {
 	l.keys("ctrl+c", "/apply", "enter", "yes and then more", "enter")
 	expect.Equal(t, "did", strings.Join(l.did, ";"), "diff;diff")
 	expect.Equal(t, "composer", l.model.composer.Value(), "yes and then more")
+	l.keys("ctrl+c", "/apply", "enter", "n", "enter")
+	expect.Equal(t, "composer after a no", l.model.composer.Value(), "")
 }
 
 const patch = `diff --git a/a.go b/a.go
@@ -190,7 +197,7 @@ func TestComments(t *testing.T) {
 	l := newLab(t, Target{Agent: "main"}, 80, 24)
 	l.changes = []change{{Title: "app", Patch: patch}}
 	l.keys("/diff", "enter", "down", "down", "down", "down", "down", "why?", "enter", "down", "also", "enter", "ctrl+x", "enter")
-	want := `submit "Comments on your change:\n\na.go:2\n> +new\nwhy?\n" 0 files, urgent false`
+	want := `submit "Comments on your change:\n\na.go:2\n> +new\n\nwhy?\n" 0 files, urgent false`
 	expect.Equal(t, "did", strings.Join(l.did[1:], ";"), want)
 }
 
@@ -209,6 +216,7 @@ func TestHostileText(t *testing.T) {
 		t.Helper()
 		view := l.model.View()
 		text := view.Content + view.WindowTitle
+		text = strings.ReplaceAll(text, `\033]`, "") // a diff shows what is in the file
 		if m := ownStyles.ReplaceAllString(text, ""); strings.ContainsAny(m, "\x1b\x07\r\b\x7f\t\u009b\u202e\u200b") ||
 			strings.Contains(m, "]0;") || strings.Contains(m, "]52;") {
 			t.Errorf("%s: the terminal gets %q", what, m)
@@ -227,6 +235,9 @@ func TestHostileText(t *testing.T) {
 		Files: []string{evil}, Executed: []string{evil}, Note: evil}}
 	l.keys("esc", "/diff", "enter")
 	check("a diff")
+	if screen := l.screen(); !strings.Contains(screen, `+a\033]0;owned\a\033[2J\302\2332J\342\200\256`) {
+		t.Errorf("the diff hides something:\n%s", screen)
+	}
 	l.keys("esc", "/apply", "enter")
 	check("a question")
 	l.fake.fail = errors.New(evil)

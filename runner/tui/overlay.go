@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -150,12 +149,16 @@ func (m *model) showDiff(msg diffMsg) tea.Cmd {
 	return nil
 }
 
-// answer takes the answer to a question. Anything but y does nothing, and stays written: the next message may be written
-// ahead.
+// answer takes the answer to a question. Anything but y does nothing; but for n it stays written: the next message may be
+// written ahead.
 func (m *model) answer(o *overlay) tea.Cmd {
 	m.overlays = m.overlays[:len(m.overlays)-1]
-	if answer, ok := strings.CutPrefix(m.composer.Value(), o.before); ok && (answer == "y" || answer == "Y") {
+	answer, _ := strings.CutPrefix(m.composer.Value(), o.before)
+	switch answer = strings.ToLower(answer); answer {
+	case "y", "n", "no":
 		m.setText(o.before)
+	}
+	if answer == "y" {
 		return o.yes()
 	}
 	m.say("nothing was done", nil)
@@ -202,7 +205,7 @@ func (m *model) choose(o *overlay) tea.Cmd {
 	case pageRewind:
 		m.overlays = m.overlays[:len(m.overlays)-1]
 		m.ask("go back?", "The files and the conversation become what they were after:\n\n"+strings.Join(it.Cells, "  ")+
-			"\n\nWhat came later stays in the record.", func() tea.Cmd { return m.rewindTo("to", it.ID) })
+			"\n\n"+rewindKeeps, func() tea.Cmd { return m.rewindTo("to", it.ID) })
 		return nil
 	}
 	return m.openPage(o.kind, it.ID)
@@ -267,5 +270,5 @@ func remedied(err error) string {
 	if !ok {
 		return ""
 	}
-	return visible.WithRemedy(state.Named(e.Param, e.Error()), cmp.Or(e.Hint))
+	return visible.WithRemedy(state.Named(e.Param, e.Error()), e.Hint)
 }

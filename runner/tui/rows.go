@@ -56,6 +56,14 @@ func (r *rows) put(row present.Row, measure bool) (grown int) {
 	return grown
 }
 
+// find is the row of a key, nil where there is none.
+func (r *rows) find(key string) *present.Row {
+	if at, ok := r.index[key]; ok {
+		return &r.list[at-r.first].Row
+	}
+	return nil
+}
+
 // lines are the drawing of a row, none where the mode does not show it.
 func (r *rows) lines(d *drawn) []string {
 	if !r.shown(d.Row) {

@@ -19,6 +19,7 @@ import (
 // session is a conversation with a session of the door. It is made with the first message.
 type session struct {
 	client *client.Client
+	remote bool          // the daemon's files are not here
 	nudged chan struct{} // there is something new
 
 	mu     sync.Mutex
@@ -60,11 +61,19 @@ func (s *session) follow(ctx context.Context, emit func(event)) error {
 	}
 }
 
+// sessionName is how a session is called on screen: by its name, or the end of its id.
+func sessionName(name, id string) string {
+	if id == "" {
+		return "new session"
+	}
+	return cmp.Or(name, "session "+id[max(0, len(id)-6):])
+}
+
 // begin shows what there is without a session.
 func (s *session) begin(ctx context.Context, emit func(event)) error {
 	runtime, err := s.client.RuntimeStatus(ctx)
 	s.change(emit, func(now *status) {
-		*now = status{Target: s.target, Name: "new session", State: "ready", Workspace: s.target.Workspace,
+		*now = status{Target: s.target, Name: sessionName("", s.target.Session), State: "ready", Workspace: s.target.Workspace,
 			Model: runtime.Runtime.DefaultModel, Isolation: unenforced(runtime.Runtime.Engine)}
 	})
 	return err
@@ -141,7 +150,7 @@ func (s *session) is(found wire.Session, made int, emit func(event)) {
 	s.mu.Unlock()
 	s.change(emit, func(now *status) {
 		now.Target.Session, now.Begun, now.Running = found.ID, made, false
-		now.Name, now.State = cmp.Or(found.Name, "session "+found.ID[max(0, len(found.ID)-6):]), "ready"
+		now.Name, now.State = sessionName(found.Name, found.ID), "ready"
 		if found.Status != "open" {
 			now.State = found.Status
 		}
@@ -247,7 +256,7 @@ func (s *session) name() string {
 }
 
 // submit makes the session, if there is none, and its next turn. A session has one turn at a time.
-func (s *session) submit(ctx context.Context, p prompt) error {
+func (s *session) submit(ctx context.Context, p prompt) (string, error) {
 	defer s.nudge()
 	s.mu.Lock()
 	t, model := s.target, cmp.Or(s.model, s.status.Model)
@@ -255,7 +264,7 @@ func (s *session) submit(ctx context.Context, p prompt) error {
 	if t.Session == "" {
 		made, err := s.client.StartSession(ctx, wire.StartSession{Model: s.model, Workspace: t.Workspace})
 		if err != nil {
-			return err
+			return "", err
 		}
 		s.is(made, 0, func(event) {}) // the turn tells
 		t.Session, model = made.ID, made.Model
@@ -270,13 +279,13 @@ func (s *session) submit(ctx context.Context, p prompt) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.mu.Lock()
 	s.last, s.mine = made.ID, made
 	s.made++
 	s.mu.Unlock()
-	return nil
+	return "", nil
 }
 
 // brokenOff is the response from here that was interrupted or failed last, "" for none: the next turn goes on with it.
@@ -345,7 +354,7 @@ func (s *session) diff(ctx context.Context) ([]change, error) {
 	if err != nil || len(d.Changes.Files) == 0 {
 		return nil, err
 	}
-	c := changeOf(d.Changes)
+	c := changeOf(d.Changes, s.remote)
 	c.Title = d.SessionID
 	return []change{c}, nil
 }

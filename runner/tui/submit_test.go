@@ -15,6 +15,7 @@ import (
 	"holon/responses"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
+	"holon/runner/present"
 	"holon/test/expect"
 )
 
@@ -49,12 +50,49 @@ func TestLostAnswer(t *testing.T) {
 			if c.target.Agent == "" {
 				b = newSession(at, c.target)
 			}
-			if b.submit(t.Context(), prompt{Text: "hello", Files: c.files, Key: "k"}) == nil {
+			if _, err := b.submit(t.Context(), prompt{Text: "hello", Files: c.files, Key: "k"}); err == nil {
 				t.Error("a message that was refused was sent")
 			}
 			expect.Equal(t, "keys", fmt.Sprint(keys), "[k k]")
 		})
 	}
+}
+
+// Messages that are typed faster than they are answered arrive one after another, in the order in which they were typed.
+// One that waits in the agent's queue is not overtaken by the next one, which would go into the turn that runs.
+func TestTypedOrder(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 80, 24)
+	l.keys("one")
+	_, first := l.model.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+	l.keys("two", "enter", "three", "enter")
+	expect.Equal(t, "before the first one is answered", strings.Join(l.did, ";"), "")
+	l.do(first)
+	want := []string{`submit "one" 0 files, urgent false`, `submit "two" 0 files, urgent false`,
+		`submit "three" 0 files, urgent false`}
+	expect.Equal(t, "after it", strings.Join(l.did, ";"), strings.Join(want, ";"))
+	started := func(id string) rowsEvent {
+		return rowsEvent{{Key: "message-" + id, MessageID: id, Category: present.CategoryMessage}}
+	}
+	l.event(running(Target{Agent: "main"}), started("msg_one"))
+	l.keys("four", "enter")
+	l.event(started("msg_two"), started("msg_three"), started("msg_four"))
+	l.keys("five", "enter")
+	expect.Equal(t, "while it runs", strings.Join(l.did[3:], ";"),
+		`submit "four" 0 files, urgent false;submit "five" 0 files, urgent true`)
+}
+
+// A message that fails takes those behind it back with it, in their order.
+func TestTypedBehindFailure(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Target{Agent: "main"}, 80, 24)
+	l.keys("one")
+	_, first := l.model.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+	l.keys("two", "enter")
+	l.fake.fail = errors.New("no such agent")
+	l.do(first)
+	expect.Equal(t, "composer", l.model.composer.Value(), "one\n\ntwo")
+	expect.Equal(t, "did", strings.Join(l.did, ";"), `submit "one" 0 files, urgent false`)
 }
 
 // A message is sent with one key until it is answered; another one has its own.

@@ -25,6 +25,7 @@ func (m *model) View() tea.View {
 	above = append(above, m.pending()...)
 	above = append(above, m.paint(dim, strings.Repeat("─", m.width)))
 	v.Content = strings.Join(append(above, m.composer.View(), m.hint()), "\n")
+	m.above.draws(strings.Count(v.Content, "\n") + 1)
 	if c := m.composer.Cursor(); c != nil {
 		c.Y += len(above)
 		v.Cursor = c
@@ -34,7 +35,11 @@ func (m *model) View() tea.View {
 
 // bodyHeight is how many lines are left for the conversation.
 func (m *model) bodyHeight() int {
-	return max(1, m.height-3-m.composer.Height()-len(m.pending()))
+	height := m.height - 3 - m.composer.Height() - len(m.pending())
+	if m.inline { // lines are printed above
+		height--
+	}
+	return max(1, height)
 }
 
 // inlineRows bounds what is drawn of a text that is written, without the alternate screen.
@@ -105,7 +110,7 @@ func (m *model) header() string {
 	if s.Isolation != "" {
 		add("not_enforced")
 	}
-	add(shortPath(m.line(s.Model), 28))
+	add(shortPath(m.line(s.Model), max(28, m.width*2/5)))
 	if s.Queued > 0 {
 		add(fmt.Sprintf("%d queued", s.Queued))
 	}
@@ -148,7 +153,11 @@ func (m *model) pending() (lines []string) {
 			lines = append(lines, m.paint(dim, fmt.Sprintf("  … and %d more", len(m.queue)-i)))
 			break
 		}
-		lines = append(lines, m.paint(dim, ansi.Truncate("  waits for the turn: "+m.line(p.Text), m.width, "…")))
+		why := "  waits for the turn: "
+		if m.target.Agent != "" {
+			why = "  is sent after the one before: "
+		}
+		lines = append(lines, m.paint(dim, ansi.Truncate(why+m.line(p.Text), m.width, "…")))
 	}
 	var names []string
 	for _, f := range m.files {
@@ -202,7 +211,7 @@ func (m *model) hint() string {
 		text = fmt.Sprintf("%d lines below · PgDn · Ctrl+End", m.scrolled)
 	case m.status.Running:
 		text = "Esc interrupts · Enter queues · /help"
-		if m.target.Agent != "" {
+		if m.target.Agent != "" && m.interjects() {
 			text = "Esc interrupts · Enter interjects · /help"
 		}
 	}
@@ -257,10 +266,8 @@ func (m *model) drawDiffLine(l review.Line, chosen bool) string {
 	if chosen {
 		mark = "> "
 	}
-	text := ansi.Truncate(mark+m.line(strings.ReplaceAll(l.Text, "\t", "    ")), m.width, "…")
-	if l.Kind == ' ' || l.Kind == '+' || l.Kind == '-' { // line would take the indent away
-		text = ansi.Truncate(mark+strings.TrimRight(m.oneLine(l.Text), "\n"), m.width, "…")
-	}
+	text := strings.ReplaceAll(visible.Code(visible.Clip(m.hide(l.Text), 2000)), "\t", "    ")
+	text = ansi.Truncate(mark+strings.ReplaceAll(text, "\n", " "), m.width, "…")
 	switch {
 	case chosen:
 		return m.paint(inverse, text)

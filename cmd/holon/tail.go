@@ -82,31 +82,16 @@ type tail struct {
 	printed map[string]bool // keys
 }
 
-// lately prints the newest rows as they are now, and returns the number of the event after which others follow. It
-// reads back until there are enough.
+// lately prints the newest rows as they are now, and returns the number of the event after which others follow.
 func (t *tail) lately(ctx context.Context, limit int) (newest int64, err error) {
-	const most = 20 // pages
-	var events []view.EventEnvelope
-	q := view.EventQuery{Limit: view.MaxLimit, Descending: true}
-	for pages := 1; ; pages++ {
-		page, err := t.Events(ctx, t.Agent, q)
-		if err != nil {
-			return 0, err
-		}
-		newest = max(newest, page.NewestSeq)
-		events = append(events, page.Events...)
-		var list present.List
-		t.fold.Reset()
-		for i := range slices.Backward(events) {
-			list.Put(t.fold.Event(&events[i])...)
-		}
-		rows := list.Rows(t.mode)
-		if len(rows) < limit && page.HasOlder && pages < most {
-			q.BeforeSeq = events[len(events)-1].EventSeq
-			continue
-		}
-		return newest, t.print(rows[max(0, len(rows)-limit):], false)
+	past, err := t.fold.Lately(limit, t.mode, func(before int64) (view.EventPage, error) {
+		return t.Events(ctx, t.Agent, view.EventQuery{BeforeSeq: before, Limit: view.MaxLimit, Descending: true})
+	})
+	if err != nil {
+		return 0, err
 	}
+	rows := past.Rows.Rows(t.mode)
+	return past.Newest, t.print(rows[max(0, len(rows)-limit):], false)
 }
 
 // print prints rows. Of those that go on it leaves calls and texts for when they have ended, where others follow.

@@ -24,6 +24,7 @@ type Fold struct {
 	queued    map[string]Row // messages of others that no turn has, by id
 	blocked   map[string]int // messages that wait for a setting, by the reason
 	isolation string         // what was shown of it
+	cut       bool           // the first events that are folded are not the agent's first
 }
 
 // turn is what is remembered of one turn. The next one inherits nothing of it.
@@ -194,8 +195,9 @@ func (f *Fold) isolated(ev *view.EventEnvelope) []Row {
 	if row.Body == f.isolation {
 		return nil
 	}
-	f.isolation = row.Body
-	if row.Body == "" { // everything is enforced
+	known := f.isolation == "" && f.cut
+	f.isolation, f.cut = row.Body, false
+	if row.Body == "" || known { // everything is enforced, or it was the same before
 		return nil
 	}
 	row.Level, row.Category, row.Visibility = Info, CategoryRuntime, "turn_result"

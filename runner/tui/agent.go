@@ -26,7 +26,7 @@ type agent struct {
 }
 
 const (
-	history  = 400            // rows of what was, with which a conversation opens
+	history  = 400            // rows in info mode of what was, with which a conversation opens
 	patience = 24 * time.Hour // for a daemon that is away
 	listed   = 200            // things of a page
 )
@@ -42,8 +42,7 @@ func (a *agent) follow(ctx context.Context, emit func(event)) error {
 		default: // it is read anyway
 		}
 	}
-	away := client.Follow{After: -1, Tail: history, Text: true, Patience: patience,
-		Away: func(time.Duration) { emit(awayEvent{}); refresh() }}
+	away := client.Follow{Text: true, Patience: patience, Away: func(time.Duration) { emit(awayEvent{}); refresh() }}
 	go func() {
 		defer close(ended)
 		cancel(a.states(ctx, stale, emit))
@@ -51,7 +50,20 @@ func (a *agent) follow(ctx context.Context, emit func(event)) error {
 	defer func() { cancel(nil); <-ended }()
 	refresh()
 	var fold present.Fold
-	var doing present.Status
+	past, err := fold.Lately(history, present.Info, func(before int64) (page view.EventPage, err error) {
+		err = away.Read(ctx, func() (err error) {
+			page, err = a.client.Events(ctx, a.id, view.EventQuery{BeforeSeq: before, Limit: view.MaxLimit, Descending: true})
+			return err
+		})
+		return page, err
+	})
+	if err != nil {
+		return err
+	}
+	emit(rowsEvent(past.Rows.Rows(present.Debug)))
+	doing := fold.Status()
+	emit(doingEvent(doing))
+	away.After, away.Epoch = past.Newest, past.Epoch
 	for item, err := range a.client.Follow(ctx, a.id, away) {
 		switch {
 		case err != nil:

@@ -201,7 +201,7 @@ func (o *tuiOptions) elsewhere(err error) error {
 	named := *e
 	switch e.Code {
 	case wire.CodeUnreachable:
-		named.Hint = "start one there with holon serve --listen, or correct --connect"
+		named.Hint = "start one there with holon serve --listen"
 	case wire.CodeUnauthorized:
 		named.Param, named.Hint = "--token", "give one of that daemon, see holon clients --help there"
 		if o.tokenFile != "" {

@@ -318,7 +318,7 @@ func TestTUIWithoutDaemon(t *testing.T) {
 		want string
 	}{
 		{[]string{"tui"}, 1, "start it with: holon daemon start"},
-		{[]string{"tui", "--connect", "http://127.0.0.1:1"}, 4, "holon serve --listen, or correct --connect"},
+		{[]string{"tui", "--connect", "http://127.0.0.1:1"}, 4, "start one there with holon serve --listen"},
 		{[]string{"tui", "--display", "x"}, 2, "is not a display mode"},
 		{[]string{"tui", "--alt-screen", "x"}, 2, "use auto, always or never"},
 		{[]string{"tui", "--token", "x"}, 2, "--connect"},

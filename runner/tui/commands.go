@@ -3,12 +3,15 @@ package tui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
+	"holon/internal/visible"
+	"holon/responses"
 	"holon/runner/present"
 	"holon/runner/review"
 )
@@ -219,7 +222,15 @@ func (m *model) help() *overlay {
 	return o
 }
 
-// explain is an error for a person, with its remedy.
+// explain is an error for a person, with its remedy. That of the API names fields that are not here.
 func explain(err error) string {
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		switch e.Code {
+		case "session_closed":
+			return visible.WithRemedy(e.Message, "/agents lists others")
+		case responses.CodeInterrupted:
+			return visible.WithRemedy(e.Message, "the next message goes on from there")
+		}
+	}
 	return cmp.Or(remedied(err), err.Error())
 }

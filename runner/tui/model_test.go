@@ -91,6 +91,10 @@ func TestKeys(t *testing.T) {
 			l.fake.fail = &state.Error{Code: responses.CodePreviousInProgress}
 			l.keys("next", "enter")
 		}, `submit "next" 0 files, urgent false`, "waits for the turn: next"},
+		"a closed session": {session, func(l *lab) {
+			l.fake.fail = &responses.Error{Code: "session_closed", Message: "it is closed", Hint: "leave previous_response_id out"}
+			l.keys("next", "enter")
+		}, `submit "next" 0 files, urgent false`, "it is closed; /agents lists others"},
 		"changed": {session, func(l *lab) { l.event(message1("1", "undone"), changedEvent{}, message1("2", "now")) }, "",
 			"❯ now"},
 		"other conversation": {agent, func(l *lab) {

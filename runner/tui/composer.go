@@ -199,7 +199,8 @@ func (m *model) stay() bool {
 	}
 	m.restore(m.queue...)
 	m.queue = nil
-	m.notice, m.failed = "not left: what waited for the turn is not sent: it is here again; send it, or clear it with Ctrl+C", true
+	m.notice, m.failed = "not left: what waited for the turn is not sent: it is here again; "+
+		"send it, or clear it with Ctrl+C", true
 	return true
 }
 

@@ -18,8 +18,8 @@ const (
 	codeExecuted = "executed_files" // code with which applying such is refused
 )
 
-// changeOf is a diff for the screen. Its patch is a file of the daemon's host, which a remote one would choose among the
-// files of this one.
+// changeOf is a diff for the screen. Its patch is a file of the daemon's host. A remote daemon could name any file of this
+// one, so none is read.
 func changeOf(d state.Diff, remote bool) change {
 	c := change{Tree: d.ResultTree}
 	for _, f := range d.Files {

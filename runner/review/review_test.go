@@ -74,7 +74,7 @@ func TestMessage(t *testing.T) {
 	t.Parallel()
 	got := Message([]Comment{{"a.go", 2, "+new", "why?"}, {"gone", 0, "", "keep it"}, {"", 0, "", "good"}})
 	expect.Equal(t, "message", got,
-		"Comments on your change:\n\na.go:2\n> +new\nwhy?\n\ngone\nkeep it\n\nthe change\ngood\n")
+		"Comments on your change:\n\na.go:2\n> +new\n\nwhy?\n\ngone\nkeep it\n\nthe change\ngood\n")
 }
 
 func FuzzParse(f *testing.F) {

@@ -16,14 +16,14 @@ import (
 // LabelService is the name of the service that runs in a container, whose role is "service".
 const LabelService = "holon.service"
 
-// Codes of errors about services; Param is --service.
-const (
-	codeServiceFailed Code = "service_failed" // it did not start, takes no connections, or ended
-	serviceLog             = 10               // lines of its log that the error has
-)
+// codeServiceFailed says that a service did not start, takes no connections, or ended. Param is --service.
+const codeServiceFailed Code = "service_failed"
 
-// maxServiceLine bounds one of them, in bytes.
-const maxServiceLine = 300
+// Bounds of the log of a service in an error: lines, and bytes of one.
+const (
+	serviceLog     = 10
+	maxServiceLine = 300
+)
 
 // services are what runs next to the agent. Their containers are in the network namespace of the agent's, which has a
 // loopback interface and nothing else: no address leads to the host or to another network, and no name is asked of a

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -36,7 +37,9 @@ func cmdWebhook(ts *testscript.TestScript, neg bool, args []string) {
 	r.Header.Set("Content-Type", "application/json")
 	signAs(r.Header, args[0], strings.TrimSpace(ts.ReadFile(args[1])), body, args[4], strconv.FormatInt(time.Now().Unix(), 10))
 	socket := filepath.Join(ts.Getenv("HOLON_HOME"), "run", "holon.sock")
-	transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
 	defer transport.CloseIdleConnections()
 	answer, err := transport.RoundTrip(r)
 	ts.Check(err)

@@ -16,12 +16,11 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "service:", err)
-		os.Exit(3)
-	}
+	fmt.Fprintln(os.Stderr, "service:", run())
+	os.Exit(3)
 }
 
+// run serves until it fails.
 func run() error {
 	if os.Getenv("FAIL") != "" {
 		return fmt.Errorf("FAIL is set")

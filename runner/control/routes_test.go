@@ -128,7 +128,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 			t.Errorf("%s %s with ?colour=red is answered %d %s", one.method, path, answer.Code, answer.Body)
 		}
 		for _, p := range doc.Paths.Find(one.path).GetOperation(one.method).Parameters {
-			if p.Value.In != "query" {
+			if p.Value.In != "query" || p.Value.Name == "query" { // an empty search is refused by the memory: TestMemory
 				continue
 			}
 			answer := httptest.NewRecorder()

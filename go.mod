@@ -70,7 +70,10 @@ require (
 	rsc.io/qr v0.2.0
 )
 
-require golang.org/x/text v0.43.0
+require (
+	github.com/adhocore/gronx v1.20.4
+	golang.org/x/text v0.43.0
+)
 
 require (
 	github.com/Microsoft/go-winio v0.6.2 // indirect

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,52 +23,67 @@ import (
 type timerOptions struct {
 	afterMS, everyMS int64
 	after, every     time.Duration
+	cron, zone       string
 	summary, key     string
 	changed          func(flag string) bool
 }
 
 func newTimerCommand(streams Streams) *cobra.Command {
-	o := &timerOptions{}
-	cmd := remoteCommand(streams, "timer", "Wake an agent later, once or again and again",
-		func(ctx context.Context, r *remote) error { return runTimer(ctx, r, o) })
-	o.changed = cmd.Flags().Changed
+	cmd := newTimerMaker(streams, "timer", "Wake an agent later, once or again and again")
 	cmd.Long = `Make a timer of an agent. When it is due the agent gets a message with the
 summary. While that is not answered yet, later times are counted and not queued;
 what came due while the daemon was down comes once.`
 	cmd.Example = `  holon timer --after 10m --summary "look at the build"
   holon timer --every 24h --summary "write the report"
+  holon timer add --cron "0 9 * * 1-5" --zone Europe/Berlin --summary mail
   holon timer list
   holon timer cancel TIMER`
+	all := false
+	list := remoteCommand(streams, "list", "List the timers of an agent",
+		func(ctx context.Context, r *remote) error { return runTimerList(ctx, r, all) })
+	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
+	cmd.AddCommand(newTimerMaker(streams, "add", "Make a timer: the same as holon timer"),
+		tableCommand(list, streams), remoteCommand(streams, "cancel TIMER", "Cancel a timer",
+			func(ctx context.Context, r *remote) error {
+				timer, err := r.CancelTimer(ctx, r.Agent, r.args[0])
+				return r.showTimer(timer, timer, err)
+			}))
+	return cmd
+}
+
+// newTimerMaker is a command that makes a timer.
+func newTimerMaker(streams Streams, use, short string) *cobra.Command {
+	o := &timerOptions{}
+	cmd := remoteCommand(streams, use, short, func(ctx context.Context, r *remote) error { return runTimer(ctx, r, o) })
+	o.changed = cmd.Flags().Changed
 	f := cmd.Flags()
 	timeVar(f, &o.after, "after", "`time` until it fires first, such as 90s or 2h (default --every)")
 	f.Int64Var(&o.afterMS, "after-ms", 0, "the same in `milliseconds`")
 	timeVar(f, &o.every, "every", "`time` between further times (default it fires once)")
 	f.Int64Var(&o.everyMS, "every-ms", 0, "the same in `milliseconds`")
+	f.StringVar(&o.cron, "cron", "", "`times` at which it fires, as minute hour day month weekday")
+	f.StringVar(&o.zone, "zone", "", "the time `zone` of --cron (default UTC)")
 	f.StringVar(&o.summary, "summary", "", "`text` that the agent gets")
 	f.StringVar(&o.key, "key", "", "`text` under which this timer is made once, however often that is asked for")
 	cmd.MarkFlagsMutuallyExclusive("after", "after-ms")
 	cmd.MarkFlagsMutuallyExclusive("every", "every-ms")
-
-	all := false
-	list := remoteCommand(streams, "list", "List the timers of an agent",
-		func(ctx context.Context, r *remote) error { return runTimerList(ctx, r, all) })
-	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
-	cmd.AddCommand(tableCommand(list, streams), remoteCommand(streams, "cancel TIMER", "Cancel a timer",
-		func(ctx context.Context, r *remote) error {
-			timer, err := r.CancelTimer(ctx, r.Agent, r.args[0])
-			return r.showTimer(timer, timer, err)
-		}))
+	for _, flag := range []string{"after", "after-ms", "every", "every-ms"} {
+		cmd.MarkFlagsMutuallyExclusive("cron", flag)
+	}
 	return cmd
 }
 
 // wire checks the times and puts them together.
 func (o *timerOptions) wire() (wire.Timer, error) {
 	t := wire.Timer{DurationMS: cmp.Or(o.afterMS, o.after.Milliseconds()),
-		IntervalMS: cmp.Or(o.everyMS, o.every.Milliseconds()), Summary: o.summary}
+		IntervalMS: cmp.Or(o.everyMS, o.every.Milliseconds()), Cron: o.cron, Zone: o.zone, Summary: o.summary}
 	after, every := o.given("after"), o.given("every")
 	switch {
+	case o.cron != "":
+		return t, nil
 	case after == "" && every == "":
-		return t, usage("--after", "no time is given", "write for example --after 10m or --every 24h")
+		return t, usage("--after", "no time is given",
+			`write for example --after 10m, --every 24h or --cron "0 9 * * 1-5"`)
 	case after != "" && t.DurationMS <= 0:
 		return t, usage(after, "is less than 1ms", "write for example --after 10m")
 	case every != "" && t.IntervalMS <= 0:
@@ -100,6 +116,8 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 			e.Param = cmp.Or(o.given("after"), o.given("every"))
 		case "interval_ms":
 			e.Param = o.given("every")
+		case "cron", "zone":
+			e.Param = "--" + e.Param
 		}
 	}
 	return r.showTimer(made, made.Timer, err)
@@ -122,7 +140,7 @@ func (r *remote) showTimer(found any, timer view.Timer, err error) error {
 var timerHeads = []string{"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY*"}
 
 func (r *remote) timerRow(t view.Timer) []string {
-	every := ""
+	every := strings.TrimSpace(t.Cron + " " + t.Zone)
 	if t.IntervalMS > 0 {
 		every = duration.Text(time.Duration(t.IntervalMS) * time.Millisecond)
 	}

@@ -104,7 +104,11 @@ func (s *Server) forgetSecrets(ctx context.Context, agentID string) {
 }
 
 func (s *Server) postTimer(_ http.ResponseWriter, r *http.Request, t wire.Timer) (any, error) {
-	if err := checkSpan("duration_ms", t.DurationMS, 1); err != nil {
+	least := int64(1)
+	if t.Cron != "" {
+		least = 0
+	}
+	if err := checkSpan("duration_ms", t.DurationMS, least); err != nil {
 		return nil, err
 	}
 	if err := checkSpan("interval_ms", t.IntervalMS, 0); err != nil {
@@ -116,7 +120,7 @@ func (s *Server) postTimer(_ http.ResponseWriter, r *http.Request, t wire.Timer)
 	}
 	timer, made, err := s.steps.CreateTimer(r.Context(),
 		scheduler.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
-			Interval: time.Duration(t.IntervalMS) * time.Millisecond, Summary: t.Summary})
+			Interval: time.Duration(t.IntervalMS) * time.Millisecond, Cron: t.Cron, Zone: t.Zone, Summary: t.Summary})
 	if err != nil {
 		return nil, err
 	}

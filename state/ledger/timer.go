@@ -20,6 +20,8 @@ type Timer struct {
 	Status     TimerStatus `json:"status"`
 	DurationMS int64       `json:"duration_ms"`
 	IntervalMS int64       `json:"interval_ms,omitempty"`
+	Cron       string      `json:"cron,omitempty"` // when it fires, as package crontab reads it; "": by DurationMS
+	Zone       string      `json:"zone,omitempty"` // of Cron
 	Summary    string      `json:"summary,omitempty"`
 	NextFireAt *time.Time  `json:"next_fire_at,omitempty"`
 	LastFireAt *time.Time  `json:"last_fired_at,omitempty"`

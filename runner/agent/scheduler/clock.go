@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"holon/internal/crontab"
 	"holon/responses"
 	"holon/runner/agent/record"
 	"holon/state"
@@ -99,6 +101,9 @@ func (s *step) fireTimer(id string) {
 // and returns how many times it missed besides. One without an interval is done.
 func advance(t *ledger.Timer, now time.Time) (missed int64) {
 	t.UpdatedAt = now
+	if t.Cron != "" {
+		return advanceCron(t, now)
+	}
 	if t.IntervalMS <= 0 {
 		t.Status, t.NextFireAt = ledger.TimerCompleted, nil
 		return 0
@@ -107,6 +112,26 @@ func advance(t *ledger.Timer, now time.Time) (missed int64) {
 	next := t.NextFireAt.Add(time.Duration(missed+1) * time.Duration(t.IntervalMS) * time.Millisecond)
 	t.NextFireAt = &next
 	return missed
+}
+
+// maxMissed bounds how many times of a crontab are counted that were missed.
+const maxMissed = 1000
+
+// advanceCron is advance for a timer with a crontab.
+func advanceCron(t *ledger.Timer, now time.Time) (missed int64) {
+	schedule, err := crontab.Parse(t.Cron, t.Zone)
+	next := *t.NextFireAt
+	for missed = -1; err == nil && !next.After(now); missed++ {
+		if missed == maxMissed {
+			next = now
+		}
+		next, err = schedule.Next(next)
+	}
+	t.NextFireAt = &next
+	if err != nil { // it never comes again
+		t.Status, t.NextFireAt = ledger.TimerCompleted, nil
+	}
+	return max(0, missed)
 }
 
 // fireWait queues the tick that ends a wait whose time has come, or ends one that
@@ -163,7 +188,8 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 		t, made = s.newTimer(n), false
 		if n.Key != "" {
 			old, known := find(s, ledger.View.Timer, t.ID)
-			if known && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS || old.Summary != t.Summary) {
+			if known && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS || old.Cron != t.Cron ||
+				old.Zone != t.Zone || old.Summary != t.Summary) {
 				return refused(CodeKeyConflict, "idempotency_key", "use another key for another timer",
 					"the key was used for timer %s, which is another one", old.ID)
 			}
@@ -180,7 +206,8 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 		}
 		t.Event = responses.NewID(responses.PrefixEvent)
 		s.emitTimer(record.TimerCreated, t, ledger.Event{ID: t.Event},
-			fields{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
+			fields{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "cron": t.Cron, "zone": t.Zone,
+				"next_fire_at": t.NextFireAt})
 		made = true
 		s.insert(&t)
 		return nil
@@ -193,6 +220,16 @@ func checkTimer(n NewTimer) error {
 		return refused(CodeInvalidTimer, bad.Param, "", "%s", bad.Message)
 	}
 	switch {
+	case n.Cron != "" && (n.After != 0 || n.Interval != 0):
+		return refused(CodeInvalidTimer, "cron", "leave out duration_ms and interval_ms",
+			"a timer has times of a crontab or a duration, not both")
+	case n.Cron == "" && n.Zone != "":
+		return refused(CodeInvalidTimer, "zone", "give cron too, or leave it out", "a zone is for the times of a crontab")
+	case n.Cron != "":
+		_, err := crontab.Parse(n.Cron, n.Zone)
+		if bad, ok := errors.AsType[*crontab.Error](err); ok {
+			return refused(CodeInvalidTimer, bad.Param, bad.Hint, "%s", bad.Message)
+		}
 	case n.After < 0 || n.After > maxTimer:
 		return refused(CodeInvalidTimer, "duration_ms", "", "a timer fires after 0 ms to ten years, not after %v",
 			n.After)
@@ -205,10 +242,14 @@ func checkTimer(n NewTimer) error {
 
 func (s *step) newTimer(n NewTimer) ledger.Timer {
 	at := s.now.Add(n.After).Truncate(time.Millisecond)
+	if schedule, err := crontab.Parse(n.Cron, n.Zone); n.Cron != "" && err == nil { // checkTimer saw that it comes
+		at, _ = schedule.Next(s.now)
+	}
 	t := ledger.Timer{
 		ID: responses.NewID(prefixTimer), AgentID: n.AgentID, Key: n.Key, Status: ledger.TimerActive,
 		DurationMS: n.After.Milliseconds(),
-		IntervalMS: n.Interval.Milliseconds(), Summary: n.Summary, NextFireAt: &at, CreatedAt: s.now, UpdatedAt: s.now,
+		IntervalMS: n.Interval.Milliseconds(), Cron: n.Cron, Zone: n.Zone, Summary: n.Summary, NextFireAt: &at,
+		CreatedAt: s.now, UpdatedAt: s.now,
 	}
 	if n.Key != "" {
 		t.ID = derivedID(prefixTimer, n.AgentID, n.Key)

@@ -243,5 +243,7 @@ type NewTimer struct {
 	Key      string
 	After    time.Duration
 	Interval time.Duration // 0: fires once
+	Cron     string        // when it fires, as package crontab reads it, in the place of After and Interval
+	Zone     string        // of Cron
 	Summary  string
 }

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -161,6 +163,32 @@ func TestTimer(t *testing.T) {
 	c, _ = w.done()
 	expect.Equal(t, "timer of the message", c.Message.SourceRefs["timer_id"], once.ID)
 	w.nothing()
+}
+
+func TestCron(t *testing.T) {
+	w := open(t) // on Sunday, 1 March 2026
+	for param, n := range map[string]scheduler.NewTimer{"cron": {Cron: "0 9 * *"}, "zone": {Cron: "0 9 * * *", Zone: "Mars"}} {
+		n.AgentID = "alpha"
+		_, _, err := w.m.CreateTimer(w.ctx, n)
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != scheduler.CodeInvalidTimer || e.Param != param {
+			t.Errorf("%+v: %v", n, err)
+		}
+	}
+	w.refused(scheduler.CodeInvalidTimer)(w.m.CreateTimer(w.ctx,
+		scheduler.NewTimer{AgentID: "alpha", Cron: "0 9 * * *", After: time.Hour}))
+	w.refused(scheduler.CodeInvalidTimer)(w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", Zone: "UTC"}))
+	timer, _, err := w.m.CreateTimer(w.ctx,
+		scheduler.NewTimer{AgentID: "alpha", Cron: "0 9 * * 1-5", Zone: "Europe/Berlin", Summary: "look"})
+	w.must(err)
+	expect.Equal(t, "time to the first", timer.NextFireAt.Sub(w.now), 32*time.Hour)
+	w.pass(7 * 24 * time.Hour) // holon was down on all days of the week: it fires once
+	c, _ := w.done()
+	expect.Equal(t, "text", c.Message.Body.Text, "look")
+	w.nothing()
+	timer = get(w, ledger.View.Timer, timer.ID)
+	expect.Equal(t, "how often it fired", timer.FireCount, 1)
+	expect.Equal(t, "how often it did not", timer.Coalesced, 4)
+	expect.Equal(t, "time to the next", timer.NextFireAt.Sub(w.now), 32*time.Hour)
 }
 
 func TestTrigger(t *testing.T) {

@@ -59,6 +59,8 @@ type Timer struct {
 	CreatedAt      turns.Time         `json:"created_at"`
 	DurationMS     int64              `json:"duration_ms"`
 	IntervalMS     int64              `json:"interval_ms,omitempty"`
+	Cron           string             `json:"cron,omitempty"` // in the place of both
+	Zone           string             `json:"zone,omitempty"` // of cron; UTC
 	Repeat         bool               `json:"repeat"`
 	Status         ledger.TimerStatus `json:"status"`
 	Summary        string             `json:"summary,omitempty"`
@@ -73,7 +75,7 @@ type Timer struct {
 func OfTimer(t ledger.Timer) Timer {
 	return Timer{
 		ID: t.ID, AgentID: t.AgentID, CreatedAt: turns.At(t.CreatedAt), DurationMS: t.DurationMS,
-		IntervalMS: t.IntervalMS, Repeat: t.IntervalMS > 0, Status: t.Status, Summary: t.Summary,
+		IntervalMS: t.IntervalMS, Cron: t.Cron, Zone: t.Zone, Repeat: t.IntervalMS > 0 || t.Cron != "", Status: t.Status, Summary: t.Summary,
 		NextFireAt: turns.AtOptional(t.NextFireAt), LastFiredAt: turns.AtOptional(t.LastFireAt),
 		FireCount: t.FireCount, CoalescedCount: t.Coalesced, LastMessageID: t.MessageID,
 	}

@@ -167,8 +167,10 @@ type Create struct {
 
 // Timer makes a timer.
 type Timer struct {
-	DurationMS int64  `json:"duration_ms"`           // until it fires first, > 0
+	DurationMS int64  `json:"duration_ms,omitempty"` // until it fires first, > 0
 	IntervalMS int64  `json:"interval_ms,omitempty"` // between further times; 0: it fires once
+	Cron       string `json:"cron,omitempty"`        // in the place of both: when it fires, as in crontab(5)
+	Zone       string `json:"zone,omitempty"`        // of cron, a name of the IANA database; "": UTC
 	Summary    string `json:"summary,omitempty"`
 }
 

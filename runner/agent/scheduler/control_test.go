@@ -222,6 +222,17 @@ func TestNotificationsEnd(t *testing.T) {
 		update(w, item.ID, scheduler.WorkChange{BlockedBy: &none})
 		expect.Equal(t, "open", strings.Join(pending(w), " "), "")
 	})
+	t.Run("what was looked at again is not the current item", func(t *testing.T) {
+		w := open(t)
+		item, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "k", Objective: "release"})
+		w.must(err)
+		update(w, item.ID, scheduler.WorkChange{BlockedBy: &blocker})
+		w.pass(rules.DefaultRecheck)
+		c := w.claim()
+		expect.Equal(t, "current item", c.Attempt.WorkItemID, "")
+		w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
+		expect.Equal(t, "open", strings.Join(pending(w), " "), "recheck_consumed")
+	})
 	t.Run("a blocked message goes on", func(t *testing.T) {
 		w := open(t)
 		w.admit(prompt("go"))

@@ -119,6 +119,7 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 	case e.Failure != nil && e.Failure.Code == responses.CodeContextLength:
 		s.state.WorkHeld = responses.CodeContextLength
 	}
+	s.endRecheck(s.message(a.MessageID))
 	w, ok := find(s, ledger.View.WorkItem, a.WorkItemID)
 	if !ok {
 		return
@@ -129,14 +130,24 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 		s.emit(record.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},
 			fields{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
 	}
-	if w.RecheckConsumedAt != nil && s.message(a.MessageID).Origin.Subsystem == recheckSubsystem {
-		n := s.notification(ledger.NoticeRecheck, w.ID, fmt.Sprintf("Agent %s looked again at what blocks a work item, "+
-			"and it still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective,
-			w.BlockedBy))
-		n.WorkItemID = w.ID
-		s.notify(n)
-	}
 	waits := s.waits()
 	s.emit(record.WorkTurnEnded, ledger.Event{Ref: w.ID, MessageID: a.MessageID, TurnID: a.TurnID},
 		fields{"work_item_id": w.ID, "scheduling_state": string(rules.Scheduling(w, waits)), "worked": a.Worked})
+}
+
+// endRecheck notifies of an item that is still blocked after the turn that looked at it again, which may have had another
+// one as its current item, or none.
+func (s *step) endRecheck(msg ledger.Message) {
+	if msg.Origin.Subsystem != recheckSubsystem {
+		return
+	}
+	w, ok := find(s, ledger.View.WorkItem, msg.WorkItemID)
+	if !ok || w.RecheckConsumedAt == nil || w.State != ledger.WorkOpen {
+		return
+	}
+	n := s.notification(ledger.NoticeRecheck, w.ID, fmt.Sprintf("Agent %s looked again at what blocks a work item, "+
+		"and it still does; nothing looks at it again by itself: %s\n\nBlocked by: %s", s.state.AgentID, w.Objective,
+		w.BlockedBy))
+	n.WorkItemID = w.ID
+	s.notify(n)
 }

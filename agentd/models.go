@@ -3,11 +3,9 @@ package agentd
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
-	"github.com/go-chi/chi/v5"
-
+	"holon/internal/httpserver"
 	"holon/responses"
 )
 
@@ -29,8 +27,8 @@ func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) {
 // getModel tells whether a request may name the model, listed or not. An id
 // holds a slash, which some clients escape.
 func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
-	ref, err := url.PathUnescape(chi.URLParam(r, "*"))
-	if err == nil && ref != "" {
+	ref := httpserver.PathValue(r, "*")
+	if ref != "" {
 		if m, err := s.parts.Models.Resolve(ref); err == nil {
 			s.writeJSON(w, http.StatusOK, s.model(m.Ref))
 			return

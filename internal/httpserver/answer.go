@@ -2,7 +2,9 @@ package httpserver
 
 import (
 	"net/http"
+	"net/url"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 )
 
@@ -17,3 +19,16 @@ func NewAnswer(w http.ResponseWriter, r *http.Request) Answer {
 
 // FlushError implements what http.ResponseController looks for.
 func (a Answer) FlushError() error { return http.NewResponseController(a.Unwrap()).Flush() }
+
+// PathValue is a part of a request's path, decoded once: chi has it as it was sent where the path has escapes that it
+// need not have, as %2F, and decoded otherwise.
+func PathValue(r *http.Request, name string) string {
+	value := chi.URLParam(r, name)
+	if r.URL.RawPath == "" {
+		return value
+	}
+	if decoded, err := url.PathUnescape(value); err == nil {
+		return decoded
+	}
+	return value
+}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/httpserver"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
@@ -132,7 +133,7 @@ func (cmd command) refused() error {
 
 // postCommand is POST /runtime/commands/{name}.
 func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error) {
-	all, name := commands(), pathValue(r, "name")
+	all, name := commands(), httpserver.PathValue(r, "name")
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
 	if i < 0 {
 		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "name",

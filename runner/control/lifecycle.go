@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/httpserver"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -140,7 +141,7 @@ func checkSpan(param string, ms, low int64) error {
 
 // deleteTimer cancels a timer of the agent that the path names, and of no other.
 func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id := pathValue(r, "timer_id")
+	id := httpserver.PathValue(r, "timer_id")
 	var timer ledger.Timer
 	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
 		timer, err = v.Timer(id)
@@ -162,7 +163,7 @@ func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error
 
 // deleteQueued takes a message out of the queue of the agent that the path names.
 func (s *Server) deleteQueued(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.steps.Remove(r.Context(), s.agentID(r), pathValue(r, "message_id"), operator)
+	return s.steps.Remove(r.Context(), s.agentID(r), httpserver.PathValue(r, "message_id"), operator)
 }
 
 func (s *Server) postModel(_ http.ResponseWriter, r *http.Request, m wire.Model) (any, error) {
@@ -242,11 +243,11 @@ func (s *Server) postNewTrigger(_ http.ResponseWriter, r *http.Request, n wire.N
 
 // postRotateTrigger and postRevokeTrigger are about the trigger that the path names, else the one without signatures.
 func (s *Server) postRotateTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.trigger(s.steps.RotateTrigger(r.Context(), s.agentID(r), pathValue(r, "trigger_id")))
+	return s.trigger(s.steps.RotateTrigger(r.Context(), s.agentID(r), httpserver.PathValue(r, "trigger_id")))
 }
 
 func (s *Server) postRevokeTrigger(_ http.ResponseWriter, r *http.Request) (any, error) {
-	t, err := s.steps.RevokeTrigger(r.Context(), s.agentID(r), pathValue(r, "trigger_id"))
+	t, err := s.steps.RevokeTrigger(r.Context(), s.agentID(r), httpserver.PathValue(r, "trigger_id"))
 	if err == nil && t.Signature != "" {
 		s.forgetSecrets(r.Context(), t.AgentID)
 	}

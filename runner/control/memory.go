@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"holon/internal/httpserver"
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
@@ -50,7 +51,7 @@ func (s *Server) showMemory(r *http.Request, q query, id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.opts.Memory.Get(r.Context(), id, pathValue(r, "source_ref"), int(limit))
+	return s.opts.Memory.Get(r.Context(), id, httpserver.PathValue(r, "source_ref"), int(limit))
 }
 
 func (s *Server) rebuildMemory(r *http.Request, _ query, id string) (any, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/httpserver"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/signature"
 	"holon/runner/agent/view"
@@ -99,11 +100,11 @@ func (s *Server) postBinding(_ http.ResponseWriter, r *http.Request, b wire.Bind
 }
 
 func (s *Server) postAcknowledge(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.steps.Acknowledge(r.Context(), s.agentID(r), pathValue(r, "notification_id"))
+	return s.steps.Acknowledge(r.Context(), s.agentID(r), httpserver.PathValue(r, "notification_id"))
 }
 
 func (s *Server) postRevokeBinding(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.opts.Transports.Revoke(r.Context(), s.agentID(r), pathValue(r, "binding_id"))
+	return s.opts.Transports.Revoke(r.Context(), s.agentID(r), httpserver.PathValue(r, "binding_id"))
 }
 
 // testTime is how long the first attempt of a test is waited for.
@@ -113,7 +114,7 @@ const testTime = 15 * time.Second
 func (s *Server) postTestBinding(w http.ResponseWriter, r *http.Request) (any, error) {
 	agent := s.agentID(r)
 	s.mayTake(w, testTime)
-	n, err := s.steps.TestBinding(r.Context(), agent, pathValue(r, "binding_id"))
+	n, err := s.steps.TestBinding(r.Context(), agent, httpserver.PathValue(r, "binding_id"))
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,8 @@ package control
 import (
 	"math"
 	"net/http"
-	"net/url"
 
-	"github.com/go-chi/chi/v5"
-
+	"holon/internal/httpserver"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -15,19 +13,10 @@ import (
 
 // agentID is the agent that a path names, or the default one.
 func (s *Server) agentID(r *http.Request) string {
-	if id := pathValue(r, "id"); id != "" {
+	if id := httpserver.PathValue(r, "id"); id != "" {
 		return id
 	}
 	return s.host.Info().DefaultAgent
-}
-
-// pathValue is a part of the path as it was meant: the router has it as it was sent.
-func pathValue(r *http.Request, name string) string {
-	sent := chi.URLParam(r, name)
-	if meant, err := url.PathUnescape(sent); err == nil {
-		return meant
-	}
-	return sent
 }
 
 func (s *Server) getRoot(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -130,7 +119,7 @@ func lists[T any](s *Server, compute func(v view.Snapshot, agentID string, limit
 // shows makes the handler of a route that gives one thing of an agent, which a part of the path names.
 func shows[T any](s *Server, part string, compute func(v view.Snapshot, agentID, id string) (T, error)) handler {
 	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		agent, id := s.agentID(r), pathValue(r, part)
+		agent, id := s.agentID(r), httpserver.PathValue(r, part)
 		return read(s, r, func(v view.Snapshot) (T, error) { return compute(v, agent, id) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/httpserver"
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
 	"holon/runner/agent/view"
@@ -180,7 +181,7 @@ func (s *Server) getReadModel(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	model, err := s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "model"))
+	model, err := s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), httpserver.PathValue(r, "model"))
 	return model, byAgentID(err)
 }
 
@@ -213,7 +214,7 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 		}
 		last = &through // export knows which events there are
 	}
-	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), last)
+	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), httpserver.PathValue(r, "kind"), last)
 	if err != nil {
 		return nil, byAgentID(err)
 	}

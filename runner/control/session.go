@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/httpserver"
 	"holon/runner/access"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -91,7 +92,7 @@ func (h sessionsOf) find(w http.ResponseWriter, r *http.Request) (Session, error
 		return nil, err
 	}
 	h.server.mayTake(w, containerTime)
-	return all.Find(h.owner(r), pathValue(r, "session_id"))
+	return all.Find(h.owner(r), httpserver.PathValue(r, "session_id"))
 }
 
 func (h sessionsOf) list(_ http.ResponseWriter, r *http.Request) (any, error) {

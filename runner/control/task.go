@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"holon/internal/httpserver"
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/runner/agent/rules"
@@ -36,7 +37,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) (any, err
 	}
 	patience := time.Duration(wait) * time.Millisecond
 	s.mayTake(w, patience+containerTime)
-	out, err := s.host.TaskOutput(r.Context(), s.agentID(r), pathValue(r, "task_id"), patience, int(tokens))
+	out, err := s.host.TaskOutput(r.Context(), s.agentID(r), httpserver.PathValue(r, "task_id"), patience, int(tokens))
 	return out, ofContainer(err)
 }
 
@@ -61,13 +62,13 @@ func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request, in tasks.
 		return nil, missing("input", "give what to write, or set close_input")
 	}
 	s.mayTake(w, containerTime)
-	out, err := s.host.TaskInput(r.Context(), s.agentID(r), pathValue(r, "task_id"), in)
+	out, err := s.host.TaskInput(r.Context(), s.agentID(r), httpserver.PathValue(r, "task_id"), in)
 	return out, ofContainer(err)
 }
 
 func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request, stop tasks.Stop) (any, error) {
 	s.mayTake(w, containerTime)
-	out, err := s.host.StopTask(r.Context(), s.agentID(r), pathValue(r, "task_id"), stop.Force)
+	out, err := s.host.StopTask(r.Context(), s.agentID(r), httpserver.PathValue(r, "task_id"), stop.Force)
 	return out, ofContainer(err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"holon/internal/httpserver"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -68,7 +69,7 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, open func(*htt
 
 // openTurnFile opens the file that a request names.
 func (s *Server) openTurnFile(r *http.Request) (*os.File, error) {
-	id, turn, name := s.agentID(r), pathValue(r, "turn_id"), pathValue(r, "*")
+	id, turn, name := s.agentID(r), httpserver.PathValue(r, "turn_id"), httpserver.PathValue(r, "*")
 	if err := s.store.View(r.Context(), func(v ledger.View) error { _, err := v.Agent(id); return err }); err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (s *Server) openTurnFile(r *http.Request) (*os.File, error) {
 
 // openRunFile opens the file of a run that a request names.
 func (s *Server) openRunFile(r *http.Request) (*os.File, error) {
-	id, name := pathValue(r, "run_id"), pathValue(r, "*")
+	id, name := httpserver.PathValue(r, "run_id"), httpserver.PathValue(r, "*")
 	err := fs.ErrNotExist
 	if s.opts.OpenRunFile != nil {
 		var f *os.File

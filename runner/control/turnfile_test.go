@@ -30,6 +30,8 @@ func TestTurnFiles(t *testing.T) {
 	expect.NoError(t, os.Symlink(session, filepath.Join(dir, "out")))
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "big"), nil, 0o600))
 	expect.NoError(t, os.Truncate(filepath.Join(dir, "big"), 16<<20+1))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "p%41"), []byte("escaped once"), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "pA"), []byte("escaped twice"), 0o600))
 	for _, tt := range []struct {
 		path, ranges string
 		status       int
@@ -38,6 +40,8 @@ func TestTurnFiles(t *testing.T) {
 		{"main/turns/turn_1/files/tools/a%20b", "", 200, "0123456789"},
 		{"main/turns/turn_1/files/tools%2Fa%20b", "bytes=2-4", 206, "234"},
 		{"main/turns/turn_1/files/tools/a%20b", "bytes=20-", 416, ""},
+		{"main/turns/turn_1/files/p%2541", "", 200, "escaped once"},
+		{"main/turns/turn_1/files/p%41", "", 200, "escaped twice"},
 		{"main/turns/turn_1/files/big", "", 413, ""},
 		{"main/turns/turn_1/files/tools", "", 404, ""},
 		{"main/turns/turn_1/files/tools/same", "", 404, ""},

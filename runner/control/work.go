@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 
+	"holon/internal/httpserver"
 	"holon/responses"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -32,7 +33,7 @@ func (s *Server) postWorkItem(_ http.ResponseWriter, r *http.Request, n wire.Wor
 }
 
 func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request) (any, error) {
-	item := pathValue(r, "work_item_id")
+	item := httpserver.PathValue(r, "work_item_id")
 	if _, err := s.steps.PickWork(r.Context(), s.agentID(r), item, responses.NewID("key_")); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request) (any, erro
 
 // postBlockWork says for the operator what blocks an item.
 func (s *Server) postBlockWork(_ http.ResponseWriter, r *http.Request, b wire.Block) (any, error) {
-	item := pathValue(r, "work_item_id")
+	item := httpserver.PathValue(r, "work_item_id")
 	if _, err := s.steps.UpdateWork(r.Context(), s.agentID(r), item, responses.NewID("key_"),
 		scheduler.WorkChange{BlockedBy: &b.BlockedBy}); err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (s *Server) postBlockWork(_ http.ResponseWriter, r *http.Request, b wire.Bl
 
 // postCompleteWork completes an item for the operator, without a report of the agent.
 func (s *Server) postCompleteWork(_ http.ResponseWriter, r *http.Request) (any, error) {
-	item := pathValue(r, "work_item_id")
+	item := httpserver.PathValue(r, "work_item_id")
 	if _, err := s.steps.CompleteWork(r.Context(), s.agentID(r), item, responses.NewID("key_"), nil); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"holon/internal/httpserver"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/runner/access"
@@ -179,13 +180,13 @@ func (s *Server) getModels(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
-	id, err := url.PathUnescape(chi.URLParam(r, "*"))
-	list, failed := s.models(r)
-	if failed != nil {
-		return failed
+	id := httpserver.PathValue(r, "*")
+	list, err := s.models(r)
+	if err != nil {
+		return err
 	}
 	at := slices.IndexFunc(list, func(m responses.Model) bool { return m.ID == id })
-	if err != nil || at < 0 {
+	if at < 0 {
 		return responses.NotFound("model", responses.CodeModelNotFound, fmt.Sprintf("there is no model %q", clip(id)))
 	}
 	return writeJSON(w, list[at])

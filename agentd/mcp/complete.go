@@ -3,6 +3,9 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"holon/agentd/tools"
 	"holon/responses"
@@ -65,10 +68,24 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 			continue
 		}
 		fields[name], added = encode(append(all, list...)), true
+		first.Summary = counted(first.Summary, len(list))
 	}
 	if !added {
 		return first
 	}
 	first.Result = fields
 	return first
+}
+
+// counted is the summary of a list, "2 tasks", that has more.
+func counted(summary string, more int) string {
+	number, noun, _ := strings.Cut(summary, " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return summary
+	}
+	if noun = strings.TrimSuffix(noun, "s"); n+more != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n+more, noun)
 }

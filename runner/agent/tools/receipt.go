@@ -166,3 +166,33 @@ func count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// ownState is what AgentGet found as a model reads it.
+func ownState(s view.AgentSummary) string {
+	a := s.Agent
+	lines := []string{
+		fmt.Sprintf("agent %s: %s, %s queued, %s open", a.ID, a.Status, count(a.Pending, "message"),
+			count(a.OpenWorkItems, "work item")),
+		"next: " + line(s.SchedulingPosture.Posture+", "+s.SchedulingPosture.Reason),
+		fmt.Sprintf("model: %s; %d turns, %d tokens", s.Model.EffectiveModel, a.TurnIndex, s.TokenUsage.Total.TotalTokens),
+	}
+	if a.CurrentWorkItemID != "" {
+		lines = append(lines, "current work item: "+a.CurrentWorkItemID)
+	}
+	for _, w := range s.ActiveWaits {
+		lines = append(lines, line(fmt.Sprintf("waits (%s): %s", w.Kind, w.WaitingFor)))
+	}
+	if n := s.ActiveTimerCount; n > 0 {
+		lines = append(lines, count(n, "active timer"))
+	}
+	for _, t := range s.ActiveTriggers {
+		lines = append(lines, fmt.Sprintf("trigger %s: %d deliveries", t.ID, t.DeliveryCount))
+	}
+	for _, c := range s.ActiveChildren {
+		lines = append(lines, line(fmt.Sprintf("child %s: %s, %s", c.Identity.AgentID, c.TaskStatus, c.Label)))
+	}
+	if c := s.Closure; c != nil {
+		lines = append(lines, line(fmt.Sprintf("the last turn: %s; %s", c.Outcome, strings.Join(c.Evidence, "; "))))
+	}
+	return strings.Join(lines, "\n")
+}

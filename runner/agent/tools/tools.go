@@ -106,20 +106,16 @@ func (o Options) get(ctx context.Context, _ hosttools.Call, _ struct{}) (hosttoo
 	var result struct {
 		Agent view.AgentSummary `json:"agent"`
 	}
-	return o.read(ctx, &result, func(v view.Snapshot) (err error) {
-		result.Agent, err = v.Summary(o.AgentID)
-		hidePaths(&result.Agent, v.HomePath(o.AgentID))
+	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
+		snapshot := view.New(v, o.Facts)
+		result.Agent, err = snapshot.Summary(o.AgentID)
+		hidePaths(&result.Agent, snapshot.HomePath(o.AgentID))
 		return err
 	})
-}
-
-// read is the result of a call that reads from the ledger what it shows.
-func (o Options) read(ctx context.Context, result any, query func(view.Snapshot) error) (hosttools.Result, error) {
-	err := o.Ledger.View(ctx, func(v ledger.View) error { return query(view.New(v, o.Facts)) })
 	if err != nil {
 		return hosttools.Result{}, err
 	}
-	return show("", result)
+	return show(ownState(result.Agent), result)
 }
 
 // hidePaths takes out where things lie on the host: in its container, where its home is at home, they lie elsewhere,

@@ -236,6 +236,12 @@ func TestAgentGet(t *testing.T) {
 		summary.ActiveChildren[0].Lifecycle.AcceptsMessages || strings.Contains(string(data), "/host/") {
 		t.Errorf("the tool tells %s (%v)", data, err)
 	}
+	const receipt = "agent main: awake_running, 0 messages queued, 0 work items open\n"
+	res, err := r.tools["AgentGet"].Call(t.Context(), hosttools.Call{ID: "t/c4", Arguments: json.RawMessage(`{}`)})
+	if err != nil || !strings.HasPrefix(res.Text, receipt) || !strings.Contains(res.Text, "\nwaits (") ||
+		!strings.Contains(res.Text, "\nchild main.") || strings.Contains(res.Text, "{") {
+		t.Errorf("the model reads %q (%v)", res.Text, err)
+	}
 	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidInput {
 		t.Errorf("another agent: %q", kind)
 	}

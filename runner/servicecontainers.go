@@ -65,10 +65,19 @@ func (c *Config) checkServices() error {
 // findServices looks for the images of the services, before anything is started.
 func (s *Session) findServices(ctx context.Context) error {
 	s.services.asked, s.services.ports = s.cfg.Services, make(map[string][]int)
+	listens := make(map[int]string)
 	for _, asked := range s.services.asked {
 		ports, err := s.cfg.Engine.(engine.Imager).Ports(ctx, asked.Image)
 		if err != nil {
 			return ofService(err, asked)
+		}
+		for _, port := range ports {
+			if other := listens[port]; other != "" {
+				return &Error{Code: CodeUsage, Param: "--service",
+					Message: fmt.Sprintf("%s and %s both listen at port %d", other, asked.Name, port),
+					Hint:    "they share one network: use an image that listens at another port"}
+			}
+			listens[port] = asked.Name
 		}
 		s.services.ports[asked.Name] = ports
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/state"
 )
@@ -160,30 +161,59 @@ func (t *Total) add(u Usage) {
 	}
 }
 
-// open opens the file and holds its lock while use runs.
+// open opens the file and holds its lock while use runs. With os.O_CREATE a file that is not there is made.
 func (t *Total) open(flags, lock int, use func(*os.File) error) error {
-	f, err := os.OpenFile(t.path, flags|syscall.O_NOFOLLOW, 0o600)
+	const plain = syscall.O_NOFOLLOW | syscall.O_NONBLOCK // a pipe is not waited for
+	f, err := os.OpenFile(t.path, flags&^os.O_CREATE|plain, 0)
 	if flags&os.O_CREATE != 0 && errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(t.path), 0o700); err == nil {
-			f, err = os.OpenFile(t.path, flags|syscall.O_NOFOLLOW, 0o600)
+		if err = t.begin(); err == nil {
+			f, err = os.OpenFile(t.path, flags&^os.O_CREATE|plain, 0)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close() // which frees the lock
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return cmp.Or(err, fmt.Errorf("%s is not a file", t.path))
+	}
 	if err := syscall.Flock(int(f.Fd()), lock); err != nil {
 		return fmt.Errorf("lock %s: %w", t.path, err)
 	}
 	return use(f)
 }
 
+// begin makes the file, which is never empty, unless another process did.
+func (t *Total) begin() error {
+	dir := filepath.Dir(t.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	made, err := os.CreateTemp(dir, durable.TempPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(made.Name())
+	var none Spending
+	none.turn(t.now())
+	if err = errors.Join(json.NewEncoder(made).Encode(none), made.Close()); err == nil {
+		err = os.Link(made.Name(), t.path)
+	}
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}
+
 const maxTotal = 4 << 10 // bytes of the file
 
 func decode(f *os.File) (s Spending, err error) {
 	data, err := io.ReadAll(io.LimitReader(f, maxTotal))
-	if err == nil && len(data) > 0 {
+	if err == nil {
 		err = json.Unmarshal(data, &s)
+	}
+	if err == nil && s.Day == "" {
+		err = errors.New("it has no day")
 	}
 	if err == nil && min(s.DayTokens, s.Tokens, int64(s.DayCost), int64(s.Cost)) < 0 {
 		err = errors.New("a number is negative")

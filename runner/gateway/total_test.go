@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"golang.org/x/sys/unix"
+
 	"holon/runner/gateway"
 	"holon/state"
 	"holon/test/expect"
@@ -94,11 +96,15 @@ func TestTotalSideBySide(t *testing.T) {
 func TestTotalDamaged(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "spending.json")
-	for _, text := range []string{"{", `{"tokens":-1}`, `{"tokens":"x"}`} {
+	for _, text := range []string{"", "{", "{}", "null", `{"day":"2026-01-01","tokens":-1}`, `{"tokens":"x"}`} {
 		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		for budget, bound := range map[gateway.Budget]string{{}: "", {MaxCost: 1}: "budgets"} {
 			total := gateway.OpenTotal(path, gateway.Budget{}, budget, nil)
 			expect.Equal(t, text, total.Bound(), bound)
 		}
 	}
+	expect.NoError(t, os.Remove(path))
+	expect.NoError(t, unix.Mkfifo(path, 0o600))
+	total := gateway.OpenTotal(path, gateway.Budget{MaxCost: 1}, gateway.Budget{}, nil)
+	expect.Equal(t, "of a pipe", total.Bound(), "budgets")
 }

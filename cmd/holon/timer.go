@@ -42,7 +42,7 @@ what came due while the daemon was down comes once.`
 	list := remoteCommand(streams, "list", "List the timers of an agent",
 		func(ctx context.Context, r *remote) error { return runTimerList(ctx, r, all) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
-	cmd.AddCommand(newTimerMaker(streams, "add", "Make a timer: the same as holon timer"),
+	cmd.AddCommand(newTimerMaker(streams, "add", "Make a timer of an agent"),
 		tableCommand(list, streams), remoteCommand(streams, "cancel TIMER", "Cancel a timer",
 			func(ctx context.Context, r *remote) error {
 				timer, err := r.CancelTimer(ctx, r.Agent, r.args[0])

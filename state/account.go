@@ -33,6 +33,16 @@ type Tokens struct {
 	Reasoning  int64 `json:"reasoning_tokens"`   // of Output
 }
 
+// HostBudget is the setting with the bound of everything on a host that Account.Exhausted names: day_tokens, day_cost,
+// all_tokens or all_cost. It is "" for any other bound.
+func HostBudget(bound string) string {
+	switch period, what, _ := strings.Cut(bound, "_"); bound {
+	case "day_tokens", "day_cost", "all_tokens", "all_cost":
+		return "budgets." + period + ".max_" + what
+	}
+	return ""
+}
+
 // Responses returns the counts in the form of the protocol.
 func (t Tokens) Responses(estimated bool) responses.Usage {
 	return responses.Usage{InputTokens: t.Input, OutputTokens: t.Output, TotalTokens: t.Input + t.Output,

@@ -9,7 +9,6 @@ import (
 
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
-	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -63,7 +62,7 @@ func (r *remote) showBudget(b view.TreeBudget, err error) error {
 	containers, paused := "", ""
 	if b.Spent != "" {
 		paused = "until the bound of " + b.Spent + " is above what is taken"
-		if setting := gateway.TotalBound(b.Spent); setting != "" {
+		if setting := state.HostBudget(b.Spent); setting != "" {
 			paused = "until " + setting + " is above what is taken"
 		}
 	}

@@ -69,7 +69,7 @@ func spent(e runner.End) (s scheduler.Spending) {
 		a := e.Account
 		s = scheduler.Spending{Tokens: a.Total, Cost: a.Cost, Estimated: a.Estimated > 0, Unpriced: a.Unpriced > 0,
 			ListPricesOf: a.ListPricesOf, Bound: gateway.SharedBound(a.Exhausted)}
-		if gateway.TotalBound(a.Exhausted) != "" {
+		if state.HostBudget(a.Exhausted) != "" {
 			s.Bound = a.Exhausted
 		}
 		return s

@@ -38,13 +38,6 @@ type Spending struct {
 	Cost      Amount `json:"cost_micros"`
 }
 
-// Bounds of a Total, as Account.Exhausted names them, and the settings that have them.
-var totalBounds = map[string]string{"day_tokens": "budgets.day.max_tokens", "day_cost": "budgets.day.max_cost",
-	"all_tokens": "budgets.all.max_tokens", "all_cost": "budgets.all.max_cost"}
-
-// TotalBound is the setting with the bound of a Total that Account.Exhausted names; "" for any other.
-func TotalBound(exhausted string) string { return totalBounds[exhausted] }
-
 // OpenTotal returns the account in the file at path, which is made with what is taken first. Of the budgets tokens and
 // cost count.
 func OpenTotal(path string, day, all Budget, log *slog.Logger) *Total {
@@ -108,7 +101,7 @@ func (t *Total) Reached() *responses.Error {
 	if strings.HasPrefix(bound, "day") {
 		of, until = "for this day", ", or wait for the next one (UTC)"
 	}
-	setting := totalBounds[bound]
+	setting := state.HostBudget(bound)
 	return &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded, Param: bound,
 		Message: fmt.Sprintf("the budget of %s of everything on this host %s is used up (%s)", most, of, setting),
 		Hint:    "raise it with: holon config set " + setting + " N" + until}
@@ -129,7 +122,7 @@ func (g *Gateway) Admit() error {
 	if e == nil {
 		return nil
 	}
-	return &state.Error{Code: responses.CodeBudgetExceeded, Param: cmp.Or(totalBounds[e.Param], e.Param),
+	return &state.Error{Code: responses.CodeBudgetExceeded, Param: cmp.Or(state.HostBudget(e.Param), e.Param),
 		Message: e.Message, Hint: e.Hint}
 }
 

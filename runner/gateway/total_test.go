@@ -51,7 +51,7 @@ func TestTotal(t *testing.T) {
 				}
 				lease = g.lease
 				e, ok := admitted.(*state.Error)
-				if !ok || e.Param != gateway.TotalBound(tc.bound) || e.Hint == "" {
+				if !ok || e.Param != state.HostBudget(tc.bound) || e.Hint == "" {
 					t.Errorf("the refusal is %#v", admitted)
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
-	"holon/runner/gateway"
 	"holon/state"
 )
 
@@ -165,7 +164,7 @@ func (r *execution) spent() (message, param, hint string) {
 	if r.ask.Pool != nil {
 		message = "the turn ended early: the budget that the attempts share is used up, of which it had"
 	}
-	if setting := gateway.TotalBound(a.Exhausted); setting != "" {
+	if setting := state.HostBudget(a.Exhausted); setting != "" {
 		return "the turn ended early: the budget of everything on this host is used up", setting,
 			"raise it with holon config set " + setting + ", and go on with holon run --continue " + r.run.ID()
 	}

@@ -51,9 +51,7 @@ const (
 )
 
 // SpentByHost reports whether the agents pause for a bound of everything on the host.
-func (a TreeAccount) SpentByHost() bool {
-	return a.Spent != "" && a.Spent != boundTokens && a.Spent != boundCost
-}
+func (a TreeAccount) SpentByHost() bool { return state.HostBudget(a.Spent) != "" }
 
 // Money is the cost for a person.
 func (a TreeAccount) Money() state.Spent {

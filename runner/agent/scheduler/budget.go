@@ -157,11 +157,11 @@ func (s *step) pauseTree() {
 	text := fmt.Sprintf("The budget of agent %s and its children is spent: %d tokens and %s are "+
 		"taken, and the bound of %s is reached. They pause. Raise it to let them go on: holon agent budget %s --%s N",
 		s.state.AgentID, a.Tokens, a.Money(), a.Spent, s.state.AgentID, a.Spent)
-	if period, bound, _ := strings.Cut(a.Spent, "_"); a.SpentByHost() {
-		text = fmt.Sprintf("The budget of everything on this host is spent: the bound budgets.%s.max_%s is reached. "+
-			"Agent %s and its children pause. Raise it to let them go on: holon config set budgets.%s.max_%s N",
-			period, bound, s.state.AgentID, period, bound)
-		if period == "day" {
+	if setting := state.HostBudget(a.Spent); setting != "" {
+		text = fmt.Sprintf("The budget of everything on this host is spent: the bound %s is reached. "+
+			"Agent %s and its children pause. Raise it to let them go on: holon config set %s N",
+			setting, s.state.AgentID, setting)
+		if strings.HasPrefix(a.Spent, "day_") {
 			text += "; they go on by themselves on the next day (UTC)"
 		}
 	}
@@ -191,9 +191,8 @@ func (s *step) pauseSpent(e ledger.Entry, bound string) {
 	e.Code, e.UpdatedAt = rules.CodeBudgetSpent, s.now
 	e.Reason = fmt.Sprintf("the budget of %s of the agent and its children is spent; holon agent budget %s raises it",
 		bound, state.RootAgent(s.state.AgentID))
-	if period, what, host := strings.Cut(bound, "_"); host {
-		e.Reason = fmt.Sprintf("the budget of everything on this host is spent; holon config set budgets.%s.max_%s N "+
-			"raises it", period, what)
+	if setting := state.HostBudget(bound); setting != "" {
+		e.Reason = "the budget of everything on this host is spent; holon config set " + setting + " N raises it"
 	}
 	s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: e.MessageID, Level: record.LevelProgress},
 		fields{"code": e.Code, "summary": e.Reason})

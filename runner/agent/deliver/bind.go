@@ -98,7 +98,7 @@ func (d *Deliverer) keepURL(n scheduler.NewBinding) (shown string, err error) {
 	if shown = u.Scheme + "://" + u.Host; len(u.Path) <= 1 && u.RawQuery == "" {
 		return shown, nil
 	}
-	return shown + more, d.keep(profile(n.ID, "url"), n.URL)
+	return shown + more, d.keep("delivery_auth", profile(n.ID, "url"), n.URL)
 }
 
 // more ends what is shown of a URL that has more.
@@ -137,14 +137,15 @@ func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBindin
 	if secret == "" {
 		return "", nil
 	}
-	return made, d.keep(profile(n.ID, "secret"), secret)
+	return made, d.keep("delivery_auth", profile(n.ID, "secret"), secret)
 }
 
-func (d *Deliverer) keep(name, secret string) error {
+// keep stores a secret under a name. An error of the store is about the field param.
+func (d *Deliverer) keep(param, name, secret string) error {
 	err := d.Secrets.Set(name, gateway.NewSecret(secret), d.Now())
 	if e, ok := errors.AsType[*state.Error](err); ok { // of the store, or of the secret itself
 		why := strings.TrimSpace(visible.OneLine(state.Named(e.Param, e.Error()), 400))
-		return refuse("delivery_auth", "its secret cannot be kept: "+why, e.Hint)
+		return refuse(param, "its secret cannot be kept: "+why, e.Hint)
 	}
 	if err != nil {
 		return fmt.Errorf("store %s: %w", name, err)

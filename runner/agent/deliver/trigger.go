@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
-	"holon/internal/visible"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/signature"
-	"holon/runner/gateway"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -33,15 +30,9 @@ func (d *Deliverer) CreateTrigger(ctx context.Context, agentID, scheme, secret s
 			Hint: hint}
 	}
 	n := scheduler.NewTrigger{ID: scheduler.NewTriggerID(), AgentID: agentID, Signature: scheme}
-	err := d.Secrets.Set(triggerPrefix+n.ID, gateway.NewSecret(secret), d.Now())
-	if e, ok := errors.AsType[*state.Error](err); ok {
-		err = &state.Error{Code: scheduler.CodeInvalidMessage, Param: "secret", Hint: e.Hint,
-			Message: "it cannot be kept: " + strings.TrimSpace(visible.OneLine(e.Error(), 400))}
-	}
-	if err != nil {
+	if err := d.keep("secret", triggerPrefix+n.ID, secret); err != nil {
 		return ledger.Trigger{}, "", err
 	}
-	d.Known.Add("the secret of the trigger "+n.ID, secret)
 	t, token, err := d.Steps.CreateTrigger(ctx, n)
 	if err != nil {
 		err = errors.Join(err, d.remove(triggerPrefix+n.ID))

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"syscall"
 
 	"holon/internal/visible"
@@ -44,8 +43,7 @@ func (d *Deliverer) post(ctx context.Context, sub scheduler.Submission, body []b
 	r.Header.Set("Idempotency-Key", sub.Delivery.ID)
 	if sub.Binding.Auth.Kind == ledger.AuthBearer {
 		r.Header.Set("Authorization", "Bearer "+secret.Reveal())
-		r.Header.Set("webhook-id", sub.Delivery.ID)
-		r.Header.Set("webhook-timestamp", strconv.FormatInt(d.Now().Unix(), 10))
+		signature.Name(r.Header, sub.Delivery.ID, d.Now().Unix())
 	} else if err := signature.Sign(r.Header, secret.Reveal(), sub.Delivery.ID, d.Now().Unix(), body); err != nil {
 		return "", err
 	}

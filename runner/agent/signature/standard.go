@@ -31,14 +31,19 @@ func Key(secret string) ([]byte, error) {
 	return key, nil
 }
 
+// Name sets the headers of standard-webhooks that name a delivery and its time, in seconds since 1970.
+func Name(h http.Header, id string, at int64) {
+	h.Set(headerID, id)
+	h.Set(headerTime, strconv.FormatInt(at, 10))
+}
+
 // Sign sets the headers of standard-webhooks. at is in seconds since 1970.
 func Sign(h http.Header, secret, id string, at int64, body []byte) error {
 	key, err := Key(secret)
 	if err != nil {
 		return err
 	}
-	h.Set(headerID, id)
-	h.Set(headerTime, strconv.FormatInt(at, 10))
+	Name(h, id, at)
 	h.Set(headerSignature, "v1,"+base64.StdEncoding.EncodeToString(mac(key, fmt.Appendf(nil, "%s.%d.", id, at), body)))
 	return nil
 }

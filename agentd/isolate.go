@@ -56,7 +56,7 @@ func (s *Server) foresee(p *plan) error {
 	return err
 }
 
-// isolate makes the private tree of a turn that wants one, and what its model is told of it.
+// isolate makes the private tree of a turn that wants one, and the part of its prompt that describes it.
 func (s *Server) isolate(p *plan) (err error) {
 	if !p.req.Holon.Isolates() {
 		return nil

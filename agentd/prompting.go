@@ -83,8 +83,9 @@ func (t *telling) assemble(cfg *config.Config, req *responses.Request, container
 	if !cfg.Server.Serves() { // there cannot be another turn
 		mode = prompt.ModeOnce
 	}
-	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, Anchor: t.anchor, HasInput: hasInput, Services: cfg.Commands.Services,
-		Skills: t.skills.Skills, Active: active, Tools: container, Instructions: value(req.Instructions)}
+	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, Anchor: t.anchor, HasInput: hasInput,
+		Services: cfg.Commands.Services, Skills: t.skills.Skills, Active: active, Tools: container,
+		Instructions: value(req.Instructions)}
 	t.prompt = prompt.Assemble(in)
 	t.tools = container
 	for _, tool := range req.Tools {

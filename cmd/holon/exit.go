@@ -173,7 +173,8 @@ var exitCodes = map[any]int{
 	landing.CodeInvalidPatch: exitFailure, landing.CodeBranchExists: exitFailure, landing.CodePathExists: exitFailure,
 	landing.CodeCheckedOut: exitFailure, git.CodeUnsafeObjects: exitFailure, landing.CodeWorktreeInUse: exitFailure,
 
-	settings.CodeInvalid: exitUsage, settings.CodeUnknownKey: exitUsage, egress.CodeInvalidHost: exitUsage, egress.CodeInvalidPrivateHost: exitUsage, service.CodeInvalid: exitUsage,
+	settings.CodeInvalid: exitUsage, settings.CodeUnknownKey: exitUsage, egress.CodeInvalidHost: exitUsage,
+	egress.CodeInvalidPrivateHost: exitUsage, service.CodeInvalid: exitUsage,
 	credentials.CodeUnknown: exitUsage, credentials.CodeInvalidKey: exitUsage,
 	modelaccess.CodeUnknownProvider: exitUsage, modelaccess.CodeInvalidReference: exitUsage,
 	modelaccess.CodeNoScenario:                exitUsage,

@@ -162,14 +162,16 @@ func newProvidersCommand(streams Streams) *cobra.Command {
 	set := surfaceCommand(streams, "set NAME", "Set how a provider is asked", runProvidersSet)
 	for _, f := range providerFlags {
 		set.Flags().String(f.flag, "", f.usage)
-		// It fails only for a flag that is not there. The table of settings is read when a word is completed.
-		_ = set.RegisterFlagCompletionFunc(f.flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		// The table of settings is read when a word is completed.
+		complete := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			choices := settings.Choices("providers.x." + f.key)
 			if choices == nil {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
 			return choices, cobra.ShellCompDirectiveNoFileComp
-		})
+		}
+		// It fails only for a flag that is not there.
+		_ = set.RegisterFlagCompletionFunc(f.flag, complete)
 	}
 	return group("providers", "Show and change how providers are asked",
 		`Providers that are built in need nothing but a key. Any other is a name of your

@@ -46,7 +46,7 @@ func (e *Error) Error() string { return e.Message + "; " + e.Hint }
 func Parse(expression, zone string) (Schedule, error) {
 	loc, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return Schedule{}, &Error{"zone", fmt.Sprintf("%.60q is no time zone", zone), "write one as Europe/Berlin, or UTC"}
+		return Schedule{}, &Error{"zone", fmt.Sprintf("%.60q is not a time zone", zone), "write one as Europe/Berlin, or UTC"}
 	}
 	parts := strings.Fields(expression)
 	s := Schedule{expression: strings.Join(parts, " "), zone: loc}

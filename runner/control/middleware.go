@@ -105,7 +105,8 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 			return err
 		}
 	}
-	if id := cmp.Or(httpserver.PathValue(r, "id"), r.URL.Query().Get("agent_id")); state.IsChild(id) && !(l.local && one.debugs) {
+	id := cmp.Or(httpserver.PathValue(r, "id"), r.URL.Query().Get("agent_id"))
+	if state.IsChild(id) && !(l.local && one.debugs) {
 		return private(id)
 	}
 	if one.live {

@@ -81,7 +81,7 @@ func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Par
 	case responses.PartInputFile:
 		data, err = dataOf(param+".file_data", p.FileData)
 	default:
-		err = invalid(param+".type", fmt.Sprintf("%.40q is no type of a part", p.Type),
+		err = invalid(param+".type", fmt.Sprintf("%.40q is not a type of a part", p.Type),
 			"use input_text, input_image or input_file")
 	}
 	if err != nil {

@@ -181,7 +181,8 @@ func (s *Server) getReadModel(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	model, err := s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), httpserver.PathValue(r, "model"))
+	model, err := s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent),
+		httpserver.PathValue(r, "model"))
 	return model, byAgentID(err)
 }
 
@@ -214,7 +215,8 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 		}
 		last = &through // export knows which events there are
 	}
-	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), httpserver.PathValue(r, "kind"), last)
+	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent),
+		httpserver.PathValue(r, "kind"), last)
 	if err != nil {
 		return nil, byAgentID(err)
 	}

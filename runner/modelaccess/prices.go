@@ -4,11 +4,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	"holon/internal/pattern"
 	"holon/runner/settings"
 )
 
@@ -68,7 +68,7 @@ func parsePrices(text string) (list priceList, err error) {
 }
 
 // snapshot is what names of models end with that are one version of a model, at its price.
-var snapshot = regexp.MustCompile(`-(latest|\d{8}|\d{4}-\d{2}-\d{2})$`)
+var snapshot = pattern.Lazy(`-(latest|\d{8}|\d{4}-\d{2}-\d{2})$`)
 
 // Price returns what a model costs: as it is set in models.catalog, else by the list, unless models.list_prices is
 // false; nil where neither has it.
@@ -80,7 +80,7 @@ func (h *Host) Price(ref string) *Price {
 	list := readPriceList()
 	p, ok := list.models[ref]
 	if !ok {
-		p, ok = list.models[snapshot.ReplaceAllString(ref, "")]
+		p, ok = list.models[snapshot().ReplaceAllString(ref, "")]
 	}
 	if !ok || !h.Settings.ListPrices {
 		return nil

@@ -60,7 +60,8 @@ func (rc *Recovery) takeUpCheck(r *execution, rec *sessions.Record) {
 	o.Check = &Check{Command: c.Command, Paths: paths, Timeout: time.Duration(c.TimeoutMS) * time.Millisecond}
 	o.Session = runner.Config{Engine: r.config.Engine, Agentd: c.Agentd, Image: c.Image, Version: rc.Version,
 		Secrets: rc.Secrets, Log: rc.Log, Telemetry: rc.Telemetry, Confinement: c.Confined,
-		Reach: runner.Reach{Services: c.Services}, Files: runner.Files{InputDir: c.InputDir}, Environment: runner.Environment{Env: slices.Clone(c.Env)}}
+		Reach: runner.Reach{Services: c.Services}, Files: runner.Files{InputDir: c.InputDir},
+		Environment: runner.Environment{Env: slices.Clone(c.Env)}}
 }
 
 // Forget ends what is left of a run that no process holds any more, and removes it. One that is not there is success.

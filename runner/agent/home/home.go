@@ -83,7 +83,7 @@ func New(o Options) *Homes {
 // Create makes the home of a new agent from the template that selector names: a
 // template's id, the absolute path of a directory, or a URL of one; "" is Default. A home that
 // is there already is ledger.CodeExists. Other errors have the codes of Resolve,
-// or codeHomeUnusable; after any of them nothing is left.
+// or view.CodeHomeUnusable; after any of them nothing is left.
 func (h *Homes) Create(ctx context.Context, id, selector string) error {
 	if err := state.CheckAgentID(id); err != nil {
 		return err
@@ -350,7 +350,7 @@ func exists(id string) error {
 }
 
 func unusable(id string, err error) error {
-	return &state.Error{Code: codeHomeUnusable, Param: "agent_id",
+	return &state.Error{Code: view.CodeHomeUnusable, Param: "agent_id",
 		Message: fmt.Sprintf("the home of the agent %s can't be made", id),
 		Hint:    "look at the disk and at the permissions of the directory", Err: err}
 }

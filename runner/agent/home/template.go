@@ -29,7 +29,6 @@ const (
 	codeTemplateInvalid  state.Code = "template_invalid"      // Param names the file or the selector
 	codeTemplateFetch    state.Code = "template_fetch_failed" // of a URL
 	codeTemplateSkill    state.Code = "template_skill_unavailable"
-	codeHomeUnusable     state.Code = "agent_home_unusable"
 )
 
 // Bounds of a template.

@@ -175,16 +175,13 @@ func (s *Service) present(ctx context.Context, agentID string) error {
 	return err
 }
 
-// codeUnusable is of an index that the host cannot write.
-const codeUnusable state.Code = "agent_home_unusable"
-
 // unusable says of an error of the disk what the operator can do. Other errors are as they are.
 func (s *Service) unusable(agentID string, err error) error {
 	_, ofFile := errors.AsType[*fs.PathError](err)
 	if err == nil || !ofFile && !errors.Is(err, recall.ErrDamaged) {
 		return err
 	}
-	return &state.Error{Code: codeUnusable, Param: "agent", Err: err,
+	return &state.Error{Code: view.CodeHomeUnusable, Param: "agent", Err: err,
 		Message: fmt.Sprintf("the memory index %s can't be made", s.path(agentID)),
 		Hint:    "look at the disk and at the permissions of its directory, and remove what is in its place"}
 }

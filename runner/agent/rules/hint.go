@@ -72,5 +72,6 @@ func sameNote(a, b ledger.WakeNote) bool {
 
 func noteOf(h ledger.WakeHint) ledger.WakeNote {
 	return ledger.WakeNote{Reason: h.Reason, Description: visible.Clip(h.Description, maxNoteText), Source: h.Source,
-		ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource, Headers: h.Headers, CreatedAt: h.CreatedAt, Body: h.Body}
+		ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource, Headers: h.Headers,
+		CreatedAt: h.CreatedAt, Body: h.Body}
 }

@@ -242,7 +242,8 @@ func checkTimer(n NewTimer) error {
 
 func (s *step) newTimer(n NewTimer) ledger.Timer {
 	at := s.now.Add(n.After).Truncate(time.Millisecond)
-	if schedule, err := crontab.Parse(n.Cron, n.Zone); n.Cron != "" && err == nil { // checkTimer saw that it comes
+	if n.Cron != "" {
+		schedule, _ := crontab.Parse(n.Cron, n.Zone) // checkTimer saw that it comes
 		at, _ = schedule.Next(s.now)
 	}
 	t := ledger.Timer{

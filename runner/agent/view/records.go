@@ -75,7 +75,8 @@ type Timer struct {
 func OfTimer(t ledger.Timer) Timer {
 	return Timer{
 		ID: t.ID, AgentID: t.AgentID, CreatedAt: turns.At(t.CreatedAt), DurationMS: t.DurationMS,
-		IntervalMS: t.IntervalMS, Cron: t.Cron, Zone: t.Zone, Repeat: t.IntervalMS > 0 || t.Cron != "", Status: t.Status, Summary: t.Summary,
+		IntervalMS: t.IntervalMS, Cron: t.Cron, Zone: t.Zone, Repeat: t.IntervalMS > 0 || t.Cron != "",
+		Status: t.Status, Summary: t.Summary,
 		NextFireAt: turns.AtOptional(t.NextFireAt), LastFiredAt: turns.AtOptional(t.LastFireAt),
 		FireCount: t.FireCount, CoalescedCount: t.Coalesced, LastMessageID: t.MessageID,
 	}

@@ -251,7 +251,8 @@ func hint(h *ledger.WakeHint) *wakeHint {
 	return &wakeHint{
 		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID,
 		Resource:    h.Resource,
-		ContentType: h.ContentType, Headers: h.Headers, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID,
+		ContentType: h.ContentType, Headers: h.Headers, BodyBytes: len(h.Body),
+		CorrelationID: h.CorrelationID, CausationID: h.CausationID,
 		CreatedAt: turns.At(h.CreatedAt), Coalesced: h.Coalesced, Also: h.Also,
 		WaitingIntentIDs: h.WaitingIntentIDs, WorkItemIDs: h.WorkItemIDs,
 	}

@@ -14,7 +14,6 @@ import (
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
@@ -48,7 +47,7 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 
 func (r *remote) latencyRow(turn view.TurnLatency) []string {
 	begin, ended := "", string(turn.Kind)
-	if turn.Kind == ledger.TurnAborted && turn.FailureCode != scheduler.FailureAborted {
+	if turn.Kind == ledger.TurnAborted && turn.FailureCode != ledger.FailureAborted {
 		ended = "failed"
 	}
 	if turn.BeginMS != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
@@ -41,7 +40,7 @@ func TestOutcomeOfMessage(t *testing.T) {
 		"out of time": {ledger.Processed,
 			turn(ledger.TurnAborted, responses.ReasonTimeout, closure(ledger.OutcomeFailed, "")), 124, "failed"},
 		"aborted": {ledger.Aborted, &ledger.Turn{Kind: ledger.TurnAborted, Reason: "aborted",
-			Failure: &ledger.Failure{Code: scheduler.FailureAborted}}, 130, "failed"},
+			Failure: &ledger.Failure{Code: ledger.FailureAborted}}, 130, "failed"},
 		"failed, whose entry is aborted as well": {ledger.Aborted,
 			turn(ledger.TurnAborted, "model_error", closure(ledger.OutcomeFailed, "")), 1, "failed"},
 		"aborted before it began": {ledger.Aborted, nil, 130, "failed"},

@@ -68,7 +68,7 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 		failure = *t.Failure
 	}
 	switch {
-	case failure.Code == scheduler.FailureAborted: // an entry is also "aborted" when its turn failed
+	case failure.Code == ledger.FailureAborted: // an entry is also "aborted" when its turn failed
 		outcome = state.OutcomeCancelled
 	case t.Reason == responses.ReasonTimeout:
 		outcome = state.OutcomeDeadline

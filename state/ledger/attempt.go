@@ -127,6 +127,12 @@ const (
 	TurnAborted   TurnKind = "aborted"
 )
 
+// FailureAborted is the code of the failure of a turn that somebody asked to end.
+const FailureAborted = "aborted_by_operator"
+
+// Stopped reports whether a turn ended because somebody asked for it.
+func (t Turn) Stopped() bool { return t.Failure != nil && t.Failure.Code == FailureAborted }
+
 // Prompt is runner/agent/prompt.Prompt as it was sent for an attempt, once. It is large, and every step of a turn
 // reads and writes its attempt: so it is a record of its own.
 type Prompt struct {

@@ -303,7 +303,7 @@ func (r *reader) end(em *responses.Emitter) error {
 		why.Code = responses.CodeCancelled
 		return em.Cancel(why, usage)
 	case ledger.Aborted:
-		if t == nil || t.Failure == nil || t.Failure.Code == aborted {
+		if t == nil || t.Failure == nil || t.Stopped() {
 			why.Code = responses.CodeCancelled
 			return em.Cancel(why, usage)
 		}
@@ -318,9 +318,6 @@ func (r *reader) end(em *responses.Emitter) error {
 	}
 	return em.Fail(why, usage)
 }
-
-// aborted is scheduler.FailureAborted, of a turn that somebody asked to end.
-const aborted = "aborted_by_operator"
 
 // again reads the events that were passed on once more.
 func (r *reader) again() (events []responses.Event, err error) {

@@ -30,7 +30,7 @@ type Situation struct {
 	Held   *HeldWork // an item that waits, where none goes on; nil: none does
 	Back   string    // why work is held back until somebody else says something; "": it is not
 	Ended  bool      // a turn has ended
-	Failed bool      // the newest one did not drain
+	Failed bool      // the newest one failed, and nobody had asked for its end
 }
 
 // Waits sets what the agent and all that it works on wait for.
@@ -67,7 +67,7 @@ func (s Situation) Closure() *ledger.Closure {
 		c.Outcome = ledger.OutcomeFailed
 		addEvidence(&c.Evidence, "the newest turn failed")
 	} else {
-		addEvidence(&c.Evidence, "the newest turn drained")
+		addEvidence(&c.Evidence, "the newest turn ended")
 	}
 	if s.Wait != nil {
 		addEvidence(&c.Evidence, "wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)

@@ -78,13 +78,16 @@ func (s *step) endChild(parent *step, child ledger.Agent, old ledger.Task) {
 	t, handle := old, *old.Child()
 	t.Handle.Child = &handle
 	t.Status, t.Result.Summary = tasks.Completed, "the child is done"
-	text := ""
+	text, failure, aborted := "", s.state.LastFailure, false
 	if last := newest(s, ledger.View.Turns, 1); len(last) > 0 {
 		text, handle.TurnID = last[0].Last, last[0].ID
+		if aborted = last[0].Stopped(); aborted {
+			failure = last[0].Failure
+		}
 	}
-	if c := s.state.LastClosure; c == nil || c.Outcome == ledger.OutcomeFailed {
+	if c := s.state.LastClosure; c == nil || c.Outcome == ledger.OutcomeFailed || aborted {
 		t.Status, t.Result.Failure, t.Result.Summary = tasks.Failed, "child_failed", "no turn of the child could be begun"
-		if f := s.state.LastFailure; f != nil {
+		if f := failure; f != nil {
 			t.Result.Failure, t.Result.Summary = cmp.Or(clip(f.Code), t.Result.Failure), clip(f.Summary)
 		}
 	}

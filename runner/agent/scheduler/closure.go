@@ -46,7 +46,7 @@ func (s *step) threadStatus(now ledger.Closure, a ledger.Attempt, open bool) str
 	case open && !s.state.Stopped:
 		return "queued"
 	}
-	return s.betweenTurns(now, s.state.WorkHeld == FailureAborted)
+	return record.ThreadStatus(now, s.state.Stopped)
 }
 
 // moves reports whether a closure may be another one after an event.

@@ -106,7 +106,7 @@ func TestAbort(t *testing.T) {
 	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnAborted, Reason: "cancelled"}})
 	expect.Equal(t, "status", s.Status, ledger.Aborted)
 	expect.Equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
-	expect.Equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeFailed)
+	expect.Equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeCompleted)
 	contains(t, "the brief", w.briefed(ledger.BriefFailure), "me")
 	expect.Equal(t, "stopped", w.state().Stopped, true)
 	w.nothing()
@@ -147,7 +147,7 @@ func TestStop(t *testing.T) {
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
 	c = w.claim()
 	expect.Equal(t, "the next message", c.Message.ID, adm.MessageID)
-	w.resumes(t, c, wait.ID, ledger.LocalContinuation)
+	w.resumes(t, c, wait.ID, ledger.ResumeOverride)
 }
 
 // An agent that is stopped while it rests has no rest to go back to.

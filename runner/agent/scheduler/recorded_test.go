@@ -94,7 +94,7 @@ func (w *world) act(t *turn, i int, o op) error {
 			t.call(o.N)
 		default: // a call that the turn leaves open
 			t.tools++
-			t.report("tool.started", "running", agentruntime.ToolCall, fmt.Sprint("open_", len(t.facts)),
+			t.report("tool.started", "running", agentruntime.ToolCall, fmt.Sprintf("open_%s_%d", t.attempt, i),
 				`{"tool_name":"Sleep","host":"server","safe_args":"{}","policy":"allow"}`)
 		}
 	}

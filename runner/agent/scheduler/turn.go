@@ -35,9 +35,6 @@ func (s *step) write(a ledger.Attempt, e End, v outcome, out *Settlement) {
 	}
 }
 
-// FailureAborted is the code of the failure of a turn that somebody asked to end.
-const FailureAborted = "aborted_by_operator"
-
 // failure is why the attempt failed, in words for the operator; nil when it did
 // not fail.
 func (s *step) failure(a ledger.Attempt, e End, v outcome) *ledger.Failure {
@@ -47,7 +44,7 @@ func (s *step) failure(a ledger.Attempt, e End, v outcome) *ledger.Failure {
 	f := ledger.Failure{Code: "turn_aborted", Summary: "The turn was ended before the agent was done."}
 	switch {
 	case a.AbortedBy != "":
-		f.Code, f.Summary = FailureAborted, "The turn was stopped by "+a.AbortedBy+"."
+		f.Code, f.Summary = ledger.FailureAborted, "The turn was stopped by "+a.AbortedBy+"."
 	case e.Failure != nil:
 		f = *e.Failure
 	case e.Lost:
@@ -76,22 +73,15 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Fai
 	}
 	t.Timing = a.Timing
 	s.times(a, &t)
-	closure := s.closure(v.failed, ledger.Attempt{}) // that of the turn has its end already
+	failed := v.failed && a.AbortedBy == ""        // what somebody asked for did not fail
+	closure := s.closure(failed, ledger.Attempt{}) // that of the turn has its end already
 	t.Closure = closure
 	s.insert(&t)
 	out.Turn, out.Closure = &t, closure
 	s.count(t, a)
 	s.endTurn(a, t, v, s.emitArtifacts(a, e))
 	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
-		Status: s.betweenTurns(closure, a.AbortedBy != "")})
-}
-
-// betweenTurns is the status of the agent's thread between turns. One whose turn was aborted did not fail.
-func (s *step) betweenTurns(c ledger.Closure, aborted bool) string {
-	if status := record.ThreadStatus(c, s.state.Stopped); status != "failed" || !aborted {
-		return status
-	}
-	return "idle"
+		Status: record.ThreadStatus(closure, s.state.Stopped)})
 }
 
 // times completes when a turn ran by what the ledger knows.

@@ -115,7 +115,7 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 	}
 	switch {
 	case a.AbortedBy != "":
-		s.state.WorkHeld = FailureAborted
+		s.state.WorkHeld = ledger.FailureAborted
 	case e.Failure != nil && e.Failure.Code == responses.CodeContextLength:
 		s.state.WorkHeld = responses.CodeContextLength
 	}

@@ -75,25 +75,30 @@ func Parse(data, patch string) ([]Comment, error) {
 		return nil, fmt.Errorf("there are %d comments, more than %d", len(comments), maxComments)
 	}
 	for i := range comments {
-		c := &comments[i]
-		c.Text = strings.TrimSpace(c.Text)
-		c.File = strings.TrimPrefix(c.File, "./")
-		switch {
-		case c.Text == "":
-			return nil, fmt.Errorf("comment %d has no text", i+1)
-		case c.Line < 0 || c.Line > 0 && c.File == "":
-			return nil, fmt.Errorf("comment %d is on line %d of no file", i+1, c.Line)
-		case c.File != "" && !slices.Contains(files, c.File):
-			return nil, fmt.Errorf("comment %d is on %s, which the change does not have; it has %s", i+1,
-				visible.Name(c.File), visible.OneLine(strings.Join(files, ", "), 300))
-		}
-		c.Code = ""
-		onIt := func(l Line) bool { return c.Line > 0 && l.File == c.File && l.Line == c.Line }
-		if at := slices.IndexFunc(lines, onIt); at >= 0 {
-			c.Code = lines[at].Text
+		if err := comments[i].complete(lines, files); err != nil {
+			return nil, fmt.Errorf("comment %d %w", i+1, err)
 		}
 	}
 	return comments, nil
+}
+
+// complete checks a comment on a patch with those lines and files, and gives it the code of its line.
+func (c *Comment) complete(lines []Line, files []string) error {
+	c.Text, c.File, c.Code = strings.TrimSpace(c.Text), strings.TrimPrefix(c.File, "./"), ""
+	switch {
+	case c.Text == "":
+		return errors.New("has no text")
+	case c.Line < 0 || c.Line > 0 && c.File == "":
+		return fmt.Errorf("is on line %d of no file", c.Line)
+	case c.File != "" && !slices.Contains(files, c.File):
+		return fmt.Errorf("is on %s, which the change does not have; it has %s",
+			visible.Name(c.File), visible.OneLine(strings.Join(files, ", "), 300))
+	}
+	onIt := func(l Line) bool { return c.Line > 0 && l.File == c.File && l.Line == c.Line }
+	if at := slices.IndexFunc(lines, onIt); at >= 0 {
+		c.Code = lines[at].Text
+	}
+	return nil
 }
 
 // filesOf are the names of the files that a patch changes, each once.
@@ -148,48 +153,76 @@ func parseText(data string, files []string) (comments []Comment) {
 
 // Lines reads a patch of git, as far as it is one.
 func Lines(patch string) (lines []Line) {
-	file, at, left := "", 0, 0
+	var r patchReader
 	for text := range strings.Lines(patch) {
 		text = strings.TrimRight(text, "\n")
-		l := Line{Text: text, Kind: ' ', File: file}
-		switch {
-		case left <= 0 && strings.HasPrefix(text, "diff --git "):
-			file = ""
-			continue
-		case left <= 0 && strings.HasPrefix(text, "--- "):
-			file = strings.TrimPrefix(strings.TrimPrefix(text, "--- "), "a/")
-			continue
-		case left <= 0 && strings.HasPrefix(text, "+++ "):
-			if to := strings.TrimPrefix(text, "+++ "); to != "/dev/null" {
-				file = strings.TrimPrefix(to, "b/")
-			}
-			l = Line{Text: file, Kind: 'f', File: file}
-		case strings.HasPrefix(text, "@@ "):
-			var from, old, count int
-			at, left = 0, 0
-			if _, err := fmt.Sscanf(hunk(text), "-%d,%d +%d,%d", &from, &old, &at, &count); err == nil {
-				left = old + count
-			}
-			l.Kind = '@'
-		case left > 0 && strings.HasPrefix(text, "-"):
-			l.Kind = '-'
-			left--
-		case left > 0 && strings.HasPrefix(text, "+"):
-			l.Kind, l.Line = '+', at
-			at, left = at+1, left-1
-		case left > 0 && strings.HasPrefix(text, " "):
-			l.Line = at
-			at, left = at+1, left-2
-		case left <= 0 && !strings.HasPrefix(text, `\`) && text != "":
-			continue // modes and ids
+		read := r.head
+		if strings.HasPrefix(text, "@@ ") {
+			read = r.begin
+		} else if r.left > 0 {
+			read = r.hunk
 		}
-		lines = append(lines, l)
+		if l, ok := read(text); ok {
+			lines = append(lines, l)
+		}
 	}
 	return lines
 }
 
-// hunk writes out the counts that git leaves out of the head of a hunk: 1.
-func hunk(head string) string {
+// patchReader is where the reading of a patch is: in a file, at a line of its new content, with lines of a hunk left, of
+// both sides.
+type patchReader struct {
+	file     string
+	at, left int
+}
+
+// head reads a line between hunks. Modes and ids are left out.
+func (r *patchReader) head(text string) (Line, bool) {
+	if to, ok := strings.CutPrefix(text, "+++ "); ok {
+		if to != "/dev/null" {
+			r.file = strings.TrimPrefix(to, "b/")
+		}
+		return Line{Text: r.file, Kind: 'f', File: r.file}, true
+	}
+	if strings.HasPrefix(text, "diff --git ") {
+		r.file = ""
+	} else if from, ok := strings.CutPrefix(text, "--- "); ok {
+		r.file = strings.TrimPrefix(from, "a/")
+	} else if strings.HasPrefix(text, `\`) || text == "" {
+		return Line{Text: text, Kind: ' ', File: r.file}, true
+	}
+	return Line{}, false
+}
+
+// begin reads the head of a hunk.
+func (r *patchReader) begin(text string) (Line, bool) {
+	var from, old, count int
+	r.at, r.left = 0, 0
+	if _, err := fmt.Sscanf(counts(text), "-%d,%d +%d,%d", &from, &old, &r.at, &count); err == nil {
+		r.left = old + count
+	}
+	return Line{Text: text, Kind: '@', File: r.file}, true
+}
+
+// hunk reads a line of a hunk.
+func (r *patchReader) hunk(text string) (Line, bool) {
+	l := Line{Text: text, Kind: ' ', File: r.file}
+	switch {
+	case strings.HasPrefix(text, "-"):
+		l.Kind = '-'
+		r.left--
+	case strings.HasPrefix(text, "+"):
+		l.Kind, l.Line = '+', r.at
+		r.at, r.left = r.at+1, r.left-1
+	case strings.HasPrefix(text, " "):
+		l.Line = r.at
+		r.at, r.left = r.at+1, r.left-2
+	}
+	return l, true
+}
+
+// counts writes out the counts that git leaves out of the head of a hunk: 1.
+func counts(head string) string {
 	fields := strings.Fields(head)
 	if len(fields) < 3 {
 		return ""

@@ -81,11 +81,44 @@ type eventDetails struct {
 // maxLine bounds what is displayed of a summary, in bytes.
 const maxLine = 300
 
+// bodies are what is displayed of events of which one thing is, below the title that their label makes.
+var bodies = map[string]func(t eventDetails) string{
+	record.RuntimeError:          eventDetails.problem,
+	record.QueueEntryQuarantined: eventDetails.problem,
+	record.QueueEntryBlocked:     eventDetails.problem,
+	record.SchedulerDiagnostic:   eventDetails.problem,
+	record.WakeRequested: func(t eventDetails) string {
+		return strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
+	},
+	record.DeliverySubmitted:      eventDetails.delivery,
+	record.DeliveryCompleted:      eventDetails.delivery,
+	record.TransportBound:         func(t eventDetails) string { return t.Binding + " " + t.Status },
+	record.QueueEntrySettled:      func(t eventDetails) string { return t.Status },
+	record.AgentStateChanged:      func(t eventDetails) string { return t.Status },
+	record.ClosureDecided:         func(t eventDetails) string { return t.Outcome },
+	record.ModelOverrideRequested: func(t eventDetails) string { return t.Model },
+	record.WorktreeRetained: func(t eventDetails) string {
+		return strings.TrimPrefix(cmp.Or(t.Worktree.Name, t.Tree)+", review or cleanup pending: "+t.Reason, ", ")
+	},
+}
+
+func (t eventDetails) problem() string {
+	return cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
+}
+
+func (t eventDetails) delivery() string {
+	return strings.ReplaceAll(strings.TrimSuffix(t.Binding+" "+t.Status+": "+t.Summary, ": "), "_", " ")
+}
+
 // describe displays the data of an event that refers to no record.
 func (d *eventDisplay) describe(e ledger.Event, label string) {
 	var t eventDetails
 	if json.Unmarshal(e.Data, &t) != nil {
 		return // the title says what there is
+	}
+	if body := bodies[label]; body != nil {
+		d.Body = body(t)
+		return
 	}
 	switch label {
 	case record.ToolExecuted:
@@ -96,22 +129,10 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 		if d.Title = "Model round completed"; len(t.Messages) == 0 && len(t.Tools) > 0 {
 			d.Title, d.Body = "Model requested tools", strings.Join(t.Tools, ", ")
 		}
-	case record.RuntimeError, record.QueueEntryQuarantined, record.QueueEntryBlocked, record.SchedulerDiagnostic:
-		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
 	case record.ProviderRound:
 		if d.Body = t.Attempt.ModelRef; e.Status == "failed" {
 			d.Title, d.Body = "provider round failed", strings.TrimPrefix(t.Attempt.ModelRef+": "+t.Message, ": ")
 		}
-	case record.WakeRequested:
-		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
-	case record.DeliverySubmitted, record.DeliveryCompleted:
-		d.Body = strings.ReplaceAll(strings.TrimSuffix(t.Binding+" "+t.Status+": "+t.Summary, ": "), "_", " ")
-	case record.TransportBound:
-		d.Body = t.Binding + " " + t.Status
-	case record.QueueEntrySettled, record.AgentStateChanged:
-		d.Body = t.Status
-	case record.ClosureDecided:
-		d.Body = t.Outcome
 	case record.ControlApplied:
 		switch d.Body = t.Action; t.Action {
 		case "start":
@@ -125,10 +146,6 @@ func (d *eventDisplay) describe(e ledger.Event, label string) {
 		d.Body = t.Bound + "; no turn is begun until: holon agent budget " + e.AgentID
 	case turns.SandboxApplied:
 		d.Title, d.Body = "isolation", unenforced(t.Enforcement)
-	case record.WorktreeRetained:
-		d.Body = strings.TrimPrefix(cmp.Or(t.Worktree.Name, t.Tree)+", review or cleanup pending: "+t.Reason, ", ")
-	case record.ModelOverrideRequested:
-		d.Body = t.Model
 	default:
 		if label == record.WorkItemWritten && t.Op == "create" {
 			d.Title = "work item created"

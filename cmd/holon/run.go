@@ -84,33 +84,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
   holon run --model scripted/demo --json "try it without a key"
   holon run --continue "now add a test"
   git diff | holon run "review this change"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			given := cmd.Flags().Changed
-			switch {
-			case given("agent") && given("continue"):
-				return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
-			case given("agent") && (given("check") || given("best-of") || given("models")):
-				return usage("--agent", "cannot be combined with a check or attempts", "leave --agent out: they are for runs")
-			case given("agent") && opts.Detach:
-				return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
-			case given("agent"):
-				return runOnAgent(cmd, args, opts)
-			case given(reviewFlag) && !given("continue"):
-				return usage("--"+reviewFlag, "is of a run", "name it with --continue=RUN; see holon review --help")
-			case given("create-agent"):
-				return usage("--create-agent", "is for an agent that lives", "name one with --agent")
-			case given("template"):
-				return usage("--template", "is for an agent that lives", "name one with --agent")
-			}
-			err := opts.complete(cmd, args)
-			switch {
-			case err == nil && opts.Detach:
-				err = opts.detach(cmd)
-			case err == nil:
-				err = runRun(cmd.Context(), opts)
-			}
-			return opts.named(&opts.host, err)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return startRun(cmd, args, opts) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -173,6 +147,34 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 		"disk", "network", "service", "mcp-config", "allow-host", "user", "runtime", "accept-weaker",
 		"require-tools", "skill", "keep", "reasoning-effort", "instructions", "output-schema", reviewFlag, "create-agent", "template")
 	return cmd
+}
+
+// startRun is the command: a run of its own, here or in another process, or a task for an agent that lives.
+func startRun(cmd *cobra.Command, args []string, opts *runOptions) error {
+	given := cmd.Flags().Changed
+	switch {
+	case given("agent") && given("continue"):
+		return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
+	case given("agent") && (given("check") || given("best-of") || given("models")):
+		return usage("--agent", "cannot be combined with a check or attempts", "leave --agent out: they are for runs")
+	case given("agent") && opts.Detach:
+		return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
+	case given("agent"):
+		return runOnAgent(cmd, args, opts)
+	case given(reviewFlag) && !given("continue"):
+		return usage("--"+reviewFlag, "is of a run", "name it with --continue=RUN; see holon review --help")
+	case given("create-agent"):
+		return usage("--create-agent", "is for an agent that lives", "name one with --agent")
+	case given("template"):
+		return usage("--template", "is for an agent that lives", "name one with --agent")
+	}
+	err := opts.complete(cmd, args)
+	if err == nil && opts.Detach {
+		err = opts.detach(cmd)
+	} else if err == nil {
+		err = runRun(cmd.Context(), opts)
+	}
+	return opts.named(&opts.host, err)
 }
 
 // maxRunName bounds the name of a run, in bytes: it stands in tables, and in the name of a branch.

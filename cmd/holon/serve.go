@@ -205,22 +205,25 @@ func (o *serveOptions) completeAccess() error {
 	if a.Listen == "" && a.Mode == "" && !given("advertise") {
 		a.Advertise = "" // likewise: there is no port that it could be of
 	}
-	if o.TokensFile != "" && (given("tokens-file") || a.Listen != "" || a.Mode != "") {
-		tokens, err := access.OpenTokens(o.TokensFile)
-		if err != nil {
-			return err
-		}
-		a.Tokens = tokens
-	}
 	if given("port") {
 		if err := checkRange("--port", o.port, 1, 65535); err != nil {
 			return err
 		}
 	}
 	var err error
+	if o.TokensFile != "" && (given("tokens-file") || a.Listen != "" || a.Mode != "") {
+		if a.Tokens, err = access.OpenTokens(o.TokensFile); err != nil {
+			return err
+		}
+	}
 	if a.Token, err = o.findToken(); err != nil {
 		return err
 	}
+	return o.checkAccess(a)
+}
+
+// checkAccess checks the way in. Where a token is missing, its error names the variable that has one.
+func (o *serveOptions) checkAccess(a control.Access) (err error) {
 	o.Access, err = a.Check()
 	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "token" && o.token == "" && o.tokenFile == "" {
 		e.Param = "HOLON_CONTROL_TOKEN"

@@ -216,16 +216,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	if r.prior == nil || r.turn.Response != nil {
 		m.Turn = r.turnRef()
 	}
-	if resp := r.turn.Response; resp != nil && resp.Usage != nil {
-		m.Usage = new(turns.UsageOf(*resp.Usage))
-	}
-	if r.turn.Account == nil && r.ask.Taken.Requests > 0 { // no model can be asked any more
-		r.turn.Account = &r.ask.Taken
-	}
-	m.ModelUsage = r.turn.Account
-	if a := m.ModelUsage; a != nil && a.Requests > 0 { // which counts for the budget
-		m.Usage = new(turns.UsageOf(a.Tokens.Responses(a.Estimated > 0)))
-	}
+	r.countUsage()
 	if rec := r.turn.Record; rec != nil {
 		m.Provider = rec.ProviderAttempts
 	}
@@ -238,6 +229,22 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		return err
 	}
 	return r.writeManifest()
+}
+
+// countUsage records the tokens of the run: by the gateway's account, which counts for the budget, or else as its
+// response reports them.
+func (r *execution) countUsage() {
+	m := r.manifest
+	if resp := r.turn.Response; resp != nil && resp.Usage != nil {
+		m.Usage = new(turns.UsageOf(*resp.Usage))
+	}
+	if r.turn.Account == nil && r.ask.Taken.Requests > 0 { // no model can be asked any more
+		r.turn.Account = &r.ask.Taken
+	}
+	m.ModelUsage = r.turn.Account
+	if a := m.ModelUsage; a != nil && a.Requests > 0 {
+		m.Usage = new(turns.UsageOf(a.Tokens.Responses(a.Estimated > 0)))
+	}
 }
 
 // listResults puts the results into the manifest, and writes the summary, which names those that are not listed.

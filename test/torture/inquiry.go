@@ -202,10 +202,11 @@ func (q *inquiry) ask(ctx context.Context) error {
 			q.unknown = err
 			return nil
 		}
-		if q.status == "" {
-			if err := load.Pause(ctx, 15*time.Millisecond); err != nil {
-				return errors.Join(context.Cause(ctx), b.error)
-			}
+		if q.status != "" {
+			break
+		}
+		if err := load.Pause(ctx, 15*time.Millisecond); err != nil {
+			return errors.Join(context.Cause(ctx), b.error)
 		}
 	}
 	if q.remove {
@@ -328,19 +329,7 @@ func (q *inquiry) read(ctx context.Context, resp *http.Response, streamed bool) 
 	defer resp.Body.Close()
 	known := resp.Header.Get(responses.HeaderResponseID)
 	if resp.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return broken{err, true}
-		}
-		e := responses.DecodeEnvelope(resp.StatusCode, body)
-		if q.id == "" {
-			q.id = cmp.Or(known, e.ResponseID)
-		}
-		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
-			return broken{e, resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusTooManyRequests}
-		}
-		q.refused = codeOf(e)
-		return e
+		return q.readRefusal(resp, known)
 	}
 	if q.id != "" && known != "" && known != q.id {
 		return fmt.Errorf("the response %s is now %s", q.id, known)
@@ -371,6 +360,24 @@ func (q *inquiry) read(ctx context.Context, resp *http.Response, streamed bool) 
 		return fmt.Errorf("the answer is a response that is %s", r.Status)
 	}
 	return broken{errDropped, true} // its events are read next
+}
+
+// readRefusal reads the error that a request was answered with. It may pass where the server has no room, or failed.
+func (q *inquiry) readRefusal(resp *http.Response, known string) error {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return broken{err, true}
+	}
+	e := responses.DecodeEnvelope(resp.StatusCode, body)
+	if q.id == "" {
+		q.id = cmp.Or(known, e.ResponseID)
+	}
+	full := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests
+	if full || resp.StatusCode >= 500 {
+		return broken{e, !full}
+	}
+	q.refused = codeOf(e)
+	return e
 }
 
 func codeOf(err error) string {

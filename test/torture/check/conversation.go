@@ -88,6 +88,11 @@ func (c *Conversations) readLog(dir string, turns map[string]string) error {
 	for turn := range going {
 		c.Going = append(c.Going, id+" "+turn)
 	}
+	return errors.Join(err, countEnds(own, ends))
+}
+
+// countEnds checks that each turn of a session with an end has one.
+func countEnds(own map[string]*Conversed, ends map[string]int) (err error) {
 	for turn, n := range ends {
 		switch t := own[turn]; {
 		case t == nil:

@@ -125,8 +125,9 @@ type Options struct {
 	// is about the file. nil: there are none.
 	OpenRunFile func(ctx context.Context, runID, name string) (*os.File, error)
 
-	// KeepFile puts a file into the home of an agent, and returns its path there; nil: agents take none.
-	KeepFile func(agentID, name string, content []byte) (path string, err error)
+	// KeepFile puts a file into the home of an agent, and returns its path there, which is that of before where sent
+	// says that the same request put it there; nil: agents take none.
+	KeepFile func(agentID, name string, content []byte, sent func(path string) bool) (path string, err error)
 
 	Sessions Sessions // nil: there are none
 

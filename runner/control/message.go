@@ -30,7 +30,11 @@ func (s *Server) postPrompt(_ http.ResponseWriter, r *http.Request, p wire.Promp
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.promptOf(r, s.agentID(r), "", ledger.Priority(p.Priority), p.Text, p.Parts)
+	key, err := idempotencyKey(r, string(ledger.SurfaceControlPrompt))
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.promptOf(r, s.agentID(r), key, ledger.Priority(p.Priority), p.Text, p.Parts)
 	if err != nil {
 		return nil, err
 	}

@@ -26,8 +26,9 @@ const (
 )
 
 // said is what the operator says to an agent in a text and parts. Files and pictures are put into the agent's home before
-// the message is recorded, and its text names them; the request of its turn has the pictures, which a model is shown.
-func (s *Server) said(ctx context.Context, agentID, text string, parts []wire.Part) (ledger.Body, json.RawMessage,
+// the message is recorded, and its text names them; the request of its turn has the pictures, which a model is shown. A
+// message with the key of an earlier one names the files of that.
+func (s *Server) said(ctx context.Context, agentID, key, text string, parts []wire.Part) (ledger.Body, json.RawMessage,
 	error) {
 	if len(parts) > maxFiles {
 		return ledger.Body{}, nil, invalid("parts", fmt.Sprintf("there are %d parts", len(parts)),
@@ -35,13 +36,22 @@ func (s *Server) said(ctx context.Context, agentID, text string, parts []wire.Pa
 	}
 	texts := []string{text}
 	var shown responses.Parts
+	var earlier ledger.Message
+	if key != "" && len(parts) > 0 {
+		if err := s.store.View(ctx, func(v ledger.View) (err error) {
+			earlier, _, err = v.MessageByKey(agentID, key)
+			return err
+		}); err != nil {
+			return ledger.Body{}, nil, err
+		}
+	}
 	for i, p := range parts {
 		param := fmt.Sprintf("parts[%d]", i)
 		if p.Type == responses.PartInputText {
 			texts = append(texts, p.Text)
 			continue
 		}
-		line, image, err := s.keepPart(ctx, agentID, param, p)
+		line, image, err := s.keepPart(ctx, agentID, param, p, earlier.Body.Text)
 		if err != nil {
 			return ledger.Body{}, nil, err
 		}
@@ -71,9 +81,9 @@ func (s *Server) said(ctx context.Context, agentID, text string, parts []wire.Pa
 }
 
 // keepPart puts the file of a part into the home of an agent. It returns what the message says of it, and the picture
-// that it is, if it is one.
-func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Part) (line string, image responses.Parts,
-	err error) {
+// that it is, if it is one. earlier is the text of the message that the same request made before.
+func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Part, earlier string) (line string,
+	image responses.Parts, err error) {
 	var data []byte
 	switch p.Type {
 	case responses.PartInputImage:
@@ -105,7 +115,10 @@ func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Par
 	if err := s.addressee(ctx, agentID, true); err != nil {
 		return "", nil, err
 	}
-	at, err := s.opts.KeepFile(agentID, name, data)
+	says := func(at string) string {
+		return fmt.Sprintf("[file] agent_home/%s (%s)", at, visible.Size(int64(len(data))))
+	}
+	at, err := s.opts.KeepFile(agentID, name, data, func(at string) bool { return strings.Contains(earlier, says(at)) })
 	if err != nil {
 		return "", nil, err
 	}
@@ -113,7 +126,7 @@ func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Par
 		image = responses.Parts{{Type: responses.PartInputImage, Detail: "auto",
 			ImageURL: "data:" + info.MediaType + ";base64," + base64.StdEncoding.EncodeToString(data)}}
 	}
-	return fmt.Sprintf("[file] agent_home/%s (%s)", at, visible.Size(int64(len(data)))), image, nil
+	return says(at), image, nil
 }
 
 // dataOf returns what a data URL holds.
@@ -146,7 +159,7 @@ func checkFileName(param, name string) error {
 // promptOf is a message of the operator.
 func (s *Server) promptOf(r *http.Request, agentID, key string, priority ledger.Priority, text string,
 	parts []wire.Part) (ledger.Message, error) {
-	body, request, err := s.said(r.Context(), agentID, text, parts)
+	body, request, err := s.said(r.Context(), agentID, key, text, parts)
 	return ledger.Message{AgentID: agentID, Key: key, Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: priority, Body: body, Request: request,
 		Surface: ledger.SurfaceControlPrompt, AdmissionContext: listenerOf(r.Context()).operatorContext()}, err

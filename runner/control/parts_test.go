@@ -11,6 +11,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/control"
+	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -77,6 +78,42 @@ func TestPartsOfPrompts(t *testing.T) {
 		})
 	}
 	expect.Equal(t, "plain text", r.ask(d, post("/control/agents/main/prompt", `{"text":"x"}`)).status, 200)
+}
+
+// A request that is repeated is the message that it was, also when the agent changed its file meanwhile. Another request
+// with the same file then brings it again.
+func TestPartsAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	send := func(key string) (m ledger.Message, replayed bool) {
+		t.Helper()
+		q := post("/control/agents/main/prompt", `{"parts":[`+filePart("a.pdf", "%PDF-")+`]}`)
+		q.header = map[string]string{"Idempotency-Key": key}
+		a := r.ask(d, q)
+		expect.Equal(t, "status of "+key, a.status, 200)
+		var sent wire.Enqueued
+		expect.NoError(t, json.Unmarshal([]byte(a.body), &sent))
+		r.look(func(v ledger.View) (err error) {
+			m, err = v.Message(sent.MessageID)
+			return err
+		})
+		return m, sent.Replayed
+	}
+	first, _ := send("one")
+	at, _, _ := strings.Cut(strings.TrimPrefix(first.Body.Text, "[file] agent_home/"), " ")
+	expect.NoError(t, os.WriteFile(filepath.Join(r.home, at), []byte("mine"), 0o600))
+	again, replayed := send("one")
+	expect.Equal(t, "a repeated request", again.ID, first.ID)
+	expect.Equal(t, "replayed", replayed, true)
+	other, _ := send("two")
+	expect.Equal(t, "text", other.Body.Text, strings.Replace(first.Body.Text, "a.pdf", "a-2.pdf", 1))
+	again, replayed = send("two")
+	expect.Equal(t, "a repeated request", again.ID, other.ID)
+	expect.Equal(t, "replayed", replayed, true)
+	files, err := os.ReadDir(filepath.Dir(filepath.Join(r.home, at)))
+	expect.NoError(t, err)
+	expect.Equal(t, "files", len(files), 2)
 }
 
 func TestRefusedParts(t *testing.T) {

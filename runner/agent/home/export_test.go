@@ -8,3 +8,6 @@ var ParseManifest = parseManifest
 
 // PlanError says why a file is not read.
 var PlanError = planError
+
+// MaxNames is how many names are tried for a file.
+const MaxNames = maxNames

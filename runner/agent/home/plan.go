@@ -55,7 +55,7 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 		return nil
 	}
 	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: view.PlanFile(itemID)}
-	data, changed, err := h.read(agentID, view.PlanFile(itemID))
+	data, changed, err := h.read(agentID, view.PlanFile(itemID), MaxPlan+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -89,7 +89,7 @@ var (
 // bytes count, without known secrets, of which none is cut, and what of them is not UTF-8 is U+FFFD. Errors:
 // fs.ErrNotExist, and of what is not a plain file.
 func (h *Homes) Text(agentID, name string) (text string, changed time.Time, err error) {
-	data, changed, err := h.read(agentID, name)
+	data, changed, err := h.read(agentID, name, MaxPlan+1)
 	clean := h.opts.Secrets.Stream()
 	text = string(clean.Next(data[:min(len(data), MaxPlan)]))
 	if len(data) <= MaxPlan {
@@ -98,9 +98,9 @@ func (h *Homes) Text(agentID, name string) (text string, changed time.Time, err 
 	return strings.ToValidUTF8(text, "\ufffd"), changed, err
 }
 
-// read returns the first MaxPlan bytes and one of a file of an agent's home, and when it changed. Its container writes
-// the file, so no link is followed; one that does not exist is fs.ErrNotExist.
-func (h *Homes) read(agentID, name string) (data []byte, changed time.Time, err error) {
+// read returns the first bytes of a file of an agent's home, and when it changed. Its container writes the file, so no
+// link is followed; one that does not exist is fs.ErrNotExist.
+func (h *Homes) read(agentID, name string, most int64) (data []byte, changed time.Time, err error) {
 	if err := state.CheckAgentID(agentID); err != nil {
 		return nil, changed, err
 	}
@@ -124,7 +124,7 @@ func (h *Homes) read(agentID, name string) (data []byte, changed time.Time, err 
 	if err != nil {
 		return nil, changed, fmt.Errorf("read it: %w", err)
 	}
-	if data, err = io.ReadAll(io.LimitReader(f, MaxPlan+1)); err != nil {
+	if data, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
 		return nil, changed, fmt.Errorf("read it: %w", err)
 	}
 	return data, info.ModTime().UTC().Truncate(time.Millisecond), nil

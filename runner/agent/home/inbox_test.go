@@ -1,0 +1,65 @@
+package home_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"holon/runner/agent/home"
+	"holon/test/expect"
+)
+
+// A file that was sent is there whole, whatever the agent put in its place, and a request that comes again finds its own.
+func TestKeep(t *testing.T) {
+	none := func(string) bool { return false }
+	for name, c := range map[string]struct {
+		put  func(at string) error // in the place of the file, after it was kept once; nil: nothing
+		want string
+	}{
+		"the same": {nil, "a b.tar.gz"},
+		"changed":  {func(at string) error { return os.WriteFile(at, []byte("mine"), 0o600) }, "a b.tar-2.gz"},
+		"longer":   {func(at string) error { return os.WriteFile(at, []byte("content and more"), 0o600) }, "a b.tar-2.gz"},
+		"a link":   {func(at string) error { return os.Symlink("/etc/hostname", at) }, "a b.tar-2.gz"},
+		"a folder": {func(at string) error { return os.Mkdir(at, 0o700) }, "a b.tar-2.gz"},
+		"a pipe":   {func(at string) error { return syscall.Mkfifo(at, 0o600) }, "a b.tar-2.gz"},
+		"gone":     {func(string) error { return nil }, "a b.tar.gz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			expect.NoError(t, r.homes.Create(t.Context(), "alpha", ""))
+			keep := func(sent func(string) bool) string {
+				t.Helper()
+				at, err := r.homes.Keep("alpha", "a b.tar.gz", []byte("content"), sent)
+				expect.NoError(t, err)
+				return at
+			}
+			first := keep(none)
+			if c.put != nil {
+				expect.NoError(t, os.Remove(r.in("alpha", first)))
+				expect.NoError(t, c.put(r.in("alpha", first)))
+			}
+			expect.Equal(t, "the same request", keep(func(at string) bool { return at == first }), first)
+			at := keep(none)
+			expect.Equal(t, "name", path.Base(at), c.want)
+			expect.Equal(t, "content", r.read(r.in("alpha", at)), "content")
+			expect.Equal(t, "again", keep(none), at)
+			expect.Equal(t, "the same request", keep(func(p string) bool { return p == at }), at)
+		})
+	}
+}
+
+// An agent that takes all names of a file is sent no file of that name, and the operator is told so.
+func TestKeepFindsNoName(t *testing.T) {
+	r := newRig(t)
+	expect.NoError(t, r.homes.Create(t.Context(), "alpha", ""))
+	for range home.MaxNames {
+		at, err := r.homes.Keep("alpha", "a", []byte("x"), func(string) bool { return false })
+		expect.NoError(t, err)
+		expect.NoError(t, os.WriteFile(r.in("alpha", filepath.FromSlash(at)), nil, 0o600))
+	}
+	if at, err := r.homes.Keep("alpha", "a", []byte("x"), func(string) bool { return false }); err == nil {
+		t.Errorf("the file is kept at %s, want an error", at)
+	}
+}

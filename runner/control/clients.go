@@ -7,8 +7,10 @@ import (
 	"holon/internal/httpserver"
 	"holon/responses"
 	"holon/runner/access"
+	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // admitted returns a request with its caller in its context, or why it is refused: a route is for operators unless it
@@ -26,7 +28,11 @@ func (s *Server) admitted(r *http.Request, l listener, one route) (*http.Request
 	if !one.clients {
 		err = forOperators(caller)
 	}
-	return r.WithContext(access.With(r.Context(), caller)), err
+	ctx := access.With(r.Context(), caller)
+	if caller.Operator && !one.clients {
+		ctx = scheduler.Operating(ctx, caller.Name, ledger.SurfaceControlPrompt, l.operatorContext())
+	}
+	return r.WithContext(ctx), err
 }
 
 // reportTokens logs why the tokens file cannot be used, once: those who have a token of it only see that it is wrong.

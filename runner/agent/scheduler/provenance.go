@@ -1,6 +1,26 @@
 package scheduler
 
-import "holon/state/ledger"
+import (
+	"cmp"
+	"context"
+
+	"holon/state/ledger"
+)
+
+// operatorKey is the key of the operator who causes the steps of a context.
+type operatorKey struct{}
+
+// Operating returns a context for the steps that an operator takes by a surface: their events say so where no message and
+// no call is their origin.
+func Operating(ctx context.Context, actor string, by ledger.Surface, via ledger.AdmissionContext) context.Context {
+	return context.WithValue(ctx, operatorKey{}, ofOperator(actor, by, via))
+}
+
+// ofOperator is where what an operator does comes from.
+func ofOperator(actor string, by ledger.Surface, via ledger.AdmissionContext) ledger.Provenance {
+	return ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginOperator, ActorID: actor},
+		Trust: ledger.TrustedOperator, Authority: ledger.OperatorInstruction, Surface: by, AdmissionContext: via}
+}
 
 // provenance says where a message came from, nil where retention let go of it.
 func (s *step) provenance(messageID string) *ledger.Provenance {
@@ -13,10 +33,10 @@ func (s *step) provenance(messageID string) *ledger.Provenance {
 	return nil // an event is written without it
 }
 
-// workFrom is where a change of a work item came from: the message of the turn that made it by a call, and otherwise the
-// item alone is known.
+// workFrom is where a change of a work item came from: the message of the turn that made it by a call, or the operator.
+// Of what the runtime does by itself the item alone is known.
 func (s *step) workFrom(id string) *ledger.Provenance {
-	from := ledger.Provenance{}
+	from := s.by
 	if s.called {
 		a, _ := ifAny(s, func(v ledger.View) (ledger.Attempt, bool, error) { return v.OpenAttempt(s.state.AgentID) })
 		if known := s.provenance(a.MessageID); known != nil {
@@ -33,8 +53,7 @@ func (s *step) taskFrom(t ledger.Task) *ledger.Provenance {
 	if known := s.provenance(t.Owner.MessageID); known != nil {
 		from = *known
 	} else if t.Owner.TurnID == "" {
-		from = ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginOperator}, Trust: ledger.TrustedOperator,
-			Authority: ledger.OperatorInstruction}
+		from = cmp.Or(s.by, ofOperator("", "", ""))
 	}
 	from.TaskID, from.WorkItemID = t.ID, t.Owner.WorkItemID
 	return &from

@@ -138,6 +138,7 @@ type step struct {
 	from    map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
 	cause   string                        // of events that do not name their own; "": the first event of the step
 	called  bool                          // a call of the agent's open turn takes the step
+	by      ledger.Provenance             // of the operator who takes the step; zero: no operator does
 
 	calls  memory.Calls // of the turn whose attempt the step settles
 	window int64        // tokens of the newest request of that turn
@@ -151,6 +152,7 @@ func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) err
 	return m.stepAt(ctx, m.now(), agentID, func(s *step) error {
 		s.cause = causeOf(ctx, agentID)
 		s.called = s.cause != ""
+		s.by, _ = ctx.Value(operatorKey{}).(ledger.Provenance)
 		return fn(s)
 	})
 }

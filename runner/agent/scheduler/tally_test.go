@@ -86,6 +86,23 @@ func TestProvenanceOfWorkAndTasks(t *testing.T) {
 	}
 	made, got := item(w.ctx, "one")
 	expect.Equal(t, "an item", got, ledger.Provenance{WorkItemID: made.ID})
+	operator := scheduler.Operating(w.ctx, "ann", ledger.SurfaceControlPrompt, ledger.ControlAuthenticated)
+	made, got = item(operator, "by ann")
+	by := ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginOperator, ActorID: "ann"},
+		Trust: ledger.TrustedOperator, Authority: ledger.OperatorInstruction, Surface: ledger.SurfaceControlPrompt,
+		AdmissionContext: ledger.ControlAuthenticated, WorkItemID: made.ID}
+	expect.Equal(t, "an item of the operator", got, by)
+	needs := ledger.PlanNeedsInput
+	_, err := w.m.UpdateWork(operator, "alpha", made.ID, "key", scheduler.WorkChange{PlanStatus: &needs})
+	expect.NoError(t, err)
+	expect.Equal(t, "an action", *w.newest(record.ActionRequired).From, by)
+	_, err = w.m.PickWork(operator, "alpha", made.ID, "key_2")
+	expect.NoError(t, err)
+	expect.Equal(t, "picked", *w.newest(record.WorkItemPicked).From, by)
+	_, err = w.m.CompleteWork(operator, "alpha", made.ID, "key_3", nil)
+	expect.NoError(t, err)
+	expect.Equal(t, "completed", *w.newest(record.WorkItemCompleted).From, by)
+	expect.Equal(t, "released", *w.newest(record.WorkItemReleased).From, by)
 	c := w.working()
 	w.tell(c.Attempt.ID, turns.ToolStarted, `{"call_id":"call_1","tool_name":"CreateWorkItem"}`)
 	ctx := w.m.Calling(w.ctx, "alpha", c.Attempt.TurnID+"/call_1")

@@ -222,7 +222,7 @@ func (s *step) emitHold(op, via string, before, now rules.WorkState, w *ledger.W
 
 // emitItemAction records that a work item needs its operator, or does not any more.
 func (s *step) emitItemAction(typ string, w ledger.WorkItem, f fields) {
-	e := ledger.Event{Ref: w.ID}
+	e := ledger.Event{Ref: w.ID, From: s.workFrom(w.ID)}
 	e.IDs[agentruntime.Action] = itemAction(w)
 	s.emit(typ, e, f)
 }

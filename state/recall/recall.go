@@ -8,8 +8,9 @@
 // finds the same as one that was fed bit by bit. A ref follows from a key that only the
 // host has, so no one can construct one.
 //
-// A search considers at most the newest 200 sources of each term. An index is safe
-// for concurrent use within one process, and has one process at a time.
+// A search considers at most the newest 200 sources of each term, and counts in the newest
+// 4,096 of all how rare a term is. An index is safe for concurrent use within one process,
+// and has one process at a time.
 package recall
 
 import (
@@ -26,6 +27,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +43,7 @@ type Source struct {
 	Position    int64             `json:"position,omitempty"`
 	WorkspaceID string            `json:"workspace_id,omitempty"` // to which it belongs; "": to the agent, wherever it works
 	Path        string            `json:"source_path,omitempty"`  // of a file, within the agent's home
-	Title       string            `json:"title"`
+	Title       string            `json:"-"`
 	UpdatedAt   time.Time         `json:"updated_at"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Body        string            `json:"-"`
@@ -78,7 +80,7 @@ type Index struct {
 // applicationID marks a file as an index, "HoMe", and version is that of its schema and of the terms of a text.
 const (
 	applicationID = 0x486f4d65
-	version       = 1
+	version       = 2
 )
 
 //go:embed schema.sql
@@ -267,7 +269,7 @@ func (w *writer) put(ref string, s Source) {
 		w.err = errors.Join(w.err, err)
 		return
 	}
-	digest := sha256.Sum256(append(append(data, 0), s.Body...))
+	digest := sha256.Sum256(append(data, strconv.Quote(s.Title)+s.Body...))
 	if w.exec("UPDATE sources SET digest = digest WHERE ref = ? AND digest = ?", ref, digest[:]) > 0 {
 		return
 	}
@@ -275,9 +277,9 @@ func (w *writer) put(ref string, s Source) {
 		w.remove("ref = ?", ref)
 	}
 	id := firstID(s.UpdatedAt, ref)
-	for w.err == nil && w.exec("INSERT INTO sources (id, ref, kind, position, workspace_id, digest, source, body) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING", id, ref, s.Kind, s.Position, s.WorkspaceID,
-		digest[:], string(data), s.Body) == 0 {
+	for w.err == nil && w.exec("INSERT INTO sources (id, ref, kind, position, workspace_id, digest, source, title, "+
+		"body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING", id, ref, s.Kind, s.Position, s.WorkspaceID,
+		digest[:], string(data), s.Title, s.Body) == 0 {
 		id++
 	}
 	w.exec("INSERT INTO terms (rowid, title, body) VALUES (?, ?, ?)", id, indexed(s.Title), indexed(s.Body))

@@ -4,7 +4,7 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- source is recall.Source as JSON without its body, which is kept exactly.
+-- source is recall.Source as JSON without its title and its body, which are kept exactly.
 CREATE TABLE sources (
     id           INTEGER PRIMARY KEY,
     ref          TEXT NOT NULL UNIQUE,
@@ -13,6 +13,7 @@ CREATE TABLE sources (
     workspace_id TEXT NOT NULL, -- '': of the agent, wherever it works
     digest       BLOB NOT NULL,
     source       TEXT NOT NULL,
+    title        TEXT NOT NULL,
     body         TEXT NOT NULL
 ) STRICT;
 CREATE INDEX sources_position ON sources (kind, position);

@@ -38,11 +38,8 @@ type Match struct {
 // CodeInvalidQuery is of a query that has no text.
 const CodeInvalidQuery state.Code = "invalid_query"
 
-// Bounds of a search.
-const (
-	maxCandidates = 200 // of a term, the newest
-	maxSnippet    = 240 // characters
-)
+// maxSnippet bounds a snippet, in characters.
+const maxSnippet = 240
 
 // How much newer sources count for more: one of now counts 1+recencyWeight times, and what it has more halves in
 // recencyHalf.
@@ -78,47 +75,6 @@ func (ix *Index) Search(ctx context.Context, q Query) (matches []Match, err erro
 	return matches, err
 }
 
-// scored are the ids of what has any of the terms, with the BM25 of those that it has. The score of a source is the sum
-// over its terms, and a common term counts for the newest of its sources alone: so one query asks for all the terms
-// together, where it says something about older ones.
-func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (map[int64]float64, error) {
-	scores := make(map[int64]float64)
-	for _, term := range terms {
-		err := candidates(ctx, tx, q, term, func(id int64, score float64) { scores[id] += score })
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(terms) < 2 {
-		return scores, nil
-	}
-	err := candidates(ctx, tx, q, strings.Join(terms, " AND "), func(id int64, score float64) {
-		scores[id] = max(scores[id], score)
-	})
-	return scores, err
-}
-
-// candidates calls each with the newest sources that an expression of FTS5 finds.
-func candidates(ctx context.Context, tx *sql.Tx, q Query, expression string, each func(int64, float64)) error {
-	rows, err := tx.QueryContext(ctx, `SELECT terms.rowid, -bm25(terms, 3, 1) FROM terms
-		CROSS JOIN sources ON sources.id = terms.rowid
-		WHERE terms MATCH ? AND (? OR workspace_id IN ('', ?)) ORDER BY terms.rowid DESC LIMIT ?`,
-		expression, q.All, q.WorkspaceID, maxCandidates)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		var score float64
-		if err := rows.Scan(&id, &score); err != nil {
-			return err
-		}
-		each(id, score)
-	}
-	return rows.Err()
-}
-
 // best are the ids with the highest scores, after it has weighted the scores by age.
 func best(scores map[int64]float64, q Query) []int64 {
 	ids := make([]int64, 0, len(scores))
@@ -135,7 +91,8 @@ func best(scores map[int64]float64, q Query) []int64 {
 
 func read(ctx context.Context, tx *sql.Tx, where string, arg any) (s Source, ref string, err error) {
 	var data []byte
-	err = tx.QueryRowContext(ctx, "SELECT ref, source, body FROM sources WHERE "+where, arg).Scan(&ref, &data, &s.Body)
+	err = tx.QueryRowContext(ctx, "SELECT ref, source, title, body FROM sources WHERE "+where, arg).Scan(&ref, &data,
+		&s.Title, &s.Body)
 	if err != nil {
 		return s, "", err
 	}
@@ -182,7 +139,7 @@ func snippet(text string, terms []string) string {
 	at := len(text)
 	folded := strings.ToLower(text)
 	for _, term := range terms {
-		if found := strings.Index(folded, strings.Trim(term, `"*`)); found >= 0 {
+		if found := strings.Index(folded, wordOf(term)); found >= 0 {
 			at = min(at, found)
 		}
 	}

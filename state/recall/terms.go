@@ -57,6 +57,9 @@ func queryTerms(text string) (terms []string) {
 	return terms
 }
 
+// wordOf is what a term of a query begins with in a text.
+func wordOf(term string) string { return strings.Trim(term, `"*`) }
+
 // words are the runs of letters and digits of a text, and whether they are Chinese, Japanese or Korean. Such a run is
 // never cut, any other has at most maxWord characters.
 func words(text string) iter.Seq2[[]rune, bool] {
@@ -64,7 +67,7 @@ func words(text string) iter.Seq2[[]rune, bool] {
 		var word []rune
 		var cjk bool
 		for _, r := range norm.NFKC.String(strings.ToValidUTF8(text, " ")) + " " {
-			part, is := unicode.In(r, unicode.L, unicode.N, unicode.M), isCJK(r)
+			part, is := isPart(r), isCJK(r)
 			if len(word) > 0 && (!part || is != cjk) {
 				if !cjk {
 					word = word[:min(len(word), maxWord)]
@@ -80,6 +83,9 @@ func words(text string) iter.Seq2[[]rune, bool] {
 		}
 	}
 }
+
+// isPart reports whether a character is of a word.
+func isPart(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.M) }
 
 // isCJK reports whether words of the script of a character have no spaces between them.
 func isCJK(r rune) bool {

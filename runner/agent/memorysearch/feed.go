@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holon/internal/visible"
@@ -180,8 +181,8 @@ func (s *Service) few(agentID, kind string, all []recall.Source, at *cursor, b *
 		source = s.hidden(source)
 		key := kind + " " + source.ID
 		now[key] = true
-		data, _ := json.Marshal(source) // it has texts and a time
-		if digest := digestOf(string(data) + "\x00" + source.Body); at.Few[key] != digest {
+		data, _ := json.Marshal(source) // it has texts and a time, but neither the title nor the body
+		if digest := digestOf(string(data) + strconv.Quote(source.Title) + source.Body); at.Few[key] != digest {
 			b.Put, at.Few[key] = append(b.Put, source), digest
 		}
 	}

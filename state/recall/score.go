@@ -1,0 +1,144 @@
+package recall
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what a search looks at, which keep one for a word of every source as fast as one for a rare word: FTS5's own
+// bm25() reads all rows of a word.
+const (
+	maxCandidates = 200  // of a term, the newest
+	maxCounted    = 4096 // of all sources the newest, in which it is counted how many have a term
+	maxLooked     = 4096 // characters of a body, in which it is counted how often that has a term
+)
+
+// Parameters of BM25.
+const (
+	saturation  = 1.2
+	lengthShare = 0.75
+	titleWeight = 3 // of a term in a title, against one in a body
+)
+
+// candidate is a source that has terms of a query.
+type candidate struct {
+	length int   // of its body, in bytes
+	times  []int // by term: how often it has it
+}
+
+// scorer finds the candidates of a query.
+type scorer struct {
+	ctx   context.Context
+	tx    *sql.Tx
+	query Query
+	terms []string
+	found map[int64]*candidate // by id
+}
+
+// scored are the ids of what has any of the terms, with their scores: BM25 over the terms that a source has. A common
+// term counts for the newest of its sources alone: so one query asks for all the terms together, where it says something
+// about older ones.
+func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (map[int64]float64, error) {
+	s := scorer{ctx: ctx, tx: tx, query: q, terms: terms, found: make(map[int64]*candidate)}
+	all := make([]int, len(terms))
+	for i, term := range terms {
+		all[i] = i
+		if err := s.find(term, all[i:i+1]); err != nil {
+			return nil, err
+		}
+	}
+	if len(terms) > 1 {
+		if err := s.find(strings.Join(terms, " AND "), all); err != nil {
+			return nil, err
+		}
+	}
+	weights, err := s.weights()
+	return s.scores(weights), err
+}
+
+// find adds the newest sources that an expression of FTS5 finds, which have the terms at some places.
+func (s *scorer) find(expression string, places []int) error {
+	rows, err := s.tx.QueryContext(s.ctx, `SELECT id, sources.title, substr(sources.body, 1, ?), octet_length(sources.body)
+		FROM terms CROSS JOIN sources ON sources.id = terms.rowid
+		WHERE terms MATCH ? AND (? OR workspace_id IN ('', ?)) ORDER BY terms.rowid DESC LIMIT ?`,
+		maxLooked, expression, s.query.All, s.query.WorkspaceID, maxCandidates)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var title, body string
+		var length int
+		if err := rows.Scan(&id, &title, &body, &length); err != nil {
+			return err
+		}
+		c := s.found[id]
+		if c == nil {
+			c = &candidate{length: length, times: make([]int, len(s.terms))}
+			s.found[id] = c
+		}
+		title, body = strings.ToLower(title), strings.ToLower(body)
+		for _, i := range places { // at least once: it may be in another form, or after what is looked at
+			c.times[i] = max(1, titleWeight*occurrences(title, s.terms[i])+occurrences(body, s.terms[i]))
+		}
+	}
+	return rows.Err()
+}
+
+// weights are those of the terms: the fewer sources have a term, the more it counts.
+func (s *scorer) weights() ([]float64, error) {
+	var sources, since int64
+	err := s.tx.QueryRowContext(s.ctx, "SELECT iif(since, ?1, (SELECT count(*) FROM sources)), coalesce(since, 0) FROM "+
+		"(SELECT (SELECT id FROM sources ORDER BY id DESC LIMIT 1 OFFSET ?1 - 1) AS since)", maxCounted).
+		Scan(&sources, &since)
+	weights := make([]float64, len(s.terms))
+	for i, term := range s.terms {
+		var have int64
+		if err == nil {
+			err = s.tx.QueryRowContext(s.ctx, "SELECT count(*) FROM terms WHERE terms MATCH ? AND rowid >= ?", term,
+				since).Scan(&have)
+		}
+		weights[i] = math.Log1p((float64(sources-have) + 0.5) / (float64(have) + 0.5))
+	}
+	return weights, err
+}
+
+// scores are those of the candidates, by their ids.
+func (s *scorer) scores(weights []float64) map[int64]float64 {
+	scores, total := make(map[int64]float64, len(s.found)), 1
+	for _, c := range s.found {
+		total += c.length
+	}
+	usual := float64(total) / float64(len(s.found))
+	for id, c := range s.found {
+		rest := saturation * (1 - lengthShare + lengthShare*float64(c.length)/usual)
+		for i, weight := range weights {
+			times := float64(c.times[i])
+			scores[id] += weight * times * (saturation + 1) / (times + rest)
+		}
+	}
+	return scores
+}
+
+// occurrences is how often a text in lower case has a term: where a word begins, if its words have spaces between them.
+func occurrences(text, term string) (n int) {
+	term = wordOf(term)
+	for at, before := 0, ' '; ; {
+		next := strings.Index(text[at:], term)
+		if next < 0 {
+			return n
+		}
+		if next > 0 {
+			before, _ = utf8.DecodeLastRuneInString(text[at : at+next])
+		}
+		if !isPart(before) || isCJK(before) || strings.IndexFunc(term, isCJK) == 0 {
+			n++
+		}
+		at += next + len(term)
+		before, _ = utf8.DecodeLastRuneInString(term)
+	}
+}

@@ -3,7 +3,10 @@ package agentd
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"holon/agentd/activation"
@@ -14,6 +17,7 @@ import (
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/skills"
 )
 
 // job is a recorded turn, ready to run.
@@ -156,14 +160,31 @@ func (j *job) finder(s *Server) func(name string) (string, *tools.Error) {
 	}
 }
 
-// maxSkillNotes bounds the skills that a turn names as left out.
-const maxSkillNotes = 16
+// maxSkillNames bounds the skills that a turn names as left out.
+const maxSkillNames = 8
+
+// leftOut warns of the skills that cannot be used: what is wrong with the first, and the names of the others.
+func (j *job) leftOut(problems []skills.InvalidSkill) turns.RuntimeEvent {
+	n := turns.Notice{Code: string(problems[0].Code), Component: "skills", Recoverable: true,
+		Message: "a skill is left out: " + problems[0].Error() + "; " + problems[0].Hint}
+	if len(problems) > 1 {
+		var names []string
+		for _, p := range problems[:min(len(problems), maxSkillNames)] {
+			names = append(names, filepath.Base(strings.TrimSuffix(p.Path, "/"+skills.File)))
+		}
+		if more := len(problems) - len(names); more > 0 {
+			names = append(names, fmt.Sprintf("%d more", more))
+		}
+		n.Message = fmt.Sprintf("%d skills are left out: %s; %s; %s", len(problems), strings.Join(names, ", "),
+			problems[0].Error(), problems[0].Hint)
+	}
+	return j.scope.Warning(n)
+}
 
 // offerFacts are the facts about skills, servers and their tools that the turn begins with.
 func (j *job) offerFacts() (facts []turns.RuntimeEvent) {
-	for _, problem := range j.skills.Problems[:min(len(j.skills.Problems), maxSkillNotes)] {
-		facts = append(facts, j.scope.Warning(turns.Notice{Code: string(problem.Code), Component: "skills",
-			Recoverable: true, Message: "a skill is left out: " + problem.Error() + "; " + problem.Hint}))
+	if len(j.skills.Problems) > 0 {
+		facts = append(facts, j.leftOut(j.skills.Problems))
 	}
 	if j.offer == nil {
 		return facts

@@ -19,12 +19,13 @@ import (
 // What an event says, and how much it matters, is in its Display. The fold knows which events tell of one fact: they
 // have the key of one row. A row is the newest word on its fact that matters most.
 type Fold struct {
-	turn      turn           // under way, or the newest
-	self      selfRun        // turns that the agent makes for itself
-	queued    map[string]Row // messages of others that no turn has, by id
-	blocked   map[string]int // messages that wait for a setting, by the reason
-	isolation string         // what was shown of it
-	cut       bool           // the first events that are folded are not the agent's first
+	turn      turn            // under way, or the newest
+	self      selfRun         // turns that the agent makes for itself
+	queued    map[string]Row  // messages of others that no turn has, by id
+	blocked   map[string]int  // messages that wait for a setting, by the reason
+	isolation string          // what was shown of it
+	warnings  map[string]bool // that were shown
+	cut       bool            // the first events that are folded are not the agent's first
 }
 
 // turn is what is remembered of one turn. The next one inherits nothing of it.
@@ -65,6 +66,7 @@ var handlers = map[string]func(*Fold, *view.EventEnvelope) []Row{
 	turns.ToolStarted:           (*Fold).called,
 	record.ToolExecuted:         (*Fold).returned,
 	turns.SandboxApplied:        (*Fold).isolated,
+	record.RuntimeWarning:       (*Fold).warned,
 }
 
 func nothing(*Fold, *view.EventEnvelope) []Row { return nil }
@@ -201,6 +203,19 @@ func (f *Fold) isolated(ev *view.EventEnvelope) []Row {
 		return nil
 	}
 	row.Level, row.Category, row.Visibility = Info, CategoryRuntime, "turn_result"
+	return []Row{row}
+}
+
+// warned is the row of a warning, of which each turn has that of a skill or a server that cannot be used: it is shown once.
+func (f *Fold) warned(ev *view.EventEnvelope) []Row {
+	row := rowOf(ev)
+	if row.Category == CategoryTrace || f.warnings[row.Body] {
+		return nil
+	}
+	if f.warnings == nil || len(f.warnings) == most {
+		f.warnings = map[string]bool{}
+	}
+	f.warnings[row.Body] = true
 	return []Row{row}
 }
 

@@ -171,6 +171,8 @@ var labels = []Label{
 	{WaitCancelled, "holon.wait.cancelled", "", LevelTrace, CategoryWaiting},
 	{WaitExpired, "holon.wait.expired", "", LevelProgress, CategoryWaiting},
 	{WaitWithoutRecovery, "runtime.warning", "trigger", LevelActionRequired, CategoryWaiting},
+	{RuntimeWarning, "runtime.warning", "component=skills", LevelTurnResult, CategoryRuntime},
+	{RuntimeWarning, "runtime.warning", "component=mcp", LevelTurnResult, CategoryRuntime},
 	{WakeRequested, "holon.wake_requested", "", LevelProgress, CategoryWaiting},
 	{SystemTickEmitted, "holon.system_tick_emitted", "", LevelTrace, CategoryWaiting},
 	{TimerCreated, "holon.timer_created", "", LevelProgress, CategoryWaiting},

@@ -87,7 +87,7 @@ var bodies = map[string]func(t eventDetails) string{
 	record.QueueEntryQuarantined: eventDetails.problem,
 	record.QueueEntryBlocked:     eventDetails.problem,
 	record.SchedulerDiagnostic:   eventDetails.problem,
-	record.RuntimeWarning: func(t eventDetails) string { return visible.OneLine(t.Message, maxLine) },
+	record.RuntimeWarning:        func(t eventDetails) string { return visible.OneLine(t.Message, maxLine) },
 	record.WakeRequested: func(t eventDetails) string {
 		return strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
 	},

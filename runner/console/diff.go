@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alecthomas/chroma/v2/lexers"
-
 	"holon/internal/visible"
 )
 
@@ -112,15 +110,12 @@ func (f *patchFile) colour() {
 		}
 		code.WriteString(strings.ReplaceAll(text, "\n", " ") + "\n")
 	}
-	lines := colouredLines(lexers.Match(f.Name), code.String())
+	lines := strings.Split(string(coloured(languageOf(f.Name), code.String())), "\n")
 	for i := range f.Lines {
 		l := &f.Lines[i]
 		l.Text = template.HTML(template.HTMLEscapeString(l.Plain)) //nolint:gosec // it is escaped
 		if l.Kind == "add" || l.Kind == "del" || l.Kind == "same" {
-			if i < len(lines) {
-				//nolint:gosec // the first byte is +, - or a space
-				l.Text = template.HTML(l.Plain[:1] + strings.TrimSuffix(string(lines[i]), "\n"))
-			}
+			l.Text = template.HTML(l.Plain[:1] + lines[i]) //nolint:gosec // the first byte is +, - or a space
 		}
 	}
 }

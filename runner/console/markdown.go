@@ -2,14 +2,10 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"html/template"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/alecthomas/chroma/v2"
-	"github.com/alecthomas/chroma/v2/lexers"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
@@ -20,11 +16,8 @@ import (
 	"holon/internal/visible"
 )
 
-// maxMarkdown bounds what is rendered and coloured, in bytes. What is longer is shown as it is.
+// maxMarkdown bounds what is rendered, in bytes. What is longer is shown as it is.
 const maxMarkdown = 128 << 10
-
-// colourTime bounds how long one code is coloured. Code that takes longer has no colours.
-const colourTime = 300 * time.Millisecond
 
 // converter makes HTML of Markdown, for any number of goroutines.
 var converter = sync.OnceValue(func() goldmark.Markdown {
@@ -57,7 +50,7 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 				language = string(fenced.Language(source))
 			}
 			_, _ = w.WriteString(`<pre tabindex="0"><code>` +
-				string(coloured(lexers.Get(language), string(n.Lines().Value(source)))) + "</code></pre>\n")
+				string(coloured(languageOf(language), string(n.Lines().Value(source)))) + "</code></pre>\n")
 		}
 		return ast.WalkSkipChildren, nil
 	}
@@ -119,62 +112,4 @@ func leadsOut(to []byte) bool {
 	lower := strings.ToLower(string(to))
 	return strings.HasPrefix(lower, "https://") || strings.HasPrefix(lower, "http://") ||
 		strings.HasPrefix(lower, "mailto:")
-}
-
-// coloured is code as HTML, with a class for each kind of token. A nil lexer colours nothing.
-func coloured(lexer chroma.Lexer, code string) template.HTML {
-	var out strings.Builder
-	for _, line := range colouredLines(lexer, code) {
-		out.WriteString(string(line))
-	}
-	return template.HTML(out.String()) //nolint:gosec // its lines are escaped
-}
-
-// colouredLines is coloured line by line; each line has its newline.
-func colouredLines(lexer chroma.Lexer, code string) (lines []template.HTML) {
-	if lexer == nil || len(code) > maxMarkdown {
-		lexer = lexers.Fallback
-	}
-	var tokens []chroma.Token
-	next, err := chroma.Coalesce(lexer).Tokenise(nil, code)
-	for end := time.Now().Add(colourTime); err == nil; { // hostile code can take a lexer long
-		token := next()
-		if token == chroma.EOF {
-			break
-		}
-		if tokens = append(tokens, token); time.Now().After(end) {
-			err = context.DeadlineExceeded
-		}
-	}
-	if err != nil {
-		tokens = []chroma.Token{{Type: chroma.Text, Value: code}}
-	}
-	for _, line := range chroma.SplitTokensIntoLines(tokens) {
-		var out strings.Builder
-		for _, token := range line {
-			part := template.HTMLEscapeString(token.Value)
-			if class := classOf(token.Type); class != "" {
-				part = `<span class="` + class + `">` + part + `</span>`
-			}
-			out.WriteString(part)
-		}
-		lines = append(lines, template.HTML(out.String())) //nolint:gosec // its tokens are escaped
-	}
-	return lines
-}
-
-func classOf(t chroma.TokenType) string {
-	switch {
-	case t.InCategory(chroma.Keyword):
-		return "t-keyword"
-	case t.InCategory(chroma.Comment):
-		return "t-comment"
-	case t.InSubCategory(chroma.LiteralString):
-		return "t-string"
-	case t.InSubCategory(chroma.LiteralNumber):
-		return "t-number"
-	case t == chroma.NameFunction, t == chroma.NameClass, t == chroma.NameTag, t == chroma.NameBuiltin:
-		return "t-name"
-	}
-	return ""
 }

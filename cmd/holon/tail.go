@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,7 +29,8 @@ func newTailCommand(streams Streams) *cobra.Command {
 		})
 	cmd.Long = `Show what happened to an agent lately, the newest last; with --follow what happens
 from now on as well, also across restarts of the daemon. In a pipe the columns are
-number of the event, time, visibility, kind of the event and summary, with tabs between.
+number of the newest event, time of the first, visibility, kind and summary, with tabs
+between; the numbers ascend.
 
 --display info shows messages, answers, failures and what asks for action, verbose
 also what the agent does, and debug the steps of the runtime. With --json the events
@@ -91,6 +93,7 @@ func (t *tail) lately(ctx context.Context, limit int) (newest int64, err error) 
 		return 0, err
 	}
 	rows := past.Rows.Rows(t.mode)
+	slices.SortStableFunc(rows, func(a, b present.Row) int { return cmp.Compare(a.Seq, b.Seq) }) // as they are followed
 	return past.Newest, t.print(rows[max(0, len(rows)-limit):], false)
 }
 

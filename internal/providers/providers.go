@@ -181,7 +181,8 @@ func Setting(provider, what string) string {
 // says nothing.
 const GatewayHeader = "X-Holon-Gateway"
 
-// AddressHeader of an answer that the host's gateway passes on is the address of the provider.
+// AddressHeader is the address of the provider, in what the host's gateway answers: in early hints before it asks the
+// provider, and in the answer.
 const AddressHeader = "X-Holon-Address"
 
 // SplitRef takes a reference, "provider/model", apart. The model's own name may

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holon/internal/httpserver"
+	"holon/internal/providers"
 	"holon/responses"
 )
 
@@ -87,6 +88,8 @@ func (s *Server) exchange(ctx context.Context, w http.ResponseWriter, r *http.Re
 		s.keyless(w, t.upstream, lease, err)
 		return
 	}
+	w.Header().Set(providers.AddressHeader, t.upstream.address())
+	w.WriteHeader(http.StatusEarlyHints) // agentd knows whom it waits for, should that take too long
 	start := time.Now()
 	resp, err := s.ask(ctx, t, r, key, body)
 	if err != nil {

@@ -52,7 +52,6 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	if providers.Permanent(err) {
 		w.Header().Set("X-Should-Retry", "false")
 	}
-	w.Header().Set(providers.AddressHeader, up.address())
 	cause, _ := json.Marshal(providers.CauseOf(err, up.keys.hide)) // texts always have a form, in ASCII or escaped
 	w.Header().Set(providers.GatewayHeader, string(cause))
 	writeError(w, http.StatusBadGateway, &responses.Error{

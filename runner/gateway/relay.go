@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"holon/internal/providers"
 	"holon/internal/redact"
 	"holon/responses"
 )
@@ -23,7 +22,6 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 			Code: responses.CodeProviderUnavailable, Message: fmt.Sprintf("provider %s sent %s", up.name, fault)})
 		return
 	}
-	w.Header().Set(providers.AddressHeader, up.address())
 	w.Header()["Content-Type"] = nil // none is guessed where the provider says none
 	keys := up.keys.matcher(minErrorSecret)
 	for _, name := range returnedHeaders() {

@@ -10,8 +10,11 @@ import (
 	"iter"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -167,12 +170,17 @@ func (a *attempt) send(req *model.Request, encode encodeFunc, read readFunc,
 		return nil, nil, err
 	}
 	req.Lowered(r.Lowering)
-	resp, err := a.endpoint.post(a.ctx, r)
+	ctx := a.ctx
+	if a.endpoint.gateway {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { return a.located(http.Header(h)) }})
+	}
+	resp, err := a.endpoint.post(ctx, r)
 	if err != nil {
 		return nil, nil, a.broken(model.StageSend, err)
 	}
 	if a.endpoint.gateway {
-		a.address = resp.Header.Get(providers.AddressHeader)
+		_ = a.located(resp.Header)
 	}
 	if err := a.endpoint.answered(resp); err != nil {
 		_ = resp.Body.Close()
@@ -252,8 +260,8 @@ type attempt struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	idle     *time.Timer
-	yielded  bool   // an event
-	address  string // the provider's, as the host's gateway says; "" without one
+	yielded  bool                   // an event
+	address  atomic.Pointer[string] // the provider's, as the host's gateway says; nil without one
 }
 
 // begin starts an attempt. Call end when the answer is no longer read.

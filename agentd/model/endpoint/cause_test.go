@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,16 +36,26 @@ func TestCauseOfTheGateway(t *testing.T) {
 			URL: "https://llm.example/v1"}},
 		{"an answer that broke off", "", http.StatusOK, true, model.Diagnostics{Stage: model.StageBody, Body: true,
 			URL: "https://llm.example/v1", Chain: []string{"the event stream ended before its terminal event"}}},
+		{"no answer in time", "", 0, true, model.Diagnostics{Stage: model.StageSend, URL: "https://llm.example/v1",
+			Timeout: true, Request: true, Chain: []string{"the provider is silent"}}},
 		{"another server", cause, http.StatusBadGateway, false, model.Diagnostics{Stage: model.StageStatus}},
 	} {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // a handler of a test that looks at nothing
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.Header().Set(providers.AddressHeader, "https://llm.example/v1")
+			if tt.status == 0 {
+				w.WriteHeader(http.StatusEarlyHints)
+				<-r.Context().Done()
+				return
+			}
 			w.Header().Set(providers.GatewayHeader, tt.cause)
 			w.WriteHeader(tt.status)
 		}))
 		opts := Options{Provider: "lab", KeyOptional: true}
+		if tt.status == 0 {
+			opts.IdleTimeout = time.Second
+		}
 		if tt.gateway {
 			dir, err := os.MkdirTemp("", "holon-endpoint-") // whose path is short
 			expect.NoError(t, err)

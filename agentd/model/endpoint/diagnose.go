@@ -31,10 +31,19 @@ func (e *Endpoint) diagnoseStatus(header http.Header) *model.Diagnostics {
 	return d
 }
 
+// located notes the provider's address, which the host's gateway names before it asks the provider. It never fails.
+func (a *attempt) located(h http.Header) error {
+	if at := h.Get(providers.AddressHeader); at != "" {
+		a.address.Store(&at)
+	}
+	return nil
+}
+
 // addressed puts the provider's address, where the gateway named it, into what is known of a failed attempt.
 func (a *attempt) addressed(err error) error {
-	if failed, ok := errors.AsType[*model.Error](err); ok && failed.Diagnostics != nil && a.address != "" {
-		failed.Diagnostics.URL = a.endpoint.line(a.address)
+	at := a.address.Load()
+	if failed, ok := errors.AsType[*model.Error](err); ok && failed.Diagnostics != nil && at != nil {
+		failed.Diagnostics.URL = a.endpoint.line(*at)
 	}
 	return err
 }

@@ -52,10 +52,10 @@ func (c Capabilities) Take(p responses.Part) bool {
 
 // Capabilities implements capable: the union over the candidates. A candidate that
 // lacks something fails when it is called. The cache key is that of the first, which is asked first.
-func (c chain) Capabilities(name string) Capabilities {
+func (c *chain) Capabilities(name string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}
-	for i := range c {
-		one := CapabilitiesOf(c[i].Transport, cmp.Or(c[i].Name, name))
+	for i := range c.candidates {
+		one := CapabilitiesOf(c.candidates[i].Transport, cmp.Or(c.candidates[i].Name, name))
 		sum.CacheKey = sum.CacheKey || i == 0 && one.CacheKey
 		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files,
 			sum.Video || one.Video, sum.Freeform || one.Freeform

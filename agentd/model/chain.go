@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"holon/internal/providers"
@@ -54,23 +55,38 @@ func Retry(t Transport, ref string, policy Policy) Transport {
 // the provider's wish. It gives up at once where no attempt could begin in time: before that limit, and before the
 // deadline of ctx. An answer that was begun is not asked for again. The last attempt before such a pause stays one
 // whose retries are exhausted; its Backoff is that pause.
-func Chain(candidates ...Candidate) Transport { return chain(slices.Clone(candidates)) }
+//
+// A candidate that failed fast is out: it is not asked again after a pause, and where another one answered, by no later
+// Stream of the chain, which is that of a turn.
+func Chain(candidates ...Candidate) Transport {
+	return &chain{candidates: slices.Clone(candidates), out: make([]atomic.Bool, len(candidates))}
+}
 
-type chain []Candidate
+type chain struct {
+	candidates []Candidate
+	out        []atomic.Bool // candidates that failed fast where another one answered
+}
 
 // Stream implements Transport.
-func (c chain) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
+func (c *chain) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		w := &walk{req: req, yield: yield}
-		for i, n := 0, 1; ; n++ {
-			a := w.attempt(ctx, &c[i], n, i == len(c)-1)
+		w := &walk{req: req, yield: yield, out: make([]bool, len(c.out))}
+		for i := range w.out {
+			w.out[i] = c.out[i].Load()
+		}
+		for i, n := w.next(0), 1; ; n++ {
+			a := w.attempt(ctx, &c.candidates[i], n, i == len(c.candidates)-1)
 			switch {
 			case a.Advanced:
-				i, n = i+1, 0
+				w.out[i] = a.Outcome == outcomeFailFast
+				i, n = w.next(i+1), 0
 				continue
 			case a.Outcome == outcomeExhausted && a.Backoff > 0:
-				i, n, w.before = 0, 0, w.made
+				i, n, w.before = w.next(0), 0, w.made
 			case a.Outcome != outcomeRetrying:
+				for j := 0; a.Err == nil && j < len(w.out); j++ {
+					c.out[j].Store(w.out[j])
+				}
 				if a.Err != nil && !errors.Is(a.Err, errStopped) {
 					yield(Event{}, a.Err)
 				}
@@ -92,6 +108,15 @@ type walk struct {
 	before int       // attempts before the present group, which begins with the first candidate
 	groups int       // that failed
 	until  time.Time // no later attempt begins; from the failure of the first group on
+	out    []bool    // candidates that are not asked any more; never the last
+}
+
+// next is the first candidate from i on that is asked.
+func (w *walk) next(i int) int {
+	for w.out[i] {
+		i++
+	}
+	return i
 }
 
 // attempt makes the n-th attempt at a candidate and decides what follows.

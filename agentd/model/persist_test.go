@@ -9,6 +9,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/test/expect"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Groups of attempts follow each other for as long as the limit and the deadline of the turn allow, and not before the
@@ -118,6 +120,36 @@ func TestPersistAfterFallbacks(t *testing.T) {
 		expect.Equal(t, "attempts", slices.Equal(w.lines, []string{
 			"p/a 1/1 retries_exhausted overloaded advanced", "q/b 1/1 retries_exhausted overloaded", "p/a 1/1 succeeded"}),
 			true)
+	})
+}
+
+// A model that failed fast is asked no more once another one answered, nor after a wait.
+func TestFailFastIsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down, refused := play{err: failure(model.KindOverloaded)}, play{err: failure(model.KindAuthentication)}
+		once := model.Policy{MaxPause: time.Second}
+		chain := func(first ...play) (model.Transport, *watch) {
+			a, b := &attempts{plays: first}, &attempts{plays: []play{down, {text: "b"}, {text: "b"}}}
+			return model.Chain(model.Candidate{Ref: "p/a", Transport: a, Policy: once},
+				model.Candidate{Ref: "q/b", Transport: b, Policy: once}), &watch{}
+		}
+		c, w := chain(refused, play{text: "a"})
+		for range 2 {
+			text, err := read(t.Context(), c, model.Request{Observer: w, RetryFor: time.Minute})
+			expect.NoError(t, err)
+			expect.Equal(t, "text", text, "b.")
+		}
+		if diff := cmp.Diff([]string{"p/a 1/1 fail_fast_aborted authentication advanced",
+			"q/b 1/1 retries_exhausted overloaded", "q/b 1/1 succeeded", "q/b 1/1 succeeded"}, w.lines); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// Where none answered, the request was at fault as likely, and the next one is another.
+		c, w = chain(refused, play{text: "a"})
+		_, err := read(t.Context(), c, model.Request{Observer: w})
+		expect.Equal(t, "it fails", err != nil, true)
+		text, err := read(t.Context(), c, model.Request{Observer: w})
+		expect.NoError(t, err)
+		expect.Equal(t, "text", text, "a.")
 	})
 }
 

@@ -68,12 +68,23 @@ func (s *Server) isolate(p *plan) (err error) {
 	if err != nil && s.lifetime.Err() != nil {
 		return draining()
 	}
+	p.origin = o.Origin
 	if err != nil {
 		return recordError(err)
 	}
 	p.workDir = p.private.WorkDir()
 	p.telling, err = s.telling(p.req, p.toolset, p.thread, p.directories)
 	return err
+}
+
+// branched warns of a tree that does not have what the conversation says of it; nil where it goes on.
+func (j *job) branched() []turns.RuntimeEvent {
+	if j.private == nil || j.private.Continues() || j.req.PreviousResponseID == "" {
+		return nil
+	}
+	return []turns.RuntimeEvent{j.scope.Warning(turns.Notice{Code: "tree_not_continued", Component: "worktree",
+		Recoverable: true, Message: fmt.Sprintf("no tree of %s waits for this turn, which works in a new one, made from %s "+
+			"as it is now: the tree is gone, or another turn went on with it", j.req.PreviousResponseID, j.origin)})}
 }
 
 // settleTree writes what the turn changed in its private tree, and keeps or removes the tree. Tasks that the turn

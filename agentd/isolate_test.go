@@ -99,6 +99,10 @@ func TestIsolatedTurns(t *testing.T) {
 			h.post(fmt.Sprintf(body, model, quote(resp.ID), "turn_3", kind)).response(t)
 			h.sh("cd p; git apply --check " + h.file("turn_3", turns.PatchFile))
 			wantOutput("turn_3", "one\n?? new\n") // what the model was told before of the directory stays true
+			for turn, want := range map[string]string{"turn_1": "0\n", "turn_2": "0\n", "turn_3": "1\n"} {
+				expect.Equal(t, "warnings of a new tree in "+turn, h.sh("cat "+h.file(turn, turns.RuntimeFile)+
+					" | grep -c 'tree_not_continued.*waits for this turn.*'$PWD/p || true"), want)
+			}
 			// The fork has not taken the tree of the other branch.
 			h.post(fmt.Sprintf(body, again, quote(second.ID), "turn_4", kind)).response(t)
 			wantOutput("turn_4", "two\nmade\nmore\n")

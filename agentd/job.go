@@ -181,8 +181,9 @@ func (j *job) leftOut(problems []skills.InvalidSkill) turns.RuntimeEvent {
 	return j.scope.Warning(n)
 }
 
-// offerFacts are the facts about skills, servers and their tools that the turn begins with.
+// offerFacts are the facts about its tree, skills, servers and their tools that the turn begins with.
 func (j *job) offerFacts() (facts []turns.RuntimeEvent) {
+	facts = j.branched()
 	if len(j.skills.Problems) > 0 {
 		facts = append(facts, j.leftOut(j.skills.Problems))
 	}

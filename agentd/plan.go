@@ -57,6 +57,7 @@ type directories struct {
 	workDir  string
 	anchor   string         // where AGENTS.md and workspace skills are read; "" for workDir
 	private  *worktree.Tree // that holds workDir; nil when the turn is not isolated
+	origin   string         // of that tree
 	goesOn   bool           // the private tree waits for a turn that continues this one
 }
 

@@ -80,6 +80,9 @@ type Tree struct {
 // WorkDir returns the directory in which the turn works.
 func (t *Tree) WorkDir() string { return filepath.Join(t.root, turnsName, t.name, treeName, t.prefix) }
 
+// Continues reports whether the tree is that of the turn before; else it has what the origin had.
+func (t *Tree) Continues() bool { return t.goesOn != "" }
+
 // Ceiling returns the directory that holds the tree. git in the tree must not look for a repository there or above: it
 // would find that of the user.
 func (t *Tree) Ceiling() string { return filepath.Join(t.root, turnsName, t.name) }

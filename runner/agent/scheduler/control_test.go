@@ -219,6 +219,8 @@ func TestNotificationsEnd(t *testing.T) {
 		c = w.claim()
 		w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
 		expect.Equal(t, "open", strings.Join(pending(w), " "), "recheck_consumed")
+		expect.Equal(t, "work item", w.notifications()[0].WorkItemID, item.ID)
+		expect.Equal(t, "caused by", w.notifications()[0].CausationID, c.Attempt.MessageID)
 		update(w, item.ID, scheduler.WorkChange{BlockedBy: &none})
 		expect.Equal(t, "open", strings.Join(pending(w), " "), "")
 	})
@@ -235,12 +237,16 @@ func TestNotificationsEnd(t *testing.T) {
 	})
 	t.Run("a blocked message goes on", func(t *testing.T) {
 		w := open(t)
-		w.admit(prompt("go"))
+		msg := prompt("go")
+		msg.CorrelationID = "corr_1"
+		w.admit(msg)
 		for range 2 {
 			c := w.claim()
 			w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Permanent: true, Turn: ledger.Turn{
 				Failure: &ledger.Failure{Code: "missing_credentials", Summary: "there is no key"}}})
 			expect.Equal(t, "open", strings.Join(pending(w), " "), "message_blocked")
+			expect.Equal(t, "correlation", w.notifications()[0].CorrelationID, "corr_1")
+			expect.Equal(t, "caused by", w.notifications()[0].CausationID, c.Attempt.MessageID)
 			w.must(w.m.Unblock(w.ctx, "alpha"))
 		}
 		c := w.claim()

@@ -72,22 +72,29 @@ func (s *step) about(kind ledger.NoticeKind, subject string) []ledger.Notificati
 	})
 }
 
-// notification makes one about the agent, for its operator. In a turn it has the turn's work item and correlation.
+// notification makes one about the agent, for its operator. In a turn, and at its settlement, it has the turn's work item
+// and correlation.
 func (s *step) notification(kind ledger.NoticeKind, subject, message string) ledger.Notification {
 	a := s.agentRow()
 	n := ledger.Notification{
 		ID: responses.NewID(prefixNotification), AgentID: a.ID, RequestedBy: a.ID, Boundary: "primary_operator",
 		Message: message, Summary: rules.Summary(message), CreatedAt: s.now, Kind: kind, SubjectID: subject,
 	}
-	if turn, open := s.openAttempt(); open {
-		n.WorkItemID, n.CausationID = turn.WorkItemID, turn.MessageID
-		msg, _ := find(s, ledger.View.Message, turn.MessageID)
-		n.CorrelationID = msg.CorrelationID
+	turn, open := s.openAttempt()
+	if !open {
+		turn = s.settles
 	}
+	s.relate(&n, turn)
 	if a.Ownership == ledger.ParentSupervised {
 		n.Boundary, n.ParentID = "parent_supervisor", a.ParentID
 	}
 	return n
+}
+
+// relate gives a notification what is known of the turn of an attempt.
+func (s *step) relate(n *ledger.Notification, of ledger.Attempt) {
+	msg, _ := find(s, ledger.View.Message, of.MessageID)
+	n.WorkItemID, n.CausationID, n.CorrelationID = of.WorkItemID, of.MessageID, msg.CorrelationID
 }
 
 // notify records a notification, and puts its deliveries in the outbox: to the bindings that are given, else to those

@@ -140,8 +140,9 @@ type step struct {
 	called  bool                          // a call of the agent's open turn takes the step
 	by      ledger.Provenance             // of the operator who takes the step; zero: no operator does
 
-	calls  memory.Calls // of the turn whose attempt the step settles
-	window int64        // tokens of the newest request of that turn
+	settles ledger.Attempt // zero: the step settles none
+	calls   memory.Calls   // of the turn whose attempt the step settles
+	window  int64          // tokens of the newest request of that turn
 
 	worktree *ledger.Worktree // of the child whose attempt the step settles, nil for none
 }

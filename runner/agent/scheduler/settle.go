@@ -53,7 +53,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if v.turn && v.entry == ledger.Queued && s.message(a.MessageID).ResponseID() != "" { // its response has one end
 		v, e.Suspended = outcome{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted", true, true}, false
 	}
-	s.worktree = e.Worktree
+	s.worktree, s.settles = e.Worktree, a
 	s.charge(e.Spent)
 	s.cause = submittedEvent(a.ID)
 	if v.entry == ledger.Aborted {

@@ -198,10 +198,13 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID, id string) (ledg
 		for _, w := range s.waits() { // those that only the trigger would have ended are reported
 			if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != t.ID }) {
 				s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, fields{"trigger": t.ID})
-				s.notify(s.notification(ledger.NoticeTrigger, w.ID, fmt.Sprintf("Agent %s waits for something outside, "+
+				n := s.notification(ledger.NoticeTrigger, w.ID, fmt.Sprintf("Agent %s waits for something outside, "+
 					"and the trigger that would have ended that is revoked. Send it a prompt, or give its sender the URL of "+
 					"a new one. It waits for: %s",
-					agentID, w.WaitingFor)))
+					agentID, w.WaitingFor))
+				of, _ := find(s, ledger.View.Attempt, w.Registered)
+				s.relate(&n, of)
+				s.notify(n)
 			}
 		}
 		return nil

@@ -62,7 +62,7 @@ type schemaCheck struct {
 
 // schemaError says what a value at a place must be; format has one verb, for the value.
 func schemaError(at, format string, value any) error {
-	text, err := encode(value)
+	text, err := Marshal(value) // which writes numbers as they were
 	if err != nil {
 		text = nil // it was decoded from JSON, so it can be encoded
 	}

@@ -69,6 +69,8 @@ func TestSchemasThatCannotWork(t *testing.T) {
 				t.Errorf("%.100s at %s: error %v, want one", schema, place, err)
 			case e.Param != place+at || e.Code != responses.CodeInvalidValue:
 				t.Errorf("%.100s: param %q and code %q, want %q and invalid_value", schema, e.Param, e.Code, place+at)
+			case strings.HasSuffix(schema, ":-1}}}") && !strings.HasSuffix(e.Message, "not -1"):
+				t.Errorf("%.100s: message %q, want one that ends with the number", schema, e.Message)
 			case !strings.Contains(e.Message, place) || len(e.Message) > 500 || strings.Contains(e.Message, "Go "):
 				t.Errorf("%.100s: message %q, want one that names %s", schema, e.Message, place)
 			}

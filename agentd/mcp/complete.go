@@ -3,8 +3,8 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"holon/agentd/tools"
@@ -58,7 +58,10 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 	}
 	data, err := responses.Marshal(first.Result)
 	var fields map[string]json.RawMessage
-	if err != nil || json.Unmarshal(data, &fields) != nil {
+	var cut struct {
+		Omitted int `json:"omitted"`
+	}
+	if err != nil || errors.Join(json.Unmarshal(data, &fields), json.Unmarshal(data, &cut)) != nil {
 		return first
 	}
 	added := false
@@ -67,8 +70,9 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 		if json.Unmarshal(fields[name], &all) != nil || len(list) == 0 {
 			continue
 		}
-		fields[name], added = encode(append(all, list...)), true
-		first.Summary = counted(first.Summary, len(list))
+		all = append(all, list...)
+		fields[name], added = encode(all), true
+		first.Summary = counted(len(all)+cut.Omitted, strings.TrimSuffix(name, "s"))
 	}
 	if !added {
 		return first
@@ -77,15 +81,10 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 	return first
 }
 
-// counted is the summary of a list, "2 tasks", that has more.
-func counted(summary string, more int) string {
-	number, noun, _ := strings.Cut(summary, " ")
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return summary
-	}
-	if noun = strings.TrimSuffix(noun, "s"); n+more != 1 {
+// counted is the summary of a list, such as "2 tasks".
+func counted(n int, noun string) string {
+	if n != 1 {
 		noun += "s"
 	}
-	return fmt.Sprintf("%d %s", n+more, noun)
+	return fmt.Sprintf("%d %s", n, noun)
 }

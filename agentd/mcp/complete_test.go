@@ -10,13 +10,14 @@ import (
 // A list with what the host adds counts that too.
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ summary, more, want string }{
-		{"0 tasks", `{"tasks":[{}]}`, "1 task"}, {"1 task", `{"tasks":[{},{}]}`, "3 tasks"},
-		{"2 tasks", `{"tasks":[]}`, "2 tasks"}, {"2 tasks", `[]`, "2 tasks"}, {"none", `{"tasks":[{}]}`, "none"},
+	for _, c := range []struct{ has, more, want string }{
+		{`{"tasks":[]}`, `{"tasks":[{}]}`, "1 task"}, {`{"tasks":[{}]}`, `{"tasks":[{},{}]}`, "3 tasks"},
+		{`{"tasks":[{}],"omitted":7}`, `{"tasks":[{}]}`, "9 tasks"}, {`{"tasks":[{}]}`, `{"tasks":[]}`, "as it was"},
+		{`{"tasks":[{}]}`, `[]`, "as it was"}, {`{"agents":[{}]}`, `{"tasks":[{}]}`, "as it was"},
 	} {
-		first := tools.Output{Summary: c.summary, Result: map[string]any{"tasks": []string{}}}
+		first := tools.Output{Summary: "as it was", Result: json.RawMessage(c.has)}
 		if got := join(first, json.RawMessage(c.more)); got.Summary != c.want {
-			t.Errorf("%s and %s: %q, want %q", c.summary, c.more, got.Summary, c.want)
+			t.Errorf("%s and %s: %q, want %q", c.has, c.more, got.Summary, c.want)
 		}
 	}
 }

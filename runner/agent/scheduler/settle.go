@@ -70,7 +70,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	s.advance(a, own.Sender, e, v) // before the closure, which names its wait
 	s.awaitTasks()
 	s.awaitClient(a, e.ClientCalls)
-	s.endWork(a, e, v)
+	s.endWork(a, own.Sender, e, v)
 	s.write(a, e, v, &out)
 	s.remember(a, v, out.Turn)
 	s.freeWork()

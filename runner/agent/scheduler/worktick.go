@@ -109,7 +109,7 @@ func (s *step) fireRecheck(id string) {
 
 // endWork notes, at the end of a turn, what became of the item that it was bound to, and whether work may go on by
 // itself after it.
-func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
+func (s *step) endWork(a ledger.Attempt, from ledger.Sender, e End, v outcome) {
 	if !v.turn {
 		return
 	}
@@ -119,7 +119,9 @@ func (s *step) endWork(a ledger.Attempt, e End, v outcome) {
 	case e.Failure != nil && e.Failure.Code == responses.CodeContextLength:
 		s.state.WorkHeld = responses.CodeContextLength
 	}
-	s.endRecheck(s.message(a.MessageID))
+	if from == ledger.FromSelf { // as ticks are
+		s.endRecheck(s.message(a.MessageID))
+	}
 	w, ok := find(s, ledger.View.WorkItem, a.WorkItemID)
 	if !ok {
 		return

@@ -15,12 +15,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holon/internal/providers"
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/engine/local"
+	"holon/runner/gateway"
 	"holon/runner/pool"
 	"holon/state"
 	"holon/state/ledger"
@@ -66,8 +68,9 @@ type lab struct {
 	home     state.Home
 	scenario string
 	log      *slog.Logger
-	fallback []string // models that are asked when the scenario fails
-	budget   int64    // tokens of a conversation; 0: no bound
+	fallback []string         // models that are asked when the scenario fails
+	budget   int64            // tokens of a conversation; 0: no bound
+	gateway  *gateway.Gateway // leads to the provider acme, which is asked in place of the scenario; nil: it is not
 
 	store   *sqlite.Store
 	keeper  *pool.Pool
@@ -108,9 +111,14 @@ func (l *lab) start() {
 	expect.NoError(l.t, err)
 	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
 		Configure: func(_ context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
-			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario,
+			c := runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario,
 				Fallbacks: t.Fallbacks},
-				Environment: runner.Environment{AgentEnv: []string{"HOLON_RETRY_FOR=0"}}}, nil, nil // failures are for good
+				Environment: runner.Environment{AgentEnv: []string{"HOLON_RETRY_FOR=0"}}} // failures are for good
+			if l.gateway != nil {
+				c.Models = runner.Models{Model: "acme/large", Gateway: l.gateway,
+					Providers: []string{"acme=" + string(providers.ChatCompletions)}}
+			}
+			return c, nil, nil
 		}})
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml",

@@ -139,12 +139,14 @@ func (d *daemon) holon(args ...string) string {
 
 const scenario = `
 rounds:
-  - text: |
-      The <b>answer</b>. <script>window.pwned = 1</script> <img src=x onerror="window.pwned = 1">
+  - cases:
+    - {when: {user: {contains: slowly}}, chunks: ["One <i>line</i>.\n", "Two.\n", "Three."], gap: 10m}
+    - text: |
+        The <b>answer</b>. <script>window.pwned = 1</script> <img src=x onerror="window.pwned = 1">
 
-      [a link](javascript:window.pwned=1)
-    chunk_size: 20
-    gap: 5ms
+        [a link](javascript:window.pwned=1)
+      chunk_size: 20
+      gap: 5ms
 `
 
 // A person signs in by a link, talks to an agent, and goes on when the daemon comes back: no row is lost or there
@@ -178,6 +180,15 @@ func testConversation(ctx context.Context, t *testing.T) {
 	do(ctx, t, chromedp.Navigate("http://"+d.addr+"/ui/sessions/"+id), is(`document.readyState === "complete"`),
 		chromedp.SendKeys("#text", "hello"), enter,
 		is(`/hello[^]*The <b>answer/.test(document.getElementById("session").textContent) && !window.pwned`))
+	// whose rows come while a turn goes on, and stay when the page is read again
+	do(ctx, t, chromedp.SendKeys("#text", "slowly"), enter,
+		is(`/slowly[^]*One <i>line/.test(document.querySelector("[data-turn]")?.textContent)`),
+		chromedp.Evaluate[chromedp.Void](`window.followed = document.querySelector("[data-turn]");
+			document.querySelector("h1").dataset.old = ""; document.dispatchEvent(new Event("visibilitychange"))`),
+		is(`!("old" in document.querySelector("h1").dataset)`),
+		is(`window.followed.isConnected && window.followed.children.length >= 2`),
+		chromedp.Click(`form[action$="/cancel"] button`),
+		is(`!document.querySelector("[data-turn]") && /One <i>line/.test(document.getElementById("session").textContent)`))
 	// each control has a name, on each page
 	for _, page := range []string{"", "agents/main", "agents/main/queue", "agents/main/work", "agents/main/tasks",
 		"agents/main/children", "agents/main/workspaces", "agents/main/events", "agents/main/usage", "agents/main/debug",

@@ -114,6 +114,7 @@ func (c *Console) routes() http.Handler {
 		"GET /ui/agents/{id}/rows":                c.rows,
 		"GET /ui/agents/{id}/stream":              c.stream,
 		"GET /ui/agents/{id}/tasks/{task}/stream": c.taskStream,
+		"GET /ui/responses/{id}/stream":           c.turnStream,
 		"POST /ui/agents/{id}/{action}":           c.act(agentActions),
 		"POST /ui/sessions/{id}/{action}":         c.act(sessionActions),
 		"POST /ui/logout":                         c.logout,

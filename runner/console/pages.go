@@ -310,6 +310,7 @@ func (c *Console) session(r *http.Request) (page, error) {
 	shown := make([]sessionTurn, len(turns.Data))
 	for i, t := range turns.Data {
 		shown[i] = sessionTurn{SessionTurn: t, Live: t.Status == "queued" || t.Status == "in_progress"}
+		shown[i].Follow = shown[i].Live && t.ResponseID != "" && s.Owner == operator
 		if i >= len(shown)-wholeTurns && t.ResponseID != "" && !shown[i].Live && s.Owner == operator {
 			if shown[i].Rows, err = c.turnRows(r, t.ResponseID); err != nil {
 				c.log.Debug("a turn is not shown whole", "response", t.ResponseID, "err", err) // its beginning is
@@ -333,14 +334,16 @@ func (c *Console) session(r *http.Request) (page, error) {
 		Turns      []sessionTurn
 		Change     treeChange
 		Unreadable string
-	}{s, shown, changed, unreadable}}, nil
+		Mode       present.Mode
+	}{s, shown, changed, unreadable, modeOf(r)}}, nil
 }
 
 // sessionTurn is a turn of a session, as its page shows it.
 type sessionTurn struct {
 	wire.SessionTurn
-	Live bool          // it goes on
-	Rows []present.Row // what was asked and done; none: only the beginnings are shown
+	Live   bool          // it goes on
+	Follow bool          // and its rows come by a stream
+	Rows   []present.Row // what was asked and done; none: only the beginnings are shown
 }
 
 // wholeTurns bounds the turns of a session that are shown whole: the newest.

@@ -213,6 +213,38 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// turnStream sends the rows of a session's turn, from its beginning, until it ends. The same rows change when a browser
+// comes back.
+func (c *Console) turnStream(w http.ResponseWriter, r *http.Request) {
+	ctx, id := r.Context(), r.PathValue("id")
+	asked, err := c.client.Responses().InputItems(ctx, id)
+	if err != nil {
+		f, status, _ := wire.Explain(err)
+		http.Error(w, f.Error.Message, status)
+		return
+	}
+	b := newBrowser(w, c.pages["row"], modeOf(r))
+	send := func(rows []present.Row) {
+		for _, row := range rows {
+			if err == nil {
+				err = b.row(row, "")
+			}
+		}
+	}
+	send(present.Asked(id, asked))
+	var fold present.Turn
+	for ev, failed := range c.client.Responses().Events(ctx, id, -1) {
+		if failed != nil {
+			c.log.Debug("a stream of the console ended", "response", id, "err", failed)
+			return // the browser comes back
+		}
+		if send(fold.Event(ev)); err != nil {
+			return
+		}
+	}
+	_ = b.send("ended", "", struct{}{}) // an error means that the browser is gone
+}
+
 // taskStream sends what a task prints until it ends.
 func (c *Console) taskStream(w http.ResponseWriter, r *http.Request) {
 	b := newBrowser(w, c.pages["row"], present.Info)

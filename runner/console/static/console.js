@@ -1,5 +1,5 @@
 // The console's script: forms without a new page, parts of a page that are read again, and the streams.
-import {followRows} from "./rows.js";
+import {followRows, followTurns} from "./rows.js";
 import {takeComments} from "./comments.js";
 
 const notice = document.getElementById("notice");
@@ -30,8 +30,9 @@ async function refresh() {
     for (const part of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(part.id);
       const busy = part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
-      if (next && !busy && next.innerHTML !== part.innerHTML) replace(part, next);
+      if (next && !busy && unfollowed(next) !== unfollowed(part)) replace(part, next);
     }
+    followTurns(refreshSoon);
   } catch {
     // the daemon is away: the stream tells when it is back
   } finally {
@@ -42,6 +43,13 @@ async function refresh() {
   }
 }
 
+// unfollowed is a part without the rows of the turns that it follows.
+function unfollowed(part) {
+  const copy = part.cloneNode(true);
+  for (const turn of copy.querySelectorAll("[data-turn]")) turn.replaceChildren();
+  return copy.innerHTML;
+}
+
 // replace keeps what is unfolded, what was entered, and the focus: of the same element, never of the one that took its
 // place, which does something else.
 function replace(part, next) {
@@ -50,6 +58,7 @@ function replace(part, next) {
   const entered = new Map(all("input:not([type=hidden]), textarea").filter((e) => e.value !== e.defaultValue ||
     e.checked !== e.defaultChecked).map((e) => [identity(e), e]));
   const focused = part.contains(document.activeElement) && identity(document.activeElement);
+  for (const turn of all("[data-turn]")) next.querySelector("#" + turn.id)?.replaceWith(turn);
   part.replaceChildren(...next.childNodes);
   for (const one of all("details")) one.open = open.has(identity(one));
   for (const one of all("input:not([type=hidden]), textarea")) {
@@ -184,6 +193,7 @@ if (output) {
 }
 
 takeComments();
+followTurns(refreshSoon);
 if (document.body.dataset.from) followRows(document.body, refreshSoon);
 else { // a page that no stream changes is read again while somebody sees it
   document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -42,9 +42,24 @@ export function followRows(body, changed) {
   connect();
 }
 
+// followTurns follows the turns of a session that go on, each to its end, after which ended is called.
+export function followTurns(ended) {
+  for (const list of document.querySelectorAll("[data-turn]")) {
+    if (list.source) continue;
+    const rows = window_(list);
+    list.source = new EventSource(list.dataset.turn);
+    list.source.addEventListener("row", (event) => {
+      if (list.isConnected) rows.take(JSON.parse(event.data));
+      else list.source.close();
+    });
+    list.source.addEventListener("ended", () => { list.source.close(); ended(); });
+  }
+}
+
+// window_ are the rows of a list. One without an agent has no older ones.
 function window_(list, agent, mode) {
-  const older = document.getElementById("older");
-  const newest = document.getElementById("newest");
+  const older = agent && document.getElementById("older");
+  const newest = agent && document.getElementById("newest");
   const byKey = new Map();
   let atEnd = true; // the window has the newest row
 
@@ -77,7 +92,7 @@ function window_(list, agent, mode) {
     byKey.set(row.dataset.key, row);
   }
 
-  older.addEventListener("click", async () => {
+  older?.addEventListener("click", async () => {
     older.disabled = true;
     try {
       const answer = await fetch(`${agent}/rows?mode=${mode}&before=${older.dataset.before}`);
@@ -98,7 +113,7 @@ function window_(list, agent, mode) {
     }
   });
 
-  newest.addEventListener("click", () => location.reload());
+  newest?.addEventListener("click", () => location.reload());
 
   // take puts a change off until the ones that came with it are here too, and a moment longer while there are many: the
   // page is laid out once for all of them.
@@ -110,7 +125,7 @@ function window_(list, agent, mode) {
       if (change.gone) {
         if (was) drop(was);
       } else if (!was && !atEnd) { // it is behind the window
-        newest.hidden = false;
+        if (newest) newest.hidden = false;
       } else if (change.append !== undefined && was) {
         was.querySelector(".writing")?.append(change.append);
       } else if (change.html) {
@@ -121,12 +136,11 @@ function window_(list, agent, mode) {
     last = performance.now();
     if (follow && list.children.length > most) {
       while (list.children.length > most) drop(list.firstElementChild);
-      older.dataset.before = list.firstElementChild.dataset.seq;
-      older.hidden = false;
+      if (older) [older.dataset.before, older.hidden] = [list.firstElementChild.dataset.seq, false];
     } else if (list.children.length > most * 2) { // the reader stays at older rows
       while (list.children.length > most) drop(list.lastElementChild);
       atEnd = false;
-      newest.hidden = false;
+      if (newest) newest.hidden = false;
     }
     if (follow) toEnd();
   }

@@ -119,26 +119,60 @@ func (m *Manager) Record(key Key) (*Record, error) {
 	return r, err
 }
 
-// turnsFile has the turns that may go on of a session that makes several at a time, for which no turn waits for the
-// disk: after a power cut, which the file need not survive, no container runs.
-const turnsFile = "turns.json"
+// turnsFile has the newest turns of a session that makes several at a time; some may be over. No turn waits
+// for the disk: after a power cut, which the file need not survive, no container runs.
+const turnsFile = "turns.ndjson"
 
-// readTurns reads turnsFile; one that cannot be read has no turns.
+// readTurns reads turnsFile up to what cannot be read, such as the line that a kill cut off.
 func (r *Record) readTurns(dir string) {
-	var list []Asked
 	data, err := durable.ReadFile(filepath.Join(dir, turnsFile), maxRecord)
-	if err == nil && json.Unmarshal(data, &list) == nil && len(list) > 0 {
-		newest := len(list) - 1
+	if err != nil {
+		return
+	}
+	var list []Asked
+	for line := range bytes.Lines(data) {
+		var a Asked
+		if json.Unmarshal(line, &a) != nil || a.TurnID == "" {
+			break
+		}
+		list = append(list, a)
+	}
+	if newest := len(list) - 1; newest >= 0 {
 		r.earlier, r.Asked = list[:newest], list[newest]
 	}
 }
 
+// writeTurns makes turnsFile anew of the turns that may go on.
 func (r *Record) writeTurns(dir string) error {
-	data, err := json.Marshal(r.underWay())
+	text, err := turnLines(r.underWay()...)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", turnsFile, err)
+		return err
 	}
-	return durable.Replace(filepath.Join(dir, turnsFile), data)
+	return durable.Replace(filepath.Join(dir, turnsFile), text)
+}
+
+// appendTurn adds the newest turn to turnsFile. After an error the file must be made anew.
+func (r *Record) appendTurn(dir string) error {
+	text, err := turnLines(r.Asked)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, turnsFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("record a turn: %w", err)
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+func turnLines(list ...Asked) ([]byte, error) {
+	var b bytes.Buffer
+	for _, a := range list {
+		if err := json.NewEncoder(&b).Encode(a); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", turnsFile, err)
+		}
+	}
+	return b.Bytes(), nil
 }
 
 // ReadRun reads the record in the directory of a run.

@@ -47,6 +47,7 @@ type Session struct {
 	mu     sync.Mutex // over the record, its file and what follows
 	record *Record
 	over   map[string]bool   // turns that have ended, until another is asked for
+	lines  int               // of the file of turns; 0: it has to be made anew
 	tokens map[string]string // of turns; secrets until another is asked for, or the session is given up
 }
 

@@ -46,13 +46,31 @@ func (s *Session) ask(t *runner.Turn) error {
 	s.record.Asked = Asked{t.ID(), t.Grant}
 	save := s.save
 	if s.manager.AtOnce {
-		save = func() error { return s.record.writeTurns(s.manager.Dir(s.key)) }
+		save = s.saveTurn
 	}
 	if err := save(); err != nil {
 		return err
 	}
 	s.keepToken(t)
 	return nil
+}
+
+// maxTurnLines is after how many lines the file of turns is made anew. To replace it for each turn takes longer than
+// all else that the door does before agentd is asked.
+const maxTurnLines = 32
+
+// saveTurn records the newest turn of a session that makes several at a time.
+func (s *Session) saveTurn() (err error) {
+	dir := s.manager.Dir(s.key)
+	if s.lines == 0 || s.lines >= maxTurnLines {
+		err, s.lines = s.record.writeTurns(dir), len(s.record.underWay())
+	} else {
+		err, s.lines = s.record.appendTurn(dir), s.lines+1
+	}
+	if err != nil {
+		s.lines = 0
+	}
+	return err
 }
 
 // keepToken makes the token of a turn a secret, in place of those of turns that are over.
@@ -83,12 +101,23 @@ func (s *Session) await(ctx context.Context) {
 		var going []string
 		for _, a := range s.record.underWay() {
 			rec, err := s.Client().Turn(ctx, a.TurnID)
-			if err == nil && !rec.Status.Terminal() {
+			switch {
+			case err != nil:
+			case rec.Status.Terminal():
+				s.note(a.TurnID)
+			default:
 				going = append(going, a.TurnID)
 			}
 		}
 		s.Await(going)
 	})
+}
+
+// note notes that a turn is over.
+func (s *Session) note(turnID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over[turnID] = true
 }
 
 // ended notes that a turn is over, of which another process may watch more if it was left.

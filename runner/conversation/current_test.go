@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -188,4 +191,34 @@ func TestContainerDies(t *testing.T) {
 	}))
 	l.play(write)
 	expect.Equal(t, "the next continues", *l.turn(x).Response.PreviousResponseID, first.ResponseID)
+}
+
+// What a client asks for after the end of a turn waits until that is in the log. agentd, of which there is none here, is
+// not asked for an end that was seen.
+func TestSeenEnd(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		home, err := state.MakeHome(dir, "")
+		expect.NoError(t, err)
+		l := &lab{T: t, home: home, opts: Options{Home: home, Pool: none{}, Log: slog.New(slog.DiscardHandler)}}
+		l.open()
+		l.decided = patience
+		x := l.start(Ask{})
+		_, err = x.begin("turn_1", "", func(error) {})
+		expect.NoError(t, err)
+		(&recorder{x, "turn_1"}).Fact(turns.RuntimeEvent{Type: turns.TurnCompleted})
+		held := make(chan int, 1)
+		go func() {
+			release, err := x.holdSettled(t.Context())
+			expect.NoError(t, err)
+			held <- x.Info().Usage.Turns
+			release()
+		}()
+		synctest.Wait()
+		if len(held) > 0 {
+			t.Error("a turn may begin before the end of the one before is in the log")
+		}
+		x.end("turn_1", runner.End{}, nil)
+		expect.Equal(t, "turns", <-held, 1)
+	})
 }

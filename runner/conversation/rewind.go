@@ -121,13 +121,18 @@ func (x *Session) holdSettled(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// unsettled is a turn that has ended for agentd and goes on in the log, "" for none.
+// unsettled is a turn that has ended for agentd and goes on in the log, "" for none. agentd is asked about those whose
+// end this process has not seen.
 func (x *Session) unsettled(ctx context.Context) (turnID string) {
 	x.sessions.mu.Lock()
 	going := slices.Clone(x.log.going)
+	seen := slices.IndexFunc(going, func(id string) bool { return x.calls[id] != nil && x.calls[id].over })
 	x.sessions.mu.Unlock()
-	if len(going) == 0 || ctx.Err() != nil {
+	switch {
+	case len(going) == 0 || ctx.Err() != nil:
 		return ""
+	case seen >= 0:
+		return going[seen]
 	}
 	err := x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
 		for _, id := range going {

@@ -106,6 +106,7 @@ type Session struct {
 type call struct {
 	cancel func(error)
 	begun  bool          // agentd has accepted the turn
+	over   bool          // and its watcher has seen its end, which the log is about to have
 	kept   chan struct{} // closed when the turn is on the disk, or could not be brought there; nil: it is
 }
 

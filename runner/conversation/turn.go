@@ -258,7 +258,17 @@ func (x *Session) knows(l line) bool {
 }
 
 // Fact implements runner.Observer.
-func (r *recorder) Fact(turns.RuntimeEvent) {}
+func (r *recorder) Fact(ev turns.RuntimeEvent) {
+	if ev.Type != turns.TurnCompleted && ev.Type != turns.TurnFailed {
+		return
+	}
+	s := r.session.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := r.session.calls[r.turn]; c != nil {
+		c.over = true
+	}
+}
 
 // Do calls fn with the session's agentd, for what is no turn: a container that was stopped is started. Also a closed
 // session has what was said in it.

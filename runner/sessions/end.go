@@ -18,7 +18,11 @@ import (
 // seen completes an end that this process saw.
 func (s *Session) seen(e *runner.End) {
 	m := s.manager
-	if _, err := m.recorded(s.key, e); err != nil {
+	rec, err := turnfiles.ReadRecord(m.SessionDir(s.key), e.TurnID)
+	if rec != nil {
+		ofRecord(e, rec)
+	}
+	if err != nil {
 		m.Log.Warn("a turn's record cannot be read", "session", s.key, "turn", e.TurnID, "err", err)
 	}
 	ofResponse(e)
@@ -74,11 +78,15 @@ func (m *Manager) recorded(key Key, e *runner.End) (*responses.Response, error) 
 	if rec == nil {
 		return nil, err
 	}
+	ofRecord(e, rec)
+	return end, err
+}
+
+func ofRecord(e *runner.End, rec *turns.Record) {
 	e.Record, e.Usage = rec, turnfiles.Plausible(rec.Usage)
 	if p := rec.ProviderAttempts; p != nil {
 		e.Model = p.WinningModelRef
 	}
-	return end, err
 }
 
 // Replay reports to watch what the disk has of a turn that is over, also what watch has seen.

@@ -28,6 +28,20 @@ var errForged = errors.New("the turn's files are not what agentd writes")
 // Read reads what a turn left below the directory of its session: its record, and its final response when it has one.
 // fs.ErrNotExist says that agentd never accepted such a turn.
 func Read(sessionDir, turnID string) (*turns.Record, *responses.Response, error) {
+	return readWith(sessionDir, turnID, (*Files).read)
+}
+
+// ReadRecord is Read without the final response.
+func ReadRecord(sessionDir, turnID string) (*turns.Record, error) {
+	rec, _, err := readWith(sessionDir, turnID, func(t *Files) (*turns.Record, *responses.Response, error) {
+		rec, err := t.record()
+		return rec, nil, err
+	})
+	return rec, err
+}
+
+func readWith(sessionDir, turnID string,
+	read func(*Files) (*turns.Record, *responses.Response, error)) (*turns.Record, *responses.Response, error) {
 	if err := responses.CheckID("turn_id", turnID); err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +50,7 @@ func Read(sessionDir, turnID string) (*turns.Record, *responses.Response, error)
 		return nil, nil, fmt.Errorf("open the turn's directory: %w", err)
 	}
 	defer files.Close()
-	rec, end, err := files.read()
+	rec, end, err := read(files)
 	if rec != nil && rec.TurnID != turnID {
 		return nil, nil, fmt.Errorf("%w: it is the record of another turn", errForged)
 	}

@@ -57,7 +57,7 @@ type agentHost struct {
 	transports *deliver.Deliverer
 	clients    *clients
 	trees      *trees.Trees
-	ledger     *sqlite.Store
+	ledger     ledger.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners  *control.Listeners
 	opened     chan struct{}       // closed when Runtime is set

@@ -72,7 +72,7 @@ type lab struct {
 	budget   int64            // tokens of a conversation; 0: no bound
 	gateway  *gateway.Gateway // leads to the provider acme, which is asked in place of the scenario; nil: it is not
 
-	store   *sqlite.Store
+	store   ledger.Store
 	keeper  *pool.Pool
 	runtime *agent.Runtime
 	stop    context.CancelFunc

@@ -77,7 +77,7 @@ func (h stillHomes) Digest(context.Context, string) (string, error) { return "th
 // alone is a runtime without containers, on a real ledger.
 type alone struct {
 	t       *testing.T
-	store   *sqlite.Store
+	store   ledger.Store
 	runtime *agent.Runtime
 	played  *played
 	close   func()

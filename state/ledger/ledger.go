@@ -6,7 +6,7 @@
 //
 // A new kind of record is a type with a Row here, next to the methods of View that
 // read it; a table in the schema and a statement for each of its queries in the store
-// (state/sqlite); and its part of the suite in test/ledgertest.
+// (state/sqlstore); and its part of the suite in test/ledgertest.
 //
 // The invariant: what belongs to one step of an agent is written by one Update
 // or not at all, and the events of an agent are numbered without a gap by the

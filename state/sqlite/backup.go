@@ -14,6 +14,7 @@ import (
 	"holon/internal/durable"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/state/sqlstore"
 )
 
 // Backup writes a consistent copy of the ledger at path to a file that does not exist, while other
@@ -170,12 +171,7 @@ func renew(ctx context.Context, path string) (err error) {
 		return failed("open the copy", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return within(ctx, db, &tx{}, func(t *tx) error {
-		if err := t.beginEpoch(); err != nil {
-			return err
-		}
-		return t.commit()
-	})
+	return sqlstore.Renew(ctx, db, dialect{})
 }
 
 func syncFile(path string) error {

@@ -22,7 +22,7 @@ var dataTables = []string{"agents", "agent_states", "messages", "attempts", "tur
 	"notifications"}
 
 // filledStore has one row in each of them, and an event.
-func filledStore(t testing.TB) *Store {
+func filledStore(t testing.TB) *store {
 	t.Helper()
 	s := openAt(t, newPath(t))
 	t.Cleanup(func() { _ = s.Close() })
@@ -114,7 +114,7 @@ func FuzzDamagedFile(f *testing.F) {
 }
 
 // fill updates until one is refused, and returns how many were not.
-func fill(t *testing.T, s *Store) int {
+func fill(t *testing.T, s *store) int {
 	t.Helper()
 	for n := range 10_000 {
 		err := s.Update(t.Context(), func(tx ledger.Tx) error {
@@ -135,7 +135,7 @@ func fill(t *testing.T, s *Store) int {
 	return 0
 }
 
-func checkFull(t *testing.T, s *Store, kept int) {
+func checkFull(t *testing.T, s *store, kept int) {
 	t.Helper()
 	if n := newestEvent(t, s); n != int64(kept) {
 		t.Errorf("%d updates were acknowledged, the newest event is %d", kept, n)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -9,46 +10,67 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/state/sqlstore"
 )
+
+// dialect is that of SQLite.
+type dialect struct{}
+
+var _ sqlstore.Dialect = dialect{}
+
+func (dialect) Bind(text string) string    { return text }
+func (dialect) Arguments(args []any) []any { return args }
+func (dialect) Read([]any)                 {}
+func (dialect) Insert() string             { return "" }
+func (dialect) Commit(t *sql.Tx) error     { return t.Commit() }
+
+// reservePages stay free for new rows; at most vacuumPages are returned to the file
+// system in one call.
+const (
+	reservePages = 1024
+	vacuumPages  = 256
+)
+
+// Shrink makes the file smaller when much of it is free.
+func (dialect) Shrink(t *sql.Tx) error {
+	var free int
+	err := t.QueryRow("SELECT freelist_count FROM pragma_freelist_count").Scan(&free)
+	if err != nil || free <= reservePages {
+		return err
+	}
+	_, err = t.Exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
+	return err
+}
 
 // failed is err with what was being done, and with the ledger's code if it has
 // one of its own.
-func failed(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*state.Error](err); ok {
-		return err
-	}
+func failed(doing string, err error) error { return sqlstore.Failed(dialect{}, doing, err) }
+
+// Known implements sqlstore.Dialect.
+func (dialect) Known(err error) *state.Error {
 	switch primary(err) {
 	case code.SQLITE_FULL:
 		return &state.Error{Code: ledger.CodeLedgerFull, Message: "the ledger's disk is full; nothing was written",
-			Hint: "make room on the disk that holds the ledger", Err: fmt.Errorf("%s: %w", doing, err)}
+			Hint: "make room on the disk that holds the ledger", Err: err}
 	case code.SQLITE_CORRUPT, code.SQLITE_NOTADB:
-		return unreadable(fmt.Errorf("%s: %w", doing, err))
+		return sqlstore.Unreadable(err)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// unreadable is about a ledger, or a row of it, that is not what was written.
-func unreadable(err error) error {
-	return &state.Error{
-		Code: ledger.CodeUnreadable, Message: "the ledger is damaged", Err: err,
-		Hint: "restore the newest backup; keep the damaged file, most of it can be read",
-	}
+	return nil
 }
 
 // primary is the driver's code without its details; 0: no error of the driver.
-func primary(err error) int {
+func primary(err error) int { return extended(err) & 0xff }
+
+func extended(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
+		return e.Code()
 	}
 	return 0
 }
 
-// ends reports whether err may have ended the transaction: SQLite rolls back by
+// Ends reports whether err may have ended the transaction: SQLite rolls back by
 // itself after some errors, and after those nothing more may be written in it.
-func ends(err error) bool {
+func (dialect) Ends(err error) bool {
 	switch primary(err) {
 	case 0, code.SQLITE_CONSTRAINT, code.SQLITE_TOOBIG, code.SQLITE_MISMATCH, code.SQLITE_RANGE, code.SQLITE_ERROR:
 		return false
@@ -56,23 +78,13 @@ func ends(err error) bool {
 	return true
 }
 
-// changed is the error of writing a row, if any.
-func changed(doing, noun string, err error) error {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return failed(doing+" "+noun, err)
-	}
-	switch e.Code() {
+// Refusal implements sqlstore.Dialect.
+func (dialect) Refusal(err error) sqlstore.Refusal {
+	switch extended(err) {
 	case code.SQLITE_CONSTRAINT_UNIQUE, code.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return &state.Error{Code: ledger.CodeConflict, Message: "the " + noun + ", or one that it excludes, exists",
-			Param: noun, Err: err}
+		return sqlstore.Duplicate
 	case code.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return &state.Error{Code: ledger.CodeNotFound, Param: "agent", Err: err,
-			Message: "the " + noun + " belongs to an agent, or a record, that does not exist"}
+		return sqlstore.Orphan
 	}
-	return failed(doing+" "+noun, err)
-}
-
-func notFound(noun string, key any) error {
-	return &state.Error{Code: ledger.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", noun, key), Param: noun}
+	return sqlstore.Allowed
 }

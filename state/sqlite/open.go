@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	_ "embed" // the schema
 	"errors"
@@ -138,16 +137,4 @@ func identify(ctx context.Context, path string) (is int, err error) {
 			Hint:    "use the holon that wrote it, or restore a backup made by this one: holon daemon restore --replace FILE"}
 	}
 	return is, nil
-}
-
-// create makes the tables of a new ledger.
-func (t *tx) create() error {
-	_, err := t.exec(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))
-	if err == nil {
-		err = t.setMeta("epoch", rand.Text())
-	}
-	if err == nil {
-		err = t.setMeta("runtime", "rt_"+strings.ToLower(rand.Text()))
-	}
-	return failed("create the ledger", err)
 }

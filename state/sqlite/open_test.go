@@ -57,7 +57,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 }
 
 // appendTo makes agent a, if need be, and n events of it, each in an update.
-func appendTo(t testing.TB, s *Store, n int) {
+func appendTo(t testing.TB, s *store, n int) {
 	t.Helper()
 	err := s.Update(t.Context(), func(tx ledger.Tx) error {
 		if _, err := tx.Agent("a"); err == nil {
@@ -83,7 +83,7 @@ func tell(tx ledger.Tx, n int) error {
 }
 
 // script runs statements on the writer.
-func script(t testing.TB, s *Store, text string) {
+func script(t testing.TB, s *store, text string) {
 	t.Helper()
 	if _, err := s.writer.Exec(text); err != nil {
 		t.Fatal(err)
@@ -91,13 +91,13 @@ func script(t testing.TB, s *Store, text string) {
 }
 
 // number returns what a statement of one row answers.
-func number(t testing.TB, s *Store, text string) (n int) {
+func number(t testing.TB, s *store, text string) (n int) {
 	t.Helper()
 	expect.NoError(t, s.writer.QueryRow(text).Scan(&n))
 	return n
 }
 
-func newestEvent(t testing.TB, s *Store) (n int64) {
+func newestEvent(t testing.TB, s *store) (n int64) {
 	t.Helper()
 	expect.NoError(t, s.View(t.Context(), func(v ledger.View) error {
 		page, err := v.Events("a", ledger.EventQuery{Limit: 1})

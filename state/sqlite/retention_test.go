@@ -1,32 +1,35 @@
 package sqlite
 
 import (
-	"database/sql"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"holon/state/sqlstore"
 	"holon/test/expect"
 )
 
 // columnsOf returns the columns of each table of a new ledger.
 func columnsOf(t *testing.T) map[string][]string {
 	t.Helper()
-	s := openAt(t, newPath(t))
-	defer s.Close()
-	tables := map[string][]string{}
-	err := s.update(t.Context(), func(x *tx) error {
-		return x.query(func(rows *sql.Rows) error {
-			var name, column string
-			err := rows.Scan(&name, &column)
-			tables[name] = append(tables[name], column)
-			return err
-		}, "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' "+
-			"AND m.name NOT LIKE 'sqlite%'")
-	})
+	path := newPath(t)
+	defer openAt(t, path).Close()
+	db, err := dialReader(path)
 	expect.NoError(t, err)
+	defer db.Close()
+	rows, err := db.Query("SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c " +
+		"WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'")
+	expect.NoError(t, err)
+	defer rows.Close()
+	tables := map[string][]string{}
+	for rows.Next() {
+		var name, column string
+		expect.NoError(t, rows.Scan(&name, &column))
+		tables[name] = append(tables[name], column)
+	}
+	expect.NoError(t, rows.Err())
 	return tables
 }
 
@@ -46,10 +49,10 @@ func TestRetentionIsDocumented(t *testing.T) {
 	}
 	tables, names := columnsOf(t), namedBy(t)
 	byAge := map[string]bool{}
-	for _, a := range retention() {
-		byAge[a.table] = true
-		if !slices.Contains(tables[a.table], a.key) || !slices.Contains(tables[a.table], "created_at") {
-			t.Errorf("%s has no %s or created_at to be pruned by", a.table, a.key)
+	for _, a := range sqlstore.Retention() {
+		byAge[a.Table] = true
+		if !slices.Contains(tables[a.Table], a.Key) || !slices.Contains(tables[a.Table], "created_at") {
+			t.Errorf("%s has no %s or created_at to be pruned by", a.Table, a.Key)
 		}
 	}
 	for table := range tables {

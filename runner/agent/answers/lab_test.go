@@ -68,7 +68,7 @@ type lab struct {
 	change   []func(*agent.Config)
 	url      string
 
-	store   *sqlite.Store
+	store   ledger.Store
 	eng     engine.Engine
 	keeper  *pool.Pool
 	runtime *agent.Runtime

@@ -38,7 +38,7 @@ type world struct {
 	*deliver.Deliverer
 	t     *testing.T
 	home  string
-	store *sqlite.Store
+	store ledger.Store
 	steps *scheduler.Scheduler
 	now   time.Time
 }

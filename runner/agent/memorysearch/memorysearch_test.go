@@ -43,7 +43,7 @@ func (f texts) Text(agentID, name string) (string, time.Time, error) {
 type rig struct {
 	t       *testing.T
 	dir     string
-	store   *sqlite.Store
+	store   ledger.Store
 	files   texts
 	secrets *redact.Set
 	service *memorysearch.Service

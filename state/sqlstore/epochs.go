@@ -1,6 +1,7 @@
-package sqlite
+package sqlstore
 
 import (
+	"context"
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
@@ -38,14 +39,14 @@ func (s *Store) SharedThrough(agentID, epoch string) int64 {
 
 // meta returns what the ledger says about itself under a key.
 func (t *tx) meta(key string) (value string, err error) {
-	err = t.query(func(rows *sql.Rows) error { return rows.Scan(&value) }, "SELECT value FROM meta WHERE key = ?", key)
-	return value, failed("read the ledger's "+key, err)
+	err = t.query(func(rows *sql.Rows) error { return t.scan(rows, &value) }, "SELECT value FROM meta WHERE key = ?", key)
+	return value, t.failed("read the ledger's "+key, err)
 }
 
 func (t *tx) setMeta(key, value string) error {
 	_, err := t.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
 		key, value)
-	return failed("write the ledger's "+key, err)
+	return t.failed("write the ledger's "+key, err)
 }
 
 // pastEpochs returns the past epochs of each agent, the oldest first. They do not change while a ledger is open.
@@ -53,7 +54,7 @@ func (t *tx) pastEpochs() (map[string][]pastEpoch, error) {
 	past := make(map[string][]pastEpoch)
 	text, err := t.meta("past_epochs")
 	if err == nil && text != "" {
-		err = failed("read the ledger's past epochs", json.Unmarshal([]byte(text), &past))
+		err = t.failed("read the ledger's past epochs", json.Unmarshal([]byte(text), &past))
 	}
 	return past, err
 }
@@ -71,21 +72,31 @@ func (t *tx) beginEpoch() error {
 	err = t.query(func(rows *sql.Rows) error {
 		var agent string
 		e := pastEpoch{Epoch: epoch}
-		err := rows.Scan(&agent, &e.Through)
+		err := t.scan(rows, &agent, &e.Through)
 		if list := past[agent]; len(list) == 0 || list[len(list)-1].Through < e.Through {
 			past[agent] = append(list, e)
 		}
 		return err
 	}, "SELECT agent_id, event_seq FROM agent_states WHERE event_seq > 0")
 	if err != nil {
-		return failed("read the ledger's numbering", err)
+		return t.failed("read the ledger's numbering", err)
 	}
 	text, err := json.Marshal(past)
 	if err != nil {
-		return failed("name the ledger's epoch", err)
+		return t.failed("name the ledger's epoch", err)
 	}
 	if err := t.setMeta("past_epochs", string(text)); err != nil {
 		return err
 	}
 	return t.setMeta("epoch", rand.Text())
+}
+
+// Renew gives a copy of a ledger another epoch.
+func Renew(ctx context.Context, db *sql.DB, d Dialect) error {
+	return within(ctx, db, nil, &tx{dialect: d}, func(t *tx) error {
+		if err := t.beginEpoch(); err != nil {
+			return err
+		}
+		return t.commit()
+	})
 }

@@ -1,20 +1,20 @@
-package sqlite
+package sqlstore
 
 import "fmt"
 
-// aged is a table whose rows stay for Retention.Messages, counted from their created_at. What becomes of rows that name
+// Aged is a table whose rows stay for Retention.Messages, counted from their created_at. What becomes of rows that name
 // them is in docs/reference/retention.md, with the retention of the other tables.
-type aged struct {
-	table string
-	key   string // the column by which its rows are found, the oldest first; it grows with time
-	// spared is the condition under which a row stays at any age.
-	spared string
+type Aged struct {
+	Table string
+	Key   string // the column by which its rows are found, the oldest first; it grows with time
+	// Spared is the condition under which a row stays at any age.
+	Spared string
 }
 
-// retention returns the tables in the order in which they are pruned: messages before the records that were made from
+// Retention returns the tables in the order in which they are pruned: messages before the records that were made from
 // them.
-func retention() []aged {
-	return []aged{
+func Retention() []Aged {
+	return []Aged{
 		{"messages", "id", `EXISTS (SELECT 1 FROM entries
 			WHERE message_id = messages.id AND status IN ('queued', 'dequeued')) OR id IN (
 			SELECT message_id FROM attempts WHERE status = 'open'
@@ -40,6 +40,6 @@ func retention() []aged {
 }
 
 // oldest selects the rows of a table, the oldest first: key, age, and whether the row stays.
-func (a aged) oldest() string {
-	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s ORDER BY %[1]s", a.key, a.spared, a.table)
+func (a Aged) oldest() string {
+	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s ORDER BY %[1]s", a.Key, a.Spared, a.Table)
 }

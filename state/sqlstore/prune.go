@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 func (s *Store) Prune(ctx context.Context, keep ledger.Retention, now time.Time, limit int) (more bool, err error) {
 	err = s.update(ctx, func(t *tx) error {
 		left, err := t.pruneEvents(keep, now, int64(max(limit, 1)))
-		for _, a := range retention() {
+		for _, a := range Retention() {
 			if err == nil && left > 0 && keep.Messages > 0 {
 				left, err = t.pruneTable(a, now.Add(-keep.Messages), left)
 			}
 		}
 		more = left == 0
 		if err == nil {
-			err = t.vacuum()
+			err = t.failed("make the ledger smaller", s.db.Dialect.Shrink(t.raw))
 		}
 		return err
 	})
@@ -35,7 +35,7 @@ func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int6
 	err := t.query(func(rows *sql.Rows) error {
 		var agentID string
 		var seq int64
-		err := rows.Scan(&agentID, &seq)
+		err := t.scan(rows, &agentID, &seq)
 		newest[agentID] = seq
 		return err
 	}, "SELECT agent_id, event_seq FROM agent_states WHERE event_seq > 0")
@@ -49,7 +49,7 @@ func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int6
 		}
 		left -= removed
 	}
-	return left, failed("prune events", err)
+	return left, t.failed("prune events", err)
 }
 
 // keptFrom returns the number of an agent's oldest event that stays, or that after the first limit events.
@@ -57,7 +57,7 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 	err error) {
 	err = t.query(func(rows *sql.Rows) error {
 		var seq, created int64
-		if err := rows.Scan(&seq, &created); err != nil {
+		if err := t.scan(rows, &seq, &created); err != nil {
 			return err
 		}
 		tooMany := keep.MaxEvents > 0 && seq <= last-keep.MaxEvents
@@ -71,13 +71,13 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 }
 
 // pruneTable removes rows of a table that are too old, and returns the rest of the limit.
-func (t *tx) pruneTable(a aged, before time.Time, limit int64) (left int64, err error) {
+func (t *tx) pruneTable(a Aged, before time.Time, limit int64) (left int64, err error) {
 	var gone []any
 	err = t.query(func(rows *sql.Rows) error {
 		var key any
 		var created int64
 		var spared bool
-		if err := rows.Scan(&key, &created, &spared); err != nil {
+		if err := t.scan(rows, &key, &created, &spared); err != nil {
 			return err
 		}
 		if created >= before.UnixMilli() || int64(len(gone)) == limit {
@@ -90,27 +90,8 @@ func (t *tx) pruneTable(a aged, before time.Time, limit int64) (left int64, err 
 	}, a.oldest())
 	for _, key := range gone {
 		if err == nil {
-			_, err = t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", a.table, a.key), key)
+			_, err = t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", a.Table, a.Key), key)
 		}
 	}
-	return limit - int64(len(gone)), failed("prune "+a.table, err)
-}
-
-// reservePages stay free for new rows; at most vacuumPages are returned to the file
-// system in one call.
-const (
-	reservePages = 1024
-	vacuumPages  = 256
-)
-
-// vacuum makes the file smaller when much of it is free.
-func (t *tx) vacuum() error {
-	var free int
-	err := t.query(func(rows *sql.Rows) error { return rows.Scan(&free) },
-		"SELECT freelist_count FROM pragma_freelist_count")
-	if err != nil || free <= reservePages {
-		return failed("count free pages", err)
-	}
-	_, err = t.exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
-	return failed("make the ledger smaller", err)
+	return limit - int64(len(gone)), t.failed("prune "+a.Table, err)
 }

@@ -1,11 +1,11 @@
-package sqlite
+package sqlstore
 
 // active selects rows of agents that are not stopped: the time of others does not come.
 const active = "agent_id NOT IN (SELECT agent_id FROM agent_states WHERE stopped = 1)"
 
-// statements returns the statement of each query of package ledger. Of one for records, which begins with WHERE, the
+// Statements returns the statement of each query of package ledger. Of one for records, which begins with WHERE, the
 // table and the columns are those of the record.
-func statements() map[string]string {
+func Statements() map[string]string {
 	return map[string]string{
 		"agents": "WHERE archived = 0 ORDER BY id",
 		"ready agents": `SELECT agent_id FROM agent_states AS s WHERE stopped = 0

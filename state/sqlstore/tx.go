@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -18,9 +18,10 @@ import (
 type tx struct {
 	ctx        context.Context
 	raw        *sql.Tx
+	dialect    Dialect
 	statements map[string]string
 	changed    []string // agents with new events
-	broken     error    // after which SQLite may have ended the transaction
+	broken     error    // after which the database may have ended the transaction
 }
 
 var _ ledger.Rows = (*tx)(nil)
@@ -28,15 +29,15 @@ var _ ledger.Rows = (*tx)(nil)
 // within runs fn in a transaction, which is rolled back unless fn commits it, also when it panics. The context
 // bounds the wait for a connection, and no statement begins after its end; it does not interrupt one, so that the
 // outcome of a commit is always clear.
-func within(ctx context.Context, db *sql.DB, t *tx, fn func(*tx) error) error {
+func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func(*tx) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return failed("wait for the ledger", err)
+		return t.failed("wait for the ledger", err)
 	}
 	defer conn.Close()
 	t.ctx = ctx
-	if t.raw, err = conn.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
-		return failed("begin a transaction of the ledger", err)
+	if t.raw, err = conn.BeginTx(context.WithoutCancel(ctx), opts); err != nil {
+		return t.failed("begin a transaction of the ledger", err)
 	}
 	defer t.raw.Rollback()
 	return fn(t)
@@ -45,10 +46,10 @@ func within(ctx context.Context, db *sql.DB, t *tx, fn func(*tx) error) error {
 // Get implements ledger.Rows.
 func (t *tx) Get(r ledger.Record, key ...any) error {
 	row, found := r.Row(), false
-	err := t.query(func(rows *sql.Rows) error { found = true; return read(rows, r, row, false) },
+	err := t.query(func(rows *sql.Rows) error { found = true; return t.read(rows, r, row, false) },
 		selected(row)+" WHERE "+terms(row.Columns[:row.Key], " AND "), key...)
 	if err != nil || found {
-		return failed("read "+row.Noun, err)
+		return t.failed("read "+row.Noun, err)
 	}
 	return notFound(row.Noun, key[row.Key-1])
 }
@@ -60,8 +61,8 @@ func (t *tx) List(r ledger.Record, each func(), salvage bool, query string, args
 		return err
 	}
 	row := r.Row()
-	return failed("list "+row.Table, t.query(func(rows *sql.Rows) error {
-		if err := read(rows, r, row, salvage); err != nil {
+	return t.failed("list "+row.Table, t.query(func(rows *sql.Rows) error {
+		if err := t.read(rows, r, row, salvage); err != nil {
 			return err
 		}
 		each()
@@ -75,7 +76,9 @@ func (t *tx) Values(each func(scan func(...any) error) error, query string, args
 	if err != nil {
 		return err
 	}
-	return failed("read "+query, t.query(func(rows *sql.Rows) error { return each(rows.Scan) }, text, args...))
+	return t.failed("read "+query, t.query(func(rows *sql.Rows) error {
+		return each(func(into ...any) error { return t.scan(rows, into...) })
+	}, text, args...))
 }
 
 func (t *tx) named(query string) (string, error) {
@@ -97,12 +100,15 @@ func (t *tx) Insert(r ledger.Record) error {
 	for _, c := range row.Columns {
 		names = append(names, c.Name)
 	}
-	_, err = t.exec(fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)", row.Table, strings.Join(names, ", "),
-		strings.Repeat("?, ", len(names))), args...)
+	n, err := t.exec(fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)%s", row.Table, strings.Join(names, ", "),
+		strings.Repeat("?, ", len(names)), t.dialect.Insert()), args...)
+	if err == nil && n == 0 {
+		return conflict(row.Noun, nil)
+	}
 	if e, ok := r.(*ledger.Event); ok && !slices.Contains(t.changed, e.AgentID) {
 		t.changed = append(t.changed, e.AgentID)
 	}
-	return changed("insert", row.Noun, err)
+	return t.refused("insert", row.Noun, err)
 }
 
 // Update implements ledger.Rows.
@@ -118,7 +124,7 @@ func (t *tx) Update(r ledger.Record) error {
 	if err == nil && n == 0 {
 		return notFound(row.Noun, reflect.Indirect(reflect.ValueOf(key[row.Key-1])))
 	}
-	return changed("update", row.Noun, err)
+	return t.refused("update", row.Noun, err)
 }
 
 // selected is the beginning of a statement that reads rows of a kind, see read.
@@ -134,7 +140,7 @@ func selected(row ledger.Row) string {
 }
 
 // read reads a row into its record. With salvage, it reads the columns alone if the data is damaged.
-func read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool) error {
+func (t *tx) read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool) error {
 	var data []byte
 	into := make([]any, 0, len(row.Columns)+1)
 	for _, c := range row.Columns {
@@ -143,16 +149,16 @@ func read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool) error {
 		}
 	}
 	into = append(into, &data)
-	err := rows.Scan(into...)
+	err := t.scan(rows, into...)
 	if err == nil {
 		err = json.Unmarshal(data, r)
 	}
 	if err != nil && salvage {
 		reflect.ValueOf(r).Elem().SetZero()
-		err = rows.Scan(into...)
+		err = t.scan(rows, into...)
 	}
 	if err != nil {
-		return unreadable(fmt.Errorf("decode %s: %w", row.Noun, err))
+		return Unreadable(fmt.Errorf("decode %s: %w", row.Noun, err))
 	}
 	return nil
 }
@@ -182,6 +188,15 @@ func terms(columns []ledger.Column, between string) string {
 	return b.String()
 }
 
+// scan reads the columns of a row.
+func (t *tx) scan(rows *sql.Rows, into ...any) error {
+	err := rows.Scan(into...)
+	if err == nil {
+		t.dialect.Read(into)
+	}
+	return err
+}
+
 // errStop, returned by a row function, ends a query early without an error.
 var errStop = errors.New("stop")
 
@@ -190,7 +205,7 @@ func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err er
 	if err := t.over(); err != nil {
 		return err
 	}
-	rows, err := t.raw.Query(text, args...)
+	rows, err := t.raw.Query(t.dialect.Bind(text), t.dialect.Arguments(args)...)
 	if err != nil {
 		return err
 	}
@@ -210,10 +225,10 @@ func (t *tx) exec(text string, args ...any) (int64, error) {
 	if err := t.over(); err != nil {
 		return 0, err
 	}
-	result, err := t.raw.Exec(text, args...)
+	result, err := t.raw.Exec(t.dialect.Bind(text), t.dialect.Arguments(args)...)
 	if err != nil {
-		if ends(err) {
-			t.broken = failed("update the ledger", err)
+		if t.dialect.Ends(err) {
+			t.broken = t.failed("update the ledger", err)
 		}
 		return 0, err
 	}
@@ -232,5 +247,5 @@ func (t *tx) commit() error {
 	if t.broken != nil {
 		return t.broken
 	}
-	return failed("commit to the ledger", t.raw.Commit())
+	return t.failed("commit to the ledger", t.dialect.Commit(t.raw))
 }

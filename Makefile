@@ -58,12 +58,13 @@ demo: build ## fix a failing test in a real container and show the change
 
 # The fast tier. A package or more: make test PACKAGES=./runner/...; flags of go test: TESTFLAGS=-count=1.
 test: programs ## what a change can break, against a real engine, in ten minutes; PACKAGES=./runner/... for a part
-	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs
+	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs pg_ctlcluster:postgresql
 	@.ci/with-engine sh -c 'images/base/build && .ci/test -short $(TESTFLAGS) $(PACKAGES)'
 
 # The full tier, for the night.
 check: lint programs ## all there is: lint, long properties, torture, releases, the ordinary user, the image
-	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs curl:curl ssh-keygen:openssh-client
+	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs curl:curl ssh-keygen:openssh-client \
+		pg_ctlcluster:postgresql
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon
 	@.ci/with-engine sh -c 'images/base/build && .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
 

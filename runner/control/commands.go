@@ -298,7 +298,8 @@ var refusals = map[state.Code]state.Code{
 	wire.CodeUnusable: wire.CodeBlocked, wire.CodeContainer: wire.CodeUnavailable, wire.CodeBusy: wire.CodeUnavailable,
 	wire.CodeNotReady: wire.CodeUnavailable, wire.CodeDraining: wire.CodeUnavailable,
 	ledger.CodeLocked: wire.CodeUnavailable, ledger.CodeLedgerEnded: wire.CodeUnavailable,
-	ledger.CodeLedgerFull: wire.CodeUnavailable, wire.CodeMissingField: wire.CodeInvalid,
+	ledger.CodeLedgerAway: wire.CodeUnavailable, ledger.CodeLedgerFull: wire.CodeUnavailable,
+	wire.CodeMissingField: wire.CodeInvalid,
 	wire.CodeInvalidValue: wire.CodeInvalid, wire.CodeTooLarge: wire.CodeInvalid, ledger.CodeTooLarge: wire.CodeInvalid,
 }
 

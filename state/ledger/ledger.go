@@ -26,14 +26,16 @@ import (
 
 // Codes of errors (*state.Error) of every store.
 const (
-	CodeNotFound    state.Code = "not_found"         // Param names the noun: agent, message, timer, …
-	CodeConflict    state.Code = "conflict"          // the revision is not the expected one, or a unique row exists
-	CodeExists      state.Code = "already_exists"    // of something that has its id from outside
-	CodeTooLarge    state.Code = "too_large"         // Param names the field
-	CodeLocked      state.Code = "ledger_locked"     // another process has it
-	CodeUnreadable  state.Code = "ledger_unreadable" // no ledger, a damaged one, or one of another version
-	CodeLedgerFull  state.Code = "ledger_disk_full"  // nothing was written
-	CodeLedgerEnded state.Code = "ledger_closed"     // after Close
+	CodeNotFound    state.Code = "not_found"          // Param names the noun: agent, message, timer, …
+	CodeConflict    state.Code = "conflict"           // the revision is not the expected one, or a unique row exists
+	CodeExists      state.Code = "already_exists"     // of something that has its id from outside
+	CodeTooLarge    state.Code = "too_large"          // Param names the field
+	CodeLocked      state.Code = "ledger_locked"      // another process has it
+	CodeUnreadable  state.Code = "ledger_unreadable"  // no ledger, a damaged one, or one of another version
+	CodeLedgerFull  state.Code = "ledger_disk_full"   // nothing was written
+	CodeLedgerAway  state.Code = "ledger_unavailable" // its database cannot be reached now; Update says what it kept
+	CodeLedgerURL   state.Code = "ledger_url_invalid"
+	CodeLedgerEnded state.Code = "ledger_closed" // after Close
 )
 
 // Store keeps the ledger. All methods are safe for concurrent use.

@@ -59,6 +59,20 @@ func (t *tx) pastEpochs() (map[string][]pastEpoch, error) {
 	return past, err
 }
 
+// follow begins another epoch when the database has another history than the ledger was used with.
+func (t *tx) follow(origin string) error {
+	before, err := t.meta("origin")
+	if err != nil || before == origin {
+		return err
+	}
+	if before != "" {
+		if err := t.beginEpoch(); err != nil {
+			return err
+		}
+	}
+	return t.setMeta("origin", origin)
+}
+
 // beginEpoch gives the ledger another epoch. Its events keep theirs.
 func (t *tx) beginEpoch() error {
 	past, err := t.pastEpochs()

@@ -72,26 +72,23 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 
 // pruneTable removes rows of a table that are too old, and returns the rest of the limit.
 func (t *tx) pruneTable(a Aged, before time.Time, limit int64) (left int64, err error) {
+	young, err := t.keys(a.young(), before.UnixMilli())
 	var gone []any
-	err = t.query(func(rows *sql.Rows) error {
-		var key any
-		var created int64
-		var spared bool
-		if err := t.scan(rows, &key, &created, &spared); err != nil {
-			return err
-		}
-		if created >= before.UnixMilli() || int64(len(gone)) == limit {
-			return errStop
-		}
-		if !spared {
-			gone = append(gone, key)
-		}
-		return nil
-	}, a.oldest())
+	if err == nil {
+		gone, err = t.keys(a.oldest(len(young) > 0), append(young, limit)...)
+	}
 	for _, key := range gone {
 		if err == nil {
 			_, err = t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", a.Table, a.Key), key)
 		}
 	}
 	return limit - int64(len(gone)), t.failed("prune "+a.Table, err)
+}
+
+func (t *tx) keys(text string, args ...any) (keys []any, err error) {
+	err = t.query(func(rows *sql.Rows) error {
+		keys = append(keys, nil)
+		return t.scan(rows, &keys[len(keys)-1])
+	}, text, args...)
+	return keys, err
 }

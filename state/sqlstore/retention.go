@@ -21,12 +21,12 @@ func Retention() []Aged {
 			UNION ALL SELECT message_id FROM waits WHERE status IN ('active', 'triggered')
 			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
 			UNION ALL SELECT wake_message FROM agent_states)`},
-		{"briefs", "n", "0"},
+		{"briefs", "n", "false"},
 		{"notifications", "n", "EXISTS (SELECT 1 FROM deliveries " +
 			"WHERE notification_id = notifications.id AND due_at IS NOT NULL)"},
 		{"deliveries", "n", "due_at IS NOT NULL"},
-		{"expired_outputs", "n", "0"},
-		{"commands", "n", "0"},
+		{"expired_outputs", "n", "false"},
+		{"commands", "n", "false"},
 		{"turns", "n", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM agent_states AS s WHERE s.agent_id = turns.agent_id)`},
 		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits " +
@@ -39,7 +39,17 @@ func Retention() []Aged {
 	}
 }
 
-// oldest selects the rows of a table, the oldest first: key, age, and whether the row stays.
-func (a Aged) oldest() string {
-	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s ORDER BY %[1]s", a.Key, a.Spared, a.Table)
+// young selects the oldest row of a table that stays because of its age.
+func (a Aged) young() string {
+	return fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE created_at >= ? ORDER BY %[1]s LIMIT 1", a.Key, a.Table)
+}
+
+// oldest selects the first rows of a table that go, before one that is young if there is any.
+func (a Aged) oldest(bounded bool) string {
+	bound := ""
+	if bounded {
+		bound = a.Key + " < ? AND "
+	}
+	return fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[3]sNOT (%[4]s) ORDER BY %[1]s LIMIT ?", a.Key, a.Table, bound,
+		a.Spared)
 }

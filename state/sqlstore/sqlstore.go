@@ -9,7 +9,7 @@
 // at a time, in no order that is promised. That no other process writes is the business
 // of the package that opens the database.
 //
-// What one database does in its own way is its [Dialect], as in state/sqlite.
+// What one database does in its own way is its [Dialect], in state/sqlite and state/postgres.
 package sqlstore
 
 import (
@@ -34,6 +34,7 @@ type Config struct {
 	Dialect  Dialect
 	Own      map[string]string // statements that replace those of Statements
 	Schema   string            // that makes the tables; "" when they are there
+	Origin   string            // of the history that the database has; with another one than before begins an epoch
 	Release  func() error      // called when both are closed
 }
 
@@ -72,7 +73,10 @@ func (s *Store) load(t *tx) (err error) {
 		}
 	}
 	if s.epoch, err = t.meta("epoch"); err == nil && s.epoch == "" {
-		err = t.begin()
+		err = t.name()
+	}
+	if err == nil {
+		err = t.follow(s.db.Origin)
 	}
 	for key, into := range map[string]*string{"epoch": &s.epoch, "runtime": &s.runtime} {
 		if err == nil {
@@ -85,8 +89,8 @@ func (s *Store) load(t *tx) (err error) {
 	return err
 }
 
-// begin names a new ledger.
-func (t *tx) begin() error {
+// name names a new ledger.
+func (t *tx) name() error {
 	if err := t.setMeta("epoch", rand.Text()); err != nil {
 		return err
 	}

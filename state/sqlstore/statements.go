@@ -34,18 +34,18 @@ func Statements() map[string]string {
 		"due work":   "WHERE due_at <= ? AND " + active + " ORDER BY due_at",
 		"next due": `SELECT due_at FROM (
 			SELECT * FROM (SELECT due_at FROM timers
-				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1)
+				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1) AS t
 			UNION ALL SELECT * FROM (SELECT due_at FROM waits
-				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1)
+				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1) AS w
 			UNION ALL SELECT * FROM (SELECT due_at FROM work_items
-				WHERE due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1))
+				WHERE due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1) AS i) AS next
 			ORDER BY due_at LIMIT 1`,
 
 		"open work":      "WHERE agent_id = ? AND state = 'open' ORDER BY n",
 		"completed work": "WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT ?",
 
 		"work after": `WHERE agent_id = ? AND step > ? AND step <= coalesce((SELECT step FROM work_items
-			WHERE agent_id = ? AND step > ? ORDER BY step LIMIT 1 OFFSET ?), 9e18) ORDER BY step, n`,
+			WHERE agent_id = ? AND step > ? ORDER BY step LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY step, n`,
 
 		"tasks":            "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 		"open tasks":       "WHERE agent_id = ? AND open = 1 ORDER BY n",

@@ -30,17 +30,31 @@ var _ ledger.Rows = (*tx)(nil)
 // bounds the wait for a connection, and no statement begins after its end; it does not interrupt one, so that the
 // outcome of a commit is always clear.
 func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func(*tx) error) error {
-	conn, err := db.Conn(ctx)
+	t.ctx = ctx
+	conn, err := t.begin(ctx, db, opts)
 	if err != nil {
-		return t.failed("wait for the ledger", err)
+		return err
 	}
 	defer conn.Close()
-	t.ctx = ctx
-	if t.raw, err = conn.BeginTx(context.WithoutCancel(ctx), opts); err != nil {
-		return t.failed("begin a transaction of the ledger", err)
-	}
 	defer t.raw.Rollback()
 	return fn(t)
+}
+
+// begin begins the transaction on a connection of its own. One that turns out to be lost is replaced, once.
+func (t *tx) begin(ctx context.Context, db *sql.DB, opts *sql.TxOptions) (conn *sql.Conn, err error) {
+	for again := true; ; again = false {
+		if conn, err = db.Conn(ctx); err != nil {
+			return nil, t.failed("wait for the ledger", err)
+		}
+		if t.raw, err = conn.BeginTx(context.WithoutCancel(ctx), opts); err == nil {
+			return conn, nil
+		}
+		isLost := conn.PingContext(ctx) != nil
+		_ = conn.Close()
+		if !isLost || !again {
+			return nil, t.failed("begin a transaction of the ledger", err)
+		}
+	}
 }
 
 // Get implements ledger.Rows.

@@ -57,7 +57,7 @@ func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 		scheduler.CodeAgentBusy, scheduler.CodeAgentArchived,
 		scheduler.CodeTokenUnknown, scheduler.CodeInvalidTimer, scheduler.CodeInvalidAgent,
 		ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeExists, ledger.CodeTooLarge, ledger.CodeLocked,
-		ledger.CodeLedgerFull, ledger.CodeLedgerEnded,
+		ledger.CodeLedgerFull, ledger.CodeLedgerEnded, ledger.CodeLedgerAway,
 	} {
 		if wire.Status(code) == 500 {
 			t.Errorf("%s has no status", code)

@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// How long the outcome of a commit is asked for, and how often.
+const (
+	outcomeWithin = time.Minute
+	outcomeEvery  = 200 * time.Millisecond
+)
+
+// Commit implements sqlstore.Dialect. When the answer of a commit is lost, it asks what became of the transaction,
+// while no other transaction can begin: this one still has the only place among writers.
+func (d dialect) Commit(t *sql.Tx) error {
+	var id *string // nil: nothing was written
+	if err := t.QueryRow(currentTransactionID).Scan(&id); err != nil {
+		return err
+	}
+	err := t.Commit()
+	if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || id == nil || ok && e.Severity == severityError {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), outcomeWithin) // an outcome is owed also at the end
+	defer cancel()
+	again := time.NewTicker(outcomeEvery)
+	defer again.Stop()
+	for {
+		switch d.outcome(ctx, *id) {
+		case "committed":
+			return nil
+		case "aborted":
+			return away(err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return &state.Error{Code: ledger.CodeLedgerAway, Err: fmt.Errorf("commit to the ledger: %w", err),
+				Message: "the database of the ledger went away, and whether it kept the change is not known",
+				Hint:    "see that PostgreSQL runs and can be reached, then look at what was asked before it is asked again"}
+		}
+	}
+}
+
+// outcome is the state of a transaction, "" when it cannot be read.
+func (d dialect) outcome(ctx context.Context, id string) string {
+	var status string
+	err := d.reader.QueryRowContext(ctx, statusOfTransaction, id).Scan(&status)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == invalidParameter {
+		return "aborted" // the server has not come to this id: it was restored without the transaction
+	}
+	return status
+}

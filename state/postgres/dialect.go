@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holon/state"
+	"holon/state/ledger"
+	"holon/state/sqlstore"
+)
+
+// dialect is that of PostgreSQL.
+type dialect struct {
+	reader *sql.DB // that answers what became of a commit
+}
+
+var _ sqlstore.Dialect = dialect{}
+
+// own are the statements that SQLite writes in another way.
+var own = map[string]string{
+	// data is not read as JSON: PostgreSQL refuses strings with a NUL there. A quotation mark within a string has a
+	// backslash before it, so this is found only where the key is.
+	"agents with open tasks": `SELECT DISTINCT agent_id FROM tasks
+		WHERE open = 1 AND strpos(data, '"kind":"child_agent_task"') = 0 ORDER BY agent_id`,
+}
+
+// Bind numbers the arguments. No statement has a question mark in a string.
+func (dialect) Bind(text string) string {
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(text, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		text = after
+	}
+}
+
+// Arguments implements sqlstore.Dialect: columns of flags hold 0 and 1, and those of strings what escape makes of them.
+func (dialect) Arguments(args []any) []any {
+	made := make([]any, len(args))
+	for i, arg := range args {
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			value = arg // the driver refuses it
+		}
+		switch v := value.(type) {
+		case bool:
+			value = int64(0)
+			if v {
+				value = int64(1)
+			}
+		case string:
+			value = escape(v)
+		}
+		made[i] = value
+	}
+	return made
+}
+
+// Read implements sqlstore.Dialect.
+func (dialect) Read(into []any) {
+	for _, p := range into {
+		switch p := p.(type) {
+		case *string:
+			*p = unescape(*p)
+		case *[]byte:
+			*p = []byte(unescape(string(*p)))
+		case *any:
+			if s, ok := (*p).(string); ok {
+				*p = unescape(s)
+			}
+		}
+	}
+}
+
+// Insert implements sqlstore.Dialect: an error would end the transaction.
+func (dialect) Insert() string { return " ON CONFLICT DO NOTHING" }
+
+// Shrink implements sqlstore.Dialect: autovacuum does it.
+func (dialect) Shrink(*sql.Tx) error { return nil }
+
+// SQLSTATEs, and classes of them.
+const (
+	uniqueViolation      = "23505"
+	foreignKeyViolation  = "23503"
+	lockNotAvailable     = "55P03"
+	readOnlyTransaction  = "25006"
+	diskFull             = "53100"
+	invalidParameter     = "22023"
+	classConnection      = "08"
+	classAuthorization   = "28"
+	classCatalogName     = "3D"
+	classResources       = "53"
+	classIntervention    = "57"
+	classDataDamaged     = "XX"
+	classSystemError     = "58"
+	codeInternal         = "XX000"
+	classLength          = 2
+	severityError        = "ERROR"
+	statusOfTransaction  = "SELECT pg_xact_status($1::xid8)"
+	currentTransactionID = "SELECT pg_current_xact_id_if_assigned()::text"
+)
+
+// Known implements sqlstore.Dialect.
+func (dialect) Known(err error) *state.Error {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		if lost(err) {
+			return away(err)
+		}
+		return nil
+	}
+	if e.Code == diskFull {
+		return &state.Error{Code: ledger.CodeLedgerFull, Message: "the ledger's disk is full; nothing was written",
+			Hint: "make room on the disk that holds the database", Err: err}
+	}
+	switch class := e.Code[:min(classLength, len(e.Code))]; {
+	case class == classDataDamaged && e.Code != codeInternal:
+		return sqlstore.Unreadable(err)
+	case class == classConnection, class == classAuthorization, class == classCatalogName, class == classResources,
+		class == classIntervention, class == classSystemError, e.Code == readOnlyTransaction:
+		return away(err)
+	}
+	return nil
+}
+
+// lost reports whether the connection, or the attempt to make one, ended without an answer.
+func lost(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, driver.ErrBadConn) || strings.Contains(err.Error(), "conn closed")
+}
+
+// Ends implements sqlstore.Dialect: after any error PostgreSQL takes nothing more.
+func (dialect) Ends(error) bool { return true }
+
+// Refusal implements sqlstore.Dialect.
+func (dialect) Refusal(err error) sqlstore.Refusal {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case uniqueViolation:
+			return sqlstore.Duplicate
+		case foreignKeyViolation:
+			return sqlstore.Orphan
+		}
+	}
+	return sqlstore.Allowed
+}

@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"testing"
+
+	"holon/state/ledger"
+	"holon/state/sqlstore"
+	"holon/test/expect"
+	"holon/test/ledgertest"
+	"holon/test/postgrestest"
+)
+
+func openAt(t testing.TB, url string) *sqlstore.Store {
+	t.Helper()
+	s, err := Open(t.Context(), Options{URL: url})
+	expect.NoError(t, err)
+	return s
+}
+
+// TestStore uses one server for all that leaves it running: a store there has the conduct of a ledger, and what is
+// PostgreSQL's own.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
+		"one store writes a ledger":               testAlone,
+		"another store had it meanwhile":          testMeanwhile,
+		"another database is another epoch":       testEpoch,
+		"opening refuses":                         testOpenRefuses,
+		"statements are understood":               testStatements,
+		"a commit without an answer is looked up": testLostAnswer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, server)
+		})
+	}
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Reopener {
+		url := server.Database(t)
+		return func(t *testing.T) ledger.Store { return openAt(t, url) }
+	})
+}

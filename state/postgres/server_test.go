@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holon/state"
+	"holon/state/ledger"
+	"holon/state/sqlstore"
+	"holon/test/expect"
+	"holon/test/postgrestest"
+)
+
+// tell makes agent a, if need be, and appends an event of it.
+func tell(tx ledger.Tx) error {
+	s, err := tx.AgentState("a")
+	if state.IsCode(err, ledger.CodeNotFound) {
+		s = ledger.AgentState{AgentID: "a"}
+		err = tx.Insert(&ledger.Agent{ID: "a"}, &s)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.Step(&s, ledger.Event{Level: 4})
+}
+
+func newest(t *testing.T, s ledger.Store) int64 {
+	t.Helper()
+	page, err := ledger.Read(t.Context(), s, func(v ledger.View) (ledger.EventPage, error) {
+		return v.Events("a", ledger.EventQuery{})
+	})
+	expect.NoError(t, err)
+	expect.Equal(t, "events without a gap", int64(len(page.Events)), page.Newest)
+	return page.Newest
+}
+
+func wantCode(t *testing.T, err error, code state.Code) {
+	t.Helper()
+	if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != code || e.Hint == "" {
+		t.Errorf("error %v, want one with code %s and a hint", err, code)
+	}
+}
+
+// endWriter ends the session of the database that has the lock.
+const endWriter = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database = " +
+	"(SELECT oid FROM pg_database WHERE datname = current_database())"
+
+func execute(t *testing.T, url, text string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
+	expect.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec(text, args...)
+	expect.NoError(t, err)
+}
+
+// One store writes a ledger, and another is refused until it is closed.
+func testAlone(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s := openAt(t, url)
+	_, err := Open(t.Context(), Options{URL: url})
+	wantCode(t, err, ledger.CodeLocked)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	expect.NoError(t, openAt(t, server.Database(t)).Close()) // that of another database
+	expect.NoError(t, s.Close())
+	s = openAt(t, url)
+	expect.Equal(t, "events", newest(t, s), 1)
+	expect.NoError(t, s.Close())
+}
+
+// While the server is away there is a typed error; after it came back everything that was acknowledged is there, and
+// the store goes on.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	s := openAt(t, server.Database(t))
+	defer s.Close()
+	for n, how := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		expect.NoError(t, s.Update(t.Context(), tell))
+		expect.Equal(t, "events", newest(t, s), int64(2*n+1))
+		server.Stop(t, how)
+		wantCode(t, s.Update(t.Context(), tell), ledger.CodeLedgerAway)
+		wantCode(t, s.View(t.Context(), func(v ledger.View) error { _, err := v.Agents(); return err }),
+			ledger.CodeLedgerAway)
+		server.Start(t)
+		expect.NoError(t, s.Update(t.Context(), tell))
+		expect.Equal(t, "events", newest(t, s), int64(2*n+2))
+	}
+	// It goes away within an update.
+	err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		expect.NoError(t, tell(tx))
+		server.Stop(t, syscall.SIGINT)
+		return tell(tx)
+	})
+	wantCode(t, err, ledger.CodeLedgerAway)
+	server.Start(t)
+	expect.Equal(t, "events", newest(t, s), 4)
+}
+
+// A store whose connection was lost writes no more when another one had the ledger meanwhile.
+func testMeanwhile(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s := openAt(t, url)
+	defer s.Close()
+	expect.NoError(t, s.Update(t.Context(), tell))
+	// Alone, it takes the lock again.
+	execute(t, url, endWriter)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	execute(t, url, endWriter)
+	other := openAt(t, url)
+	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLocked)
+	expect.NoError(t, other.Update(t.Context(), tell))
+	expect.NoError(t, other.Close())
+	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLocked)
+	expect.Equal(t, "events", newest(t, s), 3)
+}
+
+// Events keep their epoch, and new ones have another in a database that was copied or restored.
+func testEpoch(t *testing.T, server *postgrestest.Server) {
+	first := server.Database(t)
+	s := openAt(t, first)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	epoch, runtime := s.Epoch(), s.RuntimeID()
+	expect.NoError(t, s.Close())
+	s = openAt(t, first)
+	expect.Equal(t, "epoch after another start", s.Epoch(), epoch)
+	expect.NoError(t, s.Close())
+
+	u, err := url.Parse(first)
+	expect.NoError(t, err)
+	s = openAt(t, server.Copy(t, strings.TrimPrefix(u.Path, "/")))
+	defer s.Close()
+	expect.NoError(t, s.Update(t.Context(), tell))
+	if s.Epoch() == epoch || s.EpochOf("a", 1) != epoch || s.EpochOf("a", 2) != s.Epoch() ||
+		s.SharedThrough("a", epoch) != 1 || s.RuntimeID() != runtime {
+		t.Errorf("after %s: epoch %s, of the events %s and %s, shared through %d", epoch, s.Epoch(), s.EpochOf("a", 1),
+			s.EpochOf("a", 2), s.SharedThrough("a", epoch))
+	}
+}
+
+func testOpenRefuses(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	expect.NoError(t, openAt(t, url).Close())
+	execute(t, url, "INSERT INTO holon_schema_version (version_id, is_applied) VALUES (99, true)")
+	for from, code := range map[string]state.Code{url: ledger.CodeUnreadable, url + "x": ledger.CodeLedgerAway,
+		strings.Replace(url, "/d", "/absent", 1): ledger.CodeLedgerAway} {
+		_, err := Open(t.Context(), Options{URL: from})
+		wantCode(t, err, code)
+	}
+}
+
+// PostgreSQL takes every statement of its own form; those for records are read by the suite.
+func testStatements(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	expect.NoError(t, openAt(t, url).Close())
+	db, err := sql.Open("pgx", url)
+	expect.NoError(t, err)
+	defer db.Close()
+	for name, text := range sqlstore.Statements() {
+		if other, ok := own[name]; ok {
+			text = other
+		}
+		if strings.HasPrefix(text, "WHERE") {
+			continue
+		}
+		if _, err := db.Prepare(dialect{}.Bind(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+// Package postgrestest runs a private PostgreSQL server for tests: in a directory of its own, on a Unix socket alone.
+//
+// PostgreSQL does not run as root, so root runs it as the user postgres, or nobody.
+package postgrestest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is a server, which its test may stop and start again.
+type Server struct {
+	programs, dir string
+	as            *syscall.Credential // nil: this process's
+	running       *exec.Cmd           // nil while it is stopped
+	databases     atomic.Int32
+}
+
+// startWithin bounds the start of a server.
+const startWithin = time.Minute
+
+// New makes and starts a server that ends with the test. The test is skipped where PostgreSQL is not installed.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{programs: programs()}
+	if s.programs == "" {
+		t.Skip("PostgreSQL is not installed (Debian: postgresql)")
+	}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "pg"); err != nil { // short, for the socket's sake
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.running != nil {
+			s.Stop(t, syscall.SIGQUIT)
+		}
+		_ = os.RemoveAll(s.dir)
+	})
+	if err := s.beOrdinary(); err != nil {
+		t.Fatal(err)
+	}
+	// A locale that does not order strings by their bytes.
+	out, err := s.command("initdb", "-D", s.data(), "-A", "trust", "-U", "holon", "--no-sync", "-E", "UTF8",
+		"--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US").CombinedOutput()
+	if err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Start(t)
+	return s
+}
+
+// programs is the directory of the newest server's programs, "" when there is none.
+func programs() string {
+	if path, err := exec.LookPath("postgres"); err == nil {
+		return filepath.Dir(path)
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if len(found) == 0 {
+		return ""
+	}
+	return filepath.Dir(slices.Max(found))
+}
+
+// beOrdinary makes another user of root.
+func (s *Server) beOrdinary() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return err
+		}
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return err
+	}
+	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.dir, uid, gid)
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.programs, name), args...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	return cmd
+}
+
+// Start starts a server that was stopped, and waits until it answers.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	cmd := s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=off",
+		"-c", "max_connections=200")
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.running = cmd
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin) // also in the clean-up of a test
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := s.exec(ctx, "SELECT 1")
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("PostgreSQL does not answer: %v\n%s", err, text)
+		}
+	}
+}
+
+// Stop ends the server: SIGINT ends its sessions in order, SIGQUIT is a crash.
+func (s *Server) Stop(t testing.TB, how syscall.Signal) {
+	t.Helper()
+	if err := s.running.Process.Signal(how); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.running.Wait() // a crash is an error
+	s.running = nil
+}
+
+// Database makes an empty database and returns its URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	return s.Copy(t, "template1")
+}
+
+// Copy makes a database that has what another one has, and returns its URL.
+func (s *Server) Copy(t testing.TB, of string) string {
+	t.Helper()
+	name := fmt.Sprint("d", s.databases.Add(1))
+	if err := s.exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+of); err != nil {
+		t.Fatal(err)
+	}
+	return s.url(name)
+}
+
+// Socket is the path of the server's socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+
+func (s *Server) url(database string) string {
+	return "postgres://holon@/" + database + "?host=" + s.dir
+}
+
+func (s *Server) exec(ctx context.Context, text string) error {
+	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, text)
+	return err
+}

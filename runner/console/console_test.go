@@ -168,7 +168,7 @@ func TestHeadersAndAccess(t *testing.T) {
 	for path, free := range map[string]bool{"/ui/": false, "/ui/runtime": false, "/ui/agents/main": false,
 		"/ui/agents/main/stream?from=E.0": false, "/ui/agents/main/rows": false, "/ui/sessions/sess_1": false,
 		"/ui/responses/resp_1/stream": false,
-		"/ui/static/console.js": true, "/ui/static/console.css": true} {
+		"/ui/static/console.js":       true, "/ui/static/console.css": true} {
 		status, text, header := r.get(out, path)
 		if free != (status == http.StatusOK) || !free && status != http.StatusUnauthorized || !free && strings.Contains(text, "main</a>") {
 			t.Errorf("%s answers %d to strangers", path, status)

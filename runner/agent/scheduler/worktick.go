@@ -66,6 +66,7 @@ func (s *step) tickWork(subsystem string, priority ledger.Priority, body workTic
 		Origin:     ledger.Origin{Kind: ledger.OriginSystem, Subsystem: subsystem},
 		SourceRefs: map[string]string{"work_item_id": body.WorkItemID},
 		Body:       ledger.Body{Type: "json", Value: mustJSON(body)}, Surface: ledger.SurfaceSystem})
+	s.came(msg)
 	s.emit(record.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
 		fields{"contentful": true, "work_item_id": body.WorkItemID, "reactivation_mode": string(body.Reactivation)})
 	s.admit(msg, ledger.FromSelf)

@@ -180,6 +180,11 @@ func addCommands(root *cobra.Command, streams Streams) {
 
 // flagError begins with the flag at fault, as all our errors do.
 func flagError(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() {
+		if wrong := noCommand(cmd, cmd.Flags().Args()); wrong != nil { // the flag is of a command that does not exist
+			return wrong
+		}
+	}
 	flag, what := "", err.Error()
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		flag, what = "--"+e.GetSpecifiedName(), "there is no such flag"+similarFlag(cmd, e.GetSpecifiedName())

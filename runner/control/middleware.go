@@ -91,7 +91,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one r
 	}
 	params := chi.RouteContext(r.Context()).URLParams
 	if at := slices.Index(params.Values, ""); at >= 0 {
-		name := params.Keys[at]
+		name := strings.Replace(params.Keys[at], "*", "path", 1) // of a file
 		return &state.Error{Code: ledger.CodeNotFound, Param: name, Message: "the path names no " + name,
 			Hint: "put it between the slashes"}
 	}

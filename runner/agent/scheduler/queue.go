@@ -79,9 +79,10 @@ func (m *Scheduler) Promote(ctx context.Context, agentID, messageID, by string) 
 
 // queued is an entry of the agent's queue.
 func (s *step) queued(messageID string) (ledger.Entry, error) {
-	e, agentID := read(s, ledger.View.Entry, messageID), s.state.AgentID
+	e, known := find(s, ledger.View.Entry, messageID)
+	agentID := s.state.AgentID
 	switch {
-	case e.AgentID != agentID:
+	case !known || e.AgentID != agentID:
 		return e, refused(ledger.CodeNotFound, "message", "holon queue list --agent "+agentID,
 			"agent %s has no message %.64s", agentID, messageID)
 	case e.Status == ledger.Dequeued:

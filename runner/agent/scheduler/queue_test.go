@@ -1,11 +1,13 @@
 package scheduler_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -85,4 +87,14 @@ func TestRemove(t *testing.T) {
 	w.refused(ledger.CodeNotFound)(w.m.Remove(w.ctx, "alpha", "msg_unknown", "me"))
 	expect.Equal(t, "the claimed message", w.claim().Message.ID, kept.MessageID)
 	w.refused(scheduler.CodeNotQueued)(w.m.Remove(w.ctx, "alpha", kept.MessageID, "me"))
+}
+
+// A message that is in no queue, or in that of another agent, is refused with the remedy.
+func TestMessageOfNoQueue(t *testing.T) {
+	w := open(t)
+	_, err := w.m.Promote(w.ctx, "alpha", "msg_nope", "operator")
+	e, _ := errors.AsType[*state.Error](err)
+	if e == nil || e.Code != ledger.CodeNotFound || e.Hint != "holon queue list --agent alpha" {
+		t.Errorf("error %+v, want one that says where messages are listed", err)
+	}
 }

@@ -17,9 +17,9 @@ type Memory struct {
 	Known        MemorySnapshot `json:"prompted_working_memory"`
 	// CuratedShown has a digest of each curated file as the conversation was shown it last, by its path.
 	CuratedShown map[string]string `json:"curated_shown,omitempty"`
-	// Conversation is how many messages the conversation has, to the agent and of it, since it began or was compacted.
-	Conversation int64 `json:"conversation_messages"`
-	// Received is how many of these were sent to the agent.
+	// Began is how many tokens the first request of the conversation had, 0 where that is not known.
+	Began int64 `json:"conversation_began_tokens,omitempty"`
+	// Received is how many messages to the agent the conversation has, since it began or was compacted.
 	Received int64 `json:"received_messages,omitempty"`
 
 	Archived int64    `json:"archived_episode_count"`           // episodes that are final

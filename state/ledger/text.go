@@ -65,15 +65,16 @@ type NoticeKind string
 
 const (
 	NoticeGeneral      NoticeKind = "general"
-	NoticeInput        NoticeKind = "needs_input"       // subject: the work item
-	NoticeRecheck      NoticeKind = "recheck_consumed"  // subject: the work item
-	NoticeBlocked      NoticeKind = "message_blocked"   // subject: the agent
-	NoticeGivenUp      NoticeKind = "message_given_up"  // no subject
-	NoticeStopped      NoticeKind = "progress_stopped"  // subject: the agent
-	NoticeBudget       NoticeKind = "budget_spent"      // subject: the agent
-	NoticeTrigger      NoticeKind = "trigger_revoked"   // subject: the wait
-	NoticeConversation NoticeKind = "conversation_lost" // no subject
-	NoticeTest         NoticeKind = "test"              // no subject; it is resolved when it is made
+	NoticeInput        NoticeKind = "needs_input"               // subject: the work item
+	NoticeRecheck      NoticeKind = "recheck_consumed"          // subject: the work item
+	NoticeBlocked      NoticeKind = "message_blocked"           // subject: the agent
+	NoticeGivenUp      NoticeKind = "message_given_up"          // no subject
+	NoticeStopped      NoticeKind = "progress_stopped"          // subject: the agent
+	NoticeBudget       NoticeKind = "budget_spent"              // subject: the agent
+	NoticeTrigger      NoticeKind = "trigger_revoked"           // subject: the wait
+	NoticeConversation NoticeKind = "conversation_lost"         // no subject
+	NoticeSmall        NoticeKind = "conversation_budget_small" // subject: the agent
+	NoticeTest         NoticeKind = "test"                      // no subject; it is resolved when it is made
 )
 
 func matter(kind NoticeKind, subject string) string { return string(kind) + " " + subject }

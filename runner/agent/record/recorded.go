@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"holon/responses"
@@ -17,7 +18,8 @@ type Recorded struct {
 	ModelRounds int
 	ToolCalls   int // that have ended, or were ended with their turn
 	Usage       *responses.Usage
-	LastInput   int64                   // tokens of the newest request of a round that was answered
+	FirstInput  int64                   // tokens of the first request of a round that was answered
+	LastInput   int64                   // and of the newest one
 	Provider    *turns.ProviderTimeline // in short
 }
 
@@ -52,6 +54,7 @@ func (t *Recorded) Apply(e ledger.Event) {
 	case p.Attempt != nil:
 		if e.Class == turns.ModelCompleted && p.Attempt.Purpose == "" && p.Usage != nil {
 			t.LastInput = min(max(p.Usage.InputTokens, 0), MaxTokens)
+			t.FirstInput = cmp.Or(t.FirstInput, t.LastInput)
 		}
 		if t.Provider == nil {
 			t.Provider = &turns.ProviderTimeline{RequestedModelRef: p.Attempt.ModelRef}

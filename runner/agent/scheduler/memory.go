@@ -3,6 +3,8 @@ package scheduler
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -28,6 +30,8 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 	if a.Chain == "" {
 		m.CuratedShown = nil
 		m = s.leaveBehind(m)
+		m.Began = s.first
+		s.notifySmall(m)
 		shown = memory.Within(m, a.WorkspaceID).Current
 	}
 	if joins(*t, a) {
@@ -35,7 +39,6 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 		if a.CuratedShown != nil { // else another process sent the prompt, and what it showed of the files is not known
 			m.CuratedShown = a.CuratedShown
 		}
-		m.Conversation += 1 + a.Items
 		if !a.Readmit {
 			m.Received++
 		}
@@ -68,7 +71,7 @@ func (s *step) remember(a ledger.Attempt, v outcome, t *ledger.Turn) {
 // leaveBehind counts the messages of a conversation that goes on without them, or that a summary stands for.
 func (s *step) leaveBehind(m ledger.Memory) ledger.Memory {
 	s.state.Totals.CompactedMessages += m.Received
-	m.Conversation, m.Received = 0, 0
+	m.Received = 0
 	return m
 }
 
@@ -127,16 +130,36 @@ func (s *step) scope() []string {
 	return scope
 }
 
-// minConversation is the least number of messages that a conversation has when it is renewed: a budget that the prompt
-// alone exceeds must not renew it with each turn.
-const minConversation = 8
+// minReceived is how many messages a conversation has received when it is renewed although that saves little.
+const minReceived = 4
+
+// worthRenewing reports whether a conversation has received some messages, or would be half as large if it began anew. A
+// budget that is less than what each conversation begins with, or little more, must not renew it with each turn.
+func (s *step) worthRenewing(m ledger.Memory) bool {
+	return m.Received >= minReceived || m.Began <= s.m.opts.ConversationBudget && s.window >= 2*m.Began
+}
+
+// notifySmall notifies the operator once of a budget that a conversation exceeds when it begins.
+func (s *step) notifySmall(m ledger.Memory) {
+	budget := s.m.opts.ConversationBudget
+	if budget == 0 || m.Began <= budget {
+		s.settleMatter(ledger.NoticeSmall, s.state.AgentID)
+		return
+	}
+	n := s.notification(ledger.NoticeSmall, s.state.AgentID, fmt.Sprintf("The conversation of agent %s begins with more "+
+		"than the %d tokens of runtime.conversation_budget, so it begins anew with every %dth message and keeps little. "+
+		"Raise the budget, or set it to 0 to have no bound but the model's window.", s.state.AgentID, budget, minReceived))
+	if n.ParentID == "" && s.notified(n.Message, time.Time{}) == "" {
+		s.notify(n)
+	}
+}
 
 // outgrown reports whether the conversation is larger than its budget and may begin anew. It goes on where something is
 // promised of it: calls that the client is to answer are of its last response alone, and the message of a turn that was
 // interrupted comes back to see what the turn did.
 func (s *step) outgrown(m ledger.Memory, v outcome) bool {
 	budget := s.m.opts.ConversationBudget
-	return budget > 0 && s.window > budget && m.Conversation >= minConversation && s.state.Chain != "" &&
+	return budget > 0 && s.window > budget && s.worthRenewing(m) && s.state.Chain != "" &&
 		len(s.state.ClientCalls) == 0 && v.entry != ledger.Queued
 }
 

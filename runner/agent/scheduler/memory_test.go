@@ -107,7 +107,7 @@ func TestAnOutgrownConversationBeginsAnew(t *testing.T) {
 	}
 	l, m := w.state(), w.memory()
 	expect.Equal(t, "compactions", fmt.Sprint(l.Totals.Compactions, l.Totals.CompactedMessages), "1 4")
-	expect.Equal(t, "the conversation", fmt.Sprintf("%s %d", l.Chain, m.Conversation), "resp_5 2")
+	expect.Equal(t, "the conversation", l.Chain, "resp_5")
 	expect.Equal(t, "messages in all and in the conversation", fmt.Sprint(l.Totals.Messages, m.Received), "5 1")
 	expect.Equal(t, "compactions that are recorded", w.count(turns.ContextCompacted), 1)
 	for n := 6; n <= 8; n++ {
@@ -120,8 +120,27 @@ func TestAnOutgrownConversationBeginsAnew(t *testing.T) {
 	if _, err := w.m.Admit(w.ctx, ofClient("an older one", "resp_7")); !state.IsCode(err, scheduler.CodeNotLast) {
 		t.Errorf("a client goes on from an older response: %v", err)
 	}
+	small := func() (list []ledger.Notification) {
+		w.view(func(v ledger.View) (err error) {
+			list, err = v.OpenNotifications("alpha", ledger.NoticeSmall, "alpha")
+			return err
+		})
+		return list
+	}
+	if _, err := w.m.Acknowledge(w.ctx, "alpha", small()[0].ID); err != nil {
+		t.Error(err)
+	}
 	c := w.takes(ofClient("on", "resp_8"), 200, answers(9))
 	expect.Equal(t, "what the client's turn continues", c.Attempt.Chain, "")
+	expect.Equal(t, "notifications of the small budget after the operator saw one", len(small()), 0)
+	w.set(func(o *scheduler.Options) { o.ConversationBudget = 150 })
+	w.must(w.m.Renew(w.ctx, "alpha", "operator"))
+	w.takes(prompt("x"), 200, answers(10))
+	expect.Equal(t, "notifications of another budget", len(small()), 1)
+	w.set(func(o *scheduler.Options) { o.ConversationBudget = 200 })
+	w.must(w.m.Renew(w.ctx, "alpha", "operator"))
+	w.takes(prompt("x"), 200, answers(11))
+	expect.Equal(t, "notifications of a budget that suffices", len(small()), 0)
 }
 
 // What is promised of a conversation keeps it: calls of the client, and a message that comes back. So does a budget that
@@ -141,23 +160,26 @@ func TestWhatKeepsAConversation(t *testing.T) {
 		name   string
 		budget int64
 		turns  int
+		began  int // tokens of all turns but the last
 		tokens int
 		last   func(int) scheduler.End
 		kept   bool
 	}{
-		{"nothing", 100, 6, 200, answers, false},
-		{"its size", 100, 6, 100, answers, true},
-		{"no budget", 0, 6, 200, answers, true},
-		{"few messages", 100, 3, 200, answers, true},
-		{"calls of the client", 100, 6, 200, calls, true},
-		{"a turn that comes back", 100, 6, 200, suspended, true},
+		{"nothing", 100, 6, 90, 101, answers, false},
+		{"its size", 100, 6, 1, 100, answers, true},
+		{"no budget", 0, 6, 1, 200, answers, true},
+		{"few messages of a large beginning", 100, 3, 60, 119, answers, true},
+		{"few messages that are as large as the beginning", 100, 3, 60, 120, answers, false},
+		{"few messages of a beginning above the budget", 100, 3, 101, 1000, answers, true},
+		{"calls of the client", 100, 6, 1, 200, calls, true},
+		{"a turn that comes back", 100, 6, 1, 200, suspended, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := open(t)
-			for n := 1; n < c.turns; n++ {
-				w.takes(prompt("x"), 1, answers(n))
-			}
 			w.set(func(o *scheduler.Options) { o.ConversationBudget = c.budget })
+			for n := 1; n < c.turns; n++ {
+				w.takes(prompt("x"), c.began, answers(n))
+			}
 			w.takes(prompt("x"), c.tokens, c.last(c.turns))
 			expect.Equal(t, "kept", w.state().Chain != "", c.kept)
 		})
@@ -177,7 +199,7 @@ func TestACompactedConversationIsShownAllAgain(t *testing.T) {
 			`{"trigger":"budget","summarized_items":3,"preserved":{"actions":"all","incidents":"all","evidence":"all"}}`)}}}))
 	w.settle(c.Attempt.ID, answers(3))
 	m := w.memory()
-	if m.Pending == nil || m.Pending.From != 0 || m.LastPrompted != 0 || m.Conversation != 0 {
+	if m.Pending == nil || m.Pending.From != 0 || m.LastPrompted != 0 || m.Received != 0 {
 		t.Errorf("after a compaction: %+v, want all of the memory pending", m)
 	}
 	expect.Equal(t, "compacted messages", w.state().Totals.CompactedMessages, int64(3))

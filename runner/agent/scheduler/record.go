@@ -88,7 +88,7 @@ var closings = map[string]string{
 // has of the turn then.
 func (s *step) closeOpen(a ledger.Attempt, v outcome) record.Recorded {
 	turn, begun := s.logged(a)
-	s.window = turn.LastInput
+	s.first, s.window = turn.FirstInput, turn.LastInput
 	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
 		if !ok {

@@ -142,7 +142,8 @@ type step struct {
 
 	settles ledger.Attempt // zero: the step settles none
 	calls   memory.Calls   // of the turn whose attempt the step settles
-	window  int64          // tokens of the newest request of that turn
+	first   int64          // tokens of the first request of that turn
+	window  int64          // and of the newest one
 
 	worktree *ledger.Worktree // of the child whose attempt the step settles, nil for none
 }

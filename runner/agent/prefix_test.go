@@ -36,8 +36,8 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := len(p.sent)
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, `data: {"choices": [{"index": 0, "delta": {"content": "I decided on way %d."}, "finish_reason": "stop"}],`+
-		`"usage": {"prompt_tokens": %d, "completion_tokens": 9, "total_tokens": %d}}`+"\n\ndata: [DONE]\n\n", n, len(data)/4,
+	fmt.Fprintf(w, `data: {"choices": [{"index": 0, "delta": {"content": "I decided on way %d."}, `+
+		`"finish_reason": "stop"}], "usage": {"prompt_tokens": %d, "completion_tokens": 9, "total_tokens": %d}}`+"\n\ndata: [DONE]\n\n", n, len(data)/4,
 		len(data)/4+9)
 }
 

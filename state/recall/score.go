@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what a search looks at, which keep one for a word of every source as fast as one for a rare word: FTS5's own
-// bm25() reads all rows of a word.
+// Bounds of what a search looks at, so that one for a word of every source is as fast as one for a rare word: bm25() of
+// FTS5 reads all rows of a word.
 const (
 	maxCandidates = 200  // of a term, the newest
 	maxCounted    = 4096 // of all sources the newest, in which it is counted how many have a term
@@ -39,8 +39,8 @@ type scorer struct {
 }
 
 // scored are the ids of what has any of the terms, with their scores: BM25 over the terms that a source has. A common
-// term counts for the newest of its sources alone: so one query asks for all the terms together, where it says something
-// about older ones.
+// term counts for the newest of its sources alone, so one query asks for all the terms together, where a common one says
+// something of older sources.
 func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (map[int64]float64, error) {
 	s := scorer{ctx: ctx, tx: tx, query: q, terms: terms, found: make(map[int64]*candidate)}
 	all := make([]int, len(terms))

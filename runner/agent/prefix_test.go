@@ -37,8 +37,8 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprintf(w, `data: {"choices": [{"index": 0, "delta": {"content": "I decided on way %d."}, `+
-		`"finish_reason": "stop"}], "usage": {"prompt_tokens": %d, "completion_tokens": 9, "total_tokens": %d}}`+"\n\ndata: [DONE]\n\n", n, len(data)/4,
-		len(data)/4+9)
+		`"finish_reason": "stop"}], "usage": {"prompt_tokens": %d, "completion_tokens": 9, "total_tokens": %d}}`+
+		"\n\ndata: [DONE]\n\n", n, len(data)/4, len(data)/4+9)
 }
 
 // Over 200 turns (50 in the fast tier) of which each changes the memory, a request begins with all of the one before,

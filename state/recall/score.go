@@ -39,8 +39,8 @@ type scorer struct {
 }
 
 // scored are the ids of what has any of the terms, with their scores: BM25 over the terms that a source has. A common
-// term counts for the newest of its sources alone, so one query asks for all the terms together, where a common one says
-// something of older sources.
+// term counts for the newest of its sources alone, so one query asks for all the terms together, where a common one
+// says something of older sources.
 func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (map[int64]float64, error) {
 	s := scorer{ctx: ctx, tx: tx, query: q, terms: terms, found: make(map[int64]*candidate)}
 	all := make([]int, len(terms))

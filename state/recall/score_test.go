@@ -45,8 +45,8 @@ func TestWhatHasATermMoreComesFirst(t *testing.T) {
 	}
 }
 
-// TestACommonWordDoesNotHideARareOne has a word in all sources of an index, which are more than are counted, and another
-// one in the oldest alone.
+// TestACommonWordDoesNotHideARareOne has a word in all sources of an index, which are more than are counted, and
+// another one in the oldest alone.
 func TestACommonWordDoesNotHideARareOne(t *testing.T) {
 	t.Parallel()
 	ix := open(t, Options{})

@@ -66,8 +66,8 @@ func (c countedRows) Update(r ledger.Record) error {
 	return c.Rows.Update(r)
 }
 
-// A turn of an old agent, from the admission of its message to its settlement, reads and writes as many records as one of
-// a young agent, and they are as large.
+// A turn of an old agent, from the admission of its message to its settlement, reads and writes as many records as one
+// of a young agent, and they are as large.
 func TestATurnOfAnOldAgentCostsWhatOneOfAYoungAgentCosts(t *testing.T) {
 	const window = 24 // turns, after which an episode ends and a conversation was renewed a whole number of times
 	oldest := 3_000

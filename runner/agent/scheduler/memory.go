@@ -133,8 +133,8 @@ func (s *step) scope() []string {
 // minReceived is how many messages a conversation has received when it is renewed although that saves little.
 const minReceived = 4
 
-// worthRenewing reports whether a conversation has received some messages, or would be half as large if it began anew. A
-// budget that is less than what each conversation begins with, or little more, must not renew it with each turn.
+// worthRenewing reports whether a conversation has received some messages, or would be half as large if it began anew.
+// A budget that is less than what each conversation begins with, or little more, must not renew it with each turn.
 func (s *step) worthRenewing(m ledger.Memory) bool {
 	return m.Received >= minReceived || m.Began <= s.m.opts.ConversationBudget && s.window >= 2*m.Began
 }

@@ -1,9 +1,11 @@
 package recall
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,22 +43,28 @@ type scorer struct {
 // scored are the ids of what has any of the terms, with their scores: BM25 over the terms that a source has. A common
 // term counts for the newest of its sources alone, so one query asks for all the terms together, where a common one
 // says something of older sources.
-func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (map[int64]float64, error) {
+// Rarest are the terms in another order.
+func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (scores map[int64]float64, rarest []string,
+	err error) {
 	s := scorer{ctx: ctx, tx: tx, query: q, terms: terms, found: make(map[int64]*candidate)}
 	all := make([]int, len(terms))
 	for i, term := range terms {
 		all[i] = i
 		if err := s.find(term, all[i:i+1]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(terms) > 1 {
 		if err := s.find(strings.Join(terms, " AND "), all); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	weights, err := s.weights()
-	return s.scores(weights), err
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(weights[b], weights[a]) })
+	for _, i := range all {
+		rarest = append(rarest, terms[i])
+	}
+	return s.scores(weights), rarest, err
 }
 
 // find adds the newest sources that an expression of FTS5 finds, which have the terms at some places.
@@ -124,21 +132,29 @@ func (s *scorer) scores(weights []float64) map[int64]float64 {
 	return scores
 }
 
-// occurrences is how often a text in lower case has a term: where a word begins, if its words have spaces between them.
+// occurrences is how often a text in lower case has a term.
 func occurrences(text, term string) (n int) {
+	for at := place(text, term, 0); at >= 0; at = place(text, term, at+len(wordOf(term))) {
+		n++
+	}
+	return n
+}
+
+// place is where a text in lower case has a term, from some place on: where a word begins, if its words have spaces
+// between them. It is negative for nowhere.
+func place(text, term string, from int) int {
 	term = wordOf(term)
-	for at, before := 0, ' '; ; {
-		next := strings.Index(text[at:], term)
+	first, _ := utf8.DecodeRuneInString(term)
+	for {
+		next := strings.Index(text[from:], term)
 		if next < 0 {
-			return n
+			return next
 		}
-		if next > 0 {
-			before, _ = utf8.DecodeLastRuneInString(text[at : at+next])
+		from += next
+		before, _ := utf8.DecodeLastRuneInString(text[:from])
+		if isCJK(first) || isCJK(before) || !isPart(before) {
+			return from
 		}
-		if !isPart(before) || isCJK(before) || strings.IndexFunc(term, isCJK) == 0 {
-			n++
-		}
-		at += next + len(term)
-		before, _ = utf8.DecodeLastRuneInString(term)
+		from += len(term)
 	}
 }

@@ -3,6 +3,7 @@ package recall
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -63,5 +64,21 @@ func TestACommonWordDoesNotHideARareOne(t *testing.T) {
 	}
 	if found := ids(search(t, ix, Query{Text: "the", Limit: 3, Now: now})); found[0] != all[len(all)-1].ID {
 		t.Errorf("the common word finds %v", found)
+	}
+}
+
+// TestTheSnippetIsAroundTheRarestTerm finds a long text by a word that begins each of its lines and one that is in one.
+func TestTheSnippetIsAroundTheRarestTerm(t *testing.T) {
+	t.Parallel()
+	ix := open(t, Options{})
+	var lines strings.Builder
+	for n := range 200 {
+		fmt.Fprintf(&lines, "line %d of the report\n", n)
+	}
+	put(t, ix, brief(1, lines.String()), brief(2, "a line"), brief(3, "no line"))
+	for query, want := range map[string]string{"line 123": "line 123 of", "123 line": "line 123 of", "port 150": "line 150 of"} {
+		if found := search(t, ix, Query{Text: query}); !strings.Contains(found[0].Snippet, want) {
+			t.Errorf("%q shows %q", query, found[0].Snippet)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func (ix *Index) Search(ctx context.Context, q Query) (matches []Match, err erro
 	}
 	terms := queryTerms(q.Text)
 	err = ix.within(ctx, "search the memory index", func(tx *sql.Tx) error {
-		scores, err := scored(ctx, tx, q, terms)
+		scores, rarest, err := scored(ctx, tx, q, terms)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (ix *Index) Search(ctx context.Context, q Query) (matches []Match, err erro
 			if m.Source, m.Ref, err = read(ctx, tx, "id = ?", id); err != nil {
 				return err
 			}
-			m.Snippet, m.Body = snippet(m.Body, terms), ""
+			m.Snippet, m.Body = snippet(m.Body, rarest), ""
 			matches = append(matches, m)
 		}
 		return nil
@@ -134,19 +134,15 @@ func cut(text string, characters int) (string, bool) {
 	return text, false
 }
 
-// snippet is the part of a text around the first place that has one of the terms.
+// snippet is the part of a text around the first place that has a term: the first of the terms that it has.
 func snippet(text string, terms []string) string {
-	at := len(text)
-	folded := strings.ToLower(text)
+	folded, begin := strings.ToLower(text), -1
 	for _, term := range terms {
-		if found := strings.Index(folded, wordOf(term)); found >= 0 {
-			at = min(at, found)
+		if begin < 0 && len(folded) == len(text) { // else places do not fit
+			begin = place(folded, term, 0)
 		}
 	}
-	if at == len(text) || len(folded) != len(text) { // a stem or another form of a word is found, or places do not fit
-		at = 0
-	}
-	begin := at
+	begin = max(0, begin) // a stem or another form of a word is found
 	for range maxSnippet / 3 {
 		_, size := utf8.DecodeLastRuneInString(text[:begin])
 		begin -= size

@@ -168,7 +168,7 @@ var own = []struct {
 		"It finds a daemon by its control socket and runs no agent itself."},
 	{"runner/present/terminal", []string{"internal/..."}, "It draws a text and does not know what it is of."},
 	{"runner/present", []string{"internal/...", "responses", "responses/turns", "runner/activity", "runner/agent/record",
-		"runner/agent/view", "runner/control/wire", "state/ledger"},
+		"runner/agent/view", "runner/control/wire", "state", "state/ledger"},
 		"What a person is shown depends on what happened and on nothing that runs."},
 	{"runner/tui", []string{"internal/...", "responses", "responses/turns", "runner/agent/record", "runner/agent/rules",
 		"runner/agent/view", "runner/control/client", "runner/control/wire", "runner/present/...", "runner/review",

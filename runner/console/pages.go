@@ -247,27 +247,45 @@ func (c *Console) usage(r *http.Request) (page, error) {
 	if err != nil {
 		return p, err
 	}
-	tokens, err := c.tokens(r, report)
+	taken, err := c.taken(r, report)
 	p.Data = struct {
 		Budget view.TreeBudget
 		Plots  []plot
 		Turns  []view.TurnLatency
-	}{budget, plotsOf(report.Turns, tokens), report.Turns}
+	}{budget, plotsOf(report.Turns, taken), report.Turns}
 	return p, err
 }
 
-// tokens are what turns took, by their ids, as far as the newest pages of the record tell.
-func (c *Console) tokens(r *http.Request, report view.LatencyReport) (map[string][2]int64, error) {
-	out, before := make(map[string][2]int64), int64(0)
+// taken is what a turn took.
+type taken struct {
+	in, out int64 // tokens
+	cost    int64 // micros
+}
+
+// taken is what turns took, by their ids, as far as the newest pages of the record tell.
+func (c *Console) taken(r *http.Request, report view.LatencyReport) (map[string]taken, error) {
+	out, before, id := make(map[string]taken), int64(0), r.PathValue("id")
+	ended := "" // the turn that was charged before it ended
 	for range 4 {
-		found, err := c.client.Events(r.Context(), r.PathValue("id"), view.EventQuery{BeforeSeq: before,
-			Limit: view.MaxLimit, Descending: true})
+		found, err := c.client.Events(r.Context(), id, view.EventQuery{BeforeSeq: before, Limit: view.MaxLimit,
+			Descending: true})
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range found.Events {
 			if t := e.Payload.Turn; t != nil && t.TokenUsage != nil {
-				out[t.TurnID] = [2]int64{t.TokenUsage.InputTokens, t.TokenUsage.OutputTokens}
+				ended = t.TurnID
+				out[ended] = taken{in: t.TokenUsage.InputTokens, out: t.TokenUsage.OutputTokens}
+			} else if e.Type == present.BudgetCharged && ended != "" {
+				var charged struct {
+					AgentID string `json:"agent_id"`
+					Cost    int64  `json:"cost_micros"`
+				}
+				_ = json.Unmarshal(e.Payload.Data, &charged) // then nothing is known of it
+				if one := out[ended]; charged.AgentID == id {
+					one.cost = charged.Cost
+					out[ended], ended = one, ""
+				}
 			}
 			before = e.EventSeq
 		}

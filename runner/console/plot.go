@@ -5,6 +5,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/agent/view"
+	"holon/state"
 )
 
 // plot is a bar chart, which a template draws as SVG. The same numbers stand in the table below it.
@@ -35,15 +36,17 @@ const (
 	minBars    = 30 // for which there is room at least
 )
 
-// plotsOf are the plots over turns, the oldest first: how long each took and waited, how many tokens it took, and how
-// it ended.
-func plotsOf(turns []view.TurnLatency, tokens map[string][2]int64) []plot {
+// plotsOf are the plots over turns, the oldest first: how long each took and waited, what it took, and how it ended.
+// That of the cost is left out where nothing has a price.
+func plotsOf(turns []view.TurnLatency, of map[string]taken) []plot {
 	took := newPlot("Time of turns", "ms", turns, []string{"queued", "took"}, func(t view.TurnLatency) []int64 {
 		return []int64{t.QueueWaitMS, t.TurnMS}
 	})
 	used := newPlot("Tokens of turns", "tokens", turns, []string{"in", "out"}, func(t view.TurnLatency) []int64 {
-		of := tokens[t.TurnID]
-		return of[:]
+		return []int64{of[t.TurnID].in, of[t.TurnID].out}
+	})
+	cost := newPlot("Cost of turns", unitCost, turns, []string{"cost"}, func(t view.TurnLatency) []int64 {
+		return []int64{of[t.TurnID].cost}
 	})
 	calls := newPlot("Model rounds and tool calls", "", turns, []string{"rounds", "calls"},
 		func(t view.TurnLatency) []int64 { return []int64{int64(t.ModelRounds), int64(t.ToolCalls)} })
@@ -57,7 +60,10 @@ func plotsOf(turns []view.TurnLatency, tokens map[string][2]int64) []plot {
 			}
 			return []int64{1, 0, 0}
 		})
-	return []plot{took, used, calls, ended}
+	if cost.Most == "" {
+		return []plot{took, used, calls, ended}
+	}
+	return []plot{took, used, cost, calls, ended}
 }
 
 func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of func(view.TurnLatency) []int64) plot {
@@ -71,7 +77,7 @@ func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of fu
 		most = max(most, sum)
 	}
 	if most > 1 {
-		p.Most = fmt.Sprintf("%d %s", most, unit)
+		p.Most = amount(most, unit)
 	}
 	for i, t := range turns {
 		b := bar{X: i * (barWidth + barGap), Width: barWidth,
@@ -81,9 +87,20 @@ func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of fu
 			height := int(max(v, 0) * plotHeight / most)
 			top -= height
 			b.Parts = append(b.Parts, part{parts[at], top, height})
-			b.Label += fmt.Sprintf(", %s %d %s", parts[at], v, unit)
+			b.Label += ", " + parts[at] + " " + amount(v, unit)
 		}
 		p.Bars = append(p.Bars, b)
 	}
 	return p
+}
+
+// unitCost is that of amounts of money.
+const unitCost = "micros"
+
+// amount writes a number with its unit.
+func amount(n int64, unit string) string {
+	if unit == unitCost {
+		return state.Amount(n).String()
+	}
+	return fmt.Sprintf("%d %s", n, unit)
 }

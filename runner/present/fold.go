@@ -10,6 +10,7 @@ import (
 	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -35,7 +36,8 @@ type turn struct {
 	own   bool
 	calls []call
 	texts []text
-	retry Row // the newest failure of a model
+	retry Row          // the newest failure of a model
+	cost  state.Amount // 0: not charged yet, or not known
 }
 
 // most bounds what is remembered of one kind: calls that run, texts of a turn, messages in the queue.
@@ -61,6 +63,7 @@ var handlers = map[string]func(*Fold, *view.EventEnvelope) []Row{
 	record.ProviderRound:        (*Fold).roundFailed,
 	record.AssistantRound:       (*Fold).round,
 	turns.CostRecorded:          (*Fold).spent,
+	record.BudgetCharged:        (*Fold).charged,
 	record.ModelDelta:           (*Fold).wrote,
 	record.BriefCreated:         (*Fold).brief,
 	turns.ToolStarted:           (*Fold).called,
@@ -189,6 +192,18 @@ func (f *Fold) spent(ev *view.EventEnvelope) []Row {
 		f.turn.Input, f.turn.Output = f.turn.Input+c.Usage.InputTokens, f.turn.Output+c.Usage.OutputTokens
 	}
 	return nil
+}
+
+// charged notes what the turn cost: its end follows. A child's turns are charged in the record of the agent above it.
+func (f *Fold) charged(ev *view.EventEnvelope) []Row {
+	var c struct {
+		AgentID string       `json:"agent_id"`
+		Cost    state.Amount `json:"cost_micros"`
+	}
+	if json.Unmarshal(ev.Payload.Data, &c) == nil && c.AgentID == ev.AgentID {
+		f.turn.cost = c.Cost
+	}
+	return []Row{rowOf(ev)}
 }
 
 // isolated is a row where what holds the agent is not what it was: it is the same for each turn.

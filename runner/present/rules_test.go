@@ -208,3 +208,20 @@ func FuzzEvent(f *testing.F) {
 		fold.Status()
 	})
 }
+
+// The row of a turn's end has what it cost, and not what a child's turn did.
+func TestCostOfTurn(t *testing.T) {
+	t.Parallel()
+	for agent, want := range map[string]string{"main": ", cost 0.0125", "child": ""} {
+		var f present.Fold
+		var list present.List
+		charged := event(record.BudgetCharged, "", 5, record.CategoryRuntime, "budget charged", "",
+			map[string]any{"agent_id": agent, "cost_micros": 12500})
+		end := event(record.TurnTerminal, "t", 4, record.CategoryRuntime, "turn completed", "", nil)
+		charged.AgentID = "main"
+		expect.NoError(t, json.Unmarshal([]byte(`{"turn":{"kind":"completed","duration_ms":1000}}`), &end.Payload))
+		fold(&f, &list, started("t"), charged, end)
+		rows := list.Rows(present.Verbose)
+		expect.Equal(t, "the row", rows[len(rows)-1].Body, "1s: 0 rounds, 0 tool calls"+want)
+	}
+}

@@ -90,6 +90,9 @@ func (f *Fold) turnEnded(ev *view.EventEnvelope) (rows []Row) {
 		}
 	} else if end != nil {
 		row.Body = Took(end.DurationMS, end.ModelRounds, end.ToolCalls, end.TokenUsage)
+		if f.turn.cost > 0 {
+			row.Body += ", cost " + f.turn.cost.String()
+		}
 		row.Summary = row.Title + " in " + row.Body
 	}
 	f.turn.row = row

@@ -213,6 +213,10 @@ func TestWorkInRepository(t *testing.T) {
 	if strings.Contains(s.text(), "It is changed.") {
 		t.Errorf("what was gone back from is on screen:\n%s", s.text())
 	}
+	s.keys("/rewind\r")
+	s.wait("left", "change it", "Once more again")
+	s.keys("\x1b")
+	s.wait("Alt+Enter new line")
 	s.keys("/diff\r")
 	s.wait("a.txt", "-world")
 	s.keys("/quit\r")

@@ -12,14 +12,20 @@ import (
 	"holon/runner/control/wire"
 )
 
-// branch are the turns of the conversation as it stands, in order: a session that went back has others too.
+// branch are the turns of the conversation as it stands, in order.
 func (s *session) branch(ctx context.Context) ([]wire.SessionTurn, error) {
+	_, branch, err := s.turns(ctx)
+	return branch, err
+}
+
+// turns are all turns in order, and those of the branch: a session that went back has others too.
+func (s *session) turns(ctx context.Context) (all, branch []wire.SessionTurn, err error) {
 	if s.name() == "" {
-		return nil, nil // it has not begun
+		return nil, nil, nil // it has not begun
 	}
 	at, err := s.client.Session(ctx, s.name())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	list, err := s.client.SessionTurns(ctx, s.name())
 	s.mu.Lock()
@@ -30,7 +36,7 @@ func (s *session) branch(ctx context.Context) ([]wire.SessionTurn, error) {
 			list.Data[i].PreviousResponseID = *mine.PreviousResponseID
 		}
 	}
-	return line(list.Data, at.Rewound), err
+	return list.Data, line(list.Data, at.Rewound), err
 }
 
 // line are the turns that lead to the newest one, or to the one that the session went back to since. The newest one is not
@@ -48,18 +54,28 @@ func line(all []wire.SessionTurn, rewound bool) (turns []wire.SessionTurn) {
 
 // rewindPage lists the turns to go back to.
 func (s *session) rewindPage(ctx context.Context) (page, error) {
-	p := page{Title: "turns", Heads: []string{"TURN", "TIME", "ASKED", "ANSWER"},
-		Items: []item{{Cells: []string{"0", "", "(the beginning)", ""}}}}
-	turns, err := s.branch(ctx)
-	for i, t := range turns {
+	all, branch, err := s.turns(ctx)
+	return page{Title: "turns", Heads: []string{"TURN", "TIME", "ASKED", "ANSWER"}, Items: rewindItems(all, branch)}, err
+}
+
+// rewindItems numbers the turns of the branch, and marks the ones that the session went back from.
+func rewindItems(all, branch []wire.SessionTurn) []item {
+	items := []item{{Cells: []string{"0", "", "(the beginning)", ""}}}
+	number := 0
+	for _, t := range all {
+		at := "left"
+		if number < len(branch) && t.ResponseID == branch[number].ResponseID {
+			number++
+			at = strconv.Itoa(number)
+		}
 		answer := t.TextPreview
 		if !t.TreeKept {
 			answer = "(files are not kept) " + answer
 		}
-		p.Items = append(p.Items, item{ID: t.ResponseID, Mark: t.Current, Cells: []string{strconv.Itoa(i + 1),
-			when(t.CreatedAt), cmp.Or(t.InputPreview, "(not recorded)"), answer}})
+		items = append(items, item{ID: t.ResponseID, Mark: t.Current, Cells: []string{at, when(t.CreatedAt),
+			cmp.Or(t.InputPreview, "(not recorded)"), answer}})
 	}
-	return p, err
+	return items
 }
 
 // rewind goes back to a response, "" for the beginning, or by a number of turns.

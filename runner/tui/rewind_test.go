@@ -39,3 +39,14 @@ func TestLine(t *testing.T) {
 		expect.Equal(t, name, strings.Join(got, " "), c.line)
 	}
 }
+
+// Turns that the session went back from stay in the list, marked, so that it can go back to them too.
+func TestRewindItems(t *testing.T) {
+	t.Parallel()
+	a, b, c := wire.SessionTurn{ResponseID: "a"}, wire.SessionTurn{ResponseID: "b"}, wire.SessionTurn{ResponseID: "c"}
+	var got []string
+	for _, it := range rewindItems([]wire.SessionTurn{a, b, c}, []wire.SessionTurn{a, c}) {
+		got = append(got, it.Cells[0]+it.ID)
+	}
+	expect.Equal(t, "turns", strings.Join(got, " "), "0 1a leftb 2c")
+}

@@ -73,7 +73,8 @@ func things() map[string]page {
 			{ID: "default", Cells: []string{"default", "", "the one that the daemon has"}}}},
 		"rewind": {Title: "turns", Heads: []string{"TURN", "TIME", "ASKED", "ANSWER"}, Items: []item{
 			{ID: "resp_1", Cells: []string{"1", "03:04:05", "Fix the failing test, please.", "The test failed because"}},
-			{ID: "resp_2", Mark: true, Cells: []string{"2", "03:09:05", "Thanks. And the documentation?", ""}}}},
+			{ID: "resp_2", Cells: []string{"left", "03:07:05", "Use another library.", "(files are not kept) It is done."}},
+			{ID: "resp_3", Mark: true, Cells: []string{"2", "03:09:05", "Thanks. And the documentation?", ""}}}},
 	}
 }
 

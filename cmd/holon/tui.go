@@ -104,6 +104,7 @@ func (o *tuiOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetGCPercent(20) // it stays open all day with little to do: memory counts more than the time to collect it
+	debug.FreeOSMemory()   // what the start took
 	o.streams.watch(true)  // an interruption ends nothing but the view
 	return tui.Run(ctx, show)
 }

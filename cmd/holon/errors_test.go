@@ -154,7 +154,7 @@ func (e *scriptErrors) check(t *testing.T, script string, lines []string) {
 
 // differs is what is not the same in two runs of the tests, behind what is: ids or a part of one, ports, sizes,
 // digests.
-var differs = regexp.MustCompile(`(\b(?:run|msg|task|work|turn|tmr|ws)_)[a-z0-9]{12,}|(neither ")[a-z0-9]\b|` +
+var differs = regexp.MustCompile(`(\b(?:run|ses|msg|task|work|turn|tmr|ws)_)[a-z0-9]{12,}|(neither ")[a-z0-9]\b|` +
 	`(127\.0\.0\.1:)\d{4,}|(process )\d+|(\b)[0-9a-f]{12,}|()[0-9.]+ .iB|(skill-)\d+`)
 
 // normalised is an error without what differs.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"holon/responses"
+	"holon/runner/control/client"
 	"holon/runner/daemon"
 	"holon/runner/engine/docker"
 	"holon/test/expect"
@@ -83,7 +85,7 @@ func runScripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fails": cmdFails, "provider": cmdProvider, "sent": cmdSent, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
 			"until": cmdUntil, "crash": cmdCrash, "collector": cmdCollector, "events": cmdEvents,
-			"webhook": cmdWebhook,
+			"webhook": cmdWebhook, "ask": cmdAsk,
 		},
 		Condition: func(name string) (bool, error) {
 			if image, ok := strings.CutPrefix(name, "image:"); ok {
@@ -125,6 +127,28 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if time.Now().After(deadline) {
 			ts.Fatalf("it never printed %s:\n%s%s", args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+		}
+	}
+}
+
+// cmdAsk makes the next turn of a session of the operator, as a client does, and prints its answer.
+func cmdAsk(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: ask SESSION TEXT")
+	}
+	c := client.Unix(daemon.SocketPath(ts.Getenv("HOLON_HOME")))
+	defer c.Close()
+	session, err := c.Session(context.Background(), args[0])
+	ts.Check(err)
+	q := responses.NewRequest(session.Model, responses.UserMessage(args[1]))
+	q.Holon.SessionID = session.ID
+	made, err := c.Responses().Background(context.Background(), q)
+	ts.Check(err)
+	for ev, err := range c.Responses().Events(context.Background(), made.ID, -1) {
+		ts.Check(err)
+		if ev.Response != nil && ev.Response.Status.Terminal() {
+			_, err = fmt.Fprintln(ts.Stdout(), ev.Response.OutputText())
+			ts.Check(err)
 		}
 	}
 }

@@ -169,14 +169,19 @@ func (m *model) rewind(arg string) tea.Cmd {
 	if arg == "" {
 		return m.openPage(pageRewind, "")
 	}
-	if n, err := strconv.Atoi(arg); err != nil || n < 1 {
+	n, err := strconv.Atoi(arg)
+	if err != nil || n < 1 {
 		m.notice, m.failed = "/rewind takes how many turns to go back, or nothing", true
 		return nil
 	}
 	if m.running() {
 		return nil
 	}
-	m.ask("go back?", "The files and the conversation become what they were "+arg+" turns ago.\n\n"+rewindKeeps,
+	ago := arg + " turns ago."
+	if n == 1 {
+		ago = "before the last turn."
+	}
+	m.ask("go back?", "The files and the conversation become what they were "+ago+"\n\n"+rewindKeeps,
 		func() tea.Cmd { return m.rewindTo("back", arg) })
 	return nil
 }

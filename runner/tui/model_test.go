@@ -66,6 +66,7 @@ func TestKeys(t *testing.T) {
 		"attach":          {agent, func(l *lab) { l.keys("/workspace attach /a b", "enter") }, "act workspace attach /a b", ""},
 		"rewind":          {session, func(l *lab) { l.keys("/rewind 2", "enter", "y", "enter") }, "act rewind back 2", ""},
 		"rewind, asked":   {session, func(l *lab) { l.keys("/rewind 2", "enter", "enter") }, "", "nothing was done"},
+		"rewind one":      {session, func(l *lab) { l.keys("/rewind 1", "enter") }, "", "before the last turn."},
 		"rewind nonsense": {session, func(l *lab) { l.keys("/rewind x", "enter") }, "", "/rewind takes how many"},
 		"rewind, running": {session, func(l *lab) { l.event(running(session)); l.keys("/rewind 1", "enter") }, "", "a turn runs"},
 		"a long model": {agent, func(l *lab) {

@@ -255,7 +255,13 @@ func (a *agent) events(ctx context.Context, id string) (page, error) {
 		}
 		found, err := a.client.Events(ctx, a.id, view.EventQuery{AfterSeq: seq - 1, Limit: 1,
 			Projection: view.ProjectionDebug})
-		return page{Title: "event " + id, Text: raw(found.Events), Raw: true}, err
+		if err == nil && (len(found.Events) == 0 || found.Events[0].EventSeq != seq) {
+			err = fmt.Errorf("the record has no event %d; /events lists the newest", seq)
+		}
+		if err != nil {
+			return page{}, err
+		}
+		return page{Title: "event " + id, Text: raw(found.Events[0]), Raw: true}, nil
 	}
 	p := page{Title: "events", Heads: []string{"EVENT", "TIME", "TYPE", "SUMMARY"}}
 	found, err := a.client.Events(ctx, a.id, view.EventQuery{Descending: true, Limit: listed})

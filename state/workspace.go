@@ -49,7 +49,7 @@ type Ignored struct {
 type Submodule struct {
 	Path      string `json:"path"`
 	Commit    string `json:"commit"`
-	Populated bool   `json:"populated"` // its files are in the tree, without a repository
+	Populated bool   `json:"populated"` // its files are in the tree
 }
 
 // Warning describes a difference between the tree and the result. An omitted path stays in the result as it is in the
@@ -73,6 +73,16 @@ type Diff struct {
 	History    *History     `json:"history,omitempty"`  // the agent's own commits, when it made some
 	Branches   []Branch     `json:"branches,omitempty"` // other commits of the agent, which the result does not have
 	Bundle     string       `json:"bundle,omitempty"`   // a git bundle with them
+
+	Submodules []SubmoduleChange `json:"submodules,omitempty"` // the ones with changed files
+}
+
+// SubmoduleChange is what a run changed within a submodule. Its files are among those of the Diff. The result keeps the
+// submodule at its commit.
+type SubmoduleChange struct {
+	Path       string `json:"path"`
+	BaseCommit string `json:"base_commit"`
+	ResultTree string `json:"result_tree"` // of its files
 }
 
 // History is what the agent committed itself, on the branch that it left

@@ -81,7 +81,8 @@ func runApply(ctx context.Context, l *lifecycle, into string, c consent) error {
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: patch, Merge: merge, RunDir: entry.Dir,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
-		Borrowing: l.borrowing(l.home), Warnings: diff.Warnings, Confirm: c.confirm(ctx, l.streams, l.JSON, entry.ID),
+		Borrowing: l.borrowing(l.home), Submodules: diff.Submodules,
+		Warnings: diff.Warnings, Confirm: c.confirm(ctx, l.streams, l.JSON, entry.ID),
 	})
 	if err != nil {
 		return l.showConflicts(err)

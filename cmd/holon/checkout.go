@@ -145,7 +145,7 @@ func (o *checkoutOptions) showTree(r *landing.CheckoutResult) error {
 	}
 	say("branch   %s: %s on %s%s", visible.OneLine(r.Branch, 300), count(r.Commits, "commit"), base, was)
 	for _, w := range r.Warnings {
-		if w.Code == landing.WarnUnfiltered {
+		if w.Code == landing.WarnUnfiltered || w.Code == landing.WarnSubmoduleLeft {
 			say("note     %s", visible.OneLine(w.Message, 500))
 		}
 	}

@@ -217,6 +217,9 @@ func describe(a *state.Attempt, m *state.Manifest) {
 		return
 	}
 	a.Files, a.Lines, a.Result = len(m.Workspace.Changes.Files), 0, m.Workspace.Changes.ResultTree
+	for _, s := range m.Workspace.Changes.Submodules {
+		a.Result += " " + s.ResultTree
+	}
 	for _, f := range m.Workspace.Changes.Files {
 		a.Lines += f.Added + f.Deleted
 	}

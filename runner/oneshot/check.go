@@ -103,7 +103,7 @@ func (r *execution) check(ctx context.Context) {
 		Quota: r.spec.Quota, Version: r.spec.Version, Dir: r.spec.base, Source: source,
 		BaseFiles: r.session.Tree().BaseFiles, Prefix: r.info.Prefix, Files: r.diff.Files, beat: r.ask.Beat,
 		Change: workspace.Continuation{Run: r.run.ID(), Patch: r.patchPath(),
-			Objects: filepath.Join(r.run.Dir(), ObjectsDir)}}
+			Objects: filepath.Join(r.run.Dir(), ObjectsDir), Submodules: r.diff.Submodules}}
 	r.manifest.Warnings = append(r.manifest.Warnings, t.Do(ctx, r.manifest.Checked)...)
 }
 

@@ -138,7 +138,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 		return nil
 	}
 	r.diff, err = s.Tree().Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile),
-		Objects: filepath.Join(r.run.Dir(), ObjectsDir), Bundle: filepath.Join(out, BundleFile)})
+		Objects: filepath.Join(r.run.Dir(), ObjectsDir), Bundle: filepath.Join(out, BundleFile), Submodules: true})
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (o *Run) Continue(parent *files.Entry) error {
 			return err
 		}
 		o.Workspace.Continue = &workspace.Continuation{Run: parent.ID, Patch: patch,
-			Objects: filepath.Join(parent.Dir, ObjectsDir)}
+			Objects: filepath.Join(parent.Dir, ObjectsDir), Submodules: m.Workspace.Changes.Submodules}
 	}
 	return nil
 }

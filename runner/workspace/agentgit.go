@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -17,9 +18,10 @@ import (
 )
 
 // writeAgentRepository gives the tree a .git of its own: private, disposable, without remotes, hooks or the user's
-// configuration, borrowing objects from read-only directories. The host writes it and never reads it again. A plain
-// directory's tree gets none: tools behave as they do in the user's directory.
-func (t *Tree) writeAgentRepository() error {
+// configuration, borrowing objects from read-only directories. The host writes it and never reads it again. So has each
+// submodule, but where the base can move. A plain directory's tree gets none: tools behave as they do in the user's
+// directory.
+func (t *Tree) writeAgentRepository(ctx context.Context) error {
 	if t.info.Kind == KindCopy {
 		return nil
 	}
@@ -28,6 +30,20 @@ func (t *Tree) writeAgentRepository() error {
 		return err
 	}
 	defer root.Close()
+	t.objects = t.objectDirs()
+	if err := t.writeRepository(root, ".", t.agentFiles()); err != nil {
+		return err
+	}
+	for _, s := range t.moduleRepositories() {
+		if err := t.writeRepository(root, s.Path, t.moduleFiles(ctx, s)); err != nil {
+			return fmt.Errorf("submodule %q: %w", s.Path, err)
+		}
+	}
+	return nil
+}
+
+// writeRepository writes a .git with files into a directory of the tree.
+func (t *Tree) writeRepository(root *os.Root, top string, files map[string][]byte) error {
 	own := func(name string, mode os.FileMode) error {
 		if err := root.Chmod(name, mode); err != nil { // the umask must have no effect
 			return err
@@ -39,7 +55,7 @@ func (t *Tree) writeAgentRepository() error {
 	}
 	for _, dir := range []string{"", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads",
 		"refs/tags"} {
-		name := path.Join(".git", dir)
+		name := path.Join(top, ".git", dir)
 		if err := root.Mkdir(name, 0o755); err != nil {
 			return err
 		}
@@ -47,11 +63,11 @@ func (t *Tree) writeAgentRepository() error {
 			return err
 		}
 	}
-	for name, content := range t.agentFiles() {
+	for name, content := range files {
 		if len(content) == 0 {
 			continue
 		}
-		name = path.Join(".git", name)
+		name = path.Join(top, ".git", name)
 		if err := root.WriteFile(name, content, 0o644); err != nil {
 			return err
 		}
@@ -59,8 +75,8 @@ func (t *Tree) writeAgentRepository() error {
 			return err
 		}
 	}
-	since := t.topTime() // creating .git changed it
-	return root.Chtimes(".", since, since)
+	since := t.dirTime(top) // creating .git changed it
+	return root.Chtimes(top, since, since)
 }
 
 func (t *Tree) agentFiles() map[string][]byte {
@@ -78,17 +94,20 @@ func (t *Tree) agentFiles() map[string][]byte {
 		"info/exclude": []byte(user.Excludes),
 		"index":        t.index,
 	}
-	t.objects = t.objectDirs()
+	files["objects/info/alternates"] = t.agentAlternates()
+	files["packed-refs"] = withBranch(user.References, t.info.Branch, t.info.BaseCommit)
+	files["shallow"] = []byte(user.Shallow)
+	return files
+}
+
+func (t *Tree) agentAlternates() []byte {
 	var alternates bytes.Buffer
 	for _, dir := range t.objects {
 		if !dir.transitive {
 			alternates.WriteString(alternateLine(dir.ContainerPath))
 		}
 	}
-	files["objects/info/alternates"] = alternates.Bytes()
-	files["packed-refs"] = withBranch(user.References, t.info.Branch, t.info.BaseCommit)
-	files["shallow"] = []byte(user.Shallow)
-	return files
+	return alternates.Bytes()
 }
 
 // withBranch returns packed references with a branch at a commit: of a fork, the user's may have moved on.
@@ -136,8 +155,11 @@ func (t *Tree) objectDirs() []objectDir {
 		}
 	}
 	direct := t.source.alternates()
-	if t.info.IncludedDirty || t.start != t.info.BaseTree {
+	if t.info.IncludedDirty || t.start != t.info.BaseTree || len(t.begun) > 0 {
 		direct = append(direct, t.base.Objects())
+	}
+	for _, s := range t.moduleRepositories() {
+		direct = append(direct, t.source.user.Submodule(s.Path).Objects)
 	}
 	for i, host := range direct {
 		container := host

@@ -28,7 +28,7 @@ const (
 	warnTooDeep          = "too_deep"          // nested or named longer than git can hold
 	warnUnsafeName       = "unsafe_name"       // a name that some system takes for .git
 	warnNestedRepository = "nested_repository" // a repository within: files taken, history not
-	warnSubmodule        = "submodule_changed" // files within a submodule, which a patch can't carry
+	warnSubmodule        = "submodule_changed" // files within a submodule, or all of it, that the diff leaves out
 	warnLeftover         = "leftover"          // a temporary file of a patch that was cut off; not part of the change
 	warnOutsideLink      = "outside_link"      // a link that leads out of the tree; it is included
 	warnSlowIgnore       = "slow_ignore"       // ignore rules that took git too long and were not obeyed
@@ -61,10 +61,12 @@ type capture struct {
 	have          []bool          // by entry: unchanged; each is set by one goroutine
 	ignoreNothing bool            // the tree's ignore rules have no effect
 	taken         map[string]bool // paths of ignored files that were copied, which are not part of a diff
+	modules       map[string]bool // submodules whose changes are collected; those within others are warned of
 
 	hashed atomic.Int64 // entries known to be unchanged by content alone
 
 	mu       sync.Mutex
+	inner    changeSet       // within modules, once it is known
 	seen     int             // new paths so far
 	names    int             // their bytes, or more
 	changed  []found         // paths of the record with other content or mode
@@ -72,6 +74,7 @@ type capture struct {
 	dirs     []string        // directories that it doesn't know, not looked into
 	ignores  map[string]bool // directories with a .gitignore
 	omitted  map[string]bool // paths of the record that stay as in the base, with what was beneath
+	tops     map[string]bool // submodules whose directory is there
 	long     []string        // paths with too many lines, once they are imported
 	partial  bool            // something was left out
 	warnings warningList
@@ -84,13 +87,18 @@ type found struct {
 	size int64
 }
 
-// compareTree walks root and compares its content with the record.
-func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits, taken ...string) (*capture, error) {
+// compareTree walks root and compares its content with the record, without the ignored files that were taken along.
+// Changes within modules are collected.
+func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits, taken, modules []string) (*capture,
+	error) {
 	c := &capture{root: root, record: r, layout: newLayout(r.entries), limits: limits,
 		have: make([]bool, len(r.entries)), taken: map[string]bool{}, ignores: map[string]bool{},
-		omitted: map[string]bool{}}
+		omitted: map[string]bool{}, modules: map[string]bool{}, tops: map[string]bool{}}
 	for _, path := range taken {
 		c.taken[strings.TrimSuffix(path, "/")] = true
+	}
+	for _, path := range modules {
+		c.modules[path] = true
 	}
 	if err := folder.Walk(ctx, root, "", c.visit, c.unreadable); err != nil {
 		return nil, fmt.Errorf("compare tree: %w", err)
@@ -99,7 +107,8 @@ func compareTree(ctx context.Context, root folder.Dir, r *record, limits Limits,
 }
 
 func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []string, err error) {
-	module := anyAbove(c.layout.dirs, path)
+	within := c.moduleOf(path)
+	module := within != "" && !c.modules[within]
 	for _, name := range names {
 		if c.skipName(path, name) {
 			continue
@@ -114,6 +123,9 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 		top, known := c.layout.dirs[child]
 		switch {
 		case known && isDir:
+			if top {
+				c.add(func() { c.tops[child] = true })
+			}
 			descend = append(descend, name)
 		case top: // a submodule replaced by a file
 			c.omit(child, warnSubmodule, "the submodule's directory was replaced; the diff keeps the submodule")
@@ -242,8 +254,12 @@ func (c *capture) deleted() []string {
 	for i := range c.record.entries {
 		e := &c.record.entries[i]
 		switch {
-		case c.have[i] || e.Mode == git.ModeSubmodule || anyAbove(c.omitted, e.Path):
-		case e.Module:
+		case c.have[i] || anyAbove(c.omitted, e.Path):
+		case e.Mode == git.ModeSubmodule:
+			if c.modules[e.Path] && !c.tops[e.Path] {
+				c.omit(e.Path, warnSubmodule, "the submodule's directory was removed; the diff keeps the submodule")
+			}
+		case e.Module && !c.modules[c.moduleOf(e.Path)]:
 			c.warn(warnSubmodule, e.Path, "deleted within a submodule, which the diff does not include")
 		default:
 			gone[e.Path] = true
@@ -257,9 +273,9 @@ func (c *capture) deleted() []string {
 
 // expand lists unknown directories level by level, so that an ignored one is never entered. ignored tells
 // which paths of one level are ignored; nil ignores nothing.
-func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, error) {
+func (c *capture) expand(ctx context.Context, files []found, dirs []string, ignored ignoreJudge) ([]found, error) {
 	var fresh []found
-	files, dirs := slices.Clone(c.files), slices.Clone(c.dirs)
+	files, dirs = slices.Clone(files), slices.Clone(dirs)
 	at := folder.NewCursor(c.root, false)
 	defer at.Close()
 	for len(files)+len(dirs) > 0 {

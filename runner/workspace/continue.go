@@ -21,26 +21,35 @@ type Continuation struct {
 	Patch   string   // that Diff wrote
 	Objects string   // what Diff wrote to DiffOptions.Objects; may be absent
 	Restore []string // paths that are not taken from the patch: they are as in the base
+
+	Submodules []SubmoduleChange // that the patch changes
 }
 
 // continued returns the tree of the files that the agent begins with: the base, with the change that is continued
 // merged into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get
 // into the slot's repository, so that the earlier run is not needed any more.
 func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, err error) {
+	base, err := t.withSubmodules(ctx, from)
+	if err != nil {
+		return "", fmt.Errorf("continue %s: %w", from.Run, err)
+	}
 	repo := t.base
 	repo.Alternates = append([]string{from.Objects}, t.base.Alternates...)
-	tree, err = mergePatch(ctx, repo, t.info.BaseTree, from.Patch, func(paths []string, cause error) error {
+	tree, err = mergePatch(ctx, repo, base, from.Patch, func(paths []string, cause error) error {
 		return t.continueConflict(from, paths, cause)
 	})
 	if err != nil {
 		return "", fmt.Errorf("continue %s: %w", from.Run, err)
 	}
-	if tree, err = t.restored(ctx, repo, tree, from.Restore); err != nil {
+	if tree, err = t.restored(ctx, repo, tree, base, from.Restore); err != nil {
 		return "", err
 	}
 	// What the earlier run had was not written again.
-	_, err = repo.Git().Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs",
+	_, err = repo.Git().Run(ctx, strings.NewReader(tree+"\n^"+base+"\n"), "pack-objects", "--revs",
 		"--non-empty", "--quiet", filepath.Join(t.base.Objects(), "pack", "pack"))
+	if err == nil && base != t.info.BaseTree {
+		tree, err = t.keepSubmodules(ctx, tree)
+	}
 	return tree, err
 }
 

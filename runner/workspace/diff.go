@@ -29,19 +29,24 @@ type DiffOptions struct {
 	// Bundle, when set with Objects, becomes a git bundle with the commits of the agent that are not in the result, if
 	// there are any.
 	Bundle string
+	// Submodules makes changes within submodules that are checked out part of the patch.
+	Submodules bool
 }
 
-// Diff, FileChange and History are what a run did to its tree, as its record has them.
+// Diff and its parts are what a run did to its tree, as its record has them.
 type (
-	Diff       = state.Diff
-	FileChange = state.FileChange
-	History    = state.History
+	Diff            = state.Diff
+	FileChange      = state.FileChange
+	History         = state.History
+	SubmoduleChange = state.SubmoduleChange
 )
 
 // comparison is a Diff that is being made.
 type comparison struct {
 	Diff
-	ids []objectIDs // of Files
+	from, to string      // the git trees that are compared: BaseTree and ResultTree, or these with submodules
+	start    string      // the tree of a run with an earlier change, in the same way
+	ids      []objectIDs // of Files
 }
 
 // objectIDs are those of the contents of a file; before is "" when it was added.
@@ -61,24 +66,34 @@ func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 }
 
 func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (*Diff, error) {
-	c, repo, tree, err := t.present(ctx, root)
+	var modules []string
+	if options.Submodules {
+		modules = t.populated()
+	}
+	c, repo, tree, err := t.presentWith(ctx, root, modules)
 	if err != nil {
 		return nil, err
 	}
-	diff := &comparison{Diff: Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree,
-		ResultTree: tree, Files: []FileChange{}}}
+	diff := &comparison{from: t.info.BaseTree, to: tree, start: t.info.StartTree,
+		Diff: Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree,
+			ResultTree: tree, Files: []FileChange{}}}
+	if err := t.includeModules(ctx, diff, c, repo); err != nil {
+		return nil, err
+	}
+	t.warnModuleCommits(root, c)
 	diff.Warnings = c.warnings.list()
 	diff.Incomplete = c.partial || c.warnings.count[warnSubmodule] > 0
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
-	if err := diff.markEarlier(ctx, repo, t.info.StartTree); err != nil {
+	if err := diff.markEarlier(ctx, repo, diff.start); err != nil {
 		return nil, err
 	}
 	if err := diff.warnLFS(ctx, repo); err != nil {
 		return nil, err
 	}
-	if err := diff.warnExecuted(ctx, repo, t.record, t.source.configured()); err != nil {
+	if err := diff.warnExecuted(ctx, repo, t.record,
+		t.source.configured(ctx, diff.Submodules)); err != nil {
 		return nil, err
 	}
 	diff.shorten()
@@ -86,25 +101,6 @@ func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (
 		return nil, err
 	}
 	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options)
-}
-
-// present returns the git tree of the files as they are now, and a repository of ours that has it.
-func (t *Tree) present(ctx context.Context, root folder.Dir) (c *capture, repo git.Repository, tree string, err error) {
-	if c, err = compareTree(ctx, root, t.record, t.source.options.Limits, t.taken()...); err != nil {
-		return nil, repo, "", err
-	}
-	if repo, err = t.resultRepository(ctx); err != nil {
-		return nil, repo, "", err
-	}
-	fresh, err := t.freshFiles(ctx, c, repo)
-	if err != nil {
-		return nil, repo, "", err
-	}
-	files := c.admit(append(c.changed, fresh...))
-	if tree, err = c.importChanges(ctx, repo, t.start, c.deleted(), files); err == nil {
-		err = c.writeAttributes(repo)
-	}
-	return c, repo, tree, err
 }
 
 // maxListed bounds the list of changed files, as JSON. New files have a smaller
@@ -153,12 +149,12 @@ func (d *comparison) write(ctx context.Context, repo git.Repository) error {
 // writeWith takes the list of changes and the patch from one command, so that renamed files are looked for once.
 func (d *comparison) writeWith(ctx context.Context, g git.Runner, renames ...string) error {
 	err := git.ReplaceFile(d.Patch, func(w io.Writer) error {
-		if d.BaseTree == d.ResultTree {
+		if d.from == d.to {
 			return nil
 		}
 		out := &listAndPatch{patch: w}
 		err := g.Stream(ctx, nil, out, slices.Concat(diffArguments, renames, []string{"-z", "--raw", "--numstat", "--patch",
-			"--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", d.BaseTree, d.ResultTree})...)
+			"--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", d.from, d.to})...)
 		if err == nil {
 			d.Files, d.ids, err = parseChanges(out.list)
 		}
@@ -179,7 +175,7 @@ func (d *comparison) markEarlier(ctx context.Context, repo git.Repository, start
 	if start == "" || len(d.Files) == 0 {
 		return nil
 	}
-	out, err := repo.Git().Run(ctx, nil, "diff-tree", "-r", "-z", "--no-renames", "--name-only", start, d.ResultTree)
+	out, err := repo.Git().Run(ctx, nil, "diff-tree", "-r", "-z", "--no-renames", "--name-only", start, d.to)
 	if err != nil {
 		return fmt.Errorf("compare with the earlier change: %w", err)
 	}

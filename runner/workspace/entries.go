@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -86,7 +87,7 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []git.Entry) ([]gi
 		t.borrowSubmodules(links)
 		var next []git.Entry
 		for _, link := range links {
-			listed, err := t.listTree(ctx, hex.EncodeToString([]byte(link.Oid)), link.Path)
+			listed, err := t.listTree(ctx, cmp.Or(t.begun[link.Path], hex.EncodeToString([]byte(link.Oid))), link.Path)
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -127,7 +128,7 @@ func (t *Tree) borrowSubmodules(links []git.Entry) string {
 				objects = layout.Objects
 			}
 		}
-		fmt.Fprintf(hash, "%q %x %q\n", link.Path, link.Oid, objects)
+		fmt.Fprintf(hash, "%q %x %q %s\n", link.Path, link.Oid, objects, t.begun[link.Path])
 		if objects != "" && !slices.Contains(t.base.Alternates, objects) {
 			t.base.Alternates = append(t.base.Alternates, objects)
 		}

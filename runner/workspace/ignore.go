@@ -22,36 +22,57 @@ const (
 	maxIgnoreBytes = 64 << 20
 )
 
-// freshFiles lists the files that are new and not ignored. If git takes too long for the tree's ignore rules, only the
-// user's own rules apply.
-func (t *Tree) freshFiles(ctx context.Context, c *capture, repo git.Repository) (fresh []found, err error) {
-	if len(c.files)+len(c.dirs) == 0 {
-		return nil, nil
+// freshFiles lists the files that are new and not ignored, by the rules of the repository or submodule that has them.
+func (t *Tree) freshFiles(ctx context.Context, c *capture, repo git.Repository) (all []found, err error) {
+	tops := map[string]bool{}
+	for _, f := range c.files {
+		tops[c.moduleOf(f.path)] = true
 	}
+	for _, dir := range c.dirs {
+		tops[c.moduleOf(dir)] = true
+	}
+	for _, top := range slices.Sorted(maps.Keys(tops)) {
+		fresh, err := t.freshIn(ctx, c, repo, top)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, fresh...)
+	}
+	return all, nil
+}
+
+// freshIn is freshFiles of the repository, or of the submodule top. If git takes too long for the tree's ignore rules,
+// only the user's own rules apply.
+func (t *Tree) freshIn(ctx context.Context, c *capture, repo git.Repository, top string) (fresh []found, err error) {
 	known := warningList{kept: slices.Clone(c.warnings.kept), count: maps.Clone(c.warnings.count)}
-	fresh, err = t.freshWith(ctx, c, repo, "shadow")
+	c.ignoreNothing = false
+	fresh, err = t.freshWith(ctx, c, repo, top)
 	if !git.IsOverBudget(err) {
 		return fresh, err
 	}
 	c.warnings, c.ignoreNothing = known, true
-	c.warn(warnSlowIgnore, ".gitignore", "the ignore rules in the tree take git too long and have no effect")
-	return t.freshWith(ctx, c, repo, "shadow-2")
+	c.warn(warnSlowIgnore, folder.Join(top, ".gitignore"),
+		"the ignore rules in the tree take git too long and have no effect")
+	return t.freshWith(ctx, c, repo, top)
 }
 
-func (t *Tree) freshWith(ctx context.Context, c *capture, repo git.Repository, name string) (fresh []found, err error) {
-	if err := os.WriteFile(filepath.Join(repo.Dir, "info", "exclude"), []byte(t.source.user.Excludes),
+func (t *Tree) freshWith(ctx context.Context, c *capture, repo git.Repository, top string) (fresh []found, err error) {
+	if err := os.WriteFile(filepath.Join(repo.Dir, "info", "exclude"), []byte(t.excludes(ctx, top)),
 		0o600); err != nil {
 		return nil, err
 	}
-	shadow := filepath.Join(repo.Dir, name)
-	if err := os.Mkdir(shadow, 0o700); err != nil {
+	shadow, err := os.MkdirTemp(repo.Dir, "shadow-")
+	if err != nil {
 		return nil, err
 	}
 	checker, err := newIgnoreChecker(ctx, repo, shadow, c)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err = c.expand(ctx, checker.ignored)
+	checker.top = top
+	outside := func(path string) bool { return c.moduleOf(path) != top }
+	files := slices.DeleteFunc(slices.Clone(c.files), func(f found) bool { return outside(f.path) })
+	fresh, err = c.expand(ctx, files, slices.DeleteFunc(slices.Clone(c.dirs), outside), checker.ignored)
 	closeErr := checker.close()
 	if failed, ok := errors.AsType[*git.ExitError](closeErr); ok && failed.Exit == 1 {
 		closeErr = nil // check-ignore found nothing to ignore
@@ -68,6 +89,7 @@ type ignoreChecker struct {
 	process *git.Process
 	capture *capture
 	shadow  *os.Root
+	top     string          // the submodule whose paths are asked about; "" for the repository
 	copied  map[string]bool // directories whose ignore file is in the shadow
 	bytes   int
 }
@@ -97,9 +119,11 @@ func (k *ignoreChecker) close() error {
 func (k *ignoreChecker) ignored(files []found, dirs []string) (map[string]bool, error) {
 	paths := make([]string, 0, len(files)+len(dirs))
 	for _, f := range files {
-		paths = append(paths, f.path)
+		paths = append(paths, k.within(f.path))
 	}
-	paths = append(paths, dirs...)
+	for _, dir := range dirs {
+		paths = append(paths, k.within(dir))
+	}
 	for i, path := range paths {
 		err := k.shadowParents(path)
 		if err == nil && i >= len(files) {
@@ -117,15 +141,23 @@ func (k *ignoreChecker) ignored(files []found, dirs []string) (map[string]bool, 
 		}
 		asked <- k.process.In.Flush()
 	}()
-	skip, err := readAnswers(k.process.Out, paths)
+	skip, err := readAnswers(k.process.Out, paths, k.top)
 	if err != nil {
 		k.process.Kill() // it may be blocked in writing, and we in asking
 	}
 	return skip, errors.Join(err, <-asked)
 }
 
-// readAnswers parses "source NUL line NUL pattern NUL path NUL" for each path and returns the ignored ones.
-func readAnswers(out *bufio.Reader, paths []string) (map[string]bool, error) {
+// within returns the path as the repository whose rules apply has it.
+func (k *ignoreChecker) within(path string) string {
+	if k.top == "" {
+		return path
+	}
+	return strings.TrimPrefix(path, k.top+"/")
+}
+
+// readAnswers parses "source NUL line NUL pattern NUL path NUL" for each path and returns the ignored ones, below top.
+func readAnswers(out *bufio.Reader, paths []string, top string) (map[string]bool, error) {
 	skip := make(map[string]bool)
 	for _, path := range paths {
 		var field [4]string
@@ -140,7 +172,7 @@ func readAnswers(out *bufio.Reader, paths []string) (map[string]bool, error) {
 			return nil, fmt.Errorf("check ignored paths: asked about %.100q, answered about %.100q", path, field[3])
 		}
 		if field[2] != "" && !strings.HasPrefix(field[2], "!") {
-			skip[path] = true
+			skip[folder.Join(top, path)] = true
 		}
 	}
 	return skip, nil
@@ -154,7 +186,7 @@ func (k *ignoreChecker) shadowParents(path string) error {
 			return nil
 		}
 		k.copied[path] = true
-		if k.capture.ignoreNothing || !k.capture.ignores[path] {
+		if k.capture.ignoreNothing || !k.capture.ignores[strings.TrimSuffix(folder.Join(k.top, path), "/")] {
 			continue
 		}
 		if err := k.copy(path); err != nil {
@@ -169,13 +201,14 @@ func (k *ignoreChecker) copy(dir string) error {
 	at := folder.NewCursor(k.capture.root, false)
 	defer at.Close()
 	name := folder.Join(dir, ".gitignore")
-	file, size, err := k.capture.open(at, found{path: name})
+	path := folder.Join(k.top, name)
+	file, size, err := k.capture.open(at, found{path: path})
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
 	if size > maxIgnoreFile || k.bytes+int(size) > maxIgnoreBytes {
-		k.capture.warn(warnFileTooLarge, name, "the ignore file is too large and has no effect")
+		k.capture.warn(warnFileTooLarge, path, "the ignore file is too large and has no effect")
 		return nil
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))

@@ -17,11 +17,12 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// importChanges writes a tree to repo: base without the deleted paths and with the files of the captured directory. It
-// returns the tree's id. Deletions come first, so that a file may take the place of a directory.
-func (c *capture) importChanges(ctx context.Context, repo git.Repository, base string, deleted []string,
-	files []found) (tree string, err error) {
-	if len(deleted)+len(files) == 0 {
+// importChanges writes a tree to repo: base, with trees in the place of some submodules, or the reverse, without the
+// deleted paths and with the files of the captured directory. It returns the tree's id. Deletions come first, so that a
+// file may take the place of a directory.
+func (c *capture) importChanges(ctx context.Context, repo git.Repository, base string, modules []moduleTree,
+	deleted []string, files []found) (tree string, err error) {
+	if len(modules)+len(deleted)+len(files) == 0 {
 		return base, nil
 	}
 	p, err := repo.Git().WithConfig("core.fsync=none", "fastimport.unpackLimit=0").Start(ctx, "fast-import", "--quiet",
@@ -29,7 +30,7 @@ func (c *capture) importChanges(ctx context.Context, repo git.Repository, base s
 	if err != nil {
 		return "", err
 	}
-	if err = c.writeImport(ctx, p.In, base, deleted, files); err == nil {
+	if err = c.writeImport(ctx, p.In, base, modules, deleted, files); err == nil {
 		err = p.FinishInput()
 	}
 	if err != nil {
@@ -55,10 +56,14 @@ func parseListed(format git.ObjectFormat, answer string, err error) (string, err
 	return fields[2], nil
 }
 
-func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, deleted []string, files []found) error {
+func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, modules []moduleTree, deleted []string,
+	files []found) error {
 	fmt.Fprintf(w, "commit refs/holon/result\ncommitter holon <holon> 0 +0000\ndata 0\n")
 	if base != c.record.format.EmptyTree() {
 		fmt.Fprintf(w, "M 040000 %s \"\"\n", base)
+	}
+	for _, m := range modules {
+		fmt.Fprintf(w, "M %s %s %s\n", m.mode, m.id, git.QuotePath(m.path))
 	}
 	for _, path := range deleted {
 		fmt.Fprintf(w, "D %s\n", git.QuotePath(path))
@@ -176,16 +181,16 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 	}
 	started := time.Now().UnixNano()
 	c, err := compareTree(ctx, root, known,
-		Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files})
+		Limits{FileBytes: limits.SnapshotBytes, DiffBytes: limits.SnapshotBytes, Files: limits.Files}, nil, nil)
 	if err != nil {
 		return "", err
 	}
-	fresh, err := c.expand(ctx, nil)
+	fresh, err := c.expand(ctx, c.files, c.dirs, nil)
 	if err != nil {
 		return "", err
 	}
 	files := c.admit(append(c.changed, fresh...))
-	tree, err := c.importChanges(ctx, t.base, known.header.Tree, c.deleted(), files)
+	tree, err := c.importChanges(ctx, t.base, known.header.Tree, nil, c.deleted(), files)
 	if err != nil {
 		return "", err
 	}

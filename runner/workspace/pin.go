@@ -81,7 +81,8 @@ func (t *Tree) Detached(containerObjects string) *Source {
 }
 
 // restored returns a tree in which paths are as in the base. Those that the base lacks go.
-func (t *Tree) restored(ctx context.Context, repo git.Repository, tree string, paths []string) (_ string, err error) {
+func (t *Tree) restored(ctx context.Context, repo git.Repository, tree, base string, paths []string) (_ string,
+	err error) {
 	if len(paths) == 0 {
 		return tree, nil
 	}
@@ -91,15 +92,15 @@ func (t *Tree) restored(ctx context.Context, repo git.Repository, tree string, p
 	if _, err := g.Run(ctx, nil, "read-tree", tree); err != nil {
 		return "", fmt.Errorf("restore files of the base: %w", err)
 	}
-	if err := t.restore(ctx, g, paths); err != nil {
+	if err := t.restore(ctx, g, base, paths); err != nil {
 		return "", err
 	}
 	return g.Line(ctx, "write-tree")
 }
 
 // restore brings paths of an index back to the base.
-func (t *Tree) restore(ctx context.Context, g git.Runner, paths []string) error {
-	listed, err := g.Run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", t.info.BaseTree)
+func (t *Tree) restore(ctx context.Context, g git.Runner, base string, paths []string) error {
+	listed, err := g.Run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", base)
 	if err != nil {
 		return fmt.Errorf("list the base: %w", err)
 	}

@@ -151,8 +151,8 @@ func (s *settler) recordDir(at *folder.Cursor, dir *git.Entry) error {
 	return err
 }
 
-// topTime is the recorded modification time of the tree's top.
-func (t *Tree) topTime() time.Time {
-	i := slices.IndexFunc(t.record.dirs, func(e git.Entry) bool { return e.Path == "." })
+// dirTime is the recorded modification time of a directory, "." for the tree's top.
+func (t *Tree) dirTime(path string) time.Time {
+	i := slices.IndexFunc(t.record.dirs, func(e git.Entry) bool { return e.Path == path })
 	return time.Unix(int64(t.record.dirs[i].Stat.MtimeSec), int64(t.record.dirs[i].Stat.MtimeNsec))
 }

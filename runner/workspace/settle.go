@@ -19,6 +19,7 @@ type layout struct {
 	entries []git.Entry
 	files   map[string]int32 // path of a file or link → its entry
 	dirs    map[string]bool  // every directory; true for the top of a submodule
+	modules bool             // there is a submodule
 }
 
 func newLayout(entries []git.Entry) *layout {
@@ -27,7 +28,7 @@ func newLayout(entries []git.Entry) *layout {
 	for i := range entries {
 		path := entries[i].Path
 		if entries[i].Mode == git.ModeSubmodule {
-			l.dirs[path] = true
+			l.dirs[path], l.modules = true, true
 		} else {
 			l.files[path] = int32(i)
 		}

@@ -134,8 +134,7 @@ func overlay(ctx context.Context, repo git.Repository, index, base, from, to str
 
 // mergeTrees merges the change of the tree since its base into what the user has now.
 func (t *Tree) mergeTrees(ctx context.Context, repo git.Repository, base, ours, theirs string) (string, error) {
-	change := &comparison{Diff: Diff{Patch: filepath.Join(repo.Dir, "change.patch"), BaseTree: base,
-		ResultTree: ours}}
+	change := &comparison{Diff: Diff{Patch: filepath.Join(repo.Dir, "change.patch")}, from: base, to: ours}
 	if err := change.write(ctx, repo); err != nil {
 		return "", err
 	}

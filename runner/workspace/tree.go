@@ -16,7 +16,8 @@ import (
 type Tree struct {
 	source  *Source
 	info    Info
-	start   string // the git tree that the agent begins with: the base, or a change of an earlier run on top of it
+	start   string            // the git tree that the agent begins with: the base, or an earlier change on top of it
+	begun   map[string]string // by path, the trees of the submodules that the earlier run changed
 	slot    *slot
 	base    git.Repository // our own objects of the base, and where the rest is borrowed
 	record  *record
@@ -101,7 +102,7 @@ func (t *Tree) handOut(ctx context.Context) error {
 	if err := t.settle(ctx, false); err != nil {
 		return err
 	}
-	if err := t.writeAgentRepository(); err != nil {
+	if err := t.writeAgentRepository(ctx); err != nil {
 		return fmt.Errorf("write the agent's repository: %w", err)
 	}
 	return t.slot.place(t.source.options.TreeDir)
@@ -133,14 +134,14 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	if t.info.BaseTree, err = t.usersTree(ctx); err != nil {
 		return err
 	}
-	t.start, t.theirs = t.info.BaseTree, t.info.BaseTree
+	t.start, t.theirs, t.begun = t.info.BaseTree, t.info.BaseTree, nil
+	t.record = readRecord(t.slot.record(), t.source.format)
 	if from := t.source.options.Continue; from != nil {
 		if t.start, err = t.continued(ctx, *from); err != nil {
 			return err
 		}
 		t.info.StartTree = t.start
 	}
-	t.record = readRecord(t.slot.record(), t.source.format)
 	return t.loadEntries(ctx, t.start)
 }
 

@@ -146,7 +146,7 @@ func (d *comparison) warnExecuted(ctx context.Context, result git.Repository, ba
 		return nil
 	}
 	for i := range base.entries {
-		if e := &base.entries[i]; !e.Module && !changes[e.Path] {
+		if e := &base.entries[i]; (!e.Module || len(d.Submodules) > 0) && !changes[e.Path] {
 			files = append(files, executed.File{Path: e.Path, Link: e.Mode == git.ModeSymlink,
 				Id: hex.EncodeToString([]byte(e.Oid))})
 		}

@@ -19,9 +19,9 @@
 // finishes what was cut off. Files that a diff leaves out, such as ignored ones, are never replaced. An error of an
 // exported function is a *git.Error.
 //
-// Not promised: a consistent diff while a process still writes the tree (stop the container first), and the content of
-// submodules in the diff (changes there become warnings). A Tree is not for concurrent use; several processes may use
-// Sources and Trees at the same time, also of one repository.
+// Not promised: a consistent diff while a process still writes the tree (stop the container first), and changes within
+// submodules where the base moves (without DiffOptions.Submodules they become warnings). A Tree is not for concurrent
+// use; several processes may use Sources and Trees at the same time, also of one repository.
 package workspace
 
 import (
@@ -124,14 +124,6 @@ type Source struct {
 	user     git.UserRepository
 	cache    repositoryCache
 	pin      *pinned // nil: each tree has the files as they are when it is acquired
-}
-
-// configured returns what settings of git name in the user's tree.
-func (s *Source) configured() []git.Configured {
-	if s.user.Top == "" {
-		return nil
-	}
-	return s.user.Configured()
 }
 
 // Check refuses what Open refuses for where the directory lies. It writes nothing.

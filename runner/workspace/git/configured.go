@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"os"
 	"path"
 	"path/filepath"
@@ -54,6 +55,24 @@ func (u *UserRepository) Configured() []Configured {
 	c.read(filepath.Join(u.CommonDir, "config"))
 	c.read(filepath.Join(u.GitDir, "config.worktree"))
 	return c.found
+}
+
+// ConfiguredWith is Configured with what the settings of submodules name in them.
+func (u *UserRepository) ConfiguredWith(ctx context.Context, submodules []string) []Configured {
+	all := u.Configured()
+	for _, module := range submodules {
+		sub, err := u.OpenSubmodule(ctx, module)
+		if err != nil || sub == nil {
+			continue // no git of a person works there
+		}
+		for _, c := range sub.Configured() {
+			if !c.Anywhere {
+				c.Path = path.Join(module, c.Path)
+			}
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // configuration collects what files of settings name.

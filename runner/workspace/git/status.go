@@ -151,13 +151,9 @@ func (u *UserRepository) loadSubmoduleStatus(ctx context.Context, v View, depth 
 
 // lookInto compares one submodule with the commit that the index has.
 func (u *UserRepository) lookInto(ctx context.Context, v View, path, commit string, depth int) error {
-	layout := u.Submodule(path)
-	if layout == nil || depth == MaxSubmoduleDepth {
-		return nil
-	}
-	sub, err := OpenUser(ctx, layout, u.borrowing)
-	if err != nil {
-		return fmt.Errorf("submodule %q: %w", path, err)
+	sub, err := u.OpenSubmodule(ctx, path)
+	if err != nil || sub == nil || depth == MaxSubmoduleDepth {
+		return err
 	}
 	inner, err := sub.View(filepath.Join(v.Dir, "sub-"+strconv.Itoa(depth)))
 	if err == nil {
@@ -185,6 +181,19 @@ func (u *UserRepository) Submodule(path string) *Layout {
 		return nil
 	}
 	return layout
+}
+
+// OpenSubmodule opens the repository of a submodule; nil as of Submodule.
+func (u *UserRepository) OpenSubmodule(ctx context.Context, path string) (*UserRepository, error) {
+	layout := u.Submodule(path)
+	if layout == nil {
+		return nil, nil
+	}
+	sub, err := OpenUser(ctx, layout, u.borrowing)
+	if err != nil {
+		return nil, fmt.Errorf("submodule %q: %w", path, err)
+	}
+	return sub, nil
 }
 
 func (s status) CheckSubmodules() error {

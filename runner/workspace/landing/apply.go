@@ -35,8 +35,9 @@ type ApplyOptions struct {
 	Check     bool   // only find out whether it can be done, and what it would do
 	Hold      bool   // keep the former contents and the journal, until Undo or Settle
 
-	Warnings []workspace.Warning // what Diff warned of
-	Confirm  Confirm             // is asked about files that programs execute
+	Submodules []workspace.SubmoduleChange // that the patch changes; each is checked out
+	Warnings   []workspace.Warning         // what Diff warned of
+	Confirm    Confirm                     // is asked about files that programs execute
 }
 
 // maxPatch is what git apply takes, less the end of its buffer.
@@ -119,6 +120,7 @@ type merge struct {
 	tree     git.Runner // converts between files and blobs as the user's repository does
 	index    string
 	user     *git.UserRepository // nil for a plain directory
+	modules  []string            // submodules that are directories in the index
 	warnings []workspace.Warning
 	confirm  Confirm
 	check    bool                      // change nothing
@@ -168,7 +170,15 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err := m.repo.Create(); err != nil {
 		return nil, err
 	}
-	return m, m.openTree()
+	if err := m.openTree(); err != nil {
+		return nil, err
+	}
+	for _, s := range options.Submodules {
+		if err := m.addModule(s); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // openTree prepares git for the user's files, with the user's line endings.
@@ -207,6 +217,8 @@ func (m *merge) run(ctx context.Context, patch string) (*ApplyResult, error) {
 	if err := m.fillIndex(ctx); err != nil {
 		return nil, fmt.Errorf("read the current files: %w", err)
 	}
+	// Only from here, as git gives an object that is there already a new time.
+	m.tree = m.tree.With(git.AlternatesVariable(m.repo.Alternates))
 	before, err := m.entries(ctx, m.index)
 	if err != nil {
 		return nil, err
@@ -311,11 +323,17 @@ func (m *merge) fillIndex(ctx context.Context) error {
 		}
 	}
 	var entries, present strings.Builder
+	remove := func(name string) {
+		entries.WriteString("0 " + strings.Repeat("0", 2*m.repo.Format.Size()) + "\t" + name + "\x00")
+	}
+	for _, module := range m.modules {
+		remove(module)
+	}
 	for _, name := range m.names {
 		entry, isMarked := marked[name]
 		switch {
 		case m.existing[name].kind != file:
-			entries.WriteString("0 " + strings.Repeat("0", 2*m.repo.Format.Size()) + "\t" + name + "\x00")
+			remove(name)
 			continue
 		case isMarked:
 			entries.WriteString(entry.Mode + " " + entry.Oid + " 0\t" + name + "\x00")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/visible"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 
@@ -44,6 +45,9 @@ type CheckoutResult struct {
 	Existing bool                `json:"existing"` // it was there before
 	Warnings []workspace.Warning `json:"warnings,omitempty"`
 }
+
+// WarnSubmoduleLeft says that a branch does not have the changes within a submodule.
+const WarnSubmoduleLeft = "submodule_left"
 
 // maxCheckouts bounds the branches that are made of one tree.
 const maxCheckouts = 1000
@@ -137,6 +141,11 @@ func (o *CheckoutOptions) check() error {
 		!git.ObjectID().MatchString(o.Diff.ResultTree) {
 		return git.InvalidOption("RUN", "the record of the run can't be used")
 	}
+	if o.From == "" && o.Diff.ResultTree == o.Diff.BaseTree && len(o.Diff.Submodules) > 0 {
+		return &git.Error{Code: CodeNothingChanged, Param: "RUN",
+			Message: o.Run + " changed files within submodules alone, which a branch of the repository does not have",
+			Hint:    "holon apply " + o.Run + " has them"}
+	}
 	if o.From == "" && o.Diff.ResultTree == o.Diff.BaseTree {
 		return &git.Error{Code: CodeNothingChanged, Param: "RUN", Message: o.Run + " changed no file",
 			Hint: "there is nothing to check out"}
@@ -159,7 +168,7 @@ func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 // make assembles the commits, adds them to the user's repository and creates a branch and a working tree for
 // them. On error it removes the branch, the working tree and the registration again.
 func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string) (_ *CheckoutResult, err error) {
-	if err := o.Confirm.ask(executedIn(o, w.user)); err != nil {
+	if err := o.Confirm.ask(executedIn(ctx, o, w.user)); err != nil {
 		return nil, err
 	}
 	path, err := freePath(o)
@@ -210,8 +219,13 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string)
 
 // made returns the result of a checkout that made a working tree.
 func (w *worktrees) made(ctx context.Context, o CheckoutOptions, r Registration) (*CheckoutResult, error) {
-	unfiltered, err := w.unfiltered(ctx, r)
-	return &CheckoutResult{Registration: r, Warnings: append(unfiltered, o.Diff.Warnings...)}, err
+	warnings, err := w.unfiltered(ctx, r)
+	for _, s := range o.Diff.Submodules {
+		warnings = append(warnings, workspace.Warning{Code: WarnSubmoduleLeft, Path: s.Path,
+			Message: "the branch keeps the submodule " + visible.Quoted(s.Path) + " at its commit, without the changes in " +
+				"it: holon apply " + o.Run + " has them"})
+	}
+	return &CheckoutResult{Registration: r, Warnings: append(warnings, o.Diff.Warnings...)}, err
 }
 
 // freePath returns the path of the new working tree, which is absent or an empty directory.

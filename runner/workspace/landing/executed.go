@@ -40,15 +40,16 @@ func (m *merge) executed(ctx context.Context, result *ApplyResult, before,
 			own = append(own, w)
 		}
 	}
-	return allExecuted(workspace.ExecutedWarnings(found), own, configured(m.user, result.Written)), nil
+	return allExecuted(workspace.ExecutedWarnings(found), own, configured(ctx, m.user, m.modules, result.Written)), nil
 }
 
-// configured returns a warning for each path that settings name for git; user is nil for a plain directory.
-func configured(user *git.UserRepository, paths []string) []workspace.Warning {
+// configured returns a warning for each path that settings name for git, those of submodules included; user is nil for
+// a plain directory.
+func configured(ctx context.Context, user *git.UserRepository, modules, paths []string) []workspace.Warning {
 	if user == nil {
 		return nil
 	}
-	return workspace.ExecutedWarnings(executed.FindConfigured(paths, user.Configured()))
+	return workspace.ExecutedWarnings(executed.FindConfigured(paths, user.ConfiguredWith(ctx, modules)))
 }
 
 // allExecuted joins lists of files that programs execute, by path and each path once.
@@ -61,12 +62,12 @@ func allExecuted(lists ...[]workspace.Warning) []workspace.Warning {
 }
 
 // executedIn returns the files of a run's whole result that programs execute.
-func executedIn(o CheckoutOptions, user *git.UserRepository) []workspace.Warning {
+func executedIn(ctx context.Context, o CheckoutOptions, user *git.UserRepository) []workspace.Warning {
 	var paths []string
 	for _, f := range o.Diff.Files {
 		if f.Mode != "" {
 			paths = append(paths, f.Path)
 		}
 	}
-	return allExecuted(o.Diff.Warnings, configured(user, paths))
+	return allExecuted(o.Diff.Warnings, configured(ctx, user, nil, paths))
 }

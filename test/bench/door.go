@@ -45,9 +45,13 @@ func measureDoor(ctx context.Context, r *rig) []row {
 		load.Failf("%d sockets of agentd, want one", len(sockets))
 	}
 	agentd := r.at(sockets[0], "http://agentd")
+	const direct = "direct"
 	first := func(at *server, session string) subject {
+		next := say("Say something.", session) // which continues the response before it, as the next turn of a session does
 		return subject{"first event", func(ctx context.Context) []float64 {
-			return []float64{ms(at.stream(ctx, say("Say something.", session)).first)}
+			got := at.stream(ctx, next)
+			next.Previous = got.id
+			return []float64{ms(got.first)}
 		}}
 	}
 	rate := func(at *server, session, what string, count int) subject {
@@ -58,14 +62,15 @@ func measureDoor(ctx context.Context, r *rig) []row {
 			return []float64{float64(got.events) / took.Seconds()}
 		}}
 	}
-	const direct = "direct"
-	firsts := compare(ctx, r.plan(500, 30, 10), first(agentd, direct), first(door, "bench"))
+	firsts := compare(ctx, r.plan(500, 30, 10), first(agentd, direct), first(door, "bench"),
+		first(r.serveProxy(ctx, sockets[0]), direct))
 	even := compare(ctx, r.plan(5, 3, 1), rate(agentd, direct, "paced", paced), rate(door, "bench", "paced", paced))
 	flood := compare(ctx, r.plan(15, 3, 1), rate(agentd, direct, "many", long), rate(door, "bench", "many", long))
 	const against = "the socket of its agentd"
 	event := versus("P33", "a warm session at the door: POST → first event", against, unitMS, firsts[1][0], firsts[0][0])
 	return []row{
 		event.goal("≤ +0.3 ms", event.Ours-event.Floor <= 0.3),
+		versus("P33", "the same through the proxy of net/http", against, unitMS, firsts[2][0], firsts[0][0]),
 		versus("P34", fmt.Sprintf("a paced stream of %d deltas at the door", paced), against, unitRate, even[1][0],
 			even[0][0]).leastGoal(0.9),
 		versus("P35", fmt.Sprintf("a stream of %d deltas at the door", long), against, unitRate, flood[1][0],

@@ -57,6 +57,17 @@ func (r *rig) serveFloor(ctx context.Context, model string) *server {
 	return s
 }
 
+// serveProxy starts net/http's proxy in front of the server at a socket.
+func (r *rig) serveProxy(ctx context.Context, behind string) *server {
+	dir := r.newDir()
+	socket := filepath.Join(dir, "s")
+	s := r.at(socket, "http://server")
+	s.Process = load.Must(load.Start(exec.Command(r.floor, "proxy", socket, behind), filepath.Join(dir, "log")))
+	r.laterKill(s.Process)
+	load.Check(awaitAnswer(ctx, socket, "/health"))
+	return s
+}
+
 // skillCount is the number of skills that agentd is given.
 const skillCount = 10
 
@@ -138,6 +149,7 @@ func (s *server) creator(a ask) subject {
 }
 
 type streamed struct {
+	id             string // of the response
 	began          time.Time
 	first          time.Duration // when the first event came
 	events, deltas int
@@ -153,6 +165,7 @@ func (s *server) stream(ctx context.Context, a ask) *streamed {
 	got := &streamed{began: time.Now()}
 	resp := s.do(ctx, http.MethodPost, "/responses", a)
 	defer resp.Body.Close()
+	got.id = resp.Header.Get("X-Response-Id")
 	load.Check(got.read(resp.Body))
 	return got
 }

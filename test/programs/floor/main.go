@@ -4,6 +4,7 @@
 //
 //	floor serve SOCKET               answer every request; end on SIGTERM
 //	floor relay SOCKET DIR MODEL     the relay (relay.go)
+//	floor proxy SOCKET SERVER        one more hop before the server that listens at a socket
 //	floor true                       end at once
 //	floor model                      the model, on a loopback port that it prints (model.go)
 //
@@ -12,11 +13,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -35,15 +40,36 @@ func run(args []string) error {
 		return serve("unix", args[1], http.HandlerFunc(ok))
 	case len(args) == 4 && args[0] == "relay":
 		return serve("unix", args[1], newRelay(args[2], args[3]))
+	case len(args) == 3 && args[0] == "proxy":
+		return serve("unix", args[1], newProxy(args[2]))
 	case len(args) == 1 && args[0] == "true":
 		return nil
 	case len(args) == 1 && args[0] == "model":
 		return serve("tcp", "127.0.0.1:0", newModel())
 	}
-	return errors.New("usage: floor serve SOCKET | relay SOCKET DIR MODEL | model | true")
+	return errors.New("usage: floor serve SOCKET | relay SOCKET DIR MODEL | proxy SOCKET SERVER | model | true")
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+
+// newProxy is the proxy of net/http, which sends on each part of an answer at once. It reads a request whole: its server
+// may answer before the last read of the body has returned.
+func newProxy(server string) http.Handler {
+	proxy := &httputil.ReverseProxy{FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "server"}) },
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", server)
+		}}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
+}
 
 // serve serves h until SIGTERM and prints where. As process 1 of a container
 // it would otherwise ignore the signal.

@@ -59,7 +59,7 @@ func (s *Server) acceptRequest(w http.ResponseWriter, r *http.Request) (*respons
 	if at := v.response.Holon; at != nil {
 		w.Header().Set(headerTurnID, at.TurnID)
 	}
-	if token != "" && (req.Stream || !req.Background) {
+	if token != "" && !req.Stream && !req.Background { // the head of a stream says it as soon
 		announce(w)
 	}
 	return req, v, nil

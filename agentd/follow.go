@@ -80,14 +80,16 @@ func (s *Server) sendFeed(ctx context.Context, v *view, f feed) error {
 
 // follow sends what f asks for, with its end mark, and returns how many lines and events of the journal were dealt
 // with. A nil error means that all was sent. The head of the answer goes out at once, so that the reader knows that the
-// request arrived.
+// request arrived: with the first lines if they are there, which spares the reader to wake twice.
 func (s *Server) follow(ctx context.Context, journal *record.Journal, f feed) (lines, events int64, err error) {
-	if err := f.send(nil, true); err != nil {
-		return 0, 0, err
-	}
 	at := journal.Follow()
 	if f.sparse {
 		at = journal.FollowSparse()
+	}
+	if f.sparse || at.Waiting() {
+		if err := f.send(nil, true); err != nil {
+			return 0, 0, err
+		}
 	}
 	for !f.once || !at.Waiting() {
 		chunk, err := s.next(ctx, at, f)

@@ -59,8 +59,8 @@ type Request struct {
 // host's tools. It is used while the turn runs and kept nowhere.
 const HeaderModelToken = "Holon-Model-Token"
 
-// The headers of a 102 Processing, by which the sender of a request with a HeaderModelToken that waits for its answer
-// sees that the turn is on the disk.
+// The headers of a 102 Processing, by which the sender of a request with a HeaderModelToken that waits for an answer in
+// one piece sees that the turn is on the disk.
 const (
 	HeaderTurnID     = "Holon-Turn-Id"
 	HeaderResponseID = "Holon-Response-Id"

@@ -11,6 +11,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/pool"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -152,6 +153,9 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 		if err == nil {
 			r.log.Debug("a turn is settled", "agent", a.AgentID, "turn", a.TurnID, "status", s.Status)
 			return true
+		}
+		if state.IsCode(err, ledger.CodeLedgerAway) { // for which the turn is not to blame
+			try--
 		}
 		r.log.Error("a turn cannot be settled; trying again", "agent", a.AgentID, "turn", a.TurnID, "err", err)
 		if try == plainAfter && !end.NotBegun {

@@ -16,6 +16,7 @@ import (
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -255,6 +256,9 @@ func (rec *recorder) record() {
 		rec.failed = time.Now()
 		rec.log.Warn("what a turn does cannot be recorded; trying again", "agent", rec.attempt.AgentID, "turn",
 			rec.attempt.TurnID, "err", err)
+		if state.IsCode(err, ledger.CodeLedgerAway) { // nothing in it is wrong
+			tries--
+		}
 		closed := rec.closed.Load()
 		if !closed && !full || closed && tries >= plainAfter || !rec.pause(recordRetry) {
 			return

@@ -5,18 +5,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner/daemon"
 	"holon/runner/settings"
-	"holon/state/sqlite"
 )
 
 func newDaemonCommand(streams Streams) *cobra.Command {
@@ -252,54 +249,4 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 		}
 	}
 	return context.Cause(ctx)
-}
-
-func newDaemonBackupCommand(streams Streams) *cobra.Command {
-	return ledgerCommand(streams, "backup FILE",
-		"Copy the ledger of the agents into a file, also while the daemon runs",
-		`Copy the ledger of the agents, with their queues, turns and events, into a new file,
-as it is at one moment. The daemon may run; it is not held up. The homes of the
-agents are directories below agents in HOLON_HOME, and are copied like any.
-
-holon daemon restore puts it back.`,
-		func(ctx context.Context, ledger, file string) (string, error) {
-			return file, sqlite.Backup(ctx, ledger, file)
-		})
-}
-
-func newDaemonRestoreCommand(streams Streams) *cobra.Command {
-	replace := false
-	cmd := ledgerCommand(streams, "restore FILE", "Make the ledger of the agents anew from a backup",
-		`Make the ledger of the agents from a backup. Stop the daemon first. A ledger that is
-there is in the way; with --replace it is moved aside, whole, and named. Clients that
-follow events begin anew, since the numbers that they know are of another history.`,
-		func(ctx context.Context, ledger, file string) (string, error) {
-			aside, err := sqlite.Restore(ctx, file, ledger, replace)
-			if aside != "" {
-				streams.say("holon: the ledger that was there is " + visible.OneLine(aside, 4096))
-			}
-			return ledger, err
-		})
-	cmd.Flags().BoolVar(&replace, "replace", false, "move a ledger that is there aside")
-	return cmd
-}
-
-// ledgerCommand makes a command about the ledger of a home and another file. do returns the file that it made.
-func ledgerCommand(streams Streams, use, short, long string,
-	do func(ctx context.Context, ledger, file string) (string, error)) *cobra.Command {
-	cmd := lifecycleCommand(streams, use, short, func(ctx context.Context, l *lifecycle) error {
-		path, err := filepath.Abs(l.args[0])
-		if err != nil {
-			return usage("FILE", err.Error(), "give an absolute path")
-		}
-		path, err = do(ctx, l.home.LedgerPath(), path)
-		return l.show(struct {
-			File string `json:"file"`
-		}{path}, err, func() error {
-			_, err := fmt.Fprintln(streams.Out, visible.OneLine(path, 4096))
-			return err
-		})
-	})
-	cmd.Long = long
-	return cmd
 }

@@ -33,7 +33,6 @@ import (
 	"holon/state"
 	"holon/state/files"
 	"holon/state/ledger"
-	"holon/state/sqlite"
 )
 
 // agentHost is what `holon serve` runs: the agents of one home, and what their containers and the control plane need to
@@ -100,7 +99,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		err = errors.Join(err, end(ctx))
 	}
 
-	if h.ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.home.LedgerPath(), Log: h.log}); err != nil {
+	if h.ledger, err = o.openLedger(ctx, h.log); err != nil {
 		return err
 	}
 	defer closing(h.ledger.Close)
@@ -194,7 +193,11 @@ func (h *agentHost) run(ctx context.Context) error {
 	group.Go(func() error { h.followSettings(ctx); return nil })
 	group.Go(func() error {
 		return h.supervisor.Watch(ctx, func(ctx context.Context) error {
-			return h.ledger.View(ctx, func(ledger.View) error { return nil })
+			err := h.ledger.View(ctx, func(ledger.View) error { return nil })
+			if state.IsCode(err, ledger.CodeLedgerAway) { // which another start would not mend
+				return nil
+			}
+			return err
 		})
 	})
 	group.Go(func() error {

@@ -24,6 +24,7 @@ import (
 	"holon/runner/daemon"
 	"holon/runner/engine/docker"
 	"holon/test/expect"
+	"holon/test/postgrestest"
 	"holon/test/programs"
 )
 
@@ -43,6 +44,29 @@ import (
 // and the conditions [engine], a Docker engine answers, and [image:NAME], it has that image.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
+// Those of testdata/postgres have a server of their own, which `database stop` stops and `database start` starts again.
+func TestPostgresScripts(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	runScripts(t, "testdata/postgres", func(p *testscript.Params) {
+		setup := p.Setup
+		p.Setup = func(env *testscript.Env) error {
+			env.Setenv("HOLON_LEDGER", server.Database(t))
+			return setup(env)
+		}
+		p.Cmds["database"] = func(ts *testscript.TestScript, neg bool, args []string) {
+			switch {
+			case !neg && slices.Equal(args, []string{"stop"}):
+				server.Stop(t, syscall.SIGQUIT)
+			case !neg && slices.Equal(args, []string{"start"}):
+				server.Start(t)
+			default:
+				ts.Fatalf("usage: database stop|start")
+			}
+		}
+	})
+}
+
 // Those of testdata/userscript depend on who calls: modes and owners of files, sockets, the user of the local engine.
 func TestUserScripts(t *testing.T) { runScripts(t, "testdata/userscript") }
 
@@ -54,12 +78,12 @@ func TestFirstRuns(t *testing.T) {
 	runScripts(t, "testdata/firstrun")
 }
 
-func runScripts(t *testing.T, dir string) {
+func runScripts(t *testing.T, dir string, change ...func(*testscript.Params)) {
 	t.Helper()
 	project, err := filepath.Abs("demo/project")
 	expect.NoError(t, err)
 	failures := readScriptErrors(t)
-	testscript.Run(t, testscript.Params{
+	params := testscript.Params{
 		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			for name, value := range map[string]string{
@@ -101,7 +125,11 @@ func runScripts(t *testing.T, dir string) {
 			_, err = eng.Check(t.Context())
 			return err == nil, eng.Close()
 		},
-	})
+	}
+	for _, fn := range change {
+		fn(&params)
+	}
+	testscript.Run(t, params)
 }
 
 // stopDaemon ends the daemon that a script has left.

@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -51,6 +52,8 @@ func (k *key) checkText(text string) (what, remedy string) {
 		if _, _, err := uidpool.Parse(text); text != "" && err != nil {
 			return err.Error(), "leave it out for the default"
 		}
+	case "ledger":
+		return checkLedger(text)
 	case "control.tokens_file":
 		return checkPaths([]string{text}, "write for example /home/me/.config/holon/tokens")
 	case "providers.*.base_url":
@@ -92,6 +95,21 @@ func (k *key) checkList(list []string) (what, remedy string) {
 		return checkWords(list, "write for example stream_options,parallel_tool_calls,strict")
 	case "providers.*.allow_hosted":
 		return checkWords(list, "write for example web_search,fetch_urls")
+	}
+	return "", ""
+}
+
+// checkLedger accepts the URL of a database without a password, which would be shown as other settings are.
+func checkLedger(text string) (what, remedy string) {
+	if text == "" {
+		return "", ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || len(u.Path) < 2 {
+		return "is not the URL of a PostgreSQL database", "write postgres://USER@HOST:PORT/DATABASE"
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") || u.Query().Has("sslpassword") {
+		return "has a password, which would be shown with it", "leave it out, and set PGPASSWORD, or PGPASSFILE with a file"
 	}
 	return "", ""
 }

@@ -16,7 +16,6 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ import (
 
 // Options of a ledger.
 type Options struct {
-	URL string       // postgres://USER@HOST/DATABASE, with the parameters that libpq has; see Check
+	URL string       // postgres://USER@HOST/DATABASE, with the parameters and the variables that libpq has
 	Log *slog.Logger // nil: nothing is logged
 }
 
@@ -39,12 +38,6 @@ const readers = 8
 
 // connectWithin bounds an attempt to connect, unless the URL has another bound.
 const connectWithin = 10 * time.Second
-
-// Check says what is wrong with a URL, in words that have nothing of it: it may hold a password.
-func Check(text string) error {
-	_, err := parse(text)
-	return err
-}
 
 func parse(text string) (*pgx.ConnConfig, error) {
 	bad := &state.Error{Code: ledger.CodeLedgerURL, Param: "ledger",
@@ -63,7 +56,7 @@ func parse(text string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Password is that of a URL, "" for none.
+// Password is what the server gets from one who opens a URL: that of a variable or a file of libpq. "" is none.
 func Password(text string) string {
 	config, err := parse(text)
 	if err != nil {
@@ -72,21 +65,8 @@ func Password(text string) string {
 	return config.Password
 }
 
-// Shown is a URL without its password and parameters.
-func Shown(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "postgres://"
-	}
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	if u.User != nil {
-		shown.User = url.User(u.User.Username())
-	}
-	return shown.String()
-}
-
-// Open opens the ledger in a database, whose schema it makes or migrates. Errors have CodeLocked when another daemon has
-// it open, CodeLedgerAway when the database cannot be reached, and CodeUnreadable when a newer holon made the ledger.
+// Open opens the ledger in a database, whose schema it makes or migrates. Errors have CodeLocked when another process
+// has it open, CodeLedgerAway when the database cannot be reached, and CodeUnreadable when a newer holon made the ledger.
 func Open(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 	config, err := parse(opts.URL)
 	if err != nil {
@@ -142,6 +122,7 @@ func failed(doing string, err error) error {
 
 // away is about a database that cannot be used now.
 func away(err error) *state.Error {
-	return &state.Error{Code: ledger.CodeLedgerAway, Message: "the database of the ledger cannot be used now; nothing was written",
-		Hint: "see that PostgreSQL runs and can be reached; what was asked can be asked again", Err: err}
+	return &state.Error{Code: ledger.CodeLedgerAway,
+		Message: "the database of the ledger cannot be used now; nothing was written",
+		Hint:    "see that PostgreSQL runs and can be reached; what was asked can be asked again", Err: err}
 }

@@ -36,7 +36,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (aside stri
 	if err != nil {
 		return "", fmt.Errorf("restore the ledger: %w", err)
 	}
-	lock, err := takeLock(path)
+	lock, err := Lock(path)
 	if err != nil {
 		return "", err
 	}

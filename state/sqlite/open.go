@@ -60,10 +60,10 @@ const (
 //go:embed schema.sql
 var schema string
 
-// takeLock takes the lock file of a ledger for this process, until it ends or closes
+// Lock takes the lock file of a ledger for this process, until it ends or closes
 // the lock. The ledger itself must not be locked: closing a descriptor of it would
 // drop SQLite's own locks.
-func takeLock(path string) (*flock.Flock, error) {
+func Lock(path string) (*flock.Flock, error) {
 	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o600))
 	held, err := lock.TryLock()
 	if err != nil {

@@ -38,7 +38,7 @@ func open(ctx context.Context, opts Options) (s *sqlstore.Store, writer *sql.DB,
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	lock, err := takeLock(path)
+	lock, err := Lock(path)
 	if err != nil {
 		return nil, nil, err
 	}

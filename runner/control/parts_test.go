@@ -80,8 +80,8 @@ func TestPartsOfPrompts(t *testing.T) {
 	expect.Equal(t, "plain text", r.ask(d, post("/control/agents/main/prompt", `{"text":"x"}`)).status, 200)
 }
 
-// A request that is repeated is the message that it was, also when the agent changed its file meanwhile. Another request
-// with the same file then brings it again.
+// A request that is repeated is the message that it was, also when the agent changed its file meanwhile. Another
+// request with the same file then brings it again.
 func TestPartsAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())

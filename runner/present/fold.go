@@ -221,7 +221,7 @@ func (f *Fold) isolated(ev *view.EventEnvelope) []Row {
 	return []Row{row}
 }
 
-// warned is the row of a warning, of which each turn has that of a skill or a server that cannot be used: it is shown once.
+// warned is the row of a warning. Each turn has those of skills and servers that cannot be used: one is shown once.
 func (f *Fold) warned(ev *view.EventEnvelope) []Row {
 	row := rowOf(ev)
 	if row.Category == CategoryTrace || f.warnings[row.Body] {

@@ -11,7 +11,8 @@ import (
 	"holon/test/expect"
 )
 
-// A file that was sent is there whole, whatever the agent put in its place, and a request that comes again finds its own.
+// A file that was sent is there whole, whatever the agent put in its place, and a request that comes again finds its
+// own.
 func TestKeep(t *testing.T) {
 	none := func(string) bool { return false }
 	for name, c := range map[string]struct {

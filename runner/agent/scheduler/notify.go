@@ -72,8 +72,8 @@ func (s *step) about(kind ledger.NoticeKind, subject string) []ledger.Notificati
 	})
 }
 
-// notification makes one about the agent, for its operator. In a turn, and at its settlement, it has the turn's work item
-// and correlation.
+// notification makes one about the agent, for its operator. In a turn, and at its settlement, it has the work item and
+// the correlation of the turn.
 func (s *step) notification(kind ledger.NoticeKind, subject, message string) ledger.Notification {
 	a := s.agentRow()
 	n := ledger.Notification{

@@ -10,8 +10,8 @@ import (
 // operatorKey is the key of the operator who causes the steps of a context.
 type operatorKey struct{}
 
-// Operating returns a context for the steps that an operator takes by a surface: their events say so where no message and
-// no call is their origin.
+// Operating returns a context for the steps that an operator takes by a surface: their events say so where no message
+// and no call is their origin.
 func Operating(ctx context.Context, actor string, by ledger.Surface, via ledger.AdmissionContext) context.Context {
 	return context.WithValue(ctx, operatorKey{}, ofOperator(actor, by, via))
 }
@@ -31,6 +31,19 @@ func (s *step) provenance(messageID string) *ledger.Provenance {
 		return s.came(m)
 	}
 	return nil // an event is written without it
+}
+
+// fromOf is where an event came from: its message, or what it says itself, or else the operator who takes the step.
+func (s *step) fromOf(e ledger.Event) *ledger.Provenance {
+	switch {
+	case e.ProducerSeq != 0:
+		return e.From
+	case e.MessageID != "":
+		return s.provenance(e.MessageID)
+	case e.From == nil && s.by != (ledger.Provenance{}):
+		return new(s.by)
+	}
+	return e.From
 }
 
 // workFrom is where a change of a work item came from: the message of the turn that made it by a call, or the operator.

@@ -240,13 +240,7 @@ func (s *step) emit(label string, e ledger.Event, f fields) int64 {
 	if len(f) > 0 {
 		e.Data = s.m.opts.Hide(f.encode())
 	}
-	switch {
-	case e.ProducerSeq != 0:
-	case e.MessageID != "":
-		e.From = s.provenance(e.MessageID)
-	case e.From == nil && s.by != (ledger.Provenance{}):
-		e.From = new(s.by)
-	}
+	e.From = s.fromOf(e)
 	e.Level = cmp.Or(e.Level, record.Of(e).Level)
 	s.events = append(s.events, e)
 	return s.state.EventSeq + int64(len(s.events))

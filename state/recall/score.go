@@ -69,8 +69,8 @@ func scored(ctx context.Context, tx *sql.Tx, q Query, terms []string) (scores ma
 
 // find adds the newest sources that an expression of FTS5 finds, which have the terms at some places.
 func (s *scorer) find(expression string, places []int) error {
-	rows, err := s.tx.QueryContext(s.ctx, `SELECT id, sources.title, substr(sources.body, 1, ?), octet_length(sources.body)
-		FROM terms CROSS JOIN sources ON sources.id = terms.rowid
+	rows, err := s.tx.QueryContext(s.ctx, `SELECT id, octet_length(sources.title), octet_length(sources.body),
+		sources.title || substr(sources.body, 1, ?) FROM terms CROSS JOIN sources ON sources.id = terms.rowid
 		WHERE terms MATCH ? AND (? OR workspace_id IN ('', ?)) ORDER BY terms.rowid DESC LIMIT ?`,
 		maxLooked, expression, s.query.All, s.query.WorkspaceID, maxCandidates)
 	if err != nil {
@@ -79,9 +79,9 @@ func (s *scorer) find(expression string, places []int) error {
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
-		var title, body string
-		var length int
-		if err := rows.Scan(&id, &title, &body, &length); err != nil {
+		var title, length int
+		var text string
+		if err := rows.Scan(&id, &title, &length, &text); err != nil {
 			return err
 		}
 		c := s.found[id]
@@ -89,19 +89,24 @@ func (s *scorer) find(expression string, places []int) error {
 			c = &candidate{length: length, times: make([]int, len(s.terms))}
 			s.found[id] = c
 		}
-		title, body = strings.ToLower(title), strings.ToLower(body)
+		title = min(title, len(text))
+		head, body := strings.ToLower(text[:title]), strings.ToLower(text[title:])
 		for _, i := range places { // at least once: it may be in another form, or after what is looked at
-			c.times[i] = max(1, titleWeight*occurrences(title, s.terms[i])+occurrences(body, s.terms[i]))
+			c.times[i] = max(1, titleWeight*occurrences(head, s.terms[i])+occurrences(body, s.terms[i]))
 		}
 	}
 	return rows.Err()
 }
 
-// weights are those of the terms: the fewer sources have a term, the more it counts.
+// weights are those of the terms: the fewer sources have a term, the more it counts against others. A table of FTS5 has
+// the ids of all sources in few pages.
 func (s *scorer) weights() ([]float64, error) {
+	if len(s.terms) == 1 {
+		return []float64{1}, nil
+	}
 	var sources, since int64
-	err := s.tx.QueryRowContext(s.ctx, "SELECT iif(since, ?1, (SELECT count(*) FROM sources)), coalesce(since, 0) FROM "+
-		"(SELECT (SELECT id FROM sources ORDER BY id DESC LIMIT 1 OFFSET ?1 - 1) AS since)", maxCounted).
+	err := s.tx.QueryRowContext(s.ctx, "SELECT iif(since, ?1, (SELECT count(*) FROM terms_docsize)), coalesce(since, 0) "+
+		"FROM (SELECT (SELECT id FROM terms_docsize ORDER BY id DESC LIMIT 1 OFFSET ?1 - 1) AS since)", maxCounted).
 		Scan(&sources, &since)
 	weights := make([]float64, len(s.terms))
 	for i, term := range s.terms {

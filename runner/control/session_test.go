@@ -74,6 +74,8 @@ func TestChangesOfSessions(t *testing.T) {
 	if diff.SessionID != "ses_2" || diff.Changes.Patch == "" || diff.Changes.Bundle == "" || len(diff.Changes.Files) != 1 {
 		t.Errorf("an operator gets %+v", diff)
 	}
+	expect.Equal(t, "the patch", must(c.SessionPatch(t.Context(), "mine", 100))(t), clientsessions.Patch)
+	expect.Equal(t, "its beginning", must(c.SessionPatch(t.Context(), "mine", 4))(t), clientsessions.Patch[:4])
 	a := r.ask(d, get(mine+"/diff").ofFile("app"))
 	if a.status != 200 || strings.Contains(a.body, filepath.Dir(diff.Changes.Patch)) || strings.Contains(a.body, "/host") {
 		t.Errorf("a path of the host: %d %s", a.status, a.body)

@@ -354,9 +354,17 @@ func (s *session) diff(ctx context.Context) ([]change, error) {
 	if err != nil || len(d.Changes.Files) == 0 {
 		return nil, err
 	}
+	if s.remote {
+		d.Changes.Patch = "" // a file there
+	}
 	c := changeOf(d.Changes, s.remote)
 	c.Title = d.SessionID
-	return []change{c}, nil
+	if s.remote && d.Changes.PatchBytes > 0 {
+		if c.Patch, err = s.client.SessionPatch(ctx, d.SessionID, maxPatch); d.Changes.PatchBytes > maxPatch {
+			c.Note = strings.TrimPrefix(c.Note+"; the patch is longer", "; ")
+		}
+	}
+	return []change{c}, err
 }
 
 func (s *session) apply(ctx context.Context, read []change, allowExecuted bool) (string, error) {

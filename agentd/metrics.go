@@ -121,7 +121,7 @@ func (s *Server) getHealth(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) Health() turns.Health {
 	h := turns.Health{Status: turns.HealthReady, Version: s.parts.Version, Engine: turns.EngineAgentd,
 		Models: s.parts.Models.Models(), Instance: s.instance, RuntimeID: s.store.RuntimeID(),
-		Skills: s.enabled, MCP: s.parts.MCP.Health(), Programs: s.programs}
+		Skills: s.enabled, MCP: s.parts.MCP.Health(), Programs: s.programs, Versions: s.versions}
 	h.ActiveTurns, h.QueuedTurns = s.queue.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,6 +90,7 @@ type Server struct {
 	waits      waits
 	enabled    []string // names of skills, for /health
 	programs   []string // on PATH, for /health
+	versions   map[string]string
 	store      *record.Store
 	sessions   activation.Sessions
 	sealer     *compaction.Sealer
@@ -135,8 +136,14 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]brokenTurn), broke: make(chan struct{}, 1),
-		quiet:    time.AfterFunc(quietTime, debug.FreeOSMemory),
-		programs: slices.Sorted(maps.Keys(programs(toolchain.Programs()...))),
+		quiet: time.AfterFunc(quietTime, debug.FreeOSMemory),
+	}
+	found := programs(toolchain.Programs()...)
+	s.programs, s.versions = slices.Sorted(maps.Keys(found)), map[string]string{}
+	for name, path := range found {
+		if version := toolchain.Version(name, path); version != "" {
+			s.versions[name] = version
+		}
 	}
 	if s.parts.MCP == nil {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close

@@ -88,6 +88,7 @@ type Session struct {
 	Warnings []string
 	// Programs are those of package toolchain that the container has, by name. Not of a session that was taken up.
 	Programs []string
+	Versions map[string]string // of Programs, as far as they are known
 	// Services are what runs next to the agent. Not of a session that was taken up.
 	Services []state.Service
 	// Spec is what the container was made from, with every default filled in.
@@ -255,7 +256,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	if health.Status != turns.HealthReady {
 		return &Error{Code: CodeNotReady, Message: fmt.Sprintf("agentd answers that it is %s", health.Status)}
 	}
-	s.Programs = health.Programs
+	s.Programs, s.Versions = health.Programs, health.Versions
 	return nil
 }
 

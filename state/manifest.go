@@ -93,6 +93,9 @@ type Tool struct {
 	Program string `json:"program"` // its name on PATH
 	File    string `json:"file"`    // path in the workspace, with slashes
 	Present bool   `json:"present"` // the container has it
+
+	Requires string `json:"requires,omitempty"` // the lowest version that the file asks for
+	Version  string `json:"version,omitempty"`  // of the container's, where that is known
 }
 
 // Note is what an agent attached to the record of its run. The text has no

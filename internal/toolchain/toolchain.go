@@ -1,5 +1,5 @@
-// Package toolchain says which programs a project needs, by the names of its files. It reads names only: what a file
-// says may need more.
+// Package toolchain says which programs a project needs, by the names of its files, and in which version, as far as a
+// few of them say so simply. What the other files say may need more.
 package toolchain
 
 import (
@@ -61,6 +61,10 @@ func Needs(tree fs.FS, dirs ...string) (needs []Need) {
 			if !known && has(r.file) && (r.unless == "" || !has(r.unless)) {
 				needs = append(needs, Need{r.program, path.Join(dir, r.file)})
 			}
+		}
+		known := slices.ContainsFunc(needs, func(n Need) bool { return n.Program == "pytest" })
+		if file := pytest(tree, dir); !known && file != "" && !has(".venv") {
+			needs = append(needs, Need{"pytest", file})
 		}
 	}
 	return needs

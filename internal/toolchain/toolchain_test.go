@@ -1,6 +1,8 @@
 package toolchain_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -53,5 +55,79 @@ func TestPrograms(t *testing.T) {
 	}
 	if !seen["sh"] || !seen["go"] || !seen["java"] {
 		t.Errorf("the programs are %v", toolchain.Programs())
+	}
+}
+
+// The lowest version that a file asks for is read where it is simple.
+func TestRequires(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ file, text, want string }{
+		{"go.mod", "module x\n\ngo 1.24.1\n\ntoolchain go1.25.0\n", "1.24.1"},
+		{"go.mod", "module x // go 1.2\n", ""},
+		{"pyproject.toml", "[project]\nrequires-python = \">=3.12,<4\"\n", "3.12"},
+		{"pyproject.toml", "[project]\nrequires-python = \"<4\"\n", ""},
+		{"package.json", `{"engines": {"npm": ">=9", "node": "^20.1 || >=18.2"}}`, "18.2"},
+		{"package.json", `{"engines": {"node": "<21"}}`, ""},
+		{"package.json", `{"node": ">=99"}`, ""},
+		{"Cargo.toml", "rust-version = \"1.99\"\n", ""},
+	} {
+		tree := fstest.MapFS{tc.file: &fstest.MapFile{Data: []byte(tc.text)}}
+		expect.Equal(t, tc.text, toolchain.Need{File: tc.file}.Requires(tree), tc.want)
+	}
+	for _, older := range [][2]string{{"1.19.8", "1.24"}, {"1.9", "1.10"}, {"1.23rc1", "1.24"}, {"18.20.4", "20"}} {
+		if !toolchain.Older(older[0], older[1]) || toolchain.Older(older[1], older[0]) {
+			t.Errorf("%s is not older than %s", older[0], older[1])
+		}
+	}
+	if toolchain.Older("1.24", "1.24.1") || toolchain.Older("3.11", "3.11") || toolchain.Older("3.11", "") {
+		t.Error("a version that may do counts as older")
+	}
+}
+
+// What an image says of its programs without running them.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	link := func(to, name string) string {
+		expect.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		expect.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
+		return filepath.Join(dir, name)
+	}
+	write("lib/go-1.19/VERSION", "go1.19.8\ntime x\n")
+	write("include/node/node_version.h", "#define NODE_MAJOR_VERSION 18\n#define NODE_MINOR_VERSION 20\n"+
+		"#define NODE_PATCH_VERSION 4\n")
+	expect.Equal(t, "go", toolchain.Version("go", link(write("lib/go-1.19/bin/go", ""), "bin/go")), "1.19.8")
+	expect.Equal(t, "node", toolchain.Version("node", write("bin/node", "")), "18.20.4")
+	expect.Equal(t, "python3", toolchain.Version("python3", link(write("bin/python3.11", ""), "bin/python3")), "3.11")
+	expect.Equal(t, "a python without a number", toolchain.Version("python3", write("other/python3", "")), "")
+	expect.Equal(t, "none", toolchain.Version("go", filepath.Join(dir, "nothing")), "")
+}
+
+// pytest counts where it is to be installed, not where another package's name begins with it.
+func TestNamedPytest(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ file, text, want string }{
+		{"requirements.txt", "requests\npytest==8.1\n", "requirements.txt"},
+		{"dev-requirements.txt", "pytest\r\n", "dev-requirements.txt"},
+		{"requirements.txt", "pytest-cov\n# pytest\n", ""},
+		{"pyproject.toml", "[project.optional-dependencies]\ntest = [\"x\",\"pytest>=7\"]\n", "pyproject.toml"},
+		{"pyproject.toml", "[tool.pytest.ini_options]\n", "pyproject.toml"},
+		{"pyproject.toml", "[tool.poetry.dev-dependencies]\npytest = \"^7\"\n", "pyproject.toml"},
+		{"pyproject.toml", "name = \"mypytest\"\n", ""},
+	} {
+		tree := fstest.MapFS{tc.file: &fstest.MapFile{Data: []byte(tc.text)}}
+		got := ""
+		for _, n := range toolchain.Needs(tree, ".") {
+			if n.Program == "pytest" {
+				got = n.File
+			}
+		}
+		expect.Equal(t, tc.file+": "+tc.text, got, tc.want)
 	}
 }

@@ -30,6 +30,8 @@ type Health struct {
 
 	MCP      []MCPServer `json:"mcp"`      // servers of tools, the host's first
 	Programs []string    `json:"programs"` // those on PATH that projects need, and a shell, by name
+
+	Versions map[string]string `json:"versions,omitempty"` // of programs, as far as files next to them say
 }
 
 // States of an MCPServer.

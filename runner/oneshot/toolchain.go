@@ -42,18 +42,26 @@ func (r *execution) checkTools(s *sessions.Session) error {
 	if prefix := s.Tree().Info().Prefix; prefix != "" {
 		dirs = append(dirs, prefix)
 	}
-	var missing []string
+	var missing, old []string
 	for _, n := range toolchain.Needs(tree.FS(), dirs...) {
-		tool := state.Tool{Program: n.Program, File: n.File, Present: slices.Contains(s.Programs, n.Program)}
+		tool := state.Tool{Program: n.Program, File: n.File, Present: slices.Contains(s.Programs, n.Program),
+			Requires: n.Requires(tree.FS()), Version: visible.OneLine(s.Versions[n.Program], 50)}
 		r.manifest.Toolchain = append(r.manifest.Toolchain, tool)
-		if !tool.Present {
+		switch {
+		case !tool.Present:
 			missing = append(missing, visible.Name(n.File)+" needs "+n.Program)
+		case tool.Version != "" && toolchain.Older(tool.Version, tool.Requires):
+			old = append(old, fmt.Sprintf("%s needs %s %s, and %s has %s", visible.Name(n.File), n.Program, tool.Requires,
+				place, tool.Version))
 		}
 	}
-	if len(missing) == 0 {
+	if len(missing)+len(old) == 0 {
 		return nil
 	}
-	what := strings.Join(missing, " and ") + ", which " + place + " does not have"
+	if len(missing) > 0 {
+		old = append([]string{strings.Join(missing, " and ") + ", which " + place + " does not have"}, old...)
+	}
+	what := strings.Join(old, "; ")
 	const remedy = "choose an image that has what is missing with --image, or build one: holon image build"
 	if r.spec.RequireTools {
 		return &runner.Error{Code: CodeToolsMissing, Param: "--require-tools", Message: what, Hint: remedy}

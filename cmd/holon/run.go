@@ -29,6 +29,7 @@ type runOptions struct {
 	asking
 	Review       string // a file of comments; "": none
 	Prompt       string
+	ignoredNamed bool         // by flags
 	Continue     string       // a run, or "" where none is continued
 	parent       *files.Entry // that run
 	Workspace    string
@@ -152,6 +153,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 // startRun is the command: a run of its own, here or in another process, or a task for an agent that lives.
 func startRun(cmd *cobra.Command, args []string, opts *runOptions) error {
 	given := cmd.Flags().Changed
+	opts.ignoredNamed = given("include-ignored")
 	switch {
 	case given("agent") && given("continue"):
 		return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
@@ -399,7 +401,7 @@ func (o *runOptions) makeHome(ctx context.Context) (state.Home, error) {
 // source is where the tree of the run comes from.
 func (o *runOptions) source(home state.Home) workspace.Options {
 	return workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
-		Ignored:   append([]string{}, o.IncludeIgnored...),
+		Ignored: append([]string{}, o.IncludeIgnored...), IgnoredNamed: o.ignoredNamed,
 		Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}}
 }
 

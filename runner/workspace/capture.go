@@ -35,6 +35,7 @@ const (
 	warnSlowRenames      = "slow_renames"      // renamed files that took too long to find
 	warnManyLines        = "many_lines"        // too many to be compared line by line: included as binary data
 	warnLFS              = "lfs_file"          // a file of Git LFS with its content in the place of its pointer
+	warnNoIgnored        = "no_ignored"        // a pattern of Options.Ignored that fits nothing
 	warnMore             = "more"              // further warnings of a kind were not listed
 
 	// WarnExecuted marks a changed file that some program executes without being asked to: git, an editor, a shell, a

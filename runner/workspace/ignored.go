@@ -18,6 +18,7 @@ import (
 	"holon/internal/folder"
 	"holon/internal/gitname"
 	"holon/internal/pattern"
+	"holon/internal/visible"
 	"holon/runner/workspace/git"
 	"holon/state"
 
@@ -37,11 +38,12 @@ const paramIgnored = "--include-ignored"
 
 // chooseIgnored decides which of the ignored paths the trees get, and counts what is left out.
 func (s *Source) chooseIgnored(paths []string) error {
-	if len(paths) == 0 {
+	if len(paths) == 0 && len(s.options.Ignored) == 0 {
 		return nil
 	}
 	found := &state.Ignored{LeftOut: []string{}, Taken: []string{}}
 	for _, p := range s.options.Ignored {
+		before := len(found.Taken)
 		re, err := pattern.Glob(strings.TrimSuffix(p, "/"))
 		if err != nil {
 			return git.InvalidOption(paramIgnored, "%v", err)
@@ -51,6 +53,14 @@ func (s *Source) chooseIgnored(paths []string) error {
 				found.Taken = append(found.Taken, path)
 			}
 		}
+		if s.options.IgnoredNamed && len(found.Taken) == before {
+			s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNoIgnored, Path: p, Message: "no file that git ignores " +
+				"fits " + paramIgnored + " " + visible.Quoted(p) + ", or it has the name of a secret; git status --ignored " +
+				"lists them"})
+		}
+	}
+	if len(paths) == 0 {
+		return nil
 	}
 	slices.Sort(found.Taken)
 	found.Taken = slices.Compact(found.Taken)

@@ -75,6 +75,9 @@ type Options struct {
 	// same, as copies: what becomes of these is not part of a diff. nil: ignored files are not looked for.
 	Ignored []string
 
+	// IgnoredNamed says that a person named the patterns for these trees: one that fits nothing is warned of.
+	IgnoredNamed bool
+
 	// Owner owns every file and directory in the tree. nil leaves them to this process's user; only root can
 	// give files to another.
 	Owner *folder.Owner

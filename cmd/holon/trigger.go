@@ -61,7 +61,10 @@ func readSecretFile(ctx context.Context, r *remote, file string) (string, error)
 		return "", usage("--secret-file", err.Error(), "give a file that you can read, or -")
 	}
 	defer f.Close()
-	text, err := readAll(ctx, io.LimitReader(f, maxKeyInput))
+	text, err := untilDone(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(f, maxKeyInput)) })
+	if err != nil && ctx.Err() == nil {
+		err = usage("--secret-file", err.Error(), "give a file that you can read, or -")
+	}
 	return strings.TrimSpace(string(text)), err
 }
 

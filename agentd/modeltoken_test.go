@@ -187,8 +187,8 @@ func TestModelTokenIsChecked(t *testing.T) {
 	}
 }
 
-// A request with a token for an answer in one piece is answered with 102 once its turn is durable, and before the answer,
-// which a model may take long to give. The head of a stream comes as soon.
+// A request with a token for an answer in one piece gets 102 once its turn is durable, and before the answer, which a
+// model may take long to give. The head of a stream comes as soon.
 func TestUserTurnIsAnnounced(t *testing.T) {
 	t.Parallel()
 	h, _ := behindGateway(t, io.Discard)

@@ -193,8 +193,8 @@ func TestContainerDies(t *testing.T) {
 	expect.Equal(t, "the next continues", *l.turn(x).Response.PreviousResponseID, first.ResponseID)
 }
 
-// What a client asks for after the end of a turn waits until that is in the log. agentd, of which there is none here, is
-// not asked for an end that was seen.
+// What a client asks for after the end of a turn waits until that is in the log. agentd, of which there is none here,
+// is not asked for an end that was seen.
 func TestSeenEnd(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

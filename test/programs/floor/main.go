@@ -52,8 +52,8 @@ func run(args []string) error {
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
-// newProxy is the proxy of net/http, which sends on each part of an answer at once. It reads a request whole: its server
-// may answer before the last read of the body has returned.
+// newProxy is the proxy of net/http, which sends on each part of an answer at once. It reads a request whole: its
+// server may answer before the last read of the body has returned.
 func newProxy(server string) http.Handler {
 	proxy := &httputil.ReverseProxy{FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "server"}) },

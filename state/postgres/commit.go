@@ -23,11 +23,11 @@ const (
 // while no other transaction can begin: this one still has the only place among writers.
 func (d dialect) Commit(t *sql.Tx) error {
 	var id *string // nil: nothing was written
-	if err := t.QueryRow(currentTransactionID).Scan(&id); err != nil {
+	if err := t.QueryRow("SELECT pg_current_xact_id_if_assigned()::text").Scan(&id); err != nil {
 		return err
 	}
 	err := t.Commit()
-	if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || id == nil || ok && e.Severity == severityError {
+	if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || id == nil || ok && e.Severity == "ERROR" {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeWithin) // an outcome is owed also at the end
@@ -54,7 +54,7 @@ func (d dialect) Commit(t *sql.Tx) error {
 // outcome is the state of a transaction, "" when it cannot be read.
 func (d dialect) outcome(ctx context.Context, id string) string {
 	var status string
-	err := d.reader.QueryRowContext(ctx, statusOfTransaction, id).Scan(&status)
+	err := d.reader.QueryRowContext(ctx, "SELECT pg_xact_status($1::xid8)", id).Scan(&status)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == invalidParameter {
 		return "aborted" // the server has not come to this id: it was restored without the transaction
 	}

@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,27 +91,21 @@ func (dialect) Insert() string { return " ON CONFLICT DO NOTHING" }
 // Shrink implements sqlstore.Dialect: autovacuum does it.
 func (dialect) Shrink(*sql.Tx) error { return nil }
 
-// SQLSTATEs, and classes of them.
+// SQLSTATEs, and classes of them, which are their first two characters.
 const (
-	uniqueViolation      = "23505"
-	foreignKeyViolation  = "23503"
-	lockNotAvailable     = "55P03"
-	readOnlyTransaction  = "25006"
-	diskFull             = "53100"
-	invalidParameter     = "22023"
-	classConnection      = "08"
-	classAuthorization   = "28"
-	classCatalogName     = "3D"
-	classResources       = "53"
-	classIntervention    = "57"
-	classDataDamaged     = "XX"
-	classSystemError     = "58"
-	codeInternal         = "XX000"
-	classLength          = 2
-	severityError        = "ERROR"
-	statusOfTransaction  = "SELECT pg_xact_status($1::xid8)"
-	currentTransactionID = "SELECT pg_current_xact_id_if_assigned()::text"
+	uniqueViolation     = "23505"
+	foreignKeyViolation = "23503"
+	lockNotAvailable    = "55P03"
+	readOnlyTransaction = "25006"
+	diskFull            = "53100"
+	invalidParameter    = "22023"
+	dataCorrupted       = "XX001"
+	indexCorrupted      = "XX002"
 )
+
+// classesAway are those of errors after which the database cannot be used: of connections, authorization, the name of
+// the database, resources, an operator's intervention, and the system.
+var classesAway = []string{"08", "28", "3D", "53", "57", "58"}
 
 // Known implements sqlstore.Dialect.
 func (dialect) Known(err error) *state.Error {
@@ -120,15 +116,13 @@ func (dialect) Known(err error) *state.Error {
 		}
 		return nil
 	}
-	if e.Code == diskFull {
+	switch {
+	case e.Code == diskFull:
 		return &state.Error{Code: ledger.CodeLedgerFull, Message: "the ledger's disk is full; nothing was written",
 			Hint: "make room on the disk that holds the database", Err: err}
-	}
-	switch class := e.Code[:min(classLength, len(e.Code))]; {
-	case class == classDataDamaged && e.Code != codeInternal:
+	case e.Code == dataCorrupted, e.Code == indexCorrupted:
 		return sqlstore.Unreadable(err)
-	case class == classConnection, class == classAuthorization, class == classCatalogName, class == classResources,
-		class == classIntervention, class == classSystemError, e.Code == readOnlyTransaction:
+	case e.Code == readOnlyTransaction, slices.Contains(classesAway, e.Code[:min(2, len(e.Code))]):
 		return away(err)
 	}
 	return nil
@@ -138,6 +132,9 @@ func (dialect) Known(err error) *state.Error {
 func lost(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // the patience of a caller
+		return false
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true

@@ -66,7 +66,7 @@ func Password(text string) string {
 }
 
 // Open opens the ledger in a database, whose schema it makes or migrates. Errors have CodeLocked when another process
-// has it open, CodeLedgerAway when the database cannot be reached, and CodeUnreadable when a newer holon made the ledger.
+// has it open, CodeLedgerAway when the database cannot be reached, and CodeUnreadable when a newer holon changed it.
 func Open(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 	config, err := parse(opts.URL)
 	if err != nil {

@@ -1,10 +1,19 @@
 package postgres
 
 import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -37,4 +46,25 @@ func TestURLs(t *testing.T) {
 	}
 	good := "postgresql://u:s3cret@h:1/d?sslmode=disable&password=s3cret"
 	expect.Equal(t, "password", Password(good), secret)
+}
+
+// An error of the connection is one of the ledger, and the end of a caller's patience is the caller's.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	code := func(err error) (code state.Code) {
+		if e := (dialect{}).Known(fmt.Errorf("wait: %w", err)); e != nil {
+			code = e.Code
+		}
+		return code
+	}
+	for err, want := range map[error]state.Code{
+		context.DeadlineExceeded: "", context.Canceled: "", errors.New("other"): "",
+		io.ErrUnexpectedEOF: ledger.CodeLedgerAway, driver.ErrBadConn: ledger.CodeLedgerAway,
+		&net.OpError{Op: "read", Err: errors.New("reset")}: ledger.CodeLedgerAway,
+		&pgconn.PgError{Code: "53100"}:                     ledger.CodeLedgerFull, &pgconn.PgError{Code: "57P01"}: ledger.CodeLedgerAway,
+		&pgconn.PgError{Code: "25006"}: ledger.CodeLedgerAway, &pgconn.PgError{Code: "XX001"}: ledger.CodeUnreadable,
+		&pgconn.PgError{Code: "42601"}: "", &pgconn.PgError{}: "",
+	} {
+		expect.Equal(t, err.Error(), code(err), want)
+	}
 }

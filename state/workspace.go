@@ -83,6 +83,7 @@ type SubmoduleChange struct {
 	Path       string `json:"path"`
 	BaseCommit string `json:"base_commit"`
 	ResultTree string `json:"result_tree"` // of its files
+	Patch      string `json:"patch"`       // name of the file, next to that of the Diff, with its changes alone
 }
 
 // History is what the agent committed itself, on the branch that it left

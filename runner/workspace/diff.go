@@ -86,6 +86,9 @@ func (t *Tree) diff(ctx context.Context, root folder.Dir, options DiffOptions) (
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
+	if err := diff.writeModules(ctx, repo); err != nil {
+		return nil, err
+	}
 	if err := diff.markEarlier(ctx, repo, diff.start); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -117,6 +119,27 @@ func (t *Tree) includeModules(ctx context.Context, d *comparison, c *capture, re
 			return fmt.Errorf("compare submodules: %w", err)
 		}
 		d.Submodules = append(d.Submodules, SubmoduleChange{Path: s.Path, BaseCommit: s.Commit, ResultTree: tree})
+	}
+	return nil
+}
+
+// writeModules writes the patch of each submodule that changed, with paths of its own, for who works in it alone.
+func (d *comparison) writeModules(ctx context.Context, repo git.Repository) error {
+	for i := range d.Submodules {
+		s := &d.Submodules[i]
+		path := fmt.Sprintf("%s.submodule-%d.patch", strings.TrimSuffix(d.Patch, ".patch"), i+1)
+		arguments := append(slices.Clone(diffArguments), "--no-renames", "--patch", "--binary", "--src-prefix=a/",
+			"--dst-prefix=b/", "--relative="+s.Path+"/", d.from, d.to, "--", ":(top,literal)"+s.Path)
+		for _, inner := range d.Submodules {
+			if strings.HasPrefix(inner.Path, s.Path+"/") {
+				arguments = append(arguments, ":(top,literal,exclude)"+inner.Path)
+			}
+		}
+		err := git.ReplaceFile(path, func(w io.Writer) error { return repo.Git().Stream(ctx, nil, w, arguments...) })
+		if err != nil {
+			return fmt.Errorf("write the patch of submodule %q: %w", s.Path, err)
+		}
+		s.Patch = filepath.Base(path)
 	}
 	return nil
 }

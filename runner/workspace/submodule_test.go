@@ -66,6 +66,16 @@ func TestSubmoduleDiff(t *testing.T) {
 	expect.Equal(t, "the second", diff.Submodules[1].Path, "vendor/lib/inner")
 	expect.Equal(t, "its commit", diff.Submodules[1].BaseCommit,
 		strings.TrimSpace(gittest.Run(t, repo, "git", "-C", "vendor/lib/inner", "rev-parse", "HEAD")))
+	for i, want := range []string{"dir/x gone lib.txt new.log", "deep.txt"} { // each has a patch of its own
+		s := diff.Submodules[i]
+		own := filepath.Join(filepath.Dir(diff.Patch), s.Patch)
+		listed := gittest.Run(t, filepath.Join(repo, s.Path), "git", "apply", "--check", "--numstat", own)
+		var names []string
+		for line := range strings.Lines(listed) {
+			names = append(names, strings.Fields(line)[2])
+		}
+		expect.Equal(t, "the patch of "+s.Path, strings.Join(names, " "), want)
+	}
 	again, _ := withModules(t, tree)
 	expect.Equal(t, "the second diff's changes", strings.Join(changes(again), "\n"), strings.Join(changes(diff), "\n"))
 

@@ -327,13 +327,7 @@ func (c *Console) session(r *http.Request) (page, error) {
 	}
 	shown := make([]sessionTurn, len(turns.Data))
 	for i, t := range turns.Data {
-		shown[i] = sessionTurn{SessionTurn: t, Live: t.Status == "queued" || t.Status == "in_progress"}
-		shown[i].Follow = shown[i].Live && t.ResponseID != "" && s.Owner == operator
-		if i >= len(shown)-wholeTurns && t.ResponseID != "" && !shown[i].Live && s.Owner == operator {
-			if shown[i].Rows, err = c.turnRows(r, t.ResponseID); err != nil {
-				c.log.Debug("a turn is not shown whole", "response", t.ResponseID, "err", err) // its beginning is
-			}
-		}
+		shown[i] = c.sessionTurn(r, t, s.Owner == operator, i >= len(shown)-wholeTurns)
 	}
 	var changed treeChange
 	var unreadable string
@@ -362,6 +356,22 @@ type sessionTurn struct {
 	Live   bool          // it goes on
 	Follow bool          // and its rows come by a stream
 	Rows   []present.Row // what was asked and done; none: only the beginnings are shown
+}
+
+// sessionTurn is a turn as the page shows it: one of the operator with its rows, if it is to be shown whole or goes on.
+func (c *Console) sessionTurn(r *http.Request, t wire.SessionTurn, operators, whole bool) sessionTurn {
+	shown := sessionTurn{SessionTurn: t, Live: t.Status == "queued" || t.Status == "in_progress"}
+	if !operators || t.ResponseID == "" {
+		return shown
+	}
+	if shown.Follow = shown.Live; shown.Live || !whole {
+		return shown
+	}
+	var err error
+	if shown.Rows, err = c.turnRows(r, t.ResponseID); err != nil {
+		c.log.Debug("a turn is not shown whole", "response", t.ResponseID, "err", err) // its beginning is
+	}
+	return shown
 }
 
 // wholeTurns bounds the turns of a session that are shown whole: the newest.

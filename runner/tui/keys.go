@@ -23,13 +23,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 			return m.quit()
 		}
 	case "enter":
-		if o != nil && o.yes != nil {
-			return m.answer(o)
-		}
-		if o != nil && m.composer.Value() == "" && len(m.files) == 0 {
-			return m.choose(o)
-		}
-		return m.submit()
+		return m.enter(o)
 	case "tab":
 		return m.complete()
 	case "backspace":
@@ -48,6 +42,17 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	}
 	return m.typed(k)
+}
+
+// enter answers or chooses in the overlay on top, or sends.
+func (m *model) enter(o *overlay) tea.Cmd {
+	switch {
+	case o != nil && o.yes != nil:
+		return m.answer(o)
+	case o != nil && m.composer.Value() == "" && len(m.files) == 0:
+		return m.choose(o)
+	}
+	return m.submit()
 }
 
 // farLines is how far Ctrl+Home goes up: all that is passed has to be drawn.

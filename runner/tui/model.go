@@ -134,17 +134,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.conversation == m.conversation {
 			return m.Update(msg.msg)
 		}
-		if late, ok := msg.msg.(sentMsg); ok && late.err != nil {
-			m.say("", fmt.Errorf("not sent to the conversation before: %w", late.err))
-			m.restore(late.prompt)
-		}
+		m.late(msg.msg)
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.BackgroundColorMsg:
-		if dark := msg.IsDark(); dark != m.dark {
-			m.dark, m.writing = dark, writing{}
-			m.rows.redraw()
-		}
+		m.background(msg.IsDark())
 	case fedMsg:
 		return m, tea.Batch(m.take(msg), m.next)
 	case tea.KeyPressMsg:
@@ -181,6 +175,22 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
+// late takes an answer to the conversation that was open before: what could not be sent goes back into the composer.
+func (m *model) late(msg tea.Msg) {
+	if sent, ok := msg.(sentMsg); ok && sent.err != nil {
+		m.say("", fmt.Errorf("not sent to the conversation before: %w", sent.err))
+		m.restore(sent.prompt)
+	}
+}
+
+// background draws everything again for a terminal that is dark or light.
+func (m *model) background(dark bool) {
+	if dark != m.dark {
+		m.dark, m.writing = dark, writing{}
+		m.rows.redraw()
+	}
+}
+
 // tick is the clock of a turn that runs.
 func (m *model) tick() tea.Cmd {
 	return m.wait(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) })
@@ -196,15 +206,7 @@ func (m *model) take(events []fed) tea.Cmd {
 		}
 		switch e := e.event.(type) {
 		case rowsEvent:
-			for _, row := range e {
-				if grown := m.rows.put(row, m.scrolled > 0); m.scrolled > 0 {
-					m.scrolled = max(0, m.scrolled+grown)
-				}
-				if row.Category == present.CategoryMessage && !row.Open {
-					delete(m.behind, row.MessageID)
-				}
-				stale = stale || m.concerned(row)
-			}
+			stale = m.put(e) || stale
 		case resetEvent:
 			clear(m.behind)
 			m.rows.put(present.Row{Key: fmt.Sprint("reset ", m.rows.first+len(m.rows.list)), Level: present.Info,
@@ -231,6 +233,20 @@ func (m *model) take(events []fed) tea.Cmd {
 		cmds = append(cmds, m.print())
 	}
 	return tea.Batch(cmds...)
+}
+
+// put shows rows, and reports whether the overlay on top is about what one of them tells.
+func (m *model) put(rows rowsEvent) (stale bool) {
+	for _, row := range rows {
+		if grown := m.rows.put(row, m.scrolled > 0); m.scrolled > 0 {
+			m.scrolled = max(0, m.scrolled+grown)
+		}
+		if row.Category == present.CategoryMessage && !row.Open {
+			delete(m.behind, row.MessageID)
+		}
+		stale = stale || m.concerned(row)
+	}
+	return stale
 }
 
 // stands takes how the conversation stands.

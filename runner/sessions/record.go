@@ -107,11 +107,17 @@ const (
 // the file is: it may name what works.
 const CodeDamaged = state.CodeManifestInvalid
 
-// Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet.
+// Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet. What a home was copied
+// or moved from may have a container still, which that of the copy is not: a session has none here then. A run is over
+// with its container, so its record is damaged.
 func (m *Manager) Record(key Key) (*Record, error) {
 	r, err := readRecord(m.Dir(key), key.kind == Runs)
-	if err == nil && r.Dir != m.SessionDir(key) {
+	switch {
+	case err != nil || r.Dir == m.SessionDir(key):
+	case key.kind == Runs:
 		return nil, damaged(m.Dir(key), errIncomplete)
+	default:
+		return nil, fmt.Errorf("the record of a session is of %s: %w", r.Dir, fs.ErrNotExist)
 	}
 	if err == nil && m.AtOnce {
 		r.readTurns(m.Dir(key))

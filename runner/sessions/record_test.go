@@ -70,3 +70,19 @@ func TestSignal(t *testing.T) {
 	expect.NoError(t, err)
 	expect.NoError(t, process{PID: child.Pid}.Signal(syscall.SIGKILL))
 }
+
+// A home that was moved, or restored elsewhere, has records of the directories that it had: no session takes up what they
+// name, and each can be opened anew.
+func TestRecordOfAnotherHome(t *testing.T) {
+	home, err := state.MakeHome(t.TempDir(), "")
+	expect.NoError(t, err)
+	m, key := &Manager{Home: home}, OfAgent("main")
+	expect.NoError(t, os.MkdirAll(m.Dir(key), 0o700))
+	for dir, want := range map[string]error{"/elsewhere/agents/main/session": fs.ErrNotExist, m.SessionDir(key): nil} {
+		r := &Record{Held: runner.Held{ID: "c", Dir: dir, Sockets: "/s"}, Made: &Made{}}
+		expect.NoError(t, r.write(m.Dir(key)))
+		if _, err := m.Record(key); !errors.Is(err, want) || state.IsCode(err, CodeDamaged) {
+			t.Errorf("%s: %v, want %v", dir, err, want)
+		}
+	}
+}

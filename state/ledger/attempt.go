@@ -133,6 +133,9 @@ const FailureAborted = "aborted_by_operator"
 // Stopped reports whether a turn ended because somebody asked for it.
 func (t Turn) Stopped() bool { return t.Failure != nil && t.Failure.Code == FailureAborted }
 
+// Failed reports whether a turn did not drain, and nobody had asked for its end.
+func (t Turn) Failed() bool { return t.Kind == TurnAborted && !t.Stopped() }
+
 // Prompt is runner/agent/prompt.Prompt as it was sent for an attempt, once. It is large, and every step of a turn
 // reads and writes its attempt: so it is a record of its own.
 type Prompt struct {

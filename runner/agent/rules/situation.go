@@ -26,11 +26,12 @@ type Situation struct {
 	Wait      *ledger.Wait  // the agent's wait that is active or triggered; nil: none
 	Others    []ledger.Wait // those of what it works on
 	// Work goes on by itself; nil: none does, or it is held back
-	Work   *ledger.WorkSignal
-	Held   *HeldWork // an item that waits, where none goes on; nil: none does
-	Back   string    // why work is held back until somebody else says something; "": it is not
-	Ended  bool      // a turn has ended
-	Failed bool      // the newest one failed, and nobody had asked for its end
+	Work    *ledger.WorkSignal
+	Held    *HeldWork // an item that waits, where none goes on; nil: none does
+	Back    string    // why work is held back until somebody else says something; "": it is not
+	Ended   bool      // a turn has ended
+	Failed  bool      // the newest one failed, and nobody had asked for its end
+	Aborted bool      // somebody had
 }
 
 // Waits sets what the agent and all that it works on wait for.
@@ -63,11 +64,14 @@ func (s Situation) Closure() *ledger.Closure {
 		return nil
 	}
 	c := &ledger.Closure{Outcome: ledger.OutcomeCompleted, Posture: s.posture()}
-	if s.Failed {
+	switch {
+	case s.Failed:
 		c.Outcome = ledger.OutcomeFailed
 		addEvidence(&c.Evidence, "the newest turn failed")
-	} else {
-		addEvidence(&c.Evidence, "the newest turn ended")
+	case s.Aborted:
+		addEvidence(&c.Evidence, "the newest turn was ended on request")
+	default:
+		addEvidence(&c.Evidence, "the newest turn drained")
 	}
 	if s.Wait != nil {
 		addEvidence(&c.Evidence, "wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)

@@ -10,12 +10,12 @@ import (
 	"holon/state/ledger"
 )
 
-// closure is what the end of the newest turn means with everything that this step did; a is the open attempt, which may
-// be none.
-func (s *step) closure(failed bool, a ledger.Attempt) ledger.Closure {
+// closure is what the end of the newest turn, t, means with everything that this step did; a is the open attempt, which
+// may be none.
+func (s *step) closure(t ledger.Turn, a ledger.Attempt) ledger.Closure {
 	waits, open := s.waits(), read(s, ledger.View.OpenWork, s.state.AgentID)
 	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: s.countQueued(),
-		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: failed}
+		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: t.Failed(), Aborted: t.Stopped()}
 	sit.Waits(waits)
 	if head, ok := s.queueHead(); ok {
 		sit.Head(s.state.Progress, head)
@@ -33,7 +33,11 @@ func (s *step) refreshClosure() {
 		return
 	}
 	a, open := s.openAttempt()
-	if now := s.closure(last.Outcome == ledger.OutcomeFailed, a); !sameClosure(*last, now) {
+	ended := newest(s, ledger.View.Turns, 1)
+	if len(ended) == 0 {
+		return
+	}
+	if now := s.closure(ended[0], a); !sameClosure(*last, now) {
 		s.emitClosure(now, ledger.Event{Status: s.threadStatus(now, a, open)})
 	}
 }

@@ -107,6 +107,7 @@ func TestAbort(t *testing.T) {
 	expect.Equal(t, "status", s.Status, ledger.Aborted)
 	expect.Equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
 	expect.Equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeCompleted)
+	expect.Equal(t, "evidence", s.Closure.Evidence[0], "the newest turn was ended on request")
 	contains(t, "the brief", w.briefed(ledger.BriefFailure), "me")
 	expect.Equal(t, "stopped", w.state().Stopped, true)
 	w.nothing()

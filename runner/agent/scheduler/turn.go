@@ -73,8 +73,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v outcome, failure *ledger.Fai
 	}
 	t.Timing = a.Timing
 	s.times(a, &t)
-	failed := v.failed && a.AbortedBy == ""        // what somebody asked for did not fail
-	closure := s.closure(failed, ledger.Attempt{}) // that of the turn has its end already
+	closure := s.closure(t, ledger.Attempt{}) // that of the turn has its end already
 	t.Closure = closure
 	s.insert(&t)
 	out.Turn, out.Closure = &t, closure

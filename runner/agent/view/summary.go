@@ -175,7 +175,7 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	turns, err := s.ledger.Turns(a.ID, 1)
 	if err == nil && len(turns) > 0 {
 		at.last = &turns[0]
-		at.Ended, at.Failed = true, turns[0].Kind == ledger.TurnAborted && !turns[0].Stopped()
+		at.Ended, at.Failed, at.Aborted = true, turns[0].Failed(), turns[0].Stopped()
 	}
 	return at, err
 }

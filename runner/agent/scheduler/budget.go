@@ -3,9 +3,11 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
@@ -147,6 +149,23 @@ func (s *step) charge(spent Spending) {
 	}
 	a.Spent = bound
 	root.pauseTree()
+}
+
+// recordCost records what a turn cost as the gateway counts it. The costs of its requests have their tokens alone: its
+// container knows no prices.
+func (s *step) recordCost(a ledger.Attempt, spent Spending) {
+	if spent == (Spending{}) {
+		return
+	}
+	f := fields{"counted_by": "gateway", "tokens": spent.Tokens, "estimated": spent.Estimated, "amount": "unknown",
+		"price_source": "unknown"}
+	if !spent.Unpriced {
+		f["amount"], f["price_source"] = json.RawMessage(spent.Cost.String()), "settings"
+		if spent.ListPricesOf != "" {
+			f["price_source"] = "list of " + spent.ListPricesOf
+		}
+	}
+	s.emit(turns.CostRecorded, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, f)
 }
 
 // pauseTree tells that a bound of the account of the agent's tree is reached, and keeps its messages from beginning.

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -164,6 +165,12 @@ func TestBudgetOfHostAndSettings(t *testing.T) {
 	expect.Equal(t, "spent", spent(), "day_cost")
 	expect.Equal(t, "cost", get(w, ledger.View.AgentState, "alpha").Tree.Money().String(),
 		"~0.000007 (list prices of 2026-11-06)")
+	var charged map[string]any
+	expect.NoError(t, json.Unmarshal(w.newest("cost.recorded").Data, &charged))
+	for field, want := range map[string]any{"amount": 0.000007, "price_source": "list of 2026-11-06", "tokens": 500.,
+		"counted_by": "gateway", "estimated": true} {
+		expect.Equal(t, field, charged[field], want)
+	}
 	w.admit(prompt("anyone?"))
 	if c, ok, err := w.m.Claim(w.ctx, "alpha"); ok || err != nil {
 		t.Errorf("%s is claimed though the budget is spent (%v)", c.Message.ID, err)

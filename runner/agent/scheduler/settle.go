@@ -56,6 +56,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	s.worktree, s.settles = e.Worktree, a
 	s.charge(e.Spent)
 	s.cause = submittedEvent(a.ID)
+	s.recordCost(a, e.Spent)
 	if v.entry == ledger.Aborted {
 		s.cause = cmp.Or(a.AbortEvent, s.cause)
 	}

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -58,10 +57,9 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 	}
 	data, err := responses.Marshal(first.Result)
 	var fields map[string]json.RawMessage
-	var cut struct {
-		Omitted int `json:"omitted"`
-	}
-	if err != nil || errors.Join(json.Unmarshal(data, &fields), json.Unmarshal(data, &cut)) != nil {
+	omitted := 0
+	if err != nil || json.Unmarshal(data, &fields) != nil ||
+		fields["omitted"] != nil && json.Unmarshal(fields["omitted"], &omitted) != nil {
 		return first
 	}
 	added := false
@@ -72,7 +70,7 @@ func join(first tools.Output, more json.RawMessage) tools.Output {
 		}
 		all = append(all, list...)
 		fields[name], added = encode(all), true
-		first.Summary = counted(len(all)+cut.Omitted, strings.TrimSuffix(name, "s"))
+		first.Summary = counted(len(all)+omitted, strings.TrimSuffix(name, "s"))
 	}
 	if !added {
 		return first

@@ -137,6 +137,9 @@ func (t *Tree) resultRepository(ctx context.Context) (git.Repository, error) {
 var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv",
 	"--full-index", "--no-abbrev", "--no-color", "--diff-algorithm=myers", "--ignore-submodules=none"}
 
+// patchArguments are those of a patch, in addition.
+var patchArguments = []string{"--patch", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/"}
+
 // write fills in the files and writes the patch. If finding renamed files takes too long, they are shown as removed and
 // added.
 func (d *comparison) write(ctx context.Context, repo git.Repository) error {
@@ -156,8 +159,8 @@ func (d *comparison) writeWith(ctx context.Context, g git.Runner, renames ...str
 			return nil
 		}
 		out := &listAndPatch{patch: w}
-		err := g.Stream(ctx, nil, out, slices.Concat(diffArguments, renames, []string{"-z", "--raw", "--numstat", "--patch",
-			"--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", d.from, d.to})...)
+		err := g.Stream(ctx, nil, out, slices.Concat(diffArguments, renames, []string{"-z", "--raw", "--numstat"},
+			patchArguments, []string{d.from, d.to})...)
 		if err == nil {
 			d.Files, d.ids, err = parseChanges(out.list)
 		}

@@ -128,8 +128,8 @@ func (d *comparison) writeModules(ctx context.Context, repo git.Repository) erro
 	for i := range d.Submodules {
 		s := &d.Submodules[i]
 		path := fmt.Sprintf("%s.submodule-%d.patch", strings.TrimSuffix(d.Patch, ".patch"), i+1)
-		arguments := append(slices.Clone(diffArguments), "--no-renames", "--patch", "--binary", "--src-prefix=a/",
-			"--dst-prefix=b/", "--relative="+s.Path+"/", d.from, d.to, "--", ":(top,literal)"+s.Path)
+		arguments := slices.Concat(diffArguments, patchArguments, []string{"--no-renames", "--relative=" + s.Path + "/",
+			d.from, d.to, "--", ":(top,literal)" + s.Path})
 		for _, inner := range d.Submodules {
 			if strings.HasPrefix(inner.Path, s.Path+"/") {
 				arguments = append(arguments, ":(top,literal,exclude)"+inner.Path)

@@ -141,14 +141,13 @@ func (o *CheckoutOptions) check() error {
 		!git.ObjectID().MatchString(o.Diff.ResultTree) {
 		return git.InvalidOption("RUN", "the record of the run can't be used")
 	}
-	if o.From == "" && o.Diff.ResultTree == o.Diff.BaseTree && len(o.Diff.Submodules) > 0 {
-		return &git.Error{Code: CodeNothingChanged, Param: "RUN",
-			Message: o.Run + " changed files within submodules alone, which a branch of the repository does not have",
-			Hint:    "holon apply " + o.Run + " has them"}
-	}
 	if o.From == "" && o.Diff.ResultTree == o.Diff.BaseTree {
-		return &git.Error{Code: CodeNothingChanged, Param: "RUN", Message: o.Run + " changed no file",
-			Hint: "there is nothing to check out"}
+		what, hint := " changed no file", "there is nothing to check out"
+		if len(o.Diff.Submodules) > 0 {
+			what = " changed files within submodules alone, which a branch of the repository does not have"
+			hint = "holon apply " + o.Run + " has them"
+		}
+		return &git.Error{Code: CodeNothingChanged, Param: "RUN", Message: o.Run + what, Hint: hint}
 	}
 	if o.Branch == "" {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"database/sql"
 	_ "embed" // the schema
 	"encoding/base32"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -262,14 +264,25 @@ func (w *writer) remove(where string, args ...any) {
 	w.exec("DELETE FROM sources WHERE "+where, args...)
 }
 
+// encode returns a source as JSON, without its title and its body, and a digest of all of it.
+func (s Source) encode() (data []byte, digest [sha256.Size]byte, err error) {
+	data, err = json.Marshal(s)
+	return data, sha256.Sum256(slices.Concat(data, []byte(strconv.Quote(s.Title)), []byte(s.Body))), err
+}
+
+// Digest tells a source from one that differs in anything.
+func (s Source) Digest() string {
+	_, digest, _ := s.encode() // it has texts and a time
+	return hex.EncodeToString(digest[:12])
+}
+
 // put replaces a source, unless it is what it was.
 func (w *writer) put(ref string, s Source) {
-	data, err := json.Marshal(s)
+	data, digest, err := s.encode()
 	if err != nil {
 		w.err = errors.Join(w.err, err)
 		return
 	}
-	digest := sha256.Sum256(append(data, strconv.Quote(s.Title)+s.Body...))
 	if w.exec("UPDATE sources SET digest = digest WHERE ref = ? AND digest = ?", ref, digest[:]) > 0 {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"holon/internal/visible"
@@ -181,8 +180,7 @@ func (s *Service) few(agentID, kind string, all []recall.Source, at *cursor, b *
 		source = s.hidden(source)
 		key := kind + " " + source.ID
 		now[key] = true
-		data, _ := json.Marshal(source) // it has texts and a time, but neither the title nor the body
-		if digest := digestOf(string(data) + strconv.Quote(source.Title) + source.Body); at.Few[key] != digest {
+		if digest := source.Digest(); at.Few[key] != digest {
 			b.Put, at.Few[key] = append(b.Put, source), digest
 		}
 	}

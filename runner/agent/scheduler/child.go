@@ -78,16 +78,17 @@ func (s *step) endChild(parent *step, child ledger.Agent, old ledger.Task) {
 	t, handle := old, *old.Child()
 	t.Handle.Child = &handle
 	t.Status, t.Result.Summary = tasks.Completed, "the child is done"
-	text, failure, aborted := "", s.state.LastFailure, false
-	if last := newest(s, ledger.View.Turns, 1); len(last) > 0 {
-		text, handle.TurnID = last[0].Last, last[0].ID
-		if aborted = last[0].Stopped(); aborted {
-			failure = last[0].Failure
-		}
+	var last ledger.Turn // none is like one that drained without a word
+	if turns := newest(s, ledger.View.Turns, 1); len(turns) > 0 {
+		last, handle.TurnID = turns[0], turns[0].ID
 	}
-	if c := s.state.LastClosure; c == nil || c.Outcome == ledger.OutcomeFailed || aborted {
+	if c := s.state.LastClosure; c == nil || c.Outcome == ledger.OutcomeFailed || last.Stopped() {
 		t.Status, t.Result.Failure, t.Result.Summary = tasks.Failed, "child_failed", "no turn of the child could be begun"
-		if f := failure; f != nil {
+		f := s.state.LastFailure
+		if last.Stopped() {
+			f = last.Failure
+		}
+		if f != nil {
 			t.Result.Failure, t.Result.Summary = cmp.Or(clip(f.Code), t.Result.Failure), clip(f.Summary)
 		}
 	}
@@ -101,7 +102,7 @@ func (s *step) endChild(parent *step, child ledger.Agent, old ledger.Task) {
 	if handle.Worktree != nil {
 		handle.Worktree = cmp.Or(s.worktree, unseen(*handle.Worktree))
 	}
-	parent.endTask(old, t, s.now, &tasks.Output{OutputPreview: text, OutputBytes: int64(len(text))})
+	parent.endTask(old, t, s.now, &tasks.Output{OutputPreview: last.Last, OutputBytes: int64(len(last.Last))})
 	class := "subagent.completed"
 	if t.Status != tasks.Completed {
 		class = "subagent.failed"

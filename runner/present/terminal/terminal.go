@@ -253,10 +253,11 @@ func (d drawing) table(n *extast.Table, width int) (rows []string) {
 			t.Row(cells...)
 		}
 	}
-	if lipgloss.Width(t.Render()) > width {
-		t.Width(width)
+	drawn := t.Render()
+	if lipgloss.Width(drawn) > width {
+		drawn = t.Width(width).Render()
 	}
-	for line := range strings.Lines(t.Render()) {
+	for line := range strings.Lines(drawn) {
 		rows = append(rows, strings.TrimRight(line, " \n"))
 	}
 	return rows

@@ -146,7 +146,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "include-ignored", "output", "input", "env-file", "secret",
 		"max-rounds", "max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus",
 		"disk", "network", "service", "mcp-config", "allow-host", "user", "runtime", "accept-weaker",
-		"require-tools", "skill", "keep", "reasoning-effort", "instructions", "output-schema", reviewFlag, "create-agent", "template")
+		"require-tools", "skill", "keep", "reasoning-effort", "instructions", "output-schema", reviewFlag, "create-agent",
+		"template")
 	return cmd
 }
 

@@ -104,9 +104,9 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	timeVar(f, &defaults.SessionTTL, "session-ttl", "`time` without work after which it is closed")
 	timeVar(f, &defaults.ClientCallTimeout, "client-call-timeout",
 		"`time` that an agent waits for a client's answer to a call")
-	rarely(f, "ledger", "socket", "host", "port", "listen", "advertise", "token", "token-file", "tokens-file", "max-sessions",
-		"token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk", "session-pause",
-		"session-stop", "session-ttl", "client-call-timeout")
+	rarely(f, "ledger", "socket", "host", "port", "listen", "advertise", "token", "token-file", "tokens-file",
+		"max-sessions", "token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk",
+		"session-pause", "session-stop", "session-ttl", "client-call-timeout")
 }
 
 // complete merges the layers of settings and checks what was asked for. It makes
@@ -324,9 +324,9 @@ func (o *serveOptions) invocation() (args, env []string) {
 	args = []string{"serve", "--socket=" + o.Socket}
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "ledger", "access", "host", "port", "listen", "advertise", "engine", "image", "agent", "tokens-file", "max-sessions",
-			"token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk", "session-pause",
-			"session-stop", "session-ttl", "client-call-timeout":
+		case "ledger", "access", "host", "port", "listen", "advertise", "engine", "image", "agent", "tokens-file",
+			"max-sessions", "token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk",
+			"session-pause", "session-stop", "session-ttl", "client-call-timeout":
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		case "token-file":
 			args = append(args, "--token-file="+o.tokenFile)

@@ -133,7 +133,7 @@ const FailureAborted = "aborted_by_operator"
 // Stopped reports whether a turn ended because somebody asked for it.
 func (t Turn) Stopped() bool { return t.Failure != nil && t.Failure.Code == FailureAborted }
 
-// Failed reports whether a turn did not drain, and nobody had asked for its end.
+// Failed reports whether a turn did not drain and was not stopped.
 func (t Turn) Failed() bool { return t.Kind == TurnAborted && !t.Stopped() }
 
 // Prompt is runner/agent/prompt.Prompt as it was sent for an attempt, once. It is large, and every step of a turn

@@ -28,7 +28,7 @@ import (
 
 // Config is an open database.
 type Config struct {
-	Writer   *sql.DB // of one connection: whoever has it is the only writer
+	Writer   *sql.DB // with one connection, so that updates run one at a time
 	Reader   *sql.DB
 	Snapshot *sql.TxOptions // of a transaction of Reader that reads one snapshot
 	Dialect  Dialect

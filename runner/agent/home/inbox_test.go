@@ -51,7 +51,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// An agent that takes all names of a file is sent no file of that name, and the operator is told so.
+// Where an agent takes all names of a file, the file is refused with an error for the operator.
 func TestKeepFindsNoName(t *testing.T) {
 	r := newRig(t)
 	expect.NoError(t, r.homes.Create(t.Context(), "alpha", ""))

@@ -30,8 +30,8 @@ type Situation struct {
 	Held    *HeldWork // an item that waits, where none goes on; nil: none does
 	Back    string    // why work is held back until somebody else says something; "": it is not
 	Ended   bool      // a turn has ended
-	Failed  bool      // the newest one failed, and nobody had asked for its end
-	Aborted bool      // somebody had
+	Failed  bool      // the newest one failed, and was not stopped
+	Aborted bool      // the newest one was stopped
 }
 
 // Waits sets what the agent and all that it works on wait for.

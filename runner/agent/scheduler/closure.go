@@ -15,7 +15,8 @@ import (
 func (s *step) closure(t ledger.Turn, a ledger.Attempt) ledger.Closure {
 	waits, open := s.waits(), read(s, ledger.View.OpenWork, s.state.AgentID)
 	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: s.countQueued(),
-		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: t.Failed(), Aborted: t.Stopped()}
+		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: t.Failed(),
+		Aborted: t.Stopped()}
 	sit.Waits(waits)
 	if head, ok := s.queueHead(); ok {
 		sit.Head(s.state.Progress, head)

@@ -49,7 +49,8 @@ type Ignored struct {
 type Submodule struct {
 	Path      string `json:"path"`
 	Commit    string `json:"commit"`
-	Populated bool   `json:"populated"` // its files are in the tree
+	Populated bool   `json:"populated"`           // its files are in the tree
+	BaseTree  string `json:"base_tree,omitempty"` // of its files, where uncommitted changes in it are part of the base
 }
 
 // Warning describes a difference between the tree and the result. An omitted path stays in the result as it is in the

@@ -129,7 +129,7 @@ func hostCodes(code state.Code) (t responses.ErrorType, known bool) {
 		responses.CodeInvalidValue, responses.CodeForbidden, responses.CodeModelNotFound,
 		responses.CodeMissingCredentials, "workspace_not_allowed", "no_workspace", "image_not_found",
 		"not_a_directory", "bare_repository", "broken_repository", "unsafe_ownership", "leads_elsewhere",
-		"foreign_objects", "missing_objects", "dirty_submodule", "unsafe_path", "too_large":
+		"foreign_objects", "missing_objects", "unsafe_path", "too_large":
 		return responses.TypeInvalidRequest, true
 	}
 	return "", false

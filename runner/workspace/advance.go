@@ -115,6 +115,9 @@ func (t *Tree) compact(ctx context.Context) error {
 		return err
 	}
 	needed := t.info.BaseTree + "\n" + t.theirs + "\n"
+	for _, tree := range t.bases {
+		needed += tree + "\n"
+	}
 	marks, err := Marks(Held{Slot: t.slot.dir})
 	for name := range marks {
 		if tree, markErr := t.slot.marked(name); markErr == nil {

@@ -87,7 +87,8 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []git.Entry) ([]gi
 		t.borrowSubmodules(links)
 		var next []git.Entry
 		for _, link := range links {
-			listed, err := t.listTree(ctx, cmp.Or(t.begun[link.Path], hex.EncodeToString([]byte(link.Oid))), link.Path)
+			tree := cmp.Or(t.begun[link.Path], t.bases[link.Path], hex.EncodeToString([]byte(link.Oid)))
+			listed, err := t.listTree(ctx, tree, link.Path)
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -128,7 +129,7 @@ func (t *Tree) borrowSubmodules(links []git.Entry) string {
 				objects = layout.Objects
 			}
 		}
-		fmt.Fprintf(hash, "%q %x %q %s\n", link.Path, link.Oid, objects, t.begun[link.Path])
+		fmt.Fprintf(hash, "%q %x %q %s\n", link.Path, link.Oid, objects, cmp.Or(t.begun[link.Path], t.bases[link.Path]))
 		if objects != "" && !slices.Contains(t.base.Alternates, objects) {
 			t.base.Alternates = append(t.base.Alternates, objects)
 		}
@@ -140,7 +141,9 @@ func (t *Tree) describeSubmodules(links, modules []git.Entry) {
 	t.info.Submodules = nil
 	for _, link := range links {
 		within := func(e git.Entry) bool { return strings.HasPrefix(e.Path, link.Path+"/") }
-		t.info.Submodules = append(t.info.Submodules, submodule{Path: link.Path,
-			Commit: hex.EncodeToString([]byte(link.Oid)), Populated: slices.ContainsFunc(modules, within)})
+		base := t.bases[link.Path]
+		t.info.Submodules = append(t.info.Submodules, submodule{Path: link.Path, BaseTree: base,
+			Commit:    hex.EncodeToString([]byte(link.Oid)),
+			Populated: base != "" || slices.ContainsFunc(modules, within)})
 	}
 }

@@ -46,7 +46,8 @@ func (t *Tree) fork(ctx context.Context, root folder.Dir, options Options) (*Tre
 	if err != nil {
 		return nil, err
 	}
-	fork := &Tree{source: &source, slot: held, info: t.info, start: present, theirs: t.theirs}
+	fork := &Tree{source: &source, slot: held, info: t.info, start: present, theirs: t.theirs,
+		bases: t.bases}
 	fork.info.BaseTree, fork.info.IncludedDirty = present, true
 	if err := fork.begin(ctx, t, repo); err != nil {
 		return nil, errors.Join(err, held.takeBack(true), held.disclaim(), held.unlock())

@@ -270,11 +270,6 @@ func TestSubmodule(t *testing.T) {
 	}
 	gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 
-	gittest.Write(t, repo, map[string]string{"lib/lib.txt": "dirty\n"})
-	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: cache, IncludeDirty: true})
-	wantCode(t, err, git.CodeDirtySubmodule)
-	acquire(t, Options{Dir: repo, CacheDir: cache}) // without the changes it works
-
 	clone := filepath.Join(t.TempDir(), "clone")
 	gittest.Run(t, "", "git", "clone", "-q", repo, clone)
 	tree := acquire(t, Options{Dir: clone, CacheDir: cache})

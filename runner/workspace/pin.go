@@ -16,6 +16,8 @@ import (
 type pinned struct {
 	tree    string // hex
 	objects string // directory with those that the user's repository lacks; "" for none
+
+	bases map[string]string // Tree.bases
 }
 
 // Pin makes the user's files as they are now the base of every tree that is acquired from now on. dir, which must not
@@ -44,8 +46,9 @@ func (s *Source) pinIn(ctx context.Context, dir string) (err error) {
 	if s.info.Kind == KindCopy {
 		p.tree, err = t.importSource(ctx)
 	} else {
-		p.tree, err = s.user.Snapshot(ctx, t.base, dir)
+		p.tree, err = t.snapshot(ctx)
 	}
+	p.bases = t.bases
 	if err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func (s *Source) With(claim string, from *Continuation) *Source {
 func (t *Tree) Again() *Source {
 	other := *t.source
 	if other.pin == nil {
-		other.pin = &pinned{tree: t.info.BaseTree}
+		other.pin = &pinned{tree: t.info.BaseTree, bases: t.bases}
 	}
 	return &other
 }
@@ -76,7 +79,7 @@ func (t *Tree) Detached(containerObjects string) *Source {
 	other := *t.source
 	o := &other.options
 	o.TreeDir, o.ObjectsDir, o.Owner, o.Continue, o.ContainerObjects = "", "", nil, nil, containerObjects
-	other.info, other.pin = t.info, &pinned{tree: t.info.BaseTree, objects: t.base.Objects()}
+	other.info, other.pin = t.info, &pinned{tree: t.info.BaseTree, objects: t.base.Objects(), bases: t.bases}
 	return &other
 }
 

@@ -73,14 +73,15 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	tree := &Tree{source: source, info: held.Info, slot: s, theirs: last.Theirs, change: last.Change,
 		note: last.Note}
 	tree.start = held.Info.BaseTree // also of a tree that began with more: the record need not agree with the files
-	tree.info.Submodules = nil      // found again with the entries
+	tree.bases = baseTrees(held.Info.Submodules)
+	tree.info.Submodules = nil // found again with the entries
 	if held.Info.Kind == KindGit {
 		if err = source.findObjects(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if held.Pinned != "" {
-		source.pin = &pinned{tree: held.Info.BaseTree, objects: held.Pinned}
+		source.pin = &pinned{tree: held.Info.BaseTree, objects: held.Pinned, bases: tree.bases}
 	}
 	tree.base = git.Repository{Dir: s.git(), Format: source.format, Alternates: source.alternates()}
 	if held.Info.Kind == KindGit {

@@ -24,6 +24,17 @@ type moduleTree struct{ path, mode, id string }
 
 const modeTree = "040000"
 
+// baseTrees returns the trees of submodules whose uncommitted changes are part of the base.
+func baseTrees(modules []submodule) map[string]string {
+	trees := map[string]string{}
+	for _, s := range modules {
+		if s.BaseTree != "" {
+			trees[s.Path] = s.BaseTree
+		}
+	}
+	return trees
+}
+
 // populated lists the submodules whose files are in the tree, each before those within it.
 func (t *Tree) populated() (paths []string) {
 	for _, s := range t.info.Submodules {
@@ -114,11 +125,17 @@ func (t *Tree) includeModules(ctx context.Context, d *comparison, c *capture, re
 		if !changed[s.Path] {
 			continue // it only has one that changed
 		}
-		tree, err := repo.Git().Line(ctx, "rev-parse", d.to+":"+s.Path)
+		out, err := repo.Git().Run(ctx, nil, "rev-parse", d.from+":"+s.Path, d.to+":"+s.Path)
+		trees := strings.Fields(string(out))
+		if err == nil && len(trees) != 2 {
+			err = fmt.Errorf("git names %d trees of %q", len(trees), s.Path)
+		}
 		if err != nil {
 			return fmt.Errorf("compare submodules: %w", err)
 		}
-		d.Submodules = append(d.Submodules, SubmoduleChange{Path: s.Path, BaseCommit: s.Commit, ResultTree: tree})
+		if trees[0] != trees[1] { // the user may have applied what the earlier run changed
+			d.Submodules = append(d.Submodules, SubmoduleChange{Path: s.Path, BaseCommit: s.Commit, ResultTree: trees[1]})
+		}
 	}
 	return nil
 }
@@ -161,11 +178,11 @@ func (t *Tree) changedModules(changed func(path string) bool) (modules []submodu
 	return modules
 }
 
-// moduleTrees returns the trees of submodules: the ones that they have in begun, else those of their commits.
+// moduleTrees returns the trees of submodules: the ones that they have in begun, else those of the base.
 func (t *Tree) moduleTrees(ctx context.Context, modules []submodule, begun map[string]string) ([]moduleTree, error) {
 	arguments := []string{"rev-parse"}
 	for _, s := range modules {
-		arguments = append(arguments, cmp.Or(begun[s.Path], s.Commit)+"^{tree}")
+		arguments = append(arguments, cmp.Or(begun[s.Path], s.BaseTree, s.Commit)+"^{tree}")
 	}
 	out, err := t.base.Git().Run(ctx, nil, arguments...)
 	ids := strings.Fields(string(out))

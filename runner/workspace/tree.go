@@ -18,6 +18,7 @@ type Tree struct {
 	info    Info
 	start   string            // the git tree that the agent begins with: the base, or an earlier change on top of it
 	begun   map[string]string // by path, the trees of the submodules that the earlier run changed
+	bases   map[string]string // by path, the trees of the submodules whose uncommitted changes are part of the base
 	slot    *slot
 	base    git.Repository // our own objects of the base, and where the rest is borrowed
 	record  *record
@@ -145,18 +146,31 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	return t.loadEntries(ctx, t.start)
 }
 
-// usersTree returns the git tree of what the user has now.
-func (t *Tree) usersTree(ctx context.Context) (string, error) {
+// usersTree returns the git tree of what the user has now, and sets those of submodules.
+func (t *Tree) usersTree(ctx context.Context) (tree string, err error) {
+	t.bases = nil
 	switch {
 	case t.source.pin != nil:
+		t.bases = t.source.pin.bases
 		return t.source.pin.tree, nil
 	case t.source.info.Kind == KindCopy:
 		return t.importSource(ctx)
 	case t.source.info.IncludedDirty:
-		return t.source.user.Snapshot(ctx, t.base, t.slot.dir)
+		return t.snapshot(ctx)
 	default:
 		return t.source.headTree, nil
 	}
+}
+
+// snapshot takes the user's files as they are now, in submodules too.
+func (t *Tree) snapshot(ctx context.Context) (tree string, err error) {
+	t.bases = map[string]string{}
+	for _, m := range t.source.user.Status.Modified {
+		if t.bases[m.Path], err = m.User.Snapshot(ctx, t.base, t.slot.dir); err != nil {
+			return "", fmt.Errorf("submodule %q: %w", m.Path, err)
+		}
+	}
+	return t.source.user.Snapshot(ctx, t.base, t.slot.dir)
 }
 
 // Release resets the tree to its base and unlocks the slot. Beyond Options.Keep slots the tree is deleted. The slot is

@@ -13,7 +13,7 @@ import (
 
 // clientCodes are the codes of this package, and of those below it, that say what a client can do.
 var clientCodes = strings.Fields("not_a_directory bare_repository broken_repository unsafe_ownership leads_elsewhere " +
-	"foreign_objects missing_objects dirty_submodule unsafe_path patch_conflict would_overwrite executed_files " +
+	"foreign_objects missing_objects unsafe_path patch_conflict would_overwrite executed_files " +
 	"diff_outdated changed_meanwhile not_a_repository nothing_changed branch_exists path_exists checked_out " +
 	"permission_denied disk_full too_large busy tree_gone " + CodeNotMarked)
 

@@ -255,20 +255,25 @@ func (s *Source) judge() error {
 		return err
 	}
 	s.info.IncludedDirty = status.Dirty && s.options.IncludeDirty
-	for _, nested := range status.Nested {
-		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNestedRepository, Path: nested,
-			Message: "an untracked repository is not part of the workspace"})
-	}
-	if status.WithoutUntracked {
-		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnSlowIgnore, Path: "",
-			Message: "the ignore rules of the repository take git too long; untracked files are not part of the " +
-				"workspace"})
-	}
+	s.warnUntracked("", &s.user)
 	if !s.info.IncludedDirty {
 		return nil
 	}
-	if err := status.CheckSubmodules(); err != nil {
-		return err
+	for _, m := range status.Modified {
+		s.warnUntracked(m.Path, m.User)
 	}
-	return s.user.CheckSize(status.Untracked, s.options.Limits.SnapshotBytes)
+	return s.user.CheckSize(s.options.Limits.SnapshotBytes)
+}
+
+// warnUntracked warns of untracked files of a repository, at a path of the tree, that no snapshot has.
+func (s *Source) warnUntracked(at string, user *git.UserRepository) {
+	for _, nested := range user.Status.Nested {
+		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNestedRepository, Path: folder.Join(at, nested),
+			Message: "an untracked repository is not part of the workspace"})
+	}
+	if user.Status.WithoutUntracked {
+		s.info.Warnings = append(s.info.Warnings, Warning{Code: warnSlowIgnore, Path: at,
+			Message: "the ignore rules of the repository take git too long; untracked files are not part of the " +
+				"workspace"})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -144,9 +145,10 @@ func DiskDir(t testing.TB) string {
 func Fingerprint(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
+	objects := regexp.MustCompile(`/\.git/(modules/.*/)?objects/`)
 	walk(t, dir, func(name string, info fs.FileInfo, content []byte) {
 		path, sum, time := strings.TrimSuffix("/"+name, "/."), "", info.ModTime().UnixNano()
-		if strings.Contains(dir+path, "/.git/objects/") && info.Mode().IsRegular() {
+		if objects.MatchString(dir+path) && info.Mode().IsRegular() {
 			time = 0
 		}
 		if !info.IsDir() {

@@ -60,7 +60,7 @@ var statusByCode = map[state.Code]int{
 	"invalid_workspace": 400, "workspace_nested": 409, "workspace_active": 409, "workspace_limit_reached": 409,
 	"workspace_failed": 500, "not_a_directory": 400, "bare_repository": 400, "broken_repository": 400,
 	"unsafe_ownership": 400, "leads_elsewhere": 400, "foreign_objects": 400, "missing_objects": 409,
-	"dirty_submodule": 409, "unsafe_path": 409, "patch_conflict": 409, "would_overwrite": 409, "executed_files": 409,
+	"unsafe_path": 409, "patch_conflict": 409, "would_overwrite": 409, "executed_files": 409,
 	"diff_outdated": 409, "changed_meanwhile": 409, "tree_gone": 409, "merge_conflict": 409, "workspace_not_allowed": 403,
 	"not_a_repository": 400, "nothing_changed": 409,
 	"branch_exists": 409, "path_exists": 409, "checked_out": 409, "permission_denied": 409, "disk_full": 507,

@@ -17,7 +17,6 @@ const (
 	codeUnsafeOwnership  = "unsafe_ownership"  // the repository belongs to another user
 	codeLeadsElsewhere   = "leads_elsewhere"   // the directory leads to a repository that does not name it back
 	codeForeignObjects   = "foreign_objects"   // object directories that may not be borrowed from, or hold other files
-	CodeDirtySubmodule   = "dirty_submodule"   // uncommitted changes inside a submodule
 	CodeGitMissing       = "git_missing"       // no git program on the host
 	CodeGitFailed        = "git_failed"        // git failed in a way without a code of its own
 	codeGitBudget        = "git_budget"        // git used more time or memory than it may

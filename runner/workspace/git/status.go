@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/folder"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -30,9 +32,15 @@ type status struct {
 	changed          []changed
 	pointers         []string // of them, files of Git LFS that are what their pointers say
 	Gitlinks         []string // submodules, initialised or not
+	Modified         []Module // submodules with uncommitted changes, those within others too
 	moved            []string // lines for update-index: submodules at another commit
-	submodules       []string // with changes inside
 	WithoutUntracked bool     // ignore rules took too long: untracked files were not looked for
+}
+
+// Module is a submodule and its repository.
+type Module struct {
+	Path string // from the top of the repository that has the status
+	User *UserRepository
 }
 
 // LoadStatus asks git about the files. It asks about submodules through views of their own, because git would
@@ -166,7 +174,10 @@ func (u *UserRepository) lookInto(ctx context.Context, v View, path, commit stri
 		u.Status.moved = append(u.Status.moved, fmt.Sprintf("%o %s 0\t%s\x00", ModeSubmodule, sub.HeadCommit, path))
 	}
 	if sub.Status.Dirty {
-		u.Status.submodules = append(u.Status.submodules, path)
+		u.Status.Modified = append(u.Status.Modified, Module{path, sub})
+		for _, inner := range sub.Status.Modified {
+			u.Status.Modified = append(u.Status.Modified, Module{folder.Join(path, inner.Path), inner.User})
+		}
 	}
 	u.Status.Dirty = u.Status.Dirty || sub.Status.Dirty || len(u.Status.moved) > 0
 	return nil
@@ -194,14 +205,4 @@ func (u *UserRepository) OpenSubmodule(ctx context.Context, path string) (*UserR
 		return nil, fmt.Errorf("submodule %q: %w", path, err)
 	}
 	return sub, nil
-}
-
-func (s status) CheckSubmodules() error {
-	if len(s.submodules) == 0 {
-		return nil
-	}
-	return &Error{Code: CodeDirtySubmodule, Param: s.submodules[0], Paths: s.submodules,
-		Message: fmt.Sprintf("the submodule %q has uncommitted changes, which the workspace can't include",
-			s.submodules[0]),
-		Hint: "commit or stash them there, or run without uncommitted changes (--include-dirty=false)"}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/folder"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -58,8 +60,14 @@ func OpenUser(ctx context.Context, layout *Layout, borrowing Borrowing) (*UserRe
 
 func (u *UserRepository) Index() string { return filepath.Join(u.GitDir, "index") }
 
-// CheckSize refuses a snapshot that would copy more than limit bytes.
-func (u *UserRepository) CheckSize(untracked []string, limit int64) error {
+// CheckSize refuses a snapshot that would copy more than limit bytes, with those of submodules.
+func (u *UserRepository) CheckSize(limit int64) error {
+	untracked := slices.Clone(u.Status.Untracked)
+	for _, m := range u.Status.Modified {
+		for _, path := range m.User.Status.Untracked {
+			untracked = append(untracked, folder.Join(m.Path, path))
+		}
+	}
 	var sum int64
 	for _, path := range untracked {
 		var st unix.Stat_t

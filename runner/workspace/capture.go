@@ -130,6 +130,8 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 			descend = append(descend, name)
 		case top: // a submodule replaced by a file
 			c.omit(child, warnSubmodule, "the submodule's directory was replaced; the diff keeps the submodule")
+		case c.layout.above[child]:
+			c.omit(child, warnSubmodule, "the directory has a submodule and was replaced; the diff keeps what was there")
 		case module:
 			c.compareModule(dir, name, child, &st)
 		case isDir:

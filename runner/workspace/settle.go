@@ -19,16 +19,21 @@ type layout struct {
 	entries []git.Entry
 	files   map[string]int32 // path of a file or link → its entry
 	dirs    map[string]bool  // every directory; true for the top of a submodule
+	above   map[string]bool  // directories with a submodule beneath
 	modules bool             // there is a submodule
 }
 
 func newLayout(entries []git.Entry) *layout {
-	l := &layout{entries: entries, files: make(map[string]int32, len(entries)), dirs: map[string]bool{"": false}}
+	l := &layout{entries: entries, files: make(map[string]int32, len(entries)), dirs: map[string]bool{"": false},
+		above: map[string]bool{}}
 	last := ""
 	for i := range entries {
 		path := entries[i].Path
 		if entries[i].Mode == git.ModeSubmodule {
 			l.dirs[path], l.modules = true, true
+			for dir, _ := folder.Split(path); dir != "" && !l.above[dir]; dir, _ = folder.Split(dir) {
+				l.above[dir] = true
+			}
 		} else {
 			l.files[path] = int32(i)
 		}

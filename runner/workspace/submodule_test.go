@@ -90,11 +90,13 @@ func TestSubmoduleDiff(t *testing.T) {
 func TestHostileSubmodule(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]string{
-		"a file":         "rm -r vendor/lib; echo f > vendor/lib",
-		"a link":         "mv vendor/lib /tmp/elsewhere-$$; rm -r /tmp/elsewhere-$$; ln -s ../.. vendor/lib",
-		"gone":           "rm -r vendor/lib",
-		"a pipe":         "rm -r vendor/lib; mkfifo vendor/lib",
-		"the upper gone": "rm -r vendor",
+		"a file":           "rm -r vendor/lib; echo f > vendor/lib",
+		"a link":           "mv vendor/lib /tmp/elsewhere-$$; rm -r /tmp/elsewhere-$$; ln -s ../.. vendor/lib",
+		"gone":             "rm -r vendor/lib",
+		"a pipe":           "rm -r vendor/lib; mkfifo vendor/lib",
+		"the upper gone":   "rm -r vendor",
+		"the upper a link": "rm -r vendor; ln -s . vendor",
+		"the upper a file": "rm -r vendor; echo f > vendor",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +104,11 @@ func TestHostileSubmodule(t *testing.T) {
 			gittest.Run(t, tree.Dir(), "sh", "-ec", do+"; echo more >> a.txt")
 			diff, patch := withModules(t, tree)
 			wantChanges(t, diff, "M a.txt")
-			wantWarning(t, diff, warnSubmodule, "vendor/lib")
+			at := "vendor/lib"
+			if strings.HasPrefix(name, "the upper a ") {
+				at = "vendor"
+			}
+			wantWarning(t, diff, warnSubmodule, at)
 			expect.Equal(t, "warnings", len(diff.Warnings), 1)
 			expect.Equal(t, "incomplete", diff.Incomplete, true)
 			if strings.Contains(patch, "160000") || len(diff.Submodules) > 0 {

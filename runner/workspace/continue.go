@@ -58,8 +58,10 @@ func (t *Tree) continueConflict(from Continuation, paths []string, cause error) 
 	slices.Sort(paths)
 	e := &git.Error{Code: CodeContinueConflict, Param: "--continue", Paths: paths, Err: cause,
 		Message: fmt.Sprintf("the change of %s does not fit the files in %s any more", from.Run, t.info.Path),
-		Hint: "undo your changes there, or merge them with the result first: holon checkout " + from.Run +
-			" makes a branch of it"}
+		Hint:    "undo your changes there"}
+	if len(from.Submodules) == 0 { // a branch has nothing of what changed within these
+		e.Hint += ", or merge them with the result first: holon checkout " + from.Run + " makes a branch of it"
+	}
 	if len(paths) > 0 {
 		e.Message = fmt.Sprintf("the change of %s conflicts with %s in %s as it is now", from.Run,
 			visible.Quoted(paths[0]), t.info.Path)

@@ -1,11 +1,13 @@
 package workspace
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"holon/runner/workspace/git"
 	"holon/test/expect"
 	"holon/test/gittest"
 )
@@ -86,6 +88,8 @@ func TestContinueAppliedSubmodules(t *testing.T) {
 	gittest.Write(t, repo, map[string]string{"vendor/lib/lib.txt": "another\n"})
 	_, err = openSource(t, options).Acquire(t.Context())
 	wantCode(t, err, CodeContinueConflict)
+	failed, _ := errors.AsType[*git.Error](err)
+	expect.Equal(t, "the hint names a branch, which lacks them", strings.Contains(failed.Hint, "checkout"), false)
 }
 
 // A base that is pinned has the uncommitted changes of submodules of that moment.

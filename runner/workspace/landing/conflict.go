@@ -9,10 +9,14 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// remedy says what can be done about a conflict; clear is how the files at fault are got out of the way.
+// remedy says what can be done about a conflict; clear is how the files at fault are got out of the way. A branch has
+// nothing of what changed within submodules.
 func (o ApplyOptions) remedy(clear string) string {
 	merge := o.Merge
-	if merge != "" {
+	switch {
+	case len(o.Submodules) > 0:
+		merge = ""
+	case merge != "":
 		merge += ", "
 	}
 	return "nothing was changed; " + merge + clear + ", or apply the patch by hand: " + o.Patch

@@ -56,6 +56,7 @@ func TestApplySubmodules(t *testing.T) {
 	t.Parallel()
 	repo := superproject(t)
 	_, options := changeOf(t, repo, editAll)
+	options.Merge = "make a branch"
 	user := filepath.Join(repo, "lib/inner/deep.txt")
 	gittest.Write(t, repo, map[string]string{"lib/inner/deep.txt": "uno\n2\n3\n4\n5\n6\n7\n8\n9\n"})
 	before := gittest.Fingerprint(t, repo)
@@ -63,6 +64,7 @@ func TestApplySubmodules(t *testing.T) {
 	wantCode(t, err, CodePatchConflict)
 	failed, _ := errors.AsType[*git.Error](err)
 	expect.Equal(t, "conflicts", strings.Join(failed.Paths, " "), "lib/inner/deep.txt")
+	expect.Equal(t, "the hint names a branch", strings.Contains(failed.Hint, options.Merge), false)
 	gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
 
 	gittest.Write(t, repo, map[string]string{"lib/inner/deep.txt": "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"})

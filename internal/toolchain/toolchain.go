@@ -6,10 +6,22 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 )
 
 // Shell is the program by which agents run commands.
 const Shell = "sh"
+
+// ProjectImages is the repository of the images that projects have by recipes of their own.
+const ProjectImages = "holon/project"
+
+// Remedy says how an image gets what it lacks.
+func Remedy(image string) string {
+	if strings.HasPrefix(image, ProjectImages+":") {
+		return "add what is missing to the recipe of the project's image, and build it: holon image build"
+	}
+	return "choose an image that has what is missing with --image, or build one: holon image build"
+}
 
 // rules are the programs that files are for. A rule does not count where there is a file of the name unless, which
 // brings the program along.

@@ -43,6 +43,15 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// An image that a recipe of the project made gets what it lacks by that recipe.
+func TestRemedy(t *testing.T) {
+	t.Parallel()
+	for image, want := range map[string]bool{"holon/project:0a1b": true, "holon/base:latest": false, "": false,
+		"holon/projects:1": false} {
+		expect.Equal(t, image, strings.Contains(toolchain.Remedy(image), "recipe"), want)
+	}
+}
+
 // A program is asked for once, the shell among them.
 func TestPrograms(t *testing.T) {
 	t.Parallel()

@@ -202,7 +202,7 @@ func (e *examination) checkTools(context.Context) []Result {
 	switch {
 	case len(lacks) > 0:
 		return one(seen("there is no %s", strings.Join(lacks, ", no ")).but(statusWarning,
-			"choose an image that has it with --image, or build one with holon image build"))
+			toolchain.Remedy(e.Image)))
 	case len(has) == 0:
 		return skipped("no file of the workspace says what it needs")
 	}

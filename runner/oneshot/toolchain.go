@@ -62,7 +62,7 @@ func (r *execution) checkTools(s *sessions.Session) error {
 		old = append([]string{strings.Join(missing, " and ") + ", which " + place + " does not have"}, old...)
 	}
 	what := strings.Join(old, "; ")
-	const remedy = "choose an image that has what is missing with --image, or build one: holon image build"
+	remedy := toolchain.Remedy(r.manifest.Image)
 	if r.spec.RequireTools {
 		return &runner.Error{Code: CodeToolsMissing, Param: "--require-tools", Message: what, Hint: remedy}
 	}

@@ -110,7 +110,7 @@ func (r *Recipe) read(tree fs.FS) error {
 	for _, name := range slices.Sorted(maps.Keys(r.files)) {
 		fmt.Fprintf(sum, "%q %d\n%s", name, len(r.files[name]), r.files[name])
 	}
-	r.Tag = "holon/project:" + hex.EncodeToString(sum.Sum(nil))[:20]
+	r.Tag = toolchain.ProjectImages + ":" + hex.EncodeToString(sum.Sum(nil))[:20]
 	return nil
 }
 

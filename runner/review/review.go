@@ -61,7 +61,7 @@ var place = regexp.MustCompile(`^([^\s:][^:]*?)(?::(\d+))?(?::\d+)?: (.*)$`)
 // one is of the change as a whole. Comments get the code of their line. The error names the comment at fault.
 func Parse(data, patch string) ([]Comment, error) {
 	lines := Lines(patch)
-	files := filesOf(lines)
+	files, ends := filesOf(lines), endsOf(lines)
 	comments, err := parseJSON(data)
 	if comments == nil && err == nil {
 		comments = parseText(data, files)
@@ -75,7 +75,11 @@ func Parse(data, patch string) ([]Comment, error) {
 		return nil, fmt.Errorf("there are %d comments, more than %d", len(comments), maxComments)
 	}
 	for i := range comments {
-		if err := comments[i].complete(lines, files); err != nil {
+		err := comments[i].complete(lines, files)
+		if end, known := ends[comments[i].File]; err == nil && known && comments[i].Line > end {
+			err = fmt.Errorf("is on line %d of %s, which has %d", comments[i].Line, visible.Name(comments[i].File), end)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("comment %d %w", i+1, err)
 		}
 	}
@@ -109,6 +113,33 @@ func filesOf(lines []Line) (files []string) {
 		}
 	}
 	return files
+}
+
+// contextLines are those that git shows below a change, unless the file ends before.
+const contextLines = 3
+
+// endsOf are the numbers of lines of the files whose end a patch shows.
+func endsOf(lines []Line) map[string]int {
+	ends := map[string]int{}
+	last, below, shown := 0, 0, false
+	for i, l := range lines {
+		switch {
+		case l.Kind == 'f' || l.Kind == '@':
+			last, below, shown = 0, 0, false
+		case strings.HasPrefix(l.Text, `\`): // no newline at the end
+			shown = true
+		case l.Line > 0 && l.Kind == ' ':
+			below++
+		default:
+			below = 0
+		}
+		last = max(last, l.Line)
+		ended := i == len(lines)-1 || lines[i+1].Kind == 'f'
+		if ended && l.Kind != 'f' && l.Kind != '@' && (shown || below < contextLines) {
+			ends[l.File] = last
+		}
+	}
+	return ends
 }
 
 // parseJSON reads comments in JSON; nil, and no error, where the text is none.

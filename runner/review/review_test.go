@@ -43,7 +43,6 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string][]Comment{
 		"a.go:2: why?":                         {{"a.go", 2, "+new", "why?"}},
 		"./a.go:2:7: why?\r\n":                 {{"a.go", 2, "+new", "why?"}},
-		"a.go:99: beyond\n":                    {{"a.go", 99, "", "beyond"}},
 		"gone: keep it":                        {{"gone", 0, "", "keep it"}},
 		"All in all good.\n\na.go: rename\nit": {{"", 0, "", "All in all good."}, {"a.go", 0, "", "rename\nit"}},
 		"a.go:1: one\nnote: not a file\n\na.go:2: two": {{"a.go", 1, " package a", "one\nnote: not a file"},
@@ -59,7 +58,8 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "no comment", " \n\n": "no comment", "[]": "no comment",
-		"b.go:1: x":           "comment 1 is on b.go, which the change does not have",
+		"b.go:1: x":            "comment 1 is on b.go, which the change does not have",
+		"a.go:3: x\na.go:4: y": "comment 2 is on line 4 of a.go, which has 3", "gone:1: x": "line 1 of gone, which has 0",
 		"a.go:1: x\na.go:2: ": "comment 2 has no text", `[{"line":3,"text":"x"}]`: "line 3 of no file",
 		`[{"file":"a.go","line":-1,"text":"x"}]`: "line -1", `{"file":`: "not JSON", `[{"file":1}]`: "not JSON",
 		strings.Repeat("a.go: x\n", maxComments+1): "more than 1000",
@@ -67,6 +67,24 @@ func TestParse(t *testing.T) {
 		if _, err := Parse(text, patch); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// A patch shows the end of a file where it has fewer lines below a change than git shows of others.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	for hunk, want := range map[string]bool{
+		"@@ -1,4 +1,4 @@\n-a\n+b\n c\n d\n e\n":                                                false,
+		"@@ -1,3 +1,3 @@\n-a\n+b\n c\n d\n":                                                    true,
+		"@@ -1,4 +1,4 @@\n-a\n+b\n c\n d\n e\n\\ No newline at end of file\n":                  true,
+		"@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n":                                  true,
+		"@@ -0,0 +1,2 @@\n+a\n+b\n":                                                            true,
+		"@@ -1,4 +1,5 @@\n+a\n b\n c\n d\n@@ -90,4 +91,4 @@\n-a\n+b\n c\n d\n e\n":             false,
+		"@@ -1,4 +1,5 @@\n+a\n b\n c\n d\n@@ -50,3 +51,4 @@\n a\n b\n c\n+d\n":                 true,
+		"@@ -1,2 +0,0 @@\n-a\n-b\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n": true,
+	} {
+		_, err := Parse("f:99: beyond", "--- a/f\n+++ b/f\n"+hunk)
+		expect.Equal(t, hunk, err != nil, want)
 	}
 }
 

@@ -95,6 +95,7 @@ type Tool struct {
 	Present bool   `json:"present"` // the container has it
 
 	Requires string `json:"requires,omitempty"` // the lowest version that the file asks for
+	Below    string `json:"below,omitempty"`    // the first version that is too new for it
 	Version  string `json:"version,omitempty"`  // of the container's, where that is known
 }
 

@@ -93,6 +93,23 @@ func TestRequires(t *testing.T) {
 	}
 }
 
+// The first version that is too new for a file is read where it is simple, and a version meets both bounds or does not.
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	for node, want := range map[string]string{">=18 <21": "21", ">= 18.2 <= 20": "21", "<=20.3.9": "20.3.10", "<v21": "21",
+		">=14 <15 || >=18 <21.5": "21.5", ">=18 <21 || >=24": "", "^18": "", ">=18": "", "": ""} {
+		tree := fstest.MapFS{"a/package.json": &fstest.MapFile{Data: []byte(`{"engines": {"node": "` + node + `"}}`)}}
+		expect.Equal(t, node, toolchain.Need{File: "a/package.json"}.Below(tree), want)
+	}
+	expect.Equal(t, "another file", toolchain.Need{File: "go.mod"}.Below(fstest.MapFS{}), "")
+	for _, tc := range []struct{ version, lowest, below, want string }{
+		{"20.19.1", "18", "21", ""}, {"21.0.0", "18", "21", "below 21"}, {"22.1.0", "", "21", "below 21"},
+		{"16.3.0", "18", "21", "18"}, {"20.3.10", "", "20.3.10", "below 20.3.10"}, {"99.0.0", "18", "", ""}, {"", "18", "21", ""},
+	} {
+		expect.Equal(t, tc.version, toolchain.Unmet(tc.version, tc.lowest, tc.below), tc.want)
+	}
+}
+
 // What an image says of its programs without running them.
 func TestVersion(t *testing.T) {
 	t.Parallel()

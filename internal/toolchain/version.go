@@ -34,6 +34,7 @@ var (
 	requiresPython = pattern.Lazy(`(?m)^[ \t]*requires-python[ \t]*=[ \t]*["'][^"'\n]*>=[ \t]*([0-9]+(?:\.[0-9]+)*)`)
 	enginesNode    = pattern.Lazy(`"engines"\s*:\s*\{[^{}]*"node"\s*:\s*"([^"]*)"`)
 	lowest         = pattern.Lazy(`^\s*(?:>=|\^|~|=|v)*\s*([0-9]+(?:\.[0-9]+)*)`)
+	highest        = pattern.Lazy(`<(=?)\s*v?([0-9]+(?:\.[0-9]+)*)`)
 	namesPytest    = pattern.Lazy(`(?m)(?:^|["' \t,\[])pytest(?:$|["' \t,\]\[=<>~!;\r])|^\[tool\.pytest`)
 	comment        = pattern.Lazy(`(?m)#.*$`)
 	nodeNumber     = pattern.Lazy(`(?m)^#define NODE_(?:MAJOR|MINOR|PATCH)_VERSION (\d+)`)
@@ -59,6 +60,42 @@ func (n Need) Requires(tree fs.FS) string {
 			}
 		}
 		return found
+	}
+	return ""
+}
+
+// Below returns the first version of its program that is too new for a file, "" where none is or that is not simple.
+func (n Need) Below(tree fs.FS) (found string) {
+	if path.Base(n.File) != "package.json" {
+		return ""
+	}
+	for alternative := range strings.SplitSeq(first(enginesNode().FindStringSubmatch(read(tree, n.File))), "||") {
+		match := highest().FindStringSubmatch(alternative)
+		if match == nil {
+			return ""
+		}
+		at := match[2]
+		if match[1] != "" { // <=20 takes 20.1
+			before, last := at[:strings.LastIndexByte(at, '.')+1], at[strings.LastIndexByte(at, '.')+1:]
+			at = before + strconv.Itoa(part(last)+1)
+		}
+		if found == "" || Older(found, at) {
+			found = at
+		}
+	}
+	return found
+}
+
+// Unmet returns what a version falls short of: the lowest one, or that it is below another. "" is for one that will do,
+// or that is not known.
+func Unmet(version, lowest, below string) string {
+	switch {
+	case version == "":
+		return ""
+	case Older(version, lowest):
+		return lowest
+	case below != "" && !Older(version, below):
+		return "below " + below
 	}
 	return ""
 }

@@ -45,14 +45,15 @@ func (r *execution) checkTools(s *sessions.Session) error {
 	var missing, old []string
 	for _, n := range toolchain.Needs(tree.FS(), dirs...) {
 		tool := state.Tool{Program: n.Program, File: n.File, Present: slices.Contains(s.Programs, n.Program),
-			Requires: n.Requires(tree.FS()), Version: visible.OneLine(s.Versions[n.Program], 50)}
+			Requires: n.Requires(tree.FS()), Below: n.Below(tree.FS()), Version: visible.OneLine(s.Versions[n.Program], 50)}
 		r.manifest.Toolchain = append(r.manifest.Toolchain, tool)
+		unmet := toolchain.Unmet(tool.Version, tool.Requires, tool.Below)
 		switch {
 		case !tool.Present:
 			missing = append(missing, visible.Name(n.File)+" needs "+n.Program)
-		case tool.Version != "" && toolchain.Older(tool.Version, tool.Requires):
-			old = append(old, fmt.Sprintf("%s needs %s %s, and %s has %s", visible.Name(n.File), n.Program, tool.Requires,
-				place, tool.Version))
+		case unmet != "":
+			old = append(old, fmt.Sprintf("%s needs %s %s, and %s has %s", visible.Name(n.File), n.Program, unmet, place,
+				tool.Version))
 		}
 	}
 	if len(missing)+len(old) == 0 {

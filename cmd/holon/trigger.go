@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/httpserver"
+	"holon/runner/access"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 )
@@ -48,7 +48,8 @@ again. An agent may have several; revoke and rotate name one with --id.`
 	return cmd
 }
 
-// readSecretFile reads a secret from a file, or with - from standard input, without white space around it.
+// readSecretFile reads a secret from a file that only its owner may use, or with - from standard input, without white
+// space around it.
 func readSecretFile(ctx context.Context, r *remote, file string) (string, error) {
 	if file == "" {
 		return "", usage("--secret-file", "is missing", "give the file with the secret that the sender has, or -")
@@ -56,16 +57,8 @@ func readSecretFile(ctx context.Context, r *remote, file string) (string, error)
 	if file == "-" {
 		return readSecret(ctx, r, "the sender")
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", usage("--secret-file", err.Error(), "give a file that you can read, or -")
-	}
-	defer f.Close()
-	text, err := untilDone(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(f, maxKeyInput)) })
-	if err != nil && ctx.Err() == nil {
-		err = usage("--secret-file", err.Error(), "give a file that you can read, or -")
-	}
-	return strings.TrimSpace(string(text)), err
+	text, err := httpserver.ReadPrivate(file, maxKeyInput, "give a file that you can read, or -")
+	return strings.TrimSpace(string(text)), access.Refuse("--secret-file", "the file", err)
 }
 
 // triggerCommand makes a command about one of the triggers of an agent.

@@ -51,7 +51,7 @@ func ReadPrivate(path string, limit int64, remedy string) ([]byte, error) {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, &TokenError{fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()),
-			"chmod 600 it and, if they could read it, make a new token", nil}
+			"chmod 600 it and, if they could read it, make a new one", nil}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {

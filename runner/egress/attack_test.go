@@ -38,6 +38,8 @@ func TestAttacks(t *testing.T) {
 		return "GET " + target + " HTTP/1.1\r\n" +
 			strings.Join(fields, "\r\n") + strings.Repeat("\r\n", min(len(fields), 1)) + "\r\n"
 	}
+	ports := map[string]int{"another port": 8443, "ssh": 22, "CONNECT to 80": 80, "CONNECT without a port": 0,
+		"plain HTTP on another port": 8080, "plain HTTP on 443": 443, "padded port": 0, "another Host": 80}
 	for _, tc := range []struct{ name, raw, status, reason string }{
 		{"host that is not listed", connect("evil.net:443"), "403", "host_not_allowed"},
 		{"suffix", connect("evilexample.com:443"), "403", "host_not_allowed"},
@@ -123,6 +125,8 @@ func TestAttacks(t *testing.T) {
 			if len(facts) != 1 || facts[0].Decision == nil || facts[0].Decision.Verdict != "denied" ||
 				facts[0].Decision.Reason != tc.reason {
 				t.Errorf("recorded: %q", decisions(facts))
+			} else if asked, listed := ports[tc.name]; listed && facts[0].Decision.Port != asked {
+				t.Errorf("recorded port %d, want the one that was asked for: %d", facts[0].Decision.Port, asked)
 			} else if text := facts[0].Decision.Host + facts[0].Decision.Detail; strings.ContainsFunc(text,
 				func(r rune) bool {
 					return r < ' ' || r > '~'

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -174,6 +175,15 @@ func parseAuthority(s string) (host, port string, err error) {
 	}
 	host, err = parseName(name)
 	return host, port, err
+}
+
+// portOf reads a port in its plain form. One that is none is 0.
+func portOf(s string) (port int, ok bool) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 || strconv.FormatUint(n, 10) != s {
+		return 0, false
+	}
+	return int(n), true
 }
 
 // profile is how names become A-labels: as browsers and resolvers do it, but

@@ -75,6 +75,7 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 		t.host = authority
 		return t, &refusal{reason: reasonHostMalformed, detail: err.Error()}
 	case port != want && (port != "" || t.scheme == "https"):
+		t.port, _ = portOf(port) // what was asked for is recorded
 		return t, &refusal{reason: reasonPort,
 			detail: fmt.Sprintf("port %.20q: only 443 with CONNECT and 80 with http are open", port)}
 	case t.scheme == "https" && h.hasBody:

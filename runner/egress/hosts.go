@@ -129,7 +129,7 @@ func parseName(s string) (string, error) {
 		}
 	}
 	if len(labels) < 2 {
-		return "", errors.New("a name without a dot is none of the public network")
+		return "", errors.New("a name of one label is not opened")
 	}
 	// The rule of WHATWG's URLs: this is how 127.1, 0x7f.1 and 2130706433 are told from names.
 	if last := strings.ToLower(labels[len(labels)-1]); strings.Trim(last, "0123456789") == "" ||

@@ -1,13 +1,13 @@
 package egress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"holon/state"
@@ -23,7 +23,7 @@ type privateHosts map[string]netip.Addr
 // parsePrivate reads entries HOST:PORT=ADDRESS, or ADDRESS:PORT.
 func parsePrivate(entries []string) (privateHosts, error) {
 	if len(entries) > maxEntries {
-		return nil, invalidPrivate(fmt.Sprintf("%d hosts, at most %d are allowed", len(entries), maxEntries))
+		return nil, invalidPrivate(fmt.Sprintf("%d hosts, at most %d are allowed", len(entries), maxEntries), nil)
 	}
 	list := make(privateHosts)
 	for _, entry := range entries {
@@ -32,41 +32,59 @@ func parsePrivate(entries []string) (privateHosts, error) {
 			err = errors.New("it has two addresses")
 		}
 		if err != nil {
-			return nil, invalidPrivate(fmt.Sprintf("%.200q: %v", entry, err))
+			return nil, invalidPrivate(fmt.Sprintf("%.200q: %v", entry, err), err)
 		}
 		list[authority] = addr
 	}
 	return list, nil
 }
 
-func invalidPrivate(what string) error {
-	return &state.Error{Code: CodeInvalidPrivateHost, Param: "private_hosts", Message: what,
+// closedAddress is the error of an address that no entry opens, by what it is; "" for a public one.
+type closedAddress string
+
+func (why closedAddress) Error() string { return "the address is " + cmp.Or(string(why), "public") }
+
+func invalidPrivate(what string, cause error) error {
+	e := &state.Error{Code: CodeInvalidPrivateHost, Param: "private_hosts", Message: what,
 		Hint: "write HOST:PORT=ADDRESS, such as mirror.corp.example:8081=10.1.2.3"}
+	if why, ok := errors.AsType[closedAddress](cause); ok {
+		e.Hint = "give an address of a private network"
+		if why == "" {
+			e.Hint = "open the host with --allow-host"
+		}
+	}
+	return e
 }
 
 func parsePrivateEntry(entry string) (authority string, addr netip.Addr, err error) {
 	named, literal, mapped := strings.Cut(entry, "=")
+	if strings.Contains(named, "://") {
+		return "", addr, errors.New("it is a URL")
+	}
 	host, port, err := parseAuthority(named)
 	if err != nil {
 		return "", addr, err
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+	if port == "" {
 		return "", addr, errors.New("it has no port")
+	}
+	if _, ok := portOf(port); !ok {
+		return "", addr, fmt.Errorf("%q is not a port", port)
 	}
 	if !mapped {
 		literal = host
 	}
-	if addr, err = parseLiteral(literal); err != nil {
-		return "", addr, errors.New("its address is not given as four numbers, or as IPv6")
+	if addr, err = parseLiteral(literal); err != nil && !mapped {
+		return "", addr, errors.New("it has a name and no address")
+	}
+	if err != nil {
+		return "", addr, fmt.Errorf("%q is not an address of four numbers, or of IPv6", literal)
 	}
 	if literal, err := parseLiteral(host); err == nil && literal != addr {
 		return "", addr, errors.New("it names two addresses")
 	}
 	if why := newAddresses().special.of(addr); !slices.Contains(openable, why) {
-		if why == "" {
-			return "", addr, errors.New("the address is public; open the host with --allow-host")
-		}
-		return "", addr, fmt.Errorf("the address is %s", why)
+		return "", addr, closedAddress(why)
 	}
 	return net.JoinHostPort(host, port), addr, nil
 }

@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -66,6 +67,18 @@ func TestPrivateEntries(t *testing.T) {
 		_, err := egress.New(egress.Options{Private: []string{entry}})
 		if !state.IsCode(err, egress.CodeInvalidPrivateHost) {
 			t.Errorf("%q: %v", entry, err)
+		}
+	}
+	for entry, want := range map[string]string{
+		"a.example=10.0.0.1": "it has no port", "a.example:080=10.0.0.1": `"080" is not a port`,
+		"a.example:80": "a name and no address", "a.example:80=10.1": `"10.1" is not an address`,
+		"http://a.example:80=10.0.0.1": "is a URL", "a.example:80=93.184.216.34": "public; open the host with --allow-host",
+		"a.example:80=fe80::1": "link-local; give an address of a private network",
+	} {
+		_, err := egress.New(egress.Options{Private: []string{entry}})
+		e, _ := errors.AsType[*state.Error](err)
+		if e == nil || !strings.Contains(e.Message+"; "+e.Hint, want) {
+			t.Errorf("%q: %+v, want %q", entry, e, want)
 		}
 	}
 	p, err := egress.New(egress.Options{Private: []string{"B.example.:80=10.0.0.1", "a.example:81=100.64.0.1",

@@ -100,7 +100,7 @@ bench: programs ## measure against floors in the same run; BENCHFLAGS=... for mo
 image: ## the base image holon/base:latest, from a registry or offline
 	@.ci/with-engine images/base/build
 
-images: ## holon/go, node, python, rust and java on the base image, from Debian packages
+images: ## holon/go, node, python, rust, java and postgres on the base image, from Debian packages
 	@.ci/with-engine sh -c 'images/base/build && images/build'
 
 clean: ## remove what building made in this directory

@@ -12,43 +12,35 @@ import (
 	"testing"
 )
 
-// Two builds of a release have the same bytes, their checksums are true, and holon runs with the agentd of its archive.
+// The builds of a release have the same bytes, its checksums are true and signed, and holon runs with the agentd of its
+// archive. What differs by architecture is the compiler's, so that the second build is of one.
 func TestArchives(t *testing.T) {
 	if testing.Short() {
-		t.Skip("full tier: builds four programs twice")
+		t.Skip("full tier: builds four programs, and two again")
 	}
-	key := filepath.Join(t.TempDir(), "key")
-	run(t, ".", nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
-	a, b := build(t, key), build(t, key)
-	names, err := filepath.Glob(filepath.Join(a, "*"))
-	if err != nil || len(names) != 10 {
-		t.Fatalf("a release has %q (%v), want two archives, debs, rpms and lists of modules, checksums and their signature",
-			names, err)
+	keys := newSigners(t)
+	a := build(t, "", keys.env...)
+	names := namesIn(t, a)
+	if want := 9 + len(keys.env); len(names) != want {
+		t.Fatalf("a release has %q, want two archives, debs, rpms and lists of modules, checksums and their signatures", names)
 	}
 	for _, name := range names {
-		first, second := read(t, name), read(t, filepath.Join(b, filepath.Base(name)))
-		if !bytes.Equal(first, second) {
-			t.Errorf("%s is different in two builds", filepath.Base(name))
-		}
 		if strings.HasSuffix(name, ".json") {
-			var list struct {
-				Packages []struct{ Name, VersionInfo string }
-			}
-			if err := json.Unmarshal(first, &list); err != nil || len(list.Packages) < 10 {
-				t.Errorf("%s names %d packages (%v), want those that are linked in", name, len(list.Packages), err)
-			}
-			if tool := list.Packages[1]; tool.Name != "go" || !strings.HasPrefix(runtime.Version(), "go"+tool.VersionInfo) {
-				t.Errorf("%s names %+v as toolchain, want %s", name, tool, runtime.Version())
-			}
+			checkModules(t, filepath.Join(a, name))
 		}
 	}
 	run(t, a, nil, "sha256sum", "--check", "--quiet", "SHA256SUMS")
-	signers := filepath.Join(t.TempDir(), "signers")
-	if err := os.WriteFile(signers, []byte("releases@example.org "+string(read(t, key+".pub"))), 0o600); err != nil {
-		t.Fatal(err)
+	keys.verify(t, a)
+	b := build(t, runtime.GOARCH)
+	again := namesIn(t, b)
+	if len(again) != 5 {
+		t.Fatalf("a release of %s has %q, want an archive, a deb, an rpm, a list of modules and checksums", runtime.GOARCH, again)
 	}
-	run(t, a, nil, "sh", "-c", "ssh-keygen -q -Y verify -f "+signers+
-		" -I releases@example.org -n holon-release -s SHA256SUMS.sig < SHA256SUMS")
+	for _, name := range again {
+		if name != "SHA256SUMS" && !bytes.Equal(read(t, filepath.Join(a, name)), read(t, filepath.Join(b, name))) {
+			t.Errorf("%s is different in two builds", name)
+		}
+	}
 	checkPackage(t, filepath.Join(a, "holon-v0.0.0-test-linux-amd64.deb"))
 	where := t.TempDir()
 	archive := "holon-v0.0.0-test-linux-" + strings.TrimSpace(run(t, ".", nil, "go", "env", "GOARCH"))
@@ -65,6 +57,54 @@ func TestArchives(t *testing.T) {
 	if got := run(t, filepath.Join(where, "work"), env, holon, "run", "--engine", "local", "--model", "scripted/demo",
 		"--quiet", "x"); got == "" {
 		t.Error("a run with the programs of the archive answers nothing")
+	}
+}
+
+// checkModules checks a list of the modules that are linked in.
+func checkModules(t *testing.T, name string) {
+	t.Helper()
+	var list struct {
+		Packages []struct{ Name, VersionInfo string }
+	}
+	if err := json.Unmarshal(read(t, name), &list); err != nil || len(list.Packages) < 10 {
+		t.Fatalf("%s names %d packages (%v), want those that are linked in", name, len(list.Packages), err)
+	}
+	if tool := list.Packages[1]; tool.Name != "go" || !strings.HasPrefix(runtime.Version(), "go"+tool.VersionInfo) {
+		t.Errorf("%s names %+v as toolchain, want %s", name, tool, runtime.Version())
+	}
+}
+
+// signers are the keys of a release: of SSH, and of minisign where there is that program.
+type signers struct {
+	dir string
+	env []string // of .ci/release
+}
+
+func newSigners(t *testing.T) signers {
+	t.Helper()
+	s := signers{dir: t.TempDir()}
+	run(t, s.dir, nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "ssh")
+	s.env = []string{"RELEASE_SSH_KEY=" + filepath.Join(s.dir, "ssh")}
+	signer := "releases@example.org " + string(read(t, filepath.Join(s.dir, "ssh.pub")))
+	if err := os.WriteFile(filepath.Join(s.dir, "allowed"), []byte(signer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("minisign"); err != nil {
+		t.Log("there is no minisign")
+		return s
+	}
+	run(t, s.dir, nil, "minisign", "-G", "-W", "-p", "mini.pub", "-s", "mini")
+	s.env = append(s.env, "RELEASE_MINISIGN_KEY="+filepath.Join(s.dir, "mini"))
+	return s
+}
+
+// verify checks the signatures of a release as those who download it do.
+func (s signers) verify(t *testing.T, release string) {
+	t.Helper()
+	run(t, release, nil, "sh", "-c", "ssh-keygen -q -Y verify -f "+filepath.Join(s.dir, "allowed")+
+		" -I releases@example.org -n holon-release -s SHA256SUMS.sig < SHA256SUMS")
+	if len(s.env) > 1 {
+		run(t, release, nil, "minisign", "-V", "-q", "-p", filepath.Join(s.dir, "mini.pub"), "-m", "SHA256SUMS")
 	}
 }
 
@@ -104,12 +144,25 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// build makes a release that is signed, and returns its directory.
-func build(t *testing.T, key string) string {
+// build makes a release for architectures ("": all), with more variables, and returns its directory.
+func build(t *testing.T, architectures string, env ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	run(t, "../..", append(os.Environ(), "RELEASE_SSH_KEY="+key), ".ci/release", "v0.0.0-test", dir)
+	run(t, "../..", append(append(os.Environ(), "RELEASE_ARCHITECTURES="+architectures), env...), ".ci/release", "v0.0.0-test",
+		dir)
 	return dir
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {

@@ -166,6 +166,9 @@ func (t *Tree) usersTree(ctx context.Context) (tree string, err error) {
 func (t *Tree) snapshot(ctx context.Context) (tree string, err error) {
 	t.bases = map[string]string{}
 	for _, m := range t.source.user.Status.Modified {
+		if m.User.Format != t.source.format {
+			continue // its files are not in the tree either
+		}
 		if t.bases[m.Path], err = m.User.Snapshot(ctx, t.base, t.slot.dir); err != nil {
 			return "", fmt.Errorf("submodule %q: %w", m.Path, err)
 		}

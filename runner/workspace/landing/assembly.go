@@ -47,22 +47,36 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 	commit = o.Info.BaseCommit
 	if tip := o.Diff.History; o.History && tip != nil {
 		commit, commits = tip.Commit, tip.Commits
-		tree, err := a.source.Git().Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
-		if err != nil {
-			return "", 0, err
-		}
-		if tree == o.Diff.ResultTree {
-			return commit, commits, nil
+		if same, err := a.isTree(ctx, commit, o.Diff.ResultTree); err != nil || same {
+			return commit, commits, err
 		}
 	} else if o.Info.IncludedDirty {
-		subject := "Uncommitted changes at the start of " + o.Run
-		if commit, err = a.commit(ctx, o.Diff.BaseTree, commit, subject, "Holon-Start: "+o.Run); err != nil {
+		if commit, commits, err = a.start(ctx, commit); err != nil {
 			return "", 0, err
 		}
-		commits++
 	}
 	commit, err = a.commit(ctx, o.Diff.ResultTree, commit, o.Title, "Holon-Run: "+o.Run)
 	return commit, commits + 1, err
+}
+
+// start makes the commit of the uncommitted changes at the start, unless all of them are within submodules.
+func (a *assembly) start(ctx context.Context, base string) (commit string, commits int, err error) {
+	o := a.options
+	if same, err := a.isTree(ctx, base, o.Diff.BaseTree); err != nil || same {
+		return base, 0, err
+	}
+	commit, err = a.commit(ctx, o.Diff.BaseTree, base, "Uncommitted changes at the start of "+o.Run,
+		"Holon-Start: "+o.Run)
+	return commit, 1, err
+}
+
+// isTree reports whether a commit has a tree; "" has none.
+func (a *assembly) isTree(ctx context.Context, commit, tree string) (bool, error) {
+	if commit == "" {
+		return false, nil
+	}
+	have, err := a.source.Git().Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
+	return have == tree, err
 }
 
 // checkObjects checks that the objects exist which the commits need: the run's base may be gone from the

@@ -143,7 +143,7 @@ func TestCheckoutSubmodules(t *testing.T) {
 		diff, options := changeOf(t, repo, tc.script)
 		runs := t.TempDir()
 		made, err := Checkout(t.Context(), CheckoutOptions{Run: "run-1", RunDir: runs, Objects: options.Objects,
-			Info: workspace.Info{BaseCommit: diff.BaseCommit, ObjectFormat: "sha1"}, Diff: diff,
+			Info: workspace.Info{BaseCommit: diff.BaseCommit, ObjectFormat: "sha1", IncludedDirty: true}, Diff: diff,
 			Dir: repo, Default: filepath.Join(runs, "trees"),
 			At: time.Unix(1e9, 0)})
 		if tc.code != "" {
@@ -153,6 +153,7 @@ func TestCheckoutSubmodules(t *testing.T) {
 		expect.NoError(t, err)
 		expect.Equal(t, "changed on the branch", gittest.Run(t, repo, "git", "diff", "--name-only", "HEAD", made.Branch),
 			"a.txt\n")
+		expect.Equal(t, "commits, none of which is of changes in submodules at the start", made.Commits, 1)
 		left := 0
 		for _, w := range made.Warnings {
 			if w.Code == WarnSubmoduleLeft {

@@ -15,9 +15,6 @@ import (
 // POST /shutdown asks for the end. Then it takes no new turns, gives the running
 // ones the configured grace, ends those that remain, and removes its socket.
 func (s *Server) Serve(ctx context.Context) error {
-	if err := s.awaitServices(ctx); err != nil {
-		return err
-	}
 	endpoints, err := s.listen(ctx)
 	defer func() {
 		for _, e := range endpoints {

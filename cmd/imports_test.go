@@ -193,7 +193,7 @@ var own = []struct {
 		"It routes requests to sessions and agents through interfaces, and starts no container."},
 	{"runner", []string{"internal/...", "responses", "responses/client", "responses/tasks", "responses/turns",
 		"runner/egress",
-		"runner/engine", "runner/gateway", "runner/hosttools", "runner/service", "runner/socket", "runner/telemetry",
+		"runner/engine", "runner/engine/transfer", "runner/gateway", "runner/hosttools", "runner/service", "runner/socket", "runner/telemetry",
 		"runner/uidpool",
 		"runner/workspace/...", "skills", "state", "state/files"},
 		"Runs and agents both use sessions, so a session imports neither."},

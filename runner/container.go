@@ -49,8 +49,9 @@ func (s *Session) planMounts() []engine.Mount {
 	}
 	mounts := []engine.Mount{
 		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
-		// an agentd that is not root's makes it its own
-		{Source: filepath.Join(s.seam.sockets, hostDir), Target: hostPath, ReadOnly: os.Geteuid() == 0 || s.server == nil},
+		// an agentd that is not root's makes it its own, and a link makes its sockets in it
+		{Source: filepath.Join(s.seam.sockets, hostDir), Target: hostPath,
+			ReadOnly: !s.streams && (os.Geteuid() == 0 || s.server == nil)},
 		{Source: filepath.Join(s.seam.sockets, agentDir), Target: ipcPath},
 		{Source: input, Target: inputPath, ReadOnly: true},
 		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},
@@ -58,7 +59,8 @@ func (s *Session) planMounts() []engine.Mount {
 		{Source: filepath.Join(s.cfg.Dir, "skills"), Target: skillsPath, ReadOnly: true},
 	}
 	if s.mcpConfig != "" {
-		mounts = append(mounts, engine.Mount{Source: s.mcpConfig, Target: mcpConfigPath, ReadOnly: true})
+		mounts = append(mounts, engine.Mount{Source: filepath.Dir(s.mcpConfig), Target: configPath,
+			ReadOnly: true})
 	}
 	if ownFiles(s.cfg.Engine) {
 		mounts = append(mounts, accountMounts(s.cfg.Dir)...)
@@ -123,8 +125,8 @@ func (s *Session) spec() engine.Spec {
 	// later turns of an agent's session may need models
 	where(s.gateway != nil || s.cfg.AgentHome != "", "MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)
 	where(s.hostTools != nil, "HOST_SOCKET", s.inside(hostPath)+"/"+toolSocket)
-	where(s.mcpConfig != "", "MCP_CONFIG", s.inside(mcpConfigPath))
-	where(len(s.services.asked) > 0, "SERVICES", s.serviceAddresses())
+	where(s.mcpConfig != "", "MCP_CONFIG", s.inside(configPath)+"/"+mcpConfig)
+	where(s.streams || len(s.services.asked) > 0, "SERVICES", s.serviceAddresses())
 	where(s.egress != nil, "EGRESS_SOCKET", s.inside(hostPath)+"/"+egressSocket)
 	where(len(s.cfg.Providers) > 0, "PROVIDERS", strings.Join(s.cfg.Providers, ","))
 	where(len(s.cfg.Env) > 0, "PASS_ENV", envNames(s.cfg.Env))
@@ -135,7 +137,7 @@ func (s *Session) spec() engine.Spec {
 		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: []string{s.inside(agentdPath)}, Env: env,
 		Mounts: s.mounts,
 		User:   s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
-		Network: s.cfg.Network, Hosts: s.serviceNames(), Portion: portion,
+		Network: s.cfg.Network, Hosts: s.serviceNames(), Portion: portion, Sockets: s.socketsInside(),
 	}
 }
 

@@ -104,6 +104,7 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	if t.DiskBytes <= 0 && t.Beat == nil && len(s.services.list) == 0 {
 		return run(ctx)
 	}
+	s.link.quota = max(s.link.quota, t.DiskBytes)
 	begin, begun, pause := time.Now(), int64(-1), askedPause
 	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write
 		var err error

@@ -30,6 +30,7 @@ const (
 
 // Names of the host's sockets.
 const (
+	agentSocket  = "agent.sock" // in agentDir
 	modelSocket  = "model.sock"
 	toolSocket   = "host.sock"
 	egressSocket = "egress.sock"
@@ -48,7 +49,7 @@ func (m seam) dial(ctx context.Context) (net.Conn, error) { return unixsocket.Di
 // client returns a client of agentd.
 func (m seam) client() *client.Client { return client.Unix(m.agent()) }
 
-func (m seam) agent() string { return filepath.Join(m.sockets, agentDir, "agent.sock") }
+func (m seam) agent() string { return filepath.Join(m.sockets, agentDir, agentSocket) }
 
 // service is where a service of the host listens for the container.
 func (m seam) service(name string) string { return filepath.Join(m.sockets, hostDir, name) }

@@ -98,9 +98,13 @@ func ofService(err error, asked service.Service) error {
 	return &out
 }
 
-// serviceAddresses are NAME:PORT of each, for agentd.
+// serviceAddresses are what agentd waits for: NAME:PORT of each service, and the host's sockets where they come by a
+// stream.
 func (s *Session) serviceAddresses() string {
 	var list []string
+	if s.streams {
+		list = s.socketsInside().Host
+	}
 	for _, asked := range s.services.asked {
 		ports := s.services.ports[asked.Name]
 		if len(ports) == 0 {

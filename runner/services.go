@@ -22,8 +22,11 @@ func (s *Session) openHostTools(ctx context.Context) (err error) {
 	return err
 }
 
-// mcpConfigPath is where the container finds the user's list of MCP servers.
-const mcpConfigPath = "/holon/mcp.yaml"
+// configPath is where the container finds mcpConfig, the user's list of MCP servers.
+const (
+	configPath = "/holon/config"
+	mcpConfig  = "mcp.yaml"
+)
 
 // placeMCPConfig copies the list of MCP servers to where the container's user
 // can read it. agentd checks what is in it.
@@ -31,7 +34,7 @@ func (s *Session) placeMCPConfig() error {
 	if s.cfg.MCPConfig == "" {
 		return nil
 	}
-	s.mcpConfig = filepath.Join(s.cfg.Dir, "mcp.yaml")
+	s.mcpConfig = filepath.Join(s.cfg.Dir, "config", mcpConfig)
 	if err := s.seam.put(s.cfg.MCPConfig, s.mcpConfig); err != nil {
 		return &Error{Code: CodeUsage, Param: "--mcp-config",
 			Message: fmt.Sprintf("%.200q cannot be given to the container: %v", s.cfg.MCPConfig, err),

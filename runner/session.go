@@ -83,6 +83,8 @@ type Session struct {
 	id        string       // session id for agentd
 	server    *engine.User // agentd's, apart from that of its commands; nil where both are one
 	services  services
+	link      link
+	streams   bool // the container will have a link of its own
 
 	// Warnings tell what the container's user can't reach.
 	Warnings []string
@@ -125,6 +127,9 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 
 // prepare makes what the container will see: tree, directories, sockets.
 func (s *Session) prepare(ctx context.Context) (err error) {
+	if err := s.checkLink(ctx); err != nil {
+		return err
+	}
 	if err := s.seam.make(s.cfg.SocketDir); err != nil {
 		return err
 	}
@@ -208,6 +213,9 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = found.Isolation, found.Runtime
 	s.started(found)
+	if err := s.openLink(ctx); err != nil {
+		return err
+	}
 	if err := s.startServices(ctx); err != nil {
 		return err
 	}
@@ -298,12 +306,16 @@ func (s *Session) Stop(ctx context.Context) error {
 		s.cfg.Log.Warn("services cannot be removed", "run", s.cfg.ID, "err", servicesErr)
 	}
 	if err != nil {
+		fetchErr := s.fetchAll(context.WithoutCancel(ctx))
 		if removeErr := s.cfg.Engine.Remove(context.WithoutCancel(ctx), s.handle); removeErr != nil {
-			return errors.Join(err, removeErr)
+			return errors.Join(err, fetchErr, removeErr)
 		}
 		s.noContainer()
 		s.changed(state.ContainerRemoved, state.ContainerChange{})
-		return nil
+		return fetchErr
+	}
+	if err := s.fetchAll(ctx); err != nil {
+		return err
 	}
 	if s.noted() == nil {
 		select {
@@ -325,7 +337,7 @@ func (s *Session) Close(ctx context.Context) error {
 	} else {
 		removed <- s.remove(ctx)
 	}
-	errs := []error{s.closeServices(ctx), s.seam.remove()}
+	errs := []error{s.closeServices(ctx), s.closeLink(), s.seam.remove()}
 	if s.tree != nil {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil
@@ -386,7 +398,7 @@ func (s *Session) LeaveTree() error {
 // Leave lets go of the session and leaves container, sockets and tree as they
 // are, for another to take up.
 func (s *Session) Leave(ctx context.Context) error {
-	err := s.closeServices(ctx)
+	err := errors.Join(s.closeServices(ctx), s.closeLink())
 	s.forgetServices()
 	if s.forget != nil {
 		s.forget()

@@ -27,6 +27,7 @@ type Held struct {
 	Dir       string          `json:"dir"`        // the session's directory
 	Sockets   string          `json:"sockets"`    // directory of the sockets
 	Tree      *workspace.Held `json:"tree"`       // null when there is none, or it is the caller's
+	Mounts    []engine.Mount  `json:"mounts"`     // of the container
 	SessionID string          `json:"session_id"` // by which agentd knows the conversation
 	Image     string          `json:"image"`
 	Model     string          `json:"model"`
@@ -39,7 +40,8 @@ func (s *Session) hold() error {
 		return nil
 	}
 	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir,
-		Sockets: s.seam.sockets, SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
+		Sockets: s.seam.sockets, SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks,
+		Mounts: s.mounts}
 	if s.created {
 		handle := s.handle
 		h.Handle = &handle
@@ -65,7 +67,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image = held.ID, held.Dir, held.User, held.Image
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, seam: seam{held.Sockets}, barrier: socket.NewBarrier(),
-		server: held.Server, resumed: true, exited: make(chan struct{})}
+		server: held.Server, mounts: held.Mounts, resumed: true, exited: make(chan struct{})}
 	s.asked.Store(true)
 	defer func() {
 		if err != nil {
@@ -104,12 +106,12 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	s.watchServices(ctx)
 	if !serve {
 		s.gone = &Error{Code: CodeInterrupted, Message: StoppedLater}
-		return s, nil
+		return s, s.linkAgain(ctx)
 	}
 	if err := s.serveAgain(ctx); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.linkAgain(ctx)
 }
 
 // resumeTree takes up the working tree that a session held; nil when it held none, or gave it up.
@@ -228,6 +230,9 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 	s.gone = s.diedError(ctx, "the container ended while no holon watched it")
 	if found.Status == engine.StatusCreated {
 		s.gone = &Error{Code: CodeContainerGone, Message: "holon was killed before it started the container"}
+	}
+	if err := s.fetchAll(ctx); err != nil {
+		return err
 	}
 	if err := s.cfg.Engine.Remove(ctx, s.handle); err != nil {
 		return err

@@ -137,7 +137,11 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 		}
 	}
 	req.started = new(atomic.Bool)
-	return s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace, req.started}, ask))
+	end := s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace, req.started}, ask))
+	if err := s.fetchTurn(context.WithoutCancel(ctx)); err != nil {
+		s.cfg.Log.Warn("what the container keeps of the turn cannot be read yet", "turn", req.ID(), "err", err)
+	}
+	return end
 }
 
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through

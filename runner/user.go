@@ -73,10 +73,11 @@ func (s *Session) chooseUsers() error {
 			*of = engine.User{UID: uid, GID: uid}
 			return err
 		}
-		if s.cfg.UIDs.Count > 0 {
+		own := s.cfg.UIDs.Count > 0 && !s.streams // what shares no files needs no ids of its own
+		if own {
 			err = take(&server, filepath.Join(s.cfg.Dir, "state"), name+" agentd")
 		}
-		if err == nil && s.cfg.UIDs.Count > 0 && asked == nil {
+		if err == nil && own && asked == nil {
 			err = take(user, dir, name)
 		}
 	}
@@ -124,7 +125,7 @@ func (s *Session) makeDirs() error {
 	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("prepare the session's directories: %w", err)
 	}
-	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "output": 0o700, "state": 0o700,
+	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "config": 0o755, "output": 0o700, "state": 0o700,
 		"etc": 0o755} {
 		dir := filepath.Join(s.cfg.Dir, sub)
 		err := os.Mkdir(dir, mode)

@@ -279,7 +279,7 @@ var usages = map[string]string{
 	"egress-socket": "Unix `path` of the host's HTTP proxy, which commands are given (default " +
 		defaultEgressSocket + " where that exists)",
 	"services": "comma-separated `NAME:PORT` of services that share the container's network, which agentd waits for; " +
-		"NAME alone: it does not",
+		"NAME alone: it does not; /PATH of a socket: likewise",
 	"task-timeout": "time after which a command that became a task is ended",
 	"task-notices": "tell the model which tasks have ended, with its next round; a host that follows " +
 		"tasks tells it itself",

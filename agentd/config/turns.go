@@ -74,10 +74,10 @@ type commands struct {
 // Proxy returns the socket of the host's HTTP proxy, "" when there is none.
 func (c *commands) Proxy() string { return socketOr(c.EgressSocket, defaultEgressSocket) }
 
-// ServiceAddresses are those at which services take connections, as NAME:PORT.
+// ServiceAddresses are those at which services take connections, as NAME:PORT or the path of a socket.
 func (c *commands) ServiceAddresses() (list []string) {
 	for _, service := range commaList(c.Services) {
-		if strings.Contains(service, ":") {
+		if strings.ContainsAny(service, ":/") {
 			list = append(list, service)
 		}
 	}
@@ -88,7 +88,7 @@ func (c *commands) ServiceAddresses() (list []string) {
 func (c *commands) ServiceNames() (list []string) {
 	for _, service := range commaList(c.Services) {
 		name, _, _ := strings.Cut(service, ":")
-		if !slices.Contains(list, name) {
+		if !strings.HasPrefix(name, "/") && !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}

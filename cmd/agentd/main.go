@@ -40,6 +40,7 @@ Usage:
   agentd serve [flags]    serve the API until SIGTERM
   agentd run   [flags]    run the one turn of --request and exit
   agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
+  agentd bridge           join sockets with those of a host, over standard input and output
   agentd debug prompt     show what a model is sent, and where it comes from
   agentd debug container  show what a process sees of its container
   agentd version          print the version
@@ -84,6 +85,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = runOnce(ctx, args, secrets, stdin, out, stderr)
 	case "probe":
 		err = probe(ctx, args, stdout)
+	case "bridge":
+		err = bridgeSockets(ctx, args, stderr)
 	case "debug":
 		err = debug(args, stdin, stdout)
 	case "version", "--version", "-v":

@@ -49,6 +49,9 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 	if users == nil && os.Geteuid() == 0 {
 		log.Warn("commands run as root, like agentd, and can change its files", "remedy", "give --command-user")
 	}
+	if err := agentd.AwaitServices(ctx, cfg); err != nil {
+		return err
+	}
 	server, err := open(cfg, users, origins, secrets, log)
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func (o *runOptions) runBest(ctx context.Context, a *attempts) error {
 	if err := a.make(ctx, best); err != nil {
 		return err
 	}
-	eng, err := o.openEngine(o.Loaded.Engine, a.view.notices(), a.home)
+	eng, err := o.openEngine(&o.Loaded.Settings, a.view.notices(), a.home)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func completers(streams Streams) map[string]completer {
 		"FILE": files, "FILE...": files, "SOURCE": files, "--image": oneOfWords(settings.DefaultImage),
 		"--network":          oneOfWords(engine.NetworkNone, "bridge"),
 		"--engine":           oneOfWords(settings.EngineAuto, settings.EngineDocker, settings.EngineLocal),
+		"--link":             oneOfWords(engine.Links()...),
 		"--accept-weaker":    oneOfWords(runner.AxisNames()...),
 		"--reasoning-effort": oneOfWords(rules.Efforts...),
 		"--template":         oneOfWords("holon-default", "holon-developer"),

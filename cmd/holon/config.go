@@ -43,7 +43,7 @@ const demoScenario = "demo" // built into agentd
 
 // flagKeys are the flags of a run that set what files and variables can set too.
 var flagKeys = []struct{ flag, key string }{
-	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"},
+	{"model", "model.default"}, {"model-fallbacks", "model.fallbacks"}, {"image", "image"}, {"engine", "engine"}, {"link", "link"},
 	{"include-dirty", "include_dirty"}, {"include-ignored", "include_ignored"},
 	{"timeout", "timeout"}, {"max-rounds", "max_rounds"}, {"max-tool-calls", "max_tool_calls"},
 	{"max-output-bytes", "max_output_bytes"}, {"memory", "memory"}, {"cpus", "cpus"}, {"network", "network"},

@@ -62,12 +62,12 @@ func findAgentd(named string) (string, error) {
 
 // openEngine opens the engine that was asked for. auto means Docker: without it
 // holon stops rather than run unconfined (decision 13).
-func (h *host) openEngine(set string, streams Streams, home state.Home) (engine.Engine, error) {
-	name := engineName(set)
+func (h *host) openEngine(s *settings.Settings, streams Streams, home state.Home) (engine.Engine, error) {
+	name := engineName(s.Engine)
 	if name == settings.EngineLocal {
 		streams.say("holon: the local engine confines nothing: the agent's commands run as you, on this machine")
 	}
-	return h.newEngine(name, home)
+	return h.newEngine(name, s.Link, home)
 }
 
 // checkImage refuses an image that the engine says it cannot run. An engine that does not answer, or whose programs run
@@ -91,10 +91,16 @@ func engineName(set string) string {
 	return settings.EngineDocker
 }
 
-func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
+// newEngine opens an engine by its name. The link is that of containers that it makes.
+func (h *host) newEngine(name, link string, home state.Home) (engine.Engine, error) {
 	switch name {
 	case settings.EngineDocker:
-		return docker.New(h.DockerHost, home.ContainersDir())
+		eng, err := docker.New(h.DockerHost, home.ContainersDir())
+		if err != nil {
+			return nil, err
+		}
+		eng.SetLink(link)
+		return eng, nil
 	case settings.EngineLocal:
 		return local.New(local.Options{Dir: localDir(home),
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})

@@ -71,7 +71,7 @@ func (b *base) buildImage(ctx context.Context, dir string, force bool) (done bui
 
 // hasImage reports whether the docker engine has an image.
 func (b *base) hasImage(ctx context.Context, name string) (bool, error) {
-	eng, err := b.newEngine(settings.EngineDocker, b.home)
+	eng, err := b.newEngine(settings.EngineDocker, engine.LinkAuto, b.home)
 	if err != nil {
 		return false, err
 	}

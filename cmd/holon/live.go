@@ -114,7 +114,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Fetch: fetchDirectory, Secrets: o.streams.Secrets, Log: h.log})
 	h.memory = memorysearch.New(memorysearch.Options{Ledger: h.ledger, Files: h.homes, Dir: o.home.AgentPrivateDir,
 		Key: key, Secrets: o.streams.Secrets, Log: h.log})
-	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.home); err != nil {
+	if h.engine, err = o.openEngine(&o.Loaded.Settings, o.streams, o.home); err != nil {
 		return err
 	}
 	defer closing(h.engine.Close)

@@ -54,7 +54,7 @@ func (l *lifecycle) engine(name string) (engine.Engine, error) {
 			return nil, nil
 		}
 	}
-	e, err := l.newEngine(name, l.home)
+	e, err := l.newEngine(name, engine.LinkAuto, l.home)
 	if err != nil {
 		return nil, err
 	}

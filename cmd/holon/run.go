@@ -145,7 +145,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.template, "template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "include-ignored", "output", "input", "env-file", "secret",
 		"max-rounds", "max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus",
-		"disk", "network", "service", "mcp-config", "allow-host", "user", "runtime", "accept-weaker",
+		"disk", "network", "service", "mcp-config", "allow-host", "user", "runtime", "link", "accept-weaker",
 		"require-tools", "skill", "keep", "reasoning-effort", "instructions", "output-schema", reviewFlag, "create-agent",
 		"template")
 	return cmd
@@ -318,7 +318,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	}
 	defer access.Close()
 	shot.Session.AgentEnv = append(shot.Session.AgentEnv, o.agentLimits(o.streams.ErrTTY)...)
-	eng, err := o.openEngine(o.Loaded.Engine, view.notices(), home)
+	eng, err := o.openEngine(&o.Loaded.Settings, view.notices(), home)
 	if err != nil {
 		return err
 	}

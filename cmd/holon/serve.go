@@ -180,7 +180,7 @@ func (o *serveOptions) checkImage(ctx context.Context) error {
 	if o.Origin("image").Layer == settings.LayerDefault {
 		return nil
 	}
-	eng, err := o.newEngine(engineName(o.Loaded.Engine), o.home)
+	eng, err := o.newEngine(engineName(o.Loaded.Engine), o.Loaded.Link, o.home)
 	if err != nil {
 		return err
 	}

@@ -214,33 +214,32 @@ func judgeSystem(system, arch string) Result {
 }
 
 // checkSupport reports the properties of the engine before anything is tried with it.
-func (e *examination) checkSupport(context.Context) []Result {
+func (e *examination) checkSupport(ctx context.Context) []Result {
 	if e.place.info.Product == "" {
 		return skipped("the engine is holon's own")
 	}
-	return one(judgeEngine(e.place.info))
+	streams := false
+	if linker, ok := e.place.eng.(engine.Linker); ok {
+		var err error
+		if streams, err = linker.Streams(ctx); err != nil {
+			return one(failed(err))
+		}
+	}
+	return one(judgeEngine(e.place.info, streams))
 }
 
 // judgeEngine holds what docs/reference/platforms.md says of engines, with the reasons.
-func judgeEngine(info *engine.Info) Result {
-	const other = "use a Docker Engine that runs as root on this machine: set DOCKER_HOST"
+func judgeEngine(info *engine.Info, streams bool) Result {
+	const other = "use a Docker Engine that runs as root on this machine for them: set DOCKER_HOST"
 	switch {
-	case info.Product == engine.ProductDesktop:
-		return seen("Docker Desktop does not work: its containers are in a virtual machine, where processes have other "+
-			"numbers, so holon cannot tell whether agentd is at the other end of a socket").but(statusFailed, other+
-			", or run holon in a virtual machine with an engine of its own")
-	case info.Product == engine.ProductPodman && info.Rootless:
-		return seen("rootless Podman does not work: %s; %s", ofPodman, ofUserNamespace).but(statusFailed, other)
 	case info.Product == engine.ProductPodman:
 		return seen("Podman works only with less isolation: %s", ofPodman).but(statusWarning, other)
-	case info.Rootless:
-		return seen("rootless Docker does not work: %s", ofUserNamespace).but(statusFailed, other)
+	case streams:
+		return seen("%s is reached by a stream: runs work, agents and sessions do not; the disk quota of a run holds when "+
+			"it ends", info.Product).but(statusWarning, other)
 	}
 	return seen("%s as root is what holon is tested with", info.Product)
 }
 
-const (
-	ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and a run " +
-		"is refused unless it accepts that"
-	ofUserNamespace = "users of its containers have other numbers here, so the agent cannot use your files, nor you its"
-)
+const ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and a run " +
+	"is refused unless it accepts that"

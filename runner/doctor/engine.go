@@ -18,6 +18,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/engine/transfer"
 	"holon/runner/settings"
 	"holon/state"
 	"holon/state/files"
@@ -158,6 +159,9 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	}
 	exit, err := p.eng.Wait(ctx, p.handle)
 	p.end = time.Now()
+	if linker, ok := p.eng.(engine.Linker); err == nil && ok && p.handle.Link != "" {
+		err = linker.Fetch(ctx, p.handle, p.spec, transfer.Limits{Bytes: maxReport, Files: 16})
+	}
 	if err != nil {
 		return one(failed(ended(ctx, err)))
 	}

@@ -29,6 +29,9 @@ func (e *examination) checkUser(context.Context) []Result {
 		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(statusFailed,
 			remedy))
 	}
+	if p.handle.Link != "" {
+		return one(seen("%d:%d there; it has copies of your files", want.UID, want.GID))
+	}
 	var st unix.Stat_t
 	if err := unix.Lstat(filepath.Join(p.dir, turns.SharedFromContainer), &st); err != nil {
 		why := "it made no file"

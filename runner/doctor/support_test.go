@@ -12,19 +12,19 @@ import (
 func TestJudgeEngine(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		info   engine.Info
-		status string
-		reason string
+		info    engine.Info
+		streams bool
+		status  string
+		reason  string
 	}{
-		"docker":   {engine.Info{Product: engine.ProductDocker}, statusOK, "tested"},
-		"desktop":  {engine.Info{Product: engine.ProductDesktop}, statusFailed, "processes have other numbers"},
-		"rootless": {engine.Info{Product: engine.ProductDocker, Rootless: true}, statusFailed, "users of its containers"},
-		"podman":   {engine.Info{Product: engine.ProductPodman}, statusWarning, "part of the limits"},
-		"podman, rootless": {engine.Info{Product: engine.ProductPodman, Rootless: true}, statusFailed,
-			"users of its containers"},
+		"docker":  {engine.Info{Product: engine.ProductDocker}, false, statusOK, "tested"},
+		"desktop": {engine.Info{Product: engine.ProductDesktop}, true, statusWarning, "agents and sessions do not"},
+		"rootless": {engine.Info{Product: engine.ProductDocker, Rootless: true}, true, statusWarning,
+			"reached by a stream"},
+		"podman": {engine.Info{Product: engine.ProductPodman}, false, statusWarning, "part of the limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := judgeEngine(&tc.info)
+			got := judgeEngine(&tc.info, tc.streams)
 			if got.Status != tc.status || !strings.Contains(got.Seen, tc.reason) ||
 				(got.Remedy == "") != (tc.status == statusOK) {
 				t.Errorf("got %+v, want %s because of %q", got, tc.status, tc.reason)

@@ -124,6 +124,7 @@ type Handle struct {
 	Engine  string `json:"engine"`
 	ID      string `json:"id"`
 	Name    string `json:"name"`
+	Link    string `json:"link,omitempty"` // how it is reached: LinkStream, or "" for mounts
 }
 
 // Exit says how a program ended. Code is its exit code, 128+n when signal n

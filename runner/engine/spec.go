@@ -36,6 +36,7 @@ type Spec struct {
 	// "": NetworkNone; anything else is looser: a network's name, "bridge", "host", "container:<id>"
 	Network string
 
+	Sockets Sockets
 	Hosts   []string // names of the loopback interface, in addition to localhost
 	Portion Portion  // of the limits, those that are left out included; zero: all
 	Service *Service // nil: the container runs Args

@@ -255,7 +255,7 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 		return fmt.Errorf("make the agent's directory: %w", err)
 	}
 	paths := []string{k.private(a, runner.EgressFile)}
-	for _, name := range []string{"input", "skills", "etc", "empty", "scenario.yaml", "mcp.yaml"} {
+	for _, name := range []string{"input", "skills", "etc", "config", "empty", "scenario.yaml"} {
 		paths = append(paths, filepath.Join(dir, name))
 	}
 	for _, path := range paths {

@@ -75,6 +75,7 @@ type modelSettings struct {
 type containerSettings struct {
 	Image            string   `key:"image" env:"HOLON_IMAGE" project:"free"`
 	Engine           string   `key:"engine" env:"HOLON_ENGINE" project:"docker"`
+	Link             string   `key:"link" env:"HOLON_LINK"` // how a container is reached, see engine.Links
 	Memory           Size     `key:"memory" env:"HOLON_MEMORY" project:"lower"`
 	CPUs             float64  `key:"cpus" env:"HOLON_CPUS" project:"lower"`
 	Network          string   `key:"network" env:"HOLON_NETWORK" project:"none"`
@@ -259,7 +260,8 @@ type Credential struct {
 // Default returns the settings that hold where nothing is set.
 func Default() Settings {
 	return Settings{
-		containerSettings: containerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
+		containerSettings: containerSettings{Image: DefaultImage, Engine: EngineAuto, Link: engine.LinkAuto,
+			Network: engine.NetworkNone},
 		turnSettings: turnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
 			MaxOutput: "4g"},
 		modelSettings: modelSettings{RetryFor: 30 * time.Minute, ListPrices: true},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/runner/engine"
+	"holon/runner/engine/transfer"
 	"holon/state"
 	"holon/test/enginetest/report"
 	"holon/test/expect"
@@ -39,6 +41,8 @@ type Rig struct {
 	// Contains says that programs run in containers: the hardening of package engine is to be checked, the engine must
 	// be an engine.Pauser, and closing one does not end the programs of another, so that tests run at the same time.
 	Contains bool
+	// Streams says that programs have copies of their mounts (engine.LinkStream).
+	Streams bool
 }
 
 // Program is the path of the suite's program, static, which any user may run. Main builds it.
@@ -92,6 +96,11 @@ func Run(t *testing.T, rig Rig) {
 			test{"OutOfMemory", rig.testOutOfMemory}, test{"TooManyProcesses", rig.testTooManyProcesses})
 	} else {
 		tests = append(tests, test{"NoConfinement", rig.testNoConfinement})
+	}
+	if rig.Streams && testing.Short() { // the rest differs in nothing
+		tests = slices.DeleteFunc(tests, func(t test) bool {
+			return !slices.Contains([]string{"Life", "Remove", "List", "Recover", "Cancel", "Separated", "ReadOnlyMount"}, t.name)
+		})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -189,10 +198,14 @@ func (b *bench) logs(t *testing.T, h engine.Handle) string {
 	return string(logs)
 }
 
+// run runs a program, and brings back what it wrote where that is not written here.
 func (b *bench) run(t *testing.T, spec engine.Spec) (engine.Exit, string) {
 	t.Helper()
 	h := b.start(t, spec)
 	exit := b.wait(t, h)
+	if b.rig.Streams {
+		expect.NoError(t, b.Engine.(engine.Linker).Fetch(t.Context(), h, spec, transfer.Limits{}))
+	}
 	return exit, b.logs(t, h)
 }
 

@@ -28,6 +28,19 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	if err != nil {
 		return engine.Handle{}, err
 	}
+	streams, err := e.Streams(ctx)
+	if err != nil || !streams || spec.Service != nil {
+		if err == nil {
+			return e.make(ctx, spec, config, host, spec.Name)
+		}
+		return engine.Handle{}, wrapCreate(spec, err)
+	}
+	return e.createApart(ctx, spec, config, host)
+}
+
+// make makes one container. On error none is left.
+func (e *Engine) make(ctx context.Context, spec engine.Spec, config *container.Config, host *container.HostConfig,
+	containerName string) (engine.Handle, error) {
 	nonce := rand.Text()
 	config.Labels[createLabel] = nonce
 	info, err := e.daemon(ctx)
@@ -42,11 +55,11 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	// cut off at once when ctx ends: its answer says what there is to remove.
 	call, cancel := settling(ctx)
 	defer cancel()
-	created, err := e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
+	created, err := e.api.ContainerCreate(call, config, host, nil, nil, containerName)
 	if err != nil && mentions(err, "nr_inodes", "unknown mount option") {
 		// Podman takes no such limit. What Inspect reads back then says so.
 		host.Tmpfs = withoutInodes(host.Tmpfs)
-		created, err = e.api.ContainerCreate(call, config, host, nil, nil, spec.Name)
+		created, err = e.api.ContainerCreate(call, config, host, nil, nil, containerName)
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -55,14 +68,14 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		err = e.register.made(nonce, created.ID)
 	}
 	if err == nil {
-		return engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: spec.Name}, nil
+		return engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: containerName}, nil
 	}
-	gone, cleanupErr := e.undoCreate(ctx, created.ID, spec.Name, nonce, err)
+	gone, cleanupErr := e.undoCreate(ctx, created.ID, containerName, nonce, err)
 	if gone { // otherwise the register keeps the nonce, so that List finds the container
 		cleanupErr = e.register.forget(nonce)
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("create container %s: %w", spec.Name, context.Cause(ctx))
+		err = fmt.Errorf("create container %s: %w", containerName, context.Cause(ctx))
 	} else {
 		err = wrapCreate(spec, err)
 	}

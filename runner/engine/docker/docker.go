@@ -9,8 +9,8 @@
 // point, stop signal, health check, init, log driver, cgroup namespace). What
 // Inspect reports comes from the daemon's answer alone.
 //
-// It pulls and builds nothing, and does not promise that the daemon is on this
-// machine; bind mounts then fail with the daemon's error.
+// It pulls nothing. A daemon that shares no directory with this machine gets
+// copies instead of mounts, see apart.go.
 package docker
 
 import (
@@ -45,6 +45,7 @@ const (
 type Engine struct {
 	api      *client.Client
 	register register
+	link     string // engine.LinkAuto and so on
 
 	mu   sync.Mutex
 	info *system.Info // the last answer; the daemon's own set-up, read once
@@ -77,6 +78,10 @@ func New(host, registerDir string) (*Engine, error) {
 	}
 	return &Engine{api: api, register: register{registerDir}}, nil
 }
+
+// SetLink chooses how the containers that are made from now on are reached: engine.LinkAuto, which holds without it,
+// LinkMounts or LinkStream.
+func (e *Engine) SetLink(link string) { e.link = link }
 
 // Name implements engine.Engine.
 func (e *Engine) Name() string { return name }

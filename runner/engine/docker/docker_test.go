@@ -35,6 +35,22 @@ func TestSuite(t *testing.T) {
 	})
 }
 
+// TestStreamSuite is the same of containers that share no directory with the host.
+func TestStreamSuite(t *testing.T) {
+	e := connect(t)
+	enginetest.Run(t, enginetest.Rig{
+		New: func(t *testing.T) engine.Engine {
+			apart := connect(t)
+			apart.SetLink(engine.LinkStream)
+			return apart
+		},
+		Image:    suiteImage(t, e),
+		Program:  "/probe",
+		Contains: true,
+		Streams:  true,
+	})
+}
+
 // connect returns an engine, or skips the test where none answers.
 func connect(t testing.TB) *Engine {
 	t.Helper()

@@ -44,9 +44,17 @@ func isolation(found container.InspectResponse, daemon *system.Info) engine.Isol
 		out.User, out.Separation = userAxis(command), axis(engine.HardEnforced, server)
 		out.Capabilities = axis(engine.HardEnforced, "none, "+strings.Join(separating, ",")+" of the program itself")
 	}
+	if daemon.CgroupDriver == noCgroups {
+		for _, limit := range []*engine.Axis{&out.Memory, &out.CPU, &out.Pids} {
+			*limit = axis(engine.NotEnforced, limit.Value+", but the engine has no control groups")
+		}
+	}
 	trustRuntime(&out, host.Runtime)
 	return out
 }
+
+// noCgroups is the driver of a daemon that takes limits and keeps none, as one without root on cgroup v1.
+const noCgroups = "none"
 
 // separation returns the two users that a program was told to become, which request gave the means and nothing more.
 func separation(config *container.Config, host *container.HostConfig) (server, command string, ok bool) {

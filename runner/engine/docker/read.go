@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -50,10 +51,17 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 			containerName = c.ID
 		}
 		out = append(out, engine.Summary{
-			Handle: engine.Handle{Version: engine.HandleVersion, Engine: name, ID: c.ID, Name: containerName},
+			Handle: engine.Handle{Version: engine.HandleVersion, Engine: name, ID: c.ID, Name: containerName,
+				Link: c.Labels[linkLabel]},
 			Labels: own(c.Labels), Status: status(c.State), CreatedAt: time.Unix(c.Created, 0).UTC(),
 		})
 	}
+	// What keeps the files of a container counts as one only when that is gone.
+	names := map[string]bool{}
+	for _, s := range out {
+		names[s.Handle.Name] = true
+	}
+	out = slices.DeleteFunc(out, func(s engine.Summary) bool { return names[s.Labels[filesLabel]] })
 	slices.SortFunc(out, func(a, b engine.Summary) int {
 		return a.CreatedAt.Compare(b.CreatedAt)
 	})
@@ -94,7 +102,8 @@ func (e *Engine) Inspect(ctx context.Context, h engine.Handle) (engine.State, er
 		return engine.State{}, wrap("ask the Docker engine about itself", err)
 	}
 	return engine.State{
-		Handle: h, Status: status(found.State.Status), Exit: exitOf(found.State), ImageID: found.Image,
+		Handle: h, Status: status(found.State.Status), Exit: exitOf(found.State),
+		ImageID: cmp.Or(found.Config.Labels[imageLabel], found.Image),
 		Runtime: found.HostConfig.Runtime, Labels: own(found.Config.Labels), Isolation: isolation(found, daemon),
 	}, nil
 }

@@ -127,7 +127,26 @@ func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration)
 func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return e.remove(ctx, h.ID, h.Name)
+	err := e.remove(ctx, h.ID, h.Name)
+	if h.Link == engine.LinkStream {
+		err = errors.Join(err, e.removeVolumes(ctx, h.Name))
+	}
+	return err
+}
+
+// removeVolumes removes what keeps the files of a container.
+func (e *Engine) removeVolumes(ctx context.Context, containerName string) error {
+	keeper, err := e.api.ContainerInspect(ctx, containerName+filesSuffix)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return wrap("remove the files of container "+containerName, err)
+	}
+	if keeper.Config.Labels[filesLabel] != containerName || !e.register.knows(keeper.Config.Labels[createLabel], keeper.ID) {
+		return nil
+	}
+	return e.remove(ctx, keeper.ID, containerName+filesSuffix)
 }
 
 func (e *Engine) remove(ctx context.Context, id, containerName string) error {

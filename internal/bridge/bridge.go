@@ -1,0 +1,210 @@
+// Package bridge joins Unix sockets on both sides of one connection, such as the standard streams of a program that runs
+// in a container.
+//
+//	client ─▶ socket of Listen ═ stream of the connection ═▶ socket of Dial, of the same name on the other side ─▶ server
+//
+// Both sides run the same code, and may have sockets of both kinds. Each connection to a socket is a stream of its own
+// with flow control (yamux), so that one that is not read holds up no other. A socket of Listen appears once that of the
+// other side's Dial answers, and goes with the connection. The other side is hostile: it reaches only what Dial names.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"holon/internal/unixsocket"
+)
+
+// Side is what one side has. Sockets are paths by name, a name being up to 255 bytes.
+type Side struct {
+	Listen map[string]string // where this side listens
+	Dial   map[string]string // what the other side may reach
+}
+
+// maxStreams bounds the streams that the other side may have open at a time.
+const maxStreams = 1024
+
+// How often it is tried again to reach the other side's socket, and to listen.
+const (
+	firstPause = 2 * time.Millisecond
+	mostPause  = 200 * time.Millisecond
+)
+
+// What the side that is asked for a socket answers first.
+const (
+	reached   = 1
+	unreached = 0
+)
+
+// Run joins the sockets until conn or ctx ends, or the other side breaks the protocol. One of both sides is first. It
+// closes conn.
+func (s Side) Run(ctx context.Context, conn io.ReadWriteCloser, first bool) error {
+	open := yamux.Server
+	if first {
+		open = yamux.Client
+	}
+	session, err := open(conn, settings())
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the bridge: %w", err), conn.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := bridge{side: s, session: session, slots: make(chan struct{}, maxStreams)}
+	defer b.group.Wait()
+	defer session.Close()
+	context.AfterFunc(ctx, func() { session.Close() })
+	for name, path := range s.Listen {
+		b.group.Go(func() { b.listen(ctx, name, path) })
+	}
+	for {
+		stream, err := session.AcceptStream()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("the bridge ended: %w", err)
+		}
+		select {
+		case b.slots <- struct{}{}:
+			b.group.Go(func() {
+				defer func() { <-b.slots }()
+				b.answer(ctx, stream)
+			})
+		default:
+			stream.Close()
+		}
+	}
+}
+
+// settings are without limits of time: a container that is paused answers when it goes on.
+func settings() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.EnableKeepAlive, c.StreamOpenTimeout, c.LogOutput = false, 0, io.Discard
+	c.ConnectionWriteTimeout = math.MaxInt64
+	return c
+}
+
+type bridge struct {
+	side    Side
+	session *yamux.Session
+	slots   chan struct{}
+	group   sync.WaitGroup
+}
+
+// listen forwards what connects to a socket, as soon as that of the other side answers.
+func (b *bridge) listen(ctx context.Context, name, path string) {
+	var socket *unixsocket.Listener
+	for pause := firstPause; socket == nil; pause = min(2*pause, mostPause) {
+		if b.answers(name) {
+			socket, _ = unixsocket.Listen(ctx, path) // the other one that has the path is about to end
+		}
+		if socket != nil {
+			break
+		}
+		select {
+		case <-b.session.CloseChan():
+			return
+		case <-time.After(pause):
+		}
+	}
+	defer socket.Remove()
+	stop := context.AfterFunc(ctx, func() { socket.Close() })
+	defer stop()
+	go func() { <-b.session.CloseChan(); socket.Close() }()
+	for {
+		local, err := socket.AcceptUnix()
+		if err != nil {
+			return
+		}
+		b.group.Go(func() { b.forward(name, local) })
+	}
+}
+
+// answers reports whether the other side's socket takes connections.
+func (b *bridge) answers(name string) bool {
+	stream, err := b.ask(name)
+	if err != nil {
+		return false
+	}
+	defer stream.Close()
+	return isReached(stream)
+}
+
+// ask opens a stream to the other side's socket.
+func (b *bridge) ask(name string) (*yamux.Stream, error) {
+	stream, err := b.session.OpenStream()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := stream.Write(append([]byte{byte(len(name))}, name...)); err != nil {
+		stream.Close()
+		return nil, err
+	}
+	return stream, nil
+}
+
+func isReached(stream io.Reader) bool {
+	var status [1]byte
+	_, err := io.ReadFull(stream, status[:])
+	return err == nil && status[0] == reached
+}
+
+func (b *bridge) forward(name string, local *net.UnixConn) {
+	stream, err := b.ask(name)
+	if err != nil {
+		local.Close()
+		return
+	}
+	b.join(local, stream, func() bool { return isReached(stream) })
+}
+
+// answer connects a stream of the other side with the socket that it asks for.
+func (b *bridge) answer(ctx context.Context, stream *yamux.Stream) {
+	var size [1]byte
+	name := make([]byte, math.MaxUint8)
+	_, err := io.ReadFull(stream, size[:])
+	if err == nil {
+		_, err = io.ReadFull(stream, name[:size[0]])
+	}
+	var conn net.Conn
+	if path, known := b.side.Dial[string(name[:size[0]])]; err == nil && known {
+		conn, err = unixsocket.Dial(ctx, path)
+	}
+	local, ok := conn.(*net.UnixConn)
+	if err != nil || !ok {
+		_, _ = stream.Write([]byte{unreached})
+		stream.Close()
+		return
+	}
+	_, _ = stream.Write([]byte{reached}) // that it fails shows when more is written
+	b.join(local, stream, func() bool { return true })
+}
+
+// join copies in both directions until both have come to their end. What begins reports whether there is anything to
+// read from the stream.
+func (b *bridge) join(local *net.UnixConn, stream *yamux.Stream, begins func() bool) {
+	defer local.Close()
+	var out sync.WaitGroup
+	out.Go(func() {
+		_, _ = io.Copy(stream, local)
+		stream.Close() // the other direction goes on
+	})
+	var err error
+	if !begins() {
+		err = io.ErrUnexpectedEOF
+	} else {
+		_, err = io.Copy(local, stream)
+	}
+	if err != nil || local.CloseWrite() != nil {
+		local.Close() // ends the other direction too
+	}
+	out.Wait()
+}

@@ -1,0 +1,206 @@
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holon/internal/bridge"
+	"holon/internal/unixsocket"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pair runs a bridge whose near side has near as a socket for far.
+type pair struct {
+	near, far string // paths of the sockets
+	end       func() // of the connection
+	ended     chan error
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "br") // short, as paths of sockets must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pair{near: filepath.Join(dir, "near"), far: filepath.Join(dir, "far"), ended: make(chan error, 2)}
+	a, b := net.Pipe()
+	p.end = func() { a.Close() }
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { p.ended <- bridge.Side{Listen: map[string]string{"s": p.near}}.Run(ctx, a, true) }()
+	go func() { p.ended <- bridge.Side{Dial: map[string]string{"s": p.far}}.Run(ctx, b, false) }()
+	t.Cleanup(func() {
+		cancel()
+		<-p.ended
+		<-p.ended
+		os.RemoveAll(dir)
+	})
+	return p
+}
+
+// serve answers connections to the far socket.
+func (p *pair) serve(t *testing.T, answer func(*net.UnixConn)) {
+	t.Helper()
+	l, err := unixsocket.Listen(t.Context(), p.far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				answer(conn)
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); all.Wait() })
+}
+
+// dial connects to the near socket, once it is there.
+func (p *pair) dial(t *testing.T) *net.UnixConn {
+	t.Helper()
+	for {
+		conn, err := unixsocket.Dial(t.Context(), p.near)
+		if err == nil {
+			return conn.(*net.UnixConn)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func echo(conn *net.UnixConn) {
+	_, _ = io.Copy(conn, conn)
+	_ = conn.CloseWrite()
+}
+
+func TestManyStreamsInBothDirections(t *testing.T) {
+	p := newPair(t)
+	p.serve(t, echo)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			conn := p.dial(t)
+			defer conn.Close()
+			want := bytes.Repeat([]byte{byte(i)}, 300<<10) // more than a window
+			go func() {
+				_, _ = conn.Write(want)
+				_ = conn.CloseWrite()
+			}()
+			if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("stream %d: %d bytes, %v", i, len(got), err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestStreamThatIsNotReadHoldsUpNoOther(t *testing.T) {
+	p := newPair(t)
+	p.serve(t, echo)
+	stalled := p.dial(t)
+	defer stalled.Close()
+	filled := make(chan error, 1)
+	go func() { _, err := stalled.Write(make([]byte, 64<<20)); filled <- err }()
+	conn := p.dial(t)
+	defer conn.Close()
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	stalled.Close()
+	if err := <-filled; err == nil {
+		t.Error("64 MiB were taken of a stream that nobody reads")
+	}
+}
+
+func TestSocketComesWithTheOtherSide(t *testing.T) {
+	p := newPair(t)
+	if _, err := os.Lstat(p.near); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("the socket is there before the server: %v", err)
+	}
+	p.serve(t, echo)
+	p.dial(t).Close()
+	p.end()
+	if err := <-p.ended; err == nil {
+		t.Error("a bridge without its connection ended without an error")
+	}
+	if err := <-p.ended; err == nil {
+		t.Error("the other side did too")
+	}
+	if _, err := os.Lstat(p.near); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket outlives the connection: %v", err)
+	}
+	p.ended <- nil
+	p.ended <- nil
+}
+
+func TestServerThatHangsUp(t *testing.T) {
+	p := newPair(t)
+	p.serve(t, func(conn *net.UnixConn) { _, _ = io.ReadFull(conn, make([]byte, 1)) })
+	conn := p.dial(t)
+	defer conn.Close()
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("read %d bytes of a server that hung up", n)
+	}
+}
+
+func TestOnlyWhatDialNamesIsReached(t *testing.T) {
+	p := newPair(t)
+	dir := t.TempDir()
+	a, b := net.Pipe()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	both := make(chan error, 2)
+	asked := filepath.Join(dir, "s")
+	go func() {
+		both <- bridge.Side{Listen: map[string]string{p.far: asked, "../far": asked}}.Run(ctx, a, true)
+	}()
+	go func() { both <- bridge.Side{Dial: map[string]string{"s": p.far}}.Run(ctx, b, false) }()
+	p.serve(t, echo)
+	<-both
+	<-both
+	if _, err := os.Lstat(asked); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a socket that the other side does not name was reached: %v", err)
+	}
+}
+
+// FuzzOtherSide sends what no bridge would.
+func FuzzOtherSide(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0})
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 3, 2, 's', 's'})
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		a, b := net.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- bridge.Side{Dial: map[string]string{"s": "/nowhere"}}.Run(t.Context(), a, false) }()
+		go func() { _, _ = io.Copy(io.Discard, b) }()
+		_, _ = b.Write(sent)
+		b.Close()
+		if err := <-done; err == nil {
+			t.Error("the end of the connection is no error")
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"holon/runner/engine"
+	"holon/runner/engine/transfer"
+)
+
+// A container with LinkStream shares nothing with this machine:
+//
+//	files of the mounts       ─▶ an image on top of that of the spec, made once (linkimage.go)
+//	directories of the mounts ─▶ volumes, filled and read through a second container that never runs
+//	sockets                   ─▶ a stream of an exec (link.go)
+//
+// The second container has the name of the first with filesSuffix. The volumes are its own and go with it.
+const filesSuffix = "-files"
+
+// filesLabel is on the second container, with the name of the first, and linkLabel on the first.
+const (
+	filesLabel = "holon.files"
+	linkLabel  = "holon.link"
+)
+
+// Streams implements engine.Linker.
+func (e *Engine) Streams(ctx context.Context) (bool, error) {
+	switch e.link {
+	case engine.LinkMounts:
+		return false, nil
+	case engine.LinkStream:
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := e.daemon(ctx)
+	if err != nil {
+		return false, wrap("reach the Docker engine", err)
+	}
+	_, rootless := securityOption(info, "rootless")
+	local := strings.HasPrefix(e.api.DaemonHost(), "unix://")
+	return !local || rootless || info.OperatingSystem == "Docker Desktop", nil
+}
+
+// createApart makes a container with LinkStream, whose directories are filled.
+func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *container.Config,
+	host *container.HostConfig) (h engine.Handle, err error) {
+	files := slices.DeleteFunc(slices.Clone(spec.Mounts), isDirectory)
+	dirs := slices.DeleteFunc(slices.Clone(spec.Mounts), func(m engine.Mount) bool { return !isDirectory(m) })
+	base, derived, err := e.linkImage(ctx, spec, files)
+	if err != nil {
+		return engine.Handle{}, err
+	}
+	config.Image, config.Labels[linkLabel], config.Labels[imageLabel] = derived, engine.LinkStream, base
+	keeper, volumes, err := e.makeVolumes(ctx, spec, derived, dirs)
+	if err != nil {
+		return engine.Handle{}, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), keeper))
+		}
+	}()
+	host.Mounts = nil
+	for _, m := range dirs {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volumes[m.Target], Target: m.Target,
+			ReadOnly: m.ReadOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
+	}
+	if err := e.send(ctx, keeper.ID, dirs); err != nil {
+		return engine.Handle{}, wrapCreate(spec, err)
+	}
+	h, err = e.make(ctx, spec, config, host, spec.Name)
+	h.Link = engine.LinkStream
+	return h, err
+}
+
+// makeVolumes makes the second container, and returns the names of its volumes by their targets.
+func (e *Engine) makeVolumes(ctx context.Context, spec engine.Spec, image string, dirs []engine.Mount) (
+	keeper engine.Handle, volumes map[string]string, err error) {
+	config := &container.Config{Image: image, Entrypoint: spec.Args, Labels: map[string]string{}}
+	for key, value := range spec.Labels {
+		config.Labels[key] = value
+	}
+	config.Labels[filesLabel] = spec.Name
+	host := &container.HostConfig{NetworkMode: engine.NetworkNone}
+	for _, m := range dirs {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Target: m.Target,
+			VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
+	}
+	keeper, err = e.make(ctx, spec, config, host, spec.Name+filesSuffix)
+	if err != nil {
+		return keeper, nil, err
+	}
+	found, err := e.inspect(ctx, keeper)
+	if err != nil {
+		return keeper, nil, errors.Join(wrapCreate(spec, err), e.Remove(context.WithoutCancel(ctx), keeper))
+	}
+	volumes = make(map[string]string)
+	for _, m := range found.Mounts {
+		volumes[m.Destination] = m.Name
+	}
+	return keeper, volumes, nil
+}
+
+// isDirectory reports whether the source of a mount, which Complete has checked, is a directory.
+func isDirectory(m engine.Mount) bool {
+	info, err := os.Stat(m.Source)
+	return err == nil && info.IsDir()
+}
+
+// send copies the sources of mounts into a container that never ran.
+func (e *Engine) send(ctx context.Context, id string, mounts []engine.Mount) error {
+	in, out := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		tw := tar.NewWriter(out)
+		var err error
+		for _, m := range mounts {
+			if err == nil {
+				err = transfer.Pack(ctx, tw, m.Source, m.Target)
+			}
+		}
+		if err == nil {
+			err = tw.Close()
+		}
+		out.CloseWithError(err)
+		packed <- err
+	}()
+	err := e.api.CopyToContainer(ctx, id, "/", in, container.CopyToContainerOptions{})
+	in.CloseWithError(errors.New("the engine stopped reading"))
+	if packErr := <-packed; err == nil {
+		err = packErr
+	}
+	return err
+}
+
+// Fetch implements engine.Linker.
+func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, limits transfer.Limits) error {
+	for _, m := range spec.Mounts {
+		if m.ReadOnly || !isDirectory(m) || holdsSocket(spec.Sockets, m.Target) {
+			continue
+		}
+		content, _, err := e.api.CopyFromContainer(ctx, h.Name+filesSuffix, m.Target)
+		if err != nil {
+			return wrap("read "+m.Target+" of container "+h.Name, err)
+		}
+		err = errors.Join(transfer.Unpack(ctx, content, m.Source, limits), content.Close())
+		if err != nil {
+			return fmt.Errorf("fetch %s of container %s: %w", m.Target, h.Name, err)
+		}
+	}
+	return nil
+}
+
+func holdsSocket(s engine.Sockets, dir string) bool {
+	return slices.ContainsFunc(slices.Concat(s.Host, s.Program), func(p string) bool { return path.Dir(p) == dir })
+}

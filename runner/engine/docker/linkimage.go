@@ -1,0 +1,151 @@
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+
+	"holon/runner/engine"
+)
+
+// An image with the files that a container sees, agentd among them, is made once for each image and content. It has the
+// label imageLabel with the id of the image below it. One that was not used to make another for keepImages is removed
+// with the next one, unless a container has it.
+const (
+	linkRepository = "holon/link"
+	imageLabel     = "holon.image"
+	keepImages     = 14 * 24 * time.Hour
+)
+
+// linkImage returns the image of a spec, and the one with files on top of it, which it makes if it is not there.
+func (e *Engine) linkImage(ctx context.Context, spec engine.Spec, files []engine.Mount) (base, derived string, err error) {
+	found, err := e.inspectImage(ctx, spec)
+	if err != nil {
+		return "", "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, found.ID)
+	for _, m := range files {
+		err = errors.Join(err, hashFile(sum, m))
+	}
+	if err != nil {
+		return "", "", err
+	}
+	derived = linkRepository + ":" + hex.EncodeToString(sum.Sum(nil))[:24]
+	_, err = e.api.ImageInspect(ctx, derived)
+	if errdefs.IsNotFound(err) {
+		err = e.makeLinkImage(ctx, spec, found, files, derived)
+	}
+	return found.ID, derived, wrapCreate(spec, err)
+}
+
+func hashFile(to io.Writer, m engine.Mount) error {
+	f, err := os.Open(m.Source)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", m.Source, err)
+	}
+	defer f.Close()
+	fmt.Fprintln(to, m.Target)
+	_, err = io.Copy(to, f)
+	return err
+}
+
+// makeLinkImage commits a container that never runs and has the files.
+func (e *Engine) makeLinkImage(ctx context.Context, spec engine.Spec, base image.InspectResponse, files []engine.Mount,
+	derived string) (err error) {
+	config := &container.Config{Image: base.ID, Entrypoint: spec.Args, Labels: map[string]string{}}
+	for key, value := range spec.Labels {
+		config.Labels[key] = value
+	}
+	config.Labels[filesLabel] = spec.Name
+	h, err := e.make(ctx, spec, config, &container.HostConfig{NetworkMode: engine.NetworkNone}, spec.Name+"-image")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), h)) }()
+	in, out := io.Pipe()
+	go func() { out.CloseWithError(packFiles(out, files)) }()
+	if err := e.api.CopyToContainer(ctx, h.ID, "/", in, container.CopyToContainerOptions{}); err != nil {
+		return err
+	}
+	labels := map[string]string{imageLabel: base.ID}
+	for key := range config.Labels { // which containers of the image would have
+		labels[key] = ""
+	}
+	_, err = e.api.ContainerCommit(ctx, h.ID, container.CommitOptions{Reference: derived,
+		Config: &container.Config{Labels: labels}})
+	if err == nil {
+		e.removeOldImages(ctx)
+	}
+	return err
+}
+
+// packFiles writes files as root's, which all can read and run.
+func packFiles(to io.Writer, files []engine.Mount) error {
+	tw := tar.NewWriter(to)
+	made := map[string]bool{}
+	for _, m := range files {
+		var parents []string
+		for dir := path.Dir(m.Target); dir != "/" && !made[dir]; dir = path.Dir(dir) {
+			parents, made[dir] = append(parents, dir), true
+		}
+		for i := len(parents) - 1; i >= 0; i-- {
+			h := &tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(parents[i], "/") + "/", Mode: 0o755}
+			if err := tw.WriteHeader(h); err != nil {
+				return err
+			}
+		}
+		if err := packReadable(tw, m); err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}
+
+func packReadable(tw *tar.Writer, m engine.Mount) error {
+	f, err := os.Open(m.Source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	mode := int64(0o644)
+	if info.Mode()&0o111 != 0 {
+		mode = 0o755
+	}
+	err = tw.WriteHeader(&tar.Header{Name: strings.TrimPrefix(m.Target, "/"), Mode: mode, Size: info.Size()})
+	if err == nil {
+		_, err = io.CopyN(tw, f, info.Size())
+	}
+	return err
+}
+
+// removeOldImages removes images of earlier versions. What cannot be removed is in use.
+func (e *Engine) removeOldImages(ctx context.Context) {
+	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("reference", linkRepository), filters.Arg("label", imageLabel))})
+	if err != nil {
+		return
+	}
+	for _, old := range list {
+		if time.Since(time.Unix(old.Created, 0)) > keepImages {
+			_, _ = e.api.ImageRemove(ctx, old.ID, image.RemoveOptions{})
+		}
+	}
+}

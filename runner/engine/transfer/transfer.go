@@ -1,0 +1,213 @@
+// Package transfer moves directories between the host and a container that shares none with it, as tar streams.
+//
+//	directory ─▶ Pack ─▶ tar ─▶ container … container ─▶ tar ─▶ Unpack ─▶ the same directory, brought up to date
+//
+// What comes out of a container is hostile: Unpack writes beneath its directory alone, makes regular files, directories
+// and symbolic links, and keeps Limits. What the directory has and the tar has not is removed, what is the same stays
+// untouched, so that git need not read it again.
+package transfer
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Pack writes the directory dir of the host to a tar, under the absolute path target of the container. Sockets, pipes
+// and devices are left out. Owners are those of the host.
+func Pack(ctx context.Context, out *tar.Writer, dir, target string) error {
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		return packFile(out, file, path.Join(target, filepath.ToSlash(rel)), d)
+	})
+	if err != nil {
+		return fmt.Errorf("send %s to the container: %w", dir, err)
+	}
+	return nil
+}
+
+func packFile(out *tar.Writer, file, target string, d fs.DirEntry) error {
+	info, err := d.Info()
+	link := ""
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		link, err = os.Readlink(file)
+	}
+	if err != nil {
+		return err
+	}
+	if t := info.Mode().Type(); t != 0 && t != fs.ModeDir && t != fs.ModeSymlink {
+		return nil
+	}
+	h, err := tar.FileInfoHeader(info, link)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Uname, h.Gname, h.Format = strings.TrimPrefix(target, "/"), "", "", tar.FormatPAX
+	if info.IsDir() {
+		h.Name += "/"
+	}
+	if err := out.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	in, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	_, err = io.CopyN(out, in, h.Size)
+	return err
+}
+
+// Limits bound what Unpack takes; 0 means none.
+type Limits struct {
+	Bytes, Files int64
+}
+
+// TooMuchError says that a container left more than Limits allow.
+type TooMuchError struct{ Limits Limits }
+
+func (e *TooMuchError) Error() string {
+	return fmt.Sprintf("the container left more than %d bytes or %d files", e.Limits.Bytes, e.Limits.Files)
+}
+
+// Unpack brings the directory dir of the host up to date with a tar whose names begin with one directory of any name.
+// As root it gives files to the owners that the tar names.
+func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits) (err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("take what the container left: %w", err)
+	}
+	defer root.Close()
+	u := unpacking{root: root, limits: limits, seen: map[string]bool{".": true}, chown: os.Geteuid() == 0}
+	tr := tar.NewReader(in)
+	for err == nil {
+		var h *tar.Header
+		if h, err = tr.Next(); err == nil {
+			err = errors.Join(ctx.Err(), u.take(h, tr))
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = u.prune()
+	}
+	if err != nil {
+		return fmt.Errorf("take what the container left in %s: %w", dir, err)
+	}
+	return nil
+}
+
+type unpacking struct {
+	root   *os.Root
+	limits Limits
+	bytes  int64
+	seen   map[string]bool // by path within root
+	chown  bool
+}
+
+// errOutside is of a name that does not lie beneath the directory.
+var errOutside = errors.New("a name leads out of it")
+
+// take makes one entry.
+func (u *unpacking) take(h *tar.Header, content io.Reader) error {
+	_, name, _ := strings.Cut(path.Clean("./"+h.Name), "/")
+	if name == "" {
+		name = "."
+	}
+	if !filepath.IsLocal(name) {
+		return fmt.Errorf("%w: %.200q", errOutside, h.Name)
+	}
+	if u.bytes += h.Size; u.limits.Bytes > 0 && u.bytes > u.limits.Bytes ||
+		u.limits.Files > 0 && int64(len(u.seen)) >= u.limits.Files {
+		return &TooMuchError{u.limits}
+	}
+	if err := u.make(name, h, content); err != nil {
+		return fmt.Errorf("%.200q: %w", name, err)
+	}
+	return nil
+}
+
+func (u *unpacking) make(name string, h *tar.Header, content io.Reader) error {
+	mode := h.FileInfo().Mode().Perm()
+	there, err := u.root.Lstat(name)
+	switch h.Typeflag {
+	case tar.TypeDir:
+		if err != nil || !there.IsDir() {
+			err = errors.Join(u.root.RemoveAll(name), u.root.Mkdir(name, 0o700))
+		}
+		mode |= 0o700 // for this process
+	case tar.TypeReg:
+		err = u.file(name, there, h, content)
+	case tar.TypeLink:
+		_, target, _ := strings.Cut(path.Clean("./"+h.Linkname), "/")
+		err = u.link(name, target)
+	case tar.TypeSymlink:
+		err = u.symlink(name, there, h.Linkname)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	u.seen[name] = true
+	if u.chown {
+		err = u.root.Lchown(name, h.Uid, h.Gid)
+	}
+	if err == nil && h.Typeflag != tar.TypeSymlink {
+		err = u.root.Chmod(name, mode)
+	}
+	return err
+}
+
+// symlink makes a link, unless there is the same.
+func (u *unpacking) symlink(name string, there fs.FileInfo, target string) error {
+	if there != nil && there.Mode()&fs.ModeSymlink != 0 {
+		if now, err := u.root.Readlink(name); err == nil && now == target {
+			return nil
+		}
+	}
+	return errors.Join(u.root.RemoveAll(name), u.root.Symlink(target, name))
+}
+
+// link makes a second name of a file of the same tar.
+func (u *unpacking) link(name, target string) error {
+	info, err := u.root.Lstat(target)
+	if err != nil || !u.seen[target] || !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: it is a link to %.200q, which came before it as no file", errOutside, target)
+	}
+	if there, err := u.root.Lstat(name); err == nil && os.SameFile(there, info) {
+		return nil
+	}
+	return errors.Join(u.root.RemoveAll(name), u.root.Link(target, name))
+}
+
+// prune removes what the tar does not have.
+func (u *unpacking) prune() error {
+	return fs.WalkDir(u.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || u.seen[name] {
+			return err
+		}
+		if err := u.root.RemoveAll(name); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}

@@ -1,0 +1,208 @@
+package transfer_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/engine/transfer"
+)
+
+// tree makes files: a name that ends in / is a directory, content that begins with -> a link.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "tree")
+	check(t, os.Mkdir(dir, 0o755))
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		switch target, isLink := strings.CutPrefix(content, "->"); {
+		case strings.HasSuffix(name, "/"):
+			check(t, os.MkdirAll(path, 0o755))
+		case isLink:
+			check(t, os.Symlink(target, path))
+		default:
+			check(t, os.WriteFile(path, []byte(content), 0o644))
+		}
+	}
+	return dir
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listing is what a directory has, as tree takes it.
+func listing(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	check(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		switch path := filepath.Join(dir, name); {
+		case err != nil || name == ".":
+			return err
+		case d.IsDir():
+			files[name+"/"] = ""
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(path)
+			files[name] = "->" + target
+			return err
+		default:
+			content, err := os.ReadFile(path)
+			files[name] = string(content)
+			return err
+		}
+		return nil
+	}))
+	return files
+}
+
+func pack(t *testing.T, dir string) *bytes.Buffer {
+	t.Helper()
+	var out bytes.Buffer
+	tw := tar.NewWriter(&out)
+	check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top"), tw.Close()))
+	return &out
+}
+
+func TestRoundTrip(t *testing.T) {
+	from := tree(t, map[string]string{"a": "one", "d/": "", "d/e/f": strings.Repeat("x", 200_000), "empty": "",
+		"link": "->d/e/f", "out": "->/etc/passwd", "dir": "->d", strings.Repeat("n", 255): "long"})
+	check(t, os.Link(filepath.Join(from, "a"), filepath.Join(from, "second")))
+	check(t, os.Chmod(filepath.Join(from, "a"), 0o755))
+	to := tree(t, map[string]string{"a": "two", "d": "a file", "e/": "", "e/gone": "", "link/": "", "dir/": "",
+		"dir/x": "inside", "empty": "->/etc/passwd"})
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}))
+	got, want := listing(t, to), listing(t, from)
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%.40s is %.40q, want %.40q", name, got[name], want[name])
+		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("these are too many: %q", got)
+	}
+	if info, err := os.Stat(filepath.Join(to, "a")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the mode is not kept: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestWhatIsTheSameStays(t *testing.T) {
+	from := tree(t, map[string]string{"same": "content", "other": "content"})
+	to := tree(t, map[string]string{"same": "content", "other": "contents"})
+	at := time.Unix(1_700_000_000, 123456789)
+	for _, dir := range []string{from, to} {
+		check(t, os.Chtimes(filepath.Join(dir, "same"), at, at))
+	}
+	before, err := os.Stat(filepath.Join(to, "same"))
+	check(t, err)
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}))
+	after, err := os.Stat(filepath.Join(to, "same"))
+	check(t, err)
+	if !os.SameFile(before, after) || !after.ModTime().Equal(at) {
+		t.Errorf("a file that is the same was written again: %v", after.ModTime())
+	}
+	if got := listing(t, to)["other"]; got != "content" {
+		t.Errorf("a file that is not the same is %q", got)
+	}
+}
+
+func TestHostileTars(t *testing.T) {
+	file := func(name, content string) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}
+	}
+	top := tar.Header{Name: "top/", Typeflag: tar.TypeDir, Mode: 0o755}
+	link := func(name, to string) tar.Header {
+		return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to, Mode: 0o777}
+	}
+	tests := map[string][]tar.Header{
+		"a parent that is a link": {top, link("top/d", ".."), file("top/d/escaped", "x")},
+		"an absolute link":        {top, link("top/d", "OUTSIDE"), file("top/d/escaped", "x")},
+		"a hard link outside": {top, link("top/l", "OUTSIDE/victim"),
+			{Name: "top/h", Typeflag: tar.TypeLink, Linkname: "top/l"}},
+		"a hard link to no file": {top, {Name: "top/h", Typeflag: tar.TypeLink, Linkname: "top/../../victim"}},
+		"a file for its parent":  {top, file("top/d", "x"), file("top/d/e", "x")},
+	}
+	for name, headers := range tests {
+		t.Run(name, func(t *testing.T) {
+			outside := tree(t, map[string]string{"victim": "whole"})
+			dir := filepath.Join(outside, "tree")
+			check(t, os.Mkdir(dir, 0o755))
+			var data bytes.Buffer
+			tw := tar.NewWriter(&data)
+			for _, h := range headers {
+				h.Linkname = strings.Replace(h.Linkname, "OUTSIDE", outside, 1)
+				check(t, tw.WriteHeader(&h))
+				_, err := tw.Write(bytes.Repeat([]byte("x"), int(h.Size)))
+				check(t, err)
+			}
+			check(t, tw.Close())
+			if err := transfer.Unpack(t.Context(), &data, dir, transfer.Limits{}); err == nil {
+				t.Error("no error")
+			}
+			if got := listing(t, outside); got["victim"] != "whole" || got["escaped"] != "" {
+				t.Errorf("files outside are %q", got)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	from := tree(t, map[string]string{"a": "0123456789", "b": "0123456789"})
+	for _, limits := range []transfer.Limits{{Bytes: 19}, {Files: 2}} {
+		err := transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), limits)
+		if _, ok := errors.AsType[*transfer.TooMuchError](err); !ok {
+			t.Errorf("%+v: %v", limits, err)
+		}
+	}
+	check(t, transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), transfer.Limits{Bytes: 20, Files: 3}))
+}
+
+func TestKindsOfFiles(t *testing.T) {
+	to := tree(t, map[string]string{"pipe": "was a file"})
+	var data bytes.Buffer
+	tw := tar.NewWriter(&data)
+	for _, h := range []tar.Header{{Name: "top/", Typeflag: tar.TypeDir, Mode: 0},
+		{Name: "top/pipe", Typeflag: tar.TypeFifo, Mode: 0o644}, {Name: "top/null", Typeflag: tar.TypeChar, Devmajor: 1,
+			Devminor: 3}, {Name: "top/set", Typeflag: tar.TypeReg, Mode: 0o6755}} {
+		check(t, tw.WriteHeader(&h))
+	}
+	check(t, tw.Close())
+	check(t, transfer.Unpack(t.Context(), &data, to, transfer.Limits{}))
+	if got := listing(t, to); len(got) != 1 || got["set"] != "" {
+		t.Errorf("the directory has %q", got)
+	}
+	if info, err := os.Stat(filepath.Join(to, "set")); err != nil || info.Mode() != 0o755 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	var data bytes.Buffer
+	tw := tar.NewWriter(&data)
+	for _, h := range []tar.Header{{Name: "top/", Typeflag: tar.TypeDir, Mode: 0o755},
+		{Name: "top/a", Typeflag: tar.TypeReg, Size: 1, Mode: 0o644}} {
+		_ = tw.WriteHeader(&h)
+		_, _ = tw.Write(make([]byte, h.Size))
+	}
+	_ = tw.Close()
+	f.Add(data.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		outside := t.TempDir()
+		dir := filepath.Join(outside, "tree")
+		check(t, os.Mkdir(dir, 0o755))
+		_ = transfer.Unpack(t.Context(), bytes.NewReader(data), dir, transfer.Limits{Bytes: 1 << 20, Files: 100})
+		if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+			t.Errorf("it wrote outside: %v, %v", entries, err)
+		}
+	})
+}

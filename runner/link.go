@@ -1,0 +1,134 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"holon/internal/visible"
+	"holon/runner/engine"
+	"holon/runner/engine/transfer"
+)
+
+// link is the way to a container that shares no directory with the host. Its sockets and files are those of mounts: the
+// engine's link serves the sockets in the same directories, and fetch brings files back to where they would have been
+// written.
+type link struct {
+	conn  io.Closer // nil: it is not open
+	quota int64     // most bytes that turns may have written; 0: no bound
+}
+
+// maxFetched bounds how many files a container may leave in one directory.
+const maxFetched = 4_000_000
+
+// checkLink finds out whether the container will have copies of its files, and refuses a session that goes on from turn
+// to turn then.
+func (s *Session) checkLink(ctx context.Context) (err error) {
+	if linker, ok := s.cfg.Engine.(engine.Linker); ok {
+		s.streams, err = linker.Streams(ctx)
+	}
+	if err != nil || !s.streams {
+		return err
+	}
+	if s.cfg.AgentHome == "" && s.cfg.Resume == nil {
+		s.Warnings = append(s.Warnings, "the engine shares no directory with this machine: the disk quota of the run holds "+
+			"when it ends, and not before")
+		return nil
+	}
+	return &Error{Code: CodeUsage, Param: "link",
+		Message: "the engine shares no directory with this machine, and agents and sessions need that",
+		Hint:    "use a Docker engine that runs as root on this machine; holon run works without"}
+}
+
+// linked is what the link has to know of the container.
+func (s *Session) linked() engine.Spec {
+	return engine.Spec{Mounts: slices.Clone(s.mounts), Sockets: s.socketsInside(), User: s.cfg.User, Server: s.server}
+}
+
+// socketsInside are the sockets as the container sees them.
+func (s *Session) socketsInside() engine.Sockets {
+	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Bridge: []string{agentdPath, "bridge"}}
+	for name, served := range map[string]bool{modelSocket: s.gateway != nil, toolSocket: s.hostTools != nil,
+		egressSocket: s.egress != nil} {
+		if served {
+			list.Host = append(list.Host, hostPath+"/"+name)
+		}
+	}
+	return list
+}
+
+// openLink joins the sockets of the host and of the container, where that is not done by mounts.
+func (s *Session) openLink(ctx context.Context) (err error) {
+	if s.handle.Link == "" {
+		return nil
+	}
+	linker, ok := s.cfg.Engine.(engine.Linker)
+	if !ok {
+		return &Error{Code: CodeUsage, Param: "engine", Message: fmt.Sprintf("the engine %s has no link of the kind %q",
+			s.cfg.Engine.Name(), visible.OneLine(s.handle.Link, 40)), Hint: "use the holon that made the container"}
+	}
+	s.link.conn, err = linker.Link(ctx, s.handle, s.linked())
+	return err
+}
+
+// linkTimeout bounds how long agentd of a container that is taken up may take to answer through a new link.
+const linkTimeout = 10 * time.Second
+
+// linkAgain opens the link to a container that was taken up, and waits until agentd can be reached, or until that takes
+// too long, which what is asked of it then shows.
+func (s *Session) linkAgain(ctx context.Context) error {
+	if err := s.openLink(ctx); err != nil || s.link.conn == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	if err := s.awaitSocket(ctx); err != nil {
+		s.cfg.Log.Warn("agentd does not answer", "container", s.handle.Name, "err", err)
+	}
+	return nil
+}
+
+func (s *Session) closeLink() error {
+	if s.link.conn == nil {
+		return nil
+	}
+	err := s.link.conn.Close()
+	s.link.conn = nil
+	return err
+}
+
+// fetchTurn brings back what agentd keeps of turns, once one is over.
+func (s *Session) fetchTurn(ctx context.Context) error {
+	return s.fetch(ctx, func(m engine.Mount) bool { return m.Target == outputPath || m.Target == statePath })
+}
+
+// fetchAll brings back what the container wrote. It comes after its end and before it is removed.
+func (s *Session) fetchAll(ctx context.Context) error {
+	return s.fetch(ctx, func(engine.Mount) bool { return true })
+}
+
+func (s *Session) fetch(ctx context.Context, wanted func(engine.Mount) bool) error {
+	linker, ok := s.cfg.Engine.(engine.Linker)
+	if s.handle.Link == "" || !ok {
+		return nil
+	}
+	limits := transfer.Limits{Files: maxFetched}
+	if s.link.quota > 0 {
+		used, err := s.measure(ctx)
+		if err != nil {
+			return err
+		}
+		limits.Bytes = used + s.link.quota
+	}
+	spec := s.linked()
+	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !wanted(m) })
+	err := linker.Fetch(ctx, s.handle, spec, limits)
+	if tooMuch, ok := errors.AsType[*transfer.TooMuchError](err); ok {
+		return &Error{Code: codeDiskQuota, Param: "HOLON_RUN_DISK", Err: tooMuch,
+			Message: "what the container wrote was not taken whole", Hint: "raise it"}
+	}
+	return err
+}

@@ -59,6 +59,7 @@ func metrics() []metric {
 		{[]string{"P28"}, measureWork},
 		{[]string{"P21"}, measureSearch},
 		{[]string{"P1", "P19", "P24"}, measureContainer},
+		{[]string{"P37"}, measureLink},
 		{[]string{"P18"}, measurePause},
 		{[]string{"P17"}, measureFleet},
 		{[]string{"P29"}, measureSpawnAgent},

@@ -44,7 +44,8 @@ import (
 // and the conditions [engine], a Docker engine answers, and [image:NAME], it has that image.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
-// Those of testdata/postgres have a server of their own, which `database stop` stops and `database start` starts again.
+// Those of testdata/postgres have a server of their own, which `database stop` stops and `database start` starts again;
+// `database hang` stops its processes where they are until `database resume`.
 func TestPostgresScripts(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.New(t)
@@ -60,8 +61,12 @@ func TestPostgresScripts(t *testing.T) {
 				server.Stop(t, syscall.SIGQUIT)
 			case !neg && slices.Equal(args, []string{"start"}):
 				server.Start(t)
+			case !neg && slices.Equal(args, []string{"hang"}):
+				server.Hang(t)
+			case !neg && slices.Equal(args, []string{"resume"}):
+				server.Resume(t)
 			default:
-				ts.Fatalf("usage: database stop|start")
+				ts.Fatalf("usage: database stop|start|hang|resume")
 			}
 		}
 	})

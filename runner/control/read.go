@@ -1,8 +1,11 @@
 package control
 
 import (
+	"context"
+	"errors"
 	"math"
 	"net/http"
+	"time"
 
 	"holon/internal/httpserver"
 	"holon/runner/agent/view"
@@ -52,15 +55,31 @@ func (s *Server) getHealth(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return wire.Health{OK: true}, nil
 }
 
+// ledgerWithin is how long the status of the runtime waits for a ledger that may be away.
+const ledgerWithin = 2 * time.Second
+
+// getRuntimeStatus also answers while the ledger is away, which is no fault of the runtime.
 func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	release, err := s.limit.enter(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+	read := make(chan view.RuntimeStatus, 1)
+	go func() { read <- s.runtimeStatus(context.WithoutCancel(r.Context())) }() // the ledger bounds it, and waits for it
+	select {
+	case status := <-read:
+		return status, nil
+	case <-time.After(ledgerWithin):
+		return s.unhealthy(&state.Error{Code: ledger.CodeLedgerAway, Message: "the ledger does not answer",
+			Hint: "see that its database runs and can be reached"}), nil
+	}
+}
+
+func (s *Server) runtimeStatus(ctx context.Context) view.RuntimeStatus {
 	status := view.RuntimeStatus{OK: true, Runtime: s.host.Info()}
 	status.LastFailure, status.Healthy = status.Runtime.LastFailure, status.Runtime.Ready
-	err = s.store.View(r.Context(), func(v ledger.View) error {
+	err := s.store.View(ctx, func(v ledger.View) error {
 		activity, failure, err := s.view(v).Activity()
 		status.Activity = activity
 		if failure != nil && (status.LastFailure == nil || failure.OccurredAt.After(status.LastFailure.OccurredAt)) {
@@ -68,7 +87,19 @@ func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, 
 		}
 		return err
 	})
-	return status, err
+	if err != nil {
+		return s.unhealthy(err)
+	}
+	return status
+}
+
+// unhealthy is the status of a runtime whose ledger cannot be read.
+func (s *Server) unhealthy(err error) view.RuntimeStatus {
+	f := &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: "internal_error", Summary: err.Error()}
+	if e, ok := errors.AsType[*state.Error](err); ok {
+		f.Code, f.Summary, f.Hint = string(e.Code), e.Message, e.Hint
+	}
+	return view.RuntimeStatus{OK: true, Runtime: s.host.Info(), LastFailure: f}
 }
 
 func (s *Server) postShutdown(_ http.ResponseWriter, _ *http.Request) (any, error) {

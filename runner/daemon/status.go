@@ -88,8 +88,13 @@ func (d *Daemon) status(seen sighting) Status {
 		info.ConfigFingerprint
 	s.DefaultAgent, s.DefaultModel, s.Engine = info.DefaultAgent, info.DefaultModel, info.Engine
 	s.StartedAt = info.StartedAt
-	s.ConfigMatch, s.Activity = &match, &seen.answer.Activity
+	if s.ConfigMatch = &match; seen.answer.Activity.State != "" { // else the ledger cannot be read
+		s.Activity = &seen.answer.Activity
+	}
 	s.LastFailure = newer(newer(s.LastFailure, seen.answer.LastFailure), info.LastFailure)
+	if f := seen.answer.LastFailure; !s.Control.Healthy && f != nil {
+		s.Control.Problem = f.Summary
+	}
 	return s
 }
 

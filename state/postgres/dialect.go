@@ -97,6 +97,7 @@ const (
 	foreignKeyViolation = "23503"
 	lockNotAvailable    = "55P03"
 	readOnlyTransaction = "25006"
+	noPrivilege         = "42501"
 	diskFull            = "53100"
 	invalidParameter    = "22023"
 	dataCorrupted       = "XX001"
@@ -122,10 +123,29 @@ func (dialect) Known(err error) *state.Error {
 			Hint: "make room on the disk that holds the database", Err: err}
 	case e.Code == dataCorrupted, e.Code == indexCorrupted:
 		return sqlstore.Unreadable(err)
-	case e.Code == readOnlyTransaction, slices.Contains(classesAway, e.Code[:min(2, len(e.Code))]):
-		return away(err)
+	case e.Code == readOnlyTransaction, e.Code == noPrivilege, e.Code == lockNotAvailable,
+		slices.Contains(classesAway, e.Code[:min(2, len(e.Code))]):
+		return refusedBy(e, err)
 	}
 	return nil
+}
+
+// refusals are what an operator has to change, by the class of an answer of the server.
+var refusals = map[string]struct{ what, hint string }{
+	"25": {"can only be read", "name the primary server in the URL, or make this one take writes"},
+	"28": {"refuses its user", "correct the user in the URL, or the password: PGPASSWORD, or the file that PGPASSFILE names"},
+	"3D": {"does not exist", "correct its name in the URL, or make it: createdb --owner USER DATABASE"},
+	"42": {"does not let its user make the tables or write them", "make the user the owner of the database"},
+	"55": {"is held by another writer", "see in pg_stat_activity which session waits in a transaction"},
+}
+
+// refusedBy is about a server that answers that the database cannot be used.
+func refusedBy(e *pgconn.PgError, err error) *state.Error {
+	known := away(err)
+	if r, ok := refusals[e.Code[:min(2, len(e.Code))]]; ok {
+		known.Message, known.Hint = "the database of the ledger "+r.what+"; nothing was written", r.hint
+	}
+	return known
 }
 
 // lost reports whether the connection, or the attempt to make one, ended without an answer.

@@ -6,8 +6,9 @@
 // when its connection is lost, PostgreSQL ends the transaction and gives up the lock, so that another holder never
 // meets a change of this one. A new connection takes the lock again, unless another daemon had the ledger meanwhile.
 //
-// Updates run one at a time, views in transactions of their own with one snapshot. While the database cannot be reached
-// both are an error with CodeLedgerAway. A commit whose answer was lost is looked up before Update returns.
+// Updates run one at a time, views in transactions of their own with one snapshot. While the database cannot be reached,
+// or does not answer in time, both are an error with CodeLedgerAway. A commit whose answer was lost is looked up before
+// Update returns.
 package postgres
 
 import (
@@ -31,13 +32,12 @@ import (
 type Options struct {
 	URL string       // postgres://USER@HOST/DATABASE, with the parameters and the variables that libpq has
 	Log *slog.Logger // nil: nothing is logged
+
+	within time.Duration // how long an answer may take, for tests; 0: answerWithin
 }
 
 // readers is how many Views run at once.
 const readers = 8
-
-// connectWithin bounds an attempt to connect, unless the URL has another bound.
-const connectWithin = 10 * time.Second
 
 func parse(text string) (*pgx.ConnConfig, error) {
 	bad := &state.Error{Code: ledger.CodeLedgerURL, Param: "ledger",
@@ -74,10 +74,14 @@ func Open(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 	}
 	config.RuntimeParams["application_name"] = "holon " + rand.Text()
 	w := &writer{name: config.RuntimeParams["application_name"]}
-	reading, writing := config.Copy(), config.Copy()
-	for key, value := range map[string]string{"lock_timeout": "2s", "tcp_keepalives_idle": "30",
-		"tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"} {
-		writing.RuntimeParams[key] = value
+	migrating, reading, writing := config.Copy(), config.Copy(), config.Copy()
+	migrating.RuntimeParams["lock_timeout"] = milliseconds(heldWithin)
+	bound(reading, opts.within)
+	bound(writing, opts.within)
+	writing.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(silentClient)
+	place, err := prepare(ctx, stdlib.OpenDB(*migrating, stdlib.OptionAfterConnect(w.seize)), opts.Log)
+	if err != nil {
+		return nil, failed("open the ledger", err)
 	}
 	c := sqlstore.Config{Own: own, Release: func() error { return nil },
 		Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
@@ -86,10 +90,7 @@ func Open(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 	c.Writer.SetMaxOpenConns(1)
 	c.Reader.SetMaxOpenConns(readers)
 	c.Reader.SetMaxIdleConns(readers)
-	c.Dialect = dialect{c.Reader}
-	if c.Origin, err = prepare(ctx, c.Writer, opts.Log); err != nil {
-		return nil, errors.Join(failed("open the ledger", err), c.Reader.Close(), c.Writer.Close())
-	}
+	c.Dialect, c.Origin = dialect{c.Reader}, place
 	s, err := sqlstore.New(ctx, c)
 	if err != nil {
 		return nil, err
@@ -100,8 +101,10 @@ func Open(ctx context.Context, opts Options) (*sqlstore.Store, error) {
 	return s, nil
 }
 
-// prepare brings the schema up to date and returns where the ledger is.
+// prepare brings the schema up to date, which may take its time, and returns where the ledger is. It closes db.
 func prepare(ctx context.Context, db *sql.DB, log *slog.Logger) (place string, err error) {
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
 	if err := migrate(ctx, db, log); err != nil {
 		return "", err
 	}

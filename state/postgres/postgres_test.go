@@ -26,6 +26,7 @@ func TestStore(t *testing.T) {
 		"one store writes a ledger":               testAlone,
 		"another store had it meanwhile":          testMeanwhile,
 		"another database is another epoch":       testEpoch,
+		"statements are bounded":                  testBounds,
 		"opening refuses":                         testOpenRefuses,
 		"statements are understood":               testStatements,
 		"a commit without an answer is looked up": testLostAnswer,

@@ -4,9 +4,13 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"path"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"holon/state"
 	"holon/state/ledger"
@@ -101,6 +105,38 @@ func TestServerRestarts(t *testing.T) {
 	expect.Equal(t, "events", newest(t, s), 4)
 }
 
+// A server that hangs holds up nothing for ever, and the store goes on when it answers again.
+func TestServerHangs(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	s, err := Open(t.Context(), Options{URL: server.Database(t) + "&connect_timeout=1", within: 200 * time.Millisecond})
+	expect.NoError(t, err)
+	defer s.Close()
+	expect.NoError(t, s.Update(t.Context(), tell))
+	expect.Equal(t, "events", newest(t, s), 1)
+	server.Hang(t)
+	for range 2 { // on connections that there are, and on new ones
+		wantCode(t, s.Update(t.Context(), tell), ledger.CodeLedgerAway)
+		wantCode(t, s.View(t.Context(), func(v ledger.View) error { _, err := v.Agents(); return err }),
+			ledger.CodeLedgerAway)
+	}
+	server.Resume(t)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	expect.Equal(t, "events at the end", newest(t, s), 2)
+}
+
+// A transaction whose client is silent, or waits for a lock too long, is ended by the server.
+func testBounds(t *testing.T, server *postgrestest.Server) {
+	config, err := parse(server.Database(t) + "&statement_timeout=100")
+	expect.NoError(t, err)
+	bound(config, 0)
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	expect.NoError(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "SELECT pg_sleep(60)")
+	wantCode(t, failed("sleep", err), ledger.CodeLedgerAway)
+}
+
 // A store whose connection was lost writes no more when another one had the ledger meanwhile.
 func testMeanwhile(t *testing.T, server *postgrestest.Server) {
 	url := server.Database(t)
@@ -146,10 +182,24 @@ func testOpenRefuses(t *testing.T, server *postgrestest.Server) {
 	url := server.Database(t)
 	expect.NoError(t, openAt(t, url).Close())
 	execute(t, url, "INSERT INTO holon_schema_version (version_id, is_applied) VALUES (99, true)")
-	for from, code := range map[string]state.Code{url: ledger.CodeUnreadable, url + "x": ledger.CodeLedgerAway,
-		strings.Replace(url, "/d", "/absent", 1): ledger.CodeLedgerAway} {
+	_, err := Open(t.Context(), Options{URL: url})
+	wantCode(t, err, ledger.CodeUnreadable)
+	standby := server.Database(t)
+	execute(t, standby, "CREATE ROLE guest LOGIN; CREATE ROLE stranger")
+	execute(t, standby, "ALTER DATABASE "+path.Base(strings.Split(standby, "?")[0])+" SET default_transaction_read_only = on")
+	for from, remedy := range map[string]string{
+		url + "x":                                "runs and can be reached",
+		strings.Replace(url, "/d", "/absent", 1): "createdb",
+		standby:                                  "primary",
+		strings.Replace(url, "holon@", "nobody@", 1):               "PGPASSWORD",
+		strings.Replace(url, "holon@", "stranger@", 1):             "PGPASSWORD",
+		strings.Replace(server.Database(t), "holon@", "guest@", 1): "owner",
+	} {
 		_, err := Open(t.Context(), Options{URL: from})
-		wantCode(t, err, code)
+		wantCode(t, err, ledger.CodeLedgerAway)
+		if e, ok := errors.AsType[*state.Error](err); !ok || !strings.Contains(e.Hint, remedy) {
+			t.Errorf("%s: %v, want a remedy with %q", from, err, remedy)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -44,6 +45,7 @@ func New(t testing.TB) *Server {
 	}
 	t.Cleanup(func() {
 		if s.running != nil {
+			s.Resume(t)
 			s.Stop(t, syscall.SIGQUIT)
 		}
 		_ = os.RemoveAll(s.dir)
@@ -146,6 +148,30 @@ func (s *Server) Stop(t testing.TB, how syscall.Signal) {
 	}
 	_ = s.running.Wait() // a crash is an error
 	s.running = nil
+}
+
+// Hang stops all processes of the server where they are, as a machine does that is out of memory, until Resume.
+func (s *Server) Hang(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Resume lets a server go on that hangs.
+func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+// signal sends a signal to the server and to its children, each of which has a process group of its own.
+func (s *Server) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	parent := s.running.Process.Pid
+	if err := syscall.Kill(parent, sig); err != nil {
+		t.Fatal(err)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", parent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(id); err == nil {
+			_ = syscall.Kill(pid, sig) // it may have ended
+		}
+	}
 }
 
 // Database makes an empty database and returns its URL.

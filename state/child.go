@@ -13,29 +13,29 @@ import (
 // The id of a private child is that of its parent, a dot and childSuffix characters. No agent of an operator has a dot
 // in its id.
 const (
-	childMark   = "."
+	ChildMark   = "."
 	childSuffix = 6
 	MaxDepth    = 2 // levels of children below a public agent
 )
 
 // ChildID is the id of a child of parent that has the name, of childSuffix lower-case letters and digits.
-func ChildID(parent, name string) string { return parent + childMark + name[:childSuffix] }
+func ChildID(parent, name string) string { return parent + ChildMark + name[:childSuffix] }
 
 // SessionID is the id by which agentd and the record know the conversation of an agent. It has no dots, which agentd
 // does not take.
 func SessionID(agentID string) string {
-	return responses.PrefixSession + strings.ReplaceAll(agentID, childMark, "__")
+	return responses.PrefixSession + strings.ReplaceAll(agentID, ChildMark, "__")
 }
 
 // RootAgent is the id of the public agent in whose tree an agent is, which may be that agent itself.
 func RootAgent(id string) string {
-	root, _, _ := strings.Cut(id, childMark)
+	root, _, _ := strings.Cut(id, ChildMark)
 	return root
 }
 
 // IsChild reports whether an id has the form of that of a private child.
 func IsChild(id string) bool {
-	names := strings.Split(id, childMark)
+	names := strings.Split(id, ChildMark)
 	if names[0] == "" || len(names) < 2 || len(names) > MaxDepth+1 {
 		return false
 	}
@@ -48,7 +48,7 @@ func IsChild(id string) bool {
 }
 
 // AgentDepth is how many levels below its public agent an agent is.
-func AgentDepth(id string) int { return strings.Count(id, childMark) }
+func AgentDepth(id string) int { return strings.Count(id, ChildMark) }
 
 // childrenDir is where the homes of the children of a public agent are, which no container of an agent sees.
 func (h Home) childrenDir(root string) string {

@@ -20,10 +20,11 @@ const (
 )
 
 // Commit implements sqlstore.Dialect. When the answer of a commit is lost, it asks what became of the transaction,
-// while no other transaction can begin: this one still has the only place among writers.
-func (d dialect) Commit(t *sql.Tx) error {
+// while no other transaction of this process can begin.
+func (d dialect) Commit(t *sql.Tx, changed []string) error {
 	var id *string // nil: nothing was written
-	if err := t.QueryRow("SELECT pg_current_xact_id_if_assigned()::text").Scan(&id); err != nil {
+	if err := t.QueryRow("SELECT pg_current_xact_id_if_assigned()::text, (SELECT pg_notify($1, $2) WHERE $2 <> '')::text",
+		channel, d.holder.payload(changed)).Scan(&id, new(sql.NullString)); err != nil {
 		return err
 	}
 	err := t.Commit()

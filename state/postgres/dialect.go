@@ -21,6 +21,7 @@ import (
 // dialect is that of PostgreSQL.
 type dialect struct {
 	reader *sql.DB // that answers what became of a commit
+	holder *holder
 }
 
 var _ sqlstore.Dialect = dialect{}
@@ -84,6 +85,9 @@ func (dialect) Read(into []any) {
 		}
 	}
 }
+
+// Begin implements sqlstore.Dialect.
+func (d dialect) Begin(ctx context.Context, t *sql.Tx) error { return d.holder.begin(ctx, t) }
 
 // Insert implements sqlstore.Dialect: an error would end the transaction.
 func (dialect) Insert() string { return " ON CONFLICT DO NOTHING" }

@@ -1,26 +1,35 @@
 // Package postgres keeps the ledger in a PostgreSQL database.
 //
-//	Open ─▶ connect, take the lock, migrate the schema ─▶ sqlstore.Store
+//	Open ─▶ migrate the schema, join the holders ─▶ Store
+//	Update ─▶ BEGIN, wait for the lock, am I a holder? ─▶ fn ─▶ NOTIFY, COMMIT ─▶ Changed, of every process
+//	Take ─▶ leases of agents ─▶ their turns, containers and files are this process's alone
 //
-// The session that holds an advisory lock of the database is the only writer, and every change is made in that session:
-// when its connection is lost, PostgreSQL ends the transaction and gives up the lock, so that another holder never
-// meets a change of this one. A new connection takes the lock again, unless another daemon had the ledger meanwhile.
+// Several processes may share a ledger, each a row of the table holders under an id that is never used again. It renews
+// the row; one that is silent for leaseTime, or whose process of this host has ended, loses it to another. All times
+// are of the clock of the database. A lease is a row that names an agent and a holder; it goes with its holder.
 //
-// Updates run one at a time, views in transactions of their own with one snapshot. While the database cannot be reached,
+// The invariant: updates of all processes run one at a time, under an advisory lock that ends with the transaction, and
+// each looks under the lock whether its process is a holder still. The id of the holder is the token that fences a write:
+// when an agent has another holder, no change of the one before is kept any more, whatever it has begun. That process
+// has to end at once, see Leases.Lost, and leaves its containers to the next holder. Any holder reads and admits
+// messages. Only Held, Check and Take say who may run an agent; a store does not look at what is written.
+//
+// Views run in transactions of their own with one snapshot. While the database cannot be reached,
 // or does not answer in time, both are an error with CodeLedgerAway. A commit whose answer was lost is looked up before
 // Update returns.
 package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"holon/state"
@@ -33,7 +42,11 @@ type Options struct {
 	URL string       // postgres://USER@HOST/DATABASE, with the parameters and the variables that libpq has
 	Log *slog.Logger // nil: nothing is logged
 
-	within time.Duration // how long an answer may take, for tests; 0: answerWithin
+	Home    string // that the processes have which share the ledger
+	Address string // where this process is reached, for people
+
+	within     time.Duration // how long an answer may take, for tests; 0: answerWithin
+	unattended bool          // for tests whose clock stands still: nothing is renewed
 }
 
 // readers is how many Views run at once.
@@ -65,51 +78,88 @@ func Password(text string) string {
 	return config.Password
 }
 
-// Open opens the ledger in a database, whose schema it makes or migrates. Errors have CodeLocked when another process
-// has it open, CodeLedgerAway when the database cannot be reached, and CodeUnreadable when a newer holon changed it.
-func Open(ctx context.Context, opts Options) (*sqlstore.Store, error) {
+// Store is a ledger that several processes may share, with the leases of this one.
+type Store struct {
+	*sqlstore.Store
+	ledger.Leases
+}
+
+// Open opens the ledger in a database, whose schema it makes or migrates. Errors have CodeLocked when a process with
+// another home or an earlier version has it open, CodeLedgerAway when the database cannot be reached, and
+// CodeUnreadable when a newer holon changed it.
+func Open(ctx context.Context, opts Options) (*Store, error) {
 	config, err := parse(opts.URL)
 	if err != nil {
 		return nil, err
 	}
-	config.RuntimeParams["application_name"] = "holon " + rand.Text()
-	w := &writer{name: config.RuntimeParams["application_name"]}
-	migrating, reading, writing := config.Copy(), config.Copy(), config.Copy()
-	migrating.RuntimeParams["lock_timeout"] = milliseconds(heldWithin)
-	bound(reading, opts.within)
-	bound(writing, opts.within)
-	writing.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(silentClient)
-	place, err := prepare(ctx, stdlib.OpenDB(*migrating, stdlib.OptionAfterConnect(w.seize)), opts.Log)
-	if err != nil {
-		return nil, failed("open the ledger", err)
-	}
-	c := sqlstore.Config{Own: own, Release: func() error { return nil },
-		Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-		Writer:   stdlib.OpenDB(*writing, stdlib.OptionAfterConnect(w.seize)),
-		Reader:   stdlib.OpenDB(*reading)}
-	c.Writer.SetMaxOpenConns(1)
-	c.Reader.SetMaxOpenConns(readers)
-	c.Reader.SetMaxIdleConns(readers)
-	c.Dialect, c.Origin = dialect{c.Reader}, place
-	s, err := sqlstore.New(ctx, c)
+	h, err := newHolder(opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.claim(ctx, c.Writer); err != nil {
-		return nil, errors.Join(failed("open the ledger", err), s.Close())
+	config.RuntimeParams["application_name"] = "holon"
+	attending, reading, writing := config.Copy(), config.Copy(), config.Copy()
+	bound(reading, opts.within)
+	bound(writing, opts.within)
+	writing.RuntimeParams["application_name"] = "holon " + h.id
+	writing.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(silentClient)
+	place, err := h.prepare(ctx, config)
+	if err != nil {
+		return nil, failed("open the ledger", err)
 	}
-	return s, nil
+	h.db = stdlib.OpenDB(*writing, stdlib.OptionAfterConnect(h.connected))
+	h.db.SetMaxOpenConns(1)
+	reader := stdlib.OpenDB(*reading)
+	h.reader = reader
+	reader.SetMaxOpenConns(readers)
+	reader.SetMaxIdleConns(readers)
+	attended, end := context.WithCancel(context.WithoutCancel(ctx)) // Close ends it
+	var attends sync.WaitGroup
+	s, err := sqlstore.New(ctx, sqlstore.Config{Own: own, Origin: place, Dialect: dialect{reader, h}, Writer: h.db,
+		Reader: reader, Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		Release: func() error { end(); attends.Wait(); return h.leave(config) }})
+	if err != nil {
+		end()
+		return nil, err
+	}
+	h.mu.Lock()
+	h.epoch = s.Epoch()
+	h.mu.Unlock()
+	if !opts.unattended {
+		attends.Go(func() { h.attend(attended, attending, s.Announce) })
+	}
+	return &Store{s, h}, nil
 }
 
-// prepare brings the schema up to date, which may take its time, and returns where the ledger is. It closes db.
-func prepare(ctx context.Context, db *sql.DB, log *slog.Logger) (place string, err error) {
-	defer func() { err = errors.Join(err, db.Close()) }()
+// prepare brings the schema up to date, which may take its time, makes this process a holder, and returns where the
+// ledger is. No other process writes meanwhile.
+func (h *holder) prepare(ctx context.Context, config *pgx.ConnConfig) (place string, err error) {
+	config = config.Copy()
+	config.RuntimeParams["lock_timeout"] = milliseconds(heldWithin)
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(seize))
 	db.SetMaxOpenConns(1)
-	if err := migrate(ctx, db, log); err != nil {
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := migrate(ctx, db, h.log); err != nil {
 		return "", err
 	}
-	err = db.QueryRowContext(ctx, "SELECT "+origin).Scan(&place)
-	return place, err
+	if err := db.QueryRowContext(ctx, "SELECT "+origin).Scan(&place); err != nil {
+		return "", err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return place, conn.Raw(func(c any) error { return h.join(ctx, c.(*stdlib.Conn).Conn()) })
+}
+
+// seize gives a new connection the lock of what writes. An earlier version, which shares no ledger, never lets go of it.
+func seize(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", lockClass, lockObject)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable {
+		return &state.Error{Code: ledger.CodeLocked, Message: "another process has the ledger in this database open",
+			Hint: "stop the holon serve of an earlier version, then start this one again"}
+	}
+	return err
 }
 
 // origin names the history that a ledger is part of: it is another one after a restoration from a dump, which makes

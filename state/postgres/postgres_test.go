@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"holon/state/ledger"
-	"holon/state/sqlstore"
 	"holon/test/expect"
 	"holon/test/ledgertest"
 	"holon/test/postgrestest"
 )
 
-func openAt(t testing.TB, url string) *sqlstore.Store {
+func openAt(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Options{URL: url})
 	expect.NoError(t, err)
@@ -23,8 +22,12 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.New(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
-		"one store writes a ledger":               testAlone,
-		"another store had it meanwhile":          testMeanwhile,
+		"stores share a ledger":                   testShared,
+		"a lease that is lost":                    testLost,
+		"a process that is silent":                testSilent,
+		"a process that has ended":                testEnded,
+		"another home":                            testOtherHome,
+		"a restored database":                     testRestored,
 		"another database is another epoch":       testEpoch,
 		"statements are bounded":                  testBounds,
 		"opening refuses":                         testOpenRefuses,
@@ -38,6 +41,10 @@ func TestStore(t *testing.T) {
 	}
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Reopener {
 		url := server.Database(t)
-		return func(t *testing.T) ledger.Store { return openAt(t, url) }
+		return func(t *testing.T) ledger.Store {
+			s, err := Open(t.Context(), Options{URL: url, unattended: true})
+			expect.NoError(t, err)
+			return s
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -22,7 +23,12 @@ func (dialect) Bind(text string) string    { return text }
 func (dialect) Arguments(args []any) []any { return args }
 func (dialect) Read([]any)                 {}
 func (dialect) Insert() string             { return "" }
-func (dialect) Commit(t *sql.Tx) error     { return t.Commit() }
+
+// Begin implements sqlstore.Dialect: one process has the lock of the file.
+func (dialect) Begin(context.Context, *sql.Tx) error { return nil }
+
+// Commit implements sqlstore.Dialect.
+func (dialect) Commit(t *sql.Tx, _ []string) error { return t.Commit() }
 
 // reservePages stay free for new rows; at most vacuumPages are returned to the file
 // system in one call.

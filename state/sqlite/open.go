@@ -64,8 +64,23 @@ var schema string
 // the lock. The ledger itself must not be locked: closing a descriptor of it would
 // drop SQLite's own locks.
 func Lock(path string) (*flock.Flock, error) {
+	lock, err := take(path, (*flock.Flock).TryLock)
+	if err != nil {
+		return nil, err
+	}
+	// The number is for people; only the lock counts.
+	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the ledger: %w", err), lock.Close())
+	}
+	return lock, nil
+}
+
+// Share keeps others from a ledger that is not to be used, as long as this process, or another one that shares it, runs.
+func Share(path string) (*flock.Flock, error) { return take(path, (*flock.Flock).TryRLock) }
+
+func take(path string, try func(*flock.Flock) (bool, error)) (*flock.Flock, error) {
 	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o600))
-	held, err := lock.TryLock()
+	held, err := try(lock)
 	if err != nil {
 		return nil, fmt.Errorf("lock the ledger: %w", err)
 	}
@@ -74,10 +89,6 @@ func Lock(path string) (*flock.Flock, error) {
 			Code: ledger.CodeLocked, Message: fmt.Sprintf("the ledger %s is in use by %s", path, holder(lock.Path())),
 			Hint: "use the holon serve that runs, or stop it: holon daemon stop",
 		}
-	}
-	// The number is for people; only the lock counts.
-	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the ledger: %w", err), lock.Close())
 	}
 	return lock, nil
 }

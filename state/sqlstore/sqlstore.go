@@ -6,8 +6,8 @@
 //
 // The invariant: an acknowledged Update survives a loss of power, a refused one
 // leaves no trace, and watchers are notified of committed changes alone. Updates run one
-// at a time, in no order that is promised. That no other process writes is the business
-// of the package that opens the database.
+// at a time, in no order that is promised. That no other process writes meanwhile is the
+// business of the package that opens the database.
 //
 // What one database does in its own way is its [Dialect], in state/sqlite and state/postgres.
 package sqlstore
@@ -106,6 +106,9 @@ func (s *Store) RuntimeID() string { return s.runtime }
 // Changed implements ledger.Store.
 func (s *Store) Changed(agentID string) <-chan struct{} { return s.watch.changed(agentID) }
 
+// Announce wakes the watchers of agents that another process has changed, or of all agents when none is named.
+func (s *Store) Announce(agents ...string) { s.watch.announce(agents) }
+
 // Update implements ledger.Store.
 func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 	return s.update(ctx, func(t *tx) error { return fn(ledger.Tx{View: ledger.View{Rows: t}}) })
@@ -114,7 +117,10 @@ func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 func (s *Store) update(ctx context.Context, fn func(*tx) error) error {
 	var changed []string
 	err := s.transaction(ctx, s.db.Writer, nil, func(t *tx) error {
-		err := fn(t)
+		err := t.failed("begin to write to the ledger", s.db.Dialect.Begin(context.WithoutCancel(ctx), t.raw))
+		if err == nil {
+			err = fn(t)
+		}
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -124,7 +130,7 @@ func (s *Store) update(ctx context.Context, fn func(*tx) error) error {
 		changed = t.changed
 		return err
 	})
-	if err == nil {
+	if err == nil && len(changed) > 0 {
 		s.watch.announce(changed)
 	}
 	return err

@@ -261,5 +261,5 @@ func (t *tx) commit() error {
 	if t.broken != nil {
 		return t.broken
 	}
-	return t.failed("commit to the ledger", t.dialect.Commit(t.raw))
+	return t.failed("commit to the ledger", t.dialect.Commit(t.raw, t.changed))
 }

@@ -1,6 +1,10 @@
 package sqlstore
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // watch keeps one channel for each agent that has waiters, shared by all of them.
 type watch struct {
@@ -25,13 +29,13 @@ func (w *watch) changed(agentID string) <-chan struct{} {
 	return c
 }
 
-// announce closes the channels of the agents, and that of any agent.
+// announce closes the channels of the agents, or of all when there are none, and that of any agent.
 func (w *watch) announce(agents []string) {
-	if len(agents) == 0 {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(agents) == 0 {
+		agents = slices.Collect(maps.Keys(w.channels))
+	}
 	for _, id := range agents {
 		w.close(id)
 	}

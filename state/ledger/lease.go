@@ -1,0 +1,53 @@
+package ledger
+
+import (
+	"context"
+
+	"holon/state"
+)
+
+// Codes of errors about leases.
+const (
+	CodeElsewhere state.Code = "agent_elsewhere" // another process runs the agent
+	CodeLeaseLost state.Code = "lease_lost"      // this process was silent for too long: others run its agents
+)
+
+// SessionsLease is the key of the lease of the sessions of clients, all of which one process has. No agent has such
+// an id.
+const SessionsLease = "/sessions"
+
+// Leases say which agents this process runs, where several share a ledger. A lease is of a public agent and covers all
+// agents below it. It lasts as long as the process may write: when others take its agents, none of its Updates is
+// kept any more.
+type Leases interface {
+	// Held reports whether this process has the lease of an agent. It asks no database.
+	Held(agentID string) bool
+
+	// Check returns nil when this process has the lease of an agent, or takes it because no process ever had it, and
+	// CodeElsewhere otherwise.
+	Check(ctx context.Context, agentID string) error
+
+	// Take takes the leases of processes that are gone, and those of agents that are wanted and that no process has:
+	// as many as this process should have so that each has its share. It returns those that it took.
+	Take(ctx context.Context, wanted []string) ([]string, error)
+
+	// Lost is closed when this process may not write any more, and has to end.
+	Lost() <-chan struct{}
+}
+
+// Alone are the leases of a process that has its ledger for itself.
+type Alone struct{}
+
+var _ Leases = Alone{}
+
+// Held implements Leases.
+func (Alone) Held(string) bool { return true }
+
+// Check implements Leases.
+func (Alone) Check(context.Context, string) error { return nil }
+
+// Take implements Leases.
+func (Alone) Take(context.Context, []string) ([]string, error) { return nil, nil }
+
+// Lost implements Leases.
+func (Alone) Lost() <-chan struct{} { return nil }

@@ -1,0 +1,119 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+var _ ledger.Leases = (*holder)(nil)
+
+// Held implements ledger.Leases.
+func (h *holder) Held(agentID string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held[state.RootAgent(agentID)]
+}
+
+// Lost implements ledger.Leases.
+func (h *holder) Lost() <-chan struct{} { return h.lost }
+
+// Check implements ledger.Leases.
+func (h *holder) Check(ctx context.Context, agentID string) error {
+	if h.Held(agentID) {
+		return nil
+	}
+	id := state.RootAgent(agentID)
+	var owner string
+	var address sql.NullString
+	err := h.within(ctx, func(t *sql.Tx) error {
+		if _, err := t.ExecContext(ctx, "INSERT INTO leases VALUES ($1, $2) ON CONFLICT DO NOTHING", id, h.id); err != nil {
+			return err
+		}
+		return t.QueryRowContext(ctx, "SELECT holder, address FROM leases LEFT JOIN holders ON holders.id = holder "+
+			"WHERE agent_id = $1", id).Scan(&owner, &address)
+	})
+	switch {
+	case err != nil:
+		return failed("take the lease of an agent", err)
+	case owner == h.id:
+		h.hold(id)
+		return nil
+	case !address.Valid:
+		return &state.Error{Code: ledger.CodeElsewhere, Param: "agent_id", Hint: "ask again in a moment",
+			Message: fmt.Sprintf("the holon serve that ran %.200s has ended, and another one is about to", id)}
+	}
+	return &state.Error{Code: ledger.CodeElsewhere, Param: "agent_id", Hint: "ask there: " + address.String,
+		Message: fmt.Sprintf("another holon serve runs %.200s", id)}
+}
+
+func (h *holder) hold(ids ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		h.held[id] = true
+	}
+}
+
+// share is how many agents this process should have: their number by that of the processes, rounded up. While one is
+// free some process has less, so each is taken.
+const share = `SELECT (SELECT count(*) FROM agents WHERE archived = 0 AND strpos(id, $2) = 0) AS agents,
+	(SELECT count(*) FROM holders WHERE expires_at > clock_timestamp() OR id = $1) AS holders,
+	(SELECT count(*) FROM leases JOIN agents ON id = agent_id WHERE holder = $1 AND archived = 0) AS held`
+
+// free reports whether there is something to take, which needs no lock.
+const free = `SELECT EXISTS (SELECT 1 FROM leases WHERE NOT EXISTS (SELECT 1 FROM holders WHERE id = holder))
+	OR EXISTS (SELECT 1 FROM unnest(string_to_array($1, ' ')) AS id
+		WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id))`
+
+// Take implements ledger.Leases. The lease of the sessions counts as no agent.
+func (h *holder) Take(ctx context.Context, wanted []string) (taken []string, err error) {
+	names := strings.Join(append([]string{ledger.SessionsLease}, wanted...), " ")
+	var some bool
+	if err := h.reader.QueryRowContext(ctx, free, names).Scan(&some); err != nil || !some {
+		return nil, failed("look for agents that no process runs", err)
+	}
+	err = h.within(ctx, func(t *sql.Tx) (err error) {
+		var agents, holders, held int
+		if err := t.QueryRowContext(ctx, share, h.id, state.ChildMark).Scan(&agents, &holders, &held); err != nil {
+			return err
+		}
+		most := max(0, (agents+holders-1)/holders-held) + 1 // and the sessions
+		taken, err = rows(ctx, t, "UPDATE leases SET holder = $1 WHERE agent_id IN (SELECT agent_id FROM leases "+
+			"WHERE NOT EXISTS (SELECT 1 FROM holders WHERE id = holder) ORDER BY agent_id LIMIT $2) RETURNING agent_id",
+			h.id, most)
+		if err != nil || len(taken) >= most {
+			return err
+		}
+		more, err := rows(ctx, t, "INSERT INTO leases SELECT DISTINCT id, $1 FROM unnest(string_to_array($3, ' ')) AS id "+
+			"WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id) LIMIT $2 RETURNING agent_id", h.id,
+			most-len(taken), names)
+		taken = append(taken, more...)
+		return err
+	})
+	if err != nil {
+		return nil, failed("take the leases of agents", err)
+	}
+	h.hold(taken...)
+	return taken, nil
+}
+
+// rows are the strings that a statement returns.
+func rows(ctx context.Context, t *sql.Tx, text string, args ...any) (list []string, err error) {
+	found, err := t.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	for found.Next() && err == nil {
+		var id string
+		if err = found.Scan(&id); err == nil {
+			list = append(list, id)
+		}
+	}
+	return list, errors.Join(err, found.Err(), found.Close())
+}

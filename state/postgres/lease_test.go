@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"holon/internal/procfs"
+	"holon/state/ledger"
+	"holon/test/expect"
+	"holon/test/postgrestest"
+)
+
+func holderOf(s *Store) *holder { return s.Leases.(*holder) }
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	return conn
+}
+
+func makeAgents(t *testing.T, s *Store, ids ...string) {
+	t.Helper()
+	expect.NoError(t, s.Update(t.Context(), func(tx ledger.Tx) error {
+		for _, id := range ids {
+			if err := tx.Insert(&ledger.Agent{ID: id}, &ledger.AgentState{AgentID: id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func take(t *testing.T, s *Store, wanted ...string) []string {
+	t.Helper()
+	taken, err := s.Take(t.Context(), wanted)
+	expect.NoError(t, err)
+	slices.Sort(taken)
+	return taken
+}
+
+// Two stores write one ledger; each learns of what the other commits. Each takes its share of the agents, and what one
+// has the other has not.
+func testShared(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	a, b := openAt(t, url), openAt(t, url)
+	makeAgents(t, a, "a", "b", "c", "c.abcdefgh")
+	changed, any := b.Changed("a"), b.Changed("")
+	expect.NoError(t, a.Update(t.Context(), tell))
+	<-changed
+	<-any
+	expect.NoError(t, b.Update(t.Context(), tell))
+	expect.Equal(t, "events", newest(t, a), 2)
+
+	first := take(t, a, "a", "b", "c")
+	expect.Equal(t, "taken by the first", len(first), 3) // two of three, and the sessions
+	second := take(t, b, "a", "b", "c")
+	expect.Equal(t, "taken by the second", len(second), 1)
+	expect.Equal(t, "taken again", len(take(t, a, "a", "b", "c"))+len(take(t, b, "a", "b", "c")), 0)
+	for _, id := range []string{"a", "b", "c"} {
+		if slices.Contains(first, id) != a.Held(id) || slices.Contains(second, id) != b.Held(id) || a.Held(id) == b.Held(id) {
+			t.Errorf("%s: held by the first %v, by the second %v", id, a.Held(id), b.Held(id))
+		}
+	}
+	expect.Equal(t, "a child goes with its agent", a.Held("c.abcdefgh"), a.Held("c"))
+	expect.NoError(t, a.Check(t.Context(), first[1]))
+	wantCode(t, b.Check(t.Context(), first[1]), ledger.CodeElsewhere)
+	expect.NoError(t, b.Check(t.Context(), "new"))
+	wantCode(t, a.Check(t.Context(), "new"), ledger.CodeElsewhere)
+
+	expect.NoError(t, a.Close())
+	wantCode(t, b.Check(t.Context(), first[1]), ledger.CodeElsewhere) // until it is taken, with what runs
+	expect.Equal(t, "taken after the end of the first", fmt.Sprint(take(t, b)), fmt.Sprint(first))
+	expect.NoError(t, b.Check(t.Context(), first[1]))
+	expect.NoError(t, b.Close())
+}
+
+// A process that lost its leases writes nothing any more, not even what it has begun, and hears of it.
+func testLost(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	a, b := openAt(t, url), openAt(t, url)
+	expect.NoError(t, a.Update(t.Context(), tell))
+	expect.Equal(t, "taken", fmt.Sprint(take(t, a, "a")), "[/sessions a]")
+	execute(t, url, "DELETE FROM holders WHERE id = $1", holderOf(a).id)
+	wantCode(t, a.Update(t.Context(), tell), ledger.CodeLeaseLost)
+	<-a.Lost()
+	_, err := a.Take(t.Context(), []string{"b"})
+	wantCode(t, err, ledger.CodeLeaseLost)
+	expect.Equal(t, "taken by the other", fmt.Sprint(take(t, b)), "[/sessions a]")
+	expect.NoError(t, b.Update(t.Context(), tell))
+	expect.Equal(t, "events", newest(t, a), 2) // it reads
+	expect.NoError(t, a.Close())
+	expect.NoError(t, b.Close())
+}
+
+const expired = "UPDATE holders SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1"
+
+// A process that was silent is evicted, but not by one that was silent too.
+func testSilent(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s, err := Open(t.Context(), Options{URL: url, unattended: true})
+	expect.NoError(t, err)
+	defer s.Close()
+	h, conn := holderOf(s), connect(t, url)
+	execute(t, url, "INSERT INTO holders VALUES ('other', 'elsewhere', '{}', '', '', clock_timestamp())")
+	execute(t, url, expired, h.id)
+	inTime, err := h.renew(t.Context(), conn)
+	expect.NoError(t, err)
+	expect.Equal(t, "renewed in time", inTime, false)
+	expect.NoError(t, h.evict(t.Context(), conn, inTime))
+	expect.Equal(t, "holders", count(t, conn), 2)
+	inTime, err = h.renew(t.Context(), conn)
+	expect.NoError(t, err)
+	expect.NoError(t, h.evict(t.Context(), conn, inTime))
+	expect.Equal(t, "holders", count(t, conn), 1)
+}
+
+// A process of this host that has ended is evicted at once, by one that begins too.
+func testEnded(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s := openAt(t, url)
+	cmd := exec.Command("sleep", "60")
+	expect.NoError(t, cmd.Start())
+	process, err := procfs.Identify(cmd.Process.Pid)
+	expect.NoError(t, err)
+	text, err := json.Marshal(process)
+	expect.NoError(t, err)
+	execute(t, url, "INSERT INTO holders VALUES ('other', $1, $2, '', '', clock_timestamp() + interval '1 hour')",
+		holderOf(s).host, string(text))
+	conn := connect(t, url)
+	expect.NoError(t, holderOf(s).evict(t.Context(), conn, true))
+	expect.Equal(t, "holders", count(t, conn), 2)
+	expect.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	expect.NoError(t, s.Close())
+	s = openAt(t, url)
+	expect.Equal(t, "holders", count(t, conn), 1)
+	expect.NoError(t, s.Close())
+	expect.Equal(t, "holders at the end", count(t, conn), 0)
+}
+
+func count(t *testing.T, conn *pgx.Conn) (n int) {
+	t.Helper()
+	expect.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM holders").Scan(&n))
+	return n
+}
+
+func testOtherHome(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s := openAt(t, url)
+	_, err := Open(t.Context(), Options{URL: url, Home: "/other"})
+	wantCode(t, err, ledger.CodeLocked)
+	expect.NoError(t, s.Close())
+	s, err = Open(t.Context(), Options{URL: url, Home: "/other"})
+	expect.NoError(t, err)
+	expect.NoError(t, s.Close())
+}
+
+// A store whose connection was lost goes on with another one, but not in a database with another history.
+func testRestored(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s := openAt(t, url)
+	defer s.Close()
+	const cutOff = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1"
+	expect.NoError(t, s.Update(t.Context(), tell))
+	execute(t, url, cutOff, "holon "+holderOf(s).id)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	execute(t, url, "UPDATE meta SET value = 'other' WHERE key = 'epoch'")
+	execute(t, url, cutOff, "holon "+holderOf(s).id)
+	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLocked)
+	expect.Equal(t, "events", newest(t, s), 2)
+}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"holon/internal/providers"
 	"holon/responses"
@@ -22,16 +24,19 @@ import (
 	"holon/runner/settings"
 	"holon/runner/workspace/git"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // clients are the sessions of other programs, with their containers.
 type clients struct {
 	host       *agentHost
 	containers *pool.Pool
-	sessions   *conversation.Sessions
+	options    conversation.Options
+	sessions   atomic.Pointer[conversation.Sessions] // nil while another process has them
 }
 
-// newClients reads the sessions of the home. Their containers are made when they are asked for something.
+// newClients reads the sessions of the home, unless another process may have them. Their containers are made when they
+// are asked for something.
 func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error) {
 	o, c := h.options, &clients{host: h}
 	opts, err := h.poolOptions()
@@ -45,12 +50,67 @@ func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error
 		return nil, err
 	}
 	c.containers = pool.New(opts)
-	c.sessions, err = conversation.Open(ctx, conversation.Options{Home: o.home, Pool: c.containers,
+	c.options = conversation.Options{Home: o.home, Pool: c.containers,
 		Roots: o.WorkspaceRoots, Image: o.Image, Engine: engineName(o.Loaded.Engine), Version: buildVersion(),
 		Local: engineName(o.Loaded.Engine) == "local", IncludeDirty: o.IncludeDirty,
 		Borrowing: func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
-		Key:       key, Max: o.MaxSessions, Limits: limits, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log})
-	return c, err
+		Key:       key, Max: o.MaxSessions, Limits: limits, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log}
+	return c, c.open(ctx)
+}
+
+// open reads the sessions of the home if this process has their lease.
+func (c *clients) open(ctx context.Context) error {
+	if !c.host.leases.Held(ledger.SessionsLease) || c.sessions.Load() != nil {
+		return nil
+	}
+	opened, err := conversation.Open(ctx, c.options)
+	if err == nil {
+		c.sessions.Store(opened)
+	}
+	return err
+}
+
+// close ends the containers of the sessions, unless they are another process's.
+func (c *clients) close(ctx context.Context) error {
+	if c.sessions.Load() == nil {
+		return nil
+	}
+	return c.containers.Close(ctx)
+}
+
+// opened are the sessions; an error names the process that has them.
+func (c *clients) opened(ctx context.Context) (*conversation.Sessions, error) {
+	if s := c.sessions.Load(); s != nil {
+		return s, nil
+	}
+	if err := c.host.leases.Check(ctx, ledger.SessionsLease); err != nil {
+		return nil, err
+	}
+	return nil, &state.Error{Code: wire.CodeNotReady, Message: "the sessions are taken over from another holon serve",
+		Hint: "try again in a moment"}
+}
+
+// run looks after the sessions, once this process has them.
+func (c *clients) run(ctx context.Context) error {
+	for c.sessions.Load() == nil {
+		changed := c.host.ledger.Changed("")
+		if err := c.open(ctx); err != nil {
+			return err
+		}
+		if c.sessions.Load() != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { c.containers.Run(ctx) })
+	both.Go(func() { c.sessions.Load().Run(ctx) })
+	both.Wait()
+	return nil
 }
 
 // tokenLimits are what the sessions of one token may take. One token never has all places, unless there is one alone.
@@ -72,7 +132,11 @@ func (c *clients) configure(ctx context.Context, t pool.Turn) (cfg runner.Config
 		return cfg, nil, err
 	}
 	cfg.TreeCache = c.host.options.home.CacheDir()
-	if err = c.sessions.Configure(ctx, t.AgentID, &cfg); err != nil {
+	opened, err := c.opened(ctx)
+	if err == nil {
+		err = opened.Configure(ctx, t.AgentID, &cfg)
+	}
+	if err != nil {
 		return cfg, nil, errors.Join(err, access.Close())
 	}
 	return cfg, access, nil
@@ -111,7 +175,11 @@ func (c *clients) start(ctx context.Context, a conversation.Ask) (*conversation.
 			return nil, err
 		}
 	}
-	return c.sessions.Start(ctx, a)
+	opened, err := c.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return opened.Start(ctx, a)
 }
 
 // models are the models of providers, the default first.
@@ -152,20 +220,29 @@ func (d doorSessions) Start(ctx context.Context, a openresponses.Ask) (openrespo
 	return doorSession(x, err)
 }
 
+func (d doorSessions) find(by func(s *conversation.Sessions, owner, id string) (*conversation.Session, error), owner,
+	id string) (openresponses.Session, error) {
+	opened, err := d.opened(context.Background()) // a local look unless another process has them
+	if err != nil {
+		return nil, err
+	}
+	return doorSession(by(opened, owner, id))
+}
+
 func (d doorSessions) Find(owner, name string) (openresponses.Session, error) {
-	return doorSession(d.sessions.Find(owner, name))
+	return d.find((*conversation.Sessions).Find, owner, name)
 }
 
 func (d doorSessions) OfResponse(owner, id string) (openresponses.Session, error) {
-	return doorSession(d.sessions.OfResponse(owner, id))
+	return d.find((*conversation.Sessions).OfResponse, owner, id)
 }
 
 func (d doorSessions) OfTurn(owner, id string) (openresponses.Session, error) {
-	return doorSession(d.sessions.OfTurn(owner, id))
+	return d.find((*conversation.Sessions).OfTurn, owner, id)
 }
 
 func (d doorSessions) OfItem(owner, id string) (openresponses.Session, error) {
-	return doorSession(d.sessions.OfItem(owner, id))
+	return d.find((*conversation.Sessions).OfItem, owner, id)
 }
 
 // clientSession is a session for the door.
@@ -190,14 +267,22 @@ func (s operatorSessions) Start(ctx context.Context, owner string, a wire.StartS
 
 func (s operatorSessions) List(owner string) []wire.Session {
 	list := []wire.Session{}
-	for _, info := range s.sessions.List(owner) {
+	opened, err := s.opened(context.Background()) // a local look unless another process has them
+	if err != nil {
+		return list
+	}
+	for _, info := range opened.List(owner) {
 		list = append(list, wireSession(info))
 	}
 	return list
 }
 
 func (s operatorSessions) Find(owner, name string) (control.Session, error) {
-	x, err := s.sessions.Find(owner, name)
+	opened, err := s.opened(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	x, err := opened.Find(owner, name)
 	if err != nil {
 		return nil, err
 	}

@@ -111,14 +111,16 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 	}
 	opts.IdlePause, opts.IdleStop, opts.Configure, opts.Tools = o.IdlePause, o.IdleStop, h.configure, h.tools
 	opts.Outputs, opts.Tasks, opts.Changes, opts.Removed = h.steps, h.steps, h.steps, h.steps.Removed
-	opts.SetAside = h.notify
+	if opts.SetAside = h.notify; o.Ledger != "" {
+		opts.Leases = h.leases
+	}
 	return pool.New(opts), nil
 }
 
 // newTrees are the copies of workspaces in which the agents work.
 func (h *agentHost) newTrees() *trees.Trees {
 	o := h.options
-	return trees.New(trees.Options{Home: o.home, Store: h.ledger, Steps: h.steps, Containers: h.containers,
+	return trees.New(trees.Options{Home: o.home, Store: h.ledger, Steps: h.steps, Containers: h.containers, Leases: h.leases,
 		Borrowing:    func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
 		IncludeDirty: o.IncludeDirty, Roots: o.WorkspaceRoots, Local: engineName(o.Loaded.Engine) == "local", Log: h.log})
 }
@@ -142,7 +144,7 @@ func (h *agentHost) newChecks() (*childcheck.Checks, error) {
 // newTransports bring notifications to the operator outside of this host.
 func (h *agentHost) newTransports() *deliver.Deliverer {
 	o := h.options
-	d := deliver.Options{Store: h.ledger, Steps: h.steps, Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets,
+	d := deliver.Options{Store: h.ledger, Steps: h.steps, Leases: h.leases, Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets,
 		Command: o.NotifyCommand, Environ: os.Environ(), Log: h.log}
 	if o.NotifyDesktop {
 		d.Bus = cmp.Or(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), fmt.Sprintf("unix:path=/run/user/%d/bus", os.Getuid()))

@@ -18,26 +18,27 @@ import (
 	"holon/state/sqlite"
 )
 
-// openLedger opens the ledger: that of the home, or the one in a database, for which the home is locked all the same.
-func (o *serveOptions) openLedger(ctx context.Context, log *slog.Logger) (ledger.Store, error) {
+// openLedger opens the ledger: that of the home, or the one in a database, which others of this home may share.
+func (o *serveOptions) openLedger(ctx context.Context, log *slog.Logger) (ledger.Store, ledger.Leases, error) {
 	path := o.home.LedgerPath()
 	if o.Ledger == "" {
-		return sqlite.Open(ctx, sqlite.Options{Path: path, Log: log})
+		store, err := sqlite.Open(ctx, sqlite.Options{Path: path, Log: log})
+		return store, ledger.Alone{}, err
 	}
 	o.streams.Secrets.Add("password of the ledger", postgres.Password(o.Ledger))
-	lock, err := sqlite.Lock(path)
+	lock, err := sqlite.Share(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := postgres.Open(ctx, postgres.Options{URL: o.Ledger, Log: log})
+	store, err := postgres.Open(ctx, postgres.Options{URL: o.Ledger, Log: log, Home: o.home.Dir(), Address: o.Socket})
 	if err != nil {
 		if e, ok := errors.AsType[*state.Error](err); ok {
 			e.Param = "ledger"
 		}
-		return nil, errors.Join(err, lock.Close())
+		return nil, nil, errors.Join(err, lock.Close())
 	}
 	_ = os.Unsetenv("PGPASSWORD") // what is started here does not get it; it never fails
-	return lockedLedger{store, lock}, nil
+	return lockedLedger{store.Store, lock}, store, nil
 }
 
 // lockedLedger is a ledger with the lock of the home.

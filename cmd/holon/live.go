@@ -57,6 +57,7 @@ type agentHost struct {
 	clients    *clients
 	trees      *trees.Trees
 	ledger     ledger.Store
+	leases     ledger.Leases
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners  *control.Listeners
 	opened     chan struct{}       // closed when Runtime is set
@@ -99,10 +100,11 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		err = errors.Join(err, end(ctx))
 	}
 
-	if h.ledger, err = o.openLedger(ctx, h.log); err != nil {
+	if h.ledger, h.leases, err = o.openLedger(ctx, h.log); err != nil {
 		return err
 	}
 	defer closing(h.ledger.Close)
+	go h.endWithLease(ctx)
 	key, err := o.home.TriggerKey()
 	if err != nil {
 		return err
@@ -128,11 +130,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if h.clients, err = h.newClients(ctx, key); err != nil {
 		return err
 	}
-	defer closingWithin(h.clients.containers.Close)
+	defer closingWithin(h.clients.close)
 	h.trees = h.newTrees()
-	if err := h.trees.Recover(ctx); err != nil {
-		return err
-	}
 	checks, err := h.newChecks()
 	if err != nil {
 		return err
@@ -149,12 +148,18 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Isolation:  h.containers.Isolation,
 		Workspaces: h.trees, Trees: h.trees, Facts: h.facts(), Checks: checks,
 		TriggerKey: key, Log: h.log,
+		Leases: h.leases, Taken: func(ctx context.Context, is func(string) bool) error {
+			return errors.Join(h.containers.Inherit(is), h.trees.Recover(ctx, is))
+		},
 	})
 	if err != nil {
 		return err
 	}
 	close(h.opened)
 	defer closingWithin(h.Runtime.Close)
+	if err := h.clients.open(ctx); err != nil {
+		return err
+	}
 	// agents live without it
 	if err := errors.Join(h.transports.BindHost(ctx, o.Agent), h.transports.Forget(ctx)); err != nil {
 		h.log.Error("the operator is not notified on this host", "err", err)
@@ -188,8 +193,7 @@ func (h *agentHost) run(ctx context.Context) error {
 	group.Go(func() error { return h.Run(ctx) })
 	group.Go(func() error { h.transports.Run(ctx); return nil })
 	group.Go(func() error { h.containers.Run(ctx); return nil })
-	group.Go(func() error { h.clients.containers.Run(ctx); return nil })
-	group.Go(func() error { h.clients.sessions.Run(ctx); return nil })
+	group.Go(func() error { return h.clients.run(ctx) })
 	group.Go(func() error { h.followSettings(ctx); return nil })
 	group.Go(func() error {
 		return h.supervisor.Watch(ctx, func(ctx context.Context) error {
@@ -207,6 +211,17 @@ func (h *agentHost) run(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// endWithLease ends this process once others have taken its agents, at once, and as if it was killed: what it has begun
+// is theirs.
+func (h *agentHost) endWithLease(ctx context.Context) {
+	select {
+	case <-h.leases.Lost():
+		h.log.Error("others run the agents of this holon serve, which was silent for too long; it ends")
+		os.Exit(exitFailure)
+	case <-ctx.Done():
+	}
 }
 
 func (h *agentHost) Shutdown() { h.stop() }

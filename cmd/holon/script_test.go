@@ -46,10 +46,15 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
 // Those of testdata/postgres have a server of their own, which `database stop` stops and `database start` starts again;
 // `database hang` stops its processes where they are until `database resume`.
-func TestPostgresScripts(t *testing.T) {
+func TestPostgresScripts(t *testing.T) { runPostgresScripts(t, "testdata/postgres") }
+
+// In those of testdata/shared several holon serve share a ledger.
+func TestSharedScripts(t *testing.T) { runPostgresScripts(t, "testdata/shared") }
+
+func runPostgresScripts(t *testing.T, dir string) {
 	t.Parallel()
 	server := postgrestest.New(t)
-	runScripts(t, "testdata/postgres", func(p *testscript.Params) {
+	runScripts(t, dir, func(p *testscript.Params) {
 		setup := p.Setup
 		p.Setup = func(env *testscript.Env) error {
 			env.Setenv("HOLON_LEDGER", server.Database(t))

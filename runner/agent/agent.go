@@ -74,6 +74,11 @@ type Config struct {
 	// Workspaces are where agents work; nil: in their homes alone.
 	Workspaces Workspaces
 	Facts      view.Facts // what is shown of where agents work
+	// Leases say which agents this process runs; nil: it has its ledger for itself.
+	Leases ledger.Leases
+	// Taken is called before anything is done with agents whose leases were taken: it cleans up what another process left
+	// of them. It may be nil, and be called again after an error.
+	Taken func(ctx context.Context, is func(agentID string) bool) error
 	// Trees are those of children; nil: there are no workspaces.
 	Trees  childTrees
 	Checks Checks // nil: children are not checked
@@ -149,6 +154,8 @@ type Runtime struct {
 	broken  map[string]bool            // agents that are skipped until the next start
 	shared  map[string]*gateway.Shared // accounts of trees, by their public agents
 	closing bool
+
+	taken map[string]bool // agents whose leases were taken and that are not taken up yet; the dispatcher's alone
 }
 
 // Open makes the default agent where there is none and settles or takes up what
@@ -157,7 +164,10 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
+	if cfg.Leases == nil {
+		cfg.Leases = ledger.Alone{}
+	}
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool), taken: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1), checkable: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
 		TriggerKey: cfg.TriggerKey, Hide: cfg.hide, ClientCallTimeout: cfg.ClientCallTimeout,
@@ -166,28 +176,35 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.eachAgent(ctx, r.scheduler.Restored); err != nil {
+	if err := r.takeFirst(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.eachAgent(ctx, r.hideTrigger); err != nil {
-		return nil, err
+	settled, err := r.takeUpAll(ctx, r.cfg.Leases.Held)
+	if err == nil {
+		err = settled(ctx)
 	}
-	if err := r.eachAgent(ctx, r.scheduler.Interrupted); err != nil {
-		return nil, err
+	if err == nil {
+		err = r.takeUpChildren(ctx, r.cfg.Leases.Held)
 	}
-	if err := errors.Join(r.recover(ctx), r.takeUpChildren(ctx)); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 	}
 	return r, r.Unblock(ctx)
 }
 
 // Unblock lets all agents try again what is blocked: settings may have changed.
-func (r *Runtime) Unblock(ctx context.Context) error { return r.eachAgent(ctx, r.scheduler.Unblock) }
+func (r *Runtime) Unblock(ctx context.Context) error {
+	return r.eachAgent(ctx, r.cfg.Leases.Held, r.scheduler.Unblock)
+}
 
-// eachAgent takes a step of every agent. One whose records are damaged is left alone.
-func (r *Runtime) eachAgent(ctx context.Context, step func(ctx context.Context, id string) error) error {
+// eachAgent takes a step of the agents for which is reports true. One whose records are damaged is left alone.
+func (r *Runtime) eachAgent(ctx context.Context, is func(id string) bool,
+	step func(ctx context.Context, id string) error) error {
 	agents, err := ledger.Read(ctx, r.store, ledger.View.Agents)
 	for _, a := range agents {
+		if !is(a.ID) {
+			continue
+		}
 		if failed := step(ctx, a.ID); scheduler.Damaged(failed) {
 			r.damaged(a.ID, failed)
 		} else if failed != nil {

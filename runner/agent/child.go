@@ -105,7 +105,7 @@ func (r *Runtime) sharedOf(ctx context.Context, agentID string) (*gateway.Shared
 // LookAtBudgets lets agents go on that were paused for a bound that is not reached any more, and pauses those for which
 // one is reached by other settings. host is the bound of the host that is reached, "" for none.
 func (r *Runtime) LookAtBudgets(ctx context.Context, host string) error {
-	return r.eachAgent(ctx, func(ctx context.Context, id string) error {
+	return r.eachAgent(ctx, r.cfg.Leases.Held, func(ctx context.Context, id string) error {
 		if state.IsChild(id) {
 			return nil
 		}
@@ -212,8 +212,8 @@ func (r *Runtime) retireAll(ids []string) {
 
 // takeUpChildren lets this process supervise the children again that another one supervised, but for those whose turn
 // is not settled and not followed yet: they follow when it is.
-func (r *Runtime) takeUpChildren(ctx context.Context) error {
-	return r.eachAgent(ctx, func(ctx context.Context, id string) error {
+func (r *Runtime) takeUpChildren(ctx context.Context, is func(id string) bool) error {
+	return r.eachAgent(ctx, is, func(ctx context.Context, id string) error {
 		if !state.IsChild(id) {
 			return nil
 		}

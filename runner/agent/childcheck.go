@@ -36,7 +36,7 @@ func (r *Runtime) attendChecks(ctx context.Context) {
 		}
 		for _, t := range waiting {
 			root := state.RootAgent(t.AgentID)
-			if busy[root] {
+			if busy[root] || !r.cfg.Leases.Held(root) {
 				continue
 			}
 			busy[root] = true

@@ -7,6 +7,7 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -57,9 +58,17 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		wake = min(wake, next.Sub(now))
 	}
 	broken := make(map[string]error)
+	var wanted []string // of which this process has no lease
 	err = r.store.View(ctx, func(v ledger.View) error {
 		ready, err := v.Ready()
 		for _, id := range ready {
+			if !r.cfg.Leases.Held(id) {
+				wanted = append(wanted, state.RootAgent(id))
+				continue
+			}
+			if r.taken[state.RootAgent(id)] {
+				continue
+			}
 			at, err := due(v, id)
 			switch {
 			case scheduler.Damaged(err):
@@ -76,6 +85,12 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 	})
 	for id, err := range broken {
 		r.damaged(id, err)
+	}
+	if err == nil {
+		var more bool
+		if more, err = r.take(ctx, wanted); more {
+			wake = 0
+		}
 	}
 	return max(wake, shortest), err
 }

@@ -19,12 +19,15 @@ type left struct {
 	attempt ledger.Attempt
 }
 
-// leftOpen are the attempts that the last process left open. An agent whose records are damaged is left alone.
-func (r *Runtime) leftOpen(ctx context.Context) (open []left, err error) {
+// leftOpen are the attempts that the last process of these agents left open. An agent whose records are damaged is left alone.
+func (r *Runtime) leftOpen(ctx context.Context, is func(id string) bool) (open []left, err error) {
 	broken := make(map[string]error)
 	err = r.store.View(ctx, func(v ledger.View) error {
 		attempts, err := v.OpenAttempts()
 		for _, a := range attempts {
+			if a.Owner == r.cfg.Owner || !is(a.AgentID) {
+				continue
+			}
 			agent, err := v.Agent(a.AgentID)
 			if err == nil { // alone: one that is damaged is an error then
 				_, _, err = v.OpenAttempt(a.AgentID)
@@ -50,20 +53,21 @@ func (r *Runtime) leftOpen(ctx context.Context) (open []left, err error) {
 }
 
 // recover settles the open attempts that the last process left, or takes them up
-// again where the turn goes on. It returns when that is so of all of them; a turn
+// again where the turn goes on. settled returns when that is so of all of them; a turn
 // that goes on is settled by a run loop, as if this process had begun it.
-func (r *Runtime) recover(ctx context.Context) error {
-	open, err := r.leftOpen(ctx)
+func (r *Runtime) recover(ctx context.Context, is func(id string) bool) (settled func(context.Context) error,
+	err error) {
+	open, err := r.leftOpen(ctx, is)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var settled sync.WaitGroup
+	var left sync.WaitGroup
 	for _, l := range open {
-		settled.Add(1)
-		once := sync.OnceFunc(settled.Done)
-		r.mu.Lock()
-		r.loops[l.agent.ID] = true
-		r.mu.Unlock()
+		if !r.claimLoop(l.agent.ID) {
+			continue
+		}
+		left.Add(1)
+		once := sync.OnceFunc(left.Done)
 		r.workers.Go(func() {
 			defer r.loopEnded(l.agent.ID)
 			defer once()
@@ -78,14 +82,27 @@ func (r *Runtime) recover(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { // ends with the attempts, which Close ends
 		defer close(done)
-		settled.Wait()
+		left.Wait()
 	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	return func(ctx context.Context) error {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}, nil
+}
+
+// claimLoop marks that an agent has a run loop, unless it has one.
+func (r *Runtime) claimLoop(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loops[id] || r.closing {
+		return false
 	}
+	r.loops[id] = true
+	return true
 }
 
 // takeUp finds what became of an attempt and settles it, and asks again while

@@ -47,6 +47,9 @@ func (r *Runtime) attendTasks(ctx context.Context) {
 		left, leftErr := ledger.Read(ctx, r.store, removedWithTrees)
 		err = errors.Join(err, leftErr)
 		for _, id := range append(agents, left...) {
+			if !r.cfg.Leases.Held(id) {
+				continue
+			}
 			err = errors.Join(err, r.attend(ctx, id, failures))
 		}
 		if err != nil && ctx.Err() == nil {

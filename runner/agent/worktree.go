@@ -130,7 +130,7 @@ func unsettled(t ledger.Task) bool {
 // endTrees sees to the trees of tasks that ended while no process did.
 func (r *Runtime) endTrees(ctx context.Context) {
 	var left []string
-	err := r.eachAgent(ctx, func(ctx context.Context, id string) error {
+	err := r.eachAgent(ctx, r.cfg.Leases.Held, func(ctx context.Context, id string) error {
 		list, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]ledger.Task, error) { return v.Tasks(id, 0) })
 		for _, t := range list {
 			if t.Status.Terminal() && unsettled(t) {

@@ -298,6 +298,7 @@ var refusals = map[state.Code]state.Code{
 	wire.CodeUnusable: wire.CodeBlocked, wire.CodeContainer: wire.CodeUnavailable, wire.CodeBusy: wire.CodeUnavailable,
 	wire.CodeNotReady: wire.CodeUnavailable, wire.CodeDraining: wire.CodeUnavailable,
 	ledger.CodeLocked: wire.CodeUnavailable, ledger.CodeLedgerEnded: wire.CodeUnavailable,
+	ledger.CodeElsewhere: wire.CodeUnavailable, ledger.CodeLeaseLost: wire.CodeUnavailable,
 	ledger.CodeLedgerAway: wire.CodeUnavailable, ledger.CodeLedgerFull: wire.CodeUnavailable,
 	wire.CodeMissingField: wire.CodeInvalid,
 	wire.CodeInvalidValue: wire.CodeInvalid, wire.CodeTooLarge: wire.CodeInvalid, ledger.CodeTooLarge: wire.CodeInvalid,

@@ -78,6 +78,9 @@ type Options struct {
 	Tasks         taskLog       // receives the reports of tasks in the containers; nil for none
 	Changes       changesLog    // receives what becomes of the containers; nil for none
 
+	// Leases say which agents this process runs; nil: all of them.
+	Leases leases
+
 	// Removed says whether an agent was removed: a sweep ends its container. nil: none ever is.
 	Removed func(ctx context.Context, agentID string) (bool, error)
 
@@ -98,6 +101,14 @@ type Options struct {
 	SetAside func(agentID, text string)
 	Now      func() time.Time // nil: time.Now
 }
+
+// leases are ledger.Leases. Others run the agents of which this process has none: it touches none of their containers.
+type leases interface {
+	Held(agentID string) bool
+	Check(ctx context.Context, agentID string) error
+}
+
+func (k *Pool) ours(agentID string) bool { return k.opts.Leases == nil || k.opts.Leases.Held(agentID) }
 
 // Turn is a turn that an agent is to make, and what its container is made from.
 type Turn struct {
@@ -209,9 +220,17 @@ func New(o Options) *Pool {
 		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }
 
+// check refuses an id that can be of no agent, and an agent that another process runs.
+func (k *Pool) check(ctx context.Context, id string) error {
+	if err := k.opts.Key(id).Check(); err != nil || k.opts.Leases == nil {
+		return err
+	}
+	return k.opts.Leases.Check(ctx, id)
+}
+
 // lock locks an agent, and waits for its present holder.
 func (k *Pool) lock(ctx context.Context, id string) (*agent, error) {
-	if err := k.opts.Key(id).Check(); err != nil {
+	if err := k.check(ctx, id); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {

@@ -233,6 +233,9 @@ func (k *Pool) orphan(_ context.Context, l sessions.Leftover, remove func() erro
 	if k.opts.Key(l.Owner).Check() != nil {
 		return true, remove() // its label names no agent
 	}
+	if !k.ours(l.Owner) {
+		return false, nil
+	}
 	a := k.agent(l.Owner)
 	if !a.tryLock() { // the holder of the lock sees to it
 		return false, nil
@@ -364,6 +367,33 @@ func (k *Pool) tidyOnce() {
 	})
 }
 
+// Inherit notes what other processes left of agents of which this one has taken the leases.
+func (k *Pool) Inherit(is func(agentID string) bool) error {
+	k.tidyOnce()
+	agents, err := k.sessions.IDs(k.kind())
+	if err != nil {
+		return fmt.Errorf("look for what another process left: %w", err)
+	}
+	return k.inherit(agents, is)
+}
+
+func (k *Pool) inherit(agents []string, is func(agentID string) bool) error {
+	var errs []error
+	for _, id := range agents {
+		if !is(id) {
+			continue
+		}
+		errs = append(errs, durable.Sweep(k.sessions.Dir(k.opts.Key(id))))
+		if rec, err := k.readRecord(&agent{id: id, key: k.opts.Key(id)}); rec != nil || err != nil {
+			a := k.agent(id)
+			a.lock <- struct{}{}
+			a.left = true
+			<-a.lock
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // tidy removes records that were not written to their end, and directories of
 // sockets that no record names. It notes the agents that have a record.
 func (k *Pool) tidy() error {
@@ -375,17 +405,14 @@ func (k *Pool) tidy() error {
 	var damaged error
 	named := make(map[string]bool)
 	for _, id := range agents {
-		errs = append(errs, durable.Sweep(k.sessions.Dir(k.opts.Key(id))))
 		rec, err := k.readRecord(&agent{id: id, key: k.opts.Key(id)})
 		if rec != nil {
 			named[rec.Sockets] = true
 		}
-		if rec != nil || err != nil {
-			k.agent(id).left = true
-		}
 		damaged = errors.Join(damaged, err)
 	}
-	if damaged != nil { // it may name any of the sockets
+	errs = append(errs, k.inherit(agents, k.ours))
+	if damaged != nil || k.opts.Leases != nil { // it, or what others make now, may name any of the sockets
 		return errors.Join(append(errs, damaged)...)
 	}
 	errs = append(errs, k.leftovers(func(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {

@@ -16,7 +16,7 @@ import (
 // Attend makes sure that the container of an agent runs and that its tasks are followed: one that has ended is
 // replaced, and the new one reports how they ended. An agent that is in use is left to its user.
 func (k *Pool) Attend(ctx context.Context, t Turn) error {
-	if err := k.opts.Key(t.AgentID).Check(); err != nil {
+	if err := k.check(ctx, t.AgentID); err != nil {
 		return err
 	}
 	a := k.agent(t.AgentID)
@@ -110,7 +110,7 @@ func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*sessions.Sessi
 
 // share returns the session of an agent while a turn runs in it, and locks the agent where none does.
 func (k *Pool) share(ctx context.Context, agentID string) (a *agent, live *sessions.Session, err error) {
-	if err := k.opts.Key(agentID).Check(); err != nil {
+	if err := k.check(ctx, agentID); err != nil {
 		return nil, nil, err
 	}
 	k.tidyOnce()

@@ -60,6 +60,7 @@ type secretStore interface {
 type Options struct {
 	Store   ledger.Store
 	Steps   steps
+	Leases  ledger.Leases // whose deliveries this process makes; nil: all
 	Secrets secretStore
 	Known   *redact.Set   // gets every secret of a binding; nothing that is sent or recorded shows what it has
 	Command []string      // of the transport command; empty: there is none
@@ -131,6 +132,9 @@ func (d *Deliverer) round(ctx context.Context, workers *sync.WaitGroup) (wake ti
 		return err
 	})
 	for _, one := range due {
+		if d.Leases != nil && d.Leases.Check(ctx, one.AgentID) != nil {
+			continue // another process makes it
+		}
 		if d.take(one.BindingID) {
 			workers.Go(func() {
 				defer d.release(one.BindingID)

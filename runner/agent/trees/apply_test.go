@@ -40,7 +40,7 @@ func (l *lab) killApply() {
 		l.Fatalf("it was not cut off: %v", err)
 	}()
 	l.Trees = New(l.opts)
-	expect.NoError(l, l.Recover(l.ctx))
+	expect.NoError(l, l.Recover(l.ctx, ledger.Alone{}.Held))
 }
 
 // noneLeft fails where a workspace or the agent's own part has files of an apply.
@@ -125,7 +125,7 @@ func TestApplyKilledLate(t *testing.T) {
 			t.Fatal("it was not cut off")
 		}
 		l.Trees = New(opts)
-		expect.NoError(t, l.Recover(l.ctx))
+		expect.NoError(t, l.Recover(l.ctx, ledger.Alone{}.Held))
 		expect.Equal(t, "announcements", len(said), 2)
 		expect.Equal(t, "changed after it", len(l.changed()), 0)
 		for _, dir := range dirs {

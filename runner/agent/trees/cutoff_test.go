@@ -68,7 +68,7 @@ func TestEnterCutOff(t *testing.T) {
 				t.Fatalf("cut off after %d steps: %v", n, err)
 			}
 			l.Trees = New(l.opts)
-			expect.NoError(t, l.Recover(l.ctx))
+			expect.NoError(t, l.Recover(l.ctx, ledger.Alone{}.Held))
 			tree := l.enter(s)
 			trees, claims := l.live()
 			expect.Equal(t, fmt.Sprintf("claims on trees after %d steps", n), claims, trees)

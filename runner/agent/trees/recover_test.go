@@ -38,7 +38,7 @@ func TestRecoverLeftovers(t *testing.T) {
 	expect.NoError(t, os.MkdirAll(filepath.Dir(half[3]), 0o700))
 	expect.NoError(t, os.WriteFile(half[3], nil, 0o600))
 
-	expect.NoError(t, l.Recover(l.ctx))
+	expect.NoError(t, l.Recover(l.ctx, ledger.Alone{}.Held))
 	for _, path := range half {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is there: %v", path, err)
@@ -193,7 +193,7 @@ func TestCommitsOfChildren(t *testing.T) {
 		if end.Status != tc.status || end.Branch != tc.branch || (end.Reason == "") != (tc.status == ledger.TreeRemoved) {
 			t.Errorf("%s: %+v", tc.what, end)
 		}
-		expect.NoError(t, l.Recover(l.ctx))
+		expect.NoError(t, l.Recover(l.ctx, ledger.Alone{}.Held))
 		if _, err := os.Lstat(dir); (err == nil) != (tc.status == ledger.TreeRetained) {
 			t.Errorf("%s: its tree after a restart: %v", tc.what, err)
 		}
@@ -243,7 +243,7 @@ func TestKilledWhileEnding(t *testing.T) {
 	expect.NoError(t, os.RemoveAll(l.treeDir(tree)))
 	_, err = l.steps.Archive(l.ctx, scheduler.Archive{AgentID: "child"})
 	expect.NoError(t, err)
-	expect.NoError(t, l.Recover(l.ctx))
+	expect.NoError(t, l.Recover(l.ctx, ledger.Alone{}.Held))
 	trees, claims := l.live()
 	expect.Equal(t, "claims on trees after a discard that was cut off", claims, trees)
 }

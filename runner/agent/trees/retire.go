@@ -20,7 +20,7 @@ import (
 // Recover sees to what a killed process left: applies that were cut off, trees that were not made to their end or that
 // are gone, and those of agents that were removed. It is called before any agent works. What cannot be done for one
 // agent is logged.
-func (t *Trees) Recover(ctx context.Context) error {
+func (t *Trees) Recover(ctx context.Context, is func(agentID string) bool) error {
 	all, active, archived, err := t.recorded(ctx)
 	if err != nil {
 		return fmt.Errorf("find the trees of agents: %w", err)
@@ -28,22 +28,26 @@ func (t *Trees) Recover(ctx context.Context) error {
 	wanted := make(map[string]bool)
 	for _, tree := range all {
 		switch {
+		case !is(tree.AgentID):
 		case len(tree.Held) > 0:
 			wanted[claimOf(tree)] = tree.Status == ledger.TreeActive || tree.Status == ledger.TreeRetained
 		case tree.Status == ledger.TreeActive:
 			err = errors.Join(err, t.endLost(ctx, tree, ledger.TreeRemoved, "it was not made", false))
 		}
 	}
-	err = errors.Join(err, t.disclaimOthers(ctx, wanted), workspace.SweepSlots(ctx, t.opts.Home.CacheDir()))
+	err = errors.Join(err, t.disclaimOthers(ctx, is, wanted), workspace.SweepSlots(ctx, t.opts.Home.CacheDir()))
 	if err != nil {
 		t.opts.Log.Warn("trees that no agent has were not given up", "err", err)
 	}
 	for agentID, removed := range archived {
+		if !is(agentID) {
+			continue
+		}
 		if err := t.recoverAgent(ctx, agentID, active[agentID], removed); err != nil {
 			t.opts.Log.Warn("the trees of an agent cannot be looked after", "agent", agentID, "err", err)
 		}
 	}
-	if err := t.sweep(); err != nil {
+	if err := t.sweep(is); err != nil {
 		t.opts.Log.Warn("what is half written of trees could not all be removed", "err", err)
 	}
 	return ctx.Err()
@@ -76,10 +80,11 @@ func (t *Trees) recorded(ctx context.Context) (all []ledger.Tree, active map[str
 }
 
 // disclaimOthers gives up trees without a record.
-func (t *Trees) disclaimOthers(ctx context.Context, wanted map[string]bool) error {
+func (t *Trees) disclaimOthers(ctx context.Context, is func(agentID string) bool, wanted map[string]bool) error {
 	claims, err := workspace.Claims(ctx, t.opts.Home.CacheDir())
 	for _, c := range claims {
-		if strings.HasPrefix(c.By, sessions.AgentClaim) && !wanted[c.By] {
+		claim, ofAgent := strings.CutPrefix(c.By, sessions.AgentClaim)
+		if id, _, _ := strings.Cut(claim, "/"); ofAgent && is(id) && !wanted[c.By] {
 			err = errors.Join(err, workspace.Disclaim(ctx, t.opts.Home.CacheDir(), c))
 		}
 	}
@@ -106,10 +111,13 @@ func (t *Trees) recoverAgent(ctx context.Context, agentID, active string, remove
 
 // sweep removes the anchors of all agents that are half written, and the temporary files among changes, of which an
 // agent without a tree may have some.
-func (t *Trees) sweep() error {
+func (t *Trees) sweep(is func(agentID string) bool) error {
 	agents, err := t.opts.Home.AgentIDs()
 	errs := []error{err}
 	for _, id := range agents {
+		if !is(id) {
+			continue
+		}
 		half, _ := filepath.Glob(t.private(id, "anchors", newAnchor+"*")) // the patterns are right
 		dirs, _ := filepath.Glob(filepath.Join(t.changesDir(id), "*"))
 		for _, dir := range half {

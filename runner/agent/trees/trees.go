@@ -58,6 +58,7 @@ type Options struct {
 	Home         state.Home
 	Store        ledger.Store
 	Steps        steps
+	Leases       ledger.Leases // which agents this process runs; nil: all
 	Containers   containers
 	Borrowing    func() git.Borrowing
 	IncludeDirty bool     // copies begin with what is not committed
@@ -105,6 +106,11 @@ func (t *Trees) lockFiles(ctx context.Context, write bool, dirs ...string) (unlo
 
 // lock takes the trees of an agent for the caller alone.
 func (t *Trees) lock(ctx context.Context, agentID string) (unlock func(), err error) {
+	if t.opts.Leases != nil {
+		if err := t.opts.Leases.Check(ctx, agentID); err != nil {
+			return nil, err
+		}
+	}
 	t.mu.Lock()
 	lock := t.locks[agentID]
 	if lock == nil {

@@ -330,7 +330,7 @@ func TestEndOfTrees(t *testing.T) {
 	gittest.Write(t, changed, map[string]string{"g": "g\n"})
 	gone, _ := l.attach(repo(t, "gone", map[string]string{"f": "f\n"}))
 	expect.NoError(t, os.RemoveAll(gone))
-	expect.NoError(t, l.Recover(l.ctx))
+	expect.NoError(t, l.Recover(l.ctx, ledger.Alone{}.Held))
 	stored, err := ledger.Read(l.ctx, l.opts.Store, func(v ledger.View) (ledger.AgentState, error) {
 		return v.AgentState("main")
 	})

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Where several processes share a ledger, this one runs the agents whose leases it has:
+//
+//	ready, or left by a process that is gone ─▶ Take ─▶ taken ─▶ takeUpAll: as after a restart ─▶ run loops
+//
+// A lease stays until the process ends. Any process fires what is due and admits messages: the first step counts, and
+// the others find it done.
+
+// takeFirst takes the leases of agents that were left with something to do.
+func (r *Runtime) takeFirst(ctx context.Context) error {
+	var wanted []string
+	err := r.store.View(ctx, func(v ledger.View) error {
+		open, err := v.OpenAttempts()
+		for _, a := range open {
+			wanted = append(wanted, state.RootAgent(a.AgentID))
+		}
+		tasks, taskErr := v.TaskAgents()
+		for _, id := range tasks {
+			wanted = append(wanted, state.RootAgent(id))
+		}
+		return errors.Join(err, taskErr)
+	})
+	if err == nil {
+		_, err = r.cfg.Leases.Take(ctx, wanted)
+	}
+	return err
+}
+
+// take takes the leases of agents that wait for a process, takes up what the process before left of them, and reports
+// whether there are any.
+func (r *Runtime) take(ctx context.Context, wanted []string) (more bool, err error) {
+	taken, err := r.cfg.Leases.Take(ctx, wanted)
+	for _, id := range taken {
+		r.taken[id] = true
+	}
+	if err != nil || len(r.taken) == 0 {
+		return false, err
+	}
+	is := func(id string) bool { return r.taken[state.RootAgent(id)] }
+	if _, err = r.takeUpAll(ctx, is); err == nil {
+		err = r.takeUpChildren(ctx, is)
+	}
+	if err == nil {
+		err = r.eachAgent(ctx, is, r.scheduler.Unblock)
+	}
+	if err == nil {
+		clear(r.taken)
+	}
+	return err == nil, err
+}
+
+// takeUpAll takes up what another process left of agents. settled waits until each turn that it left is settled, or
+// followed.
+func (r *Runtime) takeUpAll(ctx context.Context, is func(id string) bool) (settled func(context.Context) error,
+	err error) {
+	if r.cfg.Taken != nil {
+		if err := r.cfg.Taken(ctx, is); err != nil {
+			return nil, err
+		}
+	}
+	for _, step := range []func(context.Context, string) error{r.scheduler.Restored, r.hideTrigger,
+		r.scheduler.Interrupted} {
+		if err := r.eachAgent(ctx, is, step); err != nil {
+			return nil, err
+		}
+	}
+	return r.recover(ctx, is)
+}

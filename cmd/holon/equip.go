@@ -120,7 +120,8 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 // newTrees are the copies of workspaces in which the agents work.
 func (h *agentHost) newTrees() *trees.Trees {
 	o := h.options
-	return trees.New(trees.Options{Home: o.home, Store: h.ledger, Steps: h.steps, Containers: h.containers, Leases: h.leases,
+	return trees.New(trees.Options{Home: o.home, Store: h.ledger, Steps: h.steps, Containers: h.containers,
+		Leases:       h.leases,
 		Borrowing:    func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
 		IncludeDirty: o.IncludeDirty, Roots: o.WorkspaceRoots, Local: engineName(o.Loaded.Engine) == "local", Log: h.log})
 }
@@ -144,8 +145,8 @@ func (h *agentHost) newChecks() (*childcheck.Checks, error) {
 // newTransports bring notifications to the operator outside of this host.
 func (h *agentHost) newTransports() *deliver.Deliverer {
 	o := h.options
-	d := deliver.Options{Store: h.ledger, Steps: h.steps, Leases: h.leases, Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets,
-		Command: o.NotifyCommand, Environ: os.Environ(), Log: h.log}
+	d := deliver.Options{Store: h.ledger, Steps: h.steps, Leases: h.leases,
+		Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets, Command: o.NotifyCommand, Environ: os.Environ(), Log: h.log}
 	if o.NotifyDesktop {
 		d.Bus = cmp.Or(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), fmt.Sprintf("unix:path=/run/user/%d/bus", os.Getuid()))
 	}

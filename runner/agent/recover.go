@@ -19,7 +19,8 @@ type left struct {
 	attempt ledger.Attempt
 }
 
-// leftOpen are the attempts that the last process of these agents left open. An agent whose records are damaged is left alone.
+// leftOpen are the attempts that the last process of these agents left open. An agent whose records are damaged is left
+// alone.
 func (r *Runtime) leftOpen(ctx context.Context, is func(id string) bool) (open []left, err error) {
 	broken := make(map[string]error)
 	err = r.store.View(ctx, func(v ledger.View) error {

@@ -11,7 +11,7 @@
 // The invariants: session.json is durable before what it names exists, and goes after it; a turn is recorded before it
 // is asked for; and the files of a container are believed only where its commands could not write them, or where they
 // are what this host saw. The package takes no lease: a run is held by the lease of its directory, the agents and the
-// conversations of a home by the daemon of that home.
+// conversations of a home by the daemon of that home, or by the one among several that has their lease (state/ledger).
 package sessions
 
 import (

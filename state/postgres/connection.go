@@ -44,8 +44,8 @@ func bound(config *pgx.ConnConfig, within time.Duration) {
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // boundedConn is a connection that breaks when its peer is silent for too long: a server that was stopped, or a host
-// that is gone, must not hold up a request for ever. A transaction has no context that could do it, for the outcome of a
-// commit has to stay clear. Nothing reads while no answer is expected.
+// that is gone, must not hold up a request for ever. A transaction has no context that could do it, for the outcome of
+// a commit has to stay clear. Nothing reads while no answer is expected.
 type boundedConn struct {
 	net.Conn
 	within time.Duration

@@ -137,7 +137,7 @@ func (dialect) Known(err error) *state.Error {
 // refusals are what an operator has to change, by the class of an answer of the server.
 var refusals = map[string]struct{ what, hint string }{
 	"25": {"can only be read", "name the primary server in the URL, or make this one take writes"},
-	"28": {"refuses its user", "correct the user in the URL, or the password: PGPASSWORD, or the file that PGPASSFILE names"},
+	"28": {"refuses its user", "correct the user in the URL, or the password, in PGPASSWORD or the file of PGPASSFILE"},
 	"3D": {"does not exist", "correct its name in the URL, or make it: createdb --owner USER DATABASE"},
 	"42": {"does not let its user make the tables or write them", "make the user the owner of the database"},
 	"55": {"is held by another writer", "see in pg_stat_activity which session waits in a transaction"},

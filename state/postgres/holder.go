@@ -166,8 +166,8 @@ func (h *holder) leave(config *pgx.ConnConfig) error {
 func (h *holder) renew(ctx context.Context, conn *pgx.Conn) (inTime bool, err error) {
 	var others int
 	err = conn.QueryRow(ctx, "WITH old AS (SELECT id, expires_at > clock_timestamp() AS in_time FROM holders "+
-		"WHERE id = $1 FOR UPDATE) UPDATE holders SET expires_at = clock_timestamp() + $2 FROM old WHERE holders.id = old.id "+
-		"RETURNING in_time, (SELECT count(*) FROM holders) - 1", h.id, leaseTime).Scan(&inTime, &others)
+		"WHERE id = $1 FOR UPDATE) UPDATE holders SET expires_at = clock_timestamp() + $2 FROM old "+
+		"WHERE holders.id = old.id RETURNING in_time, (SELECT count(*) FROM holders) - 1", h.id, leaseTime).Scan(&inTime, &others)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, h.ended()
 	}
@@ -182,7 +182,8 @@ func (h *holder) renew(ctx context.Context, conn *pgx.Conn) (inTime bool, err er
 // evict removes the holders that are gone: those of this host whose process has ended, and with expired those that were
 // silent. What they have begun to write is over then, and they begin nothing more.
 func (h *holder) evict(ctx context.Context, conn *pgx.Conn, expired bool) error {
-	rows, err := conn.Query(ctx, "SELECT id, host, process, expires_at < clock_timestamp() FROM holders WHERE id <> $1", h.id)
+	rows, err := conn.Query(ctx, "SELECT id, host, process, expires_at < clock_timestamp() FROM holders "+
+		"WHERE id <> $1", h.id)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ func testShared(t *testing.T, server *postgrestest.Server) {
 	expect.Equal(t, "taken by the second", len(second), 1)
 	expect.Equal(t, "taken again", len(take(t, a, "a", "b", "c"))+len(take(t, b, "a", "b", "c")), 0)
 	for _, id := range []string{"a", "b", "c"} {
-		if slices.Contains(first, id) != a.Held(id) || slices.Contains(second, id) != b.Held(id) || a.Held(id) == b.Held(id) {
+		if slices.Contains(first, id) != a.Held(id) || slices.Contains(second, id) != b.Held(id) ||
+			a.Held(id) == b.Held(id) {
 			t.Errorf("%s: held by the first %v, by the second %v", id, a.Held(id), b.Held(id))
 		}
 	}

@@ -9,14 +9,14 @@
 // are of the clock of the database. A lease is a row that names an agent and a holder; it goes with its holder.
 //
 // The invariant: updates of all processes run one at a time, under an advisory lock that ends with the transaction, and
-// each looks under the lock whether its process is a holder still. The id of the holder is the token that fences a write:
-// when an agent has another holder, no change of the one before is kept any more, whatever it has begun. That process
-// has to end at once, see Leases.Lost, and leaves its containers to the next holder. Any holder reads and admits
+// each looks under the lock whether its process is a holder still. The id of the holder is the token that fences a
+// write: when an agent has another holder, no change of the one before is kept any more, whatever it has begun. That
+// process has to end at once, see Leases.Lost, and leaves its containers to the next holder. Any holder reads and admits
 // messages. Only Held, Check and Take say who may run an agent; a store does not look at what is written.
 //
-// Views run in transactions of their own with one snapshot. While the database cannot be reached,
-// or does not answer in time, both are an error with CodeLedgerAway. A commit whose answer was lost is looked up before
-// Update returns.
+// Views run in transactions of their own with one snapshot. While the database cannot be reached, or does not answer in
+// time, updates and views are an error with CodeLedgerAway. A commit whose answer was lost is looked up before Update
+// returns.
 package postgres
 
 import (
@@ -152,7 +152,8 @@ func (h *holder) prepare(ctx context.Context, config *pgx.ConnConfig) (place str
 	return place, conn.Raw(func(c any) error { return h.join(ctx, c.(*stdlib.Conn).Conn()) })
 }
 
-// seize gives a new connection the lock of what writes. An earlier version, which shares no ledger, never lets go of it.
+// seize gives a new connection the lock of what writes. An earlier version, which shares no ledger, never lets go of
+// it.
 func seize(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", lockClass, lockObject)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable {

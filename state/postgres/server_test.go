@@ -150,7 +150,8 @@ func testOpenRefuses(t *testing.T, server *postgrestest.Server) {
 	wantCode(t, err, ledger.CodeUnreadable)
 	standby := server.Database(t)
 	execute(t, standby, "CREATE ROLE guest LOGIN; CREATE ROLE stranger")
-	execute(t, standby, "ALTER DATABASE "+path.Base(strings.Split(standby, "?")[0])+" SET default_transaction_read_only = on")
+	place, _, _ := strings.Cut(standby, "?")
+	execute(t, standby, "ALTER DATABASE "+path.Base(place)+" SET default_transaction_read_only = on")
 	for from, remedy := range map[string]string{
 		url + "x":                                "runs and can be reached",
 		strings.Replace(url, "/d", "/absent", 1): "createdb",

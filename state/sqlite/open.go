@@ -75,7 +75,8 @@ func Lock(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// Share keeps others from a ledger that is not to be used, as long as this process, or another one that shares it, runs.
+// Share keeps others from a ledger that is not to be used, as long as this process, or another one that shares it,
+// runs.
 func Share(path string) (*flock.Flock, error) { return take(path, (*flock.Flock).TryRLock) }
 
 func take(path string, try func(*flock.Flock) (bool, error)) (*flock.Flock, error) {

@@ -29,6 +29,7 @@ type Options struct {
 	Roots  []string // directories of which agents may use what lies below; repositories that the script is about then
 	Script []byte   // what the model plays instead; nil: messages of agents
 	Flags  []string // further ones of holon serve
+	Beside *Server  // whose home this one shares, by a socket of its own
 }
 
 // Server is a state home, and the process that serves it while there is one.
@@ -51,6 +52,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{Home: filepath.Join(o.Dir, "h"), opts: o, triggers: make(map[string]string)}
 	s.Socket = filepath.Join(s.Home, "run", "holon.sock")
+	if o.Beside != nil {
+		s.Home, s.Socket = o.Beside.Home, filepath.Join(o.Dir, "s")
+	}
 	text, err := o.Script, error(nil)
 	switch {
 	case text != nil:

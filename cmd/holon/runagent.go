@@ -163,7 +163,7 @@ func (r *remote) changedFiles(ctx context.Context, agent view.AgentSummary) ([]s
 	if agent.Agent.ActiveWorkspaceID == ledger.HomeWorkspace {
 		return names, nil
 	}
-	diffs, err := r.DiffWorkspace(ctx, r.Agent, agent.Agent.ActiveWorkspaceID)
+	diffs, err := r.DiffWorkspace(ctx, r.Agent, wire.DiffWorkspace{WorkspaceID: agent.Agent.ActiveWorkspaceID})
 	for _, d := range diffs {
 		for _, f := range d.Changes.Files {
 			names = append(names, f.Path)

@@ -88,7 +88,7 @@ func newSessionDiff(streams Streams) *cobra.Command {
 	o := &diffOptions{}
 	cmd := sessionCommand(streams, "diff SESSION", "Show what was changed in a session",
 		func(ctx context.Context, r *remote) error {
-			d, err := r.DiffSession(ctx, r.args[0])
+			d, err := r.DiffSession(ctx, r.args[0], 0)
 			return r.show(d, err, func() error {
 				if len(d.Changes.Files) == 0 {
 					r.streams.say("unchanged: " + d.SessionID)

@@ -143,7 +143,6 @@ func (o *tuiOptions) shown() (show tui.Options, err error) {
 	}
 	// zellij keeps no lines of the alternate screen for its own scrolling
 	inline := o.noAltScreen || o.altScreen == "never" || o.altScreen == "auto" && os.Getenv("ZELLIJ") != ""
-	show.Remote = o.connect != ""
 	show.Inline, show.NoColor, show.Hide = inline, o.streams.NoColor, o.streams.Secrets.Text
 	show.In, show.Out, show.Environ = os.Stdin, os.Stdout, os.Environ()
 	return show, nil

@@ -10,6 +10,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/agent/view"
+	"holon/runner/control/wire"
 	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/ledger"
@@ -38,7 +39,7 @@ func runWorkspaceDiff(ctx context.Context, r *remote, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	diffs, err := r.DiffWorkspace(ctx, r.Agent, name)
+	diffs, err := r.DiffWorkspace(ctx, r.Agent, wire.DiffWorkspace{WorkspaceID: name})
 	if r.JSON || err != nil {
 		return r.show(diffs, err, nil)
 	}
@@ -108,7 +109,7 @@ func (r *remote) sayOthers(ctx context.Context, shown map[string]bool) error {
 			if w.AttachedAt.IsZero() || tree.Status != ledger.TreeActive || shown[tree.Name] {
 				continue
 			}
-			diffs, err := r.DiffWorkspace(ctx, r.Agent, tree.Name)
+			diffs, err := r.DiffWorkspace(ctx, r.Agent, wire.DiffWorkspace{WorkspaceID: tree.Name})
 			if err == nil && len(diffs) == 1 && len(diffs[0].Changes.Files)+len(diffs[0].Changes.Branches) == 0 &&
 				len(workspace.Lost(&diffs[0].Changes)) == 0 {
 				continue

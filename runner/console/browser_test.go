@@ -253,9 +253,10 @@ func testAtWork(ctx context.Context, t *testing.T) {
 
 	patch := func(line string) {
 		t.Helper()
-		expect.NoError(t, os.WriteFile(r.patch, []byte("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+"+line+"\n"), 0o600))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.patch = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+" + line + "\n"
 	}
-	r.patch = filepath.Join(t.TempDir(), "patch")
 	patch("old")
 	goTo("agents/main/diff", `document.getElementById("diff").textContent.includes("+old")`)
 	do(ctx, t, chromedp.SendKeys("[name=branch]", "mine"), chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))

@@ -208,8 +208,7 @@ func TestApplyIsOfWhatWasShown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	b := r.browser(true)
-	r.patch = filepath.Join(t.TempDir(), "patch")
-	expect.NoError(t, os.WriteFile(r.patch, []byte("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"), 0o600))
+	r.patch = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 	_, text, _ := r.get(b, "/ui/agents/main/diff")
 	for _, want := range []string{`name="result_tree" value="r1"`, `name="workspace_id" value="copy"`} {
 		expect.Contains(t, "the page", text, want)
@@ -324,10 +323,8 @@ func TestTextIsText(t *testing.T) {
 	for _, category := range []string{"brief", "message", "tool", hostile} {
 		r.add(category, hostile, hostile)
 	}
-	patch := filepath.Join(t.TempDir(), "patch")
-	expect.NoError(t, os.WriteFile(patch, []byte("diff --git a/<script>.go b/<script>.go\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n"+
-		"-// <script>window.pwned=1</script>\n+var a = \"<img src=x onerror=alert(1)>\"\n"), 0o600))
-	r.patch = patch
+	r.patch = "diff --git a/<script>.go b/<script>.go\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n" +
+		"-// <script>window.pwned=1</script>\n+var a = \"<img src=x onerror=alert(1)>\"\n"
 	for _, path := range []string{"/ui/", "/ui/agents/main", "/ui/agents/main/rows", "/ui/agents/main/events",
 		"/ui/agents/main/diff", "/ui/agents/<script>", "/ui/agents/main/events?type=\"><script>"} {
 		status, text, _ := r.get(b, strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22").Replace(path))

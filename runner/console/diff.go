@@ -3,8 +3,6 @@ package console
 import (
 	"cmp"
 	"html/template"
-	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,21 +33,6 @@ type patchLine struct {
 
 // Number is the number that a comment names: of the new file, or of the old one where the line is gone.
 func (l patchLine) Number() int { return cmp.Or(l.New, l.Old) }
-
-// readPatch reads a patch that the runtime keeps at path; cut says that it is longer than what is shown.
-func readPatch(path string) (list []patchFile, cut bool, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPatch+1))
-	if err != nil {
-		return nil, false, err
-	}
-	cut = len(data) > maxPatch
-	return parsePatch(string(data[:min(len(data), maxPatch)])), cut, nil
-}
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
 

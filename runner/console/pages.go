@@ -169,12 +169,8 @@ type treeChange struct {
 	Cut        bool
 }
 
-func newChange(name, note string, of state.Diff) (t treeChange, err error) {
-	t = treeChange{Name: name, Note: note, Changes: of}
-	if of.PatchBytes > 0 {
-		t.Files, t.Cut, err = readPatch(of.Patch)
-	}
-	return t, err
+func newChange(name, note string, of state.Diff, patch string) treeChange {
+	return treeChange{Name: name, Note: note, Changes: of, Files: parsePatch(patch), Cut: of.PatchBytes > maxPatch}
 }
 
 // workspaceDiff is what an agent changed, whose lines take comments.
@@ -184,13 +180,11 @@ func (c *Console) workspaceDiff(r *http.Request) (page, error) {
 		return p, err
 	}
 	p.Tab = "workspaces"
-	trees, err := c.client.DiffWorkspace(r.Context(), r.PathValue("id"), r.URL.Query().Get("workspace"))
+	trees, err := c.client.DiffWorkspace(r.Context(), r.PathValue("id"),
+		wire.DiffWorkspace{WorkspaceID: r.URL.Query().Get("workspace"), PatchBytes: maxPatch})
 	var list []treeChange
 	for _, t := range trees {
-		one, err := newChange(cmp.Or(t.WorkspaceAlias, t.WorkspaceID)+" · "+t.Tree, t.Skipped, t.Changes)
-		if err != nil {
-			return p, err
-		}
+		one := newChange(cmp.Or(t.WorkspaceAlias, t.WorkspaceID)+" · "+t.Tree, t.Skipped, t.Changes, t.PatchText)
 		one.Tree = t.Tree
 		list = append(list, one)
 	}
@@ -332,11 +326,10 @@ func (c *Console) session(r *http.Request) (page, error) {
 	var changed treeChange
 	var unreadable string
 	if s.Workspace != "" && s.Status == "open" {
-		diff, err := c.client.DiffSession(r.Context(), s.ID)
+		diff, err := c.client.DiffSession(r.Context(), s.ID, maxPatch)
 		if err == nil {
-			changed, err = newChange(s.Workspace, "", diff.Changes)
-		}
-		if err != nil {
+			changed = newChange(s.Workspace, "", diff.Changes, diff.PatchText)
+		} else {
 			f, _, _ := wire.Explain(err)
 			unreadable = visible.WithRemedy(f.Error.Message, f.Error.Hint)
 		}

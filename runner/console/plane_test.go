@@ -20,7 +20,7 @@ type plane struct {
 	added   chan struct{} // closed when there is one more
 	prompts []wire.Prompt
 	applies []view.WorkspaceApply
-	patch   string        // file with what the agent changed; "": nothing
+	patch   string        // what the agent changed; "": nothing
 	queued  []string      // ids of the messages that wait
 	hold    chan struct{} // if there is one, prompts are answered when it is closed
 }
@@ -134,8 +134,10 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		out = wire.Enqueued{OK: true}
 	case at == "/control/agents/main/workspace/diff":
-		out = []map[string]any{{"workspace_id": "w", "tree": "copy", "changes": map[string]any{"patch": p.patch,
-			"patch_bytes": 1, "result_tree": "r1"}}}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		out = []map[string]any{{"workspace_id": "w", "tree": "copy", "patch_text": p.patch,
+			"changes": map[string]any{"patch_bytes": len(p.patch), "result_tree": "r1"}}}
 	case at == "/control/agents/main/workspace/apply":
 		var apply view.WorkspaceApply
 		_ = json.NewDecoder(r.Body).Decode(&apply)

@@ -94,7 +94,7 @@ var operations = map[string][2]reflect.Type{
 	"useWorkspace":              does[view.WorkspaceUse, wire.WorkspaceEntered](),
 	"exitWorkspace":             does[struct{}, wire.WorkspaceEntered](),
 	"detachWorkspace":           does[wire.WorkspaceRef, wire.WorkspaceDetached](),
-	"diffWorkspace":             does[wire.WorkspaceRef, []view.TreeDiff](),
+	"diffWorkspace":             does[wire.DiffWorkspace, []view.TreeDiff](),
 	"applyWorkspace":            does[view.WorkspaceApply, []view.TreeApplied](),
 	"checkoutWorkspace":         does[view.WorkspaceCheckout, view.TreeCheckout](),
 	"syncWorkspace":             does[wire.WorkspaceRef, view.TreeSync](),

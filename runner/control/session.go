@@ -49,7 +49,7 @@ func (s *Server) sessionRoutes() (list []route) {
 		for _, r := range []route{
 			{method: "GET", path: at.read, handle: of.list},
 			{method: "GET", path: one, handle: of.show},
-			{method: "GET", path: one + "/diff", stream: of.diff},
+			{method: "GET", path: one + "/diff", stream: of.diff, queries: true},
 			{method: "GET", path: one + "/turns", handle: of.turns},
 			{method: "POST", path: at.change, take: takes(s, maxSmall, optional, of.start)},
 			{method: "POST", path: change + "/apply", take: takes(s, maxSmall, optional, of.apply)},
@@ -131,13 +131,9 @@ func (h sessionsOf) show(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // diff answers with what was changed, or with the patch to a client that accepts text/x-diff.
 func (h sessionsOf) diff(w http.ResponseWriter, r *http.Request) {
-	one, err := h.find(w, r)
-	var changes *state.Diff
-	if err == nil {
-		changes, err = one.Diff(r.Context())
-	}
+	answer, err := h.changes(w, r)
 	if err == nil && strings.Contains(r.Header.Get("Accept"), "text/x-diff") {
-		err = sendPatch(w, r, changes)
+		err = sendPatch(w, r, &answer.Changes)
 		if err == nil {
 			return
 		}
@@ -146,11 +142,32 @@ func (h sessionsOf) diff(w http.ResponseWriter, r *http.Request) {
 		h.server.fail(w, r, ofContainer(err))
 		return
 	}
-	answer := wire.SessionDiff{SessionID: one.Info().ID, Changes: *changes}
 	if !access.From(r.Context()).Operator {
 		answer.Changes.Patch, answer.Changes.Bundle = "", "" // they are paths of the host
 	}
 	h.server.send(w, http.StatusOK, answer)
+}
+
+func (h sessionsOf) changes(w http.ResponseWriter, r *http.Request) (out wire.SessionDiff, err error) {
+	q, err := queryOf(r, "patch_bytes")
+	if err != nil {
+		return out, err
+	}
+	limit, err := q.number("patch_bytes", wire.MaxPatch)
+	if err != nil {
+		return out, err
+	}
+	one, err := h.find(w, r)
+	if err != nil {
+		return out, err
+	}
+	changes, err := one.Diff(r.Context())
+	if err != nil {
+		return out, err
+	}
+	out = wire.SessionDiff{SessionID: one.Info().ID, Changes: *changes}
+	out.PatchText, err = patchText(changes, limit)
+	return out, err
 }
 
 // sendPatch answers with a patch. It is never shown as a page: a container wrote it.

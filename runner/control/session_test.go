@@ -70,12 +70,13 @@ func TestChangesOfSessions(t *testing.T) {
 	r := newRig(t, control.Limits{}, at)
 	d, c, mine := r.described(), r.client(), "/v1/holon/sessions/mine"
 	r.ask(d, post("/v1/holon/sessions", `{"name":"mine"}`).ofFile("app")).is(t, "start", 200, "", "")
-	diff := must(c.DiffSession(t.Context(), "mine"))(t)
+	diff := must(c.DiffSession(t.Context(), "mine", 100))(t)
 	if diff.SessionID != "ses_2" || diff.Changes.Patch == "" || diff.Changes.Bundle == "" || len(diff.Changes.Files) != 1 {
 		t.Errorf("an operator gets %+v", diff)
 	}
-	expect.Equal(t, "the patch", must(c.SessionPatch(t.Context(), "mine", 100))(t), clientsessions.Patch)
-	expect.Equal(t, "its beginning", must(c.SessionPatch(t.Context(), "mine", 4))(t), clientsessions.Patch[:4])
+	expect.Equal(t, "the patch", diff.PatchText, clientsessions.Patch)
+	expect.Equal(t, "its beginning", must(c.DiffSession(t.Context(), "mine", 4))(t).PatchText, clientsessions.Patch[:4])
+	expect.Equal(t, "none of it", must(c.DiffSession(t.Context(), "mine", 0))(t).PatchText, "")
 	a := r.ask(d, get(mine+"/diff").ofFile("app"))
 	if a.status != 200 || strings.Contains(a.body, filepath.Dir(diff.Changes.Patch)) || strings.Contains(a.body, "/host") {
 		t.Errorf("a path of the host: %d %s", a.status, a.body)

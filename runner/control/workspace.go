@@ -3,7 +3,10 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -145,8 +148,31 @@ func (s *Server) postDetach(r *http.Request, id string, d wire.WorkspaceRef) (an
 	return wire.WorkspaceDetached{OK: true, AgentID: id, WorkspaceID: detached}, err
 }
 
-func (s *Server) postDiff(r *http.Request, id string, d wire.WorkspaceRef) (any, error) {
-	return s.opts.Workspaces.Diff(r.Context(), id, d.WorkspaceID)
+func (s *Server) postDiff(r *http.Request, id string, d wire.DiffWorkspace) (any, error) {
+	trees, err := s.opts.Workspaces.Diff(r.Context(), id, d.WorkspaceID)
+	for i := range trees {
+		if err == nil {
+			trees[i].PatchText, err = patchText(&trees[i].Changes, d.PatchBytes)
+		}
+	}
+	return trees, err
+}
+
+// patchText is the beginning of a patch, for clients that see none of the files of this host.
+func patchText(of *state.Diff, limit int64) (string, error) {
+	if limit <= 0 || of.PatchBytes == 0 {
+		return "", nil
+	}
+	f, err := os.Open(of.Patch)
+	if err != nil {
+		return "", fmt.Errorf("read a patch: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, min(limit, wire.MaxPatch)))
+	if err != nil {
+		return "", fmt.Errorf("read a patch: %w", err)
+	}
+	return string(text), nil
 }
 
 func (s *Server) postApply(r *http.Request, id string, a view.WorkspaceApply) (any, error) {

@@ -22,7 +22,6 @@ import (
 type agent struct {
 	client *client.Client
 	id     string
-	remote bool // the daemon's files are not here
 }
 
 const (
@@ -239,9 +238,9 @@ func (a *agent) act(ctx context.Context, kind, verb, id string) (done string, er
 }
 
 func (a *agent) diff(ctx context.Context) (all []change, err error) {
-	trees, err := a.client.DiffWorkspace(ctx, a.id, "")
+	trees, err := a.client.DiffWorkspace(ctx, a.id, wire.DiffWorkspace{PatchBytes: wire.MaxPatch})
 	for _, t := range trees {
-		c := changeOf(t.Changes, a.remote)
+		c := changeOf(t.Changes, t.PatchText)
 		c.Title = cmp.Or(t.WorkspaceAlias, t.WorkspaceID) + " " + t.Tree
 		c.Note = strings.TrimSpace(c.Note + " " + t.Skipped)
 		if len(c.Files) > 0 || c.Note != "" {

@@ -2,26 +2,23 @@ package tui
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"strings"
 
 	"holon/internal/visible"
+	"holon/runner/control/wire"
 	"holon/runner/review"
 	"holon/state"
 )
 
 const (
-	maxPatch     = 4 << 20          // bytes of a patch that are read
 	executedFile = "executed_file"  // code of the warning of a file that programs execute unasked
 	codeExecuted = "executed_files" // code with which applying such is refused
 )
 
-// changeOf is a diff for the screen. Its patch is a file of the daemon's host. A remote daemon could name any file of this
-// one, so none is read.
-func changeOf(d state.Diff, remote bool) change {
-	c := change{Tree: d.ResultTree}
+// changeOf is a diff for the screen, with the beginning of its patch.
+func changeOf(d state.Diff, patch string) change {
+	c := change{Tree: d.ResultTree, Patch: patch}
 	for _, f := range d.Files {
 		name := visible.Name(f.Path)
 		if f.From != "" {
@@ -42,25 +39,7 @@ func changeOf(d state.Diff, remote bool) change {
 		}
 	}
 	c.Note = strings.Join(notes, "; ")
-	if d.Patch == "" {
-		return c
-	}
-	if remote {
-		c.Note = strings.TrimPrefix(c.Note+"; the patch is on the daemon's host: "+d.Patch, "; ")
-		return c
-	}
-	patch, err := os.Open(d.Patch)
-	if err != nil {
-		c.Note = strings.TrimPrefix(c.Note+"; the patch is on the daemon's host: "+d.Patch, "; ")
-		return c
-	}
-	defer patch.Close()
-	data, err := io.ReadAll(io.LimitReader(patch, maxPatch))
-	if err != nil {
-		c.Note = strings.TrimPrefix(c.Note+"; "+err.Error(), "; ")
-	}
-	c.Patch = string(data)
-	if d.PatchBytes > maxPatch {
+	if d.PatchBytes > wire.MaxPatch {
 		c.Note = strings.TrimPrefix(c.Note+"; the patch goes on in "+d.Patch, "; ")
 	}
 	return c

@@ -6,26 +6,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"holon/runner/agent/view"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/test/expect"
 )
-
-// A daemon elsewhere names no file that is read here; that of this host does.
-func TestPatchOfRemote(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "change.patch")
-	expect.NoError(t, os.WriteFile(path, []byte("+of this host\n"), 0o600))
-	d := state.Diff{Patch: path, Files: []state.FileChange{{Path: "a.go", Status: "modified"}}}
-	if c := changeOf(d, true); c.Patch != "" || len(c.Files) != 1 || !strings.Contains(c.Note, "daemon's host") {
-		t.Errorf("of another host: %+v", c)
-	}
-	expect.Equal(t, "of this host", changeOf(d, false).Patch, "+of this host\n")
-}
 
 // A session that is there is called by its id from the beginning.
 func TestSessionName(t *testing.T) {
@@ -35,27 +23,28 @@ func TestSessionName(t *testing.T) {
 	expect.Equal(t, "by its name", sessionName("mine", "ses_0123456789"), "mine")
 }
 
-// The patch of a session comes from the daemon, wherever that is.
-func TestPatchOfRemoteSession(t *testing.T) {
+// A patch comes from the daemon, wherever that is: no file that it names is read.
+func TestPatchOfDaemon(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "change.patch")
 	expect.NoError(t, os.WriteFile(path, []byte("+of this host\n"), 0o600))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Accept") == "text/x-diff" {
-			_, _ = w.Write([]byte("+of the daemon\n"))
-			return
+		changes := state.Diff{Patch: path, PatchBytes: 1 << 30, Files: []state.FileChange{{Path: "a.go", Status: "modified"}}}
+		var answer any = []view.TreeDiff{{Changes: changes, PatchText: "+of the daemon\n"}}
+		if r.Method == http.MethodGet {
+			answer = wire.SessionDiff{SessionID: "ses_1", Changes: changes, PatchText: "+of the daemon\n"}
 		}
-		_ = json.NewEncoder(w).Encode(wire.SessionDiff{SessionID: "ses_1",
-			Changes: state.Diff{Patch: path, PatchBytes: 15, Files: []state.FileChange{{Path: "a.go", Status: "modified"}}}})
+		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	t.Cleanup(server.Close)
 	c, err := client.New(server.URL, "token")
 	expect.NoError(t, err)
 	t.Cleanup(c.Close)
-	s := newSession(c, Target{Session: "ses_1"})
-	s.remote = true
-	got, err := s.diff(t.Context())
-	expect.NoError(t, err)
-	expect.Equal(t, "patch", got[0].Patch, "+of the daemon\n")
-	expect.Equal(t, "note", got[0].Note, "")
+	for name, of := range map[string]backend{"session": newSession(c, Target{Session: "ses_1"}),
+		"agent": &agent{client: c, id: "main"}} {
+		got, err := of.diff(t.Context())
+		expect.NoError(t, err)
+		expect.Equal(t, name, got[0].Patch, "+of the daemon\n")
+		expect.Contains(t, name+", which is cut", got[0].Note, "the patch goes on in "+path)
+	}
 }

@@ -19,7 +19,6 @@ import (
 // session is a conversation with a session of the door. It is made with the first message.
 type session struct {
 	client *client.Client
-	remote bool          // the daemon's files are not here
 	nudged chan struct{} // there is something new
 
 	mu     sync.Mutex
@@ -350,21 +349,13 @@ func (s *session) diff(ctx context.Context) ([]change, error) {
 	if s.name() == "" {
 		return nil, nil // it has not begun
 	}
-	d, err := s.client.DiffSession(ctx, s.name())
+	d, err := s.client.DiffSession(ctx, s.name(), wire.MaxPatch)
 	if err != nil || len(d.Changes.Files) == 0 {
 		return nil, err
 	}
-	if s.remote {
-		d.Changes.Patch = "" // a file there
-	}
-	c := changeOf(d.Changes, s.remote)
+	c := changeOf(d.Changes, d.PatchText)
 	c.Title = d.SessionID
-	if s.remote && d.Changes.PatchBytes > 0 {
-		if c.Patch, err = s.client.SessionPatch(ctx, d.SessionID, maxPatch); d.Changes.PatchBytes > maxPatch {
-			c.Note = strings.TrimPrefix(c.Note+"; the patch is longer", "; ")
-		}
-	}
-	return []change{c}, err
+	return []change{c}, nil
 }
 
 func (s *session) apply(ctx context.Context, read []change, allowExecuted bool) (string, error) {

@@ -24,7 +24,6 @@ import (
 // Options say what is shown, and where.
 type Options struct {
 	Client  *client.Client // of the daemon
-	Remote  bool           // over TCP: no path that it names is read here
 	Target  Target
 	Display present.Mode
 	Inline  bool // rows stay in the scrollback of the terminal; else the alternate screen is used
@@ -44,11 +43,9 @@ func Run(ctx context.Context, o Options) error {
 	defer feed.close()
 	open := func(t Target) backend {
 		if t.Agent != "" {
-			return &agent{client: o.Client, id: t.Agent, remote: o.Remote}
+			return &agent{client: o.Client, id: t.Agent}
 		}
-		s := newSession(o.Client, t)
-		s.remote = o.Remote
-		return s
+		return newSession(o.Client, t)
 	}
 	m := newModel(open, o.Target, feed, func(do func(context.Context) tea.Msg) tea.Cmd {
 		return func() tea.Msg { return do(ctx) }

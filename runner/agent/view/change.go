@@ -27,8 +27,9 @@ type Entered struct {
 // TreeDiff is what an agent changed in a tree.
 type TreeDiff struct {
 	TreeRef
-	Changes state.Diff `json:"changes"`           // its patch is a file on the host
-	Skipped string     `json:"skipped,omitempty"` // why it was left out; "": it was not
+	Changes   state.Diff `json:"changes"`              // its patch is a file on the host
+	PatchText string     `json:"patch_text,omitempty"` // for a person, the beginning, as far as it was asked for
+	Skipped   string     `json:"skipped,omitempty"`    // why it was left out; "": it was not
 }
 
 // TreeApplied is what was brought into the operator's files.

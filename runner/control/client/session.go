@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -24,24 +24,10 @@ func (c *Client) Session(ctx context.Context, name string) (out wire.Session, er
 	return out, c.call(ctx, http.MethodGet, "/sessions/"+url.PathEscape(name), nil, "", &out)
 }
 
-// DiffSession returns what was changed in a session.
-func (c *Client) DiffSession(ctx context.Context, name string) (out wire.SessionDiff, err error) {
-	return out, c.call(ctx, http.MethodGet, "/sessions/"+url.PathEscape(name)+"/diff", nil, "", &out)
-}
-
-// SessionPatch returns the patch of what was changed in a session, of which it reads at most limit bytes.
-func (c *Client) SessionPatch(ctx context.Context, name string, limit int64) (string, error) {
-	resp, err := c.do(ctx, http.MethodGet, "/sessions/"+url.PathEscape(name)+"/diff", nil,
-		http.Header{"Accept": {"text/x-diff"}})
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	patch, err := io.ReadAll(io.LimitReader(resp.Body, limit))
-	if err != nil {
-		return "", c.broken(ctx, err)
-	}
-	return string(patch), nil
+// DiffSession returns what was changed in a session, with at most patchBytes of the patch.
+func (c *Client) DiffSession(ctx context.Context, name string, patchBytes int64) (out wire.SessionDiff, err error) {
+	path := fmt.Sprintf("/sessions/%s/diff?patch_bytes=%d", url.PathEscape(name), patchBytes)
+	return out, c.call(ctx, http.MethodGet, path, nil, "", &out)
 }
 
 // ApplySession brings what was changed in a session into the operator's files.

@@ -40,8 +40,9 @@ func (c *Client) DetachWorkspace(ctx context.Context, agentID, name string) (out
 }
 
 // DiffWorkspace returns what an agent changed in a workspace, or in all of its own.
-func (c *Client) DiffWorkspace(ctx context.Context, agentID, name string) (out []view.TreeDiff, err error) {
-	return out, c.post(ctx, agentID, "/workspace/diff", wire.WorkspaceRef{WorkspaceID: name}, "", &out)
+func (c *Client) DiffWorkspace(ctx context.Context, agentID string, d wire.DiffWorkspace) (out []view.TreeDiff,
+	err error) {
+	return out, c.post(ctx, agentID, "/workspace/diff", d, "", &out)
 }
 
 // ApplyWorkspace brings what an agent changed into the operator's files.

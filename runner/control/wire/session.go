@@ -47,7 +47,8 @@ type StartSession struct {
 // SessionDiff is what was changed in a session since it was made or applied last.
 type SessionDiff struct {
 	SessionID string     `json:"session_id"`
-	Changes   state.Diff `json:"changes"` // operators alone see where its files are
+	Changes   state.Diff `json:"changes"`              // operators alone see where its files are
+	PatchText string     `json:"patch_text,omitempty"` // for a person, the beginning, as far as it was asked for
 }
 
 // ApplySession brings what was changed into the operator's files.

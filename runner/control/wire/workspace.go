@@ -12,6 +12,15 @@ type WorkspaceRef struct {
 	WorkspaceID string `json:"workspace_id,omitempty"`
 }
 
+// DiffWorkspace asks what an agent changed in a workspace, or in all.
+type DiffWorkspace struct {
+	WorkspaceID string `json:"workspace_id,omitempty"`
+	PatchBytes  int64  `json:"patch_bytes,omitempty"` // how much of each patch is answered, at most MaxPatch
+}
+
+// MaxPatch bounds the text of a patch in an answer, in bytes.
+const MaxPatch = 4 << 20
+
 // WorkspaceAttached answers AttachWorkspace.
 type WorkspaceAttached struct {
 	OK        bool                 `json:"ok"`

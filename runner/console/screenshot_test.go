@@ -1,12 +1,19 @@
 package console_test
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -82,7 +89,7 @@ func TestScreenshots(t *testing.T) {
 		chromedp.Navigate(base+"agents/main"))
 	for i, text := range []string{"The total of a basket with a discount is wrong. Find out why, and mend it.",
 		"Can the total still be negative?", "What else is open?"} {
-		do(desk, t, chromedp.SendKeys("#text", text+"\n"),
+		do(desk, t, chromedp.SendKeys("#text", text), enter,
 			is(fmt.Sprintf(`document.querySelectorAll("#rows .c-brief").length === %d`, i+1)))
 	}
 	for _, scheme := range []string{"light", "dark"} {
@@ -109,5 +116,22 @@ func shoot(ctx context.Context, t *testing.T, name, page, scheme string) {
 		is(`!document.body.dataset.from || document.getElementById("link").textContent === "live"`))
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	expect.NoError(t, err)
-	expect.NoError(t, os.WriteFile(filepath.Join(*screenshots, "console-"+name+".png"), picture, 0o644))
+	expect.NoError(t, os.WriteFile(filepath.Join(*screenshots, "console-"+name+".png"), small(t, picture), 0o644))
+}
+
+// small is a picture in its 256 most frequent colours, half as large.
+func small(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	whole, err := png.Decode(bytes.NewReader(picture))
+	expect.NoError(t, err)
+	count, bounds := make(map[color.Color]int), whole.Bounds()
+	for i := range bounds.Dx() * bounds.Dy() {
+		count[whole.At(i%bounds.Dx(), i/bounds.Dx())]++
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	few := image.NewPaletted(bounds, colours[:min(len(colours), 256)])
+	draw.Draw(few, bounds, whole, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	expect.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few))
+	return out.Bytes()
 }

@@ -24,7 +24,11 @@ var functions = template.FuncMap{
 	"when":       when,
 	"iso":        func(t any) string { return moment(t).Format("2006-01-02T15:04:05.000Z07:00") },
 	"duration": func(ms int64) string {
-		return (time.Duration(ms) * time.Millisecond).Round(10 * time.Millisecond).String()
+		d := time.Duration(ms) * time.Millisecond
+		if d > time.Second {
+			d = d.Round(10 * time.Millisecond)
+		}
+		return d.String()
 	},
 	"join":   func(list []string) string { return visible.OneLine(strings.Join(list, ", "), 1000) },
 	"tabs":   func() []tab { return tabs },

@@ -166,7 +166,7 @@ func (s *Session) Still(ctx context.Context, fn func(context.Context) error) (er
 // Ended reports whether the session has no container that runs, as far as the
 // engine has told.
 func (s *Session) Ended() bool {
-	if !s.created || s.stopped {
+	if s.stopped || !s.created {
 		return true
 	}
 	select {

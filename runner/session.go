@@ -72,6 +72,7 @@ type Session struct {
 	asked     atomic.Bool // for a turn, by this process or the one that made it
 	gone      error       // why a session that was taken up has no turn to join
 	stopped   bool
+	removed   chan error    // of the container, which Discard removes; nil before
 	exited    chan struct{} // closed when the container is gone, as last says
 	last      engine.Exit
 	forget    func()     // ends the wait for that; nil before there is one
@@ -295,7 +296,7 @@ func (s *Session) awaitSocket(ctx context.Context) error {
 // Stop ends the container and waits until it is gone. What it wrote stays. When
 // the engine cannot stop it, it is removed by force, with its log.
 func (s *Session) Stop(ctx context.Context) error {
-	if !s.created || s.stopped {
+	if s.stopped || !s.created {
 		return nil
 	}
 	s.stopped = true
@@ -328,21 +329,34 @@ func (s *Session) Stop(ctx context.Context) error {
 	return nil
 }
 
+// Discard begins to remove a container that was stopped, of which nothing but its files is needed any more. Close waits
+// for it.
+func (s *Session) Discard(ctx context.Context) {
+	if !s.stopped || s.removed != nil {
+		return
+	}
+	s.removed = make(chan error, 1)
+	go func() { s.removed <- s.remove(ctx) }()
+}
+
 // Close removes everything that the session made but its Dir, which belongs to
 // the caller. It may be called at any point and more than once.
 func (s *Session) Close(ctx context.Context) error {
-	removed := make(chan error, 1)
-	if s.stopped { // nothing of it writes any more: the engine removes it while the tree is cleaned
-		go func() { removed <- s.remove(ctx) }()
-	} else {
-		removed <- s.remove(ctx)
+	var errs []error
+	if s.Discard(ctx); s.removed == nil { // it may run, and write until it is removed
+		errs = append(errs, s.remove(ctx))
+		s.stopped = true
 	}
-	errs := []error{s.closeServices(ctx), s.closeLink(), s.seam.remove()}
+	errs = append(errs, s.closeServices(ctx), s.closeLink(), s.seam.remove())
 	if s.tree != nil {
 		errs = append(errs, s.tree.Release(ctx))
 		s.tree = nil
 	}
-	return errors.Join(append(errs, <-removed)...)
+	if s.removed != nil {
+		errs = append(errs, <-s.removed)
+		s.removed = nil
+	}
+	return errors.Join(errs...)
 }
 
 // remove removes the container, if there is one, and those of the services.
@@ -356,7 +370,6 @@ func (s *Session) remove(ctx context.Context) error {
 	if err == nil {
 		s.changed(state.ContainerRemoved, state.ContainerChange{})
 	}
-	s.stopped = true
 	s.noContainer()
 	s.forget()
 	return errors.Join(err, servicesErr)

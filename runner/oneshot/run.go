@@ -322,6 +322,7 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*s
 	if err != nil {
 		return err
 	}
+	r.session.Discard(finishing) // what is collected are files
 	r.spec.Watch.Phase("collect")
 	timed(&r.manifest.Timings.CollectMS, func() { err = r.collect(finishing, r.session) })
 	if err == nil {

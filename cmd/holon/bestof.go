@@ -55,7 +55,10 @@ func (o *runOptions) checkAttempts(f *pflag.FlagSet) error {
 	if !given("best-of") {
 		c.BestOf = max(1, len(c.Models))
 	}
-	_, pathsErr := oneshot.NewPaths(c.CheckPaths)
+	var pathsErr error
+	if c.CheckPaths != nil { // those of common runners are right, and take a while to compile
+		_, pathsErr = oneshot.NewPaths(c.CheckPaths)
+	}
 	err := firstBad([]badOption{
 		{c.BestOf < 1 || c.BestOf > maxAttempts, "--best-of", fmt.Sprintf("cannot be %d", c.BestOf),
 			fmt.Sprintf("choose 1 to %d", maxAttempts)},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -171,6 +172,7 @@ func startRun(cmd *cobra.Command, args []string, opts *runOptions) error {
 	case given("template"):
 		return usage("--template", "is for an agent that lives", "name one with --agent")
 	}
+	debug.SetGCPercent(400) // a heap of 3 MB would be collected three times before the container starts
 	err := opts.complete(cmd, args)
 	if err == nil && opts.Detach {
 		err = opts.detach(cmd)

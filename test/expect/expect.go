@@ -1,7 +1,10 @@
 // Package expect says in one line what a test expects.
 package expect
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // Test is what this package needs of *testing.T, *testing.B or *rapid.T.
 type Test interface {
@@ -31,5 +34,13 @@ func Contains(t Test, what, got, part string) {
 	t.Helper()
 	if !strings.Contains(got, part) {
 		t.Errorf("%s: got %q, want it to contain %q", what, got, part)
+	}
+}
+
+// ErrorIs fails the test unless the error that was found is, or wraps, the one that was wanted; what names it.
+func ErrorIs(t Test, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

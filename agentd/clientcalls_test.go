@@ -77,9 +77,7 @@ func TestACallOfTheClientIsAFact(t *testing.T) {
 		t.Fatalf("the output gave %+v", given)
 	}
 	for i, ev := range given[1:] {
-		if ev.Correlation.CausationID != given[i].EventID {
-			t.Errorf("%s is caused by %s", ev.Type, ev.Correlation.CausationID)
-		}
+		expect.Equal(t, ev.Type+": is caused by", ev.Correlation.CausationID, given[i].EventID)
 	}
 	for _, turn := range []string{"turn_3", "turn_4"} {
 		given := h.factsOf(turn, turns.ActionResolved, turns.ToolStarted, turns.ToolResult)

@@ -60,12 +60,8 @@ func TestMountIsTested(t *testing.T) {
 	if want := (&turns.SharedFiles{Read: "word"}); !reflect.DeepEqual(got.Shared, want) {
 		t.Errorf("the exchange is %+v, want %+v", got.Shared, want)
 	}
-	if got.Version != Version() {
-		t.Errorf("the version is %q, want %q", got.Version, Version())
-	}
-	if got.UID != os.Geteuid() {
-		t.Errorf("the user is %d, want %d", got.UID, os.Geteuid())
-	}
+	expect.Equal(t, "the version", got.Version, Version())
+	expect.Equal(t, "the user", got.UID, os.Geteuid())
 	if _, err := os.Lstat(filepath.Join(dir, turns.SharedSentinel)); !os.IsNotExist(err) {
 		t.Errorf("the file that is to be removed gives %v, want that it is gone", err)
 	}

@@ -95,15 +95,11 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 		first.Output[0].ItemID(), first.Output[1].ItemID())
 	const want = "user: one | reasoning sealed | assistant: answer 1 | user: two"
 	second := h.post(body).response(t)
-	if got := model.heard(); got != want {
-		t.Errorf("the model was told %s", got)
-	}
+	expect.Equal(t, "the model was told", model.heard(), want)
 	expect.NoError(t, h.stop())
 	h, model = startAttentive(t, dir)
 	h.post(body).response(t)
-	if got := model.heard(); got != want {
-		t.Errorf("after a restart the model was told %s", got)
-	}
+	expect.Equal(t, "after a restart the model was told", model.heard(), want)
 	// Within a chain nothing is repeated.
 	third := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":%q},`+
 		`{"role":"user","content":"three"}]}`, second.ID, second.Output[1].ItemID()))

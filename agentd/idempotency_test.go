@@ -46,9 +46,7 @@ func TestIdempotencyKey(t *testing.T) {
 	if e := conflict.failure(t); e.Param != key {
 		t.Errorf("the conflict is at %q, want %q", e.Param, key)
 	}
-	if got := conflict.header.Get("X-Should-Retry"); got != "false" {
-		t.Errorf("after a conflict X-Should-Retry is %q, want false", got)
-	}
+	expect.Equal(t, "after a conflict X-Should-Retry", conflict.header.Get("X-Should-Retry"), "false")
 	expect.NoError(t, h.stop())
 	h2 := startIn(t, h.dir)
 	if again := h2.post(body, key, "a key").response(t); again.ID != first.ID {
@@ -111,9 +109,7 @@ func TestIdempotencyKeyOfARunningTurn(t *testing.T) {
 	close(h.gate.release)
 	id := get(t, whole[0]).response(t).ID
 	for _, a := range whole[1:] {
-		if got := get(t, a).response(t).ID; got != id {
-			t.Errorf("the response is %s, want %s", got, id)
-		}
+		expect.Equal(t, "the response", get(t, a).response(t).ID, id)
 	}
 	first := get(t, streams[0]).body
 	for _, a := range streams[1:] {
@@ -121,9 +117,7 @@ func TestIdempotencyKeyOfARunningTurn(t *testing.T) {
 			t.Errorf("the streams differ:\n%s\n%s", got, first)
 		}
 	}
-	if n := len(h.gate.started); n != 0 {
-		t.Errorf("%d more samplings", n)
-	}
+	expect.Equal(t, "more samplings", len(h.gate.started), 0)
 }
 
 // A turn that ends with its client ends with the last of its clients.
@@ -163,9 +157,7 @@ func TestTheLastReaderLeaves(t *testing.T) {
 				want = responses.StatusCompleted
 			}
 			eventually(t, "the turn ends", func() bool { return h.record("turn_a").Status.Terminal() })
-			if got := h.record("turn_a").Status; got != want {
-				t.Errorf("the turn is %s, want %s", got, want)
-			}
+			expect.Equal(t, "the turn", h.record("turn_a").Status, want)
 		})
 	}
 }

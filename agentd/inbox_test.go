@@ -54,17 +54,13 @@ func TestInput(t *testing.T) {
 	h.gate.wait(t, 1)
 	want := turns.NewInput{ID: "in_1", Text: "the <other> one"}.Input()
 	for range 2 { // the second time the answer was lost
-		if got := h.tell("turn_a", "in_1", "the <other> one").stands(t); got != want {
-			t.Errorf("it stands at %+v", got)
-		}
+		expect.Equal(t, "it stands at", h.tell("turn_a", "in_1", "the <other> one").stands(t), want)
 	}
 	h.tell("turn_a", "in_1", "another").refused(t, http.StatusConflict, responses.CodeInputConflict)
 	h.gate.release <- struct{}{}
 	h.gate.wait(t, 1)
 	want.Inserted, want.Round = true, 2
-	if got := h.tell("turn_a", "in_1", "the <other> one").stands(t); got != want {
-		t.Errorf("told, it stands at %+v", got)
-	}
+	expect.Equal(t, "told, it stands at", h.tell("turn_a", "in_1", "the <other> one").stands(t), want)
 	if diff := cmp.Diff([]turns.Input{want}, h.record("turn_a").Inputs); diff != "" {
 		t.Errorf("turn.json of the running turn: %s", diff)
 	}
@@ -86,9 +82,7 @@ func (h *harness) afterInput(want turns.Input) {
 	if rec.Status != responses.StatusCompleted || rec.Rounds != 2 || cmp.Diff([]turns.Input{want}, rec.Inputs) != "" {
 		t.Errorf("%+v", rec)
 	}
-	if got := h.tell("turn_a", "in_1", "the <other> one").stands(t); got != want {
-		t.Errorf("after the end it stands at %+v", got)
-	}
+	expect.Equal(t, "after the end it stands at", h.tell("turn_a", "in_1", "the <other> one").stands(t), want)
 	h.tell("turn_a", "in_1", "another").refused(t, http.StatusConflict, responses.CodeInputConflict)
 	h.tell("turn_a", "in_2", "too late").refused(t, http.StatusConflict, responses.CodeTurnEnded)
 	h.tell("turn_b", "in_1", "nobody").refused(t, http.StatusNotFound, responses.CodeTurnNotFound)
@@ -129,13 +123,9 @@ turns:
 	h.tell("turn_a", "in_1", "hurry up").stands(t)
 	expect.NoError(t, os.WriteFile(h.cfg.Dirs.Workspace+"/go", nil, 0o600))
 	first := get(t, running).response(t)
-	if first.OutputText() != "I hurry" {
-		t.Errorf("it says %q", first.OutputText())
-	}
+	expect.Equal(t, "it says", first.OutputText(), "I hurry")
 	next := h.post(`{"model":"` + ref + `","input":"next","previous_response_id":"` + first.ID + `"}`).response(t)
-	if next.OutputText() != "and then next" {
-		t.Errorf("the next turn says %q", next.OutputText())
-	}
+	expect.Equal(t, "the next turn", next.OutputText(), "and then next")
 }
 
 func TestInputOfATurnThatIsCancelled(t *testing.T) {
@@ -153,9 +143,7 @@ func TestInputOfATurnThatIsCancelled(t *testing.T) {
 		}
 		h.tell(turn, "in_1", "wait").refused(t, http.StatusConflict, responses.CodeTurnEnded)
 	}
-	if queued.Status != responses.StatusQueued {
-		t.Errorf("the second turn is %s", queued.Status)
-	}
+	expect.Equal(t, "the second turn", queued.Status, responses.StatusQueued)
 }
 
 func TestInputRefused(t *testing.T) {

@@ -186,9 +186,7 @@ func TestRequestNamesServer(t *testing.T) {
 	}
 	got := post(`{"type":"mcp","server_label":"one","allowed_tools":["look"],"require_approval":"never"}`,
 		`,"tool_choice":{"type":"function","name":"mcp__one__look"}`).response(t)
-	if got.OutputText() != "from the server: look" {
-		t.Errorf("answer %q", got.OutputText())
-	}
+	expect.Equal(t, "answer", got.OutputText(), "from the server: look")
 	for tool, param := range map[string]string{
 		`{"type":"mcp","server_label":"one"}`:                                                               "tools[0].require_approval",
 		`{"type":"mcp","server_label":"own","require_approval":"never"}`:                                    "tools[0].server_label",

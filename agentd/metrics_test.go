@@ -12,15 +12,14 @@ import (
 	"github.com/prometheus/common/model"
 
 	"holon/agentd"
+	"holon/test/expect"
 )
 
 // scrape returns the samples of GET path by name and labels, as Prometheus reads them.
 func (h *harness) scrape(path string) map[string]float64 {
 	h.t.Helper()
 	a := h.do(http.MethodGet, path, "")
-	if want := "text/plain; version=0.0.4; charset=utf-8"; a.header.Get("Content-Type") != want {
-		h.t.Errorf("Content-Type %q, want %q", a.header.Get("Content-Type"), want)
-	}
+	expect.Equal(h.t, "Content-Type", a.header.Get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
 	return samples(h.t, a.body)
 }
 

@@ -100,9 +100,7 @@ func TestModelTokenIsKeptNowhere(t *testing.T) {
 			for name, values := range a.header {
 				shown += name + strings.Join(values, "")
 			}
-			if got := g.last(); got != "Bearer "+token {
-				t.Errorf("the gateway was shown %q", got)
-			}
+			expect.Equal(t, "the gateway was shown", g.last(), "Bearer "+token)
 		}
 	}
 	if !strings.Contains(shown, "this is wrong") || !strings.Contains(shown, "Done.") {

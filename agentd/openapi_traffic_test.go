@@ -198,9 +198,7 @@ func TestTrafficIsChecked(t *testing.T) {
 	}
 	const health = `{"status":"ready","version":"","engine":"agentd","models":[],"skills":[],"active_turns":0,` +
 		`"queued_turns":0,"instance":"i","runtime_id":"rt_1","mcp":[],"programs":["sh"]}`
-	if err := d.check(exchanged("GET", "/v1/health", "", 200, "application/json", health)); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, d.check(exchanged("GET", "/v1/health", "", 200, "application/json", health)))
 	for what, x := range map[string]exchange{
 		"status":     exchanged("GET", "/health", "", 202, "application/json", health),
 		"body":       exchanged("GET", "/health", "", 200, "application/json", `{"status":"ready"}`),
@@ -232,9 +230,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(first.body)
 	expect.NoError(t, err)
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, doc.Validate(t.Context()))
 	if again := h.do(http.MethodGet, "/v1/openapi.json", "", "If-None-Match",
 		`"other"`); again.status != http.StatusOK || !bytes.Equal(again.body, first.body) {
 		t.Errorf("under /v1: %d, %d bytes", again.status, len(again.body))

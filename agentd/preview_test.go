@@ -52,10 +52,8 @@ func TestAPreviewIsWhatIsSent(t *testing.T) {
 	h := assembled(t, nil, func(c *config.Config) {
 		c.Models.Default, c.Models.OpenAIBaseURL, c.Models.OpenAIKey = "openai/gpt-5", server.URL, "sk-test"
 	})
-	if err := os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, "AGENTS.md"), []byte("Speak as a pirate."),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, "AGENTS.md"), []byte("Speak as a pirate."),
+		0o600))
 	before := tree(t, h.cfg.Dirs.Output)
 	previous := ""
 	for _, key := range []string{"", `"prompt_cache_key":"mine",`} {

@@ -276,9 +276,7 @@ func TestSkillsOfAFailedTurn(t *testing.T) {
 	h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_5"}}`, fails))
 	next := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_6"}}`,
 		h.scenario("hello", hello))).response(t)
-	if next.Status != responses.StatusCompleted {
-		t.Errorf("the next turn is %s, want %s", next.Status, responses.StatusCompleted)
-	}
+	expect.Equal(t, "the next turn", next.Status, responses.StatusCompleted)
 	if got := h.facts("turn_5", "holon.skill.activated"); len(got) != 1 {
 		t.Errorf("the turn that fails activates %v, want one skill", got)
 	}

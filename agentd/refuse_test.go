@@ -226,9 +226,7 @@ func TestGuardOfTCP(t *testing.T) {
 		{"the token by any name", strings.Replace(good, "localhost", "box.example", 1), 200},
 	} {
 		a := h.tcpStatus("GET /health HTTP/1.1\r\nConnection: close\r\n" + c.header + "\r\n\r\n")
-		if a.status != c.status {
-			t.Errorf("%s: %d, want %d", c.what, a.status, c.status)
-		}
+		expect.Equal(t, c.what, a.status, c.status)
 	}
 }
 
@@ -272,13 +270,11 @@ func TestSocketOfAKilledServer(t *testing.T) {
 	gone := exec.Command("true")
 	expect.NoError(t, gone.Run())
 	var dead, alive string
-	if err := serveAt(t, func(path string) {
+	expect.NoError(t, serveAt(t, func(path string) {
 		dead, alive = fmt.Sprintf("%s.%d", path, gone.Process.Pid), fmt.Sprintf("%s.%d", path, os.Getppid())
 		staleSocket(t, dead)
 		staleSocket(t, alive)
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	if _, err := os.Lstat(dead); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket of a dead process is left: %v", err)
 	}
@@ -298,7 +294,5 @@ func TestServeNeedsAnAddress(t *testing.T) {
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "--socket") {
 		t.Errorf("error %v", err)
 	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, server.Close())
 }

@@ -14,6 +14,7 @@ import (
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // A secret that is, or is in, the name of a tool or a word of a tool's result does not change where a reader needs the
@@ -63,13 +64,9 @@ rounds:
 				result.Error.Kind)
 		case *responses.FunctionCall:
 			names, callID = append(names, item.Name), item.CallID
-			if want := `{"user":"[redacted]"}`; item.Arguments != want {
-				t.Errorf("the call's arguments are %s, want %s", item.Arguments, want)
-			}
+			expect.Equal(t, "the call's arguments", item.Arguments, `{"user":"[redacted]"}`)
 		case *responses.Message:
-			if got, want := item.Text(), "a [redacted], [redacted] and [redacted] of [redacted]"; got != want {
-				t.Errorf("the message is %q, want %q", got, want)
-			}
+			expect.Equal(t, "the message", item.Text(), "a [redacted], [redacted] and [redacted] of [redacted]")
 		}
 	}
 	if want := []string{"ExecCommand", "get__redacted_", "reset_password"}; !slices.Equal(names, want) {

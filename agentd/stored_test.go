@@ -357,9 +357,7 @@ func replayed(t *testing.T, c *agentclient.Client, id string, after int64) (type
 		if err != nil {
 			t.Fatalf("after %d: %v", after, err)
 		}
-		if want := after + 1 + int64(len(types)); ev.SequenceNumber != want {
-			t.Errorf("an event is numbered %d, want %d", ev.SequenceNumber, want)
-		}
+		expect.Equal(t, "an event is numbered", ev.SequenceNumber, after+1+int64(len(types)))
 		types = append(types, ev.Type)
 	}
 	return types

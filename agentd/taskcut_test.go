@@ -32,10 +32,8 @@ func (h *harness) cutOff(turn, class string, n int, body string) cut {
 		c.facts, _ = os.ReadFile(h.file(turn, turns.JournalFile))
 		return strings.Count(string(c.facts), `"type":"`+class+`"`) == n
 	})
-	if err := errors.Join(os.CopyFS(c.state, os.DirFS(h.cfg.Dirs.State)),
-		os.CopyFS(c.output, os.DirFS(h.cfg.Dirs.Output)), h.stop()); err != nil {
-		h.t.Fatal(err)
-	}
+	expect.NoError(h.t, errors.Join(os.CopyFS(c.state, os.DirFS(h.cfg.Dirs.State)),
+		os.CopyFS(c.output, os.DirFS(h.cfg.Dirs.Output)), h.stop()))
 	return c
 }
 
@@ -45,11 +43,9 @@ func (c cut) after(t *testing.T, last string) *harness {
 	t.Helper()
 	end := bytes.LastIndex(c.facts, []byte(`"type":"`+last+`"`))
 	end += bytes.IndexByte(c.facts[end:], '\n') + 1
-	if err := errors.Join(os.RemoveAll(c.cfg.Dirs.State), os.RemoveAll(c.cfg.Dirs.Output),
+	expect.NoError(t, errors.Join(os.RemoveAll(c.cfg.Dirs.State), os.RemoveAll(c.cfg.Dirs.Output),
 		os.CopyFS(c.cfg.Dirs.State, os.DirFS(c.state)), os.CopyFS(c.cfg.Dirs.Output, os.DirFS(c.output)),
-		os.Truncate(c.file(c.turn, turns.JournalFile), int64(end))); err != nil {
-		t.Fatal(err)
-	}
+		os.Truncate(c.file(c.turn, turns.JournalFile), int64(end))))
 	again := startIn(t, c.dir)
 	eventually(t, "the turn is settled", func() bool { return again.record(c.turn).Status.Terminal() })
 	return again

@@ -186,9 +186,7 @@ func TestStartTask(t *testing.T) {
 		t.Errorf("it printed %+v", out.Task)
 	}
 	for _, a := range out.Task.Artifacts {
-		if !strings.Contains(a.Path, "/tasks/task_own/") {
-			t.Errorf("an output file is %s, want it in a directory of the task", a.Path)
-		}
+		expect.Contains(t, "an output file", a.Path, "/tasks/task_own/")
 	}
 	var list tasks.List
 	if h.see("/tasks", &list); len(list.Tasks) != 1 {
@@ -304,15 +302,11 @@ func TestTasksAfterAKill(t *testing.T) {
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
 	state, output := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.CopyFS(state, os.DirFS(h.cfg.Dirs.State)),
-		os.CopyFS(output, os.DirFS(h.cfg.Dirs.Output))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.CopyFS(state, os.DirFS(h.cfg.Dirs.State)),
+		os.CopyFS(output, os.DirFS(h.cfg.Dirs.Output))))
 	again := start(t, func(c *config.Config, p *agentd.Parts) {
-		if err := errors.Join(os.CopyFS(c.Dirs.State, os.DirFS(state)),
-			os.CopyFS(c.Dirs.Output, os.DirFS(output))); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(os.CopyFS(c.Dirs.State, os.DirFS(state)),
+			os.CopyFS(c.Dirs.Output, os.DirFS(output))))
 	})
 	var status tasks.StatusResult
 	again.see("/tasks/"+entry.ID, &status)

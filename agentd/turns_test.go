@@ -293,9 +293,7 @@ func TestTimeInTheQueueIsNotCounted(t *testing.T) {
 		last = *h.fetch(waiting.ID)
 		return last.Status.Terminal()
 	})
-	if last.Status != responses.StatusCompleted {
-		t.Errorf("the second turn is %s, want %s", last.Status, responses.StatusCompleted)
-	}
+	expect.Equal(t, "the second turn", last.Status, responses.StatusCompleted)
 }
 
 func TestShutdown(t *testing.T) {
@@ -314,9 +312,7 @@ func TestShutdown(t *testing.T) {
 		if body := get(t, turn).body; !strings.Contains(string(body), responses.EventCompleted) {
 			t.Errorf("the turn's stream: %s", body)
 		}
-		if err := h.stop(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, h.stop())
 		if _, err := os.Lstat(h.cfg.Server.Socket); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the socket: %v", err)
 		}
@@ -329,9 +325,7 @@ func TestShutdown(t *testing.T) {
 		h.gate.wait(t, 1)
 		queued := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)
 		eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
-		if err := h.stop(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, h.stop())
 		get(t, running)
 		get(t, queued)
 		for _, id := range []string{"turn_a", "turn_b"} {

@@ -76,9 +76,7 @@ func TestSocketLifetime(t *testing.T) {
 	if e, status := w.failed(); e.Code != responses.CodeConnectionLimit || status != 400 {
 		t.Errorf("%d %v", status, e)
 	}
-	if code := w.closed(); code != websocket.StatusNormalClosure {
-		t.Errorf("ended with %d", code)
-	}
+	expect.Equal(t, "ended", w.closed(), websocket.StatusNormalClosure)
 }
 
 // At a shutdown the running turn is told to its end, new ones are refused, and
@@ -100,13 +98,9 @@ func TestSocketShutdown(t *testing.T) {
 		t.Errorf("the running turn is %s", resp.Status)
 	}
 	for name, w := range map[string]*ws{"idle": idle, "busy": busy} {
-		if code := w.closed(); code != websocket.StatusGoingAway {
-			t.Errorf("%s: ended with %d", name, code)
-		}
+		expect.Equal(t, name+": ended", w.closed(), websocket.StatusGoingAway)
 	}
-	if err := h.stop(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, h.stop())
 }
 
 // A peer that neither reads nor answers holds nothing up: neither its turn nor a
@@ -126,9 +120,7 @@ func TestSocketStalledReader(t *testing.T) {
 		return err == nil && h.record("turn_flood").Status == responses.StatusCompleted
 	})
 	began := time.Now()
-	if err := h.stop(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, h.stop())
 	if took := time.Since(began); took > patience {
 		t.Errorf("the server ended after %s", took)
 	}

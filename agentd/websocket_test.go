@@ -38,9 +38,7 @@ func (w *ws) send(text string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if err := w.conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, w.conn.Write(ctx, websocket.MessageText, []byte(text)))
 }
 
 // create sends a response.create with the given fields.
@@ -55,9 +53,7 @@ func (w *ws) frame() []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	kind, data, err := w.conn.Read(ctx)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	if kind != websocket.MessageText {
 		w.t.Fatalf("a frame of kind %v", kind)
 	}
@@ -121,9 +117,7 @@ func TestSocketSendsTheEventLog(t *testing.T) {
 	if err != nil || !bytes.Equal(got, file) {
 		t.Errorf("the frames are\n%s\nand the file\n%s (%v)", got, file, err)
 	}
-	if resp.OutputText() != "Hello there." {
-		t.Errorf("the answer is %q", resp.OutputText())
-	}
+	expect.Equal(t, "the answer", resp.OutputText(), "Hello there.")
 	again := h.post(`{"model":"`+ref+`",`+fields+`,"stream":true}`, "Accept", "application/x-ndjson")
 	if !bytes.Equal(again.body, got) {
 		t.Errorf("by POST the same request gives %.500s", again.body)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // deliberate are the differences from the protocol's document, each with its reason.
@@ -47,9 +48,7 @@ type body struct {
 func bodies(t testing.TB) (list []body) {
 	t.Helper()
 	file, err := os.Open("testdata/bodies.ndjson")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
@@ -59,9 +58,7 @@ func bodies(t testing.TB) (list []body) {
 		}
 		list = append(list, b)
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, lines.Err())
 	return list
 }
 

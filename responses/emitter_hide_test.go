@@ -7,6 +7,7 @@ import (
 
 	"holon/internal/redact"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // However a text is cut into deltas, no event shows the secret, the deltas add up
@@ -28,9 +29,7 @@ func TestEmitterHidesSecrets(t *testing.T) {
 					Logprobs []responses.LogProb `json:"logprobs"`
 				}
 				if kind == responses.EventTextDelta {
-					if err := json.Unmarshal(data, &ev); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, json.Unmarshal(data, &ev))
 					said.WriteString(ev.Delta)
 					for _, p := range ev.Logprobs {
 						probs += p.Token
@@ -38,25 +37,17 @@ func TestEmitterHidesSecrets(t *testing.T) {
 				}
 				return nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		e.Hide(known)
 		for rest := text; rest != ""; {
 			n := min(size, len(rest))
-			if err := e.TextLogprobs(rest[:n], []responses.LogProb{{Token: rest[:n]}}); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, e.TextLogprobs(rest[:n], []responses.LogProb{{Token: rest[:n]}}))
 			rest = rest[n:]
 		}
-		if err := e.BeginFunctionCall("call_1", "f"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, e.BeginFunctionCall("call_1", "f"))
 		for rest := `{"a":"` + secret + `"}`; rest != ""; {
 			n := min(size, len(rest))
-			if err := e.Arguments(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, e.Arguments(rest[:n]))
 			rest = rest[n:]
 		}
 		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: "c", Message: "no: " + secret},

@@ -17,6 +17,7 @@ import (
 
 	"holon/responses"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -37,17 +38,11 @@ func golden(t *testing.T, name string, lines []byte) {
 	})
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll("testdata", 0o755))
+		expect.NoError(t, os.WriteFile(file, got, 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
@@ -92,9 +87,7 @@ func check(lines [][]byte, ended bool) error {
 func request(t testing.TB, body string) *responses.Request {
 	t.Helper()
 	r, err := responses.DecodeRequest([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return r
 }
 
@@ -156,9 +149,7 @@ func record(t testing.TB, name string) *recorder {
 	}
 	rec := &recorder{failAt: -1}
 	e, err := responses.NewEmitter(newResponse(t, status), rec.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := streams[name](e); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -212,15 +203,11 @@ func TestDecodeEventOfEveryKind(t *testing.T) {
 func TestEmitterRefuses(t *testing.T) {
 	rec := &recorder{failAt: -1}
 	e, err := responses.NewEmitter(newResponse(t, responses.StatusInProgress), rec.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := e.Arguments("{}"); err == nil {
 		t.Error("arguments without a call were taken")
 	}
-	if err := e.BeginFunctionCall("call_1", "f"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.BeginFunctionCall("call_1", "f"))
 	before := len(rec.lines)
 	for _, bad := range [][2]string{{"call_1", "g"}, {"", "g"}, {strings.Repeat("c", 65), "g"}, {"call_2", ""},
 		{"call_2", "a b"}, {"call_2", strings.Repeat("n", 65)}} {
@@ -232,12 +219,8 @@ func TestEmitterRefuses(t *testing.T) {
 	if len(rec.lines) != before {
 		t.Error("a refused call left events")
 	}
-	if err := errors.Join(e.BeginFunctionCall("call_2", "g"), e.Complete(usage, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := check(rec.lines, true); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, errors.Join(e.BeginFunctionCall("call_2", "g"), e.Complete(usage, 1)))
+	expect.NoError(t, check(rec.lines, true))
 	for name, err := range map[string]error{"Text": e.Text("x"), "Summary": e.Summary("x"),
 		"BeginMessage": e.BeginMessage(""), "EndItem": e.EndItem(), "EndPart": e.EndPart(),
 		"BeginFunctionCall": e.BeginFunctionCall("call_3", "f"), "Arguments": e.Arguments("x"), "Begin": e.Begin(),
@@ -331,9 +314,7 @@ func decodeAll(t testing.TB, lines [][]byte) []responses.Event {
 	var events []responses.Event
 	for _, line := range lines {
 		ev, err := responses.DecodeEvent(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		events = append(events, ev)
 	}
 	return events

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // ran is a call of a container tool as the journal keeps it.
@@ -23,17 +24,13 @@ func toolStream(t testing.TB) *recorder {
 	t.Helper()
 	rec := &recorder{failAt: -1}
 	e, err := responses.NewEmitter(newResponse(t, responses.StatusInProgress), rec.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	probs := []responses.LogProb{{Token: "Look", Logprob: -0.25, Bytes: []int{76},
 		TopLogprobs: []responses.TopLogProb{{Token: "See", Logprob: -1.5}}}}
-	if err := errors.Join(e.TextLogprobs("Look", probs), e.TextLogprobs("", probs), e.Text("ing \xe6\x97"),
+	expect.NoError(t, errors.Join(e.TextLogprobs("Look", probs), e.TextLogprobs("", probs), e.Text("ing \xe6\x97"),
 		e.Text("\xa5."), e.TextLogprobs("", probs), e.BeginToolCall(ran(1)), e.EndToolCall(ran(1)),
 		e.BeginToolCall(ran(2)), e.EndToolCall(ran(2)), e.Text("torn \xe6\x97"),
-		e.Complete(usage, 1_700_000_001)); err != nil {
-		t.Fatal(err)
-	}
+		e.Complete(usage, 1_700_000_001)))
 	return rec
 }
 
@@ -51,9 +48,7 @@ func TestToolCallsOnTheStream(t *testing.T) {
 		t.Errorf("the last message is %q", m.Text())
 	}
 	e, err := responses.NewEmitter(newResponse(t, responses.StatusInProgress), (&recorder{failAt: -1}).take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := e.EndToolCall(ran(1)); err == nil {
 		t.Error("a call that is not open was ended")
 	}
@@ -77,9 +72,7 @@ func TestResumeToolCalls(t *testing.T) {
 		}
 		within := e.Open() && responses.EventType(lines[n-1]) == responses.EventItemAdded && n > 10
 		if !e.Ended() {
-			if err := e.Fail(responses.Internal("interrupted", nil), usage); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, e.Fail(responses.Internal("interrupted", nil), usage))
 		}
 		if err := check(rec.lines, true); err != nil {
 			t.Errorf("cut after %d events: %v\n%s", n, err, rec.joined())

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestErrorStatus(t *testing.T) {
@@ -52,9 +53,7 @@ func TestEnvelope(t *testing.T) {
 	if diff := cmp.Diff(e, back); diff != "" {
 		t.Errorf("round trip (-want +got):\n%s", diff)
 	}
-	if back.Error() != "no <model>; use another" {
-		t.Errorf("text is %q", back.Error())
-	}
+	expect.Equal(t, "text", back.Error(), "no <model>; use another")
 }
 
 func TestDecodeEnvelopeOfOthers(t *testing.T) {
@@ -96,9 +95,7 @@ func TestAsError(t *testing.T) {
 	secret := errors.New("open /secret/path")
 	got := responses.AsError(secret)
 	var m map[string]map[string]string
-	if err := json.Unmarshal(got.Envelope(), &m); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(got.Envelope(), &m))
 	if got.Code != responses.CodeServerError || !errors.Is(got, secret) ||
 		m["error"]["message"] != "internal error; the server's log has the details" {
 		t.Errorf("another error becomes %+v: %v", got, m)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // typed checks that an error is fit for a client.
@@ -181,9 +182,7 @@ func FuzzDecodeResponse(f *testing.F) {
 		lines := record(f, name).lines
 		if ev, err := responses.DecodeEvent(lines[len(lines)-1]); err == nil {
 			b, err := json.Marshal(ev.Response)
-			if err != nil {
-				f.Fatal(err)
-			}
+			expect.NoError(f, err)
 			f.Add(b)
 		}
 	}

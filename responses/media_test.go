@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // The smallest pictures that can be decoded.
@@ -23,9 +24,7 @@ const (
 func jpg(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1)), nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1)), nil))
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 

@@ -6,15 +6,14 @@ import (
 
 	"holon/responses"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // document is the protocol's own OpenAPI document.
 func document(t *testing.T) *schema.Document {
 	t.Helper()
 	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return doc
 }
 
@@ -36,9 +35,7 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 	} {
 		r := responses.NewResponse("resp_1", "m", 1, request(t, body))
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if err := doc.Object("ResponseResource", b); err != nil {
 			t.Errorf("echo of %s: %v", body, err)
 		}
@@ -46,9 +43,7 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 	// The check must be able to fail, deep within as well.
 	broken, err := json.Marshal(responses.Response{ID: "resp_1", Object: "response", Status: "completed",
 		Output: responses.Items{&responses.OpaqueItem{Raw: []byte(`{"type":"acme:x","id":"x"}`)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if doc.Object("ResponseResource", broken) == nil {
 		t.Error("a response with a foreign item was accepted")
 	}
@@ -61,11 +56,7 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 		&responses.Reasoning{ID: "rs_1"},
 	} {
 		b, err := json.Marshal(item)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := doc.Object("ItemField", b); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err)
+		expect.NoError(t, doc.Object("ItemField", b))
 	}
 }

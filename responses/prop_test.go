@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // verbs are all calls that an Emitter takes, including those that make no sense
@@ -76,9 +77,7 @@ func TestEmitterMakesLegalStreamsOnly(t *testing.T) {
 			"status")
 		rec := &recorder{failAt: rapid.SampledFrom([]int{-1, -1, -1, 3, 7, 15, 30}).Draw(rt, "fail at")}
 		e, err := responses.NewEmitter(newResponse(t, status), rec.take)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		expect.NoError(rt, err)
 		var last error
 		for range rapid.IntRange(0, 40).Draw(rt, "verbs") {
 			if last = rapid.SampledFrom(verbs).Draw(rt, "verb")(rt, e); last != nil {
@@ -96,9 +95,7 @@ func TestEmitterMakesLegalStreamsOnly(t *testing.T) {
 			if err := check(rec.lines, true); err != nil {
 				rt.Fatalf("%v\n%s", err, rec.joined())
 			}
-			if err := sameOutput(e.Response(), rec); err != nil {
-				rt.Fatal(err)
-			}
+			expect.NoError(rt, sameOutput(e.Response(), rec))
 		case !errors.Is(last, errSink) || len(rec.lines) != rec.failAt:
 			rt.Fatalf("the emitter gave up after %d events: %v", len(rec.lines), last)
 		case e.Text("x") == nil || e.Complete(usage, 1) == nil || len(rec.lines) != rec.failAt:

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func text(role responses.Role, s string) *responses.Message {
@@ -97,9 +98,7 @@ func TestDecodeRequestInput(t *testing.T) {
 				body = `{"model":"m"}`
 			}
 			r, err := responses.DecodeRequest([]byte(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if diff := cmp.Diff(tt.want, r.Input, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("input (-want +got):\n%s", diff)
 			}
@@ -144,9 +143,7 @@ func TestDecodeRequestFields(t *testing.T) {
 		"holon":{"session_id":"sess_1","turn_id":"turn_1","output_dir":"/o","isolation":"none","on_disconnect":` +
 		`"cancel","limits":{"max_rounds":5,"timeout_ms":1000}}}`
 	got, err := responses.DecodeRequest([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got.Digest, got.Input = "", nil
 	description, strict, effort, instructions, three, one := "d", true, "minimal", "be brief", 3, 1
 	want := &responses.Request{
@@ -174,9 +171,7 @@ func TestDecodeRequestFields(t *testing.T) {
 // A client's request has the documented defaults, and says nothing but what was set.
 func TestNewRequest(t *testing.T) {
 	decoded, err := responses.DecodeRequest([]byte(`{"model":"m","input":"hi"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	decoded.Digest = ""
 	r := responses.NewRequest("m", responses.UserMessage("hi"))
 	if diff := cmp.Diff(decoded, r); diff != "" {
@@ -196,9 +191,7 @@ func TestNewRequest(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	const name, arrow = "refusals.txt", "  →  "
 	file, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var got bytes.Buffer
 	for line := range strings.Lines(string(file)) {
 		body, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), arrow)
@@ -288,21 +281,15 @@ func TestNamesOfMembersAreExact(t *testing.T) {
 	const exact = `{"input":[{"role":"user","content":"x"}],"tools":[{"type":"function","name":"f","parameters":` +
 		`{"type":"object","properties":{"INPUT":{"type":"string"}}}}],"reasoning":{"effort":"low"},"store":true`
 	want, err := responses.DecodeRequest([]byte(exact + `}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got, err := responses.DecodeRequest([]byte(strings.NewReplacer(`"role":`, `"ROLE":"system","role":`, `"effort":`,
 		`"Effort":"high","effort":`, `"name":`, `"Name":5,"name":`).Replace(exact) +
 		`,"INPUT":"y","\u0053tore":false,"ſtore":false,"Text":{"format":5},"tool_Choice":"none"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got.Digest = want.Digest
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("other names act as the known ones:\n%s", diff)
 	}
 	_, err = responses.DecodeRequest([]byte(`{"input":"x","holon":{"TURN_ID":"a"}}`))
-	if param := responses.AsError(err).Param; param != "holon.TURN_ID" {
-		t.Errorf("param = %q, want holon.TURN_ID", param)
-	}
+	expect.Equal(t, "param", responses.AsError(err).Param, "holon.TURN_ID")
 }

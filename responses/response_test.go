@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestOutputText(t *testing.T) {
@@ -32,9 +33,7 @@ func TestOutputText(t *testing.T) {
 			Content: []responses.Part{responses.InputText("q")}}}, ""},
 	} {
 		r := responses.Response{Output: tt.output}
-		if got := r.OutputText(); got != tt.want {
-			t.Errorf("OutputText = %q, want %q", got, tt.want)
-		}
+		expect.Equal(t, "OutputText", r.OutputText(), tt.want)
 	}
 	sum := usage.Add(usage)
 	if sum.TotalTokens != 36 || sum.InputTokenDetails.CachedTokens != 6 || sum.OutputTokenDetails.ReasoningTokens != 4 {
@@ -56,22 +55,16 @@ func TestResponseGolden(t *testing.T) {
 		"response-full.json": responses.NewResponse("resp_1", "scripted/demo", 1_700_000_000, full),
 	} {
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var keys map[string]json.RawMessage
 		if err := json.Unmarshal(b, &keys); err != nil || len(keys) != 31 {
 			t.Errorf("%s has %d keys, want 31 (%v)", name, len(keys), err)
 		}
 		var out bytes.Buffer
-		if err := json.Indent(&out, b, "", "  "); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Indent(&out, b, "", "  "))
 		golden(t, name, append(out.Bytes(), '\n'))
 		back, err := responses.DecodeResponse(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if again, err := json.Marshal(back); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("%s changed in a round trip:\n%s\n%s", name, b, again)
 		}

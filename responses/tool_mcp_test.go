@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestDecodeMCPTools(t *testing.T) {
@@ -16,9 +17,7 @@ func TestDecodeMCPTools(t *testing.T) {
 		{"type":"mcp","server_label":"b","server_url":"https://x/mcp","allowed_tools":["t"],"headers":{"X":"y"},` +
 		`"authorization":"z","require_approval":"never","server_description":"d"},
 		{"type":"mcp","server_label":"c","allowed_tools":{"tool_names":["u"]},"require_approval":"never"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := []responses.MCPTool{{Param: "tools[1]", Label: "a"},
 		{Param: "tools[3]", Label: "b", URL: "https://x/mcp", AllowedTools: []string{"t"},
 			Headers: map[string]string{"X": "y"}, Authorization: "z"},

@@ -149,10 +149,8 @@ func TestDiscover(t *testing.T) {
 	} {
 		expect.NoError(t, os.Symlink(target, filepath.Join(root, link)))
 	}
-	if err := errors.Join(unix.Mkfifo(filepath.Join(root, "pipe", "SKILL.md"), 0o600),
-		unix.Mknod(filepath.Join(root, "socket", "SKILL.md"), unix.S_IFSOCK|0o600, 0)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(unix.Mkfifo(filepath.Join(root, "pipe", "SKILL.md"), 0o600),
+		unix.Mknod(filepath.Join(root, "socket", "SKILL.md"), unix.S_IFSOCK|0o600, 0)))
 
 	found, problems := discoverIn(root)
 	want := []Skill{

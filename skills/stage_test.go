@@ -19,14 +19,12 @@ func TestStage(t *testing.T) {
 	addSkill(t, from, "two", "second")
 	write(t, filepath.Join(from, "two", "scripts", "run.sh"), "#!/bin/sh\n")
 	write(t, filepath.Join(from, "two", ".git", "config"), "[core]\n")
-	if err := errors.Join(
+	expect.NoError(t, errors.Join(
 		os.Chmod(filepath.Join(from, "two", "scripts", "run.sh"), 0o700),
 		os.Symlink("scripts/run.sh", filepath.Join(from, "two", "run")),
 		os.Symlink("..", filepath.Join(from, "two", "scripts", "up")),
 		os.Symlink(filepath.Join(from, "one"), filepath.Join(from, "link")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	dst := filepath.Join(t.TempDir(), "skills")
 	staged, err := Stage(t.Context(),
 		[]string{filepath.Join(from, "two", "SKILL.md"), filepath.Join(from, "one") + "/"}, dst)

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // The key is made once, for its owner alone, and a file that holds no key is refused.
 func TestTriggerKey(t *testing.T) {
 	home, err := state.MakeHome(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	key, err := home.TriggerKey()
 	if err != nil || len(key) != 32 || bytes.Equal(key, make([]byte, 32)) {
 		t.Fatalf("made %x, %v", key, err)
@@ -24,9 +23,7 @@ func TestTriggerKey(t *testing.T) {
 	if again, err := home.TriggerKey(); err != nil || !bytes.Equal(again, key) {
 		t.Errorf("read again %x, %v", again, err)
 	}
-	if err := os.Truncate(home.TriggerKeyPath(), 7); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Truncate(home.TriggerKeyPath(), 7))
 	if _, err := home.TriggerKey(); !state.IsCode(err, state.CodeHomeUnusable) {
 		t.Errorf("a key that was cut: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // Names of files are those that the agent gave them, also after a way through JSON, and also where two differ in what
@@ -18,9 +19,7 @@ func TestNamesInJSON(t *testing.T) {
 		Warnings: []state.Warning{{Code: "executed", Path: "\xc3", Message: "m"}},
 	}
 	data, err := json.Marshal(diff)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var back state.Diff
 	if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, diff) {
 		t.Errorf("%+v became %+v (%v)", diff, back, err)

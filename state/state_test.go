@@ -10,19 +10,16 @@ import (
 
 	"holon/responses/turns"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestHome(t *testing.T) {
 	user := t.TempDir()
 	file := filepath.Join(user, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, nil, 0o600))
 	real := filepath.Join(user, "real")
 	link := filepath.Join(user, "link")
-	if err := errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)))
 	for _, tc := range []struct {
 		name, holonHome, userHome string
 		want                      string // empty: an error
@@ -52,9 +49,7 @@ func TestHome(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			checkHome(t, h, tc.want)
 			if again, err := state.FindHome(tc.holonHome, tc.userHome); err != nil || again != h {
 				t.Errorf("found again: %v, %v; want %v", again, err, h)
@@ -87,9 +82,7 @@ func TestUserHomeWithoutPermission(t *testing.T) {
 		t.Skip("permissions don't bind root")
 	}
 	dir := filepath.Join(t.TempDir(), "home")
-	if err := os.Mkdir(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(dir, 0o500))
 	if _, err := state.MakeHome(dir, ""); !state.IsCode(err, state.CodeHomeUnusable) {
 		t.Fatalf("error = %v", err)
 	}
@@ -123,9 +116,7 @@ func TestOutcomeExitCodes(t *testing.T) {
 func FuzzDecodeStart(f *testing.F) {
 	valid, err := state.Start{Schema: state.StartSchema, RunID: "run_1", CreatedAt: turns.At(time.Now()),
 		OutputDir: "/x", PID: 1}.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.NoError(f, err)
 	f.Add(valid)
 	f.Add([]byte(`{"schema":"holon.run-start/1","run_id":"../x"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

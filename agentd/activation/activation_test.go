@@ -181,10 +181,8 @@ func TestDamagedSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := activation.Sessions{Dir: dir, Instance: "inst_1"}
-			if err := errors.Join(s.Promote("sess_1", "turn_1", []skills.Skill{pdf}),
-				damage(filepath.Join(dir, "sess_1.json"))); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(s.Promote("sess_1", "turn_1", []skills.Skill{pdf}),
+				damage(filepath.Join(dir, "sess_1.json"))))
 			if got, err := s.Load("sess_1"); err == nil {
 				t.Errorf("read %v", got)
 			}

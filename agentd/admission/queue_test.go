@@ -7,6 +7,7 @@ import (
 
 	"holon/agentd/admission"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // load is what a queue holds.
@@ -35,16 +36,12 @@ func TestTurnsWaitForTheirSessionAndAPlace(t *testing.T) {
 		t.Fatalf("started are %v, want %v", got, want)
 	}
 	q.Leave(b)
-	if got, want := started(), [4]bool{true, false, true, true}; got != want {
-		t.Errorf("after b left, started are %v, want %v", got, want)
-	}
+	expect.Equal(t, "after b left, started", started(), [4]bool{true, false, true, true})
 	q.Leave(a1)
 	if !a2.Started() {
 		t.Error("the second turn of a session waits although the first has left")
 	}
-	if got, want := loadOf(q), (load{2, 0}); got != want {
-		t.Errorf("the load is %v, want %v", got, want)
-	}
+	expect.Equal(t, "the load", loadOf(q), (load{2, 0}))
 }
 
 // A turn that waits can leave, and a full queue refuses.
@@ -55,16 +52,12 @@ func TestLeavingTheQueue(t *testing.T) {
 		t.Errorf("a full queue answers %v, want the code %s", err, responses.CodeQueueFull)
 	}
 	q.Leave(waiting)
-	if got, want := loadOf(q), (load{1, 0}); got != want {
-		t.Errorf("after a waiting turn left, the load is %v, want %v", got, want)
-	}
+	expect.Equal(t, "after a waiting turn left, the load", loadOf(q), (load{1, 0}))
 	late := admit(t, q, "c")
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
-	if err := q.Wait(ctx, late); !errors.Is(err, reason) {
-		t.Errorf("waiting ends with %v, want %v", err, reason)
-	}
+	expect.ErrorIs(t, "waiting ends", q.Wait(ctx, late), reason)
 	if err := q.Wait(ctx, running); err != nil {
 		t.Errorf("a turn that was started waits and gets %v, want nil", err)
 	}

@@ -59,9 +59,7 @@ func TestTold(t *testing.T) {
 			if !slices.Equal(words(got.Items), tt.want) {
 				t.Errorf("told %q, want %q", words(got.Items), tt.want)
 			}
-			if got.Epoch != tt.epoch {
-				t.Errorf("epoch %d, want %d", got.Epoch, tt.epoch)
-			}
+			expect.Equal(t, "epoch", got.Epoch, tt.epoch)
 		})
 	}
 }
@@ -81,7 +79,5 @@ func TestStoredAgain(t *testing.T) {
 	if want := []string{"summary 2", "words 1", "words 2", "words 3", "words 4"}; !slices.Equal(words(got.Items), want) {
 		t.Errorf("told %q, want %q", words(got.Items), want)
 	}
-	if got.Epoch != 3 {
-		t.Errorf("epoch %d, want 3", got.Epoch)
-	}
+	expect.Equal(t, "epoch", got.Epoch, 3)
 }

@@ -120,9 +120,7 @@ func TestClose(t *testing.T) {
 	if _, err := open[0].Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, f.Close())
 	for _, conn := range open {
 		if _, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Error(err)

@@ -68,10 +68,8 @@ func TestHTTP(t *testing.T) {
 	t.Parallel()
 	w := serveWeb(t)
 	secrets := filepath.Join(t.TempDir(), "headers")
-	if err := os.WriteFile(secrets, []byte("# of the operator\nAuthorization: Bearer op\nX-Key: k\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(secrets, []byte("# of the operator\nAuthorization: Bearer op\nX-Key: k\n"),
+		0o600))
 	file := filepath.Join(t.TempDir(), "mcp.yaml")
 	if err := os.WriteFile(file, []byte(fmt.Sprintf("servers: {web: {url: %s, headers_file: %s}}", w.URL, secrets)),
 		0o600); err != nil {

@@ -79,9 +79,7 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 	req.MCP = nil // to the schema a tool of another type, of which it describes no keys
 	data, err := json.Marshal(req)
 	expect.NoError(t, err)
-	if err := strict(t).Object("CreateResponseBody", data); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, strict(t).Object("CreateResponseBody", data))
 }
 
 // The decoder takes a body exactly if the schema of a request does: a random body

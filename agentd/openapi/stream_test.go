@@ -79,9 +79,7 @@ func TestEventsAreWhatIsDescribed(t *testing.T) {
 		}
 	})
 	for _, data := range everything(t, req) {
-		if err := doc.Event(data); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, doc.Event(data))
 		seen[responses.EventType(data)] = true
 	}
 	seen[responses.EventError] = true // it is not sent

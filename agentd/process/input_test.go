@@ -60,9 +60,7 @@ func TestInput(t *testing.T) {
 	awaitOutput(t, p, "got one\n")
 	write(t, p, "two\nthree\n")
 	awaitOutput(t, p, "got three\n")
-	if err := p.CloseInput(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, p.CloseInput())
 	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, errInputClosed) {
 		t.Errorf("write after the end: %v", err)
 	}
@@ -78,12 +76,8 @@ func TestInputRefused(t *testing.T) {
 	if _, err := p.Write(t.Context(), []byte("x")); !errors.Is(err, errInputClosed) {
 		t.Errorf("write to /dev/null: %v", err)
 	}
-	if err := p.CloseInput(); !errors.Is(err, errInputClosed) {
-		t.Errorf("close /dev/null: %v", err)
-	}
-	if err := p.Resize(10, 10); !errors.Is(err, errNoTerminal) {
-		t.Errorf("resize a pipe: %v", err)
-	}
+	expect.ErrorIs(t, "close /dev/null", p.CloseInput(), errInputClosed)
+	expect.ErrorIs(t, "resize a pipe", p.Resize(10, 10), errNoTerminal)
 
 	c := sh("exec sleep 300")
 	c.Input = true
@@ -174,15 +168,11 @@ func TestTerminalResize(t *testing.T) {
 	if err := p.Resize(0, 10); err == nil {
 		t.Error("a terminal without rows")
 	}
-	if err := p.Resize(12, 34); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, p.Resize(12, 34))
 	if res := p.Result(); string(res.Stdout.Head) != "24 80\r\n12 34\r\n" {
 		t.Errorf("output %q", res.Stdout.Head)
 	}
-	if err := p.Resize(1, 1); !errors.Is(err, errInputClosed) {
-		t.Errorf("resize after the end: %v", err)
-	}
+	expect.ErrorIs(t, "resize after the end", p.Resize(1, 1), errInputClosed)
 }
 
 func TestTerminalCloseInput(t *testing.T) {

@@ -222,9 +222,7 @@ func TestCloseEndsCommands(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, s.Close())
 	if res := <-results; !res.Canceled {
 		t.Errorf("result %+v, want canceled", res)
 	}

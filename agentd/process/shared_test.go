@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -43,9 +42,7 @@ func TestSharedLeavesStrangersAlone(t *testing.T) {
 		}
 		s.reapZombies()
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, s.Close())
 	expect.NoError(t, os.WriteFile(dir+"/stop", nil, 0o600))
 	if res := <-done; res.ExitCode != 9 {
 		t.Errorf("the other supervisor's command ended with %d, want 9", res.ExitCode)
@@ -131,9 +128,7 @@ func TestLogFailureIsTold(t *testing.T) {
 	c := sh("echo hello")
 	c.StdoutPath = path
 	res := run(t, s, c)
-	if !errors.Is(res.Stdout.LogErr, fs.ErrExist) {
-		t.Errorf("log error %v, want that it exists", res.Stdout.LogErr)
-	}
+	expect.ErrorIs(t, "log error", res.Stdout.LogErr, fs.ErrExist)
 	if string(res.Stdout.Head) != "hello\n" || res.Stdout.Logged != 0 {
 		t.Errorf("capture %+v", res.Stdout)
 	}

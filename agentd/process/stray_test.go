@@ -117,9 +117,7 @@ func TestStraysWithoutTheirLeader(t *testing.T) {
 	p, dir := startStray(t, s, `sh -c 'trap "" HUP; echo $$ > deaf; while :; do sleep 600; done' &
 while [ ! -s deaf ]; do sleep 0.01; done`)
 	s.starting.Lock() // its supervisor does nothing any more
-	if err := unix.Kill(p.pid, unix.SIGKILL); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, unix.Kill(p.pid, unix.SIGKILL))
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if st, err := procfs.ReadStat(p.pid); err != nil || !st.Running() {
 			break

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // put stores a response of one input and one output item.
@@ -238,9 +239,7 @@ func TestItemsAreFoundInAnyStoredResponse(t *testing.T) {
 					t.Errorf("the call is %+v", item)
 				}
 			case *responses.Message:
-				if item.Text() != "text of "+id {
-					t.Errorf("%s reads %q", id, item.Text())
-				}
+				expect.Equal(t, id+": reads", item.Text(), "text of "+id)
 			}
 		}
 		for _, id := range []string{"msg_u", "nobody", ""} {

@@ -8,6 +8,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // What a tool told the model in confidence is in the conversation, and in nothing that others read, also of a later
@@ -35,9 +36,7 @@ func TestHiddenStaysWithTheModel(t *testing.T) {
 		}
 		stored, err := h.store.Load("resp_" + n)
 		must(t, err)
-		if got := stored.Response.OutputText(); got != "It is [redacted]." {
-			t.Errorf("the stored response says %q", got)
-		}
+		expect.Equal(t, "the stored response", stored.Response.OutputText(), "It is [redacted].")
 		items, _, err := h.store.Chain("resp_" + n)
 		must(t, err)
 		if m, ok := items[len(items)-1].(*responses.Message); !ok || !strings.Contains(m.Text(), secret) {

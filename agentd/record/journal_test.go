@@ -84,9 +84,7 @@ func TestFollowersSeeEverythingInOrder(t *testing.T) {
 	if got, err := rest(t.Context(), j.Follow()); got != want.String() || !errors.Is(err, io.EOF) {
 		t.Errorf("a late reader got %d bytes, then %v", len(got), err)
 	}
-	if err := j.append(turns.EntryStream, []byte("0")); !errors.Is(err, errEnded) {
-		t.Errorf("append after the end: %v", err)
-	}
+	expect.ErrorIs(t, "append after the end", j.append(turns.EntryStream, []byte("0")), errEnded)
 }
 
 // Both kinds have one sequence, and each a file of its own.
@@ -151,9 +149,7 @@ func TestHeldLinesAreWrittenAndInvisible(t *testing.T) {
 	j.hold()
 	add(t, j, "1", "2")
 	must(t, j.sync())
-	if got := read(t, dir, turns.EventsFile); got != "0\n1\n2\n" {
-		t.Errorf("the file has %q", got)
-	}
+	expect.Equal(t, "the file", read(t, dir, turns.EventsFile), "0\n1\n2\n")
 	f := j.Follow()
 	if lines, err := f.Next(t.Context()); string(AppendStream(nil, lines)) != "0\n" || !f.Waiting() {
 		t.Errorf("visible is %q (%v)", lines, err)
@@ -175,9 +171,7 @@ func TestAbortDropsWhatIsHeld(t *testing.T) {
 	if got, err := rest(t.Context(), j.Follow()); got != "0\n" || err != cause {
 		t.Errorf("a follower saw %q, then %v", got, err)
 	}
-	if got := read(t, dir, turns.JournalFile); got != `{"seq":1,"stream":0}`+"\n" {
-		t.Errorf("the file has %q", got)
-	}
+	expect.Equal(t, "the file", read(t, dir, turns.JournalFile), `{"seq":1,"stream":0}`+"\n")
 	if err := j.append(turns.EntryStream, []byte("2")); err != cause {
 		t.Errorf("append: %v", err)
 	}
@@ -257,9 +251,7 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 	must(t, err, j.file.Close())                      // the disk is gone
 	must(t, j.append(turns.EntryStream, []byte("1"))) // it waits for a fact or a follower
 	for _, key := range []string{turns.EntryRuntime, turns.EntryStream} {
-		if err := j.append(key, []byte("2")); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("append: %v", err)
-		}
+		expect.ErrorIs(t, "append", j.append(key, []byte("2")), os.ErrClosed)
 	}
 	if _, err := f.Next(t.Context()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("follow: %v", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // files lists the ids of all trajectories, those of deleted responses in brackets.
@@ -49,32 +50,22 @@ func TestDeletedHistoryStaysWhileItIsNeeded(t *testing.T) {
 	must(t, s.Delete("b"))
 	for range 2 { // also after a restart
 		sweep(t, s, Retention{}, now())
-		if got := files(t, s); got != "(b) a c d" {
-			t.Errorf("stored are %s", got)
-		}
+		expect.Equal(t, "stored", files(t, s), "(b) a c d")
 		_, loaded := s.Load("b")
 		_, _, chain := s.Chain("b")
 		_, begun := s.begin(header("e", "b"), nil, nil)
 		for _, err := range []error{loaded, chain, begun, s.Delete("b")} {
-			if !errors.Is(err, ErrNotFound) {
-				t.Errorf("the deleted response: %v", err)
-			}
+			expect.ErrorIs(t, "the deleted response", err, ErrNotFound)
 		}
-		if got := names(t, s, "c"); got != "in_a out_a in_b out_b in_c out_c " {
-			t.Errorf("c is %s", got)
-		}
+		expect.Equal(t, "c is", names(t, s, "c"), "in_a out_a in_b out_b in_c out_c ")
 		s = cold(t, s)
 	}
 	must(t, s.Delete("c"))
 	sweep(t, s, Retention{}, now())
-	if got := files(t, s); got != "(b) a d" {
-		t.Errorf("stored are %s", got)
-	}
+	expect.Equal(t, "stored", files(t, s), "(b) a d")
 	must(t, s.Delete("d"))
 	sweep(t, s, Retention{}, now())
-	if got := files(t, s); got != "a" {
-		t.Errorf("stored are %s", got)
-	}
+	expect.Equal(t, "stored", files(t, s), "a")
 }
 
 // Deleting is killed between any two of its steps; what is left is finished by
@@ -90,9 +81,7 @@ func TestDeleteIsCrashSafe(t *testing.T) {
 		t.Errorf("b: %v", err)
 	}
 	sweep(t, s, Retention{}, now())
-	if got := files(t, s); got != "a" {
-		t.Errorf("stored are %s", got)
-	}
+	expect.Equal(t, "stored", files(t, s), "a")
 	must(t, os.Remove(s.donePath("a"))) // gone without a word
 	if err := s.Delete("a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a: %v", err)
@@ -109,23 +98,15 @@ func TestARunningResponseIsNotDeleted(t *testing.T) {
 	put(t, s, "a", "")
 	tr, err := s.begin(header("b", "a"), nil, nil)
 	must(t, err)
-	if err := s.Delete("b"); !errors.Is(err, ErrRunning) {
-		t.Errorf("delete: %v", err)
-	}
+	expect.ErrorIs(t, "delete", s.Delete("b"), ErrRunning)
 	must(t, s.Delete("a")) // its history may be deleted, and stays
 	sweep(t, s, Retention{}, now())
-	if got := files(t, s); got != "(a)" {
-		t.Errorf("stored are %s", got)
-	}
+	expect.Equal(t, "stored", files(t, s), "(a)")
 	must(t, tr.Finish(final("b")), tr.Publish(true))
-	if got := names(t, s, "b"); got != "in_a out_a " {
-		t.Errorf("b is %s", got)
-	}
+	expect.Equal(t, "b is", names(t, s, "b"), "in_a out_a ")
 	must(t, s.Delete("b"))
 	sweep(t, s, Retention{}, now())
-	if got := files(t, s); got != "" {
-		t.Errorf("stored are %s", got)
-	}
+	expect.Equal(t, "stored", files(t, s), "")
 	cut, err := s.begin(header("c", ""), nil, nil) // broke off, as in a crash
 	must(t, err, cut.Close())
 	if err := cold(t, s).Delete("c"); !errors.Is(err, ErrRunning) {
@@ -169,9 +150,7 @@ func TestRetention(t *testing.T) {
 				s = cold(t, s)
 			}
 			sweep(t, s, tc.keep, now())
-			if got := files(t, s); got != tc.want {
-				t.Errorf("stored are %s, want %s", got, tc.want)
-			}
+			expect.Equal(t, "stored", files(t, s), tc.want)
 			must(t, s.Close())
 		})
 	}
@@ -197,9 +176,7 @@ func TestASweepIsBoundedAndTakesTheNotes(t *testing.T) {
 	if more, err := s.Sweep(t.Context(), keep, at); !more || err != nil {
 		t.Errorf("more %v, %v", more, err)
 	}
-	if n := strings.Count(files(t, s), "r"); n != 10 {
-		t.Errorf("%d are left after one step", n)
-	}
+	expect.Equal(t, "are left after one step", strings.Count(files(t, s), "r"), 10)
 	sweep(t, s, keep, at)
 	left, err := os.ReadDir(notes)
 	if must(t, err); len(left) != 1 || left[0].Name() != "turn_new" {
@@ -229,8 +206,6 @@ func TestMaintainSweepsUntilItIsStopped(t *testing.T) {
 		<-ended
 	})
 	s.wake = make(chan struct{}, 1)
-	if got := files(t, s); got != "b" {
-		t.Errorf("stored are %s", got)
-	}
+	expect.Equal(t, "stored", files(t, s), "b")
 	must(t, s.Close())
 }

@@ -24,6 +24,7 @@ import (
 	"holon/responses/stream"
 	"holon/responses/turns"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
@@ -31,9 +32,7 @@ func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 func newStore(t *testing.T, dir string) *Store {
 	t.Helper()
 	s, err := OpenStore(filepath.Join(dir, "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -42,17 +41,13 @@ func newStore(t *testing.T, dir string) *Store {
 func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter, turns.Scope) {
 	t.Helper()
 	req, err := responses.DecodeRequest([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	resp := responses.NewResponse("resp_1", "scripted/x", now().Unix(), req)
 	rec := turns.NewRecord("sess_1", "turn_1", &resp, req.Digest, "inst_1", "test", now())
 	h := Header{ResponseID: resp.ID, SessionID: "sess_1", TurnID: "turn_1", TurnDir: filepath.Join(dir, "turn"),
 		CreatedAt: now(), RequestDigest: req.Digest, Instance: "inst_1", Version: "test", Response: resp}
 	turn, err := s.Begin(h.TurnDir, rec, h, nil, req.Input, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	scope := turns.Scope{RuntimeID: s.RuntimeID(), SessionID: "sess_1", TurnID: "turn_1", Now: now}
 	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)))
 	em, err := responses.NewEmitter(resp, turn.Sink())
@@ -73,9 +68,7 @@ func done(t *testing.T) context.Context {
 
 func must(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(errs...))
 }
 
 // play is a turn with text, a tool call, a client's call and an answer.
@@ -194,9 +187,7 @@ func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory
 	head, _, _ := bytes.Cut(content, []byte("\n"))
 	acknowledged := !trajectory || json.Valid(head) && bytes.Contains(content, []byte("\n"))
 	settled, err := settleAll(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if !acknowledged {
 		if len(settled) != 0 {
 			t.Errorf("settled %v", settled)
@@ -445,21 +436,13 @@ func TestSettleTracedTurn(t *testing.T) {
 func TestLockThatLingers(t *testing.T) {
 	dir := t.TempDir()
 	held, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX))
 	freed := make(chan error, 1)
 	time.AfterFunc(lingering/10, func() { freed <- held.Close() })
 	s, err := OpenStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(<-freed, s.Close()); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, errors.Join(<-freed, s.Close()))
 }
 
 func TestStoreBelongsToOneProcess(t *testing.T) {

@@ -177,9 +177,7 @@ func TestLargeAnswer(t *testing.T) {
 	expect.NoError(t, err)
 	row := `{"id":1,"name":"Name of a thing that is a little longer","kind":"b"}`
 	answer := `{"rows":[` + strings.Repeat(row+",", 15000) + row + `]}`
-	if err := f.Check(answer); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, f.Check(answer))
 	if err := f.Check(strings.Replace(answer, `"b"}]}`, `"d"}]}`, 1)); err == nil {
 		t.Error("a wrong last row was accepted")
 	}

@@ -82,10 +82,8 @@ func TestBrokenRecordsAreLeftOut(t *testing.T) {
 		"other.txt": "x", ".tmp-0": "x", "task_d.json": `{"version":1,"task_id":"task_e"}`} {
 		expect.NoError(t, os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600))
 	}
-	if err := errors.Join(unix.Mkfifo(filepath.Join(b.dir, "task_f.json"), 0o600),
-		os.Symlink(s.TaskID+".json", filepath.Join(b.dir, "task_g.json"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(unix.Mkfifo(filepath.Join(b.dir, "task_f.json"), 0o600),
+		os.Symlink(s.TaskID+".json", filepath.Join(b.dir, "task_g.json"))))
 	again := New(Options{Dir: b.dir})
 	expect.NoError(t, again.Load())
 	if l := again.List("", 100); len(l.Tasks) != 1 || l.Tasks[0].ID != s.TaskID {

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +22,7 @@ func TestStop(t *testing.T) {
 	expect.Equal(t, "r.Task.Status", r.Task.Status, wire.Cancelled)
 	expect.Equal(t, "r.Task.Failure", r.Task.Failure, "stopped")
 	// the shell may mourn its sleep
-	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") {
-		t.Errorf("output %q", got)
-	}
+	expect.Contains(t, "output", b.ended(s.TaskID).Task.OutputPreview, "up\nbye\n")
 	r, err = b.Stop(t.Context(), "", s.TaskID, true)
 	if err != nil || r.StopRequested || r.Task.Status != wire.Cancelled {
 		t.Errorf("again: %+v, %v", r, err)

@@ -93,9 +93,7 @@ func TestNestedArguments(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	if want := `{"items":[{"cmd":"x"}]}`; string(normal) != want {
-		t.Errorf("normal form %s, want %s", normal, want)
-	}
+	expect.Equal(t, "normal form", string(normal), `{"items":[{"cmd":"x"}]}`)
 }
 
 func TestSubset(t *testing.T) {
@@ -147,18 +145,12 @@ func TestCanonicalIsStable(t *testing.T) {
 		}
 		for _, name := range []string{"Echo", "NoRenderer"} {
 			canonical, err := envelope(name, out)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			expect.NoError(rt, err)
 			for _, c := range []Result{canonical, Families{}.Compact(canonical, 2<<10)} {
 				first, err := c.Encode()
-				if err != nil {
-					rt.Fatal(err)
-				}
+				expect.NoError(rt, err)
 				var back Result
-				if err := json.Unmarshal(first, &back); err != nil {
-					rt.Fatal(err)
-				}
+				expect.NoError(rt, json.Unmarshal(first, &back))
 				again, err := back.Encode()
 				if err != nil || string(again) != string(first) {
 					rt.Fatalf("%v\nfirst %s\nagain %s", err, first, again)

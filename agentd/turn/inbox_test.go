@@ -10,6 +10,7 @@ import (
 	"holon/agentd/model"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // letters is an inbox in memory: texts wait until a round begins.
@@ -72,9 +73,7 @@ func TestInboxBetweenRounds(t *testing.T) {
 	if got := shape(s.model.asked[1].Input); got != want {
 		t.Errorf("the model was told\n%s, want\n%s", got, want)
 	}
-	if got := shape(result.Conversation); got != want+" assistant(Done.)" {
-		t.Errorf("the conversation is %s", got)
-	}
+	expect.Equal(t, "the conversation", shape(result.Conversation), want+" assistant(Done.)")
 	if wire := strings.Join(s.stream, "\n"); strings.Contains(wire, "said1") || len(resp.Output) != 2 {
 		t.Errorf("the stream has it:\n%s", wire)
 	}
@@ -153,9 +152,7 @@ func TestInboxAtTheEdges(t *testing.T) {
 	case !slices.Equal(box.waiting, []string{"late"}):
 		t.Errorf("box.waiting = %q, want %q", box.waiting, []string{"late"})
 	}
-	if got := shape(s.model.asked[0].Input); got != "user(hi) user(early)" {
-		t.Errorf("the model was told %s", got)
-	}
+	expect.Equal(t, "the model was told", shape(s.model.asked[0].Input), "user(hi) user(early)")
 }
 
 func TestInboxThatCannotBeRecorded(t *testing.T) {

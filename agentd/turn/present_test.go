@@ -9,6 +9,7 @@ import (
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // past is a conversation of some 10,000 tokens.
@@ -69,9 +70,7 @@ func TestInputThatDoesNotFit(t *testing.T) {
 	if outcome(resp) != "failed "+responses.CodeContextLength || len(s.model.asked) != 0 {
 		t.Fatalf("%s after %d requests, want a refusal before any", outcome(resp), len(s.model.asked))
 	}
-	if !strings.Contains(resp.Error.Message, "send less of it") {
-		t.Errorf("the error is %q, want its remedy", resp.Error.Message)
-	}
+	expect.Contains(t, "the error", resp.Error.Message, "send less of it")
 }
 
 // TestLongToolLoop has a turn whose calls fill the window many times over. Its question stays, each result is told

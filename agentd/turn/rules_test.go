@@ -219,9 +219,7 @@ func TestStructuredOutput(t *testing.T) {
 	} {
 		s := newStage(t, `{"input":"x"`+clientTool+`,"text":{"format":`+tt.format+`}}`, tt.rounds...)
 		resp, _ := s.run(t, t.Context())
-		if got := outcome(resp); got != tt.outcome {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.outcome)
-		}
+		expect.Equal(t, tt.name, outcome(resp), tt.outcome)
 		if asked := s.model.asked[0].Text.Format; tt.format != `{"type":"text"}` && asked.Type == "" {
 			t.Errorf("%s: the provider is not told: %+v", tt.name, asked)
 		}
@@ -287,7 +285,5 @@ func TestToolsThatThereAreNot(t *testing.T) {
 		t.Errorf("%s after %d rounds, want it after %d", outcome(resp), len(s.model.asked), maxRejectedRounds)
 	}
 	result := s.model.asked[1].Input[1].(*responses.ToolCall)
-	if !strings.Contains(result.Output, "use one of: Run, ask") {
-		t.Errorf("the model is told %q, want all names", result.Output)
-	}
+	expect.Contains(t, "the model is told", result.Output, "use one of: Run, ask")
 }

@@ -244,9 +244,7 @@ func TestArgumentsWithoutDeltasReachTheClient(t *testing.T) {
 		[]model.Event{{Kind: model.CallBegin, CallID: "call_1", Name: "ask"}, {Kind: model.CallEnd, Text: `{"q":1}`},
 			done(model.StopEnd)})
 	resp, _ := s.run(t, t.Context())
-	if got := resp.Output[0].(*responses.FunctionCall).Arguments; got != `{"q":1}` {
-		t.Errorf("the arguments are %q", got)
-	}
+	expect.Equal(t, "the arguments", resp.Output[0].(*responses.FunctionCall).Arguments, `{"q":1}`)
 }
 
 func TestToolChoiceIsForcedOnce(t *testing.T) {

@@ -228,9 +228,7 @@ func (tt lengthCase) check(t *testing.T) {
 		t.Fatalf("%s after %d requests, %v, want %s after %d", outcome(resp), len(s.model.asked), resp.Error, tt.want,
 			tt.asked)
 	}
-	if resp.Truncation != tt.truncation {
-		t.Errorf("the response says %q, want %q", resp.Truncation, tt.truncation)
-	}
+	expect.Equal(t, "the response", resp.Truncation, tt.truncation)
 	if e := resp.Error; e != nil && (e.Type != responses.TypeInvalidRequest || result.Failure == nil) {
 		t.Errorf("the error is %+v with %+v, want an %s with a failure", e, result.Failure,
 			responses.TypeInvalidRequest)

@@ -65,9 +65,7 @@ func TestPathOfASession(t *testing.T) {
 		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: "sess_1", TurnID: turn,
 			Kind: responses.IsolationCopy})
 		expect.NoError(t, err)
-		if got := strings.TrimPrefix(tree.WorkDir(), root); got != want {
-			t.Errorf("%s works in %s, want %s", turn, got, want)
-		}
+		expect.Equal(t, turn+": works in", strings.TrimPrefix(tree.WorkDir(), root), want)
 		return tree
 	}
 	running := wantPath("turn_1", "/.agentd-turns/sess_1/tree")

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // Whatever changes, the patch turns the origin into the tree.
@@ -41,9 +42,7 @@ func TestPatchOfRandomEdits(t *testing.T) {
 		run(r, root, "find . -mindepth 1 -type d -empty -delete") // git apply cannot put a file in their place
 		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: "sess_1", TurnID: "turn_1",
 			Kind: responses.IsolationCopy})
-		if err != nil {
-			r.Fatal(err)
-		}
+		expect.NoError(r, err)
 		for range rapid.IntRange(0, 6).Draw(r, "edits") {
 			put(r, tree.WorkDir(), names.Draw(r, "name"))
 		}
@@ -52,8 +51,6 @@ func TestPatchOfRandomEdits(t *testing.T) {
 			r.Fatalf("left out: %v, want nothing", summary.Omitted)
 		}
 		wantApplies(r, root, text, content(r, tree.WorkDir()))
-		if err := tree.Remove(); err != nil {
-			r.Fatal(err)
-		}
+		expect.NoError(r, tree.Remove())
 	})
 }

@@ -334,9 +334,7 @@ func TestWorktree(t *testing.T) {
 			if diff := cmp.Diff(want, content(t, top)); diff != "" {
 				t.Fatalf("the private tree (-want +got):\n%s", diff)
 			}
-			if got := run(t, top, "git rev-parse HEAD; git status --porcelain"); got != before {
-				t.Errorf("git says %q, want %q", got, before)
-			}
+			expect.Equal(t, "git", run(t, top, "git rev-parse HEAD; git status --porcelain"), before)
 			run(t, top, "echo new > new; echo x > x.log; mkdir build; echo x > build/x; rm d/b; git add -A;"+
 				"git commit -qm more")
 			text, _ := patch(t, tree)

@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"holon/internal/bounded"
+	"holon/test/expect"
 )
 
 func TestReadAll(t *testing.T) {
@@ -29,9 +30,7 @@ func TestReadAll(t *testing.T) {
 			err: tooLarge},
 	} {
 		data, err := bounded.ReadAll(c.from, 4)
-		if string(data) != c.data {
-			t.Errorf("%s: got %q, want %q", name, data, c.data)
-		}
+		expect.Equal(t, name, string(data), c.data)
 		if !reflect.DeepEqual(err, c.err) {
 			t.Errorf("%s: got error %v, want %v", name, err, c.err)
 		}

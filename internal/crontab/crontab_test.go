@@ -1,6 +1,7 @@
 package crontab
 
 import (
+	"holon/test/expect"
 	"testing"
 	"time"
 )
@@ -35,9 +36,7 @@ func TestNext(t *testing.T) {
 			continue
 		}
 		after, err := time.Parse(time.RFC3339, c.after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got, err := s.Next(after)
 		if err != nil || got.Format(time.RFC3339) != c.want {
 			t.Errorf("%s in %s after %s: %s (%v), want %s", c.expression, c.zone, c.after, got.Format(time.RFC3339), err,

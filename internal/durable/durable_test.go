@@ -86,9 +86,7 @@ func TestWriteFileDiskFull(t *testing.T) {
 	low.Cur = 4096
 	expect.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low))
 	err := WriteFile(target, make([]byte, 1<<20), 0o600)
-	if restoreErr := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); restoreErr != nil {
-		t.Fatal(restoreErr)
-	}
+	expect.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	if !errors.Is(err, syscall.EFBIG) {
 		t.Fatalf("error = %v, want EFBIG", err)
 	}

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"holon/internal/durable"
+	"holon/test/expect"
 )
 
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.WriteFile(at("file"), []byte("1234"), 0o600), os.Symlink("file", at("link")),
-		syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("dir"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.WriteFile(at("file"), []byte("1234"), 0o600), os.Symlink("file", at("link")),
+		syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("dir"), 0o700)))
 	if data, err := durable.ReadFile(at("file"), 4); err != nil || string(data) != "1234" {
 		t.Errorf("%q, %v", data, err)
 	}

@@ -2,7 +2,6 @@ package httpserver_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -42,7 +41,5 @@ func TestBody(t *testing.T) {
 	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nno more"); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-got; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a body that stopped: %v", err)
-	}
+	expect.ErrorIs(t, "a body that stopped", <-got, os.ErrDeadlineExceeded)
 }

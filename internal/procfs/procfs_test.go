@@ -33,9 +33,7 @@ func TestParseStat(t *testing.T) {
 			want = Stat{}
 		}
 		got, err := parseStat(12, []byte(tc.line))
-		if got != want {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
+		expect.Equal(t, name, got, want)
 		if malformed := errors.Is(err, errMalformed); malformed != (tc.state == 0) {
 			t.Errorf("%s: got the error %v", name, err)
 		}
@@ -61,9 +59,7 @@ func FuzzParseStat(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if st.PID != 1 {
-			t.Errorf("got the number %d, want 1", st.PID)
-		}
+		expect.Equal(t, "got the number", st.PID, 1)
 		if st.State == 0 {
 			t.Error("got neither a state nor an error")
 		}
@@ -73,9 +69,7 @@ func FuzzParseStat(f *testing.F) {
 func TestOwnProcess(t *testing.T) {
 	st, err := ReadStat(os.Getpid())
 	expect.NoError(t, err)
-	if st.Parent != os.Getppid() {
-		t.Errorf("parent: got %d, want %d", st.Parent, os.Getppid())
-	}
+	expect.Equal(t, "parent", st.Parent, os.Getppid())
 	if now := SinceBoot(); st.Start == 0 || st.Start > now {
 		t.Errorf("start: got %d, want one from 1 to %d", st.Start, now)
 	}
@@ -122,9 +116,7 @@ func TestProcessIsNotMistaken(t *testing.T) {
 		t.Errorf("identity of the zombie: got %+v, %v, want %+v", again, err, p)
 	}
 	_ = cmd.Wait() // it was signalled
-	if err := p.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("signal to a process that ended: got %v, want %v", err, os.ErrProcessDone)
-	}
+	expect.ErrorIs(t, "signal to a process that ended", p.Signal(syscall.SIGTERM), os.ErrProcessDone)
 	if _, err := ReadStat(p.PID); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("stat of a process that ended: got %v, want %v", err, os.ErrNotExist)
 	}

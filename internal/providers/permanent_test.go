@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"holon/test/expect"
 	"net"
 	"net/url"
 	"syscall"
@@ -27,8 +28,6 @@ func TestPermanent(t *testing.T) {
 		"wrapped": {fmt.Errorf("ask: %w", &url.Error{Op: "Post", Err: errors.Join(errors.New("x"),
 			&net.DNSError{IsNotFound: true})}), true},
 	} {
-		if got := Permanent(row.err); got != row.want {
-			t.Errorf("%s: %v, want %v", name, got, row.want)
-		}
+		expect.Equal(t, name, Permanent(row.err), row.want)
 	}
 }

@@ -35,9 +35,7 @@ func TestWindows(t *testing.T) {
 		"openai/ft:gpt-4o:acme::x":    {Context: 128_000, Output: 8_192}, // a name that hides its family
 		"anthropic/claude-3-7-sonnet": {Context: 200_000, Output: 64_000, Firm: true, Scale: 1.2},
 	} {
-		if got := set.Of(ref); got != want {
-			t.Errorf("%s: %+v, want %+v", ref, got, want)
-		}
+		expect.Equal(t, ref, set.Of(ref), want)
 	}
 	for _, text := range []string{"lab", "lab/=", "lab/=many", "lab/=-1", "=5", "lab/=100/100", "lab/=100/",
 		"lab/=1e6"} {

@@ -37,9 +37,7 @@ func TestListen(t *testing.T) {
 			if _, err := unixsocket.Listen(t.Context(), path); !errors.Is(err, unixsocket.ErrOccupied) {
 				t.Errorf("a second server: got %v, want %v", err, unixsocket.ErrOccupied)
 			}
-			if err := errors.Join(l.Close(), l.Remove(), l.Remove()); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, errors.Join(l.Close(), l.Remove(), l.Remove()))
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the socket is left: %v", err)
 			}
@@ -57,17 +55,13 @@ func TestRemoveOnlyOwnFile(t *testing.T) {
 	}
 	second, err := unixsocket.Listen(t.Context(), path)
 	expect.NoError(t, err)
-	if err := errors.Join(first.Close(), first.Remove()); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, errors.Join(first.Close(), first.Remove()))
 	if conn, err := unixsocket.Dial(t.Context(), path); err != nil {
 		t.Errorf("the second server's socket: %v", err)
 	} else {
 		_ = conn.Close()
 	}
-	if err := errors.Join(second.Close(), second.Remove()); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, errors.Join(second.Close(), second.Remove()))
 }
 
 // Only a socket on which no process listens is replaced, and no link is followed.
@@ -119,9 +113,7 @@ func TestListenInPlaceOf(t *testing.T) {
 				check(t, errors.Join(l.Close(), l.Remove()))
 				return
 			}
-			if !errors.Is(err, unixsocket.ErrOccupied) {
-				t.Errorf("got %v, want %v", err, unixsocket.ErrOccupied)
-			}
+			expect.ErrorIs(t, "the error", err, unixsocket.ErrOccupied)
 			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
 				t.Errorf("the file that was there is gone (%v)", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"holon/internal/visible"
+	"holon/test/expect"
 )
 
 func TestText(t *testing.T) {
@@ -30,9 +31,7 @@ func TestText(t *testing.T) {
 		"escape in the end": {"\x1b\x1b[31mx", "x"},
 		"put together":      {"\x1b\x1b[0m[31mx", "[31mx"},
 	} {
-		if got := visible.Text(c.in); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		expect.Equal(t, name, visible.Text(c.in), c.want)
 	}
 }
 
@@ -45,9 +44,7 @@ func TestCode(t *testing.T) {
 		"a\xffb":                          `a\377b`,
 		"pass\u200bword\u009b2J\u2028end": `pass\342\200\213word\302\2332J\342\200\250end`,
 	} {
-		if got := visible.Code(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		expect.Equal(t, in, visible.Code(in), want)
 	}
 }
 

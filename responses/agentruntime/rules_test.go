@@ -3,6 +3,7 @@ package agentruntime
 import (
 	"encoding/json"
 	"fmt"
+	"holon/test/expect"
 	"maps"
 	"os"
 	"regexp"
@@ -227,9 +228,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("rule %d of the table is %+v", i+1, r)
 		}
 		log, ok := logs[r.id()]
-		if ok != (r.check != nil) {
-			t.Errorf("%s: has logs %v", r.id(), ok)
-		}
+		expect.Equal(t, r.id()+": has logs", ok, (r.check != nil))
 		if !ok {
 			continue
 		}
@@ -283,9 +282,7 @@ func TestClasses(t *testing.T) {
 // The reference page states each rule that judges a log under its level, and names the others behind them.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/agent-runtime.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, list, _ := strings.Cut(string(data), "## The rules\n")
 	got := regexp.MustCompile(`: .{10,}\.\n`).ReplaceAllString(list, "\n")
 	var want strings.Builder

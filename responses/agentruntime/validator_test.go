@@ -3,6 +3,7 @@ package agentruntime
 import (
 	"bytes"
 	"encoding/json"
+	"holon/test/expect"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,9 +12,7 @@ import (
 // Lines that are no events, and lines without an end, are reported and passed over.
 func TestHostileLines(t *testing.T) {
 	good, err := json.Marshal(events(t, "session.created")[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var lines []int
 	v := NewValidator('A', func(v Violation) {
 		if v.Rule != "decode" || strings.Contains(v.Got, "Go ") || strings.Contains(v.Got, "json:") {
@@ -28,9 +27,7 @@ func TestHostileLines(t *testing.T) {
 			"{\"type\":\"\xff\"}", strings.Repeat("[", 100)},
 		"\n",
 	)
-	if err := v.Read("log", strings.NewReader(log)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, v.Read("log", strings.NewReader(log)))
 	if want := []int{1, 2, 3, 4, 6, 7, 8, 9, 10}; !reflect.DeepEqual(lines, want) {
 		t.Errorf("lines %v, want %v", lines, want)
 	}
@@ -62,15 +59,11 @@ func TestMisfits(t *testing.T) {
 		})
 		for i := range log {
 			line, err := json.Marshal(log[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if i == 2 {
 				line = []byte(strings.Replace(string(line), tt.old, tt.new, 1))
 			}
-			if err := v.Read("log", bytes.NewReader(line)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, v.Read("log", bytes.NewReader(line)))
 		}
 		if got := strings.Join(found, "; "); got != tt.want {
 			t.Errorf("%s instead of %s: %s, want %s", tt.new, tt.old, got, tt.want)
@@ -86,17 +79,13 @@ func FuzzDecode(f *testing.F) {
 	)
 	f.Add([]byte("null\n{}\n{\"payload\":null}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := NewValidator(LevelC, func(Violation) {}).Read("log", bytes.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, NewValidator(LevelC, func(Violation) {}).Read("log", bytes.NewReader(data)))
 		var e, again Event
 		if json.Unmarshal(data, &e) != nil {
 			return
 		}
 		out, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if err := json.Unmarshal(out, &again); err != nil {
 			t.Fatalf("%s: %v", out, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,15 +30,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func serve(t *testing.T, h http.Handler) *client.Client {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "client") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "a.sock")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	srv.Start()
 	c := client.Unix(path)
@@ -53,12 +50,8 @@ func lines(t *testing.T) []byte {
 		out = append(append(out, data...), '\n')
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(e.Text("hel"), e.Text("lo"), e.Complete(responses.Usage{TotalTokens: 2}, 5)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, errors.Join(e.Text("hel"), e.Text("lo"), e.Complete(responses.Usage{TotalTokens: 2}, 5)))
 	return out
 }
 
@@ -144,17 +137,11 @@ func TestBackground(t *testing.T) {
 	resp.Status = responses.StatusFailed
 	resp.Error = &responses.ResponseError{Code: "model_error", Message: "no"}
 	body, err := json.Marshal(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in, _ := io.ReadAll(r.Body)
-		if want := `{"model":"<m>","background":true}`; string(in) != want {
-			t.Errorf("body %s, want %s", in, want)
-		}
-		if got := r.Header.Get(responses.HeaderModelToken); got != "secret" {
-			t.Errorf("the token is %q, want %q", got, "secret")
-		}
+		expect.Equal(t, "body", string(in), `{"model":"<m>","background":true}`)
+		expect.Equal(t, "the token", r.Header.Get(responses.HeaderModelToken), "secret")
 		answer(200, "application/json", body)(w, r)
 	})).WithModelToken("secret")
 	req := responses.NewRequest("<m>")
@@ -195,9 +182,7 @@ func TestUnreachable(t *testing.T) {
 	stale := filepath.Join(dir, "s")
 	if len(stale) <= 100 {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		l.SetUnlinkOnClose(false)
 		_ = l.Close()
 	}
@@ -216,7 +201,5 @@ func TestUnreachable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := client.Unix(filepath.Join(dir, "absent")).GetResponse(ctx, "resp_1")
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error of a cancelled call is %v", err)
-	}
+	expect.ErrorIs(t, "error of a cancelled call", err, context.Canceled)
 }

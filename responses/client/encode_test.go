@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/test/expect"
 )
 
 func TestRequestsAreBounded(t *testing.T) {
@@ -14,9 +15,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	const limit = 1 << 20
 	one, err := encodeRequest(*responses.NewRequest("m"), limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	room := limit - len(one) + 1
 	if _, err := encodeRequest(*responses.NewRequest(strings.Repeat("m", room)), limit); err != nil {
 		t.Errorf("a request of %d bytes: %v", limit, err)

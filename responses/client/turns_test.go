@@ -9,6 +9,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func TestInput(t *testing.T) {
@@ -50,9 +51,7 @@ func TestInput(t *testing.T) {
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b
 }
 

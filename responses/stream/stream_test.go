@@ -15,6 +15,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/stream"
+	"holon/test/expect"
 )
 
 const (
@@ -37,12 +38,8 @@ func TestAppendGolden(t *testing.T) {
 		t.Errorf("SSE (-want +got):\n%s", diff)
 	}
 	nd := string(stream.NDJSON.AppendEnd(stream.NDJSON.Append(nil, []byte(created+"\n\n"+completed))))
-	if want := created + "\n" + completed + "\n"; nd != want {
-		t.Errorf("NDJSON is %q, want %q", nd, want)
-	}
-	if got := string(stream.SSE.AppendPing(nil)) + string(stream.NDJSON.AppendPing(nil)); got != ": ping\n" {
-		t.Errorf("pings are %q", got)
-	}
+	expect.Equal(t, "NDJSON", nd, created+"\n"+completed+"\n")
+	expect.Equal(t, "pings", string(stream.SSE.AppendPing(nil))+string(stream.NDJSON.AppendPing(nil)), ": ping\n")
 }
 
 func FuzzAppendEvent(f *testing.F) {
@@ -179,9 +176,7 @@ func TestEventsAreBounded(t *testing.T) {
 	var err error
 	for _, err = range stream.NewDecoder(lines, stream.SSE).Limit(1 << 20).Events() {
 	}
-	if !errors.Is(err, stream.ErrTooLarge) {
-		t.Errorf("endless lines: %v, want ErrTooLarge", err)
-	}
+	expect.ErrorIs(t, "endless lines", err, stream.ErrTooLarge)
 }
 
 // A reader may take less than MaxEvent, which then bounds any framing alike.

@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 // The page that describes these files shows a real record. It and the page of
 // egress, which has the host's events, name every key and every class there is.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "turn.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, rest, _ := strings.Cut(string(page), "```json\n")
 	example, _, ok := strings.Cut(rest, "```")
 	if !ok {
@@ -28,9 +27,7 @@ func TestDocumentation(t *testing.T) {
 	names := []string{"sequence", "event_id", "runtime_id", "thread_id", "process_id", "model_request_id"}
 	for _, v := range []any{finished(), turns.Artifact{}, turns.ToolCalls{}} {
 		var m map[string]json.RawMessage
-		if err := json.Unmarshal(encode(t, v), &m); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(encode(t, v), &m))
 		for key := range m {
 			names = append(names, key)
 		}
@@ -38,17 +35,13 @@ func TestDocumentation(t *testing.T) {
 	for _, e := range everyEvent() {
 		names = append(names, e.Type)
 		var m map[string]json.RawMessage
-		if err := json.Unmarshal(e.Payload, &m); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(e.Payload, &m))
 		for key := range m {
 			names = append(names, key)
 		}
 	}
 	egress, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "egress.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	pages := string(page) + string(egress)
 	for _, name := range names {
 		if !strings.Contains(pages, "`"+name+"`") {

@@ -12,6 +12,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 func scope() turns.Scope {
@@ -97,9 +98,7 @@ func TestRuntimeEventsGolden(t *testing.T) {
 		}
 		e.EventID, e.Sequence = "evt_x", int64(i+1)
 		line, err := e.AppendLine(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		back, err := turns.DecodeRuntimeEvent(line)
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)

@@ -17,6 +17,7 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -32,17 +33,11 @@ func golden(t *testing.T, name string, got []byte) {
 	out.WriteByte('\n')
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll("testdata", 0o755))
+		expect.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
@@ -51,9 +46,7 @@ func golden(t *testing.T, name string, got []byte) {
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b
 }
 
@@ -95,9 +88,7 @@ func TestRecordGolden(t *testing.T) {
 	for name, r := range map[string]turns.Record{"record-accepted.json": a, "record-failed.json": f,
 		"record-incomplete.json": i} {
 		b, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		golden(t, name, b)
 		back, err := turns.DecodeRecord(b)
 		if err != nil {
@@ -145,9 +136,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 func with(t *testing.T, v any, path string, value any) []byte {
 	t.Helper()
 	var m map[string]any
-	if err := json.Unmarshal(encode(t, v), &m); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(encode(t, v), &m))
 	in := m
 	list, key, ok := strings.Cut(path, ".")
 	if ok {
@@ -201,9 +190,7 @@ func TestTime(t *testing.T) {
 	if turns.At(instant) != turns.At(instant.UTC()) {
 		t.Error("the same instant in two zones differs")
 	}
-	if d := turns.At(instant).Sub(turns.Time{}); d != 0 {
-		t.Errorf("difference to an unset time is %v", d)
-	}
+	expect.Equal(t, "difference to an unset time", turns.At(instant).Sub(turns.Time{}), 0)
 }
 
 // No id that is minted here is taken for a secret.

@@ -19,6 +19,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestArtifacts(t *testing.T) {
@@ -28,10 +29,8 @@ func TestArtifacts(t *testing.T) {
 	write := func(path, text string) {
 		t.Helper()
 		path = filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
-			os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+			os.WriteFile(path, []byte(text), 0o600)))
 	}
 	for _, path := range []string{"b.txt", "a/z", "a/manifest.json", "a.txt", "line\nend", "empty"} {
 		write(path, path)
@@ -40,24 +39,20 @@ func TestArtifacts(t *testing.T) {
 		write(path, "the host's own")
 	}
 	write("bad\xff", "x")
-	if err := errors.Join(
+	expect.NoError(t, errors.Join(
 		os.WriteFile(outside, []byte("secret"), 0o600),
 		os.Symlink(outside, filepath.Join(dir, "link")),
 		os.Symlink(filepath.Dir(outside), filepath.Join(dir, "a", "dirlink")),
 		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
 		os.WriteFile(filepath.Join(dir, "sparse"), nil, 0o600),
 		os.Truncate(filepath.Join(dir, "sparse"), 10<<30),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	var want []state.Artifact
 	for _, path := range []string{"a.txt", "a/manifest.json", "a/z", "b.txt", "empty", "line\nend"} {
 		want = append(want, state.Artifact{Path: path, Bytes: int64(len(path)), SHA256: digest(path)})
 	}
 	got, warnings, err := Artifacts(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("artifacts (-want +got):\n%s", diff)
 	}
@@ -80,17 +75,13 @@ func TestArtifacts(t *testing.T) {
 func TestArtifactLimits(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 50 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%02d", i)), make([]byte, 100), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%02d", i)), make([]byte, 100), 0o600))
 	}
 	deep := filepath.Join(dir, "deep")
 	for range 100 {
 		deep = filepath.Join(deep, "d")
 	}
-	if err := errors.Join(os.MkdirAll(deep, 0o700), os.WriteFile(filepath.Join(deep, "x"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.MkdirAll(deep, 0o700), os.WriteFile(filepath.Join(deep, "x"), nil, 0o600)))
 	for _, tc := range []struct {
 		name   string
 		limits limits
@@ -128,13 +119,9 @@ func TestArtifactLimits(t *testing.T) {
 func TestArtifactLinks(t *testing.T) {
 	dir := t.TempDir()
 	first := filepath.Join(dir, "f000")
-	if err := os.WriteFile(first, make([]byte, 1000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(first, make([]byte, 1000), 0o600))
 	for i := range 100 {
-		if err := os.Link(first, filepath.Join(dir, fmt.Sprintf("f%03d", i+1))); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Link(first, filepath.Join(dir, fmt.Sprintf("f%03d", i+1))))
 	}
 	got, warnings, err := walkResults(t.Context(), dir, limits{1000, 1500, 1500, 1 << 20}, nil)
 	if err != nil || len(got) != 101 || len(warnings) > 0 {

@@ -22,6 +22,7 @@ import (
 	"holon/responses/turns"
 	"holon/state"
 	"holon/state/files"
+	"holon/test/expect"
 )
 
 // As a helper, the test binary holds a run until it is killed.
@@ -47,9 +48,7 @@ func hold(dir, id string) {
 func newRuns(t testing.TB) (*files.Runs, state.Home) {
 	t.Helper()
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return files.New(home), home
 }
 
@@ -59,9 +58,7 @@ func create(t testing.TB, runs *files.Runs, n files.NewRun) *files.Run {
 		n.CreatedAt = time.Now()
 	}
 	run, err := runs.Create(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { run.Close() })
 	return run
 }
@@ -115,13 +112,9 @@ func endRun(t *testing.T, runs *files.Runs, run *files.Run) {
 	if err := run.WriteManifest(manifest(state.NewRunID())); !state.IsCode(err, state.CodeManifestInvalid) {
 		t.Errorf("manifest of another run: %v, want %s", err, state.CodeManifestInvalid)
 	}
-	if err := run.WriteManifest(manifest(run.ID())); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run.WriteManifest(manifest(run.ID())))
 	wantEntry(t, runs, run.ID(), true, state.StatusFailed)
-	if err := errors.Join(run.Close(), run.Close()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(run.Close(), run.Close()))
 	wantEntry(t, runs, run.ID(), false, state.StatusFailed)
 	if err := run.WriteManifest(manifest(run.ID())); !state.IsCode(err, state.CodeNotHeld) {
 		t.Errorf("manifest after Close: %v, want %s", err, state.CodeNotHeld)
@@ -141,9 +134,7 @@ func wantEntry(t *testing.T, runs *files.Runs, id string, live bool, status stat
 func readManifest(t *testing.T, dir string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, state.ManifestFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(data)
 }
 
@@ -155,12 +146,8 @@ func TestCrash(t *testing.T) {
 	cmd.Env = append(os.Environ(), "HOLON_TEST_HOLD_RUN_IN="+home.Dir(), "HOLON_TEST_RUN="+id)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "held\n" {
 		t.Errorf("helper said %q, %v", line, err)
@@ -181,13 +168,9 @@ func TestLeaseIsNotInherited(t *testing.T) {
 	runs, _ := newRuns(t)
 	run := create(t, runs, files.NewRun{ID: state.NewRunID()})
 	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if err := run.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run.Close())
 	if e := open(t, runs, run.ID()); e.Live {
 		t.Error("the run is live while only a program it started is")
 	}
@@ -224,9 +207,7 @@ func TestConcurrentCreate(t *testing.T) {
 		default:
 		}
 		entries, err := runs.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, e := range entries {
 			if e.Problem != nil || !e.Live || e.Start == nil {
 				t.Fatalf("half a run: %+v", e)
@@ -252,9 +233,7 @@ func TestConcurrentCreate(t *testing.T) {
 func TestCreateRefuses(t *testing.T) {
 	runs, home := newRuns(t)
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(full, "x"), nil, 0o600))
 	existing := create(t, runs, files.NewRun{ID: state.NewRunID()})
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	for _, tc := range []struct {
@@ -293,10 +272,8 @@ func TestFind(t *testing.T) {
 	}
 	ws := t.TempDir()
 	plain, repo := filepath.Join(ws, "plain"), filepath.Join(ws, "plain", "repo")
-	if err := errors.Join(os.MkdirAll(filepath.Join(repo, ".git"), 0o700),
-		os.MkdirAll(filepath.Join(plain, "sub"), 0o700), os.Symlink(plain, filepath.Join(ws, "link"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.MkdirAll(filepath.Join(repo, ".git"), 0o700),
+		os.MkdirAll(filepath.Join(plain, "sub"), 0o700), os.Symlink(plain, filepath.Join(ws, "link"))))
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, run := range []files.NewRun{ // the oldest first; ids do not sort by age
 		{ID: "run_0b0", Source: plain, Name: "both"}, {ID: "run_0aab", Source: plain, Name: "a name"},
@@ -309,14 +286,10 @@ func TestFind(t *testing.T) {
 	}
 	// Entries that are not runs.
 	for _, name := range []string{".new-1", "other", "run_"} {
-		if err := os.Mkdir(filepath.Join(home.RunsDir(), name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(filepath.Join(home.RunsDir(), name), 0o700))
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(home.RunsDir(), "run_9file"), nil, 0o600),
-		os.Symlink("/", filepath.Join(home.RunsDir(), "run_9link"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.WriteFile(filepath.Join(home.RunsDir(), "run_9file"), nil, 0o600),
+		os.Symlink("/", filepath.Join(home.RunsDir(), "run_9link"))))
 	for _, tc := range []struct {
 		ref, dir, want string
 		code           state.Code
@@ -375,9 +348,7 @@ func TestFind(t *testing.T) {
 func TestReadingWritesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "absent")
 	home, err := state.FindHome(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if entries, err := files.New(home).List(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("list = %v, %v", entries, err)
 	}
@@ -409,16 +380,12 @@ func TestHostileRunDirectory(t *testing.T) {
 			good := create(t, runs, files.NewRun{ID: "run_good"})
 			bad := create(t, runs, files.NewRun{ID: "run_hostile"})
 			text, err := manifest(bad.ID()).Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if err := os.WriteFile(outside, text, 0o600); err != nil { // would be valid if followed
 				t.Fatal(err)
 			}
 			path := filepath.Join(bad.Dir(), state.ManifestFile)
-			if err := plant(path); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, plant(path))
 			e := open(t, runs, bad.ID())
 			if e.Manifest != nil || e.Problem == nil || e.Status() != state.StatusRunning {
 				t.Errorf("the run is %+v, want one that runs, with a problem", e)
@@ -426,9 +393,7 @@ func TestHostileRunDirectory(t *testing.T) {
 			if entries, err := runs.List(t.Context()); err != nil || len(entries) != 2 {
 				t.Errorf("list = %v, %v", entries, err)
 			}
-			if err := good.WriteManifest(manifest(good.ID())); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, good.WriteManifest(manifest(good.ID())))
 			// Writing replaces the name and does not touch what a link names.
 			if err := bad.WriteManifest(manifest(bad.ID())); err != nil && name != "directory" {
 				t.Error(err)
@@ -443,8 +408,6 @@ func TestHostileRunDirectory(t *testing.T) {
 func open(t testing.TB, runs *files.Runs, ref string) *files.Entry {
 	t.Helper()
 	e, err := runs.Open(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return e
 }

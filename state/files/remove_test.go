@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"holon/test/expect"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,17 +16,11 @@ func TestUserRemoveAll(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "a/b/c/f"), nil, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, sub := range []string{"a/b/c", "a/b", "a", "."} {
-		if err := os.Chmod(filepath.Join(dir, sub), 0); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Chmod(filepath.Join(dir, sub), 0))
 	}
-	if err := RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, RemoveAll(dir))
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

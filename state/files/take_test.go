@@ -12,6 +12,7 @@ import (
 
 	"holon/state"
 	"holon/state/files"
+	"holon/test/expect"
 )
 
 // Of many processes that take a dead run one gets it, and none gets a live run.
@@ -22,15 +23,11 @@ func TestTake(t *testing.T) {
 	if _, err := runs.Take(t.Context(), id); !state.IsCode(err, state.CodeRunLive) {
 		t.Fatalf("a live run was taken: %v", err)
 	}
-	if err := run.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run.Close())
 	half, foreign := filepath.Join(home.RunDir(id), ".tmp-0123456789abcdef"),
 		filepath.Join(home.RunDir(id), ".tmp-mine")
 	for _, path := range []string{half, foreign} { // the holder was killed while it replaced a file
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, nil, 0o600))
 	}
 	var taken atomic.Int64
 	var group sync.WaitGroup
@@ -61,12 +58,8 @@ func TestTake(t *testing.T) {
 		got.Start().Source != "/src" {
 		t.Errorf("what was taken is %+v", got)
 	}
-	if err := got.WriteManifest(manifest(id)); err != nil {
-		t.Fatal(err)
-	}
-	if err := got.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, got.WriteManifest(manifest(id)))
+	expect.NoError(t, got.Remove())
 	if _, err := os.Stat(home.RunDir(id)); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the run is still there")
 	}
@@ -82,15 +75,11 @@ func TestBeat(t *testing.T) {
 	runs, home := newRuns(t)
 	run := create(t, runs, files.NewRun{ID: state.NewRunID()})
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Join(home.RunDir(run.ID()), state.LeaseFile), old, old); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chtimes(filepath.Join(home.RunDir(run.ID()), state.LeaseFile), old, old))
 	if seen := open(t, runs, run.ID()).Seen; time.Since(seen) < 30*time.Minute {
 		t.Fatalf("seen %v", seen)
 	}
-	if err := run.Beat(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run.Beat())
 	if seen := open(t, runs, run.ID()).Seen; time.Since(seen) > 30*time.Minute {
 		t.Errorf("seen %v", seen)
 	}
@@ -102,17 +91,11 @@ func TestUserLeftovers(t *testing.T) {
 	run := create(t, runs, files.NewRun{ID: state.NewRunID()})
 	dir := home.RunsDir()
 	for _, name := range []string{".new-1/session/x", ".removed-run_1/session/closed", "keep/x"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
-	if err := os.Chmod(filepath.Join(dir, ".removed-run_1/session"), 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(filepath.Join(dir, ".removed-run_1/session"), 0))
 	for _, name := range []string{".probe-12", ".tmp-12"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	if err := os.Symlink(run.Dir(), filepath.Join(dir, ".new-live")); err != nil { // one whose lease is held
 		t.Fatal(err)
@@ -126,9 +109,7 @@ func TestUserLeftovers(t *testing.T) {
 		t.Fatalf("%v, %v", found, err)
 	}
 	for _, f := range found {
-		if err := runs.Sweep(f); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, runs.Sweep(f))
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || open(t, runs, run.ID()).Start == nil {

@@ -3,6 +3,7 @@ package recall
 import (
 	"bytes"
 	"fmt"
+	"holon/test/expect"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -67,9 +68,7 @@ func records(t *testing.T) (all []record, queries [][2]string) {
 func rows(t *testing.T, name string) (list [][2]string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for line := range bytes.Lines(data) {
 		id, text, _ := strings.Cut(strings.TrimSpace(string(line)), "\t")
 		list = append(list, [2]string{id, text})

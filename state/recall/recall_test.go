@@ -15,6 +15,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,9 +30,7 @@ func open(t testing.TB, opts Options) *Index {
 		opts.Key = []byte("a key of refs")
 	}
 	ix, err := Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := ix.Close(); err != nil {
 			t.Error(err)
@@ -42,9 +41,7 @@ func open(t testing.TB, opts Options) *Index {
 
 func put(t testing.TB, ix *Index, sources ...Source) {
 	t.Helper()
-	if err := ix.Put(t.Context(), Batch{Put: sources}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, ix.Put(t.Context(), Batch{Put: sources}))
 }
 
 func brief(n int, body string) Source {
@@ -172,9 +169,7 @@ func TestPutReplacesAndRemoves(t *testing.T) {
 	changed.UpdatedAt = began.Add(time.Hour)
 	err := ix.Put(t.Context(), Batch{Put: []Source{changed}, Remove: []Key{{"brief", "brf_3"}, {"brief", "absent"}},
 		Oldest: map[string]int64{"brief": 2, "episode": 9}, Cursor: "42"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	found := ids(search(t, ix, Query{Text: "alpha beta gamma delta"}))
 	cursor, err := ix.Cursor(t.Context())
 	if !slices.Equal(found, []string{"brf_2"}) || cursor != "42" || err != nil {
@@ -189,28 +184,20 @@ func TestOpenReplacesWhatItCannotUse(t *testing.T) {
 		"empty":          func(t *testing.T, path string) { write(t, path, nil) },
 		"damaged": func(t *testing.T, path string) {
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			write(t, path, append(data[:100], bytes.Repeat([]byte{0xa5}, len(data)-100)...))
 		},
 		"cut": func(t *testing.T, path string) {
-			if err := os.Truncate(path, 4096); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Truncate(path, 4096))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "memory.sqlite3")
 			ix, err := Open(t.Context(), Options{Path: path, Key: []byte("k")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			put(t, ix, brief(1, "alpha"))
-			if err := ix.Close(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, ix.Close())
 			spoil(t, path)
 			ix = open(t, Options{Path: path, Key: []byte("k")})
 			put(t, ix, brief(2, "alpha"))
@@ -223,9 +210,7 @@ func TestOpenReplacesWhatItCannotUse(t *testing.T) {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
 func TestOpenKeepsAnIndexOfTheSameOrigin(t *testing.T) {
@@ -237,18 +222,14 @@ func TestOpenKeepsAnIndexOfTheSameOrigin(t *testing.T) {
 	}{{"one", 1}, {"one", 1}, {"two", 0}} {
 		opts.Origin = c.origin
 		ix, err := Open(t.Context(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if c.want == 1 {
 			put(t, ix, brief(1, "alpha"))
 		}
 		if found := search(t, ix, Query{Text: "alpha"}); len(found) != c.want {
 			t.Errorf("an index of %s finds %v", c.origin, ids(found))
 		}
-		if err := ix.Close(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, ix.Close())
 	}
 	info, err := os.Stat(opts.Path)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -273,13 +254,9 @@ func TestOneMadeAnewFindsTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		grown, err := Open(t.Context(), Options{Path: filepath.Join(dir, "grown"), Key: []byte("k")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer grown.Close()
 		left := make(map[int]Source)
 		for range rapid.IntRange(1, 20).Draw(r, "changes") {
@@ -300,14 +277,10 @@ func TestOneMadeAnewFindsTheSame(t *testing.T) {
 				s.UpdatedAt = began.Add(time.Duration(rapid.IntRange(0, 3).Draw(r, "minute")) * time.Minute)
 				b.Put, left[n] = []Source{s}, s
 			}
-			if err := grown.Put(t.Context(), b); err != nil {
-				r.Fatal(err)
-			}
+			expect.NoError(r, grown.Put(t.Context(), b))
 		}
 		anew, err := Open(t.Context(), Options{Path: filepath.Join(dir, "anew"), Key: []byte("k")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer anew.Close()
 		for _, s := range left {
 			put(t, anew, s)

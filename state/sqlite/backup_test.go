@@ -95,12 +95,8 @@ func TestBackupOfAClosedLedger(t *testing.T) {
 	expect.NoError(t, s.Close())
 	expect.NoError(t, Backup(t.Context(), path, filepath.Join(dir, "copy")))
 	s = openAt(t, filepath.Join(dir, "copy"))
-	if n := newestEvent(t, s); n != 3 {
-		t.Errorf("newest event %d, want 3", n)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, "newest event", newestEvent(t, s), 3)
+	expect.NoError(t, s.Close())
 }
 
 func TestBackupRefusals(t *testing.T) {
@@ -119,9 +115,7 @@ func TestBackupRefusals(t *testing.T) {
 	expect.NoError(t, openAt(t, real).Close())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Backup(ended, real, to); !errors.Is(err, context.Canceled) {
-		t.Errorf("backup after the end: %v", err)
-	}
+	expect.ErrorIs(t, "backup after the end", Backup(ended, real, to), context.Canceled)
 	expect.NoError(t, os.WriteFile(to+"-wal", []byte("of another"), 0o600))
 	if _, err := Restore(t.Context(), real, to, false); !state.IsCode(err, ledger.CodeExists) {
 		t.Errorf("restore next to a log: %v", err)

@@ -28,9 +28,7 @@ func TestLock(t *testing.T) {
 		t.Errorf("restore over an open ledger: %v", err)
 	}
 	expect.NoError(t, s.Close())
-	if err := openAt(t, path).Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, openAt(t, path).Close())
 }
 
 func TestFilesAreTheOwnersAlone(t *testing.T) {

@@ -183,9 +183,7 @@ func TestConversation(t *testing.T) {
 	// Models that know no messages of the system are told by the user.
 	want := "user " + said("u") + "\nassistant " + said("a") + "\nuser " +
 		`{"type":"text","text":"<system>\nd\n</system>"} ` + said("u") + "\n"
-	if got := messages(t, "claude-sonnet-4-5", user, asst, dev, user); got != want {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, "messages", messages(t, "claude-sonnet-4-5", user, asst, dev, user), want)
 }
 
 // Every form of content that the transport declares reaches the provider, in a

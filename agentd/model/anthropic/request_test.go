@@ -373,8 +373,6 @@ func TestOutputLimit(t *testing.T) {
 	} {
 		c := anthropic.ContractOf(name)
 		zero, million := 0, 1_000_000
-		if got := [3]int{c.Output(nil), c.Output(&zero), c.Output(&million)}; got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		expect.Equal(t, name, [3]int{c.Output(nil), c.Output(&zero), c.Output(&million)}, want)
 	}
 }

@@ -17,8 +17,6 @@ func TestUsageOfATotal(t *testing.T) {
 	} {
 		var u usage
 		expect.NoError(t, json.Unmarshal([]byte(text), &u))
-		if got := u.usage().TotalTokens; got != want {
-			t.Errorf("%s has a total of %d, want %d", text, got, want)
-		}
+		expect.Equal(t, text+": has a total", u.usage().TotalTokens, want)
 	}
 }

@@ -45,9 +45,7 @@ func TestBases(t *testing.T) {
 		if err := e.Check(""); (err == nil) != strings.HasPrefix(base, "unix:") {
 			t.Errorf("%q without a key: %v", base, err)
 		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, e.Close())
 	}
 }
 

@@ -68,9 +68,7 @@ func TestFreeformRequest(t *testing.T) {
 		{"the input", string(free.Input), `[{"type":"custom_tool_call","call_id":"c1","name":"ApplyPatch",` +
 			`"input":"*** a\n<\"ü\">"},{"type":"custom_tool_call_output","call_id":"c1","output":"done"},` + rest},
 	} {
-		if diff := cmp.Diff(canon(t, c.want), canon(t, c.got)); diff != "" {
-			t.Errorf("%s: %s", c.what, diff)
-		}
+		expect.Equal(t, c.what, cmp.Diff(canon(t, c.want), canon(t, c.got)), "")
 	}
 	req.ToolChoice = responses.ToolChoice{Name: "ApplyPatch"}
 	expect.Equal(t, "the choice of one", canon(t, string(sent(req, inFreeform).ToolChoice)),
@@ -99,9 +97,7 @@ func TestFreeformRequest(t *testing.T) {
 		"chatgpt-4o-latest": false, "gpt-3.5-turbo": false,
 	} {
 		req.Model = name
-		if got := strings.Contains(string(sent(req, inFreeform).Tools), `"custom"`); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
+		expect.Equal(t, name, strings.Contains(string(sent(req, inFreeform).Tools), `"custom"`), want)
 	}
 }
 

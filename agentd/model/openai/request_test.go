@@ -247,9 +247,7 @@ func TestAsksForReasoningWhereThereIsSome(t *testing.T) {
 		"gpt-": false,
 	} {
 		body, _, _ := sentFor(t, false, model.Request{Model: name})
-		if got := strings.Contains(body, "reasoning.encrypted_content"); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
+		expect.Equal(t, name, strings.Contains(body, "reasoning.encrypted_content"), want)
 	}
 	none := "none"
 	if body, _, _ := sentFor(t, false, model.Request{Model: "gpt-5.1",

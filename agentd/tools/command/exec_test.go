@@ -111,9 +111,7 @@ func TestErrors(t *testing.T) {
 		refused(t, fmt.Sprint(tt), h.run(t, tt.args).Canonical.Error, tt.kind, tt.field)
 	}
 	e := h.run(t, map[string]any{"cmd": ""}).Canonical.Error
-	if want := `argument "cmd" does not match the schema: the text must not be empty`; e.Message != want {
-		t.Errorf("the message is %q, want %q", e.Message, want)
-	}
+	expect.Equal(t, "the message", e.Message, `argument "cmd" does not match the schema: the text must not be empty`)
 }
 
 // A command whose trace cannot be recorded is refused with the reason, and the disk that is full with a kind of its

@@ -255,9 +255,7 @@ func TestBatchRejectsItems(t *testing.T) {
 		map[string]any{"cmd": 1}, nil, "echo", map[string]any{"workdir": "sub"}, map[string]any{"cmd": ""},
 		map[string]any{"cmd": "x", "yield_time_ms": 1e9}, map[string]any{"cmd": "echo two"}}
 	b := h.batch(t, map[string]any{"items": items})
-	if got, want := b.counts(), [4]int{2, 0, 7, 0}; got != want {
-		t.Errorf("counted %v, want %v", got, want)
-	}
+	expect.Equal(t, "counted", b.counts(), [4]int{2, 0, 7, 0})
 	for i, field := range []any{nil, "tty", "cmd", nil, nil, "cmd", "cmd", "yield_time_ms", nil} {
 		if it := b.Items[i]; it.ErrorDetails["field"] != field || (it.Status == itemRejected) != (i > 0 && i < 8) {
 			t.Errorf("item %d is %s for the field %v (%s), want %v", i, it.Status, it.ErrorDetails["field"],
@@ -266,9 +264,7 @@ func TestBatchRejectsItems(t *testing.T) {
 	}
 	expect.Equal(t, "a rejected item is named", b.Items[7].Cmd, "x")
 	b = h.batch(t, map[string]any{"items": items[:3], "stop_on_error": true})
-	if got, want := b.counts(), [4]int{1, 0, 1, 1}; got != want {
-		t.Errorf("stopped with %v, want %v", got, want)
-	}
+	expect.Equal(t, "stopped", b.counts(), [4]int{1, 0, 1, 1})
 }
 
 // The outputs of twelve floods share one budget.

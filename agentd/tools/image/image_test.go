@@ -53,9 +53,7 @@ func (h *harness) view(args map[string]any) tools.Outcome {
 	raw, err := json.Marshal(args)
 	expect.NoError(h.t, err)
 	o := h.reg.Run(h.t.Context(), h.env, tools.Call{ID: "c", Name: name, Arguments: raw})
-	if o.Fault != nil {
-		h.t.Fatal(o.Fault)
-	}
+	expect.NoError(h.t, o.Fault)
 	return o
 }
 
@@ -137,11 +135,9 @@ func TestModelWithoutPictures(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	h := newHarness(t)
 	outside := filepath.Join(t.TempDir(), "secret.png")
-	if err := os.WriteFile(outside, encoded(t, func(b *bytes.Buffer, i image.Image) error {
+	expect.NoError(t, os.WriteFile(outside, encoded(t, func(b *bytes.Buffer, i image.Image) error {
 		return png.Encode(b, i)
-	}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	}), 0o600))
 	h.file("text.png", []byte("no picture"))
 	h.file("empty.png", nil)
 	h.file("short.webp", []byte("RIFF"))

@@ -36,9 +36,7 @@ func TestDiscard(t *testing.T) {
 	<-e.begun
 	broken := errors.New("broken")
 	e.answer <- broken
-	if err := s.Close(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("Close() = %v, want %v", err, broken)
-	}
+	expect.ErrorIs(t, "Close()", s.Close(t.Context()), broken)
 	expect.NoError(t, s.Close(t.Context())) // there is none any more
 	expect.Equal(t, "removals", len(e.begun), 0)
 }

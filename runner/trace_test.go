@@ -24,9 +24,7 @@ func TestTraceOfTurnThatIsLeft(t *testing.T) {
 		expect.NoError(t, err)
 		(&Session{}).settled(t.Context(), e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_1"}),
 			End{Err: tt.err, Response: &responses.Response{Status: responses.StatusCompleted}})
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, e.Close())
 		c.Close()
 		if got := len(c.Spans()); got != tt.want {
 			t.Errorf("a turn that is %s has %d spans, want %d", name, got, tt.want)

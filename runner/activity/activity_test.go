@@ -66,7 +66,5 @@ func TestOutput(t *testing.T) {
 // The text of a command is whole: a terminal cuts it to its own width.
 func TestWholeCommand(t *testing.T) {
 	cmd := strings.Repeat("echo ", 100) + "end"
-	if got := activity.Of("ExecCommand", `{"cmd":"`+cmd+`"}`).Text; got != "$ "+cmd {
-		t.Errorf("Text = %q, want the whole command", got)
-	}
+	expect.Equal(t, "Text", activity.Of("ExecCommand", `{"cmd":"`+cmd+`"}`).Text, "$ "+cmd)
 }

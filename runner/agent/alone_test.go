@@ -196,9 +196,7 @@ func TestDamagedAgent(t *testing.T) {
 				expect.Equal(t, "agents are listed", len(list), 2)
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, err)
 		})
 	}
 }

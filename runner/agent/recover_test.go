@@ -28,10 +28,8 @@ func TestRecoveredPrompt(t *testing.T) {
 	claim, _, claimed := killed.Claim(t.Context(), "main")
 	sent := prompt.Assemble(prompt.Input{Claim: claim})
 	frame, digest, encoded := sent.Encode()
-	if err := errors.Join(err, claimed, encoded, killed.Began(t.Context(), claim.Attempt.ID,
-		scheduler.Sent{Prompt: frame, Digest: digest}), store.Close()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(err, claimed, encoded, killed.Began(t.Context(), claim.Attempt.ID,
+		scheduler.Sent{Prompt: frame, Digest: digest}), store.Close()))
 	l := newAlone(t, path, stillHomes{}, nil)
 	defer l.close()
 	l.answered("main", claim.Message.ID) // after the turn was not found

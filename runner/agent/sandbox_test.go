@@ -31,9 +31,7 @@ func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
 	if got := enforcement(); len(got) != 4 || got["network"] != "enforced" || got["process"] != "not_enforced" {
 		t.Errorf("enforcement %v, want of four axes network enforced and process not_enforced", got)
 	}
-	if mode != turns.ModeExternal {
-		t.Errorf("the mode of a container that holds something is %s, want %s", mode, turns.ModeExternal)
-	}
+	expect.Equal(t, "the mode of a container that holds something", mode, turns.ModeExternal)
 	in = &state.Isolation{}
 	for _, axis := range in.All() {
 		axis.Level = state.NotEnforced

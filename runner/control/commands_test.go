@@ -61,9 +61,7 @@ func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
 			t.Errorf("request %d to end the turn that runs: %+v, want no_op %v", id, a, again)
 		}
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, err)
 }
 
 // A refusal has one of the codes of the standard.

@@ -144,9 +144,7 @@ func supported() map[string]carried {
 					}
 					return err
 				})
-				if text := r.payload(told.AppliedThroughSequence); !strings.Contains(text, `"reason":"no more"`) {
-					r.t.Errorf("the last event says %s, want the reason in it", text)
-				}
+				expect.Contains(r.t, "the last event", r.payload(told.AppliedThroughSequence), `"reason":"no more"`)
 			}},
 		"resume_thread": {
 			prepare: func(r *rig) string { r.pause(); return "" },

@@ -12,6 +12,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // removedAgent makes the agent gone with one thing of each kind, and removes it. It returns the ids of the things.
@@ -20,9 +21,7 @@ func (r *rig) removedAgent() (ids map[string]string) {
 	ctx, ids := r.t.Context(), make(map[string]string)
 	check := func(err error) {
 		r.t.Helper()
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		expect.NoError(r.t, err)
 	}
 	_, err := r.machine.Create(ctx, scheduler.NewAgent{ID: "gone"})
 	check(err)

@@ -123,9 +123,7 @@ func TestStreamFrames(t *testing.T) {
 		t.Fatalf("event %q", lines)
 	}
 	data := []byte(strings.TrimPrefix(lines[1], "data: "))
-	if err := d.schemas.Object("EventEnvelope", data); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, d.schemas.Object("EventEnvelope", data))
 	var e view.EventEnvelope
 	err := json.Unmarshal(data, &e)
 	if err != nil {
@@ -302,9 +300,7 @@ func TestFollowAcrossRestarts(t *testing.T) {
 	cancel(enough)
 	for range seen {
 	}
-	if err := <-done; !errors.Is(err, enough) {
-		t.Errorf("it ended with %v", err)
-	}
+	expect.ErrorIs(t, "it ended", <-done, enough)
 }
 
 func TestFollowGivesUp(t *testing.T) {

@@ -74,9 +74,7 @@ func TestStore(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", list, list, list); strings.Contains(text, sentinel) {
 		t.Errorf("a profile shows its key: %s", text)
 	}
-	if err := s.Remove("openai"); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, s.Remove("openai"))
 	if err := s.Remove("openai"); code(err) != credentials.CodeUnknown {
 		t.Errorf("%v", err)
 	}
@@ -267,8 +265,6 @@ func TestProfileIsRenewed(t *testing.T) {
 func TestMask(t *testing.T) {
 	for key, want := range map[string]string{sentinel: "…cdef", "short": "…", "fifteen-letters": "…",
 		"sixteen-letters!": "…ers!", "": "…"} {
-		if got := credentials.Mask(gateway.NewSecret(key)); got != want {
-			t.Errorf("%s: %s", key, got)
-		}
+		expect.Equal(t, key, credentials.Mask(gateway.NewSecret(key)), want)
 	}
 }

@@ -243,9 +243,7 @@ func TestWeakIsolation(t *testing.T) {
 	expect.Equal(t, "well", well, false)
 	expect.Equal(t, "got[cgroups]", got["cgroups"], "failed")
 	expect.Equal(t, "got[isolation]", got["isolation"], "failed")
-	if report := text(list); !strings.Contains(report, "--accept-weaker seccomp") {
-		t.Errorf("the report:\n%s", report)
-	}
+	expect.Contains(t, "the report", text(list), "--accept-weaker seccomp")
 	expect.NoError(t, os.WriteFile(filepath.Join(d.Workspace, "mix.exs"), nil, 0o644)) // of which the image has nothing
 	d.Accept, d.Version = []string{"pids", "seccomp"}, "another"
 	list, well = examine(t.Context(), d)

@@ -195,9 +195,7 @@ func ends(facts []egress.Fact) (list []turns.EgressEnd) {
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
 	conn, err := net.Dial("unix", r.path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn

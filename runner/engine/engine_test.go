@@ -95,9 +95,7 @@ func FuzzTail(f *testing.F) {
 
 func TestCheckHandle(t *testing.T) {
 	good := Handle{Version: 1, Engine: "docker", ID: "0123", Name: "holon-run_1"}
-	if err := CheckHandle(good, "docker"); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, CheckHandle(good, "docker"))
 	for name, change := range map[string]func(*Handle){
 		"another version": func(h *Handle) { h.Version = 2 },
 		"another engine":  func(h *Handle) { h.Engine = "other" },

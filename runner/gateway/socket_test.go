@@ -90,9 +90,7 @@ func TestClose(t *testing.T) {
 			}
 			rest, err := io.ReadAll(resp.Body)
 			expect.Equal(t, "the client saw", err == nil && string(rest) == "ended", tc.whole)
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, <-closed)
 		})
 	}
 }
@@ -126,9 +124,7 @@ func TestCloseWithStalledReader(t *testing.T) {
 	<-blocked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := g.server.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, g.server.Close(ctx))
 }
 
 // waitForRefusal returns when the closing server refuses a new request.

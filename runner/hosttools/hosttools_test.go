@@ -149,9 +149,7 @@ func TestNotes(t *testing.T) {
 	}
 	const want = "note:first|risk:third|note:red\nline two"
 	expect.Equal(t, "notes", texts(r.server.Notes()), want)
-	if err := r.server.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, r.server.Close())
 	kept, err := hosttools.ReadNotes(r.options.Notes)
 	if err != nil || texts(kept) != want {
 		t.Errorf("kept %q, %v", texts(kept), err)

@@ -41,9 +41,7 @@ func TestListen(t *testing.T) {
 		!strings.Contains(err.Error(), "another server") {
 		t.Errorf("a second server: %v", err)
 	}
-	if err := errors.Join(l.Close(), s.Remove(), s.Remove()); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, errors.Join(l.Close(), s.Remove(), s.Remove()))
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
@@ -88,9 +86,7 @@ func TestListenInPlaceOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err == nil {
-				if err := errors.Join(s.Bounded(1).Close(), s.Remove()); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, errors.Join(s.Bounded(1).Close(), s.Remove()))
 				return
 			}
 			if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != socket.CodeUnusable || e.Hint == "" {

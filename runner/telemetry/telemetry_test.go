@@ -340,9 +340,7 @@ func TestReplay(t *testing.T) {
 		if e.Replay(t.Context(), slices.Values(list[1:])) || e.Replay(t.Context(), slices.Values(list[:0])) {
 			t.Error("facts that do not begin with a turn are sent")
 		}
-		if sent := e.Replay(t.Context(), slices.Values(list)); sent != (want > 0) {
-			t.Errorf("%q: sent is %t", header, sent)
-		}
+		expect.Equal(t, header+": sent", e.Replay(t.Context(), slices.Values(list)), (want > 0))
 		_ = e.Close()
 		c.Close()
 		trace, top := tracecontext.Root("turn_1"), "turn"

@@ -152,9 +152,7 @@ func TestApply(t *testing.T) {
 		l := newLab(t, Target{Workspace: "/src/app"}, 80, 24)
 		l.changes = c.changes
 		l.keys(append([]string{"/apply", "enter"}, c.keys...)...)
-		if got := strings.Join(l.did, ";"); got != c.did {
-			t.Errorf("%s: did %q, want %q", name, got, c.did)
-		}
+		expect.Equal(t, name+": did", strings.Join(l.did, ";"), c.did)
 	}
 }
 
@@ -240,9 +238,7 @@ func TestHostileText(t *testing.T) {
 		Files: []string{evil}, Executed: []string{evil}, Note: evil}}
 	l.keys("esc", "/diff", "enter")
 	check("a diff")
-	if screen := l.screen(); !strings.Contains(screen, `+a\033]0;owned\a\033[2J\302\2332J\342\200\256`) {
-		t.Errorf("the diff hides something:\n%s", screen)
-	}
+	expect.Contains(t, "the diff hides something", l.screen(), `+a\033]0;owned\a\033[2J\302\2332J\342\200\256`)
 	l.keys("esc", "/apply", "enter")
 	check("a question")
 	l.fake.fail = errors.New(evil)

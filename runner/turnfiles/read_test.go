@@ -180,10 +180,8 @@ func FuzzReadTurn(f *testing.F) {
 		dir := t.TempDir()
 		turn := filepath.Join(dir, "output/turns/turn_1")
 		mkdir(t, turn)
-		if err := errors.Join(os.WriteFile(filepath.Join(turn, turns.RecordFile), record, 0o600),
-			os.WriteFile(filepath.Join(turn, turns.JournalFile), []byte(entries("", string(events))), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(os.WriteFile(filepath.Join(turn, turns.RecordFile), record, 0o600),
+			os.WriteFile(filepath.Join(turn, turns.JournalFile), []byte(entries("", string(events))), 0o600)))
 		rec, resp, err := Read(dir, "turn_1")
 		if resp != nil && (err != nil || rec == nil || !resp.Status.Terminal() || resp.ID != rec.ResponseID ||
 			rec.TurnID != "turn_1") {

@@ -321,9 +321,7 @@ func TestRefused(t *testing.T) {
 		responses.CodePreviousNotFound, "previous_response_id")
 	expect.NoError(t, l.runtime.Scheduler().Stop(t.Context(), "main", "test"))
 	e := l.refused("app", "POST", "", input("x", ""), http.StatusConflict, responses.CodeAgentStopped, "model")
-	if !strings.Contains(e.Hint, "holon agent start main") {
-		t.Errorf("the hint is %q", e.Hint)
-	}
+	expect.Contains(t, "the hint", e.Hint, "holon agent start main")
 }
 
 // Private agents are no models, and each caller sees those that it may address.

@@ -158,9 +158,7 @@ func TestRefusedByAgentd(t *testing.T) {
 	const shadow = `,"tools":[{"type":"function","name":"ExecCommand"}]`
 	e := l.refused("app", "POST", "", input("x", shadow), http.StatusBadRequest, responses.CodeInvalidValue,
 		"tools[0].name")
-	if !strings.Contains(e.Message, "ExecCommand") {
-		t.Errorf("the message is %q", e.Message)
-	}
+	expect.Contains(t, "the message", e.Message, "ExecCommand")
 	_, live := l.call("app", "POST", "", input("x", shadow+`,"stream":true`))
 	expect.Equal(t, "code", responseOf(t, live).Error.Code, responses.CodeInvalidValue)
 	expect.Equal(t, "text", l.ask("app", "POST", "", input("y", "")).OutputText(), "here")

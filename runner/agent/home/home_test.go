@@ -99,9 +99,7 @@ func TestCreate(t *testing.T) {
 	if err := r.homes.Create(t.Context(), "one", "mine"); !state.IsCode(err, ledger.CodeExists) {
 		t.Errorf("creating a home that exists: %v, want %s", err, ledger.CodeExists)
 	}
-	if got := r.read(r.in("one", "AGENTS.md")); got != "changed" {
-		t.Errorf("AGENTS.md of a home that exists is %q, want that it stays", got)
-	}
+	expect.Equal(t, "AGENTS.md of a home that exists", r.read(r.in("one", "AGENTS.md")), "changed")
 	if got := r.agents(); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("among the homes are %q", got)
 	}
@@ -320,10 +318,8 @@ func TestEnsureDefault(t *testing.T) {
 	original := r.read(r.in("main", "AGENTS.md"))
 	r.write(r.in("main", "AGENTS.md"), "mine now")
 	r.write(r.in("main", "memory/self.md"), "I remember")
-	if err := errors.Join(os.RemoveAll(r.in("main", "notes")),
-		os.Remove(r.in("main", "memory/operator.md"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.RemoveAll(r.in("main", "notes")),
+		os.Remove(r.in("main", "memory/operator.md"))))
 	ensure()
 	if r.read(r.in("main", "AGENTS.md")) != "mine now" || r.read(r.in("main", "memory/self.md")) != "I remember" ||
 		r.read(r.in("main", "memory/operator.md")) == "" {
@@ -338,10 +334,8 @@ func TestEnsureDefault(t *testing.T) {
 		t.Error("AGENTS.md was not made again")
 	}
 	// Somebody broke their copy of the template: the runtime starts all the same.
-	if err := errors.Join(os.RemoveAll(r.state.AgentDir("main")),
-		os.Remove(filepath.Join(r.templates, home.Default, "AGENTS.md"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.RemoveAll(r.state.AgentDir("main")),
+		os.Remove(filepath.Join(r.templates, home.Default, "AGENTS.md"))))
 	ensure()
 	if r.read(r.in("main", "AGENTS.md")) != original {
 		t.Error("AGENTS.md is not the built-in one")
@@ -352,12 +346,10 @@ func TestEnsureDefault(t *testing.T) {
 func TestHostileHome(t *testing.T) {
 	r := newRig(t)
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := errors.Join(os.MkdirAll(outside, 0o755), os.MkdirAll(r.state.AgentDir("main"), 0o700),
+	expect.NoError(t, errors.Join(os.MkdirAll(outside, 0o755), os.MkdirAll(r.state.AgentDir("main"), 0o700),
 		os.Symlink(outside, r.in("main", "memory")),
 		os.Symlink(filepath.Join(outside, "agents"), r.in("main", "AGENTS.md")),
-		os.Symlink("..", r.in("main", "notes"))); err != nil {
-		t.Fatal(err)
-	}
+		os.Symlink("..", r.in("main", "notes"))))
 	r.write(r.in("main", "work"), "a file")
 	if err := r.homes.EnsureDefault(t.Context(), "main"); err != nil {
 		t.Errorf("the runtime would not start: %v", err)
@@ -371,10 +363,8 @@ func TestHostileHome(t *testing.T) {
 	if r.read(r.in("main", "work")) != "a file" || len(r.homes.Loaded("main")) != 0 {
 		t.Error("what was there was changed, or an AGENTS.md that leads out is said to be loaded")
 	}
-	if err := errors.Join(os.Remove(r.in("main", "AGENTS.md")),
-		syscall.Mkfifo(r.in("main", "AGENTS.md"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Remove(r.in("main", "AGENTS.md")),
+		syscall.Mkfifo(r.in("main", "AGENTS.md"), 0o600)))
 	if got := r.homes.Loaded("main"); len(got) != 0 {
 		t.Errorf("a pipe is said to be loaded: %v", got)
 	}

@@ -227,9 +227,7 @@ func TestCuratedChanges(t *testing.T) {
 		if !strings.Contains(block, c.want) || strings.Contains(block, c.not) {
 			t.Errorf("%s: the prompt has %q, and should have %q, not %q", name, block, c.want, c.not)
 		}
-		if got := p.CuratedShown["a.md"]; got != shown(c.now) {
-			t.Errorf("%s: the conversation knows %q", name, got)
-		}
+		expect.Equal(t, name+": the conversation knows", p.CuratedShown["a.md"], shown(c.now))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 var (
@@ -184,9 +185,7 @@ func TestSourceRefs(t *testing.T) {
 		if bad != nil {
 			got = "!" + bad.Param
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		expect.Equal(t, c.name, got, c.want)
 	}
 }
 

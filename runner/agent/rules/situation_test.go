@@ -84,9 +84,7 @@ func TestStranded(t *testing.T) {
 		"everything wakes it":  {ledger.Wait{Wakes: rules.AnyWake()}, false},
 		"anything from others": {ledger.Wait{Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal}}}, false},
 	} {
-		if got := rules.Stranded(c.w, gone); got != c.want {
-			t.Errorf("%s: stranded %v", name, got)
-		}
+		expect.Equal(t, name+": stranded", rules.Stranded(c.w, gone), c.want)
 	}
 }
 
@@ -202,8 +200,6 @@ func TestPostureOfHeldWork(t *testing.T) {
 		{[]ledger.WorkItem{builds, asks}, rules.Posture{Posture: "waiting_for_operator", Reason: "work item: a name",
 			WorkItemID: "work_1"}},
 	} {
-		if got := (rules.Situation{Held: rules.Held(c.open, waits)}).Posture(); got != c.want {
-			t.Errorf("posture %+v, want %+v", got, c.want)
-		}
+		expect.Equal(t, "posture", (rules.Situation{Held: rules.Held(c.open, waits)}).Posture(), c.want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // The situations in which the rows of the runtime specification are tried.
@@ -118,9 +119,7 @@ func TestSpecifiedClosure(t *testing.T) {
 			if got += " " + posture.Posture; posture.Reason == "" {
 				t.Error("the posture has no reason")
 			}
-			if got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			expect.Equal(t, "got", got, c.want)
 		})
 	}
 }

@@ -30,9 +30,7 @@ func TestWorkReceipts(t *testing.T) {
 	expect.NoError(t, json.Unmarshal(made.Structured, &out))
 	id := out.Item.ID
 	named := fmt.Sprintf(`{"work_item_id":%q}`, id)
-	if want := "work item " + id + " created, 2 todos (1 completed), draft"; made.Text != want {
-		t.Errorf("CreateWorkItem says %q, want %q", made.Text, want)
-	}
+	expect.Equal(t, "CreateWorkItem", made.Text, "work item "+id+" created, 2 todos (1 completed), draft")
 	for _, c := range []struct{ tool, arguments, want string }{
 		{"PickWorkItem", named, "work item " + id + " picked, 2 todos (1 completed), draft, current"},
 		{"UpdateWorkItem", strings.Replace(named, "}", `,"plan_status":"ready","blocked_by":"the forge"}`, 1),
@@ -40,9 +38,7 @@ func TestWorkReceipts(t *testing.T) {
 		{"GetWorkItem", named, "work item " + id + ", 2 todos (1 completed), ready, current\nobjective: mend it\n" +
 			"blocked by: the forge\nrechecked at: 2026-03-01T13:00:00Z\n- completed: a\n- pending: b"},
 	} {
-		if got := r.say(c.tool, "t/"+c.tool, c.arguments).Text; got != c.want {
-			t.Errorf("%s says %q, want %q", c.tool, got, c.want)
-		}
+		expect.Equal(t, c.tool+": says", r.say(c.tool, "t/"+c.tool, c.arguments).Text, c.want)
 	}
 	if got := r.say("CompleteWorkItem", "t/2", named).Text; !strings.HasPrefix(got,
 		"work item "+id+" completed, 2 todos (1 completed), completed\nwarning no_report: ") {
@@ -84,9 +80,7 @@ func TestListPages(t *testing.T) {
 				}
 				after = p.After
 			}
-			if after != "" {
-				t.Errorf("the last page goes on after %s, want that it does not", after)
-			}
+			expect.Equal(t, "the last page goes on after", after, "")
 		})
 	}
 	r.refuses("ListWorkItems", map[string]string{`{"after":"work_none"}`: "after", `{"limit":-1}`: "limit",

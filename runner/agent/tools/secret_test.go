@@ -8,6 +8,7 @@ import (
 	"holon/internal/redact"
 	"holon/runner/agent/scheduler"
 	"holon/runner/hosttools"
+	"holon/test/expect"
 )
 
 // No tool gets a known secret, wherever a call has it.
@@ -29,7 +30,5 @@ func TestToolsSeeNoSecrets(t *testing.T) {
 	if want := "x [redacted]"; err != nil || len(got.A) != 1 || got.A[0] != want {
 		t.Errorf("the tool gets %q, %v, want %s", got.A, err, want)
 	}
-	if want := "I post to [redacted]."; text != want {
-		t.Errorf("the tool gets the text %q, want %q", text, want)
-	}
+	expect.Equal(t, "the tool gets the text", text, "I post to [redacted].")
 }

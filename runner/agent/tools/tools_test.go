@@ -212,9 +212,7 @@ func TestEnqueue(t *testing.T) {
 	}
 	r.view(func(v ledger.View) error {
 		n, err := v.CountQueued("main")
-		if n != 8 {
-			t.Errorf("%d messages are queued", n)
-		}
+		expect.Equal(t, "messages are queued", n, 8)
 		return err
 	})
 }
@@ -358,13 +356,9 @@ func TestOffer(t *testing.T) {
 	}
 	schema := string(r.tools["Enqueue"].Schema)
 	for _, part := range []string{`"enum":["next","normal","background"]`, `"required":["text"]`} {
-		if !strings.Contains(schema, part) {
-			t.Errorf("the schema of Enqueue is %s, want %s in it", schema, part)
-		}
+		expect.Contains(t, "the schema of Enqueue", schema, part)
 	}
-	if len(r.tools) != 10 {
-		t.Errorf("%d tools", len(r.tools))
-	}
+	expect.Equal(t, "tools", len(r.tools), 10)
 }
 
 // The error of a call without an argument that its tool needs names it, as does that of one with an empty text.

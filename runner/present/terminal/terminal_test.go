@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holon/runner/present/terminal"
+	"holon/test/expect"
 )
 
 const prose = "# Title\n\nSome *words* that are **more than** one row of `it`, see [a link](https://h.test/a).\n\n- an item " +
@@ -42,9 +43,7 @@ func TestRender(t *testing.T) {
 // The address of a link is shown as it is written.
 func TestAddress(t *testing.T) {
 	t.Parallel()
-	if got := terminal.Render("see [a](docs/b.md)", 40, true, false); got != "see a (docs/b.md)" {
-		t.Errorf("got %q", got)
-	}
+	expect.Equal(t, "terminal.Render", terminal.Render("see [a](docs/b.md)", 40, true, false), "see a (docs/b.md)")
 }
 
 // What an entity stands for is shown, unless it would control the terminal.
@@ -61,16 +60,12 @@ func TestTags(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"nul: <script>alert(1)</script><img src=x>", "d/<img src=x onerror=alert(7)>.txt",
 		"<your-token> and Vec<String> <T,", "<!-- not seen -->", "<?php x", "<div>\nblock\n</div>", "1 < 2 <b>"} {
-		if got := terminal.Render(text, 80, true, false); got != text {
-			t.Errorf("%q is drawn as %q", text, got)
-		}
+		expect.Equal(t, text+": is drawn as", terminal.Render(text, 80, true, false), text)
 	}
 	for text, want := range map[string]string{"<https://h.test/a>": "https://h.test/a", "`Vec<T>`": "Vec<T>",
 		"```\n<b>x</b>\n```": "  <b>x</b>",
 		"- an item that is wrapped below itself, as far in as it began, at eighty columns of a row\n  1. nested": "• an item that is wrapped below itself, as far in as it began, at eighty columns\n  of a row\n  1. nested"} {
-		if got := terminal.Render(text, 80, true, false); got != want {
-			t.Errorf("%q is drawn as %q, want %q", text, got, want)
-		}
+		expect.Equal(t, text+": is drawn as", terminal.Render(text, 80, true, false), want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"holon/test/expect"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,9 +20,7 @@ var (
 // or recovering process in the packages that the page names is on the page.
 func TestCrashContract(t *testing.T) {
 	data, err := os.ReadFile("../docs/explanation/crash-contract.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	page := string(data)
 	named := make(map[string][]string) // tests by package
 	for _, found := range testOnPage.FindAllStringSubmatch(page, -1) {
@@ -55,14 +54,10 @@ func TestCrashContract(t *testing.T) {
 func testsIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, found := range testInCode.FindAllStringSubmatch(string(text), -1) {
 			names = append(names, found[1])
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"holon/test/expect"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -270,9 +271,7 @@ type listed struct {
 func packages(t *testing.T) []listed {
 	t.Helper()
 	list, err := listPackages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return list
 }
 
@@ -373,9 +372,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 		for _, name := range p.GoFiles {
 			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
 				parser.PackageClauseOnly|parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if f.Doc != nil {
 				with = append(with, name)
 			}

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"holon/test/expect"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,9 +40,7 @@ func TestRaceList(t *testing.T) {
 func raceList(t *testing.T) (detected, leftOut []string) {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", ".ci", "race"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
@@ -55,9 +54,7 @@ func raceList(t *testing.T) (detected, leftOut []string) {
 			t.Errorf("line %q: a package, or \"- PACKAGE REASON\"", lines.Text())
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, lines.Err())
 	return detected, leftOut
 }
 
@@ -68,9 +65,7 @@ var starters = []string{"Go", "AfterFunc"}
 func startsGoroutine(t *testing.T, path string) (found bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:

@@ -102,9 +102,7 @@ turns:
 				t.Errorf("the end: %v", err)
 			}
 			overdue.Stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, <-ended)
 			if _, err := os.Lstat(filepath.Join(dir, "s")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the socket: %v", err)
 			}

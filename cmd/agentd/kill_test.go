@@ -142,9 +142,7 @@ turns:
 	if err != nil || !bytes.HasPrefix(events, seen) || len(seen) == 0 {
 		t.Errorf("the client saw\n%s\nand the file has\n%s (%v)", seen, events, err)
 	}
-	if err := conform.CheckStream(events, stream.NDJSON); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, conform.CheckStream(events, stream.NDJSON))
 	next := request("go on")
 	next.PreviousResponseID = rec.ResponseID
 	resp, err := c.Create(t.Context(), next)
@@ -254,9 +252,7 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 		expect.NoError(t, err)
 		last = ev.Type
 	}
-	if last != responses.EventFailed {
-		t.Errorf("the stream ends with %s", last)
-	}
+	expect.Equal(t, "the stream ends", last, responses.EventFailed)
 	terminate(t, server)
 }
 

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
+	"holon/test/expect"
 	"holon/test/load"
 )
 
@@ -30,17 +30,13 @@ func TestCompareTakesTurns(t *testing.T) {
 	a := fixed("a", &order, 1000, 1, 2, 3, 4, 10, 10, 10, 10, 5, 5, 5, 5)
 	b := fixed("b", &order, 1000, 2, 2, 2, 2, 30, 30, 30, 30, 5, 5, 5, 5)
 	got := compare(t.Context(), plan{rounds: 3, samples: 4, block: 2}, a, b)
-	if want := "ab" + strings.Repeat("aabb", 6); order.String() != want {
-		t.Errorf("order %s, want %s", order.String(), want)
-	}
+	expect.Equal(t, "order", order.String(), "ab"+strings.Repeat("aabb", 6))
 	// Rounds of a: 2.5, 10, 5; of b: 2, 30, 5.
 	want := []figures{{{2.5, 10, 5}, {5, 20, 10}}, {{2, 30, 5}, {4, 60, 10}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if r := ratio(got[1][0], got[0][0]); r != 1 {
-		t.Errorf("ratio %v, want 1, the middle of 0.8, 3 and 1", r)
-	}
+	expect.Equal(t, "ratio", ratio(got[1][0], got[0][0]), 1)
 }
 
 func TestCompareReportsWhoFailed(t *testing.T) {
@@ -55,17 +51,13 @@ func TestCompareReportsWhoFailed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err = load.Guard(func() { compare(ctx, plan{rounds: 3, samples: 1, block: 1}, fixed("a", &order, 1)) })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want that of the context", err)
-	}
+	expect.ErrorIs(t, "error", err, context.Canceled)
 }
 
 func TestRatioIsWithinRounds(t *testing.T) {
 	// The machine was ten times slower in the second round: no matter.
 	floor, ours := []float64{10, 100, 10}, []float64{20, 210, 19}
-	if r := ratio(ours, floor); r != 2 {
-		t.Errorf("ratio %v, want 2", r)
-	}
+	expect.Equal(t, "ratio", ratio(ours, floor), 2)
 }
 
 func TestGoals(t *testing.T) {

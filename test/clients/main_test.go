@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"holon/responses/client"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -42,9 +43,7 @@ type server struct {
 func serve(t *testing.T, flags ...string) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-clients-") // t.TempDir's paths are too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -54,9 +53,7 @@ func serve(t *testing.T, flags ...string) *server {
 	args := []string{"serve", "--socket", s.socket, "--listen", "127.0.0.1:0", "--min-free-bytes", "0"}
 	for _, name := range []string{"input", "output", "state", "workspace", "skills"} {
 		at := filepath.Join(dir, name)
-		if err := os.Mkdir(at, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(at, 0o700))
 		args = append(args, "--"+name+"-dir", at)
 	}
 	scenarios, err := filepath.Glob(filepath.Join("testdata", "*.yaml"))
@@ -68,9 +65,7 @@ func serve(t *testing.T, flags ...string) *server {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "workspace", filepath.Base(path)), data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	s.start(t, append(args, flags...))
 	return s
@@ -86,9 +81,7 @@ func (s *server) start(t *testing.T, args []string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	log := &serverLog{address: make(chan string, 1)}
 	read := make(chan struct{})
 	go func() {

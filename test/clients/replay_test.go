@@ -18,6 +18,7 @@ import (
 
 	"holon/responses/stream"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 // Any answers of a model, cancelled at any time, give a legal stream. The same
@@ -31,10 +32,8 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns++
 		name := fmt.Sprintf("random%d", turns)
-		if err := os.WriteFile(filepath.Join(s.dir, "workspace", name+".yaml"),
-			[]byte(scripts().Draw(t, "script").String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(s.dir, "workspace", name+".yaml"),
+			[]byte(scripts().Draw(t, "script").String()), 0o600))
 		shown := rapid.Bool().Draw(t, "tool calls shown")
 		cancelAt := rapid.IntRange(-20, 40).Draw(t, "cancelled at event") // most often not at all
 		include := `[]`
@@ -44,9 +43,7 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 		body := fmt.Sprintf(`{"model":"scripted/%s","input":"go","stream":true,"include":%s,"tools":[%s],`+
 			`"holon":{"turn_id":"turn_%s"}}`, name, include, lookUp, name)
 		wire, err := c.turn(body, cancelAt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		checker := conform.Checker{Extensions: shown}
 		if err := checker.Stream(wire, stream.SSE); err != nil {
 			t.Fatalf("%v: %s", err, wire)
@@ -61,9 +58,7 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 		}
 		statuses[final["status"]]++
 		disk, err := os.ReadFile(filepath.Join(s.dir, "output", "turns", "turn_"+name, "events.ndjson"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if !bytes.Equal(disk, append(bytes.Join(events, []byte{'\n'}), '\n')) {
 			t.Fatalf("the log is\n%s\nand the stream\n%s", disk, wire)
 		}
@@ -82,9 +77,7 @@ func TestRebuildNeedsEveryDelta(t *testing.T) {
 	c := s.caller(t)
 	wire, err := c.turn(`{"model":"scripted/clients","input":"Weather in Paris? Say hello.","stream":true,"tools":[`+
 		lookUp+`]}`, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	events := split(t, wire)
 	deltas := 0
 	for i, data := range events {

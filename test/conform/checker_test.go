@@ -12,6 +12,7 @@ import (
 	"holon/responses"
 	"holon/responses/stream"
 	"holon/test/conform"
+	"holon/test/expect"
 )
 
 // object is one event as plain JSON.
@@ -22,9 +23,7 @@ func legal(t testing.TB) []object {
 	t.Helper()
 	var events []object
 	req, err := responses.DecodeRequest([]byte(`{"input":"x"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	e, err := responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, req), func(_ string, data []byte) error {
 		var o object
 		if err := json.Unmarshal(data, &o); err != nil {
@@ -33,17 +32,13 @@ func legal(t testing.TB) []object {
 		events = append(events, o)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	err = errors.Join(e.Summary("s"), e.Text("hel"), e.Text("lo"))
 	e.Annotate(responses.Annotation{Type: "url_citation", URL: "u", Title: "t"})
 	err = errors.Join(err, e.Refusal("no"), e.BeginFunctionCall("call_1", "f"), e.Arguments("{}"),
 		e.BeginFunctionCall("call_2", "f"),
 		e.Complete(responses.Usage{}, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return events
 }
 
@@ -52,9 +47,7 @@ func encode(t testing.TB, events []object) [][]byte {
 	var lines [][]byte
 	for _, ev := range events {
 		b, err := json.Marshal(ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		lines = append(lines, b)
 	}
 	return lines
@@ -98,9 +91,7 @@ func set(typ string, n int, path string, v any) edit {
 		for _, key := range keys[:len(keys)-1] {
 			if list, ok := at.([]any); ok {
 				i, err := strconv.Atoi(key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				at = list[i]
 				continue
 			}
@@ -128,9 +119,7 @@ func double(typ string, n int) edit {
 	return func(t testing.TB, events []object) []object {
 		i := find(t, events, typ, n)
 		var again object
-		if err := json.Unmarshal(encode(t, events)[i], &again); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(encode(t, events)[i], &again))
 		return renumbered(slices.Insert(events, i+1, again))
 	}
 }
@@ -318,9 +307,7 @@ func TestCheckerFindsViolations(t *testing.T) {
 }
 
 func TestCheckerAcceptsLegalStreams(t *testing.T) {
-	if err := check(new(conform.Checker), encode(t, legal(t))); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, check(new(conform.Checker), encode(t, legal(t))))
 	events := legal(t)
 	i := find(t, events, responses.EventItemAdded, 1)
 	extra := []object{
@@ -409,14 +396,10 @@ func encodeOrdered(t testing.TB) [][]byte {
 	var lines [][]byte
 	for _, ev := range legal(t) {
 		typ, err := json.Marshal(ev["type"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		delete(ev, "type")
 		rest, err := json.Marshal(ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		lines = append(lines, append(append([]byte(`{"type":`), typ...), append([]byte{','}, rest[1:]...)...))
 	}
 	return lines

@@ -38,10 +38,8 @@ func callerHome(t *testing.T) *home {
 	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(bin) })
 	h.bin = filepath.Join(bin, "holon")
-	if err := errors.Join(os.Chmod(bin, 0o755), programs.Copy("holon", h.bin),
-		programs.Copy("agentd", filepath.Join(bin, "agentd"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(os.Chmod(bin, 0o755), programs.Copy("holon", h.bin),
+		programs.Copy("agentd", filepath.Join(bin, "agentd"))))
 	return h
 }
 
@@ -101,9 +99,7 @@ func TestCallerIsTheUser(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, err)
 	if g := h.run(repo, "gc"); g.code != 0 || !strings.Contains(g.stdout+g.stderr, "nothing") {
 		t.Errorf("gc: exit code %d\n%s%s", g.code, g.stdout, g.stderr)
 	}

@@ -122,9 +122,7 @@ func axesOf(c inspected) map[string]string {
 func checkUser(t *testing.T, user string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		if want := fmt.Sprintf("%d:65532", os.Getuid()); user != want {
-			t.Errorf("the container ran as %s, want %s", user, want)
-		}
+		expect.Equal(t, "the container ran as", user, fmt.Sprintf("%d:65532", os.Getuid()))
 		return
 	}
 	uid, gid, _ := strings.Cut(user, ":")

@@ -327,9 +327,7 @@ func endedUnwatched(t *testing.T, gone bool) {
 	h.run(repo, "stop", "last")
 	r := h.settled(h.only().ID)
 	checkRecord(t, r)
-	if r.manifest.Status != want {
-		t.Errorf("status %s, want %s", r.manifest.Status, want)
-	}
+	expect.Equal(t, "status", r.manifest.Status, want)
 	checkChanged(t, r, "added late.txt", "added runs.txt", "added started")
 	h.checkTidy()
 }

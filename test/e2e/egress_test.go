@@ -196,13 +196,9 @@ func TestEgressNone(t *testing.T) {
 		"socket": "7", "variables": "0", "routes": "0", "interfaces": "lo", "number": "000 000 7", "IPv6": "000 000 7",
 		"name": "000 000 6", "resolver": "none", "metadata": "000 000 7", "docker bridge": "000 000 7",
 	} {
-		if got[name] != want {
-			t.Errorf("%s: %q, want %q", name, got[name], want)
-		}
+		expect.Equal(t, name, got[name], want)
 	}
-	if !strings.Contains(got["UDP"], "failed") {
-		t.Errorf("UDP: %q", got["UDP"])
-	}
+	expect.Contains(t, "UDP", got["UDP"], "failed")
 	if r.manifest.Egress != nil || r.read(t, runner.EgressFile) != "" {
 		t.Errorf("egress is on record: %+v", r.manifest.Egress)
 	}

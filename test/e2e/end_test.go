@@ -77,9 +77,7 @@ func TestInterruptedInEveryPhase(t *testing.T) {
 				return
 			}
 			checkRecord(t, r)
-			if r.manifest.Outcome != state.OutcomeCancelled {
-				t.Errorf("outcome %s", r.manifest.Outcome)
-			}
+			expect.Equal(t, "outcome", r.manifest.Outcome, state.OutcomeCancelled)
 		})
 	}
 }

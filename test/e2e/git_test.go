@@ -184,9 +184,7 @@ func TestHostileGit(t *testing.T) {
 				t.Fatalf("checkout: exit code %d\n%s", out.code, out.stderr)
 			}
 			tree := strings.TrimSpace(out.stdout)
-			if got := sh(t, tree, "cat a.txt"); got != "b\n" {
-				t.Errorf("a.txt is %q", got)
-			}
+			expect.Equal(t, "a.txt", sh(t, tree, "cat a.txt"), "b\n")
 			if _, err := os.Lstat(canary); err == nil {
 				t.Fatal("planted code was run on the host")
 			}

@@ -12,6 +12,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner/oneshot"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // Each limit of a run (docs/reference/run.md) ends its turn in the way that the page says,
@@ -111,9 +112,7 @@ func checkPartial(t *testing.T, r result, reason string) {
 	t.Helper()
 	rec := checkRecord(t, r)
 	if reason == "" {
-		if rec.Status != responses.StatusCancelled {
-			t.Errorf("the record says %s", rec.Status)
-		}
+		expect.Equal(t, "the record", rec.Status, responses.StatusCancelled)
 	} else if rec.Status != responses.StatusIncomplete || rec.IncompleteReason == nil ||
 		*rec.IncompleteReason != reason {
 		t.Errorf("the record says %s, %v", rec.Status, rec.IncompleteReason)

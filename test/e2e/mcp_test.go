@@ -29,16 +29,12 @@ func TestMCP(t *testing.T) {
 	for _, n := range r.manifest.Notes {
 		notes = append(notes, n.Kind+": "+n.Text)
 	}
-	if got := strings.Join(notes, "|"); got != "decision: The answer is checked.|note: Add more tests." {
-		t.Errorf("notes %q", got)
-	}
+	expect.Equal(t, "notes", strings.Join(notes, "|"), "decision: The answer is checked.|note: Add more tests.")
 	summary := r.read(t, "summary.md")
 	if !strings.Contains(summary, "\n## Notes of the agent\n\n`decision`\n\n```\nThe answer is checked.\n```\n") {
 		t.Errorf("summary:\n%s", summary)
 	}
-	if !strings.Contains(r.stdout, "the text is empty") {
-		t.Errorf("answer: %s", r.stdout)
-	}
+	expect.Contains(t, "answer", r.stdout, "the text is empty")
 	facts := r.read(t, "runtime.ndjson")
 	for _, want := range []string{"40 + 2 = 42, says Ada", "mcp_connection_lost", "1 + 1 = 2, says Ada",
 		`"mcp_server_unavailable"`, "the MCP server gone is not there"} {
@@ -46,7 +42,5 @@ func TestMCP(t *testing.T) {
 			t.Errorf("runtime.ndjson has no %q", want)
 		}
 	}
-	if kept := strings.Count(r.read(t, "../"+filepath.Base(r.dir)+"/notes.ndjson"), "\n"); kept != 2 {
-		t.Errorf("%d notes are kept", kept)
-	}
+	expect.Equal(t, "notes are kept", strings.Count(r.read(t, "../"+filepath.Base(r.dir)+"/notes.ndjson"), "\n"), 2)
 }

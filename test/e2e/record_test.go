@@ -117,9 +117,7 @@ func changed(t *testing.T, r result) []string {
 	if ws == nil || ws.Changes == nil {
 		return nil
 	}
-	if ws.Changes.Patch != "diff.patch" {
-		t.Errorf("the patch is called %q", ws.Changes.Patch)
-	}
+	expect.Equal(t, "the patch", ws.Changes.Patch, "diff.patch")
 	var all []string
 	for _, f := range ws.Changes.Files {
 		all = append(all, f.Status+" "+f.Path)

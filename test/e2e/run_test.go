@@ -149,16 +149,12 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")
 	r := h.play(0, repo, "failing", "--keep")
-	if log := r.read(t, "container.log"); !strings.Contains(log, "msg=serving") {
-		t.Errorf("container.log: %q", log)
-	}
+	expect.Contains(t, "container.log", r.read(t, "container.log"), "msg=serving")
 	session := filepath.Join(r.dir, "session")
 	if _, err := os.Stat(filepath.Join(session, "output/turns", r.manifest.Turn.TurnID, "turn.json")); err != nil {
 		t.Error(err)
 	}
-	if err := os.RemoveAll(session); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, os.RemoveAll(session))
 	checkRecord(t, r) // which lists nothing of the session
 }
 

@@ -23,6 +23,7 @@ import (
 	"holon/agentd/tools"
 	"holon/agentd/turntoken"
 	"holon/runner/hosttools"
+	"holon/test/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,9 +46,7 @@ type host struct {
 func newHost(t *testing.T) *host {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ht") // t.TempDir's paths are too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	h := &host{t: t, path: filepath.Join(dir, "front.sock"), lost: make(chan struct{}, 8)}
 	h.options = hosttools.Options{Socket: filepath.Join(dir, "ipc", "host.sock"),
 		Notes: filepath.Join(dir, "notes.ndjson"), Log: slog.New(slog.DiscardHandler)}
@@ -197,9 +196,7 @@ func TestRestartBeforeTheAnswer(t *testing.T) {
 	if out.Error != nil {
 		t.Errorf("the call failed: %v", out.Error)
 	}
-	if got := h.texts(); got != "before|once" {
-		t.Errorf("notes %q", got)
-	}
+	expect.Equal(t, "notes", h.texts(), "before|once")
 	switch out := call(t.Context(), tool, "c1", "other"); {
 	case out.Error == nil:
 		t.Error("the same id with other arguments: out.Error = nil, want a value")
@@ -216,9 +213,7 @@ func TestRestartBeforeTheAnswer(t *testing.T) {
 func TestHostGone(t *testing.T) {
 	h := newHost(t)
 	tool := h.tool()
-	if err := h.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.server.Close())
 	h.breakAll()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -238,16 +233,12 @@ func TestHostGone(t *testing.T) {
 // next turn as soon as it is back: nothing waits out a pause.
 func TestHostComesBack(t *testing.T) {
 	h := newHost(t)
-	if err := h.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, h.server.Close())
 	m := mcp.Open(mcp.Options{HostSocket: h.path, Version: "test", Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = m.Close() })
 	offered := func() int {
 		offer, err := m.Offer(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return len(offer.Tools)
 	}
 	for range 12 {

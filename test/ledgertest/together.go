@@ -147,9 +147,7 @@ func testWaiting(t *testing.T, open Reopener) {
 			}()
 			synctest.Wait()
 			cancel()
-			if err := <-waiting; !errors.Is(err, context.Canceled) {
-				t.Errorf("update: %v", err)
-			}
+			expect.ErrorIs(t, "update", <-waiting, context.Canceled)
 			go func() { closing <- s.Close() }()
 			synctest.Wait()
 			return appendEvents("a", newEvents(1, 4, 0)...)(tx)
@@ -169,9 +167,7 @@ func testContexts(t *testing.T, open Reopener) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	never := func(ledger.Tx) error { t.Error("an update ran whose context had ended"); return nil }
-	if err := s.Update(ended, never); !errors.Is(err, context.Canceled) {
-		t.Errorf("update: %v", err)
-	}
+	expect.ErrorIs(t, "update", s.Update(ended, never), context.Canceled)
 	if err := s.View(ended, func(v ledger.View) error {
 		_, err := v.Agents()
 		return err
@@ -185,9 +181,7 @@ func testContexts(t *testing.T, open Reopener) {
 		cancel()
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("update: %v", err)
-	}
+	expect.ErrorIs(t, "update", err, context.Canceled)
 	look(t, s, func(v ledger.View) {
 		l, err := v.AgentState("a")
 		expect.NoError(t, err)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"holon/test/expect"
 	"os"
 	"os/exec"
 	"slices"
@@ -9,9 +10,7 @@ import (
 
 func TestTree(t *testing.T) {
 	cmd := exec.Command("sleep", "30")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	tree := Tree(os.Getpid())
 	if !slices.Contains(tree, os.Getpid()) || !slices.Contains(tree, cmd.Process.Pid) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/runner/agent/tools"
+	"holon/test/expect"
 )
 
 // The script calls tools that an agent has, by the names that it has them under,
@@ -16,9 +17,7 @@ func TestScriptNamesTools(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	known := []string{"ExecCommand"}
 	for _, tool := range tools.New(tools.Options{}) {
 		known = append(known, tool.Name)

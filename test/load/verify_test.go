@@ -7,6 +7,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/torture/check"
 )
 
@@ -16,9 +17,7 @@ func newLedger(t *testing.T) (path string, ids map[string]string, turn string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "ledger.sqlite")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	m := scheduler.New(store, scheduler.Options{Owner: "boot_1"})
 	if _, err := m.Create(t.Context(), scheduler.NewAgent{ID: "a"}); err != nil {
 		t.Fatal(err)
@@ -29,21 +28,15 @@ func newLedger(t *testing.T) (path string, ids map[string]string, turn string) {
 			Origin: ledger.Origin{Kind: ledger.OriginOperator},
 			Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
 			AdmissionContext: ledger.LocalProcess})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ids[key] = a.MessageID
 	}
 	c, _, err := m.Claim(t.Context(), "a")
 	if err == nil {
 		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, store.Close())
 	return path, ids, c.Attempt.TurnID
 }
 
@@ -52,9 +45,7 @@ func newLedger(t *testing.T) (path string, ids map[string]string, turn string) {
 func TestDelivered(t *testing.T) {
 	path, ids, turn := newLedger(t)
 	led, err := check.OpenLedger(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = led.Close() })
 	ran := map[string]bool{turn + " 1.1": true}
 	for name, tc := range map[string]struct {

@@ -21,6 +21,7 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // served is a session whose agentd is attacked through its socket.
@@ -33,15 +34,11 @@ type served struct {
 func (l *lab) serve() *served {
 	l.t.Helper()
 	cfg := l.config()
-	if err := os.MkdirAll(l.home, 0o700); err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, os.MkdirAll(l.home, 0o700))
 	cfg.ID = state.NewRunID()
 	cfg.Dir, cfg.SocketDir = filepath.Join(l.home, cfg.ID), filepath.Join(l.home, "ipc", cfg.ID)
 	s, err := runner.Start(l.t.Context(), cfg)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	l.t.Cleanup(func() {
 		// The test's context is over by now.
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -66,9 +63,7 @@ func (s *served) ask(t *testing.T, method, path, body string) (status int, answe
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://agentd/", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	req.URL = &url.URL{Scheme: "http", Host: "agentd", Opaque: path}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.http.Do(req)
@@ -77,9 +72,7 @@ func (s *served) ask(t *testing.T, method, path, body string) (status int, answe
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return resp.StatusCode, string(data)
 }
 
@@ -90,12 +83,8 @@ func TestSocketMode(t *testing.T) {
 	for path, mode := range map[string]fs.FileMode{s.socket: fs.ModeSocket | 0o660,
 		filepath.Dir(s.socket): fs.ModeDir | 0o700} {
 		info, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode() != mode {
-			t.Errorf("%s has mode %v, want %v", filepath.Base(path), info.Mode(), mode)
-		}
+		expect.NoError(t, err)
+		expect.Equal(t, filepath.Base(path)+": has mode", info.Mode(), mode)
 		want := engine.User{UID: 65533, GID: os.Getgid()}
 		if want.GID == 0 {
 			want = engine.User{UID: 65533, GID: 65533}
@@ -159,16 +148,12 @@ func TestIDTraversal(t *testing.T) {
 func (s *served) document(t *testing.T) map[string]map[string]json.RawMessage {
 	t.Helper()
 	resp, err := s.http.Get("http://agentd/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer resp.Body.Close()
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&contract); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.NewDecoder(resp.Body).Decode(&contract))
 	return contract.Paths
 }
 
@@ -180,9 +165,7 @@ func (s *served) files(t *testing.T) string {
 		fmt.Fprintln(&list, strings.TrimPrefix(path, s.dir), d.Type())
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return list.String()
 }
 
@@ -197,9 +180,7 @@ func TestPathFields(t *testing.T) {
 		for _, value := range values {
 			body, err := json.Marshal(map[string]any{"model": "scripted/demo", "input": "x",
 				"holon": map[string]any{field: value}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			status, answer := s.ask(t, http.MethodPost, "/responses", string(body))
 			switch {
 			case status < 400:
@@ -213,9 +194,7 @@ func TestPathFields(t *testing.T) {
 	}
 	for _, value := range append(values, "resp_../x", "resp_01") {
 		body, err := json.Marshal(map[string]any{"model": "scripted/demo", "input": "x", "previous_response_id": value})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if status, answer := s.ask(t, http.MethodPost, "/responses", string(body)); status < 400 || status >= 500 {
 			t.Errorf("previous_response_id %.60q: %d %.300s", value, status, answer)
 		}
@@ -261,16 +240,12 @@ func TestSlowAndOversized(t *testing.T) {
 			}
 			t.Parallel()
 			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer conn.Close()
 			if _, err := conn.Write([]byte(head)); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
 			answer, err := io.ReadAll(conn)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("held for %v: %.200s", patience, answer)
@@ -289,12 +264,8 @@ func TestSlowAndOversized(t *testing.T) {
 				"chunked\r\nTransfer-Encoding: identity\r\n\r\n{}", "400|501"},
 		} {
 			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
+			expect.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 			_, _ = conn.Write([]byte(request.head)) // the server may hang up before its end
 			answer := make([]byte, 12)
 			if _, err := io.ReadFull(conn, answer); err != nil || !strings.Contains(request.want, string(answer[9:])) {

@@ -20,6 +20,7 @@ import (
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -37,9 +38,7 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-sec-") // t.TempDir is too long for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	l := &lab{t: t, home: filepath.Join(dir, "home"), repo: filepath.Join(dir, "repo")}
 	t.Cleanup(func() {
 		l.checkResidue()
@@ -48,9 +47,7 @@ func newLab(t *testing.T) *lab {
 		}
 	})
 	l.host("git", "init", "-q", "-b", "main", l.repo)
-	if err := os.WriteFile(filepath.Join(l.repo, "a"), []byte("a\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(l.repo, "a"), []byte("a\n"), 0o644))
 	l.host("git", "-C", l.repo, "add", "-A")
 	l.host("git", "-C", l.repo, "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "base")
 	return l
@@ -118,9 +115,7 @@ func (quiet) Begin(*state.Manifest)   {}
 func (l *lab) config() runner.Config {
 	l.t.Helper()
 	e, err := docker.New("", "")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	l.t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			l.t.Error(err)
@@ -145,17 +140,11 @@ func (l *lab) attack(change func(*oneshot.Run), commands ...string) result {
 				"yield_time_ms": patience.Milliseconds()}}}})
 	}
 	scenario, err := json.Marshal(map[string]any{"rounds": append(rounds, map[string]any{"text": "Done."})})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	file := filepath.Join(filepath.Dir(l.home), "scenario.yaml")
-	if err := os.WriteFile(file, scenario, 0o600); err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, os.WriteFile(file, scenario, 0o600))
 	home, err := state.MakeHome(l.home, "")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	shot := &oneshot.Run{
 		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
 		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(),
@@ -170,24 +159,18 @@ func (l *lab) attack(change func(*oneshot.Run), commands ...string) result {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 2*patience)
 	defer cancel()
 	manifest, err := shot.Do(ctx)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	if manifest.Engine.ContainerID == "" {
 		l.t.Error("the record does not name the container")
 	}
 	l.containers = append(l.containers, manifest.Engine.ContainerID)
 	r := result{Manifest: manifest, dir: shot.ResultDir()}
 	logs, err := filepath.Glob(filepath.Join(r.dir, "tools", "*", "stdout.log"))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	slices.SortFunc(logs, func(a, b string) int { return modified(a).Compare(modified(b)) })
 	for _, log := range logs {
 		data, err := os.ReadFile(log)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		expect.NoError(l.t, err)
 		r.said = append(r.said, string(data))
 	}
 	return r

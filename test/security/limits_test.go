@@ -8,6 +8,7 @@ import (
 
 	"holon/runner/engine"
 	"holon/runner/uidpool"
+	"holon/test/expect"
 )
 
 // A container of root cannot take from another what the kernel counts for each
@@ -21,32 +22,22 @@ func TestPerUserLimits(t *testing.T) {
 	pool := uidpool.Pool{Dir: filepath.Join(t.TempDir(), "uids"), First: uidpool.DefaultFirst + uidpool.DefaultCount,
 		Count: 8}
 	shared := t.TempDir()
-	if err := os.Chmod(shared, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(shared, 0o777))
 	e := l.config().Engine
 	begin := func(name string, args ...string) engine.Handle {
 		t.Helper()
 		uid, err := pool.Take("", name, shared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		spec, err := engine.Spec{Name: "holon-limits-" + name + "-" + filepath.Base(filepath.Dir(shared)),
 			Image: baseImage,
 			Args:  append([]string{"/input/probe"}, args...), User: &engine.User{UID: uid, GID: uid},
 			Mounts: []engine.Mount{{Source: shared, Target: "/shared"},
 				{Source: input, Target: "/input", ReadOnly: true}}}.Complete()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		h, err := e.Create(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		t.Cleanup(func() { l.host("docker", "rm", "-f", h.ID) })
-		if err := e.Start(t.Context(), h); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, e.Start(t.Context(), h))
 		return h
 	}
 	greedy := begin("greedy", "exhaust", "/shared/exhausted")

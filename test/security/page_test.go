@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"holon/test/expect"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,9 +21,7 @@ var testName = regexp.MustCompile("`(?:([a-z0-9/]+) )?(Test[A-Za-z0-9]+)(/[^`]+)
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/explanation/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	named := map[string]bool{}
 	for line := range strings.Lines(string(page)) {
 		for _, found := range testName.FindAllStringSubmatch(line, -1) {
@@ -55,19 +54,13 @@ func TestPage(t *testing.T) {
 func testsOf(t *testing.T, dir string) (names []string, texts string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		texts += string(text)
 		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, decl := range f.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
 				names = append(names, fn.Name.Name)

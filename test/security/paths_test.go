@@ -11,6 +11,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/oneshot"
+	"holon/test/expect"
 )
 
 const sentinel = "sentinel-5d1e7c22"
@@ -20,13 +21,9 @@ const sentinel = "sentinel-5d1e7c22"
 func (l *lab) bait() string {
 	l.t.Helper()
 	dir := filepath.Join(filepath.Dir(l.home), "bait")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, os.MkdirAll(dir, 0o755))
 	for _, name := range []string{"file", "turn.json", "events.ndjson", "passwd"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(sentinel+"\n"), 0o644); err != nil {
-			l.t.Fatal(err)
-		}
+		expect.NoError(l.t, os.WriteFile(filepath.Join(dir, name), []byte(sentinel+"\n"), 0o644))
 	}
 	return dir
 }
@@ -66,9 +63,7 @@ func (l *lab) unbitten(r result) {
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return v
 	}
 }
@@ -197,9 +192,7 @@ func TestSocketReplaced(t *testing.T) {
 	l := newLab(t)
 	path := filepath.Join(filepath.Dir(l.home), "decoy")
 	decoy := must(net.Listen("unix", path))(t)
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(path, 0o666))
 	var reached atomic.Int64
 	served := make(chan struct{})
 	go func() {
@@ -216,9 +209,7 @@ func TestSocketReplaced(t *testing.T) {
 	r := l.attack(func(o *oneshot.Run) { o.Turn.Limits().MaxRounds = 5 },
 		"cd /holon/ipc; rm -f agent.sock; ln -s "+path+" agent.sock; ! ln -s "+path+" /holon/host/x.sock", "sleep 1",
 		"sleep 1")
-	if err := decoy.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, decoy.Close())
 	<-served
 	if n := reached.Load(); n != 0 {
 		t.Errorf("the host connected %d times to where the link leads", n)

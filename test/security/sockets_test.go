@@ -12,6 +12,7 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/oneshot"
 	"holon/state"
+	"holon/test/expect"
 )
 
 const askForNote = `
@@ -29,15 +30,11 @@ func TestSockets(t *testing.T) {
 	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{"openai": {
 		BaseURL: "http://127.0.0.1:9", Credential: gateway.NewSecret("sk-lab-0123456789abcdef"),
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer g.Close()
 	r := l.attack(func(o *oneshot.Run) {
 		o.Session.Gateway, o.Session.Scenario = g, filepath.Join(filepath.Dir(l.home), "note.yaml")
-		if err := os.WriteFile(o.Session.Scenario, []byte(askForNote), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(o.Session.Scenario, []byte(askForNote), 0o600))
 	}).completed(t)
 	denied(t, r.outcomes(t), map[string]string{
 		"rename-model": "EACCES", "remove-tools": "EACCES", "rename-dir": "EACCES|EBUSY|EROFS", "open-dir": "EPERM|EROFS",
@@ -57,12 +54,8 @@ func TestLinkedImage(t *testing.T) {
 		t.Run(link, func(t *testing.T) {
 			l := newLab(t)
 			dir := filepath.Join(t.TempDir(), "holon")
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Mkdir(dir, 0o755))
+			expect.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
 			image := "holon-security:" + link + "-" + strings.ToLower(rand.Text())
 			made := strings.TrimSpace(l.host("docker", "create", "--network", "none", baseImage))
 			l.host("docker", "cp", dir, made+":/")

@@ -102,9 +102,7 @@ func (a *agents) workspace(agent, verb string, body object) error {
 // use has an agent work in a repository, and returns its tree on the host.
 func (a *agents) use(agent, repo string) string {
 	a.t.Helper()
-	if err := a.workspace(agent, "use", object{"path": repo}); err != nil {
-		a.t.Fatal(err)
-	}
+	expect.NoError(a.t, a.workspace(agent, "use", object{"path": repo}))
 	return filepath.Join(a.home.AgentPrivateDir(agent), "workspaces", filepath.Base(repo))
 }
 
@@ -263,12 +261,8 @@ func TestUseWorkspaceElsewhere(t *testing.T) {
 			t.Errorf("%q: %s, want %s", path, said, paths[path])
 		}
 	}
-	if said := a.ask("first", "both"); !strings.Contains(said, "exactly one") {
-		t.Errorf("both: %s", said)
-	}
-	if said := a.ask("first", "own"); !strings.Contains(said, "/holon/workspaces/own") {
-		t.Errorf("the repository: %s", said)
-	}
+	expect.Contains(t, "both", a.ask("first", "both"), "exactly one")
+	expect.Contains(t, "the repository", a.ask("first", "own"), "/holon/workspaces/own")
 	for _, path := range []string{"/", filepath.Dir(l.home) + "/h", root + "/bare", root + "/nowhere", root + "/plain"} {
 		if err := a.workspace("first", "attach", object{"path": path}); err == nil {
 			t.Errorf("the operator attaches %s", path)

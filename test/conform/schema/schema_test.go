@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 func TestOfficial(t *testing.T) {
 	d, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got := len(d.Events()); got != 24 {
 		t.Errorf("the document has %d events, want 24", got)
 	}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"holon/test/expect"
 	"net"
 	"os"
 	"os/exec"
@@ -44,9 +45,7 @@ func TestAlone(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "z", "runtime.ndjson"), fact(1, "thread.started", `"status":"idle",`))
 	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(2, "turn.submitted", `"turn_id":"t","status":"accepted",`))
-	if err := Alone(dir); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, Alone(dir))
 	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(3, "turn.submitted", `"turn_id":"t","status":"accepted",`))
 	if err := Alone(dir); err == nil || !strings.Contains(err.Error(), "V5") {
 		t.Errorf("a gap: %v", err)
@@ -77,20 +76,14 @@ func newTurn(t *testing.T) string {
 	} {
 		put(t, filepath.Join(dir, path), data)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "state/open"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Mkdir(filepath.Join(dir, "state/open"), 0o700))
 	return dir
 }
 
 func put(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	expect.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }
 
 // Every violation of the files of a turn is found, and nothing where there is none.
@@ -170,9 +163,7 @@ func TestTurn(t *testing.T) {
 	} {
 		dir := newTurn(t)
 		if put(t, filepath.Join(dir, tc.path), tc.data); tc.data == "" {
-			if err := os.Remove(filepath.Join(dir, tc.path)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Remove(filepath.Join(dir, tc.path)))
 		}
 		if err := checks[tc.check](dir); err == nil {
 			t.Errorf("%s does not find %s", tc.check, tc.what)
@@ -205,9 +196,7 @@ func TestRun(t *testing.T) {
 		put(t, filepath.Join(dir, "events.ndjson"), events)
 		put(t, filepath.Join(dir, "runtime.ndjson"), facts)
 		list, err := Listing(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		part := func(name string) string {
 			what := list[filepath.Join(dir, name)]
 			return what[strings.LastIndexByte(what, ' ')+1:]
@@ -234,9 +223,7 @@ func TestRun(t *testing.T) {
 		"an unlisted file":   func(dir string) error { return os.WriteFile(dir+"/b", nil, 0o600) },
 	} {
 		dir := newRun()
-		if err := plant(dir); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, plant(dir))
 		if _, err := Run(dir); err == nil {
 			t.Errorf("it does not find %s", what)
 		}
@@ -252,9 +239,7 @@ func edit(path, old, new string) error {
 }
 
 func TestTidy(t *testing.T) {
-	if err := Tidy(t.TempDir()); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, Tidy(t.TempDir()))
 	for _, path := range []string{"cache/trees/x/0/claim", "runs/run_1/session.json", "runs/run_1/session/x",
 		"runs/.new-1", "ipc/run_1", "local/1"} {
 		home := t.TempDir()
@@ -277,12 +262,8 @@ func TestUnchanged(t *testing.T) {
 		dir := t.TempDir()
 		put(t, filepath.Join(dir, "a"), "foo")
 		before, err := Listing(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := plant(dir); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
+		expect.NoError(t, plant(dir))
 		if err := Unchanged(dir, before); (err == nil) != (what == "") {
 			t.Errorf("%q: %v", what, err)
 		}
@@ -300,9 +281,7 @@ func TestLeft(t *testing.T) {
 	} {
 		cmd := exec.Command("sleep", "60")
 		change(cmd)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, cmd.Start())
 		found := false // it takes its environment with its program
 		for end := time.Now().Add(10 * time.Second); !found && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			found = NoProcess(mark, dir) != nil
@@ -316,45 +295,27 @@ func TestLeft(t *testing.T) {
 		if n, err := Files(cmd.Process.Pid); n < 3 || err != nil {
 			t.Errorf("it has %d files (%v)", n, err)
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait() // it was killed
-		if err := NoProcess(mark, dir); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, NoProcess(mark, dir))
 	}
 
 	short, err := os.MkdirTemp("", "check") // of a path that a socket may have
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	if err := NoSocket(short); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, NoSocket(short))
 	l, err := net.Listen("unix", filepath.Join(short, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if NoSocket(short) == nil {
 		t.Error("a socket is not found")
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, l.Close())
 
 	f, err := os.Create(filepath.Join(dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer f.Close()
-	if err := NoLock(dir); err != nil {
-		t.Error(err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, NoLock(dir))
+	expect.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	if NoLock(dir) == nil {
 		t.Error("a lock is not found")
 	}
@@ -362,9 +323,7 @@ func TestLeft(t *testing.T) {
 
 func TestNoMount(t *testing.T) {
 	dir := t.TempDir()
-	if err := NoMount(dir); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, NoMount(dir))
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a file system needs root")
 	}

@@ -13,6 +13,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 )
 
 // newLedger makes a ledger in which an agent has worked off a message, fired a
@@ -21,16 +22,12 @@ func newLedger(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time { return now }})
 	step := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "a"})
 	step(err)
@@ -67,10 +64,8 @@ func newLedger(t *testing.T) string {
 func TestLawful(t *testing.T) {
 	t.Parallel()
 	l := open(t, newLedger(t))
-	if err := errors.Join(l.Quiet(t.Context()), l.Lawful(t.Context()), l.Recorded(t.Context()),
-		l.Sound(t.Context())); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, errors.Join(l.Quiet(t.Context()), l.Lawful(t.Context()), l.Recorded(t.Context()),
+		l.Sound(t.Context())))
 	for key, want := range map[string]int{"k1": 1, "k2": 1, "k3": 0} {
 		found, err := l.Keyed(t.Context(), "a", key)
 		if err != nil || len(found) != want {
@@ -114,9 +109,7 @@ func TestLawful(t *testing.T) {
 func open(t *testing.T, path string) *Ledger {
 	t.Helper()
 	l, err := OpenLedger(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -130,9 +123,7 @@ func findPlanted(t *testing.T, look func(l *Ledger) error, all []planted) {
 	whole := newLedger(t)
 	for _, tc := range all {
 		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(whole))); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Dir(whole))))
 		path := filepath.Join(dir, filepath.Base(whole))
 		plant(t, path, tc.statement)
 		err := look(open(t, path))
@@ -205,9 +196,7 @@ func TestUnrestIsFound(t *testing.T) {
 func plant(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	res, err := db.ExecContext(context.WithoutCancel(t.Context()), statement)
 	if err != nil {
 		t.Fatal(statement, err)
@@ -215,9 +204,7 @@ func plant(t *testing.T, path, statement string) {
 	if n, err := res.RowsAffected(); n == 0 || err != nil {
 		t.Fatalf("%s changes nothing (%v)", statement, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, db.Close())
 }
 
 // Rows of an agent that is not there are found.
@@ -238,9 +225,7 @@ func TestRan(t *testing.T) {
 		"no line":      {"turn_1\n", false},
 	} {
 		path := filepath.Join(t.TempDir(), "ran")
-		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, []byte(tc.text), 0o600))
 		if ran, err := Ran(path, turns); (err == nil) != tc.ok || tc.ok && len(ran) != 2 {
 			t.Errorf("%s: %v, %v", name, ran, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/state"
+	"holon/test/expect"
 )
 
 // Each law of trees and children is broken once, and found.
@@ -34,9 +35,7 @@ func TestTreeLawsAreFound(t *testing.T) {
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	home, err := state.MakeHome(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	const tree = `INSERT INTO trees (agent_id, name, status, task_id, data) VALUES ('a', 'app', 'active', '', '{}')`
 	findPlanted(t, func(l *Ledger) error { return l.Held(t.Context(), home) }, []planted{
 		{tree, "the tree a/app is active and not there"}})
@@ -49,12 +48,8 @@ func TestHeld(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // A line that is lost, or twice in one place, is found; one in a patch or a branch is there.
@@ -77,9 +72,7 @@ func TestKept(t *testing.T) {
 		}
 		return Kept(t.Context(), all, []string{repo}, []string{dir}, ".git")
 	}
-	if err := kept("turn_a 1.1", "turn_b 1.1"); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, kept("turn_a 1.1", "turn_b 1.1"))
 	if err := kept("turn_c 1.1"); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("a lost line: %v", err)
 	}

@@ -34,7 +34,6 @@ const (
 	maxResponse = responses.MaxResponse // a JSON answer, and an event with its framing
 	maxError    = 256 << 10             // the body of an error answer
 	maxSmall    = 1 << 20               // an answer of fixed form
-	maxFact     = 256 << 10             // a runtime event
 )
 
 // Client calls one server. Its methods are safe for concurrent use.

@@ -21,7 +21,6 @@ import (
 
 const (
 	pageRows   = 200              // events of a page of rows
-	warmUp     = 200              // events before a cursor that are folded again: what goes on began in them
 	writeTime  = 10 * time.Second // how long a browser may take nothing
 	outputTime = time.Second      // between looks at what a task prints
 )

@@ -11,10 +11,8 @@ import (
 	"holon/state"
 )
 
-const (
-	executedFile = "executed_file"  // code of the warning of a file that programs execute unasked
-	codeExecuted = "executed_files" // code with which applying such is refused
-)
+// executedFile is the code of the warning of a file that programs execute unasked.
+const executedFile = "executed_file"
 
 // changeOf is a diff for the screen, with the beginning of its patch.
 func changeOf(d state.Diff, patch string) change {

@@ -83,7 +83,7 @@ func TestMalformedDirective(t *testing.T) {
 	model := h.scenario("bad", "rounds:\n  - calls: [{tool: Direct, arguments: {working_directory: [a]}}]\n  - text: x\n")
 	h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_bad"}}`).response(t)
 	failed := strings.Join(h.facts("turn_bad", turns.ToolFailed), "")
-	expect.Contains(t, "failed", failed, "mcp_result_unreadable")
+	expect.Contains(t, "the failed call", failed, "mcp_result_unreadable")
 }
 
 // Instructions and workspace skills come from the anchor, which must lie below its root; the turn works elsewhere.

@@ -357,7 +357,7 @@ func replayed(t *testing.T, c *agentclient.Client, id string, after int64) (type
 		if err != nil {
 			t.Fatalf("after %d: %v", after, err)
 		}
-		expect.Equal(t, "an event is numbered", ev.SequenceNumber, after+1+int64(len(types)))
+		expect.Equal(t, "the number of the event", ev.SequenceNumber, after+1+int64(len(types)))
 		types = append(types, ev.Type)
 	}
 	return types

@@ -55,7 +55,7 @@ func TestBudget(t *testing.T) {
 	expect.Equal(t, "turn.Take(5000)", turn.Take(5000), 1000)
 	wide := NewBudget(1<<40, NewBudget(10, nil))
 	got := wide.Take(100)
-	expect.Equal(t, "got", got, 10)
+	expect.Equal(t, "wide.Take(100)", got, 10)
 	expect.Equal(t, "wide.Left()", wide.Left(), 0)
 	expect.Equal(t, "wide.left.Load()", wide.left.Load(), 1<<40-10)
 	if NewBudget(-1, nil).Take(1) != 0 || NewBudget(5, nil).Take(-1) != 0 {

@@ -50,7 +50,7 @@ func TestDeletedHistoryStaysWhileItIsNeeded(t *testing.T) {
 	must(t, s.Delete("b"))
 	for range 2 { // also after a restart
 		sweep(t, s, Retention{}, now())
-		expect.Equal(t, "stored", files(t, s), "(b) a c d")
+		expect.Equal(t, "stored responses", files(t, s), "(b) a c d")
 		_, loaded := s.Load("b")
 		_, _, chain := s.Chain("b")
 		_, begun := s.begin(header("e", "b"), nil, nil)
@@ -62,10 +62,10 @@ func TestDeletedHistoryStaysWhileItIsNeeded(t *testing.T) {
 	}
 	must(t, s.Delete("c"))
 	sweep(t, s, Retention{}, now())
-	expect.Equal(t, "stored", files(t, s), "(b) a d")
+	expect.Equal(t, "stored responses", files(t, s), "(b) a d")
 	must(t, s.Delete("d"))
 	sweep(t, s, Retention{}, now())
-	expect.Equal(t, "stored", files(t, s), "a")
+	expect.Equal(t, "stored responses", files(t, s), "a")
 }
 
 // Deleting is killed between any two of its steps; what is left is finished by
@@ -81,7 +81,7 @@ func TestDeleteIsCrashSafe(t *testing.T) {
 		t.Errorf("b: %v", err)
 	}
 	sweep(t, s, Retention{}, now())
-	expect.Equal(t, "stored", files(t, s), "a")
+	expect.Equal(t, "stored responses", files(t, s), "a")
 	must(t, os.Remove(s.donePath("a"))) // gone without a word
 	if err := s.Delete("a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a: %v", err)
@@ -101,12 +101,12 @@ func TestARunningResponseIsNotDeleted(t *testing.T) {
 	expect.ErrorIs(t, "delete", s.Delete("b"), ErrRunning)
 	must(t, s.Delete("a")) // its history may be deleted, and stays
 	sweep(t, s, Retention{}, now())
-	expect.Equal(t, "stored", files(t, s), "(a)")
+	expect.Equal(t, "stored responses", files(t, s), "(a)")
 	must(t, tr.Finish(final("b")), tr.Publish(true))
 	expect.Equal(t, "b is", names(t, s, "b"), "in_a out_a ")
 	must(t, s.Delete("b"))
 	sweep(t, s, Retention{}, now())
-	expect.Equal(t, "stored", files(t, s), "")
+	expect.Equal(t, "stored responses", files(t, s), "")
 	cut, err := s.begin(header("c", ""), nil, nil) // broke off, as in a crash
 	must(t, err, cut.Close())
 	if err := cold(t, s).Delete("c"); !errors.Is(err, ErrRunning) {
@@ -150,7 +150,7 @@ func TestRetention(t *testing.T) {
 				s = cold(t, s)
 			}
 			sweep(t, s, tc.keep, now())
-			expect.Equal(t, "stored", files(t, s), tc.want)
+			expect.Equal(t, "stored responses", files(t, s), tc.want)
 			must(t, s.Close())
 		})
 	}
@@ -176,7 +176,7 @@ func TestASweepIsBoundedAndTakesTheNotes(t *testing.T) {
 	if more, err := s.Sweep(t.Context(), keep, at); !more || err != nil {
 		t.Errorf("more %v, %v", more, err)
 	}
-	expect.Equal(t, "are left after one step", strings.Count(files(t, s), "r"), 10)
+	expect.Equal(t, "responses after one step", strings.Count(files(t, s), "r"), 10)
 	sweep(t, s, keep, at)
 	left, err := os.ReadDir(notes)
 	if must(t, err); len(left) != 1 || left[0].Name() != "turn_new" {
@@ -206,6 +206,6 @@ func TestMaintainSweepsUntilItIsStopped(t *testing.T) {
 		<-ended
 	})
 	s.wake = make(chan struct{}, 1)
-	expect.Equal(t, "stored", files(t, s), "b")
+	expect.Equal(t, "stored responses", files(t, s), "b")
 	must(t, s.Close())
 }

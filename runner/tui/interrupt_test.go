@@ -57,5 +57,5 @@ func TestInterruptOfAnotherClient(t *testing.T) {
 	_ = s.interrupt(ctx) // the answer says less than a daemon's
 	cancel()
 	<-shown
-	expect.Contains(t, "path", <-canceled, running)
+	expect.Contains(t, "the cancelled response", <-canceled, running)
 }

@@ -238,7 +238,7 @@ func TestHostileText(t *testing.T) {
 		Files: []string{evil}, Executed: []string{evil}, Note: evil}}
 	l.keys("esc", "/diff", "enter")
 	check("a diff")
-	expect.Contains(t, "the diff hides something", l.screen(), `+a\033]0;owned\a\033[2J\302\2332J\342\200\256`)
+	expect.Contains(t, "the diff", l.screen(), `+a\033]0;owned\a\033[2J\302\2332J\342\200\256`)
 	l.keys("esc", "/apply", "enter")
 	check("a question")
 	l.fake.fail = errors.New(evil)

@@ -261,7 +261,7 @@ func TestUseWorkspaceElsewhere(t *testing.T) {
 			t.Errorf("%q: %s, want %s", path, said, paths[path])
 		}
 	}
-	expect.Contains(t, "both", a.ask("first", "both"), "exactly one")
+	expect.Contains(t, "the refusal of both", a.ask("first", "both"), "exactly one")
 	expect.Contains(t, "the repository", a.ask("first", "own"), "/holon/workspaces/own")
 	for _, path := range []string{"/", filepath.Dir(l.home) + "/h", root + "/bare", root + "/nowhere", root + "/plain"} {
 		if err := a.workspace("first", "attach", object{"path": path}); err == nil {

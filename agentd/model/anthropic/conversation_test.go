@@ -220,7 +220,7 @@ func TestMedia(t *testing.T) {
 			&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{responses.InputText("here"), tt.part}})
 		for _, want := range []string{`{"type":"text","text":"look"} ` + tt.want,
 			`"tool_use_id":"c","content":[{"type":"text","text":"here"},` + tt.want + `]`} {
-			expect.Contains(t, "got", got, want)
+			expect.Contains(t, "the conversation", got, want)
 		}
 	}
 	view := toolCall("c", "a picture")

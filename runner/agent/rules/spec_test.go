@@ -119,7 +119,7 @@ func TestSpecifiedClosure(t *testing.T) {
 			if got += " " + posture.Posture; posture.Reason == "" {
 				t.Error("the posture has no reason")
 			}
-			expect.Equal(t, "got", got, c.want)
+			expect.Equal(t, "what is done, and the posture", got, c.want)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Amount is money in millionths of the unit in which the user wrote the prices:
@@ -83,6 +84,21 @@ type Spent struct {
 // Spent returns what an account has of money.
 func (a Account) Spent() Spent {
 	return Spent{a.Cost, a.Estimated > 0, a.Unpriced > 0, a.ListPricesOf}
+}
+
+// Recorded is the record of what a turn cost. The gateway metered it, or no provider was asked and its container counted.
+func (s Spent) Recorded(tokens int64, metered bool) turns.Cost {
+	c := turns.Cost{Amount: "unknown", PriceSource: "unknown", Tokens: tokens, Estimated: s.Estimated}
+	if metered {
+		c.CountedBy = "gateway"
+	}
+	if metered && !s.Unpriced {
+		c.Amount, c.PriceSource = json.RawMessage(s.Cost.String()), "settings"
+		if s.ListPricesOf != "" {
+			c.PriceSource = "list of " + s.ListPricesOf
+		}
+	}
+	return c
 }
 
 // String returns for example "~0.0123 (list prices of 2026-11-06)", and "unknown" where no request had a price.

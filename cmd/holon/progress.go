@@ -203,7 +203,7 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 		}
 	case turns.CostRecorded:
 		var c turns.Cost
-		if json.Unmarshal(ev.Payload, &c) == nil {
+		if json.Unmarshal(ev.Payload, &c) == nil && c.Usage != nil {
 			p.tokens += c.Usage.TotalTokens
 		}
 	}

@@ -1,5 +1,7 @@
 package turns
 
+import "math"
+
 // Routing is the payload of routing.decided: the model that a turn asks first, and those that it may ask after it.
 type Routing struct {
 	RoutingMode      string   `json:"routing_mode"` // fixed: the first model is asked, the others when it fails
@@ -19,16 +21,26 @@ type Fallback struct {
 	Reason string `json:"reason"` // the failure of the one before
 }
 
-// Cost is the payload of cost.recorded: what a request to a model took. agentd knows no prices.
+// Cost is the payload of cost.recorded: what a request to a model took as agentd counts, which knows no prices, or what
+// a turn took as the host counts.
 type Cost struct {
-	Usage       TokenUsage `json:"usage"`
-	Amount      string     `json:"amount"` // unknown
-	PriceSource string     `json:"price_source"`
+	Usage       *TokenUsage `json:"usage,omitzero"` // of a request
+	Amount      any         `json:"amount"`         // a number, or unknown
+	PriceSource string      `json:"price_source"`
+	Tokens      int64       `json:"tokens,omitzero"`     // of a turn
+	Estimated   bool        `json:"estimated,omitzero"`  // a part of the tokens
+	CountedBy   string      `json:"counted_by,omitzero"` // of a turn: gateway, or "" where no provider was asked
+}
+
+// Micros is the amount in millionths, 0 where it is unknown.
+func (c Cost) Micros() int64 {
+	amount, _ := c.Amount.(float64)
+	return int64(math.Round(amount * 1e6))
 }
 
 // CostRecorded says what the model request with the given id took.
 func (s Scope) CostRecorded(requestID string, used TokenUsage) RuntimeEvent {
-	return s.OfRequest(CostRecorded, requestID, Cost{used, "unknown", "unknown"})
+	return s.OfRequest(CostRecorded, requestID, Cost{Usage: &used, Amount: "unknown", PriceSource: "unknown"})
 }
 
 // RateLimit is the payload of rate_limit.hit.

@@ -67,11 +67,11 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 func spent(e runner.End) (s scheduler.Spending) {
 	if e.Account != nil {
 		a := e.Account
-		s = scheduler.Spending{Tokens: a.Total, Cost: a.Cost, Estimated: a.Estimated > 0, Unpriced: a.Unpriced > 0,
-			ListPricesOf: a.ListPricesOf, Bound: gateway.SharedBound(a.Exhausted)}
+		s = scheduler.Spending{Spent: a.Spent(), Tokens: a.Total, Bound: gateway.SharedBound(a.Exhausted)}
 		if state.HostBudget(a.Exhausted) != "" {
 			s.Bound = a.Exhausted
 		}
+		s.Metered = s != (scheduler.Spending{})
 		return s
 	}
 	if e.Usage != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/runner/present"
@@ -259,7 +260,6 @@ type taken struct {
 // taken is what turns took, by their ids, as far as the newest pages of the record tell.
 func (c *Console) taken(r *http.Request, report view.LatencyReport) (map[string]taken, error) {
 	out, before, id := make(map[string]taken), int64(0), r.PathValue("id")
-	ended := "" // the turn that was charged before it ended
 	for range 4 {
 		found, err := c.client.Events(r.Context(), id, view.EventQuery{BeforeSeq: before, Limit: view.MaxLimit,
 			Descending: true})
@@ -268,18 +268,12 @@ func (c *Console) taken(r *http.Request, report view.LatencyReport) (map[string]
 		}
 		for _, e := range found.Events {
 			if t := e.Payload.Turn; t != nil && t.TokenUsage != nil {
-				ended = t.TurnID
-				out[ended] = taken{in: t.TokenUsage.InputTokens, out: t.TokenUsage.OutputTokens}
-			} else if e.Type == present.BudgetCharged && ended != "" {
-				var charged struct {
-					AgentID string `json:"agent_id"`
-					Cost    int64  `json:"cost_micros"`
-				}
-				_ = json.Unmarshal(e.Payload.Data, &charged) // then nothing is known of it
-				if one := out[ended]; charged.AgentID == id {
-					one.cost = charged.Cost
-					out[ended], ended = one, ""
-				}
+				out[t.TurnID] = taken{in: t.TokenUsage.InputTokens, out: t.TokenUsage.OutputTokens}
+			} else if one, ended := out[e.Provenance.TurnID]; ended && e.Type == turns.CostRecorded {
+				var cost turns.Cost
+				_ = json.Unmarshal(e.Payload.Data, &cost) // then nothing is known of it
+				one.cost += cost.Micros()
+				out[e.Provenance.TurnID] = one
 			}
 			before = e.EventSeq
 		}

@@ -63,7 +63,6 @@ var handlers = map[string]func(*Fold, *view.EventEnvelope) []Row{
 	record.ProviderRound:        (*Fold).roundFailed,
 	record.AssistantRound:       (*Fold).round,
 	turns.CostRecorded:          (*Fold).spent,
-	record.BudgetCharged:        (*Fold).charged,
 	record.ModelDelta:           (*Fold).wrote,
 	record.BriefCreated:         (*Fold).brief,
 	turns.ToolStarted:           (*Fold).called,
@@ -185,25 +184,17 @@ func (f *Fold) asked(ev *view.EventEnvelope) []Row {
 	return nil
 }
 
-// spent counts what the turn took.
+// spent counts what a request or all of the turn took.
 func (f *Fold) spent(ev *view.EventEnvelope) []Row {
 	var c turns.Cost
-	if f.turn.has(ev) && json.Unmarshal(ev.Payload.Data, &c) == nil {
+	if !f.turn.has(ev) || json.Unmarshal(ev.Payload.Data, &c) != nil {
+		return nil
+	}
+	if c.Usage != nil {
 		f.turn.Input, f.turn.Output = f.turn.Input+c.Usage.InputTokens, f.turn.Output+c.Usage.OutputTokens
 	}
+	f.turn.cost += state.Amount(c.Micros())
 	return nil
-}
-
-// charged notes what the turn cost: its end follows. A child's turns are charged in the record of the agent above it.
-func (f *Fold) charged(ev *view.EventEnvelope) []Row {
-	var c struct {
-		AgentID string       `json:"agent_id"`
-		Cost    state.Amount `json:"cost_micros"`
-	}
-	if json.Unmarshal(ev.Payload.Data, &c) == nil && c.AgentID == ev.AgentID {
-		f.turn.cost = c.Cost
-	}
-	return []Row{rowOf(ev)}
 }
 
 // isolated is a row where what holds the agent is not what it was: it is the same for each turn.

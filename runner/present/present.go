@@ -107,9 +107,6 @@ func (l *List) Rows(mode Mode) (shown []Row) {
 	return shown
 }
 
-// BudgetCharged is the type of the event that has what a turn cost, of which the end follows.
-const BudgetCharged = record.BudgetCharged
-
 // Categories of rows are those of events.
 const (
 	CategoryNotification = record.CategoryNotification

@@ -209,16 +209,14 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// The row of a turn's end has what it cost, and not what a child's turn did.
+// The row of a turn's end has what it cost, and not what a child's turn did, which the record does not name.
 func TestCostOfTurn(t *testing.T) {
 	t.Parallel()
-	for agent, want := range map[string]string{"main": ", cost 0.0125", "child": ""} {
+	for turn, want := range map[string]string{"t": ", cost 0.0125", "": ""} {
 		var f present.Fold
 		var list present.List
-		charged := event(record.BudgetCharged, "", 5, record.CategoryRuntime, "budget charged", "",
-			map[string]any{"agent_id": agent, "cost_micros": 12500})
+		charged := event(turns.CostRecorded, turn, 5, record.CategoryRuntime, "", "", map[string]any{"amount": 0.0125})
 		end := event(record.TurnTerminal, "t", 4, record.CategoryRuntime, "turn completed", "", nil)
-		charged.AgentID = "main"
 		expect.NoError(t, json.Unmarshal([]byte(`{"turn":{"kind":"completed","duration_ms":1000}}`), &end.Payload))
 		fold(&f, &list, started("t"), charged, end)
 		rows := list.Rows(present.Verbose)

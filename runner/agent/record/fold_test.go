@@ -347,7 +347,7 @@ func TestFactsOfLimits(t *testing.T) {
 		`run.status {"environment":{"os":"linux","arch":"arm64","shell":"/bin/sh"}}`,
 		`holon.container.created {"container_id":"c"}`,
 		`holon.container.started {"container_id":"c","limits":{"memory":"1 GiB"}}`,
-		`holon.budget_charged {"tokens":5,"budget":{"tokens":5}}`,
+		`cost.recorded {"tokens":5,"budget":{"tokens":5}}`,
 		`quota.blocked {"limit_kind":"budget","limit_status":"blocked","budget":{"tokens":9}}`,
 	} {
 		class, payload, _ := strings.Cut(line, " ")

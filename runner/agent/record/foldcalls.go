@@ -84,6 +84,7 @@ type Usage struct {
 
 func (f *Fold) applyModel(e fact) {
 	if e.Type == "cost.recorded" {
+		f.applyBudget(e)
 		var cost struct{ Usage Usage }
 		e.into(&cost)
 		f.usage.InputTokens += cost.Usage.InputTokens

@@ -150,8 +150,6 @@ func (f *Fold) applyHost(e fact) {
 		f.applyContainer(e, kind)
 	case "workspace":
 		f.applyWorkspace(e, kind)
-	case "budget_charged":
-		f.applyBudget(e)
 	case "working_directory":
 		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
 	}

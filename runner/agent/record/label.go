@@ -119,7 +119,6 @@ const (
 	BudgetSpent   = "budget_spent"
 	BudgetSet     = "budget_set"
 	WorktreeEvent = "task_worktree_metadata_recorded"
-	BudgetCharged = "budget_charged"
 
 	MemoryUpdated    = "working_memory_updated"
 	EpisodeFinalized = "episode_memory_finalized"
@@ -234,7 +233,6 @@ var labels = []Label{
 	{"child_ended", "subagent.*", "", LevelTrace, CategoryTask},
 	{BudgetSpent, "quota.blocked", "", LevelActionRequired, CategoryRuntime},
 	{WorktreeEvent, "holon.task_worktree_changed", "", LevelProgress, CategoryWorkspace},
-	{BudgetCharged, "holon.budget_charged", "", LevelTrace, CategoryRuntime},
 	{BudgetSet, "limit.changed", "", LevelProgress, CategoryRuntime},
 	{MemoryUpdated, "holon.memory.updated", "", LevelTrace, CategoryState},
 	{EpisodeFinalized, "holon.memory.episode_finalized", "", LevelTrace, CategoryState},

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,15 +15,12 @@ import (
 
 // Spending is what a turn took of the account of its tree.
 type Spending struct {
-	Tokens int64
-	Cost   state.Amount
+	state.Spent
+	Tokens  int64
+	Metered bool // by the gateway
 	// Bound is the one for which the turn was cut, with what other turns take that run, as TreeAccount.Spent has it. "":
 	// it was not.
 	Bound string
-
-	Estimated    bool   // a part of it
-	Unpriced     bool   // some requests have no price
-	ListPricesOf string // date of the list prices in Cost
 }
 
 // Budget is a change of the account of a tree; nil fields stay.
@@ -127,9 +123,9 @@ func (s *step) keepFromBeginning() {
 	s.eachChild(func(child *step, _ ledger.Task) { child.keepFromBeginning() })
 }
 
-// charge adds what a turn took to the account of its tree. When that is spent the tree pauses, and the operator is
-// notified by its public agent.
-func (s *step) charge(spent Spending) {
+// charge records what a turn cost, and adds it to the account of its tree. When that is spent the tree pauses, and the
+// operator is notified by its public agent, whose record has the costs of the whole tree.
+func (s *step) charge(of ledger.Attempt, spent Spending) {
 	if spent == (Spending{}) {
 		return
 	}
@@ -141,31 +137,21 @@ func (s *step) charge(spent Spending) {
 	a.Tokens, a.Cost = a.Tokens+spent.Tokens, a.Cost+spent.Cost
 	a.Estimated, a.Unpriced = a.Estimated || spent.Estimated, a.Unpriced || spent.Unpriced
 	a.ListPricesOf = max(a.ListPricesOf, spent.ListPricesOf)
-	root.emit(record.BudgetCharged, ledger.Event{}, fields{"agent_id": s.state.AgentID, "tokens": spent.Tokens,
-		"cost_micros": spent.Cost, "budget": s.bounded(*a)})
+	cost := mustJSON(struct {
+		turns.Cost
+		AgentID string             `json:"agent_id"`
+		Budget  ledger.TreeAccount `json:"budget"` // of the tree
+	}{spent.Recorded(spent.Tokens, spent.Metered), s.state.AgentID, s.bounded(*a)})
+	s.emit(turns.CostRecorded, ledger.Event{MessageID: of.MessageID, TurnID: of.TurnID, Data: cost}, nil)
+	if root != s {
+		root.emit(turns.CostRecorded, ledger.Event{Data: cost}, nil)
+	}
 	bound := cmp.Or(s.bounded(*a).Reached(), spent.Bound)
 	if bound == "" || a.Spent != "" {
 		return
 	}
 	a.Spent = bound
 	root.pauseTree()
-}
-
-// recordCost records what a turn cost as the gateway counts it. The costs of its requests have their tokens alone: its
-// container knows no prices.
-func (s *step) recordCost(a ledger.Attempt, spent Spending) {
-	if spent == (Spending{}) {
-		return
-	}
-	f := fields{"counted_by": "gateway", "tokens": spent.Tokens, "estimated": spent.Estimated, "amount": "unknown",
-		"price_source": "unknown"}
-	if !spent.Unpriced {
-		f["amount"], f["price_source"] = json.RawMessage(spent.Cost.String()), "settings"
-		if spent.ListPricesOf != "" {
-			f["price_source"] = "list of " + spent.ListPricesOf
-		}
-	}
-	s.emit(turns.CostRecorded, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, f)
 }
 
 // pauseTree tells that a bound of the account of the agent's tree is reached, and keeps its messages from beginning.

@@ -2,12 +2,16 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -44,6 +48,20 @@ func TestTreeBudget(t *testing.T) {
 	spend(two, 300, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done"}})
 	root := get(w, ledger.View.AgentState, "alpha").Tree
 	expect.Equal(t, "tokens", root.Tokens, 1200)
+	var costs []string
+	_, events := w.events(0)
+	for _, e := range events {
+		if e.Class == turns.CostRecorded {
+			var cost struct {
+				Agent  string `json:"agent_id"`
+				Budget ledger.TreeAccount
+			}
+			expect.NoError(t, json.Unmarshal(e.Data, &cost))
+			expect.Equal(t, "a turn is named", e.TurnID != "", cost.Agent == "alpha")
+			costs = append(costs, fmt.Sprintf("%s %d", cost.Agent, cost.Budget.Tokens))
+		}
+	}
+	expect.Equal(t, "costs of the tree", strings.Join(costs, ", "), "alpha 400, "+one+" 900, "+two+" 1200")
 	expect.Equal(t, "spent", root.Spent, "tokens")
 	w.admit(prompt("anyone?"))
 	for _, id := range []string{"alpha", one} {
@@ -159,7 +177,8 @@ func TestBudgetOfHostAndSettings(t *testing.T) {
 	w.must(w.begin("alpha", false))
 	a, _ := w.openAttempt("alpha")
 	e := scheduler.End{Lost: true, Suspended: true, Turn: ledger.Turn{ResponseID: "resp_1"}}
-	e.Spent = scheduler.Spending{Tokens: 500, Cost: 7, Bound: "day_cost", Estimated: true, ListPricesOf: "2026-11-06"}
+	e.Spent = scheduler.Spending{Spent: state.Spent{Cost: 7, Estimated: true, ListPricesOf: "2026-11-06"}, Tokens: 500,
+		Bound: "day_cost", Metered: true}
 	w.settle(a.ID, e)
 	delete(w.running, "alpha")
 	expect.Equal(t, "spent", spent(), "day_cost")

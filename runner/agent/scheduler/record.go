@@ -182,8 +182,9 @@ func (s *step) costOfCutOff(a ledger.Attempt, begun ledger.Event, u ledger.Unfin
 	if json.Unmarshal(begun.Data, &r) != nil {
 		return
 	}
+	used := sent(r)
 	e := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Cause: u.Event,
-		Data: mustJSON(turns.Cost{Usage: sent(r), Amount: "unknown", PriceSource: "unknown"})}
+		Data: mustJSON(turns.Cost{Usage: &used, Amount: "unknown", PriceSource: "unknown"})}
 	e.IDs[agentruntime.ModelRequest] = u.IDs[agentruntime.ModelRequest]
 	s.emit(turns.CostRecorded, e, nil)
 }

@@ -54,9 +54,8 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		v, e.Suspended = outcome{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted", true, true}, false
 	}
 	s.worktree, s.settles = e.Worktree, a
-	s.charge(e.Spent)
 	s.cause = submittedEvent(a.ID)
-	s.recordCost(a, e.Spent)
+	s.charge(a, e.Spent)
 	if v.entry == ledger.Aborted {
 		s.cause = cmp.Or(a.AbortEvent, s.cause)
 	}

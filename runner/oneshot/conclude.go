@@ -155,7 +155,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 
 // complete completes the files of the turn that were collected into out.
 func (r *execution) complete(ctx context.Context, out string) error {
-	completion := turnfiles.Completion{Facts: r.egressFacts(), Secrets: r.config.Secrets}
+	completion := turnfiles.Completion{Facts: append(r.egressFacts(), r.costFacts()...), Secrets: r.config.Secrets}
 	if r.turn.Err != nil {
 		completion.Gone = responses.Internal(runner.Describe(r.turn.Err).Message, nil)
 		completion.Gone.Code = responses.CodeInterrupted
@@ -238,13 +238,32 @@ func (r *execution) countUsage() {
 	if resp := r.turn.Response; resp != nil && resp.Usage != nil {
 		m.Usage = new(turns.UsageOf(*resp.Usage))
 	}
-	if r.turn.Account == nil && r.ask.Taken.Requests > 0 { // no model can be asked any more
-		r.turn.Account = &r.ask.Taken
-	}
-	m.ModelUsage = r.turn.Account
+	m.ModelUsage = r.account()
 	if a := m.ModelUsage; a != nil && a.Requests > 0 {
 		m.Usage = new(turns.UsageOf(a.Tokens.Responses(a.Estimated > 0)))
 	}
+}
+
+// account is what the gateway metered of the run, nil where it was asked for nothing.
+func (r *execution) account() *state.Account {
+	if r.turn.Account == nil && r.ask.Taken.Requests > 0 { // no model can be asked any more
+		r.turn.Account = &r.ask.Taken
+	}
+	return r.turn.Account
+}
+
+// costFacts has what the turn cost, of which its container knows no prices.
+func (r *execution) costFacts() []turns.RuntimeEvent {
+	a := r.account()
+	if a == nil || a.Requests == 0 {
+		return nil
+	}
+	return []turns.RuntimeEvent{r.scope().Event(turns.CostRecorded, a.Spent().Recorded(a.Total, true))}
+}
+
+// scope makes the facts of the host about the turn.
+func (r *execution) scope() turns.Scope {
+	return turns.Scope{RuntimeID: r.run.ID(), SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
 }
 
 // listResults puts the results into the manifest, and writes the summary, which names those that are not listed.

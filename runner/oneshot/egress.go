@@ -64,10 +64,9 @@ func (r *execution) egressFacts() []turns.RuntimeEvent {
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			"the network connections of the turn are not in "+turns.RuntimeFile+": "+visible.OneLine(err.Error(), 300))
 	}
-	scope := turns.Scope{RuntimeID: r.run.ID(), SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
 	events := make([]turns.RuntimeEvent, len(facts))
 	for i, f := range facts {
-		events[i] = f.Event(scope)
+		events[i] = f.Event(r.scope())
 	}
 	r.manifest.Egress.Allowed, r.manifest.Egress.Denied = egress.Count(facts)
 	r.denied = deniedHosts(facts)

@@ -124,14 +124,16 @@ func (j *journal) copy(take func(responses.Event) bool) error {
 	}
 }
 
-// egressPrefix begins the classes that only the host can record.
-const egressPrefix = "holon.egress."
+// ofHost reports whether only the host can record a fact: of connections, and of what all of a turn cost.
+func ofHost(ev turns.RuntimeEvent) bool {
+	return strings.HasPrefix(ev.Type, "holon.egress.") || ev.Type == turns.CostRecorded && ev.ModelRequestID == ""
+}
 
 // note writes a fact of the container in the form in which it was understood, and notes what it says.
 func (j *journal) note(value []byte) error {
 	const plausible = 1 << 53 // a greater number does not count lines
 	ev, err := turns.DecodeRuntimeEvent(value)
-	if err != nil || strings.HasPrefix(ev.Type, egressPrefix) {
+	if err != nil || ofHost(ev) {
 		return nil //nolint:nilerr // it is left out
 	}
 	if ev.Sequence < plausible {

@@ -50,7 +50,7 @@ func TestAppendFacts(t *testing.T) {
 		{"forged", own("turn.started", 1) + own("holon.egress.decision", 2) +
 			`{"type":"holon.egress.\u0065nded","sequence":3}` + "\n" +
 			`{"type":"holon.egress.decision","Type":"turn.started","sequence":3}` + "\n" +
-			`{"type":"holon.egress.decision"},` + "\n" + own("turn.completed", 4),
+			`{"type":"holon.egress.decision"},` + "\n" + own("cost.recorded", 3) + own("turn.completed", 4),
 			[]string{"turn.started 1", "turn.completed 4", "holon.egress.decision 5", "holon.egress.ended 6"}},
 		{"a sequence that is none", own("turn.started", 1<<62),
 			[]string{"turn.started 4611686018427387904", "holon.egress.decision 1", "holon.egress.ended 2"}},

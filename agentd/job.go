@@ -173,7 +173,7 @@ func (j *job) leftOut(problems []skills.InvalidSkill) turns.RuntimeEvent {
 			names = append(names, filepath.Base(strings.TrimSuffix(p.Path, "/"+skills.File)))
 		}
 		if more := len(problems) - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("%d more", more))
+			names = append(names, fmt.Sprintf("%d more, which debug prompt names", more))
 		}
 		n.Message = fmt.Sprintf("%d skills are left out: %s; %s; %s", len(problems), strings.Join(names, ", "),
 			problems[0].Error(), problems[0].Hint)

@@ -42,6 +42,9 @@ func (s *Server) preview(p *plan) turns.Preview {
 		Instructions: first.Instructions, Input: first.Input, Tools: []turns.PreviewTool{},
 		Notes: append([]string{}, p.prompt.Notes()...),
 	}
+	for _, problem := range p.skills.Problems {
+		shown.Notes = append(shown.Notes, problem.Error()+"; "+problem.Hint)
+	}
 	if p.takes.CacheKey {
 		shown.PromptCacheKey = first.PromptCacheKey
 	} else {

@@ -187,10 +187,11 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 		watch.Go(func() { j.output.watch(ctx, end) })
 	}
 	j.rec.Running()
-	if err := s.announce(j, s.parts.Now().Sub(waited)); err != nil {
+	t := s.turn(j)
+	if err := s.announce(j, s.parts.Now().Sub(waited), t.Excluded()); err != nil {
 		return nil, err
 	}
-	result, err := s.turn(j).Run(ctx)
+	result, err := t.Run(ctx)
 	if err == nil {
 		s.memories.keep(modelKey(j), result.Memory)
 		result.Conversation = j.lead.Restore(result.Conversation)
@@ -212,28 +213,32 @@ func isolationOf(private bool) string {
 	return "none"
 }
 
-// routing is the model that the turn asks, and why.
-func (j *job) routing() turns.Routing {
+// routing is the fact about the model that the turn asks, and why, or about those that cannot be asked.
+func (j *job) routing(excluded []turns.Excluded) turns.RuntimeEvent {
+	if len(excluded) > 0 {
+		return j.scope.Event(turns.RoutingNone, turns.Unrouted{RequestedModel: j.req.Model,
+			ReasonCode: responses.CodeUnsupportedParameter, Excluded: excluded})
+	}
+	class := turns.RoutingDecided
+	if len(j.Fallbacks) == 0 {
+		class = turns.RoutingSingle
+	}
 	r := turns.Routing{RoutingMode: "fixed", RequestedModel: j.req.Model, FallbackChain: j.Fallbacks,
 		CandidateCount: 1 + len(j.Fallbacks), DecisionSource: "request", DecisionReason: "the request names it"}
 	r.SelectedProvider, r.SelectedModel, _ = strings.Cut(j.Ref, "/")
 	if j.req.Model == "" {
 		r.DecisionSource, r.DecisionReason = "default", "the request names none"
 	}
-	return r
+	return j.scope.Event(class, r)
 }
 
 // announce records the facts that a turn begins with.
-func (s *Server) announce(j *job, waited time.Duration) error {
-	route := turns.RoutingDecided
-	if len(j.Fallbacks) == 0 {
-		route = turns.RoutingSingle
-	}
+func (s *Server) announce(j *job, waited time.Duration, excluded []turns.Excluded) error {
 	facts := append([]turns.RuntimeEvent{
 		j.scope.Event(turns.TurnStarted, turns.Started{Attempt: 1, QueueWaitMS: waited.Milliseconds(), Model: j.Ref,
 			WorkDir: j.workDir, Environment: j.environment()}),
 		j.scope.SandboxApplied(j.workDir), j.scope.CatalogResolved(s.catalog(j)),
-		j.scope.ContextResolved(j.resolved()), j.scope.Event(route, j.routing()),
+		j.scope.ContextResolved(j.resolved()), j.routing(excluded),
 	}, j.offerFacts()...)
 	for _, fact := range facts {
 		if err := j.rec.Event(fact); err != nil {

@@ -80,6 +80,28 @@ func TestCancelledTurnCountsWhatWasStreamed(t *testing.T) {
 	h.estimates("turn_a", 1, 2) // "Working."
 }
 
+// A turn that no model can be asked for names each with the reason, and asks no provider.
+func TestNoModelCanBeAsked(t *testing.T) {
+	t.Parallel()
+	base, asked := provider(t, chatAnswer(chatText, chatEnd))
+	h := assembled(t, []string{"PERPLEXITY_BASE_URL=" + base, "PERPLEXITY_API_KEY=k", "BLIND_BASE_URL=" + base},
+		func(c *config.Config) {
+			c.Models.Default, c.Models.Fallbacks, c.Models.Providers = "perplexity/a", "blind/b", "perplexity,blind"
+		})
+	h.post(`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://a.example/x.png"}]}],` +
+		`"holon":{"turn_id":"turn_a"}}`)
+	list := h.factsOf("turn_a", turns.RoutingDecided, turns.RoutingSingle, turns.RoutingNone)
+	if len(list) != 1 || list[0].Type != turns.RoutingNone || list[0].Status != "blocked" {
+		t.Fatalf("the turn has the routes %+v", list)
+	}
+	for _, want := range []string{`"candidate_count":0`,
+		`"ref":"perplexity/a","reason":"the model cannot be asked this: it cannot be offered tools"`,
+		`"ref":"blind/b","reason":"the model cannot be asked this: it takes no content of type \"input_image\""`} {
+		expect.Contains(t, "route", string(list[0].Payload), want)
+	}
+	expect.Equal(t, "requests", asked.Load(), 0)
+}
+
 // After a fallback the response names the model that answered, wherever it is shown, and the record the one that was
 // asked for too.
 func TestFallbackIsNamed(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Capabilities describe the content that a model accepts in addition to text, and
@@ -63,6 +64,22 @@ func (c *chain) Capabilities(name string) Capabilities {
 		sum.NoTools, sum.NoStructured = sum.NoTools && one.NoTools, sum.NoStructured && one.NoStructured
 	}
 	return sum
+}
+
+// ExcludedBy lists why the models of a transport, or of a chain of them, cannot be asked req, nil where one can.
+func ExcludedBy(req Request, t Transport, ref string) (list []turns.Excluded) {
+	candidates := []Candidate{{Ref: ref, Transport: t}}
+	if c, ok := t.(*chain); ok {
+		candidates = c.candidates
+	}
+	for _, c := range candidates {
+		err := CapabilitiesOf(c.Transport, cmp.Or(c.Name, req.Model)).unsupported(&req)
+		if err == nil {
+			return nil
+		}
+		list = append(list, turns.Excluded{Ref: c.Ref, Reason: err.Message})
+	}
+	return list
 }
 
 // unsupported returns the error of a request that needs more than c offers, nil

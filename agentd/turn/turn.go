@@ -159,6 +159,11 @@ func (t *Turn) FirstRequest() model.Request {
 	return r.modelRequest()
 }
 
+// Excluded lists why no model can be asked what the turn asks first, nil where one can.
+func (t *Turn) Excluded() []turns.Excluded {
+	return model.ExcludedBy(t.runner().modelRequest(), t.Model.Transport, t.Model.Ref)
+}
+
 func (t *Turn) runner() *runner {
 	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), input: slices.Concat(t.History, t.Input),
 		takes: model.CapabilitiesOf(t.Model.Transport, t.Model.Name), reminder: remindingOf(t.Request)}

@@ -33,6 +33,7 @@ const (
 	CompactionFailed = "context.compaction.failed"
 	RoutingDecided   = "routing.decided"
 	RoutingSingle    = "routing.single_candidate" // in place of RoutingDecided where there is one model
+	RoutingNone      = "routing.not_possible"     // likewise where no model can be asked
 	FallbackApplied  = "routing.fallback.applied"
 	CostRecorded     = "cost.recorded"
 	RateLimitHit     = "rate_limit.hit"

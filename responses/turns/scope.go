@@ -237,6 +237,8 @@ func statusOf(class string) string {
 		return "running"
 	case ActionRequired:
 		return "waiting_input"
+	case RoutingNone:
+		return "blocked"
 	case TaskCancelAsked:
 		return "cancelling"
 	case TurnCompleted, ModelCompleted, ToolResult, ProcessCompleted, TaskCompleted, ContextCompacted, ActionResolved,

@@ -14,6 +14,20 @@ type Routing struct {
 	FallbackChain    []string `json:"fallback_chain" most:"16"` // provider/model, in the order in which they are asked
 }
 
+// Unrouted is the payload of routing.not_possible: no model can be asked what the turn would ask first.
+type Unrouted struct {
+	CandidateCount int        `json:"candidate_count"` // 0
+	RequestedModel string     `json:"requested_model,omitzero"`
+	ReasonCode     string     `json:"reason_code"`
+	Excluded       []Excluded `json:"excluded"`
+}
+
+// Excluded is a model that cannot be asked.
+type Excluded struct {
+	Ref    string `json:"ref"` // provider/model
+	Reason string `json:"reason"`
+}
+
 // Fallback is the payload of routing.fallback.applied.
 type Fallback struct {
 	From   string `json:"from"` // provider/model

@@ -105,8 +105,8 @@ func (s *step) notify(n ledger.Notification, only ...ledger.OperatorBinding) {
 	}
 	s.insert(&n)
 	text := n.Message
-	event, f := ledger.Event{Ref: n.ID}, fields{"notification_id": n.ID, "boundary": n.Boundary,
-		"summary": cut(n.Summary, maxBriefSummary)}
+	event, f := ledger.Event{Ref: n.ID, From: s.noticeFrom(n)}, fields{"notification_id": n.ID,
+		"boundary": n.Boundary, "summary": cut(n.Summary, maxBriefSummary)}
 	n.Message, n.Summary = f.short("operator_notification.message", n.Message), cut(n.Summary, maxBriefSummary)
 	f.with(record.RecordNotification, n)
 	if same := s.briefed(text); same != "" {

@@ -72,6 +72,17 @@ func (s *step) taskFrom(t ledger.Task) *ledger.Provenance {
 	return &from
 }
 
+// noticeFrom is where a notification came from: the message of the turn that it was made in, or the operator. Others the
+// runtime makes by itself.
+func (s *step) noticeFrom(n ledger.Notification) *ledger.Provenance {
+	from := cmp.Or(s.by, ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginSystem}})
+	if known := s.provenance(n.CausationID); known != nil {
+		from = *known
+	}
+	from.WorkItemID, from.CausationID = n.WorkItemID, cmp.Or(n.CausationID, from.CausationID)
+	return &from
+}
+
 // came notes where a message came from.
 func (s *step) came(m ledger.Message) *ledger.Provenance {
 	if s.from == nil {

@@ -71,7 +71,7 @@ func TestTalliesOfFacts(t *testing.T) {
 	expect.Equal(t, "used again in a failed turn", active(), "agent/a session_active;")
 }
 
-// Events of work items and tasks say where they came from, also where no message is theirs.
+// Events of work items, tasks and notifications say where they came from, also where no message is theirs.
 func TestProvenanceOfWorkAndTasks(t *testing.T) {
 	w := open(t)
 	task := w.makeTask("alpha", "build it")
@@ -96,6 +96,7 @@ func TestProvenanceOfWorkAndTasks(t *testing.T) {
 	_, err := w.m.UpdateWork(operator, "alpha", made.ID, "key", scheduler.WorkChange{PlanStatus: &needs})
 	expect.NoError(t, err)
 	expect.Equal(t, "an action", *w.newest(record.ActionRequired).From, by)
+	expect.Equal(t, "its notification", *w.newest(record.NotificationRequested).From, by)
 	_, err = w.m.PickWork(operator, "alpha", made.ID, "key_2")
 	expect.NoError(t, err)
 	expect.Equal(t, "picked", *w.newest(record.WorkItemPicked).From, by)
@@ -111,4 +112,10 @@ func TestProvenanceOfWorkAndTasks(t *testing.T) {
 	want.WorkItemID = made.ID
 	expect.Equal(t, "an item of a call", got, want)
 	expect.Equal(t, "its origin", got.Origin.Kind, ledger.OriginOperator)
+	expect.NoError(t, w.m.Notify(ctx, "alpha", "a question"))
+	want.WorkItemID, want.CausationID = "", c.Message.ID
+	expect.Equal(t, "a notification of a turn", *w.newest(record.NotificationRequested).From, want)
+	w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted}})
+	expect.NoError(t, w.m.Notify(w.ctx, "alpha", "news"))
+	expect.Equal(t, "one of the runtime", w.newest(record.NotificationRequested).From.Origin.Kind, ledger.OriginSystem)
 }

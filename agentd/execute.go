@@ -201,16 +201,8 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 
 // environment is where the turn's tools work.
 func (j *job) environment() *turns.Environment {
-	return &turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: isolationOf(j.private != nil),
+	return &turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: j.req.Holon.Isolation,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Shell: command.DefaultShell()}
-}
-
-// isolationOf is how a turn is isolated from others of its container.
-func isolationOf(private bool) string {
-	if private {
-		return "worktree"
-	}
-	return "none"
 }
 
 // routing is the fact about the model that the turn asks, and why, or about those that cannot be asked.

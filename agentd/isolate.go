@@ -38,10 +38,10 @@ func (s *Server) treeOptions(p *plan) (o worktree.Options, err error) {
 }
 
 // foresee puts into a plan where its turn would work, without making the tree. Instructions and skills of the workspace
-// are read where the tree would come from.
-func (s *Server) foresee(p *plan) error {
+// are read where the tree would come from. It returns the warning that the turn would begin with, "" for none.
+func (s *Server) foresee(p *plan) (warning string, err error) {
 	if !p.req.Holon.Isolates() {
-		return nil
+		return "", nil
 	}
 	o, err := s.treeOptions(p)
 	var from string
@@ -49,11 +49,14 @@ func (s *Server) foresee(p *plan) error {
 		s.parts.Users.Do(func() { p.workDir, from, err = worktree.Foresee(o) })
 	}
 	if err != nil {
-		return recordError(err)
+		return "", recordError(err)
+	}
+	if p.origin = o.Origin; from == o.Origin && o.Continues != "" {
+		warning = p.branches()
 	}
 	p.directories.anchor = cmp.Or(p.directories.anchor, from)
 	p.telling, err = s.telling(p.req, p.toolset, p.thread, p.directories)
-	return err
+	return warning, err
 }
 
 // isolate makes the private tree of a turn that wants one, and the part of its prompt that describes it.
@@ -83,8 +86,13 @@ func (j *job) branched() []turns.RuntimeEvent {
 		return nil
 	}
 	return []turns.RuntimeEvent{j.scope.Warning(turns.Notice{Code: "tree_not_continued", Component: "worktree",
-		Recoverable: true, Message: fmt.Sprintf("no tree of %s waits for this turn, which works in a new one, made from %s "+
-			"as it is now: the tree is gone, or another turn went on with it", j.req.PreviousResponseID, j.origin)})}
+		Recoverable: true, Message: j.branches()})}
+}
+
+// branches says that a turn does not go on with the tree of its conversation.
+func (p *plan) branches() string {
+	return fmt.Sprintf("no tree of %s waits for this turn, which works in a new one, made from %s as it is now: the "+
+		"tree is gone, or another turn went on with it", p.req.PreviousResponseID, p.origin)
 }
 
 // settleTree writes what the turn changed in its private tree, and keeps or removes the tree. Tasks that the turn

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,10 +141,12 @@ func TestPreviewOfIsolatedTurn(t *testing.T) {
   - text: done
 `)
 		body := `{"model":%q,"input":"go","previous_response_id":%s,"holon":{"session_id":"sess_1","workspace_dir":"p/q"}}`
-		previous, at := "null", map[string]string{responses.IsolationCopy: "", responses.IsolationWorktree: "/q"}[kind]
+		first, previous, at := "", "null", map[string]string{responses.IsolationCopy: "", responses.IsolationWorktree: "/q"}[kind]
 		for _, said := range []string{"original", "continued"} {
 			body := fmt.Sprintf(body, model, previous)
 			shown := h.previewed(body)
+			expect.Equal(t, "the isolation", shown.Isolation, kind)
+			expect.Equal(t, kind+": notes", len(shown.Notes), 0)
 			expect.Equal(t, kind+": the tree", shown.WorkDir, h.cfg.Dirs.Workspace+"/.agentd-turns/sess_1/tree"+at)
 			input, err := json.Marshal(shown.Input)
 			expect.NoError(t, err)
@@ -155,7 +158,10 @@ func TestPreviewOfIsolatedTurn(t *testing.T) {
 				h.wantNoTrees()
 			}
 			previous = quote(h.post(body).response(t).ID)
+			first = cmp.Or(first, previous)
 		}
+		branch := h.previewed(fmt.Sprintf(body, model, first)).Notes
+		expect.Contains(t, kind+": notes on a branch", fmt.Sprint(branch), "waits for this turn, which works in a new one")
 	}
 }
 

@@ -17,11 +17,15 @@ func (s *Server) previewRequest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.offer.Release()
-	if err := s.foresee(p); err != nil {
+	warning, err := s.foresee(p)
+	if err != nil {
 		s.fail(w, err)
 		return
 	}
 	shown := s.preview(p)
+	if warning != "" {
+		shown.Notes = append(shown.Notes, warning)
+	}
 	names := make([]string, len(shown.Tools))
 	for i, t := range shown.Tools {
 		names[i] = t.Name
@@ -37,7 +41,7 @@ func (s *Server) preview(p *plan) turns.Preview {
 		SessionID: p.sessionID, PreviousResponseID: p.req.PreviousResponseID,
 		Reasoning: first.Reasoning, MaxOutputTokens: first.MaxOutputTokens,
 		ContextWindow: s.cfg.Models.Window(p.Ref).Context, InputTokens: model.Estimate(first),
-		WorkDir: p.workDir, InputDir: p.inputDir, Isolation: isolationOf(p.req.Holon.Isolates()),
+		WorkDir: p.workDir, InputDir: p.inputDir, Isolation: p.req.Holon.Isolation,
 		Skills: append([]string{}, p.skills.Names()...), Sources: []turns.PreviewSource{},
 		Instructions: first.Instructions, Input: first.Input, Tools: []turns.PreviewTool{},
 		Notes: append([]string{}, p.prompt.Notes()...),

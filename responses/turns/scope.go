@@ -78,7 +78,7 @@ type Started struct {
 type Environment struct {
 	OutputDir string `json:"output_dir"`
 	InputDir  string `json:"input_dir,omitzero"`
-	Isolation string `json:"isolation"` // none, or worktree: a private tree
+	Isolation string `json:"isolation"` // none, or the kind of a private tree: copy, worktree
 	OS        string `json:"os,omitzero"`
 	Arch      string `json:"arch,omitzero"`
 	Shell     string `json:"shell,omitzero"` // that runs commands which name none

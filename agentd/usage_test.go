@@ -198,8 +198,8 @@ func TestOutputLimitOfTokens(t *testing.T) {
 	}
 }
 
-// A request that is cancelled before anything of its answer arrives was told to the provider all the same.
-func TestCancelledRequestCountsItsInput(t *testing.T) {
+// A request that is cancelled before anything of its answer arrives took nothing, as the gateway counts.
+func TestUnansweredRequestCountsNothing(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})
 	base, _ := provider(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -213,9 +213,9 @@ func TestCancelledRequestCountsItsInput(t *testing.T) {
 	<-asked
 	h.do("POST", "/responses/"+h.record("turn_a").ResponseID+"/cancel", "")
 	get(t, got)
-	h.estimates("turn_a", 1, 0)
-	if u := h.record("turn_a").Usage; u == nil || u.InputTokens == 0 {
-		t.Errorf("the usage is %+v, want the input", u)
+	rec := h.record("turn_a")
+	if u := rec.Usage; u == nil || *u != (responses.Usage{}) || rec.ProviderAttempts.AggregatedTokenUsage != nil {
+		t.Errorf("the usage is %+v, of attempts %+v, want none", u, rec.ProviderAttempts.AggregatedTokenUsage)
 	}
 }
 

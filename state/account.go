@@ -63,7 +63,7 @@ type Usage struct {
 }
 
 // Approximately is the mark before a number of which a part is an estimate.
-const Approximately = "~"
+const Approximately = turns.Approximately
 
 // Mark is Approximately where a part of the usage is estimated, else "".
 func (u Usage) Mark() string {

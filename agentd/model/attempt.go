@@ -62,7 +62,6 @@ func (c *Candidate) attempt(parent context.Context, req Request, yield func(Even
 		ctx, cancel = context.WithTimeoutCause(parent, c.Policy.Total, errTotal)
 	}
 	defer cancel()
-	sent := parent.Err() == nil
 	var counted Counted
 	req.Lowering, req.Counted = &a.Lowering, &counted
 	measured := meter{}
@@ -70,7 +69,7 @@ func (c *Candidate) attempt(parent context.Context, req Request, yield func(Even
 	if a.Err == nil {
 		return
 	}
-	a.Usage = spent(&req, counted, &measured, a.Begun || sent && givenUp(a.Err))
+	a.Usage = spent(&req, counted, &measured, a.Begun)
 	if parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
 		a.Err = late(a.Err, c.Policy.Total)
 	}
@@ -156,11 +155,6 @@ func settled(req *Request, claimed responses.Usage, measured *meter) responses.U
 		return claimed
 	}
 	return spent(req, Counted{}, measured, true)
-}
-
-// givenUp reports whether an attempt was ended from here while the provider worked at its answer, as far as is known.
-func givenUp(err *Error) bool {
-	return err.Kind == KindCancelled && (err.Diagnostics == nil || !err.Diagnostics.Connect)
 }
 
 // spent is the usage of an attempt that did not end: what the provider counted, and

@@ -59,7 +59,8 @@ func summary(streams Streams, s view.AgentSummary, objective string) error {
 		"next try", streams.when(s.Agent.RetryAt),
 		"sleeps until", streams.when(s.Agent.SleepingUntil), "turns", strconv.FormatInt(s.Agent.TurnIndex, 10),
 		"last wake", s.Agent.LastWakeReason, "last brief", streams.when(s.Agent.LastBriefAt),
-		"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
+		"tokens", fmt.Sprintf("%[1]s%[2]d in, %[1]s%[3]d out", s.TokenUsage.Total.Mark(),
+			s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens),
 	}
 	if b := s.Budget; b != nil {
 		pairs = append(pairs, append([]string{"with children"}, budgetOfTree(*b)[1:]...)...)

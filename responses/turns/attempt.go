@@ -80,6 +80,17 @@ type TokenUsage struct {
 	Estimated    bool  `json:"estimated,omitzero"` // the provider did not count all of it
 }
 
+// Approximately is the mark before a number of which a part is an estimate.
+const Approximately = "~"
+
+// Mark is Approximately where the provider did not count all, else "".
+func (u TokenUsage) Mark() string {
+	if u.Estimated {
+		return Approximately
+	}
+	return ""
+}
+
 // Usage is what models used as events tell it: the protocol has no key for an estimate.
 type Usage struct {
 	responses.Usage

@@ -66,6 +66,7 @@ type status struct {
 	Workspace string
 	Queued    int
 	Tokens    int64
+	Mark      string // before Tokens
 	Cost      string // "": unknown
 	Isolation string // what is not enforced; "": all is
 	Work      string // the current work item

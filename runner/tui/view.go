@@ -115,7 +115,7 @@ func (m *model) header() string {
 		add(fmt.Sprintf("%d queued", s.Queued))
 	}
 	if s.Tokens > 0 {
-		add(count(s.Tokens) + " tokens")
+		add(s.Mark + count(s.Tokens) + " tokens")
 	}
 	if s.Cost != "" {
 		add("cost " + m.line(s.Cost))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/state"
 )
@@ -112,11 +111,12 @@ type Progress struct {
 
 // Totals are counts over an agent's life.
 type Totals struct {
-	Messages     int64            `json:"total_message_count"`
-	ModelRounds  int64            `json:"total_model_rounds"`
-	InputTokens  int64            `json:"total_input_tokens"`
-	OutputTokens int64            `json:"total_output_tokens"`
-	LastTurn     *responses.Usage `json:"last_turn,omitempty"` // of the last turn that reported any
+	Messages     int64        `json:"total_message_count"`
+	ModelRounds  int64        `json:"total_model_rounds"`
+	InputTokens  int64        `json:"total_input_tokens"`
+	OutputTokens int64        `json:"total_output_tokens"`
+	Estimated    bool         `json:"estimated,omitempty"` // a part of the tokens
+	LastTurn     *turns.Usage `json:"last_turn,omitempty"` // of the last turn that reported any
 
 	Compactions       int64       `json:"compactions,omitempty"`        // of its conversations
 	CompactedMessages int64       `json:"compacted_messages,omitempty"` // of Messages, that no conversation has any more

@@ -56,8 +56,8 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if state.Totals.InputTokens != 140 || state.Totals.ModelRounds != 2 {
-			t.Errorf("the totals are %+v, want 140 tokens of input and 2 rounds", state.Totals)
+		if state.Totals.InputTokens != 140 || state.Totals.ModelRounds != 2 || !state.Totals.Estimated {
+			t.Errorf("the totals are %+v, want an estimate of 140 tokens of input, and 2 rounds", state.Totals)
 		}
 		page, err := v.Events(c.Attempt.AgentID, ledger.EventQuery{Limit: 1000})
 		for _, e := range page.Events {

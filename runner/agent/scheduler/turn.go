@@ -112,28 +112,23 @@ func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 		s.state.WorkShown = ""
 	}
 	s.state.Totals.ModelRounds += int64(t.ModelRounds)
-	if t.Usage != nil {
-		s.state.Totals.InputTokens += t.Usage.InputTokens
-		s.state.Totals.OutputTokens += t.Usage.OutputTokens
-		s.state.Totals.LastTurn = t.Usage
+	if u := used(t.Usage, t.Provider); u != nil {
+		s.state.Totals.InputTokens += u.InputTokens
+		s.state.Totals.OutputTokens += u.OutputTokens
+		s.state.Totals.Estimated = s.state.Totals.Estimated || u.Estimated
+		s.state.Totals.LastTurn = u
 	}
 }
 
 // maxTimeline bounds the attempts at models in the event of a failure, in bytes.
 const maxTimeline = 5 << 10
 
-// usage is what a turn used as events have it. Where a provider did not count all of it, that is an estimate.
-type usage struct {
-	*responses.Usage
-	Estimated bool `json:"estimated,omitempty"`
-}
-
 // used is what a turn used by what is known of its attempts at models, nil for nothing.
-func used(u *responses.Usage, tried *turns.ProviderTimeline) *usage {
+func used(u *responses.Usage, tried *turns.ProviderTimeline) *turns.Usage {
 	if u == nil {
 		return nil
 	}
-	return &usage{u, tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
+	return &turns.Usage{Usage: *u, Estimated: tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
 }
 
 // writeFailure records a failure, with what was tried in short.

@@ -174,7 +174,8 @@ func ownState(s view.AgentSummary) string {
 		fmt.Sprintf("agent %s: %s, %s queued, %s open", a.ID, a.Status, count(a.Pending, "message"),
 			count(a.OpenWorkItems, "work item")),
 		"next: " + line(s.SchedulingPosture.Posture+", "+s.SchedulingPosture.Reason),
-		fmt.Sprintf("model: %s; %d turns, %d tokens", s.Model.EffectiveModel, a.TurnIndex, s.TokenUsage.Total.TotalTokens),
+		fmt.Sprintf("model: %s; %d turns, %s%d tokens", s.Model.EffectiveModel, a.TurnIndex, s.TokenUsage.Total.Mark(),
+			s.TokenUsage.Total.TotalTokens),
 	}
 	if a.CurrentWorkItemID != "" {
 		lines = append(lines, "current work item: "+a.CurrentWorkItemID)

@@ -115,18 +115,11 @@ type turnTerminal struct {
 	DurationMS           int64            `json:"duration_ms"`
 }
 
-// tokenCounts are counts of tokens.
-type tokenCounts struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
-	TotalTokens  int64 `json:"total_tokens"`
-}
-
 // tokenUsage is what an agent has used so far.
 type tokenUsage struct {
-	Total            tokenCounts  `json:"total"`
-	TotalModelRounds int64        `json:"total_model_rounds"`
-	LastTurn         *tokenCounts `json:"last_turn,omitempty"`
+	Total            turns.TokenUsage  `json:"total"`
+	TotalModelRounds int64             `json:"total_model_rounds"`
+	LastTurn         *turns.TokenUsage `json:"last_turn,omitempty"`
 }
 
 // AgentsMD is a file of instructions that an agent is given. Its text is never shown.

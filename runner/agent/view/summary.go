@@ -330,11 +330,11 @@ func (s Snapshot) model(at agentSnapshot) ModelState {
 }
 
 func tokens(t ledger.Totals) tokenUsage {
-	u := tokenUsage{Total: tokenCounts{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens,
-		TotalTokens: t.InputTokens + t.OutputTokens}, TotalModelRounds: t.ModelRounds}
-	if t.LastTurn != nil {
-		u.LastTurn = &tokenCounts{InputTokens: t.LastTurn.InputTokens, OutputTokens: t.LastTurn.OutputTokens,
-			TotalTokens: t.LastTurn.TotalTokens}
+	u := tokenUsage{Total: turns.TokenUsage{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens,
+		TotalTokens: t.InputTokens + t.OutputTokens, Estimated: t.Estimated}, TotalModelRounds: t.ModelRounds}
+	if l := t.LastTurn; l != nil {
+		u.LastTurn = &turns.TokenUsage{InputTokens: l.InputTokens, OutputTokens: l.OutputTokens,
+			TotalTokens: l.TotalTokens, Estimated: l.Estimated}
 	}
 	return u
 }

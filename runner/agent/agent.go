@@ -86,6 +86,9 @@ type Config struct {
 	Plan func(agentID, itemID string) *view.PlanArtifact
 	// HomeText returns a text file of an agent's home and when it changed, fs.ErrNotExist for none. Nil: homes have none.
 	HomeText func(agentID, name string) (text string, changed time.Time, err error)
+	// ChangedFiles are those of some files that are not in the agent's home any more as they were sent: Changed of
+	// *home.Homes. It may be nil.
+	ChangedFiles func(agentID string, sent []string) []string
 	// ExportEpisodes writes the episodes of an agent that an export does not have yet: *home.Homes. It may be nil.
 	ExportEpisodes func(agentID string, after func(number int64) ([]ledger.Episode, error)) error
 	// ConversationBudget is how many tokens the conversation of an agent may have before it begins anew from memory; 0:

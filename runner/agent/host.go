@@ -59,7 +59,7 @@ func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.
 
 // promptInput gathers the input of the prompt of a claim from one snapshot.
 func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.Input, error) {
-	in := prompt.Input{Claim: c, Now: r.cfg.Now(), Budget: r.cfg.ConversationBudget}
+	in := prompt.Input{Claim: c, Now: r.cfg.Now(), Budget: r.cfg.ConversationBudget, Changed: r.changed(c.Message)}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
 		if in.Work, err = r.work(v, c); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"holon/runner/agent/memory"
 	"holon/runner/agent/prompt"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -55,4 +56,12 @@ func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {
 		list = append(list, prompt.CuratedFile{Path: name, Text: r.cfg.Secrets.Text(text)})
 	}
 	return list
+}
+
+// changed are the files that a message of the operator names and that are not any more as they were sent.
+func (r *Runtime) changed(m ledger.Message) []string {
+	if r.cfg.ChangedFiles == nil || m.Origin.Kind != ledger.OriginOperator {
+		return nil
+	}
+	return r.cfg.ChangedFiles(m.AgentID, rules.SentFiles(m.Body.Text))
 }

@@ -13,6 +13,7 @@ import (
 	"holon/internal/picture"
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/runner/agent/rules"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -115,9 +116,7 @@ func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Par
 	if err := s.addressee(ctx, agentID, true); err != nil {
 		return "", nil, err
 	}
-	says := func(at string) string {
-		return fmt.Sprintf("[file] agent_home/%s (%s)", at, visible.Size(int64(len(data))))
-	}
+	says := func(at string) string { return rules.SentFile(at, int64(len(data))) }
 	at, err := s.opts.KeepFile(agentID, name, data, func(at string) bool { return strings.Contains(earlier, says(at)) })
 	if err != nil {
 		return "", nil, err

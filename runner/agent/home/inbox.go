@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	inboxDir = "inbox" // where files lie that somebody sent to the agent
-	maxNames = 100     // that are tried for one file
+	inboxDir = "inbox"  // where files lie that somebody sent to the agent
+	maxNames = 100      // that are tried for one file
+	maxSent  = 32 << 20 // bytes of a file: more than a request takes
 )
 
 // Keep puts a file that somebody sent to an agent into its home, and returns its path there, inbox/DIGEST/NAME. The
@@ -27,8 +28,7 @@ func (h *Homes) Keep(id, name string, content []byte, sent func(at string) bool)
 		return "", unusable(id, fmt.Errorf("open the agent's home: %w", err))
 	}
 	defer root.Close()
-	sum := sha256.Sum256(content)
-	dir := path.Join(inboxDir, hex.EncodeToString(sum[:8]))
+	dir := folderOf(content)
 	names := []string{path.Join(dir, name)}
 	for i := 2; i <= maxNames; i++ {
 		ext := path.Ext(name)
@@ -56,4 +56,21 @@ func (h *Homes) Keep(id, name string, content []byte, sent func(at string) bool)
 		}
 	}
 	return "", unusable(id, fmt.Errorf("%s and %d other names of it hold something else", names[0], len(names)-1))
+}
+
+// folderOf is the directory of a file that somebody sent, by its digest.
+func folderOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return path.Join(inboxDir, hex.EncodeToString(sum[:8]))
+}
+
+// Changed are those of some files that are not in the agent's home any more as they were sent.
+func (h *Homes) Changed(id string, sent []string) (list []string) {
+	for _, at := range sent {
+		content, _, err := h.read(id, at, maxSent)
+		if dir := path.Dir(at); path.Dir(dir) == inboxDir && (err != nil || dir != folderOf(content)) {
+			list = append(list, at)
+		}
+	}
+	return list
 }

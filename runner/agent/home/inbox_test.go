@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -37,10 +38,13 @@ func TestKeep(t *testing.T) {
 				return at
 			}
 			first := keep(none)
+			expect.Equal(t, "changed", len(r.homes.Changed("alpha", []string{first, "notes/x", "inbox/x"})), 0)
 			if c.put != nil {
 				expect.NoError(t, os.Remove(r.in("alpha", first)))
 				expect.NoError(t, c.put(r.in("alpha", first)))
 			}
+			want := map[bool]string{false: "[" + first + "]", true: "[]"}[name == "the same"]
+			expect.Equal(t, "changed", fmt.Sprint(r.homes.Changed("alpha", []string{first})), want)
 			expect.Equal(t, "the same request", keep(func(at string) bool { return at == first }), first)
 			at := keep(none)
 			expect.Equal(t, "name", path.Base(at), c.want)

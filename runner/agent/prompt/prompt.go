@@ -82,11 +82,12 @@ type Report struct {
 // Input is what Assemble needs to know.
 type Input struct {
 	scheduler.Claim
-	Queued int           // messages that wait behind this one
-	Recent []EarlierTurn // the newest turns, oldest first; shown when the conversation begins anew
-	Memory Memory
-	Budget int64 // tokens of a conversation; 0: no bound
-	Work   Work
+	Changed []string      // files of the message that are not as they were sent
+	Queued  int           // messages that wait behind this one
+	Recent  []EarlierTurn // the newest turns, oldest first; shown when the conversation begins anew
+	Memory  Memory
+	Budget  int64 // tokens of a conversation; 0: no bound
+	Work    Work
 	Workspaces
 	Now time.Time
 }
@@ -131,7 +132,7 @@ func Assemble(in Input) Prompt {
 	p.add(work)
 	p.add(in.Workspaces.block(in.Agent))
 	p.add(situation(in))
-	p.add(labelled(in.Message))
+	p.add(labelled(in.Message, in.Changed))
 	p.SystemPrompt = texts(p.SystemBlocks)
 	p.Cache = cacheKeys{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
 		ContextFingerprint: digest(p.SystemPrompt, p.Prompt()), WorkingMemoryRevision: in.Memory.Revision,

@@ -72,8 +72,8 @@ func situation(in Input) string {
 	return b.String()
 }
 
-// labelled is a message with its provenance.
-func labelled(m ledger.Message) string {
+// labelled is a message with its provenance, and with those of its files that have changed.
+func labelled(m ledger.Message, changed []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[message %s] kind: %s; from: %s; authority: %s; received: %s", m.ID, m.Kind, origin(m.Origin),
 		m.Authority, m.CreatedAt.UTC().Format(time.RFC3339))
@@ -83,12 +83,16 @@ func labelled(m ledger.Message) string {
 	if m.CausationID != "" {
 		fmt.Fprintf(&b, "; caused by: %s", quoted(m.CausationID))
 	}
+	for _, at := range changed {
+		fmt.Fprintf(&b, "; not as it was sent any more: %s", quotedUpTo(at, maxEarlier))
+	}
 	return b.String() + "\n" + fenced(m.ID, content(m.Body), longest(m))
 }
 
 // Interjection is what a turn that runs receives of a message of the operator.
-func Interjection(m ledger.Message) string {
-	return "[interjection] Your operator says this while you work. Take it into account from here on.\n" + labelled(m)
+func Interjection(m ledger.Message, changed []string) string {
+	return "[interjection] Your operator says this while you work. Take it into account from here on.\n" +
+		labelled(m, changed)
 }
 
 // origin names the origin of a message. Text from outside is quoted.

@@ -45,8 +45,10 @@ func (s *Server) handler(l listener) http.Handler {
 	r.MethodNotAllowed(refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method",
 		Hint: "GET /openapi.json lists the methods"}))
 	for _, one := range s.routes() {
-		// a path of a file has slashes
-		r.Method(one.method, strings.Replace(one.path, "/{path}", "/*", 1), s.serve(l, one))
+		path, file := strings.Replace(one.path, "/{path}", "/*", 1), strings.HasSuffix(one.path, "/{path}")
+		if r.Method(one.method, path, s.serve(l, one)); file { // whose path has slashes
+			r.Head(path, s.serve(l, one))
+		}
 	}
 	if s.opts.Clients != nil {
 		r.Handle("/v1/*", s.serveClients(l))

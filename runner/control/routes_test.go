@@ -51,7 +51,9 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	var have, want []string
 	err := chi.Walk(New(Options{Host: still{}}).handler(listener{local: true}).(chi.Routes),
 		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-			have = append(have, method+" "+strings.Replace(path, "/files/*", "/files/{path}", 1))
+			if method != http.MethodHead { // that is GET without its body
+				have = append(have, method+" "+strings.Replace(path, "/files/*", "/files/{path}", 1))
+			}
 			return nil
 		})
 	expect.NoError(t, err)

@@ -64,7 +64,33 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, open func(*htt
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	s.mayTake(w, s.limits.Body)
-	http.ServeContent(w, r, "", info.ModTime(), bytes.NewReader(s.opts.Hide(data)))
+	answer := &ranged{ResponseWriter: w}
+	http.ServeContent(answer, r, "", info.ModTime(), bytes.NewReader(s.opts.Hide(data)))
+	if answer.none {
+		h.Del("Content-Type")
+		h.Del("Content-Disposition")
+		s.fail(w, r, &state.Error{Code: wire.CodeRange, Param: "Range", Message: "the file has no such range",
+			Hint: "ask for bytes within the size that Content-Range has"})
+	}
+}
+
+// ranged is an answer with ranges of a file. none: there is no such range, and nothing is answered yet.
+type ranged struct {
+	http.ResponseWriter
+	none bool
+}
+
+func (a *ranged) WriteHeader(status int) {
+	if a.none = status == http.StatusRequestedRangeNotSatisfiable; !a.none {
+		a.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (a *ranged) Write(data []byte) (int, error) {
+	if a.none {
+		return len(data), nil
+	}
+	return a.ResponseWriter.Write(data)
 }
 
 // openTurnFile opens the file that a request names.

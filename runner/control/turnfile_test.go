@@ -39,7 +39,9 @@ func TestTurnFiles(t *testing.T) {
 	}{
 		{"main/turns/turn_1/files/tools/a%20b", "", 200, "0123456789"},
 		{"main/turns/turn_1/files/tools%2Fa%20b", "bytes=2-4", 206, "234"},
-		{"main/turns/turn_1/files/tools/a%20b", "bytes=20-", 416, ""},
+		{"main/turns/turn_1/files/tools/a%20b", "bytes=20-", 416,
+			`{"ok":false,"error":{"code":"range_not_satisfiable","message":"the file has no such range","param":"Range",` +
+				`"hint":"ask for bytes within the size that Content-Range has","retryable":false}}`},
 		{"main/turns/turn_1/files/p%2541", "", 200, "escaped once"},
 		{"main/turns/turn_1/files/p%41", "", 200, "escaped twice"},
 		{"main/turns/turn_1/files/big", "", 413, ""},
@@ -53,6 +55,16 @@ func TestTurnFiles(t *testing.T) {
 		{"other/turns/turn_1/files/tools/a%20b", "", 404, ""},
 	} {
 		r.wantFile("agents/"+tt.path, tt.ranges, tt.status, tt.want)
+	}
+	for path, status := range map[string]int{"tools/a%20b": 200, "gone": 404} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodHead,
+			"http://holon/agents/main/turns/turn_1/files/"+path, nil)
+		expect.NoError(t, err)
+		resp, err := r.raw().Do(req)
+		expect.NoError(t, err)
+		expect.NoError(t, resp.Body.Close())
+		expect.Equal(t, "HEAD of "+path, resp.StatusCode, status)
+		expect.Equal(t, "its size", status != 200 || resp.ContentLength == 10, true)
 	}
 }
 

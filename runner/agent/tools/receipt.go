@@ -85,7 +85,7 @@ func showPage(p page, lines []string) (hosttools.Result, error) {
 func showWork(did string, w view.WorkRecord, warnings []scheduler.Warning) (hosttools.Result, error) {
 	text := "work item " + standing(w)
 	if did != "" {
-		text = fmt.Sprintf("work item %s %s%s", w.ID, did, strings.TrimPrefix(standing(w), w.ID))
+		text = fmt.Sprintf("work item %s %s%s%s", w.ID, did, strings.TrimPrefix(standing(w), w.ID), blocker(w))
 	} else {
 		text += "\n" + wholeWork(w)
 	}

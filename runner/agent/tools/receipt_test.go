@@ -34,7 +34,7 @@ func TestWorkReceipts(t *testing.T) {
 	for _, c := range []struct{ tool, arguments, want string }{
 		{"PickWorkItem", named, "work item " + id + " picked, 2 todos (1 completed), draft, current"},
 		{"UpdateWorkItem", strings.Replace(named, "}", `,"plan_status":"ready","blocked_by":"the forge"}`, 1),
-			"work item " + id + " updated, 2 todos (1 completed), ready, current"},
+			"work item " + id + " updated, 2 todos (1 completed), ready, current; blocked by the forge"},
 		{"GetWorkItem", named, "work item " + id + ", 2 todos (1 completed), ready, current\nobjective: mend it\n" +
 			"blocked by: the forge\nrechecked at: 2026-03-01T13:00:00Z\n- completed: a\n- pending: b"},
 	} {
@@ -83,7 +83,7 @@ func TestListPages(t *testing.T) {
 			expect.Equal(t, "the last page goes on after", after, "")
 		})
 	}
-	r.refuses("ListWorkItems", map[string]string{`{"after":"work_none"}`: "after", `{"limit":-1}`: "limit",
+	r.refuses("ListWorkItems", map[string]string{`{"after":"work_none"}`: "after", `{"limit":0}`: "limit",
 		`{"limit":201}`: "limit"})
 }
 

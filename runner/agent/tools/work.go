@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -60,7 +59,7 @@ type completeWork struct {
 
 type listWork struct {
 	Completed bool   `json:"include_completed,omitempty" jsonschema:"also the newest completed ones, behind the open ones"`
-	Limit     int    `json:"limit,omitempty" jsonschema:"at most so many, 50 if left out"`
+	Limit     *int   `json:"limit,omitempty" jsonschema:"at most so many, 50 if left out"`
 	After     string `json:"after,omitempty" jsonschema:"the id of the last item that you have seen"`
 }
 
@@ -188,9 +187,12 @@ func (o Options) shown(ctx context.Context, did, itemID string, warnings []sched
 }
 
 func (o Options) listWork(ctx context.Context, _ hosttools.Call, args listWork) (hosttools.Result, error) {
-	if args.Limit < 0 || args.Limit > maxListed {
-		return hosttools.Result{}, invalid("limit", fmt.Sprintf("%d is not a number from 1 to %d", args.Limit, maxListed),
-			"leave it out")
+	limit := defaultListed
+	if args.Limit != nil {
+		if limit = *args.Limit; limit < 1 || limit > maxListed {
+			return hosttools.Result{}, invalid("limit", fmt.Sprintf("%d is not a number from 1 to %d", limit, maxListed),
+				"leave it out")
+		}
 	}
 	ended := 0
 	if args.Completed {
@@ -203,7 +205,7 @@ func (o Options) listWork(ctx context.Context, _ hosttools.Call, args listWork) 
 	if err != nil {
 		return hosttools.Result{}, err
 	}
-	p, lines, err := pageOf(items, cmp.Or(args.Limit, defaultListed), args.After)
+	p, lines, err := pageOf(items, limit, args.After)
 	if err != nil {
 		return hosttools.Result{}, err
 	}

@@ -19,6 +19,7 @@ const (
 	CodeAuthorityClaimed state.Code = "authority_not_accepted" // Param: trust, authority_class, origin, kind, surface
 	CodeUnsupportedMedia state.Code = "unsupported_media_type"
 	CodeTooLarge         state.Code = "request_too_large"
+	CodeRange            state.Code = "range_not_satisfiable"
 	CodeTimeout          state.Code = "request_timeout"
 	CodeNoRoute          state.Code = "no_such_route"
 	CodeMethod           state.Code = "method_not_allowed"
@@ -41,7 +42,7 @@ var statusByCode = map[state.Code]int{
 	CodeInvalidJSON: 400, CodeInvalidValue: 400, CodeMissingField: 400, CodeUnknownField: 400,
 	CodeUnauthorized: 401,
 	CodeForbidden:    403, CodeAuthorityClaimed: 403,
-	CodeNoRoute: 404, CodeMethod: 405, CodeTimeout: 408, CodeTooLarge: 413, CodeUnsupportedMedia: 415,
+	CodeNoRoute: 404, CodeMethod: 405, CodeTimeout: 408, CodeTooLarge: 413, CodeUnsupportedMedia: 415, CodeRange: 416,
 	CodeBusy: 429, CodeInternal: 500,
 	CodeNotReady: 503, CodeDraining: 503, CodeContainer: 502, CodeUnusable: 409,
 

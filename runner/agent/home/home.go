@@ -34,6 +34,7 @@ import (
 	"holon/internal/folder"
 	"holon/internal/redact"
 	"holon/internal/roots"
+	"holon/internal/visible"
 	"holon/runner/agent/view"
 	"holon/runner/workspace"
 	"holon/skills"
@@ -171,7 +172,7 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 	if _, err := skills.Stage(ctx, refs, filepath.Join(dir, skillsDir)); err != nil {
 		if problem, ok := errors.AsType[*skills.InvalidSkill](err); ok {
 			return &state.Error{Code: codeTemplateSkill, Param: "skill_refs",
-				Message: "a skill of the template can't be used", Hint: problem.Hint, Err: problem}
+				Message: "a skill of the template can't be used: " + visible.OneLine(problem.Error(), 400), Hint: problem.Hint}
 		}
 		return fmt.Errorf("install the template's skills: %w", err)
 	}

@@ -228,7 +228,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		err := r.homes.Create(t.Context(), "agent", selector)
 		e, ok := errors.AsType[*state.Error](err)
-		if !ok || e.Code != code || e.Param == "" || e.Hint == "" {
+		if !ok || e.Code != code || e.Param == "" || e.Hint == "" || e.Err != nil && code != "template_fetch_failed" {
 			t.Errorf("%.60s: the error is %v", selector, err)
 		}
 		if got := r.agents(); len(got) != 0 {

@@ -5,11 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"holon/internal/roots"
+	"holon/internal/visible"
+	"holon/runner/agent/view"
+	"holon/state"
 )
 
 const (
@@ -38,14 +42,18 @@ func (h *Homes) Keep(id, name string, content []byte, sent func(at string) bool)
 		return names[i], nil
 	}
 	for _, folder := range []string{inboxDir, dir} {
-		if err := addFolder(root, folder); err != nil {
-			return "", unusable(id, err)
+		err := addFolder(root, folder)
+		if err == nil {
+			err = isFolder(root, folder)
+		}
+		if err != nil {
+			return "", unkept(id, err)
 		}
 	}
 	for _, at := range names {
 		added, err := add(root, at, content)
 		if err != nil {
-			return "", unusable(id, err)
+			return "", unkept(id, err)
 		}
 		if added {
 			return at, nil
@@ -55,7 +63,23 @@ func (h *Homes) Keep(id, name string, content []byte, sent func(at string) bool)
 			return at, nil
 		}
 	}
-	return "", unusable(id, fmt.Errorf("%s and %d other names of it hold something else", names[0], len(names)-1))
+	return "", unkept(id, fmt.Errorf("%s and %d other names of it hold something else", names[0], len(names)-1))
+}
+
+// isFolder refuses what the agent put in the place of a directory, also a link to one.
+func isFolder(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s in it is not a directory", name)
+	}
+	return err
+}
+
+// unkept says why a file that was sent is not in the home of an agent.
+func unkept(id string, err error) error {
+	return &state.Error{Code: view.CodeHomeUnusable, Param: "parts",
+		Message: fmt.Sprintf("the file can't be put into the home of agent %s: %s", id, visible.OneLine(err.Error(), 400)),
+		Hint:    "mend the directory " + inboxDir + " in the home, or look at the disk"}
 }
 
 // folderOf is the directory of a file that somebody sent, by its digest.

@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"holon/runner/agent/home"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -66,5 +68,23 @@ func TestKeepFindsNoName(t *testing.T) {
 	}
 	if at, err := r.homes.Keep("alpha", "a", []byte("x"), func(string) bool { return false }); err == nil {
 		t.Errorf("the file is kept at %s, want an error", at)
+	}
+}
+
+// A file is not put where the agent has something else than a directory, and the error names it.
+func TestKeepNeedsItsDirectory(t *testing.T) {
+	for name, put := range map[string]func(at string) error{
+		"a file": func(at string) error { return os.WriteFile(at, nil, 0o600) },
+		"a link": func(at string) error { return os.Symlink("notes", at) },
+	} {
+		r := newRig(t)
+		expect.NoError(t, r.homes.Create(t.Context(), "alpha", ""))
+		expect.NoError(t, os.RemoveAll(r.in("alpha", "inbox")))
+		expect.NoError(t, put(r.in("alpha", "inbox")))
+		_, err := r.homes.Keep("alpha", "a", []byte("x"), func(string) bool { return false })
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Param != "parts" {
+			t.Fatalf("%s: %v, want an error about the parts", name, err)
+		}
+		expect.Contains(t, name, err.Error(), "inbox in it is not a directory")
 	}
 }

@@ -177,8 +177,8 @@ func read(selector, kind, dir string) (*template, error) {
 			code = codeTemplateNotFound
 		}
 		return nil, &state.Error{Code: code, Param: "template",
-			Message: fmt.Sprintf("the template %.200q can't be read", selector),
-			Hint:    "name a directory with an " + agentsFile, Err: err}
+			Message: fmt.Sprintf("the template %.200q can't be read: %s", selector, visible.OneLine(err.Error(), 400)),
+			Hint:    "name a directory with an " + agentsFile}
 	}
 	defer root.Close()
 	t := &template{selector: selector, kind: kind, path: dir}
@@ -203,8 +203,8 @@ func read(selector, kind, dir string) (*template, error) {
 
 func broken(file, selector string, err error) error {
 	return &state.Error{Code: codeTemplateInvalid, Param: file,
-		Message: fmt.Sprintf("%s of the template %.200q can't be used", file, selector), Hint: "correct the template",
-		Err: err}
+		Message: fmt.Sprintf("%s of the template %.200q can't be used: %s", file, selector,
+			visible.OneLine(err.Error(), 400)), Hint: "correct the template"}
 }
 
 // readFile reads a bounded regular file.
@@ -233,8 +233,8 @@ func parseManifest(data []byte) ([]string, error) {
 	}
 	if err != nil {
 		return nil, &state.Error{Code: codeTemplateInvalid, Param: manifestFile,
-			Message: "skills.json of the template can't be used",
-			Hint:    `write {"skill_refs": ["/absolute/path/of/a/skill"]}`, Err: err}
+			Message: "skills.json of the template can't be used: " + visible.OneLine(err.Error(), 400),
+			Hint:    `write {"skill_refs": ["/absolute/path/of/a/skill"]}`}
 	}
 	for i, ref := range m.Refs {
 		param := fmt.Sprintf("skill_refs[%d]", i)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -116,8 +117,8 @@ func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Par
 	if err := s.addressee(ctx, agentID, true); err != nil {
 		return "", nil, err
 	}
-	says := func(at string) string { return rules.SentFile(at, int64(len(data))) }
-	at, err := s.opts.KeepFile(agentID, name, data, func(at string) bool { return strings.Contains(earlier, says(at)) })
+	sent := rules.SentFiles(earlier)
+	at, err := s.opts.KeepFile(agentID, name, data, func(at string) bool { return slices.Contains(sent, at) })
 	if err != nil {
 		return "", nil, err
 	}
@@ -125,7 +126,7 @@ func (s *Server) keepPart(ctx context.Context, agentID, param string, p wire.Par
 		image = responses.Parts{{Type: responses.PartInputImage, Detail: "auto",
 			ImageURL: "data:" + info.MediaType + ";base64," + base64.StdEncoding.EncodeToString(data)}}
 	}
-	return says(at), image, nil
+	return rules.SentFile(at, int64(len(data))), image, nil
 }
 
 // dataOf returns what a data URL holds.

@@ -141,7 +141,8 @@ func TestPreviewOfIsolatedTurn(t *testing.T) {
   - text: done
 `)
 		body := `{"model":%q,"input":"go","previous_response_id":%s,"holon":{"session_id":"sess_1","workspace_dir":"p/q"}}`
-		first, previous, at := "", "null", map[string]string{responses.IsolationCopy: "", responses.IsolationWorktree: "/q"}[kind]
+		first, previous := "", "null"
+		at := map[string]string{responses.IsolationCopy: "", responses.IsolationWorktree: "/q"}[kind]
 		for _, said := range []string{"original", "continued"} {
 			body := fmt.Sprintf(body, model, previous)
 			shown := h.previewed(body)

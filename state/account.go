@@ -86,7 +86,8 @@ func (a Account) Spent() Spent {
 	return Spent{a.Cost, a.Estimated > 0, a.Unpriced > 0, a.ListPricesOf}
 }
 
-// Recorded is the record of what a turn cost. The gateway metered it, or no provider was asked and its container counted.
+// Recorded is the record of what a turn cost. The gateway metered it, or no provider was asked and its container
+// counted.
 func (s Spent) Recorded(tokens int64, metered bool) turns.Cost {
 	c := turns.Cost{Amount: "unknown", PriceSource: "unknown", Tokens: tokens, Estimated: s.Estimated}
 	if metered {

@@ -58,7 +58,8 @@ func (r *Runtime) checkTurn(ctx context.Context, attempt ledger.Attempt, stop co
 	}
 	messages, err := r.scheduler.Offer(ctx, attempt.AgentID)
 	for _, m := range messages { // agentd knows by its id which it has; the settlement puts back what the turn did not take
-		err = errors.Join(err, r.cfg.Turns.Interject(ctx, m.AgentID, attempt.TurnID, m.ID, prompt.Interjection(m, r.changed(m))))
+		text := prompt.Interjection(m, r.changed(m))
+		err = errors.Join(err, r.cfg.Turns.Interject(ctx, m.AgentID, attempt.TurnID, m.ID, text))
 	}
 	return true, err
 }

@@ -131,7 +131,8 @@ func (a *agent) status(s view.StateSnapshot) status {
 	at := s.Agent
 	out := status{Target: Target{Agent: at.Identity.AgentID}, Name: at.Identity.AgentID,
 		State: strings.ReplaceAll(string(at.Agent.Status), "_", " "), Running: at.Agent.CurrentRunID != "",
-		Model: at.Model.EffectiveModel, Queued: at.Agent.Pending, Tokens: at.TokenUsage.Total.TotalTokens, Mark: at.TokenUsage.Total.Mark(),
+		Model: at.Model.EffectiveModel, Queued: at.Agent.Pending, Tokens: at.TokenUsage.Total.TotalTokens,
+		Mark:      at.TokenUsage.Total.Mark(),
 		Isolation: at.Execution.Policy.Unenforced(), Workspace: s.Execution.WorkspaceAnchor}
 	if p := at.SchedulingPosture.Posture; !out.Running && strings.HasPrefix(p, "waiting_for_") { // why it sleeps
 		out.State = strings.ReplaceAll(p, "_", " ")

@@ -72,8 +72,8 @@ func (s *step) taskFrom(t ledger.Task) *ledger.Provenance {
 	return &from
 }
 
-// noticeFrom is where a notification came from: the message of the turn that it was made in, or the operator. Others the
-// runtime makes by itself.
+// noticeFrom is where a notification came from: the message of the turn that it was made in, or the operator. The
+// runtime makes others by itself.
 func (s *step) noticeFrom(n ledger.Notification) *ledger.Provenance {
 	from := cmp.Or(s.by, ledger.Provenance{Origin: ledger.Origin{Kind: ledger.OriginSystem}})
 	if known := s.provenance(n.CausationID); known != nil {

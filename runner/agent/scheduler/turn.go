@@ -128,7 +128,8 @@ func used(u *responses.Usage, tried *turns.ProviderTimeline) *turns.Usage {
 	if u == nil {
 		return nil
 	}
-	return &turns.Usage{Usage: *u, Estimated: tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
+	return &turns.Usage{Usage: *u,
+		Estimated: tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
 }
 
 // writeFailure records a failure, with what was tried in short.

@@ -11,6 +11,7 @@ import (
 	"holon/internal/visible"
 	"holon/runner/engine"
 	"holon/runner/engine/transfer"
+	"holon/state"
 )
 
 // link is the way to a container that shares no directory with the host. Its sockets and files are those of mounts: the
@@ -100,6 +101,14 @@ func (s *Session) closeLink() error {
 	return err
 }
 
+// fetchTime is how long it is tried to fetch files while the engine does not answer.
+const fetchTime = time.Minute
+
+// passing reports whether an error of the engine may go away.
+func passing(err error) bool {
+	return state.IsCode(err, engine.CodeUnreachable) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 // fetchTurn brings back what agentd keeps of turns, once one is over.
 func (s *Session) fetchTurn(ctx context.Context) error {
 	return s.fetch(ctx, func(m engine.Mount) bool { return m.Target == outputPath || m.Target == statePath })
@@ -126,6 +135,10 @@ func (s *Session) fetch(ctx context.Context, wanted func(engine.Mount) bool) err
 	spec := s.linked()
 	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !wanted(m) })
 	err := linker.Fetch(ctx, s.handle, spec, limits)
+	for end := time.Now().Add(fetchTime); passing(err) && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(resumeEvery) // what is not fetched is lost with the container
+		err = linker.Fetch(ctx, s.handle, spec, limits)
+	}
 	if tooMuch, ok := errors.AsType[*transfer.TooMuchError](err); ok {
 		return &Error{Code: codeDiskQuota, Param: "HOLON_RUN_DISK", Err: tooMuch,
 			Message: "what the container wrote was not taken whole", Hint: "raise it"}

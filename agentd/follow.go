@@ -112,8 +112,8 @@ func (s *Server) follow(ctx context.Context, journal *record.Journal, f feed) (l
 	return lines, events, f.send(f.framing.AppendEnd(nil), true)
 }
 
-// shown returns what the reader gets of lines of the journal, before which so many lines and events were dealt with, and
-// how many events they have.
+// shown returns what the reader gets of lines of the journal, before which so many lines and events were dealt with,
+// and how many events they have.
 func (f feed) shown(chunk []byte, lines, events int64) (shown []byte, count int64) {
 	if !f.whole {
 		shown = record.AppendStream(nil, chunk)

@@ -17,7 +17,7 @@ func (s *Server) refuse(req *responses.Request, mem *memory) (*responses.Request
 	if err := errors.Join(checkBackground(req), s.refuseSecretIDs(req.Holon)); err != nil {
 		return nil, err
 	}
-	if req = s.withDefaults(withoutSilence(req)); len(req.Input) == 0 && !req.WarmUp {
+	if req = s.withDefaults(withoutSilence(req)); len(req.Input) == 0 && !req.NoModel {
 		if err := s.checkUnfinished(req.PreviousResponseID, mem); err != nil {
 			return nil, err
 		}

@@ -80,8 +80,8 @@ func endedTask(scope turns.Scope, t tasks.Snapshot, elsewhere bool) []turns.Runt
 }
 
 // untold are the facts of tasks that those of a turn lack, by the newest that they have of the process of each, and
-// noted marks them as recorded. A task has its record before its turn has a fact of it, and an end is marked as reported
-// after that: the process may die in between, and each is recorded once all the same.
+// noted marks them as recorded. A task has its record before its turn has a fact of it, and an end is marked as
+// reported after that: the process may die in between, and each is recorded once all the same.
 func (s *Server) untold(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func()) {
 	var ended []string
 	add := func(all []turns.RuntimeEvent, begins bool) (has bool) {

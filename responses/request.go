@@ -26,7 +26,7 @@ type Request struct {
 	IgnoredTools       []string          `json:"-"` // types of tools that providers host, which are not offered
 	ShowToolCalls      bool              `json:"-"` // asked by include or by a tool: show calls as *ToolCall items
 	ToolChoice         ToolChoice        `json:"tool_choice,omitzero"`
-	WarmUp             bool              `json:"-"` // generate is false, on a WebSocket alone: no model is asked
+	NoModel            bool              `json:"-"` // generate is false, on a WebSocket alone: no model is asked
 	ParallelToolCalls  bool              `json:"-"`
 	MaxToolCalls       *int              `json:"max_tool_calls,omitzero"`
 	MaxOutputTokens    *int              `json:"max_output_tokens,omitzero"`

@@ -57,7 +57,8 @@ type Models struct {
 }
 
 // Files are what the container sees of the host's files. A tree of Source is the session's own, locked as long as that
-// is there, and released with it. One of Resume stays the caller's, who may resume it while the container is held still.
+// is there, and released with it. One of Resume stays the caller's, who may resume it while the container is held
+// still.
 type Files struct {
 	Source    *workspace.Source // nil: no working tree
 	Resume    *workspace.Held   // a tree that is there, instead of Source; nil: none

@@ -178,8 +178,8 @@ func (s *Session) Ended() bool {
 }
 
 // Working asks agentd whether something goes on in the container: a turn, or a
-// command that outlives the turn that started it, of which it returns how many there are. The process that a session was
-// taken up from may have ended while it started the container, so that agentd does not listen yet.
+// command that outlives the turn that started it, of which it returns how many there are. The process that a session
+// was taken up from may have ended while it started the container, so that agentd does not listen yet.
 func (s *Session) Working(ctx context.Context) (works bool, commands int, err error) {
 	if s.resumed {
 		if err := s.awaitSocket(ctx); err != nil {

@@ -127,7 +127,8 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	result := run(turn)
 	stop()
 	<-done
-	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && (e.Code == codeDiskQuota || e.Code == codeServiceFailed) &&
+	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && (e.Code == codeDiskQuota ||
+		e.Code == codeServiceFailed) &&
 		!completed(result) {
 		result.stopped = e
 	}

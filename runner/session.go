@@ -269,8 +269,8 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// awaitSocket waits until agentd listens. The socket appears under its name only when agentd listens on it, so the first
-// connection that succeeds is the right one.
+// awaitSocket waits until agentd listens. The socket appears under its name only when agentd listens on it, so the
+// first connection that succeeds is the right one.
 func (s *Session) awaitSocket(ctx context.Context) error {
 	retry := time.NewTicker(time.Millisecond)
 	defer retry.Stop()

@@ -125,8 +125,9 @@ func (s *Session) makeDirs() error {
 	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("prepare the session's directories: %w", err)
 	}
-	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "config": 0o755, "output": 0o700, "state": 0o700,
-		"etc": 0o755} {
+	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "config": 0o755, "output": 0o700,
+		"state": 0o700,
+		"etc":   0o755} {
 		dir := filepath.Join(s.cfg.Dir, sub)
 		err := os.Mkdir(dir, mode)
 		if err == nil {

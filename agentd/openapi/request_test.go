@@ -71,7 +71,7 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 	for _, v := range []any{*req, req.Holon, *req.Holon.Limits, *req.Holon.Reminder, req.MCP[0], req.Text.Format} {
 		value := reflect.ValueOf(v)
 		for field, f := range value.Fields() {
-			if f.IsZero() && field.Name != "IgnoredTools" && field.Name != "WarmUp" { // which are in tools, or not sent
+			if f.IsZero() && field.Name != "IgnoredTools" && field.Name != "NoModel" { // which are in tools, or not sent
 				t.Errorf("%s.%s is not set: the test does not cover it", value.Type(), field.Name)
 			}
 		}

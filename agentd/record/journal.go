@@ -337,8 +337,8 @@ func (j *Journal) announceDelta() {
 	j.change = make(chan struct{})
 }
 
-// state returns how far a follower that has read off bytes may read, whether more will follow, and why not. For one that
-// is sparse, deltas behind which nothing else came are not there yet, as long as more will follow.
+// state returns how far a follower that has read off bytes may read, whether more will follow, and why not. For one
+// that is sparse, deltas behind which nothing else came are not there yet, as long as more will follow.
 func (j *Journal) state(off int64, sparse bool) (visible int64, ended bool, change <-chan struct{}, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

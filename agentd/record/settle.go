@@ -84,8 +84,8 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 
 // settleRecord completes turn.json, or makes it again from the header when the
 // crash came before it was on disk.
-func (s *Store) settleRecord(h Header, resp responses.Response, progress *turns.Progress, inputs []turns.Input, now time.Time) (
-	err error) {
+func (s *Store) settleRecord(h Header, resp responses.Response, progress *turns.Progress, inputs []turns.Input,
+	now time.Time) (err error) {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
 	rec.Skills, rec.IgnoredTools = h.Skills, h.IgnoredTools
 	// Commands could write the old record, so a broken one is ignored.

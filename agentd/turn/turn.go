@@ -198,7 +198,7 @@ type runner struct {
 }
 
 func (r *runner) loop(ctx context.Context) error {
-	if r.Request.WarmUp {
+	if r.Request.NoModel {
 		return r.complete()
 	}
 	for {

@@ -28,7 +28,8 @@ holon tail show it. No other agent gets its id. The default agent stays.`
 	f := cmd.Flags()
 	f.BoolVar(&yes, "yes", false, "do not ask, for scripts")
 	f.BoolVar(&a.DryRun, "dry-run", false, "say what the agent would lose, and do nothing")
-	f.BoolVar(&a.Force, "force", false, "also while a turn runs, which is aborted, or with changes or commits that were not taken")
+	f.BoolVar(&a.Force, "force", false,
+		"also while a turn runs, which is aborted, or with changes or commits that were not taken")
 	return cmd
 }
 

@@ -42,7 +42,8 @@ func newAgentCommand(streams Streams) *cobra.Command {
 func runAgentList(ctx context.Context, r *remote) error {
 	agents, err := r.Agents(ctx)
 	return showList(&r.base, agents, err,
-		[]string{"AGENT", "STATUS", "POSTURE*", "PENDING", "MODEL*", "LAST BRIEF", "SANDBOX*"}, func(a view.AgentListEntry) []string {
+		[]string{"AGENT", "STATUS", "POSTURE*", "PENDING", "MODEL*", "LAST BRIEF", "SANDBOX*"},
+		func(a view.AgentListEntry) []string {
 			id := a.Identity.AgentID
 			if a.Identity.IsDefaultAgent && r.streams.OutTTY {
 				id += " (default)"

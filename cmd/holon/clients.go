@@ -202,46 +202,46 @@ func (c *clients) models(ctx context.Context) ([]responses.Model, error) {
 	return list, nil
 }
 
-// doorSessions are the sessions for the door.
-type doorSessions struct{ *clients }
+// sharedSessions are the sessions for the door.
+type sharedSessions struct{ *clients }
 
-func doorSession(x *conversation.Session, err error) (openresponses.Session, error) {
+func sharedSession(x *conversation.Session, err error) (openresponses.Session, error) {
 	if err != nil {
 		return nil, err
 	}
 	return clientSession{x}, nil
 }
 
-func (d doorSessions) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
+func (d sharedSessions) Start(ctx context.Context, a openresponses.Ask) (openresponses.Session, error) {
 	x, err := d.start(ctx, conversation.Ask(a))
 	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "image" {
 		e.Param = "holon.image" // as a request has it
 	}
-	return doorSession(x, err)
+	return sharedSession(x, err)
 }
 
-func (d doorSessions) find(by func(s *conversation.Sessions, owner, id string) (*conversation.Session, error), owner,
+func (d sharedSessions) find(by func(s *conversation.Sessions, owner, id string) (*conversation.Session, error), owner,
 	id string) (openresponses.Session, error) {
 	opened, err := d.opened(context.Background()) // a local look unless another process has them
 	if err != nil {
 		return nil, err
 	}
-	return doorSession(by(opened, owner, id))
+	return sharedSession(by(opened, owner, id))
 }
 
-func (d doorSessions) Find(owner, name string) (openresponses.Session, error) {
+func (d sharedSessions) Find(owner, name string) (openresponses.Session, error) {
 	return d.find((*conversation.Sessions).Find, owner, name)
 }
 
-func (d doorSessions) OfResponse(owner, id string) (openresponses.Session, error) {
+func (d sharedSessions) OfResponse(owner, id string) (openresponses.Session, error) {
 	return d.find((*conversation.Sessions).OfResponse, owner, id)
 }
 
-func (d doorSessions) OfTurn(owner, id string) (openresponses.Session, error) {
+func (d sharedSessions) OfTurn(owner, id string) (openresponses.Session, error) {
 	return d.find((*conversation.Sessions).OfTurn, owner, id)
 }
 
-func (d doorSessions) OfItem(owner, id string) (openresponses.Session, error) {
+func (d sharedSessions) OfItem(owner, id string) (openresponses.Session, error) {
 	return d.find((*conversation.Sessions).OfItem, owner, id)
 }
 

@@ -88,7 +88,8 @@ func argumentNames(cmd *cobra.Command) (names []string) {
 }
 
 // namesOfThings are the arguments that are never empty: an empty one comes from a variable of a script that is not set.
-var namesOfThings = []string{"AGENT", "MESSAGE", "TIMER", "TASK", "ITEM", "RUN", "NAME", "FILE", "SOURCE", "KEY", "SESSION"}
+var namesOfThings = []string{"AGENT", "MESSAGE", "TIMER", "TASK", "ITEM", "RUN", "NAME", "FILE", "SOURCE", "KEY",
+	"SESSION"}
 
 // argumentsOfUse refuses arguments that are not in a command's usage. There, those in brackets may be left out, and one
 // with dots may be repeated.

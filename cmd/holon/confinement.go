@@ -22,8 +22,9 @@ func confinementFlags(f *pflag.FlagSet) {
 	f.StringArray("allow-host", nil, "`HOST` that the agent may reach over HTTP and HTTPS, or *.DOMAIN for those "+
 		"below one (default none)")
 	f.String("user", "", "`UID:GID` of the container (default yours; each container of root has one of its own)")
-	f.String("link", engine.LinkAuto, "`how` the container is reached: auto, mounts or stream (files are copied, sockets go "+
-		"through the engine)")
+	f.String("link", engine.LinkAuto,
+		"`how` the container is reached: auto, mounts or stream (files are copied, sockets go "+
+			"through the engine)")
 	f.String("runtime", "", "`name` of what runs containers in the engine, such as runsc (default the engine's)")
 	f.StringSlice("accept-weaker", nil,
 		"`axes` of the isolation that the engine may enforce less strictly than asked for")

@@ -91,7 +91,8 @@ func (b *background) ready(ctx context.Context) error {
 }
 
 // launch starts the daemon with do, and shows how it is.
-func (b *background) launch(ctx context.Context, do func(*daemon.Daemon, context.Context) (daemon.Started, error)) error {
+func (b *background) launch(ctx context.Context, do func(*daemon.Daemon, context.Context) (daemon.Started,
+	error)) error {
 	if err := b.ready(ctx); err != nil {
 		return err
 	}

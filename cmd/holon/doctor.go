@@ -81,8 +81,10 @@ func (s *surface) doctor(ctx context.Context) (*doctor.Doctor, error) {
 		HolonHome: s.Home, UserHome: s.UserHome, Version: buildVersion(), Agentd: func() (string, error) {
 			return findAgentd(s.Agentd)
 		},
-		Engine: func(home state.Home) (engine.Engine, error) { return s.newEngine(engineName(o.Loaded.Engine), o.Loaded.Link, home) },
-		Image:  o.Image, User: confined.User, Runtime: confined.Runtime, Accept: confined.Accept, Memory: confined.Memory,
+		Engine: func(home state.Home) (engine.Engine, error) {
+			return s.newEngine(engineName(o.Loaded.Engine), o.Loaded.Link, home)
+		},
+		Image: o.Image, User: confined.User, Runtime: confined.Runtime, Accept: confined.Accept, Memory: confined.Memory,
 		NanoCPUs: confined.NanoCPUs,
 		Loaded:   s.Loaded, Chosen: o.Model != "", Offline: s.asked("offline"),
 	}

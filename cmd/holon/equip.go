@@ -146,7 +146,8 @@ func (h *agentHost) newChecks() (*childcheck.Checks, error) {
 func (h *agentHost) newTransports() *deliver.Deliverer {
 	o := h.options
 	d := deliver.Options{Store: h.ledger, Steps: h.steps, Leases: h.leases,
-		Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets, Command: o.NotifyCommand, Environ: os.Environ(), Log: h.log}
+		Secrets: credentials.StoreIn(o.home), Known: o.streams.Secrets, Command: o.NotifyCommand, Environ: os.Environ(),
+		Log: h.log}
 	if o.NotifyDesktop {
 		d.Bus = cmp.Or(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), fmt.Sprintf("unix:path=/run/user/%d/bus", os.Getuid()))
 	}

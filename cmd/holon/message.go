@@ -88,11 +88,11 @@ var unshown = []string{record.CategoryBrief, record.CategoryProgress, record.Cat
 
 // showRow prints a row that does not change any more. The end of the turn is the summary's.
 func (p *progress) showRow(row present.Row) {
-	if row.Level > present.Verbose || slices.Contains(unshown, row.Category) || p.told[row.Key] ||
+	if row.Level > present.Verbose || slices.Contains(unshown, row.Category) || p.announced[row.Key] ||
 		row.Open && row.Call != nil || strings.HasPrefix(row.Key, "end-") {
 		return
 	}
-	p.told[row.Key] = true
+	p.announced[row.Key] = true
 	if row.Category != record.CategoryTool || row.Call == nil {
 		p.printLocked("  " + visible.OneLine(row.Summary, 500))
 		return

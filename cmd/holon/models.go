@@ -18,7 +18,8 @@ import (
 )
 
 func newModelsCommand(streams Streams) *cobra.Command {
-	list := settingsCommand(streams, "list", "List the models that are set, and providers that can be asked", runModelsList)
+	list := settingsCommand(streams, "list", "List the models that are set, and providers that can be asked",
+		runModelsList)
 	cmd := settingsCommand(streams, "models", "List models, and ask whether they answer",
 		runModelsList)
 	cmd.Args = noCommand

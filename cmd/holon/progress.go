@@ -35,30 +35,30 @@ type progress struct {
 	insists bool // opening is shown although no progress is wanted
 	started time.Time
 
-	mu      sync.Mutex
-	phase   string
-	doing   string
-	since   time.Time
-	calls   []openCall      // that run, in the order in which they began
-	denied  map[string]bool // connections whose denial was shown
-	warned  []string        // warnings that were shown
-	retried retries         // what was shown of models that are asked again
-	message message         // the newest that was shown while it was written
-	edited  []activity.File // by the turn
-	shells  int             // calls that ran commands
-	tokens  int64           // that the turn took so far
-	fold    present.Fold    // of an agent's events
-	told    map[string]bool // keys of rows that were printed
-	final   *responses.Response
-	drawn   bool // the status line is on the screen
-	ticker  chan struct{}
-	stop    sync.Once
-	ended   sync.WaitGroup
+	mu        sync.Mutex
+	phase     string
+	doing     string
+	since     time.Time
+	calls     []openCall      // that run, in the order in which they began
+	denied    map[string]bool // connections whose denial was shown
+	warned    []string        // warnings that were shown
+	retried   retries         // what was shown of models that are asked again
+	message   message         // the newest that was shown while it was written
+	edited    []activity.File // by the turn
+	shells    int             // calls that ran commands
+	tokens    int64           // that the turn took so far
+	fold      present.Fold    // of an agent's events
+	announced map[string]bool // keys of rows that were printed
+	final     *responses.Response
+	drawn     bool // the status line is on the screen
+	ticker    chan struct{}
+	stop      sync.Once
+	ended     sync.WaitGroup
 }
 
 func newProgress(streams Streams, quiet bool) *progress {
 	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(),
-		denied: make(map[string]bool), told: make(map[string]bool), ticker: make(chan struct{})}
+		denied: make(map[string]bool), announced: make(map[string]bool), ticker: make(chan struct{})}
 	if streams.ErrTTY && !quiet {
 		p.ended.Go(p.tick)
 	}
@@ -163,7 +163,7 @@ func (p *progress) warnLocked(warning string) {
 	p.warned = append(p.warned, warning)
 }
 
-// Fact shows rounds and tool calls.
+// Fact shows rounds and tool calls. It is one switch over the kinds of facts, with a few lines for each.
 func (p *progress) Fact(ev turns.RuntimeEvent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

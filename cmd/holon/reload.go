@@ -18,8 +18,8 @@ import (
 // lookEvery is how often the daemon looks whether its settings were changed.
 const lookEvery = time.Second
 
-// settingsFiles are the numbers, sizes and times of config.json and the credentials of a home, which differ when one was
-// written, since each is replaced as a whole.
+// settingsFiles are the numbers, sizes and times of config.json and the credentials of a home, which differ when one
+// was written, since each is replaced as a whole.
 type settingsFiles string
 
 func lookAtSettings(home state.Home) (files settingsFiles) {

@@ -49,7 +49,8 @@ var sessionFlags = map[string]string{"session": "SESSION", "session_id": "SESSIO
 
 func newSessionList(streams Streams) *cobra.Command {
 	all := false
-	cmd := sessionCommand(streams, "list", "List the sessions of all programs", func(ctx context.Context, r *remote) error {
+	cmd := sessionCommand(streams, "list", "List the sessions of all programs", func(ctx context.Context,
+		r *remote) error {
 		found, err := r.Sessions(ctx)
 		var list []wire.Session
 		for _, s := range found.Data {

@@ -115,7 +115,8 @@ func networkOf(m *state.Manifest) string {
 	if m.Egress == nil {
 		return ""
 	}
-	return fmt.Sprintf("open to %s: %s, %d denied", strings.Join(slices.Concat(m.Egress.AllowHosts, m.Egress.PrivateHosts), ", "),
+	return fmt.Sprintf("open to %s: %s, %d denied", strings.Join(slices.Concat(m.Egress.AllowHosts, m.Egress.PrivateHosts),
+		", "),
 		count(int(m.Egress.Allowed), "connection"), m.Egress.Denied)
 }
 

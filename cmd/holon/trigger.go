@@ -19,7 +19,8 @@ func newTriggerCommand(streams Streams) *cobra.Command {
 	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made again if it was revoked.\n" +
 		"The URL is a secret."
 	return group("trigger", "The URLs by which others wake an agent", "", newTriggerCreateCommand(streams), show,
-		triggerCommand(streams, "rotate [AGENT]", "Give a trigger another URL; the old one ends", (*client.Client).RotateTrigger),
+		triggerCommand(streams, "rotate [AGENT]", "Give a trigger another URL; the old one ends",
+			(*client.Client).RotateTrigger),
 		triggerCommand(streams, "revoke [AGENT]", "End a trigger, and forget its secret", (*client.Client).RevokeTrigger))
 }
 

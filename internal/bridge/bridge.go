@@ -1,11 +1,12 @@
-// Package bridge joins Unix sockets on both sides of one connection, such as the standard streams of a program that runs
-// in a container.
+// Package bridge joins Unix sockets on both sides of one connection, such as the standard streams of a program that
+// runs in a container.
 //
 //	client ─▶ socket of Listen ═ stream of the connection ═▶ socket of Dial, of the same name on the other side ─▶ server
 //
 // Both sides run the same code, and may have sockets of both kinds. Each connection to a socket is a stream of its own
-// with flow control (yamux), so that one that is not read holds up no other. A socket of Listen appears once that of the
-// other side's Dial answers, and goes with the connection. The other side is hostile: it reaches only what Dial names.
+// with flow control (yamux), so that one that is not read holds up no other. A socket of Listen appears once that of
+// the other side's Dial answers, and goes with the connection. The other side is hostile: it reaches only what Dial
+// names.
 package bridge
 
 import (

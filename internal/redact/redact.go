@@ -175,8 +175,8 @@ func secret(name string) bool {
 	return strings.Contains(name, "PASSWORD")
 }
 
-// Fingerprints identifies the values that are known, sorted and without those of AddFresh, by HMACs under a key: a store
-// keeps with what it has cleaned those of which it was cleaned.
+// Fingerprints identifies the values that are known, sorted and without those of AddFresh, by HMACs under a key: a
+// store keeps with what it has cleaned those of which it was cleaned.
 func (s *Set) Fingerprints(key []byte) (list []string) {
 	if s == nil {
 		return nil

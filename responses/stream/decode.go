@@ -51,8 +51,8 @@ func (d *Decoder) Limit(bytes int) *Decoder {
 	return d
 }
 
-// Events reads encoded events until the stream says that it is over: by [DONE], or by its end. Each slice is the JSON of
-// one event and is only valid until the next iteration. The error ends the sequence and comes with no data:
+// Events reads encoded events until the stream says that it is over: by [DONE], or by its end. Each slice is the JSON
+// of one event and is only valid until the next iteration. The error ends the sequence and comes with no data:
 // ErrTruncated when the end came before a response.completed, .failed or .incomplete or an error event, ErrTooLarge, or
 // the error of the reader, which Events does not close. The sequence can be iterated once.
 func (d *Decoder) Events() iter.Seq2[[]byte, error] {

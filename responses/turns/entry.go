@@ -39,7 +39,8 @@ func CutEntry(line []byte) (seq int64, key string, value []byte, ok bool) {
 	}
 	number, rest, ok := bytes.Cut(rest, []byte(`,"`))
 	seq, err := strconv.ParseInt(string(number), 10, 64)
-	if !ok || err != nil || seq < 1 || strconv.FormatInt(seq, 10) != string(number) || !bytes.HasSuffix(rest, []byte("}")) {
+	if !ok || err != nil || seq < 1 || strconv.FormatInt(seq, 10) != string(number) || !bytes.HasSuffix(rest,
+		[]byte("}")) {
 		return 0, "", nil, false
 	}
 	for _, key := range []string{EntryStream, EntryRuntime} {

@@ -139,7 +139,8 @@ func beyond(whole *responses.Usage, attempts *TokenUsage) *TokenUsage {
 
 // End says how a settled turn ended that was accepted at a time. lost is what cut it off; a turn with a complete stream
 // ended as the stream says, and was lost only afterwards.
-func (p *Progress) End(scope Scope, accepted Time, resp *responses.Response, lost string, actions []string) RuntimeEvent {
+func (p *Progress) End(scope Scope, accepted Time, resp *responses.Response, lost string,
+	actions []string) RuntimeEvent {
 	end := End{DurationMS: lasted(accepted, At(scope.now())), Rounds: p.Rounds, ToolCalls: p.ToolCalls.Total,
 		OpenActions: actions, Phase: "recovery"}
 	switch u, sum := resp.Usage, p.Attempts.AggregatedTokenUsage; {

@@ -16,7 +16,7 @@ const typeCreate = "response.create"
 // the handshake, so that a connection has turns with a token each.
 const KeyModelToken = "holon_model_token"
 
-// keyGenerate is the key of a message for responses.Request.WarmUp, which is its opposite.
+// keyGenerate is the key of a message for responses.Request.NoModel, which is its opposite.
 const keyGenerate = "generate"
 
 // Create is a response.create message.
@@ -59,7 +59,7 @@ func DecodeCreate(text []byte) (c Create, err error) {
 		return c, responses.Invalid("", responses.CodeInvalidJSON, "the message cannot be read")
 	}
 	if c.Request, err = responses.DecodeRequest(body); err == nil {
-		c.WarmUp = warmUp
+		c.NoModel = warmUp
 	}
 	return c, err
 }

@@ -58,16 +58,16 @@ const maxSessions = 256
 // Serve answers an editor until in ends, which is no error, or ctx. Prompts that are under way are cancelled then. A
 // read of in may be left behind when ctx ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	a := &agent{opts: o, door: door{o.Client}, sessions: map[string]*session{}}
+	a := &agent{opts: o, daemon: daemon{o.Client}, sessions: map[string]*session{}}
 	a.conn = newConn(in, out, a.handle)
 	return a.conn.serve(ctx)
 }
 
 // agent is what an editor talks to.
 type agent struct {
-	opts Options
-	door door
-	conn *conn
+	opts   Options
+	daemon daemon
+	conn   *conn
 
 	mu       sync.Mutex
 	sessions map[string]*session

@@ -18,7 +18,7 @@ const (
 // land shows what the session's private tree has changed since it was last shown, and brings it into the editor's files
 // as the mode says. What cannot be applied is shown and no error: the turn itself is done.
 func (s *session) land(ctx context.Context) error {
-	change, err := s.agent.door.diff(ctx, s.id)
+	change, err := s.agent.daemon.diff(ctx, s.id)
 	if err != nil || change.Result == s.shown || len(change.Files) == 0 {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *session) ask(ctx context.Context, u update, options ...option) (string,
 // apply brings a change into the editor's files. Files that programs execute without being asked to need a permission
 // of their own, whatever the mode.
 func (s *session) apply(ctx context.Context, u update) error {
-	err := s.agent.door.apply(context.WithoutCancel(ctx), s.id, false) // half of it would be undone again
+	err := s.agent.daemon.apply(context.WithoutCancel(ctx), s.id, false) // half of it would be undone again
 	if !hasCode(err, codeExecuted) {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *session) apply(ctx context.Context, u update) error {
 	if asked != nil || choice != allowOnce {
 		return err
 	}
-	return s.agent.door.apply(context.WithoutCancel(ctx), s.id, true)
+	return s.agent.daemon.apply(context.WithoutCancel(ctx), s.id, true)
 }
 
 // notLanded shows that a change stays in the private copy, and why.

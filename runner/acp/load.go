@@ -16,7 +16,7 @@ func (a *agent) loadSession(ctx context.Context, p loadSession) (any, error) {
 	if err := responses.CheckID("sessionId", p.SessionID); err != nil {
 		return nil, invalidParams("%v", err)
 	}
-	known, err := a.door.session(ctx, p.SessionID)
+	known, err := a.daemon.session(ctx, p.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (a *agent) loadSession(ctx context.Context, p loadSession) (any, error) {
 	if err := s.replay(turn, known.ResponseIDs); err != nil {
 		return nil, err
 	}
-	change, err := a.door.diff(turn, s.id)
+	change, err := a.daemon.diff(turn, s.id)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +47,10 @@ func (a *agent) loadSession(ctx context.Context, p loadSession) (any, error) {
 // replay shows responses, of which those that were removed are left out.
 func (s *session) replay(ctx context.Context, ids []string) error {
 	for _, id := range ids[max(0, len(ids)-maxReplayed):] {
-		input, err := s.agent.door.client.Below("/v1").InputItems(ctx, id)
+		input, err := s.agent.daemon.client.Below("/v1").InputItems(ctx, id)
 		var made *responses.Response
 		if err == nil {
-			made, err = s.agent.door.response(ctx, id)
+			made, err = s.agent.daemon.response(ctx, id)
 		}
 		if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeNotFound {
 			continue

@@ -107,7 +107,7 @@ func (s *session) run(turn context.Context, input responses.Items) (*responses.R
 			r.Reasoning = &responses.ReasoningConfig{Summary: new("auto")}
 		}
 	}
-	made, err := s.agent.door.create(turn, r)
+	made, err := s.agent.daemon.create(turn, r)
 	if turn.Err() != nil && made == nil {
 		s.withdraw(turn)
 		return nil, turn.Err()
@@ -125,7 +125,7 @@ func (s *session) follow(turn context.Context, id string) (final *responses.Resp
 	stop := context.AfterFunc(turn, func() {
 		defer close(left)
 		time.AfterFunc(cancelWithin, leave)
-		if s.agent.door.cancel(reading, id) != nil {
+		if s.agent.daemon.cancel(reading, id) != nil {
 			leave()
 		}
 	})
@@ -134,7 +134,7 @@ func (s *session) follow(turn context.Context, id string) (final *responses.Resp
 			<-left
 		}
 	}()
-	for ev, err := range s.agent.door.events(reading, id) {
+	for ev, err := range s.agent.daemon.events(reading, id) {
 		if err == nil {
 			err = s.event(ev)
 		}
@@ -159,12 +159,12 @@ func (s *session) longLived() bool { return strings.HasPrefix(s.model, AgentPref
 func (s *session) withdraw(turn context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(turn), cancelWithin)
 	defer cancel()
-	info, err := s.agent.door.session(ctx, s.id)
+	info, err := s.agent.daemon.session(ctx, s.id)
 	if err != nil || len(info.ResponseIDs) == 0 {
 		return // there is no session yet
 	}
 	last := info.ResponseIDs[len(info.ResponseIDs)-1]
-	if err := s.agent.door.cancel(ctx, last); err != nil {
+	if err := s.agent.daemon.cancel(ctx, last); err != nil {
 		s.agent.opts.Log.Warn("a response may still be made", "response", last, "err", err)
 	}
 }

@@ -42,8 +42,8 @@ func (r *Runtime) exportEpisodes(ctx context.Context, agentID string) {
 // episodesAtOnce is how many episodes are exported at a time.
 const episodesAtOnce = 200
 
-// curated are the files that an agent and its operator keep as memory. One that cannot be read is shown as such, and one
-// that is not there is as one without text.
+// curated are the files that an agent and its operator keep as memory. One that cannot be read is shown as such, and
+// one that is not there is as one without text.
 func (r *Runtime) curated(agentID string) (list []prompt.CuratedFile) {
 	if r.cfg.HomeText == nil {
 		return nil

@@ -25,8 +25,8 @@ var converter = sync.OnceValue(func() goldmark.Markdown {
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodes{}, 100))))
 })
 
-// markdown is Markdown of a model as HTML. HTML in it is shown as text, an image becomes a link, and a link says nothing
-// of this page to where it leads.
+// markdown is Markdown of a model as HTML. HTML in it is shown as text, an image becomes a link, and a link says
+// nothing of this page to where it leads.
 func markdown(source string) template.HTML {
 	source = visible.Text(source)
 	var out bytes.Buffer

@@ -22,7 +22,7 @@ var functions = template.FuncMap{
 	"unenforced": unenforced,
 	"size":       visible.Size,
 	"when":       when,
-	"iso":        func(t any) string { return moment(t).Format("2006-01-02T15:04:05.000Z07:00") },
+	"iso":        func(t any) string { return timeOf(t).Format("2006-01-02T15:04:05.000Z07:00") },
 	"duration": func(ms int64) string {
 		d := time.Duration(ms) * time.Millisecond
 		if d > time.Second {
@@ -75,7 +75,7 @@ func unenforced(boundaries map[string]string) string {
 	return visible.OneLine(strings.Join(list, ", "), 300)
 }
 
-func moment(v any) time.Time {
+func timeOf(v any) time.Time {
 	switch t := v.(type) {
 	case time.Time:
 		return t.UTC()
@@ -91,7 +91,7 @@ func moment(v any) time.Time {
 
 // when is a time of the host for a person, "" for none.
 func when(v any) string {
-	if t := moment(v); !t.IsZero() {
+	if t := timeOf(v); !t.IsZero() {
 		return t.Local().Format("02 Jan 15:04:05")
 	}
 	return ""

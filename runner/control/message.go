@@ -249,8 +249,8 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, legacy bool) (a
 		Replayed: receipt.Replayed}, Challenge: receipt.Challenge}, nil
 }
 
-// content makes JSON of a body of any type: JSON as it is, also that of a form with a payload, anything else as a string.
-// An empty one is none.
+// content makes JSON of a body of any type: JSON as it is, also that of a form with a payload, anything else as a
+// string. An empty one is none.
 func content(header string, raw []byte) (kind string, body json.RawMessage) {
 	kind, _, err := mime.ParseMediaType(header)
 	if err != nil || len(kind) > maxHint {

@@ -27,10 +27,11 @@ const (
 	maxFileName = 200 // bytes
 )
 
-// said is what the operator says to an agent in a text and parts. Files and pictures are put into the agent's home before
-// the message is recorded, and its text names them; the request of its turn has the pictures, which a model is shown. A
-// message with the key of an earlier one names the files of that.
-func (s *Server) said(ctx context.Context, agentID, key, text string, parts []wire.Part) (ledger.Body, json.RawMessage,
+// promptBody is what the operator says to an agent in a text and parts. Files and pictures are put into the agent's
+// home before the message is recorded, and its text names them; the request of its turn has the pictures, which a model
+// is shown. A message with the key of an earlier one names the files of that.
+func (s *Server) promptBody(ctx context.Context, agentID, key, text string, parts []wire.Part) (ledger.Body,
+	json.RawMessage,
 	error) {
 	if len(parts) > maxFiles {
 		return ledger.Body{}, nil, invalid("parts", fmt.Sprintf("there are %d parts", len(parts)),
@@ -159,7 +160,7 @@ func checkFileName(param, name string) error {
 // promptOf is a message of the operator.
 func (s *Server) promptOf(r *http.Request, agentID, key string, priority ledger.Priority, text string,
 	parts []wire.Part) (ledger.Message, error) {
-	body, request, err := s.said(r.Context(), agentID, key, text, parts)
+	body, request, err := s.promptBody(r.Context(), agentID, key, text, parts)
 	return ledger.Message{AgentID: agentID, Key: key, Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: priority, Body: body, Request: request,
 		Surface: ledger.SurfaceControlPrompt, AdmissionContext: listenerOf(r.Context()).operatorContext()}, err

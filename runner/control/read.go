@@ -46,8 +46,8 @@ func (s *Server) getReadiness(_ http.ResponseWriter, _ *http.Request) (any, erro
 	return wire.Readiness{OK: true, Ready: s.host.Info().Ready}, nil
 }
 
-// getHealth answers anyone, so that a proxy or a supervisor needs no token: 200 when the runtime is ready and its ledger
-// can be read, else 503.
+// getHealth answers anyone, so that a proxy or a supervisor needs no token: 200 when the runtime is ready and its
+// ledger can be read, else 503.
 func (s *Server) getHealth(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.store.View(r.Context(), func(ledger.View) error { return nil }); err != nil || !s.host.Info().Ready {
 		return nil, &state.Error{Code: wire.CodeNotReady, Message: "the runtime is not ready", Hint: "try again later"}

@@ -55,7 +55,8 @@ func (s *Server) unapplied(ctx context.Context, agentID string, force bool) ([]v
 	}
 	return changes, &state.Error{Code: ledger.CodeConflict, Param: "agent_id",
 		Message: "agent " + agentID + " has changes or commits that were not taken, in " + strings.Join(names, ", "),
-		Hint:    "holon workspace apply --agent " + agentID + " takes changes; --force removes it and keeps patches, and commits as bundles"}
+		Hint: "holon workspace apply --agent " + agentID +
+			" takes changes; --force removes it and keeps patches, and commits as bundles"}
 }
 
 // ofWorkspaces makes the handler of a route that acts on the workspaces of agents.

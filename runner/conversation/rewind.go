@@ -236,9 +236,9 @@ type Rewound struct {
 	Warnings     []state.Warning // of what in the tree stayed as it is
 }
 
-// Rewind makes a response the current one, "" for the beginning, and the tree what it was right after it. What came later
-// stays and can be gone back to. Of a turn that failed or was cancelled the tree comes back, and the current response is
-// the one before; see Current. conversationOnly leaves the tree as it is.
+// Rewind makes a response the current one, "" for the beginning, and the tree what it was right after it. What came
+// later stays and can be gone back to. Of a turn that failed or was cancelled the tree comes back, and the current
+// response is the one before; see Current. conversationOnly leaves the tree as it is.
 func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnly bool, by string) (Rewound, error) {
 	release, err := x.holdSettled(ctx)
 	if err != nil {

@@ -284,8 +284,8 @@ func (s *Sessions) OfItem(owner, id string) (*Session, error) {
 // client can have read more than their beginning.
 const catchUp = time.Second
 
-// defaultDecided bounds how long a look-up waits until it is known whether agentd has a turn that was asked for, perhaps
-// by a holon that was killed: what repeats that request must not be what begins it.
+// defaultDecided bounds how long a look-up waits until it is known whether agentd has a turn that was asked for,
+// perhaps by a holon that was killed: what repeats that request must not be what begins it.
 const defaultDecided = 30 * time.Second
 
 func (s *Sessions) lookUp(owner, id string, of kind, missing *state.Error) (*Session, error) {

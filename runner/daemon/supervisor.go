@@ -16,8 +16,8 @@ type Supervisor struct {
 	Watchdog time.Duration // within which it wants to know that the process works; 0: it does not
 }
 
-// SupervisorOf finds the supervisor that the environment names: NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. A watchdog
-// of another process, or of no number, is none.
+// SupervisorOf finds the supervisor that the environment names: NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. A
+// watchdog of another process, or of no number, is none.
 func SupervisorOf(getenv func(string) string) Supervisor {
 	s := Supervisor{Socket: getenv("NOTIFY_SOCKET")}
 	pid := getenv("WATCHDOG_PID")

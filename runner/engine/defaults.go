@@ -105,7 +105,8 @@ func Unconfined(user User) Isolation {
 	as := func(value string) Axis { return Axis{Level: NotEnforced, Value: value} }
 	return Isolation{
 		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Separation: as("none"), Capabilities: as("host"),
-		NoNewPrivileges: as("false"), Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),
+		NoNewPrivileges: as("false"), Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"),
+		Pids:   as("unlimited"),
 		Memory: as("unlimited"), CPU: as("unlimited"), OpenFiles: as("host"), FileSize: as("host"),
 		CoreDumps: as("host"), Tmpfs: as("host"), IPC: as("host"), Cgroup: as("host"), MaskedPaths: as("host"),
 		Init: as("host"), Devices: as("host"), Mounts: as("host"),

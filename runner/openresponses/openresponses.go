@@ -14,7 +14,9 @@
 //   - The answer is agentd's: status, content type and body are copied and never encoded again. Of the client's body
 //     only keys of holon change, and previous_response_id of a request that names its session alone; other keys, their
 //     order and the spelling of numbers stay.
-//   - A turn runs within Session.Turn, which grants, meters and records it. A request that agentd has is not sent again.
+//   - A turn runs within Session.Turn, which grants, meters and records it. A request that agentd has is not sent
+//
+// again.
 //   - A client that goes is gone for agentd too, once agentd has the turn. Before that a turn is not asked for, or its
 //     answer is waited for, so that no turn runs unwatched. What becomes of the turn is agentd's decision.
 //   - An answer that breaks is cut off, so that no client takes it for whole.
@@ -43,8 +45,8 @@ import (
 )
 
 // Sessions are those of all callers. Owners see their own only; an id or a name of another is not found. An id that
-// agentd has sent is found, also when the watcher of its turn has not come to it. What was compacted in one session of an
-// owner opens in another. Methods return *state.Error or *responses.Error for what a client may be shown.
+// agentd has sent is found, also when the watcher of its turn has not come to it. What was compacted in one session of
+// an owner opens in another. Methods return *state.Error or *responses.Error for what a client may be shown.
 type Sessions interface {
 	Start(ctx context.Context, a Ask) (Session, error)
 	Find(owner, idOrName string) (Session, error)

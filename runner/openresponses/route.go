@@ -105,8 +105,8 @@ func (q *request) identify(h http.Header) error {
 	return nil
 }
 
-// hold waits until no other request of the caller is about to make the turn, whose id the caller chose. What is asked for
-// twice at once is one turn.
+// hold waits until no other request of the caller is about to make the turn, whose id the caller chose. What is asked
+// for twice at once is one turn.
 func (s *Server) hold(ctx context.Context, q *request) (err error) {
 	q.settled = func() {}
 	if q.repeats {
@@ -222,9 +222,9 @@ func (s *Server) find(ctx context.Context, q *request) (Session, error) {
 // maxLookBack bounds how many responses of a session are looked at for one that its next turn can continue.
 const maxLookBack = 32
 
-// follow has a request that names its session and no response be the session's next turn: it continues the last response
-// that can be continued, or that is still made, which agentd refuses. A request for a turn that is there continues what
-// that did.
+// follow has a request that names its session and no response be the session's next turn: it continues the last
+// response that can be continued, or that is still made, which agentd refuses. A request for a turn that is there
+// continues what that did.
 func (q *request) follow(ctx context.Context, agent *client.Client, x Session) error {
 	if q.follows != nil || !q.isNext() {
 		return nil

@@ -110,8 +110,8 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	return cmp.Or(cut, err)
 }
 
-// noTurn ends Session.Turn of a request that asks a model, with what a turn may take, and makes no turn. As an answer of
-// agentd it says that there is nothing to wait for.
+// noTurn ends Session.Turn of a request that asks a model, with what a turn may take, and makes no turn. As an answer
+// of agentd it says that there is nothing to wait for.
 func noTurn() error {
 	return responses.NotFound("", responses.CodeTurnNotFound, "the request makes no turn")
 }

@@ -157,9 +157,9 @@ func lost(err error, responseID string) error {
 // errUnanswered says that agentd made a turn, and broke off before it said so.
 var errUnanswered = errors.New("the turn is over and was not answered")
 
-// watched runs a turn of the session, and exchange, which sends the request and copies the answer, until the copy is
+// watched runs a turn of the session, and converse, which sends the request and copies the answer, until the copy is
 // whole. The turn may go on behind that.
-func (s *Server) watched(p *post, exchange func(up upstream) error) error {
+func (s *Server) watched(p *post, converse func(up upstream) error) error {
 	if !s.begin() {
 		return draining()
 	}
@@ -177,7 +177,7 @@ func (s *Server) watched(p *post, exchange func(up upstream) error) error {
 	for {
 		select {
 		case up := <-p.asked:
-			err := exchange(up)
+			err := converse(up)
 			up.stop()
 			if err == nil || p.id.Load() != nil || errors.Is(err, errCut) {
 				return err

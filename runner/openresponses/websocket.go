@@ -106,11 +106,11 @@ func (c *socket) turn(text []byte) error {
 	} else if err = c.server.holdLine(ctx, q, x); err != nil {
 		return err
 	} else {
-		err = c.server.watched(p, func(up upstream) error { return c.exchange(p, up) })
+		err = c.server.watched(p, func(up upstream) error { return c.converse(p, up) })
 	}
 	if q.repeated || errors.Is(err, errUnanswered) {
 		return x.Do(ctx, func(ctx context.Context, agent *client.Client) error {
-			return c.exchange(p, upstream{agent: agent, ctx: ctx, stop: func() {}})
+			return c.converse(p, upstream{agent: agent, ctx: ctx, stop: func() {}})
 		})
 	}
 	if err != nil && p.id.Load() != nil { // the client can fetch the rest; an error would be an end
@@ -119,8 +119,8 @@ func (c *socket) turn(text []byte) error {
 	return err
 }
 
-// exchange sends a message to the agentd of a session and copies the frames of its answer.
-func (c *socket) exchange(p *post, up upstream) error {
+// converse sends a message to the agentd of a session and copies the frames of its answer.
+func (c *socket) converse(p *post, up upstream) error {
 	id := p.session.Info().ID
 	t := c.agents[id]
 	if t == nil || t.ctx.Err() != nil {

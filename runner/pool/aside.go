@@ -52,7 +52,8 @@ func (k *Pool) noteUnrecorded(ctx context.Context, u *use, r runner.End) {
 // able to end the agent that way. If the turn is begun then, the old session stays aside and
 // the conversation begins anew. Otherwise the session was not at fault and comes back. An older
 // session that was set aside is deleted.
-func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (runner.End, error)) (runner.End, error) {
+func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (runner.End, error)) (runner.End,
+	error) {
 	kept, aside := k.private(a, sessionDir), k.private(a, asideDir)
 	k.closeLogged(ctx, a)
 	if err := k.putAside(a); err != nil {

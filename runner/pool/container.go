@@ -374,8 +374,8 @@ func (k *Pool) OpenTurnFile(agentID, turnID, name string) (*os.File, error) {
 	return turn.OpenPlain(name)
 }
 
-// readRecord reads the record of the agent's container that another process wrote, nil when there is none. With one that
-// cannot be used, sessions.CodeDamaged, the agent gets no container and loses none.
+// readRecord reads the record of the agent's container that another process wrote, nil when there is none. With one
+// that cannot be used, sessions.CodeDamaged, the agent gets no container and loses none.
 func (k *Pool) readRecord(a *agent) (*sessions.Record, error) {
 	r, err := k.sessions.Record(a.key)
 	if errors.Is(err, fs.ErrNotExist) {

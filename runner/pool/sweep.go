@@ -222,7 +222,8 @@ func (k *Pool) working(ctx context.Context, a *agent) (works bool, err error) {
 }
 
 // leftovers removes what sessions of agents left, if unowned lets it.
-func (k *Pool) leftovers(unowned func(context.Context, sessions.Leftover, func() error) (bool, error)) sessions.Sweeper {
+func (k *Pool) leftovers(unowned func(context.Context, sessions.Leftover, func() error) (bool,
+	error)) sessions.Sweeper {
 	return sessions.Sweeper{Home: k.opts.Home, Kind: k.kind(), Unowned: unowned}
 }
 

@@ -63,12 +63,18 @@ var unanswered = []string{responses.CodeCancelled, responses.CodeServerDisconnec
 
 // TaskInput writes to a task of an agent.
 func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input) (*tasks.InputResult, error) {
-	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.InputResult, error) { return s.Client().TaskInput(ctx, id, in) })
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.InputResult, error) {
+		return s.Client().TaskInput(ctx, id,
+			in)
+	})
 }
 
 // StopTask ends a task of an agent, by force or after asking.
 func (k *Pool) StopTask(ctx context.Context, t Turn, id string, force bool) (*tasks.StopResult, error) {
-	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.StopResult, error) { return s.Client().StopTask(ctx, id, force) })
+	return answer(ctx, k, t, func(s *sessions.Session) (*tasks.StopResult, error) {
+		return s.Client().StopTask(ctx, id,
+			force)
+	})
 }
 
 // TaskOutput returns a preview of what a task of an agent has printed, of about so many tokens; 0 for agentd's default.

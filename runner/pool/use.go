@@ -135,8 +135,8 @@ func (u *use) wait(ctx context.Context) error {
 }
 
 // Do calls fn with the agentd of an agent, whose container is made if there is none, and stays while fn runs. No turn
-// is made; t says what the container is made from. fn must not use the pool for that agent; it is called once more, with
-// AtOnce, if no agentd could be reached. An error of fn is returned as it is.
+// is made; t says what the container is made from. fn must not use the pool for that agent; it is called once more,
+// with AtOnce, if no agentd could be reached. An error of fn is returned as it is.
 func (k *Pool) Do(ctx context.Context, t Turn, fn func(ctx context.Context, agent *client.Client) error) error {
 	var failed error
 	err := k.inContainer(ctx, t, func(s *sessions.Session) error {

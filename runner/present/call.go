@@ -104,8 +104,8 @@ func (t *turn) call(id string) int {
 	return slices.IndexFunc(t.calls, func(c call) bool { return c.id == id })
 }
 
-// effects are the categories of what calls of the host's tools do. A notification is a fact of its own: it asks for action
-// where the call does not.
+// effects are the categories of what calls of the host's tools do. A notification is a fact of its own: it asks for
+// action where the call does not.
 var effects = []string{CategoryWork, CategoryTask, CategoryWorkspace, CategoryWaiting}
 
 // callBehind is the running call that did what an event of a category tells, nil for none.

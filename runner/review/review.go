@@ -200,8 +200,8 @@ func Lines(patch string) (lines []Line) {
 	return lines
 }
 
-// patchReader is where the reading of a patch is: in a file, at a line of its new content, with lines of a hunk left, of
-// both sides.
+// patchReader is where the reading of a patch is: in a file, at a line of its new content, with lines of a hunk left,
+// of both sides.
 type patchReader struct {
 	file     string
 	at, left int

@@ -107,9 +107,9 @@ const (
 // the file is: it may name what works.
 const CodeDamaged = state.CodeManifestInvalid
 
-// Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet. What a home was copied
-// or moved from may have a container still, which that of the copy is not: a session has none here then. A run is over
-// with its container, so its record is damaged.
+// Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet. What a home was
+// copied or moved from may have a container still, which that of the copy is not: a session has none here then. A run
+// is over with its container, so its record is damaged.
 func (m *Manager) Record(key Key) (*Record, error) {
 	r, err := readRecord(m.Dir(key), key.kind == Runs)
 	switch {
@@ -234,7 +234,8 @@ func (r *Record) write(dir string) error {
 // RecordWhole records a run that holds nothing itself but parts, which are recorded by their own.
 func (m *Manager) RecordWhole(key Key, engine string, run *Run) error {
 	asked := Asked{TurnID: responses.NewID(responses.PrefixTurn)}
-	r := &Record{Asked: asked, Run: run, Held: runner.Held{ID: key.id, Engine: engine, Dir: m.SessionDir(key), Sockets: m.Home.IPCDir(key.id)}}
+	r := &Record{Asked: asked, Run: run, Held: runner.Held{ID: key.id, Engine: engine, Dir: m.SessionDir(key),
+		Sockets: m.Home.IPCDir(key.id)}}
 	return r.write(m.Dir(key))
 }
 

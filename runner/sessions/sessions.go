@@ -76,7 +76,8 @@ func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner
 }
 
 // TakeUp takes up what record says that another process held: see runner.TakeUp.
-func (m *Manager) TakeUp(ctx context.Context, key Key, record *Record, cfg runner.Config, serve bool) (*Session, error) {
+func (m *Manager) TakeUp(ctx context.Context, key Key, record *Record, cfg runner.Config, serve bool) (*Session,
+	error) {
 	s := newSession(m, key, record)
 	return s.open(cfg, func(cfg runner.Config) (*runner.Session, error) {
 		return runner.TakeUp(ctx, cfg, record.Held, serve)

@@ -43,7 +43,10 @@ const (
 //	env      the variable that sets it; of a provider x: what follows X_
 //	project  what the file of a project may do: nothing where the tag is missing, for the key names what is run,
 //	         read, asked, paid or reached, or is about the host; "lower" a limit; "free"; "folder": name paths, which
-//	         stay within the repository; "agreed": what a person agreed to; any other word is the one value that may be set, the value that confines
+//	         stay within the repository; "agreed": what a person agreed to; any other word is the one value that may be
+//
+// set, the value that confines
+//
 //	zero     "ok" for a whole number or a duration that may be 0
 type Settings struct {
 	modelSettings

@@ -14,30 +14,30 @@ type scrollback struct {
 	lines    []string // to print, in order
 	printing bool
 	leaving  bool
-	frame    int // lines of the tallest frame that the terminal may show
+	shown    int // lines of the tallest frame that the terminal may show
 	drawn    int // of the newest one
 }
 
-// frameTime is longer than the renderer takes to show the newest frame.
-const frameTime = 50 * time.Millisecond
+// redrawPause is longer than the renderer takes to show the newest frame.
+const redrawPause = 50 * time.Millisecond
 
 // printedMsg says that lines were printed, and that the newest frame is shown.
 type printedMsg struct{}
 
 // draws notes the height of a frame.
 func (s *scrollback) draws(height int) {
-	s.drawn, s.frame = height, max(s.frame, height)
+	s.drawn, s.shown = height, max(s.shown, height)
 }
 
 // next takes the lines that fit above the frame.
 func (s *scrollback) next(height int) (text string) {
-	n := min(len(s.lines), height-s.frame)
+	n := min(len(s.lines), height-s.shown)
 	text, s.lines = strings.Join(s.lines[:n], "\n"), s.lines[n:]
 	return text
 }
 
 // fits reports whether a line fits above the frame.
-func (s *scrollback) fits(height int) bool { return s.frame < height }
+func (s *scrollback) fits(height int) bool { return s.shown < height }
 
 // print prints what fits of the rows that will not change any more, and goes on when that is done.
 func (m *model) print() tea.Cmd {
@@ -46,7 +46,7 @@ func (m *model) print() tea.Cmd {
 		return nil
 	}
 	s.printing = true
-	shown := m.wait(frameTime, func(time.Time) tea.Msg { return printedMsg{} })
+	shown := m.wait(redrawPause, func(time.Time) tea.Msg { return printedMsg{} })
 	if !s.fits(m.height) {
 		return shown
 	}
@@ -55,7 +55,7 @@ func (m *model) print() tea.Cmd {
 
 // printed goes on with what is left.
 func (m *model) printed() tea.Cmd {
-	m.above.printing, m.above.frame = false, m.above.drawn
+	m.above.printing, m.above.shown = false, m.above.drawn
 	if m.above.leaving {
 		return m.exit()
 	}

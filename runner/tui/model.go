@@ -68,7 +68,7 @@ type model struct {
 func newModel(open func(Target) backend, t Target, f *feed, do func(func(context.Context) tea.Msg) tea.Cmd) *model {
 	m := &model{open: open, feed: f, do: do, next: f.next, wait: tea.Tick, target: t,
 		mode: present.Info, color: true, dark: true, width: 80, height: 24}
-	m.composer, m.above.frame = newComposer(), m.height
+	m.composer, m.above.shown = newComposer(), m.height
 	m.begin(t)
 	return m
 }
@@ -127,7 +127,7 @@ type (
 	tickMsg   time.Time
 )
 
-// Update takes a message into the model.
+// Update takes a message into the model. It is one switch over the kinds of messages, each of which has a method.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case answerMsg:
@@ -283,7 +283,7 @@ func (m *model) say(text string, err error) {
 // resize fits everything to the terminal.
 func (m *model) resize(width, height int) {
 	m.height = max(height, 4)
-	m.above.frame = m.height // until the renderer has drawn anew
+	m.above.shown = m.height // until the renderer has drawn anew
 	if width = max(width, 20); width != m.width {
 		m.width, m.writing = width, writing{}
 		m.rows.redraw()

@@ -149,8 +149,8 @@ func (m *model) showDiff(msg diffMsg) tea.Cmd {
 	return nil
 }
 
-// answer takes the answer to a question. Anything but y does nothing; but for n it stays written: the next message may be
-// written ahead.
+// answer takes the answer to a question. Anything but y does nothing; but for n it stays written: the next message may
+// be written ahead.
 func (m *model) answer(o *overlay) tea.Cmd {
 	m.overlays = m.overlays[:len(m.overlays)-1]
 	answer, _ := strings.CutPrefix(m.composer.Value(), o.before)
@@ -165,7 +165,8 @@ func (m *model) answer(o *overlay) tea.Cmd {
 	return nil
 }
 
-// ask opens a question. It is answered by y and Enter, which no one types by chance: what was typed ahead does not count.
+// ask opens a question. It is answered by y and Enter, which no one types by chance: what was typed ahead does not
+// count.
 func (m *model) ask(title, text string, yes func() tea.Cmd) {
 	o := &overlay{kind: pageConfirm, title: title, text: text, raw: true, yes: yes, before: m.composer.Value()}
 	m.composer.MoveToEnd()

@@ -39,8 +39,8 @@ func (s *session) turns(ctx context.Context) (all, branch []wire.SessionTurn, er
 	return list.Data, line(list.Data, at.Rewound), err
 }
 
-// line are the turns that lead to the newest one, or to the one that the session went back to since. The newest one is not
-// the current one where it failed or was interrupted.
+// line are the turns that lead to the newest one, or to the one that the session went back to since. The newest one is
+// not the current one where it failed or was interrupted.
 func line(all []wire.SessionTurn, rewound bool) (turns []wire.SessionTurn) {
 	next, open := "", false
 	for i, t := range slices.Backward(all) {

@@ -72,8 +72,9 @@ func sessionName(name, id string) string {
 func (s *session) begin(ctx context.Context, emit func(event)) error {
 	runtime, err := s.client.RuntimeStatus(ctx)
 	s.change(emit, func(now *status) {
-		*now = status{Target: s.target, Name: sessionName("", s.target.Session), State: "ready", Workspace: s.target.Workspace,
-			Model: runtime.Runtime.DefaultModel, Isolation: unenforced(runtime.Runtime.Engine)}
+		*now = status{Target: s.target, Name: sessionName("", s.target.Session), State: "ready",
+			Workspace: s.target.Workspace,
+			Model:     runtime.Runtime.DefaultModel, Isolation: unenforced(runtime.Runtime.Engine)}
 	})
 	return err
 }

@@ -57,8 +57,8 @@ func readWith(sessionDir, turnID string,
 	return rec, end, err
 }
 
-// Accepted returns the id of the response of a turn that agentd has stored and of which it has recorded nothing, because
-// it was killed in this moment; "" for none. The next agentd ends the turn.
+// Accepted returns the id of the response of a turn that agentd has stored and of which it has recorded nothing,
+// because it was killed in this moment; "" for none. The next agentd ends the turn.
 func Accepted(sessionDir, turnID string) (responseID string) {
 	dir, err := openState(sessionDir, turns.OpenDir)
 	if err != nil {

@@ -54,9 +54,10 @@ func (s *Source) chooseIgnored(paths []string) error {
 			}
 		}
 		if s.options.IgnoredNamed && len(found.Taken) == before {
-			s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNoIgnored, Path: p, Message: "no file that git ignores " +
-				"fits " + paramIgnored + " " + visible.Quoted(p) + ", or it has the name of a secret; git status --ignored " +
-				"lists them"})
+			s.info.Warnings = append(s.info.Warnings, Warning{Code: warnNoIgnored, Path: p,
+				Message: "no file that git ignores " +
+					"fits " + paramIgnored + " " + visible.Quoted(p) + ", or it has the name of a secret; git status --ignored " +
+					"lists them"})
 		}
 	}
 	if len(paths) == 0 {

@@ -62,8 +62,9 @@ func walkResults(ctx context.Context, dir string, most limits, skip []string) (a
 	return w.artifacts, w.summary(), nil
 }
 
-// OpenResult opens a file that the record of a run names: the record itself, state.ManifestFile, or a result. No link is
-// followed. A *state.Error is about the run, any other about the file: fs.ErrNotExist when the record does not name it.
+// OpenResult opens a file that the record of a run names: the record itself, state.ManifestFile, or a result. No link
+// is followed. A *state.Error is about the run, any other about the file: fs.ErrNotExist when the record does not name
+// it.
 func (r *Runs) OpenResult(ctx context.Context, id, name string) (*os.File, error) {
 	e, err := r.Open(ctx, id)
 	if err != nil {

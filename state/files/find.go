@@ -93,8 +93,8 @@ func find(runs []*Entry, ref, dir string) (*Entry, error) {
 }
 
 // ofWorkspace returns those of runs, in their order, that are of the workspace that dir lies in, of which there is at
-// least one: of the repository, or of the nearest directory around it with a run. A repository within the workspace of a
-// run is another workspace.
+// least one: of the repository, or of the nearest directory around it with a run. A repository within the workspace of
+// a run is another workspace.
 func ofWorkspace(runs []*Entry, dir string) (here []*Entry, _ error) {
 	if len(runs) == 0 {
 		return nil, notFound(Last, "there are no runs yet; start one with holon run")

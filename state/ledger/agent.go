@@ -202,8 +202,8 @@ func (s *AgentState) Row() Row {
 		{"stopped", s.Stopped}, {"chain", s.Chain}, {"wake_message", s.WakeMessage}}}
 }
 
-// LastResponse is the one after which the next turn comes, "" for none: a client may go on from it. The conversation may
-// have begun anew since.
+// LastResponse is the one after which the next turn comes, "" for none: a client may go on from it. The conversation
+// may have begun anew since.
 func (s *AgentState) LastResponse() string { return cmp.Or(s.Chain, s.Renewed) }
 
 // Agent returns an agent, also one that is archived.

@@ -167,7 +167,8 @@ func (h *holder) renew(ctx context.Context, conn *pgx.Conn) (inTime bool, err er
 	var others int
 	err = conn.QueryRow(ctx, "WITH old AS (SELECT id, expires_at > clock_timestamp() AS in_time FROM holders "+
 		"WHERE id = $1 FOR UPDATE) UPDATE holders SET expires_at = clock_timestamp() + $2 FROM old "+
-		"WHERE holders.id = old.id RETURNING in_time, (SELECT count(*) FROM holders) - 1", h.id, leaseTime).Scan(&inTime, &others)
+		"WHERE holders.id = old.id RETURNING in_time, (SELECT count(*) FROM holders) - 1", h.id, leaseTime).Scan(&inTime,
+		&others)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, h.ended()
 	}

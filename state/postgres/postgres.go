@@ -11,8 +11,8 @@
 // The invariant: updates of all processes run one at a time, under an advisory lock that ends with the transaction, and
 // each looks under the lock whether its process is a holder still. The id of the holder is the token that fences a
 // write: when an agent has another holder, no change of the one before is kept any more, whatever it has begun. That
-// process has to end at once, see Leases.Lost, and leaves its containers to the next holder. Any holder reads and admits
-// messages. Only Held, Check and Take say who may run an agent; a store does not look at what is written.
+// process has to end at once, see Leases.Lost, and leaves its containers to the next holder. Any holder reads and
+// admits messages. Only Held, Check and Take say who may run an agent; a store does not look at what is written.
 //
 // Views run in transactions of their own with one snapshot. While the database cannot be reached, or does not answer in
 // time, updates and views are an error with CodeLedgerAway. A commit whose answer was lost is looked up before Update

@@ -102,7 +102,8 @@ func read(ctx context.Context, tx *sql.Tx, where string, arg any) (s Source, ref
 	return s, ref, nil
 }
 
-// Get returns the source with a ref, with at most limit characters of its body, and whether that is less than all of it.
+// Get returns the source with a ref, with at most limit characters of its body, and whether that is less than all of
+// it.
 func (ix *Index) Get(ctx context.Context, ref string, limit int) (s Source, truncated bool, err error) {
 	err = ix.within(ctx, "read the memory index", func(tx *sql.Tx) error {
 		s, _, err = read(ctx, tx, "ref = ?", ref)

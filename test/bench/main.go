@@ -55,7 +55,7 @@ func metrics() []metric {
 		{[]string{"P4", "P5", "P6"}, measureTurns},
 		{[]string{"P12"}, measureChain},
 		{[]string{"P7"}, measureFlood},
-		{[]string{"P33", "P34", "P35", "P36"}, measureDoor},
+		{[]string{"P33", "P34", "P35", "P36"}, measureSessions},
 		{[]string{"P28"}, measureWork},
 		{[]string{"P21"}, measureSearch},
 		{[]string{"P1", "P19", "P24"}, measureContainer},

@@ -32,8 +32,8 @@ func measureSearch(ctx context.Context, r *rig) []row {
 		r.searchIn(ctx, r.samples(manyMemories, memories/5), 30))
 }
 
-// searchIn measures an index of n memories of 40 words, whose words are as frequent as those of a language. goal is that
-// of a search, in milliseconds.
+// searchIn measures an index of n memories of 40 words, whose words are as frequent as those of a language. goal is
+// that of a search, in milliseconds.
 func (r *rig) searchIn(ctx context.Context, n int, goal float64) []row {
 	path := filepath.Join(r.newDir(), "memory.sqlite3")
 	ix := load.Must(recall.Open(ctx, recall.Options{Path: path, Key: []byte("bench")}))

@@ -99,7 +99,8 @@ func Run(t *testing.T, rig Rig) {
 	}
 	if rig.Streams && testing.Short() { // the rest differs in nothing
 		tests = slices.DeleteFunc(tests, func(t test) bool {
-			return !slices.Contains([]string{"Life", "Remove", "List", "Recover", "Cancel", "Separated", "ReadOnlyMount"}, t.name)
+			return !slices.Contains([]string{"Life", "Remove", "List", "Recover", "Cancel", "Separated", "ReadOnlyMount"},
+				t.name)
 		})
 	}
 	for _, test := range tests {

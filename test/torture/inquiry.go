@@ -20,7 +20,7 @@ import (
 	"holon/test/load"
 )
 
-// caller is a user of a door, on one of its transports.
+// caller is a user of a daemon, on one of its transports.
 type caller struct {
 	base, token string
 	http        *http.Client
@@ -45,8 +45,9 @@ func (c *caller) do(ctx context.Context, method, path string, header http.Header
 	return c.http.Do(req)
 }
 
-// call makes a request to a door that answers, and reads the answer.
-func (c *caller) call(ctx context.Context, method, path string, header http.Header) (status int, body []byte, err error) {
+// call makes a request to a daemon that answers, and reads the answer.
+func (c *caller) call(ctx context.Context, method, path string, header http.Header) (status int, body []byte,
+	err error) {
 	resp, err := c.do(ctx, method, path, header, nil)
 	if err != nil {
 		return 0, nil, err
@@ -116,12 +117,13 @@ type inquiry struct {
 }
 
 func (q *inquiry) String() string {
-	return fmt.Sprintf("%s %s %s of %s, drop %d, cancel %d, delete %v, double %v, id %s, status %s, refused %s, %v", q.word, q.via,
+	return fmt.Sprintf("%s %s %s of %s, drop %d, cancel %d, delete %v, double %v, id %s, status %s, refused %s, %v",
+		q.word, q.via,
 		q.by, q.caller.base, q.drop, q.cancel, q.remove, q.double, q.id, q.status, q.refused, q.unknown)
 }
 
 // drawTalk makes the requests of a client: a conversation, of which some go on from an older response.
-func (d *door) drawTalk() (talk []*inquiry) {
+func (d *daemon) drawTalk() (talk []*inquiry) {
 	r := d.r
 	who, name, workspace := one(r, d.socket, d.port), "", one(r, "", d.repo.dir)
 	toAgent := r.chance(6)
@@ -155,7 +157,8 @@ func (d *door) drawTalk() (talk []*inquiry) {
 		}
 		q.double = q.double && q.by != byNone && q.via != viaWebSocket
 		talk = append(talk, q)
-		r.tell("%s: %s of %s via %s by %s, drop %d, cancel %d, delete %v, double %v", q.key, q.word, q.model, q.via, q.by, q.drop,
+		r.tell("%s: %s of %s via %s by %s, drop %d, cancel %d, delete %v, double %v", q.key, q.word, q.model, q.via, q.by,
+			q.drop,
 			q.cancel, q.remove, q.double)
 	}
 	return talk
@@ -180,7 +183,8 @@ type broken struct {
 	sent bool // the request may have been taken
 }
 
-// ask makes a request until its outcome is known, across restarts.
+// ask makes a request until its outcome is known, across restarts. Each branch is one of the ends that a request may
+// have.
 func (q *inquiry) ask(ctx context.Context) error {
 	for q.status == "" {
 		var err error

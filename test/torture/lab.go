@@ -25,8 +25,8 @@ type victim struct {
 	play   func(ctx context.Context, r *round)
 }
 
-// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, sessions of clients, and many
-// agents for long.
+// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, sessions of clients, and
+// many agents for long.
 const (
 	kindRuns      = "runs"
 	kindAgents    = "agents"

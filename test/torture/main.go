@@ -65,7 +65,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.rounds, "rounds", 100, "`number` of rounds of each kind")
 	fs.IntVar(&o.first, "first", 0, "`number` of the first round, or of the first daemon of agents")
-	fs.StringVar(&kind, "kind", "all", "`kind` of rounds: runs, agents, trees, sessions or endurance; all are the first four")
+	fs.StringVar(&kind, "kind", "all",
+		"`kind` of rounds: runs, agents, trees, sessions or endurance; all are the first four")
 	fs.IntVar(&o.strikes, "strikes", 10, "`rounds` of agents, trees or sessions that share a daemon")
 	fs.IntVar(&o.messages, "messages", 2000, "`messages` of a round of endurance")
 	fs.IntVar(&o.again, "again", 1, "how `often` each round is played")

@@ -20,8 +20,8 @@ import (
 	"holon/test/torture/check"
 )
 
-// door is a holon serve that clients speak Open Responses to, over its socket and its port.
-type door struct {
+// daemon is a holon serve that clients speak Open Responses to, over its socket and its port.
+type daemon struct {
 	*world
 	socket, port *caller
 	repo         *repository
@@ -34,12 +34,13 @@ type door struct {
 // appToken is that of the clients that come over the port, who are another user than those of the socket.
 const appToken = "a-token-of-torture-that-is-long-enough-for-a-file"
 
-func playSessions(ctx context.Context, r *round)         { r.playDoor(ctx, "local") }
-func playSessionsInDocker(ctx context.Context, r *round) { r.playDoor(ctx, "docker") }
+func playSessions(ctx context.Context, r *round)         { r.playConversations(ctx, "local") }
+func playSessionsInDocker(ctx context.Context, r *round) { r.playConversations(ctx, "docker") }
 
-// playDoor lets clients hold conversations while what answers them is hit. The rounds share a daemon and its home.
-func (r *round) playDoor(ctx context.Context, engine string) {
-	d := r.newDoor(ctx, engine)
+// playConversations lets clients hold conversations while what answers them is hit. The rounds share a daemon and its
+// home.
+func (r *round) playConversations(ctx context.Context, engine string) {
+	d := r.newConversations(ctx, engine)
 	r.rounds = 0
 	for n := range r.lab.strikes {
 		r.tell("strike %d", n)
@@ -49,8 +50,8 @@ func (r *round) playDoor(ctx context.Context, engine string) {
 	d.guard(func() { d.end(ctx) })
 }
 
-func (r *round) newDoor(ctx context.Context, engine string) *door {
-	d := &door{local: engine == "local", seen: make(map[string]bool), repo: r.newRepository(ctx, 0)}
+func (r *round) newConversations(ctx context.Context, engine string) *daemon {
+	d := &daemon{local: engine == "local", seen: make(map[string]bool), repo: r.newRepository(ctx, 0)}
 	listener := load.Must(net.Listen("tcp", "127.0.0.1:0"))
 	address := listener.Addr().String()
 	load.Check(listener.Close())
@@ -131,7 +132,7 @@ func effects(word string) int {
 
 // strike lets clients hold conversations, hits something meanwhile, waits until all is quiet, and checks what must hold
 // then.
-func (d *door) strike(ctx context.Context) {
+func (d *daemon) strike(ctx context.Context) {
 	var talks [][]*inquiry
 	for range 3 + d.r.rng.IntN(3) {
 		talks = append(talks, d.drawTalk())
@@ -159,8 +160,8 @@ func (d *door) strike(ctx context.Context) {
 	d.r.turns += len(asked)
 }
 
-// faults of a door; those of the engine are for one that has containers.
-func (d *door) drawFaults() []fault {
+// faults of a daemon; those of the engine are for one that has containers.
+func (d *daemon) drawFaults() []fault {
 	list := []fault{
 		{name: "kill holon", weight: 8, inject: killServe},
 		{name: "SIGTERM", weight: 4, inject: restart},
@@ -188,7 +189,7 @@ func killChildren(_ context.Context, w *world, _ fault) {
 }
 
 // closeOne closes a session, whatever goes on in it.
-func (d *door) closeOne(ctx context.Context, _ *world, _ fault) {
+func (d *daemon) closeOne(ctx context.Context, _ *world, _ fault) {
 	list, err := d.socket.sessions(ctx)
 	if err != nil || len(list) == 0 {
 		return // none is there yet
@@ -201,7 +202,7 @@ func (d *door) closeOne(ctx context.Context, _ *world, _ fault) {
 }
 
 // inspect waits until no turn goes on, and checks what must hold of all of them.
-func (d *door) inspect(ctx context.Context, asked []*inquiry) {
+func (d *daemon) inspect(ctx context.Context, asked []*inquiry) {
 	dir := filepath.Join(d.serve.Home, "sessions")
 	var c *check.Conversations
 	load.Check(load.Eventually(ctx, load.Patience, func() (err error) {
@@ -231,7 +232,7 @@ func (d *door) inspect(ctx context.Context, asked []*inquiry) {
 }
 
 // there checks that a response of anybody is there and is over, or was deleted by a request whose answer was lost.
-func (d *door) there(ctx context.Context, id string) error {
+func (d *daemon) there(ctx context.Context, id string) error {
 	for _, caller := range []*caller{d.socket, d.port} {
 		status, body, err := caller.call(ctx, http.MethodGet, "/responses/"+id, nil)
 		if err != nil || status != http.StatusOK && status != http.StatusNotFound {
@@ -249,7 +250,7 @@ func (d *door) there(ctx context.Context, id string) error {
 
 // inspectOne checks one request: that its response is there as often as it has to, and that its client has read what is
 // stored.
-func (d *door) inspectOne(ctx context.Context, c *check.Conversations, q *inquiry) error {
+func (d *daemon) inspectOne(ctx context.Context, c *check.Conversations, q *inquiry) error {
 	if q.id == "" {
 		return nil // refused, or of unknown outcome
 	}
@@ -274,7 +275,8 @@ func (d *door) inspectOne(ctx context.Context, c *check.Conversations, q *inquir
 		return fmt.Errorf("its stream: %w", err)
 	}
 	if !bytes.Equal(again, q.seen) {
-		return fmt.Errorf("a client read %d bytes, and a later one %d:\n%.3000s\n---\n%.3000s", len(q.seen), len(again), q.seen, again)
+		return fmt.Errorf("a client read %d bytes, and a later one %d:\n%.3000s\n---\n%.3000s", len(q.seen), len(again),
+			q.seen, again)
 	}
 	if q.agent {
 		return nil
@@ -296,7 +298,7 @@ func (d *door) inspectOne(ctx context.Context, c *check.Conversations, q *inquir
 	return nil
 }
 
-func (d *door) other(c *caller) *caller {
+func (d *daemon) other(c *caller) *caller {
 	if c == d.socket {
 		return d.port
 	}
@@ -304,7 +306,7 @@ func (d *door) other(c *caller) *caller {
 }
 
 // found checks that every session that has a response is listed for its owner.
-func (d *door) found(ctx context.Context, c *check.Conversations) error {
+func (d *daemon) found(ctx context.Context, c *check.Conversations) error {
 	listed := make(map[string]bool)
 	for _, caller := range []*caller{d.socket, d.port} {
 		list, err := caller.sessions(ctx)
@@ -325,7 +327,7 @@ func (d *door) found(ctx context.Context, c *check.Conversations) error {
 
 // askAgents has each agent make another turn: what a kill cut off in the directory of a turn is removed when its agentd
 // is used again, which reading a response of an agent does not do.
-func (d *door) askAgents(ctx context.Context) (asked []*inquiry) {
+func (d *daemon) askAgents(ctx context.Context) (asked []*inquiry) {
 	for _, agent := range d.agents {
 		d.number++
 		q := &inquiry{caller: d.socket, key: fmt.Sprintf("key-%d-%d", d.r.number, d.number), model: "agent/" + agent,
@@ -337,7 +339,7 @@ func (d *door) askAgents(ctx context.Context) (asked []*inquiry) {
 }
 
 // end closes what is open, lets the daemon end, and checks that nothing of it is left.
-func (d *door) end(ctx context.Context) {
+func (d *daemon) end(ctx context.Context) {
 	for _, caller := range []*caller{d.socket, d.port} {
 		for _, x := range load.Must(caller.sessions(ctx)) {
 			if x.Status == "closed" || d.r.chance(2) {

@@ -141,7 +141,8 @@ func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Err
 		l.task = responses.NewID(wire.Prefix)
 	}
 	if env.Processes != nil {
-		env.Processes.Started(turns.ProcessOf(l.task), turns.Process{Command: tasks.Preview(l.Cmd), Cwd: l.Workdir, TTY: l.TTY,
+		env.Processes.Started(turns.ProcessOf(l.task), turns.Process{Command: tasks.Preview(l.Cmd), Cwd: l.Workdir,
+			TTY:          l.TTY,
 			AcceptsInput: l.AcceptsInput})
 	}
 	return p, nil

@@ -22,10 +22,10 @@ import (
 // profile is the name under which a secret of a binding is kept. Ids have no dots.
 func profile(bindingID, what string) string { return "notify." + bindingID + "." + what }
 
-// Bind makes or replaces a binding of a webhook: an URL, a kind of authentication and a secret that are left out stay as
-// they were. Its secrets are stored first: a binding in the ledger can be used. A
-// secret that was made for it, and the token of an ingress that it did not have, are in the answer and nowhere else.
-// Errors: those of scheduler.Bind and of the store of secrets.
+// Bind makes or replaces a binding of a webhook: an URL, a kind of authentication and a secret that are left out stay
+// as they were. Its secrets are stored first: a binding in the ledger can be used. A secret that was made for it, and
+// the token of an ingress that it did not have, are in the answer and nowhere else. Errors: those of scheduler.Bind and
+// of the store of secrets.
 func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound scheduler.Bound, err error) {
 	d.binding.Lock() // between a secret and its binding
 	defer d.binding.Unlock()
@@ -70,7 +70,8 @@ func (d *Deliverer) Bind(ctx context.Context, n scheduler.NewBinding) (bound sch
 }
 
 // find returns the active binding that another one takes the place of. One that was revoked has no secrets.
-func (d *Deliverer) find(ctx context.Context, b ledger.OperatorBinding) (old ledger.OperatorBinding, ok bool, err error) {
+func (d *Deliverer) find(ctx context.Context, b ledger.OperatorBinding) (old ledger.OperatorBinding, ok bool,
+	err error) {
 	err = d.Store.View(ctx, func(v ledger.View) (err error) {
 		old, ok, err = v.OperatorBinding(b.ID)
 		return err
@@ -114,7 +115,8 @@ func (d *Deliverer) urlOf(b ledger.OperatorBinding) (string, error) {
 }
 
 // keepSecret stores what authenticates deliveries, and returns it if it was made here.
-func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBinding, known bool) (made string, err error) {
+func (d *Deliverer) keepSecret(n scheduler.NewBinding, old ledger.OperatorBinding, known bool) (made string,
+	err error) {
 	secret := n.Secret
 	switch n.Auth.Kind {
 	case ledger.AuthHMAC:

@@ -66,7 +66,8 @@ func (h *Homes) ExportEpisodes(agentID string, after func(number int64) ([]ledge
 	}
 }
 
-// openExport opens the export in a directory, for which no link stands: what it leads to is not the host's to overwrite.
+// openExport opens the export in a directory, for which no link stands: what it leads to is not the host's to
+// overwrite.
 func openExport(dir string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return nil, err

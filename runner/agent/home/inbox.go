@@ -23,9 +23,9 @@ const (
 )
 
 // Keep puts a file that somebody sent to an agent into its home, and returns its path there, inbox/DIGEST/NAME. The
-// same file is kept once. What the agent made of it, or put in its place, stays: then the file gets another name, NAME-2
-// and so on before its extension. sent reports whether the same request kept the file at a path before; it is there
-// then, whatever the agent made of it. The name must be one of a file, without a directory.
+// same file is kept once. What the agent made of it, or put in its place, stays: then the file gets another name,
+// NAME-2 and so on before its extension. sent reports whether the same request kept the file at a path before; it is
+// there then, whatever the agent made of it. The name must be one of a file, without a directory.
 func (h *Homes) Keep(id, name string, content []byte, sent func(at string) bool) (string, error) {
 	root, err := roots.Open(h.opts.Home.AgentDir(id))
 	if err != nil {

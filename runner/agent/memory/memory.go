@@ -90,7 +90,8 @@ func Shown(m ledger.Memory, revision int64, current ledger.MemorySnapshot) ledge
 	return m
 }
 
-// Within returns a memory as a conversation that begins in a workspace is shown it: without what belongs to another one.
+// Within returns a memory as a conversation that begins in a workspace is shown it: without what belongs to another
+// one.
 func Within(m ledger.Memory, workspaceID string) ledger.Memory {
 	if !visibleIn(m.WorkspaceID, workspaceID) {
 		m.Current.ScopeHints, m.Current.WorkingSetFiles, m.Current.RecentDecisions = nil, nil, nil
@@ -98,8 +99,8 @@ func Within(m ledger.Memory, workspaceID string) ledger.Memory {
 	return m
 }
 
-// visibleIn reports whether what belongs to one workspace may be shown in another one. What the agent did at home is its
-// own wherever it works.
+// visibleIn reports whether what belongs to one workspace may be shown in another one. What the agent did at home is
+// its own wherever it works.
 func visibleIn(of, workspaceID string) bool { return of == workspaceID || of == ledger.HomeWorkspace }
 
 // Earlier are the turns that a conversation which begins in a workspace may be shown.

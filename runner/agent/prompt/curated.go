@@ -23,11 +23,11 @@ const (
 
 // cut is what is shown of the file, "" for one without text: at most so many bytes and maxCurated characters, and how
 // much that is not.
-func (f CuratedFile) cut(room int) string {
+func (f CuratedFile) cut(space int) string {
 	text := strings.TrimSpace(visible.Text(f.Text))
 	kept, most := len(text), maxCurated
 	for at, r := range text {
-		if most--; most < 0 || at+utf8.RuneLen(r) > room {
+		if most--; most < 0 || at+utf8.RuneLen(r) > space {
 			kept = at
 			break
 		}

@@ -17,8 +17,8 @@ type Memory struct {
 }
 
 // show adds what the conversation does not know of the memory, each thing once. Where the conversation begins, that is
-// at most room bytes with the earlier turns, which get what is left, if its lines leave some.
-func (m Memory) show(p *Prompt, begins bool, room int) {
+// at most space bytes with the earlier turns, which get what is left, if its lines leave some.
+func (m Memory) show(p *Prompt, begins bool, space int) {
 	p.Curated, p.CuratedShown = m.Curated, map[string]string{}
 	lines := ""
 	switch {
@@ -31,9 +31,9 @@ func (m Memory) show(p *Prompt, begins bool, room int) {
 			m.Pending.Reason), m.Pending.To, m.Pending.SummaryLines)
 	}
 	var files []string
-	left := room - len(lines)
+	left := space - len(lines)
 	for _, f := range m.Curated {
-		shown := f.cut(room / 8)
+		shown := f.cut(space / 8)
 		now := digests(shown)
 		if p.CuratedShown[f.Path] = now; now == m.CuratedShown[f.Path] {
 			continue
@@ -60,11 +60,11 @@ func remembered(what string, revision int64, lines []string) string {
 }
 
 // episodes shows earlier work of the agent, the newest of it that fits into so many bytes.
-func episodes(list []ledger.Episode, room int) string {
+func episodes(list []ledger.Episode, space int) string {
 	var lines []string
 	for _, e := range slices.Backward(list) {
 		line := fmt.Sprintf("\n- %s (%s): %s", e.ID, e.Boundary, e.Summary)
-		if room -= len(line); room < 0 {
+		if space -= len(line); space < 0 {
 			break
 		}
 		lines = append(lines, line)

@@ -95,8 +95,8 @@ type Input struct {
 // begins reports whether the conversation begins: no response is continued.
 func (in Input) begins() bool { return in.Attempt.Chain == "" }
 
-// room is how many bytes of what is remembered a conversation begins with: half of its budget.
-func (in Input) room() int {
+// space is how many bytes of what is remembered a conversation begins with: half of its budget.
+func (in Input) space() int {
 	if in.Budget <= 0 {
 		return math.MaxInt32
 	}
@@ -121,10 +121,10 @@ func Assemble(in Input) Prompt {
 	if in.Agent.Kind == ledger.KindChild {
 		p.Mode, p.SystemBlocks[0].Text, p.SystemBlocks[1].Text = modeTask, taskGuide, childIdentity(in.Agent)
 	}
-	room := in.room()
-	in.Memory.show(&p, in.begins(), room)
+	space := in.space()
+	in.Memory.show(&p, in.begins(), space)
 	if in.begins() {
-		p.add(recent(in.Recent, min(maxRecent, room-len(p.Prompt()))))
+		p.add(recent(in.Recent, min(maxRecent, space-len(p.Prompt()))))
 	}
 	p.past = len(p.ContextBlocks)
 	work, digestOfWork := in.Work.projection()

@@ -22,8 +22,8 @@ const (
 	EntryContinue EntryKind = "continuation_prompt"
 )
 
-// TranscriptEntry is one entry of what was written and done, as it is shown. Data of an entry of a message is left to the
-// reader, which has the message.
+// TranscriptEntry is one entry of what was written and done, as it is shown. Data of an entry of a message is left to
+// the reader, which has the message.
 type TranscriptEntry struct {
 	ID           string          `json:"id"`
 	AgentID      string          `json:"agent_id"`

@@ -260,7 +260,10 @@ type Submission struct {
 func (m *Scheduler) Submit(ctx context.Context, deliveryID string) (sub Submission, ok bool, err error) {
 	err = m.deliveryStep(ctx, deliveryID, func(s *step, d ledger.Delivery) error {
 		sub, ok = Submission{}, false
-		b, bound := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool, error) { return v.OperatorBinding(d.BindingID) })
+		b, bound := ifAny(s, func(v ledger.View) (ledger.OperatorBinding, bool,
+			error) {
+			return v.OperatorBinding(d.BindingID)
+		})
 		n, kept := find(s, ledger.View.Notification, d.NotificationID)
 		switch {
 		case !bound || b.Status != ledger.BindingActive:

@@ -167,7 +167,8 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) {
 	t.Result.Failure, t.Result.Summary = clip(r.Task.Failure), clip(r.Task.Summary)
 	t.Handle.TakesInput = t.Handle.TakesInput || t.Command().AcceptsInput
 	if old.Status == tasks.Cancelling && t.Status.Terminal() && t.Result.Failure != tasks.FailureLost {
-		t.Status, t.Result.Failure = tasks.Cancelled, cmp.Or(t.Result.Failure, "stopped") // however it ended, that was asked for
+		t.Status, t.Result.Failure = tasks.Cancelled, cmp.Or(t.Result.Failure,
+			"stopped") // however it ended, that was asked for
 	}
 	if old.Status == tasks.Queued {
 		t.Handle.ProcessEvent = s.emitProcessBegun(a, t)

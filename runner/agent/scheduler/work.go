@@ -108,7 +108,8 @@ func (s *step) goOn() {
 
 func (s *step) newWork(n NewWork) ledger.WorkItem {
 	w := ledger.WorkItem{ID: derivedID(prefixWork, n.AgentID, n.Key), AgentID: n.AgentID, Revision: 1,
-		WorkspaceID: s.state.WorkspaceID(), Objective: n.Objective, State: ledger.WorkOpen, PlanStatus: n.PlanStatus, Todo: n.Todo,
+		WorkspaceID: s.state.WorkspaceID(), Objective: n.Objective, State: ledger.WorkOpen, PlanStatus: n.PlanStatus,
+		Todo:      n.Todo,
 		CreatedAt: s.now,
 		UpdatedAt: s.now, Made: derivedID("", n.Objective, string(mustJSON(n.Todo)), string(n.PlanStatus)),
 		Calls: []string{n.Key}}
@@ -346,7 +347,8 @@ func (s *step) releaseFocus(reason string) {
 
 // emitWork records an item as the step leaves it. A class of the standard needs the ids of a task.
 func (s *step) emitWork(typ, class string, w ledger.WorkItem, f fields) {
-	e := ledger.Event{Ref: w.ID, From: s.workFrom(w.ID), Class: class, Status: (&agentruntime.Event{Type: class}).TaskStatus()}
+	e := ledger.Event{Ref: w.ID, From: s.workFrom(w.ID), Class: class,
+		Status: (&agentruntime.Event{Type: class}).TaskStatus()}
 	if class != "" {
 		e.IDs[agentruntime.Task] = w.ID
 		if class == "task.created" {

@@ -138,8 +138,8 @@ func (s *step) endWork(a ledger.Attempt, from ledger.Sender, e End, v outcome) {
 		fields{"work_item_id": w.ID, "scheduling_state": string(rules.Scheduling(w, waits)), "worked": a.Worked})
 }
 
-// endRecheck notifies of an item that is still blocked after the turn that looked at it again, which may have had another
-// one as its current item, or none.
+// endRecheck notifies of an item that is still blocked after the turn that looked at it again, which may have had
+// another one as its current item, or none.
 func (s *step) endRecheck(msg ledger.Message) {
 	if msg.Origin.Subsystem != recheckSubsystem {
 		return

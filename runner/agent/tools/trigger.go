@@ -44,7 +44,8 @@ func (o Options) trigger(ctx context.Context, _ hosttools.Call, _ struct{}) (hos
 	if !info.Reachable() {
 		out.Hint = "the runtime has no TCP port: no one reaches this path before your operator opens one"
 	}
-	result, err := show(strings.TrimSpace(fmt.Sprintf("trigger %s, %s: %s %s", out.ID, out.Status, out.URL, out.Hint)), out)
+	result, err := show(strings.TrimSpace(fmt.Sprintf("trigger %s, %s: %s %s", out.ID, out.Status, out.URL, out.Hint)),
+		out)
 	result.Summary = "trigger " + out.ID + " shown"                  // the record has no URL
 	result.Unmasked, result.Directive.Hidden = true, []string{token} // the token is masked wherever else it may stand
 	return result, err

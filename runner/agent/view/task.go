@@ -128,7 +128,8 @@ func OutputOf(t ledger.Task, waited bool) TaskOutput {
 	}
 	out.Task.ExitStatus, out.Task.ResultSummary = t.Command().ExitStatus, t.Result.Summary
 	if t.Status != tasks.Completed {
-		out.Task.FailureArtifact = &tasks.Failure{Category: "task", Kind: t.Result.Failure, Summary: t.Result.Summary, TaskID: t.ID,
+		out.Task.FailureArtifact = &tasks.Failure{Category: "task", Kind: t.Result.Failure, Summary: t.Result.Summary,
+			TaskID:     t.ID,
 			ExitStatus: t.Command().ExitStatus}
 	}
 	return out

@@ -32,7 +32,8 @@ const (
 // codeAgentPrivate says that an agent is of another agent or of one run and is not shown by itself.
 const codeAgentPrivate state.Code = "agent_private"
 
-// CodeHomeUnusable is the code of an error of the disk that keeps the home of an agent, or a file of it, from being made.
+// CodeHomeUnusable is the code of an error of the disk that keeps the home of an agent, or a file of it, from being
+// made.
 const CodeHomeUnusable state.Code = "agent_home_unusable"
 
 // Facts are what the runtime knows and the ledger does not.

@@ -191,9 +191,10 @@ func (e *Engine) checkSocket(spec engine.Spec) error {
 // separating are the capabilities of a program that becomes two users.
 var separating = []string{"CAP_CHOWN", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
 
-// forgetAfter is how long, in seconds, a daemon waits for the end of a program that it could not signal, as happens while
-// the program is being started, before it reports an exit that it did not see. It is longer than Stop and Remove take
-// to kill the program: otherwise they would report the end of one that runs on, which no engine would list any more.
+// forgetAfter is how long, in seconds, a daemon waits for the end of a program that it could not signal, as happens
+// while the program is being started, before it reports an exit that it did not see. It is longer than Stop and Remove
+// take to kill the program: otherwise they would report the end of one that runs on, which no engine would list any
+// more.
 const forgetAfter = 60
 
 // request translates a completed spec. Everything that decides isolation is

@@ -31,7 +31,8 @@ const (
 )
 
 // linkImage returns the image of a spec, and the one with files on top of it, which it makes if it is not there.
-func (e *Engine) linkImage(ctx context.Context, spec engine.Spec, files []engine.Mount) (base, derived string, err error) {
+func (e *Engine) linkImage(ctx context.Context, spec engine.Spec, files []engine.Mount) (base, derived string,
+	err error) {
 	found, err := e.inspectImage(ctx, spec)
 	if err != nil {
 		return "", "", err

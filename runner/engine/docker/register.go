@@ -29,8 +29,8 @@ func (r register) announce(nonce, daemon string) error {
 	return nil
 }
 
-// made notes the id that the engine gave to the container with the nonce. Only its maker does: while it is being made an
-// engine lists it before it can be looked up, so that another list would take it for one that is gone.
+// made notes the id that the engine gave to the container with the nonce. Only its maker does: while it is being made
+// an engine lists it before it can be looked up, so that another list would take it for one that is gone.
 func (r register) made(nonce, id string) error {
 	if r.dir == "" {
 		return nil

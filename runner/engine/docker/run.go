@@ -143,7 +143,8 @@ func (e *Engine) removeVolumes(ctx context.Context, containerName string) error 
 	if err != nil {
 		return wrap("remove the files of container "+containerName, err)
 	}
-	if keeper.Config.Labels[filesLabel] != containerName || !e.register.knows(keeper.Config.Labels[createLabel], keeper.ID) {
+	if keeper.Config.Labels[filesLabel] != containerName || !e.register.knows(keeper.Config.Labels[createLabel],
+		keeper.ID) {
 		return nil
 	}
 	return e.remove(ctx, keeper.ID, containerName+filesSuffix)

@@ -157,14 +157,14 @@ type completion struct {
 }
 
 type choice struct {
-	Index        int     `json:"index"`
-	Message      *said   `json:"message,omitempty"`
-	Delta        *delta  `json:"delta,omitempty"`
-	FinishReason *string `json:"finish_reason"`
+	Index        int            `json:"index"`
+	Message      *answerMessage `json:"message,omitempty"`
+	Delta        *delta         `json:"delta,omitempty"`
+	FinishReason *string        `json:"finish_reason"`
 }
 
-// said is the message of a completion.
-type said struct {
+// answerMessage is the message of a completion.
+type answerMessage struct {
 	Role      string  `json:"role"`
 	Content   *string `json:"content"`
 	Refusal   *string `json:"refusal"`
@@ -175,7 +175,7 @@ type said struct {
 const between = "\n\n"
 
 func (r *response) completion() completion {
-	m := said{Role: "assistant"}
+	m := answerMessage{Role: "assistant"}
 	var texts, refusals []string
 	for _, it := range r.Output {
 		switch it.Type {

@@ -5,8 +5,8 @@
 //	completion, chunks ◀─ response, events
 //
 // The invariant: what a request means is mapped or refused with the name of its field; only hints are left out. A
-// completion is not stored unless the client says so, as with OpenAI. Not promised: anything of Open Responses that Chat
-// Completions has no word for, such as reasoning and the tools that an agent runs itself.
+// completion is not stored unless the client says so, as with OpenAI. Not promised: anything of Open Responses that
+// Chat Completions has no word for, such as reasoning and the tools that an agent runs itself.
 package chat
 
 import (

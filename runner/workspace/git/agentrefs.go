@@ -57,7 +57,10 @@ func ReadAgentTips(ctx context.Context, gitDir folder.Dir) (tips AgentTips, err 
 
 // agentReferences returns all references by their names.
 func agentReferences(ctx context.Context, gitDir folder.Dir) (map[string]string, error) {
-	found, err := references(ctx, gitDir, maxAgentRefs, func(name string) bool { return !strings.HasSuffix(name, ".lock") })
+	found, err := references(ctx, gitDir, maxAgentRefs, func(name string) bool {
+		return !strings.HasSuffix(name,
+			".lock")
+	})
 	if err != nil {
 		return nil, fmt.Errorf("its references can't be read: %w", err)
 	}

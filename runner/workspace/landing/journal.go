@@ -172,9 +172,9 @@ func (k killed) Files() string {
 }
 
 // UndoKilled finds each Apply that was killed, by patterns of the directories of runs, and undoes it: the files are
-// as they were before it. A file that was changed since stays as it is, and so does the stage with its former content, with an
-// error. It also removes the temporary files that a killed Apply, Checkout or Remove left in the run's directory. A dry
-// run only finds all that.
+// as they were before it. A file that was changed since stays as it is, and so does the stage with its former content,
+// with an error. It also removes the temporary files that a killed Apply, Checkout or Remove left in the run's
+// directory. A dry run only finds all that.
 func UndoKilled(ctx context.Context, runs []string, dryRun bool) ([]killed, error) {
 	var runDirs []string
 	for _, left := range []string{ApplyFile, scratchPrefix + "*", checkoutPrefix + "*"} {

@@ -106,8 +106,8 @@ func countEnds(own map[string]*Conversed, ends map[string]int) (err error) {
 	return err
 }
 
-// readEffects reads the lines that the commands of a session wrote to the file ran, from its tree or, after its end, from
-// its patch.
+// readEffects reads the lines that the commands of a session wrote to the file ran, from its tree or, after its end,
+// from its patch.
 func (c *Conversations) readEffects(dir string) error {
 	data, err := os.ReadFile(filepath.Join(dir, "tree", "ran"))
 	prefix := ""

@@ -14,8 +14,8 @@ import (
 	"holon/responses/client"
 )
 
-// door is what is used of a daemon: its responses, and the sessions that make them.
-type door struct{ client *client.Client }
+// daemon is what is used of a daemon: its responses, and the sessions that make them.
+type daemon struct{ client *client.Client }
 
 // createRequest is a request for a response that the daemon makes in the background.
 type createRequest struct {
@@ -35,7 +35,7 @@ type requestKeys struct {
 	Workspace string `json:"workspace,omitempty"`
 }
 
-func (d door) create(ctx context.Context, r createRequest) (*responses.Response, error) {
+func (d daemon) create(ctx context.Context, r createRequest) (*responses.Response, error) {
 	r.Background, r.Include = true, []string{"holon:tool_calls"}
 	body, err := responses.Marshal(r)
 	if err != nil {
@@ -57,16 +57,16 @@ func get[T any](ctx context.Context, c *client.Client, path string) (*T, error) 
 	return out, nil
 }
 
-func (d door) events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
+func (d daemon) events(ctx context.Context, id string) iter.Seq2[responses.Event, error] {
 	return d.client.Below("/v1").Events(ctx, id, -1)
 }
 
-func (d door) response(ctx context.Context, id string) (*responses.Response, error) {
+func (d daemon) response(ctx context.Context, id string) (*responses.Response, error) {
 	return d.client.Below("/v1").GetResponse(ctx, id)
 }
 
 // cancel ends a response. One that is final already stays as it is.
-func (d door) cancel(ctx context.Context, id string) error {
+func (d daemon) cancel(ctx context.Context, id string) error {
 	_, err := d.client.Below("/v1").Cancel(ctx, id)
 	return err
 }
@@ -79,7 +79,7 @@ type sessionInfo struct {
 }
 
 // session returns a session by its id or its name.
-func (d door) session(ctx context.Context, id string) (*sessionInfo, error) {
+func (d daemon) session(ctx context.Context, id string) (*sessionInfo, error) {
 	return get[sessionInfo](ctx, d.client, "/sessions/"+id)
 }
 
@@ -92,7 +92,7 @@ type changes struct {
 	} `json:"files"`
 }
 
-func (d door) diff(ctx context.Context, id string) (*changes, error) {
+func (d daemon) diff(ctx context.Context, id string) (*changes, error) {
 	answer, err := get[struct {
 		Changes changes `json:"changes"`
 	}](ctx, d.client, "/sessions/"+id+"/diff")
@@ -120,7 +120,7 @@ func (c *changes) edits() ([]edit, error) {
 const codeExecuted = "executed_files"
 
 // apply brings the change of a session into the files of its workspace, all of it or nothing.
-func (d door) apply(ctx context.Context, id string, allowExecuted bool) error {
+func (d daemon) apply(ctx context.Context, id string, allowExecuted bool) error {
 	body, err := json.Marshal(map[string]bool{"allow_executed": allowExecuted})
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"holon/test/load"
 )
 
-// doorScript is what the model of sessions plays, without a gateway: what is measured is the door.
-func doorScript(long, paced int) []byte {
+// sessionScript is what the model of sessions plays, without a gateway: what is measured is the door.
+func sessionScript(long, paced int) []byte {
 	when := func(word string, repeat object) object {
 		return object{"when": object{"user": object{"matches": word}}, "repeat": repeat}
 	}
@@ -26,11 +26,12 @@ func doorScript(long, paced int) []byte {
 // idleSessions is the number of sessions whose memory P36 measures.
 const idleSessions = 50
 
-// measureDoor is P33 to P36: what clients wait for at the door of a daemon, against the socket of the agentd behind it,
-// which is the same for both; and what a session costs the daemon that is warm and idle. The engine is the local one.
-func measureDoor(ctx context.Context, r *rig) []row {
+// measureSessions is P33 to P36: what clients wait for at the door of a daemon, against the socket of the agentd behind
+// it, which is the same for both; and what a session costs the daemon that is warm and idle. The engine is the local
+// one.
+func measureSessions(ctx context.Context, r *rig) []row {
 	long, paced := r.samples(10_000, 2_000), r.samples(200, 50)
-	s := load.Must(load.New(load.Options{Dir: r.newDir(), Script: doorScript(long, paced),
+	s := load.Must(load.New(load.Options{Dir: r.newDir(), Script: sessionScript(long, paced),
 		Env: []string{"HOLON_ENGINE=local", "HOLON_AGENTD=" + r.agentd, "HOLON_MAX_CONTAINERS=64",
 			"HOLON_TOKEN_MAX_SESSIONS=64"}}))
 	r.later(func() error { s.Close(); return nil })

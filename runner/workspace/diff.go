@@ -340,8 +340,12 @@ func (t *Tree) saveObjects(ctx context.Context, d *comparison, result git.Reposi
 	if t.info.Kind == KindCopy {
 		return d.saveBase(ctx, t.base, objects)
 	}
-	for _, from := range []git.Repository{t.base, result} {
-		if err := linkObjects(from.Objects(), objects); err != nil {
+	from := []string{t.base.Objects(), result.Objects()}
+	if pin := t.source.pin; pin != nil && pin.objects != "" { // they go with what was pinned
+		from = append(from, pin.objects)
+	}
+	for _, dir := range from {
+		if err := linkObjects(dir, objects); err != nil {
 			return fmt.Errorf("save objects: %w", err)
 		}
 	}
@@ -379,7 +383,7 @@ func linkObjects(from, to string) error {
 	})
 }
 
-// saveBase packs the contents that the patch starts from, except those that base borrows.
+// saveBase packs the contents that the patch starts from.
 func (d *comparison) saveBase(ctx context.Context, base git.Repository, objects string) error {
 	var ids strings.Builder
 	for i := range d.Files {
@@ -390,7 +394,7 @@ func (d *comparison) saveBase(ctx context.Context, base git.Repository, objects 
 	if ids.Len() == 0 {
 		return nil
 	}
-	_, err := base.Git().Run(ctx, strings.NewReader(ids.String()), "pack-objects", "--local", "--non-empty", "--quiet",
+	_, err := base.Git().Run(ctx, strings.NewReader(ids.String()), "pack-objects", "--non-empty", "--quiet",
 		filepath.Join(objects, "pack", "pack"))
 	if err != nil {
 		return fmt.Errorf("save base: %w", err)

@@ -61,3 +61,34 @@ func TestPinnedBase(t *testing.T) {
 		expect.NoError(t, check.Release(t.Context()))
 	})
 }
+
+// The results of a tree of a pinned source are whole when what was pinned is gone.
+func TestPinnedResults(t *testing.T) {
+	t.Parallel()
+	kinds(t, map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n"}, func(t *testing.T, w *continuedWork) {
+		gittest.Write(t, w.dir, map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
+		options := workspace.Options{Dir: w.dir, CacheDir: w.cache, IncludeDirty: true}
+		source, err := workspace.Open(t.Context(), options)
+		expect.NoError(t, err)
+		pinned, results := filepath.Join(t.TempDir(), "base"), t.TempDir()
+		expect.NoError(t, source.Pin(t.Context(), pinned))
+		work, err := source.With("run_1", nil).Acquire(t.Context())
+		expect.NoError(t, err)
+		gittest.Write(t, work.Dir(), map[string]string{"a.txt": "one\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
+		from := &workspace.Continuation{Run: "run_1", Patch: filepath.Join(results, "diff.patch"),
+			Objects: filepath.Join(results, "objects")}
+		_, err = work.Diff(t.Context(), workspace.DiffOptions{Patch: from.Patch, Objects: from.Objects})
+		expect.NoError(t, err)
+		expect.NoError(t, work.Release(t.Context()))
+		expect.NoError(t, os.RemoveAll(pinned))
+		gittest.Write(t, w.dir, map[string]string{"a.txt": "1\n2\nthree\n4\n5\n6\n7\n8\nnine\n"})
+
+		options.CacheDir, options.Continue, options.Claim = filepath.Join(t.TempDir(), "cache"), from, "run_2"
+		source, err = workspace.Open(t.Context(), options)
+		expect.NoError(t, err)
+		next, err := source.Acquire(t.Context())
+		expect.NoError(t, err)
+		expect.Equal(t, "the merged file", content(t, next.Dir(), "a.txt")[0], "one\n2\nthree\n4\n5\n6\n7\n8\nnine\n")
+		expect.NoError(t, next.Release(t.Context()))
+	})
+}

@@ -102,14 +102,22 @@ func (s Spent) Recorded(tokens int64, metered bool) turns.Cost {
 	return c
 }
 
-// String returns for example "~0.0123 (list prices of 2026-11-06)", and "unknown" where no request had a price.
-func (s Spent) String() string {
-	if s.Cost == 0 && s.Unpriced {
+// Short returns for example "~0.0123", and "unknown" where no request had a price.
+func (s Spent) Short() string {
+	switch {
+	case s.Cost == 0 && s.Unpriced:
 		return "unknown"
+	case s.Estimated && s.Cost > 0:
+		return Approximately + s.Cost.String()
 	}
-	text, notes := s.Cost.String(), []string(nil)
-	if s.Estimated && s.Cost > 0 {
-		text = Approximately + text
+	return s.Cost.String()
+}
+
+// String is Short with what it rests on: "~0.0123 (list prices of 2026-11-06)".
+func (s Spent) String() string {
+	text, notes := s.Short(), []string(nil)
+	if s.Cost == 0 && s.Unpriced {
+		return text
 	}
 	if s.ListPricesOf != "" {
 		notes = append(notes, "list prices of "+s.ListPricesOf)

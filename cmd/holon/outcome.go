@@ -6,7 +6,6 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses"
-	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -138,7 +137,7 @@ func (r *remote) summarize(t *ledger.Turn, ended string) {
 		fmt.Fprintf(r.streams.Err, "  edited   %s  +%d −%d\n", visible.Name(f.Path), f.Added, f.Deleted)
 	}
 	if t.Usage != nil && t.Usage.TotalTokens > 0 {
-		fmt.Fprintln(r.streams.Err, "tokens   "+oneshot.TokensOf(new(turns.UsageOf(*t.Usage))))
+		fmt.Fprintln(r.streams.Err, "tokens   "+oneshot.TokensOf(t.Usage))
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -133,7 +132,7 @@ type runResult struct {
 	Tasks          []view.TaskRecord       `json:"tasks"`         // that the turn started
 	ChangedFiles   []string                `json:"changed_files"` // in its active workspace, not applied yet
 	MessageCount   int64                   `json:"message_count"` // of the agent's life
-	TokenUsage     *responses.Usage        `json:"token_usage,omitempty"`
+	TokenUsage     *turns.Usage            `json:"token_usage,omitempty"`
 	InputTokens    int64                   `json:"input_tokens"`
 	OutputTokens   int64                   `json:"output_tokens"`
 	ModelRounds    int                     `json:"model_rounds"`

@@ -97,6 +97,9 @@ type Usage struct {
 	Estimated bool `json:"estimated,omitzero"` // a provider did not count all of it
 }
 
+// Mark is Approximately where a provider did not count all, else "".
+func (u Usage) Mark() string { return TokenUsage{Estimated: u.Estimated}.Mark() }
+
 // UsageOf is u as events tell it.
 func UsageOf(u responses.Usage) Usage { return Usage{u, u.Estimated} }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
@@ -31,7 +32,7 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 		return scheduler.End{NotBegun: true} // not a failure: the message is next again
 	}
 	end := scheduler.End{Inserted: e.Inserted(), Lost: e.Lost, Turn: ledger.Turn{Kind: ledger.TurnAborted,
-		ResponseID: e.ResponseID, Last: e.Answer, Model: e.Model, Usage: e.Usage, CompletedAt: r.cfg.Now()}}
+		ResponseID: e.ResponseID, Last: e.Answer, Model: e.Model, Usage: used(e), CompletedAt: r.cfg.Now()}}
 	if rec := e.Record; rec != nil {
 		end.ModelRounds, end.ToolCalls = rec.Rounds, rec.ToolCalls.Total
 		end.Provider, end.Artifacts, end.StartedAt = rec.ProviderAttempts, rec.Artifacts, rec.StartedAt.Time()
@@ -61,6 +62,17 @@ func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 		end.Lost, end.Suspended = true, true
 	}
 	return end
+}
+
+// used is what a turn used: by the gateway's account, which counts for the budget, or as the container counts.
+func used(e runner.End) *turns.Usage {
+	switch {
+	case e.Account != nil && e.Account.Requests > 0:
+		return new(turns.UsageOf(e.Account.Tokens.Responses(e.Account.Estimated > 0)))
+	case e.Usage != nil:
+		return new(turns.UsageOf(*e.Usage))
+	}
+	return nil
 }
 
 // spent is what a turn took of the account of its tree: as the gateway metered it, or as the container counts.

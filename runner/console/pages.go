@@ -253,8 +253,10 @@ func (c *Console) usage(r *http.Request) (page, error) {
 
 // taken is what a turn took.
 type taken struct {
-	in, out int64 // tokens
-	cost    int64 // micros
+	in, out  int64  // tokens
+	mark     string // turns.Approximately where a part is an estimate
+	cost     int64  // micros
+	unpriced bool   // a part of it has no price
 }
 
 // taken is what turns took, by their ids, as far as the newest pages of the record tell.
@@ -268,11 +270,12 @@ func (c *Console) taken(r *http.Request, report view.LatencyReport) (map[string]
 		}
 		for _, e := range found.Events {
 			if t := e.Payload.Turn; t != nil && t.TokenUsage != nil {
-				out[t.TurnID] = taken{in: t.TokenUsage.InputTokens, out: t.TokenUsage.OutputTokens}
+				out[t.TurnID] = taken{in: t.TokenUsage.InputTokens, out: t.TokenUsage.OutputTokens,
+					mark: t.TokenUsage.Mark()}
 			} else if one, ended := out[e.Provenance.TurnID]; ended && e.Type == turns.CostRecorded {
 				var cost turns.Cost
 				_ = json.Unmarshal(e.Payload.Data, &cost) // then nothing is known of it
-				one.cost += cost.Micros()
+				one.cost, one.unpriced = one.cost+cost.Micros(), one.unpriced || cost.Amount == "unknown"
 				out[e.Provenance.TurnID] = one
 			}
 			before = e.EventSeq

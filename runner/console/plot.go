@@ -39,18 +39,18 @@ const (
 // plotsOf are the plots over turns, the oldest first: how long each took and waited, what it took, and how it ended.
 // That of the cost is left out where nothing has a price.
 func plotsOf(turns []view.TurnLatency, of map[string]taken) []plot {
-	took := newPlot("Time of turns", "ms", turns, []string{"queued", "took"}, func(t view.TurnLatency) []int64 {
+	took := newPlot("Time of turns", "ms", turns, []string{"queued", "took"}, nil, func(t view.TurnLatency) []int64 {
 		return []int64{t.QueueWaitMS, t.TurnMS}
 	})
-	used := newPlot("Tokens of turns", "tokens", turns, []string{"in", "out"}, func(t view.TurnLatency) []int64 {
+	used := newPlot("Tokens of turns", "tokens", turns, []string{"in", "out"}, of, func(t view.TurnLatency) []int64 {
 		return []int64{of[t.TurnID].in, of[t.TurnID].out}
 	})
-	cost := newPlot("Cost of turns", unitCost, turns, []string{"cost"}, func(t view.TurnLatency) []int64 {
+	cost := newPlot("Cost of turns", unitCost, turns, []string{"cost"}, of, func(t view.TurnLatency) []int64 {
 		return []int64{of[t.TurnID].cost}
 	})
-	calls := newPlot("Model rounds and tool calls", "", turns, []string{"rounds", "calls"},
+	calls := newPlot("Model rounds and tool calls", "", turns, []string{"rounds", "calls"}, nil,
 		func(t view.TurnLatency) []int64 { return []int64{int64(t.ModelRounds), int64(t.ToolCalls)} })
-	ended := newPlot("Outcomes", "", turns, []string{"completed", "failed", "aborted"},
+	ended := newPlot("Outcomes", "", turns, []string{"completed", "failed", "aborted"}, nil,
 		func(t view.TurnLatency) []int64 {
 			switch {
 			case t.FailureCode != "":
@@ -66,7 +66,9 @@ func plotsOf(turns []view.TurnLatency, of map[string]taken) []plot {
 	return []plot{took, used, cost, calls, ended}
 }
 
-func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of func(view.TurnLatency) []int64) plot {
+// newPlot makes a plot of the values of turns. taken says which of them are estimates; nil: none.
+func newPlot(title, unit string, turns []view.TurnLatency, parts []string, taken map[string]taken,
+	of func(view.TurnLatency) []int64) plot {
 	p := plot{Title: title, Parts: parts, Width: max(minBars, len(turns)) * (barWidth + barGap)}
 	most := int64(1)
 	for _, t := range turns {
@@ -77,7 +79,10 @@ func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of fu
 		most = max(most, sum)
 	}
 	if most > 1 {
-		p.Most = amount(most, unit)
+		p.Most = fmt.Sprintf("%d %s", most, unit)
+		if unit == unitCost {
+			p.Most = state.Amount(most).String()
+		}
 	}
 	for i, t := range turns {
 		b := bar{X: i * (barWidth + barGap), Width: barWidth,
@@ -87,7 +92,7 @@ func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of fu
 			height := int(max(v, 0) * plotHeight / most)
 			top -= height
 			b.Parts = append(b.Parts, part{parts[at], top, height})
-			b.Label += ", " + parts[at] + " " + amount(v, unit)
+			b.Label += ", " + parts[at] + " " + amount(v, unit, taken[t.TurnID])
 		}
 		p.Bars = append(p.Bars, b)
 	}
@@ -97,10 +102,10 @@ func newPlot(title, unit string, turns []view.TurnLatency, parts []string, of fu
 // unitCost is that of amounts of money.
 const unitCost = "micros"
 
-// amount writes a number with its unit.
-func amount(n int64, unit string) string {
+// amount writes a number of a turn with its unit.
+func amount(n int64, unit string, of taken) string {
 	if unit == unitCost {
-		return state.Amount(n).String()
+		return state.Spent{Cost: state.Amount(n), Estimated: of.mark != "", Unpriced: of.unpriced}.Short()
 	}
-	return fmt.Sprintf("%d %s", n, unit)
+	return fmt.Sprintf("%s%d %s", of.mark, n, unit)
 }

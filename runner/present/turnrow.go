@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holon/internal/duration"
-	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -113,11 +113,11 @@ func (f *Fold) turnFailed(ev *view.EventEnvelope) []Row {
 }
 
 // Took says what a turn took: "1.2s: 3 rounds, 2 tool calls, 5782 tokens in, 25 out".
-func Took(ms int64, rounds, calls int, used *responses.Usage) string {
+func Took(ms int64, rounds, calls int, used *turns.Usage) string {
 	text := fmt.Sprintf("%s: %s, %s", duration.Text(time.Duration(ms)*time.Millisecond), count(rounds, "round"),
 		count(calls, "tool call"))
 	if used != nil && used.TotalTokens > 0 {
-		text += fmt.Sprintf(", %d tokens in, %d out", used.InputTokens, used.OutputTokens)
+		text += fmt.Sprintf(", %[1]s%[2]d tokens in, %[1]s%[3]d out", used.Mark(), used.InputTokens, used.OutputTokens)
 	}
 	return text
 }

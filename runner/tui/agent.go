@@ -137,8 +137,8 @@ func (a *agent) status(s view.StateSnapshot) status {
 	if p := at.SchedulingPosture.Posture; !out.Running && strings.HasPrefix(p, "waiting_for_") { // why it sleeps
 		out.State = strings.ReplaceAll(p, "_", " ")
 	}
-	if b := at.Budget; b != nil && b.Cost > 0 {
-		out.Cost = b.Cost.String()
+	if b := at.Budget; b != nil && (b.Cost > 0 || b.Unpriced) {
+		out.Cost = b.Money().Short()
 	}
 	if e := s.Workspace.ActiveEntry; e != nil {
 		out.Workspace = cmp.Or(e.WorkspaceAlias, e.WorkspaceAnchor)

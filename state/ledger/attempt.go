@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 )
@@ -105,7 +104,7 @@ type Turn struct {
 	Reason      string                  `json:"reason,omitempty"` // code: why it was aborted, or cut short
 	Last        string                  `json:"last_assistant_message,omitempty"`
 	Model       string                  `json:"model,omitempty"`
-	Usage       *responses.Usage        `json:"token_usage,omitempty"`
+	Usage       *turns.Usage            `json:"token_usage,omitempty"` // as the gateway counts, if it was asked
 	ModelRounds int                     `json:"model_rounds"`
 	ToolCalls   int                     `json:"tool_calls"`
 	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`

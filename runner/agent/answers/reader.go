@@ -296,7 +296,7 @@ func (r *reader) end(em *responses.Emitter) error {
 		Message: cmp.Or(e.Reason, "the agent made no turn of the message")}
 	usage := responses.Usage{}
 	if t != nil && t.Usage != nil {
-		usage = *t.Usage
+		usage = t.Usage.Usage
 	}
 	switch e.Status {
 	case ledger.Dropped:

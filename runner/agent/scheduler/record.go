@@ -191,7 +191,10 @@ func (s *step) costOfCutOff(a ledger.Attempt, begun ledger.Event, u ledger.Unfin
 
 // completed is the end of a turn with what the log has of it, where the end does not say: its container was lost.
 func (e End) completed(t record.Recorded) End {
-	e.Model, e.Usage, e.Provider = cmp.Or(e.Model, t.Model()), cmp.Or(e.Usage, t.Usage), cmp.Or(e.Provider, t.Provider)
+	e.Model, e.Provider = cmp.Or(e.Model, t.Model()), cmp.Or(e.Provider, t.Provider)
+	if e.Usage == nil && t.Usage != nil {
+		e.Usage = new(turns.UsageOf(*t.Usage))
+	}
 	e.ModelRounds, e.ToolCalls = max(e.ModelRounds, t.ModelRounds), max(e.ToolCalls, t.ToolCalls)
 	return e
 }

@@ -169,8 +169,8 @@ func TestTurn(t *testing.T) {
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, facts[:1])) // changes nothing
 	w.now = w.now.Add(3 * time.Second)
 	s := w.settle(c.Attempt.ID, scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, Last: "done",
-		ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1, Usage: &responses.Usage{InputTokens: 10,
-			OutputTokens: 5, TotalTokens: 15}}})
+		ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1, Usage: &turns.Usage{Usage: responses.Usage{InputTokens: 10,
+			OutputTokens: 5, TotalTokens: 15}}}})
 	if s.Turn == nil {
 		t.Fatalf("the settlement %+v has no turn", s)
 	}

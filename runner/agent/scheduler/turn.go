@@ -124,12 +124,12 @@ func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 const maxTimeline = 5 << 10
 
 // used is what a turn used by what is known of its attempts at models, nil for nothing.
-func used(u *responses.Usage, tried *turns.ProviderTimeline) *turns.Usage {
+func used(u *turns.Usage, tried *turns.ProviderTimeline) *turns.Usage {
 	if u == nil {
 		return nil
 	}
-	return &turns.Usage{Usage: *u,
-		Estimated: tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
+	return &turns.Usage{Usage: u.Usage, Estimated: u.Estimated ||
+		tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
 }
 
 // writeFailure records a failure, with what was tried in short.

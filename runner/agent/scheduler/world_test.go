@@ -10,6 +10,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
@@ -232,7 +233,7 @@ func (w *world) finish(agent string, failed bool) error {
 	}
 	a := get(w, ledger.View.Attempt, t.attempt)
 	e := scheduler.End{Turn: ledger.Turn{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt,
-		Last: "done", ToolCalls: t.tools, Usage: &t.usage, StartedAt: a.StartedAt.Add(time.Millisecond),
+		Last: "done", ToolCalls: t.tools, Usage: new(turns.UsageOf(t.usage)), StartedAt: a.StartedAt.Add(time.Millisecond),
 		CompletedAt: w.now.Add(2 * time.Millisecond)}, Inserted: t.inserted}
 	if failed || a.AbortedBy != "" {
 		e.Kind, e.Reason, e.Last = ledger.TurnAborted, "model_error", ""

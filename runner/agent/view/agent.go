@@ -1,7 +1,6 @@
 package view
 
 import (
-	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
@@ -100,19 +99,19 @@ type wakeHint struct {
 
 // turnTerminal is how a turn ended, in short (runtime specification, "Turn Terminal").
 type turnTerminal struct {
-	TurnID               string           `json:"turn_id"`
-	TurnIndex            int64            `json:"turn_index"`
-	MessageID            string           `json:"message_id,omitempty"`
-	Kind                 ledger.TurnKind  `json:"kind"`
-	Reason               string           `json:"reason,omitempty"`
-	LastAssistantMessage string           `json:"last_assistant_message,omitempty"`
-	Model                string           `json:"model,omitempty"`
-	TokenUsage           *responses.Usage `json:"token_usage,omitempty"`
-	ModelRounds          int              `json:"model_rounds"`
-	ToolCalls            int              `json:"tool_calls"`
-	StartedAt            turns.Time       `json:"started_at"`
-	CompletedAt          turns.Time       `json:"completed_at"`
-	DurationMS           int64            `json:"duration_ms"`
+	TurnID               string          `json:"turn_id"`
+	TurnIndex            int64           `json:"turn_index"`
+	MessageID            string          `json:"message_id,omitempty"`
+	Kind                 ledger.TurnKind `json:"kind"`
+	Reason               string          `json:"reason,omitempty"`
+	LastAssistantMessage string          `json:"last_assistant_message,omitempty"`
+	Model                string          `json:"model,omitempty"`
+	TokenUsage           *turns.Usage    `json:"token_usage,omitempty"`
+	ModelRounds          int             `json:"model_rounds"`
+	ToolCalls            int             `json:"tool_calls"`
+	StartedAt            turns.Time      `json:"started_at"`
+	CompletedAt          turns.Time      `json:"completed_at"`
+	DurationMS           int64           `json:"duration_ms"`
 }
 
 // tokenUsage is what an agent has used so far.

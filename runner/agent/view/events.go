@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
@@ -81,12 +80,12 @@ func payload(e ledger.Event, label record.Label) (p eventPayload, clipped []stri
 	var whole map[string]json.RawMessage
 	var copies struct {
 		eventPayload
-		Message *ledger.Message  `json:"message_record"`
-		Timer   *ledger.Timer    `json:"timer"`
-		Trigger *ledger.Trigger  `json:"external_trigger"`
-		Usage   *responses.Usage `json:"usage"`
-		Clipped []string         `json:"clipped"`
-		Text    json.RawMessage  `json:"message"` // of a failure: it is no record
+		Message *ledger.Message `json:"message_record"`
+		Timer   *ledger.Timer   `json:"timer"`
+		Trigger *ledger.Trigger `json:"external_trigger"`
+		Usage   *turns.Usage    `json:"usage"`
+		Clipped []string        `json:"clipped"`
+		Text    json.RawMessage `json:"message"` // of a failure: it is no record
 	}
 	if json.Unmarshal(e.Data, &whole) != nil || json.Unmarshal(e.Data, &copies) != nil {
 		p.Data = e.Data // there is none, or nothing but texts and numbers

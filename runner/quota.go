@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/diskusage"
 	"holon/internal/procfs"
 	"holon/internal/visible"
 	"holon/runner/workspace"
@@ -94,7 +94,7 @@ func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 		sum += n
 	}
 	if s.asked.Load() {
-		sum += unlinked(ctx, s.handle.ID, dirs)
+		sum += diskusage.Unlinked(processesOf(ctx, s.handle.ID), dirs)
 	}
 	return sum, nil
 }
@@ -180,7 +180,9 @@ func pauseAfter(start time.Time) time.Duration {
 	return max(measurePause, measureShare*time.Since(start))
 }
 
-// processesOf are the directories of the processes of a container in /proc.
+// processesOf are the directories of the processes of a container in /proc. It knows them by their control group, whose
+// path has the container's id. So it finds none where the engine runs on another machine or in a virtual one, where this
+// process may not look at theirs, and none of a program that is not in a container.
 func processesOf(ctx context.Context, container string) (dirs []string) {
 	for _, pid := range procfs.PIDs() {
 		if ctx.Err() != nil {
@@ -193,37 +195,4 @@ func processesOf(ctx context.Context, container string) (dirs []string) {
 		}
 	}
 	return dirs
-}
-
-// unlinked returns how many bytes of the disks of dirs the files take that processes of a container hold open, or
-// mapped, and that have no name any more: a walk of directories does not find them. It knows those processes by their
-// control group, whose path has the container's id. So it finds none where the engine runs on another machine or in a
-// virtual one, where this process may not look at theirs, and none of a program that is not in a container.
-func unlinked(ctx context.Context, container string, dirs []string) (sum int64) {
-	disks := make(map[uint64]bool)
-	for _, dir := range dirs {
-		var st unix.Stat_t
-		if unix.Stat(dir, &st) == nil {
-			disks[uint64(st.Dev)] = true
-		}
-	}
-	charged := make(map[[2]uint64]bool)
-	for _, process := range processesOf(ctx, container) {
-		for _, kind := range []string{"fd", "map_files"} {
-			open, err := os.ReadDir(filepath.Join(process, kind))
-			if err != nil {
-				continue // it ended, or is another user's
-			}
-			for _, file := range open {
-				var st unix.Stat_t
-				err := unix.Stat(filepath.Join(process, kind, file.Name()), &st)
-				unnamed := err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink == 0
-				if key := [2]uint64{uint64(st.Dev), st.Ino}; unnamed && disks[uint64(st.Dev)] && !charged[key] {
-					charged[key] = true
-					sum += workspace.Charge(st.Blocks)
-				}
-			}
-		}
-	}
-	return sum
 }

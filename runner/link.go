@@ -18,8 +18,9 @@ import (
 // engine's link serves the sockets in the same directories, and fetch brings files back to where they would have been
 // written.
 type link struct {
-	conn  io.Closer // nil: it is not open
-	quota int64     // most bytes that turns may have written; 0: no bound
+	conn    io.Closer // nil: it is not open
+	quota   int64     // most bytes that turns may have written; 0: no bound
+	written int64     // most bytes that one was seen to have written
 }
 
 // maxFetched bounds how many files a container may leave in one directory.
@@ -35,8 +36,6 @@ func (s *Session) checkLink(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cfg.AgentHome == "" && s.cfg.Resume == nil {
-		s.Warnings = append(s.Warnings, "the engine shares no directory with this machine: the disk quota of the run holds "+
-			"when it ends, and not before")
 		return nil
 	}
 	return &Error{Code: CodeUsage, Param: "link",
@@ -126,11 +125,11 @@ func (s *Session) fetch(ctx context.Context, wanted func(engine.Mount) bool) err
 	}
 	limits := transfer.Limits{Files: maxFetched}
 	if s.link.quota > 0 {
-		used, err := s.measure(ctx)
+		used, err := s.measureHere(ctx)
 		if err != nil {
 			return err
 		}
-		limits.Bytes = used + s.link.quota
+		limits.Bytes = used + 2*max(s.link.quota, s.link.written) // until a turn is ended it goes on
 	}
 	spec := s.linked()
 	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !wanted(m) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"holon/internal/diskusage"
 	"holon/internal/procfs"
 	"holon/internal/visible"
+	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -29,9 +31,10 @@ type Quota struct {
 // DefaultFreeFiles is how many files must fit on a disk for a run to be started.
 const DefaultFreeFiles = 4096
 
-// codeDiskQuota is the code of errors about a run, or a home, that has more
-// bytes than it may.
-const codeDiskQuota Code = "disk_quota"
+const (
+	codeDiskQuota  Code = "disk_quota"      // a run, or a home, has more bytes than it may
+	codeUnmeasured Code = "disk_unmeasured" // it cannot be found out how many bytes a run has
+)
 
 // Admit refuses a run that does not fit on the disk, before anything is made.
 func (q Quota) Admit(ctx context.Context, home state.Home) error {
@@ -76,10 +79,31 @@ const (
 	beatPause    = 30 * time.Second
 )
 
-// measure returns what the session takes of the disk. Before its first turn no command had a file open, so the search
+// A measurement in a container takes at most measureTime, and a turn ends after maxUnmeasured in a row that fail: what
+// commands do there may be the cause.
+const (
+	measureTime   = 10 * time.Second
+	maxUnmeasured = 3
+)
+
+// measure returns what the session takes of the disk, in its container where the files are there.
+func (s *Session) measure(ctx context.Context) (int64, error) {
+	linker, ok := s.cfg.Engine.(engine.Linker)
+	if s.handle.Link == "" || !ok {
+		return s.measureHere(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, measureTime)
+	defer cancel()
+	return linker.Usage(ctx, s.handle, s.linked(), []string{agentdPath, "usage"})
+}
+
+// measureHere returns what the session takes of the disk of this machine. Before its first turn no command had a file open, so the search
 // for those without a name is left out.
-func (s *Session) measure(ctx context.Context) (sum int64, err error) {
+func (s *Session) measureHere(ctx context.Context) (sum int64, err error) {
 	dirs := []string{s.cfg.Dir}
+	if s.handle.Link != "" { // what the container has and may write
+		dirs = []string{filepath.Join(s.cfg.Dir, "output"), filepath.Join(s.cfg.Dir, "state")}
+	}
 	if s.tree != nil {
 		dirs = append(dirs, s.tree.Dir())
 	}
@@ -106,9 +130,9 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	}
 	s.link.quota = max(s.link.quota, t.DiskBytes)
 	begin, begun, pause := time.Now(), int64(-1), askedPause
-	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write
+	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write; copies in a container are the same by then
 		var err error
-		if begun, err = s.measure(ctx); err != nil {
+		if begun, err = s.measureHere(ctx); err != nil {
 			begun = -1
 			s.cfg.Log.Debug("the disk usage before the turn cannot be measured", "err", err)
 		}
@@ -127,9 +151,8 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	result := run(turn)
 	stop()
 	<-done
-	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && (e.Code == codeDiskQuota ||
-		e.Code == codeServiceFailed) &&
-		!completed(result) {
+	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && !completed(result) &&
+		slices.Contains([]Code{codeDiskQuota, codeUnmeasured, codeServiceFailed}, e.Code) {
 		result.stopped = e
 	}
 	end(nil)
@@ -140,7 +163,7 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 // since begun bytes were in use, -1 if that could not be measured. What others write before the turn starts is not its
 // own.
 func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Duration, end context.CancelCauseFunc) {
-	beaten := time.Now()
+	beaten, used := time.Now(), meter{begun: begun}
 	for {
 		select {
 		case <-ctx.Done():
@@ -152,16 +175,8 @@ func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Dur
 		}
 		start := time.Now()
 		if t.DiskBytes > 0 {
-			used, err := s.measure(ctx)
-			switch {
-			case err != nil: // it is measured again
-				s.cfg.Log.Debug("the turn's disk usage cannot be measured", "err", err)
-			case begun < 0, t.Ask != nil && !t.started.Load():
-				begun = used
-			case used-begun > t.DiskBytes:
-				end(&Error{Code: codeDiskQuota, Param: "--disk", Hint: "raise --disk",
-					Message: fmt.Sprintf("the run wrote %s, of at most %s", visible.Size(used-begun),
-						visible.Size(t.DiskBytes))})
+			if err := used.check(ctx, s, t); err != nil {
+				end(err)
 				return
 			}
 		}
@@ -171,8 +186,42 @@ func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Dur
 				s.cfg.Log.Debug("the run's lease cannot be touched", "err", err)
 			}
 		}
-		pause = pauseAfter(start)
+		if pause = pauseAfter(start); used.failed > 0 {
+			pause = measurePause
+		}
 	}
+}
+
+// meter compares what a turn has written with its quota.
+type meter struct {
+	begun  int64 // bytes in use before; -1: not measured
+	failed int   // measurements in a row that failed by what is in the container
+}
+
+// check measures, and returns why the turn has to end, nil if it may go on.
+func (m *meter) check(ctx context.Context, s *Session, t Turn) error {
+	used, err := s.measure(ctx)
+	if err != nil { // it is measured again
+		s.cfg.Log.Debug("the turn's disk usage cannot be measured", "err", err)
+		if s.handle.Link != "" && !passing(err) && ctx.Err() == nil {
+			m.failed++
+		}
+		if m.failed < maxUnmeasured {
+			return nil
+		}
+		return &Error{Code: codeUnmeasured, Param: "--disk", Err: err, Hint: "raise --memory, or set --disk 0",
+			Message: "it cannot be measured how much of the disk the run takes"}
+	}
+	m.failed = 0
+	if m.begun < 0 || t.Ask != nil && !t.started.Load() {
+		m.begun = used
+	}
+	s.link.written = max(s.link.written, used-m.begun)
+	if used-m.begun <= t.DiskBytes {
+		return nil
+	}
+	return &Error{Code: codeDiskQuota, Param: "--disk", Hint: "raise --disk",
+		Message: fmt.Sprintf("the run wrote %s, of at most %s", visible.Size(used-m.begun), visible.Size(t.DiskBytes))}
 }
 
 // pauseAfter is the pause after a measurement that began at start.

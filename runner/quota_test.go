@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holon/runner/engine"
+	"holon/test/expect"
 )
 
 // A turn is ended when it has written more than it may since it began; what turns before it wrote does not count.
@@ -34,4 +37,40 @@ func TestQuotaOfTurns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// unmeasured is an engine whose containers cannot be measured.
+type unmeasured struct {
+	engine.Engine
+	engine.Linker
+	err error
+}
+
+func (u unmeasured) Usage(context.Context, engine.Handle, engine.Spec, []string) (int64, error) {
+	return 0, u.err
+}
+
+// A turn whose container cannot be measured is ended, unless only the engine does not answer.
+func TestQuotaThatCannotBeMeasured(t *testing.T) {
+	for _, tc := range []struct {
+		code  Code
+		ended Code
+	}{{engine.CodeFailed, codeUnmeasured}, {engine.CodeUnreachable, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Session{handle: engine.Handle{Link: engine.LinkStream}, cfg: Config{Log: slog.New(slog.DiscardHandler),
+				Engine: unmeasured{err: &Error{Code: tc.code}}}}
+			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, func(ctx context.Context) End {
+				select {
+				case <-ctx.Done():
+				case <-time.After(2 * maxUnmeasured * measurePause):
+				}
+				return End{Err: ctx.Err()}
+			})
+			ended := Code("")
+			if result.stopped != nil {
+				ended = result.stopped.Code
+			}
+			expect.Equal(t, string(tc.code), ended, tc.ended)
+		})
+	}
 }

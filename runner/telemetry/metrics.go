@@ -111,5 +111,5 @@ var failures = []string{
 	"execution_error", "unavailable", "time_limit", "timeout", "lost",
 	"transport", "protocol", "authentication", "invalid_request", "rate_limited", "overloaded", "context_length",
 	"cancelled", "scenario", "timeout", "unsupported", "budget",
-	"incomplete", "failed", "interrupted", "turn_lost", "disk_quota", "deadline_exceeded",
+	"incomplete", "failed", "interrupted", "turn_lost", "disk_quota", "disk_unmeasured", "deadline_exceeded",
 }

@@ -56,3 +56,20 @@ func TestStreamLink(t *testing.T) {
 		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
 	}
 }
+
+// The disk quota of such a run ends its turn while it goes on, whatever its commands do about the measurement.
+func TestStreamDisk(t *testing.T) {
+	for _, model := range []string{"waiting", "unlinked", "inodes", "meddling"} {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			h, repo := newHome(t, "HOLON_LINK=stream"), repository(t, "echo a > a")
+			r := h.run(repo, "run", "--model", scripted(t, model), "--disk", "20m", "go on")
+			if r.code != 1 || r.manifest == nil || r.manifest.Status != state.StatusIncomplete {
+				t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+			}
+			expect.Equal(t, "the code", r.failure(t).Code, "disk_quota")
+			checkPartial(t, r, "")
+			h.checkTidy()
+		})
+	}
+}

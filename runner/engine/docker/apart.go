@@ -146,10 +146,7 @@ func (e *Engine) send(ctx context.Context, id string, mounts []engine.Mount) err
 
 // Fetch implements engine.Linker.
 func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, limits transfer.Limits) error {
-	for _, m := range spec.Mounts {
-		if m.ReadOnly || !isDirectory(m) || holdsSocket(spec.Sockets, m.Target) {
-			continue
-		}
+	for _, m := range written(spec) {
 		content, _, err := e.api.CopyFromContainer(ctx, h.Name+filesSuffix, m.Target)
 		if err != nil {
 			return wrap("read "+m.Target+" of container "+h.Name, err)
@@ -160,6 +157,13 @@ func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, l
 		}
 	}
 	return nil
+}
+
+// written are the mounts that hold what the program writes to files.
+func written(spec engine.Spec) []engine.Mount {
+	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m engine.Mount) bool {
+		return m.ReadOnly || !isDirectory(m) || holdsSocket(spec.Sockets, m.Target)
+	})
 }
 
 func holdsSocket(s engine.Sockets, dir string) bool {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -85,6 +87,40 @@ func (e *Engine) again(ctx context.Context, h engine.Handle, options container.E
 			return stream
 		}
 	}
+}
+
+// maxPrinted bounds what is read of a command's output.
+const maxPrinted = 1 << 10
+
+// Usage implements engine.Linker. Root has capabilities in a container with a server, and no command of another user can
+// signal what it runs.
+func (e *Engine) Usage(ctx context.Context, h engine.Handle, spec engine.Spec, command []string) (int64, error) {
+	options := container.ExecOptions{User: spec.User.String(), Cmd: slices.Clone(command), AttachStdin: true,
+		AttachStdout: true, AttachStderr: true}
+	if spec.Server != nil {
+		options.User = "0:0"
+	}
+	for _, m := range written(spec) {
+		options.Cmd = append(options.Cmd, m.Target)
+	}
+	stream, err := e.exec(ctx, h, options)
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	defer context.AfterFunc(ctx, func() { stream.Close() })()
+	printed, err := io.ReadAll(io.LimitReader(stream, maxPrinted))
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("measure container %s: %w", h.Name, context.Cause(ctx))
+	}
+	var bytes int64
+	if err == nil {
+		bytes, err = strconv.ParseInt(strings.TrimSpace(string(printed)), 10, 64)
+	}
+	if err != nil {
+		return 0, &engine.Error{Code: engine.CodeFailed, Message: "cannot measure container " + h.Name, Err: err}
+	}
+	return bytes, nil
 }
 
 // exec starts a command in a container.

@@ -152,6 +152,9 @@ func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, l
 			return wrap("read "+m.Target+" of container "+h.Name, err)
 		}
 		err = errors.Join(transfer.Unpack(ctx, content, m.Source, limits), content.Close())
+		if isTruncated(err) {
+			return wrap("fetch "+m.Target+" of container "+h.Name, err)
+		}
 		if err != nil {
 			return fmt.Errorf("fetch %s of container %s: %w", m.Target, h.Name, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"holon/runner/engine"
+	"holon/runner/engine/transfer"
 	"holon/state"
 	"holon/test/expect"
 )
@@ -231,6 +233,71 @@ func TestWaitAfterALostConnection(t *testing.T) {
 	if n := leftover(t, e, spec.Labels); n != 1 {
 		t.Errorf("%d containers, want 1", n)
 	}
+}
+
+// The daemon drops the connection in the middle of the files of a container. None is removed or half written, and the next
+// try brings them all.
+func TestFetchThatIsCut(t *testing.T) {
+	e := connect(t)
+	e.SetLink(engine.LinkStream)
+	dir, data := t.TempDir(), []byte(strings.Repeat("x", 1<<20))
+	for _, name := range []string{"a", "b"} {
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	spec := faultSpec(suiteImage(t, e))
+	spec.Mounts = []engine.Mount{{Source: dir, Target: "/data"}}
+	h, err := e.Create(t.Context(), spec)
+	expect.NoError(t, err)
+	for _, name := range []string{"a", "b"} { // the host's are older
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o600))
+	}
+	var cut atomic.Bool
+	cutting := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/archive") && !cut.Swap(true) {
+			w = &shortWriter{w, len(data) + len(data)/2}
+		}
+		pass.ServeHTTP(w, r)
+	})
+	err = cutting.Fetch(t.Context(), h, spec, transfer.Limits{})
+	if !state.IsCode(err, engine.CodeUnreachable) {
+		t.Errorf("Fetch = %v, want %s", err, engine.CodeUnreachable)
+	}
+	sizes := map[int64]int{}
+	entries, err := os.ReadDir(dir)
+	expect.NoError(t, err)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		expect.NoError(t, err)
+		sizes[info.Size()]++
+	}
+	if sizes[1<<20] != 1 || sizes[3] != 1 || len(entries) != 2 {
+		t.Errorf("files by size: %v", sizes)
+	}
+	expect.NoError(t, cutting.Fetch(t.Context(), h, spec, transfer.Limits{}))
+	for _, name := range []string{"a", "b"} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s has %d bytes, %v", name, len(got), err)
+		}
+	}
+	if n := leftover(t, e, spec.Labels); n != 1 {
+		t.Errorf("%d containers, want 1", n)
+	}
+}
+
+// shortWriter ends the connection after some bytes.
+type shortWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (w *shortWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *shortWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		panic(http.ErrAbortHandler)
+	}
+	return w.ResponseWriter.Write(p)
 }
 
 func TestMountOfTheDockerSocketIsRefused(t *testing.T) {

@@ -43,6 +43,9 @@ func (u *unpacking) file(name string, there fs.FileInfo, h *tar.Header, content 
 	if err == nil {
 		err = u.root.Rename(temporary, name)
 	}
+	if err != nil {
+		err = errors.Join(err, u.root.RemoveAll(temporary))
+	}
 	return err
 }
 

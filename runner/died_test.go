@@ -48,7 +48,7 @@ func TestDiedError(t *testing.T) {
 func TestTakenUpBeforeItListens(t *testing.T) {
 	s := &Session{seam: seam{t.TempDir()}, resumed: true, exited: make(chan struct{}), last: engine.Exit{Code: 1}}
 	s.cfg.Engine = logged{name: "docker"}
-	s.client = s.seam.client()
+	s.client = s.newClient()
 	defer s.client.Close()
 	close(s.exited)
 	if _, _, err := s.Working(t.Context()); !state.IsCode(err, CodeContainerGone) {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"time"
 
+	"holon/internal/unixsocket"
 	"holon/internal/visible"
+	"holon/responses/client"
 	"holon/runner/engine"
 	"holon/runner/engine/transfer"
 	"holon/state"
@@ -74,7 +77,7 @@ func (s *Session) openLink(ctx context.Context) (err error) {
 	return err
 }
 
-// linkTimeout bounds how long agentd of a container that is taken up may take to answer through a new link.
+// linkTimeout bounds how long agentd may take to answer through a new link.
 const linkTimeout = 10 * time.Second
 
 // linkAgain opens the link to a container that was taken up, and waits until agentd can be reached, or until that takes
@@ -89,6 +92,33 @@ func (s *Session) linkAgain(ctx context.Context) error {
 		s.cfg.Log.Warn("agentd does not answer", "container", s.handle.Name, "err", err)
 	}
 	return nil
+}
+
+// redialPause is between two tries to connect to agentd while a broken link is made anew.
+const redialPause = 20 * time.Millisecond
+
+// newClient returns a client of agentd. Where a link can break, it waits for the next one, unless the container ends.
+func (s *Session) newClient() *client.Client {
+	if s.handle.Link == "" {
+		return client.Unix(s.seam.agent())
+	}
+	return client.UnixBy(s.seam.agent(), func(ctx context.Context, path string) (net.Conn, error) {
+		waiting, cancel := context.WithTimeout(ctx, linkTimeout)
+		defer cancel()
+		for {
+			conn, err := unixsocket.Dial(ctx, path)
+			if err == nil {
+				return conn, nil
+			}
+			select {
+			case <-s.exited:
+				return nil, err
+			case <-waiting.Done():
+				return nil, err
+			case <-time.After(redialPause):
+			}
+		}
+	})
 }
 
 func (s *Session) closeLink() error {

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 
 	"holon/internal/unixsocket"
-	"holon/responses/client"
 	"holon/state/files"
 )
 
@@ -45,9 +44,6 @@ type seam struct {
 
 // dial connects to agentd.
 func (m seam) dial(ctx context.Context) (net.Conn, error) { return unixsocket.Dial(ctx, m.agent()) }
-
-// client returns a client of agentd.
-func (m seam) client() *client.Client { return client.Unix(m.agent()) }
 
 func (m seam) agent() string { return filepath.Join(m.sockets, agentDir, agentSocket) }
 

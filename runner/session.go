@@ -220,7 +220,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err := s.startServices(ctx); err != nil {
 		return err
 	}
-	s.client = s.seam.client()
+	s.client = s.newClient()
 	s.barrier.Open()
 	if err := s.awaitReady(ctx); err != nil {
 		return err

@@ -102,7 +102,7 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 		return s, s.bury(ctx, found)
 	}
 	s.awaitExit(ctx)
-	s.client = s.seam.client()
+	s.client = s.newClient()
 	s.watchServices(ctx)
 	if !serve {
 		s.gone = &Error{Code: CodeInterrupted, Message: StoppedLater}

@@ -16,9 +16,12 @@ const socketHost = "agentd"
 // Unix returns a client for the server that listens on the Unix socket at path.
 // Nothing is dialled until the first call. The client can reach nothing else:
 // its dialer refuses every other address, and it uses no proxy.
-func Unix(path string) *Client {
+func Unix(path string) *Client { return UnixBy(path, unixsocket.Dial) }
+
+// UnixBy is Unix with another way to connect to the socket. Errors of dial are *net.OpError with Op "dial".
+func UnixBy(path string, dial func(ctx context.Context, path string) (net.Conn, error)) *Client {
 	transport := &http.Transport{
-		DialContext:            dialSocket(path),
+		DialContext:            dialSocket(path, dial),
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    8,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -41,13 +44,13 @@ func URL(h *http.Client, base, token string) *Client {
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-func dialSocket(path string) dialer {
+func dialSocket(path string, dial func(context.Context, string) (net.Conn, error)) dialer {
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if addr != socketHost+":80" {
 			return nil, &net.OpError{Op: "dial", Net: "unix",
 				Err: fmt.Errorf("this client reaches the socket %s only, not %.100q", path, addr)}
 		}
-		return unixsocket.Dial(ctx, path)
+		return dial(ctx, path)
 	}
 }
 

@@ -1,10 +1,15 @@
 package e2e
 
 import (
+	"cmp"
+	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"holon/state"
@@ -55,6 +60,105 @@ func TestStreamLink(t *testing.T) {
 	if strings.Count(patch.stdout, "+run\n") != 1 || !strings.Contains(patch.stdout, "+late\n") {
 		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
 	}
+}
+
+// cutter is a proxy before the engine's socket that can end the streams of commands in containers.
+type cutter struct {
+	path string
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func newCutter(t *testing.T) *cutter {
+	t.Helper()
+	engine := strings.TrimPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock"), "unix://")
+	dir, err := os.MkdirTemp("", "cut") // short, as paths of sockets must be
+	expect.NoError(t, err)
+	c := &cutter{path: filepath.Join(dir, "s")}
+	listener, err := net.Listen("unix", c.path)
+	expect.NoError(t, err)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { c.pass(near, engine) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		all.Wait()
+		os.RemoveAll(dir)
+	})
+	return c
+}
+
+// pass forwards one connection. That of a stream begins with its request.
+func (c *cutter) pass(near net.Conn, engine string) {
+	defer near.Close()
+	far, err := net.Dial("unix", engine)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	first := make([]byte, 4096)
+	n, err := near.Read(first)
+	line, _, _ := strings.Cut(string(first[:n]), "\r\n")
+	if strings.Contains(line, "/exec/") && strings.Contains(line, "/start") {
+		c.mu.Lock()
+		c.open = append(c.open, near, far)
+		c.mu.Unlock()
+	}
+	if _, writeErr := far.Write(first[:n]); err != nil || writeErr != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(far, near)
+		_ = far.(*net.UnixConn).CloseWrite()
+	}()
+	_, _ = io.Copy(near, far)
+}
+
+// cut ends the streams, and returns how many there were.
+func (c *cutter) cut() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.open {
+		conn.Close()
+	}
+	n := len(c.open) / 2
+	c.open = nil
+	return n
+}
+
+// A turn goes on when its stream is cut in the middle, and the next stream brings each of its events once.
+func TestStreamThatIsCut(t *testing.T) {
+	t.Parallel()
+	c := newCutter(t)
+	h, repo := newHome(t, "HOLON_LINK=stream", "DOCKER_HOST=unix://"+c.path), repository(t, "echo a > a")
+	p := h.begin(repo, "run", "--model", scripted(t, "pausing"), "--timeout", "5m", "count")
+	await(t, "the agent's command", func() bool { return h.inContainer("test -e started") })
+	if c.cut() == 0 {
+		t.Error("there was no stream to cut")
+	}
+	await(t, "the next stream", func() bool { return c.streams() > 0 })
+	await(t, "the command to go on", func() bool { return h.inContainer("touch go") })
+	r := p.wait()
+	if r.code != 0 || strings.Count(r.stdout, "It ended by itself.") != 1 || strings.Count(r.stderr, "Working.") != 1 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	checkRecord(t, r)
+	if patch := h.run(repo, "diff", "last"); strings.Count(patch.stdout, "+run\n") != 1 {
+		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
+	}
+}
+
+func (c *cutter) streams() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open) / 2
 }
 
 // The disk quota of such a run ends its turn while it goes on, whatever its commands do about the measurement.

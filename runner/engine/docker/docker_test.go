@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
 	"holon/runner/engine"
@@ -125,6 +126,19 @@ func removeImage() error {
 	}
 	ctx, cancel := afterTest()
 	defer cancel()
+	base, err := e.api.ImageInspect(ctx, shared)
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
+	above, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("label", imageLabel+"="+base.ID))})
+	for _, made := range above {
+		_, removeErr := e.api.ImageRemove(ctx, made.ID, image.RemoveOptions{Force: true, PruneChildren: true})
+		err = errors.Join(err, removeErr)
+	}
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
 	_, err = e.api.ImageRemove(ctx, shared, image.RemoveOptions{Force: true, PruneChildren: true})
 	return errors.Join(err, e.Close())
 }

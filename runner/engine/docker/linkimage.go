@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,15 +138,16 @@ func packReadable(tw *tar.Writer, m engine.Mount) error {
 	return err
 }
 
-// removeOldImages removes images of earlier versions. What cannot be removed is in use.
+// removeOldImages removes images of earlier versions, and those without a name: of two that are made at the same time
+// one loses it. What cannot be removed is in use.
 func (e *Engine) removeOldImages(ctx context.Context) {
-	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("reference", linkRepository), filters.Arg("label", imageLabel))})
+	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", imageLabel))})
 	if err != nil {
 		return
 	}
+	foreign := func(tag string) bool { return !strings.HasPrefix(tag, linkRepository+":") && tag != "<none>:<none>" }
 	for _, old := range list {
-		if time.Since(time.Unix(old.Created, 0)) > keepImages {
+		if time.Since(time.Unix(old.Created, 0)) > keepImages && !slices.ContainsFunc(old.RepoTags, foreign) {
 			_, _ = e.api.ImageRemove(ctx, old.ID, image.RemoveOptions{})
 		}
 	}

@@ -97,8 +97,8 @@ func (s *Session) measure(ctx context.Context) (int64, error) {
 	return linker.Usage(ctx, s.handle, s.linked(), []string{agentdPath, "usage"})
 }
 
-// measureHere returns what the session takes of the disk of this machine. Before its first turn no command had a file open, so the search
-// for those without a name is left out.
+// measureHere returns what the session takes of the disk of this machine. Before its first turn no command had a file
+// open, so the search for those without a name is left out.
 func (s *Session) measureHere(ctx context.Context) (sum int64, err error) {
 	dirs := []string{s.cfg.Dir}
 	if s.handle.Link != "" { // what the container has and may write
@@ -230,8 +230,8 @@ func pauseAfter(start time.Time) time.Duration {
 }
 
 // processesOf are the directories of the processes of a container in /proc. It knows them by their control group, whose
-// path has the container's id. So it finds none where the engine runs on another machine or in a virtual one, where this
-// process may not look at theirs, and none of a program that is not in a container.
+// path has the container's id. So it finds none where the engine runs on another machine or in a virtual one, where
+// this process may not look at theirs, and none of a program that is not in a container.
 func processesOf(ctx context.Context, container string) (dirs []string) {
 	for _, pid := range procfs.PIDs() {
 		if ctx.Err() != nil {

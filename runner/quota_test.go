@@ -57,8 +57,8 @@ func TestQuotaThatCannotBeMeasured(t *testing.T) {
 		ended Code
 	}{{engine.CodeFailed, codeUnmeasured}, {engine.CodeUnreachable, ""}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &Session{handle: engine.Handle{Link: engine.LinkStream}, cfg: Config{Log: slog.New(slog.DiscardHandler),
-				Engine: unmeasured{err: &Error{Code: tc.code}}}}
+			s := &Session{handle: engine.Handle{Link: engine.LinkStream},
+				cfg: Config{Log: slog.New(slog.DiscardHandler), Engine: unmeasured{err: &Error{Code: tc.code}}}}
 			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, func(ctx context.Context) End {
 				select {
 				case <-ctx.Done():

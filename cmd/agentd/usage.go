@@ -53,8 +53,8 @@ func printUsage(ctx context.Context, args []string, stdout, help io.Writer) erro
 	return err
 }
 
-// usageAs measures directories with the rights of a user if this process is root. Root is still its real and saved user,
-// so that no process of that user can signal or trace it.
+// usageAs measures directories with the rights of a user if this process is root. Root is still its real and saved
+// user, so that no process of that user can signal or trace it.
 func usageAs(ctx context.Context, uid, gid int, dirs []string) (sum int64, err error) {
 	if os.Geteuid() == 0 {
 		if err := errors.Join(syscall.Setegid(gid), syscall.Seteuid(uid)); err != nil {

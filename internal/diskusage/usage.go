@@ -82,9 +82,9 @@ func (l *linkSet) seen(device, inode uint64) bool {
 	return false
 }
 
-// Unlinked returns how many bytes of the disks of dirs the files take that processes hold open, or mapped, and that have
-// no name any more: Dir does not find them. Processes are directories of /proc; one that this process may not look into
-// counts nothing.
+// Unlinked returns how many bytes of the disks of dirs the files take that processes hold open, or mapped, and that
+// have no name any more: Dir does not find them. Processes are directories of /proc; one that this process may not look
+// into counts nothing.
 func Unlinked(processes, dirs []string) (sum int64) {
 	disks := make(map[uint64]bool)
 	for _, dir := range dirs {

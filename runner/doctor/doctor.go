@@ -235,7 +235,8 @@ func judgeEngine(info *engine.Info, streams bool) Result {
 	case info.Product == engine.ProductPodman:
 		return seen("Podman works only with less isolation: %s", ofPodman).but(statusWarning, other)
 	case streams:
-		return seen("%s is reached by a stream: runs work, agents and sessions do not", info.Product).but(statusWarning, other)
+		return seen("%s is reached by a stream: runs work, agents and sessions do not", info.Product).
+			but(statusWarning, other)
 	}
 	return seen("%s as root is what holon is tested with", info.Product)
 }

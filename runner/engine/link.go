@@ -36,9 +36,9 @@ type Linker interface {
 	// link that breaks is made anew. Of spec the mounts, sockets and users count.
 	Link(ctx context.Context, h Handle, spec Spec) (io.Closer, error)
 
-	// Usage returns how many bytes of the disk what a running program wrote to its mounts takes, but for those that hold
-	// sockets. A command that runs next to the program prints it for the directories that are its last arguments; processes
-	// of Spec.User can neither stop nor deceive it where there is a Server.
+	// Usage returns how many bytes of the disk what a running program wrote to its mounts takes, but for those that
+	// hold sockets. A command that runs next to the program prints it for the directories that are its last arguments;
+	// processes of Spec.User can neither stop nor deceive it where there is a Server.
 	Usage(ctx context.Context, h Handle, spec Spec, command []string) (int64, error)
 
 	// Fetch brings the sources of the mounts that the program can write up to date with what it wrote, but for those

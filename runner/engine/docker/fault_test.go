@@ -235,8 +235,8 @@ func TestWaitAfterALostConnection(t *testing.T) {
 	}
 }
 
-// The daemon drops the connection in the middle of the files of a container. None is removed or half written, and the next
-// try brings them all.
+// The daemon drops the connection in the middle of the files of a container. None is removed or half written, and the
+// next try brings them all.
 func TestFetchThatIsCut(t *testing.T) {
 	e := connect(t)
 	e.SetLink(engine.LinkStream)

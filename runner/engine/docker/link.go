@@ -92,8 +92,8 @@ func (e *Engine) again(ctx context.Context, h engine.Handle, options container.E
 // maxPrinted bounds what is read of a command's output.
 const maxPrinted = 1 << 10
 
-// Usage implements engine.Linker. Root has capabilities in a container with a server, and no command of another user can
-// signal what it runs.
+// Usage implements engine.Linker. Root has capabilities in a container with a server, and no command of another user
+// can signal what it runs.
 func (e *Engine) Usage(ctx context.Context, h engine.Handle, spec engine.Spec, command []string) (int64, error) {
 	options := container.ExecOptions{User: spec.User.String(), Cmd: slices.Clone(command), AttachStdin: true,
 		AttachStdout: true, AttachStderr: true}

@@ -15,8 +15,8 @@ import (
 	"holon/test/expect"
 )
 
-// Two containers whose image with their files is made at the same time both have one, and what is left over of it has the
-// label by which it is removed later.
+// Two containers whose image with their files is made at the same time both have one, and what is left over of it has
+// the label by which it is removed later.
 func TestLinkImageThatIsMadeTwice(t *testing.T) {
 	e := connect(t)
 	e.SetLink(engine.LinkStream)

@@ -226,9 +226,10 @@ var foreign = []struct {
 	{"os/exec", "agentd/...", []string{"agentd/process"},
 		"Every program that agentd starts must be ended by it, so one package starts them all."},
 	{"os/exec", "runner/...", []string{"runner/workspace/git", "runner/engine/local", "runner/credentials",
-		"runner/daemon", "runner/agent/deliver", "runner/projectimage"},
+		"runner/daemon", "runner/agent/deliver", "runner/projectimage", "runner/engine/docker"},
 		"Each start of a program has one owner: git in a clean environment, the local engine's " +
-			"processes, commands that print a key or get a notification, and what goes on in the background."},
+			"processes, the ssh of a connection to an engine, commands that print a key or get a notification, and what " +
+			"goes on in the background."},
 	{"os/exec", "cmd/...", nil, "Commands call packages and start no programs themselves."},
 	{"os/exec", "responses/...", nil, "The protocol starts no programs."},
 	{"os/exec", "state/...", nil, "The ledger starts no programs."},

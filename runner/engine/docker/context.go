@@ -23,7 +23,7 @@ type endpoint struct {
 }
 
 // contextOptions returns what the context of the Docker tools says of the engine: DOCKER_CONTEXT, or else the current
-// one of their configuration. DOCKER_HOST overrides both.
+// one of their configuration.
 func contextOptions() ([]client.Opt, error) {
 	dir := os.Getenv("DOCKER_CONFIG")
 	if home, err := os.UserHomeDir(); dir == "" && err == nil {
@@ -32,7 +32,7 @@ func contextOptions() ([]client.Opt, error) {
 	var config struct{ CurrentContext string }
 	_ = readJSON(filepath.Join(dir, "config.json"), &config) // the Docker tools go on without it, too
 	name := cmp.Or(os.Getenv("DOCKER_CONTEXT"), config.CurrentContext, "default")
-	if os.Getenv(client.EnvOverrideHost) != "" || name == "default" {
+	if name == "default" {
 		return nil, nil
 	}
 	options, err := readContext(filepath.Join(dir, "contexts"), name)
@@ -51,10 +51,13 @@ func readContext(dir, name string) ([]client.Opt, error) {
 	}
 	const kind = "docker" // of the endpoints that Docker's own contexts have
 	to := meta.Endpoints[kind]
-	if to.Host == "" || strings.HasPrefix(to.Host, "ssh:") {
-		return nil, fmt.Errorf("its endpoint %q can't be used here: only unix and tcp can", to.Host)
+	if to.Host == "" {
+		return nil, errors.New("it has no endpoint of an engine")
 	}
-	options := []client.Opt{client.WithHost(to.Host)}
+	options := []client.Opt{withHost(to.Host)}
+	if strings.HasPrefix(to.Host, "ssh:") {
+		return options, nil
+	}
 	tls := filepath.Join(dir, "tls", id, kind)
 	if _, err := os.Stat(tls); err == nil {
 		if to.SkipTLSVerify {

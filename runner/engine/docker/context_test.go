@@ -30,7 +30,8 @@ func TestContexts(t *testing.T) {
 		{dir, "default", "", "unix:///var/run/docker.sock"},
 		{dir, "third", "unix:///host.sock", "unix:///host.sock"},
 		{t.TempDir(), "", "", "unix:///var/run/docker.sock"},
-		{dir, "far", "", ""},
+		{dir, "far", "", "ssh://far"},
+		{dir, "third", "ssh://me@far:2222/run/d.sock", "ssh://far:2222"},
 		{dir, "none", "", ""},
 		{dir, "missing", "", ""},
 	} {

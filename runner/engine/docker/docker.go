@@ -14,7 +14,9 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,8 +65,8 @@ var _ engine.Engine = (*Engine)(nil)
 // container counts that has the labels.
 func New(host, registerDir string) (*Engine, error) {
 	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host != "" {
-		options = append(options, client.WithHost(host))
+	if host = cmp.Or(host, os.Getenv(client.EnvOverrideHost)); host != "" {
+		options = append(options, withHost(host))
 	} else {
 		named, err := contextOptions()
 		if err != nil {

@@ -24,6 +24,9 @@ type refusal struct {
 
 // refusals are what err can be, of which the first that fits holds.
 func refusals(err error) []refusal {
+	if ssh, ok := errors.AsType[*sshError](err); ok {
+		return []refusal{{true, engine.CodeUnreachable, "engine", ssh.hint()}}
+	}
 	return []refusal{
 		{isPermission(err), engine.CodePermissionDenied, "engine",
 			"add your user to the docker group (then log in again), or run as a user with access to the socket"},
@@ -56,6 +59,9 @@ func wrap(doing string, err error) error {
 	// The caller's own cancellation is not the engine's failure.
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if ssh, ok := errors.AsType[*sshError](err); ok {
+		err = ssh // the client's words around it say nothing
 	}
 	out := &engine.Error{Code: engine.CodeFailed, Message: "cannot " + doing, Err: tidied{err}}
 	for _, r := range refusals(err) {
@@ -96,7 +102,8 @@ func wrapCreate(spec engine.Spec, err error) error {
 
 // isTruncated reports a connection that the daemon dropped within a call.
 func isTruncated(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	_, ssh := errors.AsType[*sshError](err)
+	return ssh || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 

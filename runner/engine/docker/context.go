@@ -25,10 +25,7 @@ type endpoint struct {
 // contextOptions returns what the context of the Docker tools says of the engine: DOCKER_CONTEXT, or else the current
 // one of their configuration.
 func contextOptions() ([]client.Opt, error) {
-	dir := os.Getenv("DOCKER_CONFIG")
-	if home, err := os.UserHomeDir(); dir == "" && err == nil {
-		dir = filepath.Join(home, ".docker")
-	}
+	dir := configDir()
 	var config struct{ CurrentContext string }
 	_ = readJSON(filepath.Join(dir, "config.json"), &config) // the Docker tools go on without it, too
 	name := cmp.Or(os.Getenv("DOCKER_CONTEXT"), config.CurrentContext, "default")
@@ -40,6 +37,29 @@ func contextOptions() ([]client.Opt, error) {
 		return nil, fmt.Errorf("docker context %q: %w", name, err)
 	}
 	return options, nil
+}
+
+func configDir() string {
+	dir := os.Getenv("DOCKER_CONFIG")
+	if home, err := os.UserHomeDir(); dir == "" && err == nil {
+		dir = filepath.Join(home, ".docker")
+	}
+	return dir
+}
+
+// withCertificates makes the client use TLS for tcp:// where the variables of the Docker tools ask for it. The engine's
+// certificate is checked even without DOCKER_TLS_VERIFY.
+func withCertificates(host string) client.Opt {
+	dir := os.Getenv(client.EnvOverrideCertPath)
+	if !strings.HasPrefix(host, "tcp://") || dir == "" && os.Getenv(client.EnvTLSVerify) == "" {
+		return func(*client.Client) error { return nil }
+	}
+	return certificates(cmp.Or(dir, configDir()))
+}
+
+func certificates(dir string) client.Opt {
+	return client.WithTLSClientConfig(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"),
+		filepath.Join(dir, "key.pem"))
 }
 
 func readContext(dir, name string) ([]client.Opt, error) {
@@ -63,8 +83,7 @@ func readContext(dir, name string) ([]client.Opt, error) {
 		if to.SkipTLSVerify {
 			return nil, errors.New("it skips the check of the engine's certificate, which is not supported")
 		}
-		options = append(options, client.WithTLSClientConfig(filepath.Join(tls, "ca.pem"), filepath.Join(tls, "cert.pem"),
-			filepath.Join(tls, "key.pem")))
+		options = append(options, certificates(tls))
 	}
 	return options, nil
 }
@@ -81,5 +100,5 @@ func readJSON(path string, to any) error {
 func unusable(err error) error {
 	return &engine.Error{Code: engine.CodeUnreachable, Param: "engine", Err: err,
 		Message: "the settings for the Docker client are not usable",
-		Hint:    "check DOCKER_HOST, DOCKER_CONTEXT and `docker context ls`"}
+		Hint:    "check DOCKER_HOST, DOCKER_CERT_PATH, DOCKER_CONTEXT and `docker context ls`"}
 }

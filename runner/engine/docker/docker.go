@@ -64,9 +64,9 @@ var _ engine.Engine = (*Engine)(nil)
 // containers were made with it, and List finds only those; with "" every
 // container counts that has the labels.
 func New(host, registerDir string) (*Engine, error) {
-	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	options := []client.Opt{client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
 	if host = cmp.Or(host, os.Getenv(client.EnvOverrideHost)); host != "" {
-		options = append(options, withHost(host))
+		options = append(options, withHost(host), withCertificates(host))
 	} else {
 		named, err := contextOptions()
 		if err != nil {

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,12 @@ func refusals(err error) []refusal {
 	if ssh, ok := errors.AsType[*sshError](err); ok {
 		return []refusal{{true, engine.CodeUnreachable, "engine", ssh.hint()}}
 	}
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	return []refusal{
+		{isCertificate, engine.CodeUnreachable, "engine", "ca.pem in DOCKER_CERT_PATH or the Docker context has to be of " +
+			"the authority that signed the engine's certificate, which has to be valid now and to name its host"},
+		{mentions(err, "remote error: tls:"), engine.CodeUnreachable, "engine",
+			"cert.pem in DOCKER_CERT_PATH or the Docker context has to be one that the engine accepts"},
 		{isPermission(err), engine.CodePermissionDenied, "engine",
 			"add your user to the docker group (then log in again), or run as a user with access to the socket"},
 		{client.IsErrConnectionFailed(err) || isTruncated(err) || errdefs.IsUnavailable(err), engine.CodeUnreachable,

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"holon/state"
@@ -34,6 +35,11 @@ func (h *home) inContainer(command string) bool {
 // is left when holon is killed and the run is attached to.
 func TestStreamLink(t *testing.T) {
 	t.Parallel()
+	playApart(t)
+}
+
+func playApart(t *testing.T) {
+	t.Helper()
 	h, repo := newHome(t, "HOLON_LINK=stream"), repository(t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link")
 	begin := func() *process {
 		return h.begin(repo, "run", "--model", scripted(t, "pausing"), "--timeout", "5m", "count")
@@ -175,5 +181,39 @@ func TestStreamDisk(t *testing.T) {
 			checkPartial(t, r, "")
 			h.checkTidy()
 		})
+	}
+}
+
+// The same with an engine in a mount namespace of its own, in which there is no directory of holon.
+func TestEngineApart(t *testing.T) {
+	dockerd, err := exec.LookPath("dockerd")
+	if testing.Short() || err != nil || os.Geteuid() != 0 {
+		t.Skip("the full tier plays it, as root, where there is a dockerd")
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "holon-apart-")
+	expect.NoError(t, err)
+	t.Cleanup(func() { expect.NoError(t, os.RemoveAll(dir)) })
+	docker(t, "save", "-o", dir+"/image.tar", baseImage)
+	t.Setenv("DOCKER_HOST", "unix://"+dir+"/d.sock")
+	log, err := os.Create(dir + "/log")
+	expect.NoError(t, err)
+	defer log.Close()
+	const script = `mount --make-rprivate / && mount -t tmpfs apart "$1" && shift && exec "$@"`
+	engine := exec.Command("unshare", "--mount", "--net", "sh", "-c", script, "sh", os.TempDir(), dockerd, "--host",
+		os.Getenv("DOCKER_HOST"), "--data-root", dir+"/data", "--exec-root", dir+"/run", "--pidfile", dir+"/pid",
+		"--bridge=none", "--iptables=false")
+	engine.Stdout, engine.Stderr = log, log
+	expect.NoError(t, engine.Start())
+	t.Cleanup(func() {
+		expect.NoError(t, engine.Process.Signal(syscall.SIGTERM))
+		_ = engine.Wait() // it was ended
+	})
+	await(t, "the engine", func() bool { return exec.Command("docker", "version").Run() == nil })
+	docker(t, "load", "-i", dir+"/image.tar")
+	playApart(t)
+
+	r := newHome(t).run(repository(t, "echo a > a"), "run", "--model", "scripted/demo", "x")
+	if r.code != 2 || !strings.Contains(r.stderr, "--link stream") {
+		t.Errorf("with mounts: exit code %d\n%s", r.code, r.stderr)
 	}
 }

@@ -101,7 +101,7 @@ func wrapCreate(spec engine.Spec, err error) error {
 		out.Code, out.Param, out.Hint = engine.CodeResourceLimit, "cpus", "ask for no more CPUs than the machine has"
 	case mentions(err, "bind source path does not exist", "invalid mount config"):
 		out.Code, out.Param, out.Hint = engine.CodeInvalidSpec, "mounts",
-			"the directory must exist on the machine that the engine runs on"
+			"the directory must exist on the machine that the engine runs on; elsewhere use --link stream"
 	}
 	return out
 }

@@ -33,13 +33,11 @@ const (
 	linkLabel  = "holon.link"
 )
 
-// Streams implements engine.Linker.
+// Streams implements engine.Linker. Podman is refused: what is copied to a container of its that never ran lands below
+// the volumes, and the agent would find no files.
 func (e *Engine) Streams(ctx context.Context) (bool, error) {
-	switch e.link {
-	case engine.LinkMounts:
+	if e.link == engine.LinkMounts {
 		return false, nil
-	case engine.LinkStream:
-		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -49,7 +47,19 @@ func (e *Engine) Streams(ctx context.Context) (bool, error) {
 	}
 	_, rootless := securityOption(info, "rootless")
 	local := strings.HasPrefix(e.api.DaemonHost(), "unix://")
-	return !local || rootless || info.OperatingSystem == "Docker Desktop", nil
+	if e.link != engine.LinkStream && local && !rootless && info.OperatingSystem != "Docker Desktop" {
+		return false, nil
+	}
+	version, err := e.api.ServerVersion(ctx)
+	if err != nil {
+		return false, wrap("ask the Docker engine for its version", err)
+	}
+	if product(info, version) == engine.ProductPodman {
+		return false, &engine.Error{Code: engine.CodeInvalidSpec, Param: "link",
+			Message: "a stream does not work with Podman, and this one shares no directory or has --link stream",
+			Hint:    "use a Docker Engine, or Podman that runs as root on this machine with --link mounts"}
+	}
+	return true, nil
 }
 
 // createApart makes a container with LinkStream, whose directories are filled.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +57,12 @@ func (e *Engine) make(ctx context.Context, spec engine.Spec, config *container.C
 	call, cancel := settling(ctx)
 	defer cancel()
 	created, err := e.api.ContainerCreate(call, config, host, nil, nil, containerName)
+	if err != nil && mentions(err, "opening seccomp profile failed") {
+		// Podman 4.3 takes a path for the filter itself, and gives the container a filter of its own instead.
+		isFilter := func(option string) bool { return strings.HasPrefix(option, "seccomp=") }
+		host.SecurityOpt = slices.DeleteFunc(host.SecurityOpt, isFilter)
+		created, err = e.api.ContainerCreate(call, config, host, nil, nil, containerName)
+	}
 	if err != nil && mentions(err, "nr_inodes", "unknown mount option") {
 		// Podman takes no such limit. What Inspect reads back then says so.
 		host.Tmpfs = withoutInodes(host.Tmpfs)

@@ -49,7 +49,11 @@ func isolation(found container.InspectResponse, daemon *system.Info) engine.Isol
 			*limit = axis(engine.NotEnforced, limit.Value+", but the engine has no control groups")
 		}
 	}
-	trustRuntime(&out, host.Runtime)
+	runtime := host.Runtime
+	if runtime == "oci" { // Podman's word for the runtime that it uses
+		runtime = daemon.DefaultRuntime
+	}
+	trustRuntime(&out, runtime)
 	return out
 }
 

@@ -44,6 +44,13 @@ func TestProduct(t *testing.T) {
 			if info.Product != tc.product || info.Rootless != tc.rootless {
 				t.Errorf("product %q, rootless %t, want %q, %t", info.Product, info.Rootless, tc.product, tc.rootless)
 			}
+			if _, err := e.Streams(t.Context()); (err != nil) != (tc.product == engine.ProductPodman && tc.rootless) {
+				t.Errorf("how it is reached: %v", err)
+			}
+			e.SetLink(engine.LinkStream)
+			if _, err := e.Streams(t.Context()); (err != nil) != (tc.product == engine.ProductPodman) {
+				t.Errorf("with a stream: %v", err)
+			}
 		})
 	}
 }

@@ -24,6 +24,7 @@ type link struct {
 	conn    io.Closer // nil: it is not open
 	quota   int64     // most bytes that turns may have written; 0: no bound
 	written int64     // most bytes that one was seen to have written
+	owes    bool      // what the container wrote could not be fetched
 }
 
 // maxFetched bounds how many files a container may leave in one directory.
@@ -131,7 +132,7 @@ func (s *Session) closeLink() error {
 }
 
 // fetchTime is how long it is tried to fetch files while the engine does not answer.
-const fetchTime = time.Minute
+const fetchTime = 20 * time.Second
 
 // passing reports whether an error of the engine may go away.
 func passing(err error) bool {
@@ -140,15 +141,21 @@ func passing(err error) bool {
 
 // fetchTurn brings back what agentd keeps of turns, once one is over.
 func (s *Session) fetchTurn(ctx context.Context) error {
-	return s.fetch(ctx, func(m engine.Mount) bool { return m.Target == outputPath || m.Target == statePath })
+	return s.fetch(ctx, 0, func(m engine.Mount) bool { return m.Target == outputPath || m.Target == statePath })
 }
 
-// fetchAll brings back what the container wrote. It comes after its end and before it is removed.
-func (s *Session) fetchAll(ctx context.Context) error {
-	return s.fetch(ctx, func(engine.Mount) bool { return true })
+// Fetch brings back what the container wrote, where it did not write it here. It comes after its end. When it fails,
+// Close leaves the container for another process, which takes it up and tries again.
+func (s *Session) Fetch(ctx context.Context) error {
+	if !s.created { // or it was removed, which comes after it
+		return nil
+	}
+	err := s.fetch(ctx, fetchTime, func(engine.Mount) bool { return true })
+	s.link.owes = err != nil
+	return err
 }
 
-func (s *Session) fetch(ctx context.Context, wanted func(engine.Mount) bool) error {
+func (s *Session) fetch(ctx context.Context, tries time.Duration, wanted func(engine.Mount) bool) error {
 	linker, ok := s.cfg.Engine.(engine.Linker)
 	if s.handle.Link == "" || !ok {
 		return nil
@@ -162,9 +169,11 @@ func (s *Session) fetch(ctx context.Context, wanted func(engine.Mount) bool) err
 		limits.Bytes = used + 2*max(s.link.quota, s.link.written) // until a turn is ended it goes on
 	}
 	spec := s.linked()
-	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !wanted(m) })
+	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool {
+		return !wanted(m) || m.Target == hostPath || m.Target == ipcPath // which have sockets
+	})
 	err := linker.Fetch(ctx, s.handle, spec, limits)
-	for end := time.Now().Add(fetchTime); passing(err) && time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(tries); passing(err) && time.Now().Before(end) && ctx.Err() == nil; {
 		time.Sleep(resumeEvery) // what is not fetched is lost with the container
 		err = linker.Fetch(ctx, s.handle, spec, limits)
 	}

@@ -307,16 +307,15 @@ func (s *Session) Stop(ctx context.Context) error {
 		s.cfg.Log.Warn("services cannot be removed", "run", s.cfg.ID, "err", servicesErr)
 	}
 	if err != nil {
-		fetchErr := s.fetchAll(context.WithoutCancel(ctx))
+		if fetchErr := s.Fetch(context.WithoutCancel(ctx)); fetchErr != nil {
+			return errors.Join(err, fetchErr)
+		}
 		if removeErr := s.cfg.Engine.Remove(context.WithoutCancel(ctx), s.handle); removeErr != nil {
-			return errors.Join(err, fetchErr, removeErr)
+			return errors.Join(err, removeErr)
 		}
 		s.noContainer()
 		s.changed(state.ContainerRemoved, state.ContainerChange{})
-		return fetchErr
-	}
-	if err := s.fetchAll(ctx); err != nil {
-		return err
+		return nil
 	}
 	if s.noted() == nil {
 		select {
@@ -342,6 +341,9 @@ func (s *Session) Discard(ctx context.Context) {
 // Close removes everything that the session made but its Dir, which belongs to
 // the caller. It may be called at any point and more than once.
 func (s *Session) Close(ctx context.Context) error {
+	if s.link.owes {
+		return s.Leave(ctx)
+	}
 	var errs []error
 	if s.Discard(ctx); s.removed == nil { // it may run, and write until it is removed
 		errs = append(errs, s.remove(ctx))

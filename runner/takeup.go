@@ -87,6 +87,9 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	if found == nil {
 		if held.Handle != nil {
 			s.handle = *held.Handle
+			if err := s.cfg.Engine.Remove(ctx, s.handle); err != nil { // what is left of it
+				return nil, err
+			}
 			s.changed(state.ContainerLost, state.ContainerChange{Reason: "its engine does not know it any more"})
 		}
 		s.gone = &Error{Code: CodeContainerGone, Message: "the container vanished while no holon watched it"}
@@ -231,7 +234,7 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 	if found.Status == engine.StatusCreated {
 		s.gone = &Error{Code: CodeContainerGone, Message: "holon was killed before it started the container"}
 	}
-	if err := s.fetchAll(ctx); err != nil {
+	if err := s.Fetch(ctx); err != nil {
 		return err
 	}
 	if err := s.cfg.Engine.Remove(ctx, s.handle); err != nil {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
+	"time"
 
 	"holon/responses"
 	"holon/responses/stream"
@@ -16,6 +17,9 @@ import (
 
 // maxResumes bounds how often Entries takes up a journal that brings nothing new.
 const maxResumes = 3
+
+// resumePause grows with each time that nothing came.
+const resumePause = 100 * time.Millisecond
 
 // Entries yields what a turn does, from its first entry on, until the turn is over, and takes it up where it was when
 // the connection breaks. Deltas of its stream are yielded where they are wanted. It ends without an error only after
@@ -38,6 +42,12 @@ func (c *Client) Entries(ctx context.Context, turnID string, deltas bool) iter.S
 			}
 			lost, ok := errors.AsType[*responses.Error](err)
 			if ok && lost.Code == responses.CodeServerDisconnected && idle <= maxResumes {
+				if idle > 0 { // what ends a connection may end the next one, too
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Duration(idle) * resumePause):
+					}
+				}
 				continue
 			}
 			if err != nil && !errors.Is(err, errLeft) {

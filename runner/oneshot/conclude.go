@@ -100,12 +100,17 @@ func (r *execution) amend(err error) error {
 	return r.writeManifest()
 }
 
-// stop ends the container. One that cannot be ended is not collected from,
-// since it could still write.
+// stop ends the container, and fetches what it wrote elsewhere. One that cannot be ended is not collected from, since
+// it could still write.
 func (r *execution) stop(ctx context.Context, s *sessions.Session) error {
-	ctx, cancel := context.WithTimeout(ctx, runner.StopGrace+20*time.Second)
+	fetching, cancel := context.WithTimeout(ctx, collectTime)
 	defer cancel()
-	if err := s.Stop(ctx); err != nil || !r.spec.Keep {
+	ctx, cancel = context.WithTimeout(ctx, runner.StopGrace+20*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		return err
+	}
+	if err := s.Fetch(fetching); err != nil || !r.spec.Keep {
 		return err
 	}
 	logs, err := s.Logs(ctx, 1<<20)
@@ -119,9 +124,12 @@ func (r *execution) stop(ctx context.Context, s *sessions.Session) error {
 	return nil
 }
 
+// collectTime bounds how long the results of a turn may take to be fetched, and to be collected.
+const collectTime = 10 * time.Minute
+
 // collect takes what the turn left: its directory and the change of the tree.
 func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, collectTime)
 	defer cancel()
 	out := r.run.OutputDir()
 	warnings, err := turnfiles.Collect(ctx, r.sessions.SessionDir(r.key), r.turn.TurnID, out,

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -70,9 +72,10 @@ func playApart(t *testing.T) {
 
 // cutter is a proxy before the engine's socket that can end the streams of commands in containers.
 type cutter struct {
-	path string
-	mu   sync.Mutex
-	open []net.Conn
+	path    string
+	refuses atomic.Bool // to let files be read
+	mu      sync.Mutex
+	open    []net.Conn
 }
 
 func newCutter(t *testing.T) *cutter {
@@ -117,12 +120,16 @@ func (c *cutter) pass(near net.Conn, engine string) {
 		c.open = append(c.open, near, far)
 		c.mu.Unlock()
 	}
-	if _, writeErr := far.Write(first[:n]); err != nil || writeErr != nil {
-		return
-	}
 	go func() {
-		_, _ = io.Copy(far, near)
-		_ = far.(*net.UnixConn).CloseWrite()
+		for err == nil && !(c.refuses.Load() && bytes.HasPrefix(first[:n], []byte("GET ")) &&
+			bytes.Contains(first[:n], []byte("/archive?"))) {
+			if _, err = far.Write(first[:n]); err == nil {
+				n, err = near.Read(first)
+			}
+		}
+		if _ = far.(*net.UnixConn).CloseWrite(); err == nil {
+			far.Close()
+		}
 	}()
 	_, _ = io.Copy(near, far)
 }
@@ -158,6 +165,29 @@ func TestStreamThatIsCut(t *testing.T) {
 	checkRecord(t, r)
 	if patch := h.run(repo, "diff", "last"); strings.Count(patch.stdout, "+run\n") != 1 {
 		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
+	}
+}
+
+// What a container wrote stays in it while it cannot be fetched, and is taken later.
+func TestStreamFetchedLater(t *testing.T) {
+	if testing.Short() {
+		t.Skip("holon tries for a while to fetch it")
+	}
+	t.Parallel()
+	c := newCutter(t)
+	h, repo := newHome(t, "HOLON_LINK=stream", "DOCKER_HOST=unix://"+c.path), repository(t, "echo a > a")
+	p := h.begin(repo, "run", "--model", scripted(t, "pausing"), "--timeout", "5m", "count")
+	await(t, "the agent's command", func() bool { return h.inContainer("test -e started") })
+	c.refuses.Store(true)
+	await(t, "the command to go on", func() bool { return h.inContainer("touch go") })
+	if r := p.wait(); r.code == 0 {
+		t.Errorf("a run whose results could not be fetched succeeded\n%s%s", r.stdout, r.stderr)
+	}
+	c.refuses.Store(false)
+	h.gc()
+	patch := h.run(repo, "diff", "last")
+	if strings.Count(patch.stdout, "+run\n") != 1 || !strings.Contains(patch.stdout, "+late\n") {
+		t.Errorf("the change is not whole:\n%s%s", patch.stdout, patch.stderr)
 	}
 }
 

@@ -157,7 +157,7 @@ func (e *Engine) send(ctx context.Context, id string, mounts []engine.Mount) err
 // Fetch implements engine.Linker.
 func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, limits transfer.Limits) error {
 	for _, m := range written(spec) {
-		content, _, err := e.api.CopyFromContainer(ctx, h.Name+filesSuffix, m.Target)
+		content, _, err := e.api.CopyFromContainer(ctx, h.ID, m.Target)
 		if err != nil {
 			return wrap("read "+m.Target+" of container "+h.Name, err)
 		}

@@ -127,11 +127,23 @@ func (e *Engine) Stop(ctx context.Context, h engine.Handle, grace time.Duration)
 func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := e.remove(ctx, h.ID, h.Name)
-	if h.Link == engine.LinkStream {
-		err = errors.Join(err, e.removeVolumes(ctx, h.Name))
+	if h.Link != engine.LinkStream {
+		return e.remove(ctx, h.ID, h.Name)
 	}
-	return err
+	// The volumes go with what keeps them, unless that was removed by somebody who did not know what it is for.
+	var volumes []string
+	if found, err := e.api.ContainerInspect(ctx, h.ID); err == nil {
+		for _, m := range found.Mounts {
+			volumes = append(volumes, m.Name)
+		}
+	}
+	errs := []error{e.remove(ctx, h.ID, h.Name), e.removeVolumes(ctx, h.Name)}
+	for _, name := range volumes {
+		if err := e.api.VolumeRemove(ctx, name, false); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, wrap("remove a volume of container "+h.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeVolumes removes what keeps the files of a container.

@@ -35,7 +35,7 @@ func (u *unpacking) file(name string, there fs.FileInfo, h *tar.Header, content 
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, content)
+	err = copyWithHoles(out, content, h.Size)
 	err = errors.Join(err, out.Close(), u.root.Chtimes(temporary, h.ModTime, h.ModTime))
 	if err == nil && there != nil && there.IsDir() {
 		err = u.root.RemoveAll(name)
@@ -91,5 +91,64 @@ func (p *prefix) Read(buf []byte) (int, error) {
 	}
 	n, err := p.file.Read(buf[:min(int64(len(buf)), p.left)])
 	p.left -= int64(n)
+	return n, err
+}
+
+// blockSize is the size of the blocks of which those that are all zeros are holes of a file.
+const blockSize = 64 << 10
+
+// zeroShare is the part of holes that counts: they take time, and no space.
+const zeroShare = 64
+
+// copyWithHoles writes content to a new file of a size, and leaves holes where it has nothing but zeros.
+func copyWithHoles(out *os.File, content io.Reader, size int64) error {
+	block := make([]byte, blockSize)
+	for {
+		n, err := io.ReadFull(content, block)
+		switch {
+		case isZero(block[:n]):
+			_, seekErr := out.Seek(int64(n), io.SeekCurrent)
+			if seekErr != nil {
+				return seekErr
+			}
+		default:
+			if _, writeErr := out.Write(block[:n]); writeErr != nil {
+				return writeErr
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && n > 0 {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	at, err := out.Seek(0, io.SeekCurrent)
+	if err == nil && at != size {
+		err = io.ErrUnexpectedEOF
+	}
+	return errors.Join(err, out.Truncate(size))
+}
+
+func isZero(block []byte) bool {
+	return len(block) == 0 || block[0] == 0 && bytes.Equal(block[1:], block[:len(block)-1])
+}
+
+// metered counts what is read of a tar against the limits.
+type metered struct {
+	in io.Reader
+	u  *unpacking
+}
+
+func (m metered) Read(p []byte) (int, error) {
+	n, err := m.in.Read(p)
+	if isZero(p[:n]) {
+		m.u.bytes += int64(n / zeroShare)
+	} else {
+		m.u.bytes += int64(n)
+	}
+	if limit := m.u.limits.Bytes; limit > 0 && m.u.bytes > limit {
+		return n, &TooMuchError{m.u.limits}
+	}
 	return n, err
 }

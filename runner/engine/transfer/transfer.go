@@ -75,7 +75,7 @@ func packFile(out *tar.Writer, file, target string, d fs.DirEntry) error {
 	return err
 }
 
-// Limits bound what Unpack takes; 0 means none.
+// Limits bound what Unpack takes; 0 means none. Of a hole in a file, which a tar has as zeros, a small part counts.
 type Limits struct {
 	Bytes, Files int64
 }
@@ -95,7 +95,7 @@ func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits) (err e
 		return fmt.Errorf("take what the container left: %w", err)
 	}
 	defer root.Close()
-	u := unpacking{root: root, limits: limits, seen: map[string]bool{".": true}, chown: os.Geteuid() == 0}
+	u := &unpacking{root: root, limits: limits, seen: map[string]bool{".": true}, chown: os.Geteuid() == 0}
 	tr := tar.NewReader(in)
 	for err == nil {
 		var h *tar.Header
@@ -132,11 +132,10 @@ func (u *unpacking) take(h *tar.Header, content io.Reader) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%w: %.200q", errOutside, h.Name)
 	}
-	if u.bytes += h.Size; u.limits.Bytes > 0 && u.bytes > u.limits.Bytes ||
-		u.limits.Files > 0 && int64(len(u.seen)) >= u.limits.Files {
+	if u.limits.Files > 0 && int64(len(u.seen)) >= u.limits.Files {
 		return &TooMuchError{u.limits}
 	}
-	if err := u.make(name, h, content); err != nil {
+	if err := u.make(name, h, metered{content, u}); err != nil {
 		return fmt.Errorf("%.200q: %w", name, err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,6 +166,14 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	check(t, transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), transfer.Limits{Bytes: 20, Files: 3}))
+	check(t, os.Truncate(filepath.Join(from, "a"), 64<<20))
+	to := tree(t, nil)
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{Bytes: 2 << 20}))
+	info, err := os.Stat(filepath.Join(to, "a"))
+	check(t, err)
+	if blocks := info.Sys().(*syscall.Stat_t).Blocks; info.Size() != 64<<20 || blocks*512 > 1<<20 {
+		t.Errorf("a file with a hole has %d bytes and %d blocks", info.Size(), blocks)
+	}
 }
 
 func TestKindsOfFiles(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/agent"
 	"holon/runner/agent/deliver"
 	"holon/runner/agent/home"
@@ -229,13 +230,19 @@ func (h *agentHost) Shutdown() { h.stop() }
 
 func (h *agentHost) Info() view.RuntimeInfo {
 	o, refs := h.options, h.options.Refs()
-	return view.RuntimeInfo{
+	info := view.RuntimeInfo{
 		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.home.Dir(), SocketPath: h.listeners.SocketPath(),
 		HTTPAddr: h.listeners.HTTPAddr(), AdvertiseURL: h.listeners.AdvertiseURL(),
 		StartedAt: turns.At(h.started), ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine),
 		DefaultAgent: o.Agent,
 		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}
+	if err := h.leases.Problem(); err != nil { // nothing can be written
+		e := runner.Describe(err)
+		info.Ready, info.LastFailure = false, &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: e.Code,
+			Param: e.Param, Summary: e.Message, Hint: e.Hint}
+	}
+	return info
 }
 
 // info is Info for tools of agents, whose turns may go on before anything listens.

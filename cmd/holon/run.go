@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -172,7 +173,10 @@ func startRun(cmd *cobra.Command, args []string, opts *runOptions) error {
 	case given("template"):
 		return usage("--template", "is for an agent that lives", "name one with --agent")
 	}
-	debug.SetGCPercent(400) // a heap of 3 MB would be collected three times before the container starts
+	// A heap of 3 MB would be collected three times before the container starts. From the first collection on, memory
+	// counts as usual.
+	usual := debug.SetGCPercent(400)
+	runtime.AddCleanup(new([16]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)
 	err := opts.complete(cmd, args)
 	if err == nil && opts.Detach {
 		err = opts.detach(cmd)

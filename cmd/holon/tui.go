@@ -203,7 +203,7 @@ func (o *tuiOptions) elsewhere(err error) error {
 	case wire.CodeUnreachable:
 		named.Hint = "start one there with holon serve --listen"
 	case wire.CodeUnauthorized:
-		named.Param, named.Hint = "--token", "give one of that daemon, see holon clients --help there"
+		named.Param, named.Hint = "--token", "give one of that daemon, such as that in run/control.token of its HOLON_HOME"
 		if o.tokenFile != "" {
 			named.Param = "--token-file"
 		}

@@ -31,6 +31,9 @@ type Leases interface {
 	// as many as this process should have so that each has its share. It returns those that it took.
 	Take(ctx context.Context, wanted []string) ([]string, error)
 
+	// Problem says why this process cannot renew what it has, nil when it can.
+	Problem() error
+
 	// Lost is closed when this process may not write any more, and has to end.
 	Lost() <-chan struct{}
 }
@@ -48,6 +51,9 @@ func (Alone) Check(context.Context, string) error { return nil }
 
 // Take implements Leases.
 func (Alone) Take(context.Context, []string) ([]string, error) { return nil, nil }
+
+// Problem implements Leases.
+func (Alone) Problem() error { return nil }
 
 // Lost implements Leases.
 func (Alone) Lost() <-chan struct{} { return nil }

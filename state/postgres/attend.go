@@ -35,6 +35,7 @@ func (h *holder) attend(ctx context.Context, config *pgx.ConnConfig, announce fu
 		if ctx.Err() != nil {
 			return
 		}
+		h.trouble(failed("renew the lease of this holon serve", err))
 		if text := err.Error(); text != known { // and not once a second
 			known = text
 			h.log.Warn("the lease of this holon serve cannot be renewed now; trying again", "err", err)
@@ -61,6 +62,7 @@ func (h *holder) attendOnce(ctx context.Context, config *pgx.ConnConfig, announc
 		if err := h.look(ctx, conn, first); err != nil {
 			return err
 		}
+		h.trouble(nil)
 		if first || h.shared() { // notifications may have been missed; this is the poll behind them
 			announce()
 		}
@@ -75,6 +77,9 @@ func (h *holder) look(ctx context.Context, conn *pgx.Conn, first bool) error {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
 	if first {
+		if err := h.sameHistory(ctx, conn); err != nil {
+			return err
+		}
 		if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 			return err
 		}

@@ -42,6 +42,7 @@ type holder struct {
 	epoch  string          // of the ledger since it was opened; "" before
 	held   map[string]bool // agents
 	others int             // processes that share the ledger, when they were last counted
+	why    error           // Problem
 }
 
 func newHolder(o Options) (*holder, error) {
@@ -77,6 +78,11 @@ func (h *holder) connected(ctx context.Context, conn *pgx.Conn) error {
 		"WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
 		return err
 	}
+	return h.sameHistory(ctx, conn)
+}
+
+// sameHistory is an error when the database has another history than the one with which the ledger was opened.
+func (h *holder) sameHistory(ctx context.Context, conn *pgx.Conn) error {
 	h.mu.Lock()
 	epoch := h.epoch
 	h.mu.Unlock()
@@ -91,6 +97,20 @@ func (h *holder) connected(ctx context.Context, conn *pgx.Conn) error {
 			Hint: "start this holon serve again"}
 	}
 	return err
+}
+
+// trouble notes what Problem returns.
+func (h *holder) trouble(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.why = err
+}
+
+// Problem implements ledger.Leases.
+func (h *holder) Problem() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.why
 }
 
 // begin waits until no other process writes, and refuses one that is no holder any more.

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -176,4 +179,33 @@ func testRestored(t *testing.T, server *postgrestest.Server) {
 	execute(t, url, cutOff, "holon "+holderOf(s).id)
 	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLocked)
 	expect.Equal(t, "events", newest(t, s), 2)
+}
+
+// A process that can read its ledger and not write it says so, until it can.
+func testProblem(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s := openAt(t, url)
+	expect.NoError(t, s.Problem())
+	other := server.Database(t)
+	place, _, _ := strings.Cut(url, "?")
+	set := func(value string) {
+		execute(t, other, "ALTER DATABASE "+path.Base(place)+" SET default_transaction_read_only = "+value)
+		execute(t, other, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+path.Base(place)+"'")
+	}
+	set("on")
+	await(t, func() bool { return s.Problem() != nil })
+	wantCode(t, s.Problem(), ledger.CodeLedgerAway)
+	set("off")
+	await(t, func() bool { return s.Problem() == nil })
+}
+
+func await(t *testing.T, condition func() bool) {
+	t.Helper()
+	for !condition() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }

@@ -54,7 +54,8 @@ func (s *Session) linked() engine.Spec {
 
 // socketsInside are the sockets as the container sees them.
 func (s *Session) socketsInside() engine.Sockets {
-	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Bridge: []string{agentdPath, "bridge"}}
+	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Dirs: []string{hostPath, ipcPath},
+		Bridge: []string{agentdPath, "bridge"}}
 	for name, served := range map[string]bool{modelSocket: s.gateway != nil, toolSocket: s.hostTools != nil,
 		egressSocket: s.egress != nil} {
 		if served {
@@ -136,7 +137,7 @@ const fetchTime = 20 * time.Second
 
 // passing reports whether an error of the engine may go away.
 func passing(err error) bool {
-	return state.IsCode(err, engine.CodeUnreachable) || errors.Is(err, io.ErrUnexpectedEOF)
+	return state.IsCode(err, engine.CodeUnreachable)
 }
 
 // fetchTurn brings back what agentd keeps of turns, once one is over.
@@ -169,9 +170,7 @@ func (s *Session) fetch(ctx context.Context, tries time.Duration, wanted func(en
 		limits.Bytes = used + 2*max(s.link.quota, s.link.written) // until a turn is ended it goes on
 	}
 	spec := s.linked()
-	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool {
-		return !wanted(m) || m.Target == hostPath || m.Target == ipcPath // which have sockets
-	})
+	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !wanted(m) })
 	err := linker.Fetch(ctx, s.handle, spec, limits)
 	for end := time.Now().Add(tries); passing(err) && time.Now().Before(end) && ctx.Err() == nil; {
 		time.Sleep(resumeEvery) // what is not fetched is lost with the container

@@ -130,7 +130,7 @@ func TestStreamThatIsNotReadHoldsUpNoOther(t *testing.T) {
 	}
 	stalled.Close()
 	if err := <-filled; err == nil {
-		t.Error("64 MiB were taken of a stream that nobody reads")
+		t.Error("64 MiB were taken from a stream that is not read")
 	}
 }
 
@@ -200,7 +200,7 @@ func FuzzOtherSide(f *testing.F) {
 		_, _ = b.Write(sent)
 		b.Close()
 		if err := <-done; err == nil {
-			t.Error("the end of the connection is no error")
+			t.Error("Run returned no error when the connection ended")
 		}
 	})
 }

@@ -23,6 +23,7 @@ func Links() []string { return []string{LinkAuto, LinkMounts, LinkStream} }
 type Sockets struct {
 	Host    []string // where the host listens
 	Program []string // where the program does
+	Dirs    []string // that hold them, and no files that a program leaves
 	Bridge  []string
 }
 

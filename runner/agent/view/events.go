@@ -85,7 +85,7 @@ func payload(e ledger.Event, label record.Label) (p eventPayload, clipped []stri
 		Trigger *ledger.Trigger `json:"external_trigger"`
 		Usage   *turns.Usage    `json:"usage"`
 		Clipped []string        `json:"clipped"`
-		Text    json.RawMessage `json:"message"` // of a failure: it is no record
+		Text    json.RawMessage `json:"message"` // of a failure, not a record
 	}
 	if json.Unmarshal(e.Data, &whole) != nil || json.Unmarshal(e.Data, &copies) != nil {
 		p.Data = e.Data // there is none, or nothing but texts and numbers

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -21,7 +21,7 @@ import (
 // A container with LinkStream shares nothing with this machine:
 //
 //	files of the mounts       ─▶ an image on top of that of the spec, made once (linkimage.go)
-//	directories of the mounts ─▶ volumes, filled and read through a second container that never runs
+//	directories of the mounts ─▶ volumes, filled through a second container that never runs
 //	sockets                   ─▶ a stream of an exec (link.go)
 //
 // The second container has the name of the first with filesSuffix. The volumes are its own and go with it.
@@ -86,7 +86,15 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volumes[m.Target], Target: m.Target,
 			ReadOnly: m.ReadOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	}
-	if err := e.send(ctx, keeper.ID, dirs); err != nil {
+	err = e.send(ctx, keeper.ID, func(tw *tar.Writer) error {
+		for _, m := range dirs {
+			if err := transfer.Pack(ctx, tw, m.Source, m.Target); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return engine.Handle{}, wrapCreate(spec, err)
 	}
 	h, err = e.make(ctx, spec, config, host, spec.Name)
@@ -94,15 +102,19 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 	return h, err
 }
 
+// unstarted is a container that never runs, of the one that is made from a spec.
+func unstarted(spec engine.Spec, image string) (*container.Config, *container.HostConfig) {
+	labels := map[string]string{}
+	maps.Copy(labels, spec.Labels)
+	labels[filesLabel] = spec.Name
+	return &container.Config{Image: image, Entrypoint: spec.Args, Labels: labels},
+		&container.HostConfig{NetworkMode: engine.NetworkNone}
+}
+
 // makeVolumes makes the second container, and returns the names of its volumes by their targets.
 func (e *Engine) makeVolumes(ctx context.Context, spec engine.Spec, image string, dirs []engine.Mount) (
 	keeper engine.Handle, volumes map[string]string, err error) {
-	config := &container.Config{Image: image, Entrypoint: spec.Args, Labels: map[string]string{}}
-	for key, value := range spec.Labels {
-		config.Labels[key] = value
-	}
-	config.Labels[filesLabel] = spec.Name
-	host := &container.HostConfig{NetworkMode: engine.NetworkNone}
+	config, host := unstarted(spec, image)
 	for _, m := range dirs {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Target: m.Target,
 			VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
@@ -128,18 +140,13 @@ func isDirectory(m engine.Mount) bool {
 	return err == nil && info.IsDir()
 }
 
-// send copies the sources of mounts into a container that never ran.
-func (e *Engine) send(ctx context.Context, id string, mounts []engine.Mount) error {
+// send copies what pack writes into a container that never ran.
+func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) error) error {
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
 		tw := tar.NewWriter(out)
-		var err error
-		for _, m := range mounts {
-			if err == nil {
-				err = transfer.Pack(ctx, tw, m.Source, m.Target)
-			}
-		}
+		err := pack(tw)
 		if err == nil {
 			err = tw.Close()
 		}
@@ -175,10 +182,6 @@ func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, l
 // written are the mounts that hold what the program writes to files.
 func written(spec engine.Spec) []engine.Mount {
 	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m engine.Mount) bool {
-		return m.ReadOnly || !isDirectory(m) || holdsSocket(spec.Sockets, m.Target)
+		return m.ReadOnly || !isDirectory(m) || slices.Contains(spec.Sockets.Dirs, m.Target)
 	})
-}
-
-func holdsSocket(s engine.Sockets, dir string) bool {
-	return slices.ContainsFunc(slices.Concat(s.Host, s.Program), func(p string) bool { return path.Dir(p) == dir })
 }

@@ -19,6 +19,7 @@ import (
 	"holon/internal/bridge"
 	"holon/internal/visible"
 	"holon/runner/engine"
+	"holon/state"
 )
 
 // relinkPause is between two tries to make a broken link anew.
@@ -27,7 +28,7 @@ const relinkPause = 200 * time.Millisecond
 // Link implements engine.Linker, by an exec of the bridge in the container.
 func (e *Engine) Link(ctx context.Context, h engine.Handle, spec engine.Spec) (io.Closer, error) {
 	side := bridge.Side{Listen: map[string]string{}, Dial: map[string]string{}}
-	command := spec.Sockets.Bridge
+	command := slices.Clone(spec.Sockets.Bridge)
 	for _, inside := range spec.Sockets.Host {
 		side.Dial[inside], _ = engine.HostPath(spec.Mounts, inside)
 		command = append(command, "--listen", inside)
@@ -78,9 +79,8 @@ func (e *Engine) again(ctx context.Context, h engine.Handle, options container.E
 			return nil
 		case <-time.After(relinkPause):
 		}
-		found, err := e.inspect(ctx, h)
-		var gone *engine.Error
-		if errors.As(wrap("", err), &gone) && gone.Code == engine.CodeNotFound || err == nil && exitOf(found.State) != nil {
+		exit, err := e.ended(ctx, h)
+		if exit != nil || state.IsCode(wrap("look at container "+h.Name, err), engine.CodeNotFound) {
 			return nil
 		}
 		if stream, err := e.exec(ctx, h, options); err == nil {

@@ -68,19 +68,13 @@ func hashFile(to io.Writer, m engine.Mount) error {
 // makeLinkImage commits a container that never runs and has the files.
 func (e *Engine) makeLinkImage(ctx context.Context, spec engine.Spec, base image.InspectResponse, files []engine.Mount,
 	derived string) (err error) {
-	config := &container.Config{Image: base.ID, Entrypoint: spec.Args, Labels: map[string]string{}}
-	for key, value := range spec.Labels {
-		config.Labels[key] = value
-	}
-	config.Labels[filesLabel] = spec.Name
-	h, err := e.make(ctx, spec, config, &container.HostConfig{NetworkMode: engine.NetworkNone}, spec.Name+"-image")
+	config, host := unstarted(spec, base.ID)
+	h, err := e.make(ctx, spec, config, host, spec.Name+"-image")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), h)) }()
-	in, out := io.Pipe()
-	go func() { out.CloseWithError(packFiles(out, files)) }()
-	if err := e.api.CopyToContainer(ctx, h.ID, "/", in, container.CopyToContainerOptions{}); err != nil {
+	if err := e.send(ctx, h.ID, func(tw *tar.Writer) error { return packFiles(tw, files) }); err != nil {
 		return err
 	}
 	labels := map[string]string{imageLabel: base.ID}
@@ -96,8 +90,7 @@ func (e *Engine) makeLinkImage(ctx context.Context, spec engine.Spec, base image
 }
 
 // packFiles writes files as root's, which all can read and run.
-func packFiles(to io.Writer, files []engine.Mount) error {
-	tw := tar.NewWriter(to)
+func packFiles(tw *tar.Writer, files []engine.Mount) error {
 	made := map[string]bool{}
 	for _, m := range files {
 		var parents []string
@@ -114,7 +107,7 @@ func packFiles(to io.Writer, files []engine.Mount) error {
 			return err
 		}
 	}
-	return tw.Close()
+	return nil
 }
 
 func packReadable(tw *tar.Writer, m engine.Mount) error {

@@ -90,6 +90,16 @@ func (c *clients) opened(ctx context.Context) (*conversation.Sessions, error) {
 		Hint: "try again in a moment"}
 }
 
+// find finds a session in one of the ways of conversation.Sessions.
+func (c *clients) find(by func(s *conversation.Sessions, owner, id string) (*conversation.Session, error), owner,
+	id string) (*conversation.Session, error) {
+	opened, err := c.opened(context.Background()) // a local look unless another process has them
+	if err != nil {
+		return nil, err
+	}
+	return by(opened, owner, id)
+}
+
 // run looks after the sessions, once this process has them.
 func (c *clients) run(ctx context.Context) error {
 	for c.sessions.Load() == nil {
@@ -202,7 +212,7 @@ func (c *clients) models(ctx context.Context) ([]responses.Model, error) {
 	return list, nil
 }
 
-// sharedSessions are the sessions for the door.
+// sharedSessions are the sessions as clients of the Open Responses API use them.
 type sharedSessions struct{ *clients }
 
 func sharedSession(x *conversation.Session, err error) (openresponses.Session, error) {
@@ -220,32 +230,23 @@ func (d sharedSessions) Start(ctx context.Context, a openresponses.Ask) (openres
 	return sharedSession(x, err)
 }
 
-func (d sharedSessions) find(by func(s *conversation.Sessions, owner, id string) (*conversation.Session, error), owner,
-	id string) (openresponses.Session, error) {
-	opened, err := d.opened(context.Background()) // a local look unless another process has them
-	if err != nil {
-		return nil, err
-	}
-	return sharedSession(by(opened, owner, id))
-}
-
 func (d sharedSessions) Find(owner, name string) (openresponses.Session, error) {
-	return d.find((*conversation.Sessions).Find, owner, name)
+	return sharedSession(d.find((*conversation.Sessions).Find, owner, name))
 }
 
 func (d sharedSessions) OfResponse(owner, id string) (openresponses.Session, error) {
-	return d.find((*conversation.Sessions).OfResponse, owner, id)
+	return sharedSession(d.find((*conversation.Sessions).OfResponse, owner, id))
 }
 
 func (d sharedSessions) OfTurn(owner, id string) (openresponses.Session, error) {
-	return d.find((*conversation.Sessions).OfTurn, owner, id)
+	return sharedSession(d.find((*conversation.Sessions).OfTurn, owner, id))
 }
 
 func (d sharedSessions) OfItem(owner, id string) (openresponses.Session, error) {
-	return d.find((*conversation.Sessions).OfItem, owner, id)
+	return sharedSession(d.find((*conversation.Sessions).OfItem, owner, id))
 }
 
-// clientSession is a session for the door.
+// clientSession is a session of sharedSessions.
 type clientSession struct{ *conversation.Session }
 
 func (x clientSession) Info() openresponses.Info {
@@ -278,11 +279,7 @@ func (s operatorSessions) List(owner string) []wire.Session {
 }
 
 func (s operatorSessions) Find(owner, name string) (control.Session, error) {
-	opened, err := s.opened(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	x, err := opened.Find(owner, name)
+	x, err := s.find((*conversation.Sessions).Find, owner, name)
 	if err != nil {
 		return nil, err
 	}

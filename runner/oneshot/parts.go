@@ -41,11 +41,16 @@ func isAid(id string) bool {
 func (rc *Recovery) resumeParts(ctx context.Context, run *files.Run, rec *sessions.Record, prior *state.Manifest,
 	how recovery) (m *state.Manifest, done bool, err error) {
 	held, err := sessions.Parts(run.Dir())
+	// Its own may have begun, and not have a record yet.
+	aids := []string{state.PartID(run.ID(), state.PartCheck), state.PartID(run.ID(), state.PartJudge)}
 	for _, part := range held {
-		if !isAid(part.ID) {
-			continue
+		if isAid(part.ID) {
+			aids = append(aids, part.ID)
 		}
-		if _, settleErr := rc.recover(ctx, part.ID, recovery{}); !state.IsCode(settleErr, codeEnded) {
+	}
+	for _, id := range aids {
+		_, settleErr := rc.recover(ctx, id, recovery{})
+		if !state.IsCode(settleErr, codeEnded) && !state.IsCode(settleErr, state.CodeRunNotFound) {
 			err = errors.Join(err, settleErr)
 		}
 	}

@@ -36,6 +36,7 @@ func TestKilledAttempts(t *testing.T) {
 		{"recorded", "runs/run_*/session.json", "true", false},
 		{"first attempt", "runs/run_*/attempts/*/session.json", "true", false},
 		{"working", "cache/trees/*/*/tree/started", "true", true},
+		{"sockets of a check", "ipc/run_*-1-check", "true", true},
 		{"preparing a check", "runs/run_*/attempts/1/check/session.json", "true", true},
 		{"checking", "cache/trees/*/*/tree/checking", "touch checking; sleep 600", true},
 		{"one ended", "runs/run_*/attempts/1/manifest.json", "true", true},

@@ -74,8 +74,8 @@ func (s *Session) agentMounts() (mounts []engine.Mount) {
 	if s.cfg.Workspaces != "" {
 		mounts = []engine.Mount{
 			{Source: s.cfg.Workspaces, Target: WorkspacesPath},
-			{Source: s.cfg.Objects, Target: ObjectsPath, ReadOnly: true},
-			{Source: s.cfg.Anchors, Target: anchorsPath, ReadOnly: true},
+			{Source: s.cfg.Objects, Target: ObjectsPath, ReadOnly: true, Updated: s.streams},
+			{Source: s.cfg.Anchors, Target: anchorsPath, ReadOnly: true, Updated: s.streams},
 		}
 	}
 	return append(mounts,

@@ -106,6 +106,9 @@ func (s *Session) pause(ctx context.Context) (held bool, err error) {
 	if !ok || !s.created {
 		return false, nil
 	}
+	if err := s.sync(ctx); err != nil { // while it answers; what is looked at then is older
+		s.cfg.Log.Warn("what the container wrote cannot be read yet", "run", s.cfg.ID, "err", err)
+	}
 	err = p.Pause(ctx, s.handle)
 	s.paused = s.paused || err == nil
 	return true, err
@@ -135,13 +138,16 @@ const (
 )
 
 // Still runs fn while nothing in the container runs, also during a turn, and lets it go on afterwards unless it was
-// paused before. An engine that holds nothing still runs fn all the same. It may be called by other goroutines while a
+// paused before. An engine that holds nothing still runs fn all the same, and so does one that has copies of the files. It may be called by other goroutines while a
 // turn runs; what pauses or resumes the container meanwhile waits.
 func (s *Session) Still(ctx context.Context, fn func(context.Context) error) (err error) {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
 	if s.paused {
 		return fn(ctx)
+	}
+	if s.link.conn != nil { // copies are still
+		return s.synced(ctx, fn)
 	}
 	_, err = s.pause(ctx)
 	if state.IsCode(err, engine.CodeConflict) || state.IsCode(err, engine.CodeNotFound) { // it does not run

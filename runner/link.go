@@ -6,46 +6,47 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"holon/internal/transfer"
 	"holon/internal/unixsocket"
 	"holon/internal/visible"
 	"holon/responses/client"
 	"holon/runner/engine"
-	"holon/runner/engine/transfer"
+	enginelink "holon/runner/engine/link"
+	"holon/runner/hosttools"
 	"holon/state"
 )
 
 // link is the way to a container that shares no directory with the host. Its sockets and files are those of mounts: the
-// engine's link serves the sockets in the same directories, and fetch brings files back to where they would have been
-// written.
+// engine's link serves the sockets in the same directories, and files are copied to where mounts would have them, before
+// and after whatever reads or writes them on either side.
 type link struct {
-	conn    io.Closer // nil: it is not open
-	quota   int64     // most bytes that turns may have written; 0: no bound
-	written int64     // most bytes that one was seen to have written
-	owes    bool      // what the container wrote could not be fetched
+	conn    io.Closer         // nil: it is not open
+	files   *enginelink.Files // nil: it was never open
+	quota   int64             // most bytes that turns may have written; 0: no bound
+	written int64             // most bytes that one was seen to have written
+	settled bool              // the host has all that commands wrote, of which none run any more
+	owes    bool              // what the container wrote could not be fetched
 }
 
 // maxFetched bounds how many files a container may leave in one directory.
 const maxFetched = 4_000_000
 
-// checkLink finds out whether the container will have copies of its files, and refuses a session that goes on from turn
-// to turn then.
+// checkLink finds out whether the container will have copies of its files.
 func (s *Session) checkLink(ctx context.Context) (err error) {
 	if linker, ok := s.cfg.Engine.(engine.Linker); ok {
 		s.streams, err = linker.Streams(ctx)
 	}
-	if err != nil || !s.streams {
-		return err
-	}
-	if s.cfg.AgentHome == "" && s.cfg.Resume == nil {
-		return nil
-	}
-	return &Error{Code: CodeUsage, Param: "link",
-		Message: "the engine shares no directory with this machine, and agents and sessions need that",
-		Hint:    "use a Docker engine that runs as root on this machine; holon run works without"}
+	return err
 }
+
+// shares reports whether the host writes what the container can write, while it runs: the homes and the trees of agents
+// and of conversations outlive a container.
+func (s *Session) shares() bool { return s.cfg.AgentHome != "" || s.cfg.Resume != nil }
 
 // linked is what the link has to know of the container.
 func (s *Session) linked() engine.Spec {
@@ -55,7 +56,7 @@ func (s *Session) linked() engine.Spec {
 // socketsInside are the sockets as the container sees them.
 func (s *Session) socketsInside() engine.Sockets {
 	list := engine.Sockets{Program: []string{ipcPath + "/" + agentSocket}, Dirs: []string{hostPath, ipcPath},
-		Bridge: []string{agentdPath, "bridge"}}
+		Bridge: []string{agentdPath, "bridge"}, Files: []string{agentdPath, "files"}, Usage: []string{agentdPath, "usage"}}
 	for name, served := range map[string]bool{modelSocket: s.gateway != nil, toolSocket: s.hostTools != nil,
 		egressSocket: s.egress != nil} {
 		if served {
@@ -65,18 +66,37 @@ func (s *Session) socketsInside() engine.Sockets {
 	return list
 }
 
-// openLink joins the sockets of the host and of the container, where that is not done by mounts.
+// linkFile of the session's directory has what is the same on both sides of a link.
+const linkFile = "link"
+
+// openLink joins the sockets of the host and of the container, where that is not done by mounts, and makes the files of
+// both the same where both write them.
 func (s *Session) openLink(ctx context.Context) (err error) {
 	if s.handle.Link == "" {
 		return nil
 	}
-	linker, ok := s.cfg.Engine.(engine.Linker)
+	eng, ok := s.cfg.Engine.(enginelink.Engine)
 	if !ok {
 		return &Error{Code: CodeUsage, Param: "engine", Message: fmt.Sprintf("the engine %s has no link of the kind %q",
 			s.cfg.Engine.Name(), visible.OneLine(s.handle.Link, 40)), Hint: "use the holon that made the container"}
 	}
-	s.link.conn, err = linker.Link(ctx, s.handle, s.linked())
+	s.openFiles(eng)
+	s.link.conn, err = enginelink.Join(ctx, eng, s.handle, s.linked())
+	if err == nil && s.shares() {
+		err = s.sync(ctx)
+	}
 	return err
+}
+
+func (s *Session) openFiles(eng enginelink.Engine) {
+	path := ""
+	if s.shares() {
+		path = filepath.Join(s.cfg.Dir, linkFile)
+		if !s.resumed { // what an earlier container had
+			_ = os.Remove(path) // or it is not there
+		}
+	}
+	s.link.files = enginelink.Open(eng, s.handle, s.shares(), path)
 }
 
 // linkTimeout bounds how long agentd may take to answer through a new link.
@@ -124,12 +144,61 @@ func (s *Session) newClient() *client.Client {
 }
 
 func (s *Session) closeLink() error {
+	if s.link.files != nil {
+		s.link.files.Close()
+	}
 	if s.link.conn == nil {
 		return nil
 	}
 	err := s.link.conn.Close()
 	s.link.conn = nil
 	return err
+}
+
+// sync makes the files of host and container the same, where they have copies of each other's. It comes before and
+// after what reads or writes them on one side. A container that is paused has changed nothing.
+func (s *Session) sync(ctx context.Context) error {
+	if s.link.conn == nil || s.Ended() {
+		return nil
+	}
+	limits, err := s.fetchLimits(ctx)
+	if err != nil {
+		return err
+	}
+	quiet, err := s.link.files.Sync(ctx, s.linked(), limits)
+	s.link.settled = err == nil && quiet
+	return quotaError(err)
+}
+
+// synced calls fn between two times that files are made the same, for what the host does with the files of a container
+// that runs.
+func (s *Session) synced(ctx context.Context, fn func(context.Context) error) error {
+	if err := s.sync(ctx); err != nil {
+		return err
+	}
+	err := fn(ctx)
+	if syncErr := s.sync(context.WithoutCancel(ctx)); syncErr != nil { // the next time brings it
+		s.cfg.Log.Warn("the container does not have what the host changed yet", "run", s.cfg.ID, "err", syncErr)
+	}
+	return err
+}
+
+// syncedTools are the host's tools, which find and leave the files of the container the same.
+func (s *Session) syncedTools() []hosttools.Tool {
+	if !s.streams && s.handle.Link == "" || !s.shares() {
+		return s.cfg.HostTools
+	}
+	tools := slices.Clone(s.cfg.HostTools)
+	for i, tool := range tools {
+		tools[i].Call = func(ctx context.Context, c hosttools.Call) (result hosttools.Result, err error) {
+			syncErr := s.synced(ctx, func(ctx context.Context) error {
+				result, err = tool.Call(ctx, c)
+				return nil
+			})
+			return result, errors.Join(syncErr, err)
+		}
+	}
+	return tools
 }
 
 // fetchTime is how long it is tried to fetch files while the engine does not answer.
@@ -140,42 +209,46 @@ func passing(err error) bool {
 	return state.IsCode(err, engine.CodeUnreachable)
 }
 
-// fetchTurn brings back what agentd keeps of turns, once one is over.
-func (s *Session) fetchTurn(ctx context.Context) error {
-	return s.fetch(ctx, 0, func(m engine.Mount) bool { return m.Target == outputPath || m.Target == statePath })
-}
-
 // Fetch brings back what the container wrote, where it did not write it here. It comes after its end. When it fails,
 // Close leaves the container for another process, which takes it up and tries again.
 func (s *Session) Fetch(ctx context.Context) error {
-	if !s.created { // or it was removed, which comes after it
+	eng, ok := s.cfg.Engine.(enginelink.Engine)
+	if !s.created || s.handle.Link == "" || !ok { // it was removed, which comes after it, or has no copies
 		return nil
-	}
-	err := s.fetch(ctx, fetchTime, func(engine.Mount) bool { return true })
-	s.link.owes = err != nil
-	return err
-}
-
-func (s *Session) fetch(ctx context.Context, tries time.Duration, wanted func(engine.Mount) bool) error {
-	linker, ok := s.cfg.Engine.(engine.Linker)
-	if s.handle.Link == "" || !ok {
-		return nil
-	}
-	limits := transfer.Limits{Files: maxFetched}
-	if s.link.quota > 0 {
-		used, err := s.measureHere(ctx)
-		if err != nil {
-			return err
-		}
-		limits.Bytes = used + 2*max(s.link.quota, s.link.written) // until a turn is ended it goes on
 	}
 	spec := s.linked()
-	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool { return !wanted(m) })
-	err := linker.Fetch(ctx, s.handle, spec, limits)
-	for end := time.Now().Add(tries); passing(err) && time.Now().Before(end) && ctx.Err() == nil; {
-		time.Sleep(resumeEvery) // what is not fetched is lost with the container
-		err = linker.Fetch(ctx, s.handle, spec, limits)
+	if s.link.settled { // agentd alone may have written since
+		spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool {
+			return !s.shares() || m.Target != outputPath && m.Target != statePath
+		})
 	}
+	limits, err := s.fetchLimits(ctx)
+	if s.link.files == nil {
+		s.openFiles(eng)
+	}
+	if err == nil {
+		err = s.link.files.Fetch(ctx, spec, limits)
+	}
+	for end := time.Now().Add(fetchTime); passing(err) && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(resumeEvery) // what is not fetched is lost with the container
+		err = s.link.files.Fetch(ctx, spec, limits)
+	}
+	s.link.owes = err != nil
+	return quotaError(err)
+}
+
+// fetchLimits bound what a container may have written.
+func (s *Session) fetchLimits(ctx context.Context) (transfer.Limits, error) {
+	limits := transfer.Limits{Files: maxFetched}
+	if s.link.quota == 0 {
+		return limits, nil
+	}
+	used, err := s.measureHere(ctx)
+	limits.Bytes = used + 2*max(s.link.quota, s.link.written) // until a turn is ended it goes on
+	return limits, err
+}
+
+func quotaError(err error) error {
 	if tooMuch, ok := errors.AsType[*transfer.TooMuchError](err); ok {
 		return &Error{Code: codeDiskQuota, Param: "HOLON_RUN_DISK", Err: tooMuch,
 			Message: "what the container wrote was not taken whole", Hint: "raise it"}

@@ -15,7 +15,7 @@ import (
 	"holon/internal/diskusage"
 	"holon/internal/procfs"
 	"holon/internal/visible"
-	"holon/runner/engine"
+	enginelink "holon/runner/engine/link"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -88,13 +88,13 @@ const (
 
 // measure returns what the session takes of the disk, in its container where the files are there.
 func (s *Session) measure(ctx context.Context) (int64, error) {
-	linker, ok := s.cfg.Engine.(engine.Linker)
+	eng, ok := s.cfg.Engine.(enginelink.Engine)
 	if s.handle.Link == "" || !ok {
 		return s.measureHere(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
-	return linker.Usage(ctx, s.handle, s.linked(), []string{agentdPath, "usage"})
+	return enginelink.Usage(ctx, eng, s.handle, s.linked())
 }
 
 // measureHere returns what the session takes of the disk of this machine. Before its first turn no command had a file
@@ -132,7 +132,11 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	begin, begun, pause := time.Now(), int64(-1), askedPause
 	if t.DiskBytes > 0 && t.Ask == nil { // before the turn can write; copies in a container are the same by then
 		var err error
-		if begun, err = s.measureHere(ctx); err != nil {
+		measure := s.measureHere
+		if s.shares() { // whose host has more than the container
+			measure = s.measure
+		}
+		if begun, err = measure(ctx); err != nil {
 			begun = -1
 			s.cfg.Log.Debug("the disk usage before the turn cannot be measured", "err", err)
 		}

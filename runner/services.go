@@ -15,7 +15,7 @@ const NotesFile = "notes.ndjson"
 // openHostTools serves the host's tools to the container's agentd, with every engine.
 func (s *Session) openHostTools(ctx context.Context) (err error) {
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: s.seam.service(toolSocket), Notes: s.cfg.NotesRecord, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools,
+		Socket: s.seam.service(toolSocket), Notes: s.cfg.NotesRecord, Secrets: s.cfg.Secrets, Tools: s.syncedTools(),
 		Inside:  s.inside,
 		Barrier: s.barrier, Version: s.cfg.Version, Log: s.cfg.Log,
 	})

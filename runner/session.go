@@ -299,6 +299,9 @@ func (s *Session) Stop(ctx context.Context) error {
 	if s.stopped || !s.created {
 		return nil
 	}
+	if err := s.sync(ctx); err != nil { // all of them are fetched later
+		s.cfg.Log.Warn("what the container wrote cannot be read yet", "run", s.cfg.ID, "err", err)
+	}
 	s.stopped = true
 	removed := make(chan error, 1)
 	go func() { removed <- s.removeServices(ctx) }()

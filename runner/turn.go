@@ -137,8 +137,13 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 		}
 	}
 	req.started = new(atomic.Bool)
+	if s.shares() && !rejoined { // the host may have changed files since the turn before
+		if err := s.sync(ctx); err != nil {
+			return End{TurnID: req.ID(), SessionID: s.id, Err: err}
+		}
+	}
 	end := s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace, req.started}, ask))
-	if err := s.fetchTurn(context.WithoutCancel(ctx)); err != nil {
+	if err := s.sync(context.WithoutCancel(ctx)); err != nil {
 		s.cfg.Log.Warn("what the container keeps of the turn cannot be read yet", "turn", req.ID(), "err", err)
 	}
 	return end

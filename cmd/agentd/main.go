@@ -19,6 +19,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/privilege"
 	"holon/internal/redact"
+	"holon/internal/transfer"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -41,6 +42,7 @@ Usage:
   agentd run   [flags]    run the one turn of --request and exit
   agentd probe [flags]    ask a running server how it is; exit 0 when it is ready
   agentd bridge           join sockets with those of a host, over standard input and output
+  agentd files            move files between directories and those of a host, over standard input and output
   agentd usage            print what directories take of the disk, and files in use without a name
   agentd debug prompt     show what a model is sent, and where it comes from
   agentd debug container  show what a process sees of its container
@@ -88,6 +90,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = probe(ctx, args, stdout)
 	case "bridge":
 		err = bridgeSockets(ctx, args, stderr)
+	case "files":
+		err = transfer.Serve(ctx, standardStreams{os.Stdin, os.Stdout})
 	case "usage":
 		err = printUsage(ctx, args, stdout, stderr)
 	case "debug":

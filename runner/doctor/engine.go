@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"holon/internal/toolchain"
+	"holon/internal/transfer"
 	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
-	"holon/runner/engine/transfer"
+	"holon/runner/engine/link"
 	"holon/runner/settings"
 	"holon/state"
 	"holon/state/files"
@@ -159,8 +160,8 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	}
 	exit, err := p.eng.Wait(ctx, p.handle)
 	p.end = time.Now()
-	if linker, ok := p.eng.(engine.Linker); err == nil && ok && p.handle.Link != "" {
-		err = linker.Fetch(ctx, p.handle, p.spec, transfer.Limits{Bytes: maxReport, Files: 16})
+	if eng, ok := p.eng.(link.Engine); err == nil && ok && p.handle.Link != "" {
+		err = link.Open(eng, p.handle, false, "").Fetch(ctx, p.spec, transfer.Limits{Bytes: maxReport, Files: 16})
 	}
 	if err != nil {
 		return one(failed(ended(ctx, err)))

@@ -3,8 +3,7 @@ package engine
 import (
 	"context"
 	"io"
-
-	"holon/runner/engine/transfer"
+	"strings"
 )
 
 // The ways between the host and a program that Spec.Link asks for.
@@ -19,30 +18,50 @@ func Links() []string { return []string{LinkAuto, LinkMounts, LinkStream} }
 
 // Sockets are those by which host and program reach each other, as paths that the program sees, each in a mounted
 // directory. Bridge is the command that joins them over its standard streams where no directory is shared (package
-// bridge); it runs as the program's server.
+// bridge); it runs as the program's server. Files is the command that moves files (package transfer), and Usage the one
+// that prints how many bytes directories take, which are its last arguments; they run as Spec.Helper.
 type Sockets struct {
 	Host    []string // where the host listens
 	Program []string // where the program does
 	Dirs    []string // that hold them, and no files that a program leaves
 	Bridge  []string
+	Files   []string
+	Usage   []string
 }
 
 // Linker is what an engine has that can do without directories that it shares with this process. Then Create copies the
-// sources of the mounts, and a handle whose Link is LinkStream needs Link and Fetch.
+// sources of the mounts, and a handle whose Link is LinkStream is reached by package link.
 type Linker interface {
 	// Streams reports whether Create makes programs with LinkStream.
 	Streams(ctx context.Context) (bool, error)
 
-	// Link joins the sockets of spec with those of a running program until the link is closed or the program ends. A
-	// link that breaks is made anew. Of spec the mounts, sockets and users count.
-	Link(ctx context.Context, h Handle, spec Spec) (io.Closer, error)
+	// Exec runs a command next to a running program, as a user; its standard input and output are the result. What it
+	// prints to standard error is part of the error that the last Read returns.
+	Exec(ctx context.Context, h Handle, user User, command []string) (io.ReadWriteCloser, error)
 
-	// Usage returns how many bytes of the disk what a running program wrote to its mounts takes, but for those that
-	// hold sockets. A command that runs next to the program prints it for the directories that are its last arguments;
-	// processes of Spec.User can neither stop nor deceive it where there is a Server.
-	Usage(ctx context.Context, h Handle, spec Spec, command []string) (int64, error)
+	// Read reads a directory of a program, which may have ended, as a tar whose names begin with one directory. It may
+	// have the mounts beneath that one, or not.
+	Read(ctx context.Context, h Handle, dir string) (io.ReadCloser, error)
+}
 
-	// Fetch brings the sources of the mounts that the program can write up to date with what it wrote, but for those
-	// that hold sockets. The program may run. More than limits is a *transfer.TooMuchError.
-	Fetch(ctx context.Context, h Handle, spec Spec, limits transfer.Limits) error
+// Helper is the user of a command that has to do with the files of commands and of the program: root, which has few
+// capabilities and which they cannot signal, where the program has two users, and else the only one.
+func (s Spec) Helper() User {
+	switch {
+	case s.Server != nil:
+		return User{}
+	case s.User != nil:
+		return *s.User
+	}
+	return User{}
+}
+
+// Beneath are the mounts within that of target, as paths in it.
+func (s Spec) Beneath(target string) (inner []string) {
+	for _, m := range s.Mounts {
+		if rel, ok := strings.CutPrefix(m.Target, target+"/"); ok {
+			inner = append(inner, rel)
+		}
+	}
+	return inner
 }

@@ -74,6 +74,15 @@ type Mount struct {
 	Source   string `json:"source"`
 	Target   string `json:"target"` // absolute
 	ReadOnly bool   `json:"read_only"`
+	// Updated says of a read-only mount that the host changes it while the program runs. Where the program has a copy,
+	// the user who owns that could write it too; the host does not read it.
+	Updated bool `json:"updated,omitempty"`
+}
+
+// IsDirectory reports whether the source, which Complete has checked, is a directory.
+func (m Mount) IsDirectory() bool {
+	info, err := os.Stat(m.Source)
+	return err == nil && info.IsDir()
 }
 
 const (

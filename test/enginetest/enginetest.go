@@ -17,8 +17,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holon/internal/transfer"
 	"holon/runner/engine"
-	"holon/runner/engine/transfer"
+	"holon/runner/engine/link"
 	"holon/state"
 	"holon/test/enginetest/report"
 	"holon/test/expect"
@@ -205,7 +206,7 @@ func (b *bench) run(t *testing.T, spec engine.Spec) (engine.Exit, string) {
 	h := b.start(t, spec)
 	exit := b.wait(t, h)
 	if b.rig.Streams {
-		expect.NoError(t, b.Engine.(engine.Linker).Fetch(t.Context(), h, spec, transfer.Limits{}))
+		expect.NoError(t, link.Open(b.Engine.(link.Engine), h, false, "").Fetch(t.Context(), spec, transfer.Limits{}))
 	}
 	return exit, b.logs(t, h)
 }

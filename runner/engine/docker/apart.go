@@ -4,18 +4,16 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
+	"holon/internal/transfer"
 	"holon/runner/engine"
-	"holon/runner/engine/transfer"
 )
 
 // A container with LinkStream shares nothing with this machine:
@@ -65,8 +63,8 @@ func (e *Engine) Streams(ctx context.Context) (bool, error) {
 // createApart makes a container with LinkStream, whose directories are filled.
 func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *container.Config,
 	host *container.HostConfig) (h engine.Handle, err error) {
-	files := slices.DeleteFunc(slices.Clone(spec.Mounts), isDirectory)
-	dirs := slices.DeleteFunc(slices.Clone(spec.Mounts), func(m engine.Mount) bool { return !isDirectory(m) })
+	files := slices.DeleteFunc(slices.Clone(spec.Mounts), engine.Mount.IsDirectory)
+	dirs := slices.DeleteFunc(slices.Clone(spec.Mounts), func(m engine.Mount) bool { return !m.IsDirectory() })
 	base, derived, err := e.linkImage(ctx, spec, files)
 	if err != nil {
 		return engine.Handle{}, err
@@ -84,11 +82,11 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 	host.Mounts = nil
 	for _, m := range dirs {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volumes[m.Target], Target: m.Target,
-			ReadOnly: m.ReadOnly, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
+			ReadOnly: m.ReadOnly && !m.Updated, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	}
 	err = e.send(ctx, keeper.ID, func(tw *tar.Writer) error {
 		for _, m := range dirs {
-			if err := transfer.Pack(ctx, tw, m.Source, m.Target); err != nil {
+			if err := transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target)); err != nil {
 				return err
 			}
 		}
@@ -134,12 +132,6 @@ func (e *Engine) makeVolumes(ctx context.Context, spec engine.Spec, image string
 	return keeper, volumes, nil
 }
 
-// isDirectory reports whether the source of a mount, which Complete has checked, is a directory.
-func isDirectory(m engine.Mount) bool {
-	info, err := os.Stat(m.Source)
-	return err == nil && info.IsDir()
-}
-
 // send copies what pack writes into a container that never ran.
 func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) error) error {
 	in, out := io.Pipe()
@@ -161,27 +153,23 @@ func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) err
 	return err
 }
 
-// Fetch implements engine.Linker.
-func (e *Engine) Fetch(ctx context.Context, h engine.Handle, spec engine.Spec, limits transfer.Limits) error {
-	for _, m := range written(spec) {
-		content, _, err := e.api.CopyFromContainer(ctx, h.ID, m.Target)
-		if err != nil {
-			return wrap("read "+m.Target+" of container "+h.Name, err)
-		}
-		err = errors.Join(transfer.Unpack(ctx, content, m.Source, limits), content.Close())
-		if isTruncated(err) {
-			return wrap("fetch "+m.Target+" of container "+h.Name, err)
-		}
-		if err != nil {
-			return fmt.Errorf("fetch %s of container %s: %w", m.Target, h.Name, err)
-		}
-	}
-	return nil
+// Read implements engine.Linker.
+func (e *Engine) Read(ctx context.Context, h engine.Handle, dir string) (io.ReadCloser, error) {
+	what := "read " + dir + " of container " + h.Name
+	content, _, err := e.api.CopyFromContainer(ctx, h.ID, dir)
+	return &contents{content, what}, wrap(what, err)
 }
 
-// written are the mounts that hold what the program writes to files.
-func written(spec engine.Spec) []engine.Mount {
-	return slices.DeleteFunc(slices.Clone(spec.Mounts), func(m engine.Mount) bool {
-		return m.ReadOnly || !isDirectory(m) || slices.Contains(spec.Sockets.Dirs, m.Target)
-	})
+// contents are what a container has, with errors of the engine.
+type contents struct {
+	io.ReadCloser
+	what string
+}
+
+func (c *contents) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = wrap(c.what, err)
+	}
+	return n, err
 }

@@ -19,8 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/transfer"
 	"holon/runner/engine"
-	"holon/runner/engine/transfer"
+	"holon/runner/engine/link"
 	"holon/state"
 	"holon/test/expect"
 )
@@ -258,7 +259,8 @@ func TestFetchThatIsCut(t *testing.T) {
 		}
 		pass.ServeHTTP(w, r)
 	})
-	err = cutting.Fetch(t.Context(), h, spec, transfer.Limits{})
+	files := link.Open(cutting, h, false, "")
+	err = files.Fetch(t.Context(), spec, transfer.Limits{})
 	if !state.IsCode(err, engine.CodeUnreachable) {
 		t.Errorf("Fetch = %v, want %s", err, engine.CodeUnreachable)
 	}
@@ -273,7 +275,7 @@ func TestFetchThatIsCut(t *testing.T) {
 	if sizes[1<<20] != 1 || sizes[3] != 1 || len(entries) != 2 {
 		t.Errorf("files by size: %v", sizes)
 	}
-	expect.NoError(t, cutting.Fetch(t.Context(), h, spec, transfer.Limits{}))
+	expect.NoError(t, files.Fetch(t.Context(), spec, transfer.Limits{}))
 	for _, name := range []string{"a", "b"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !bytes.Equal(got, data) {

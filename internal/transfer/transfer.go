@@ -2,6 +2,12 @@
 //
 //	directory ─▶ Pack ─▶ tar ─▶ container … container ─▶ tar ─▶ Unpack ─▶ the same directory, brought up to date
 //
+// Or only files of them, while the container runs:
+//
+//	host: Client ═ streams of a command in the container ═ Serve
+//	        List ──────────▶ names, sizes and times
+//	        Get, Put ◀─────▶ tar with the files that are asked for
+//
 // What comes out of a container is hostile: Unpack writes beneath its directory alone, makes regular files, directories
 // and symbolic links, and keeps Limits. What the directory has and the tar has not is removed, what is the same stays
 // untouched, so that git need not read it again.
@@ -17,13 +23,16 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+
+	"holon/internal/roots"
 )
 
-// Pack writes the directory dir of the host to a tar, under the absolute path target of the container. Sockets, pipes
-// and devices are left out. Owners are those of the host.
-func Pack(ctx context.Context, out *tar.Writer, dir, target string) error {
+// Pack writes the directory dir of the host to a tar, under the absolute path target of the container, but for the
+// paths except. Sockets, pipes and devices are left out. Owners are those of the host.
+func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []string) error {
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
@@ -34,6 +43,12 @@ func Pack(ctx context.Context, out *tar.Writer, dir, target string) error {
 		rel, err := filepath.Rel(dir, file)
 		if err != nil {
 			return err
+		}
+		if slices.Contains(except, filepath.ToSlash(rel)) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		return packFile(out, file, path.Join(target, filepath.ToSlash(rel)), d)
 	})
@@ -88,22 +103,19 @@ func (e *TooMuchError) Error() string {
 }
 
 // Unpack brings the directory dir of the host up to date with a tar whose names begin with one directory of any name.
-// As root it gives files to the owners that the tar names.
-func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits) (err error) {
-	root, err := os.OpenRoot(dir)
+// As root it gives files to the owners that the tar names. Where keep, which may be nil, reports true, the file of dir
+// stays as it is: h is what the tar has under that name, nil for nothing.
+func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits, keep func(name string, h *tar.Header) bool,
+) error {
+	u, err := open(dir, limits)
 	if err != nil {
-		return fmt.Errorf("take what the container left: %w", err)
+		return err
 	}
-	defer root.Close()
-	u := &unpacking{root: root, limits: limits, seen: map[string]bool{".": true}, chown: os.Geteuid() == 0}
-	tr := tar.NewReader(in)
-	for err == nil {
-		var h *tar.Header
-		if h, err = tr.Next(); err == nil {
-			err = errors.Join(ctx.Err(), u.take(h, tr))
-		}
+	defer u.root.Close()
+	if keep != nil {
+		u.keep = keep
 	}
-	if errors.Is(err, io.EOF) {
+	if err = u.takeAll(ctx, in); err == nil {
 		err = u.prune()
 	}
 	if err != nil {
@@ -112,12 +124,40 @@ func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits) (err e
 	return nil
 }
 
+func open(dir string, limits Limits) (*unpacking, error) {
+	root, err := roots.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("take what the container left: %w", err)
+	}
+	return &unpacking{root: root, limits: limits, seen: map[string]bool{".": true}, chown: os.Geteuid() == 0,
+		keep: func(string, *tar.Header) bool { return false }}, nil
+}
+
+// takeAll makes the entries of a tar.
+func (u *unpacking) takeAll(ctx context.Context, in io.Reader) error {
+	tr := tar.NewReader(in)
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = errors.Join(ctx.Err(), u.take(h, tr))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 type unpacking struct {
 	root   *os.Root
 	limits Limits
 	bytes  int64
 	seen   map[string]bool // by path within root
 	chown  bool
+	rights *rights
+	keep   func(name string, h *tar.Header) bool
 }
 
 // errOutside is of a name that does not lie beneath the directory.
@@ -135,7 +175,15 @@ func (u *unpacking) take(h *tar.Header, content io.Reader) error {
 	if u.limits.Files > 0 && int64(len(u.seen)) >= u.limits.Files {
 		return &TooMuchError{u.limits}
 	}
-	if err := u.make(name, h, metered{content, u}); err != nil {
+	if u.keep(name, h) {
+		u.seen[name] = true
+		return nil
+	}
+	err := u.rights.take(path.Dir(name))
+	if err == nil {
+		err = u.make(name, h, metered{content, u})
+	}
+	if err != nil {
 		return fmt.Errorf("%.200q: %w", name, err)
 	}
 	return nil
@@ -165,12 +213,30 @@ func (u *unpacking) make(name string, h *tar.Header, content io.Reader) error {
 	}
 	u.seen[name] = true
 	if u.chown {
-		err = u.root.Lchown(name, h.Uid, h.Gid)
+		err = u.give(name, owner{h.Uid, h.Gid})
 	}
 	if err == nil && h.Typeflag != tar.TypeSymlink {
 		err = u.root.Chmod(name, mode)
 	}
 	return err
+}
+
+// give gives a file to its owner. With rights, one in a directory that root cannot enter stays with that directory's.
+func (u *unpacking) give(name string, to owner) error {
+	if u.rights == nil {
+		return u.root.Lchown(name, to.uid, to.gid)
+	}
+	info, err := u.root.Lstat(name)
+	if err == nil && ownerOf(info) != to {
+		if err = u.rights.close(); err == nil { // as itself, root may give files away
+			err = u.root.Lchown(name, to.uid, to.gid)
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return u.rights.take(path.Dir(name))
+		}
+	}
+	u.rights.owners[name] = to
+	return errors.Join(err, u.rights.become(to))
 }
 
 // symlink makes a link, unless there is the same.
@@ -200,6 +266,12 @@ func (u *unpacking) prune() error {
 	return fs.WalkDir(u.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || u.seen[name] {
 			return err
+		}
+		if u.keep(name, nil) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		if err := u.root.RemoveAll(name); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/engine/transfer"
+	"holon/internal/transfer"
 )
 
 // tree makes files: a name that ends in / is a directory, content that begins with -> a link.
@@ -70,7 +70,7 @@ func pack(t *testing.T, dir string) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
 	tw := tar.NewWriter(&out)
-	check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top"), tw.Close()))
+	check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top", nil), tw.Close()))
 	return &out
 }
 
@@ -81,7 +81,7 @@ func TestRoundTrip(t *testing.T) {
 	check(t, os.Chmod(filepath.Join(from, "a"), 0o755))
 	to := tree(t, map[string]string{"a": "two", "d": "a file", "e/": "", "e/gone": "", "link/": "", "dir/": "",
 		"dir/x": "inside", "empty": "->/etc/passwd"})
-	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}))
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}, nil))
 	got, want := listing(t, to), listing(t, from)
 	for name := range want {
 		if got[name] != want[name] {
@@ -106,7 +106,7 @@ func TestWhatIsTheSameStays(t *testing.T) {
 	}
 	before, err := os.Stat(filepath.Join(to, "same"))
 	check(t, err)
-	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}))
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}, nil))
 	after, err := os.Stat(filepath.Join(to, "same"))
 	check(t, err)
 	if !os.SameFile(before, after) || !after.ModTime().Equal(at) {
@@ -147,7 +147,7 @@ func TestHostileTars(t *testing.T) {
 				check(t, err)
 			}
 			check(t, tw.Close())
-			if err := transfer.Unpack(t.Context(), &data, dir, transfer.Limits{}); err == nil {
+			if err := transfer.Unpack(t.Context(), &data, dir, transfer.Limits{}, nil); err == nil {
 				t.Error("no error")
 			}
 			if got := listing(t, outside); got["victim"] != "whole" || got["escaped"] != "" {
@@ -160,15 +160,15 @@ func TestHostileTars(t *testing.T) {
 func TestLimits(t *testing.T) {
 	from := tree(t, map[string]string{"a": "0123456789", "b": "0123456789"})
 	for _, limits := range []transfer.Limits{{Bytes: 19}, {Files: 2}} {
-		err := transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), limits)
+		err := transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), limits, nil)
 		if _, ok := errors.AsType[*transfer.TooMuchError](err); !ok {
 			t.Errorf("%+v: %v", limits, err)
 		}
 	}
-	check(t, transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), transfer.Limits{Bytes: 20, Files: 3}))
+	check(t, transfer.Unpack(t.Context(), pack(t, from), tree(t, nil), transfer.Limits{Bytes: 20, Files: 3}, nil))
 	check(t, os.Truncate(filepath.Join(from, "a"), 64<<20))
 	to := tree(t, nil)
-	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{Bytes: 2 << 20}))
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{Bytes: 2 << 20}, nil))
 	info, err := os.Stat(filepath.Join(to, "a"))
 	check(t, err)
 	if blocks := info.Sys().(*syscall.Stat_t).Blocks; info.Size() != 64<<20 || blocks*512 > 1<<20 {
@@ -186,7 +186,7 @@ func TestKindsOfFiles(t *testing.T) {
 		check(t, tw.WriteHeader(&h))
 	}
 	check(t, tw.Close())
-	check(t, transfer.Unpack(t.Context(), &data, to, transfer.Limits{}))
+	check(t, transfer.Unpack(t.Context(), &data, to, transfer.Limits{}, nil))
 	if got := listing(t, to); len(got) != 1 || got["set"] != "" {
 		t.Errorf("the directory has %q", got)
 	}
@@ -209,7 +209,7 @@ func FuzzUnpack(f *testing.F) {
 		outside := t.TempDir()
 		dir := filepath.Join(outside, "tree")
 		check(t, os.Mkdir(dir, 0o755))
-		_ = transfer.Unpack(t.Context(), bytes.NewReader(data), dir, transfer.Limits{Bytes: 1 << 20, Files: 100})
+		_ = transfer.Unpack(t.Context(), bytes.NewReader(data), dir, transfer.Limits{Bytes: 1 << 20, Files: 100}, nil)
 		if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
 			t.Errorf("it wrote outside: %v, %v", entries, err)
 		}

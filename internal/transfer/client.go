@@ -1,0 +1,135 @@
+package transfer
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Client moves single files between directories of the host and of a container, of which it believes nothing. After an
+// error it is of no use any more. Its methods are called one at a time.
+type Client struct {
+	conn   conn
+	closer io.Closer
+}
+
+// NewClient returns a client of Serve at the other end of rw.
+func NewClient(rw io.ReadWriteCloser) *Client { return &Client{newConn(rw), rw} }
+
+// Close ends the connection, and a call that waits for it.
+func (c *Client) Close() error { return c.closer.Close() }
+
+// ask sends a request and reads its answer, until ctx ends.
+func (c *Client) ask(ctx context.Context, r request, do func() error) error {
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	err := c.conn.write(r)
+	if err == nil {
+		err = do()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return fmt.Errorf("move files of %s: %w", r.Dir, err)
+	}
+	return nil
+}
+
+// List lists a directory of the container as the function List does. quiet: no process of the user ran when it began,
+// and all of the directory could be read.
+func (c *Client) List(ctx context.Context, dir string, except []string, limit int64, user int) (found Listing,
+	quiet bool, err error) {
+	r := request{Op: opList, Dir: dir, Limit: limit, User: user}
+	for _, name := range except {
+		r.Except = append(r.Except, []byte(name))
+	}
+	found = make(Listing)
+	err = c.ask(ctx, r, func() error {
+		err := c.conn.out.Flush()
+		if err != nil {
+			return err
+		}
+		end, err := c.conn.readAll(func(l line) error {
+			if name := string(l.Name); filepath.IsLocal(name) && filepath.Clean(name) == name {
+				found[name] = l.entry()
+			}
+			if limit > 0 && int64(len(found)) > limit {
+				return &TooMuchError{Limits{Files: limit}}
+			}
+			return nil
+		})
+		quiet = end.Quiet
+		return err
+	})
+	return found, quiet, err
+}
+
+// Get brings files of the host's directory to up to date with those of the container's, in this order, and returns
+// which the container had. Directories come before what is in them.
+func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits Limits) (got Listing, err error) {
+	u, err := open(to, limits)
+	if err != nil {
+		return nil, err
+	}
+	defer u.root.Close()
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+	}
+	u.keep = func(name string, _ *tar.Header) bool { return !wanted[name] } // what was not asked for
+	err = c.ask(ctx, request{Op: opGet, Dir: dir}, func() error {
+		err := errors.Join(c.conn.writeNames(names), c.conn.out.Flush())
+		if err != nil {
+			return err
+		}
+		return u.takeAll(ctx, c.conn.in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	got = make(Listing)
+	for name := range u.seen {
+		if info, err := u.root.Lstat(name); wanted[name] && err == nil {
+			e := entryOf(info)
+			e.Link, _ = u.root.Readlink(name)
+			got[name] = e
+		}
+	}
+	return got, nil
+}
+
+// Put brings files of the container's directory up to date with those of the host's directory from, after it removed
+// others, and returns what the container has then.
+func (c *Client) Put(ctx context.Context, dir, from string, removed, names []string) (made Listing, err error) {
+	made = make(Listing)
+	err = c.ask(ctx, request{Op: opPut, Dir: dir, Owners: os.Geteuid() == 0}, func() error {
+		if err := c.conn.writeNames(removed); err != nil {
+			return err
+		}
+		tw := tar.NewWriter(c.conn.out)
+		root, err := os.OpenRoot(from)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		for _, name := range names {
+			if err := packNow(tw, root, name); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(tw.Close(), c.conn.out.Flush()); err != nil {
+			return err
+		}
+		_, err = c.conn.readAll(func(l line) error {
+			made[string(l.Name)] = l.entry()
+			return nil
+		})
+		return err
+	})
+	return made, err
+}

@@ -1,0 +1,242 @@
+package transfer
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holon/internal/procfs"
+	"holon/internal/roots"
+)
+
+// Serve answers a Client in the container until the connection ends. As root without other capabilities than to become
+// others it reads and writes with the rights of those whose files they are.
+func Serve(ctx context.Context, rw io.ReadWriter) error {
+	s := &server{conn: newConn(rw), dirs: make(map[string]*rights)}
+	for {
+		var r request
+		err := s.conn.read(&r)
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = s.answer(ctx, r)
+		}
+		if err == nil {
+			err = s.conn.out.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("move files: %w", err)
+		}
+	}
+}
+
+type server struct {
+	conn conn
+	dirs map[string]*rights // of those that were listed
+}
+
+func (s *server) answer(ctx context.Context, r request) (err error) {
+	if !filepath.IsAbs(r.Dir) {
+		return fmt.Errorf("%.200q is not an absolute path", r.Dir)
+	}
+	switch r.Op {
+	case opList:
+		return s.list(ctx, r)
+	case opGet, opPut:
+		var names []string
+		if _, err := s.conn.readAll(func(l line) error {
+			names = append(names, string(l.Name))
+			return nil
+		}); err != nil {
+			return err
+		}
+		held, err := s.rights(r.Dir)
+		if err != nil {
+			return err
+		}
+		if r.Op == opGet {
+			return errors.Join(s.get(r.Dir, names, held), held.close())
+		}
+		return errors.Join(s.put(ctx, r, names, held), held.close())
+	}
+	return fmt.Errorf("unknown request %.40q", r.Op)
+}
+
+// rights are those that are known of the directory, and those of its owner before it was listed.
+func (s *server) rights(dir string) (*rights, error) {
+	if held, known := s.dirs[dir]; known {
+		return held, nil
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	held, err := newRights(info)
+	s.dirs[dir] = held
+	return held, err
+}
+
+// list says first whether processes of the user run: what does not run then writes nothing later.
+func (s *server) list(ctx context.Context, r request) error {
+	quiet := r.User > 0 && !runs(r.User)
+	delete(s.dirs, r.Dir)
+	held, err := s.rights(r.Dir)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(r.Except))
+	for i, name := range r.Except {
+		names[i] = string(name)
+	}
+	l := newLister(names, r.Limit)
+	l.rights = held
+	err = held.take(".")
+	var root *os.Root
+	if err == nil {
+		root, err = roots.Open(r.Dir)
+	}
+	if err == nil {
+		err = l.walk(ctx, root, "", 0)
+	}
+	end := line{End: true, Quiet: quiet && !l.closed}
+	if err = errors.Join(err, held.close()); err != nil {
+		end.Error = err.Error()
+	}
+	for name, e := range l.found {
+		if err := s.conn.write(lineOf(name, e)); err != nil {
+			return err
+		}
+	}
+	return s.conn.write(end)
+}
+
+// runs reports whether a process of a user runs.
+func runs(uid int) bool {
+	for _, pid := range procfs.PIDs() {
+		status, err := procfs.ReadFile(fmt.Sprintf("/proc/%d/status", pid), 8<<10)
+		if err != nil || strings.Contains(string(status), "\nState:\tZ") {
+			continue
+		}
+		_, after, _ := strings.Cut(string(status), "\nUid:")
+		ids, _, _ := strings.Cut(after, "\n")
+		if slices.Contains(strings.Fields(ids), fmt.Sprint(uid)) {
+			return true
+		}
+	}
+	return false
+}
+
+// get writes a tar with files of a directory. What is gone or cannot be read is left out.
+func (s *server) get(dir string, names []string, held *rights) error {
+	if err := held.take("."); err != nil {
+		return err
+	}
+	root, err := roots.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	tw := tar.NewWriter(s.conn.out)
+	for _, name := range names {
+		if err := held.take(name); err != nil {
+			return err
+		}
+		if err := packNow(tw, root, name); err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}
+
+// packNow writes a file as it is now. It may be written meanwhile: what it has less than at first is filled with zeros,
+// and its time shows that it changed.
+func packNow(tw *tar.Writer, root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil //nolint:nilerr // it is gone
+	}
+	var in *os.File
+	link := ""
+	switch info.Mode().Type() {
+	case 0:
+		if in, info, err = roots.OpenFile(root, name); in != nil {
+			defer in.Close()
+		}
+	case fs.ModeSymlink:
+		link, err = root.Readlink(name)
+	case fs.ModeDir:
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil //nolint:nilerr // it cannot be read
+	}
+	h, err := tar.FileInfoHeader(info, link)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Uname, h.Gname, h.Format = "files/"+name, "", "", tar.FormatPAX
+	if err := tw.WriteHeader(h); err != nil || in == nil {
+		return err
+	}
+	n, err := io.CopyN(tw, in, h.Size)
+	if err != nil && n < h.Size {
+		_, err = io.CopyN(tw, zeros{}, h.Size-n)
+	}
+	return err
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// put removes files and makes those of a tar.
+func (s *server) put(ctx context.Context, r request, removed []string, held *rights) (err error) {
+	if err := held.take("."); err != nil {
+		return err
+	}
+	u, err := open(r.Dir, Limits{})
+	if err != nil {
+		return err
+	}
+	defer u.root.Close()
+	u.rights, u.chown = held, r.Owners && held != nil
+	for _, name := range removed {
+		err = errors.Join(err, held.take(path.Dir(name)), u.root.RemoveAll(name))
+	}
+	if err == nil {
+		err = u.takeAll(ctx, s.conn.in)
+	}
+	if err != nil {
+		return errors.Join(s.conn.write(line{End: true, Error: err.Error()}), s.conn.out.Flush(), err)
+	}
+	for name := range u.seen {
+		if err := held.take(path.Dir(name)); err != nil {
+			return err
+		}
+		info, err := u.root.Lstat(name)
+		if name == "." || err != nil {
+			continue // removed meanwhile
+		}
+		e := entryOf(info)
+		if info.Mode()&fs.ModeSymlink != 0 {
+			e.Link, _ = u.root.Readlink(name)
+		}
+		if err := s.conn.write(lineOf(name, e)); err != nil {
+			return err
+		}
+	}
+	return s.conn.write(line{End: true})
+}

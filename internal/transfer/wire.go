@@ -1,0 +1,115 @@
+package transfer
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// What Client asks of Serve. A request is a line of JSON; lines with names and tars follow it, each with an end of its
+// own. Names are bytes, as those of files are.
+const (
+	opList = "list" // answer: lines of entries
+	opGet  = "get"  // then lines of names; answer: a tar
+	opPut  = "put"  // then lines of names to remove, and a tar; answer: lines of entries, of what was made
+)
+
+type request struct {
+	Op     string   `json:"op"`
+	Dir    string   `json:"dir"` // absolute
+	Except [][]byte `json:"except,omitempty"`
+	Limit  int64    `json:"limit,omitempty"`
+	User   int      `json:"user,omitempty"`   // list: whose processes make it not quiet
+	Owners bool     `json:"owners,omitempty"` // put: give files to the owners of the tar
+}
+
+// line is a name, an entry, or the end of lines.
+type line struct {
+	Name    []byte      `json:"n,omitempty"`
+	Mode    fs.FileMode `json:"m,omitempty"`
+	Size    int64       `json:"s,omitempty"`
+	ModTime int64       `json:"t,omitempty"`
+	Changed int64       `json:"c,omitempty"`
+	Inode   uint64      `json:"i,omitempty"`
+	Link    []byte      `json:"l,omitempty"`
+
+	End   bool   `json:"end,omitempty"`
+	Quiet bool   `json:"quiet,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func lineOf(name string, e Entry) line {
+	return line{Name: []byte(name), Mode: e.Mode, Size: e.Size, ModTime: e.ModTime, Changed: e.Changed, Inode: e.Inode,
+		Link: []byte(e.Link)}
+}
+
+func (l line) entry() Entry {
+	return Entry{Mode: l.Mode, Size: l.Size, ModTime: l.ModTime, Changed: l.Changed, Inode: l.Inode, Link: string(l.Link)}
+}
+
+// maxLine bounds a line: a name and a target are at most 4 KiB each, and a request names few paths.
+const maxLine = 64 << 10
+
+// conn is a connection between Client and Serve.
+type conn struct {
+	in  *bufio.Reader
+	out *bufio.Writer
+}
+
+func newConn(rw io.ReadWriter) conn {
+	return conn{bufio.NewReaderSize(rw, maxLine), bufio.NewWriterSize(rw, maxLine)}
+}
+
+var errLongLine = errors.New("a line is too long")
+
+func (c conn) read(to any) error {
+	data, err := c.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return errLongLine
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, to)
+}
+
+// readAll reads lines to their end, which is returned.
+func (c conn) readAll(each func(line) error) (end line, err error) {
+	for {
+		var l line
+		if err := c.read(&l); err != nil {
+			return l, err
+		}
+		if l.End && l.Error != "" {
+			return l, fmt.Errorf("in the container: %.500s", l.Error)
+		}
+		if l.End {
+			return l, nil
+		}
+		if err := each(l); err != nil {
+			return l, err
+		}
+	}
+}
+
+func (c conn) write(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = c.out.Write(append(data, '\n'))
+	return err
+}
+
+// writeNames writes names and their end.
+func (c conn) writeNames(names []string) error {
+	for _, name := range names {
+		if err := c.write(line{Name: []byte(name)}); err != nil {
+			return err
+		}
+	}
+	return c.write(line{End: true})
+}

@@ -1,0 +1,286 @@
+package link
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"holon/internal/durable"
+	"holon/internal/transfer"
+	"holon/runner/engine"
+)
+
+// Files keeps the directories of a program and their copies of the host the same. What the host alone changes goes to
+// the program; of what the program can write, each side gets what the other changed since they were last the same, and
+// where both changed a file the program's counts. Its methods may be called at the same time.
+type Files struct {
+	eng    Engine
+	handle engine.Handle
+	// Shared says that the host changes what the program can write, too. Else the host's directories have nothing but
+	// what the program's have.
+	shared bool
+	path   string // of the file with same; "": there is none
+
+	mu      sync.Mutex
+	client  *transfer.Client     // nil: not connected
+	same    map[string]directory // by the path that the program sees
+	changed bool                 // since it was kept
+}
+
+// directory has files that were the same on both sides, by their paths.
+type directory map[string]pair
+
+// pair is how a file looked on each side.
+type pair struct{ Host, Program transfer.Entry }
+
+// Open makes Files of a program. What is the same is kept in the file of a path, for another process that goes on with
+// the program; "" keeps it in memory.
+func Open(eng Engine, h engine.Handle, shared bool, path string) *Files {
+	f := &Files{eng: eng, handle: h, shared: shared, path: path, same: make(map[string]directory)}
+	if data, err := os.Open(path); err == nil {
+		defer data.Close()
+		if gob.NewDecoder(data).Decode(&f.same) != nil { // both sides are compared without it
+			f.same = make(map[string]directory)
+		}
+	}
+	return f
+}
+
+// Close ends the command that moves files.
+func (f *Files) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.disconnect()
+}
+
+func (f *Files) disconnect() {
+	if f.client != nil {
+		_ = f.client.Close() // what it was asked for came or did not
+		f.client = nil
+	}
+}
+
+// Sync brings the mounts up to date while the program runs. quiet says that no command of the program ran when it
+// began, so that the program alone can have changed anything since. Beyond limits it is a *transfer.TooMuchError.
+func (f *Files) Sync(ctx context.Context, spec engine.Spec, limits transfer.Limits) (quiet bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.client != nil
+	quiet, err = f.sync(ctx, spec, limits)
+	if tooMuch := (*transfer.TooMuchError)(nil); err != nil && known && ctx.Err() == nil && !errors.As(err, &tooMuch) {
+		quiet, err = f.sync(ctx, spec, limits) // the connection was old
+	}
+	if err != nil {
+		f.disconnect()
+		err = cut(err, "a copy of the files", f.handle)
+	}
+	return quiet, errors.Join(err, f.save())
+}
+
+func (f *Files) sync(ctx context.Context, spec engine.Spec, limits transfer.Limits) (quiet bool, err error) {
+	if f.client == nil {
+		stream, err := f.eng.Exec(ctx, f.handle, spec.Helper(), spec.Sockets.Files)
+		if err != nil {
+			return false, err
+		}
+		f.client = transfer.NewClient(stream)
+	}
+	quiet = spec.Server != nil
+	for _, m := range moved(spec) {
+		still, err := f.syncMount(ctx, spec, m, limits)
+		if err != nil {
+			return false, err
+		}
+		quiet = quiet && still
+	}
+	return quiet, nil
+}
+
+// save keeps what is the same for another process.
+func (f *Files) save() error {
+	if f.path == "" || !f.changed {
+		return nil
+	}
+	var data bytes.Buffer
+	err := gob.NewEncoder(&data).Encode(f.same)
+	if err == nil {
+		err = durable.WriteFile(f.path, data.Bytes(), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep what the container has: %w", err)
+	}
+	f.changed = false
+	return nil
+}
+
+func (f *Files) syncMount(ctx context.Context, spec engine.Spec, m engine.Mount, limits transfer.Limits) (quiet bool,
+	err error) {
+	except, user := spec.Beneath(m.Target), 0
+	if spec.User != nil {
+		user = spec.User.UID
+	}
+	theirs, quiet, err := f.client.List(ctx, m.Target, except, limits.Files, user)
+	if err != nil {
+		return false, err
+	}
+	ours, err := transfer.List(ctx, m.Source, except, 0)
+	if err != nil {
+		return false, err
+	}
+	plan := compare(f.same[m.Target], ours, theirs, !m.ReadOnly, f.shared)
+	if len(plan.get) > 0 {
+		got, err := f.client.Get(ctx, m.Target, m.Source, plan.get, limits)
+		if err != nil {
+			return false, err
+		}
+		for _, name := range plan.get {
+			e, came := got[name]
+			if !came {
+				quiet = false // it could not be read, or changes
+				continue
+			}
+			plan.same[name] = pair{Host: e, Program: theirs[name]}
+		}
+	}
+	if err := removeHere(m.Source, plan.removeHere); err != nil {
+		return false, err
+	}
+	if len(plan.put)+len(plan.removeThere) > 0 {
+		made, err := f.client.Put(ctx, m.Target, m.Source, plan.removeThere, plan.put)
+		if err != nil {
+			return false, err
+		}
+		for _, name := range plan.put {
+			if e, came := made[name]; came {
+				plan.same[name] = pair{Host: ours[name], Program: e}
+			}
+		}
+	}
+	f.changed = f.changed || !maps.Equal(f.same[m.Target], plan.same)
+	f.same[m.Target] = plan.same
+	return quiet, nil
+}
+
+func removeHere(dir string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range names {
+		err = errors.Join(err, root.RemoveAll(name))
+	}
+	return err
+}
+
+// plan is what makes two directories the same. Names are sorted, so that directories come before what is in them.
+type plan struct {
+	get, put, removeHere, removeThere []string
+	same                              directory // what is the same already
+}
+
+// compare plans for a directory of the host and one of a program. pulls says that the program can write it, shared that
+// both can.
+func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) plan {
+	p := plan{same: make(directory, len(theirs))}
+	for name, their := range theirs {
+		our, here := ours[name]
+		was, known := same[name]
+		theyChanged, weChanged := !known || was.Program != their, !known || !here || was.Host != our
+		switch {
+		case here && (!theyChanged && !weChanged || !known && our.Like(their)):
+			p.same[name] = pair{our, their}
+		case !pulls && here, pulls && shared && here && weChanged && (known && !theyChanged ||
+			!known && our.ModTime > their.ModTime):
+			p.put = append(p.put, name)
+		case !pulls, shared && known && !here && !theyChanged:
+			p.removeThere = append(p.removeThere, name)
+		default:
+			p.get = append(p.get, name)
+		}
+	}
+	for name := range ours {
+		if _, there := theirs[name]; there {
+			continue
+		}
+		if _, known := same[name]; !pulls || shared && !known {
+			p.put = append(p.put, name)
+		} else {
+			p.removeHere = append(p.removeHere, name)
+		}
+	}
+	for _, list := range [][]string{p.get, p.put, p.removeHere, p.removeThere} {
+		slices.Sort(list)
+	}
+	return p
+}
+
+// Fetch brings what the program wrote up to date whole, of a program that may have ended.
+func (f *Files) Fetch(ctx context.Context, spec engine.Spec, limits transfer.Limits) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range written(spec) {
+		except := spec.Beneath(m.Target)
+		keep, err := f.keeps(ctx, m, except)
+		if err != nil {
+			return err
+		}
+		content, err := f.eng.Read(ctx, f.handle, m.Target)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(transfer.Unpack(ctx, content, m.Source, limits, keep), content.Close())
+		if err != nil {
+			return cut(err, "a copy of "+m.Target, f.handle)
+		}
+	}
+	return nil
+}
+
+// keeps returns what the host has that stays as it is: what it changed, where the program did not.
+func (f *Files) keeps(ctx context.Context, m engine.Mount, except []string) (func(string, *tar.Header) bool, error) {
+	outside := func(name string, _ *tar.Header) bool {
+		return slices.ContainsFunc(except, func(dir string) bool { return within(name, dir) })
+	}
+	if !f.shared {
+		return outside, nil
+	}
+	ours, err := transfer.List(ctx, m.Source, except, 0)
+	if err != nil {
+		return nil, err
+	}
+	same := maps.Clone(f.same[m.Target])
+	return func(name string, h *tar.Header) bool {
+		our, here := ours[name]
+		was, known := same[name]
+		switch {
+		case outside(name, h):
+			return true
+		case h == nil: // it is gone from the program's, or never came there
+			return here && !known
+		case known && here && was.Host == our, !known && !here:
+			return false
+		case !known:
+			return our.ModTime > h.ModTime.UnixNano()
+		}
+		seconds := was.Program.ModTime / int64(time.Second)
+		return was.Program.Mode.Type() == h.FileInfo().Mode().Type() && was.Program.Link == h.Linkname &&
+			(was.Program.Mode&fs.ModeType != 0 || was.Program.Size == h.Size && seconds == h.ModTime.Unix())
+	}, nil
+}
+
+func within(name, dir string) bool {
+	return name == dir || len(name) > len(dir) && name[:len(dir)] == dir && name[len(dir)] == '/'
+}

@@ -1,0 +1,154 @@
+package link
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/internal/transfer"
+	"holon/runner/engine"
+	"holon/test/expect"
+)
+
+// inside is an engine whose program is this process: commands move files of directories here.
+type inside struct{ Engine }
+
+func (inside) Exec(ctx context.Context, _ engine.Handle, _ engine.User, _ []string) (io.ReadWriteCloser, error) {
+	here, there := net.Pipe()
+	go func() {
+		defer there.Close()
+		_ = transfer.Serve(context.WithoutCancel(ctx), there)
+	}()
+	return here, nil
+}
+
+// sides are a directory of the host and its copy in the program.
+type sides struct {
+	t          *testing.T
+	ours, them string
+	spec       engine.Spec
+	files      *Files
+	path       string
+}
+
+func newSides(t *testing.T, shared bool) *sides {
+	s := &sides{t: t, ours: t.TempDir(), them: t.TempDir(), path: filepath.Join(t.TempDir(), "same")}
+	s.spec = engine.Spec{Mounts: []engine.Mount{{Source: s.ours, Target: s.them}}}
+	s.open(shared)
+	t.Cleanup(func() { s.files.Close() })
+	return s
+}
+
+func (s *sides) open(shared bool) { s.files = Open(inside{}, engine.Handle{Name: "x"}, shared, s.path) }
+
+func (s *sides) sync() {
+	s.t.Helper()
+	_, err := s.files.Sync(s.t.Context(), s.spec, transfer.Limits{})
+	expect.NoError(s.t, err)
+}
+
+func (s *sides) write(dir string, files ...string) {
+	s.t.Helper()
+	for _, f := range files {
+		name, content, _ := strings.Cut(f, "=")
+		path := filepath.Join(dir, name)
+		expect.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
+		expect.NoError(s.t, os.WriteFile(path, []byte(content), 0o644))
+	}
+}
+
+// has checks the files of both sides.
+func (s *sides) has(want ...string) {
+	s.t.Helper()
+	for _, dir := range []string{s.ours, s.them} {
+		var got []string
+		expect.NoError(s.t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			rel, _ := filepath.Rel(dir, path)
+			got = append(got, rel+"="+string(data))
+			return err
+		}))
+		expect.Equal(s.t, "files of "+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), strings.Join(got, " "),
+			strings.Join(want, " "))
+	}
+}
+
+// What either side changed comes to the other, also in a process that goes on with the program.
+func TestSync(t *testing.T) {
+	s := newSides(t, true)
+	s.write(s.ours, "a=1", "d/b=2", "gone/c=3", "theirs=4")
+	s.sync()
+	s.has("a=1", "d/b=2", "gone/c=3", "theirs=4")
+	s.write(s.them, "d/b=two", "new/e=5")
+	s.write(s.ours, "a=one", "f=6")
+	expect.NoError(t, os.RemoveAll(filepath.Join(s.ours, "gone")))
+	expect.NoError(t, os.Remove(filepath.Join(s.them, "theirs")))
+	s.files.Close()
+	s.open(true)
+	s.sync()
+	s.has("a=one", "d/b=two", "f=6", "new/e=5")
+	s.write(s.them, "a=theirs")
+	s.write(s.ours, "a=ours")
+	s.sync()
+	s.has("a=theirs", "d/b=two", "f=6", "new/e=5")
+}
+
+// A change that keeps size and time of a file is seen.
+func TestSyncHiddenChange(t *testing.T) {
+	s := newSides(t, false)
+	s.write(s.them, "a=1")
+	s.sync()
+	at := time.Unix(1, 0)
+	s.write(s.them, "a=2")
+	expect.NoError(t, os.Chtimes(filepath.Join(s.them, "a"), at, at))
+	s.sync()
+	s.write(s.them, "a=3")
+	expect.NoError(t, os.Chtimes(filepath.Join(s.them, "a"), at, at))
+	s.sync()
+	s.has("a=3")
+}
+
+// Where the host writes nothing, its copy is the program's.
+func TestSyncOfTheirs(t *testing.T) {
+	s := newSides(t, false)
+	s.write(s.ours, "a=1", "b/c=2")
+	s.write(s.them, "a=one", "d=3")
+	s.sync()
+	s.has("a=one", "d=3")
+}
+
+// What the program may only read becomes what the host has, and is not read.
+func TestSyncOfOurs(t *testing.T) {
+	s := newSides(t, true)
+	s.spec.Mounts[0].ReadOnly, s.spec.Mounts[0].Updated = true, true
+	s.write(s.ours, "a=1", "b/c=2")
+	s.write(s.them, "a=one", "d=3")
+	s.sync()
+	s.has("a=1", "b/c=2")
+}
+
+// Kinds of files change, and links stay links.
+func TestSyncKinds(t *testing.T) {
+	s := newSides(t, true)
+	s.write(s.ours, "a=1", "b/c=2")
+	s.sync()
+	expect.NoError(t, os.RemoveAll(filepath.Join(s.them, "b")))
+	s.write(s.them, "b=file")
+	expect.NoError(t, os.Remove(filepath.Join(s.them, "a")))
+	expect.NoError(t, os.Symlink("/etc/passwd", filepath.Join(s.them, "a")))
+	s.sync()
+	target, err := os.Readlink(filepath.Join(s.ours, "a"))
+	expect.NoError(t, err)
+	expect.Equal(t, "the target", target, "/etc/passwd")
+	expect.NoError(t, os.Remove(filepath.Join(s.ours, "a")))
+	s.sync()
+	s.has("b=file")
+}

@@ -106,9 +106,7 @@ func (s *Session) pause(ctx context.Context) (held bool, err error) {
 	if !ok || !s.created {
 		return false, nil
 	}
-	if err := s.sync(ctx); err != nil { // while it answers; what is looked at then is older
-		s.cfg.Log.Warn("what the container wrote cannot be read yet", "run", s.cfg.ID, "err", err)
-	}
+	s.warnUnsynced(s.syncUnpaused(ctx)) // while it answers
 	err = p.Pause(ctx, s.handle)
 	s.paused = s.paused || err == nil
 	return true, err

@@ -30,6 +30,7 @@ type link struct {
 	quota   int64             // most bytes that turns may have written; 0: no bound
 	written int64             // most bytes that one was seen to have written
 	settled bool              // the host has all that commands wrote, of which none run any more
+	fetched bool              // after the container's end
 	owes    bool              // what the container wrote could not be fetched
 }
 
@@ -99,6 +100,9 @@ func (s *Session) openFiles(eng enginelink.Engine) {
 	s.link.files = enginelink.Open(eng, s.handle, s.shares(), path)
 }
 
+// stopSyncTime bounds how long files are made the same before a container is stopped. What is missing is fetched then.
+const stopSyncTime = 10 * time.Second
+
 // linkTimeout bounds how long agentd may take to answer through a new link.
 const linkTimeout = 10 * time.Second
 
@@ -156,9 +160,25 @@ func (s *Session) closeLink() error {
 }
 
 // sync makes the files of host and container the same, where they have copies of each other's. It comes before and
-// after what reads or writes them on one side. A container that is paused has changed nothing.
+// after what reads or writes them on one side.
 func (s *Session) sync(ctx context.Context) error {
-	if s.link.conn == nil || s.Ended() {
+	if s.handle.Link == "" {
+		return nil
+	}
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	return s.syncUnpaused(ctx)
+}
+
+// syncUnpaused is sync for a caller that has the lock over pausing. A container that is paused changes nothing, and
+// cannot answer.
+func (s *Session) syncUnpaused(ctx context.Context) error {
+	switch {
+	case s.link.conn == nil || s.paused:
+		return nil
+	case s.Ended() && s.shares() && !s.link.fetched:
+		return s.Fetch(ctx)
+	case s.Ended():
 		return nil
 	}
 	limits, err := s.fetchLimits(ctx)
@@ -170,17 +190,39 @@ func (s *Session) sync(ctx context.Context) error {
 	return quotaError(err)
 }
 
-// synced calls fn between two times that files are made the same, for what the host does with the files of a container
-// that runs.
+// synced calls fn between two times that files are made the same, for what the host does with the files of a container.
+// Of one that ended meanwhile it has all that was written. The caller has the lock over pausing.
 func (s *Session) synced(ctx context.Context, fn func(context.Context) error) error {
-	if err := s.sync(ctx); err != nil {
+	err := s.syncUnpaused(ctx)
+	if passing(err) && s.endsNow(ctx) {
+		err = s.Fetch(ctx)
+	}
+	if err != nil {
 		return err
 	}
-	err := fn(ctx)
-	if syncErr := s.sync(context.WithoutCancel(ctx)); syncErr != nil { // the next time brings it
-		s.cfg.Log.Warn("the container does not have what the host changed yet", "run", s.cfg.ID, "err", syncErr)
-	}
+	err = fn(ctx)
+	s.warnUnsynced(s.syncUnpaused(context.WithoutCancel(ctx)))
 	return err
+}
+
+// warnUnsynced notes that files could not be made the same now. The next time does it.
+func (s *Session) warnUnsynced(err error) {
+	if err != nil {
+		s.cfg.Log.Warn("host and container do not have each other's files yet", "run", s.cfg.ID, "err", err)
+	}
+}
+
+// endingTime is how long the end of a container may take to be told after its streams broke.
+const endingTime = 2 * time.Second
+
+func (s *Session) endsNow(ctx context.Context) bool {
+	select {
+	case <-s.exited:
+		return true
+	case <-time.After(endingTime):
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // syncedTools are the host's tools, which find and leave the files of the container the same.
@@ -191,11 +233,12 @@ func (s *Session) syncedTools() []hosttools.Tool {
 	tools := slices.Clone(s.cfg.HostTools)
 	for i, tool := range tools {
 		tools[i].Call = func(ctx context.Context, c hosttools.Call) (result hosttools.Result, err error) {
-			syncErr := s.synced(ctx, func(ctx context.Context) error {
-				result, err = tool.Call(ctx, c)
-				return nil
-			})
-			return result, errors.Join(syncErr, err)
+			if err := s.sync(ctx); err != nil {
+				return result, err
+			}
+			result, err = tool.Call(ctx, c)
+			s.warnUnsynced(s.sync(context.WithoutCancel(ctx)))
+			return result, err
 		}
 	}
 	return tools
@@ -233,7 +276,11 @@ func (s *Session) Fetch(ctx context.Context) error {
 		time.Sleep(resumeEvery) // what is not fetched is lost with the container
 		err = s.link.files.Fetch(ctx, spec, limits)
 	}
-	s.link.owes = err != nil
+	if state.IsCode(err, engine.CodeNotFound) {
+		s.cfg.Log.Error("a container was removed with what it wrote", "run", s.cfg.ID, "err", err)
+		err = nil
+	}
+	s.link.owes, s.link.fetched = err != nil, err == nil
 	return quotaError(err)
 }
 

@@ -299,9 +299,9 @@ func (s *Session) Stop(ctx context.Context) error {
 	if s.stopped || !s.created {
 		return nil
 	}
-	if err := s.sync(ctx); err != nil { // all of them are fetched later
-		s.cfg.Log.Warn("what the container wrote cannot be read yet", "run", s.cfg.ID, "err", err)
-	}
+	syncing, cancel := context.WithTimeout(ctx, stopSyncTime)
+	s.warnUnsynced(s.sync(syncing)) // what is missing is fetched
+	cancel()
 	s.stopped = true
 	removed := make(chan error, 1)
 	go func() { removed <- s.removeServices(ctx) }()
@@ -327,6 +327,9 @@ func (s *Session) Stop(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the container's end: %w", context.Cause(ctx))
 		}
+	}
+	if s.shares() { // what is fetched of a run, its caller knows
+		return s.Fetch(context.WithoutCancel(ctx))
 	}
 	return nil
 }

@@ -86,7 +86,12 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	if found == nil {
 		if held.Handle != nil {
-			s.handle = *held.Handle
+			s.handle, s.created = *held.Handle, true
+			err := s.Fetch(ctx) // what it wrote may be there
+			s.created = false
+			if err != nil {
+				return nil, err
+			}
 			if err := s.cfg.Engine.Remove(ctx, s.handle); err != nil { // what is left of it
 				return nil, err
 			}
@@ -103,6 +108,11 @@ func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session,
 	}
 	if found.Status != engine.StatusRunning && found.Status != engine.StatusPaused {
 		return s, s.bury(ctx, found)
+	}
+	if s.handle.Link != "" { // a link needs one that answers
+		if err := s.Resume(ctx); err != nil {
+			return nil, err
+		}
 	}
 	s.awaitExit(ctx)
 	s.client = s.newClient()

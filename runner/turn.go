@@ -143,9 +143,7 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 		}
 	}
 	end := s.settled(ctx, trace, s.admitted(ctx, req, tracing{watch, trace, req.started}, ask))
-	if err := s.sync(context.WithoutCancel(ctx)); err != nil {
-		s.cfg.Log.Warn("what the container keeps of the turn cannot be read yet", "turn", req.ID(), "err", err)
-	}
+	s.warnUnsynced(s.sync(context.WithoutCancel(ctx)))
 	return end
 }
 

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Client moves single files between directories of the host and of a container, of which it believes nothing. After an
-// error it is of no use any more. Its methods are called one at a time.
+// Client moves single files between directories of the host and of a container, of which it believes nothing. One that
+// broke off is a *BrokenError. After an error it is of no use any more. Its methods are called one at a time.
 type Client struct {
 	conn   conn
 	closer io.Closer
@@ -29,6 +29,9 @@ func (c *Client) ask(ctx context.Context, r request, do func() error) error {
 	err := c.conn.write(r)
 	if err == nil {
 		err = do()
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = &BrokenError{err}
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -53,6 +53,34 @@ func (l line) entry() Entry {
 // maxLine bounds a line: a name and a target are at most 4 KiB each, and a request names few paths.
 const maxLine = 64 << 10
 
+// BrokenError says that a connection ended, or carried what it should not.
+type BrokenError struct{ Err error }
+
+func (e *BrokenError) Error() string {
+	return "the connection to the container broke: " + e.Err.Error()
+}
+
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// stream is a stream whose errors are BrokenErrors, but for its end.
+type stream struct{ io.ReadWriter }
+
+func (s stream) Read(p []byte) (int, error) {
+	n, err := s.ReadWriter.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &BrokenError{err}
+	}
+	return n, err
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	n, err := s.ReadWriter.Write(p)
+	if err != nil {
+		err = &BrokenError{err}
+	}
+	return n, err
+}
+
 // conn is a connection between Client and Serve.
 type conn struct {
 	in  *bufio.Reader
@@ -60,20 +88,18 @@ type conn struct {
 }
 
 func newConn(rw io.ReadWriter) conn {
-	return conn{bufio.NewReaderSize(rw, maxLine), bufio.NewWriterSize(rw, maxLine)}
+	return conn{bufio.NewReaderSize(stream{rw}, maxLine), bufio.NewWriterSize(stream{rw}, maxLine)}
 }
-
-var errLongLine = errors.New("a line is too long")
 
 func (c conn) read(to any) error {
 	data, err := c.in.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return errLongLine
+	if err == nil {
+		err = json.Unmarshal(data, to)
 	}
-	if err != nil {
-		return err
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &BrokenError{err}
 	}
-	return json.Unmarshal(data, to)
+	return err
 }
 
 // readAll reads lines to their end, which is returned.

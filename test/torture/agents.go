@@ -57,7 +57,7 @@ func (r *round) newWorld(ctx context.Context, agents int, repositories []string,
 	w.engine = load.Must(openProxy(r.path("e"), engineSocket()))
 	r.later(func() error { w.engine.close(); return nil })
 	w.serve = load.Must(load.New(load.Options{Dir: r.dir, Engine: "unix://" + r.path("e"),
-		Env: append(env, r.mark), Roots: repositories}))
+		Env: append(env, r.mark, "HOLON_LINK="+r.lab.link), Roots: repositories}))
 	r.later(func() error { return load.RemoveContainers(w.serve.Home) })
 	r.later(func() error { w.serve.Close(); return nil })
 	load.Check(w.serve.Start(ctx))

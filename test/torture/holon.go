@@ -108,7 +108,7 @@ func (r *round) newCommand() (kind, cmd string) {
 
 func (h *host) begin(name string, args ...string) *load.Process {
 	env := []string{"HOLON_HOME=" + h.home, "HOME=" + h.r.dir, "TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + h.engine,
-		"GIT_CONFIG_NOSYSTEM=1"}
+		"GIT_CONFIG_NOSYSTEM=1", "HOLON_LINK=" + h.r.lab.link}
 	return h.r.start(name, env, h.repo, append([]string{load.Must(programs.Path("holon"))}, args...)...)
 }
 

@@ -42,6 +42,7 @@ type options struct {
 	first, again, workers     int
 	seed                      uint64
 	kinds, only               []string
+	link                      string
 	keep                      bool
 }
 
@@ -73,6 +74,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.workers, "workers", 2, "rounds at once")
 	fs.Uint64Var(&o.seed, "seed", rand.Uint64(), "`seed` that all choices are drawn from")
 	fs.StringVar(&only, "only", "", "comma-separated `victims`: "+strings.Join(names(), ", "))
+	fs.StringVar(&o.link, "link", "auto", "how containers are `reached`: mounts, stream or auto")
 	fs.BoolVar(&o.keep, "keep", false, "keep the directories of all rounds")
 	if err := fs.Parse(args); err != nil {
 		return o, err

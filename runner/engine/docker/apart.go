@@ -14,6 +14,7 @@ import (
 
 	"holon/internal/transfer"
 	"holon/runner/engine"
+	"holon/state"
 )
 
 // A container with LinkStream shares nothing with this machine:
@@ -153,10 +154,13 @@ func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) err
 	return err
 }
 
-// Read implements engine.Linker.
+// Read implements engine.Linker. Of a container that something else removed, the second one has the files.
 func (e *Engine) Read(ctx context.Context, h engine.Handle, dir string) (io.ReadCloser, error) {
 	what := "read " + dir + " of container " + h.Name
 	content, _, err := e.api.CopyFromContainer(ctx, h.ID, dir)
+	if state.IsCode(wrap(what, err), engine.CodeNotFound) {
+		content, _, err = e.api.CopyFromContainer(ctx, h.Name+filesSuffix, dir)
+	}
 	return &contents{content, what}, wrap(what, err)
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"holon/internal/bridge"
+	"holon/internal/transfer"
 	"holon/runner/engine"
 	"holon/state"
 )
@@ -146,9 +147,9 @@ func written(spec engine.Spec) []engine.Mount {
 	return slices.DeleteFunc(moved(spec), func(m engine.Mount) bool { return m.ReadOnly })
 }
 
-// cut is an error of a stream of the engine's that ended in the middle, which may go better the next time.
+// cut is an error of a stream, which may have ended in the middle and go better the next time.
 func cut(err error, what string, h engine.Handle) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+	if _, broke := errors.AsType[*transfer.BrokenError](err); broke || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &engine.Error{Code: engine.CodeUnreachable, Message: what + " of container " + h.Name + " was cut off",
 			Hint: "try again once the engine answers", Err: err}
 	}

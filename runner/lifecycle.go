@@ -94,7 +94,7 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 }
 
 // Pause holds the container still, where the engine can: nothing in it runs, and
-// what is asked of it waits. held is false where it cannot.
+// what is asked of it waits. held is false where it cannot, or the container is reached by a link.
 func (s *Session) Pause(ctx context.Context) (held bool, err error) {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()
@@ -103,10 +103,9 @@ func (s *Session) Pause(ctx context.Context) (held bool, err error) {
 
 func (s *Session) pause(ctx context.Context) (held bool, err error) {
 	p, ok := s.cfg.Engine.(engine.Pauser)
-	if !ok || !s.created {
+	if !ok || !s.created || s.handle.Link != "" { // a pause while a link is made anew blocks Docker for ever
 		return false, nil
 	}
-	s.warnUnsynced(s.syncUnpaused(ctx)) // while it answers
 	err = p.Pause(ctx, s.handle)
 	s.paused = s.paused || err == nil
 	return true, err

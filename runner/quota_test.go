@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,8 +47,8 @@ type unmeasured struct {
 	err error
 }
 
-func (u unmeasured) Usage(context.Context, engine.Handle, engine.Spec, []string) (int64, error) {
-	return 0, u.err
+func (u unmeasured) Exec(context.Context, engine.Handle, engine.User, []string) (io.ReadWriteCloser, error) {
+	return nil, u.err
 }
 
 // A turn whose container cannot be measured is ended, unless only the engine does not answer.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Client moves single files between directories of the host and of a container, of which it believes nothing. One that
@@ -15,10 +16,19 @@ import (
 type Client struct {
 	conn   conn
 	closer io.Closer
+	watch  *time.Timer // ends a connection that stalls
 }
 
+// stallTime is how long a connection may carry nothing while an answer is awaited, such as that to a container that is
+// paused.
+const stallTime = time.Minute
+
 // NewClient returns a client of Serve at the other end of rw.
-func NewClient(rw io.ReadWriteCloser) *Client { return &Client{newConn(rw), rw} }
+func NewClient(rw io.ReadWriteCloser) *Client {
+	watch := time.AfterFunc(stallTime, func() { rw.Close() })
+	watch.Stop()
+	return &Client{newConn(rw, watch), rw, watch}
+}
 
 // Close ends the connection, and a call that waits for it.
 func (c *Client) Close() error { return c.closer.Close() }
@@ -26,6 +36,8 @@ func (c *Client) Close() error { return c.closer.Close() }
 // ask sends a request and reads its answer, until ctx ends.
 func (c *Client) ask(ctx context.Context, r request, do func() error) error {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
+	c.watch.Reset(stallTime)
+	defer c.watch.Stop()
 	err := c.conn.write(r)
 	if err == nil {
 		err = do()

@@ -20,7 +20,7 @@ import (
 // Serve answers a Client in the container until the connection ends. As root without other capabilities than to become
 // others it reads and writes with the rights of those whose files they are.
 func Serve(ctx context.Context, rw io.ReadWriter) error {
-	s := &server{conn: newConn(rw), dirs: make(map[string]*rights)}
+	s := &server{conn: newConn(rw, nil), dirs: make(map[string]*rights)}
 	for {
 		var r request
 		err := s.conn.read(&r)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 )
 
 // What Client asks of Serve. A request is a line of JSON; lines with names and tars follow it, each with an end of its
@@ -62,11 +63,15 @@ func (e *BrokenError) Error() string {
 
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// stream is a stream whose errors are BrokenErrors, but for its end.
-type stream struct{ io.ReadWriter }
+// stream is a stream whose errors are BrokenErrors, but for its end. What it carries starts watch, if there is one, anew.
+type stream struct {
+	io.ReadWriter
+	watch *time.Timer
+}
 
 func (s stream) Read(p []byte) (int, error) {
 	n, err := s.ReadWriter.Read(p)
+	s.moved()
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = &BrokenError{err}
 	}
@@ -75,10 +80,17 @@ func (s stream) Read(p []byte) (int, error) {
 
 func (s stream) Write(p []byte) (int, error) {
 	n, err := s.ReadWriter.Write(p)
+	s.moved()
 	if err != nil {
 		err = &BrokenError{err}
 	}
 	return n, err
+}
+
+func (s stream) moved() {
+	if s.watch != nil && s.watch.Stop() { // it has neither ended the connection nor been stopped
+		s.watch.Reset(stallTime)
+	}
 }
 
 // conn is a connection between Client and Serve.
@@ -87,8 +99,9 @@ type conn struct {
 	out *bufio.Writer
 }
 
-func newConn(rw io.ReadWriter) conn {
-	return conn{bufio.NewReaderSize(stream{rw}, maxLine), bufio.NewWriterSize(stream{rw}, maxLine)}
+func newConn(rw io.ReadWriter, watch *time.Timer) conn {
+	s := stream{rw, watch}
+	return conn{bufio.NewReaderSize(s, maxLine), bufio.NewWriterSize(s, maxLine)}
 }
 
 func (c conn) read(to any) error {

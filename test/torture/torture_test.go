@@ -26,6 +26,9 @@ func TestTorture(t *testing.T) {
 		{"-kind", kindTrees, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindSessions, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindEndurance, "-rounds", "1", "-messages", "100", "-seed", random},
+		{"-kind", kindAgents, "-rounds", "20", "-seed", random, "-link", "stream"},
+		{"-kind", kindTrees, "-rounds", "20", "-seed", random, "-link", "stream"},
+		{"-kind", kindSessions, "-rounds", "20", "-seed", random, "-link", "stream"},
 	}
 	if testing.Short() {
 		tests = [][]string{
@@ -33,6 +36,8 @@ func TestTorture(t *testing.T) {
 			{"-kind", kindAgents, "-rounds", "3", "-strikes", "3", "-seed", "1"},
 			{"-kind", kindTrees, "-rounds", "2", "-strikes", "2", "-seed", "1"},
 			{"-kind", kindSessions, "-only", "sessions", "-rounds", "3", "-strikes", "3", "-seed", "1"},
+			{"-kind", kindTrees, "-rounds", "3", "-strikes", "3", "-seed", "3", "-link", "stream"},
+			{"-kind", kindSessions, "-only", "sessions", "-rounds", "3", "-strikes", "3", "-seed", "2", "-link", "stream"},
 		}
 	}
 	for _, args := range tests {

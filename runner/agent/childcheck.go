@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,17 +61,9 @@ func (r *Runtime) attendChecks(ctx context.Context) {
 }
 
 // checking are the tasks that wait for the check of their child, which is not stopped.
-func checking(v ledger.View) (list []ledger.Task, err error) {
-	agents, err := v.Agents()
-	for _, a := range agents {
-		if a.ParentID == "" {
-			continue
-		}
-		if t, err := v.Task(a.ParentID, a.DelegatedFromTask); err == nil && awaits(v, t) {
-			list = append(list, t)
-		}
-	}
-	return list, err
+func checking(v ledger.View) ([]ledger.Task, error) {
+	begun, err := v.CheckingTasks()
+	return slices.DeleteFunc(begun, func(t ledger.Task) bool { return !awaits(v, t) }), err
 }
 
 func awaits(v ledger.View, t ledger.Task) bool {

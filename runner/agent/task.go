@@ -43,10 +43,12 @@ const (
 func (r *Runtime) attendTasks(ctx context.Context) {
 	failures := make(map[string]int)
 	for {
-		agents, err := ledger.Read(ctx, r.store, ledger.View.TaskAgents)
-		left, leftErr := ledger.Read(ctx, r.store, removedWithTrees)
-		err = errors.Join(err, leftErr)
-		for _, id := range append(agents, left...) {
+		agents, err := ledger.Read(ctx, r.store, func(v ledger.View) ([]string, error) {
+			agents, err := v.TaskAgents()
+			left, leftErr := removedWithTrees(v)
+			return append(agents, left...), errors.Join(err, leftErr)
+		})
+		for _, id := range agents {
 			if !r.cfg.Leases.Held(id) {
 				continue
 			}

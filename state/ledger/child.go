@@ -1,6 +1,10 @@
 package ledger
 
-import "holon/state"
+import (
+	"slices"
+
+	"holon/state"
+)
 
 // PresetPrivateChild is that of an agent that another one supervises.
 const PresetPrivateChild Preset = "private_child"
@@ -76,6 +80,12 @@ const (
 
 // Child returns the handle of a task that a private child carries out, nil for another one.
 func (t Task) Child() *ChildHandle { return t.Handle.Child }
+
+// CheckingTasks returns the tasks of all agents whose child has ended and that wait for its check.
+func (v View) CheckingTasks() ([]Task, error) {
+	begun, err := list[Task](v, "begun checks")
+	return slices.DeleteFunc(begun, func(t Task) bool { return !t.Checking() }), err
+}
 
 // OpenChildren returns those of an agent's tasks that private children carry out and that have not ended.
 func (v View) OpenChildren(agentID string) (children []Task, err error) {

@@ -47,8 +47,10 @@ func Statements() map[string]string {
 		"work after": `WHERE agent_id = ? AND step > ? AND step <= coalesce((SELECT step FROM work_items
 			WHERE agent_id = ? AND step > ? ORDER BY step LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY step, n`,
 
-		"tasks":            "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"open tasks":       "WHERE agent_id = ? AND open = 1 ORDER BY n",
+		"tasks":      "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"open tasks": "WHERE agent_id = ? AND open = 1 ORDER BY n",
+		// A quotation mark within a string has a backslash before it, so this is found only where the key is.
+		"begun checks":     `WHERE open = 1 AND instr(data, '"begun":true') > 0 ORDER BY agent_id, n`,
 		"count open tasks": "SELECT count(*) FROM tasks WHERE agent_id = ? AND open = 1",
 		"agents with open tasks": `SELECT DISTINCT agent_id FROM tasks
 			WHERE open = 1 AND data ->> 'kind' <> 'child_agent_task' ORDER BY agent_id`,

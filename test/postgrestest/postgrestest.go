@@ -5,6 +5,7 @@ package postgrestest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 // Server is a server, which its test may stop and start again.
 type Server struct {
 	programs, dir string
+	settings      []string
 	as            *syscall.Credential // nil: this process's
 	running       *exec.Cmd           // nil while it is stopped
 	databases     atomic.Int32
@@ -32,35 +34,57 @@ type Server struct {
 // startWithin bounds the start of a server.
 const startWithin = time.Minute
 
-// New makes and starts a server that ends with the test. The test is skipped where PostgreSQL is not installed.
-func New(t testing.TB) *Server {
+// New makes and starts a server that ends with the test, and that a loss of power may harm. Settings are name=value. The
+// test is skipped where PostgreSQL is not installed.
+func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{programs: programs()}
-	if s.programs == "" {
+	if !Installed() {
 		t.Skip("PostgreSQL is not installed (Debian: postgresql)")
 	}
-	var err error
-	if s.dir, err = os.MkdirTemp("", "pg"); err != nil { // short, for the socket's sake
+	s, err := Make(append(settings, "fsync=off")...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if s.running != nil {
-			s.Resume(t)
-			s.Stop(t, syscall.SIGQUIT)
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
-		_ = os.RemoveAll(s.dir)
 	})
-	if err := s.beOrdinary(); err != nil {
-		t.Fatal(err)
-	}
-	// A locale that does not order strings by their bytes.
-	out, err := s.command("initdb", "-D", s.data(), "-A", "trust", "-U", "holon", "--no-sync", "-E", "UTF8",
-		"--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US").CombinedOutput()
-	if err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	s.Start(t)
 	return s
+}
+
+// Installed reports whether there is PostgreSQL.
+func Installed() bool { return programs() != "" }
+
+// Make makes and starts a server with settings, name=value, which Close removes.
+func Make(settings ...string) (s *Server, err error) {
+	s = &Server{programs: programs(), settings: settings}
+	if s.dir, err = os.MkdirTemp("", "pg"); err != nil { // short, for the socket's sake
+		return nil, err
+	}
+	if err = s.beOrdinary(); err == nil {
+		// A locale that does not order strings by their bytes.
+		var out []byte
+		if out, err = s.command("initdb", "-D", s.data(), "-A", "trust", "-U", "holon", "--no-sync", "-E", "UTF8",
+			"--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US").CombinedOutput(); err != nil {
+			err = fmt.Errorf("initdb: %w\n%s", err, out)
+		}
+	}
+	if err == nil {
+		err = s.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends a server, also one that hangs, and removes it.
+func (s *Server) Close() (err error) {
+	if s.running != nil {
+		err = errors.Join(s.signal(syscall.SIGCONT), s.stop(syscall.SIGQUIT))
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
 // programs is the directory of the newest server's programs, "" when there is none.
@@ -110,16 +134,25 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // Start starts a server that was stopped, and waits until it answers.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	cmd := s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "max_connections=200")
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Server) start() error {
+	args := []string{"-D", s.data(), "-k", s.dir}
+	for _, setting := range append([]string{"listen_addresses=", "max_connections=200"}, s.settings...) {
+		args = append(args, "-c", setting)
+	}
+	cmd := s.command("postgres", args...)
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	s.running = cmd
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin) // also in the clean-up of a test
@@ -129,13 +162,13 @@ func (s *Server) Start(t testing.TB) {
 	for {
 		err := s.exec(ctx, "SELECT 1")
 		if err == nil {
-			return
+			return nil
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("PostgreSQL does not answer: %v\n%s", err, text)
+			return fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, text)
 		}
 	}
 }
@@ -143,35 +176,52 @@ func (s *Server) Start(t testing.TB) {
 // Stop ends the server: SIGINT ends its sessions in order, SIGQUIT is a crash.
 func (s *Server) Stop(t testing.TB, how syscall.Signal) {
 	t.Helper()
-	if err := s.running.Process.Signal(how); err != nil {
+	if err := s.stop(how); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func (s *Server) stop(how syscall.Signal) error {
+	if err := s.running.Process.Signal(how); err != nil {
+		return err
 	}
 	_ = s.running.Wait() // a crash is an error
 	s.running = nil
+	return nil
 }
 
 // Hang stops all processes of the server where they are, as a machine does that is out of memory, until Resume.
-func (s *Server) Hang(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+func (s *Server) Hang(t testing.TB) {
+	t.Helper()
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Resume lets a server go on that hangs.
-func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	if err := s.signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // signal sends a signal to the server and to its children, each of which has a process group of its own.
-func (s *Server) signal(t testing.TB, sig syscall.Signal) {
-	t.Helper()
+func (s *Server) signal(sig syscall.Signal) error {
 	parent := s.running.Process.Pid
 	if err := syscall.Kill(parent, sig); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", parent))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for _, id := range strings.Fields(string(children)) {
 		if pid, err := strconv.Atoi(id); err == nil {
 			_ = syscall.Kill(pid, sig) // it may have ended
 		}
 	}
+	return nil
 }
 
 // Database makes an empty database and returns its URL.
@@ -183,11 +233,17 @@ func (s *Server) Database(t testing.TB) string {
 // Copy makes a database that has what another one has, and returns its URL.
 func (s *Server) Copy(t testing.TB, of string) string {
 	t.Helper()
-	name := fmt.Sprint("d", s.databases.Add(1))
-	if err := s.exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+of); err != nil {
+	url, err := s.Create(t.Context(), of)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return s.url(name)
+	return url
+}
+
+// Create makes a database that has what another one has, and returns its URL.
+func (s *Server) Create(ctx context.Context, of string) (string, error) {
+	name := fmt.Sprint("d", s.databases.Add(1))
+	return s.url(name), s.exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+of)
 }
 
 // Socket is the path of the server's socket.

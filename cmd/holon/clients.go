@@ -345,5 +345,5 @@ func (x operatorSession) Close(ctx context.Context, by string) error {
 // answers are the turns of agents, as responses.
 func (h *agentHost) answers() *agentanswers.Answers {
 	return agentanswers.New(agentanswers.Options{Store: h.ledger, Steps: h.Scheduler(), Log: h.log,
-		OpenTurnFile: h.containers.OpenTurnFile})
+		OpenTurnFile: h.openTurnFile})
 }

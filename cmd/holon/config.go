@@ -50,7 +50,7 @@ var flagKeys = []struct{ flag, key string }{
 	{"disk", "disk"}, {"skill", "skills"},
 	{"user", "user"}, {"runtime", "container_runtime"}, {"accept-weaker", "accept_weaker"},
 	{"allow-host", "allow_hosts"}, {"service", "services"}, {"workspace-root", "workspace_roots"},
-	{"ledger", "ledger"}, {"tokens-file", "control.tokens_file"}, {"max-sessions", "sessions.max"},
+	{"ledger", "ledger"}, {"store", "store"}, {"tokens-file", "control.tokens_file"}, {"max-sessions", "sessions.max"},
 	{"session-pause", "sessions.pause"},
 	{"session-stop", "sessions.stop"}, {"session-ttl", "sessions.ttl"},
 	{"token-max-sessions", "sessions.per_token.max"}, {"token-max-turns", "sessions.per_token.max_turns"},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"holon/runner"
 	"holon/runner/agent/childcheck"
@@ -113,6 +114,12 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 	opts.Outputs, opts.Tasks, opts.Changes, opts.Removed = h.steps, h.steps, h.steps, h.steps.Removed
 	if opts.SetAside = h.notify; o.Ledger != "" {
 		opts.Leases = h.leases
+	}
+	if h.stored != nil {
+		// One that no process runs now may come back to this one, with its container.
+		opts.Elsewhere = func(id string) bool {
+			return !h.stored.Leases.Held(id) && time.Since(h.started) > time.Minute
+		}
 	}
 	return pool.New(opts), nil
 }

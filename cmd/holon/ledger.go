@@ -18,19 +18,27 @@ import (
 	"holon/state/sqlite"
 )
 
-// openLedger opens the ledger: that of the home, or the one in a database, which others of this home may share.
+// openLedger opens the ledger: that of the home, or the one in a database, which others of this home may share, or of
+// this store, each with a home of its own.
 func (o *serveOptions) openLedger(ctx context.Context, log *slog.Logger) (ledger.Store, ledger.Leases, error) {
 	path := o.home.LedgerPath()
-	if o.Ledger == "" {
+	switch {
+	case o.Store != "" && o.Ledger == "":
+		return nil, nil, usage("--store", "a bucket is of use to hosts that share a ledger", "give --ledger, too")
+	case o.Ledger == "":
 		store, err := sqlite.Open(ctx, sqlite.Options{Path: path, Log: log})
 		return store, ledger.Alone{}, err
 	}
 	o.streams.Secrets.Add("password of the ledger", postgres.Password(o.Ledger))
-	lock, err := sqlite.Share(path)
+	share, files := sqlite.Share, o.home.Dir()
+	if o.Store != "" {
+		share, files = sqlite.Lock, o.Store
+	}
+	lock, err := share(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := postgres.Open(ctx, postgres.Options{URL: o.Ledger, Log: log, Home: o.home.Dir(), Address: o.Socket})
+	store, err := postgres.Open(ctx, postgres.Options{URL: o.Ledger, Log: log, Home: files, Address: o.Socket})
 	if err != nil {
 		if e, ok := errors.AsType[*state.Error](err); ok {
 			e.Param = "ledger"
@@ -38,12 +46,12 @@ func (o *serveOptions) openLedger(ctx context.Context, log *slog.Logger) (ledger
 		return nil, nil, errors.Join(err, lock.Close())
 	}
 	_ = os.Unsetenv("PGPASSWORD") // what is started here does not get it; it never fails
-	return lockedLedger{store.Store, lock}, store, nil
+	return lockedLedger{store, lock}, store, nil
 }
 
 // lockedLedger is a ledger with the lock of the home.
 type lockedLedger struct {
-	ledger.Store
+	*postgres.Store
 	lock io.Closer
 }
 

@@ -56,15 +56,19 @@ type agentHost struct {
 	containers *pool.Pool
 	transports *deliver.Deliverer
 	clients    *clients
-	trees      *trees.Trees
-	ledger     ledger.Store
-	leases     ledger.Leases
-	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
-	listeners  *control.Listeners
-	opened     chan struct{}       // closed when Runtime is set
-	listening  chan struct{}       // closed when listeners is set
-	telemetry  *telemetry.Exporter // nil for none
-	supervisor daemon.Supervisor
+	// Files of turns, and those that are sent with messages, wherever they are.
+	openTurnFile func(agentID, turnID, name string) (*os.File, error)
+	keepFile     func(agentID, name string, content []byte, sent func(string) bool) (string, error)
+	trees        *trees.Trees
+	ledger       ledger.Store
+	leases       ledger.Leases
+	stored       *agentFiles          // nil: files are in the home alone
+	steps        *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
+	listeners    *control.Listeners
+	opened       chan struct{}       // closed when Runtime is set
+	listening    chan struct{}       // closed when listeners is set
+	telemetry    *telemetry.Exporter // nil for none
+	supervisor   daemon.Supervisor
 }
 
 var _ control.Host = (*agentHost)(nil)
@@ -106,6 +110,12 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	defer closing(h.ledger.Close)
 	go h.endWithLease(ctx)
+	if o.Store != "" {
+		if h.stored, err = o.openFiles(ctx, h.leases, h.ledger.(lockedLedger).ID, h.log); err != nil {
+			return err
+		}
+		h.leases = h.stored
+	}
 	key, err := o.home.TriggerKey()
 	if err != nil {
 		return err
@@ -127,6 +137,13 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if h.containers, err = h.newPool(); err != nil {
 		return err
 	}
+	openTurnFile, keepFile, kept := h.containers.OpenTurnFile, h.homes.Keep, agent.Files(nil)
+	if h.stored != nil {
+		h.stored.containers, kept = h.containers, h.stored
+		openTurnFile, keepFile = h.stored.openTurnFile, h.stored.keeper(h.homes.Keep)
+		defer closingWithin(h.saveFiles) // once the containers are closed
+	}
+	h.openTurnFile, h.keepFile = openTurnFile, keepFile
 	defer closingWithin(h.containers.Close)
 	if h.clients, err = h.newClients(ctx, key); err != nil {
 		return err
@@ -139,7 +156,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
-		Store: h.ledger, Turns: h.containers, Containers: h.containers, Homes: h.homes, Plan: h.homes.Plan, Owner: owner,
+		Store: h.ledger, Files: kept, Turns: h.containers, Containers: h.containers, Homes: h.homes, Plan: h.homes.Plan, Owner: owner,
 		HomeText: h.homes.Text, ChangedFiles: h.homes.Changed, ExportEpisodes: h.homes.ExportEpisodes,
 		ConversationBudget: o.ConversationBudget,
 		Default:            o.Agent, Template: home.Default, ChildTemplate: home.Child,
@@ -187,8 +204,8 @@ func (h *agentHost) run(ctx context.Context) error {
 	}
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
 		Hide: h.hideAnswer, Facts: h.facts(), Workspaces: h.trees, Memory: h.memory, Transports: h.transports,
-		OpenTurnFile: h.containers.OpenTurnFile, OpenRunFile: files.New(h.options.home).OpenResult,
-		KeepFile: h.homes.Keep, Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
+		OpenTurnFile: h.openTurnFile, OpenRunFile: files.New(h.options.home).OpenResult,
+		KeepFile: h.keepFile, Sessions: operatorSessions{h.clients}, Clients: door, Console: pages})
 	logs := daemon.New(daemon.Options{Home: h.options.home.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })
@@ -196,6 +213,9 @@ func (h *agentHost) run(ctx context.Context) error {
 	group.Go(func() error { h.transports.Run(ctx); return nil })
 	group.Go(func() error { h.containers.Run(ctx); return nil })
 	group.Go(func() error { return h.clients.run(ctx) })
+	if h.stored != nil {
+		group.Go(func() error { h.stored.run(ctx, h.log); return nil })
+	}
 	group.Go(func() error { h.followSettings(ctx); return nil })
 	group.Go(func() error {
 		return h.supervisor.Watch(ctx, func(ctx context.Context) error {
@@ -213,6 +233,15 @@ func (h *agentHost) run(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// saveFiles saves the files of all agents of this process, before others take them.
+func (h *agentHost) saveFiles(ctx context.Context) error {
+	agents, err := ledger.Read(ctx, h.ledger, ledger.View.Agents)
+	if err = errors.Join(err, h.stored.saveAll(ctx, agents)); err != nil { // what is settled is saved
+		h.log.Error("files of agents that changed since their last turns are not saved", "err", err)
+	}
+	return nil
 }
 
 // endWithLease ends this process once others have taken its agents, at once, and as if it was killed: what it has begun

@@ -87,6 +87,8 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	f.String("tokens-file", "", "`file` of mode 0600 with a line NAME:TOKEN[:RIGHT+RIGHT...] for each other program")
 	f.String("ledger", "", "`URL` of the PostgreSQL database with the ledger, without the password (default a "+
 		"file in HOLON_HOME)")
+	f.String("store", "", "`URL` of the bucket with the files of agents, s3://BUCKET/PREFIX, for hosts that share "+
+		"--ledger and no HOLON_HOME")
 	f.String("engine", "", "auto, docker, or local, which confines nothing")
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
@@ -104,7 +106,7 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	timeVar(f, &defaults.SessionTTL, "session-ttl", "`time` without work after which it is closed")
 	timeVar(f, &defaults.ClientCallTimeout, "client-call-timeout",
 		"`time` that an agent waits for a client's answer to a call")
-	rarely(f, "ledger", "socket", "host", "port", "listen", "advertise", "token", "token-file", "tokens-file",
+	rarely(f, "ledger", "store", "socket", "host", "port", "listen", "advertise", "token", "token-file", "tokens-file",
 		"max-sessions", "token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk",
 		"session-pause", "session-stop", "session-ttl", "client-call-timeout")
 }
@@ -324,7 +326,7 @@ func (o *serveOptions) invocation() (args, env []string) {
 	args = []string{"serve", "--socket=" + o.Socket}
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "ledger", "access", "host", "port", "listen", "advertise", "engine", "image", "agent", "tokens-file",
+		case "ledger", "store", "access", "host", "port", "listen", "advertise", "engine", "image", "agent", "tokens-file",
 			"max-sessions", "token-max-sessions", "token-max-turns", "token-max-tokens", "token-max-cost", "token-max-disk",
 			"session-pause", "session-stop", "session-ttl", "client-call-timeout":
 			args = append(args, "--"+f.Name+"="+f.Value.String())

@@ -76,6 +76,9 @@ type Config struct {
 	Facts      view.Facts // what is shown of where agents work
 	// Leases say which agents this process runs; nil: it has its ledger for itself.
 	Leases ledger.Leases
+	// Files are those of agents where each host has its own; nil: all processes have the same. Leases.Held is true once
+	// those of an agent are loaded.
+	Files Files
 	// Taken is called before anything is done with agents whose leases were taken: it cleans up what another process left
 	// of them. It may be nil, and be called again after an error.
 	Taken func(ctx context.Context, is func(agentID string) bool) error
@@ -158,7 +161,8 @@ type Runtime struct {
 	shared  map[string]*gateway.Shared // accounts of trees, by their public agents
 	closing bool
 
-	taken map[string]bool // agents whose leases were taken and that are not taken up yet; the dispatcher's alone
+	taken   map[string]bool // agents whose leases were taken and that are not taken up yet; the dispatcher's alone
+	loading map[string]bool // agents of taken whose files are being loaded, or were; alike
 }
 
 // Open makes the default agent where there is none and settles or takes up what
@@ -170,7 +174,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Leases == nil {
 		cfg.Leases = ledger.Alone{}
 	}
-	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool), taken: make(map[string]bool),
+	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool), taken: make(map[string]bool), loading: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1), checkable: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
 		TriggerKey: cfg.TriggerKey, Hide: cfg.hide, ClientCallTimeout: cfg.ClientCallTimeout,

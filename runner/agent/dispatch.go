@@ -87,6 +87,9 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		r.damaged(id, err)
 	}
 	if err == nil {
+		if r.cfg.Files != nil && !r.cfg.Leases.Held(r.cfg.Default) { // its files may not have been loaded
+			wanted = append(wanted, r.cfg.Default)
+		}
 		var more bool
 		if more, err = r.take(ctx, wanted); more {
 			wake = 0
@@ -148,10 +151,7 @@ func (r *Runtime) loopEnded(id string) {
 	r.mu.Lock()
 	delete(r.loops, id)
 	r.mu.Unlock()
-	select {
-	case r.idle <- struct{}{}:
-	default:
-	}
+	r.wake()
 }
 
 // retain lets go of what is old, a little at a time.

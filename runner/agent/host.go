@@ -24,6 +24,9 @@ const maxRecent = 20
 // of its home. A home that was made before and cannot be used stops its agent and
 // no other one.
 func (r *Runtime) ensureDefault(ctx context.Context) error {
+	if mine, err := r.takeDefault(ctx); err != nil || !mine {
+		return err
+	}
 	if err := r.cfg.Homes.EnsureDefault(ctx, r.cfg.Default); err != nil {
 		_, missing := ledger.Read(ctx, r.store, func(v ledger.View) (ledger.AgentState, error) {
 			return v.AgentState(r.cfg.Default)
@@ -33,6 +36,11 @@ func (r *Runtime) ensureDefault(ctx context.Context) error {
 		}
 		r.damaged(r.cfg.Default, err)
 		return nil
+	}
+	if r.cfg.Files != nil {
+		if err := r.cfg.Files.Save(ctx, r.cfg.Default); err != nil {
+			return err
+		}
 	}
 	_, err := r.scheduler.Create(ctx, scheduler.NewAgent{ID: r.cfg.Default, Default: true, Template: r.cfg.Template})
 	if state.IsCode(err, ledger.CodeExists) {
@@ -51,8 +59,18 @@ func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.
 	if template == "" {
 		template = r.cfg.Template
 	}
+	if r.cfg.Files != nil {
+		if err := r.cfg.Files.Own(ctx, id); err != nil {
+			return ledger.Agent{}, err
+		}
+	}
 	if err := r.cfg.Homes.Create(ctx, id, template); err != nil && !state.IsCode(err, ledger.CodeExists) {
 		return ledger.Agent{}, err
+	}
+	if r.cfg.Files != nil {
+		if err := r.cfg.Files.Save(ctx, id); err != nil {
+			return ledger.Agent{}, err
+		}
 	}
 	return r.scheduler.Create(ctx, scheduler.NewAgent{ID: id, Template: template})
 }

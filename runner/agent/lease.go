@@ -10,7 +10,7 @@ import (
 
 // Where several processes share a ledger, this one runs the agents whose leases it has:
 //
-//	ready, or left by a process that is gone ─▶ Take ─▶ taken ─▶ takeUpAll: as after a restart ─▶ run loops
+//	ready, or left by a process that is gone ─▶ Take ─▶ taken ─▶ loaded ─▶ takeUpAll: as after a restart ─▶ run loops
 //
 // A lease stays until the process ends. Any process fires what is due and admits messages: the first step counts, and
 // the others find it done.
@@ -29,8 +29,14 @@ func (r *Runtime) takeFirst(ctx context.Context) error {
 		}
 		return errors.Join(err, taskErr)
 	})
-	if err == nil {
-		_, err = r.cfg.Leases.Take(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	taken, err := r.cfg.Leases.Take(ctx, wanted)
+	for _, id := range taken {
+		if r.cfg.Files != nil { // which are loaded first, while others work
+			r.taken[id] = true
+		}
 	}
 	return err
 }
@@ -45,7 +51,11 @@ func (r *Runtime) take(ctx context.Context, wanted []string) (more bool, err err
 	if err != nil || len(r.taken) == 0 {
 		return false, err
 	}
-	is := func(id string) bool { return r.taken[state.RootAgent(id)] }
+	ready, err := r.loaded(ctx)
+	if err != nil || len(ready) == 0 {
+		return false, err
+	}
+	is := func(id string) bool { return ready[state.RootAgent(id)] }
 	if _, err = r.takeUpAll(ctx, is); err == nil {
 		err = r.takeUpChildren(ctx, is)
 	}
@@ -53,7 +63,10 @@ func (r *Runtime) take(ctx context.Context, wanted []string) (more bool, err err
 		err = r.eachAgent(ctx, is, r.scheduler.Unblock)
 	}
 	if err == nil {
-		clear(r.taken)
+		for id := range ready {
+			delete(r.taken, id)
+			delete(r.loading, id)
+		}
 	}
 	return err == nil, err
 }

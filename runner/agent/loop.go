@@ -142,6 +142,9 @@ func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	if !end.NotBegun {
 		end.Home, end.Plan, end.Worktree = r.homeDigest(a.AgentID), r.planOf(a), r.worktreeOf(a.AgentID)
 	}
+	if !end.NotBegun && !r.save(a.AgentID) {
+		return false
+	}
 	for try := 1; ; try++ {
 		// a turn that was cut is settled all the same
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)

@@ -81,6 +81,10 @@ type Options struct {
 	// Leases say which agents this process runs; nil: all of them.
 	Leases leases
 
+	// Elsewhere says that another host runs an agent, with containers of its own: what is left of it here is removed, and
+	// no container is left with its tasks for another process. nil: all processes have the same containers.
+	Elsewhere func(agentID string) bool
+
 	// Removed says whether an agent was removed: a sweep ends its container. nil: none ever is.
 	Removed func(ctx context.Context, agentID string) (bool, error)
 

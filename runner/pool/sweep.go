@@ -232,6 +232,9 @@ func (k *Pool) orphan(_ context.Context, l sessions.Leftover, remove func() erro
 	if k.opts.Key(l.Owner).Check() != nil {
 		return true, remove() // its label names no agent
 	}
+	if k.opts.Elsewhere != nil && k.opts.Elsewhere(l.Owner) {
+		return true, k.removeLeft(l, remove)
+	}
 	if !k.ours(l.Owner) {
 		return false, nil
 	}
@@ -270,6 +273,19 @@ func (k *Pool) Stop(ctx context.Context, agentID string) error {
 	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
 }
 
+// Discard removes the containers that an earlier process left an agent of this host, and their record: another host had
+// the agent meanwhile.
+func (k *Pool) Discard(ctx context.Context, agentID string) error {
+	a := k.agent(agentID)
+	select {
+	case a.lock <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer k.unlock(a, false)
+	return errors.Join(k.close(ctx, a), k.giveUp(ctx, a))
+}
+
 // isHeld reports whether a container is, or may be, the one that its agent has on record.
 func (k *Pool) isHeld(a *agent, l sessions.Leftover) bool {
 	rec, err := k.readRecord(a)
@@ -286,7 +302,8 @@ func (k *Pool) Close(ctx context.Context) error {
 			return err
 		}
 		works, err := k.working(ctx, a)
-		local := k.opts.Engine.Name() == "local" // its programs end with this process
+		// Programs of the local engine end with this process, and other hosts see none of its containers.
+		local := k.opts.Engine.Name() == "local" || k.opts.Elsewhere != nil
 		switch {
 		case err != nil && k.Tasks(a.id) > 0 && !local: // a slow machine ends no task
 			k.opts.Log.Info("an agent's container does not answer and is left with its tasks", "agent", a.id, "err", err)
@@ -294,7 +311,7 @@ func (k *Pool) Close(ctx context.Context) error {
 		case err != nil || !works:
 			return k.close(ctx, a)
 		case local:
-			k.opts.Log.Info("the tasks of an agent end with the daemon: the local engine has no container for them",
+			k.opts.Log.Info("the tasks of an agent end with the daemon: no other process could take up their container",
 				"agent", a.id, "tasks", k.Tasks(a.id))
 			return k.close(ctx, a)
 		}

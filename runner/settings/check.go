@@ -54,6 +54,8 @@ func (k *key) checkText(text string) (what, remedy string) {
 		}
 	case "ledger":
 		return checkLedger(text)
+	case "store":
+		return checkStore(text)
 	case "control.tokens_file":
 		return checkPaths([]string{text}, "write for example /home/me/.config/holon/tokens")
 	case "providers.*.base_url":
@@ -110,6 +112,19 @@ func checkLedger(text string) (what, remedy string) {
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") || u.Query().Has("sslpassword") {
 		return "has a password, which would be shown with it", "leave it out, and set PGPASSWORD, or PGPASSFILE with a file"
+	}
+	return "", ""
+}
+
+func checkStore(text string) (what, remedy string) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+	case err != nil || u.Scheme != "s3" || u.Host == "":
+		return "is not the URL of a bucket", "write s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION"
+	case u.User != nil:
+		return "has credentials, which would be shown with it", "leave them out, and set AWS_ACCESS_KEY_ID and " +
+			"AWS_SECRET_ACCESS_KEY"
 	}
 	return "", ""
 }

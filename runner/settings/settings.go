@@ -135,6 +135,7 @@ func (t tokenSettings) Validate() (what string) {
 type agentSettings struct {
 	Agent         string        `key:"agent.default" env:"HOLON_AGENT_ID"`
 	Ledger        string        `key:"ledger" env:"HOLON_LEDGER"` // URL of a database; "": a file in HOLON_HOME
+	Store         string        `key:"store" env:"HOLON_STORE"`   // URL of a bucket; "": files are in HOLON_HOME alone
 	IdlePause     time.Duration `key:"runtime.idle_pause" env:"HOLON_IDLE_PAUSE"`
 	IdleStop      time.Duration `key:"runtime.idle_stop" env:"HOLON_IDLE_STOP"`
 	MaxContainers int           `key:"runtime.max_containers" env:"HOLON_MAX_CONTAINERS"`

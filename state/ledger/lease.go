@@ -23,6 +23,10 @@ type Leases interface {
 	// Held reports whether this process has the lease of an agent. It asks no database.
 	Held(agentID string) bool
 
+	// Fence is a number of the lease of an agent that grows with each process that takes it, for writes outside of the
+	// ledger; 0 when this process does not have it.
+	Fence(agentID string) int64
+
 	// Check returns nil when this process has the lease of an agent, or takes it because no process ever had it, and
 	// CodeElsewhere otherwise.
 	Check(ctx context.Context, agentID string) error
@@ -45,6 +49,9 @@ var _ Leases = Alone{}
 
 // Held implements Leases.
 func (Alone) Held(string) bool { return true }
+
+// Fence implements Leases.
+func (Alone) Fence(string) int64 { return 1 }
 
 // Check implements Leases.
 func (Alone) Check(context.Context, string) error { return nil }

@@ -39,15 +39,15 @@ type holder struct {
 	lose sync.Once
 
 	mu     sync.Mutex
-	epoch  string          // of the ledger since it was opened; "" before
-	held   map[string]bool // agents
-	others int             // processes that share the ledger, when they were last counted
-	why    error           // Problem
+	epoch  string           // of the ledger since it was opened; "" before
+	held   map[string]int64 // agents, and the fences of their leases
+	others int              // processes that share the ledger, when they were last counted
+	why    error            // Problem
 }
 
 func newHolder(o Options) (*holder, error) {
 	h := &holder{id: rand.Text(), home: o.Home, address: o.Address, log: o.Log, lost: make(chan struct{}),
-		held: make(map[string]bool)}
+		held: make(map[string]int64)}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,7 +147,7 @@ func (h *holder) within(ctx context.Context, fn func(*sql.Tx) error) error {
 	return err
 }
 
-// join makes this process a holder, unless others use the ledger for another home: agents have directories there.
+// join makes this process a holder, unless others use the ledger with another home or store: agents have files there.
 func (h *holder) join(ctx context.Context, conn *pgx.Conn) error {
 	if err := h.evict(ctx, conn, true); err != nil {
 		return err
@@ -156,8 +156,8 @@ func (h *holder) join(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, "SELECT home FROM holders WHERE home <> $1 LIMIT 1", h.home).Scan(&other)
 	if err == nil {
 		return &state.Error{Code: ledger.CodeLocked,
-			Message: fmt.Sprintf("a holon serve with the home %.200q has the ledger in this database open", other),
-			Hint:    "let all of them have one HOLON_HOME, on a file system that they share, or stop the other one"}
+			Message: fmt.Sprintf("a holon serve with its files in %.200q has the ledger in this database open", other),
+			Hint:    "let all of them have one store, or one HOLON_HOME on a file system that they share, or stop the other one"}
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		_, err = conn.Exec(ctx, "INSERT INTO holders VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6)", h.id, h.host,

@@ -17,6 +17,13 @@ var _ ledger.Leases = (*holder)(nil)
 func (h *holder) Held(agentID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.held[state.RootAgent(agentID)] != 0
+}
+
+// Fence implements ledger.Leases.
+func (h *holder) Fence(agentID string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.held[state.RootAgent(agentID)]
 }
 
@@ -30,19 +37,21 @@ func (h *holder) Check(ctx context.Context, agentID string) error {
 	}
 	id := state.RootAgent(agentID)
 	var owner string
+	var fence int64
 	var address sql.NullString
 	err := h.within(ctx, func(t *sql.Tx) error {
-		if _, err := t.ExecContext(ctx, "INSERT INTO leases VALUES ($1, $2) ON CONFLICT DO NOTHING", id, h.id); err != nil {
+		if _, err := t.ExecContext(ctx, "INSERT INTO leases (agent_id, holder) VALUES ($1, $2) "+
+			"ON CONFLICT DO NOTHING", id, h.id); err != nil {
 			return err
 		}
-		return t.QueryRowContext(ctx, "SELECT holder, address FROM leases LEFT JOIN holders ON holders.id = holder "+
-			"WHERE agent_id = $1", id).Scan(&owner, &address)
+		return t.QueryRowContext(ctx, "SELECT holder, fence, address FROM leases LEFT JOIN holders "+
+			"ON holders.id = holder WHERE agent_id = $1", id).Scan(&owner, &fence, &address)
 	})
 	switch {
 	case err != nil:
 		return failed("take the lease of an agent", err)
 	case owner == h.id:
-		h.hold(id)
+		h.hold(lease{id, fence})
 		return nil
 	case !address.Valid:
 		return &state.Error{Code: ledger.CodeElsewhere, Param: "agent_id", Hint: "ask again in a moment",
@@ -52,11 +61,17 @@ func (h *holder) Check(ctx context.Context, agentID string) error {
 		Message: fmt.Sprintf("another holon serve runs %.200s", id)}
 }
 
-func (h *holder) hold(ids ...string) {
+// lease is one that this process has.
+type lease struct {
+	id    string
+	fence int64
+}
+
+func (h *holder) hold(leases ...lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, id := range ids {
-		h.held[id] = true
+	for _, l := range leases {
+		h.held[l.id] = l.fence
 	}
 }
 
@@ -78,41 +93,46 @@ func (h *holder) Take(ctx context.Context, wanted []string) (taken []string, err
 	if err := h.reader.QueryRowContext(ctx, free, names).Scan(&some); err != nil || !some {
 		return nil, failed("look for agents that no process runs", err)
 	}
+	var all []lease
 	err = h.within(ctx, func(t *sql.Tx) (err error) {
 		var agents, holders, held int
 		if err := t.QueryRowContext(ctx, share, h.id, state.ChildMark).Scan(&agents, &holders, &held); err != nil {
 			return err
 		}
 		most := max(0, (agents+holders-1)/holders-held) + 1 // and the sessions
-		taken, err = rows(ctx, t, "UPDATE leases SET holder = $1 WHERE agent_id IN (SELECT agent_id FROM leases "+
-			"WHERE NOT EXISTS (SELECT 1 FROM holders WHERE id = holder) ORDER BY agent_id LIMIT $2) RETURNING agent_id",
+		all, err = rows(ctx, t, "UPDATE leases SET holder = $1, fence = greatest(fence + 1, "+
+			"(extract(epoch FROM clock_timestamp()) * 1000)::bigint) WHERE agent_id IN (SELECT agent_id FROM leases "+
+			"WHERE NOT EXISTS (SELECT 1 FROM holders WHERE id = holder) ORDER BY agent_id LIMIT $2) RETURNING agent_id, fence",
 			h.id, most)
-		if err != nil || len(taken) >= most {
+		if err != nil || len(all) >= most {
 			return err
 		}
-		more, err := rows(ctx, t, "INSERT INTO leases SELECT DISTINCT id, $1 FROM unnest(string_to_array($3, ' ')) AS id "+
-			"WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id) LIMIT $2 RETURNING agent_id", h.id,
-			most-len(taken), names)
-		taken = append(taken, more...)
+		more, err := rows(ctx, t, "INSERT INTO leases (agent_id, holder) SELECT DISTINCT id, $1 FROM unnest(string_to_array($3, ' ')) AS id "+
+			"WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id) LIMIT $2 RETURNING agent_id, fence", h.id,
+			most-len(all), names)
+		all = append(all, more...)
 		return err
 	})
 	if err != nil {
 		return nil, failed("take the leases of agents", err)
 	}
-	h.hold(taken...)
+	h.hold(all...)
+	for _, l := range all {
+		taken = append(taken, l.id)
+	}
 	return taken, nil
 }
 
-// rows are the strings that a statement returns.
-func rows(ctx context.Context, t *sql.Tx, text string, args ...any) (list []string, err error) {
+// rows are the leases that a statement returns.
+func rows(ctx context.Context, t *sql.Tx, text string, args ...any) (list []lease, err error) {
 	found, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
 	for found.Next() && err == nil {
-		var id string
-		if err = found.Scan(&id); err == nil {
-			list = append(list, id)
+		var l lease
+		if err = found.Scan(&l.id, &l.fence); err == nil {
+			list = append(list, l)
 		}
 	}
 	return list, errors.Join(err, found.Err(), found.Close())

@@ -42,7 +42,7 @@ type Options struct {
 	URL string       // postgres://USER@HOST/DATABASE, with the parameters and the variables that libpq has
 	Log *slog.Logger // nil: nothing is logged
 
-	Home    string // that the processes have which share the ledger
+	Home    string // where the processes that share the ledger have their files: a directory, or a bucket
 	Address string // where this process is reached, for people
 
 	within     time.Duration // how long an answer may take, for tests; 0: answerWithin
@@ -82,6 +82,13 @@ func Password(text string) string {
 type Store struct {
 	*sqlstore.Store
 	ledger.Leases
+	holder *holder
+}
+
+// ID is that of the ledger, which its copies have too.
+func (s *Store) ID(ctx context.Context) (id string, err error) {
+	err = s.holder.reader.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = 'id'").Scan(&id)
+	return id, failed("read the id of the ledger", err)
 }
 
 // Open opens the ledger in a database, whose schema it makes or migrates. Errors have CodeLocked when a process with
@@ -127,7 +134,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if !opts.unattended {
 		attends.Go(func() { h.attend(attended, attending, s.Announce) })
 	}
-	return &Store{s, h}, nil
+	return &Store{s, h, h}, nil
 }
 
 // prepare brings the schema up to date, which may take its time, makes this process a holder, and returns where the

@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holon/internal/roots"
+)
+
+// Of the private directory of a unit: what was moved aside, and files that are not complete.
+const (
+	asideDir    = "moved-aside"
+	unfinishedD = "store-new"
+)
+
+// skips are the paths that are not kept.
+func (u Unit) skips() func(string) bool {
+	own := []string{path.Join(u.Private, asideDir), path.Join(u.Private, unfinishedD)}
+	return func(name string) bool { return slices.Contains(own, name) || u.Skip(name) }
+}
+
+// Load makes the directory of a unit what the bucket has, before anything of it is opened, by a process that has its
+// lease; once is enough. A directory that this host saved last is as it was, and so is one of which the bucket has
+// nothing. discard is called before a file is changed: it ends what may still use the directory. It may be repeated
+// after an error.
+func (f *Files) Load(ctx context.Context, u Unit, discard func(ctx context.Context) error) error {
+	h := f.unit(u.Key)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.loaded {
+		return nil
+	}
+	return f.report(u.Key, f.load(ctx, u, h, discard))
+}
+
+func (f *Files) load(ctx context.Context, u Unit, h *held, discard func(ctx context.Context) error) error {
+	fence, err := f.fence(u.Key)
+	if err != nil {
+		return err
+	}
+	there, etag, err := f.manifest(ctx, u.Key)
+	if err != nil {
+		return err
+	}
+	if there == nil {
+		h.loaded, h.base, h.etag, h.note = true, nil, "", note{}
+		return nil
+	}
+	if there.Fence > fence {
+		return lost(u.Key)
+	}
+	was := f.readNote(u.Key)
+	ours := slices.Contains(was.Revisions, there.Revision)
+	h.base, h.etag = there, etag
+	claim := &manifest{Fence: fence, Entries: there.Entries}
+	n := note{Files: was.Files}
+	if ours {
+		n.Revisions = was.Revisions
+	}
+	if err := f.write(ctx, u, h, claim, n); err != nil || ours {
+		h.loaded = err == nil
+		return err
+	}
+	if err := discard(ctx); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(u.Dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory to load: %w", err)
+	}
+	root, err := roots.Open(u.Dir)
+	if err != nil {
+		return fmt.Errorf("open the directory to load: %w", err)
+	}
+	defer root.Close()
+	l := &loading{Files: f, unit: u, root: root, was: was.Files, now: make([]seen, len(claim.Entries)),
+		aside: path.Join(u.Private, asideDir, strconv.FormatInt(f.opts.Now().UnixMilli(), 10))}
+	if err := l.all(ctx, claim.Entries); err != nil {
+		return err
+	}
+	n = note{Revisions: []string{claim.Revision}, Files: make(map[string]seen)}
+	for i, s := range l.now {
+		if s.SHA256 != "" {
+			n.Files[claim.Entries[i].Path] = s
+		}
+	}
+	if err := f.writeNote(u.Key, n); err != nil {
+		return err
+	}
+	h.note, h.loaded = n, true
+	return nil
+}
+
+// loading is one call of Load that changes files.
+type loading struct {
+	*Files
+	unit  Unit
+	root  *os.Root
+	was   map[string]seen // what was saved by this host
+	now   []seen          // of the entries
+	aside string
+}
+
+func (l *loading) all(ctx context.Context, entries []entry) error {
+	if err := l.clear(ctx, entries); err != nil {
+		return err
+	}
+	unfinished := path.Join(l.unit.Private, unfinishedD)
+	if err := errors.Join(l.root.RemoveAll(unfinished), l.root.MkdirAll(unfinished, 0o700)); err != nil {
+		return fmt.Errorf("make a directory for files to load: %w", err)
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Kind == kindDir {
+			if err := l.root.MkdirAll(e.Path, 0o700); err != nil {
+				return fmt.Errorf("load %s: %w", e.Path, err)
+			}
+		}
+	}
+	group, fetching := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range entries {
+		group.Go(func() error {
+			if err := l.one(fetching, i, &entries[i], path.Join(unfinished, strconv.Itoa(i))); err != nil {
+				return fmt.Errorf("load %s: %w", entries[i].Path, err)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	for _, e := range slices.Backward(entries) { // a directory may be closed to its owner
+		if err == nil && e.Kind == kindDir {
+			err = l.root.Chmod(e.Path, fs.FileMode(e.Mode))
+		}
+	}
+	return errors.Join(err, l.root.RemoveAll(unfinished))
+}
+
+// clear moves what is not as in the manifest out of the way. What was saved before is removed, the rest moved aside.
+func (l *loading) clear(ctx context.Context, entries []entry) error {
+	want := make(map[string]*entry, len(entries))
+	for i := range entries {
+		want[entries[i].Path] = &entries[i]
+	}
+	here, err := scan(ctx, l.root, l.unit.skips())
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Backward(here) { // what is in a directory is before it
+		e := want[f.Path]
+		saved := l.was[f.Path].same(f.seen)
+		switch {
+		case f.Kind == kindDir && (e == nil || e.Kind != kindDir):
+			if err = l.root.Remove(f.Path); err != nil { // it has something that is left out
+				err = aside(l.root, f.Path, l.aside)
+			}
+		case f.Kind == kindDir, e != nil && f.Kind == kindLink && f.entry == *e:
+		case e != nil && f.Kind == kindFile && e.Kind == kindFile && (saved && l.was[f.Path].SHA256 == e.SHA256 ||
+			l.equal(&f, e)):
+		case saved, f.Kind == kindLink:
+			err = l.root.Remove(f.Path)
+		default:
+			l.opts.Log.Info("a file that was not saved is moved aside", "unit", l.unit.Key, "path", f.Path, "to", l.aside)
+			err = aside(l.root, f.Path, l.aside)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// equal reports whether a file that is here has the content of an entry.
+func (l *loading) equal(f *found, e *entry) bool {
+	if f.Size != e.Size {
+		return false
+	}
+	_ = roots.ReopenIn(l.root, f.Path) // opening it says what is wrong
+	in, _, err := roots.OpenFile(l.root, f.Path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, in)
+	return err == nil && hex.EncodeToString(sum.Sum(nil)) == e.SHA256
+}
+
+// one makes one entry, unless it is there. A file is complete before it has its name.
+func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) error {
+	_, err := l.root.Lstat(e.Path)
+	there := err == nil // clear left what is right
+	switch {
+	case e.Kind == kindLink && !there:
+		return l.root.Symlink(e.Target, e.Path)
+	case e.Kind != kindFile:
+		return nil
+	case !there:
+		out, err := l.root.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err == nil {
+			err = errors.Join(l.fetch(ctx, l.unit.Key, e, out), out.Close())
+		}
+		if err == nil {
+			err = l.root.Rename(unfinished, e.Path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	at := time.Unix(0, e.Time)
+	if err := errors.Join(l.root.Chtimes(e.Path, at, at), l.root.Chmod(e.Path, fs.FileMode(e.Mode))); err != nil {
+		return err
+	}
+	f, err := look(l.root, e.Path)
+	l.now[i] = f.seen
+	l.now[i].SHA256, l.now[i].Fence = e.SHA256, e.Fence
+	return err
+}
+
+// fetch reads the object of an entry, and refuses one that has another content.
+func (f *Files) fetch(ctx context.Context, key string, e *entry, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, within(e.Size))
+	defer cancel()
+	body, _, err := f.opts.Bucket.Get(ctx, key+"/"+e.object())
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged("the object of "+e.Path+" is missing", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(body, e.Size+1))
+	if err == nil && (n != e.Size || hex.EncodeToString(sum.Sum(nil)) != e.SHA256) {
+		err = damaged("the object of "+e.Path+" has another content", nil)
+	}
+	return err
+}

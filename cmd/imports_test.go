@@ -250,6 +250,7 @@ var foreign = []struct {
 		"Only one package knows the database behind the ledger."},
 	{"github.com/jackc/pgx/...", "...", []string{"state/postgres", "test/..."},
 		"Only one package knows each database behind the ledger."},
+	{"github.com/minio/minio-go/...", "...", []string{"state/store"}, "Only one package knows the protocol of buckets."},
 	{"github.com/pressly/goose/...", "...", []string{"state/postgres"}, "Only schemas of that database are migrated."},
 	{"github.com/prometheus/...", "...", []string{"runner/control", "test/..."},
 		"Metrics are served by the control plane, and agentd stays small."},

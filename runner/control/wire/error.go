@@ -49,6 +49,8 @@ var statusByCode = map[state.Code]int{
 	ledger.CodeNotFound: 404, ledger.CodeConflict: 409, ledger.CodeExists: 409, ledger.CodeTooLarge: 413,
 	ledger.CodeLocked: 503, ledger.CodeUnreadable: 500, ledger.CodeLedgerFull: 507, ledger.CodeLedgerEnded: 503,
 	ledger.CodeLedgerAway: 503, ledger.CodeElsewhere: 503, ledger.CodeLeaseLost: 503,
+	"store_unavailable": 503, "store_denied": 503, "store_full": 503, "store_damaged": 503, "store_lease_lost": 503,
+	"store_url": 503, "store_of_another": 503, "store_too_large": 507, "store_not_loaded": 503,
 
 	"agent_stopped": 409, "agent_private": 403, "invalid_message": 400, "idempotency_conflict": 409, "queue_full": 429,
 	"no_current_run": 409, "not_queued": 409, "run_mismatch": 409, "trigger_unknown": 404,
@@ -80,6 +82,7 @@ var retryable = map[state.Code]bool{
 	CodeBusy: true, CodeNotReady: true, CodeDraining: true, CodeTimeout: true, "queue_full": true, "session_limit": true,
 	CodeUnavailable: true, CodeContainer: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
 	ledger.CodeLedgerAway: true, ledger.CodeLeaseLost: true, ledger.CodeElsewhere: true,
+	"store_unavailable": true, "store_full": true, "store_not_loaded": true,
 }
 
 // Status returns the HTTP status that carries an error with a code. A code that

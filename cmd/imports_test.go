@@ -39,6 +39,7 @@ var own = []struct {
 		"Stores keep records of the protocol and of the ledger, and never start anything."},
 
 	{"agentd/privilege", nil, "Who agentd and its commands are does not depend on what they do."},
+	{"agentd/pod", []string{"internal/..."}, "It holds any program, and does not know that it is agentd."},
 	{"agentd/process", []string{"agentd/privilege", "internal/..."},
 		"It starts and ends programs without knowing which tool asked for them."},
 	{"agentd/config", []string{"agentd/privilege", "internal/...", "skills"},
@@ -201,7 +202,7 @@ var own = []struct {
 	{"runner/...", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"The host's side never imports the container's side."},
 
-	{"cmd/agentd", []string{"agentd", "agentd/config", "agentd/privilege", "internal/...", "responses/..."},
+	{"cmd/agentd", []string{"agentd", "agentd/config", "agentd/pod", "agentd/privilege", "internal/...", "responses/..."},
 		"The command turns flags into options, and belongs to the container's side only."},
 	{"cmd/holon", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"The command turns flags into options, and belongs to the host's side only."},

@@ -39,11 +39,17 @@ func Launch() {
 }
 
 func launch(user, dir, path string, argv []string) error {
-	runtime.LockOSThread() // exec takes this thread's rights
 	u, err := ParseUser(user)
 	if err != nil {
 		return err
 	}
+	return u.Exec(dir, path, argv)
+}
+
+// Exec becomes the user, without capabilities and other groups, and then the program at path in dir. It returns when
+// that fails. This process is root with SETUID and SETGID.
+func (u User) Exec(dir, path string, argv []string) error {
+	runtime.LockOSThread() // exec takes this thread's rights
 	header, none := capabilities(false)
 	*none = unix.CapUserData{}
 	for _, step := range []func() error{

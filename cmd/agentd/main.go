@@ -44,6 +44,7 @@ Usage:
   agentd bridge           join sockets with those of a host, over standard input and output
   agentd files            move files between directories and those of a host, over standard input and output
   agentd usage            print what directories take of the disk, and files in use without a name
+  agentd pod              what the kubernetes engine runs in its Pods; see agentd pod help
   agentd debug prompt     show what a model is sent, and where it comes from
   agentd debug container  show what a process sees of its container
   agentd version          print the version
@@ -94,6 +95,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = transfer.Serve(ctx, standardStreams{os.Stdin, os.Stdout})
 	case "usage":
 		err = printUsage(ctx, args, stdout, stderr)
+	case "pod":
+		err = runInPod(ctx, args, stdin, os.Stdout, stderr)
 	case "debug":
 		err = debug(args, stdin, stdout)
 	case "version", "--version", "-v":

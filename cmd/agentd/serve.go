@@ -15,6 +15,7 @@ import (
 
 	"holon/agentd"
 	"holon/agentd/config"
+	"holon/agentd/pod"
 	"holon/agentd/privilege"
 	"holon/internal/redact"
 )
@@ -122,10 +123,10 @@ func open(cfg config.Config, users *privilege.Users, origins config.Origins, sec
 
 // hide keeps what this process holds, keys in its environment for one, from the
 // commands that it runs as the same user: they can neither trace it nor read its
-// memory, environment or descriptors. Only process 1 hides: it is
+// memory, environment or descriptors. Only process 1, or the only program of process 1, hides: it is
 // alone in its container, and no program outside has to recognize it by these.
 func hide() error {
-	if os.Getpid() != 1 {
+	if os.Getpid() != 1 && os.Getenv(pod.EnvHeld) == "" {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -236,6 +236,8 @@ var foreign = []struct {
 	{"os/exec", "state/...", nil, "The ledger starts no programs."},
 	{"github.com/docker/docker/...", "...", []string{"runner/engine/docker", "test/..."},
 		"The module has a successor, and the move to it must stay small."},
+	{"k8s.io/...", "...", []string{"runner/engine/kubernetes"},
+		"The client of a cluster is large, and its types stay in one package."},
 	{"github.com/go-git/go-git/v5/...", "...", []string{"runner/workspace/git", "agentd/worktree", "test/..."},
 		"Hostile repositories are parsed in one place of each side only."},
 	{"github.com/openai/openai-go/v3/...", "...", []string{"agentd/model/openai", "test/..."},

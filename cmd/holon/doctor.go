@@ -28,7 +28,7 @@ a few tokens; --offline asks no provider. Nothing is left behind.
 
 Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 	f := cmd.Flags()
-	f.String("engine", settings.EngineAuto, "auto, docker, or local, which confines nothing")
+	f.String("engine", settings.EngineAuto, "auto, docker, kubernetes, or local, which confines nothing")
 	f.String("image", settings.DefaultImage, "container `image`")
 	f.StringP("model", "m", "", "model to ask, as `provider/name` (default as of a run)")
 	f.String("user", "", "`UID:GID` of the container (default as of a run)")

@@ -12,6 +12,7 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/engine/docker"
+	"holon/runner/engine/kubernetes"
 	"holon/runner/engine/local"
 	"holon/runner/settings"
 	"holon/state"
@@ -85,7 +86,7 @@ func checkImage(ctx context.Context, eng engine.Engine, image string) error {
 }
 
 func engineName(set string) string {
-	if set == settings.EngineLocal {
+	if set == settings.EngineLocal || set == settings.EngineKubernetes {
 		return set
 	}
 	return settings.EngineDocker
@@ -101,6 +102,13 @@ func (h *host) newEngine(name, link string, home state.Home) (engine.Engine, err
 		}
 		eng.SetLink(link)
 		return eng, nil
+	case settings.EngineKubernetes:
+		set := h.load(home, "")
+		if err := set.Err(); err != nil {
+			return nil, err
+		}
+		return kubernetes.New(kubernetes.Options{Context: set.KubernetesContext, Namespace: set.KubernetesNamespace,
+			AgentdImage: set.KubernetesAgentd, PodFile: set.KubernetesPod})
 	case settings.EngineLocal:
 		return local.New(local.Options{Dir: localDir(home),
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})

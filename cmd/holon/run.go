@@ -95,7 +95,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringSlice("model-fallbacks", nil, "`models` to ask, in order, when the first fails before it says anything")
 	f.StringP("image", "i", defaults.Image, "container `image`")
 	opts.asking.flags(f)
-	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")
+	f.String("engine", defaults.Engine, "auto, docker, kubernetes, or local, which confines nothing")
 	f.StringVar(&opts.Workspace, "workspace", "", "`directory` to work on (default the current one)")
 	f.Bool("include-dirty", defaults.IncludeDirty, "start from the files as they are, with uncommitted changes")
 	f.StringArray("include-ignored", nil, "`pattern` of files that git ignores and that the agent gets copies of, "+

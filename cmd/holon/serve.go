@@ -89,7 +89,7 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 		"file in HOLON_HOME)")
 	f.String("store", "", "`URL` of the bucket with the files of agents, s3://BUCKET/PREFIX, for hosts that share "+
 		"--ledger and no HOLON_HOME")
-	f.String("engine", "", "auto, docker, or local, which confines nothing")
+	f.String("engine", "", "auto, docker, kubernetes, or local, which confines nothing")
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")

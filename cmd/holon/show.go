@@ -97,7 +97,7 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 	}
 	ws := workspaceOf(m)
 	engine := m.Engine.Name
-	if engine == settings.EngineDocker {
+	if engine != settings.EngineLocal {
 		engine += " " + m.Image
 	}
 	return facts(l.streams, "run", m.RunID, "name", m.Name, "task", m.Task,

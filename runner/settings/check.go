@@ -56,6 +56,8 @@ func (k *key) checkText(text string) (what, remedy string) {
 		return checkLedger(text)
 	case "store":
 		return checkStore(text)
+	case "kubernetes_pod":
+		return checkPaths([]string{text}, "write for example /etc/holon/pod.yaml")
 	case "control.tokens_file":
 		return checkPaths([]string{text}, "write for example /home/me/.config/holon/tokens")
 	case "providers.*.base_url":

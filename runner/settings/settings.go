@@ -25,12 +25,14 @@ import (
 // Defaults, and values of settings that are words.
 const (
 	DefaultImage     = "holon/base:latest"
+	DefaultAgentd    = "holon/agentd:latest"
 	DefaultModel     = providers.OpenAI + "/gpt-5"
 	defaultTimeout   = time.Hour
 	DefaultMaxRounds = 200
 	EngineAuto       = "auto"
 	EngineDocker     = "docker"
 	EngineLocal      = "local"
+	EngineKubernetes = "kubernetes"
 	defaultAgent     = "main"
 )
 
@@ -53,6 +55,7 @@ type Settings struct {
 	Unknown unknownModels
 	Catalog map[string]*facts // by model reference
 	containerSettings
+	kubernetesSettings
 	turnSettings
 	diskSettings
 	tokenSettings
@@ -89,6 +92,14 @@ type containerSettings struct {
 	AllowHosts       []string `key:"allow_hosts" env:"HOLON_ALLOW_HOSTS"`
 	PrivateHosts     []string `key:"private_hosts" env:"HOLON_PRIVATE_HOSTS"` // HOST:PORT=ADDRESS
 	Services         []string `key:"services" project:"agreed"`               // see package service
+}
+
+// kubernetesSettings say where Pods run. Otherwise KUBECONFIG does, and the service account of a Pod.
+type kubernetesSettings struct {
+	KubernetesContext   string `key:"kubernetes_context" env:"HOLON_KUBERNETES_CONTEXT"`
+	KubernetesNamespace string `key:"kubernetes_namespace" env:"HOLON_KUBERNETES_NAMESPACE"`
+	KubernetesAgentd    string `key:"kubernetes_agentd_image" env:"HOLON_KUBERNETES_AGENTD_IMAGE"`
+	KubernetesPod       string `key:"kubernetes_pod" env:"HOLON_KUBERNETES_POD"` // file with a template
 }
 
 // turnSettings say what a turn starts from and what bounds it.
@@ -266,6 +277,7 @@ func Default() Settings {
 	return Settings{
 		containerSettings: containerSettings{Image: DefaultImage, Engine: EngineAuto, Link: engine.LinkAuto,
 			Network: engine.NetworkNone},
+		kubernetesSettings: kubernetesSettings{KubernetesAgentd: DefaultAgentd},
 		turnSettings: turnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
 			MaxOutput: "4g"},
 		modelSettings: modelSettings{RetryFor: 30 * time.Minute, ListPrices: true},

@@ -146,7 +146,7 @@ func TestWrong(t *testing.T) {
 		{user: `{"timeout": null}`, want: "timeout: has no value"},
 		{user: `{"cpus": -1}`, want: "cpus: -1 is out of range"},
 		{user: `{"cpus": "NaN"}`, want: "cpus: NaN is out of range"},
-		{user: `{"engine": "podman"}`, want: `engine: "podman" is unknown; choose auto, docker or local`},
+		{user: `{"engine": "podman"}`, want: `engine: "podman" is unknown; choose auto, docker, local or kubernetes`},
 		{user: `{"allow_alternates": ["../x"]}`, want: `allow_alternates: "../x" is not an absolute path`},
 		{user: `{"skills": "a"}`, want: `skills: "a" cannot be read; write a list of texts`},
 		{user: `{"model": 5}`, want: `model: "5" cannot be read; write an object`},

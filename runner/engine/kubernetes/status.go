@@ -1,0 +1,105 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"holon/runner/engine"
+)
+
+// lostTime is how long after its time a Pod that is being deleted may still run, before its node counts as lost.
+const lostTime = 60 * time.Second
+
+// status is the life cycle of the program of a Pod. A Pod that is being deleted and was not started counts as exited.
+func status(pod *corev1.Pod, now time.Time) engine.Status {
+	switch {
+	case exitOf(pod, now) != nil:
+		return engine.StatusExited
+	case pod.Annotations[startedKey] != "":
+		return engine.StatusRunning
+	case pod.DeletionTimestamp != nil:
+		return engine.StatusExited
+	}
+	return engine.StatusCreated
+}
+
+// exitOf returns how the program of a Pod ended, nil if it has not.
+func exitOf(pod *corev1.Pod, now time.Time) *engine.Exit {
+	why := podReason(pod)
+	if s := statusOf(pod, agentName); s != nil && s.State.Terminated != nil {
+		t := s.State.Terminated
+		exit := &engine.Exit{Code: int(t.ExitCode), OOMKilled: t.Reason == "OOMKilled", Error: why}
+		switch t.Reason {
+		case "ContainerStatusUnknown", "ContainerCannotRun", "StartError": // it did not run, or nobody saw its end
+			exit.Code, exit.Error = -1, said(t.Reason, t.Message)
+		}
+		return exit
+	}
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return &engine.Exit{Code: -1, Error: cmp.Or(why, "the Pod ended")}
+	}
+	ofLostNode := disruption(pod).Reason == "DeletionByTaintManager"
+	if pod.DeletionTimestamp != nil && (ofLostNode ||
+		now.After(pod.DeletionTimestamp.Add(lostTime))) {
+		return &engine.Exit{Code: -1, Error: fmt.Sprintf("node %s does not answer; %s", pod.Spec.NodeName, why)}
+	}
+	return nil
+}
+
+// podReason says why the cluster ends a Pod, "" if it does not.
+func podReason(pod *corev1.Pod) string {
+	if pod.Status.Reason != "" { // Evicted, NodeLost, Preempting and the like
+		return said(pod.Status.Reason, pod.Status.Message)
+	}
+	if c := disruption(pod); c.Reason != "" {
+		return said(c.Reason, c.Message)
+	}
+	if pod.DeletionTimestamp != nil {
+		return "the Pod was deleted"
+	}
+	return ""
+}
+
+// disruption is the condition by which the cluster says that it ends a Pod; zero if it has none.
+func disruption(pod *corev1.Pod) corev1.PodCondition {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+// said joins the word of the cluster for a reason, and its text.
+func said(reason, message string) string {
+	return tidied{fmt.Errorf("%s", strings.TrimSuffix(reason+": "+message, ": "))}.Error()
+}
+
+func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for i, s := range pod.Status.ContainerStatuses {
+		if s.Name == container {
+			return &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return nil
+}
+
+func isRunning(pod *corev1.Pod, container string) bool {
+	s := statusOf(pod, container)
+	return s != nil && s.State.Running != nil
+}
+
+// lost reports whether the files of a program that has ended can be fetched no more.
+func lost(pod *corev1.Pod, now time.Time) bool {
+	return exitOf(pod, now) != nil && !isRunning(pod, filesName)
+}
+
+// lostError is what a Pod whose files are lost counts as: it is not there.
+func lostError(pod *corev1.Pod) *engine.Error {
+	return &engine.Error{Code: engine.CodeNotFound,
+		Message: "Pod " + pod.Name + " ended, and what it wrote with it: " + cmp.Or(podReason(pod), "its containers do not run")}
+}

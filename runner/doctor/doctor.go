@@ -234,6 +234,9 @@ func judgeEngine(info *engine.Info, streams bool) Result {
 	switch {
 	case info.Product == engine.ProductPodman:
 		return seen("Podman works only with less isolation: %s", ofPodman).but(statusWarning, other)
+	case info.Product == engine.ProductKubernetes:
+		return seen("a cluster does not say whether its network plugin enforces NetworkPolicy, nor how its nodes limit processes").
+			but(statusWarning, "look at the cluster's network plugin, and at podPidsLimit of its nodes")
 	case streams:
 		return seen("%s is reached by a stream: runs work, agents and sessions do not", info.Product).
 			but(statusWarning, other)

@@ -21,7 +21,8 @@ func TestJudgeEngine(t *testing.T) {
 		"desktop": {engine.Info{Product: engine.ProductDesktop}, true, statusWarning, "agents and sessions do not"},
 		"rootless": {engine.Info{Product: engine.ProductDocker, Rootless: true}, true, statusWarning,
 			"reached by a stream"},
-		"podman": {engine.Info{Product: engine.ProductPodman}, false, statusWarning, "part of the limits"},
+		"cluster": {engine.Info{Product: engine.ProductKubernetes}, true, statusWarning, "NetworkPolicy"},
+		"podman":  {engine.Info{Product: engine.ProductPodman}, false, statusWarning, "part of the limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judgeEngine(&tc.info, tc.streams)

@@ -1,9 +1,10 @@
 // Package engine defines the verbs by which the host runs one program in a
 // place of its own, and what that place guarantees.
 //
-// There are two engines: runner/engine/docker confines the program in a
-// container, runner/engine/local runs it as a child process and confines
-// nothing. Both pass the suite in runner/engine/enginetest.
+// There are three engines: runner/engine/docker confines the program in a
+// container, runner/engine/kubernetes in a Pod of a cluster, runner/engine/local
+// runs it as a child process and confines nothing. The first and the last pass
+// the suite in test/enginetest.
 //
 // The invariant: what a zero Spec gets is the strict set of defaults in
 // defaults.go; everything looser is a named field of Spec and shows in the
@@ -23,7 +24,7 @@ import (
 // context ends a call soon with the context's error in the chain; every other
 // error of an engine has an *Error in its chain.
 type Engine interface {
-	// Name is "docker" or "local", the value of Handle.Engine.
+	// Name is "docker", "kubernetes" or "local", the value of Handle.Engine.
 	Name() string
 
 	// Check asks whether the engine can be used now and what it is. It is a
@@ -175,6 +176,8 @@ const (
 	ProductDocker  = "Docker Engine"
 	ProductDesktop = "Docker Desktop"
 	ProductPodman  = "Podman"
+
+	ProductKubernetes = "Kubernetes"
 )
 
 // Info describes a usable engine. Fields that an engine does not have are empty.

@@ -41,8 +41,6 @@ import (
 
 const (
 	name = "kubernetes"
-	// Product is what answers, in engine.Info.
-	Product = "Kubernetes"
 
 	// callTimeout bounds every call that does not wait for a program or a Pod.
 	callTimeout = 60 * time.Second
@@ -196,7 +194,7 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 			Message: fmt.Sprintf("the cluster does not allow in namespace %s: %s", e.namespace, strings.Join(missing, ", ")),
 			Hint:    "bind a Role with these to the user or service account; docs/guides/kubernetes.md has it"}
 	}
-	return engine.Info{Engine: name, Product: Product, Version: version.GitVersion,
+	return engine.Info{Engine: name, Product: engine.ProductKubernetes, Version: version.GitVersion,
 		Name:    "namespace " + e.namespace + " (" + e.config.Host + ")",
 		Runtime: cmp.Or(deref(e.template.pod.Spec.RuntimeClassName), "of the cluster")}, nil
 }

@@ -116,11 +116,12 @@ func TestTemplate(t *testing.T) {
 	for name, tc := range map[string]struct{ text, refused string }{
 		"where it runs": {"metadata: {labels: {team: a}}\nspec: {nodeSelector: {pool: a}, containers: [{name: files, " +
 			"resources: {limits: {memory: 1Gi}}}]}", ""},
-		"host network":     {"spec: {hostNetwork: true}", "spec.hostNetwork"},
-		"host pid":         {"spec: {hostPID: true}", "spec.hostPID"},
-		"host path":        {"spec: {volumes: [{name: a, hostPath: {path: /}}]}", "spec.volumes"},
-		"token":            {"spec: {automountServiceAccountToken: true}", "spec.automountServiceAccountToken"},
-		"privileged":       {"spec: {containers: [{name: files, securityContext: {privileged: true}}]}", "spec.containers.securityContext"},
+		"host network": {"spec: {hostNetwork: true}", "spec.hostNetwork"},
+		"host pid":     {"spec: {hostPID: true}", "spec.hostPID"},
+		"host path":    {"spec: {volumes: [{name: a, hostPath: {path: /}}]}", "spec.volumes"},
+		"token":        {"spec: {automountServiceAccountToken: true}", "spec.automountServiceAccountToken"},
+		"privileged": {"spec: {containers: [{name: files, securityContext: {privileged: true}}]}",
+			"spec.containers.securityContext"},
 		"another":          {"spec: {containers: [{name: agent}]}", `"agent"`},
 		"init":             {"spec: {initContainers: [{name: a}]}", "spec.initContainers"},
 		"our label":        {"metadata: {labels: {holon.pod: other}}", "holon.pod"},

@@ -43,6 +43,9 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 			err = e.send(ctx, h, spec)
 		}
 		if err == nil {
+			err = e.note(ctx, h, madeKey)
+		}
+		if err == nil {
 			return h, nil
 		}
 	}

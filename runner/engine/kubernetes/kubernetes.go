@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -35,6 +36,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"holon/runner/engine"
 )
@@ -81,6 +83,7 @@ var (
 
 // New makes a client. It does not connect: the first call does.
 func New(o Options) (*Engine, error) {
+	klog.SetLogger(logr.Discard()) // client-go prints what its callers are told as errors
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
 		overrides)

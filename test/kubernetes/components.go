@@ -18,19 +18,20 @@ const (
 
 // component is a program of the cluster and its arguments, in the order in which they start.
 type component struct {
-	name string
-	args []string
+	name   string
+	socket string // NETWORK:ADDRESS that the next ones need, or ""
+	args   []string
 }
 
 // components returns the programs of a cluster whose files are in dir.
 func components(dir, cgroup string) []component {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return []component{
-		{"etcd", []string{"--data-dir=" + in("etcd"), "--log-level=error",
+		{"etcd", "tcp:127.0.0.1:2379", []string{"--data-dir=" + in("etcd"), "--log-level=error",
 			"--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
 			"--listen-peer-urls=http://127.0.0.1:2380"}},
-		{"containerd", []string{"--config=" + in("containerd.toml")}},
-		{"kube-apiserver", []string{"--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0",
+		{"containerd", "unix:" + in("containerd.sock"), []string{"--config=" + in("containerd.toml")}},
+		{"kube-apiserver", "tcp:127.0.0.1:" + apiPort, []string{"--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0",
 			"--secure-port=" + apiPort, "--advertise-address=" + nodeIP, "--service-cluster-ip-range=10.96.0.0/24",
 			"--tls-cert-file=" + in("server.crt"), "--tls-private-key-file=" + in("server.key"),
 			"--client-ca-file=" + in("ca.crt"), "--service-account-issuer=https://kubernetes.default.svc",
@@ -40,12 +41,13 @@ func components(dir, cgroup string) []component {
 			"--kubelet-certificate-authority=" + in("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 			"--default-unreachable-toleration-seconds=5", "--default-not-ready-toleration-seconds=5"}},
-		{"kube-controller-manager", []string{"--kubeconfig=" + in("controllers.kubeconfig"), "--leader-elect=false",
+		{"kube-controller-manager", "", []string{"--kubeconfig=" + in("controllers.kubeconfig"), "--leader-elect=false",
 			"--service-account-private-key-file=" + in("accounts.key"), "--root-ca-file=" + in("ca.crt"),
-			"--node-monitor-grace-period=20s", "--node-monitor-period=2s", "--secure-port=0"}},
-		{"kube-scheduler", []string{"--kubeconfig=" + in("scheduler.kubeconfig"), "--leader-elect=false",
+			"--use-service-account-credentials", "--node-monitor-grace-period=20s", "--node-monitor-period=2s",
 			"--secure-port=0"}},
-		{"kubelet", []string{"--config=" + in("kubelet.yaml"), "--kubeconfig=" + in("kubelet.kubeconfig"),
+		{"kube-scheduler", "", []string{"--kubeconfig=" + in("scheduler.kubeconfig"), "--leader-elect=false",
+			"--secure-port=0"}},
+		{"kubelet", "", []string{"--config=" + in("kubelet.yaml"), "--kubeconfig=" + in("kubelet.kubeconfig"),
 			"--hostname-override=" + nodeName, "--node-ip=" + nodeIP, "--cgroup-root=" + cgroup}},
 	}
 }

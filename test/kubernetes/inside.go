@@ -41,6 +41,12 @@ func inside(tools, dir, cgroup string) error {
 		if err := c.start(component.name); err != nil {
 			return err
 		}
+		if component.socket == "" {
+			continue
+		}
+		if err := awaitSocket(ctx, component.socket); err != nil {
+			return errors.Join(err, c.logs())
+		}
 	}
 	api, err := net.Listen("unix", filepath.Join(dir, "api.sock"))
 	if err != nil {
@@ -62,6 +68,24 @@ func inside(tools, dir, cgroup string) error {
 			return err
 		}
 		go c.serve(conn)
+	}
+}
+
+// awaitSocket waits until a component takes connections: those that follow would end without it.
+func awaitSocket(ctx context.Context, address string) error {
+	network, address, _ := strings.Cut(address, ":")
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		conn, err := net.Dial(network, address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", address, err)
+		}
 	}
 }
 

@@ -202,7 +202,7 @@ func makeCgroups(name string) error {
 
 // removeCgroups removes the groups, which have no process when the cluster ended.
 func removeCgroups(name string) {
-	for _, root := range cgroupRoots() {
+	for _, root := range append(cgroupRoots(), "/sys/fs/cgroup/unified") {
 		var dirs []string
 		_ = filepath.WalkDir(filepath.Join(root, name), func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {

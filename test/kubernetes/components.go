@@ -95,6 +95,7 @@ state = "/run/containerd/state"
 [grpc]
   address = "DIR/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true # a container may have no capability to lower its score
   sandbox_image = "holon-test/pause:latest"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"

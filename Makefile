@@ -66,7 +66,7 @@ check: lint programs ## all there is: lint, long properties, torture, releases, 
 	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs curl:curl ssh-keygen:openssh-client minisign:minisign \
 		pg_ctlcluster:postgresql sshd:openssh-server
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon
-	@.ci/with-engine sh -c 'images/base/build && .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
+	@.ci/with-engine sh -c 'images/base/build && .ci/with-kubernetes .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
 
 test-user: programs ## the tests that differ for an ordinary user, as one; for root
 	@.ci/need git:git

@@ -102,6 +102,8 @@ const (
 	lockNotAvailable    = "55P03"
 	readOnlyTransaction = "25006"
 	noPrivilege         = "42501"
+	undefinedTable      = "42P01"
+	undefinedFunction   = "42883"
 	diskFull            = "53100"
 	invalidParameter    = "22023"
 	dataCorrupted       = "XX001"
@@ -128,25 +130,33 @@ func (dialect) Known(err error) *state.Error {
 	case e.Code == dataCorrupted, e.Code == indexCorrupted:
 		return sqlstore.Unreadable(err)
 	case e.Code == readOnlyTransaction, e.Code == noPrivilege, e.Code == lockNotAvailable,
+		e.Code == undefinedTable, e.Code == undefinedFunction,
 		slices.Contains(classesAway, e.Code[:min(2, len(e.Code))]):
 		return refusedBy(e, err)
 	}
 	return nil
 }
 
-// refusals are what an operator has to change, by the class of an answer of the server.
+// refusals are what an operator has to change, by the class of an answer of the server; "tables": they are gone.
 var refusals = map[string]struct{ what, hint string }{
 	"25": {"can only be read", "name the primary server in the URL, or make this one take writes"},
 	"28": {"refuses its user", "correct the user in the URL, or the password, in PGPASSWORD or the file of PGPASSFILE"},
 	"3D": {"does not exist", "correct its name in the URL, or make it: createdb --owner USER DATABASE"},
 	"42": {"does not let its user make the tables or write them", "make the user the owner of the database"},
+	"tables": {"has not the tables that it had",
+		"restore it from a backup, or correct its name in the URL, then start holon serve again"},
 	"55": {"is held by another writer", "see in pg_stat_activity which session waits in a transaction"},
 }
 
 // refusedBy is about a server that answers that the database cannot be used.
 func refusedBy(e *pgconn.PgError, err error) *state.Error {
 	known := away(err)
-	if r, ok := refusals[e.Code[:min(2, len(e.Code))]]; ok {
+	key := e.Code[:min(2, len(e.Code))]
+	if e.Code == undefinedTable || e.Code == undefinedFunction {
+		key = "tables"
+	}
+	if r, ok := refusals[key]; ok {
+		known.Param = "ledger"
 		known.Message, known.Hint = "the database of the ledger "+r.what+"; nothing was written", r.hint
 	}
 	return known

@@ -58,6 +58,23 @@ func execute(t *testing.T, url, text string, args ...any) {
 	expect.NoError(t, err)
 }
 
+// A database that was dropped, and made again without its tables, is named as what is wrong.
+func TestTablesAreGone(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.New(t).Database(t)
+	s := openAt(t, url)
+	defer s.Close()
+	execute(t, url, "DROP SCHEMA public CASCADE")
+	execute(t, url, "CREATE SCHEMA public")
+	read := s.View(t.Context(), func(v ledger.View) error { _, err := v.Agents(); return err })
+	for doing, err := range map[string]error{"read": read, "write": s.Update(t.Context(), tell)} {
+		wantCode(t, err, ledger.CodeLedgerAway)
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Param != "ledger" {
+			t.Errorf("%s: error %v, want one that names the parameter ledger", doing, err)
+		}
+	}
+}
+
 // While the server is away there is a typed error; after it came back everything that was acknowledged is there, and
 // the store goes on.
 func TestServerRestarts(t *testing.T) {

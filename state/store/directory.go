@@ -134,6 +134,3 @@ func aside(root *os.Root, name, to string) error {
 	}
 	return nil
 }
-
-// below reports whether a path is dir or lies in it.
-func below(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -48,15 +47,12 @@ func CheckURL(text string) error {
 }
 
 func parse(text string) (p place, err error) {
-	bad := func(hint, format string, args ...any) error {
-		return &state.Error{Code: CodeURL, Param: "store", Message: fmt.Sprintf(format, args...), Hint: hint}
-	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Fragment != "" { // the cause may quote a secret
-		return p, bad("give s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION", "the store is not the URL of a bucket")
+		return p, badURL("give s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION", "the store is not the URL of a bucket")
 	}
 	if u.User != nil {
-		return p, bad("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the URL of the store has credentials in it, "+
+		return p, badURL("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "the URL of the store has credentials in it, "+
 			"and settings are shown")
 	}
 	query, err := url.ParseQuery(u.RawQuery)
@@ -66,29 +62,37 @@ func parse(text string) (p place, err error) {
 		}
 	}
 	if err != nil {
-		return p, bad("use endpoint, region and insecure", "a parameter of the store is not known")
+		return p, badURL("use endpoint, region and insecure", "a parameter of the store is not known")
 	}
 	p = place{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), endpoint: "s3.amazonaws.com",
 		region: query.Get("region"), secure: true}
 	if p.prefix != "" {
 		p.prefix += "/"
 	}
-	given := query.Get("endpoint")
-	if given == "" {
-		return p, nil
-	}
-	end, err := url.Parse(given)
-	if err != nil || end.Host == "" || end.User != nil || strings.Trim(end.Path, "/") != "" || end.RawQuery != "" ||
-		end.Scheme != "https" && end.Scheme != "http" {
-		return p, bad("write endpoint=https://HOST:PORT", "the endpoint of the store is not a URL of a host")
-	}
-	p.endpoint, p.secure = end.Host, end.Scheme == "https"
-	if addr, err := netip.ParseAddr(end.Hostname()); !p.secure && (err != nil || !addr.IsLoopback()) &&
-		end.Hostname() != "localhost" && query.Get("insecure") != "true" {
-		return p, bad("use https, or add insecure=true where the network is trusted",
-			"the endpoint of the store is http, and not of this host")
+	if given := query.Get("endpoint"); given != "" {
+		return p, p.setEndpoint(given, query.Get("insecure") == "true")
 	}
 	return p, nil
+}
+
+// setEndpoint sets the server. One without TLS is of this host, unless insecure is true.
+func (p *place) setEndpoint(text string, insecure bool) error {
+	end, err := url.Parse(text)
+	if err != nil || end.Host == "" || end.User != nil || strings.Trim(end.Path, "/") != "" || end.RawQuery != "" ||
+		end.Scheme != "https" && end.Scheme != "http" {
+		return badURL("write endpoint=https://HOST:PORT", "the endpoint of the store is not a URL of a host")
+	}
+	p.endpoint, p.secure = end.Host, end.Scheme == "https"
+	addr, err := netip.ParseAddr(end.Hostname())
+	if local := err == nil && addr.IsLoopback() || end.Hostname() == "localhost"; !p.secure && !local && !insecure {
+		return badURL("use https, or add insecure=true where the network is trusted",
+			"the endpoint of the store is http, and not of this host")
+	}
+	return nil
+}
+
+func badURL(hint, message string) error {
+	return &state.Error{Code: CodeURL, Param: "store", Message: message, Hint: hint}
 }
 
 // Keys are credentials of a bucket. Without an ID those are used that the file of AWS_SHARED_CREDENTIALS_FILE or the

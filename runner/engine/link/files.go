@@ -195,29 +195,23 @@ type plan struct {
 // both can.
 func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) plan {
 	p := plan{same: make(directory, len(theirs))}
-	for name, their := range theirs {
-		our, here := ours[name]
-		was, known := same[name]
-		theyChanged, weChanged := !known || was.Program != their, !known || !here || was.Host != our
+	names := maps.Clone(ours)
+	maps.Copy(names, theirs)
+	for name := range names {
+		f := file{}
+		f.was, f.known = same[name]
+		f.our, f.here = ours[name]
+		f.their, f.there = theirs[name]
 		switch {
-		case here && (!theyChanged && !weChanged || !known && our.Like(their)):
-			p.same[name] = pair{our, their}
-		case !pulls && here, pulls && shared && here && weChanged && (known && !theyChanged ||
-			!known && our.ModTime > their.ModTime):
+		case f.here && f.there && f.isSame():
+			p.same[name] = pair{f.our, f.their}
+		case f.comesFromHere(pulls, shared) && f.here:
 			p.put = append(p.put, name)
-		case !pulls, shared && known && !here && !theyChanged:
+		case f.comesFromHere(pulls, shared):
 			p.removeThere = append(p.removeThere, name)
-		default:
+		case f.there:
 			p.get = append(p.get, name)
-		}
-	}
-	for name := range ours {
-		if _, there := theirs[name]; there {
-			continue
-		}
-		if _, known := same[name]; !pulls || shared && !known {
-			p.put = append(p.put, name)
-		} else {
+		default:
 			p.removeHere = append(p.removeHere, name)
 		}
 	}
@@ -225,6 +219,34 @@ func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) 
 		slices.Sort(list)
 	}
 	return p
+}
+
+// file is a file as it is on both sides, and as it was when it was the same.
+type file struct {
+	was                pair
+	our, their         transfer.Entry
+	known, here, there bool
+}
+
+func (f file) isSame() bool {
+	if f.known {
+		return f.was == pair{f.our, f.their}
+	}
+	return f.our.Like(f.their)
+}
+
+// comesFromHere reports whether the host's side of a file counts, be it that there is none. Of one that was never the
+// same the side that has it counts, and of two the newer.
+func (f file) comesFromHere(pulls, shared bool) bool {
+	switch {
+	case !pulls:
+		return true
+	case !shared:
+		return false
+	case f.known:
+		return f.there && f.was.Program == f.their
+	}
+	return !f.there || f.here && f.our.ModTime > f.their.ModTime
 }
 
 // Fetch brings what the program wrote up to date whole, of a program that may have ended.

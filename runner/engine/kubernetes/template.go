@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -71,13 +72,25 @@ func readTemplate(file string) (t template, err error) {
 		}
 		t.files = &c.Resources
 	}
-	for key := range t.pod.Labels {
-		if key == podKey {
-			return refused("leave it out", "metadata.labels.%s is not to be set", key)
+	for kind, keys := range map[string]map[string]string{"labels": t.pod.Labels, "annotations": t.pod.Annotations} {
+		for key := range keys {
+			if isReserved(key) {
+				return refused("leave it out", "metadata.%s.%s is not to be set", kind, key)
+			}
 		}
 	}
 	t.pod.Spec.Containers = nil
 	return t, nil
+}
+
+// isReserved reports whether a label or an annotation is holon's own, or an older way to loosen a container.
+func isReserved(key string) bool {
+	for _, prefix := range []string{"holon.", "container.apparmor.security.", "seccomp.security."} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // forbidden names a field that is not allowed, "" if there is none. at is the path of tree.

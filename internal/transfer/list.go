@@ -9,6 +9,7 @@ import (
 	"path"
 	"syscall"
 
+	"holon/internal/folder"
 	"holon/internal/roots"
 )
 
@@ -137,7 +138,7 @@ func (l *lister) add(ctx context.Context, root *os.Root, base, name string, info
 func entryOf(info fs.FileInfo) Entry {
 	e := Entry{Mode: info.Mode().Type() | info.Mode().Perm()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && !info.IsDir() {
-		e.Changed, e.Inode = changeTime(st), st.Ino
+		e.Changed, e.Inode = folder.ChangeTime(st), st.Ino
 	}
 	if info.Mode().IsRegular() {
 		e.Size, e.ModTime = info.Size(), info.ModTime().UnixNano()

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/folder"
 	"holon/internal/roots"
 	"holon/state"
 )
@@ -111,7 +112,7 @@ func look(root *os.Root, name string) (f found, err error) {
 		}
 		f.seen = seen{Size: f.Size, Time: f.Time}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			f.seen.Inode, f.seen.Change = st.Ino, changeTime(st)
+			f.seen.Inode, f.seen.Change = st.Ino, folder.ChangeTime(st)
 		}
 	}
 	return f, err

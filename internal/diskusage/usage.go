@@ -22,18 +22,20 @@ const leastCharge = 4 << 10
 // charge returns what a file of so many blocks of 512 bytes counts.
 func charge(blocks int64) int64 { return max(blocks*512, leastCharge) }
 
-// Dir returns how many bytes of the disk the files beneath dir take. It skips directories that it may not enter. A file
-// with several names counts once, and each at least 4 KiB. The usage of an absent directory is 0.
-func Dir(ctx context.Context, dir string) (int64, error) {
+// Dir returns how many bytes of the disk the files beneath dir take. It skips directories that it may not enter, and
+// says that there are such. A file with several names counts once, and each at least 4 KiB. The usage of an absent
+// directory is 0.
+func Dir(ctx context.Context, dir string) (bytes int64, skipped bool, err error) {
 	root, err := folder.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer root.Close()
 	var sum atomic.Int64
+	var closed atomic.Bool
 	var links linkSet
 	err = folder.Walk(ctx, root, "", func(dir folder.Dir, _ string, names []string) (descend []string, err error) {
 		for _, name := range names {
@@ -50,11 +52,16 @@ func Dir(ctx context.Context, dir string) (int64, error) {
 			}
 		}
 		return descend, nil
-	}, func(string, error) error { return nil })
+	}, func(_ string, err error) error {
+		if errors.Is(err, fs.ErrPermission) {
+			closed.Store(true)
+		}
+		return nil
+	})
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return sum.Load(), nil
+	return sum.Load(), closed.Load(), nil
 }
 
 // linkSet remembers files with several names, up to maxLinks.

@@ -124,6 +124,20 @@ func Unpack(ctx context.Context, in io.Reader, dir string, limits Limits, keep f
 	return nil
 }
 
+// Measure returns how many bytes of a disk the files of a tar would take, each at least 4 KiB.
+func Measure(in io.Reader) (bytes int64, err error) {
+	for tr := tar.NewReader(in); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return bytes, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		bytes += max(h.Size, 4<<10)
+	}
+}
+
 func open(dir string, limits Limits) (*unpacking, error) {
 	root, err := roots.Open(dir)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Usage is diskusage.Dir, with the code of its error.
 func Usage(ctx context.Context, dir string) (int64, error) {
-	n, err := diskusage.Dir(ctx, dir)
+	n, _, err := diskusage.Dir(ctx, dir)
 	if err != nil {
 		return 0, git.WithCode("measure "+dir, err)
 	}

@@ -31,42 +31,19 @@ const idleSessions = 50
 // one.
 func measureSessions(ctx context.Context, r *rig) []row {
 	long, paced := r.samples(10_000, 2_000), r.samples(200, 50)
-	s := load.Must(load.New(load.Options{Dir: r.newDir(), Script: sessionScript(long, paced),
-		Env: []string{"HOLON_ENGINE=local", "HOLON_AGENTD=" + r.agentd, "HOLON_MAX_CONTAINERS=64",
-			"HOLON_TOKEN_MAX_SESSIONS=64"}}))
-	r.later(func() error { s.Close(); return nil })
-	load.Check(s.Start(ctx))
-	say := func(what, session string) ask {
-		return ask{Model: s.Model(), Input: what, Holon: map[string]string{"session_id": session}}
-	}
-	door := r.at(s.Socket, "http://holon/v1")
-	door.create(ctx, say("Say something.", "bench"))
-	sockets := load.Must(filepath.Glob(filepath.Join(s.Home, "ipc", "*", "ipc", "agent.sock")))
+	front := r.openDoor(ctx, sessionScript(long, paced), "HOLON_ENGINE=local", "HOLON_AGENTD="+r.agentd,
+		"HOLON_MAX_CONTAINERS=64", "HOLON_TOKEN_MAX_SESSIONS=64")
+	front.create(ctx, front.say("Say something.", "bench"))
+	sockets := load.Must(filepath.Glob(filepath.Join(front.daemon.Home, "ipc", "*", "ipc", "agent.sock")))
 	if len(sockets) != 1 {
 		load.Failf("%d sockets of agentd, want one", len(sockets))
 	}
-	agentd := r.at(sockets[0], "http://agentd")
+	agentd := &door{r.at(sockets[0], "http://agentd"), front.daemon}
+	proxy := &door{r.serveProxy(ctx, sockets[0]), front.daemon}
 	const direct = "direct"
-	first := func(at *server, session string) subject {
-		next := say("Say something.", session) // which continues the response before it, as the next turn of a session does
-		return subject{"first event", func(ctx context.Context) []float64 {
-			got := at.stream(ctx, next)
-			next.Previous = got.id
-			return []float64{ms(got.first)}
-		}}
-	}
-	rate := func(at *server, session, what string, count int) subject {
-		return subject{what, func(ctx context.Context) []float64 {
-			var got *streamed
-			took := timed(func() { got = at.stream(ctx, say(what, session)) })
-			got.whole(count)
-			return []float64{float64(got.events) / took.Seconds()}
-		}}
-	}
-	firsts := compare(ctx, r.plan(500, 30, 10), first(agentd, direct), first(door, "bench"),
-		first(r.serveProxy(ctx, sockets[0]), direct))
-	even := compare(ctx, r.plan(5, 3, 1), rate(agentd, direct, "paced", paced), rate(door, "bench", "paced", paced))
-	flood := compare(ctx, r.plan(15, 3, 1), rate(agentd, direct, "many", long), rate(door, "bench", "many", long))
+	firsts := compare(ctx, r.plan(500, 30, 10), agentd.first(direct), front.first("bench"), proxy.first(direct))
+	even := compare(ctx, r.plan(5, 3, 1), agentd.rate(direct, "paced", paced), front.rate("bench", "paced", paced))
+	flood := compare(ctx, r.plan(15, 3, 1), agentd.rate(direct, "many", long), front.rate("bench", "many", long))
 	const against = "the socket of its agentd"
 	event := versus("P33", "a warm session at the door: POST → first event", against, unitMS, firsts[1][0], firsts[0][0])
 	return []row{
@@ -76,19 +53,59 @@ func measureSessions(ctx context.Context, r *rig) []row {
 			even[0][0]).leastGoal(0.9),
 		versus("P35", fmt.Sprintf("a stream of %d deltas at the door", long), against, unitRate, flood[1][0],
 			flood[0][0]).leastGoal(0.7),
-		measureIdle(ctx, r, s, door, func(n int) ask { return say("Say something.", fmt.Sprint("idle-", n)) }),
+		measureIdle(ctx, r, front),
 	}
 }
 
+// door is where clients of a daemon ask for turns of their sessions, or what stands for it.
+type door struct {
+	*server
+	daemon *load.Server
+}
+
+// openDoor starts a daemon with a scripted model.
+func (r *rig) openDoor(ctx context.Context, script []byte, env ...string) *door {
+	s := load.Must(load.New(load.Options{Dir: r.newDir(), Engine: r.opts.docker, Script: script, Env: env}))
+	r.later(func() error { s.Close(); return load.RemoveContainers(s.Home) })
+	load.Check(s.Start(ctx))
+	return &door{r.at(s.Socket, "http://holon/v1"), s}
+}
+
+func (d *door) say(what, session string) ask {
+	return ask{Model: d.daemon.Model(), Input: what, Holon: map[string]string{"session_id": session}}
+}
+
+// first measures the time to the first event of turns that each continue the response before, as those of a session do.
+func (d *door) first(session string) subject {
+	next := d.say("Say something.", session)
+	return subject{"first event", func(ctx context.Context) []float64 {
+		got := d.stream(ctx, next)
+		next.Previous = got.id
+		return []float64{ms(got.first)}
+	}}
+}
+
+// rate measures the events a second of a turn with so many deltas.
+func (d *door) rate(session, what string, count int) subject {
+	return subject{what, func(ctx context.Context) []float64 {
+		var got *streamed
+		took := timed(func() { got = d.stream(ctx, d.say(what, session)) })
+		got.whole(count)
+		return []float64{float64(got.events) / took.Seconds()}
+	}}
+}
+
 // measureIdle is P36.
-func measureIdle(ctx context.Context, r *rig, s *load.Server, door *server, say func(n int) ask) row {
+func measureIdle(ctx context.Context, r *rig, d *door) row {
 	n := r.samples(idleSessions, 10)
 	resident := func() float64 {
 		load.Check(load.Pause(ctx, 2*time.Second))
-		return load.Resident(s.PID()) / 1e6
+		return load.Resident(d.daemon.PID()) / 1e6
 	}
 	before := resident()
-	parallel(ctx, n, runtime.NumCPU(), func(ctx context.Context, i int) { door.create(ctx, say(i)) })
+	parallel(ctx, n, runtime.NumCPU(), func(ctx context.Context, i int) {
+		d.create(ctx, d.say("Say something.", fmt.Sprint("idle-", i)))
+	})
 	each := (resident() - before) / float64(n)
 	return row{ID: "P36", What: fmt.Sprintf("memory of holon serve for each of %d sessions that are warm and idle", n),
 		Unit: unitMB, Ours: each}.absoluteGoal(0.5)

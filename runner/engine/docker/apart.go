@@ -154,12 +154,12 @@ func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) err
 	return err
 }
 
-// Read implements engine.Linker. Of a container that something else removed, the second one has the files.
+// Read implements engine.Linker. The second container has the files, also while something else removes the first.
 func (e *Engine) Read(ctx context.Context, h engine.Handle, dir string) (io.ReadCloser, error) {
 	what := "read " + dir + " of container " + h.Name
-	content, _, err := e.api.CopyFromContainer(ctx, h.ID, dir)
+	content, _, err := e.api.CopyFromContainer(ctx, h.Name+filesSuffix, dir)
 	if state.IsCode(wrap(what, err), engine.CodeNotFound) {
-		content, _, err = e.api.CopyFromContainer(ctx, h.Name+filesSuffix, dir)
+		content, _, err = e.api.CopyFromContainer(ctx, h.ID, dir)
 	}
 	return &contents{content, what}, wrap(what, err)
 }

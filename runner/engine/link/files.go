@@ -137,6 +137,10 @@ func (f *Files) syncMount(ctx context.Context, spec engine.Spec, m engine.Mount,
 		return false, err
 	}
 	plan := compare(f.same[m.Target], ours, theirs, !m.ReadOnly, f.shared)
+	// First, because a directory may have become a file.
+	if err := removeHere(m.Source, plan.removeHere); err != nil {
+		return false, err
+	}
 	if len(plan.get) > 0 {
 		got, err := f.client.Get(ctx, m.Target, m.Source, plan.get, limits)
 		if err != nil {
@@ -150,9 +154,6 @@ func (f *Files) syncMount(ctx context.Context, spec engine.Spec, m engine.Mount,
 			}
 			plan.same[name] = pair{Host: e, Program: theirs[name]}
 		}
-	}
-	if err := removeHere(m.Source, plan.removeHere); err != nil {
-		return false, err
 	}
 	if len(plan.put)+len(plan.removeThere) > 0 {
 		made, err := f.client.Put(ctx, m.Target, m.Source, plan.removeThere, plan.put)

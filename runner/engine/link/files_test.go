@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -138,17 +139,19 @@ func TestSyncOfOurs(t *testing.T) {
 // Kinds of files change, and links stay links.
 func TestSyncKinds(t *testing.T) {
 	s := newSides(t, true)
-	s.write(s.ours, "a=1", "b/c=2")
+	s.write(s.ours, "a=1", "b/c=2", "d/e/f=3")
 	s.sync()
 	expect.NoError(t, os.RemoveAll(filepath.Join(s.them, "b")))
 	s.write(s.them, "b=file")
+	expect.NoError(t, os.RemoveAll(filepath.Join(s.them, "d")))
+	expect.NoError(t, os.Symlink("/etc", filepath.Join(s.them, "d")))
 	expect.NoError(t, os.Remove(filepath.Join(s.them, "a")))
 	expect.NoError(t, os.Symlink("/etc/passwd", filepath.Join(s.them, "a")))
 	s.sync()
 	target, err := os.Readlink(filepath.Join(s.ours, "a"))
 	expect.NoError(t, err)
 	expect.Equal(t, "the target", target, "/etc/passwd")
-	expect.NoError(t, os.Remove(filepath.Join(s.ours, "a")))
+	expect.NoError(t, errors.Join(os.Remove(filepath.Join(s.ours, "a")), os.Remove(filepath.Join(s.ours, "d"))))
 	s.sync()
 	s.has("b=file")
 }

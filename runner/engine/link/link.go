@@ -101,10 +101,11 @@ func again(ctx context.Context, eng engine.Engine, h engine.Handle,
 }
 
 // maxPrinted bounds what is read of a command's output.
-const maxPrinted = 1 << 10
+const maxPrinted = 64 << 10
 
 // Usage returns how many bytes of the disk what a running program wrote to its mounts takes, but for those that hold
-// sockets. Commands of the program can neither stop nor deceive it where there is a Server.
+// sockets. Commands of the program can neither stop nor deceive it where there is a Server. A mount that a command in
+// the program cannot measure is read whole.
 func Usage(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (int64, error) {
 	command := slices.Clone(spec.Sockets.Usage)
 	list := written(spec)
@@ -125,14 +126,30 @@ func Usage(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("measure container %s: %w", h.Name, context.Cause(ctx))
 	}
+	sum, closed, _ := strings.Cut(strings.TrimSpace(string(printed)), "\n")
 	var bytes int64
 	if err == nil {
-		bytes, err = strconv.ParseInt(strings.TrimSpace(string(printed)), 10, 64)
+		bytes, err = strconv.ParseInt(sum, 10, 64)
+	}
+	for dir := range strings.FieldsFuncSeq(closed, func(c rune) bool { return c == '\n' }) {
+		if err == nil && slices.Contains(command, dir) {
+			err = addWhole(ctx, eng, h, dir, &bytes)
+		}
 	}
 	if err != nil {
 		return 0, &engine.Error{Code: engine.CodeFailed, Message: "cannot measure container " + h.Name, Err: err}
 	}
 	return bytes, nil
+}
+
+func addWhole(ctx context.Context, eng engine.Linker, h engine.Handle, dir string, bytes *int64) error {
+	content, err := eng.Read(ctx, h, dir)
+	if err != nil {
+		return err
+	}
+	n, err := transfer.Measure(content)
+	*bytes += n
+	return errors.Join(err, content.Close())
 }
 
 // moved are the mounts whose files change on one side or the other.

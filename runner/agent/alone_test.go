@@ -49,7 +49,7 @@ func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.O
 
 func (p *played) Recover(_ context.Context, t pool.Turn, _ func(), _ runner.Observer) (runner.End, error) {
 	p.recovered.Store(&t)
-	return runner.End{NotBegun: true}, nil
+	return runner.End{TurnID: t.ID(), NotBegun: true}, nil
 }
 
 func (p *played) Preview(context.Context, pool.Turn) (turns.Preview, error) {

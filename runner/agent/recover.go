@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -117,6 +118,9 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 		end, err := r.rejoin(ctx, stop, agent, record, attached)
 		cause := interrupted(ctx)
 		stop(nil)
+		if end.NotBegun && attempt.BegunAt != nil { // its files are not here: they may be on the host that died
+			end = r.cut(end)
+		}
 		if err == nil {
 			err = r.takeOver(attempt, end)
 		}
@@ -133,6 +137,19 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 		}
 	}
 }
+
+// cut is the end of a turn that agentd accepted, as the ledger says, and of which nothing else is known. What it did is
+// done.
+func (r *Runtime) cut(end runner.End) runner.End {
+	end.NotBegun = false
+	if end.Err == nil {
+		end.Err = errNoTrace
+	}
+	end.Settle(nil, r.cfg.Secrets)
+	return end
+}
+
+var errNoTrace = errors.New("nothing is left of the turn")
 
 // rejoin finds what became of a turn, and watches it to its end if it goes on.
 func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, record *recorder,

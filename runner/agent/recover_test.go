@@ -3,6 +3,7 @@ package agent_test
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holon/runner"
@@ -14,7 +15,8 @@ import (
 	"holon/test/memory"
 )
 
-// A turn that is taken up again has the prompt that it was sent, for its trace.
+// A turn that is taken up again has the prompt that it was sent, for its trace. One that began and of which nothing is
+// left, as on another host, was interrupted.
 func TestRecoveredPrompt(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(memory.Dir(t), "ledger.db")
@@ -32,7 +34,10 @@ func TestRecoveredPrompt(t *testing.T) {
 		scheduler.Sent{Prompt: frame, Digest: digest}), store.Close()))
 	l := newAlone(t, path, stillHomes{}, nil)
 	defer l.close()
-	l.answered("main", claim.Message.ID) // after the turn was not found
+	l.answered("main", claim.Message.ID)
+	if again := l.played.last.Load().Prompt(); !strings.Contains(again, "was interrupted") { // it began, whatever is left
+		t.Errorf("the message comes back as %q", again)
+	}
 	got := l.played.recovered.Load()
 	if got == nil {
 		got = &pool.Turn{Turn: runner.NewTurn("", "")}

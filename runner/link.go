@@ -82,6 +82,7 @@ func (s *Session) openLink(ctx context.Context) (err error) {
 			s.cfg.Engine.Name(), visible.OneLine(s.handle.Link, 40)), Hint: "use the holon that made the container"}
 	}
 	s.openFiles(eng)
+	go s.link.files.Connect(context.WithoutCancel(ctx), s.linked()) // Close waits for it
 	s.link.conn, err = enginelink.Join(ctx, eng, s.handle, s.linked())
 	if err == nil && s.shares() {
 		err = s.sync(ctx)

@@ -299,9 +299,11 @@ func (s *Session) Stop(ctx context.Context) error {
 	if s.stopped || !s.created {
 		return nil
 	}
-	syncing, cancel := context.WithTimeout(ctx, stopSyncTime)
-	s.warnUnsynced(s.sync(syncing)) // what is missing is fetched
-	cancel()
+	if s.shares() || !s.link.settled { // of a run, the end of its turn did it
+		syncing, cancel := context.WithTimeout(ctx, stopSyncTime)
+		s.warnUnsynced(s.sync(syncing)) // what is missing is fetched
+		cancel()
+	}
 	s.stopped = true
 	removed := make(chan error, 1)
 	go func() { removed <- s.removeServices(ctx) }()

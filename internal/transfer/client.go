@@ -33,15 +33,12 @@ func NewClient(rw io.ReadWriteCloser) *Client {
 // Close ends the connection, and a call that waits for it.
 func (c *Client) Close() error { return c.closer.Close() }
 
-// ask sends a request and reads its answer, until ctx ends.
-func (c *Client) ask(ctx context.Context, r request, do func() error) error {
+// ask calls do, which sends requests and reads their answers, until ctx ends.
+func (c *Client) ask(ctx context.Context, what string, do func() error) error {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	c.watch.Reset(stallTime)
 	defer c.watch.Stop()
-	err := c.conn.write(r)
-	if err == nil {
-		err = do()
-	}
+	err := do()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = &BrokenError{err}
 	}
@@ -50,38 +47,59 @@ func (c *Client) ask(ctx context.Context, r request, do func() error) error {
 	}
 	if err != nil {
 		c.Close()
-		return fmt.Errorf("move files of %s: %w", r.Dir, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// List lists a directory of the container as the function List does. quiet: no process of the user ran when it began,
-// and all of the directory could be read.
-func (c *Client) List(ctx context.Context, dir string, except []string, limit int64, user int) (found Listing,
-	quiet bool, err error) {
-	r := request{Op: opList, Dir: dir, Limit: limit, User: user}
-	for _, name := range except {
-		r.Except = append(r.Except, []byte(name))
-	}
-	found = make(Listing)
-	err = c.ask(ctx, r, func() error {
-		err := c.conn.out.Flush()
-		if err != nil {
+// Directory is one of the container's, without the paths Except in it.
+type Directory struct {
+	Path   string
+	Except []string
+}
+
+// List lists directories of the container as the function List does, with at most limit files in each. quiet: no process
+// of the user ran when it began, and all of them could be read.
+func (c *Client) List(ctx context.Context, dirs []Directory, limit int64, user int) (found []Listing, quiet bool,
+	err error) {
+	quiet = true
+	err = c.ask(ctx, "list files", func() error {
+		for _, d := range dirs { // all at once, to wait for one answer
+			r := request{Op: opList, Dir: d.Path, Limit: limit, User: user}
+			for _, name := range d.Except {
+				r.Except = append(r.Except, []byte(name))
+			}
+			if err := c.conn.write(r); err != nil {
+				return err
+			}
+		}
+		if err := c.conn.out.Flush(); err != nil {
 			return err
 		}
-		end, err := c.conn.readAll(func(l line) error {
-			if name := string(l.Name); filepath.IsLocal(name) && filepath.Clean(name) == name {
-				found[name] = l.entry()
+		for _, d := range dirs {
+			l, still, err := c.readListing(limit)
+			if err != nil {
+				return fmt.Errorf("%s: %w", d.Path, err)
 			}
-			if limit > 0 && int64(len(found)) > limit {
-				return &TooMuchError{Limits{Files: limit}}
-			}
-			return nil
-		})
-		quiet = end.Quiet
-		return err
+			found, quiet = append(found, l), quiet && still
+		}
+		return nil
 	})
 	return found, quiet, err
+}
+
+func (c *Client) readListing(limit int64) (found Listing, quiet bool, err error) {
+	found = make(Listing)
+	end, err := c.conn.readAll(func(l line) error {
+		if name := string(l.Name); filepath.IsLocal(name) && filepath.Clean(name) == name {
+			found[name] = l.entry()
+		}
+		if limit > 0 && int64(len(found)) > limit {
+			return &TooMuchError{Limits{Files: limit}}
+		}
+		return nil
+	})
+	return found, end.Quiet, err
 }
 
 // Get brings files of the host's directory to up to date with those of the container's, in this order, and returns
@@ -97,8 +115,8 @@ func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits
 		wanted[name] = true
 	}
 	u.keep = func(name string, _ *tar.Header) bool { return !wanted[name] } // what was not asked for
-	err = c.ask(ctx, request{Op: opGet, Dir: dir}, func() error {
-		err := errors.Join(c.conn.writeNames(names), c.conn.out.Flush())
+	err = c.ask(ctx, "take files of "+dir, func() error {
+		err := errors.Join(c.conn.write(request{Op: opGet, Dir: dir}), c.conn.writeNames(names), c.conn.out.Flush())
 		if err != nil {
 			return err
 		}
@@ -122,8 +140,9 @@ func (c *Client) Get(ctx context.Context, dir, to string, names []string, limits
 // others, and returns what the container has then.
 func (c *Client) Put(ctx context.Context, dir, from string, removed, names []string) (made Listing, err error) {
 	made = make(Listing)
-	err = c.ask(ctx, request{Op: opPut, Dir: dir, Owners: os.Geteuid() == 0}, func() error {
-		if err := c.conn.writeNames(removed); err != nil {
+	err = c.ask(ctx, "give files to "+dir, func() error {
+		r := request{Op: opPut, Dir: dir, Owners: os.Geteuid() == 0}
+		if err := errors.Join(c.conn.write(r), c.conn.writeNames(removed)); err != nil {
 			return err
 		}
 		tw := tar.NewWriter(c.conn.out)

@@ -86,21 +86,49 @@ func (f *Files) Sync(ctx context.Context, spec engine.Spec, limits transfer.Limi
 	return quiet, errors.Join(err, f.save())
 }
 
-func (f *Files) sync(ctx context.Context, spec engine.Spec, limits transfer.Limits) (quiet bool, err error) {
-	if f.client == nil {
-		stream, err := f.eng.Exec(ctx, f.handle, spec.Helper(), spec.Sockets.Files)
-		if err != nil {
-			return false, err
-		}
+// Connect starts the command that moves files, so that it need not be waited for later. Where that fails, Sync tries it
+// again.
+func (f *Files) Connect(ctx context.Context, spec engine.Spec) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_ = f.connect(ctx, spec)
+}
+
+func (f *Files) connect(ctx context.Context, spec engine.Spec) error {
+	if f.client != nil {
+		return nil
+	}
+	stream, err := f.eng.Exec(ctx, f.handle, spec.Helper(), spec.Sockets.Files)
+	if err == nil {
 		f.client = transfer.NewClient(stream)
 	}
-	quiet = spec.Server != nil
-	for _, m := range moved(spec) {
-		still, err := f.syncMount(ctx, spec, m, limits)
+	return err
+}
+
+func (f *Files) sync(ctx context.Context, spec engine.Spec, limits transfer.Limits) (quiet bool, err error) {
+	if err := f.connect(ctx, spec); err != nil {
+		return false, err
+	}
+	user := 0
+	if spec.User != nil {
+		user = spec.User.UID
+	}
+	mounts := moved(spec)
+	dirs := make([]transfer.Directory, len(mounts))
+	for i, m := range mounts {
+		dirs[i] = transfer.Directory{Path: m.Target, Except: spec.Beneath(m.Target)}
+	}
+	theirs, quiet, err := f.client.List(ctx, dirs, limits.Files, user)
+	if err != nil {
+		return false, err
+	}
+	quiet = quiet && spec.Server != nil
+	for i, m := range mounts {
+		whole, err := f.syncMount(ctx, m, dirs[i].Except, theirs[i], limits)
 		if err != nil {
 			return false, err
 		}
-		quiet = quiet && still
+		quiet = quiet && whole
 	}
 	return quiet, nil
 }
@@ -122,16 +150,10 @@ func (f *Files) save() error {
 	return nil
 }
 
-func (f *Files) syncMount(ctx context.Context, spec engine.Spec, m engine.Mount, limits transfer.Limits) (quiet bool,
-	err error) {
-	except, user := spec.Beneath(m.Target), 0
-	if spec.User != nil {
-		user = spec.User.UID
-	}
-	theirs, quiet, err := f.client.List(ctx, m.Target, except, limits.Files, user)
-	if err != nil {
-		return false, err
-	}
+// syncMount makes a mount and its copy the same. whole: all that differed could be read.
+func (f *Files) syncMount(ctx context.Context, m engine.Mount, except []string, theirs transfer.Listing,
+	limits transfer.Limits) (whole bool, err error) {
+	whole = true
 	ours, err := transfer.List(ctx, m.Source, except, 0)
 	if err != nil {
 		return false, err
@@ -149,7 +171,7 @@ func (f *Files) syncMount(ctx context.Context, spec engine.Spec, m engine.Mount,
 		for _, name := range plan.get {
 			e, came := got[name]
 			if !came {
-				quiet = false // it could not be read, or changes
+				whole = false // it could not be read, or changes
 				continue
 			}
 			plan.same[name] = pair{Host: e, Program: theirs[name]}
@@ -168,7 +190,7 @@ func (f *Files) syncMount(ctx context.Context, spec engine.Spec, m engine.Mount,
 	}
 	f.changed = f.changed || !maps.Equal(f.same[m.Target], plan.same)
 	f.same[m.Target] = plan.same
-	return quiet, nil
+	return whole, nil
 }
 
 func removeHere(dir string, names []string) error {

@@ -1,15 +1,7 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bufio"
-	"bytes"
-	"errors"
-	"fmt"
 	"io"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -17,64 +9,32 @@ import (
 	"holon/runner/engine"
 	"holon/runner/engine/kubernetes"
 	"holon/state"
+	"holon/test/clustertest"
 	"holon/test/expect"
-	"holon/test/programs"
 )
 
 // cluster is one of .ci/with-kubernetes.
 type cluster struct {
+	*clustertest.Cluster
 	t      *testing.T
 	engine *kubernetes.Engine
+	base   string // the base image
 }
 
-// agentdImage is what brings agentd to a Pod.
-const agentdImage = "holon-test/agentd:test"
-
 func newCluster(t *testing.T) *cluster {
-	config := os.Getenv("HOLON_TEST_KUBECONFIG")
-	if testing.Short() || config == "" {
-		t.Skip("the full tier plays it, with .ci/with-kubernetes")
-	}
-	t.Setenv("KUBECONFIG", config)
-	eng, err := kubernetes.New(kubernetes.Options{AgentdImage: agentdImage})
+	c := &cluster{Cluster: clustertest.Open(t), t: t}
+	t.Setenv("KUBECONFIG", c.Kubeconfig)
+	eng, err := kubernetes.New(kubernetes.Options{AgentdImage: c.AgentdImage})
 	expect.NoError(t, err)
 	t.Cleanup(func() { expect.NoError(t, eng.Close()) })
-	c := &cluster{t, eng}
-	c.importAgentd()
-	c.ask("load " + agentdImage)
-	docker(t, "tag", baseImage, "holon-test/base:test") // :latest would be pulled
-	c.ask("load holon-test/base:test")
+	c.engine, c.base = eng, c.Load(baseImage)
 	return c
 }
 
-// importAgentd makes the image.
-func (c *cluster) importAgentd() {
-	program, err := os.ReadFile(programs.Must("agentd"))
-	expect.NoError(c.t, err)
-	var image bytes.Buffer
-	tw := tar.NewWriter(&image)
-	expect.NoError(c.t, tw.WriteHeader(&tar.Header{Name: "holon/bin/agentd", Mode: 0o755, Size: int64(len(program))}))
-	_, err = tw.Write(program)
-	expect.NoError(c.t, errors.Join(err, tw.Close()))
-	cmd := exec.CommandContext(c.t.Context(), "docker", "import", "-", agentdImage)
-	cmd.Stdin = &image
-	if out, err := cmd.CombinedOutput(); err != nil {
-		c.t.Fatalf("docker import: %v\n%s", err, out)
-	}
-}
-
-// ask has the cluster do something.
-func (c *cluster) ask(line string) {
-	c.t.Helper()
-	conn, err := net.Dial("unix", os.Getenv("HOLON_TEST_KUBERNETES_CONTROL"))
-	expect.NoError(c.t, err)
-	defer conn.Close()
-	_, err = fmt.Fprintln(conn, line)
-	expect.NoError(c.t, err)
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if strings.TrimSpace(answer) != "ok" {
-		c.t.Fatalf("%s: %q, %v", line, answer, err)
-	}
+// home is a home whose agents run in the cluster.
+func (c *cluster) home() *home {
+	return newHome(c.t, "HOLON_ENGINE=kubernetes", "KUBECONFIG="+c.Kubeconfig, "HOLON_IMAGE="+c.base,
+		"HOLON_KUBERNETES_AGENTD_IMAGE="+c.AgentdImage)
 }
 
 // in runs a shell command in the one Pod of a home, as the user of the agent's commands, in the working tree, and
@@ -99,8 +59,7 @@ func (c *cluster) in(h *home, command string) bool {
 // while the API server is away, and ends with its Pod.
 func TestKubernetes(t *testing.T) {
 	c := newCluster(t)
-	h := newHome(t, "HOLON_ENGINE=kubernetes", "KUBECONFIG="+os.Getenv("KUBECONFIG"), "HOLON_IMAGE=holon-test/base:test",
-		"HOLON_KUBERNETES_AGENTD_IMAGE="+agentdImage)
+	h := c.home()
 	repo := repository(t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link")
 	begin := func() *process {
 		p := h.begin(repo, "run", "--model", scripted(t, "pausing"), "--timeout", "5m", "--accept-weaker",
@@ -110,8 +69,8 @@ func TestKubernetes(t *testing.T) {
 	}
 
 	p := begin()
-	c.ask("stop kube-apiserver")
-	c.ask("start kube-apiserver")
+	c.Ask("stop kube-apiserver")
+	c.Ask("start kube-apiserver")
 	await(t, "the API server", func() bool { return c.in(h, "grep -q b link && touch go") })
 	if r := p.wait(); r.code != 0 || r.manifest.Status != state.StatusCompleted {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)

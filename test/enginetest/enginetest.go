@@ -40,10 +40,24 @@ type Rig struct {
 	// Runtime runs the containers, "" for the engine's default.
 	Runtime string
 	// Contains says that programs run in containers: the hardening of package engine is to be checked, the engine must
-	// be an engine.Pauser, and closing one does not end the programs of another, so that tests run at the same time.
+	// be an engine.Pauser, but for Pods, and closing one does not end the programs of another, so that tests run at the same time.
 	Contains bool
 	// Streams says that programs have copies of their mounts (engine.LinkStream).
 	Streams bool
+	// Pods says that containers are those of Pods: nothing pauses them, process 1 is not the program, and a mount's
+	// target has no colon.
+	Pods bool
+	// Axes are what the engine of containers reports instead of the defaults, by the names of engine.Isolation. Those
+	// that are not hard enforced are weaker than asked for, and what the program sees of them is not compared.
+	Axes map[string]engine.Axis
+	// CreateTime is about how long a Create takes, within which some are cut off.
+	CreateTime time.Duration
+}
+
+// weaker reports whether the engine promises less of an axis than was asked for.
+func (r Rig) weaker(axis string) bool {
+	a, differs := r.Axes[axis]
+	return differs && a.Level != engine.HardEnforced
 }
 
 // Program is the path of the suite's program, static, which any user may run. Main builds it.

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -22,7 +23,11 @@ func (r Rig) testProgram(t *testing.T) {
 	b := r.open(t)
 	dir := t.TempDir()
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "in"), []byte("hello"), 0o644))
-	mounts := []engine.Mount{{Source: dir, Target: "/data/with space,and=comma:colon"}}
+	target := "/data/with space,and=comma:colon"
+	if r.Pods {
+		target = strings.ReplaceAll(target, ":", ";")
+	}
+	mounts := []engine.Mount{{Source: dir, Target: target}}
 	spec := b.spec("cat", b.Path(mounts, mounts[0].Target+"/in"))
 	spec.Mounts = mounts
 	if exit, out := b.run(t, spec); exit.Code != 0 || out != "hello" {
@@ -165,8 +170,9 @@ func (r Rig) testConcurrency(t *testing.T) {
 func (r Rig) testCancel(t *testing.T) {
 	b := r.open(t)
 	handed := map[engine.Handle]bool{}
+	step := cmp.Or(r.CreateTime, 15*time.Millisecond) / 30
 	for i := range 30 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*step)
 		h, err := b.Create(ctx, b.spec("serve"))
 		cancel()
 		switch {

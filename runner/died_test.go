@@ -35,6 +35,11 @@ func TestDiedError(t *testing.T) {
 			t.Errorf("exit code %d: %q quotes the log: %v, want %v", c.code, err, got, c.quoted)
 		}
 	}
+	evicted := &Session{exit: &engine.Exit{Code: 137, Error: "Evicted: low on memory"}}
+	evicted.cfg.Engine = logged{name: "kubernetes"}
+	if got := evicted.diedError(t.Context(), "the container ended"); !strings.HasSuffix(got.Error(), "low on memory") {
+		t.Errorf("%q does not say why the engine ended it", got)
+	}
 	s := &Session{exit: &engine.Exit{Code: -1}}
 	s.cfg.Engine = logged{name: "local"}
 	if got, want := s.diedError(t.Context(), "the container ended during the turn").Error(),

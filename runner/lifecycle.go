@@ -70,6 +70,9 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 		e.Code = CodeAgentdRefused
 	case exit.OOMKilled:
 		e.Message, e.Hint = "the container ran out of memory", "raise --memory"
+	case exit.Error != "":
+		e.Message += ": " + exit.Error
+		return e
 	case exit.Code == 137:
 		e.Hint = "something killed the container; if its memory was short, raise --memory"
 	}

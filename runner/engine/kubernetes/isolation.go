@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"holon/runner/engine"
 )
 
 // isolation judges what the cluster says of a Pod. Where it says nothing, or something this code does not know, the axis
 // is not_enforced; where that depends on the node, runtime_shaped.
-func isolation(pod *corev1.Pod, policy bool) engine.Isolation {
+func isolation(pod *corev1.Pod, policies []networkingv1.NetworkPolicy) engine.Isolation {
 	c := agentOf(pod)
 	s, spec := deref(c.SecurityContext), pod.Spec
 	privileged := deref(s.Privileged)
@@ -24,7 +25,7 @@ func isolation(pod *corev1.Pod, policy bool) engine.Isolation {
 		NoNewPrivileges: choose(s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation, "true", "false"),
 		Seccomp:         seccompAxis(s),
 		ReadOnlyRoot:    choose(deref(s.ReadOnlyRootFilesystem), "true", "false"),
-		Network:         networkAxis(spec.HostNetwork, policy),
+		Network:         networkAxis(pod, policies),
 		Pids:            axis(engine.RuntimeShaped, "the node's limit"),
 		Memory:          memoryAxis(c.Resources),
 		CPU:             cpuAxis(c.Resources.Limits),

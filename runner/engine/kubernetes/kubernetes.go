@@ -169,7 +169,7 @@ func (r right) String() string {
 // rights are all that the engine needs, in its namespace.
 func rights() []right {
 	list := []right{{"", "pods", "exec", "create"}, {"", "pods", "exec", "get"}, {"", "pods", "log", "get"},
-		{"networking.k8s.io", "networkpolicies", "", "get"}, {"networking.k8s.io", "networkpolicies", "", "create"}}
+		{"networking.k8s.io", "networkpolicies", "", "list"}, {"networking.k8s.io", "networkpolicies", "", "create"}}
 	for _, verb := range []string{"create", "get", "list", "watch", "patch", "delete"} {
 		list = append(list, right{"", "pods", "", verb})
 	}

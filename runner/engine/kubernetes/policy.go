@@ -2,10 +2,14 @@ package kubernetes
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"holon/runner/engine"
 )
@@ -27,46 +31,47 @@ func denyAll() *networkingv1.NetworkPolicy {
 
 // ensurePolicy makes the NetworkPolicy if it is not there, before any Pod that it is for.
 func (e *Engine) ensurePolicy(ctx context.Context) error {
-	there, err := e.hasPolicy(ctx, e.namespace)
-	if err != nil || there {
+	list, err := e.policies(ctx, e.namespace)
+	if err != nil || slices.ContainsFunc(list, func(p networkingv1.NetworkPolicy) bool { return p.Name == policyName }) {
 		return err
 	}
 	err = e.networking.Post().Namespace(e.namespace).Resource("networkpolicies").Body(denyAll()).Do(ctx).Error()
-	if apierrors.IsAlreadyExists(err) { // another process made it, or it denies less, as Inspect tells
+	if apierrors.IsAlreadyExists(err) { // another process made it
 		return nil
 	}
 	return wrap("make the NetworkPolicy "+policyName, err)
 }
 
-// hasPolicy reports whether the NetworkPolicy is there and denies all.
-func (e *Engine) hasPolicy(ctx context.Context, namespace string) (bool, error) {
-	var found networkingv1.NetworkPolicy
-	err := e.networking.Get().Namespace(namespace).Resource("networkpolicies").Name(policyName).Do(ctx).Into(&found)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, wrap("read the NetworkPolicy "+policyName, err)
-	}
-	s := found.Spec
-	selects := len(s.PodSelector.MatchExpressions) == 0
-	for key, value := range s.PodSelector.MatchLabels {
-		selects = selects && key == podKey && value == podValue
-	}
-	types := map[networkingv1.PolicyType]bool{}
-	for _, t := range s.PolicyTypes {
-		types[t] = true
-	}
-	return selects && len(s.Ingress)+len(s.Egress) == 0 && types[networkingv1.PolicyTypeIngress] &&
-		types[networkingv1.PolicyTypeEgress], nil
+// policies are those of a namespace.
+func (e *Engine) policies(ctx context.Context, namespace string) ([]networkingv1.NetworkPolicy, error) {
+	var found networkingv1.NetworkPolicyList
+	err := e.networking.Get().Namespace(namespace).Resource("networkpolicies").Do(ctx).Into(&found)
+	return found.Items, wrap("read the NetworkPolicies", err)
 }
 
-// networkAxis says what is known of the network. The cluster does not say whether one of its plugins enforces a policy.
-func networkAxis(hostNetwork, policy bool) engine.Axis {
+// networkAxis says what is known of the network of a Pod. Policies add up: what one lets through none takes back. The
+// cluster does not say whether one of its plugins enforces a policy, nor what other kinds of policy a plugin has.
+func networkAxis(pod *corev1.Pod, policies []networkingv1.NetworkPolicy) engine.Axis {
+	closed := map[networkingv1.PolicyType]bool{}
+	var opened []string
+	for _, p := range policies {
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		for _, t := range p.Spec.PolicyTypes {
+			closed[t] = true
+		}
+		if len(p.Spec.Ingress)+len(p.Spec.Egress) > 0 {
+			opened = append(opened, p.Name)
+		}
+	}
 	switch {
-	case hostNetwork:
+	case pod.Spec.HostNetwork:
 		return axis(engine.NotEnforced, "host")
-	case policy:
+	case len(opened) > 0:
+		return axis(engine.NotEnforced, "opened by NetworkPolicy "+strings.Join(opened, ", "))
+	case closed[networkingv1.PolicyTypeIngress] && closed[networkingv1.PolicyTypeEgress]:
 		return axis(engine.RuntimeShaped, "none, if the cluster's network plugin enforces NetworkPolicy")
 	}
 	return axis(engine.NotEnforced, "the cluster's: NetworkPolicy "+policyName+" is not there, or denies less")

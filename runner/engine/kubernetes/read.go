@@ -55,12 +55,12 @@ func (e *Engine) Inspect(ctx context.Context, h engine.Handle) (engine.State, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	policy, err := e.hasPolicy(ctx, pod.Namespace)
+	policies, err := e.policies(ctx, pod.Namespace)
 	if err != nil {
 		return engine.State{}, err
 	}
 	s := engine.State{Handle: h, Status: status(pod, now), Exit: exitOf(pod, now), Labels: specLabels(pod),
-		Runtime: deref(pod.Spec.RuntimeClassName), Isolation: isolation(pod, policy)}
+		Runtime: deref(pod.Spec.RuntimeClassName), Isolation: isolation(pod, policies)}
 	if agent := statusOf(pod, agentName); agent != nil {
 		s.ImageID = agent.ImageID
 	}

@@ -5,6 +5,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -41,12 +42,13 @@ func Open(t testing.TB) *Cluster {
 	expect.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	agentd, err := os.ReadFile(programs.Must("agentd"))
 	expect.NoError(t, err)
-	c.AgentdImage = c.Import(map[string][]byte{"holon/bin/agentd": agentd})
+	c.AgentdImage = c.Import("", map[string][]byte{"holon/bin/agentd": agentd})
 	return c
 }
 
-// Import makes an image of programs by their paths, and of changes as in a Dockerfile, and brings it to the node.
-func (c *Cluster) Import(files map[string][]byte, changes ...string) (image string) {
+// Import makes an image of programs by their paths, and of changes as in a Dockerfile, and brings it to the node. It has
+// a name of its own for "".
+func (c *Cluster) Import(image string, files map[string][]byte, changes ...string) string {
 	c.t.Helper()
 	var archive bytes.Buffer
 	tw := tar.NewWriter(&archive)
@@ -56,7 +58,7 @@ func (c *Cluster) Import(files map[string][]byte, changes ...string) (image stri
 		expect.NoError(c.t, err)
 	}
 	expect.NoError(c.t, tw.Close())
-	image = newName()
+	image = cmp.Or(image, newName())
 	args := []string{"import"}
 	for _, change := range changes {
 		args = append(args, "--change", change)

@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"holon/runner"
@@ -32,9 +37,9 @@ func newCluster(t *testing.T) *cluster {
 }
 
 // home is a home whose agents run in the cluster.
-func (c *cluster) home() *home {
-	return newHome(c.t, "HOLON_ENGINE=kubernetes", "KUBECONFIG="+c.Kubeconfig, "HOLON_IMAGE="+c.base,
-		"HOLON_KUBERNETES_AGENTD_IMAGE="+c.AgentdImage)
+func (c *cluster) home(env ...string) *home {
+	return newHome(c.t, append(env, "HOLON_ENGINE=kubernetes", "KUBECONFIG="+c.Kubeconfig, "HOLON_IMAGE="+c.base,
+		"HOLON_KUBERNETES_AGENTD_IMAGE="+c.AgentdImage, "HOLON_ACCEPT_WEAKER=cgroup,network,pids,tmpfs")...)
 }
 
 // in runs a shell command in the one Pod of a home, as the user of the agent's commands, in the working tree, and
@@ -55,20 +60,33 @@ func (c *cluster) in(h *home, command string) bool {
 	return err == nil
 }
 
-// A run in a Pod is like another: its result, and what is left when holon is killed and the run attached to. It goes on
-// while the API server is away, and ends with its Pod.
+// pods are those of a home.
+func (c *cluster) pods(h *home) (handles []engine.Handle) {
+	c.t.Helper()
+	found, err := c.engine.List(c.t.Context(), map[string]string{runner.LabelHome: h.dir})
+	expect.NoError(c.t, err)
+	for _, pod := range found {
+		handles = append(handles, pod.Handle)
+	}
+	return handles
+}
+
+// begin starts a run that waits for the file "go" in its tree, or does what another scenario says.
+func (c *cluster) begin(h *home, scenario string) *process {
+	c.t.Helper()
+	p := h.begin(repository(c.t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link"), "run", "--model",
+		scripted(c.t, scenario), "--timeout", "5m", "count")
+	await(c.t, "the agent's command", func() bool { return c.in(h, "test -e started") })
+	return p
+}
+
+// A run in a Pod is like another: its result, and what is left when holon is killed and the run attached to, or no record
+// of it is. It goes on while the API server is away, and ends with its Pod.
 func TestKubernetes(t *testing.T) {
 	c := newCluster(t)
 	h := c.home()
-	repo := repository(t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link")
-	begin := func() *process {
-		p := h.begin(repo, "run", "--model", scripted(t, "pausing"), "--timeout", "5m", "--accept-weaker",
-			"cgroup,network,pids,tmpfs", "count")
-		await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
-		return p
-	}
 
-	p := begin()
+	p := c.begin(h, "pausing")
 	c.Ask("stop kube-apiserver")
 	c.Ask("start kube-apiserver")
 	await(t, "the API server", func() bool { return c.in(h, "grep -q b link && touch go") })
@@ -76,28 +94,112 @@ func TestKubernetes(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 
-	p = begin()
+	p = c.begin(h, "pausing")
 	p.kill()
-	attached := h.begin(repo, "attach", "last")
+	attached := h.begin(h.dir, "attach", "last")
 	await(t, "the command to go on", func() bool { return c.in(h, "touch go") })
 	if r := attached.wait(); r.code != 0 || !strings.Contains(r.stdout, "It ended by itself.") {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if patch := h.run(repo, "diff", "last"); strings.Count(patch.stdout, "+run\n") != 1 ||
+	if patch := h.run(h.dir, "diff", "last"); strings.Count(patch.stdout, "+run\n") != 1 ||
 		!strings.Contains(patch.stdout, "+late\n") {
 		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
 	}
 
-	p = begin()
-	found, err := c.engine.List(t.Context(), map[string]string{runner.LabelHome: h.dir})
-	expect.NoError(t, err)
-	for _, pod := range found {
-		expect.NoError(t, c.engine.Remove(t.Context(), pod.Handle))
+	p = c.begin(h, "pausing")
+	for _, pod := range c.pods(h) {
+		expect.NoError(t, c.engine.Remove(t.Context(), pod))
 	}
 	if r := p.wait(); r.code != 1 || r.manifest.Status != state.StatusInterrupted {
 		t.Errorf("its Pod is gone: exit code %d, %s\n%s", r.code, r.manifest.Status, r.stderr)
 	}
-	if left, err := c.engine.List(t.Context(), map[string]string{runner.LabelHome: h.dir}); err != nil || len(left) > 0 {
-		t.Errorf("Pods are left: %v, %v", left, err)
+
+	c.begin(h, "pausing").kill()
+	expect.NoError(t, os.RemoveAll(filepath.Join(h.dir, "runs")))
+	h.gc()
+	expect.Equal(t, "Pods that are left", len(c.pods(h)), 0)
+}
+
+// What the cluster does to a run ends it with a reason.
+func TestKubernetesWeather(t *testing.T) {
+	c := newCluster(t)
+	template := filepath.Join(t.TempDir(), "pod.yaml")
+	expect.NoError(t, os.WriteFile(template, []byte("{apiVersion: v1, kind: Pod, spec: {containers: [{name: files, "+
+		"resources: {limits: {ephemeral-storage: 32Mi}}}]}}"), 0o600))
+	for _, tc := range []struct {
+		name, scenario string
+		happens        func()
+		code           string
+		says           string
+	}{
+		{"evicted", "filling", func() {}, string(runner.CodeContainerGone), "Evicted: "},
+		{"node gone", "pausing", func() {
+			c.Ask("stop kubelet")
+			t.Cleanup(func() { c.Ask("start kubelet") })
+		}, string(runner.CodeContainerGone), "does not answer"},
+	} {
+		h := c.home("HOLON_KUBERNETES_POD=" + template)
+		p := c.begin(h, tc.scenario)
+		tc.happens()
+		r := p.wait()
+		if f := r.failure(t); r.code == 0 || f.Code != tc.code || !strings.Contains(f.Message, tc.says) {
+			t.Errorf("%s: exit code %d, %+v\n%s", tc.name, r.code, f, r.stderr)
+		}
+		expect.Equal(t, "Pods that are left", len(c.pods(h)), 0)
 	}
+}
+
+// A long-lived agent has its Pod from turn to turn, also when the daemon is killed, and its state when the Pod was
+// stopped because it was idle.
+func TestKubernetesAgent(t *testing.T) {
+	c := newCluster(t)
+	h := c.home("HOLON_MODEL=" + scripted(t, "counting"))
+	prompt := func(want string) {
+		t.Helper()
+		if r := h.run(h.dir, "prompt", "--follow", "--quiet", "count"); r.code != 0 || strings.TrimSpace(r.stdout) != want {
+			t.Fatalf("exit code %d, %q, want %q\n%s", r.code, r.stdout, want, r.stderr)
+		}
+	}
+	start := func() {
+		t.Helper()
+		if r := h.run(h.dir, "daemon", "start"); r.code != 0 {
+			t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+		}
+	}
+	start()
+	defer h.run(h.dir, "daemon", "stop")
+	prompt("first count 1")
+	prompt("second count 2")
+	before := c.pods(h)
+	expect.Equal(t, "Pods of the agent", len(before), 1)
+
+	following := h.begin(h.dir, "prompt", "--follow", "--quiet", "wait")
+	await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
+	h.killDaemon()
+	following.wait()
+	start()
+	await(t, "the command to go on", func() bool { return c.in(h, "touch go") })
+	await(t, "the turn to end", func() bool {
+		return strings.Contains(h.run(h.dir, "transcript", "--limit", "5").stdout, "third count 3")
+	})
+	expect.Equal(t, "Pods are the same", slices.Equal(c.pods(h), before), true)
+
+	h.killDaemon()
+	h.env = append(h.env, "HOLON_IDLE_STOP=1s")
+	start()
+	await(t, "the Pod to be stopped", func() bool { return len(c.pods(h)) == 0 })
+	prompt("fourth count 4")
+	expect.Equal(t, "exit code of the end", h.run(h.dir, "daemon", "stop").code, 0)
+	expect.Equal(t, "Pods that are left", len(c.pods(h)), 0)
+}
+
+// killDaemon kills the daemon of the home, and waits until it is gone.
+func (h *home) killDaemon() {
+	h.t.Helper()
+	var daemon struct{ PID int }
+	data, err := os.ReadFile(filepath.Join(h.dir, "run", "daemon.json"))
+	expect.NoError(h.t, err)
+	expect.NoError(h.t, json.Unmarshal(data, &daemon))
+	expect.NoError(h.t, syscall.Kill(daemon.PID, syscall.SIGKILL))
+	await(h.t, "the daemon's end", func() bool { return h.run(h.dir, "daemon", "status").code != 0 })
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"holon/runner/engine"
+	"holon/state"
 )
 
 const (
@@ -21,8 +23,12 @@ const (
 	runTimeout = 5 * time.Minute
 	// awayTime is how long Create and Stop wait for an API server that does not answer.
 	awayTime = 90 * time.Second
+	// pullTime is how long a node may fail to pull an image, which it tries again, before that is final.
+	pullTime = 45 * time.Second
 	// settleTimeout is how long a cancelled Create waits for the answer, without which it cannot know what to clean up.
 	settleTimeout = 10 * time.Second
+	// removeTime is how long a node may take to end a Pod.
+	removeTime = 25 * time.Second
 )
 
 // Create implements engine.Engine. It waits until the cluster runs the Pod.
@@ -129,9 +135,20 @@ func (e *Engine) awaitRunning(ctx context.Context, h engine.Handle) error {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	var last *corev1.Pod
-	err := e.follow(ctx, h, awayTime, func(pod *corev1.Pod) (bool, error) {
+	var failing time.Time // since when an image cannot be pulled
+	err := e.follow(ctx, h, awayTime, func(pod *corev1.Pod) (running bool, err error) {
 		last = pod
-		return judge(pod)
+		running, err = judge(pod)
+		if !mayPullYet(err) {
+			return running, err
+		}
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		if time.Since(failing) < pullTime {
+			return false, nil
+		}
+		return false, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) && last != nil {
 		return stuck(last)
@@ -169,7 +186,7 @@ func waiting(pod *corev1.Pod, container, image string, w *corev1.ContainerStateW
 	}
 	switch w.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable":
-		e := &engine.Error{Code: engine.CodeImageNotFound, Param: "image", Err: reason(w.Message),
+		e := &engine.Error{Code: engine.CodeImageNotFound, Param: "image", Err: reason(w.Reason + ": " + w.Message),
 			Message: fmt.Sprintf("the cluster cannot pull the image %.200s", image),
 			Hint:    "push it to where the cluster pulls from, name another with --image, or set imagePullSecrets in the template"}
 		if container != agentName {
@@ -182,6 +199,17 @@ func waiting(pod *corev1.Pod, container, image string, w *corev1.ContainerStateW
 		return failed("the cluster cannot run container "+container+" of Pod "+pod.Name, w.Reason, w.Message)
 	}
 	return nil
+}
+
+// mayPullYet reports whether err is that an image cannot be pulled, and neither its registry nor the Pod's own policy is
+// the reason.
+func mayPullYet(err error) bool {
+	if !state.IsCode(err, engine.CodeImageNotFound) {
+		return false
+	}
+	text := strings.ToLower(errors.Unwrap(err).Error())
+	return !slices.ContainsFunc([]string{"not found", "denied", "unauthorized", "forbidden", "errimageneverpull"},
+		func(word string) bool { return strings.Contains(text, word) })
 }
 
 // stuck says why a Pod does not run in time.
@@ -204,28 +232,42 @@ func failed(message, why, detail string) *engine.Error {
 // reason is what the cluster says.
 func reason(text string) error { return tidied{errors.New(text)} }
 
-// Remove implements engine.Engine. The Pod has no grace.
+// Remove implements engine.Engine. With a grace of zero the cluster would forget a Pod that still runs, so its node has
+// a moment to end it; where the node does not answer, that is all there is.
 func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var err error
+	for _, grace := range []time.Duration{time.Second, 0} {
+		if err = e.remove(ctx, h, grace); gone(err) || errors.Is(err, errDeleted) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return wrap("remove Pod "+h.Name, err)
+}
+
+// remove deletes a Pod and waits until it is gone, which CodeNotFound or errDeleted says, or its node does not answer.
+func (e *Engine) remove(ctx context.Context, h engine.Handle, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
 	uid, err := e.uidOf(h)
 	if err != nil {
 		return err
 	}
-	options := &metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(uid)}
+	options := &metav1.DeleteOptions{GracePeriodSeconds: new(int64(grace / time.Second)),
+		Preconditions: metav1.NewUIDPreconditions(uid)}
 	options.PropagationPolicy = new(metav1.DeletePropagationBackground)
 	err = e.core.Delete().Namespace(namespaceOf(h)).Resource("pods").Name(h.Name).Body(options).Do(ctx).Error()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another Pod may have the name by now
-		return nil
+		return notFound(h)
 	}
 	if err != nil {
 		return wrap("remove Pod "+h.Name, err)
 	}
-	err = e.follow(ctx, h, callTimeout, func(*corev1.Pod) (bool, error) { return false, nil })
-	if gone(err) || errors.Is(err, errDeleted) {
-		return nil
-	}
-	return wrap("remove Pod "+h.Name, err)
+	return e.follow(ctx, h, 0, func(pod *corev1.Pod) (bool, error) { return grace > 0 && silent(pod), nil })
 }
 
 // note records in an annotation of a Pod that something has happened to it.

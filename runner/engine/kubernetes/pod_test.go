@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -58,13 +59,13 @@ func TestIsolation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var spec engine.Spec
 			pod := renderOne(t, func(s *engine.Spec) { tc.change(s); spec = *s })
-			got := isolation(pod, true)
+			got := isolation(pod, []networkingv1.NetworkPolicy{*denyAll()})
 			expect.Equal(t, "weak axes", strings.Join(engine.Weak(got, spec), " "), "network pids tmpfs cgroup")
 			expect.Equal(t, "user", got.User.Value, tc.user)
 			expect.Equal(t, "capabilities", got.Capabilities.Value, tc.capabilities)
 			expect.Equal(t, "mounts", got.Mounts.Value, "/in ro volume, /work rw volume")
 			expect.Equal(t, "open files", got.OpenFiles.Value, "16384")
-			expect.Equal(t, "without a policy", isolation(pod, false).Network.Level, engine.NotEnforced)
+			expect.Equal(t, "without a policy", isolation(pod, nil).Network.Level, engine.NotEnforced)
 			for _, loosen := range []func(*corev1.Pod){
 				func(p *corev1.Pod) { p.Spec.HostPID = true },
 				func(p *corev1.Pod) { p.Spec.HostIPC = true },
@@ -77,11 +78,43 @@ func TestIsolation(t *testing.T) {
 			} {
 				loose := pod.DeepCopy()
 				loosen(loose)
-				if len(engine.Weak(isolation(loose, true), spec)) <= 4 {
+				if len(engine.Weak(isolation(loose, []networkingv1.NetworkPolicy{*denyAll()}), spec)) <= 4 {
 					t.Errorf("a Pod that is looser is not weaker: %+v", loose.Spec)
 				}
 			}
 		})
+	}
+}
+
+// Policies add up: one that lets something through opens what another one closes.
+func TestNetworkAxis(t *testing.T) {
+	policy := func(selects string, types ...networkingv1.PolicyType) networkingv1.NetworkPolicy {
+		return networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{podKey: selects}}, PolicyTypes: types}}
+	}
+	opens := func(selects string) networkingv1.NetworkPolicy {
+		p := policy(selects, networkingv1.PolicyTypeEgress)
+		p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		policies []networkingv1.NetworkPolicy
+		level    engine.Level
+		value    string
+	}{
+		"none": {nil, engine.NotEnforced, "denies less"},
+		"ours": {[]networkingv1.NetworkPolicy{*denyAll()}, engine.RuntimeShaped, "none"},
+		"half of ours": {[]networkingv1.NetworkPolicy{policy(podValue, networkingv1.PolicyTypeIngress)}, engine.NotEnforced,
+			"denies less"},
+		"another opens": {[]networkingv1.NetworkPolicy{*denyAll(), opens(podValue)}, engine.NotEnforced,
+			"opened by NetworkPolicy other"},
+		"one of others":   {[]networkingv1.NetworkPolicy{*denyAll(), opens("others")}, engine.RuntimeShaped, "none"},
+		"another, closed": {[]networkingv1.NetworkPolicy{*denyAll(), policy(podValue)}, engine.RuntimeShaped, "none"},
+	} {
+		got := networkAxis(renderOne(t, func(*engine.Spec) {}), tc.policies)
+		if got.Level != tc.level || !strings.Contains(got.Value, tc.value) {
+			t.Errorf("%s: %+v, want %s, %q", name, got, tc.level, tc.value)
+		}
 	}
 }
 
@@ -153,6 +186,12 @@ func TestExit(t *testing.T) {
 		return corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: agentName,
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}}}
 	}
+	taintedStatus := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager", Message: "unreachable"}}}
+	silentStatus := *taintedStatus.DeepCopy()
+	silentStatus.Conditions = append(silentStatus.Conditions,
+		corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+		corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue})
 	evicted := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"}
 	for name, tc := range map[string]struct {
 		status  corev1.PodStatus
@@ -166,6 +205,10 @@ func TestExit(t *testing.T) {
 		"unknown": {ended(137, "ContainerStatusUnknown"), time.Time{},
 			&engine.Exit{Code: -1, Error: "ContainerStatusUnknown"}},
 		"being deleted": {corev1.PodStatus{Phase: corev1.PodRunning}, now, nil},
+		"deleted by its node's silence": {silentStatus, now.Add(time.Hour),
+			&engine.Exit{Code: -1, Error: "node n does not answer; DeletionByTaintManager: unreachable"}},
+		"tainted": {taintedStatus, now.Add(time.Hour), nil},
+		"silent":  {corev1.PodStatus{Phase: corev1.PodRunning, Conditions: silentStatus.Conditions[1:]}, time.Time{}, nil},
 		"node lost": {corev1.PodStatus{Phase: corev1.PodRunning}, now.Add(-2 * lostTime),
 			&engine.Exit{Code: -1, Error: "node n does not answer; the Pod was deleted"}},
 	} {
@@ -216,4 +259,20 @@ func TestPack(t *testing.T) {
 		expect.NoError(t, err)
 		expect.Equal(t, "kind", second.Typeflag, tc.kind)
 	}
+}
+
+// A node tries again what a registry did not refuse.
+func TestMayPullYet(t *testing.T) {
+	for why, want := range map[string]bool{
+		"ErrImagePull: dial tcp: connection refused":                        true,
+		"ImagePullBackOff: Back-off pulling image: 503 Service Unavailable": true,
+		"ErrImagePull: docker.io/library/x:1: not found":                    false,
+		"ErrImagePull: pull access denied":                                  false,
+		"ErrImageNeverPull: Container image is not present":                 false,
+	} {
+		err := waiting(&corev1.Pod{}, agentName, "x", &corev1.ContainerStateWaiting{
+			Reason: strings.Split(why, ":")[0], Message: strings.SplitN(why, ": ", 2)[1]})
+		expect.Equal(t, why, mayPullYet(err), want)
+	}
+	expect.Equal(t, "no error", mayPullYet(nil), false)
 }

@@ -42,12 +42,18 @@ func exitOf(pod *corev1.Pod, now time.Time) *engine.Exit {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return &engine.Exit{Code: -1, Error: cmp.Or(why, "the Pod ended")}
 	}
-	ofLostNode := disruption(pod).Reason == "DeletionByTaintManager"
-	if pod.DeletionTimestamp != nil && (ofLostNode ||
-		now.After(pod.DeletionTimestamp.Add(lostTime))) {
+	if pod.DeletionTimestamp != nil && (silent(pod) || now.After(pod.DeletionTimestamp.Add(lostTime))) {
 		return &engine.Exit{Code: -1, Error: fmt.Sprintf("node %s does not answer; %s", pod.Spec.NodeName, why)}
 	}
 	return nil
+}
+
+// silent reports whether the node of a Pod has ceased to report: the cluster says then that the Pod is not ready, while
+// its containers are by the last report. A node that answers again goes on with the Pod, unless it is being deleted by
+// then, which the cluster does when the Pod's toleration of unreachable nodes is over.
+func silent(pod *corev1.Pod) bool {
+	return condition(pod, corev1.PodReady).Status == corev1.ConditionFalse &&
+		condition(pod, corev1.ContainersReady).Status == corev1.ConditionTrue
 }
 
 // podReason says why the cluster ends a Pod, "" if it does not.
@@ -66,8 +72,15 @@ func podReason(pod *corev1.Pod) string {
 
 // disruption is the condition by which the cluster says that it ends a Pod; zero if it has none.
 func disruption(pod *corev1.Pod) corev1.PodCondition {
+	if c := condition(pod, corev1.DisruptionTarget); c.Status == corev1.ConditionTrue {
+		return c
+	}
+	return corev1.PodCondition{}
+}
+
+func condition(pod *corev1.Pod, of corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+		if c.Type == of {
 			return c
 		}
 	}

@@ -17,6 +17,9 @@ import (
 // file makes a regular file, unless there is one with the same content. The time of a tar may have whole seconds, so
 // that only the content tells whether a file has changed.
 func (u *unpacking) file(name string, there fs.FileInfo, h *tar.Header, content io.Reader) error {
+	if u.linked != "" {
+		return errors.Join(u.overwrite(name, content), u.root.Chtimes(name, h.ModTime, h.ModTime))
+	}
 	if there != nil && there.Mode().IsRegular() && there.Size() == h.Size {
 		same, rest, err := u.compare(name, content)
 		if err != nil {
@@ -47,6 +50,16 @@ func (u *unpacking) file(name string, there fs.FileInfo, h *tar.Header, content 
 		err = errors.Join(err, u.root.RemoveAll(temporary))
 	}
 	return err
+}
+
+// overwrite writes a file in place.
+func (u *unpacking) overwrite(name string, content io.Reader) error {
+	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, content)
+	return errors.Join(err, out.Close())
 }
 
 // compare reads content and the file beside it. Where they differ, rest is all of content again, for what was the same

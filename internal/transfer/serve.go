@@ -157,49 +157,14 @@ func (s *server) get(dir string, names []string, held *rights) error {
 	return tw.Close()
 }
 
-// packNow writes a file as it is now. It may be written meanwhile: what it has less than at first is filled with zeros,
-// and its time shows that it changed.
+// packNow writes a file as it is now. That it was written meanwhile shows by its time.
 func packNow(tw *tar.Writer, root *os.Root, name string) error {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return nil //nolint:nilerr // it is gone
+	e, err := openEntry(root, name)
+	if err != nil || e == nil {
+		return nil //nolint:nilerr // it is gone, or cannot be read
 	}
-	var in *os.File
-	link := ""
-	switch info.Mode().Type() {
-	case 0:
-		if in, info, err = roots.OpenFile(root, name); in != nil {
-			defer in.Close()
-		}
-	case fs.ModeSymlink:
-		link, err = root.Readlink(name)
-	case fs.ModeDir:
-	default:
-		return nil
-	}
-	if err != nil {
-		return nil //nolint:nilerr // it cannot be read
-	}
-	h, err := tar.FileInfoHeader(info, link)
-	if err != nil {
-		return err
-	}
-	h.Name, h.Uname, h.Gname, h.Format = "files/"+name, "", "", tar.FormatPAX
-	if err := tw.WriteHeader(h); err != nil || in == nil {
-		return err
-	}
-	n, err := io.CopyN(tw, in, h.Size)
-	if err != nil && n < h.Size {
-		_, err = io.CopyN(tw, zeros{}, h.Size-n)
-	}
+	_, err = e.write(tw, "files/"+name)
 	return err
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }
 
 // put removes files and makes those of a tar.

@@ -15,6 +15,7 @@ package transfer
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,70 +26,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"holon/internal/roots"
 )
-
-// Pack writes the directory dir of the host to a tar, under the absolute path target of the container, but for the
-// paths except. Sockets, pipes and devices are left out. Owners are those of the host.
-func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []string) error {
-	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, file)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(except, filepath.ToSlash(rel)) {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		return packFile(out, file, path.Join(target, filepath.ToSlash(rel)), d)
-	})
-	if err != nil {
-		return fmt.Errorf("send %s to the container: %w", dir, err)
-	}
-	return nil
-}
-
-func packFile(out *tar.Writer, file, target string, d fs.DirEntry) error {
-	info, err := d.Info()
-	link := ""
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		link, err = os.Readlink(file)
-	}
-	if err != nil {
-		return err
-	}
-	if t := info.Mode().Type(); t != 0 && t != fs.ModeDir && t != fs.ModeSymlink {
-		return nil
-	}
-	h, err := tar.FileInfoHeader(info, link)
-	if err != nil {
-		return err
-	}
-	h.Name, h.Uname, h.Gname, h.Format = strings.TrimPrefix(target, "/"), "", "", tar.FormatPAX
-	if info.IsDir() {
-		h.Name += "/"
-	}
-	if err := out.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
-		return err
-	}
-	in, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	_, err = io.CopyN(out, in, h.Size)
-	return err
-}
 
 // Limits bound what Unpack takes; 0 means none. Of a hole in a file, which a tar has as zeros, a small part counts.
 type Limits struct {
@@ -138,6 +78,26 @@ func Measure(in io.Reader) (bytes int64, err error) {
 	}
 }
 
+// Place makes the files of a tar whose names begin with one directory in dir, of which other containers may have mounted
+// files already: these are written in place. A hard link of the tar is a copy of the file linked of dir. Nothing is
+// removed, and all is as the tar says, but that only root gives files away.
+func Place(ctx context.Context, in io.Reader, dir, linked string) error {
+	u, err := open(dir, Limits{})
+	if err != nil {
+		return err
+	}
+	defer u.root.Close()
+	u.linked = linked
+	err = u.takeAll(ctx, in)
+	for _, h := range slices.Backward(u.dirs) { // which had to be written to
+		err = errors.Join(err, u.root.Chmod(within(h.Name), h.FileInfo().Mode().Perm()))
+	}
+	if err != nil {
+		return fmt.Errorf("write what the host sends: %w", err)
+	}
+	return nil
+}
+
 func open(dir string, limits Limits) (*unpacking, error) {
 	root, err := roots.Open(dir)
 	if err != nil {
@@ -172,17 +132,23 @@ type unpacking struct {
 	chown  bool
 	rights *rights
 	keep   func(name string, h *tar.Header) bool
+
+	linked string        // see Place; "": files are replaced, and hard links are made
+	dirs   []*tar.Header // with linked: those of the tar
 }
 
 // errOutside is of a name that does not lie beneath the directory.
 var errOutside = errors.New("a name leads out of it")
 
+// within is the path of a name of a tar in the directory that all of them begin with.
+func within(name string) string {
+	_, name, _ = strings.Cut(path.Clean("./"+name), "/")
+	return cmp.Or(name, ".")
+}
+
 // take makes one entry.
 func (u *unpacking) take(h *tar.Header, content io.Reader) error {
-	_, name, _ := strings.Cut(path.Clean("./"+h.Name), "/")
-	if name == "" {
-		name = "."
-	}
+	name := within(h.Name)
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%w: %.200q", errOutside, h.Name)
 	}
@@ -212,11 +178,13 @@ func (u *unpacking) make(name string, h *tar.Header, content io.Reader) error {
 			err = errors.Join(u.root.RemoveAll(name), u.root.Mkdir(name, 0o700))
 		}
 		mode |= 0o700 // for this process
+		if u.linked != "" {
+			u.dirs = append(u.dirs, h)
+		}
 	case tar.TypeReg:
 		err = u.file(name, there, h, content)
 	case tar.TypeLink:
-		_, target, _ := strings.Cut(path.Clean("./"+h.Linkname), "/")
-		err = u.link(name, target)
+		err = u.link(name, within(h.Linkname))
 	case tar.TypeSymlink:
 		err = u.symlink(name, there, h.Linkname)
 	default:
@@ -265,6 +233,14 @@ func (u *unpacking) symlink(name string, there fs.FileInfo, target string) error
 
 // link makes a second name of a file of the same tar.
 func (u *unpacking) link(name, target string) error {
+	if u.linked != "" {
+		content, err := u.root.Open(u.linked)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		return u.overwrite(name, content)
+	}
 	info, err := u.root.Lstat(target)
 	if err != nil || !u.seen[target] || !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: it is a link to %.200q, which came before it as no file", errOutside, target)

@@ -23,6 +23,8 @@ import (
 const (
 	startFile = "start.json"
 	binary    = binDir + "/agentd"
+	// beneath is before every path in a tar.
+	beneath = "files/"
 )
 
 // send copies the sources of the mounts into the volume of a Pod, and what Start is to start.
@@ -55,7 +57,7 @@ func pack(ctx context.Context, to io.Writer, spec engine.Spec, sum string) error
 	tw := tar.NewWriter(out)
 	start, err := json.Marshal(map[string][]string{"args": spec.Args, "env": spec.Env})
 	if err == nil {
-		err = tw.WriteHeader(&tar.Header{Name: startFile, Mode: 0o600, Size: int64(len(start))})
+		err = tw.WriteHeader(&tar.Header{Name: beneath + startFile, Mode: 0o600, Size: int64(len(start))})
 	}
 	if err == nil {
 		_, err = tw.Write(start)
@@ -64,7 +66,7 @@ func pack(ctx context.Context, to io.Writer, spec engine.Spec, sum string) error
 		switch {
 		case err != nil:
 		case m.IsDirectory():
-			err = transfer.Pack(ctx, tw, m.Source, "/"+place(m.Target), spec.Beneath(m.Target))
+			err = transfer.Pack(ctx, tw, m.Source, beneath+place(m.Target), spec.Beneath(m.Target))
 		default:
 			err = packFile(tw, m, sum)
 		}
@@ -85,7 +87,7 @@ func packFile(tw *tar.Writer, m engine.Mount, sum string) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", m.Source, err)
 	}
-	h := &tar.Header{Name: place(m.Target), Mode: 0o644, Size: int64(len(data)), ModTime: info.ModTime()}
+	h := &tar.Header{Name: beneath + place(m.Target), Mode: 0o644, Size: int64(len(data)), ModTime: info.ModTime()}
 	if info.Mode()&0o111 != 0 {
 		h.Mode = 0o755
 	}

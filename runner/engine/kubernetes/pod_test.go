@@ -251,7 +251,7 @@ func TestPack(t *testing.T) {
 		tr := tar.NewReader(&out)
 		first, err := tr.Next()
 		expect.NoError(t, err)
-		expect.Equal(t, "first", first.Name, startFile)
+		expect.Equal(t, "first", first.Name, beneath+startFile)
 		text, err := io.ReadAll(tr)
 		expect.NoError(t, err)
 		expect.Equal(t, "start", string(text), `{"args":["/a"],"env":null}`)

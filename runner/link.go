@@ -121,6 +121,10 @@ func (s *Session) linkAgain(ctx context.Context) error {
 	return nil
 }
 
+// awayTime bounds how long agentd may be out of reach while its container does not end, such as behind a server of the
+// engine that is started anew. What was asked of it waits.
+const awayTime = 5 * time.Minute
+
 // redialPause is between two tries to connect to agentd while a broken link is made anew.
 const redialPause = 20 * time.Millisecond
 
@@ -130,7 +134,7 @@ func (s *Session) newClient() *client.Client {
 		return client.Unix(s.seam.agent())
 	}
 	return client.UnixBy(s.seam.agent(), func(ctx context.Context, path string) (net.Conn, error) {
-		waiting, cancel := context.WithTimeout(ctx, linkTimeout)
+		waiting, cancel := context.WithTimeout(ctx, awayTime)
 		defer cancel()
 		for {
 			conn, err := unixsocket.Dial(ctx, path)

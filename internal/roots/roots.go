@@ -6,10 +6,12 @@
 package roots
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"syscall"
 )
 
@@ -135,6 +137,52 @@ func RemoveAll(root *os.Root, name string) error {
 	}
 	ReopenAll(root, name)
 	return root.RemoveAll(name)
+}
+
+// Walk calls visit for root, ".", and for all beneath it in lexical order, as fs.WalkDir does. Names are bytes, as the
+// kernel has them: root.FS() refuses those that are not UTF-8.
+func Walk(root *os.Root, visit fs.WalkDirFunc) error {
+	info, err := root.Lstat(".")
+	if err == nil {
+		err = walk(root, ".", fs.FileInfoToDirEntry(info), visit)
+	}
+	if errors.Is(err, fs.SkipDir) || errors.Is(err, fs.SkipAll) {
+		return nil
+	}
+	return err
+}
+
+func walk(root *os.Root, name string, d fs.DirEntry, visit fs.WalkDirFunc) error {
+	if err := visit(name, d, nil); err != nil || !d.IsDir() {
+		return err
+	}
+	entries, err := readDir(root, name)
+	if err != nil {
+		if err = visit(name, d, err); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		err := walk(root, path.Join(name, e.Name()), e, visit)
+		if errors.Is(err, fs.SkipDir) && !e.IsDir() {
+			return nil // the rest of the directory
+		}
+		if err != nil && !errors.Is(err, fs.SkipDir) {
+			return err
+		}
+	}
+	return nil
+}
+
+func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
+	dir, err := root.Open(name + directory)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, err
 }
 
 func missing() error { return &fs.PathError{Op: "open", Err: errors.New("the name is empty")} }

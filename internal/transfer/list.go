@@ -35,7 +35,8 @@ type Listing map[string]Entry
 const maxDepth = 512
 
 // List lists the regular files, directories and symbolic links beneath a directory, but for the paths except and what
-// lies beneath them. More than limit are a *TooMuchError; 0 means no limit.
+// lies beneath them, and what lies too deep or has too long a path. More than limit are a *TooMuchError; 0 means no
+// limit.
 func List(ctx context.Context, dir string, except []string, limit int64) (Listing, error) {
 	l := newLister(except, limit)
 	root, err := roots.Open(dir)
@@ -53,7 +54,7 @@ type lister struct {
 	limit  int64
 	found  Listing
 	rights *rights // nil: those of this process
-	closed bool    // something could not be read
+	closed bool    // something could not be read, or is left out
 }
 
 func newLister(except []string, limit int64) *lister {
@@ -116,7 +117,11 @@ func (l *lister) add(ctx context.Context, root *os.Root, base, name string, info
 	default:
 		return nil
 	}
-	if l.limit > 0 && int64(len(l.found)) >= l.limit || depth > maxDepth {
+	if len(name) > maxPath || depth > maxDepth {
+		l.closed = true
+		return nil
+	}
+	if l.limit > 0 && int64(len(l.found)) >= l.limit {
 		return &TooMuchError{Limits{Files: l.limit}}
 	}
 	l.found[name] = e

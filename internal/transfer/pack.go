@@ -15,10 +15,26 @@ import (
 	"holon/internal/roots"
 )
 
+// maxPath bounds the paths that are moved, in bytes: engines unpack tars by whole paths, which the kernel takes up to
+// 4,095 bytes of.
+const maxPath = 4000
+
 // Pack writes the directory dir of the host to a tar, under the absolute path target of the container, but for the
-// paths except. Sockets, pipes and devices are left out, and what is gone meanwhile. Owners are those of the host.
-func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []string) error {
-	if err := pack(ctx, out, dir, target, except, func(*os.Root, string, fs.FileInfo) {}); err != nil {
+// paths except. Sockets, pipes and devices are left out, what is gone meanwhile, and what has too long a path. Owners
+// are those of the host, unless users, those of the program, are given: in a directory of one of them, what belongs to
+// none of them becomes that one's, as when it comes later. Root could not enter the directory to change it.
+func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []string, users ...int) error {
+	var top owner
+	err := pack(ctx, out, dir, target, except, func(_ *os.Root, name string, info fs.FileInfo) {
+		if name == "." {
+			top = ownerOf(info)
+		}
+	}, func(h *tar.Header) {
+		if slices.Contains(users, top.uid) && !slices.Contains(users, h.Uid) {
+			h.Uid, h.Gid = top.uid, top.gid
+		}
+	})
+	if err != nil {
 		return fmt.Errorf("send %s to the container: %w", dir, err)
 	}
 	return nil
@@ -27,20 +43,20 @@ func Pack(ctx context.Context, out *tar.Writer, dir, target string, except []str
 // PackOwn writes a directory as a tar whose names begin with one directory, as Unpack takes it. A program of the same
 // user may have closed files of it, which get back the permissions that they are read with.
 func PackOwn(ctx context.Context, out *tar.Writer, dir string) error {
-	if err := pack(ctx, out, dir, "files", nil, permit); err != nil {
+	if err := pack(ctx, out, dir, "files", nil, permit, func(*tar.Header) {}); err != nil {
 		return fmt.Errorf("read %s: %w", dir, err)
 	}
 	return nil
 }
 
 func pack(ctx context.Context, out *tar.Writer, dir, target string, except []string,
-	before func(*os.Root, string, fs.FileInfo)) error {
+	before func(*os.Root, string, fs.FileInfo), amend func(*tar.Header)) error {
 	root, err := roots.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	return roots.Walk(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -48,9 +64,9 @@ func pack(ctx context.Context, out *tar.Writer, dir, target string, except []str
 			return nil
 		case err != nil:
 			return err
-		case slices.Contains(except, name) && d.IsDir():
+		case (slices.Contains(except, name) || len(target)+len(name) > maxPath) && d.IsDir():
 			return fs.SkipDir
-		case slices.Contains(except, name):
+		case slices.Contains(except, name) || len(target)+len(name) > maxPath:
 			return nil
 		}
 		if info, err := root.Lstat(name); err == nil {
@@ -63,6 +79,7 @@ func pack(ctx context.Context, out *tar.Writer, dir, target string, except []str
 		if err != nil || e == nil {
 			return err
 		}
+		amend(e.header)
 		if whole, err := e.write(out, path.Join(target, name)); err != nil || whole {
 			return err
 		}

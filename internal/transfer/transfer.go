@@ -253,11 +253,11 @@ func (u *unpacking) link(name, target string) error {
 
 // prune removes what the tar does not have.
 func (u *unpacking) prune() error {
-	return fs.WalkDir(u.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	return roots.Walk(u.root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || u.seen[name] {
 			return err
 		}
-		if u.keep(name, nil) {
+		if u.keep(name, nil) || len(name) > maxPath {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

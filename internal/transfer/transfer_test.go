@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,8 +48,9 @@ func check(t *testing.T, err error) {
 func listing(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	check(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		switch path := filepath.Join(dir, name); {
+	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		switch {
 		case err != nil || name == ".":
 			return err
 		case d.IsDir():
@@ -76,11 +79,11 @@ func pack(t *testing.T, dir string) *bytes.Buffer {
 
 func TestRoundTrip(t *testing.T) {
 	from := tree(t, map[string]string{"a": "one", "d/": "", "d/e/f": strings.Repeat("x", 200_000), "empty": "",
-		"link": "->d/e/f", "out": "->/etc/passwd", "dir": "->d", strings.Repeat("n", 255): "long"})
+		"link": "->d/e/f", "out": "->/etc/passwd", "dir": "->d", strings.Repeat("n", 255): "long", "caf\xe9/": "", "caf\xe9/in": "no UTF-8"})
 	check(t, os.Link(filepath.Join(from, "a"), filepath.Join(from, "second")))
 	check(t, os.Chmod(filepath.Join(from, "a"), 0o755))
 	to := tree(t, map[string]string{"a": "two", "d": "a file", "e/": "", "e/gone": "", "link/": "", "dir/": "",
-		"dir/x": "inside", "empty": "->/etc/passwd"})
+		"dir/x": "inside", "empty": "->/etc/passwd", "d\xe9/": "", "d\xe9/gone": ""})
 	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}, nil))
 	got, want := listing(t, to), listing(t, from)
 	for name := range want {
@@ -94,6 +97,62 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(to, "a")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the mode is not kept: %v, %v", info.Mode(), err)
+	}
+}
+
+// What belongs to others than the users of a program becomes that of the directory's owner, if that is one of them.
+func TestPackOwners(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	dir := tree(t, map[string]string{"root/": "", "root/f": "", "server": ""})
+	check(t, errors.Join(os.Chown(dir, 1001, 1002), os.Chown(filepath.Join(dir, "server"), 1003, 1004)))
+	for name, test := range map[string]struct {
+		users []int
+		want  map[string]int
+	}{
+		"users":       {[]int{1001, 1003}, map[string]int{"top": 1001, "top/root": 1001, "top/root/f": 1001, "top/server": 1003}},
+		"other users": {[]int{1005}, map[string]int{"top": 1001, "top/root": 0, "top/root/f": 0, "top/server": 1003}},
+		"no users":    {nil, map[string]int{"top": 1001, "top/root": 0, "top/root/f": 0, "top/server": 1003}},
+	} {
+		var out bytes.Buffer
+		tw := tar.NewWriter(&out)
+		check(t, errors.Join(transfer.Pack(t.Context(), tw, dir, "/top", nil, test.users...), tw.Close()))
+		got := map[string]int{}
+		for tr := tar.NewReader(&out); ; {
+			h, err := tr.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			check(t, err)
+			got[strings.TrimSuffix(h.Name, "/")] = h.Uid
+		}
+		if !maps.Equal(got, test.want) {
+			t.Errorf("%s: owners %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A path that an engine could not unpack is left out, on both sides.
+func TestLongPaths(t *testing.T) {
+	from := tree(t, map[string]string{"a": "one"})
+	root, err := os.OpenRoot(from)
+	check(t, err)
+	defer root.Close()
+	deep := strings.Repeat(strings.Repeat("d", 200)+"/", 25)
+	check(t, errors.Join(root.MkdirAll(deep, 0o700), root.WriteFile(deep+"f", nil, 0o600)))
+	to := tree(t, nil)
+	check(t, transfer.Unpack(t.Context(), pack(t, from), to, transfer.Limits{}, nil))
+	got, err := transfer.List(t.Context(), to, nil, 0)
+	check(t, err)
+	want, err := transfer.List(t.Context(), from, nil, 0)
+	check(t, err)
+	if len(got) != len(want) || got["a"].Size != 3 {
+		t.Errorf("%d files, want %d", len(got), len(want))
+	}
+	check(t, transfer.Unpack(t.Context(), pack(t, to), from, transfer.Limits{}, nil))
+	if _, err := root.Lstat(deep + "f"); err != nil {
+		t.Errorf("what is left out is removed: %v", err)
 	}
 }
 

@@ -66,6 +66,16 @@ type User struct {
 	GID int `json:"gid"`
 }
 
+// Users are the ids of the users of the program.
+func (s Spec) Users() (ids []int) {
+	for _, u := range []*User{s.User, s.Server} {
+		if u != nil {
+			ids = append(ids, u.UID)
+		}
+	}
+	return ids
+}
+
 // Mount shows the directory, file or socket Source of the host at Target. A
 // read-only mount does not show file systems mounted beneath Source, because
 // older engines would leave those writable.

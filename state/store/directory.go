@@ -92,19 +92,21 @@ func look(root *os.Root, name string) (f found, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
-	if err != nil || !fs.ValidPath(name) {
+	if err != nil {
 		return f, err
 	}
-	f.Path, f.Mode = name, uint32(info.Mode().Perm())
+	f.Path, f.Mode = fileName(name), uint32(info.Mode().Perm())
 	switch info.Mode().Type() {
 	case fs.ModeDir:
 		f.Kind = kindDir
 	case fs.ModeSymlink:
 		f.Mode = 0
-		if f.Target, err = root.Readlink(name); errors.Is(err, fs.ErrNotExist) {
+		target, err := root.Readlink(name)
+		if errors.Is(err, fs.ErrNotExist) {
 			return f, nil
 		}
-		f.Kind = kindLink
+		f.Kind, f.Target = kindLink, fileName(target)
+		return f, err
 	case 0:
 		f.Kind, f.Size, f.Time = kindFile, info.Size(), info.ModTime().UnixNano()
 		if f.Size > maxFile {

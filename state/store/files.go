@@ -66,7 +66,7 @@ type note struct {
 	// was about to be written.
 	Revisions []string `json:"revisions"`
 	// Files are those whose content is in the bucket.
-	Files map[string]seen `json:"files"`
+	Files map[fileName]seen `json:"files"`
 }
 
 // New returns Files that know nothing yet.
@@ -216,7 +216,7 @@ func (f *Files) Open(ctx context.Context, key, name string) (*os.File, error) {
 		return nil, err
 	}
 	if m != nil {
-		i := slices.IndexFunc(m.Entries, func(e entry) bool { return e.Path == name && e.Kind == kindFile })
+		i := slices.IndexFunc(m.Entries, func(e entry) bool { return string(e.Path) == name && e.Kind == kindFile })
 		if i >= 0 {
 			return f.copyOf(ctx, key, &m.Entries[i])
 		}

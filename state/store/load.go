@@ -89,7 +89,7 @@ func (f *Files) load(ctx context.Context, u Unit, h *held, discard func(ctx cont
 	if err := l.all(ctx, claim.Entries); err != nil {
 		return err
 	}
-	n = note{Revisions: []string{claim.Revision}, Files: make(map[string]seen)}
+	n = note{Revisions: []string{claim.Revision}, Files: make(map[fileName]seen)}
 	for i, s := range l.now {
 		if s.SHA256 != "" {
 			n.Files[claim.Entries[i].Path] = s
@@ -107,8 +107,8 @@ type loading struct {
 	*Files
 	unit  Unit
 	root  *os.Root
-	was   map[string]seen // what was saved by this host
-	now   []seen          // of the entries
+	was   map[fileName]seen // what was saved by this host
+	now   []seen            // of the entries
 	aside string
 }
 
@@ -122,7 +122,7 @@ func (l *loading) all(ctx context.Context, entries []entry) error {
 	}
 	for i := range entries {
 		if e := &entries[i]; e.Kind == kindDir {
-			if err := l.root.MkdirAll(e.Path, 0o700); err != nil {
+			if err := l.root.MkdirAll(string(e.Path), 0o700); err != nil {
 				return fmt.Errorf("load %s: %w", e.Path, err)
 			}
 		}
@@ -140,7 +140,7 @@ func (l *loading) all(ctx context.Context, entries []entry) error {
 	err := group.Wait()
 	for _, e := range slices.Backward(entries) { // a directory may be closed to its owner
 		if err == nil && e.Kind == kindDir {
-			err = l.root.Chmod(e.Path, fs.FileMode(e.Mode))
+			err = l.root.Chmod(string(e.Path), fs.FileMode(e.Mode))
 		}
 	}
 	return errors.Join(err, l.root.RemoveAll(unfinished))
@@ -148,7 +148,7 @@ func (l *loading) all(ctx context.Context, entries []entry) error {
 
 // clear moves what is not as in the manifest out of the way. What was saved before is removed, the rest moved aside.
 func (l *loading) clear(ctx context.Context, entries []entry) error {
-	want := make(map[string]*entry, len(entries))
+	want := make(map[fileName]*entry, len(entries))
 	for i := range entries {
 		want[entries[i].Path] = &entries[i]
 	}
@@ -161,17 +161,17 @@ func (l *loading) clear(ctx context.Context, entries []entry) error {
 		saved := l.was[f.Path].same(f.seen)
 		switch {
 		case f.Kind == kindDir && (e == nil || e.Kind != kindDir):
-			if err = l.root.Remove(f.Path); err != nil { // it has something that is left out
-				err = aside(l.root, f.Path, l.aside)
+			if err = l.root.Remove(string(f.Path)); err != nil { // it has something that is left out
+				err = aside(l.root, string(f.Path), l.aside)
 			}
 		case f.Kind == kindDir, e != nil && f.Kind == kindLink && f.entry == *e:
 		case e != nil && f.Kind == kindFile && e.Kind == kindFile && (saved && l.was[f.Path].SHA256 == e.SHA256 ||
 			l.equal(&f, e)):
 		case saved, f.Kind == kindLink:
-			err = l.root.Remove(f.Path)
+			err = l.root.Remove(string(f.Path))
 		default:
 			l.opts.Log.Info("a file that was not saved is moved aside", "unit", l.unit.Key, "path", f.Path, "to", l.aside)
-			err = aside(l.root, f.Path, l.aside)
+			err = aside(l.root, string(f.Path), l.aside)
 		}
 		if err != nil {
 			return err
@@ -185,8 +185,8 @@ func (l *loading) equal(f *found, e *entry) bool {
 	if f.Size != e.Size {
 		return false
 	}
-	_ = roots.ReopenIn(l.root, f.Path) // opening it says what is wrong
-	in, _, err := roots.OpenFile(l.root, f.Path)
+	_ = roots.ReopenIn(l.root, string(f.Path)) // opening it says what is wrong
+	in, _, err := roots.OpenFile(l.root, string(f.Path))
 	if err != nil {
 		return false
 	}
@@ -198,11 +198,11 @@ func (l *loading) equal(f *found, e *entry) bool {
 
 // one makes one entry, unless it is there. A file is complete before it has its name.
 func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) error {
-	_, err := l.root.Lstat(e.Path)
+	_, err := l.root.Lstat(string(e.Path))
 	there := err == nil // clear left what is right
 	switch {
 	case e.Kind == kindLink && !there:
-		return l.root.Symlink(e.Target, e.Path)
+		return l.root.Symlink(string(e.Target), string(e.Path))
 	case e.Kind != kindFile:
 		return nil
 	case !there:
@@ -211,17 +211,17 @@ func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) e
 			err = errors.Join(l.fetch(ctx, l.unit.Key, e, out), out.Close())
 		}
 		if err == nil {
-			err = l.root.Rename(unfinished, e.Path)
+			err = l.root.Rename(unfinished, string(e.Path))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	at := time.Unix(0, e.Time)
-	if err := errors.Join(l.root.Chtimes(e.Path, at, at), l.root.Chmod(e.Path, fs.FileMode(e.Mode))); err != nil {
+	if err := errors.Join(l.root.Chtimes(string(e.Path), at, at), l.root.Chmod(string(e.Path), fs.FileMode(e.Mode))); err != nil {
 		return err
 	}
-	f, err := look(l.root, e.Path)
+	f, err := look(l.root, string(e.Path))
 	l.now[i] = f.seen
 	l.now[i].SHA256, l.now[i].Fence = e.SHA256, e.Fence
 	return err
@@ -233,7 +233,7 @@ func (f *Files) fetch(ctx context.Context, key string, e *entry, out io.Writer) 
 	defer cancel()
 	body, _, err := f.opts.Bucket.Get(ctx, key+"/"+e.object())
 	if errors.Is(err, fs.ErrNotExist) {
-		return damaged("the object of "+e.Path+" is missing", err)
+		return damaged("the object of "+string(e.Path)+" is missing", err)
 	}
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (f *Files) fetch(ctx context.Context, key string, e *entry, out io.Writer) 
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(body, e.Size+1))
 	if err == nil && (n != e.Size || hex.EncodeToString(sum.Sum(nil)) != e.SHA256) {
-		err = damaged("the object of "+e.Path+" has another content", nil)
+		err = damaged("the object of "+string(e.Path)+" has another content", nil)
 	}
 	return err
 }

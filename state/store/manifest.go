@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"time"
 
@@ -44,14 +43,14 @@ const (
 
 // entry is a file, a directory or a link.
 type entry struct {
-	Path   string `json:"path"`
-	Kind   string `json:"kind"`
-	Mode   uint32 `json:"mode,omitempty"`   // permissions of a file or a directory
-	Size   int64  `json:"size,omitempty"`   // of a file, like what follows
-	Time   int64  `json:"mtime,omitempty"`  // in nanoseconds since 1970
-	SHA256 string `json:"sha256,omitempty"` // in hex
-	Fence  int64  `json:"fence,omitempty"`  // of its object
-	Target string `json:"target,omitempty"` // of a link
+	Path   fileName `json:"path"`
+	Kind   string   `json:"kind"`
+	Mode   uint32   `json:"mode,omitempty"`   // permissions of a file or a directory
+	Size   int64    `json:"size,omitempty"`   // of a file, like what follows
+	Time   int64    `json:"mtime,omitempty"`  // in nanoseconds since 1970
+	SHA256 string   `json:"sha256,omitempty"` // in hex
+	Fence  int64    `json:"fence,omitempty"`  // of its object
+	Target fileName `json:"target,omitempty"` // of a link
 }
 
 func (e *entry) object() string { return fmt.Sprintf("objects/%s-%d", e.SHA256, e.Fence) }
@@ -66,13 +65,13 @@ func (m *manifest) check(unit string) error {
 	case m.Unit != unit || m.Revision == "" || m.Fence < 0 || len(m.Entries) > maxEntries:
 		return errors.New("it is not of this unit, or lacks something")
 	}
-	kinds := map[string]string{".": kindDir}
+	kinds := map[fileName]string{".": kindDir}
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		switch {
-		case !fs.ValidPath(e.Path) || e.Path == ".", kinds[e.Path] != "":
+		case !validPath(e.Path), kinds[e.Path] != "":
 			return fmt.Errorf("the path %.200q leads elsewhere or comes twice", e.Path)
-		case kinds[path.Dir(e.Path)] != kindDir:
+		case kinds[fileName(path.Dir(string(e.Path)))] != kindDir:
 			return fmt.Errorf("%.200q is in no directory", e.Path)
 		case e.Kind == kindFile && (!validDigest().MatchString(e.SHA256) || e.Size < 0 || e.Size > maxFile || e.Fence < 0),
 			e.Kind == kindLink && (e.Target == "" || len(e.Target) > maxTarget),

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,10 @@ func TestManifest(t *testing.T) {
 	}{
 		"right": {[]entry{{Path: "d", Kind: kindDir, Mode: 0o755}, {Path: "d/f", Kind: kindFile, SHA256: digest},
 			{Path: "l", Kind: kindLink, Target: "../../etc/passwd"}}, true},
+		"bytes": {[]entry{{Path: "d\xe9", Kind: kindDir}, {Path: "d\xe9/base64:x", Kind: kindLink, Target: "base64:\xff"}},
+			true},
+		"zero":               {[]entry{{Path: "a\x00b", Kind: kindDir}}, false},
+		"unclean":            {[]entry{{Path: "d", Kind: kindDir}, {Path: "d/../e", Kind: kindDir}}, false},
 		"out":                {[]entry{{Path: "../f", Kind: kindFile, SHA256: digest}}, false},
 		"absolute":           {[]entry{{Path: "/f", Kind: kindFile, SHA256: digest}}, false},
 		"itself":             {[]entry{{Path: ".", Kind: kindDir}}, false},
@@ -27,14 +32,15 @@ func TestManifest(t *testing.T) {
 		"too large":          {[]entry{{Path: "f", Kind: kindFile, SHA256: digest, Size: maxFile + 1}}, false},
 		"set-user-ID":        {[]entry{{Path: "f", Kind: kindFile, SHA256: digest, Mode: 0o4755}}, false},
 		"another kind":       {[]entry{{Path: "f", Kind: "device"}}, false},
-		"endless target":     {[]entry{{Path: "l", Kind: kindLink, Target: strings.Repeat("x", maxTarget+1)}}, false},
+		"endless target":     {[]entry{{Path: "l", Kind: kindLink, Target: fileName(strings.Repeat("x", maxTarget+1))}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &manifest{Schema: schema, Unit: "u", Revision: "r", Entries: tc.entries}
 			data, err := m.encode()
 			expect.NoError(t, err)
-			if _, err = decode("u", bytes.NewReader(data)); (err == nil) != tc.ok {
-				t.Errorf("got %v", err)
+			got, err := decode("u", bytes.NewReader(data))
+			if (err == nil) != tc.ok || tc.ok && !slices.Equal(got.Entries, tc.entries) {
+				t.Errorf("got %+v, %v", got, err)
 			}
 			if _, err = decode("other", bytes.NewReader(data)); err == nil {
 				t.Error("the manifest of another unit is taken")

@@ -62,7 +62,7 @@ func (f *Files) save(ctx context.Context, u Unit, h *held) error {
 	if err := s.files(ctx, list); err != nil {
 		return err
 	}
-	next := note{Files: make(map[string]seen, len(list))}
+	next := note{Files: make(map[fileName]seen, len(list))}
 	m := &manifest{Fence: fence}
 	for i := range list {
 		e := &list[i]
@@ -128,7 +128,7 @@ func (s *saving) files(ctx context.Context, list []found) error {
 // keep notes what is in the bucket, for another try.
 func (s *saving) keep(list []found) {
 	if s.held.note.Files == nil {
-		s.held.note.Files = make(map[string]seen)
+		s.held.note.Files = make(map[fileName]seen)
 	}
 	for i := range list {
 		if e := &list[i]; e.seen.SHA256 != "" {
@@ -139,8 +139,8 @@ func (s *saving) keep(list []found) {
 
 // file writes the content of a file as it is now.
 func (s *saving) file(ctx context.Context, e *found) error {
-	_ = roots.ReopenIn(s.root, e.Path) // opening it says what is wrong
-	in, err := s.root.OpenFile(e.Path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	_ = roots.ReopenIn(s.root, string(e.Path)) // opening it says what is wrong
+	in, err := s.root.OpenFile(string(e.Path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
 		return roots.ErrNotRegular
 	}

@@ -89,6 +89,7 @@ func TestAnotherHost(t *testing.T) {
 	large := strings.Repeat("x", 3*inMemory)
 	one.write("a/b/large", large)
 	one.write("empty", "")
+	one.write("d\xe9/caf\xe9", "a name that is not UTF-8")
 	one.write("cache/left out", "x")
 	expect.NoError(t, errors.Join(os.Symlink("/etc/passwd", filepath.Join(one.unit.Dir, "link")),
 		os.Mkdir(filepath.Join(one.unit.Dir, "closed"), 0o500)))
@@ -98,6 +99,7 @@ func TestAnotherHost(t *testing.T) {
 	expect.NoError(t, two.load())
 	expect.Equal(t, "large", two.read("a/b/large"), large)
 	expect.Equal(t, "empty", two.read("empty"), "")
+	expect.Equal(t, "bytes", two.read("d\xe9/caf\xe9"), "a name that is not UTF-8")
 	target, err := os.Readlink(filepath.Join(two.unit.Dir, "link"))
 	expect.NoError(t, err)
 	expect.Equal(t, "target", target, "/etc/passwd")

@@ -87,7 +87,7 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 	}
 	err = e.send(ctx, keeper.ID, func(tw *tar.Writer) error {
 		for _, m := range dirs {
-			if err := transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target)); err != nil {
+			if err := transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.Users()...); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -217,29 +218,42 @@ type plan struct {
 // compare plans for a directory of the host and one of a program. pulls says that the program can write it, shared that
 // both can.
 func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) plan {
-	p := plan{same: make(directory, len(theirs))}
-	names := maps.Clone(ours)
-	maps.Copy(names, theirs)
-	for name := range names {
-		f := file{}
+	all := maps.Clone(ours)
+	maps.Copy(all, theirs)
+	names := slices.Sorted(maps.Keys(all))
+	files := make(map[string]*file, len(names))
+	for _, name := range names {
+		f := new(file)
 		f.was, f.known = same[name]
 		f.our, f.here = ours[name]
 		f.their, f.there = theirs[name]
+		f.same = f.here && f.there && f.isSame()
+		f.fromHere = !f.same && f.comesFromHere(pulls, shared)
+		files[name] = f
+	}
+	for _, name := range slices.Backward(names) { // a directory stays where something in it does
+		f, dir := files[name], files[path.Dir(name)]
+		if dir != nil && f.stays() && (!dir.stays() || !dir.isDir() && !f.fromHere) {
+			dir.fromHere = f.fromHere
+		}
+	}
+	p := plan{same: make(directory, len(theirs))}
+	for _, name := range names {
+		f, dir := files[name], files[path.Dir(name)]
+		f.covered = dir != nil && (dir.covered || dir.stays() && !dir.isDir())
 		switch {
-		case f.here && f.there && f.isSame():
+		case f.covered: // it goes when a file takes the place of its directory
+		case f.same:
 			p.same[name] = pair{f.our, f.their}
-		case f.comesFromHere(pulls, shared) && f.here:
+		case f.fromHere && f.here:
 			p.put = append(p.put, name)
-		case f.comesFromHere(pulls, shared):
+		case f.fromHere:
 			p.removeThere = append(p.removeThere, name)
 		case f.there:
 			p.get = append(p.get, name)
 		default:
 			p.removeHere = append(p.removeHere, name)
 		}
-	}
-	for _, list := range [][]string{p.get, p.put, p.removeHere, p.removeThere} {
-		slices.Sort(list)
 	}
 	return p
 }
@@ -249,9 +263,13 @@ type file struct {
 	was                pair
 	our, their         transfer.Entry
 	known, here, there bool
+
+	same     bool // on both sides
+	fromHere bool // else the host's side counts
+	covered  bool // a file takes the place of a directory that it is in
 }
 
-func (f file) isSame() bool {
+func (f *file) isSame() bool {
 	if f.known {
 		return f.was == pair{f.our, f.their}
 	}
@@ -260,7 +278,7 @@ func (f file) isSame() bool {
 
 // comesFromHere reports whether the host's side of a file counts, be it that there is none. Of one that was never the
 // same the side that has it counts, and of two the newer.
-func (f file) comesFromHere(pulls, shared bool) bool {
+func (f *file) comesFromHere(pulls, shared bool) bool {
 	switch {
 	case !pulls:
 		return true
@@ -270,6 +288,17 @@ func (f file) comesFromHere(pulls, shared bool) bool {
 		return f.there && f.was.Program == f.their
 	}
 	return !f.there || f.here && f.our.ModTime > f.their.ModTime
+}
+
+// stays reports whether there is a file afterwards.
+func (f *file) stays() bool { return f.same || f.fromHere && f.here || !f.fromHere && f.there }
+
+// isDir reports whether what stays is a directory.
+func (f *file) isDir() bool {
+	if f.fromHere {
+		return f.our.Mode.IsDir()
+	}
+	return f.their.Mode.IsDir()
 }
 
 // Fetch brings what the program wrote up to date whole, of a program that may have ended.

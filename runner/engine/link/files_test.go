@@ -136,6 +136,27 @@ func TestSyncOfOurs(t *testing.T) {
 	s.has("a=1", "b/c=2")
 }
 
+// What one side changes in a directory that the other one removed stays, with the directory. Where one side has a file
+// in its place, the program's counts.
+func TestSyncRemovedDirectory(t *testing.T) {
+	remove := func(paths ...string) {
+		for _, p := range paths {
+			expect.NoError(t, os.RemoveAll(p))
+		}
+	}
+	s := newSides(t, true)
+	s.write(s.ours, "a/b/c=1", "d/e/f=2", "g/h=3", "i/j=4", "k/l=5")
+	s.sync()
+	remove(filepath.Join(s.ours, "a"), filepath.Join(s.them, "d"), filepath.Join(s.them, "g"), filepath.Join(s.ours, "i"),
+		filepath.Join(s.ours, "k"))
+	s.write(s.them, "a/b/new=theirs", "g=file", "i/m/n=theirs")
+	s.write(s.ours, "d/e/new=ours", "g/new=lost", "i=file", "other=ours")
+	s.sync()
+	s.has("a/b/new=theirs", "d/e/new=ours", "g=file", "i/m/n=theirs", "other=ours")
+	s.sync()
+	s.has("a/b/new=theirs", "d/e/new=ours", "g=file", "i/m/n=theirs", "other=ours")
+}
+
 // Kinds of files change, and links stay links.
 func TestSyncKinds(t *testing.T) {
 	s := newSides(t, true)

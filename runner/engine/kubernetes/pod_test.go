@@ -161,6 +161,7 @@ func TestTemplate(t *testing.T) {
 		"our mark":  {"metadata: {annotations: {holon.made: now}}", "holon.made"},
 		"apparmor": {"metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/agent: unconfined}}",
 			"apparmor"},
+		"a second Pod":     {"spec: {}\n---\nspec: {hostPID: true}", "several documents"},
 		"misspelt":         {"spec: {nodeSelectors: {}}", "nodeSelectors"},
 		"namespace":        {"metadata: {namespace: other}", "metadata.namespace"},
 		"security context": {"spec: {securityContext: {runAsUser: 0}}", "spec.securityContext"},

@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -59,6 +62,9 @@ func readTemplate(file string) (t template, err error) {
 	if t.pod.Kind != "Pod" || t.pod.APIVersion != "v1" {
 		return refused("begin it with apiVersion: v1 and kind: Pod", "it is no Pod of v1")
 	}
+	if documents(data) > 1 {
+		return refused("leave one Pod in it", "it has several documents of YAML")
+	}
 	var tree map[string]any
 	if err := yaml.Unmarshal(data, &tree); err != nil {
 		return refused("write a Pod as YAML", "%v", tidied{err})
@@ -91,6 +97,20 @@ func isReserved(key string) bool {
 		}
 	}
 	return false
+}
+
+// documents counts the documents of YAML that say something.
+func documents(data []byte) (n int) {
+	for r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
+		doc, err := r.Read()
+		if err != nil {
+			return n
+		}
+		var said any
+		if yaml.Unmarshal(doc, &said) != nil || said != nil {
+			n++
+		}
+	}
 }
 
 // forbidden names a field that is not allowed, "" if there is none. at is the path of tree.

@@ -175,6 +175,21 @@ func (s *Session) sync(ctx context.Context) error {
 	return s.syncUnpaused(ctx)
 }
 
+// push is sync if the host changed something. What the container changed may wait until after a turn.
+func (s *Session) push(ctx context.Context) error {
+	if s.handle.Link == "" {
+		return nil
+	}
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	if s.link.conn != nil && !s.Ended() {
+		if changed, err := s.link.files.Changed(ctx, s.linked()); err != nil || !changed {
+			return err
+		}
+	}
+	return s.syncUnpaused(ctx)
+}
+
 // syncUnpaused is sync for a caller that has the lock over pausing. A container that is paused changes nothing, and
 // cannot answer.
 func (s *Session) syncUnpaused(ctx context.Context) error {

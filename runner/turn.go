@@ -138,7 +138,7 @@ func (s *Session) play(ctx context.Context, req Turn, watch Observer, rejoined b
 	}
 	req.started = new(atomic.Bool)
 	if s.shares() && !rejoined { // the host may have changed files since the turn before
-		if err := s.sync(ctx); err != nil {
+		if err := s.push(ctx); err != nil {
 			return End{TurnID: req.ID(), SessionID: s.id, Err: err}
 		}
 	}

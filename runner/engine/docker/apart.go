@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"golang.org/x/sync/errgroup"
 
 	"holon/internal/transfer"
 	"holon/runner/engine"
@@ -85,19 +86,29 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volumes[m.Target], Target: m.Target,
 			ReadOnly: m.ReadOnly && !m.Updated, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	}
-	err = e.send(ctx, keeper.ID, func(tw *tar.Writer) error {
-		for _, m := range dirs {
-			if err := transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.Users()...); err != nil {
-				return err
+	var group errgroup.Group // the daemon does one while it waits for the files of the other
+	group.Go(func() error {
+		err := e.send(ctx, keeper.ID, func(tw *tar.Writer) error {
+			for _, m := range dirs {
+				if err := transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.Users()...); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return wrapCreate(spec, err)
 		}
 		return nil
 	})
-	if err != nil {
-		return engine.Handle{}, wrapCreate(spec, err)
-	}
 	h, err = e.make(ctx, spec, config, host, spec.Name)
 	h.Link = engine.LinkStream
+	if sendErr := group.Wait(); sendErr != nil {
+		if err == nil {
+			sendErr = errors.Join(sendErr, e.remove(context.WithoutCancel(ctx), h.ID, h.Name))
+		}
+		return engine.Handle{}, errors.Join(err, sendErr)
+	}
 	return h, err
 }
 

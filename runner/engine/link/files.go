@@ -87,6 +87,23 @@ func (f *Files) Sync(ctx context.Context, spec engine.Spec, limits transfer.Limi
 	return quiet, errors.Join(err, f.save())
 }
 
+// Changed reports whether the host may have changed something since host and program were the same.
+func (f *Files) Changed(ctx context.Context, spec engine.Spec) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range moved(spec) {
+		ours, err := transfer.List(ctx, m.Source, spec.Beneath(m.Target), 0)
+		if err != nil {
+			return false, err
+		}
+		same, known := f.same[m.Target]
+		if !known || !maps.EqualFunc(ours, same, func(our transfer.Entry, was pair) bool { return our == was.Host }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Connect starts the command that moves files, so that it need not be waited for later. Where that fails, Sync tries it
 // again.
 func (f *Files) Connect(ctx context.Context, spec engine.Spec) {
@@ -142,7 +159,7 @@ func (f *Files) save() error {
 	var data bytes.Buffer
 	err := gob.NewEncoder(&data).Encode(f.same)
 	if err == nil {
-		err = durable.WriteFile(f.path, data.Bytes(), 0o600)
+		err = durable.Replace(f.path, data.Bytes()) // the container does not outlive the machine
 	}
 	if err != nil {
 		return fmt.Errorf("keep what the container has: %w", err)

@@ -53,6 +53,14 @@ func (s *sides) sync() {
 	expect.NoError(s.t, err)
 }
 
+// changed checks whether the host seems to have changed something.
+func (s *sides) changed(want bool) {
+	s.t.Helper()
+	got, err := s.files.Changed(s.t.Context(), s.spec)
+	expect.NoError(s.t, err)
+	expect.Equal(s.t, "changed", got, want)
+}
+
 func (s *sides) write(dir string, files ...string) {
 	s.t.Helper()
 	for _, f := range files {
@@ -96,9 +104,13 @@ func TestSync(t *testing.T) {
 	s.open(true)
 	s.sync()
 	s.has("a=one", "d/b=two", "f=6", "new/e=5")
+	s.changed(false)
 	s.write(s.them, "a=theirs")
+	s.changed(false)
 	s.write(s.ours, "a=ours")
+	s.changed(true)
 	s.sync()
+	s.changed(false)
 	s.has("a=theirs", "d/b=two", "f=6", "new/e=5")
 }
 

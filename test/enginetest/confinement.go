@@ -118,7 +118,7 @@ func wantStatus(t *testing.T, seen report.Report, own string) {
 func (r Rig) testLoosened(t *testing.T) {
 	b := r.open(t)
 	spec := b.spec("report")
-	spec.Memory, spec.User = engine.Unlimited, &engine.User{}
+	spec.Memory, spec.NanoCPUs, spec.User = engine.Unlimited, 0, &engine.User{}
 	got, seen := b.confined(t, spec)
 	if cpus, err := strconv.ParseFloat(got.CPU.Value, 64); err != nil || cpus <= 0 ||
 		cpus > engine.DefaultNanoCPUs/1e9 {

@@ -50,6 +50,8 @@ type Rig struct {
 	// Axes are what the engine of containers reports instead of the defaults, by the names of engine.Isolation. Those
 	// that are not hard enforced are weaker than asked for, and what the program sees of them is not compared.
 	Axes map[string]engine.Axis
+	// NanoCPUs are those of programs for which a test asks for none: an engine may reserve a part of them; 0: the default.
+	NanoCPUs int64
 	// CreateTime is about how long a Create takes, within which some are cut off.
 	CreateTime time.Duration
 }
@@ -165,7 +167,7 @@ func (r Rig) open(t *testing.T) *bench {
 func (b *bench) spec(args ...string) engine.Spec {
 	return engine.Spec{
 		Name: "enginetest-" + strings.ToLower(rand.Text()), Image: b.rig.Image, Runtime: b.rig.Runtime,
-		Labels: b.labels, Args: append([]string{b.rig.Program}, args...),
+		Labels: b.labels, Args: append([]string{b.rig.Program}, args...), NanoCPUs: b.rig.NanoCPUs,
 	}
 }
 

@@ -44,7 +44,11 @@ func inside(tools, dir, cgroup string) error {
 		if component.socket == "" {
 			continue
 		}
-		if err := awaitSocket(ctx, component.socket); err != nil {
+		err := awaitSocket(ctx, component.socket)
+		if err == nil && component.name == "kube-apiserver" {
+			err = c.awaitAPI(ctx)
+		}
+		if err != nil {
 			return errors.Join(err, c.logs())
 		}
 	}
@@ -227,8 +231,23 @@ func (c *cluster) pour(ctx context.Context, from *exec.Cmd) error {
 	return nil
 }
 
+// awaitAPI waits until the API server has all that the other components need, such as their roles.
+func (c *cluster) awaitAPI(ctx context.Context) error {
+	return c.await(ctx, "API server", func(ctx context.Context, client *kubernetes.Clientset) bool {
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+	})
+}
+
 // awaitReady waits for the node and for the account that Pods run under, and imports the image of sandboxes.
 func (c *cluster) awaitReady(ctx context.Context) error {
+	if err := c.await(ctx, "node", ready); err != nil {
+		return err
+	}
+	return c.pour(ctx, exec.CommandContext(ctx, "cat", filepath.Join(c.tools, "pause.tar")))
+}
+
+// await waits until a condition holds.
+func (c *cluster) await(ctx context.Context, what string, holds func(context.Context, *kubernetes.Clientset) bool) error {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "scheduler.kubeconfig"))
 	if err != nil {
 		return err
@@ -240,19 +259,17 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 	}
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
-	for {
-		if ready(ctx, client) {
-			return c.pour(ctx, exec.CommandContext(ctx, "cat", filepath.Join(c.tools, "pause.tar")))
-		}
+	for !holds(ctx, client) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the node: %w", ctx.Err())
+			return fmt.Errorf("wait for the %s: %w", what, ctx.Err())
 		}
 	}
+	return nil
 }
 
-func ready(ctx context.Context, client kubernetes.Interface) bool {
+func ready(ctx context.Context, client *kubernetes.Clientset) bool {
 	node, err := client.CoreV1().Nodes().Get(ctx, nodeName, meta.GetOptions{})
 	if err != nil {
 		return false

@@ -44,7 +44,8 @@ func TestSuite(t *testing.T) {
 	shaped := func(value string) engine.Axis { return axis(engine.RuntimeShaped, value) }
 	enginetest.Run(t, enginetest.Rig{
 		New: func(t *testing.T) engine.Engine { return connect(t, c) }, Image: suiteImage(t, c), Program: "/probe",
-		Contains: true, Streams: true, Pods: true, CreateTime: 3 * time.Second,
+		Contains: true, Streams: true, Pods: true, NanoCPUs: 4e8,
+		CreateTime: 3 * time.Second,
 		Axes: map[string]engine.Axis{
 			"network": shaped("none, if the cluster's network plugin enforces NetworkPolicy"),
 			"pids":    shaped("the node's limit"), "cgroup": shaped("the node's default"),

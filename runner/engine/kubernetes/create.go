@@ -27,8 +27,8 @@ const (
 	pullTime = 45 * time.Second
 	// settleTimeout is how long a cancelled Create waits for the answer, without which it cannot know what to clean up.
 	settleTimeout = 10 * time.Second
-	// removeTime is how long a node may take to end a Pod.
-	removeTime = 25 * time.Second
+	// endTime is how long a node may take to end a program that is removed.
+	endTime = 15 * time.Second
 )
 
 // Create implements engine.Engine. It waits until the cluster runs the Pod.
@@ -232,42 +232,38 @@ func failed(message, why, detail string) *engine.Error {
 // reason is what the cluster says.
 func reason(text string) error { return tidied{errors.New(text)} }
 
-// Remove implements engine.Engine. With a grace of zero the cluster would forget a Pod that still runs, so its node has
-// a moment to end it; where the node does not answer, that is all there is.
+// Remove implements engine.Engine. Deleted without a grace, a Pod is gone for the cluster while its node still ends it:
+// the program is ended before, unless the node does not answer.
 func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var err error
-	for _, grace := range []time.Duration{time.Second, 0} {
-		if err = e.remove(ctx, h, grace); gone(err) || errors.Is(err, errDeleted) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			break
-		}
+	pod, err := e.find(ctx, h)
+	if gone(err) {
+		return nil
 	}
-	return wrap("remove Pod "+h.Name, err)
-}
-
-// remove deletes a Pod and waits until it is gone, which CodeNotFound or errDeleted says, or its node does not answer.
-func (e *Engine) remove(ctx context.Context, h engine.Handle, grace time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTime)
-	defer cancel()
-	uid, err := e.uidOf(h)
 	if err != nil {
 		return err
 	}
-	options := &metav1.DeleteOptions{GracePeriodSeconds: new(int64(grace / time.Second)),
-		Preconditions: metav1.NewUIDPreconditions(uid)}
+	if status(pod, time.Now()) == engine.StatusRunning && !silent(pod) {
+		ending, cancel := context.WithTimeout(ctx, endTime)
+		_ = e.run(ending, pod, "stop", "0s") // what it cannot end ends with the Pod
+		cancel()
+	}
+	options := &metav1.DeleteOptions{GracePeriodSeconds: new(int64),
+		Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	options.PropagationPolicy = new(metav1.DeletePropagationBackground)
 	err = e.core.Delete().Namespace(namespaceOf(h)).Resource("pods").Name(h.Name).Body(options).Do(ctx).Error()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another Pod may have the name by now
-		return notFound(h)
+		return nil
 	}
 	if err != nil {
 		return wrap("remove Pod "+h.Name, err)
 	}
-	return e.follow(ctx, h, 0, func(pod *corev1.Pod) (bool, error) { return grace > 0 && silent(pod), nil })
+	err = e.follow(ctx, h, callTimeout, func(*corev1.Pod) (bool, error) { return false, nil })
+	if gone(err) || errors.Is(err, errDeleted) {
+		return nil
+	}
+	return wrap("remove Pod "+h.Name, err)
 }
 
 // note records in an annotation of a Pod that something has happened to it.

@@ -83,7 +83,6 @@ var (
 
 // New makes a client. It does not connect: the first call does.
 func New(o Options) (*Engine, error) {
-	klog.SetLogger(logr.Discard()) // client-go prints what its callers are told as errors
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
 		overrides)
@@ -100,6 +99,7 @@ func New(o Options) (*Engine, error) {
 }
 
 func newEngine(o Options, config *rest.Config, namespace string) (*Engine, error) {
+	klog.SetLogger(logr.Discard()) // client-go prints what its callers are told as errors
 	e := &Engine{options: o, namespace: namespace, config: config}
 	if problems := invalidNamespace(namespace); problems != "" {
 		return nil, invalid("kubernetes_namespace", "name a namespace", "%.100q is not one: %s", namespace, problems)

@@ -42,10 +42,15 @@ func exitOf(pod *corev1.Pod, now time.Time) *engine.Exit {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return &engine.Exit{Code: -1, Error: cmp.Or(why, "the Pod ended")}
 	}
-	if pod.DeletionTimestamp != nil && (silent(pod) || now.After(pod.DeletionTimestamp.Add(lostTime))) {
+	if nodeLost(pod, now) {
 		return &engine.Exit{Code: -1, Error: fmt.Sprintf("node %s does not answer; %s", pod.Spec.NodeName, why)}
 	}
 	return nil
+}
+
+// nodeLost reports whether a Pod was given up with its node.
+func nodeLost(pod *corev1.Pod, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && (silent(pod) || now.After(pod.DeletionTimestamp.Add(lostTime)))
 }
 
 // silent reports whether the node of a Pod has ceased to report: the cluster says then that the Pod is not ready, while
@@ -108,7 +113,7 @@ func isRunning(pod *corev1.Pod, container string) bool {
 
 // lost reports whether the files of a program that has ended can be fetched no more.
 func lost(pod *corev1.Pod, now time.Time) bool {
-	return exitOf(pod, now) != nil && !isRunning(pod, filesName)
+	return exitOf(pod, now) != nil && (!isRunning(pod, filesName) || nodeLost(pod, now))
 }
 
 // lostError is what a Pod whose files are lost counts as: it is not there.

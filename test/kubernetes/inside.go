@@ -57,7 +57,7 @@ func inside(tools, dir, cgroup string) error {
 		return err
 	}
 	go relay(api, "tcp", "127.0.0.1:"+apiPort)
-	if err := c.awaitReady(ctx); err != nil {
+	if err := errors.Join(c.awaitReady(ctx), c.addSpare(ctx)); err != nil {
 		return errors.Join(err, c.logs())
 	}
 	control, err := net.Listen("unix", filepath.Join(dir, "control.sock"))
@@ -246,14 +246,19 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 	return c.pour(ctx, exec.CommandContext(ctx, "cat", filepath.Join(c.tools, "pause.tar")))
 }
 
-// await waits until a condition holds.
-func (c *cluster) await(ctx context.Context, what string, holds func(context.Context, *kubernetes.Clientset) bool) error {
+// client is one of an administrator.
+func (c *cluster) client() (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "scheduler.kubeconfig"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config.CertFile, config.KeyFile = filepath.Join(c.dir, "admin.crt"), filepath.Join(c.dir, "admin.key")
-	client, err := kubernetes.NewForConfig(config)
+	return kubernetes.NewForConfig(config)
+}
+
+// await waits until a condition holds.
+func (c *cluster) await(ctx context.Context, what string, holds func(context.Context, *kubernetes.Clientset) bool) error {
+	client, err := c.client()
 	if err != nil {
 		return err
 	}

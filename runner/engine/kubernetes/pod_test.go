@@ -193,6 +193,12 @@ func TestExit(t *testing.T) {
 	silentStatus.Conditions = append(silentStatus.Conditions,
 		corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse},
 		corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue})
+	silentSince := func(since time.Time) corev1.PodStatus {
+		s := *silentStatus.DeepCopy()
+		s.Conditions = s.Conditions[1:]
+		s.Conditions[0].LastTransitionTime = metav1.NewTime(since)
+		return s
+	}
 	evicted := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"}
 	for name, tc := range map[string]struct {
 		status  corev1.PodStatus
@@ -209,7 +215,9 @@ func TestExit(t *testing.T) {
 		"deleted by its node's silence": {silentStatus, now.Add(time.Hour),
 			&engine.Exit{Code: -1, Error: "node n does not answer; DeletionByTaintManager: unreachable"}},
 		"tainted": {taintedStatus, now.Add(time.Hour), nil},
-		"silent":  {corev1.PodStatus{Phase: corev1.PodRunning, Conditions: silentStatus.Conditions[1:]}, time.Time{}, nil},
+		"silent":  {silentSince(now), time.Time{}, nil},
+		"silent for long": {silentSince(now.Add(-2 * silentTime)), time.Time{},
+			&engine.Exit{Code: -1, Error: "node n does not answer"}},
 		"node lost": {corev1.PodStatus{Phase: corev1.PodRunning}, now.Add(-2 * lostTime),
 			&engine.Exit{Code: -1, Error: "node n does not answer; the Pod was deleted"}},
 	} {

@@ -14,6 +14,10 @@ import (
 // lostTime is how long after its time a Pod that is being deleted may still run, before its node counts as lost.
 const lostTime = 60 * time.Second
 
+// silentTime is after how long of silence a node counts as lost where the cluster does not delete its Pods: it does so
+// after five minutes, unless none of its nodes answers, or a toleration says otherwise.
+const silentTime = 10 * time.Minute
+
 // status is the life cycle of the program of a Pod. A Pod that is being deleted and was not started counts as exited.
 func status(pod *corev1.Pod, now time.Time) engine.Status {
 	switch {
@@ -43,14 +47,16 @@ func exitOf(pod *corev1.Pod, now time.Time) *engine.Exit {
 		return &engine.Exit{Code: -1, Error: cmp.Or(why, "the Pod ended")}
 	}
 	if nodeLost(pod, now) {
-		return &engine.Exit{Code: -1, Error: fmt.Sprintf("node %s does not answer; %s", pod.Spec.NodeName, why)}
+		return &engine.Exit{Code: -1, Error: strings.TrimSuffix("node "+pod.Spec.NodeName+" does not answer; "+why, "; ")}
 	}
 	return nil
 }
 
 // nodeLost reports whether a Pod was given up with its node.
 func nodeLost(pod *corev1.Pod, now time.Time) bool {
-	return pod.DeletionTimestamp != nil && (silent(pod) || now.After(pod.DeletionTimestamp.Add(lostTime)))
+	since := condition(pod, corev1.PodReady).LastTransitionTime
+	return pod.DeletionTimestamp != nil && (silent(pod) || now.After(pod.DeletionTimestamp.Add(lostTime))) ||
+		silent(pod) && now.After(since.Add(silentTime))
 }
 
 // silent reports whether the node of a Pod has ceased to report: the cluster says then that the Pod is not ready, while

@@ -29,6 +29,7 @@ import (
 //	ipc/<run_id>/    sockets shared with the run's container
 //	ledger.sqlite    what is known of the agents (state/sqlite)
 //	spending.json    what models took, of this day and in all (runner/gateway)
+//	owner            by which its containers are known to engines that other homes use
 //	trigger.key      what the URLs of external triggers are derived from
 //	run/             socket, log and metadata of the daemon (runner/daemon)
 //	consents/        what a person agreed to of projects' files, by digest (runner/settings)
@@ -166,6 +167,9 @@ func (h Home) SpendingPath() string { return filepath.Join(h.dir, "spending.json
 
 // LedgerPath is the file with the ledger of the agents (state/sqlite).
 func (h Home) LedgerPath() string { return filepath.Join(h.dir, "ledger.sqlite") }
+
+// OwnerPath is the file with Owner.
+func (h Home) OwnerPath() string { return filepath.Join(h.dir, "owner") }
 
 // IPCDir is where the sockets of one run, or of one container of an agent or of a conversation, lie. It
 // is not within the run's directory, to keep their paths short: they

@@ -107,8 +107,12 @@ func (h *host) newEngine(name, link string, home state.Home) (engine.Engine, err
 		if err := set.Err(); err != nil {
 			return nil, err
 		}
+		owner, err := home.Owner()
+		if err != nil {
+			return nil, err
+		}
 		return kubernetes.New(kubernetes.Options{Context: set.KubernetesContext, Namespace: set.KubernetesNamespace,
-			AgentdImage: set.KubernetesAgentd, PodFile: set.KubernetesPod})
+			AgentdImage: set.KubernetesAgentd, PodFile: set.KubernetesPod, Owner: owner})
 	case settings.EngineLocal:
 		return local.New(local.Options{Dir: localDir(home),
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})

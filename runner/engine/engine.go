@@ -115,6 +115,12 @@ type Imager interface {
 	Ports(ctx context.Context, image string) ([]int, error)
 }
 
+// Sharer is what an engine has that other homes use, too, and that tells theirs apart: List returns what one home made.
+type Sharer interface {
+	// Others returns what other homes made, like List.
+	Others(ctx context.Context, labels map[string]string) ([]Summary, error)
+}
+
 // HandleVersion is the version that this code writes into a Handle.
 const HandleVersion = 1
 

@@ -11,7 +11,9 @@
 // nothing that loosens it. What Inspect reports comes from the Pod as the cluster has it. What the cluster does not say
 // of itself, such as whether a plugin enforces its NetworkPolicy, is not reported as enforced.
 //
-// No Pod is touched whose UID is not that of the handle. An engine has no state: every call reads the cluster.
+// Whose a Pod is, its label with the owner says, which is a word of the home and not its path: a namespace has the Pods of
+// many homes. List returns those of the owner, Others the rest. No Pod is touched whose UID is not that of the handle. An
+// engine has no state: every call reads the cluster.
 package kubernetes
 
 import (
@@ -58,6 +60,8 @@ type Options struct {
 	Namespace   string // "": that of the context
 	AgentdImage string // holds agentd at AgentdPath
 	PodFile     string // a template of Pods, see readTemplate; "": none
+	// Owner is the home whose Pods these are, by a word that no other home has (state.Home.Owner); "": all are.
+	Owner string
 }
 
 // AgentdPath is where Options.AgentdImage has agentd.
@@ -79,6 +83,7 @@ var (
 	_ engine.Engine = (*Engine)(nil)
 	_ engine.Imager = (*Engine)(nil)
 	_ engine.Linker = (*Engine)(nil)
+	_ engine.Sharer = (*Engine)(nil)
 )
 
 // New makes a client. It does not connect: the first call does.

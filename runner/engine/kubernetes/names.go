@@ -21,6 +21,7 @@ const (
 	createKey  = "holon.create"  // annotation: a random word for each call of Create
 	madeKey    = "holon.made"    // annotation: when the Pod had all its files
 	startedKey = "holon.started" // annotation: when Start was called
+	ownerKey   = "holon.owner"   // label: Options.Owner
 	podKey     = "holon.pod"     // label of every Pod, by which the NetworkPolicy selects them
 	podValue   = "agent"
 )
@@ -65,8 +66,17 @@ func podLabels(of map[string]string) map[string]string {
 	return out
 }
 
-// selector selects the Pods that may have all the labels.
-func selector(of map[string]string) string { return labels.SelectorFromSet(podLabels(of)).String() }
+// selector selects the Pods that may have all the labels: those of the owner, or those of others.
+func (e *Engine) selector(of map[string]string, others bool) string {
+	s := labels.SelectorFromSet(podLabels(of)).String()
+	switch {
+	case others:
+		return s + "," + ownerKey + "!=" + hashed(e.options.Owner)
+	case e.options.Owner != "":
+		return s + "," + ownerKey + "=" + hashed(e.options.Owner)
+	}
+	return s
+}
 
 // specLabels are the labels of the spec that a Pod was made from; nil for a Pod that is not ours.
 func specLabels(pod *corev1.Pod) (out map[string]string) {

@@ -56,6 +56,9 @@ func (e *Engine) render(spec engine.Spec, nonce string) (*corev1.Pod, error) {
 	pod.Name, pod.Namespace = podName(spec.Name), e.namespace
 	pod.Labels, pod.Annotations = over(pod.Labels, podLabels(spec.Labels)), over(pod.Annotations,
 		map[string]string{labelsKey: string(all), createKey: nonce})
+	if e.options.Owner != "" {
+		pod.Labels[ownerKey] = hashed(e.options.Owner)
+	}
 	user := containerUser(spec)
 	s := &pod.Spec
 	s.RestartPolicy = corev1.RestartPolicyNever

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
 	"holon/runner/engine"
@@ -23,7 +25,7 @@ import (
 // open returns an engine that reaches nothing.
 func open(t *testing.T, template string) (*Engine, error) {
 	t.Helper()
-	o := Options{AgentdImage: "registry/agentd:1"}
+	o := Options{AgentdImage: "registry/agentd:1", Owner: "one"}
 	if template != "" {
 		o.PodFile = filepath.Join(t.TempDir(), "pod.yaml")
 		expect.NoError(t, os.WriteFile(o.PodFile, []byte(template), 0o600))
@@ -115,6 +117,23 @@ func TestNetworkAxis(t *testing.T) {
 		if got.Level != tc.level || !strings.Contains(got.Value, tc.value) {
 			t.Errorf("%s: %+v, want %s, %q", name, got, tc.level, tc.value)
 		}
+	}
+}
+
+// A Pod is its owner's by a word that fits into a label, and a list has those of the owner, or those of others.
+func TestOwner(t *testing.T) {
+	of := map[string]string{"holon.ledger": "a"}
+	for _, tc := range []struct {
+		owner           string
+		others, selects bool
+	}{{"one", false, true}, {"one", true, false}, {"another home", false, false}, {"another home", true, true},
+		{"", false, true}} {
+		pod := renderOne(t, func(s *engine.Spec) { s.Labels = of })
+		e := &Engine{options: Options{Owner: tc.owner}}
+		s, err := labels.Parse(e.selector(of, tc.others))
+		expect.NoError(t, err)
+		expect.Equal(t, fmt.Sprintf("a Pod of one is selected by %q, others %v", tc.owner, tc.others),
+			s.Matches(labels.Set(pod.Labels)), tc.selects)
 	}
 }
 

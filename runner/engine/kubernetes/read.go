@@ -16,6 +16,15 @@ import (
 
 // List implements engine.Engine.
 func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.Summary, error) {
+	return e.list(ctx, labels, false)
+}
+
+// Others implements engine.Sharer.
+func (e *Engine) Others(ctx context.Context, labels map[string]string) ([]engine.Summary, error) {
+	return e.list(ctx, labels, true)
+}
+
+func (e *Engine) list(ctx context.Context, labels map[string]string, others bool) ([]engine.Summary, error) {
 	if err := engine.CheckLabels(labels); err != nil {
 		return nil, err
 	}
@@ -23,7 +32,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]engine.S
 	defer cancel()
 	var found corev1.PodList
 	err := e.core.Get().Namespace(e.namespace).Resource("pods").
-		VersionedParams(&metav1.ListOptions{LabelSelector: selector(labels)}, e.codecs).Do(ctx).Into(&found)
+		VersionedParams(&metav1.ListOptions{LabelSelector: e.selector(labels, others)}, e.codecs).Do(ctx).Into(&found)
 	if err != nil {
 		return nil, wrap("list Pods", err)
 	}

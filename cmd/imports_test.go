@@ -182,7 +182,7 @@ var own = []struct {
 	{"runner/turnfiles", []string{"internal/...", "responses/..."},
 		"The files that a turn left can be read without a session or a run."},
 	{"runner/sessions", []string{"internal/...", "responses/...", "runner", "runner/engine", "runner/gateway",
-		"runner/service", "runner/turnfiles", "runner/workspace", "state", "state/files"},
+		"runner/service", "runner/turnfiles", "runner/workspace", "state", "state/files", "state/ledger"},
 		"Runs and agents have sessions, so that the package which keeps them imports neither."},
 	{"runner/pool", []string{"internal/...", "responses/...", "runner", "runner/engine", "runner/gateway",
 		"runner/hosttools", "runner/sessions", "runner/turnfiles", "runner/workspace", "state/..."},

@@ -39,6 +39,10 @@ const (
 	LabelAgent = "holon.agent"
 	// LabelConversation is the id of the conversation of a client that it serves, which is not a run's either.
 	LabelConversation = "holon.session"
+	// Where homes share a ledger and an engine: the ledger, the lease under which a container was made, and its fence.
+	LabelLedger = "holon.ledger"
+	LabelLease  = "holon.lease"
+	LabelFence  = "holon.fence"
 )
 
 // planMounts lists what the container sees of the host.

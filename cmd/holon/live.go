@@ -29,6 +29,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/openresponses"
 	"holon/runner/pool"
+	"holon/runner/sessions"
 	"holon/runner/settings"
 	"holon/runner/telemetry"
 	"holon/state"
@@ -63,6 +64,7 @@ type agentHost struct {
 	ledger       ledger.Store
 	leases       ledger.Leases
 	stored       *agentFiles          // nil: files are in the home alone
+	claim        *sessions.Claim      // nil: likewise
 	steps        *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners    *control.Listeners
 	opened       chan struct{}       // closed when Runtime is set
@@ -114,7 +116,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		if h.stored, err = o.openFiles(ctx, h.leases, h.ledger.(lockedLedger).ID, h.log); err != nil {
 			return err
 		}
-		h.leases = h.stored
+		h.leases, h.claim = h.stored, h.stored.claim
 	}
 	key, err := o.home.TriggerKey()
 	if err != nil {

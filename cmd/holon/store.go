@@ -18,6 +18,7 @@ import (
 	"holon/runner/control/wire"
 	"holon/runner/credentials"
 	"holon/runner/pool"
+	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/store"
@@ -32,6 +33,7 @@ type agentFiles struct {
 	*store.Files
 	home       state.Home
 	containers *pool.Pool
+	claim      *sessions.Claim
 
 	mu     sync.Mutex
 	loaded map[string]bool // public agents
@@ -58,7 +60,9 @@ func (o *serveOptions) openFiles(ctx context.Context, leases ledger.Leases, ledg
 		return nil, err
 	}
 	notes := filepath.Join(o.home.Dir(), "store")
-	f := &agentFiles{Leases: leases, home: o.home, loaded: map[string]bool{ledger.SessionsLease: true},
+	f := &agentFiles{Leases: leases, home: o.home,
+		claim:  &sessions.Claim{Ledger: id + " " + o.Store, Fence: leases.Fence}, // a copy of the ledger has its id, too
+		loaded: map[string]bool{ledger.SessionsLease: true},
 		Files: store.New(store.Options{Bucket: bucket, Notes: notes, Log: log, Now: time.Now,
 			Fence: func(key string) int64 { return leases.Fence(path.Base(key)) }})}
 	return f, errors.Join(os.MkdirAll(notes, 0o700), durable.Sweep(notes))

@@ -81,6 +81,8 @@ type Options struct {
 	// Leases say which agents this process runs; nil: all of them.
 	Leases leases
 
+	Claim *sessions.Claim // of containers that other homes may see; nil: there are none
+
 	// Elsewhere says that another host runs an agent, with containers of its own: what is left of it here is removed, and
 	// no container is left with its tasks for another process. nil: all processes have the same containers.
 	Elsewhere func(agentID string) bool
@@ -219,7 +221,8 @@ func New(o Options) *Pool {
 	if o.Key == nil {
 		o.Key = sessions.OfAgent
 	}
-	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log, AtOnce: o.AtOnce},
+	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log, AtOnce: o.AtOnce,
+		Claim: o.Claim},
 		agents:  make(map[string]*agent),
 		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }

@@ -65,6 +65,9 @@ func (k *Pool) Sweep(ctx context.Context) error {
 	if now := k.opts.Now(); now.Sub(k.swept) >= orphanEvery { // what records name was taken up by now
 		k.swept = now
 		errs = append(errs, k.leftovers(k.orphan).Containers(ctx, k.opts.Engine))
+		if k.ofAgents() { // and of sessions
+			errs = append(errs, k.opts.Claim.Sweep(ctx, k.opts.Engine))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"maps"
 	"path/filepath"
 	"strings"
 
@@ -104,9 +103,7 @@ func (k Key) newContainer() (name, sockets string) {
 
 // labels adds to those of a container by which it is known whose it is.
 func (m *Manager) labels(key Key, labels map[string]string) map[string]string {
-	if labels = maps.Clone(labels); labels == nil {
-		labels = make(map[string]string)
-	}
+	labels = m.Claim.Labels(key, labels)
 	labels[runner.LabelHome] = m.Home.Dir()
 	if label := kinds[key.kind].label; label != "" {
 		labels[label] = key.id

@@ -34,6 +34,7 @@ type Manager struct {
 	Secrets *redact.Set // gets the token of each turn while it runs; nil for none
 	Log     *slog.Logger
 	AtOnce  bool // a session makes several turns at a time; all that go on when it is taken up are rejoined
+	Claim   *Claim
 }
 
 // Session is a runner.Session with its record.

@@ -20,6 +20,7 @@ import (
 	"holon/runner/agent/trees"
 	"holon/runner/engine"
 	"holon/runner/oneshot"
+	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -27,13 +28,14 @@ import (
 // timeout is that of a check, as of holon run.
 const timeout = 10 * time.Minute
 
-// Checks makes the checks of the children of a home. All fields are required.
+// Checks makes the checks of the children of a home. All fields but Claim are required.
 type Checks struct {
 	Home    state.Home
 	Engine  engine.Engine
 	Trees   *trees.Trees
 	Session runner.Config // of the runs, without engine and image
 	Quota   runner.Quota
+	Claim   *sessions.Claim // nil: as of a pool
 }
 
 // Admit refuses patterns that no check can have.
@@ -92,6 +94,7 @@ func (c *Checks) check(ctx context.Context, t ledger.Task, image string, verdict
 	}
 	session, objects := c.Session, ""
 	session.Engine, session.Image = c.Engine, image
+	session.Labels = c.Claim.Labels(sessions.OfAgent(t.AgentID), session.Labels)
 	if c.Engine.Name() == "docker" {
 		objects = runner.ObjectsPath
 	}

@@ -81,6 +81,9 @@ func build(t testing.TB) string {
 // Bucket is the directory with the objects.
 func (s *Server) Bucket() string { return filepath.Join(s.dir, "data", "holon") }
 
+// Address is HOST:PORT of the server.
+func (s *Server) Address() string { return s.address }
+
 // URL is that of the bucket, for --store.
 func (s *Server) URL() string {
 	return "s3://holon/files?endpoint=http://" + s.address + "&region=us-east-1"

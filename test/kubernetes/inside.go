@@ -146,10 +146,12 @@ func (c *cluster) serve(conn net.Conn) {
 	defer conn.Close()
 	line, _ := bufio.NewReader(conn).ReadString('\n')
 	verb, what, _ := strings.Cut(strings.TrimSpace(line), " ")
-	err := fmt.Errorf("%q is not a command: use load IMAGE, stop COMPONENT or start COMPONENT", verb)
+	err := fmt.Errorf("%q is not a command: use load IMAGE, expose PORT SOCKET, stop COMPONENT or start COMPONENT", verb)
 	switch verb {
 	case "load":
 		err = c.load(context.Background(), what)
+	case "expose":
+		err = expose(what)
 	case "stop":
 		err = c.stop(what)
 	case "start":
@@ -160,6 +162,16 @@ func (c *cluster) serve(conn net.Conn) {
 		return
 	}
 	fmt.Fprintln(conn, "ok")
+}
+
+// expose lets Pods reach a Unix socket of the machine by a port of the node.
+func expose(what string) error {
+	port, socket, _ := strings.Cut(what, " ")
+	listener, err := net.Listen("tcp", net.JoinHostPort(nodeIP, port))
+	if err == nil {
+		go relay(listener, "unix", socket) // until the cluster ends
+	}
+	return err
 }
 
 // start starts a component; its output is in LOG of the directory.

@@ -4,8 +4,9 @@
 //	kubernetes -tools DIR COMMAND [ARGUMENT...]
 //
 // The command finds HOLON_TEST_KUBECONFIG, an administrator's, and HOLON_TEST_KUBERNETES_CONTROL, a Unix socket that
-// takes one line a connection, "load IMAGE", "stop COMPONENT" or "start COMPONENT", and answers "ok" or an error.
-// load brings an image of the local Docker engine to the node. Without a command it prints "ready" and works until its
+// takes one line a connection, "load IMAGE", "expose PORT SOCKET", "stop COMPONENT" or "start COMPONENT", and answers "ok" or an
+// error. load brings an image of the local Docker engine to the node, and expose lets Pods reach a Unix socket as a port of
+// the node. Without a command it prints "ready" and works until its
 // standard input ends or SIGTERM comes. The cluster lives in namespaces of processes, mounts and network of its own,
 // with which all of it ends, whatever ends this program. It needs root.
 package main

@@ -2,10 +2,15 @@ package pool_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"holon/runner"
+	"holon/runner/engine"
 	"holon/runner/pool"
+	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -43,4 +48,37 @@ func TestTheContainerOfAnotherProcess(t *testing.T) {
 	expect.NoError(t, k.Inherit(leases.Held))
 	l.sweep(k)
 	expect.Equal(t, "containers of an agent that was removed", len(l.containers()), 0)
+}
+
+// sharing is an engine that has a container of another home.
+type sharing struct {
+	engine.Engine
+	removed []string
+}
+
+func (s *sharing) Others(_ context.Context, labels map[string]string) ([]engine.Summary, error) {
+	labels[runner.LabelLease], labels[runner.LabelFence] = "ada", "1"
+	return []engine.Summary{{Handle: engine.Handle{Name: "left"}, Labels: labels}}, nil
+}
+
+func (s *sharing) Remove(_ context.Context, h engine.Handle) error {
+	s.removed = append(s.removed, h.Name)
+	return nil
+}
+
+// A sweep removes what another home left of an agent whose lease this process has by now.
+func TestTheContainerOfAnotherHome(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "local", working)
+	shared := &sharing{Engine: l.engine}
+	fence := int64(0)
+	k := l.pool(func(o *pool.Options) {
+		o.Engine, o.Claim = shared, &sessions.Claim{Ledger: "a", Fence: func(string) int64 { return fence }}
+	})
+	l.sweep(k)
+	expect.Equal(t, "removed without the lease", len(shared.removed), 0)
+	fence = 2
+	l.clock.pass(time.Hour)
+	l.sweep(k)
+	expect.Equal(t, "removed with the lease", strings.Join(shared.removed, " "), "left")
 }

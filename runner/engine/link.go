@@ -36,7 +36,7 @@ type Linker interface {
 	Streams(ctx context.Context) (bool, error)
 
 	// Exec runs a command next to a running program, as a user; its standard input and output are the result. What it
-	// prints to standard error is part of the error that the last Read returns.
+	// prints to standard error is part of the error that the last Read returns. It lasts until Close, also when ctx ends.
 	Exec(ctx context.Context, h Handle, user User, command []string) (io.ReadWriteCloser, error)
 
 	// Read reads a directory of a program, which may have ended, as a tar whose names begin with one directory. It may

@@ -140,7 +140,7 @@ func (d *deployment) kubectl(stdin string, args ...string) string {
 
 // state is what the cluster has of the deployment, for the log of a test that failed.
 func (d *deployment) state() string {
-	cmd := exec.Command("sh", "-c", "kubectl -n holon get all -o wide; kubectl -n holon get events; "+
+	cmd := exec.Command("sh", "-c", "kubectl -n holon get all -o wide; kubectl -n holon get events --sort-by .metadata.creationTimestamp; "+
 		"kubectl -n holon logs -l app.kubernetes.io/name=holon --prefix --tail 40")
 	cmd.Env = d.env
 	out, _ := cmd.CombinedOutput() // it says what it can
@@ -283,6 +283,9 @@ func TestKubernetesServe(t *testing.T) {
 		d.prompt(agent)
 	}
 	expect.Equal(t, "Pods when the other one is back", fmt.Sprint(d.pods()), fmt.Sprint(after))
+	if t.Failed() {
+		t.Log(d.state())
+	}
 	if !strings.Contains(d.sh(d.guide[2]), "agent0") {
 		t.Errorf("holon agent list does not name the agent")
 	}

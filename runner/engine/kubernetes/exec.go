@@ -36,7 +36,7 @@ func (e *Engine) Exec(ctx context.Context, h engine.Handle, user engine.User, co
 	if user != own {
 		command = append([]string{podAgentd, "pod", "as", user.String()}, command...)
 	}
-	return e.exec(ctx, pod, agentName, command)
+	return e.exec(context.WithoutCancel(ctx), pod, agentName, command) // the stream is used after the call
 }
 
 // beginsAs is the user of the container agent, and whether its processes can become another one.

@@ -78,7 +78,8 @@ func (f *Files) Sync(ctx context.Context, spec engine.Spec, limits transfer.Limi
 	known := f.client != nil
 	quiet, err = f.sync(ctx, spec, limits)
 	if tooMuch := (*transfer.TooMuchError)(nil); err != nil && known && ctx.Err() == nil && !errors.As(err, &tooMuch) {
-		quiet, err = f.sync(ctx, spec, limits) // the connection was old
+		f.disconnect() // it was old
+		quiet, err = f.sync(ctx, spec, limits)
 	}
 	if err != nil {
 		f.disconnect()

@@ -114,6 +114,17 @@ func TestSync(t *testing.T) {
 	s.has("a=theirs", "d/b=two", "f=6", "new/e=5")
 }
 
+// A connection that broke while it was not used is made anew.
+func TestSyncOverAnotherConnection(t *testing.T) {
+	s := newSides(t, true)
+	s.write(s.ours, "a=1")
+	s.sync()
+	expect.NoError(t, s.files.client.Close())
+	s.write(s.them, "b=2")
+	s.sync()
+	s.has("a=1", "b=2")
+}
+
 // A change that keeps size and time of a file is seen.
 func TestSyncHiddenChange(t *testing.T) {
 	s := newSides(t, false)

@@ -33,7 +33,7 @@ func (h Home) Owner() (string, error) {
 		err = fmt.Errorf("%s is empty", path)
 	}
 	if err != nil {
-		return "", unusable("put "+path+" back, or remove it: then Pods that it named are not found any more", h.dir, err)
+		return "", unusable("put "+path+" back, or remove it: then Pods that it named are found no more", h.dir, err)
 	}
 	return string(word), nil
 }

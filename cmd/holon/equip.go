@@ -137,8 +137,9 @@ func (h *agentHost) newTrees() *trees.Trees {
 // newChecks makes the checks of children, in containers that are confined as those of agents.
 func (h *agentHost) newChecks() (*childcheck.Checks, error) {
 	o := h.options
-	c := &childcheck.Checks{Home: o.home, Engine: h.engine, Trees: h.trees, Claim: h.claim, Session: runner.Config{Log: h.log,
-		Secrets: o.streams.Secrets, Version: buildVersion(), Labels: map[string]string{runner.LabelHome: o.home.Dir()}}}
+	c := &childcheck.Checks{Home: o.home, Engine: h.engine, Trees: h.trees, Claim: h.claim, Session: runner.Config{
+		Log: h.log, Secrets: o.streams.Secrets, Version: buildVersion(),
+		Labels: map[string]string{runner.LabelHome: o.home.Dir()}}}
 	var err error
 	if c.Session.Confinement, err = confinementOf(&o.Settings); err != nil {
 		return nil, err

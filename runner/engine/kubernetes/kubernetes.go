@@ -11,9 +11,9 @@
 // nothing that loosens it. What Inspect reports comes from the Pod as the cluster has it. What the cluster does not say
 // of itself, such as whether a plugin enforces its NetworkPolicy, is not reported as enforced.
 //
-// Whose a Pod is, its label with the owner says, which is a word of the home and not its path: a namespace has the Pods of
-// many homes. List returns those of the owner, Others the rest. No Pod is touched whose UID is not that of the handle. An
-// engine has no state: every call reads the cluster.
+// A namespace has the Pods of many homes, whose paths may be the same: a Pod has a label with the word of its owner.
+// List returns those of the owner, Others the rest. No Pod is touched whose UID is not that of the handle. An engine has
+// no state: every call reads the cluster.
 package kubernetes
 
 import (

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holon/test/load"
+	"holon/test/postgrestest"
 	"holon/test/torture/check"
 )
 
@@ -25,14 +26,15 @@ type victim struct {
 	play   func(ctx context.Context, r *round)
 }
 
-// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, sessions of clients, and
-// many agents for long.
+// Kinds of rounds: turns that are run once, agents that live on, those that work in trees, sessions of clients,
+// many agents for long, and agents of processes that share a ledger.
 const (
 	kindRuns      = "runs"
 	kindAgents    = "agents"
 	kindTrees     = "trees"
 	kindSessions  = "sessions"
 	kindEndurance = "endurance"
+	kindShared    = "shared"
 )
 
 // victims are all that can be hit. What has containers takes seconds and is
@@ -52,6 +54,7 @@ func victims() []victim {
 		{kindSessions, "sessions", 5, nil, playSessions},
 		{kindSessions, "sessions-docker", 1, needEngine, playSessionsInDocker},
 		{kindEndurance, "endurance", 1, needEngine, playEndurance},
+		{kindShared, "shared", 1, needEngineAndPostgres, playShared},
 	}
 }
 
@@ -113,6 +116,13 @@ func needRoot(context.Context) error {
 
 func needEngineAndRoot(ctx context.Context) error { return errors.Join(needRoot(ctx), needEngine(ctx)) }
 
+func needEngineAndPostgres(ctx context.Context) error {
+	if !postgrestest.Installed() {
+		return errors.New("PostgreSQL is not installed (Debian: postgresql)")
+	}
+	return needEngine(ctx)
+}
+
 func needLoop(ctx context.Context) error {
 	if err := needRoot(ctx); err != nil {
 		return err
@@ -154,7 +164,7 @@ func (l *lab) play(ctx context.Context, number int, can []victim) *round {
 		return r
 	}
 	r.mark = "HOLON_TORTURE=" + r.dir
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute+time.Duration(l.kills)*betweenKills)
 	defer cancel()
 	r.err = load.Guard(func() { v.play(ctx, r) })
 	for _, f := range slices.Backward(r.undo) {

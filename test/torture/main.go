@@ -1,12 +1,13 @@
 // Command torture kills what runs turns at random instants, lets the product
 // recover by its own means, and checks what must hold then.
 //
-//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|sessions|all|endurance] [-only agentd,…] [-keep]
+//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|trees|sessions|all|endurance|shared] [-only agentd,…] [-keep]
 //
-// There are five kinds of rounds: turns that are run once; agents that live under a daemon, of which some rounds share
+// There are six kinds of rounds: turns that are run once; agents that live under a daemon, of which some rounds share
 // one daemon and its home; likewise agents that work in trees of repositories, which the operator and the user change
-// meanwhile; likewise sessions of clients that speak Open Responses; and many agents that work for minutes, which also
-// reports what that costs.
+// meanwhile; likewise sessions of clients that speak Open Responses; many agents that work for minutes, which also
+// reports what that costs; and agents of three daemons that share a ledger in PostgreSQL, one of which is killed every
+// ten seconds.
 //
 // A round draws from the seed and its number: the work of the turns, the victim of
 // the fault, its kind and its time. A violation prints what was broken, the command that replays
@@ -39,6 +40,7 @@ import (
 
 type options struct {
 	rounds, strikes, messages int
+	kills                     int
 	first, again, workers     int
 	seed                      uint64
 	kinds, only               []string
@@ -67,9 +69,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.rounds, "rounds", 100, "`number` of rounds of each kind")
 	fs.IntVar(&o.first, "first", 0, "`number` of the first round, or of the first daemon of agents")
 	fs.StringVar(&kind, "kind", "all",
-		"`kind` of rounds: runs, agents, trees, sessions or endurance; all are the first four")
+		"`kind` of rounds: runs, agents, trees, sessions, endurance or shared; all are the first four")
 	fs.IntVar(&o.strikes, "strikes", 10, "`rounds` of agents, trees or sessions that share a daemon")
 	fs.IntVar(&o.messages, "messages", 2000, "`messages` of a round of endurance")
+	fs.IntVar(&o.kills, "kills", 6, "`kills` of a round of shared, every ten seconds")
 	fs.IntVar(&o.again, "again", 1, "how `often` each round is played")
 	fs.IntVar(&o.workers, "workers", 2, "rounds at once")
 	fs.Uint64Var(&o.seed, "seed", rand.Uint64(), "`seed` that all choices are drawn from")
@@ -83,9 +86,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	switch kind {
 	case "all":
 		o.kinds = []string{kindRuns, kindAgents, kindTrees, kindSessions}
-	case kindRuns, kindAgents, kindTrees, kindSessions, kindEndurance:
+	case kindRuns, kindAgents, kindTrees, kindSessions, kindEndurance, kindShared:
 	default:
-		return o, fmt.Errorf("-kind: unknown kind %s; use runs, agents, trees, sessions, endurance or all", kind)
+		return o, fmt.Errorf("-kind: unknown kind %s; use runs, agents, trees, sessions, endurance, shared or all", kind)
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -96,7 +99,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 		o.only = append(o.only, name)
 	}
-	if min(o.rounds, o.again, o.workers, o.strikes, o.messages) < 1 || fs.NArg() > 0 {
+	if min(o.rounds, o.again, o.workers, o.strikes, o.messages, o.kills) < 1 || fs.NArg() > 0 {
 		return o, errors.New("numbers are positive, and there are no arguments; see -help")
 	}
 	return o, nil

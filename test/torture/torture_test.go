@@ -17,7 +17,8 @@ import (
 )
 
 // The fast tier plays every victim once or more, of a seed that draws them all in few rounds, and one daemon of agents,
-// of trees and of sessions; the full one many rounds of seeds that are new each time and printed, and endurance in small.
+// of trees and of sessions; the full one many rounds of seeds that are new each time and printed, and in small endurance
+// and processes that share a ledger.
 func TestTorture(t *testing.T) {
 	random := fmt.Sprint(rand.Uint64N(1 << 32))
 	tests := [][]string{
@@ -26,6 +27,7 @@ func TestTorture(t *testing.T) {
 		{"-kind", kindTrees, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindSessions, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindEndurance, "-rounds", "1", "-messages", "100", "-seed", random},
+		{"-kind", kindShared, "-rounds", "1", "-seed", random},
 		{"-kind", kindAgents, "-rounds", "20", "-seed", random, "-link", "stream"},
 		{"-kind", kindTrees, "-rounds", "20", "-seed", random, "-link", "stream"},
 		{"-kind", kindSessions, "-rounds", "20", "-seed", random, "-link", "stream"},

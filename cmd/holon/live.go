@@ -251,7 +251,8 @@ func (h *agentHost) saveFiles(ctx context.Context) error {
 func (h *agentHost) endWithLease(ctx context.Context) {
 	select {
 	case <-h.leases.Lost():
-		h.log.Error("others run the agents of this holon serve, which was silent for too long; it ends")
+		h.log.Error("this holon serve ends: others run its agents, for it was silent for too long, or the database of its " +
+			"ledger was restored or failed over")
 		os.Exit(exitFailure)
 	case <-ctx.Done():
 	}

@@ -38,7 +38,8 @@ type Leases interface {
 	// Problem says why this process cannot renew what it has, nil when it can.
 	Problem() error
 
-	// Lost is closed when this process may not write any more, and has to end.
+	// Lost is closed when this process may not write any more, because others have its agents or the ledger has another
+	// history, and has to end.
 	Lost() <-chan struct{}
 }
 

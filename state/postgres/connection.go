@@ -14,12 +14,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Bounds of what a server may take, unless the URL has others. The server ends a statement by itself before the client
 // stops waiting for it, and so it does with a transaction whose client is silent, which holds up all other writers.
 const (
 	connectWithin   = 10 * time.Second
+	pingWithin      = 2 * time.Second
+	beginWithin     = 6 * time.Second // of what waits for a connection, too
 	statementWithin = 10 * time.Second
 	lockWithin      = 8 * time.Second
 	heldWithin      = 2 * time.Second // likewise, of the lock of a ledger that is opened
@@ -39,6 +42,17 @@ func bound(config *pgx.ConnConfig, within time.Duration) {
 	config.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, c net.Conn) (net.Conn, error) {
 		return &boundedConn{Conn: c, within: within}, nil
 	}
+}
+
+// ping asks whether a connection that was idle still has its server, which answers at once. true lets the driver see
+// that it has not.
+func ping(ctx context.Context, p stdlib.ShouldPingParams) bool {
+	if p.IdleDuration < time.Second {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingWithin)
+	defer cancel()
+	return p.Conn.Ping(ctx) != nil
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

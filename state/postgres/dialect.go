@@ -101,6 +101,7 @@ const (
 	foreignKeyViolation = "23503"
 	lockNotAvailable    = "55P03"
 	readOnlyTransaction = "25006"
+	inRecovery          = "55000"
 	noPrivilege         = "42501"
 	undefinedTable      = "42P01"
 	undefinedFunction   = "42883"
@@ -129,7 +130,7 @@ func (dialect) Known(err error) *state.Error {
 			Hint: "make room on the disk that holds the database", Err: err}
 	case e.Code == dataCorrupted, e.Code == indexCorrupted:
 		return sqlstore.Unreadable(err)
-	case e.Code == readOnlyTransaction, e.Code == noPrivilege, e.Code == lockNotAvailable,
+	case e.Code == readOnlyTransaction, e.Code == inRecovery, e.Code == noPrivilege, e.Code == lockNotAvailable,
 		e.Code == undefinedTable, e.Code == undefinedFunction,
 		slices.Contains(classesAway, e.Code[:min(2, len(e.Code))]):
 		return refusedBy(e, err)
@@ -152,8 +153,11 @@ var refusals = map[string]struct{ what, hint string }{
 func refusedBy(e *pgconn.PgError, err error) *state.Error {
 	known := away(err)
 	key := e.Code[:min(2, len(e.Code))]
-	if e.Code == undefinedTable || e.Code == undefinedFunction {
+	switch e.Code {
+	case undefinedTable, undefinedFunction:
 		key = "tables"
+	case inRecovery:
+		key = "25"
 	}
 	if r, ok := refusals[key]; ok {
 		known.Param = "ledger"

@@ -93,6 +93,7 @@ func (h *holder) sameHistory(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, "SELECT (SELECT value FROM meta WHERE key = 'epoch') = $1 AND "+
 		"(SELECT value FROM meta WHERE key = 'origin') = "+origin, epoch).Scan(&same)
 	if err == nil && !same {
+		h.lose.Do(func() { close(h.lost) })
 		err = &state.Error{Code: ledger.CodeLocked, Message: "the database was restored, or failed over",
 			Hint: "start this holon serve again"}
 	}

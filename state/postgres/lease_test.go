@@ -125,6 +125,34 @@ func testSilent(t *testing.T, server *postgrestest.Server) {
 	expect.Equal(t, "holders", count(t, conn), 1)
 }
 
+// Leases end by the clock of the database, also where that is an hour off those of the processes.
+func testClocks(t *testing.T, server *postgrestest.Server) {
+	for _, off := range []string{"1 hour", "-1 hour"} {
+		url := server.Database(t)
+		execute(t, url, "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "+
+			"$$ SELECT pg_catalog.clock_timestamp() + interval '"+off+"' $$")
+		url += "&search_path=public,pg_catalog"
+		conn := connect(t, url)
+		var both []*Store
+		for range 2 {
+			s, err := Open(t.Context(), Options{URL: url, unattended: true})
+			expect.NoError(t, err)
+			defer s.Close()
+			both = append(both, s)
+		}
+		for _, s := range both {
+			inTime, err := holderOf(s).renew(t.Context(), conn)
+			expect.NoError(t, err)
+			expect.Equal(t, "renewed in time, "+off, inTime, true)
+			expect.NoError(t, holderOf(s).evict(t.Context(), conn, true))
+			expect.Equal(t, "holders, "+off, count(t, conn), 2)
+		}
+		execute(t, url, expired, holderOf(both[0]).id)
+		expect.NoError(t, holderOf(both[1]).evict(t.Context(), conn, true))
+		expect.Equal(t, "holders once one is silent, "+off, count(t, conn), 1)
+	}
+}
+
 // A process of this host that has ended is evicted at once, by one that begins too.
 func testEnded(t *testing.T, server *postgrestest.Server) {
 	url := server.Database(t)
@@ -178,6 +206,7 @@ func testRestored(t *testing.T, server *postgrestest.Server) {
 	execute(t, url, "UPDATE meta SET value = 'other' WHERE key = 'epoch'")
 	execute(t, url, cutOff, "holon "+holderOf(s).id)
 	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLocked)
+	<-s.Lost()
 	expect.Equal(t, "events", newest(t, s), 2)
 }
 

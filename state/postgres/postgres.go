@@ -20,6 +20,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,6 +47,7 @@ type Options struct {
 	Address string // where this process is reached, for people
 
 	within     time.Duration // how long an answer may take, for tests; 0: answerWithin
+	patience   time.Duration // how long a transaction may take to begin, for tests; 0: beginWithin
 	unattended bool          // for tests whose clock stands still: nothing is renewed
 }
 
@@ -113,17 +115,18 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, failed("open the ledger", err)
 	}
-	h.db = stdlib.OpenDB(*writing, stdlib.OptionAfterConnect(h.connected))
+	h.db = stdlib.OpenDB(*writing, stdlib.OptionAfterConnect(h.connected), stdlib.OptionShouldPing(ping))
 	h.db.SetMaxOpenConns(1)
-	reader := stdlib.OpenDB(*reading)
+	reader := stdlib.OpenDB(*reading, stdlib.OptionShouldPing(ping))
 	h.reader = reader
 	reader.SetMaxOpenConns(readers)
 	reader.SetMaxIdleConns(readers)
 	attended, end := context.WithCancel(context.WithoutCancel(ctx)) // Close ends it
 	var attends sync.WaitGroup
 	s, err := sqlstore.New(ctx, sqlstore.Config{Own: own, Origin: place, Dialect: dialect{reader, h}, Writer: h.db,
-		Reader: reader, Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-		Release: func() error { end(); attends.Wait(); return h.leave(config) }})
+		Reader: reader, Patience: cmp.Or(opts.patience, beginWithin),
+		Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		Release:  func() error { end(); attends.Wait(); return h.leave(config) }})
 	if err != nil {
 		end()
 		return nil, err

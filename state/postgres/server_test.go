@@ -3,8 +3,12 @@ package postgres
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,7 +112,7 @@ func TestServerRestarts(t *testing.T) {
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.New(t)
-	s, err := Open(t.Context(), Options{URL: server.Database(t) + "&connect_timeout=1", within: time.Second})
+	s, err := Open(t.Context(), Options{URL: server.Database(t), within: time.Hour, patience: time.Second})
 	expect.NoError(t, err)
 	defer s.Close()
 	expect.NoError(t, s.Update(t.Context(), tell))
@@ -122,6 +126,108 @@ func TestServerHangs(t *testing.T) {
 	server.Resume(t)
 	expect.NoError(t, s.Update(t.Context(), tell))
 	expect.Equal(t, "events at the end", newest(t, s), 2)
+}
+
+// A server that hangs within an update holds it up no longer than an answer may take.
+func TestServerHangsInUpdate(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	s, err := Open(t.Context(), Options{URL: server.Database(t), within: time.Second})
+	expect.NoError(t, err)
+	defer s.Close()
+	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
+		expect.NoError(t, tell(tx))
+		server.Hang(t)
+		return tell(tx)
+	}), ledger.CodeLedgerAway)
+	server.Resume(t)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	expect.Equal(t, "events", newest(t, s), 1)
+}
+
+// While only a standby answers, nothing is written; once it has taken over, a process that had the ledger open before
+// has to end, and another start goes on with all that the standby has.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	first := server.Database(t)
+	standby := server.Standby(t)
+	url := first + "," + filepath.Dir(standby.Socket())
+	s := openAt(t, url)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	epoch := s.Epoch()
+	copied := connect(t, strings.Replace(first, filepath.Dir(server.Socket()), filepath.Dir(standby.Socket()), 1))
+	await(t, func() bool {
+		var n int
+		return copied.QueryRow(t.Context(), "SELECT count(*) FROM events").Scan(&n) == nil && n == 1
+	})
+	server.Stop(t, syscall.SIGQUIT)
+	err := s.Update(t.Context(), tell)
+	wantCode(t, err, ledger.CodeLedgerAway)
+	if e, ok := errors.AsType[*state.Error](err); !ok || !strings.Contains(e.Hint, "primary") {
+		t.Errorf("a standby refused with %v, want a hint at the primary server", err)
+	}
+	standby.Promote(t)
+	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLocked)
+	<-s.Lost()
+	expect.NoError(t, s.Close())
+	s = openAt(t, url)
+	defer s.Close()
+	expect.Equal(t, "events after the failover", newest(t, s), 1)
+	expect.NoError(t, s.Update(t.Context(), tell))
+	if s.Epoch() == epoch || s.EpochOf("a", 1) != epoch {
+		t.Errorf("epoch %s after %s, of the event before %s", s.Epoch(), epoch, s.EpochOf("a", 1))
+	}
+}
+
+// While the disk is full, what does not fit is refused, and the store goes on once there is room.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	url, dir := postgrestest.New(t).Small(t, 64<<20)
+	s := openAt(t, url)
+	defer s.Close()
+	expect.NoError(t, s.Update(t.Context(), tell))
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	expect.NoError(t, err)
+	_, err = io.Copy(filler, zeros{})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	told := int64(1)
+	for err = nil; err == nil && told < 10_000; told++ {
+		err = s.Update(t.Context(), tell)
+	}
+	wantCode(t, err, ledger.CodeLedgerFull)
+	told-- // which was refused
+	expect.Equal(t, "events while the disk is full", newest(t, s), told)
+	expect.NoError(t, errors.Join(filler.Close(), os.Remove(filler.Name())))
+	expect.NoError(t, s.Update(t.Context(), tell))
+	expect.Equal(t, "events at the end", newest(t, s), told+1)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// An update that waits for another session too long is refused, and leaves nothing.
+func testLocked(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	s, err := Open(t.Context(), Options{URL: url + "&lock_timeout=100"})
+	expect.NoError(t, err)
+	defer s.Close()
+	expect.NoError(t, s.Update(t.Context(), tell))
+	other := connect(t, url)
+	for _, lock := range []string{"LOCK TABLE events IN EXCLUSIVE MODE",
+		fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, %d)", lockClass, lockObject)} {
+		held, err := other.Begin(t.Context())
+		expect.NoError(t, err)
+		_, err = held.Exec(t.Context(), lock)
+		expect.NoError(t, err)
+		wantCode(t, s.Update(t.Context(), tell), ledger.CodeLedgerAway)
+		expect.NoError(t, held.Rollback(t.Context()))
+	}
+	expect.NoError(t, s.Update(t.Context(), tell))
+	expect.Equal(t, "events", newest(t, s), 2)
 }
 
 // A transaction whose client is silent, or waits for a lock too long, is ended by the server.

@@ -21,6 +21,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"holon/state"
 	"holon/state/ledger"
@@ -31,6 +32,7 @@ type Config struct {
 	Writer   *sql.DB // with one connection, so that updates run one at a time
 	Reader   *sql.DB
 	Snapshot *sql.TxOptions // of a transaction of Reader that reads one snapshot
+	Patience time.Duration  // how long a transaction may take to begin; 0: as long as the caller likes
 	Dialect  Dialect
 	Own      map[string]string // statements that replace those of Statements
 	Schema   string            // that makes the tables; "" when they are there
@@ -146,7 +148,8 @@ func (s *Store) transaction(ctx context.Context, db *sql.DB, opts *sql.TxOptions
 		return err
 	}
 	defer s.running.Done()
-	return within(ctx, db, opts, &tx{dialect: s.db.Dialect, statements: s.statements}, fn)
+	return within(ctx, db, opts, &tx{dialect: s.db.Dialect, statements: s.statements,
+		patience: s.db.Patience}, fn)
 }
 
 // begin lets Close wait for a transaction.

@@ -3,12 +3,14 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"holon/responses"
 	"holon/state/ledger"
@@ -20,8 +22,9 @@ type tx struct {
 	raw        *sql.Tx
 	dialect    Dialect
 	statements map[string]string
-	changed    []string // agents with new events
-	broken     error    // after which the database may have ended the transaction
+	patience   time.Duration // of begin; 0: that of its context
+	changed    []string      // agents with new events
+	broken     error         // after which the database may have ended the transaction
 }
 
 var _ ledger.Rows = (*tx)(nil)
@@ -41,20 +44,38 @@ func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func
 }
 
 // begin begins the transaction on a connection of its own. One that turns out to be lost is replaced, once.
-func (t *tx) begin(ctx context.Context, db *sql.DB, opts *sql.TxOptions) (conn *sql.Conn, err error) {
-	for again := true; ; again = false {
-		if conn, err = db.Conn(ctx); err != nil {
-			return nil, t.failed("wait for the ledger", err)
-		}
-		if t.raw, err = conn.BeginTx(context.WithoutCancel(ctx), opts); err == nil {
-			return conn, nil
-		}
-		isLost := conn.PingContext(ctx) != nil
-		_ = conn.Close()
-		if !isLost || !again {
-			return nil, t.failed("begin a transaction of the ledger", err)
-		}
+func (t *tx) begin(ctx context.Context, db *sql.DB, opts *sql.TxOptions) (*sql.Conn, error) {
+	wait, stop := ctx, func() {}
+	if t.patience > 0 {
+		wait, stop = context.WithTimeout(ctx, t.patience)
 	}
+	defer stop()
+	conn, isLost, err := t.beginOn(wait, db, opts)
+	if isLost {
+		conn, _, err = t.beginOn(wait, db, opts)
+	}
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("not within %v: %w", t.patience, driver.ErrBadConn)
+	}
+	return conn, t.failed("begin a transaction of the ledger", err)
+}
+
+// beginOn begins the transaction before the context ends, and then without it. isLost is true when a connection was.
+func (t *tx) beginOn(wait context.Context, db *sql.DB, opts *sql.TxOptions) (conn *sql.Conn, isLost bool, err error) {
+	if conn, err = db.Conn(wait); err != nil {
+		return nil, false, err
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(wait))
+	inTime := context.AfterFunc(wait, end)
+	if t.raw, err = conn.BeginTx(ctx, opts); err == nil {
+		if inTime() {
+			return conn, false, nil
+		}
+		err = errors.Join(wait.Err(), t.raw.Rollback())
+	}
+	isLost = conn.PingContext(wait) != nil
+	_ = conn.Close() // it was not used
+	return nil, isLost, err
 }
 
 // Get implements ledger.Rows.

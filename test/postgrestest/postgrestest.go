@@ -29,6 +29,7 @@ type Server struct {
 	as            *syscall.Credential // nil: this process's
 	running       *exec.Cmd           // nil while it is stopped
 	databases     atomic.Int32
+	small         string // where a file system is mounted; "": none is
 }
 
 // startWithin bounds the start of a server.
@@ -79,10 +80,67 @@ func Make(settings ...string) (s *Server, err error) {
 	return s, nil
 }
 
+// Standby makes and starts a server that follows this one, and ends with the test.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &Server{programs: s.programs, settings: s.settings, dir: dir}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := other.beOrdinary(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := other.command("pg_basebackup", "-D", other.data(), "-R", "-h", s.dir, "-U", "holon", "--no-sync", "-c",
+		"fast").CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v\n%s", err, out)
+	}
+	other.Start(t)
+	return other
+}
+
+// Promote makes a standby a server that takes writes.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	if err := s.exec(t.Context(), "SELECT pg_promote()"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Small makes a database on a file system of a size, and returns its URL and the directory of the file system. The test
+// is skipped where it may not mount one.
+func (s *Server) Small(t testing.TB, bytes int) (url, dir string) {
+	t.Helper()
+	if s.as == nil {
+		t.Skip("mounting a file system needs root")
+	}
+	dir = filepath.Join(s.dir, "small")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,uid=%d,gid=%d,mode=0700", bytes, s.as.Uid,
+		s.as.Gid)); err != nil {
+		t.Skip("no file system can be mounted: ", err)
+	}
+	s.small = dir
+	if err := s.exec(t.Context(), "CREATE TABLESPACE small LOCATION '"+dir+"'"); err != nil {
+		t.Fatal(err)
+	}
+	return s.Copy(t, "template1 TABLESPACE small"), dir
+}
+
 // Close ends a server, also one that hangs, and removes it.
 func (s *Server) Close() (err error) {
 	if s.running != nil {
 		err = errors.Join(s.signal(syscall.SIGCONT), s.stop(syscall.SIGQUIT))
+	}
+	if s.small != "" {
+		err = errors.Join(err, syscall.Unmount(s.small, 0))
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
@@ -90,7 +148,9 @@ func (s *Server) Close() (err error) {
 // programs is the directory of the newest server's programs, "" when there is none.
 func programs() string {
 	if path, err := exec.LookPath("postgres"); err == nil {
-		return filepath.Dir(path)
+		if path, err = filepath.EvalSymlinks(path); err == nil { // where all of them are
+			return filepath.Dir(path)
+		}
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {

@@ -172,6 +172,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Leases: h.leases, Taken: func(ctx context.Context, is func(string) bool) error {
 			return errors.Join(h.containers.Inherit(is), h.trees.Recover(ctx, is))
 		},
+		WithoutContainers: h.containers.WithoutContainers,
 	})
 	if err != nil {
 		return err

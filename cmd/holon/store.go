@@ -138,6 +138,27 @@ func (f *agentFiles) Take(ctx context.Context, wanted []string) ([]string, error
 	return taken, err
 }
 
+// Give implements ledger.Leases. The files of an agent that is given up are loaded anew when it comes back.
+func (f *agentFiles) Give(ctx context.Context, leave func(root string, give func() error) error) error {
+	return f.Leases.Give(ctx, func(root string, give func() error) error {
+		return leave(root, func() error {
+			f.mu.Lock()
+			was := f.loaded[root]
+			delete(f.loaded, root)
+			f.mu.Unlock()
+			err := give()
+			if err == nil && f.Leases.Held(root) { // it got something to do
+				f.mu.Lock()
+				f.loaded[root] = was
+				f.mu.Unlock()
+				return nil
+			}
+			f.Files.Leave(func(key string) bool { return state.RootAgent(path.Base(key)) == root })
+			return err
+		})
+	})
+}
+
 // Problem implements ledger.Leases: files that cannot be saved or loaded hold agents up, too.
 func (f *agentFiles) Problem() error { return cmp.Or(f.Leases.Problem(), f.Files.Problem()) }
 

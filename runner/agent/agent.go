@@ -82,6 +82,9 @@ type Config struct {
 	// Taken is called before anything is done with agents whose leases were taken: it cleans up what another process left
 	// of them. It may be nil, and be called again after an error.
 	Taken func(ctx context.Context, is func(agentID string) bool) error
+	// WithoutContainers calls job while an agent and those below it have no container and can get none, or does nothing. It
+	// may be nil.
+	WithoutContainers func(root string, job func() error) error
 	// Trees are those of children; nil: there are no workspaces.
 	Trees  childTrees
 	Checks Checks // nil: children are not checked

@@ -94,6 +94,7 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 		if more, err = r.take(ctx, wanted); more {
 			wake = 0
 		}
+		r.give(ctx)
 	}
 	return max(wake, shortest), err
 }

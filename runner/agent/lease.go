@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"holon/state"
 	"holon/state/ledger"
@@ -12,7 +13,7 @@ import (
 //
 //	ready, or left by a process that is gone ─▶ Take ─▶ taken ─▶ loaded ─▶ takeUpAll: as after a restart ─▶ run loops
 //
-// A lease stays until the process ends. Any process fires what is due and admits messages: the first step counts, and
+// A lease stays until the process ends, or has more than its share and the agent is idle: Give. Any process fires what is due and admits messages: the first step counts, and
 // the others find it done.
 
 // takeFirst takes the leases of agents that were left with something to do.
@@ -69,6 +70,43 @@ func (r *Runtime) take(ctx context.Context, wanted []string) (more bool, err err
 		}
 	}
 	return err == nil, err
+}
+
+// leaveWithin bounds what is saved of agents that are given up, which nothing waits for.
+const leaveWithin = 10 * time.Second
+
+// give lets other processes take idle agents of which this one has more than its share.
+func (r *Runtime) give(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	err := r.cfg.Leases.Give(ctx, func(root string, give func() error) error {
+		if r.cfg.WithoutContainers == nil || r.taken[root] || r.runs(root) {
+			return nil
+		}
+		return r.cfg.WithoutContainers(root, func() error {
+			err := r.eachAgent(ctx, func(id string) bool { return r.cfg.Files != nil && state.RootAgent(id) == root },
+				r.cfg.Files.Save)
+			if err == nil {
+				err = give()
+			}
+			return err
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("an idle agent cannot be left to another process now", "err", err)
+	}
+}
+
+// runs reports whether an agent or one below it has a run loop.
+func (r *Runtime) runs(root string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.loops {
+		if state.RootAgent(id) == root {
+			return true
+		}
+	}
+	return false
 }
 
 // takeUpAll takes up what another process left of agents. settled waits until each turn that it left is settled, or

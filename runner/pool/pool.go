@@ -253,9 +253,13 @@ func (k *Pool) lock(ctx context.Context, id string) (*agent, error) {
 	k.mu.Lock()
 	closed := k.closed
 	k.mu.Unlock()
+	err := k.check(ctx, id) // again: its lease may have been given up
 	if closed {
+		err = errClosed()
+	}
+	if err != nil {
 		<-a.lock
-		return nil, errClosed()
+		return nil, err
 	}
 	return a, nil
 }

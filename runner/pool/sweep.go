@@ -289,6 +289,28 @@ func (k *Pool) Discard(ctx context.Context, agentID string) error {
 	return errors.Join(k.close(ctx, a), k.giveUp(ctx, a))
 }
 
+// WithoutContainers calls job while an agent and those below it have no container and can get none, or does nothing.
+func (k *Pool) WithoutContainers(root string, job func() error) error {
+	var locked []*agent
+	defer func() {
+		for _, a := range locked {
+			k.unlock(a, false)
+		}
+	}()
+	for _, a := range k.all() {
+		if state.RootAgent(a.id) != root {
+			continue
+		}
+		if !a.tryLock() {
+			return nil
+		}
+		if locked = append(locked, a); a.session != nil || a.left {
+			return nil
+		}
+	}
+	return job()
+}
+
 // isHeld reports whether a container is, or may be, the one that its agent has on record.
 func (k *Pool) isHeld(a *agent, l sessions.Leftover) bool {
 	rec, err := k.readRecord(a)

@@ -35,6 +35,11 @@ type Leases interface {
 	// as many as this process should have so that each has its share. It returns those that it took.
 	Take(ctx context.Context, wanted []string) ([]string, error)
 
+	// Give gives leases up of which this process has more than its share, of agents that have nothing to do, so that one
+	// that came later can take them. It calls leave for each, with what gives it up; leave calls that while nothing of the
+	// agent runs here and nothing can begin, or not at all.
+	Give(ctx context.Context, leave func(root string, give func() error) error) error
+
 	// Problem says why this process cannot renew what it has, nil when it can.
 	Problem() error
 
@@ -59,6 +64,9 @@ func (Alone) Check(context.Context, string) error { return nil }
 
 // Take implements Leases.
 func (Alone) Take(context.Context, []string) ([]string, error) { return nil, nil }
+
+// Give implements Leases.
+func (Alone) Give(context.Context, func(string, func() error) error) error { return nil }
 
 // Problem implements Leases.
 func (Alone) Problem() error { return nil }

@@ -38,11 +38,12 @@ type holder struct {
 	lost chan struct{}
 	lose sync.Once
 
-	mu     sync.Mutex
-	epoch  string           // of the ledger since it was opened; "" before
-	held   map[string]int64 // agents, and the fences of their leases
-	others int              // processes that share the ledger, when they were last counted
-	why    error            // Problem
+	mu      sync.Mutex
+	epoch   string           // of the ledger since it was opened; "" before
+	held    map[string]int64 // agents, and the fences of their leases
+	renewed bool             // since Give looked
+	others  int              // processes that share the ledger, when they were last counted
+	why     error            // Problem
 }
 
 func newHolder(o Options) (*holder, error) {
@@ -196,7 +197,7 @@ func (h *holder) renew(ctx context.Context, conn *pgx.Conn) (inTime bool, err er
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
-		h.others = others
+		h.others, h.renewed = others, true
 	}
 	return inTime, err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"holon/state"
@@ -75,42 +76,62 @@ func (h *holder) hold(leases ...lease) {
 	}
 }
 
-// share is how many agents this process should have: their number by that of the processes, rounded up. While one is
-// free some process has less, so each is taken.
-const share = `SELECT (SELECT count(*) FROM agents WHERE archived = 0 AND strpos(id, $2) = 0) AS agents,
-	(SELECT count(*) FROM holders WHERE expires_at > clock_timestamp() OR id = $1) AS holders,
-	(SELECT count(*) FROM leases JOIN agents ON id = agent_id WHERE holder = $1 AND archived = 0) AS held`
+// shares are how many agents this process should have: their number by that of the processes, rounded up. While one is
+// free some process has less, so each is taken. The lease of the sessions counts as no agent.
+type shares struct {
+	most, held int
+	sessions   bool // their lease is free
+}
+
+func (h *holder) shares(ctx context.Context, t *sql.Tx) (s shares, err error) {
+	var agents, holders int
+	err = t.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM agents WHERE archived = 0 AND strpos(id, $2) = 0),
+		(SELECT count(*) FROM holders WHERE expires_at > clock_timestamp() OR id = $1),
+		(SELECT count(*) FROM leases JOIN agents ON id = agent_id WHERE holder = $1 AND archived = 0),
+		NOT EXISTS (SELECT 1 FROM leases JOIN holders ON id = holder WHERE agent_id = $3)`, h.id, state.ChildMark,
+		ledger.SessionsLease).Scan(&agents, &holders, &s.held, &s.sessions)
+	s.most = (agents + holders - 1) / max(1, holders)
+	return s, err
+}
 
 // free reports whether there is something to take, which needs no lock.
 const free = `SELECT EXISTS (SELECT 1 FROM leases WHERE NOT EXISTS (SELECT 1 FROM holders WHERE id = holder))
 	OR EXISTS (SELECT 1 FROM unnest(string_to_array($1, ' ')) AS id
-		WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id))`
+		WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id AND holder <> $2))`
 
-// Take implements ledger.Leases. The lease of the sessions counts as no agent.
+// Take implements ledger.Leases.
 func (h *holder) Take(ctx context.Context, wanted []string) (taken []string, err error) {
-	names := strings.Join(append([]string{ledger.SessionsLease}, wanted...), " ")
+	wanted = append([]string{ledger.SessionsLease}, wanted...)
+	names := strings.Join(slices.DeleteFunc(wanted, h.Held), " ")
 	var some bool
-	if err := h.reader.QueryRowContext(ctx, free, names).Scan(&some); err != nil || !some {
+	if err := h.reader.QueryRowContext(ctx, free, names, h.id).Scan(&some); err != nil || !some {
 		return nil, failed("look for agents that no process runs", err)
 	}
 	var all []lease
-	err = h.within(ctx, func(t *sql.Tx) (err error) {
-		var agents, holders, held int
-		if err := t.QueryRowContext(ctx, share, h.id, state.ChildMark).Scan(&agents, &holders, &held); err != nil {
+	err = h.within(ctx, func(t *sql.Tx) error {
+		s, err := h.shares(ctx, t)
+		if err != nil {
 			return err
 		}
-		most := max(0, (agents+holders-1)/holders-held) + 1 // and the sessions
-		all, err = rows(ctx, t, "UPDATE leases SET holder = $1, fence = greatest(fence + 1, "+
+		most := max(0, s.most-s.held)
+		if s.sessions {
+			most++
+		}
+		if all, err = rows(ctx, t, "SELECT agent_id, fence FROM leases WHERE holder = $1 AND "+
+			"agent_id = ANY (string_to_array($2, ' '))", h.id, names); err != nil { // see give
+			return err
+		}
+		left, err := rows(ctx, t, "UPDATE leases SET holder = $1, fence = greatest(fence + 1, "+
 			"(extract(epoch FROM clock_timestamp()) * 1000)::bigint) WHERE agent_id IN (SELECT agent_id FROM leases "+
 			"WHERE NOT EXISTS (SELECT 1 FROM holders WHERE id = holder) ORDER BY agent_id LIMIT $2) RETURNING agent_id, fence",
 			h.id, most)
-		if err != nil || len(all) >= most {
+		if err != nil {
 			return err
 		}
-		more, err := rows(ctx, t, "INSERT INTO leases (agent_id, holder) SELECT DISTINCT id, $1 FROM unnest(string_to_array($3, ' ')) AS id "+
-			"WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id) LIMIT $2 RETURNING agent_id, fence", h.id,
-			most-len(all), names)
-		all = append(all, more...)
+		more, err := rows(ctx, t, "INSERT INTO leases (agent_id, holder) SELECT DISTINCT id, $1 FROM "+
+			"unnest(string_to_array($3, ' ')) AS id WHERE NOT EXISTS (SELECT 1 FROM leases WHERE agent_id = id) LIMIT $2 "+
+			"RETURNING agent_id, fence", h.id, most-len(left), names)
+		all = slices.Concat(all, left, more)
 		return err
 	})
 	if err != nil {

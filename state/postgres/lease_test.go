@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path"
@@ -83,6 +84,52 @@ func testShared(t *testing.T, server *postgrestest.Server) {
 	expect.Equal(t, "taken after the end of the first", fmt.Sprint(take(t, b)), fmt.Sprint(first))
 	expect.NoError(t, b.Check(t.Context(), first[1]))
 	expect.NoError(t, b.Close())
+}
+
+// A process that has more agents than its share gives up those that have nothing to do, and one that came later takes
+// them; one with a tree, or with something to do, stays.
+func testGiven(t *testing.T, server *postgrestest.Server) {
+	url := server.Database(t)
+	a := openAt(t, url)
+	makeAgents(t, a, "a", "b", "c", "d", "d.abcdefgh", "e", "f")
+	give := func(s *Store, ids *[]string) {
+		t.Helper()
+		expect.NoError(t, s.Give(t.Context(), func(id string, give func() error) error {
+			*ids = append(*ids, id)
+			return give()
+		}))
+	}
+	expect.Equal(t, "taken alone", len(take(t, a, "a", "b", "c", "d", "e", "f")), 7)
+	expect.NoError(t, a.Update(t.Context(), func(tx ledger.Tx) error {
+		return errors.Join(tx.Insert(&ledger.Attempt{ID: "1", AgentID: "a", Status: ledger.AttemptOpen}),
+			tx.Insert(&ledger.Tree{AgentID: "b", Name: "t", Status: ledger.TreeActive}),
+			tx.Insert(&ledger.Task{ID: "1", AgentID: "d.abcdefgh"}))
+	}))
+	var given []string
+	give(a, &given)
+	expect.Equal(t, "given up by one that is alone", len(given), 0)
+	b := openAt(t, url)
+	await(t, func() bool { give(a, &given); return len(given) > 0 })
+	slices.Sort(given)
+	expect.Equal(t, "given up", fmt.Sprint(given), "[c e f]")
+	expect.Equal(t, "taken back", len(take(t, a)), 0)
+	expect.Equal(t, "taken by the other", fmt.Sprint(take(t, b)), "[c e f]")
+	for id, fence := range map[string]int64{"c": a.Fence("c"), "a": b.Fence("a")} {
+		expect.Equal(t, "fence of "+id, fence, 0)
+	}
+	again := []string{}
+	holderOf(a).mu.Lock()
+	holderOf(a).renewed = true
+	holderOf(a).mu.Unlock()
+	give(a, &again)
+	expect.Equal(t, "given up again", len(again), 0)
+	// Of one of which it is not known whether it was given up, this process finds that it was not.
+	holderOf(b).mu.Lock()
+	delete(holderOf(b).held, "c")
+	holderOf(b).mu.Unlock()
+	expect.Equal(t, "found", fmt.Sprint(take(t, b, "c")), "[c]")
+	expect.Equal(t, "held", b.Held("c"), true)
+	expect.NoError(t, errors.Join(a.Close(), b.Close()))
 }
 
 // A process that lost its leases writes nothing any more, not even what it has begun, and hears of it.

@@ -23,6 +23,7 @@ func TestStore(t *testing.T) {
 	server := postgrestest.New(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
 		"stores share a ledger":                   testShared,
+		"agents are given up":                     testGiven,
 		"a problem is shown":                      testProblem,
 		"a lease that is lost":                    testLost,
 		"a process that is silent":                testSilent,

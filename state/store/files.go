@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,6 +244,13 @@ func (f *Files) copyOf(ctx context.Context, key string, e *entry) (*os.File, err
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// Leave forgets units whose leases go to another process: they are loaded anew when they come back.
+func (f *Files) Leave(is func(key string) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.units, func(key string, _ *held) bool { return is(key) })
 }
 
 // Units lists the units in the bucket whose keys begin with prefix.

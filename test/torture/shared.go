@@ -52,11 +52,17 @@ func playShared(ctx context.Context, r *round) {
 		}
 		load.Check(err)
 	}
+	load.Check(load.Eventually(ctx, load.Patience, func() error {
+		if _, _, by := figures(ctx, url); len(by) != sharing || slices.Max(by) > sharedAgents/sharing+1 { // and the sessions
+			return fmt.Errorf("%d processes have %v agents: one has more than its share", len(by), by)
+		}
+		return nil
+	}))
 	acked := slices.DeleteFunc(slices.Clone(letters), func(l *load.Letter) bool { return !l.Acked })
 	turns, lost, by := figures(ctx, url)
 	r.turns += turns
 	r.note("kills, letters, acknowledged", "%d, %d, %d", r.lab.kills, len(letters), len(acked))
-	r.note("turns, of which ended with their process; agents by process", "%d, %d; %s", turns, lost, by)
+	r.note("turns, of which ended with their process; agents by process", "%d, %d; %v", turns, lost, by)
 }
 
 // writeWhile sends letters through all processes until job has returned.
@@ -143,12 +149,18 @@ func (r *round) inspectShared(ctx context.Context, url string, s *load.Server, a
 }
 
 // figures are turns, those that were lost, and how many agents each process has.
-func figures(ctx context.Context, url string) (turns, lost int, by string) {
+func figures(ctx context.Context, url string) (turns, lost int, by []int) {
 	db := load.Must(sql.Open("pgx", url))
 	defer db.Close()
 	load.Check(db.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE data::json ->> 'lost' = 'true') "+
 		"FROM turns").Scan(&turns, &lost))
-	load.Check(db.QueryRowContext(ctx, "SELECT coalesce(string_agg(n::text, ', '), '') FROM "+
-		"(SELECT count(*) AS n FROM leases GROUP BY holder) AS l").Scan(&by))
+	rows := load.Must(db.QueryContext(ctx, "SELECT count(*) FROM leases GROUP BY holder"))
+	defer rows.Close()
+	for rows.Next() {
+		var n int
+		load.Check(rows.Scan(&n))
+		by = append(by, n)
+	}
+	load.Check(rows.Err())
 	return turns, lost, by
 }

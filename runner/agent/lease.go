@@ -84,8 +84,10 @@ func (r *Runtime) give(ctx context.Context) {
 			return nil
 		}
 		return r.cfg.WithoutContainers(root, func() error {
-			err := r.eachAgent(ctx, func(id string) bool { return r.cfg.Files != nil && state.RootAgent(id) == root },
-				r.cfg.Files.Save)
+			var err error
+			if r.cfg.Files != nil {
+				err = r.eachAgent(ctx, func(id string) bool { return state.RootAgent(id) == root }, r.cfg.Files.Save)
+			}
 			if err == nil {
 				err = give()
 			}

@@ -11,6 +11,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/state/sqlstore"
 )
 
 // How long the outcome of a commit is asked for, and how often.
@@ -21,14 +22,16 @@ const (
 
 // Commit implements sqlstore.Dialect. When the answer of a commit is lost, it asks what became of the transaction,
 // while no other transaction of this process can begin.
-func (d dialect) Commit(t *sql.Tx, changed []string) error {
-	var id *string // nil: nothing was written
-	if err := t.QueryRow("SELECT pg_current_xact_id_if_assigned()::text, (SELECT pg_notify($1, $2) WHERE $2 <> '')::text",
-		channel, d.holder.payload(changed)).Scan(&id, new(sql.NullString)); err != nil {
+func (d dialect) Commit(t *sql.Tx, changed []string, ask func(string, ...any) ([]sqlstore.Values, error)) error {
+	payload := d.holder.payload(changed)
+	row, err := ask("SELECT pg_current_xact_id_if_assigned()::text, (SELECT pg_notify(?, ?) WHERE ? <> '')::text", channel,
+		payload, payload)
+	if err != nil {
 		return err
 	}
-	err := t.Commit()
-	if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || id == nil || ok && e.Severity == "ERROR" {
+	id, wrote := row[0][0].(string)
+	err = t.Commit()
+	if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !wrote || ok && e.Severity == "ERROR" {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeWithin) // an outcome is owed also at the end
@@ -36,7 +39,7 @@ func (d dialect) Commit(t *sql.Tx, changed []string) error {
 	again := time.NewTicker(outcomeEvery)
 	defer again.Stop()
 	for {
-		switch d.outcome(ctx, *id) {
+		switch d.outcome(ctx, id) {
 		case "committed":
 			return nil
 		case "aborted":

@@ -34,6 +34,9 @@ const (
 // answerWithin.
 func bound(config *pgx.ConnConfig, within time.Duration) {
 	within = cmp.Or(within, answerWithin)
+	if _, given := config.RuntimeParams["plan_cache_mode"]; !given { // statements are few, and each has its index
+		config.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	}
 	for key, limit := range map[string]time.Duration{"statement_timeout": statementWithin, "lock_timeout": lockWithin} {
 		if _, given := config.RuntimeParams[key]; !given {
 			config.RuntimeParams[key] = milliseconds(limit)

@@ -24,7 +24,7 @@ type dialect struct {
 	holder *holder
 }
 
-var _ sqlstore.Dialect = dialect{}
+var _ sqlstore.Batches = dialect{}
 
 // own are the statements that SQLite writes in another way.
 var own = map[string]string{
@@ -85,9 +85,6 @@ func (dialect) Read(into []any) {
 		}
 	}
 }
-
-// Begin implements sqlstore.Dialect.
-func (d dialect) Begin(ctx context.Context, t *sql.Tx) error { return d.holder.begin(ctx, t) }
 
 // Insert implements sqlstore.Dialect: an error would end the transaction.
 func (dialect) Insert() string { return " ON CONFLICT DO NOTHING" }

@@ -115,10 +115,13 @@ func (h *holder) Problem() error {
 	return h.why
 }
 
+// begins waits until no other process writes, and reports whether this one may.
+const begins = "SELECT holon_begin($1, $2, $3)"
+
 // begin waits until no other process writes, and refuses one that is no holder any more.
 func (h *holder) begin(ctx context.Context, t *sql.Tx) error {
 	var may bool
-	err := t.QueryRowContext(ctx, "SELECT holon_begin($1, $2, $3)", lockClass, lockObject, h.id).Scan(&may)
+	err := t.QueryRowContext(ctx, begins, lockClass, lockObject, h.id).Scan(&may)
 	if err == nil && !may {
 		err = h.ended()
 	}

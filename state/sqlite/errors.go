@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -24,11 +23,10 @@ func (dialect) Arguments(args []any) []any { return args }
 func (dialect) Read([]any)                 {}
 func (dialect) Insert() string             { return "" }
 
-// Begin implements sqlstore.Dialect: one process has the lock of the file.
-func (dialect) Begin(context.Context, *sql.Tx) error { return nil }
-
 // Commit implements sqlstore.Dialect.
-func (dialect) Commit(t *sql.Tx, _ []string) error { return t.Commit() }
+func (dialect) Commit(t *sql.Tx, _ []string, _ func(string, ...any) ([]sqlstore.Values, error)) error {
+	return t.Commit()
+}
 
 // reservePages stay free for new rows; at most vacuumPages are returned to the file
 // system in one call.

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"database/sql"
 
 	"holon/state"
@@ -24,11 +23,9 @@ type Dialect interface {
 	Refusal(err error) Refusal
 	// Ends reports whether err, of a statement that changes rows, may have ended the transaction.
 	Ends(err error) bool
-	// Begin is called first in a transaction that writes, and returns when no other process does.
-	Begin(ctx context.Context, t *sql.Tx) error
 	// Commit commits durably, and announces to other processes which agents have new events. An error says that nothing
-	// was kept, or that this cannot be found out.
-	Commit(t *sql.Tx, changed []string) error
+	// was kept, or that this cannot be found out. With Batches, ask sends what was put off, and a last statement.
+	Commit(t *sql.Tx, changed []string, ask func(text string, args ...any) ([]Values, error)) error
 	// Shrink gives some of the space that pruned rows had back.
 	Shrink(t *sql.Tx) error
 }

@@ -45,7 +45,7 @@ func (t *tx) pruneEvents(keep ledger.Retention, now time.Time, left int64) (int6
 		}
 		var until, removed int64
 		if until, err = t.keptFrom(agentID, keep, now, last, left); err == nil {
-			removed, err = t.exec("DELETE FROM events WHERE agent_id = ? AND seq < ?", agentID, until)
+			removed, err = t.exec("events", "DELETE FROM events WHERE agent_id = ? AND seq < ?", agentID, until)
 		}
 		left -= removed
 	}
@@ -79,7 +79,7 @@ func (t *tx) pruneTable(a Aged, before time.Time, limit int64) (left int64, err 
 	}
 	for _, key := range gone {
 		if err == nil {
-			_, err = t.exec(fmt.Sprintf("DELETE FROM %s WHERE %s = ?", a.Table, a.Key), key)
+			_, err = t.exec("", fmt.Sprintf("DELETE FROM %s WHERE %s = ?", a.Table, a.Key), key)
 		}
 	}
 	return limit - int64(len(gone)), t.failed("prune "+a.Table, err)

@@ -70,7 +70,7 @@ func New(ctx context.Context, c Config) (*Store, error) {
 // load reads what the ledger says about itself, and makes a new ledger.
 func (s *Store) load(t *tx) (err error) {
 	if s.db.Schema != "" {
-		if _, err := t.exec(s.db.Schema); err != nil {
+		if _, err := t.exec("", s.db.Schema); err != nil {
 			return t.failed("create the ledger", err)
 		}
 	}
@@ -119,10 +119,8 @@ func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 func (s *Store) update(ctx context.Context, fn func(*tx) error) error {
 	var changed []string
 	err := s.transaction(ctx, s.db.Writer, nil, func(t *tx) error {
-		err := t.failed("begin to write to the ledger", s.db.Dialect.Begin(context.WithoutCancel(ctx), t.raw))
-		if err == nil {
-			err = fn(t)
-		}
+		t.opening()
+		err := fn(t)
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -24,6 +24,7 @@ type tx struct {
 	statements map[string]string
 	patience   time.Duration // of begin; 0: that of its context
 	changed    []string      // agents with new events
+	batch      *batch        // nil: each statement is sent for itself
 	broken     error         // after which the database may have ended the transaction
 }
 
@@ -40,6 +41,9 @@ func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func
 	}
 	defer conn.Close()
 	defer t.raw.Rollback()
+	if b, ok := t.dialect.(Batches); ok && opts == nil {
+		t.batch = &batch{Batches: b, conn: conn, read: make(map[string][]Values)}
+	}
 	return fn(t)
 }
 
@@ -81,7 +85,7 @@ func (t *tx) beginOn(wait context.Context, db *sql.DB, opts *sql.TxOptions) (con
 // Get implements ledger.Rows.
 func (t *tx) Get(r ledger.Record, key ...any) error {
 	row, found := r.Row(), false
-	err := t.query(func(rows *sql.Rows) error { found = true; return t.read(rows, r, row, false) },
+	err := t.rows(func(one scanner) error { found = true; return t.read(one, r, row, false) },
 		selected(row)+" WHERE "+terms(row.Columns[:row.Key], " AND "), key...)
 	if err != nil || found {
 		return t.failed("read "+row.Noun, err)
@@ -96,8 +100,8 @@ func (t *tx) List(r ledger.Record, each func(), salvage bool, query string, args
 		return err
 	}
 	row := r.Row()
-	return t.failed("list "+row.Table, t.query(func(rows *sql.Rows) error {
-		if err := t.read(rows, r, row, salvage); err != nil {
+	return t.failed("list "+row.Table, t.rows(func(one scanner) error {
+		if err := t.read(one, r, row, salvage); err != nil {
 			return err
 		}
 		each()
@@ -111,8 +115,8 @@ func (t *tx) Values(each func(scan func(...any) error) error, query string, args
 	if err != nil {
 		return err
 	}
-	return t.failed("read "+query, t.query(func(rows *sql.Rows) error {
-		return each(func(into ...any) error { return t.scan(rows, into...) })
+	return t.failed("read "+query, t.rows(func(one scanner) error {
+		return each(func(into ...any) error { return t.scan(one, into...) })
 	}, text, args...))
 }
 
@@ -135,15 +139,23 @@ func (t *tx) Insert(r ledger.Record) error {
 	for _, c := range row.Columns {
 		names = append(names, c.Name)
 	}
-	n, err := t.exec(fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)%s", row.Table, strings.Join(names, ", "),
-		strings.Repeat("?, ", len(names)), t.dialect.Insert()), args...)
-	if err == nil && n == 0 {
-		return conflict(row.Noun, nil)
+	text := fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)%s", row.Table, strings.Join(names, ", "),
+		strings.Repeat("?, ", len(names)), t.dialect.Insert())
+	inserted := func(n int64, err error) error {
+		if err == nil && n == 0 {
+			return conflict(row.Noun, nil)
+		}
+		return t.refused("insert", row.Noun, err)
 	}
-	if e, ok := r.(*ledger.Event); ok && !slices.Contains(t.changed, e.AgentID) {
+	e, isEvent := r.(*ledger.Event)
+	if isEvent && !slices.Contains(t.changed, e.AgentID) {
 		t.changed = append(t.changed, e.AgentID)
 	}
-	return t.refused("insert", row.Noun, err)
+	if isEvent && t.batch != nil { // no caller goes on after a conflict of events
+		t.later(row.Table, text, args, inserted)
+		return t.over()
+	}
+	return inserted(t.exec(row.Table, text, args...))
 }
 
 // Update implements ledger.Rows.
@@ -154,12 +166,21 @@ func (t *tx) Update(r ledger.Record) error {
 		return err
 	}
 	key := args[:row.Key:row.Key]
-	n, err := t.exec("UPDATE "+row.Table+" SET "+terms(append(row.Columns[row.Key:], ledger.Column{Name: "data"}), ", ")+
-		" WHERE "+terms(row.Columns[:row.Key], " AND "), append(args[row.Key:], key...)...)
-	if err == nil && n == 0 {
-		return notFound(row.Noun, reflect.Indirect(reflect.ValueOf(key[row.Key-1])))
+	text := "UPDATE " + row.Table + " SET " + terms(append(row.Columns[row.Key:], ledger.Column{Name: "data"}), ", ") +
+		" WHERE " + terms(row.Columns[:row.Key], " AND ")
+	last := reflect.Indirect(reflect.ValueOf(key[row.Key-1])).Interface()
+	updated := func(n int64, err error) error {
+		if err == nil && n == 0 {
+			return notFound(row.Noun, last)
+		}
+		return t.refused("update", row.Noun, err)
 	}
-	return t.refused("update", row.Noun, err)
+	args = append(args[row.Key:], key...)
+	if t.batch != nil {
+		t.later(row.Table, text, args, updated)
+		return t.over()
+	}
+	return updated(t.exec(row.Table, text, args...))
 }
 
 // selected is the beginning of a statement that reads rows of a kind, see read.
@@ -175,7 +196,7 @@ func selected(row ledger.Row) string {
 }
 
 // read reads a row into its record. With salvage, it reads the columns alone if the data is damaged.
-func (t *tx) read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool) error {
+func (t *tx) read(one scanner, r ledger.Record, row ledger.Row, salvage bool) error {
 	var data []byte
 	into := make([]any, 0, len(row.Columns)+1)
 	for _, c := range row.Columns {
@@ -184,13 +205,13 @@ func (t *tx) read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool)
 		}
 	}
 	into = append(into, &data)
-	err := t.scan(rows, into...)
+	err := t.scan(one, into...)
 	if err == nil {
 		err = json.Unmarshal(data, r)
 	}
 	if err != nil && salvage {
 		reflect.ValueOf(r).Elem().SetZero()
-		err = t.scan(rows, into...)
+		err = t.scan(one, into...)
 	}
 	if err != nil {
 		return Unreadable(fmt.Errorf("decode %s: %w", row.Noun, err))
@@ -224,8 +245,8 @@ func terms(columns []ledger.Column, between string) string {
 }
 
 // scan reads the columns of a row.
-func (t *tx) scan(rows *sql.Rows, into ...any) error {
-	err := rows.Scan(into...)
+func (t *tx) scan(one scanner, into ...any) error {
+	err := one.Scan(into...)
 	if err == nil {
 		t.dialect.Read(into)
 	}
@@ -235,10 +256,29 @@ func (t *tx) scan(rows *sql.Rows, into ...any) error {
 // errStop, returned by a row function, ends a query early without an error.
 var errStop = errors.New("stop")
 
+// rows calls each for every row of an answer, which is read whole where there are batches.
+func (t *tx) rows(each func(scanner) error, text string, args ...any) error {
+	if t.batch == nil {
+		return t.query(func(rows *sql.Rows) error { return each(rows) }, text, args...)
+	}
+	all, err := t.ask(text, args...)
+	for _, one := range all {
+		if err = each(one); err != nil {
+			break
+		}
+	}
+	return err
+}
+
 // query calls each for every row of an answer.
 func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err error) {
 	if err := t.over(); err != nil {
 		return err
+	}
+	if t.batch != nil {
+		if _, err := t.send(); err != nil {
+			return err
+		}
 	}
 	rows, err := t.raw.Query(t.dialect.Bind(text), t.dialect.Arguments(args)...)
 	if err != nil {
@@ -255,10 +295,15 @@ func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err er
 	return rows.Err()
 }
 
-// exec runs a statement that changes rows and returns how many.
-func (t *tx) exec(text string, args ...any) (int64, error) {
+// exec runs a statement that changes rows of a table, "" may be any, and returns how many.
+func (t *tx) exec(table, text string, args ...any) (int64, error) {
 	if err := t.over(); err != nil {
 		return 0, err
+	}
+	if t.batch != nil {
+		t.batch.forget(table)
+		a, err := t.send(t.statement(text, args))
+		return a.Affected, err
 	}
 	result, err := t.raw.Exec(t.dialect.Bind(text), t.dialect.Arguments(args)...)
 	if err != nil {
@@ -282,5 +327,5 @@ func (t *tx) commit() error {
 	if t.broken != nil {
 		return t.broken
 	}
-	return t.failed("commit to the ledger", t.dialect.Commit(t.raw, t.changed))
+	return t.failed("commit to the ledger", t.dialect.Commit(t.raw, t.changed, t.ask))
 }

@@ -57,6 +57,7 @@ func metrics() []metric {
 		{[]string{"P7"}, measureFlood},
 		{[]string{"P33", "P34", "P35", "P36"}, measureSessions},
 		{[]string{"P28"}, measureWork},
+		{[]string{"P38"}, measurePostgres},
 		{[]string{"P21"}, measureSearch},
 		{[]string{"P1", "P19", "P24"}, measureContainer},
 		{[]string{"P37"}, measureLink},

@@ -31,9 +31,15 @@ func callerHome(t *testing.T) *home {
 	if err != nil {
 		t.Skipf("whom the engine lets in is not known: %v", err)
 	}
+	return userHome(t, &syscall.Credential{Uid: caller, Gid: caller,
+		Groups: []uint32{socket.Sys().(*syscall.Stat_t).Gid}})
+}
+
+// userHome is a home of a user. The programs belong to the user of the tests, as installed ones belong to root.
+func userHome(t *testing.T, who *syscall.Credential) *home {
+	t.Helper()
 	h := newHome(t)
-	h.who = &syscall.Credential{Uid: caller, Gid: caller, Groups: []uint32{socket.Sys().(*syscall.Stat_t).Gid}}
-	// The programs belong to the user of the tests, as installed ones belong to root.
+	h.who = who
 	bin, err := os.MkdirTemp("", "holon-e2e-bin-")
 	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(bin) })
@@ -43,16 +49,19 @@ func callerHome(t *testing.T) *home {
 	return h
 }
 
-// own gives a directory to caller.
-func own(t *testing.T, dir string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+// own gives the home and all that is in it to its user.
+func (h *home) own() {
+	h.t.Helper()
+	if h.who == nil {
+		return
+	}
+	err := filepath.WalkDir(h.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, caller, caller)
+		return os.Lchown(path, int(h.who.Uid), int(h.who.Gid))
 	})
-	expect.NoError(t, err)
+	expect.NoError(h.t, err)
 }
 
 // A caller who is not root is the container's user, under a name and with a home,
@@ -69,7 +78,7 @@ func TestCallerIsTheUser(t *testing.T) {
   - text: Done.
 `
 	expect.NoError(t, os.WriteFile(scenario, []byte(text), 0o644))
-	own(t, h.dir)
+	h.own()
 	r := h.run(repo, "run", "--model", "scripted/"+scenario, "who am I")
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s", r.code, r.stderr)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"holon/state"
@@ -25,9 +25,9 @@ func (h *home) inContainer(command string) bool {
 	h.t.Helper()
 	id := strings.TrimSpace(docker(h.t, "ps", "-q", "--filter", "label=holon.role=agent", "--filter",
 		"label=holon.home="+h.dir))
-	user := os.Geteuid()
-	if user == 0 {
-		user = 65532
+	user := cmp.Or(os.Geteuid(), 65532)
+	if h.who != nil {
+		user = int(h.who.Uid)
 	}
 	return exec.CommandContext(h.t.Context(), "docker", "exec", "-u", strconv.Itoa(user), id, "sh", "-c",
 		"cd /holon/workspaces/* && "+command).Run() == nil
@@ -37,26 +37,23 @@ func (h *home) inContainer(command string) bool {
 // is left when holon is killed and the run is attached to.
 func TestStreamLink(t *testing.T) {
 	t.Parallel()
-	playApart(t)
+	playApart(newHome(t, "HOLON_LINK=stream").apart())
 }
 
-func playApart(t *testing.T) {
+// playApart plays a run whose holon is killed, and one whose result lands together with that of its continuation. The
+// home has the repository "repo" and the scenario pausing.
+func playApart(h *home, flags ...string) {
+	t := h.t
 	t.Helper()
-	h, repo := newHome(t, "HOLON_LINK=stream"), repository(t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link")
-	begin := func() *process {
-		return h.begin(repo, "run", "--model", scripted(t, "pausing"), "--timeout", "5m", "count")
+	repo := filepath.Join(h.dir, "repo")
+	begin := func(more ...string) *process {
+		args := append([]string{"run", "--model", "scripted/" + h.dir + "/pausing.yaml", "--timeout", "5m"}, flags...)
+		p := h.begin(repo, append(append(args, more...), "count")...)
+		await(t, "the agent's command", func() bool { return h.inContainer("test -e started") })
+		return p
 	}
-	started := func() bool { return h.inContainer("test -e started") }
 
 	p := begin()
-	await(t, "the agent's command", started)
-	expect.Equal(t, "the file is in the tree of the container", true, h.inContainer("grep -q b link && touch go"))
-	if r := p.wait(); r.code != 0 || r.manifest.Status != state.StatusCompleted {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
-	}
-
-	p = begin()
-	await(t, "the agent's command", started)
 	p.kill()
 	attached := h.begin(repo, "attach", "last")
 	await(t, "the command to go on", func() bool { return h.inContainer("touch go") })
@@ -68,6 +65,29 @@ func playApart(t *testing.T) {
 	if strings.Count(patch.stdout, "+run\n") != 1 || !strings.Contains(patch.stdout, "+late\n") {
 		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
 	}
+
+	for _, more := range [][]string{nil, {"--continue=last"}} {
+		p := begin(more...)
+		expect.Equal(t, "the file is in the tree of the container", h.inContainer("grep -q b link && touch go"), true)
+		if r := p.wait(); r.code != 0 || r.manifest.Status != state.StatusCompleted {
+			t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+		}
+	}
+	expect.Equal(t, "exit code of apply", h.run(repo, "apply", "last").code, 0)
+	landed, err := os.ReadFile(filepath.Join(repo, "runs.txt"))
+	expect.NoError(t, err)
+	expect.Equal(t, "what landed", string(landed), "run\nrun\n")
+}
+
+// apart fills a home for playApart.
+func (h *home) apart() *home {
+	repo := filepath.Join(h.dir, "repo")
+	scenario, err := os.ReadFile("testdata/pausing.yaml")
+	expect.NoError(h.t, errors.Join(err, os.Mkdir(repo, 0o755),
+		os.WriteFile(filepath.Join(h.dir, "pausing.yaml"), scenario, 0o644)))
+	sh(h.t, repo, "git init -q -b main; echo a > a; mkdir d; echo b > d/b; ln -s d/b link; git add .; git commit -qm base")
+	h.own()
+	return h
 }
 
 // cutter is a proxy before the engine's socket that can end the streams of commands in containers.
@@ -211,39 +231,5 @@ func TestStreamDisk(t *testing.T) {
 			checkPartial(t, r, "")
 			h.checkTidy()
 		})
-	}
-}
-
-// The same with an engine in a mount namespace of its own, in which there is no directory of holon.
-func TestEngineApart(t *testing.T) {
-	dockerd, err := exec.LookPath("dockerd")
-	if testing.Short() || err != nil || os.Geteuid() != 0 {
-		t.Skip("the full tier plays it, as root, where there is a dockerd")
-	}
-	dir, err := os.MkdirTemp("/var/tmp", "holon-apart-")
-	expect.NoError(t, err)
-	t.Cleanup(func() { expect.NoError(t, os.RemoveAll(dir)) })
-	docker(t, "save", "-o", dir+"/image.tar", baseImage)
-	t.Setenv("DOCKER_HOST", "unix://"+dir+"/d.sock")
-	log, err := os.Create(dir + "/log")
-	expect.NoError(t, err)
-	defer log.Close()
-	const script = `mount --make-rprivate / && mount -t tmpfs apart "$1" && shift && exec "$@"`
-	engine := exec.Command("unshare", "--mount", "--net", "sh", "-c", script, "sh", os.TempDir(), dockerd, "--host",
-		os.Getenv("DOCKER_HOST"), "--data-root", dir+"/data", "--exec-root", dir+"/run", "--pidfile", dir+"/pid",
-		"--bridge=none", "--iptables=false")
-	engine.Stdout, engine.Stderr = log, log
-	expect.NoError(t, engine.Start())
-	t.Cleanup(func() {
-		expect.NoError(t, engine.Process.Signal(syscall.SIGTERM))
-		_ = engine.Wait() // it was ended
-	})
-	await(t, "the engine", func() bool { return exec.Command("docker", "version").Run() == nil })
-	docker(t, "load", "-i", dir+"/image.tar")
-	playApart(t)
-
-	r := newHome(t).run(repository(t, "echo a > a"), "run", "--model", "scripted/demo", "x")
-	if r.code != 2 || !strings.Contains(r.stderr, "--link stream") {
-		t.Errorf("with mounts: exit code %d\n%s", r.code, r.stderr)
 	}
 }

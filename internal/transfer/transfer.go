@@ -15,7 +15,6 @@ package transfer
 
 import (
 	"archive/tar"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,10 +139,10 @@ type unpacking struct {
 // errOutside is of a name that does not lie beneath the directory.
 var errOutside = errors.New("a name leads out of it")
 
-// within is the path of a name of a tar in the directory that all of them begin with.
+// within is the path of a name of a tar in the directory that all of them begin with, whose name Podman leaves empty.
 func within(name string) string {
-	_, name, _ = strings.Cut(path.Clean("./"+name), "/")
-	return cmp.Or(name, ".")
+	_, rest, _ := strings.Cut(strings.TrimPrefix(name, "./"), "/")
+	return path.Clean("./" + rest)
 }
 
 // take makes one entry.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -33,8 +34,7 @@ const (
 	linkLabel  = "holon.link"
 )
 
-// Streams implements engine.Linker. Podman is refused: what is copied to a container of its that never ran lands below
-// the volumes, and the agent would find no files.
+// Streams implements engine.Linker.
 func (e *Engine) Streams(ctx context.Context) (bool, error) {
 	if e.link == engine.LinkMounts {
 		return false, nil
@@ -47,19 +47,11 @@ func (e *Engine) Streams(ctx context.Context) (bool, error) {
 	}
 	_, rootless := securityOption(info, "rootless")
 	local := strings.HasPrefix(e.api.DaemonHost(), "unix://")
-	if e.link != engine.LinkStream && local && !rootless && info.OperatingSystem != "Docker Desktop" {
-		return false, nil
+	if e.link == engine.LinkStream || !local || rootless || info.OperatingSystem == desktop {
+		return true, nil
 	}
-	version, err := e.api.ServerVersion(ctx)
-	if err != nil {
-		return false, wrap("ask the Docker engine for its version", err)
-	}
-	if product(info, version) == engine.ProductPodman {
-		return false, &engine.Error{Code: engine.CodeInvalidSpec, Param: "link",
-			Message: "a stream does not work with Podman, and this one shares no directory or has --link stream",
-			Hint:    "use a Docker Engine, or Podman that runs as root on this machine with --link mounts"}
-	}
-	return true, nil
+	product, err := e.product(ctx) // Podman does not say whether it is root
+	return product == engine.ProductPodman, err
 }
 
 // createApart makes a container with LinkStream, whose directories are filled.
@@ -87,29 +79,74 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 			ReadOnly: m.ReadOnly && !m.Updated, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	}
 	var group errgroup.Group // the daemon does one while it waits for the files of the other
-	group.Go(func() error {
-		err := e.send(ctx, keeper.ID, func(tw *tar.Writer) error {
+	group.Go(func() error { return e.fill(ctx, spec, keeper, dirs) })
+	h, err = e.make(ctx, spec, config, host, spec.Name)
+	h.Link = engine.LinkStream
+	filled := group.Wait()
+	if err != nil {
+		return h, err
+	}
+	if err = filled; err == nil {
+		err = e.own(ctx, h, dirs)
+	}
+	if err != nil {
+		err = errors.Join(wrapCreate(spec, err), e.remove(context.WithoutCancel(ctx), h.ID, h.Name))
+	}
+	return h, err
+}
+
+// fill copies directories to the volumes of a container that never ran. Podman finds a volume only if it is asked for the
+// directory itself, and has what is copied to "/" below the volumes.
+func (e *Engine) fill(ctx context.Context, spec engine.Spec, keeper engine.Handle, dirs []engine.Mount) error {
+	product, err := e.product(ctx)
+	if err != nil {
+		return err
+	}
+	if product != engine.ProductPodman {
+		return e.send(ctx, keeper.ID, "/", func(tw *tar.Writer) (err error) {
 			for _, m := range dirs {
-				if err := transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.Users()...); err != nil {
+				err = transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.Users()...)
+				if err != nil {
 					return err
 				}
 			}
 			return nil
 		})
+	}
+	for _, m := range dirs {
+		err := e.send(ctx, keeper.ID, m.Target, func(tw *tar.Writer) error {
+			return transfer.Pack(ctx, tw, m.Source, ".", spec.Beneath(m.Target), spec.Users()...)
+		})
 		if err != nil {
-			return wrapCreate(spec, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// own has Podman give directories to their owners: when a container starts, a volume gets owner and mode of the directory
+// below it.
+func (e *Engine) own(ctx context.Context, h engine.Handle, dirs []engine.Mount) error {
+	if product, err := e.product(ctx); err != nil || product != engine.ProductPodman {
+		return err
+	}
+	return e.send(ctx, h.ID, "/", func(tw *tar.Writer) error {
+		for _, m := range dirs {
+			info, err := os.Stat(m.Source)
+			if err != nil {
+				return err
+			}
+			header, err := tar.FileInfoHeader(info, "")
+			if err != nil {
+				return err
+			}
+			header.Name, header.Uname, header.Gname = strings.TrimPrefix(m.Target, "/")+"/", "", ""
+			if err := tw.WriteHeader(header); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
-	h, err = e.make(ctx, spec, config, host, spec.Name)
-	h.Link = engine.LinkStream
-	if sendErr := group.Wait(); sendErr != nil {
-		if err == nil {
-			sendErr = errors.Join(sendErr, e.remove(context.WithoutCancel(ctx), h.ID, h.Name))
-		}
-		return engine.Handle{}, errors.Join(err, sendErr)
-	}
-	return h, err
 }
 
 // unstarted is a container that never runs, of the one that is made from a spec.
@@ -144,8 +181,8 @@ func (e *Engine) makeVolumes(ctx context.Context, spec engine.Spec, image string
 	return keeper, volumes, nil
 }
 
-// send copies what pack writes into a container that never ran.
-func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) error) error {
+// send copies what pack writes into a directory of a container that never ran.
+func (e *Engine) send(ctx context.Context, id, dir string, pack func(*tar.Writer) error) error {
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
@@ -157,7 +194,7 @@ func (e *Engine) send(ctx context.Context, id string, pack func(*tar.Writer) err
 		out.CloseWithError(err)
 		packed <- err
 	}()
-	err := e.api.CopyToContainer(ctx, id, "/", in, container.CopyToContainerOptions{})
+	err := e.api.CopyToContainer(ctx, id, dir, in, container.CopyToContainerOptions{})
 	in.CloseWithError(errors.New("the engine stopped reading"))
 	if packErr := <-packed; err == nil {
 		err = packErr

@@ -49,8 +49,9 @@ type Engine struct {
 	register register
 	link     string // engine.LinkAuto and so on
 
-	mu   sync.Mutex
-	info *system.Info // the last answer; the daemon's own set-up, read once
+	mu       sync.Mutex
+	info     *system.Info // the last answer; the daemon's own set-up, read once
+	answerer string       // the same of what answers, "" before
 
 	unnoted sync.Map // nonces of containers whose maker had not noted their id when they were listed, by id
 }
@@ -117,28 +118,44 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, wrap("ask the Docker engine about itself", err)
 	}
-	version, err := e.api.ServerVersion(ctx)
+	product, err := e.product(ctx)
 	if err != nil {
-		return engine.Info{}, wrap("ask the Docker engine for its version", err)
+		return engine.Info{}, err
 	}
 	_, rootless := securityOption(info, "rootless")
 	return engine.Info{
-		Engine: name, Product: product(info, version), Name: info.Name + " (" + e.api.DaemonHost() + ")",
+		Engine: name, Product: product, Name: info.Name + " (" + e.api.DaemonHost() + ")",
 		Version: info.ServerVersion, APIVersion: e.api.ClientVersion(), CgroupVersion: info.CgroupVersion,
 		Runtime: info.DefaultRuntime, Rootless: rootless,
 	}, nil
 }
 
-// product tells apart what speaks Docker's API. A Docker Engine says nothing of itself that the others do not.
-func product(info *system.Info, version types.Version) string {
+// desktop is how Docker Desktop calls its system.
+const desktop = "Docker Desktop"
+
+// product tells apart what speaks Docker's API, asking once. A Docker Engine says nothing of itself that the others do
+// not.
+func (e *Engine) product(ctx context.Context) (string, error) {
+	info, err := e.daemon(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var version types.Version
+	if err == nil && e.answerer == "" {
+		version, err = e.api.ServerVersion(ctx)
+	}
 	isPodman := func(c types.ComponentVersion) bool { return c.Name == "Podman Engine" }
 	switch {
+	case err != nil:
+		return "", wrap("ask the Docker engine for its version", err)
+	case e.answerer != "":
 	case slices.ContainsFunc(version.Components, isPodman):
-		return engine.ProductPodman
-	case info.OperatingSystem == "Docker Desktop":
-		return engine.ProductDesktop
+		e.answerer = engine.ProductPodman
+	case info.OperatingSystem == desktop:
+		e.answerer = engine.ProductDesktop
+	default:
+		e.answerer = engine.ProductDocker
 	}
-	return engine.ProductDocker
+	return e.answerer, nil
 }
 
 // daemon returns what the daemon says of its own set-up, asking once: seccomp
@@ -160,7 +177,7 @@ func (e *Engine) daemon(ctx context.Context) (*system.Info, error) {
 func (e *Engine) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.info = nil
+	e.info, e.answerer = nil, ""
 }
 
 // securityOption finds an entry of the daemon's SecurityOptions, which look

@@ -74,7 +74,7 @@ func (e *Engine) makeLinkImage(ctx context.Context, spec engine.Spec, base image
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), h)) }()
-	if err := e.send(ctx, h.ID, func(tw *tar.Writer) error { return packFiles(tw, files) }); err != nil {
+	if err := e.send(ctx, h.ID, "/", func(tw *tar.Writer) error { return packFiles(tw, files) }); err != nil {
 		return err
 	}
 	labels := map[string]string{imageLabel: base.ID}

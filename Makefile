@@ -64,7 +64,8 @@ test: programs ## what a change can break, against a real engine, in ten minutes
 # The full tier, for the night.
 check: lint programs ## all there is: lint, long properties, torture, releases, the ordinary user, the image
 	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs curl:curl ssh-keygen:openssh-client minisign:minisign \
-		pg_ctlcluster:postgresql sshd:openssh-server rootlesskit:rootlesskit newuidmap:uidmap slirp4netns:slirp4netns
+		pg_ctlcluster:postgresql sshd:openssh-server rootlesskit:rootlesskit newuidmap:uidmap slirp4netns:slirp4netns \
+		podman:podman,crun
 	.ci/chart
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon
 	@.ci/with-engine sh -c 'images/base/build && .ci/with-kubernetes .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'

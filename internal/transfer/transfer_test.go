@@ -156,6 +156,23 @@ func TestLongPaths(t *testing.T) {
 	}
 }
 
+// The directory that all names begin with may have none.
+func TestNoTopName(t *testing.T) {
+	var data bytes.Buffer
+	tw := tar.NewWriter(&data)
+	for _, h := range []tar.Header{{Name: "/", Typeflag: tar.TypeDir, Mode: 0o755},
+		{Name: "/d/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "/d/a", Typeflag: tar.TypeReg, Mode: 0o644},
+		{Name: "/b", Typeflag: tar.TypeLink, Linkname: "/d/a"}} {
+		check(t, tw.WriteHeader(&h))
+	}
+	check(t, tw.Close())
+	dir := tree(t, map[string]string{"gone": ""})
+	check(t, transfer.Unpack(t.Context(), &data, dir, transfer.Limits{}, nil))
+	if got := listing(t, dir); len(got) != 3 || got["d/"]+got["d/a"]+got["b"] != "" {
+		t.Errorf("the directory has %q", got)
+	}
+}
+
 func TestWhatIsTheSameStays(t *testing.T) {
 	from := tree(t, map[string]string{"same": "content", "other": "content"})
 	to := tree(t, map[string]string{"same": "content", "other": "contents"})
@@ -191,6 +208,8 @@ func TestHostileTars(t *testing.T) {
 			{Name: "top/h", Typeflag: tar.TypeLink, Linkname: "top/l"}},
 		"a hard link to no file": {top, {Name: "top/h", Typeflag: tar.TypeLink, Linkname: "top/../../victim"}},
 		"a file for its parent":  {top, file("top/d", "x"), file("top/d/e", "x")},
+		"no name and upwards":    {file("//../escaped", "x")},
+		"a name and upwards":     {top, file("top/../../escaped", "x")},
 	}
 	for name, headers := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,36 +33,56 @@ const engineUser = "holon-ci"
 
 // A Docker engine without root is reached by a stream. Where it has no control groups, runs have to accept that.
 func TestEngineWithoutRoot(t *testing.T) {
-	if _, err := exec.LookPath("rootlesskit"); err != nil {
-		t.Skip("there is no rootlesskit")
+	h := withoutRoot(t, "rootlesskit")
+	if strings.TrimSpace(docker(t, "info", "--format", "{{.CgroupDriver}}")) != "none" {
+		playApart(h)
+		return
+	}
+	playWeaker(h, "pids,memory,cpu", "")
+}
+
+// So is Podman, which takes fewer limits and does not show others.
+func TestPodmanWithoutRoot(t *testing.T) {
+	h := withoutRoot(t, "podman", "ENGINE=podman")
+	h.env = append(h.env, "HOLON_IMAGE=localhost/"+baseImage)
+	playWeaker(h, "capabilities,pids,memory,cpu,open_files,file_size,core_dumps,tmpfs,ipc,cgroup,masked_paths,init",
+		"user,privilege_separation")
+}
+
+// withoutRoot starts an engine as an ordinary user, who has a home filled for playApart.
+func withoutRoot(t *testing.T, program string, env ...string) *home {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skip("there is no " + program)
 	}
 	socket := startApart(t, func(dir string) *exec.Cmd {
 		cmd := exec.Command("../../.ci/with-engine", "cat")
-		cmd.Env = append(os.Environ(), "ENGINE_USER="+engineUser, "ENGINE_DIR="+dir)
+		cmd.Env = append(os.Environ(), append(env, "ENGINE_USER="+engineUser, "ENGINE_DIR="+dir)...)
 		return cmd
 	})
 	info, err := os.Stat(socket)
 	expect.NoError(t, err)
 	owner := info.Sys().(*syscall.Stat_t).Uid
-	h := userHome(t, &syscall.Credential{Uid: owner, Gid: owner}).apart()
-	if strings.TrimSpace(docker(t, "info", "--format", "{{.CgroupDriver}}")) != "none" {
-		playApart(h)
-		return
-	}
+	return userHome(t, &syscall.Credential{Uid: owner, Gid: owner}).apart()
+}
 
-	const weaker = "memory,cpu,pids"
-	repo := filepath.Join(h.dir, "repo")
-	for accepted, failed := range map[string]int{"": 3, weaker: 0} {
+// playWeaker is playApart with an engine that is weaker in some axes of a program with one user, and in more of one
+// with two: the doctor names them, and a run is refused unless it accepts them.
+func playWeaker(h *home, one, two string) {
+	t := h.t
+	t.Helper()
+	repo, all := filepath.Join(h.dir, "repo"), strings.Trim(one+","+two, ",")
+	for accepted, failed := range map[string]int{two: strings.Count(one, ",") + 1, all: 0} {
 		r := h.run(repo, "doctor", "--model", "scripted/demo", "--accept-weaker", accepted)
 		if strings.Count(r.stdout, "failed\t") != failed {
 			t.Errorf("doctor --accept-weaker %q:\n%s%s", accepted, r.stdout, r.stderr)
 		}
 	}
 	r := h.run(repo, "run", "--model", "scripted/demo", "x")
-	if r.code != 4 || !strings.Contains(r.stderr, "--accept-weaker pids,memory,cpu") {
+	if r.code != 4 || !strings.Contains(r.stderr, "or --accept-weaker ") {
 		t.Errorf("without limits: exit code %d\n%s", r.code, r.stderr)
 	}
-	playApart(h, "--accept-weaker", weaker)
+	playApart(h, "--accept-weaker", all)
 }
 
 // startApart starts an engine that keeps all in a directory, and that DOCKER_HOST names, with the base image. It ends

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"holon/runner"
 	"holon/runner/engine"
@@ -88,6 +89,10 @@ func TestKubernetes(t *testing.T) {
 
 	p := c.begin(h, "pausing")
 	c.Ask("stop kube-apiserver")
+	stopped := time.Now()
+	await(t, "a link to break, and what is asked of agentd to wait", func() bool {
+		return time.Since(stopped) > 15*time.Second
+	})
 	c.Ask("start kube-apiserver")
 	await(t, "the API server", func() bool { return c.in(h, "grep -q b link && touch go") })
 	if r := p.wait(); r.code != 0 || r.manifest.Status != state.StatusCompleted {

@@ -80,12 +80,12 @@ func deploy(t *testing.T) *deployment {
 	d.sh(stages + "build -q --tag holon-test/$stage:test --target $stage --build-arg AGENTD=prebuilt " +
 		"--build-arg GO_IMAGE=holon/base:latest .; done")
 	t.Cleanup(func() { expect.NoError(t, exec.Command("bash", "-c", stages+"rmi holon-test/$stage:test; done").Run()) })
-	d.ask("load holon-test/holon:test")
+	d.Ask("load holon-test/holon:test")
 
 	server, bucket := postgrestest.New(t), buckettest.New(t)
 	d.database = server.Database(t)
-	d.ask("expose 5432 " + server.Socket())
-	d.ask("expose 9000 " + relay(t, bucket.Address()))
+	d.Ask("expose 5432 " + server.Socket())
+	d.Ask("expose 9000 " + relay(t, bucket.Address()))
 	var volumes strings.Builder
 	for _, name := range []string{"one", "two"} {
 		dir := t.TempDir()

@@ -26,7 +26,7 @@ func TestProduct(t *testing.T) {
 		"rootless docker":  {"Debian GNU/Linux 12", seccomp + "," + rootless, engineComponent, engine.ProductDocker, true},
 		"desktop":          {"Docker Desktop", seccomp, engineComponent, engine.ProductDesktop, false},
 		"podman":           {"debian", seccomp, podmanComponent, engine.ProductPodman, false},
-				"nothing is known": {"", "", "", engine.ProductDocker, false},
+		"nothing is known": {"", "", "", engine.ProductDocker, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32

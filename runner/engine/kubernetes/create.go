@@ -87,6 +87,11 @@ func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (engine.Spec, er
 	spec.Memory, spec.NanoCPUs = spec.Portion.Take(spec.Memory), spec.Portion.Take(spec.NanoCPUs)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if !e.allowed.Load() {
+		if err := e.checkRights(ctx); err != nil {
+			return spec, err
+		}
+	}
 	return spec, e.ensurePolicy(ctx)
 }
 

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -77,6 +78,8 @@ type Engine struct {
 	codecs    runtime.ParameterCodec
 
 	core, networking, authorization *rest.RESTClient
+
+	allowed atomic.Bool // this user was seen to have all rights
 }
 
 var (
@@ -193,18 +196,24 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, wrap("reach the Kubernetes API", err)
 	}
-	missing, err := e.missing(ctx)
-	if err != nil {
+	if err := e.checkRights(ctx); err != nil {
 		return engine.Info{}, err
-	}
-	if len(missing) > 0 {
-		return engine.Info{}, &engine.Error{Code: engine.CodePermissionDenied, Param: "kubernetes_namespace",
-			Message: fmt.Sprintf("the cluster does not allow in namespace %s: %s", e.namespace, strings.Join(missing, ", ")),
-			Hint:    "bind a Role with these to the user or service account; docs/guides/kubernetes.md has it"}
 	}
 	return engine.Info{Engine: name, Product: engine.ProductKubernetes, Version: version.GitVersion,
 		Name:    "namespace " + e.namespace + " (" + e.config.Host + ")",
 		Runtime: cmp.Or(deref(e.template.pod.Spec.RuntimeClassName), "of the cluster")}, nil
+}
+
+// checkRights refuses a user without the rights that the engine needs: a Pod that it could make and not remove would stay.
+func (e *Engine) checkRights(ctx context.Context) error {
+	missing, err := e.missing(ctx)
+	if err == nil && len(missing) > 0 {
+		err = &engine.Error{Code: engine.CodePermissionDenied, Param: "kubernetes_namespace",
+			Message: fmt.Sprintf("the cluster does not allow in namespace %s: %s", e.namespace, strings.Join(missing, ", ")),
+			Hint:    "bind a Role with these to the user or service account; docs/guides/kubernetes.md has it"}
+	}
+	e.allowed.Store(err == nil)
+	return err
 }
 
 // missing are the rights that this user does not have.

@@ -3,15 +3,20 @@ package kubernetes
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"holon/runner/engine"
+	"holon/state"
 	"holon/test/expect"
 )
 
@@ -161,6 +167,32 @@ func TestRender(t *testing.T) {
 	if name := pod.Name; name == "holon-run_01J" || name != podName("holon-run_01J") || name == podName("holon-run-01j") {
 		t.Errorf("name %q", name)
 	}
+}
+
+// Without the right to remove a Pod none is made.
+func TestRights(t *testing.T) {
+	var made atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review authorizationv1.SelfSubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Kind != "SelfSubjectAccessReview" {
+			made.Add(1)
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		asked := review.Spec.ResourceAttributes
+		review.Status.Allowed = asked.Verb != "delete" && asked.Subresource != "exec"
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	defer server.Close()
+	e, err := newEngine(Options{AgentdImage: "registry/agentd:1"}, &rest.Config{Host: server.URL}, "agents")
+	expect.NoError(t, err)
+	_, err = e.Create(t.Context(), engine.Spec{Name: "holon-run_01J", Image: "base", Args: []string{"/program"},
+		User: &engine.User{UID: 1000, GID: 1001}})
+	if !state.IsCode(err, engine.CodePermissionDenied) || !strings.Contains(err.Error(), "delete pods") {
+		t.Errorf("got %v", err)
+	}
+	expect.Equal(t, "other requests", made.Load(), 0)
 }
 
 func TestTemplate(t *testing.T) {

@@ -94,6 +94,12 @@ func engineName(set string) string {
 
 // newEngine opens an engine by its name. The link is that of containers that it makes.
 func (h *host) newEngine(name, link string, home state.Home) (engine.Engine, error) {
+	only := map[string]string{settings.EngineLocal: engine.LinkMounts, settings.EngineKubernetes: engine.LinkStream}[name]
+	if only != "" && link != only && link != engine.LinkAuto {
+		return nil, &runner.Error{Code: runner.CodeUsage, Param: "link",
+			Message: fmt.Sprintf("the engine %s has no %q, only %q", name, link, only),
+			Hint:    "leave --link and HOLON_LINK out, or use --engine docker"}
+	}
 	switch name {
 	case settings.EngineDocker:
 		eng, err := docker.New(h.DockerHost, home.ContainersDir())

@@ -230,19 +230,20 @@ func (e *examination) checkSupport(ctx context.Context) []Result {
 
 // judgeEngine holds what docs/reference/platforms.md says of engines, with the reasons.
 func judgeEngine(info *engine.Info, streams bool) Result {
-	const other = "use a Docker Engine that runs as root on this machine for them: set DOCKER_HOST"
+	const other = "use a Docker Engine that runs as root on this machine: set DOCKER_HOST"
 	switch {
 	case info.Product == engine.ProductPodman:
 		return seen("Podman works only with less isolation: %s", ofPodman).but(statusWarning, other)
 	case info.Product == engine.ProductKubernetes:
 		return seen("a cluster does not say whether its network plugin enforces NetworkPolicy, nor how its nodes limit processes").
 			but(statusWarning, "look at the cluster's network plugin, and at podPidsLimit of its nodes")
+	case info.Product == engine.ProductDesktop:
+		return seen("%s is reached by a stream, which was not tried with it", info.Product).but(statusWarning, other)
 	case streams:
-		return seen("%s is reached by a stream: runs work, agents and sessions do not", info.Product).
-			but(statusWarning, other)
+		return seen("%s is reached by a stream: files are copied, and an idle container is not paused", info.Product)
 	}
 	return seen("%s as root is what holon is tested with", info.Product)
 }
 
-const ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and a run " +
-	"is refused unless it accepts that"
+const ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and runs " +
+	"and agents are refused unless that is accepted"

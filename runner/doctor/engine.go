@@ -101,7 +101,13 @@ func (e *examination) checkImage(ctx context.Context) []Result {
 		return skipped("the engine has none")
 	}
 	id, _ := strings.CutPrefix(p.state.ImageID, "sha256:")
-	return one(seen("%s (%.12s) is there", e.Image, id))
+	r := seen("%s (%.12s) is there", e.Image, id)
+	if keeper, ok := p.eng.(engine.ImageKeeper); ok {
+		if old, err := keeper.OldImages(ctx, false); err == nil && len(old) > 0 {
+			r = seen("%s; %d old images of holon's own are, too", r.Seen, len(old)).but(statusWarning, "holon gc")
+		}
+	}
+	return one(r)
 }
 
 // create makes the shared directory and the container.

@@ -18,11 +18,11 @@ func TestJudgeEngine(t *testing.T) {
 		reason  string
 	}{
 		"docker":  {engine.Info{Product: engine.ProductDocker}, false, statusOK, "tested"},
-		"desktop": {engine.Info{Product: engine.ProductDesktop}, true, statusWarning, "agents and sessions do not"},
-		"rootless": {engine.Info{Product: engine.ProductDocker, Rootless: true}, true, statusWarning,
+		"desktop": {engine.Info{Product: engine.ProductDesktop}, true, statusWarning, "not tried"},
+		"rootless": {engine.Info{Product: engine.ProductDocker, Rootless: true}, true, statusOK,
 			"reached by a stream"},
 		"cluster": {engine.Info{Product: engine.ProductKubernetes}, true, statusWarning, "NetworkPolicy"},
-		"podman":  {engine.Info{Product: engine.ProductPodman}, false, statusWarning, "part of the limits"},
+		"podman":  {engine.Info{Product: engine.ProductPodman}, true, statusWarning, "part of the limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judgeEngine(&tc.info, tc.streams)

@@ -46,7 +46,7 @@ type Collector struct {
 
 // Finding is one thing that a Collector found, and what became of it.
 type Finding struct {
-	Kind  string `json:"kind"` // run, apply, worktree, container, sockets, tree, temporary
+	Kind  string `json:"kind"` // run, apply, worktree, container, image, sockets, tree, temporary
 	Do    string `json:"do"`   // settle, remove, free
 	What  string `json:"what"` // id or path
 	Why   string `json:"why"`
@@ -222,9 +222,23 @@ func (c *collection) containers(ctx context.Context) error {
 				Why: "the engine does not answer, so its containers were not looked at"})
 			continue
 		}
-		errs = append(errs, err)
+		errs = append(errs, err, c.images(ctx, eng))
 	}
 	return errors.Join(errs...)
+}
+
+// images removes those that an engine made and needs no more.
+func (c *collection) images(ctx context.Context, eng engine.Engine) error {
+	keeper, ok := eng.(engine.ImageKeeper)
+	if !ok {
+		return nil
+	}
+	old, err := keeper.OldImages(ctx, !c.DryRun)
+	for _, name := range old {
+		c.found = append(c.found, Finding{Kind: "image", Do: "remove", What: name, Done: !c.DryRun,
+			Why: "it was made to bring agentd to containers, of which none has it any more"})
+	}
+	return err
 }
 
 // trees removes the cached trees of directories that are gone.

@@ -84,7 +84,7 @@ func (e *Engine) makeLinkImage(ctx context.Context, spec engine.Spec, base image
 	_, err = e.api.ContainerCommit(ctx, h.ID, container.CommitOptions{Reference: derived,
 		Config: &container.Config{Labels: labels}})
 	if err == nil {
-		e.removeOldImages(ctx)
+		_, _ = e.OldImages(ctx, true) // or the next time
 	}
 	return err
 }
@@ -131,17 +131,32 @@ func packReadable(tw *tar.Writer, m engine.Mount) error {
 	return err
 }
 
-// removeOldImages removes images of earlier versions, and those without a name: of two that are made at the same time
-// one loses it. What cannot be removed is in use.
-func (e *Engine) removeOldImages(ctx context.Context) {
+// OldImages implements engine.ImageKeeper. Images of earlier versions are among them, and those without a name: of two
+// that are made at the same time one loses it.
+func (e *Engine) OldImages(ctx context.Context, remove bool) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", imageLabel))})
 	if err != nil {
-		return
+		return nil, wrap("list images", err)
+	}
+	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true})
+	if err != nil {
+		return nil, wrap("list containers", err)
 	}
 	foreign := func(tag string) bool { return !strings.HasPrefix(tag, linkRepository+":") && tag != "<none>:<none>" }
 	for _, old := range list {
-		if time.Since(time.Unix(old.Created, 0)) > keepImages && !slices.ContainsFunc(old.RepoTags, foreign) {
-			_, _ = e.api.ImageRemove(ctx, old.ID, image.RemoveOptions{})
+		used := func(c container.Summary) bool { return c.ImageID == old.ID }
+		if time.Since(time.Unix(old.Created, 0)) <= keepImages || slices.ContainsFunc(old.RepoTags, foreign) ||
+			slices.ContainsFunc(containers, used) {
+			continue
 		}
+		if remove {
+			if _, err := e.api.ImageRemove(ctx, old.ID, image.RemoveOptions{}); err != nil {
+				continue // a container has got it since, or it is gone
+			}
+		}
+		names = append(names, append(old.RepoTags, old.ID)[0])
 	}
+	return names, nil
 }

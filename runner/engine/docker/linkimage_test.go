@@ -2,10 +2,15 @@ package docker
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
@@ -44,6 +49,31 @@ func TestLinkImageThatIsMadeTwice(t *testing.T) {
 		}
 		removeLinkImage(t, e, inspected.Image)
 	}
+}
+
+// An image with files is old two weeks after it was made, unless a container has it or it has a name of a user's.
+func TestOldImages(t *testing.T) {
+	images := fmt.Sprintf(`[{"Id":"new","Created":%d,"RepoTags":["holon/link:new"]},
+		{"Id":"old","RepoTags":["holon/link:old"]}, {"Id":"used","RepoTags":["holon/link:used"]},
+		{"Id":"named","RepoTags":["holon/link:named","mine:1"]}, {"Id":"nameless"}]`, time.Now().Unix())
+	var removed []string
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete:
+			removed = append(removed, path.Base(r.URL.Path))
+			fmt.Fprint(w, "[]")
+		case strings.HasSuffix(r.URL.Path, "/images/json"):
+			fmt.Fprint(w, images)
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			fmt.Fprint(w, `[{"Id":"c","ImageID":"used"}]`)
+		}
+	}), func() {})
+	for _, remove := range []bool{false, true} {
+		found, err := e.OldImages(t.Context(), remove)
+		expect.NoError(t, err)
+		expect.Equal(t, "old", strings.Join(found, " "), "holon/link:old nameless")
+	}
+	expect.Equal(t, "removed", strings.Join(removed, " "), "old nameless")
 }
 
 // removeLinkImage removes an image that holds the files of containers, by which label it is found.

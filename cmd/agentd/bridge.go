@@ -34,6 +34,9 @@ func bridgeSockets(ctx context.Context, args []string, help io.Writer) error {
 	if fs.NArg() > 0 {
 		return usageError{fmt.Errorf("bridge takes no %q; name sockets with --listen and --dial", fs.Arg(0))}
 	}
+	if err := hideAlways(); err != nil { // what goes over the bridge
+		return err
+	}
 	err := side.Run(ctx, standardStreams{os.Stdin, os.Stdout}, false)
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil

@@ -65,10 +65,11 @@ func findAgentd(named string) (string, error) {
 // holon stops rather than run unconfined (decision 13).
 func (h *host) openEngine(s *settings.Settings, streams Streams, home state.Home) (engine.Engine, error) {
 	name := engineName(s.Engine)
-	if name == settings.EngineLocal {
+	eng, err := h.newEngine(name, s.Link, home)
+	if err == nil && name == settings.EngineLocal {
 		streams.say("holon: the local engine confines nothing: the agent's commands run as you, on this machine")
 	}
-	return h.newEngine(name, s.Link, home)
+	return eng, err
 }
 
 // checkImage refuses an image that the engine says it cannot run. An engine that does not answer, or whose programs run

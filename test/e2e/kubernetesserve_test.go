@@ -222,6 +222,24 @@ func (d *deployment) pods() map[string][]pod {
 	return found
 }
 
+// leave makes a Pod like that of an agent, of a home that had the agent before and is no more.
+func (d *deployment) leave(agent string) {
+	d.t.Helper()
+	var list struct{ Items []map[string]any }
+	expect.NoError(d.t, json.Unmarshal([]byte(d.kubectl("", "get", "pods", "-l", "holon.agent="+agent, "-o", "json")), &list))
+	of := list.Items[0]["metadata"].(map[string]any)
+	labels, annotations := of["labels"].(map[string]any), of["annotations"].(map[string]any)
+	annotations["holon.labels"] = strings.Replace(annotations["holon.labels"].(string),
+		fmt.Sprintf(`"holon.fence":"%s"`, labels[runner.LabelFence]), `"holon.fence":"1"`, 1)
+	labels[runner.LabelFence], labels["holon.owner"] = "1", "dead"
+	data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": "left-of-" + agent, "labels": labels, "annotations": annotations},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "agent", "image": "holon-test/base:test",
+			"command": []string{"sleep", "infinity"}}}}})
+	expect.NoError(d.t, err)
+	d.kubectl(string(data), "create", "-f", "-")
+}
+
 // kill ends a replica as if its node had lost power.
 func (d *deployment) kill(replica, token string) {
 	d.t.Helper()
@@ -264,6 +282,12 @@ func TestKubernetesServe(t *testing.T) {
 	if living.Owner == dead.Owner {
 		t.Fatalf("the Pods of two homes have one owner: %v", before)
 	}
+	d.leave("agent0")
+	d.leave("agent1")
+	await(t, "what a home left that is no more to be removed", func() bool {
+		return !strings.Contains(d.kubectl("", "get", "pods", "-o", "name"), "left-of-")
+	})
+	expect.Equal(t, "Pods after a sweep of each replica", fmt.Sprint(d.pods()), fmt.Sprint(before))
 
 	d.kubectl("", "cordon", "node")
 	token := strings.TrimSpace(d.sh("kubectl -n holon get secret holon-token -o 'jsonpath={.data.token}' | base64 -d"))

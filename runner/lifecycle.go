@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner/engine"
@@ -94,6 +95,19 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 		}
 	}
 	return e
+}
+
+// reasonTime is how long the end of a container may take after that of a turn that its agentd ended with itself.
+const reasonTime = 5 * time.Second
+
+// explain adds to the end of a turn that agentd ended with itself why the engine ended the container, if it says so.
+func (s *Session) explain(ctx context.Context, end *End) {
+	if !end.Lost || end.Failure == nil || end.Failure.Code != responses.ReasonShutdown {
+		return
+	}
+	if s.endsWithin(ctx, reasonTime) && s.last.Error != "" {
+		end.Failure.Message += ": " + s.last.Error
+	}
 }
 
 // Pause holds the container still, where the engine can: nothing in it runs, and

@@ -214,7 +214,7 @@ func (s *Session) syncUnpaused(ctx context.Context) error {
 // Of one that ended meanwhile it has all that was written. The caller has the lock over pausing.
 func (s *Session) synced(ctx context.Context, fn func(context.Context) error) error {
 	err := s.syncUnpaused(ctx)
-	if passing(err) && s.endsNow(ctx) {
+	if passing(err) && s.endsWithin(ctx, endingTime) {
 		err = s.Fetch(ctx)
 	}
 	if err != nil {
@@ -235,11 +235,11 @@ func (s *Session) warnUnsynced(err error) {
 // endingTime is how long the end of a container may take to be told after its streams broke.
 const endingTime = 2 * time.Second
 
-func (s *Session) endsNow(ctx context.Context) bool {
+func (s *Session) endsWithin(ctx context.Context, most time.Duration) bool {
 	select {
 	case <-s.exited:
 		return true
-	case <-time.After(endingTime):
+	case <-time.After(most):
 	case <-ctx.Done():
 	}
 	return false

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/responses"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/engine/kubernetes"
@@ -73,10 +74,9 @@ func (c *cluster) pods(h *home) (handles []engine.Handle) {
 }
 
 // begin starts a run that waits for the file "go" in its tree, or does what another scenario says.
-func (c *cluster) begin(h *home, scenario string) *process {
+func (c *cluster) begin(h *home, repo, scenario string) *process {
 	c.t.Helper()
-	p := h.begin(repository(c.t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link"), "run", "--model",
-		scripted(c.t, scenario), "--timeout", "5m", "count")
+	p := h.begin(repo, "run", "--model", scripted(c.t, scenario), "--timeout", "5m", "count")
 	await(c.t, "the agent's command", func() bool { return c.in(h, "test -e started") })
 	return p
 }
@@ -85,9 +85,9 @@ func (c *cluster) begin(h *home, scenario string) *process {
 // of it is. It goes on while the API server is away, and ends with its Pod.
 func TestKubernetes(t *testing.T) {
 	c := newCluster(t)
-	h := c.home()
+	h, repo := c.home(), repository(t, "echo a > a; mkdir d; echo b > d/b; ln -s d/b link")
 
-	p := c.begin(h, "pausing")
+	p := c.begin(h, repo, "pausing")
 	c.Ask("stop kube-apiserver")
 	stopped := time.Now()
 	await(t, "a link to break, and what is asked of agentd to wait", func() bool {
@@ -99,19 +99,19 @@ func TestKubernetes(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 
-	p = c.begin(h, "pausing")
+	p = c.begin(h, repo, "pausing")
 	p.kill()
-	attached := h.begin(h.dir, "attach", "last")
+	attached := h.begin(repo, "attach", "last")
 	await(t, "the command to go on", func() bool { return c.in(h, "touch go") })
 	if r := attached.wait(); r.code != 0 || !strings.Contains(r.stdout, "It ended by itself.") {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if patch := h.run(h.dir, "diff", "last"); strings.Count(patch.stdout, "+run\n") != 1 ||
+	if patch := h.run(repo, "diff", "last"); strings.Count(patch.stdout, "+run\n") != 1 ||
 		!strings.Contains(patch.stdout, "+late\n") {
 		t.Errorf("the change is not that of one run:\n%s", patch.stdout)
 	}
 
-	p = c.begin(h, "pausing")
+	p = c.begin(h, repo, "pausing")
 	for _, pod := range c.pods(h) {
 		expect.NoError(t, c.engine.Remove(t.Context(), pod))
 	}
@@ -119,7 +119,7 @@ func TestKubernetes(t *testing.T) {
 		t.Errorf("its Pod is gone: exit code %d, %s\n%s", r.code, r.manifest.Status, r.stderr)
 	}
 
-	c.begin(h, "pausing").kill()
+	c.begin(h, repo, "pausing").kill()
 	expect.NoError(t, os.RemoveAll(filepath.Join(h.dir, "runs")))
 	h.gc()
 	expect.Equal(t, "Pods that are left", len(c.pods(h)), 0)
@@ -137,14 +137,14 @@ func TestKubernetesWeather(t *testing.T) {
 		code           string
 		says           string
 	}{
-		{"evicted", "filling", func() {}, string(runner.CodeContainerGone), "Evicted: "},
+		{"evicted", "filling", func() {}, responses.ReasonShutdown, "Evicted: "},
 		{"node gone", "pausing", func() {
 			c.Ask("stop kubelet")
 			t.Cleanup(func() { c.Ask("start kubelet") })
 		}, string(runner.CodeContainerGone), "does not answer"},
 	} {
 		h := c.home("HOLON_KUBERNETES_POD=" + template)
-		p := c.begin(h, tc.scenario)
+		p := c.begin(h, repository(t, "echo a > a"), tc.scenario)
 		tc.happens()
 		r := p.wait()
 		if f := r.failure(t); r.code == 0 || f.Code != tc.code || !strings.Contains(f.Message, tc.says) {
@@ -187,7 +187,10 @@ func TestKubernetesAgent(t *testing.T) {
 	await(t, "the turn to end", func() bool {
 		return strings.Contains(h.run(h.dir, "transcript", "--limit", "5").stdout, "third count 3")
 	})
-	expect.Equal(t, "Pods are the same", slices.Equal(c.pods(h), before), true)
+	if now := c.pods(h); !slices.Equal(now, before) {
+		log, err := os.ReadFile(filepath.Join(h.dir, "run", "daemon.log"))
+		t.Errorf("Pods are %v, were %v\n%s, %v", now, before, log, err)
+	}
 
 	h.killDaemon()
 	h.env = append(h.env, "HOLON_IDLE_STOP=1s")

@@ -126,6 +126,9 @@ func Usage(ctx context.Context, eng Engine, h engine.Handle, spec engine.Spec) (
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("measure container %s: %w", h.Name, context.Cause(ctx))
 	}
+	if state.IsCode(err, engine.CodeUnreachable) { // which the stream of some engines says late
+		return 0, err
+	}
 	sum, closed, _ := strings.Cut(strings.TrimSpace(string(printed)), "\n")
 	var bytes int64
 	if err == nil {

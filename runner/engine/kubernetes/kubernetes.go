@@ -37,6 +37,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -163,7 +164,7 @@ func (e *Engine) Streams(context.Context) (bool, error) { return true, nil }
 
 // Close implements engine.Engine.
 func (e *Engine) Close() error {
-	e.core.Client.CloseIdleConnections()
+	utilnet.CloseIdleConnectionsFor(e.core.Client.Transport) // which the transports around it hide from the client
 	return nil
 }
 

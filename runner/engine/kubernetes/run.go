@@ -152,7 +152,11 @@ func (e *Engine) watch(ctx context.Context, h engine.Handle, pod *corev1.Pod,
 	if err != nil {
 		return false, wrap("watch Pod "+h.Name, err)
 	}
-	defer changes.Stop()
+	defer func() { // nothing of it outlives the call
+		changes.Stop()
+		for range changes.ResultChan() {
+		}
+	}()
 	for change := range changes.ResultChan() {
 		now, ok := change.Object.(*corev1.Pod)
 		if !ok || change.Type == watch.Error {

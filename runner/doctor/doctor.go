@@ -235,8 +235,8 @@ func judgeEngine(info *engine.Info, streams bool) Result {
 	case info.Product == engine.ProductPodman:
 		return seen("Podman works only with less isolation: %s", ofPodman).but(statusWarning, other)
 	case info.Product == engine.ProductKubernetes:
-		return seen("a cluster does not say whether its network plugin enforces NetworkPolicy, nor how its nodes limit processes").
-			but(statusWarning, "look at the cluster's network plugin, and at podPidsLimit of its nodes")
+		return seen("a cluster does not say whether its network plugin enforces NetworkPolicy, nor how its nodes limit "+
+			"processes").but(statusWarning, "look at the cluster's network plugin, and at podPidsLimit of its nodes")
 	case info.Product == engine.ProductDesktop:
 		return seen("%s is reached by a stream, which was not tried with it", info.Product).but(statusWarning, other)
 	case streams:
@@ -245,5 +245,5 @@ func judgeEngine(info *engine.Info, streams bool) Result {
 	return seen("%s as root is what holon is tested with", info.Product)
 }
 
-const ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and runs " +
-	"and agents are refused unless that is accepted"
+const ofPodman = "it does not show, or does not apply, part of the limits that are asked for (tried with 4.3), and " +
+	"runs and agents are refused unless that is accepted"

@@ -95,8 +95,8 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 	return h, err
 }
 
-// fill copies directories to the volumes of a container that never ran. Podman finds a volume only if it is asked for the
-// directory itself, and has what is copied to "/" below the volumes.
+// fill copies directories to the volumes of a container that never ran. Podman finds a volume only if it is asked for
+// the directory itself, and has what is copied to "/" below the volumes.
 func (e *Engine) fill(ctx context.Context, spec engine.Spec, keeper engine.Handle, dirs []engine.Mount) error {
 	product, err := e.product(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func (e *Engine) fill(ctx context.Context, spec engine.Spec, keeper engine.Handl
 	return nil
 }
 
-// own has Podman give directories to their owners: when a container starts, a volume gets owner and mode of the directory
-// below it.
+// own has Podman give directories to their owners: when a container starts, a volume gets owner and mode of the
+// directory below it.
 func (e *Engine) own(ctx context.Context, h engine.Handle, dirs []engine.Mount) error {
 	if product, err := e.product(ctx); err != nil || product != engine.ProductPodman {
 		return err

@@ -213,12 +213,12 @@ func (b *s3) failed(what, name string, err error) error {
 		return missing(name)
 	case r.Code == minio.NoSuchBucket:
 		e.Code, e.Message, e.Hint = CodeURL, "there is no bucket "+b.bucket, "make it, or correct the URL of the store"
-	case r.StatusCode == http.StatusUnauthorized, r.StatusCode == http.StatusForbidden:
-		e.Code, e.Message = CodeDenied, "the bucket "+b.bucket+" denies to "+what
-		e.Hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that may read, write, list and delete there"
 	case r.StatusCode == http.StatusInsufficientStorage, strings.Contains(r.Code, "Full"),
 		strings.Contains(r.Code, "Quota"):
 		e.Code, e.Message, e.Hint = CodeFull, "the bucket "+b.bucket+" is full", "make room in it, or raise its quota"
+	case r.StatusCode == http.StatusUnauthorized, r.StatusCode == http.StatusForbidden:
+		e.Code, e.Message = CodeDenied, "the bucket "+b.bucket+" denies to "+what
+		e.Hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that may read, write, list and delete there"
 	}
 	if e.Err = errors.New(visible.OneLine(err.Error(), 300)); errors.Is(err, context.Canceled) {
 		e.Err = err

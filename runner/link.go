@@ -121,12 +121,12 @@ func (s *Session) linkAgain(ctx context.Context) error {
 	return nil
 }
 
-// awayTime bounds how long agentd may be out of reach while its container does not end, such as behind a server of the
-// engine that is started anew. What was asked of it waits.
-const awayTime = 5 * time.Minute
-
 // redialPause is between two tries to connect to agentd while a broken link is made anew.
 const redialPause = 20 * time.Millisecond
+
+// unlinkedTime bounds how long a request waits for a container that cannot be reached and has not ended: engines take
+// minutes to say that a machine is lost.
+const unlinkedTime = 15 * time.Minute
 
 // newClient returns a client of agentd. Where a link can break, it waits for the next one, unless the container ends.
 func (s *Session) newClient() *client.Client {
@@ -134,7 +134,7 @@ func (s *Session) newClient() *client.Client {
 		return client.Unix(s.seam.agent())
 	}
 	return client.UnixBy(s.seam.agent(), func(ctx context.Context, path string) (net.Conn, error) {
-		waiting, cancel := context.WithTimeout(ctx, awayTime)
+		waiting, cancel := context.WithTimeout(ctx, unlinkedTime)
 		defer cancel()
 		for {
 			conn, err := unixsocket.Dial(ctx, path)

@@ -180,16 +180,18 @@ func TestKubernetesAgent(t *testing.T) {
 
 	following := h.begin(h.dir, "prompt", "--follow", "--quiet", "wait")
 	await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
+	t.Log("DEBUG", before, c.pods(h))
 	h.killDaemon()
 	following.wait()
+	t.Log("DEBUG", c.pods(h))
 	start()
 	await(t, "the command to go on", func() bool { return c.in(h, "touch go") })
 	await(t, "the turn to end", func() bool {
 		return strings.Contains(h.run(h.dir, "transcript", "--limit", "5").stdout, "third count 3")
 	})
 	if now := c.pods(h); !slices.Equal(now, before) {
-		log, err := os.ReadFile(filepath.Join(h.dir, "run", "daemon.log"))
-		t.Errorf("Pods are %v, were %v\n%s, %v", now, before, log, err)
+		t.Errorf("Pods are %v, were %v\n%s", now, before, h.run(h.dir, "tail", "--json", "--limit", "500", "--display",
+			"debug").stdout)
 	}
 
 	h.killDaemon()

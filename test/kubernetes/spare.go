@@ -19,13 +19,13 @@ func (c *cluster) addSpare(ctx context.Context) error {
 		return err
 	}
 	name := meta.ObjectMeta{Name: "spare"}
-	node, err := client.CoreV1().Nodes().Create(ctx, &core.Node{ObjectMeta: name, Spec: core.NodeSpec{Unschedulable: true}},
-		meta.CreateOptions{})
-	if err != nil {
+	nodes := client.CoreV1().Nodes()
+	if _, err := nodes.Create(ctx, &core.Node{ObjectMeta: name, Spec: core.NodeSpec{Unschedulable: true}},
+		meta.CreateOptions{}); err != nil {
 		return fmt.Errorf("add a spare node: %w", err)
 	}
-	node.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}}
-	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, meta.UpdateOptions{}); err != nil {
+	ready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	if _, err := nodes.Patch(ctx, "spare", types.MergePatchType, ready, meta.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("make the spare node ready: %w", err)
 	}
 	leases := client.CoordinationV1().Leases("kube-node-lease")

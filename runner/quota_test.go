@@ -44,22 +44,32 @@ func TestQuotaOfTurns(t *testing.T) {
 type unmeasured struct {
 	engine.Engine
 	engine.Linker
-	err error
+	err  error
+	late bool // the stream says it
 }
 
 func (u unmeasured) Exec(context.Context, engine.Handle, engine.User, []string) (io.ReadWriteCloser, error) {
-	return nil, u.err
+	if !u.late {
+		return nil, u.err
+	}
+	r, w := io.Pipe()
+	return struct {
+		io.ReadCloser
+		io.Writer
+	}{r, w}, w.CloseWithError(u.err)
 }
 
 // A turn whose container cannot be measured is ended, unless only the engine does not answer.
 func TestQuotaThatCannotBeMeasured(t *testing.T) {
 	for _, tc := range []struct {
 		code  Code
+		late  bool
 		ended Code
-	}{{engine.CodeFailed, codeUnmeasured}, {engine.CodeUnreachable, ""}} {
+	}{{engine.CodeFailed, false, codeUnmeasured}, {engine.CodeFailed, true, codeUnmeasured},
+		{engine.CodeUnreachable, false, ""}, {engine.CodeUnreachable, true, ""}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &Session{handle: engine.Handle{Link: engine.LinkStream},
-				cfg: Config{Log: slog.New(slog.DiscardHandler), Engine: unmeasured{err: &Error{Code: tc.code}}}}
+				cfg: Config{Log: slog.New(slog.DiscardHandler), Engine: unmeasured{err: &Error{Code: tc.code}, late: tc.late}}}
 			result := s.watched(t.Context(), Turn{bounds: bounds{DiskBytes: 1 << 20}}, func(ctx context.Context) End {
 				select {
 				case <-ctx.Done():

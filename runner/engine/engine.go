@@ -3,8 +3,8 @@
 //
 // There are three engines: runner/engine/docker confines the program in a
 // container, runner/engine/kubernetes in a Pod of a cluster, runner/engine/local
-// runs it as a child process and confines nothing. The first and the last pass
-// the suite in test/enginetest.
+// runs it as a child process and confines nothing. All pass the suite in
+// test/enginetest.
 //
 // The invariant: what a zero Spec gets is the strict set of defaults in
 // defaults.go; everything looser is a named field of Spec and shows in the

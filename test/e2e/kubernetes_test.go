@@ -180,10 +180,8 @@ func TestKubernetesAgent(t *testing.T) {
 
 	following := h.begin(h.dir, "prompt", "--follow", "--quiet", "wait")
 	await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
-	t.Log("DEBUG", before, c.pods(h))
 	h.killDaemon()
 	following.wait()
-	t.Log("DEBUG", c.pods(h))
 	start()
 	await(t, "the command to go on", func() bool { return c.in(h, "touch go") })
 	await(t, "the turn to end", func() bool {

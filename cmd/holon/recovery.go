@@ -74,7 +74,7 @@ func (l *lifecycle) close() error {
 func (l *lifecycle) recovery() oneshot.Recovery {
 	log := slog.New(slog.NewTextHandler(l.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return oneshot.Recovery{Home: l.home, Borrowing: l.borrowing(l.home), Engines: l.engine, Version: buildVersion(),
-		Secrets: l.streams.Secrets, Log: log,
+		Engine: engineName(l.load(l.home, "").Engine), Secrets: l.streams.Secrets, Log: log,
 		Gateway: func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error) {
 			return l.gateway(ctx, refs, workspace, log)
 		}}

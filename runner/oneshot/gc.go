@@ -211,7 +211,11 @@ func (c *collection) unowned(ctx context.Context, l sessions.Leftover, remove fu
 // containers removes those of this home whose run is gone.
 func (c *collection) containers(ctx context.Context) error {
 	var errs []error
-	for _, name := range []string{"docker", "local"} {
+	names := []string{"docker", "local"}
+	if c.Engine != "" && !slices.Contains(names, c.Engine) {
+		names = append(names, c.Engine)
+	}
+	for _, name := range names {
 		eng, err := c.Engines(name)
 		if err != nil || eng == nil {
 			continue // it is not used here; runs that need it say so

@@ -33,6 +33,7 @@ type Recovery struct {
 	Home      state.Home
 	Borrowing git.Borrowing // of the repositories that results are checked out in
 	Engines   Engines
+	Engine    string // of the settings: a collection looks for its containers, too
 	// Gateway, for Attach, makes what the models of a run on the directory
 	// workspace need; nil for nothing.
 	Gateway func(ctx context.Context, refs []string, workspace string) (*gateway.Gateway, error)

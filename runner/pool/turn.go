@@ -142,6 +142,7 @@ func (k *Pool) follow(ctx context.Context, u *use, t Turn, began func(), watch r
 		u.kept = true
 		return runner.End{}, k.typed(ctx, end.Err)
 	}
+	k.opts.Log.Info("the end of a turn was not seen", "agent", a.id, "turn", end.TurnID, "err", end.Err)
 	// The end was not seen. The container is ended before the end is looked for on the disk.
 	if u.own() {
 		k.closeLogged(ctx, a)

@@ -134,20 +134,20 @@ func TestKubernetesWeather(t *testing.T) {
 	for _, tc := range []struct {
 		name, scenario string
 		happens        func()
-		code           string
+		codes          []string // a Pod may end before its agentd says that it does
 		says           string
 	}{
-		{"evicted", "filling", func() {}, responses.ReasonShutdown, "Evicted: "},
+		{"evicted", "filling", func() {}, []string{responses.ReasonShutdown, string(runner.CodeContainerGone)}, "Evicted: "},
 		{"node gone", "pausing", func() {
 			c.Ask("stop kubelet")
 			t.Cleanup(func() { c.Ask("start kubelet") })
-		}, string(runner.CodeContainerGone), "does not answer"},
+		}, []string{string(runner.CodeContainerGone)}, "does not answer"},
 	} {
 		h := c.home("HOLON_KUBERNETES_POD=" + template)
 		p := c.begin(h, repository(t, "echo a > a"), tc.scenario)
 		tc.happens()
 		r := p.wait()
-		if f := r.failure(t); r.code == 0 || f.Code != tc.code || !strings.Contains(f.Message, tc.says) {
+		if f := r.failure(t); r.code == 0 || !slices.Contains(tc.codes, f.Code) || !strings.Contains(f.Message, tc.says) {
 			t.Errorf("%s: exit code %d, %+v\n%s", tc.name, r.code, f, r.stderr)
 		}
 		expect.Equal(t, "Pods that are left", len(c.pods(h)), 0)
@@ -175,11 +175,11 @@ func TestKubernetesAgent(t *testing.T) {
 	defer h.run(h.dir, "daemon", "stop")
 	prompt("first count 1")
 	prompt("second count 2")
-	before := c.pods(h)
-	expect.Equal(t, "Pods of the agent", len(before), 1)
+	expect.Equal(t, "Pods of the agent", len(c.pods(h)), 1)
 
 	following := h.begin(h.dir, "prompt", "--follow", "--quiet", "wait")
 	await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
+	before := c.pods(h)
 	h.killDaemon()
 	following.wait()
 	start()
@@ -188,8 +188,7 @@ func TestKubernetesAgent(t *testing.T) {
 		return strings.Contains(h.run(h.dir, "transcript", "--limit", "5").stdout, "third count 3")
 	})
 	if now := c.pods(h); !slices.Equal(now, before) {
-		t.Errorf("Pods are %v, were %v\n%s", now, before, h.run(h.dir, "tail", "--json", "--limit", "500", "--display",
-			"debug").stdout)
+		t.Errorf("Pods are %v, were %v", now, before)
 	}
 
 	h.killDaemon()

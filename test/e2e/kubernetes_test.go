@@ -175,11 +175,11 @@ func TestKubernetesAgent(t *testing.T) {
 	defer h.run(h.dir, "daemon", "stop")
 	prompt("first count 1")
 	prompt("second count 2")
-	expect.Equal(t, "Pods of the agent", len(c.pods(h)), 1)
+	before := c.pods(h)
+	expect.Equal(t, "Pods of the agent", len(before), 1)
 
 	following := h.begin(h.dir, "prompt", "--follow", "--quiet", "wait")
 	await(t, "the agent's command", func() bool { return c.in(h, "test -e started") })
-	before := c.pods(h)
 	h.killDaemon()
 	following.wait()
 	start()

@@ -195,7 +195,9 @@ func (b *bridge) join(local *net.UnixConn, stream *yamux.Stream, begins func() b
 	defer local.Close()
 	var out sync.WaitGroup
 	out.Go(func() {
-		_, _ = io.Copy(stream, local)
+		if _, err := io.Copy(stream, local); err != nil { // nothing reads local any more, which may wait for that
+			local.Close()
+		}
 		stream.Close() // the other direction goes on
 	})
 	var err error

@@ -95,9 +95,9 @@ func (l *lister) walk(ctx context.Context, root *os.Root, prefix string, depth i
 	return nil
 }
 
-// unreadable is err, unless a directory was closed by its owner or removed.
+// unreadable is err, unless a directory was removed, or closed by its owner who is another user.
 func (l *lister) unreadable(err error) error {
-	if l.rights != nil && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)) {
+	if errors.Is(err, fs.ErrNotExist) || l.rights != nil && errors.Is(err, fs.ErrPermission) {
 		l.closed = true
 		return nil
 	}

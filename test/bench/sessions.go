@@ -41,7 +41,8 @@ func measureSessions(ctx context.Context, r *rig) []row {
 	agentd := &door{r.at(sockets[0], "http://agentd"), front.daemon}
 	proxy := &door{r.serveProxy(ctx, sockets[0]), front.daemon}
 	const direct = "direct"
-	firsts := compare(ctx, r.plan(500, 30, 10), agentd.first(direct), front.first("bench"), proxy.first(direct))
+	firsts := compare(ctx, r.plan(500, 30, 10), agentd.first(direct, 0), front.first("bench", 0),
+		proxy.first(direct, 0))
 	even := compare(ctx, r.plan(5, 3, 1), agentd.rate(direct, "paced", paced), front.rate("bench", "paced", paced))
 	flood := compare(ctx, r.plan(15, 3, 1), agentd.rate(direct, "many", long), front.rate("bench", "many", long))
 	const against = "the socket of its agentd"
@@ -75,10 +76,12 @@ func (d *door) say(what, session string) ask {
 	return ask{Model: d.daemon.Model(), Input: what, Holon: map[string]string{"session_id": session}}
 }
 
-// first measures the time to the first event of turns that each continue the response before, as those of a session do.
-func (d *door) first(session string) subject {
+// first measures the time to the first event of turns that each continue the response before, as those of a session do,
+// after a pause.
+func (d *door) first(session string, pause time.Duration) subject {
 	next := d.say("Say something.", session)
 	return subject{"first event", func(ctx context.Context) []float64 {
+		load.Check(load.Pause(ctx, pause))
 		got := d.stream(ctx, next)
 		next.Previous = got.id
 		return []float64{ms(got.first)}

@@ -58,8 +58,8 @@ type Directory struct {
 	Except []string
 }
 
-// List lists directories of the container as the function List does, with at most limit files in each. quiet: no process
-// of the user ran when it began, and all of them could be read.
+// List lists directories of the container as the function List does, with at most limit files in each. quiet: no
+// process of the user ran when it began, and all of them could be read.
 func (c *Client) List(ctx context.Context, dirs []Directory, limit int64, user int) (found []Listing, quiet bool,
 	err error) {
 	quiet = true

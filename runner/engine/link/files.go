@@ -236,25 +236,7 @@ type plan struct {
 // compare plans for a directory of the host and one of a program. pulls says that the program can write it, shared that
 // both can.
 func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) plan {
-	all := maps.Clone(ours)
-	maps.Copy(all, theirs)
-	names := slices.Sorted(maps.Keys(all))
-	files := make(map[string]*file, len(names))
-	for _, name := range names {
-		f := new(file)
-		f.was, f.known = same[name]
-		f.our, f.here = ours[name]
-		f.their, f.there = theirs[name]
-		f.same = f.here && f.there && f.isSame()
-		f.fromHere = !f.same && f.comesFromHere(pulls, shared)
-		files[name] = f
-	}
-	for _, name := range slices.Backward(names) { // a directory stays where something in it does
-		f, dir := files[name], files[path.Dir(name)]
-		if dir != nil && f.stays() && (!dir.stays() || !dir.isDir() && !f.fromHere) {
-			dir.fromHere = f.fromHere
-		}
-	}
+	names, files := decide(same, ours, theirs, pulls, shared)
 	p := plan{same: make(directory, len(theirs))}
 	for _, name := range names {
 		f, dir := files[name], files[path.Dir(name)]
@@ -274,6 +256,29 @@ func compare(same directory, ours, theirs transfer.Listing, pulls, shared bool) 
 		}
 	}
 	return p
+}
+
+// decide says of each file which side counts. Names are sorted.
+func decide(same directory, ours, theirs transfer.Listing, pulls, shared bool) (names []string, files map[string]*file) {
+	all := maps.Clone(ours)
+	maps.Copy(all, theirs)
+	names, files = slices.Sorted(maps.Keys(all)), make(map[string]*file, len(all))
+	for _, name := range names {
+		f := new(file)
+		f.was, f.known = same[name]
+		f.our, f.here = ours[name]
+		f.their, f.there = theirs[name]
+		f.same = f.here && f.there && f.isSame()
+		f.fromHere = !f.same && f.comesFromHere(pulls, shared)
+		files[name] = f
+	}
+	for _, name := range slices.Backward(names) { // a directory stays where something in it does
+		f, dir := files[name], files[path.Dir(name)]
+		if dir != nil && f.stays() && (!dir.stays() || !dir.isDir() && !f.fromHere) {
+			dir.fromHere = f.fromHere
+		}
+	}
+	return names, files
 }
 
 // file is a file as it is on both sides, and as it was when it was the same.

@@ -28,6 +28,14 @@ RUN set -eu; \
     *) echo "AGENTD must be source or prebuilt, not '$AGENTD'" >&2; exit 2 ;; \
     esac
 
+FROM ${BASE_IMAGE} AS agentd
+COPY --from=build /out/bin/agentd /holon/bin/agentd
+COPY --from=build --chown=1000:1000 /out/data/ /holon/
+USER 1000:1000
+WORKDIR /holon/workspaces
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/holon/bin/agentd", "serve"]
+
 FROM ${GO_IMAGE} AS build-holon
 ARG AGENTD=source
 WORKDIR /src
@@ -38,14 +46,6 @@ RUN set -eu; \
     source) CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/bin/holon ./cmd/holon ;; \
     prebuilt) install -m 0755 bin/holon /out/bin/holon ;; \
     esac
-
-FROM ${BASE_IMAGE} AS agentd
-COPY --from=build /out/bin/agentd /holon/bin/agentd
-COPY --from=build --chown=1000:1000 /out/data/ /holon/
-USER 1000:1000
-WORKDIR /holon/workspaces
-STOPSIGNAL SIGTERM
-ENTRYPOINT ["/holon/bin/agentd", "serve"]
 
 # The base has git and the certificates of authorities. /var/lib/holon is for a volume.
 FROM agentd AS holon

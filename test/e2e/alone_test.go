@@ -51,7 +51,7 @@ func TestImage(t *testing.T) {
 	// The first stage gets a name too, or the classic builder would leave it behind.
 	stage := image + "-stage"
 	t.Cleanup(func() { docker(t, "rmi", "--force", image, stage) })
-	for _, tag := range [][]string{{"-t", stage, "--target", "build"}, {"-t", image}} {
+	for _, tag := range [][]string{{"-t", stage, "--target", "build"}, {"-t", image, "--target", "agentd"}} {
 		docker(t, slices.Concat([]string{"build", "-q"}, tag,
 			[]string{"--build-arg", "AGENTD=prebuilt", "--build-arg", "GO_IMAGE=" + baseImage, "--build-arg",
 				"BASE_IMAGE=" + baseImage, source})...)

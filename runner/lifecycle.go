@@ -152,8 +152,8 @@ const (
 )
 
 // Still runs fn while nothing in the container runs, also during a turn, and lets it go on afterwards unless it was
-// paused before. An engine that holds nothing still runs fn all the same, and so does one that has copies of the files. It may be called by other goroutines while a
-// turn runs; what pauses or resumes the container meanwhile waits.
+// paused before. An engine that holds nothing still runs fn all the same, and so does one that has copies of the files.
+// It may be called by other goroutines while a turn runs; what pauses or resumes the container meanwhile waits.
 func (s *Session) Still(ctx context.Context, fn func(context.Context) error) (err error) {
 	s.pausing.Lock()
 	defer s.pausing.Unlock()

@@ -31,7 +31,7 @@ func TestDamage(t *testing.T) {
 	_, err = log.WriteString(`{"at":"2026-01-01T00:00:00.000Z","tur`)
 	expect.NoError(t, errors.Join(err, log.Close()))
 	expect.NoError(t, os.WriteFile(bad.dir(recordFile), []byte(`{"schema":"holon.conversation/1"`), 0o600))
-	expect.NoError(t, os.WriteFile(good.dir(".holon-tmp-1"), []byte("{"), 0o600))
+	expect.NoError(t, os.WriteFile(good.dir(".tmp-0123456789abcdef"), []byte("{"), 0o600))
 	expect.NoError(t, os.Mkdir(l.home.SessionDir("ses_begun"), 0o700))
 	expect.NoError(t, os.MkdirAll(filepath.Join(l.home.SessionsDir(), removedPrefix+"ses_2", "x"), 0o700))
 	l.open()
@@ -48,6 +48,9 @@ func TestDamage(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(l.home.SessionsDir(), "*"))
 	expect.NoError(t, err)
 	expect.Equal(t, "files", len(left), 4) // with the audit
+	half, err := filepath.Glob(good.dir(".tmp-*"))
+	expect.NoError(t, err)
+	expect.Equal(t, "halves of files", len(half), 0)
 	if _, err := l.Find("ann", "bad"); code(err) != string(CodeNotFound) {
 		t.Errorf("the damaged one: %v", err)
 	}

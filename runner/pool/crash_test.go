@@ -404,6 +404,18 @@ func TestTidy(t *testing.T) {
 	}
 }
 
+// The directory of a client's session is not swept by the pool: its record is written while the pool looks around.
+func TestTidyOfSessions(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "local", counting)
+	half := filepath.Join(l.home.SessionDir(state.NewConversationID()), ".tmp-0123456789abcdef")
+	expect.NoError(t, os.MkdirAll(filepath.Dir(half), 0o700))
+	expect.NoError(t, os.WriteFile(half, nil, 0o600))
+	l.sweep(l.pool(func(o *pool.Options) { o.Key, o.AtOnce = sessions.OfConversation, true }))
+	_, err := os.Stat(half)
+	expect.NoError(t, err)
+}
+
 // A turn that is left goes on, and another pool takes it up.
 func TestLeave(t *testing.T) {
 	t.Parallel()

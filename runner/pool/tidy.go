@@ -35,7 +35,9 @@ func (k *Pool) inherit(agents []string, is func(agentID string) bool) error {
 		if !is(id) {
 			continue
 		}
-		errs = append(errs, durable.Sweep(k.sessions.Dir(k.opts.Key(id))))
+		if k.kind() == sessions.Agents { // a session of a client is written to meanwhile: conversation.Open sweeps it
+			errs = append(errs, durable.Sweep(k.sessions.Dir(k.opts.Key(id))))
+		}
 		if rec, err := k.readRecord(&agent{id: id, key: k.opts.Key(id)}); rec != nil || err != nil {
 			a := k.agent(id)
 			a.lock <- struct{}{}

@@ -34,8 +34,12 @@ const (
 // answerWithin.
 func bound(config *pgx.ConnConfig, within time.Duration) {
 	within = cmp.Or(within, answerWithin)
-	if _, given := config.RuntimeParams["plan_cache_mode"]; !given { // statements are few, and each has its index
-		config.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	// Statements are few, and each has its index. A plan made for a table without statistics would read all of it for ever.
+	for key, value := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
+		"enable_bitmapscan": "off"} {
+		if _, given := config.RuntimeParams[key]; !given {
+			config.RuntimeParams[key] = value
+		}
 	}
 	for key, limit := range map[string]time.Duration{"statement_timeout": statementWithin, "lock_timeout": lockWithin} {
 		if _, given := config.RuntimeParams[key]; !given {

@@ -130,14 +130,21 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	if h.Link != engine.LinkStream {
 		return e.remove(ctx, h.ID, h.Name)
 	}
-	// The volumes go with what keeps them, unless that was removed by somebody who did not know what it is for.
+	keeper, err := e.keeper(ctx, h.Name)
+	if err != nil {
+		return err
+	}
+	if keeper != "" { // the volumes go with it
+		return errors.Join(e.remove(ctx, h.ID, h.Name), e.remove(ctx, keeper, h.Name+filesSuffix))
+	}
+	// Somebody removed it who did not know what it is for.
 	var volumes []string
 	if found, err := e.api.ContainerInspect(ctx, h.ID); err == nil {
 		for _, m := range found.Mounts {
 			volumes = append(volumes, m.Name)
 		}
 	}
-	errs := []error{e.remove(ctx, h.ID, h.Name), e.removeVolumes(ctx, h.Name)}
+	errs := []error{e.remove(ctx, h.ID, h.Name)}
 	for _, name := range volumes {
 		if err := e.api.VolumeRemove(ctx, name, false); err != nil && !errdefs.IsNotFound(err) {
 			errs = append(errs, wrap("remove a volume of container "+h.Name, err))
@@ -146,20 +153,18 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	return errors.Join(errs...)
 }
 
-// removeVolumes removes what keeps the files of a container.
-func (e *Engine) removeVolumes(ctx context.Context, containerName string) error {
-	keeper, err := e.api.ContainerInspect(ctx, containerName+filesSuffix)
-	if errdefs.IsNotFound(err) {
-		return nil
+// keeper is the ID of what keeps the files of a container, "" if it is gone.
+func (e *Engine) keeper(ctx context.Context, containerName string) (string, error) {
+	found, err := e.api.ContainerInspect(ctx, containerName+filesSuffix)
+	switch {
+	case errdefs.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", wrap("remove the files of container "+containerName, err)
+	case found.Config.Labels[filesLabel] != containerName || !e.register.knows(found.Config.Labels[createLabel], found.ID):
+		return "", nil
 	}
-	if err != nil {
-		return wrap("remove the files of container "+containerName, err)
-	}
-	if keeper.Config.Labels[filesLabel] != containerName || !e.register.knows(keeper.Config.Labels[createLabel],
-		keeper.ID) {
-		return nil
-	}
-	return e.remove(ctx, keeper.ID, containerName+filesSuffix)
+	return found.ID, nil
 }
 
 func (e *Engine) remove(ctx context.Context, id, containerName string) error {

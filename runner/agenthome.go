@@ -120,7 +120,7 @@ func (s *Session) giveTree(ctx context.Context, dir, except string, user engine.
 		return fmt.Errorf("give the container's user its files: %w", err)
 	}
 	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	err = roots.Walk(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

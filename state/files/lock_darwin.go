@@ -1,13 +1,7 @@
 package files
 
-import (
-	"os"
+import "os"
 
-	"holon/internal/platform"
-)
+func takeLock(f *os.File) error { return flock(f) }
 
-func takeLock(*os.File) error { return platform.NeedsLinux{What: "locking a run's lease"} }
-
-func isLocked(*os.File) (bool, error) {
-	return false, platform.NeedsLinux{What: "asking for the lock of a run's lease"}
-}
+func isLocked(f *os.File) (bool, error) { return flocked(f) }

@@ -8,10 +8,14 @@
 package unixsocket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,6 +44,38 @@ func (l *Listener) Remove() error {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket: %w", err)
+	}
+	return nil
+}
+
+// removeStale removes the socket at path if no process listens on it.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at the socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%w: something that is not a socket is there", ErrOccupied)
+	}
+	dialing, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := Dial(dialing, path)
+	if err == nil {
+		return errors.Join(fmt.Errorf("%w: another server answers there", ErrOccupied), conn.Close())
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// Only a refused connection proves that no process listens. The full queue of a
+	// busy server, for one, gives another error.
+	if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: ask which process serves the socket: %w", ErrOccupied, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the stale socket: %w", err)
 	}
 	return nil
 }

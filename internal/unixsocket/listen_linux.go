@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,38 +70,6 @@ func bind(ctx context.Context, dir int, name string) (*net.UnixListener, error) 
 	listener := l.(*net.UnixListener) // Listen returns this type for this network
 	listener.SetUnlinkOnClose(false)  // Remove checks first whose file it is
 	return listener, nil
-}
-
-// removeStale removes the socket at path if no process listens on it.
-func removeStale(ctx context.Context, path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look at the socket: %w", err)
-	}
-	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%w: something that is not a socket is there", ErrOccupied)
-	}
-	dialing, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	conn, err := Dial(dialing, path)
-	if err == nil {
-		return errors.Join(fmt.Errorf("%w: another server answers there", ErrOccupied), conn.Close())
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	// Only a refused connection proves that no process listens. The full queue of a
-	// busy server, for one, gives another error.
-	if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: ask which process serves the socket: %w", ErrOccupied, err)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the stale socket: %w", err)
-	}
-	return nil
 }
 
 // temporary is the name of a socket of the process pid before it is at its path,

@@ -15,11 +15,21 @@ import (
 	"holon/test/expect"
 )
 
-func TestListen(t *testing.T) {
+type listenFunc = func(context.Context, string) (*unixsocket.Listener, error)
+
+// both runs a test with the Listen of each system.
+func both(t *testing.T, test func(*testing.T, listenFunc)) {
+	t.Run("Linux", func(t *testing.T) { test(t, unixsocket.Listen) })
+	t.Run("macOS", func(t *testing.T) { test(t, unixsocket.ListenPrivately) })
+}
+
+func TestListen(t *testing.T) { both(t, testListen) }
+
+func testListen(t *testing.T, listen listenFunc) {
 	for name, base := range map[string]string{"short": "s", "as long as fits": strings.Repeat("x", 80)} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(shortDir(t), base)
-			l, err := unixsocket.Listen(t.Context(), path)
+			l, err := listen(t.Context(), path)
 			expect.NoError(t, err)
 			entries, err := os.ReadDir(filepath.Dir(path))
 			if err != nil || len(entries) != 1 {
@@ -34,7 +44,7 @@ func TestListen(t *testing.T) {
 			if names, err := os.ReadFile("/proc/net/unix"); err != nil || strings.Contains(string(names), path) {
 				t.Errorf("the names of connected sockets tell where this one lies (%v)", err)
 			}
-			if _, err := unixsocket.Listen(t.Context(), path); !errors.Is(err, unixsocket.ErrOccupied) {
+			if _, err := listen(t.Context(), path); !errors.Is(err, unixsocket.ErrOccupied) {
 				t.Errorf("a second server: got %v, want %v", err, unixsocket.ErrOccupied)
 			}
 			expect.NoError(t, errors.Join(l.Close(), l.Remove(), l.Remove()))
@@ -46,14 +56,16 @@ func TestListen(t *testing.T) {
 }
 
 // A socket that another server has put in place of ours is not ours to remove.
-func TestRemoveOnlyOwnFile(t *testing.T) {
+func TestRemoveOnlyOwnFile(t *testing.T) { both(t, testRemoveOnlyOwnFile) }
+
+func testRemoveOnlyOwnFile(t *testing.T, listen listenFunc) {
 	path := filepath.Join(shortDir(t), "s")
-	first, err := unixsocket.Listen(t.Context(), path)
+	first, err := listen(t.Context(), path)
 	expect.NoError(t, err)
 	if err := os.Rename(path, path+".old"); err != nil { // keeps its inode from being used again
 		t.Fatal(err)
 	}
-	second, err := unixsocket.Listen(t.Context(), path)
+	second, err := listen(t.Context(), path)
 	expect.NoError(t, err)
 	expect.NoError(t, errors.Join(first.Close(), first.Remove()))
 	if conn, err := unixsocket.Dial(t.Context(), path); err != nil {
@@ -65,7 +77,9 @@ func TestRemoveOnlyOwnFile(t *testing.T) {
 }
 
 // Only a socket on which no process listens is replaced, and no link is followed.
-func TestListenInPlaceOf(t *testing.T) {
+func TestListenInPlaceOf(t *testing.T) { both(t, testListenInPlaceOf) }
+
+func testListenInPlaceOf(t *testing.T, listen listenFunc) {
 	dead := func(t *testing.T, path string) {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 		expect.NoError(t, err)
@@ -107,7 +121,7 @@ func TestListenInPlaceOf(t *testing.T) {
 			path := filepath.Join(shortDir(t), "s")
 			tc.put(t, path)
 			before, _ := os.Lstat(path) // nil where nothing is
-			l, err := unixsocket.Listen(t.Context(), path)
+			l, err := listen(t.Context(), path)
 			if tc.ok {
 				expect.NoError(t, err)
 				check(t, errors.Join(l.Close(), l.Remove()))
@@ -121,21 +135,23 @@ func TestListenInPlaceOf(t *testing.T) {
 	}
 }
 
-func TestListenRefuses(t *testing.T) {
-	if _, err := unixsocket.Listen(t.Context(), "/"+strings.Repeat("x", unixsocket.MaxPath)); err == nil {
+func TestListenRefuses(t *testing.T) { both(t, testListenRefuses) }
+
+func testListenRefuses(t *testing.T, listen listenFunc) {
+	if _, err := listen(t.Context(), "/"+strings.Repeat("x", unixsocket.MaxPath)); err == nil {
 		t.Error("a path that is too long: got no error")
 	}
-	if _, err := unixsocket.Listen(t.Context(), filepath.Join(shortDir(t), "missing", "s")); !errors.Is(err,
+	if _, err := listen(t.Context(), filepath.Join(shortDir(t), "missing", "s")); !errors.Is(err,
 		fs.ErrNotExist) {
 		t.Errorf("a missing directory: got %v, want %v", err, fs.ErrNotExist)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	path := filepath.Join(shortDir(t), "s")
-	l, err := unixsocket.Listen(t.Context(), path)
+	l, err := listen(t.Context(), path)
 	expect.NoError(t, err)
 	defer l.Close()
-	if _, err := unixsocket.Listen(ctx, path); !errors.Is(err, context.Canceled) {
+	if _, err := listen(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled context: got %v, want %v", err, context.Canceled)
 	}
 }

@@ -1,0 +1,4 @@
+package unixsocket
+
+// ListenPrivately is Listen of macOS.
+var ListenPrivately = listenPrivately

@@ -42,8 +42,9 @@ func (p Process) Running() bool {
 	return err == nil && boot == p.Boot
 }
 
-// Signal sends a signal to the process. The number is bound to a process before
-// the identity is compared, so that no other process can get the signal. The error
+// Signal sends a signal to the process. On Linux the number is bound to a process
+// before the identity is compared, so that no other process can get the signal; on
+// macOS one could that got the number in the moment after that. The error
 // wraps os.ErrProcessDone when no process has the number any more, and ErrOther
 // when another one has it.
 func (p Process) Signal(sig os.Signal) error {

@@ -1,15 +1,14 @@
 // Package procfs reads /proc: the state of processes, and what identifies one of
-// them for longer than its number does. It keeps nothing between calls.
+// them for longer than its number does. It keeps nothing between calls. macOS has
+// no /proc: there the kernel is asked, and only for what identifies a process.
 package procfs
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // ClockTicks is the number of ticks in a second in which /proc gives times. The
@@ -21,26 +20,13 @@ type Stat struct {
 	PID, Parent, Group, Session int
 	State                       byte   // of the first thread, as ps shows it: 'R', 'S', 'Z' and so on
 	Threads                     int    // that have not exited, and the first one
-	Start                       uint64 // clock ticks from boot to the start of the process
+	Start                       uint64 // clock ticks from boot to the start of the process; on macOS µs since 1970
 	CPU                         uint64 // clock ticks of processor time, of user and system
 }
 
 // Running reports whether the process has not exited. A zombie has: it only
 // waits for its parent. But the first thread of a process alone may have exited.
 func (s Stat) Running() bool { return s.State != 'X' && (s.State != 'Z' || s.Threads > 1) }
-
-// ReadStat returns the state of a process. The error wraps os.ErrNotExist when
-// no process has this number.
-func ReadStat(pid int) (Stat, error) {
-	data, err := ReadFile("/proc/"+strconv.Itoa(pid)+"/stat", 4<<10)
-	if errors.Is(err, syscall.ESRCH) { // it ended between open and read
-		err = os.ErrNotExist
-	}
-	if err != nil {
-		return Stat{}, fmt.Errorf("read the state of process %d: %w", pid, err)
-	}
-	return parseStat(pid, data)
-}
 
 var errMalformed = errors.New("malformed /proc/PID/stat")
 
@@ -101,15 +87,6 @@ func All() []Stat {
 		}
 	}
 	return all
-}
-
-// BootID identifies the present boot of the kernel.
-func BootID() (string, error) {
-	id, err := ReadFile("/proc/sys/kernel/random/boot_id", 128)
-	if err != nil {
-		return "", fmt.Errorf("read the boot ID: %w", err)
-	}
-	return strings.TrimSpace(string(id)), nil
 }
 
 // Environ returns a variable of the environment that a process began with, "" when it has none or may not be looked at.

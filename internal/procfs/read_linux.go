@@ -2,12 +2,37 @@ package procfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// ReadStat returns the state of a process. The error wraps os.ErrNotExist when
+// no process has this number.
+func ReadStat(pid int) (Stat, error) {
+	data, err := ReadFile("/proc/"+strconv.Itoa(pid)+"/stat", 4<<10)
+	if errors.Is(err, syscall.ESRCH) { // it ended between open and read
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		return Stat{}, fmt.Errorf("read the state of process %d: %w", pid, err)
+	}
+	return parseStat(pid, data)
+}
+
+// BootID identifies the present boot of the kernel.
+func BootID() (string, error) {
+	id, err := ReadFile("/proc/sys/kernel/random/boot_id", 128)
+	if err != nil {
+		return "", fmt.Errorf("read the boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
+}
 
 // SinceBoot is the present time in the unit of Stat.Start.
 func SinceBoot() uint64 {

@@ -114,13 +114,9 @@ func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (config *contain
 			complete.NanoCPUs = min(complete.NanoCPUs, int64(info.NCPU)*1e9)
 		}
 	}
-	filter, err := seccompProfileText()
-	if err != nil {
-		return nil, nil, complete, err
-	}
 	complete.Memory, complete.NanoCPUs = complete.Portion.Take(complete.Memory), complete.Portion.Take(complete.NanoCPUs)
 	config, host = request(complete)
-	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
+	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+seccompText)
 	// Where user ids are mapped, the kernel would count the limits of all containers as those of one user.
 	if _, mapped := securityOption(info, "userns"); mapped {
 		host.UsernsMode = "host"

@@ -16,7 +16,7 @@ import (
 // patterns that backtrack, files that are all renamed. Times are processor times unless stated otherwise, so
 // that a slow disk or a busy machine has no effect.
 const (
-	maxGitMemory = 2 << 30 // private memory; files that git maps do not count
+	maxGitMemory = 2 << 30 // private memory; files that git maps do not count; macOS keeps no such bound
 	maxGitOutput = 256 << 20
 	maxGitStderr = 8 << 10
 	// wall time: git waits for a pipe in place of a file without using the processor

@@ -1,14 +1,22 @@
 package git
 
 import (
+	"fmt"
+	"os/exec"
 	"syscall"
 
-	"holon/internal/platform"
+	"golang.org/x/sys/unix"
 )
 
-// limit fails: without bounds git reads no repository that may be hostile.
-func (g Runner) limit(int) error {
-	return platform.NeedsLinux{What: "bounding the processor time of git"}
+// start starts a process within the bound of its processor time. Nothing on macOS bounds the memory of a process.
+func (g Runner) start(cmd *exec.Cmd) error {
+	var own unix.Rlimit // which may be lower, and is not ours to raise
+	if err := unix.Getrlimit(unix.RLIMIT_CPU, &own); err != nil {
+		return fmt.Errorf("bound git: %w", err)
+	}
+	byShell(cmd, min(g.seconds(), own.Max))
+	return cmd.Start()
 }
 
-func endWithParent(*syscall.SysProcAttr) {} // no git starts there
+// endWithParent does nothing: git ends when its input does.
+func endWithParent(*syscall.SysProcAttr) {}

@@ -3,15 +3,27 @@ package git
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// start starts a process and sets its bounds.
+func (g Runner) start(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err := g.limit(cmd.Process.Pid)
+	if err != nil {
+		err = errors.Join(err, cmd.Cancel(), cmd.Wait())
+	}
+	return err
+}
+
 // limit sets the bounds of a process that has just started, and with them those of the processes that it starts.
 func (g Runner) limit(pid int) error {
-	seconds := max(1, uint64(g.processor/time.Second))
+	seconds := g.seconds()
 	for resource, limit := range map[int]unix.Rlimit{
 		unix.RLIMIT_CPU:  {Cur: seconds, Max: seconds + 5},
 		unix.RLIMIT_DATA: {Cur: g.memory, Max: g.memory},

@@ -34,6 +34,14 @@ func TestGitBudgets(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("processor time by a shell", func(t *testing.T) { // as on macOS
+		g := repo.Git().WithCPUTime(time.Second)
+		args := []string{"fast-import", "--quiet"}
+		cmd, stderr := g.command(t.Context(), args)
+		cmd.Stdin = io.MultiReader(strings.NewReader("blob\ndata 99999999999\n"), endless{})
+		byShell(cmd, g.seconds())
+		wantCode(t, WithCode("import", g.result(t.Context(), args, cmd.Run(), stderr)), codeGitBudget)
+	})
 	t.Run("output", func(t *testing.T) {
 		out := &boundedBuffer{limit: 10}
 		if _, err := out.Write(make([]byte, 11)); err == nil || !out.passed {

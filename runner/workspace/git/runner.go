@@ -3,7 +3,7 @@
 //	Locate ─▶ UserRepository (layout, settings, HEAD) ─▶ View ─▶ Runner
 //
 // Invariants. Git starts in one place (Runner), with an environment and settings of ours, within bounds of time, memory
-// and output. It never loads configuration that a user, a repository or a container wrote: those files are
+// (not on macOS) and output. It never loads configuration that a user, a repository or a container wrote: those files are
 // read as data, and git gets a View, a git directory of ours that borrows the repository's objects. A
 // repository is used only where its parts belong to the caller and name each other. Nothing in a user's
 // repository is written except through the Runner that View.References returns.
@@ -181,14 +181,7 @@ func (g Runner) begin(cmd *exec.Cmd) error {
 	if g.processor == 0 {
 		return errors.New("the Runner was not made by NewRunner")
 	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	err := g.limit(cmd.Process.Pid)
-	if err != nil {
-		err = errors.Join(err, cmd.Cancel(), cmd.Wait())
-	}
-	return err
+	return g.start(cmd)
 }
 
 // A Process is a running git command with open pipes. It is not for concurrent use, except that one goroutine may write

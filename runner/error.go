@@ -33,8 +33,8 @@ const (
 )
 
 // NeedsLinuxHint is what to do where the system is not Linux.
-const NeedsLinuxHint = "run holon on Linux, such as in the virtual machine of the engine; from here, the commands for " +
-	"agents work with a daemon there: ssh -L $HOME/holon.sock:SOCKET MACHINE, and HOLON_SOCKET_PATH=$HOME/holon.sock"
+const NeedsLinuxHint = "use --engine docker, or run holon on Linux; from here, the commands for agents work with a " +
+	"daemon there: ssh -L $HOME/holon.sock:SOCKET MACHINE, and HOLON_SOCKET_PATH=$HOME/holon.sock"
 
 // Error is an error of the pipeline; Param names the option at fault.
 type Error = state.Error

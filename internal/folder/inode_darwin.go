@@ -14,7 +14,7 @@ func (f Dir) Chmod(name string, mode uint32) error {
 	return nil
 }
 
-// Unfreeze does nothing: no container runs here that could set flags of a file.
+// Unfreeze does nothing: containers share no files with this system, so they set no flags of one.
 func (f Dir) Unfreeze(string) error { return nil }
 
 // RenameNew renames a file, each name relative to an open directory, with EEXIST where something has the new name.
@@ -27,5 +27,5 @@ func Swap(one, other string) error {
 	return unix.RenameatxNp(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_SWAP)
 }
 
-// Clone fails: it is for trees of containers, which do not run here.
+// Clone fails: macOS clones to new names alone.
 func Clone(_, _ *os.File) error { return unix.ENOTSUP }

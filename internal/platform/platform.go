@@ -1,5 +1,5 @@
-// Package platform names what this system lacks. Runs need Linux; on other systems holon is built too, and what it
-// cannot do there fails with NeedsLinux, whose remedy is the caller's to know.
+// Package platform names what this system lacks. holon is built for macOS too, and what it cannot do there
+// fails with NeedsLinux, whose remedy is the caller's to know.
 package platform
 
 // NeedsLinux is the error of What, which only Linux can do.

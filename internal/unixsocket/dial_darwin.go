@@ -9,9 +9,8 @@ import (
 )
 
 // Dial connects to the Unix socket at path, which has to be a socket and not a link to one. macOS has no descriptor
-// that stays on the file that was looked at, so this holds only in a directory that no one else may write to. There are
-// no containers to fear on this system: the socket is a daemon's on a Linux machine, which ssh forwards. Errors are
-// *net.OpError with Op "dial".
+// that stays on the file that was looked at, so this holds only in a directory that no one else may write to. No
+// container can: none shares a directory with this system. Errors are *net.OpError with Op "dial".
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().Type() != fs.ModeSocket {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +42,7 @@ func hold(dir, id string) {
 		panic(err)
 	}
 	fmt.Println("held")
-	select {}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
 }
 
 func newRuns(t testing.TB) (*files.Runs, state.Home) {
@@ -144,7 +144,8 @@ func TestCrash(t *testing.T) {
 	id := state.NewRunID()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "HOLON_TEST_HOLD_RUN_IN="+home.Dir(), "HOLON_TEST_RUN="+id)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	_, err := cmd.StdinPipe()
+	expect.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	expect.NoError(t, err)
 	expect.NoError(t, cmd.Start())

@@ -12,6 +12,7 @@ import (
 const (
 	shared = "/dev/shm"
 	enough = 1 << 30 // bytes
+	noExec = 8       // ST_NOEXEC, which macOS lacks as it does the directory
 )
 
 // Place returns the directory for temporary files in memory, as os.MkdirTemp takes it: "", the usual one, where there
@@ -19,7 +20,7 @@ const (
 func Place() string {
 	var st unix.Statfs_t
 	if unix.Access(shared, unix.W_OK) != nil || unix.Statfs(shared, &st) != nil ||
-		st.Bavail*uint64(st.Bsize) < enough || st.Flags&unix.ST_NOEXEC != 0 {
+		st.Bavail*uint64(st.Bsize) < enough || st.Flags&noExec != 0 {
 		return ""
 	}
 	return shared

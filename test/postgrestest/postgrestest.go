@@ -123,8 +123,8 @@ func (s *Server) Small(t testing.TB, bytes int) (url, dir string) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,uid=%d,gid=%d,mode=0700", bytes, s.as.Uid,
-		s.as.Gid)); err != nil {
+	options := fmt.Sprintf("size=%d,uid=%d,gid=%d,mode=0700", bytes, s.as.Uid, s.as.Gid)
+	if err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir).Run(); err != nil {
 		t.Skip("no file system can be mounted: ", err)
 	}
 	s.small = dir

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -46,7 +47,8 @@ func (e *Engine) Streams(ctx context.Context) (bool, error) {
 		return false, wrap("reach the Docker engine", err)
 	}
 	_, rootless := securityOption(info, "rootless")
-	local := strings.HasPrefix(e.api.DaemonHost(), "unix://")
+	// Any engine on a Mac runs in a virtual machine, with which it shares no sockets.
+	local := strings.HasPrefix(e.api.DaemonHost(), "unix://") && runtime.GOOS == "linux"
 	if e.link == engine.LinkStream || !local || rootless || info.OperatingSystem == desktop {
 		return true, nil
 	}

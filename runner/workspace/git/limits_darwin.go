@@ -18,5 +18,5 @@ func (g Runner) start(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// endWithParent does nothing: git ends when its input does.
+// endWithParent does nothing: the system has no signal for the end of a parent.
 func endWithParent(*syscall.SysProcAttr) {}

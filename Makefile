@@ -67,7 +67,7 @@ check: lint programs ## all there is: lint, long properties, torture, releases, 
 		pg_ctlcluster:postgresql sshd:openssh-server rootlesskit:rootlesskit newuidmap:uidmap slirp4netns:slirp4netns \
 		podman:podman,crun
 	.ci/chart
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon ./runner/... ./state/... ./internal/...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon ./state/... ./internal/... ./runner ./runner/doctor ./runner/engine/... ./runner/workspace/git
 	@.ci/with-engine sh -c 'images/base/build && .ci/with-kubernetes .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
 
 test-user: programs ## the tests that differ for an ordinary user, as one; for root

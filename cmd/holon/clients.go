@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"holon/internal/providers"
 	"holon/responses"
@@ -32,6 +33,7 @@ type clients struct {
 	host       *agentHost
 	containers *pool.Pool
 	options    conversation.Options
+	files      *sessionFiles                         // nil: they are in the home alone
 	sessions   atomic.Pointer[conversation.Sessions] // nil while another process has them
 }
 
@@ -49,19 +51,35 @@ func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error
 	if err != nil {
 		return nil, err
 	}
+	if h.stored != nil { // other hosts see none of the containers
+		opts.Elsewhere = func(string) bool { return !h.leases.Held(ledger.SessionsLease) }
+	}
 	c.containers = pool.New(opts)
 	c.options = conversation.Options{Home: o.home, Pool: c.containers,
 		Roots: o.WorkspaceRoots, Image: o.Image, Engine: engineName(o.Loaded.Engine), Version: buildVersion(),
 		Local: engineName(o.Loaded.Engine) == "local", IncludeDirty: o.IncludeDirty,
 		Borrowing: func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
 		Key:       key, Max: o.MaxSessions, Limits: limits, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log}
-	return c, c.open(ctx)
+	if h.stored != nil {
+		c.files = &sessionFiles{h.stored, c.containers}
+		c.options.Files = c.files
+	}
+	return c, c.open(ctx, loadFirst)
 }
 
-// open reads the sessions of the home if this process has their lease.
-func (c *clients) open(ctx context.Context) error {
+// open reads the sessions of the home if this process has their lease, and has loaded what other hosts saved of them:
+// while that fails it is success, for run tries again.
+func (c *clients) open(ctx context.Context, within time.Duration) error {
 	if !c.host.leases.Held(ledger.SessionsLease) || c.sessions.Load() != nil {
 		return nil
+	}
+	if c.files != nil {
+		within, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		if err := c.files.load(within); err != nil {
+			c.host.log.Error("the sessions of clients cannot be loaded; trying again", "err", err)
+			return nil
+		}
 	}
 	opened, err := conversation.Open(ctx, c.options)
 	if err == nil {
@@ -70,12 +88,17 @@ func (c *clients) open(ctx context.Context) error {
 	return err
 }
 
-// close ends the containers of the sessions, unless they are another process's.
+// close ends the containers of the sessions, unless they are another process's, and saves what they left.
 func (c *clients) close(ctx context.Context) error {
-	if c.sessions.Load() == nil {
+	opened := c.sessions.Load()
+	if opened == nil {
 		return nil
 	}
-	return c.containers.Close(ctx)
+	err := c.containers.Close(ctx)
+	if unsaved := opened.Save(ctx); unsaved != nil {
+		c.host.log.Error("sessions that changed are not saved for other hosts", "err", unsaved)
+	}
+	return err
 }
 
 // opened are the sessions; an error names the process that has them.
@@ -102,18 +125,31 @@ func (c *clients) find(by func(s *conversation.Sessions, owner, id string) (*con
 
 // run looks after the sessions, once this process has them.
 func (c *clients) run(ctx context.Context) error {
-	for c.sessions.Load() == nil {
+	var elsewhere <-chan time.Time
+	if c.files != nil {
+		elsewhere = time.After(elsewhereAfter)
+	}
+	for {
 		changed := c.host.ledger.Changed("")
-		if err := c.open(ctx); err != nil {
+		if err := c.open(ctx, loadWithin); err != nil {
 			return err
 		}
 		if c.sessions.Load() != nil {
 			break
 		}
+		var again <-chan time.Time // to load
+		if c.host.leases.Held(ledger.SessionsLease) {
+			again = time.After(time.Second)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-again:
+		case <-elsewhere:
+			if err := c.files.discard(ctx); err != nil && ctx.Err() == nil {
+				c.host.log.Warn("containers of sessions that another host has are not all removed", "err", err)
+			}
 		}
 	}
 	var both sync.WaitGroup
@@ -289,7 +325,8 @@ func (s operatorSessions) Find(owner, name string) (control.Session, error) {
 func wireSession(i conversation.Info) wire.Session {
 	return wire.Session{ID: i.ID, Name: i.Name, Owner: i.Owner, Status: i.Status, Activity: i.Activity, Model: i.Model,
 		Workspace: i.Workspace, CreatedAt: i.CreatedAt, LastUsedAt: i.LastUsedAt, ClosedAt: i.ClosedAt,
-		ResponseIDs: i.ResponseIDs, Current: i.Current, Rewound: i.Rewound, Usage: wire.SessionUsage(i.Usage)}
+		ResponseIDs: i.ResponseIDs, Current: i.Current, Rewound: i.Rewound, TreeLostAt: i.TreeLostAt,
+		Usage: wire.SessionUsage(i.Usage)}
 }
 
 // operatorSession is a session for the control plane.

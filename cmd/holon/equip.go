@@ -119,7 +119,7 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 	if h.stored != nil {
 		// One that no process runs now may come back to this one, with its container.
 		opts.Elsewhere = func(id string) bool {
-			return !h.stored.Leases.Held(id) && time.Since(h.started) > time.Minute
+			return !h.stored.Leases.Held(id) && time.Since(h.started) > elsewhereAfter
 		}
 	}
 	return pool.New(opts), nil

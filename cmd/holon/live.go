@@ -179,7 +179,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	close(h.opened)
 	defer closingWithin(h.Runtime.Close)
-	if err := h.clients.open(ctx); err != nil {
+	if err := h.clients.open(ctx, loadFirst); err != nil {
 		return err
 	}
 	// agents live without it

@@ -64,7 +64,7 @@ func (o *serveOptions) openFiles(ctx context.Context, leases ledger.Leases, ledg
 		claim:  &sessions.Claim{Ledger: id + " " + o.Store, Fence: leases.Fence}, // a copy of the ledger has its id, too
 		loaded: map[string]bool{ledger.SessionsLease: true},
 		Files: store.New(store.Options{Bucket: bucket, Notes: notes, Log: log, Now: time.Now,
-			Fence: func(key string) int64 { return leases.Fence(path.Base(key)) }})}
+			Fence: func(key string) int64 { return leases.Fence(leaseOf(key)) }})}
 	return f, errors.Join(os.MkdirAll(notes, 0o700), durable.Sweep(notes))
 }
 
@@ -104,8 +104,7 @@ func (f *agentFiles) unit(agentID string) store.Unit {
 	return store.Unit{Key: "agents/" + agentID, Dir: f.home.AgentDir(agentID), Private: ".holon",
 		Skip: func(name string) bool {
 			dir, base := path.Split(name)
-			return dir == ".holon/" && (slices.Contains(hostsOwn, base) || strings.HasPrefix(base, durable.TempPrefix)) ||
-				dir == ".holon/session/" && slices.Contains(ofContainer, base)
+			return dir == ".holon/" && ofHost(base) || dir == ".holon/session/" && slices.Contains(ofContainer, base)
 		}}
 }
 
@@ -153,7 +152,7 @@ func (f *agentFiles) Give(ctx context.Context, leave func(root string, give func
 				f.mu.Unlock()
 				return nil
 			}
-			f.Files.Leave(func(key string) bool { return state.RootAgent(path.Base(key)) == root })
+			f.Files.Leave(func(key string) bool { return state.RootAgent(leaseOf(key)) == root })
 			return err
 		})
 	})
@@ -188,12 +187,15 @@ func (f *agentFiles) Load(ctx context.Context, root string, children []string) e
 	return nil
 }
 
-// Save implements agent.Files. A child that was made since its public agent was loaded has nothing to load.
-func (f *agentFiles) Save(ctx context.Context, agentID string) error {
-	if err := f.Files.Load(ctx, f.unit(agentID), func(context.Context) error { return nil }); err != nil {
+// Save implements agent.Files.
+func (f *agentFiles) Save(ctx context.Context, agentID string) error { return f.save(ctx, f.unit(agentID)) }
+
+// save saves a unit. One that was made since the others of its lease were loaded has nothing to load.
+func (f *agentFiles) save(ctx context.Context, u store.Unit) error {
+	if err := f.Files.Load(ctx, u, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	return f.Files.Save(ctx, f.unit(agentID))
+	return f.Files.Save(ctx, u)
 }
 
 // saveAll saves what this process has, before others take it.

@@ -20,7 +20,7 @@ const (
 // event is a line of the audit.
 type event struct {
 	At        turns.Time `json:"at"`
-	What      string     `json:"what"` // opened, applied, checked_out, rewound, closed, removed
+	What      string     `json:"what"` // opened, applied, checked_out, rewound, tree_lost, closed, removed
 	Session   string     `json:"session"`
 	Owner     string     `json:"owner"`
 	By        string     `json:"by"` // a token's name; "holon" for what time did

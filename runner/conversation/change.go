@@ -138,7 +138,7 @@ func (x *Session) makeTree(ctx context.Context, r record) (_ *workspace.Held, er
 		if !r.open() {
 			return errClosed(r.ID)
 		}
-		r.Tree = &held
+		r.Tree, r.Host = &held, x.sessions.host
 		return nil
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"holon/internal/durable"
 	"holon/internal/visible"
@@ -158,6 +159,9 @@ func (x *Session) describe(r record) *state.Manifest {
 	defer s.mu.Unlock()
 	account := x.log.account
 	m.ModelUsage = &account
+	if lost := x.log.lost; !lost.IsZero() {
+		m.Warnings = append(m.Warnings, "what was changed until "+lost.Time().Format(time.DateTime)+" stayed on another host")
+	}
 	if turn := x.log.lastTurn; turn.TurnID != "" {
 		turn.SessionID = r.ID
 		m.Turn = &turn
@@ -208,8 +212,14 @@ func (x *Session) remove(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if s.opts.Files != nil {
+		if err := s.opts.Files.Remove(ctx, x.id); err != nil { // it is tried again
+			return err
+		}
+	}
 	s.mu.Lock()
 	delete(s.all, x.id)
+	delete(s.unsaved, x)
 	for id := range x.log.known {
 		s.unlist(id, x)
 	}

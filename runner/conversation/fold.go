@@ -23,6 +23,7 @@ type folded struct {
 	made    map[string]*Turn // by response
 	current string           // Session.Current
 	tree    string           // turn that left the tree as it was last, or markStart
+	lost    turns.Time       // when the session went on without its tree; zero: never
 	rewound bool             // no turn was accepted since the session went back
 	newest  string           // turn that was asked for
 	rewinds int              // since then
@@ -35,6 +36,10 @@ func newFolded(created turns.Time) folded {
 
 // take adds a line, and reports whether the id is new to the index.
 func (f *folded) take(l line) (added bool) {
+	if l.TreeLost { // which is no use of it
+		f.tree, f.lost = markStart, l.At
+		return false
+	}
 	f.last = l.At
 	switch {
 	case l.Response != "":

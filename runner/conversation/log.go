@@ -24,8 +24,8 @@ const (
 	maxIDs = 100_000 // of a session that the index has: a container names the items
 )
 
-// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item, Deleted, Ended and Rewound is
-// set.
+// line is one of log.ndjson: a turn alone is about to be asked for. One of Turn, Item, Deleted, Ended, Rewound and
+// TreeLost is set.
 type line struct {
 	At       turns.Time     `json:"at"`
 	Turn     string         `json:"turn,omitempty"`
@@ -37,6 +37,7 @@ type line struct {
 	Begun    bool           `json:"begun,omitempty"`   // agentd had accepted it
 	Account  *state.Account `json:"account,omitempty"`
 	Rewound  *rewound       `json:"rewound,omitempty"`
+	TreeLost bool           `json:"tree_lost,omitempty"` // the tree stayed on another host: the next one is as it began
 
 	// Of Ended, as Turn has them.
 	Status   responses.Status `json:"status,omitempty"`

@@ -59,6 +59,7 @@ type record struct {
 	ClosedBy  string          `json:"closed_by,omitempty"`
 	Finished  bool            `json:"finished"`           // its manifest is written and its tree given up
 	Tree      *workspace.Held `json:"tree"`               // null before it is made, and when it was given up
+	Host      string          `json:"host,omitempty"`     // that has Tree: its state.Home.Owner
 	WorkDir   string          `json:"work_dir,omitempty"` // Session.WorkDir once Tree was given up
 }
 
@@ -125,7 +126,8 @@ func (x *Session) amend(change func(*record) error) error {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	x.record = r
+	s.mu.Unlock()
+	s.touch(x)
 	return nil
 }

@@ -269,6 +269,7 @@ func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnl
 	if err := cmp.Or(x.append(l), x.sync()); err != nil {
 		return Rewound{}, err
 	}
+	x.sessions.touch(x)
 	x.note(event{What: "rewound", By: by, Response: responseID})
 	done.ResponseID = x.Current()
 	return done, nil

@@ -8,8 +8,8 @@ import (
 	"holon/runner"
 )
 
-// Run watches the turns that an earlier process left, closes sessions that are idle for too long and removes closed
-// ones, until ctx ends. Turns that go on then are left to go on.
+// Run watches the turns that an earlier process left, closes sessions that are idle for too long, removes closed ones
+// and has Options.Files save what changes, until ctx ends. Turns that go on then are left to go on.
 func (s *Sessions) Run(ctx context.Context) error {
 	going, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
@@ -20,6 +20,7 @@ func (s *Sessions) Run(ctx context.Context) error {
 			group.Go(func() { x.recoverUntil(going, id) })
 		}
 	}
+	group.Go(func() { s.keepSaving(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

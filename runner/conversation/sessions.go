@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,6 +69,8 @@ type Options struct {
 	Keep   time.Duration // after which a closed one is removed; 0: defaultKeep; negative: never
 	Limits Limits
 
+	Files Files // nil: all processes that may have the sessions have Home
+
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger
 }
@@ -78,6 +81,8 @@ type Sessions struct {
 	opts     Options
 	starting sync.Mutex    // over Start, from the check of its bounds until the session is there
 	changed  chan struct{} // receives when the next deadline may be another
+	touched  chan struct{} // receives when unsaved has one more
+	host     string        // state.Home.Owner
 	audit    sync.Mutex
 	decided  time.Duration // see defaultDecided
 
@@ -85,6 +90,8 @@ type Sessions struct {
 	grown *sync.Cond            // of the index, or a turn has ended
 	all   map[string]*Session   // by id
 	index map[string][]*Session // by id of a response, a turn or an item; several where containers gave the same
+
+	unsaved map[*Session]bool // empty without Options.Files
 }
 
 // Session is one conversation.
@@ -116,10 +123,14 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sessions{opts: o, changed: make(chan struct{}, 1), decided: defaultDecided, all: make(map[string]*Session),
-		index: make(map[string][]*Session)}
+	s := &Sessions{opts: o, changed: make(chan struct{}, 1), touched: make(chan struct{}, 1), decided: defaultDecided,
+		all: make(map[string]*Session), index: make(map[string][]*Session), unsaved: make(map[*Session]bool)}
 	s.grown = sync.NewCond(&s.mu)
 	if err := s.resolveRoots(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.host, err = o.Home.Owner(); err != nil {
 		return nil, err
 	}
 	dir := o.Home.SessionsDir()
@@ -145,6 +156,7 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 			err = errors.Join(err, s.load(ctx, name))
 		}
 	}
+	s.touch(slices.Collect(maps.Values(s.all))...)
 	return s, errors.Join(err, s.disclaimUnowned(ctx))
 }
 
@@ -184,8 +196,9 @@ func (s *Sessions) load(ctx context.Context, id string) error {
 		for known := range x.log.known {
 			s.index[known] = append(s.index[known], x)
 		}
+		err = x.leaveTree()
 		x.completeRewind()
-		return nil
+		return err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		s.opts.Log.Warn("the log of a session cannot be used, and is set aside", "session", id, "err", err)
@@ -194,7 +207,7 @@ func (s *Sessions) load(ctx context.Context, id string) error {
 		return err
 	}
 	x.log = newFolded(r.CreatedAt)
-	err = x.rebuildLog(ctx)
+	err = errors.Join(x.rebuildLog(ctx), x.leaveTree())
 	x.completeRewind()
 	return err
 }

@@ -89,6 +89,7 @@ func (s *Sessions) Start(ctx context.Context, a Ask) (*Session, error) {
 	s.note(event{What: "opened", Session: x.id, Owner: a.Owner, By: a.Owner, Name: a.Name, Model: a.Model,
 		Image: a.Image, Workspace: dir})
 	s.wake()
+	s.touch(x)
 	return x, nil
 }
 
@@ -199,6 +200,7 @@ type Info struct {
 	ResponseIDs []string   `json:"response_ids"`
 	Current     string     `json:"current"` // Session.Current
 	Rewound     bool       `json:"rewound"` // the session went back, and accepted no turn since
+	TreeLostAt  turns.Time `json:"tree_lost_at"`
 	Usage       Usage      `json:"usage"`
 }
 
@@ -211,7 +213,8 @@ func (x *Session) Info() Info {
 	r := &x.record
 	info := Info{ID: r.ID, Name: r.Name, Owner: r.Owner, Status: StatusOpen, Model: r.Model, Workspace: r.Workspace,
 		CreatedAt: r.CreatedAt, LastUsedAt: x.log.last, ClosedAt: r.ClosedAt, Usage: x.log.usage(),
-		ResponseIDs: append([]string{}, x.log.responses...), Current: x.log.current, Rewound: x.log.rewound}
+		ResponseIDs: append([]string{}, x.log.responses...), Current: x.log.current, Rewound: x.log.rewound,
+		TreeLostAt: x.log.lost}
 	if !r.open() {
 		info.Status = StatusClosed
 	}

@@ -153,6 +153,7 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
 		x.take([]line{l})
 	}
+	s.touch(x)
 }
 
 // countedUsage is what a turn took as its container counts, which is not trusted: no count is less than 0, or wraps the
@@ -231,6 +232,7 @@ func (x *Session) Deleted(responseID string) {
 	if err := x.append(line{Deleted: responseID}); err != nil {
 		x.sessions.opts.Log.Warn("a deletion is not recorded", "session", x.id, "err", err)
 	}
+	x.sessions.touch(x)
 }
 
 // record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.

@@ -121,9 +121,9 @@ func look(root *os.Root, name string) (f found, err error) {
 }
 
 func tooMuch(format string, args ...any) error {
-	return &state.Error{Code: CodeTooMuch, Param: "store", Message: "the files of an agent cannot be saved: " +
-		fmt.Sprintf(format, args...), Hint: fmt.Sprintf("remove some: a home may have %d files of %d GiB", maxEntries,
-		maxFile>>30)}
+	return &state.Error{Code: CodeTooMuch, Param: "store", Message: "the files cannot be saved: " +
+		fmt.Sprintf(format, args...), Hint: fmt.Sprintf("remove some: an agent or a session may have %d files of %d GiB",
+		maxEntries, maxFile>>30)}
 }
 
 // aside moves what has a name to another directory of the same root, under its path.

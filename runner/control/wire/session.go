@@ -18,8 +18,9 @@ type Session struct {
 	LastUsedAt  turns.Time   `json:"last_used_at"`
 	ClosedAt    turns.Time   `json:"closed_at"` // null while it is open
 	ResponseIDs []string     `json:"response_ids"`
-	Current     string       `json:"current"` // response that the next turn continues; "": it begins a conversation
-	Rewound     bool         `json:"rewound"` // the session went back, and no turn has begun since
+	Current     string       `json:"current"`      // response that the next turn continues; "": it begins a conversation
+	Rewound     bool         `json:"rewound"`      // the session went back, and no turn has begun since
+	TreeLostAt  turns.Time   `json:"tree_lost_at"` // its files stayed on another host; null: never
 	Usage       SessionUsage `json:"usage"`
 }
 

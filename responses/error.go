@@ -52,6 +52,8 @@ const (
 	CodeForbidden              = "forbidden"
 	CodeQueueFull              = "queue_full"
 	CodeDraining               = "server_draining"
+	CodeElsewhere              = "agent_elsewhere"   // another host has the agent, or the sessions
+	CodeNotReady               = "runtime_not_ready" // this host is about to have them
 	CodeDiskFull               = "disk_full"
 	CodeInterrupted            = "interrupted"
 	CodeCancelled              = "cancelled"
@@ -107,6 +109,8 @@ var statusByCode = map[string]int{
 	CodeModelNotAllowed:      http.StatusForbidden,
 	CodeBudgetExceeded:       http.StatusPaymentRequired,
 	CodeDraining:             http.StatusServiceUnavailable,
+	CodeElsewhere:            http.StatusServiceUnavailable,
+	CodeNotReady:             http.StatusServiceUnavailable,
 	CodeDiskFull:             http.StatusInsufficientStorage,
 	CodeServerUnreachable:    http.StatusBadGateway,
 	CodeServerDisconnected:   http.StatusBadGateway,

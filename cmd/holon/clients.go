@@ -107,6 +107,9 @@ func (c *clients) opened(ctx context.Context) (*conversation.Sessions, error) {
 		return s, nil
 	}
 	if err := c.host.leases.Check(ctx, ledger.SessionsLease); err != nil {
+		if e, ok := errors.AsType[*state.Error](err); ok && e.Code == ledger.CodeElsewhere {
+			e.Message = "another holon serve has the sessions of clients, or is about to have them"
+		}
 		return nil, err
 	}
 	return nil, &state.Error{Code: wire.CodeNotReady, Message: "the sessions are taken over from another holon serve",
@@ -129,23 +132,19 @@ func (c *clients) run(ctx context.Context) error {
 	if c.files != nil {
 		elsewhere = time.After(elsewhereAfter)
 	}
+	look := time.NewTicker(time.Second) // for the lease, which changes nothing in the ledger, and at the bucket
+	defer look.Stop()
 	for {
-		changed := c.host.ledger.Changed("")
 		if err := c.open(ctx, loadWithin); err != nil {
 			return err
 		}
 		if c.sessions.Load() != nil {
 			break
 		}
-		var again <-chan time.Time // to load
-		if c.host.leases.Held(ledger.SessionsLease) {
-			again = time.After(time.Second)
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
-		case <-again:
+		case <-look.C:
 		case <-elsewhere:
 			if err := c.files.discard(ctx); err != nil && ctx.Err() == nil {
 				c.host.log.Warn("containers of sessions that another host has are not all removed", "err", err)

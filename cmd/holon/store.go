@@ -188,7 +188,9 @@ func (f *agentFiles) Load(ctx context.Context, root string, children []string) e
 }
 
 // Save implements agent.Files.
-func (f *agentFiles) Save(ctx context.Context, agentID string) error { return f.save(ctx, f.unit(agentID)) }
+func (f *agentFiles) Save(ctx context.Context, agentID string) error {
+	return f.save(ctx, f.unit(agentID))
+}
 
 // save saves a unit. One that was made since the others of its lease were loaded has nothing to load.
 func (f *agentFiles) save(ctx context.Context, u store.Unit) error {

@@ -78,6 +78,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var wait later
 	switch again := errors.As(err, &wait); {
 	case h.Get(headerShouldRetry) != "": // work has begun
+	case e.Code == responses.CodeElsewhere || e.Code == responses.CodeNotReady: // nothing has
+		h.Set("Retry-After", "1")
+		h.Set(headerShouldRetry, "true")
 	case again:
 		seconds := max(1, int64(wait.RetryAfter().Round(time.Second).Seconds()))
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
@@ -118,13 +121,15 @@ func (s *Server) public(c access.Caller, h http.Header, err error) *responses.Er
 	return e
 }
 
-// hostCodes are the codes of the host's errors that a client is at fault for.
+// hostCodes are the codes of the host's errors that a client may see: it is at fault, or may ask again.
 func hostCodes(code state.Code) (t responses.ErrorType, known bool) {
 	switch code {
 	case responses.CodeNotFound, responses.CodeTurnNotFound, responses.CodeItemNotFound, "session_not_found":
 		return responses.TypeNotFound, true
 	case responses.CodeSessionLimit:
 		return responses.TypeTooManyRequests, true
+	case responses.CodeElsewhere, responses.CodeNotReady:
+		return responses.TypeServerError, true
 	case responses.CodeSessionClosed, responses.CodeSessionConflict, responses.CodeTurnConflict,
 		responses.CodeInvalidValue, responses.CodeForbidden, responses.CodeModelNotFound,
 		responses.CodeMissingCredentials, "workspace_not_allowed", "no_workspace", "image_not_found",

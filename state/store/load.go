@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -121,10 +122,13 @@ func (l *loading) all(ctx context.Context, entries []entry) error {
 		return fmt.Errorf("make a directory for files to load: %w", err)
 	}
 	for i := range entries {
-		if e := &entries[i]; e.Kind == kindDir {
-			if err := l.root.MkdirAll(string(e.Path), 0o700); err != nil {
-				return fmt.Errorf("load %s: %w", e.Path, err)
-			}
+		e := &entries[i]
+		if _, err := l.root.Lstat(string(e.Path)); err == nil || e.Kind != kindDir {
+			continue
+		}
+		made := path.Join(unfinished, strconv.Itoa(i))
+		if err := errors.Join(l.root.Mkdir(made, 0o700), l.place(made, e)); err != nil {
+			return fmt.Errorf("load %s: %w", e.Path, err)
 		}
 	}
 	group, fetching := errgroup.WithContext(ctx)
@@ -202,7 +206,7 @@ func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) e
 	there := err == nil // clear left what is right
 	switch {
 	case e.Kind == kindLink && !there:
-		return l.root.Symlink(string(e.Target), string(e.Path))
+		return errors.Join(l.root.Symlink(string(e.Target), unfinished), l.place(unfinished, e))
 	case e.Kind != kindFile:
 		return nil
 	case !there:
@@ -211,7 +215,7 @@ func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) e
 			err = errors.Join(l.fetch(ctx, l.unit.Key, e, out), out.Close())
 		}
 		if err == nil {
-			err = l.root.Rename(unfinished, string(e.Path))
+			err = l.place(unfinished, e)
 		}
 		if err != nil {
 			return err
@@ -225,6 +229,22 @@ func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) e
 	l.now[i] = f.seen
 	l.now[i].SHA256, l.now[i].Fence = e.SHA256, e.Fence
 	return err
+}
+
+// place gives what is complete its name, and the owner of its directory: the user of a container is given no directory
+// that is theirs already.
+func (l *loading) place(made string, e *entry) error {
+	dir, err := l.root.Lstat(path.Dir(string(e.Path)))
+	if err != nil {
+		return err
+	}
+	if st, ok := dir.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		err = l.root.Lchown(made, int(st.Uid), int(st.Gid))
+	}
+	if err != nil {
+		return err
+	}
+	return l.root.Rename(made, string(e.Path))
 }
 
 // fetch reads the object of an entry, and refuses one that has another content.

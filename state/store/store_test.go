@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -146,6 +147,29 @@ func TestComesBack(t *testing.T) {
 	expect.NoError(t, one.load())
 	expect.Equal(t, "a", one.read("a"), "saved")
 	expect.Equal(t, "times discarded", one.gone, 1)
+}
+
+// What is loaded into a directory that a container's user was given is theirs, too.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	_, b := bucket(t)
+	one, two := newHost(t, b, 1), newHost(t, b, 2)
+	one.write("given/a", "one")
+	expect.NoError(t, errors.Join(one.load(), one.save(), two.load()))
+	two.write("given/a", "two")
+	two.write("given/made/b", "two")
+	expect.NoError(t, errors.Join(os.Symlink("a", filepath.Join(two.unit.Dir, "given", "link")), two.save()))
+	expect.NoError(t, os.Chown(filepath.Join(one.unit.Dir, "given"), 4711, 4712))
+	one = one.again(3)
+	expect.NoError(t, one.load())
+	for _, name := range []string{"given/a", "given/made", "given/made/b", "given/link"} {
+		info, err := os.Lstat(filepath.Join(one.unit.Dir, name))
+		expect.NoError(t, err)
+		st := info.Sys().(*syscall.Stat_t)
+		expect.Equal(t, "owner of "+name, [2]uint32{st.Uid, st.Gid}, [2]uint32{4711, 4712})
+	}
 }
 
 // A bucket that is away, denies, or lies is told apart; afterwards the same save succeeds.

@@ -1,0 +1,141 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"holon/responses/turns"
+	"holon/state"
+	"holon/test/expect"
+)
+
+// saved are the sessions that were saved: in the directory of another home, but for trees and containers.
+type saved struct {
+	mu     sync.Mutex
+	home   state.Home // from which they are
+	to     state.Home
+	refuse error
+	tries  int
+}
+
+func (f *saved) Save(_ context.Context, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tries++; f.refuse != nil {
+		return f.refuse
+	}
+	dir := f.to.SessionDir(id)
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	err := os.CopyFS(dir, os.DirFS(f.home.SessionDir(id)))
+	for _, name := range []string{treeDir, objectsDir, emptyDir, state.SessionFile} {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return err
+}
+
+func (f *saved) Remove(_ context.Context, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		return f.refuse
+	}
+	return os.RemoveAll(f.to.SessionDir(id))
+}
+
+// A session goes on where it was saved: with its conversation, and files as it began. What was changed before is not
+// there, and both the session and its manifest name that.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	files := new(saved)
+	l := newLab(t, func(o *Options) { files.home, o.Files = o.Home, files })
+	var err error
+	files.to, err = state.MakeHome(filepath.Join(l.dir, "other"), "")
+	expect.NoError(t, err)
+	expect.NoError(t, os.MkdirAll(files.to.SessionsDir(), 0o700))
+	x := l.start(Ask{Name: "mine", Workspace: l.repo})
+	first := l.turn(x)
+	expect.NoError(t, l.Save(t.Context()))
+	expect.NoError(t, l.pool.Close(t.Context()))
+	expect.Equal(t, "lost", x.Info().TreeLostAt, turns.Time{})
+
+	l.home, l.opts.Home, l.opts.Files = files.to, files.to, nil
+	l.restart()
+	x, err = l.OfResponse("ann", first.Response.ID)
+	expect.NoError(t, err)
+	lost, used := x.Info().TreeLostAt, x.Info().LastUsedAt
+	if lost.IsZero() || !used.Time().Before(lost.Time()) {
+		t.Errorf("its files are missed from %v on, and it was used %v", lost, used)
+	}
+	made, err := x.Turns()
+	expect.NoError(t, err)
+	expect.Equal(t, "the files after the first turn", made[0].Kept, false)
+	second := l.turn(x)
+	expect.Equal(t, "continues", *second.Response.PreviousResponseID, first.Response.ID)
+	diff, err := x.Diff(t.Context())
+	expect.NoError(t, err)
+	expect.Equal(t, "changes since", len(diff.Files), 1)
+	_, err = x.Rewind(t.Context(), first.Response.ID, false, "ann")
+	expect.Equal(t, "code", code(err), string(CodeNotKept))
+	l.open()
+	x, err = l.Find("ann", "mine")
+	expect.NoError(t, err)
+	expect.Equal(t, "lost once", x.Info().TreeLostAt, lost)
+	m, err := x.Close(t.Context(), "ann")
+	expect.NoError(t, err)
+	expect.Contains(t, "warnings", strings.Join(m.Warnings, "\n"), "stayed on another host")
+}
+
+// What changes is saved, also where that fails for a while, and a session is removed there before it is here.
+func TestSaves(t *testing.T) {
+	t.Parallel()
+	files := &saved{refuse: errors.New("no bucket answers")}
+	l := newLab(t, func(o *Options) { files.home, o.Files = o.Home, files })
+	var err error
+	files.to, err = state.MakeHome(filepath.Join(l.dir, "other"), "")
+	expect.NoError(t, err)
+	has := func(x *Session, name, text string) func() bool {
+		return func() bool {
+			data, err := os.ReadFile(filepath.Join(files.to.SessionDir(x.id), name))
+			return err == nil && strings.Contains(string(data), text)
+		}
+	}
+	stop := l.run()
+	x := l.start(Ask{})
+	l.wait("a try", func() bool { files.mu.Lock(); defer files.mu.Unlock(); return files.tries > 0 })
+	end := l.turn(x) // which does not wait for it
+	files.set(nil)
+	l.wait("the turn", has(x, logFile, `"ended":"`+end.TurnID+`"`))
+	x.Deleted(end.Response.ID)
+	l.wait("the deletion", has(x, logFile, `"deleted":"`+end.Response.ID+`"`))
+	_, err = x.Rewind(t.Context(), "", true, "ann")
+	expect.NoError(t, err)
+	l.wait("going back", has(x, logFile, `"rewound"`))
+	_, err = x.Close(t.Context(), "ann")
+	expect.NoError(t, err)
+	l.wait("the end", func() bool { return has(x, state.ManifestFile, "")() && has(x, recordFile, `"finished": true`)() })
+	stop()
+	files.set(errors.New("no bucket answers"))
+	if err := x.remove(t.Context()); err == nil {
+		t.Error("it is removed here alone")
+	}
+	expect.Equal(t, "sessions", len(l.List("")), 1)
+	files.set(nil)
+	expect.NoError(t, x.remove(t.Context()))
+	expect.Equal(t, "unsaved", len(l.unsaved), 0)
+	if has(x, recordFile, "")() {
+		t.Error("it is still saved")
+	}
+}
+
+func (f *saved) set(refuse error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse = refuse
+}

@@ -50,7 +50,7 @@ func (f *saved) Remove(_ context.Context, id string) error {
 }
 
 // A session goes on where it was saved: with its conversation, and files as it began. What was changed before is not
-// there, and both the session and its manifest name that.
+// there, and both the session and its manifest name that. A turn that was cut has an end.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	files := new(saved)
@@ -61,6 +61,8 @@ func TestMoves(t *testing.T) {
 	expect.NoError(t, os.MkdirAll(files.to.SessionsDir(), 0o700))
 	x := l.start(Ask{Name: "mine", Workspace: l.repo})
 	first := l.turn(x)
+	_, err = x.begin("turn_cut", "", func(error) {})
+	expect.NoError(t, err)
 	expect.NoError(t, l.Save(t.Context()))
 	expect.NoError(t, l.pool.Close(t.Context()))
 	expect.Equal(t, "lost", x.Info().TreeLostAt, turns.Time{})
@@ -73,6 +75,9 @@ func TestMoves(t *testing.T) {
 	if lost.IsZero() || !used.Time().Before(lost.Time()) {
 		t.Errorf("its files are missed from %v on, and it was used %v", lost, used)
 	}
+	stop := l.run()
+	l.wait("the end of the turn that was cut", func() bool { return x.Info().Activity == "stopped" })
+	stop()
 	made, err := x.Turns()
 	expect.NoError(t, err)
 	expect.Equal(t, "the files after the first turn", made[0].Kept, false)

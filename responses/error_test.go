@@ -30,6 +30,8 @@ func TestErrorStatus(t *testing.T) {
 		{responses.TypeInvalidRequest, responses.CodeMethodNotAllowed, 405},
 		{responses.TypeInvalidRequest, responses.CodeUnauthorized, 401},
 		{responses.TypeServerError, responses.CodeDraining, 503},
+		{responses.TypeServerError, responses.CodeElsewhere, 503},
+		{responses.TypeServerError, responses.CodeNotReady, 503},
 		{responses.TypeServerError, responses.CodeDiskFull, 507},
 		{"", "", 500},
 	} {

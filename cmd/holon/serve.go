@@ -87,8 +87,8 @@ func (o *serveOptions) define(f *pflag.FlagSet) {
 	f.String("tokens-file", "", "`file` of mode 0600 with a line NAME:TOKEN[:RIGHT+RIGHT...] for each other program")
 	f.String("ledger", "", "`URL` of the PostgreSQL database with the ledger, without the password (default a "+
 		"file in HOLON_HOME)")
-	f.String("store", "", "`URL` of the bucket with the files of agents and sessions, s3://BUCKET/PREFIX, for hosts that share "+
-		"--ledger and no HOLON_HOME")
+	f.String("store", "", "`URL` of the bucket with the files of agents and sessions, s3://BUCKET/PREFIX, for hosts "+
+		"that share --ledger and no HOLON_HOME")
 	f.String("engine", "", "auto, docker, kubernetes, or local, which confines nothing")
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")

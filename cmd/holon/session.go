@@ -80,7 +80,8 @@ func runSessionShow(ctx context.Context, r *remote) error {
 	s, err := r.Session(ctx, r.args[0])
 	return r.showFacts(s, err, "session", s.ID, "name", s.Name, "owner", s.Owner, "state", sessionState(s),
 		"model", s.Model, "workspace", r.streams.oneLine(s.Workspace, 5000), "opened", r.streams.when(s.CreatedAt),
-		"used", r.streams.when(s.LastUsedAt), "closed", r.streams.when(s.ClosedAt), "files lost", r.streams.when(s.TreeLostAt),
+		"used", r.streams.when(s.LastUsedAt), "closed", r.streams.when(s.ClosedAt),
+		"files lost", r.streams.when(s.TreeLostAt),
 		"turns", strconv.Itoa(s.Usage.Turns), "tokens", strconv.FormatInt(s.Usage.Tokens, 10), "cost", s.Usage.Cost.String(),
 		"current", s.Current, "responses", strings.Join(s.ResponseIDs[max(0, len(s.ResponseIDs)-20):], " "))
 }

@@ -22,8 +22,8 @@ import (
 // sessionKeys begin the keys of units that are sessions of clients. All have one lease.
 const sessionKeys = "sessions/"
 
-// How long sessions may be loaded before this process is ready, and afterwards in one try, which goes on from there; and
-// after how long what no process runs now does not come back to this one.
+// How long sessions may be loaded before this process is ready, and afterwards in one try, which goes on from there;
+// and after how long what no process runs now does not come back to this one.
 const (
 	loadFirst      = 10 * time.Second
 	loadWithin     = 10 * time.Minute

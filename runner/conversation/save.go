@@ -29,15 +29,6 @@ const (
 
 // touch has Run save sessions.
 func (s *Sessions) touch(list ...*Session) {
-	s.requeue(list...)
-	select {
-	case s.touched <- struct{}{}:
-	default:
-	}
-}
-
-// requeue has sessions saved with the next ones.
-func (s *Sessions) requeue(list ...*Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range list {
@@ -45,36 +36,36 @@ func (s *Sessions) requeue(list ...*Session) {
 			s.unsaved[x] = true
 		}
 	}
+	select {
+	case s.touched <- struct{}{}:
+	default:
+	}
 }
 
 // keepSaving saves the sessions that were touched, until ctx ends. One that cannot be saved is tried again: nothing
 // waits for it.
 func (s *Sessions) keepSaving(ctx context.Context) {
 	failed := false
-	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.touched:
-		case <-again:
 		}
 		err := s.saveTouched(ctx)
-		switch again = nil; {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			if again = time.After(saveRetry); !failed {
-				s.opts.Log.Error("sessions cannot be saved for other hosts; trying again", "err", err)
-			}
-		case failed:
-			s.opts.Log.Info("sessions are saved for other hosts again")
+		if err != nil && !failed && ctx.Err() == nil {
+			s.opts.Log.Error("sessions cannot be saved for other hosts; trying again", "err", err)
 		}
-		failed = err != nil
+		if failed = err != nil; failed {
+			select {
+			case <-ctx.Done():
+			case <-time.After(saveRetry):
+			}
+		}
 	}
 }
 
-// Save saves all sessions, for a caller whose containers have ended and that leaves them to another host. Run has ended.
+// Save saves all sessions, for a caller that leaves them to another host. Run and all containers have ended.
 func (s *Sessions) Save(ctx context.Context) error {
 	s.touch(slices.Collect(maps.Values(s.all))...)
 	return s.saveTouched(ctx)
@@ -93,7 +84,7 @@ func (s *Sessions) saveTouched(ctx context.Context) error {
 			within, cancel := context.WithTimeout(ctx, saveWithin)
 			defer cancel()
 			if errs[i] = s.opts.Files.Save(within, x.id); errs[i] != nil {
-				s.requeue(x)
+				s.touch(x)
 			}
 			return nil
 		})

@@ -76,7 +76,10 @@ func TestRoutes(t *testing.T) {
 	broken.is(t, 400, "broken_repository", "holon.workspace")
 	hidden := d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/gone"}}`)
 	hidden.is(t, 500, "server_error", "")
-	if text := broken.body + hidden.body; strings.Contains(text, d.dir) {
+	taken := d.post(`{"model":"scripted/talk","input":"on","holon":{"workspace":"/taken-over"}}`)
+	taken.is(t, 503, "agent_elsewhere", "")
+	expect.Equal(t, "retry", taken.header.Get("X-Should-Retry")+taken.header.Get("Retry-After"), "true1")
+	if text := broken.body + hidden.body + taken.body; strings.Contains(text, d.dir) {
 		t.Errorf("a path of the host is shown: %s", text)
 	}
 	d.post(`{"input":7}`).is(t, 400, "invalid_value", "input")

@@ -152,6 +152,9 @@ func (d *door) Start(ctx context.Context, a openresponses.Ask) (openresponses.Se
 	if a.Workspace == "/broken" {
 		return nil, &state.Error{Code: "broken_repository", Param: "holon.workspace", Message: d.dir + " is broken"}
 	}
+	if a.Workspace == "/taken-over" {
+		return nil, &state.Error{Code: responses.CodeElsewhere, Message: "another host has them", Hint: "ask there: " + d.dir}
+	}
 	if a.Workspace == "/gone" {
 		return nil, &state.Error{Code: "other", Param: "holon.workspace", Message: d.dir}
 	}

@@ -4,8 +4,8 @@
 //	turn ended  ─▶ Save: changed files ─▶ objects ─▶ manifest (If-Match) ─▶ the ledger settles the turn
 //	no lease    ─▶ Open: manifest ─▶ one object
 //
-// What is kept of one agent, or of one session of a client, is a Unit: a directory, described by one manifest (path, mode, time, size, digest), whose
-// files are objects named by their digests:
+// What is kept of one agent, or of one session of a client, is a Unit: a directory, described by one manifest (path,
+// mode, time, size, digest), whose files are objects named by their digests:
 //
 //	PREFIX/ledger                        id of the ledger whose files these are
 //	PREFIX/UNIT/manifest                 gzip of JSON

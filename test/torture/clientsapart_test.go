@@ -35,8 +35,8 @@ type talker struct {
 	model string
 }
 
-// Two holon serve with homes of their own share a ledger and a bucket. What clients said to one before it was killed, the
-// other one has: a response is continued and read, sessions are listed, closed and brought back by the first one.
+// Two holon serve with homes of their own share a ledger and a bucket. What clients said to one before it was killed,
+// the other one has: a response is continued and read, sessions are listed, closed and brought back by the first one.
 func TestClientsApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("full tier: daemons with containers, a database and a bucket")
@@ -102,8 +102,8 @@ func saved(t *testing.T, s *load.Server, bucket *buckettest.Server) {
 		logs, err := filepath.Glob(filepath.Join(s.Home, "sessions", "ses_*", "log.ndjson"))
 		for _, log := range logs {
 			text, readErr := os.ReadFile(log)
-			manifest, manifestErr := os.Open(filepath.Join(bucket.Bucket(), "files", "sessions", filepath.Base(filepath.Dir(log)),
-				"manifest"))
+			manifest, manifestErr := os.Open(filepath.Join(bucket.Bucket(), "files", "sessions",
+				filepath.Base(filepath.Dir(log)), "manifest"))
 			if err = errors.Join(err, readErr, manifestErr); err != nil {
 				return err
 			}
@@ -114,7 +114,8 @@ func saved(t *testing.T, s *load.Server, bucket *buckettest.Server) {
 			}
 			entries, err := io.ReadAll(packed)
 			last := text[bytes.LastIndexByte(bytes.TrimSpace(text), '\n')+1:]
-			if err == nil && !(bytes.Contains(last, []byte(`"ended"`)) && bytes.Contains(entries, fmt.Appendf(nil, "%x", sha256.Sum256(text)))) {
+			sum := fmt.Appendf(nil, "%x", sha256.Sum256(text))
+			if err == nil && !(bytes.Contains(last, []byte(`"ended"`)) && bytes.Contains(entries, sum)) {
 				err = fmt.Errorf("%s is not saved", log)
 			}
 			if err != nil {

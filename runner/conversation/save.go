@@ -19,9 +19,10 @@ type Files interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// How long one try to save a session may take, which goes on from there; after how long a failed one is repeated; and
-// how many sessions are saved at a time.
+// How long the end of a turn waits until it is saved; how long one try to save a session may take, which goes on from
+// there; after how long a failed one is repeated; and how many sessions are saved at a time.
 const (
+	endWithin   = 5 * time.Second
 	saveWithin  = 10 * time.Minute
 	saveRetry   = time.Second
 	savedAtOnce = 8
@@ -39,6 +40,20 @@ func (s *Sessions) touch(list ...*Session) {
 	select {
 	case s.touched <- struct{}{}:
 	default:
+	}
+}
+
+// saveEnd saves a session after a turn, of whose end its client is told then. That waits for a while: what cannot be
+// saved now is saved later.
+func (x *Session) saveEnd() {
+	s := x.sessions
+	if s.opts.Files == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	if s.opts.Files.Save(ctx, x.id) != nil {
+		s.touch(x)
 	}
 }
 

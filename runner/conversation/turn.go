@@ -68,6 +68,7 @@ func (x *Session) Turn(ctx context.Context, turnID, model, input string, ask run
 	}
 	end, err := x.sessions.opts.Pool.Turn(ctx, t, nil, r)
 	x.end(turnID, end, err)
+	x.saveEnd()
 	return end, err
 }
 
@@ -153,7 +154,6 @@ func (x *Session) end(turnID string, end runner.End, err error) {
 		s.opts.Log.Warn("the end of a turn is not recorded: the next start looks for it", "session", x.id, "err", err)
 		x.take([]line{l})
 	}
-	s.touch(x)
 }
 
 // countedUsage is what a turn took as its container counts, which is not trusted: no count is less than 0, or wraps the
@@ -302,6 +302,7 @@ func (x *Session) recover(ctx context.Context, turnID string) error {
 		return err
 	}
 	x.end(turnID, end, nil)
+	x.saveEnd()
 	return nil
 }
 

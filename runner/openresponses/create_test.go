@@ -20,6 +20,34 @@ turns:
 - rounds: [{calls: [{tool: weather, arguments: {city: Rome}}]}, {text: "It rains."}]
 `
 
+// No client hears of the end of a turn before the session has saved it.
+func TestEndsAreHeld(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.saving = make(chan struct{})
+	socket := d.socket("ann")
+	for name, ask := range map[string]func() string{
+		"whole": func() string { return d.post(`{"model":"scripted/talk","input":"hi"}`).body },
+		"SSE":   func() string { return d.post(`{"model":"scripted/talk","input":"hi","stream":true}`).body },
+		"Chat Completions": func() string {
+			return d.do(http.MethodPost, "/v1/chat/completions",
+				`{"model":"scripted/talk","messages":[{"role":"user","content":"hi"}],"stream":true}`).body
+		},
+		"WebSocket": func() string { lines, _ := socket.turn(`"model":"scripted/talk","input":"hi"`); return lines },
+	} {
+		answered := make(chan string, 1)
+		go func() { answered <- ask() }()
+		select {
+		case <-answered:
+			t.Errorf("%s: it was answered before it was saved", name)
+			d.saving <- struct{}{}
+			continue
+		case d.saving <- struct{}{}:
+		}
+		expect.Contains(t, name, <-answered, "resp_")
+	}
+}
+
 // A client's first request opens a session; JSON, SSE and NDJSON are what agentd has stored.
 func TestCreateIsByteForByte(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,8 @@ type door struct {
 	log  bytes.Buffer
 	stop func() // ends the server as holon does
 
-	scenario string // of the model scripted/conformance
+	scenario string        // of the model scripted/conformance
+	saving   chan struct{} // what a turn waits for at its end; nil: nothing
 
 	mu       sync.Mutex
 	sessions []*session
@@ -113,7 +114,7 @@ func open(t *testing.T, file ...string) *door {
 	expect.NoError(t, err)
 	d := &door{t: t, dir: dir, scenario: scenario}
 	d.grown = sync.NewCond(&d.mu)
-	server := openresponses.New(openresponses.Options{Sessions: d, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
+	server := openresponses.New(openresponses.Options{Sessions: d, HoldEnds: true, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Models: func(context.Context) ([]responses.Model, error) {
 			return []responses.Model{{ID: "scripted/demo", Object: "model", OwnedBy: "scripted"}}, nil
 		}})
@@ -277,6 +278,9 @@ func (x *session) Turn(ctx context.Context, turnID, _, _ string, ask runner.Ask)
 		if e.Stream != nil && e.Stream.Item != nil {
 			x.note(e.Stream.Item.ItemID())
 		}
+	}
+	if x.door.saving != nil {
+		<-x.door.saving
 	}
 	return runner.End{TurnID: turnID}, nil
 }

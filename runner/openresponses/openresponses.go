@@ -104,6 +104,7 @@ type Options struct {
 	Sessions Sessions
 	Agents   Agents                                               // nil: there are none
 	Models   func(ctx context.Context) ([]responses.Model, error) // of providers, the default first
+	HoldEnds bool                                                 // answers end after Session.Turn, which saves them
 	Log      *slog.Logger
 }
 

@@ -1,10 +1,14 @@
 package openresponses
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"time"
+
+	"holon/responses"
 )
 
 // writeTimeout is how long a client may read nothing of its answer. It can come back for the rest.
@@ -33,6 +37,49 @@ func hops(name string) bool {
 		return true
 	}
 	return false
+}
+
+// maxHeld is how much of the end of an answer is read before it is held: agentd may go when the turn is over.
+const maxHeld = 16 << 20
+
+// heldEnd is the body of an answer of agentd, of which nothing is passed on from the last event on, or of one that is
+// whole, before hold has returned.
+type heldEnd struct {
+	io.ReadCloser
+	lines  *bufio.Reader
+	hold   func()
+	whole  bool
+	within bool   // a line, of which the beginning was read
+	rest   []byte // to be passed on
+}
+
+func (e *heldEnd) Read(p []byte) (int, error) {
+	if len(e.rest) == 0 {
+		line, err := e.lines.ReadSlice('\n')
+		if len(line) == 0 && err != nil {
+			return 0, err
+		}
+		e.rest = line
+		if e.whole || !e.within && ends(line) {
+			e.rest = bytes.Clone(line)
+			last, _ := io.ReadAll(io.LimitReader(e.lines, maxHeld)) // the next Read has the error
+			e.rest, e.whole = append(e.rest, last...), false
+			e.hold()
+		}
+		e.within = !bytes.HasSuffix(e.rest, []byte{'\n'})
+	}
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+// ends reports whether the last event of a response begins with a line: as an event of SSE, or as an object.
+func ends(line []byte) bool {
+	name, isSSE := bytes.CutPrefix(line, []byte("event: "))
+	if !isSSE {
+		name = []byte(responses.EventType(line))
+	}
+	return responses.Terminal(string(bytes.TrimSpace(name)))
 }
 
 // errCut says that an answer broke when a part of it was sent: the client must not take it for whole.

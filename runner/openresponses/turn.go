@@ -1,6 +1,7 @@
 package openresponses
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -12,6 +13,7 @@ import (
 	"net/textproto"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"holon/responses"
 	"holon/responses/client"
@@ -130,6 +132,10 @@ func (s *Server) turn(w http.ResponseWriter, r *http.Request, x Session, q *requ
 		if err != nil {
 			return err
 		}
+		if s.o.HoldEnds && resp.StatusCode == http.StatusOK {
+			resp.Body = &heldEnd{ReadCloser: resp.Body, lines: bufio.NewReader(resp.Body), hold: p.awaitEnd,
+				whole: !q.Request.Stream && !q.Request.Background}
+		}
 		return pass(w, resp)
 	})
 	if errors.Is(err, errUnanswered) {
@@ -171,6 +177,7 @@ func (s *Server) watched(p *post, converse func(up upstream) error) error {
 		defer end(nil)
 		defer context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })()
 		_, err := p.session.Turn(ctx, p.request.Holon.TurnID, p.request.Model, p.request.prompt(), p.ask)
+		close(p.over)
 		ended <- err
 		s.keep(ctx, p.session, copied)
 	}()
@@ -224,11 +231,25 @@ type post struct {
 	session Session
 	asked   chan upstream
 	took    chan taken // what became of it, once for each upstream
+	over    chan struct{}
 	id      atomic.Pointer[string]
 }
 
+// holdWithin bounds how long the end of an answer waits for that of the turn.
+const holdWithin = 10 * time.Second
+
+// awaitEnd waits until the session has kept what became of the turn.
+func (p *post) awaitEnd() {
+	select {
+	case <-p.over:
+	case <-p.client.Done():
+	case <-time.After(holdWithin):
+	}
+}
+
 func newPost(client context.Context, x Session, q *request) *post {
-	return &post{client: client, request: q, session: x, asked: make(chan upstream), took: make(chan taken, 1)}
+	return &post{client: client, request: q, session: x, asked: make(chan upstream), took: make(chan taken, 1),
+		over: make(chan struct{})}
 }
 
 // upstream is an agentd that is ready for the request.

@@ -172,6 +172,9 @@ func (c *socket) pass(p *post, up upstream, t *tunnel) error {
 		if frame.Type == responses.EventError {
 			p.failed(responses.DecodeEnvelope(frame.Status, line))
 		}
+		if c.server.o.HoldEnds && responses.Terminal(frame.Type) {
+			p.awaitEnd()
+		}
 		if c.conn.Send(append(line, '\n')) != nil {
 			return errCut
 		}

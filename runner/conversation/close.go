@@ -76,6 +76,9 @@ func (x *Session) close(ctx context.Context, by string, may func() bool) (*state
 		return x.manifest()
 	}
 	m, err := x.finish(ctx)
+	if err == nil {
+		x.save()
+	}
 	return m, typed(err)
 }
 

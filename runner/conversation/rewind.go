@@ -265,11 +265,12 @@ func (x *Session) Rewind(ctx context.Context, responseID string, conversationOnl
 		}
 	}
 	x.writing.Lock()
-	defer x.writing.Unlock()
-	if err := cmp.Or(x.append(l), x.sync()); err != nil {
+	err = cmp.Or(x.append(l), x.sync())
+	x.writing.Unlock()
+	if err != nil {
 		return Rewound{}, err
 	}
-	x.sessions.touch(x)
+	x.save()
 	x.note(event{What: "rewound", By: by, Response: responseID})
 	done.ResponseID = x.Current()
 	return done, nil

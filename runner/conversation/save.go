@@ -19,10 +19,10 @@ type Files interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// How long the end of a turn waits until it is saved; how long one try to save a session may take, which goes on from
+// How long an answer waits until what it tells is saved; how long one try to save a session may take, which goes on from
 // there; after how long a failed one is repeated; and how many sessions are saved at a time.
 const (
-	endWithin   = 5 * time.Second
+	tellAfter   = 5 * time.Second
 	saveWithin  = 10 * time.Minute
 	saveRetry   = time.Second
 	savedAtOnce = 8
@@ -43,17 +43,22 @@ func (s *Sessions) touch(list ...*Session) {
 	}
 }
 
-// saveEnd saves a session after a turn, of whose end its client is told then. That waits for a while: what cannot be
-// saved now is saved later.
-func (x *Session) saveEnd() {
+// save saves what became of a session before somebody is told of it. What cannot be saved for a while is saved later;
+// by then a process that has lost the sessions has ended.
+func (x *Session) save() {
 	s := x.sessions
 	if s.opts.Files == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), tellAfter)
 	defer cancel()
-	if s.opts.Files.Save(ctx, x.id) != nil {
-		s.touch(x)
+	for s.opts.Files.Save(ctx, x.id) != nil {
+		select {
+		case <-ctx.Done():
+			s.touch(x)
+			return
+		case <-time.After(saveRetry):
+		}
 	}
 }
 

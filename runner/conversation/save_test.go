@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/state"
 	"holon/test/expect"
 )
@@ -97,7 +98,8 @@ func TestMoves(t *testing.T) {
 	expect.Contains(t, "warnings", strings.Join(m.Warnings, "\n"), "stayed on another host")
 }
 
-// What changes is saved, also where that fails for a while, and a session is removed there before it is here.
+// What changes is saved before it is told, also where that fails for a while, and a session is removed there before it
+// is here.
 func TestSaves(t *testing.T) {
 	t.Parallel()
 	files := &saved{refuse: errors.New("no bucket answers")}
@@ -114,17 +116,20 @@ func TestSaves(t *testing.T) {
 	stop := l.run()
 	x := l.start(Ask{})
 	l.wait("a try", func() bool { files.mu.Lock(); defer files.mu.Unlock(); return files.tries > 0 })
-	end := l.turn(x) // which does not wait for it
+	ended := make(chan runner.End, 1)
+	go func() { ended <- l.turn(x) }()
+	l.wait("the turn", func() bool { return x.Info().Usage.Turns == 1 })
 	files.set(nil)
-	l.wait("the turn", has(x, logFile, `"ended":"`+end.TurnID+`"`))
+	end := <-ended
+	expect.Equal(t, "the turn", has(x, logFile, `"ended":"`+end.TurnID+`"`)(), true)
 	x.Deleted(end.Response.ID)
-	l.wait("the deletion", has(x, logFile, `"deleted":"`+end.Response.ID+`"`))
+	expect.Equal(t, "the deletion", has(x, logFile, `"deleted":"`+end.Response.ID+`"`)(), true)
 	_, err = x.Rewind(t.Context(), "", true, "ann")
 	expect.NoError(t, err)
-	l.wait("going back", has(x, logFile, `"rewound"`))
+	expect.Equal(t, "going back", has(x, logFile, `"rewound"`)(), true)
 	_, err = x.Close(t.Context(), "ann")
 	expect.NoError(t, err)
-	l.wait("the end", func() bool { return has(x, state.ManifestFile, "")() && has(x, recordFile, `"finished": true`)() })
+	expect.Equal(t, "the end", has(x, state.ManifestFile, "")() && has(x, recordFile, `"finished": true`)(), true)
 	stop()
 	files.set(errors.New("no bucket answers"))
 	if err := x.remove(t.Context()); err == nil {

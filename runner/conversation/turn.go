@@ -68,7 +68,7 @@ func (x *Session) Turn(ctx context.Context, turnID, model, input string, ask run
 	}
 	end, err := x.sessions.opts.Pool.Turn(ctx, t, nil, r)
 	x.end(turnID, end, err)
-	x.saveEnd()
+	x.save()
 	return end, err
 }
 
@@ -228,11 +228,12 @@ func (x *Session) Note(turnID, responseID string) {
 // Deleted records that a response was deleted.
 func (x *Session) Deleted(responseID string) {
 	x.writing.Lock()
-	defer x.writing.Unlock()
-	if err := x.append(line{Deleted: responseID}); err != nil {
+	err := x.append(line{Deleted: responseID})
+	x.writing.Unlock()
+	if err != nil {
 		x.sessions.opts.Log.Warn("a deletion is not recorded", "session", x.id, "err", err)
 	}
-	x.sessions.touch(x)
+	x.save()
 }
 
 // record adds a line to the log unless it has the id: events say it again, and all over for a turn that is taken up.
@@ -302,7 +303,7 @@ func (x *Session) recover(ctx context.Context, turnID string) error {
 		return err
 	}
 	x.end(turnID, end, nil)
-	x.saveEnd()
+	x.save()
 	return nil
 }
 

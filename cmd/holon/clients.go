@@ -108,7 +108,7 @@ func (c *clients) opened(ctx context.Context) (*conversation.Sessions, error) {
 	}
 	if err := c.host.leases.Check(ctx, ledger.SessionsLease); err != nil {
 		if e, ok := errors.AsType[*state.Error](err); ok && e.Code == ledger.CodeElsewhere {
-			e.Message = "another holon serve has the sessions of clients, or is about to have them"
+			e.Param, e.Message = "", "another holon serve has the sessions of clients, or is about to have them"
 		}
 		return nil, err
 	}
@@ -301,16 +301,15 @@ func (s operatorSessions) Start(ctx context.Context, owner string, a wire.StartS
 	return wireSession(x.Info()), nil
 }
 
-func (s operatorSessions) List(owner string) []wire.Session {
-	list := []wire.Session{}
+func (s operatorSessions) List(owner string) (list []wire.Session, err error) {
 	opened, err := s.opened(context.Background()) // a local look unless another process has them
 	if err != nil {
-		return list
+		return nil, err
 	}
 	for _, info := range opened.List(owner) {
 		list = append(list, wireSession(info))
 	}
-	return list
+	return list, nil
 }
 
 func (s operatorSessions) Find(owner, name string) (control.Session, error) {

@@ -24,8 +24,8 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	sessions, err := c.client.Sessions(r.Context())
-	if err != nil && !state.IsCode(err, wire.CodeUnsupported) {
+	sessions, err := c.client.SessionsHere(r.Context())
+	if err != nil {
 		return page{}, err
 	}
 	return page{Name: "overview", Title: "Overview", Data: struct {

@@ -21,7 +21,7 @@ type Sessions interface {
 	// Start opens a session of owner, or returns the open one with the name, which must be of the same kind.
 	Start(ctx context.Context, owner string, s wire.StartSession) (wire.Session, error)
 	// List returns the sessions of owner, "" for all, the newest first.
-	List(owner string) []wire.Session
+	List(owner string) ([]wire.Session, error)
 	// Find returns the session of owner, "" for any, with an id or a name.
 	Find(owner, idOrName string) (Session, error)
 }
@@ -100,7 +100,8 @@ func (h sessionsOf) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.SessionList{Object: "list", Data: append([]wire.Session{}, all.List(h.owner(r))...)}, nil
+	list, err := all.List(h.owner(r))
+	return wire.SessionList{Object: "list", Data: append([]wire.Session{}, list...)}, err
 }
 
 func (h sessionsOf) start(w http.ResponseWriter, r *http.Request, start wire.StartSession) (any, error) {

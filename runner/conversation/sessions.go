@@ -248,6 +248,15 @@ func notFound(name string) error {
 		Hint: "holon session list shows them"}
 }
 
+// precedes reports whether of two sessions of one name it is x: an open one, else the newest. A host that could not save
+// one that it opened may bring a second one that is open.
+func (x *Session) precedes(other *Session) bool {
+	if open := x.record.open(); open != other.record.open() {
+		return open
+	}
+	return x.id > other.id
+}
+
 // Find finds a session by its id or its owner's name for it: the open one, else the newest. With owner "" it may be
 // anyone's.
 func (s *Sessions) Find(owner, idOrName string) (*Session, error) {
@@ -261,7 +270,7 @@ func (s *Sessions) Find(owner, idOrName string) (*Session, error) {
 		if idOrName == "" || x.record.Name != idOrName || !x.isOf(owner) {
 			continue
 		}
-		if found == nil || x.record.open() || !found.record.open() && found.record.ID < x.id {
+		if found == nil || x.precedes(found) {
 			found = x
 		}
 	}

@@ -112,12 +112,14 @@ func (s *Sessions) place(x *Session) (err error) {
 func (s *Sessions) openNamed(owner, name string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var found *Session
 	for _, x := range s.all {
-		if name != "" && x.record.Name == name && x.record.Owner == owner && x.record.open() {
-			return x
+		if name != "" && x.record.Name == name && x.record.Owner == owner && x.record.open() &&
+			(found == nil || x.precedes(found)) {
+			found = x
 		}
 	}
-	return nil
+	return found
 }
 
 // agrees refuses to continue a session that works elsewhere than it is asked to.

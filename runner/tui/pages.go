@@ -52,7 +52,7 @@ func everyone(ctx context.Context, c *client.Client, now Target) (page, error) {
 		p.Items = append(p.Items, item{ID: id, Mark: id == now.Agent, To: Target{Agent: id}, Cells: []string{id,
 			strings.ReplaceAll(string(a.Status), "_", " "), strconv.Itoa(a.Pending), a.Model.EffectiveModel, where}})
 	}
-	sessions, err := c.Sessions(ctx)
+	sessions, err := c.SessionsHere(ctx)
 	for _, s := range sessions.Data {
 		if s.Status == "open" {
 			p.Items = append(p.Items, item{ID: s.ID, Mark: s.ID == now.Session,

@@ -69,7 +69,7 @@ func (s *Sessions) Start(_ context.Context, owner string, n wire.StartSession) (
 }
 
 // List implements control.Sessions.
-func (s *Sessions) List(owner string) (list []wire.Session) {
+func (s *Sessions) List(owner string) (list []wire.Session, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.all {
@@ -77,7 +77,7 @@ func (s *Sessions) List(owner string) (list []wire.Session) {
 			list = append(list, x.info)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // Find implements control.Sessions.

@@ -7,7 +7,20 @@ import (
 	"net/url"
 
 	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
 )
+
+// SessionsHere is Sessions for what shows other things, too: none where this runtime does not have them now.
+func (c *Client) SessionsHere(ctx context.Context) (wire.SessionList, error) {
+	list, err := c.Sessions(ctx)
+	for _, code := range []state.Code{wire.CodeUnsupported, wire.CodeNotReady, ledger.CodeElsewhere} {
+		if state.IsCode(err, code) {
+			return list, nil
+		}
+	}
+	return list, err
+}
 
 // Sessions returns the sessions of all clients, the newest first.
 func (c *Client) Sessions(ctx context.Context) (out wire.SessionList, err error) {

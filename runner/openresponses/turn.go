@@ -236,7 +236,7 @@ type post struct {
 }
 
 // holdWithin bounds how long the end of an answer waits for that of the turn.
-const holdWithin = 10 * time.Second
+const holdWithin = time.Minute
 
 // awaitEnd waits until the session has kept what became of the turn.
 func (p *post) awaitEnd() {

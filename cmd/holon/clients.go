@@ -76,7 +76,8 @@ func (c *clients) open(ctx context.Context, within time.Duration) error {
 	if c.files != nil {
 		within, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		if err := c.files.load(within); err != nil {
+		var err error
+		if c.options.Left, err = c.files.load(within, c.host.log); err != nil {
 			c.host.log.Error("the sessions of clients cannot be loaded; trying again", "err", err)
 			return nil
 		}

@@ -35,6 +35,7 @@ import (
 	"holon/state"
 	"holon/state/files"
 	"holon/state/ledger"
+	"holon/state/store"
 )
 
 // agentHost is what `holon serve` runs: the agents of one home, and what their containers and the control plane need to
@@ -270,9 +271,9 @@ func (h *agentHost) Info() view.RuntimeInfo {
 		DefaultAgent: o.Agent,
 		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}
-	if err := h.leases.Problem(); err != nil { // nothing can be written
+	if err := h.leases.Problem(); err != nil { // nothing can be written, but for what is about one agent or session
 		e := runner.Describe(err)
-		info.Ready, info.LastFailure = false, &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: e.Code,
+		info.Ready, info.LastFailure = store.OfUnit(err), &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: e.Code,
 			Param: e.Param, Summary: e.Message, Hint: e.Hint}
 	}
 	return info

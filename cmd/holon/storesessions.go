@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,22 +70,33 @@ func ofHost(base string) bool {
 	return slices.Contains(hostsOwn, base) || strings.HasPrefix(base, durable.TempPrefix)
 }
 
-// load brings all sessions here, before any is opened, by the process that has their lease. It may be repeated.
-func (f sessionFiles) load(ctx context.Context) error {
+// load brings all sessions here, before any is opened, by the process that has their lease. It may be repeated. left are
+// those that alone cannot be loaded.
+func (f sessionFiles) load(ctx context.Context, log *slog.Logger) (left map[string]bool, err error) {
 	keys, err := f.of.Units(ctx, sessionKeys)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var mu sync.Mutex
+	left = make(map[string]bool)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for _, key := range keys {
 		if id := path.Base(key); state.CheckConversationID(id) == nil {
 			group.Go(func() error {
-				return f.of.Files.Load(ctx, f.unit(id), func(ctx context.Context) error { return f.containers.Discard(ctx, id) })
+				err := f.of.Files.Load(ctx, f.unit(id), func(ctx context.Context) error { return f.containers.Discard(ctx, id) })
+				if !store.OfUnit(err) {
+					return err
+				}
+				log.Error("a session cannot be loaded, and is left out until the next start", "session", id, "err", err)
+				mu.Lock()
+				defer mu.Unlock()
+				left[id] = true
+				return nil
 			})
 		}
 	}
-	return group.Wait()
+	return left, group.Wait()
 }
 
 // discard removes the containers that an earlier process left here of sessions that another host has.

@@ -69,7 +69,8 @@ type Options struct {
 	Keep   time.Duration // after which a closed one is removed; 0: defaultKeep; negative: never
 	Limits Limits
 
-	Files Files // nil: all processes that may have the sessions have Home
+	Files Files           // nil: all processes that may have the sessions have Home
+	Left  map[string]bool // sessions that are not opened: what Home has of them is old
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger
@@ -152,7 +153,7 @@ func Open(ctx context.Context, o Options) (*Sessions, error) {
 		switch name := e.Name(); {
 		case strings.HasPrefix(name, removedPrefix):
 			err = errors.Join(err, files.RemoveAll(filepath.Join(dir, name)))
-		case state.CheckConversationID(name) == nil:
+		case state.CheckConversationID(name) == nil && !o.Left[name]:
 			err = errors.Join(err, s.load(ctx, name))
 		}
 	}

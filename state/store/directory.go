@@ -41,12 +41,13 @@ type found struct {
 // racy is for how long after its last change a file may change without another time.
 const racy = 2 * time.Second
 
-// maxDepth bounds how deep a file may lie.
+// maxDepth bounds how deep a file may lie that is kept.
 const maxDepth = 500
 
-// scan lists what a directory has of a unit, in the order of a manifest. Links are not followed. What the directory's
-// container closed to its owner is opened. skip leaves out a path with what is beneath.
-func scan(ctx context.Context, root *os.Root, skip func(path string) bool) (list []found, err error) {
+// scan lists what the directory of a unit has, in the order of a manifest. Links are not followed. What the directory's
+// container closed to its owner is opened. What is skipped or lies too deep is left out with what is beneath.
+func scan(ctx context.Context, root *os.Root, u Unit) (list []found, err error) {
+	skip := u.skips()
 	var walk func(dir string) error
 	walk = func(dir string) error {
 		_ = roots.ReopenIn(root, dir) // opening it says what is wrong
@@ -61,7 +62,7 @@ func scan(ctx context.Context, root *os.Root, skip func(path string) bool) (list
 		_ = sub.Close() // it was only read
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
-			if err != nil || skip(name) {
+			if err != nil || skip(name) || strings.Count(name, "/") > maxDepth {
 				continue
 			}
 			var f found
@@ -69,10 +70,8 @@ func scan(ctx context.Context, root *os.Root, skip func(path string) bool) (list
 				continue
 			}
 			if list = append(list, f); len(list) > maxEntries {
-				err = tooMuch("more than %d files are in it", maxEntries)
-			}
-			if err == nil && strings.Count(name, "/") > maxDepth {
-				err = tooMuch("%.200q… lies deeper than %d directories", name, maxDepth)
+				err = &state.Error{Code: CodeTooMuch, Param: "store", Hint: "remove some",
+					Message: fmt.Sprintf("%s has more than %d files, which cannot be saved", u.Key, maxEntries)}
 			}
 			if err == nil && f.Kind == kindDir {
 				err = errors.Join(context.Cause(ctx), walk(name))
@@ -109,21 +108,12 @@ func look(root *os.Root, name string) (f found, err error) {
 		return f, err
 	case 0:
 		f.Kind, f.Size, f.Time = kindFile, info.Size(), info.ModTime().UnixNano()
-		if f.Size > maxFile {
-			return f, tooMuch("%.200q has %d bytes", name, f.Size)
-		}
 		f.seen = seen{Size: f.Size, Time: f.Time}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {
 			f.seen.Inode, f.seen.Change = st.Ino, folder.ChangeTime(st)
 		}
 	}
 	return f, err
-}
-
-func tooMuch(format string, args ...any) error {
-	return &state.Error{Code: CodeTooMuch, Param: "store", Message: "the files cannot be saved: " +
-		fmt.Sprintf(format, args...), Hint: fmt.Sprintf("remove some: an agent or a session may have %d files of %d GiB",
-		maxEntries, maxFile>>30)}
 }
 
 // aside moves what has a name to another directory of the same root, under its path.

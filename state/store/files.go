@@ -86,15 +86,21 @@ func (f *Files) unit(key string) *held {
 	return h
 }
 
-// Problem is why files of a unit could not be saved or loaded when that was tried last, nil when all could.
-func (f *Files) Problem() error {
+// Problem is why files of a unit could not be saved or loaded when that was tried last, nil when all could. What is about
+// one unit alone comes last.
+func (f *Files) Problem() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, err := range f.problems {
-		return err
+	for _, problem := range f.problems {
+		if err == nil || !OfUnit(problem) {
+			err = problem
+		}
 	}
-	return nil
+	return err
 }
+
+// OfUnit reports whether an error is about one unit alone: others can be saved and loaded.
+func OfUnit(err error) bool { return state.IsCode(err, CodeTooMuch) || state.IsCode(err, CodeDamaged) }
 
 // report notes how it went with a unit, and returns err.
 func (f *Files) report(key string, err error) error {

@@ -156,7 +156,7 @@ func (l *loading) clear(ctx context.Context, entries []entry) error {
 	for i := range entries {
 		want[entries[i].Path] = &entries[i]
 	}
-	here, err := scan(ctx, l.root, l.unit.skips())
+	here, err := scan(ctx, l.root, l.unit)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,8 @@ func (l *loading) one(ctx context.Context, i int, e *entry, unfinished string) e
 	case !there:
 		out, err := l.root.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err == nil {
-			err = errors.Join(l.fetch(ctx, l.unit.Key, e, out), out.Close())
+			to := &sparse{File: out}
+			err = errors.Join(l.fetch(ctx, l.unit.Key, e, to), to.end(), out.Close())
 		}
 		if err == nil {
 			err = l.place(unfinished, e)
@@ -253,7 +254,7 @@ func (f *Files) fetch(ctx context.Context, key string, e *entry, out io.Writer) 
 	defer cancel()
 	body, _, err := f.opts.Bucket.Get(ctx, key+"/"+e.object())
 	if errors.Is(err, fs.ErrNotExist) {
-		return damaged("the object of "+string(e.Path)+" is missing", err)
+		return damaged(key+" has no object of "+string(e.Path), err)
 	}
 	if err != nil {
 		return err
@@ -262,7 +263,7 @@ func (f *Files) fetch(ctx context.Context, key string, e *entry, out io.Writer) 
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(body, e.Size+1))
 	if err == nil && (n != e.Size || hex.EncodeToString(sum.Sum(nil)) != e.SHA256) {
-		err = damaged("the object of "+string(e.Path)+" has another content", nil)
+		err = damaged(key+" has another object of "+string(e.Path), nil)
 	}
 	return err
 }

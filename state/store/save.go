@@ -28,7 +28,7 @@ const atOnce = 8
 const inMemory = 1 << 20
 
 // Save writes what has changed of a unit, whose lease this process has. What was written before an error is not written
-// again. A file that cannot be opened is left out, and logged.
+// again. A file that cannot be opened, or has more than maxFile bytes, is left out, and logged.
 func (f *Files) Save(ctx context.Context, u Unit) error {
 	h := f.unit(u.Key)
 	h.mu.Lock()
@@ -51,10 +51,16 @@ func (f *Files) save(ctx context.Context, u Unit, h *held) error {
 	}
 	defer root.Close()
 	now := f.opts.Now()
-	list, err := scan(ctx, root, u.skips())
+	list, err := scan(ctx, root, u)
 	if err != nil {
 		return err
 	}
+	list = slices.DeleteFunc(list, func(e found) bool {
+		if e.Size > maxFile {
+			f.opts.Log.Warn("a file is too large, and is not saved", "unit", u.Key, "path", e.Path, "bytes", e.Size)
+		}
+		return e.Size > maxFile
+	})
 	s := &saving{Files: f, unit: u, root: root, fence: fence, known: make(map[string]int64), held: h}
 	for _, of := range h.note.Files {
 		s.known[of.SHA256] = of.Fence
@@ -205,9 +211,11 @@ func (s *saving) snapshot(in io.Reader, size int64) (*content, error) {
 			return nil, err
 		}
 		c.ReadSeeker, c.close = copied, func() { _ = copied.Close() } // it has no name
-		c.size, err = io.Copy(io.MultiWriter(copied, sum), in)
+		to := &sparse{File: copied}
+		c.size, err = io.Copy(io.MultiWriter(to, sum), in)
+		err = errors.Join(err, to.end(), os.Remove(copied.Name()))
 		_, seekErr := copied.Seek(0, io.SeekStart)
-		err = errors.Join(err, os.Remove(copied.Name()), seekErr)
+		err = errors.Join(err, seekErr)
 	}
 	if c.digest = hex.EncodeToString(sum.Sum(nil)); err != nil {
 		c.close()

@@ -130,6 +130,36 @@ func TestAnotherHost(t *testing.T) {
 	}
 }
 
+// What is too large or too deep is left out, a file of zeros takes no room on another host either, and what is in the way
+// of what was saved is moved aside.
+func TestLargeFiles(t *testing.T) {
+	_, b := bucket(t)
+	one, two := newHost(t, b, 1), newHost(t, b, 2)
+	path := func(h *host, name string) string { return filepath.Join(h.unit.Dir, name) }
+	deep := strings.Repeat("d/", maxDepth+2)
+	for _, name := range []string{"small", "huge", "zeros", deep + "f"} {
+		one.write(name, "x")
+	}
+	expect.NoError(t, os.Truncate(path(one, "huge"), maxFile+1))
+	const zeros = 200 << 20
+	expect.NoError(t, os.Truncate(path(one, "zeros"), zeros))
+	two.write("small", "not saved")
+	expect.NoError(t, os.Truncate(path(two, "small"), maxFile+1))
+	expect.NoError(t, errors.Join(one.load(), one.save(), two.load()))
+	expect.Equal(t, "small", two.read("small"), "x")
+	for _, name := range []string{"huge", deep + "f"} {
+		if _, err := os.Lstat(path(two, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%.10s came: %v", name, err)
+		}
+	}
+	info, err := os.Stat(path(two, "zeros"))
+	expect.NoError(t, err)
+	expect.Equal(t, "size", info.Size(), int64(zeros))
+	if took := info.Sys().(*syscall.Stat_t).Blocks * 512; took > zeros/10 {
+		t.Errorf("a file of zeros takes %d bytes of the disk", took)
+	}
+}
+
 // A host that comes back goes on with what it has, unless another one had it in between.
 func TestComesBack(t *testing.T) {
 	_, b := bucket(t)

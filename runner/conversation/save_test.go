@@ -149,3 +149,16 @@ func (f *saved) set(refuse error) {
 	defer f.mu.Unlock()
 	f.refuse = refuse
 }
+
+// A session that could not be loaded is not opened from what an earlier process left of it.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	left := make(map[string]bool)
+	l := newLab(t, func(o *Options) { o.Left = left })
+	x, other := l.start(Ask{}), l.start(Ask{})
+	left[x.id] = true
+	l.open()
+	expect.Equal(t, "sessions", len(l.List("")), 1)
+	_, err := l.Find("ann", other.id)
+	expect.NoError(t, errors.Join(err, os.Remove(x.dir(recordFile))))
+}

@@ -65,12 +65,15 @@ func TestClientsApart(t *testing.T) {
 	first := one.says("", "first")
 	second := one.says(first, "second")
 	other := one.says("", "first")
+	damaged := one.says("", "first")
+	expect.NoError(t, os.RemoveAll(filepath.Join(bucket.Bucket(), "files", "sessions", one.list()[0].ID, "objects")))
 	expect.NoError(t, hosts[1].Start(t.Context()))
 	hosts[0].Kill()
 
 	third := two.says(second, "third")
 	fourth := two.says(third, "fourth")
 	two.reads(first, http.StatusOK)
+	two.reads(damaged, http.StatusNotFound) // which does not hold up the others
 	list := two.list()
 	expect.Equal(t, "sessions", len(list), 2)
 	closed := list[0].ID // the newest one
@@ -86,7 +89,7 @@ func TestClientsApart(t *testing.T) {
 	expect.NoError(t, hosts[0].Start(t.Context()))
 	one.reads(fourth, http.StatusOK)
 	one.reads(other, http.StatusOK)
-	for _, s := range one.list() {
+	for _, s := range one.list() { // with the damaged one, which it has
 		expect.Equal(t, s.ID+" is closed", s.Status == "closed", s.ID == closed)
 	}
 }

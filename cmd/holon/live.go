@@ -143,7 +143,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	openTurnFile, keepFile, kept := h.containers.OpenTurnFile, h.homes.Keep, agent.Files(nil)
 	if h.stored != nil {
 		h.stored.containers, kept = h.containers, h.stored
-		openTurnFile, keepFile = h.stored.openTurnFile, h.stored.keeper(h.homes.Keep)
+		openTurnFile, keepFile = h.stored.openTurnFile, h.stored.keeping(h.homes.Keep)
 		defer closingWithin(h.saveFiles) // once the containers are closed
 	}
 	h.openTurnFile, h.keepFile = openTurnFile, keepFile
@@ -159,8 +159,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
-		Store: h.ledger, Files: kept, Turns: h.containers, Containers: h.containers, Homes: h.homes, Plan: h.homes.Plan, Owner: owner,
-		HomeText: h.homes.Text, ChangedFiles: h.homes.Changed, ExportEpisodes: h.homes.ExportEpisodes,
+		Store: h.ledger, Files: kept, Turns: h.containers, Containers: h.containers, Homes: h.homes,
+		Plan: h.homes.Plan, Owner: owner, HomeText: h.homes.Text, ChangedFiles: h.homes.Changed, ExportEpisodes: h.homes.ExportEpisodes,
 		ConversationBudget: o.ConversationBudget,
 		Default:            o.Agent, Template: home.Default, ChildTemplate: home.Child,
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
@@ -273,8 +273,9 @@ func (h *agentHost) Info() view.RuntimeInfo {
 	}
 	if err := h.leases.Problem(); err != nil { // nothing can be written, but for what is about one agent or session
 		e := runner.Describe(err)
-		info.Ready, info.LastFailure = store.OfUnit(err), &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: e.Code,
-			Param: e.Param, Summary: e.Message, Hint: e.Hint}
+		info.Ready = store.OfUnit(err)
+		info.LastFailure = &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: e.Code, Param: e.Param,
+			Summary: e.Message, Hint: e.Hint}
 	}
 	return info
 }

@@ -221,8 +221,8 @@ func (f *agentFiles) openTurnFile(agentID, turnID, name string) (*os.File, error
 	return f.Open(ctx, "agents/"+agentID, path.Join(".holon/session/output/turns", turnID, name))
 }
 
-// keeper puts files into homes and saves them before a message names them: only there where the agent runs.
-func (f *agentFiles) keeper(keep func(agentID, name string, content []byte, sent func(string) bool) (string,
+// keeping puts files into homes and saves them before a message names them: only there where the agent runs.
+func (f *agentFiles) keeping(keep func(agentID, name string, content []byte, sent func(string) bool) (string,
 	error)) func(agentID, name string, content []byte, sent func(string) bool) (string, error) {
 	return func(agentID, name string, content []byte, sent func(string) bool) (string, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // like what the message is about to wait for

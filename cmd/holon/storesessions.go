@@ -84,7 +84,9 @@ func (f sessionFiles) load(ctx context.Context, log *slog.Logger) (left map[stri
 	for _, key := range keys {
 		if id := path.Base(key); state.CheckConversationID(id) == nil {
 			group.Go(func() error {
-				err := f.of.Files.Load(ctx, f.unit(id), func(ctx context.Context) error { return f.containers.Discard(ctx, id) })
+				err := f.of.Files.Load(ctx, f.unit(id), func(ctx context.Context) error {
+					return f.containers.Discard(ctx, id)
+				})
 				if !store.OfUnit(err) {
 					return err
 				}

@@ -114,7 +114,8 @@ func open(t *testing.T, file ...string) *door {
 	expect.NoError(t, err)
 	d := &door{t: t, dir: dir, scenario: scenario}
 	d.grown = sync.NewCond(&d.mu)
-	server := openresponses.New(openresponses.Options{Sessions: d, HoldEnds: true, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
+	server := openresponses.New(openresponses.Options{Sessions: d, HoldEnds: true,
+		Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Models: func(context.Context) ([]responses.Model, error) {
 			return []responses.Model{{ID: "scripted/demo", Object: "model", OwnedBy: "scripted"}}, nil
 		}})

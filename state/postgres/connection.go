@@ -34,7 +34,8 @@ const (
 // answerWithin.
 func bound(config *pgx.ConnConfig, within time.Duration) {
 	within = cmp.Or(within, answerWithin)
-	// Statements are few, and each has its index. A plan made for a table without statistics would read all of it for ever.
+	// Statements are few, and each has its index. A plan that is made for a table without statistics would read all of it
+	// for ever.
 	for key, value := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
 		"enable_bitmapscan": "off"} {
 		if _, given := config.RuntimeParams[key]; !given {

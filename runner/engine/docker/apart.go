@@ -66,13 +66,13 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 		return engine.Handle{}, err
 	}
 	config.Image, config.Labels[linkLabel], config.Labels[imageLabel] = derived, engine.LinkStream, base
-	keeper, volumes, err := e.makeVolumes(ctx, spec, derived, dirs)
+	second, volumes, err := e.makeVolumes(ctx, spec, derived, dirs)
 	if err != nil {
 		return engine.Handle{}, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), keeper))
+			err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), second))
 		}
 	}()
 	host.Mounts = nil
@@ -81,7 +81,7 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 			ReadOnly: m.ReadOnly && !m.Updated, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	}
 	var group errgroup.Group // the daemon does one while it waits for the files of the other
-	group.Go(func() error { return e.fill(ctx, spec, keeper, dirs) })
+	group.Go(func() error { return e.fill(ctx, spec, second, dirs) })
 	h, err = e.make(ctx, spec, config, host, spec.Name)
 	h.Link = engine.LinkStream
 	filled := group.Wait()
@@ -99,13 +99,13 @@ func (e *Engine) createApart(ctx context.Context, spec engine.Spec, config *cont
 
 // fill copies directories to the volumes of a container that never ran. Podman finds a volume only if it is asked for
 // the directory itself, and has what is copied to "/" below the volumes.
-func (e *Engine) fill(ctx context.Context, spec engine.Spec, keeper engine.Handle, dirs []engine.Mount) error {
+func (e *Engine) fill(ctx context.Context, spec engine.Spec, second engine.Handle, dirs []engine.Mount) error {
 	product, err := e.product(ctx)
 	if err != nil {
 		return err
 	}
 	if product != engine.ProductPodman {
-		return e.send(ctx, keeper.ID, "/", func(tw *tar.Writer) (err error) {
+		return e.send(ctx, second.ID, "/", func(tw *tar.Writer) (err error) {
 			for _, m := range dirs {
 				err = transfer.Pack(ctx, tw, m.Source, m.Target, spec.Beneath(m.Target), spec.Users()...)
 				if err != nil {
@@ -116,7 +116,7 @@ func (e *Engine) fill(ctx context.Context, spec engine.Spec, keeper engine.Handl
 		})
 	}
 	for _, m := range dirs {
-		err := e.send(ctx, keeper.ID, m.Target, func(tw *tar.Writer) error {
+		err := e.send(ctx, second.ID, m.Target, func(tw *tar.Writer) error {
 			return transfer.Pack(ctx, tw, m.Source, ".", spec.Beneath(m.Target), spec.Users()...)
 		})
 		if err != nil {
@@ -162,25 +162,25 @@ func unstarted(spec engine.Spec, image string) (*container.Config, *container.Ho
 
 // makeVolumes makes the second container, and returns the names of its volumes by their targets.
 func (e *Engine) makeVolumes(ctx context.Context, spec engine.Spec, image string, dirs []engine.Mount) (
-	keeper engine.Handle, volumes map[string]string, err error) {
+	second engine.Handle, volumes map[string]string, err error) {
 	config, host := unstarted(spec, image)
 	for _, m := range dirs {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeVolume, Target: m.Target,
 			VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	}
-	keeper, err = e.make(ctx, spec, config, host, spec.Name+filesSuffix)
+	second, err = e.make(ctx, spec, config, host, spec.Name+filesSuffix)
 	if err != nil {
-		return keeper, nil, err
+		return second, nil, err
 	}
-	found, err := e.inspect(ctx, keeper)
+	found, err := e.inspect(ctx, second)
 	if err != nil {
-		return keeper, nil, errors.Join(wrapCreate(spec, err), e.Remove(context.WithoutCancel(ctx), keeper))
+		return second, nil, errors.Join(wrapCreate(spec, err), e.Remove(context.WithoutCancel(ctx), second))
 	}
 	volumes = make(map[string]string)
 	for _, m := range found.Mounts {
 		volumes[m.Destination] = m.Name
 	}
-	return keeper, volumes, nil
+	return second, volumes, nil
 }
 
 // send copies what pack writes into a directory of a container that never ran.

@@ -130,12 +130,12 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	if h.Link != engine.LinkStream {
 		return e.remove(ctx, h.ID, h.Name)
 	}
-	keeper, err := e.keeper(ctx, h.Name)
+	second, err := e.second(ctx, h.Name)
 	if err != nil {
 		return err
 	}
-	if keeper != "" { // the volumes go with it
-		return errors.Join(e.remove(ctx, h.ID, h.Name), e.remove(ctx, keeper, h.Name+filesSuffix))
+	if second != "" { // the volumes go with it
+		return errors.Join(e.remove(ctx, h.ID, h.Name), e.remove(ctx, second, h.Name+filesSuffix))
 	}
 	// Somebody removed it who did not know what it is for.
 	var volumes []string
@@ -153,15 +153,16 @@ func (e *Engine) Remove(ctx context.Context, h engine.Handle) error {
 	return errors.Join(errs...)
 }
 
-// keeper is the ID of what keeps the files of a container, "" if it is gone.
-func (e *Engine) keeper(ctx context.Context, containerName string) (string, error) {
+// second is the ID of the second container of one, "" if it is gone.
+func (e *Engine) second(ctx context.Context, containerName string) (string, error) {
 	found, err := e.api.ContainerInspect(ctx, containerName+filesSuffix)
 	switch {
 	case errdefs.IsNotFound(err):
 		return "", nil
 	case err != nil:
 		return "", wrap("remove the files of container "+containerName, err)
-	case found.Config.Labels[filesLabel] != containerName || !e.register.knows(found.Config.Labels[createLabel], found.ID):
+	case found.Config.Labels[filesLabel] != containerName,
+		!e.register.knows(found.Config.Labels[createLabel], found.ID):
 		return "", nil
 	}
 	return found.ID, nil

@@ -352,7 +352,7 @@ func TestNoCodeIsForgotten(t *testing.T) {
 	// those of a client, and of a host
 	notAgentds := []string{responses.CodeServerUnreachable, responses.CodeServerDisconnected, responses.CodeSessionClosed,
 		responses.CodeSessionConflict, responses.CodeSessionLimit, responses.CodeAgentStopped, responses.CodeAgentArchived,
-		responses.CodePreviousNotLast}
+		responses.CodePreviousNotLast, responses.CodeElsewhere, responses.CodeNotReady}
 	for name, value := range constants(t, "../../responses/error.go", "Code") {
 		if slices.Contains(listed, any(value)) == slices.Contains(notAgentds, value) {
 			t.Errorf("%s (%s): codes lists what agentd says and nothing else", name, value)

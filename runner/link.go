@@ -29,7 +29,7 @@ type link struct {
 	files   *enginelink.Files // nil: it was never open
 	quota   int64             // most bytes that turns may have written; 0: no bound
 	written int64             // most bytes that one was seen to have written
-	settled bool              // the host has all that commands wrote, of which none run any more
+	settled bool              // when files were last made the same, no command ran
 	fetched bool              // after the container's end
 	owes    bool              // what the container wrote could not be fetched
 }
@@ -275,12 +275,17 @@ func passing(err error) bool {
 // Fetch brings back what the container wrote, where it did not write it here. It comes after its end. When it fails,
 // Close leaves the container for another process, which takes it up and tries again.
 func (s *Session) Fetch(ctx context.Context) error {
+	return s.fetch(ctx, s.link.settled && !s.shares()) // of a run no command begins after its turn
+}
+
+// fetch is Fetch. settled says that agentd alone may have written since files were made the same.
+func (s *Session) fetch(ctx context.Context, settled bool) error {
 	eng, ok := s.cfg.Engine.(enginelink.Engine)
 	if !s.created || s.handle.Link == "" || !ok { // it was removed, which comes after it, or has no copies
 		return nil
 	}
 	spec := s.linked()
-	if s.link.settled { // agentd alone may have written since
+	if settled {
 		spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m engine.Mount) bool {
 			return !s.shares() || m.Target != outputPath && m.Target != statePath
 		})

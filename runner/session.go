@@ -300,6 +300,7 @@ func (s *Session) Stop(ctx context.Context) error {
 		return nil
 	}
 	if s.shares() || !s.link.settled { // of a run, the end of its turn did it
+		s.link.settled = false
 		syncing, cancel := context.WithTimeout(ctx, stopSyncTime)
 		s.warnUnsynced(s.sync(syncing)) // what is missing is fetched
 		cancel()
@@ -331,7 +332,7 @@ func (s *Session) Stop(ctx context.Context) error {
 		}
 	}
 	if s.shares() { // what is fetched of a run, its caller knows
-		return s.Fetch(context.WithoutCancel(ctx))
+		return s.fetch(context.WithoutCancel(ctx), s.link.settled)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/engine/docker"
 	"holon/runner/gateway"
 	"holon/runner/pool"
 	"holon/runner/sessions"
@@ -414,6 +415,40 @@ func TestTidyOfSessions(t *testing.T) {
 	l.sweep(l.pool(func(o *pool.Options) { o.Key, o.AtOnce = sessions.OfConversation, true }))
 	_, err := os.Stat(half)
 	expect.NoError(t, err)
+}
+
+// What a turn wrote in a container that shares no directory with this machine comes here, also when the container is
+// killed or stopped.
+func TestStreamThatEnds(t *testing.T) {
+	for _, how := range []string{"kill", "stop"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			apart, err := docker.New("", "")
+			expect.NoError(t, err)
+			apart.SetLink(engine.LinkStream)
+			l := newLab(t, "docker", working)
+			l.engine = apart
+			k := l.pool()
+			l.agent("ada")
+			w := &lines{onRun: func() {
+				go func() {
+					id := l.only().Handle.ID
+					for shown := ""; !strings.Contains(shown, "sleep"); time.Sleep(10 * time.Millisecond) { // it wrote the file
+						text, err := exec.CommandContext(t.Context(), "docker", "top", id).Output()
+						if shown = string(text); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+					if text, err := exec.CommandContext(t.Context(), "docker", how, id).CombinedOutput(); err != nil {
+						t.Errorf("%v\n%s", err, text)
+					}
+				}()
+			}}
+			_, _ = k.Turn(t.Context(), turnOf("ada", crashTurn, "go on"), w.begin, w) // that it was cut is not the matter here
+			l.ranOnce()
+		})
+	}
 }
 
 // A turn that is left goes on, and another pool takes it up.

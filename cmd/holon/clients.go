@@ -113,7 +113,7 @@ func (c *clients) opened(ctx context.Context) (*conversation.Sessions, error) {
 		}
 		return nil, err
 	}
-	return nil, &state.Error{Code: wire.CodeNotReady, Message: "the sessions are taken over from another holon serve",
+	return nil, &state.Error{Code: wire.CodeNotReady, Message: "the sessions of clients are being loaded",
 		Hint: "try again in a moment"}
 }
 

@@ -35,7 +35,6 @@ import (
 	"holon/state"
 	"holon/state/files"
 	"holon/state/ledger"
-	"holon/state/store"
 )
 
 // agentHost is what `holon serve` runs: the agents of one home, and what their containers and the control plane need to
@@ -271,10 +270,12 @@ func (h *agentHost) Info() view.RuntimeInfo {
 		DefaultAgent: o.Agent,
 		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}
-	if err := h.leases.Problem(); err != nil { // nothing can be written, but for what is about one agent or session
-		e := runner.Describe(err)
-		info.Ready = store.OfUnit(err)
-		info.LastFailure = &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: "ledger", Code: e.Code, Param: e.Param,
+	if err := h.leases.Problem(); err != nil {
+		e, phase := runner.Describe(err), "store" // turns go on without the bucket, if not for long
+		if h.stored == nil || h.stored.Leases.Problem() != nil {
+			info.Ready, phase = false, "ledger" // nothing can be written
+		}
+		info.LastFailure = &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: e.Code, Param: e.Param,
 			Summary: e.Message, Hint: e.Hint}
 	}
 	return info

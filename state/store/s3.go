@@ -27,7 +27,7 @@ type s3 struct {
 
 // How long an object may take: answerWithin, and as long as its bytes take at the slowest.
 const (
-	answerWithin = 30 * time.Second
+	answerWithin = 10 * time.Second
 	slowest      = 256 << 10 // bytes a second
 	tries        = 3
 )

@@ -61,7 +61,7 @@ func (h *agentHost) newClients(ctx context.Context, key []byte) (*clients, error
 		Borrowing: func() git.Borrowing { return git.Borrowing{Allow: o.AllowAlternates, StateHome: o.home.Dir()} },
 		Key:       key, Max: o.MaxSessions, Limits: limits, Pause: o.SessionPause, TTL: o.SessionTTL, Log: h.log}
 	if h.stored != nil {
-		c.files = &sessionFiles{h.stored, c.containers}
+		c.files = &sessionFiles{h.stored, c.containers, h.log}
 		c.options.Files = c.files
 	}
 	return c, c.open(ctx, loadFirst)
@@ -77,7 +77,7 @@ func (c *clients) open(ctx context.Context, within time.Duration) error {
 		within, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		var err error
-		if c.options.Left, err = c.files.load(within, c.host.log); err != nil {
+		if c.options.Left, err = c.files.load(within); err != nil {
 			c.host.log.Error("the sessions of clients cannot be loaded; trying again", "err", err)
 			return nil
 		}

@@ -36,6 +36,7 @@ const (
 type sessionFiles struct {
 	of         *agentFiles
 	containers *pool.Pool
+	log        *slog.Logger
 }
 
 var _ conversation.Files = sessionFiles{}
@@ -72,7 +73,7 @@ func ofHost(base string) bool {
 
 // load brings all sessions here, before any is opened, by the process that has their lease. It may be repeated. left are
 // those that alone cannot be loaded.
-func (f sessionFiles) load(ctx context.Context, log *slog.Logger) (left map[string]bool, err error) {
+func (f sessionFiles) load(ctx context.Context) (left map[string]bool, err error) {
 	keys, err := f.of.Units(ctx, sessionKeys)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (f sessionFiles) load(ctx context.Context, log *slog.Logger) (left map[stri
 				if !store.OfUnit(err) {
 					return err
 				}
-				log.Error("a session cannot be loaded, and is left out until the next start", "session", id, "err", err)
+				f.log.Error("a session cannot be loaded, and is left out until the next start", "session", id, "err", err)
 				mu.Lock()
 				defer mu.Unlock()
 				left[id] = true
@@ -113,8 +114,15 @@ func (f sessionFiles) discard(ctx context.Context) error {
 	return err
 }
 
-// Save implements conversation.Files.
-func (f sessionFiles) Save(ctx context.Context, id string) error { return f.of.save(ctx, f.unit(id)) }
+// Save implements conversation.Files. One that alone cannot be saved, as it is, is not tried again before it changes.
+func (f sessionFiles) Save(ctx context.Context, id string) error {
+	err := f.of.save(ctx, f.unit(id))
+	if store.OfUnit(err) {
+		f.log.Error("a session cannot be saved for other hosts", "session", id, "err", err)
+		return nil
+	}
+	return err
+}
 
 // Remove implements conversation.Files.
 func (f sessionFiles) Remove(ctx context.Context, id string) error {

@@ -103,6 +103,7 @@ func (c *socket) turn(text []byte) error {
 	p := newPost(ctx, x, q)
 	if q.repeated {
 		q.settled()
+		close(p.over) // the turn is another request's
 	} else if err = c.server.holdLine(ctx, q, x); err != nil {
 		return err
 	} else {

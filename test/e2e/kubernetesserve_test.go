@@ -23,7 +23,7 @@ import (
 )
 
 // values are those of the chart for a cluster of .ci/with-kubernetes. Pods of agents may be on a node that takes no
-// others.
+// others, and have the image that it names.
 const values = `
 image: holon-test/holon:test
 store: {url: "s3://holon/files?endpoint=http://10.10.0.1:9000&region=us-east-1&insecure=true", secret: holon-store}
@@ -32,7 +32,7 @@ token: {others: true}
 model: scripted//var/lib/holon/answers.yaml
 modelSecrets: [holon-models]
 agents:
-  image: holon-test/base:test
+  image: %s
   spec: {tolerations: [{key: node.kubernetes.io/unschedulable, operator: Exists}]}
 env: {HOLON_IDLE_PAUSE: 1h, HOLON_IDLE_STOP: 1h, HOLON_MEMORY: 256m, HOLON_CPUS: "0.5"}
 resources: {requests: {cpu: 50m, memory: 128Mi}}
@@ -95,7 +95,7 @@ func deploy(t *testing.T) *deployment {
 	}
 	d.kubectl(volumes.String(), "apply", "-f", "-")
 	chosen := filepath.Join(t.TempDir(), "values.yaml")
-	expect.NoError(t, os.WriteFile(chosen, []byte(values), 0o644))
+	expect.NoError(t, os.WriteFile(chosen, fmt.Appendf(nil, values, d.base), 0o644))
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	expect.NoError(t, err)
 	_, port, _ := strings.Cut(free.Addr().String(), ":")
@@ -234,7 +234,7 @@ func (d *deployment) leave(agent string) {
 	labels[runner.LabelFence], labels["holon.owner"] = "1", "dead"
 	data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"name": "left-of-" + agent, "labels": labels, "annotations": annotations},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "agent", "image": "holon-test/base:test",
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "agent", "image": d.base,
 			"command": []string{"sleep", "infinity"}}}}})
 	expect.NoError(d.t, err)
 	d.kubectl(string(data), "create", "-f", "-")

@@ -36,7 +36,7 @@ func newFolded(created turns.Time) folded {
 
 // take adds a line, and reports whether the id is new to the index.
 func (f *folded) take(l line) (added bool) {
-	if l.TreeLost { // which is no use of it
+	if l.TreeLost { // the session is not used by that
 		f.tree, f.lost = markStart, l.At
 		return false
 	}

@@ -19,7 +19,7 @@ type Files interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// How long an answer waits until what it tells is saved; how long one try to save a session may take, which goes on from
+// How long an answer waits until the session is saved; how long one try to save a session may take, which goes on from
 // there; after how long a failed one is repeated; and how many sessions are saved at a time.
 const (
 	tellAfter   = 5 * time.Second
@@ -43,8 +43,8 @@ func (s *Sessions) touch(list ...*Session) {
 	}
 }
 
-// save saves what became of a session before somebody is told of it. What cannot be saved for a while is saved later;
-// by then a process that has lost the sessions has ended.
+// save saves a session before an answer about it ends. After tellAfter it leaves that to Run; a process that has lost
+// the sessions has ended by then.
 func (x *Session) save() {
 	s := x.sessions
 	if s.opts.Files == nil {
@@ -62,8 +62,8 @@ func (x *Session) save() {
 	}
 }
 
-// keepSaving saves the sessions that were touched, until ctx ends. One that cannot be saved is tried again: nothing
-// waits for it.
+// keepSaving saves the sessions that were touched, until ctx ends. It tries again what cannot be
+// saved.
 func (s *Sessions) keepSaving(ctx context.Context) {
 	failed := false
 	for {

@@ -98,8 +98,8 @@ func TestMoves(t *testing.T) {
 	expect.Contains(t, "warnings", strings.Join(m.Warnings, "\n"), "stayed on another host")
 }
 
-// What changes is saved before it is told, also where that fails for a while, and a session is removed there before it
-// is here.
+// A change is saved before its answer ends, also where saving fails for a while. A session is removed from the store
+// before it is removed here.
 func TestSaves(t *testing.T) {
 	t.Parallel()
 	files := &saved{refuse: errors.New("no bucket answers")}

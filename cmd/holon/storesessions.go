@@ -49,20 +49,12 @@ func leaseOf(unit string) string {
 	return path.Base(unit)
 }
 
-// What of a session's change is saved: not what belongs to files that it is being brought to.
-var ofChange = []string{"diff.patch", "branches.bundle", "objects"}
-
-// unit is what is kept of a session: its tree, and what is about the tree, are this host's own.
+// unit is what is kept of a session.
 func (f sessionFiles) unit(id string) store.Unit {
 	return store.Unit{Key: sessionKeys + id, Dir: f.of.home.SessionDir(id), Private: ".", Skip: func(name string) bool {
 		dir, base := path.Split(name)
-		switch dir {
-		case "":
-			return base == "tree" || base == "empty" || strings.HasPrefix(base, "change.") || ofHost(base)
-		case "change/":
-			return !slices.Contains(ofChange, base)
-		}
-		return dir == "session/" && slices.Contains(ofContainer, base)
+		return conversation.OfHost(name) || dir == "" && ofHost(base) ||
+			dir == "session/" && slices.Contains(ofContainer, base)
 	}}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +19,19 @@ type Files interface {
 	Save(ctx context.Context, id string) error
 	// Remove removes what was saved of a session. One of which nothing was saved is success.
 	Remove(ctx context.Context, id string) error
+}
+
+// OfHost reports whether a path in the directory of a session is this host's own: the tree, what is about the tree, and
+// what belongs to the files that the change is being brought to.
+func OfHost(name string) bool {
+	dir, base := path.Split(name)
+	switch dir {
+	case "":
+		return base == treeDir || base == emptyDir || strings.HasPrefix(base, changeDir+".")
+	case changeDir + "/":
+		return base != patchFile && base != bundleFile && base != objectsDir
+	}
+	return false
 }
 
 // How long an answer waits until the session is saved; how long one try to save a session may take, which goes on from

@@ -110,6 +110,11 @@ func (v View) Events(agentID string, q EventQuery) (page EventPage, err error) {
 	return page, err
 }
 
+// EventsAfter returns the first events of an agent after one.
+func (v View) EventsAfter(agentID string, seq int64) ([]Event, error) {
+	return list[Event](v, "events", agentID, seq+1, math.MaxInt, math.MaxInt, defaultLimit)
+}
+
 // bounds returns the numbers of the oldest and the newest event of a level.
 func (v View) bounds(kind, agentID string, level int) (oldest, newest int64, err error) {
 	err = v.Rows.Values(func(scan func(...any) error) error { return scan(&oldest, &newest) },

@@ -320,10 +320,8 @@ func (v View) CountQueuedFrom(agentID string, from Sender) (int, error) {
 		Entry{Sender: from, Priority: Background}.Band())
 }
 
-// Held returns the entries that an attempt of an agent has claimed and not disposed of, by number.
-func (v View) Held(attemptID string) ([]Entry, error) {
-	return list[Entry](v, "held", attemptID, attemptID)
-}
+// Held returns the entries that the open attempt of an agent has claimed and not disposed of, by number.
+func (v View) Held(agentID string) ([]Entry, error) { return list[Entry](v, "held", agentID) }
 
 // Ready returns the agents that have a queued entry, are not stopped and have no open
 // attempt, by id.

@@ -36,10 +36,13 @@ type Rows interface {
 	List(r Record, each func(), salvage bool, query string, args ...any) error
 	// Values runs a query for other values and calls each for every row, which scan reads.
 	Values(each func(scan func(into ...any) error) error, query string, args ...any) error
+	// Ahead lets a store that is far away read at once what read reads, which gets nothing yet.
+	Ahead(read func())
 	// Insert adds a row. The error has CodeConflict when the row, or one that it excludes, exists, and CodeNotFound
 	// when the row that it belongs to does not.
 	Insert(r Record) error
-	// Update replaces the row with the key of r. Without one the error has CodeNotFound.
+	// Update replaces the row with the key of r. Without one the error has CodeNotFound. The error of a write may come
+	// with a later call, or with the end of Store.Update. After one, nothing is kept.
 	Update(r Record) error
 }
 

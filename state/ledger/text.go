@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -123,5 +124,6 @@ func (v View) Notifications(agentID string, limit int) ([]Notification, error) {
 
 // OpenNotifications returns the notifications of a matter that are open, the oldest first.
 func (v View) OpenNotifications(agentID string, kind NoticeKind, subject string) ([]Notification, error) {
-	return list[Notification](v, "open notifications", agentID, matter(kind, subject))
+	open, err := list[Notification](v, "open notifications", agentID)
+	return slices.DeleteFunc(open, func(n Notification) bool { return n.Kind != kind || n.SubjectID != subject }), err
 }

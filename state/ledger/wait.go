@@ -80,7 +80,13 @@ func (v View) Wait(id string) (Wait, error) { return get[Wait](v, id) }
 // UnresolvedWait returns the wait of an owner that is active or triggered. There is
 // at most one.
 func (v View) UnresolvedWait(agentID, owner string) (w Wait, ok bool, err error) {
-	return first[Wait](v, "unresolved wait", agentID, owner)
+	all, err := v.UnresolvedWaits(agentID)
+	for _, w := range all {
+		if w.Owner == owner {
+			return w, true, nil
+		}
+	}
+	return w, false, err
 }
 
 // UnresolvedWaits returns those of all owners within an agent, by owner.

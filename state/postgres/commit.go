@@ -24,8 +24,8 @@ const (
 // while no other transaction of this process can begin.
 func (d dialect) Commit(t *sql.Tx, changed []string, ask func(string, ...any) ([]sqlstore.Values, error)) error {
 	payload := d.holder.payload(changed)
-	row, err := ask("SELECT pg_current_xact_id_if_assigned()::text, (SELECT pg_notify(?, ?) WHERE ? <> '')::text", channel,
-		payload, payload)
+	row, err := ask("SELECT pg_current_xact_id_if_assigned()::text, (SELECT pg_notify(?, ?) WHERE ? <> '' AND "+
+		"EXISTS (SELECT 1 FROM holders WHERE id <> ?))::text", channel, payload, payload, d.holder.id)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -25,19 +26,22 @@ const (
 	after
 )
 
-// commits is the message with which a client commits.
-var commits = []byte("commit\x00")
+// Messages of a client: the one with which it commits, and the one with which it asks for the answers of a batch.
+var commits, syncs = []byte("commit\x00"), []byte("S\x00\x00\x00\x04")
 
 // proxy passes connections on to a server. It ends the next one that commits, before the server gets that message or
-// after the server has answered it.
-func proxy(t *testing.T, server *postgrestest.Server) (dir string, next *atomic.Int32) {
+// after the server has answered it, and counts batches.
+type proxy struct{ next, batches atomic.Int32 }
+
+// through opens a new ledger through a proxy.
+func through(t *testing.T, server *postgrestest.Server) (*Store, *proxy) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "px")
 	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	listener, err := net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432"))
 	expect.NoError(t, err)
-	next = new(atomic.Int32)
+	p := new(proxy)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -50,14 +54,20 @@ func proxy(t *testing.T, server *postgrestest.Server) (dir string, next *atomic.
 				_ = client.Close()
 				continue
 			}
-			all.Go(func() { pass(client, upstream, next) })
+			all.Go(func() { p.pass(client, upstream) })
 		}
 	})
 	t.Cleanup(func() { _ = listener.Close(); all.Wait() })
-	return dir, next
+	to, err := url.Parse(server.Database(t))
+	expect.NoError(t, err)
+	to.RawQuery = url.Values{"host": {dir}}.Encode()
+	s, err := Open(t.Context(), Options{URL: to.String(), unattended: true})
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s, p
 }
 
-func pass(client, upstream net.Conn, next *atomic.Int32) {
+func (p *proxy) pass(client, upstream net.Conn) {
 	var answers sync.WaitGroup
 	var ending atomic.Bool // the next answer is lost
 	answers.Go(func() {
@@ -81,8 +91,9 @@ func pass(client, upstream net.Conn, next *atomic.Int32) {
 		if err != nil {
 			return
 		}
+		p.batches.Add(int32(bytes.Count(buffer[:n], syncs)))
 		if bytes.Contains(buffer[:n], commits) {
-			switch cut(next.Swap(int32(never))) {
+			switch cut(p.next.Swap(int32(never))) {
 			case before:
 				_ = client.Close()
 				return
@@ -98,18 +109,13 @@ func pass(client, upstream net.Conn, next *atomic.Int32) {
 
 // An update whose commit got no answer ends as the database knows it: nothing is lost, and nothing is done twice.
 func testLostAnswer(t *testing.T, server *postgrestest.Server) {
-	dir, next := proxy(t, server)
-	through, err := url.Parse(server.Database(t))
-	expect.NoError(t, err)
-	through.RawQuery = url.Values{"host": {dir}}.Encode()
-	s := openAt(t, through.String())
-	defer s.Close()
+	s, p := through(t, server)
 	expect.NoError(t, s.Update(t.Context(), tell))
 	changed := s.Changed("a")
 
-	next.Store(int32(after))
+	p.next.Store(int32(after))
 	expect.NoError(t, s.Update(t.Context(), tell))
-	expect.Equal(t, "the proxy did nothing", cut(next.Load()), never)
+	expect.Equal(t, "the proxy did nothing", cut(p.next.Load()), never)
 	expect.Equal(t, "events after a commit whose answer was lost", newest(t, s), 2)
 	select {
 	case <-changed:
@@ -117,9 +123,42 @@ func testLostAnswer(t *testing.T, server *postgrestest.Server) {
 		t.Error("watchers were not notified")
 	}
 
-	next.Store(int32(before))
+	p.next.Store(int32(before))
 	wantCode(t, s.Update(t.Context(), tell), ledger.CodeLedgerAway)
 	expect.Equal(t, "events after a commit that was lost", newest(t, s), 2)
 	expect.NoError(t, s.Update(t.Context(), tell))
 	expect.Equal(t, "events at the end", newest(t, s), 3)
+}
+
+// What an update said that it reads is read in one batch, and what it wrote of that since is read in another one, with
+// what was written.
+func testTogether(t *testing.T, server *postgrestest.Server) {
+	s, p := through(t, server)
+	read := func(v ledger.View) (text string) {
+		l, err := v.AgentState("a")
+		_, queued, _ := v.Head("a")
+		n, _ := v.CountQueued("a")
+		return fmt.Sprint(l.EventSeq, queued, n, err != nil)
+	}
+	expect.NoError(t, s.Update(t.Context(), tell))
+	for n := range int64(2) { // the first time statements are prepared
+		look := func(tx ledger.Tx, want string, batches int32) {
+			before := p.batches.Load()
+			expect.Equal(t, "read", read(tx.View), want)
+			if n > 0 {
+				expect.Equal(t, "batches", p.batches.Load()-before, batches)
+			}
+		}
+		expect.NoError(t, s.Update(t.Context(), func(tx ledger.Tx) error {
+			tx.Rows.Ahead(func() { read(tx.View) })
+			look(tx, fmt.Sprint(1, n > 0, n, false), 1)
+			look(tx, fmt.Sprint(1, n > 0, n, false), 0)
+			id := fmt.Sprint("msg_", n)
+			expect.NoError(t, tx.Insert(&ledger.Message{ID: id, AgentID: "a", Number: n},
+				&ledger.Entry{MessageID: id, AgentID: "a", Number: n, Status: ledger.Queued}))
+			look(tx, fmt.Sprint(1, true, n+1, false), 1)
+			look(tx, fmt.Sprint(1, true, n+1, false), 0)
+			return nil
+		}))
+	}
 }

@@ -86,9 +86,6 @@ func (dialect) Read(into []any) {
 	}
 }
 
-// Insert implements sqlstore.Dialect: an error would end the transaction.
-func (dialect) Insert() string { return " ON CONFLICT DO NOTHING" }
-
 // Shrink implements sqlstore.Dialect: autovacuum does it.
 func (dialect) Shrink(*sql.Tx) error { return nil }
 
@@ -177,9 +174,6 @@ func lost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, driver.ErrBadConn) || strings.Contains(err.Error(), "conn closed")
 }
-
-// Ends implements sqlstore.Dialect: after any error PostgreSQL takes nothing more.
-func (dialect) Ends(error) bool { return true }
 
 // Refusal implements sqlstore.Dialect.
 func (dialect) Refusal(err error) sqlstore.Refusal {

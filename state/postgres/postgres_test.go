@@ -37,6 +37,7 @@ func TestStore(t *testing.T) {
 		"opening refuses":                         testOpenRefuses,
 		"statements are understood":               testStatements,
 		"a commit without an answer is looked up": testLostAnswer,
+		"what is read together is one batch":      testTogether,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,6 @@ var _ sqlstore.Dialect = dialect{}
 func (dialect) Bind(text string) string    { return text }
 func (dialect) Arguments(args []any) []any { return args }
 func (dialect) Read([]any)                 {}
-func (dialect) Insert() string             { return "" }
 
 // Commit implements sqlstore.Dialect.
 func (dialect) Commit(t *sql.Tx, _ []string, _ func(string, ...any) ([]sqlstore.Values, error)) error {
@@ -70,16 +69,6 @@ func extended(err error) int {
 		return e.Code()
 	}
 	return 0
-}
-
-// Ends reports whether err may have ended the transaction: SQLite rolls back by
-// itself after some errors, and after those nothing more may be written in it.
-func (dialect) Ends(err error) bool {
-	switch primary(err) {
-	case 0, code.SQLITE_CONSTRAINT, code.SQLITE_TOOBIG, code.SQLITE_MISMATCH, code.SQLITE_RANGE, code.SQLITE_ERROR:
-		return false
-	}
-	return true
 }
 
 // Refusal implements sqlstore.Dialect.

@@ -8,8 +8,8 @@ import (
 )
 
 // Batches is a Dialect whose database takes several statements at once, for the way to it is long. What is written is
-// sent with what is read next, or with the end of the transaction, and what was read is not read again until its table
-// is written.
+// sent with what is read next, or with the end of the transaction. What was read is not read again until its table is
+// written, and then together with what else was said to be read.
 type Batches interface {
 	Dialect
 	// Opening comes first in a transaction that writes, with what becomes of its answer, which comes when no other process
@@ -66,7 +66,15 @@ type batch struct {
 	Batches
 	conn  *sql.Conn
 	queue []queued
-	read  map[string][]Values // by statement and arguments
+	read  map[string][]Values    // by the keys of queries
+	ahead map[string]*[]question // what is read together, by the keys of each of it
+	said  *[]question            // what Ahead is told of now; nil: nothing
+}
+
+// question is a query with its key, which names it and its arguments.
+type question struct {
+	Statement
+	key string
 }
 
 type queued struct {
@@ -92,13 +100,6 @@ func (t *tx) statement(text string, args []any) Statement {
 	return Statement{t.dialect.Bind(text), t.dialect.Arguments(args)}
 }
 
-// later sends a statement that changes a table with the next one.
-func (t *tx) later(table, text string, args []any, then func(n int64, err error) error) {
-	t.batch.forget(table)
-	t.batch.queue = append(t.batch.queue, queued{t.statement(text, args),
-		func(a Answer, err error) error { return then(a.Affected, err) }})
-}
-
 // forget lets what was read of a table be read again, "" is all.
 func (b *batch) forget(table string) {
 	for text := range b.read {
@@ -108,14 +109,15 @@ func (b *batch) forget(table string) {
 	}
 }
 
-// send sends what was put off, and then a statement if there is one. After an error nothing more is sent.
-func (t *tx) send(last ...Statement) (a Answer, err error) {
+// send sends what was put off, and then further statements, whose answers it returns. After an error nothing more is
+// sent.
+func (t *tx) send(last ...Statement) (answers []Answer, err error) {
 	b := t.batch
-	all := make([]Statement, 0, len(b.queue)+1)
+	all := make([]Statement, 0, len(b.queue)+len(last))
 	for _, q := range b.queue {
 		all = append(all, q.Statement)
 	}
-	answers, err := b.Send(b.conn, append(all, last...))
+	answers, err = b.Send(b.conn, append(all, last...))
 	queue := b.queue
 	b.queue = nil
 	for i, q := range queue {
@@ -125,15 +127,14 @@ func (t *tx) send(last ...Statement) (a Answer, err error) {
 			t.broken = q.then(Answer{}, err)
 		}
 		if t.broken != nil {
-			return a, t.broken
+			return nil, t.broken
 		}
 	}
 	if err != nil {
 		t.broken = t.failed("send statements to the ledger", err)
-	} else if len(last) > 0 {
-		a = answers[len(answers)-1]
+		return nil, err
 	}
-	return a, err
+	return answers[len(queue):], nil
 }
 
 // ask reads rows, or has them from before.
@@ -141,13 +142,52 @@ func (t *tx) ask(text string, args ...any) ([]Values, error) {
 	if err := t.over(); err != nil {
 		return nil, err
 	}
-	key := fmt.Sprintf("%s\x00%#v", text, args)
-	if rows, ok := t.batch.read[key]; ok {
+	b, asked := t.batch, question{Statement: t.statement(text, args)}
+	asked.key = fmt.Sprintf("%s\x00%#v", asked.Text, asked.Args)
+	if b.said != nil {
+		*b.said = append(*b.said, asked)
+		return nil, nil
+	}
+	if rows, ok := b.read[asked.key]; ok {
 		return rows, nil
 	}
-	a, err := t.send(t.statement(text, args))
-	if err == nil {
-		t.batch.read[key] = a.Rows
+	all := b.with(asked)
+	statements := make([]Statement, 0, len(all))
+	for _, q := range all {
+		statements = append(statements, q.Statement)
 	}
-	return a.Rows, err
+	answers, err := t.send(statements...)
+	for i, a := range answers {
+		b.read[all[i].key] = a.Rows
+	}
+	return b.read[asked.key], err
+}
+
+// with is a question and those that go with it and are open.
+func (b *batch) with(asked question) (all []question) {
+	together, ok := b.ahead[asked.key]
+	if !ok {
+		return []question{asked}
+	}
+	for _, q := range *together {
+		if _, known := b.read[q.key]; !known {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// Ahead implements ledger.Rows.
+func (t *tx) Ahead(read func()) {
+	b := t.batch
+	if b == nil {
+		return
+	}
+	together := new([]question)
+	b.said = together
+	read()
+	b.said = nil
+	for _, q := range *together {
+		b.ahead[q.key] = together
+	}
 }

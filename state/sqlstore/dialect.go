@@ -14,15 +14,10 @@ type Dialect interface {
 	// of the arguments: a string that was written is read as it was.
 	Arguments(args []any) []any
 	Read(into []any)
-	// Insert is the end of a statement that inserts a row. With one after which a duplicate inserts no row, a
-	// duplicate does not end the transaction.
-	Insert() string
 	// Known returns the ledger's error for one of the driver, nil when it has none.
 	Known(err error) *state.Error
 	// Refusal says how a row that was not written broke a rule of the schema.
 	Refusal(err error) Refusal
-	// Ends reports whether err, of a statement that changes rows, may have ended the transaction.
-	Ends(err error) bool
 	// Commit commits durably, and announces to other processes which agents have new events. An error says that nothing
 	// was kept, or that this cannot be found out. With Batches, ask sends what was put off, and a last statement.
 	Commit(t *sql.Tx, changed []string, ask func(text string, args ...any) ([]Values, error)) error

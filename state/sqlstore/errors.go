@@ -40,17 +40,13 @@ func (t *tx) refused(doing, noun string, err error) error {
 	}
 	switch t.dialect.Refusal(err) {
 	case Duplicate:
-		return conflict(noun, err)
+		return &state.Error{Code: ledger.CodeConflict, Param: noun, Err: err,
+			Message: "the " + noun + ", or one that it excludes, exists"}
 	case Orphan:
 		return &state.Error{Code: ledger.CodeNotFound, Param: "agent", Err: err,
 			Message: "the " + noun + " belongs to an agent, or a record, that does not exist"}
 	}
 	return t.failed(doing+" "+noun, err)
-}
-
-func conflict(noun string, err error) error {
-	return &state.Error{Code: ledger.CodeConflict, Message: "the " + noun + ", or one that it excludes, exists",
-		Param: noun, Err: err}
 }
 
 func notFound(noun string, key any) error {

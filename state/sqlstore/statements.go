@@ -18,14 +18,12 @@ func Statements() map[string]string {
 		"queued":         "WHERE agent_id = ? AND status = 'queued' AND band >= ? ORDER BY band, number LIMIT ?",
 		"count queued": `SELECT count(*) FROM entries
 			WHERE agent_id = ? AND status = 'queued' AND band BETWEEN ? AND ?`,
-		"held": `WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?) AND status = 'dequeued'
-			AND attempt_id = ? ORDER BY number`,
+		"held": "WHERE agent_id = ? AND status = 'dequeued' ORDER BY number",
 
 		"open attempt":  "WHERE agent_id = ? AND status = 'open'",
 		"open attempts": "WHERE status = 'open' ORDER BY agent_id",
 		"turns":         "WHERE agent_id = ? ORDER BY number DESC LIMIT ?",
 
-		"unresolved wait":  "WHERE agent_id = ? AND owner = ? AND status IN ('active', 'triggered')",
 		"unresolved waits": "WHERE agent_id = ? AND status IN ('active', 'triggered') ORDER BY owner",
 		"timers":           "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 
@@ -72,7 +70,7 @@ func Statements() map[string]string {
 
 		"briefs":             "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 		"notifications":      "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"open notifications": "WHERE agent_id = ? AND matter = ? AND matter <> '' ORDER BY n",
+		"open notifications": "WHERE agent_id = ? AND matter <> '' ORDER BY n",
 
 		"operator bindings":          "WHERE agent_id = ? ORDER BY id",
 		"deliveries":                 "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",

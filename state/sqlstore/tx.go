@@ -42,7 +42,7 @@ func within(ctx context.Context, db *sql.DB, opts *sql.TxOptions, t *tx, fn func
 	defer conn.Close()
 	defer t.raw.Rollback()
 	if b, ok := t.dialect.(Batches); ok && opts == nil {
-		t.batch = &batch{Batches: b, conn: conn, read: make(map[string][]Values)}
+		t.batch = &batch{Batches: b, conn: conn, read: make(map[string][]Values), ahead: make(map[string]*[]question)}
 	}
 	return fn(t)
 }
@@ -139,23 +139,12 @@ func (t *tx) Insert(r ledger.Record) error {
 	for _, c := range row.Columns {
 		names = append(names, c.Name)
 	}
-	text := fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)%s", row.Table, strings.Join(names, ", "),
-		strings.Repeat("?, ", len(names)), t.dialect.Insert())
-	inserted := func(n int64, err error) error {
-		if err == nil && n == 0 {
-			return conflict(row.Noun, nil)
-		}
-		return t.refused("insert", row.Noun, err)
-	}
-	e, isEvent := r.(*ledger.Event)
-	if isEvent && !slices.Contains(t.changed, e.AgentID) {
+	if e, ok := r.(*ledger.Event); ok && !slices.Contains(t.changed, e.AgentID) {
 		t.changed = append(t.changed, e.AgentID)
 	}
-	if isEvent && t.batch != nil { // no caller goes on after a conflict of events
-		t.later(row.Table, text, args, inserted)
-		return t.over()
-	}
-	return inserted(t.exec(row.Table, text, args...))
+	text := fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)", row.Table, strings.Join(names, ", "),
+		strings.Repeat("?, ", len(names)))
+	return t.write(row.Table, text, args, func(_ int64, err error) error { return t.refused("insert", row.Noun, err) })
 }
 
 // Update implements ledger.Rows.
@@ -169,18 +158,27 @@ func (t *tx) Update(r ledger.Record) error {
 	text := "UPDATE " + row.Table + " SET " + terms(append(row.Columns[row.Key:], ledger.Column{Name: "data"}), ", ") +
 		" WHERE " + terms(row.Columns[:row.Key], " AND ")
 	last := reflect.Indirect(reflect.ValueOf(key[row.Key-1])).Interface()
-	updated := func(n int64, err error) error {
+	return t.write(row.Table, text, append(args[row.Key:], key...), func(n int64, err error) error {
 		if err == nil && n == 0 {
 			return notFound(row.Noun, last)
 		}
 		return t.refused("update", row.Noun, err)
+	})
+}
+
+// write changes a row of a table, at once or with what is sent next. written says what the answer means.
+func (t *tx) write(table, text string, args []any, written func(int64, error) error) error {
+	if err := t.over(); err != nil {
+		return err
 	}
-	args = append(args[row.Key:], key...)
-	if t.batch != nil {
-		t.later(row.Table, text, args, updated)
-		return t.over()
+	if t.batch == nil {
+		t.broken = written(t.exec(table, text, args...))
+		return t.broken
 	}
-	return updated(t.exec(row.Table, text, args...))
+	t.batch.forget(table)
+	t.batch.queue = append(t.batch.queue, queued{t.statement(text, args),
+		func(a Answer, err error) error { return written(a.Affected, err) }})
+	return nil
 }
 
 // selected is the beginning of a statement that reads rows of a kind, see read.
@@ -302,14 +300,15 @@ func (t *tx) exec(table, text string, args ...any) (int64, error) {
 	}
 	if t.batch != nil {
 		t.batch.forget(table)
-		a, err := t.send(t.statement(text, args))
-		return a.Affected, err
+		answers, err := t.send(t.statement(text, args))
+		if err != nil {
+			return 0, err
+		}
+		return answers[0].Affected, nil
 	}
 	result, err := t.raw.Exec(t.dialect.Bind(text), t.dialect.Arguments(args)...)
 	if err != nil {
-		if t.dialect.Ends(err) {
-			t.broken = t.failed("update the ledger", err)
-		}
+		t.broken = t.failed("update the ledger", err)
 		return 0, err
 	}
 	return result.RowsAffected()

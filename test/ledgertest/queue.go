@@ -39,7 +39,7 @@ func testQueue(t *testing.T, open Reopener) {
 	dispose(t, s, "msg_000002_a", ledger.Dequeued, "t")
 	order(4, 5, 1, 6)
 	look(t, s, func(v ledger.View) {
-		expect.Equal(t, "held", names(t, numberOf)(v.Held("t")), "[2 3]")
+		expect.Equal(t, "held", names(t, numberOf)(v.Held("a")), "[2 3]")
 		expect.Equal(t, "first two", names(t, numberOf)(v.Queued("a", 2)), "[4 5]")
 	})
 	dispose(t, s, "msg_000003_a", ledger.Processed, "t")
@@ -69,7 +69,7 @@ func testQueue(t *testing.T, open Reopener) {
 	block("msg_000004_a", func(e *ledger.Entry) { e.NotBefore = nil })
 	order(4, 2, 5, 1, 6)
 	look(t, s, func(v ledger.View) {
-		expect.Equal(t, "held", names(t, numberOf)(v.Held("t")), "[]")
+		expect.Equal(t, "held", names(t, numberOf)(v.Held("a")), "[]")
 	})
 }
 

@@ -239,12 +239,14 @@ func testAtomic(t *testing.T, open Reopener) {
 		expect.Equal(t, "newest event", l.EventSeq, 0)
 		expect.Equal(t, "revision", l.Revision, 0)
 	})
-	// A row that could not be written is the function's business.
-	write(t, s, func(tx ledger.Tx) error {
-		expect.NoError(t, tx.Insert(m, e))
-		wantCode(t, tx.Insert(m, e), ledger.CodeConflict)
-		return appendEvents("a", newEvents(1, 4, 0)...)(tx)
-	})
+	// Nothing is kept of an update in which a row could not be written, also when its function goes on.
+	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
+		_ = tx.Insert(m, e)
+		_ = tx.Insert(m, e)
+		return nil
+	}), ledger.CodeConflict)
+	look(t, s, func(v ledger.View) { wantCode(t, second(v.Message(m.ID)), ledger.CodeNotFound) })
+	write(t, s, appendEvents("a", newEvents(1, 4, 0)...))
 	write(t, s, func(tx ledger.Tx) error { // in the writer's memory, if it has one
 		l, err := tx.AgentState("a")
 		expect.Equal(t, "newest event", l.EventSeq, 1)

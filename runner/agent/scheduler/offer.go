@@ -56,7 +56,7 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) {
 }
 
 func (s *step) offered(a ledger.Attempt) (list []ledger.Message) {
-	for _, e := range read(s, ledger.View.Held, a.ID) {
+	for _, e := range read(s, ledger.View.Held, a.AgentID) {
 		if e.Interjects {
 			list = append(list, s.message(e.MessageID))
 		}
@@ -70,7 +70,7 @@ func (s *step) interjection(a ledger.Attempt, e ledger.Event) string {
 	if !strings.HasPrefix(e.Class, "holon.input.") || json.Unmarshal(e.Data, &receipt) != nil {
 		return ""
 	}
-	for _, entry := range read(s, ledger.View.Held, a.ID) {
+	for _, entry := range read(s, ledger.View.Held, a.AgentID) {
 		if entry.Interjects && entry.MessageID == receipt.InputID {
 			return receipt.InputID
 		}

@@ -117,11 +117,12 @@ func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]l
 	for _, u := range a.Open {
 		begun[u.Seq] = ledger.Event{CreatedAt: a.StartedAt} // retention may have let go of it
 	}
-	for after, more := a.Submitted, true; more; {
-		page := ask(s, func(v ledger.View) (ledger.EventPage, error) {
-			return v.Events(a.AgentID, ledger.EventQuery{After: after})
-		})
-		for _, e := range page.Events {
+	for after := a.Submitted; after < s.state.EventSeq; {
+		page := ask(s, func(v ledger.View) ([]ledger.Event, error) { return v.EventsAfter(a.AgentID, after) })
+		if len(page) == 0 {
+			break
+		}
+		for _, e := range page {
 			if after = e.Seq; e.TurnID != a.TurnID {
 				continue
 			}
@@ -131,7 +132,6 @@ func (s *step) logged(a ledger.Attempt) (turn record.Recorded, begun map[int64]l
 				begun[e.Seq] = e
 			}
 		}
-		more = page.HasNewer
 	}
 	return turn, begun
 }

@@ -28,8 +28,11 @@ func read[T any](s *step, query func(ledger.View, string) (T, error), id string)
 	return ask(s, func(v ledger.View) (T, error) { return query(v, id) })
 }
 
-// find is the record with an id, if there is one.
-func find[T any](s *step, query func(ledger.View, string) (T, error), id string) (T, bool) {
+// find is the record with an id, if there is one; "" names none.
+func find[T any](s *step, query func(ledger.View, string) (T, error), id string) (found T, ok bool) {
+	if id == "" {
+		return found, false
+	}
 	return ifAny(s, func(v ledger.View) (r T, ok bool, err error) {
 		r, err = query(v, id)
 		if ok = err == nil; state.IsCode(err, ledger.CodeNotFound) {
@@ -62,6 +65,24 @@ func ask[T any](s *step, query func(ledger.View) (T, error)) (found T) {
 		return *new(T)
 	}
 	return found
+}
+
+// usual reads what most steps of an agent read.
+func usual(v ledger.View, agentID string) {
+	_, _ = v.AgentState(agentID)
+	_, _ = v.Agent(agentID)
+	_, _, _ = v.OpenAttempt(agentID)
+	_, _ = v.Turns(agentID, 1)
+	_, _, _ = v.Head(agentID)
+	_, _ = v.CountQueued(agentID)
+	_, _ = v.BlockedEntries(agentID)
+	_, _ = v.Held(agentID)
+	_, _ = v.Queued(agentID, maxOffered)
+	_, _ = v.UnresolvedWaits(agentID)
+	_, _ = v.OpenWork(agentID)
+	_, _ = v.OpenTasks(agentID)
+	_, _ = v.OpenNotifications(agentID, "", "")
+	_, _, _ = v.Memory(agentID)
 }
 
 // message is the message with an id.

@@ -102,6 +102,7 @@ func (t *transaction) agent(id string) (*step, error) {
 	if s, ok := t.open[id]; ok {
 		return s, nil
 	}
+	t.tx.Rows.Ahead(func() { usual(t.tx.View, id) })
 	l, err := t.tx.AgentState(id)
 	if err != nil {
 		return nil, err

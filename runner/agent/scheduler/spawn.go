@@ -280,11 +280,11 @@ func (s *step) childID(n Spawn) string {
 // newAgent begins the log and the queue of an agent. Its thread has a kind if another agent makes it.
 func (t *transaction) newAgent(a ledger.Agent, threadKind string) *step {
 	s := t.begin(ledger.AgentState{AgentID: a.ID, UpdatedAt: t.now})
-	if s.insert(&a); state.IsCode(s.err, ledger.CodeConflict) {
-		s.err = &state.Error{Code: ledger.CodeExists, Param: "agent_id", Message: "there is an agent " + a.ID + " already",
-			Hint: "choose another id; one that was removed is not used again", Err: s.err}
+	if _, taken := find(s, ledger.View.Agent, a.ID); taken {
+		s.fail(refused(ledger.CodeExists, "agent_id", "choose another id; one that was removed is not used again",
+			"there is an agent %s already", a.ID))
 	}
-	s.insert(&s.state)
+	s.insert(&a, &s.state)
 	s.emit(record.AgentCreated, ledger.Event{Status: "idle"}, fields{"kind": string(a.Kind), "template": clip(a.Template),
 		"parent_agent_id": a.ParentID, "lineage_parent_agent_id": a.LineageParentID,
 		"delegated_from_task_id": a.DelegatedFromTask})

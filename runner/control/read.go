@@ -49,7 +49,8 @@ func (s *Server) getReadiness(_ http.ResponseWriter, _ *http.Request) (any, erro
 // getHealth answers anyone, so that a proxy or a supervisor needs no token: 200 when the runtime is ready and its
 // ledger can be read, else 503.
 func (s *Server) getHealth(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if err := s.store.View(r.Context(), func(ledger.View) error { return nil }); err != nil || !s.host.Info().Ready {
+	failed, inTime := soon(func() error { return s.store.View(r.Context(), func(ledger.View) error { return nil }) })
+	if !inTime || failed != nil || !s.host.Info().Ready {
 		return nil, &state.Error{Code: wire.CodeNotReady, Message: "the runtime is not ready", Hint: "try again later"}
 	}
 	return wire.Health{OK: true}, nil
@@ -58,6 +59,18 @@ func (s *Server) getHealth(_ http.ResponseWriter, r *http.Request) (any, error) 
 // ledgerWithin is how long the status of the runtime waits for a ledger that may be away.
 const ledgerWithin = 2 * time.Second
 
+// soon returns what a read of the ledger finds, which ends by itself, unless that takes longer than the status waits.
+func soon[T any](read func() T) (found T, inTime bool) {
+	done := make(chan T, 1)
+	go func() { done <- read() }()
+	select {
+	case found = <-done:
+		return found, true
+	case <-time.After(ledgerWithin):
+		return found, false
+	}
+}
+
 // getRuntimeStatus also answers while the ledger is away, which is no fault of the runtime.
 func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	release, err := s.limit.enter(r.Context())
@@ -65,15 +78,12 @@ func (s *Server) getRuntimeStatus(_ http.ResponseWriter, r *http.Request) (any, 
 		return nil, err
 	}
 	defer release()
-	read := make(chan view.RuntimeStatus, 1)
-	go func() { read <- s.runtimeStatus(context.WithoutCancel(r.Context())) }() // the ledger bounds it, and waits for it
-	select {
-	case status := <-read:
-		return status, nil
-	case <-time.After(ledgerWithin):
+	status, inTime := soon(func() view.RuntimeStatus { return s.runtimeStatus(context.WithoutCancel(r.Context())) })
+	if !inTime {
 		return s.unhealthy(&state.Error{Code: ledger.CodeLedgerAway, Message: "the ledger does not answer",
 			Hint: "see that its database runs and can be reached"}), nil
 	}
+	return status, nil
 }
 
 func (s *Server) runtimeStatus(ctx context.Context) view.RuntimeStatus {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,13 +33,8 @@ var daemonFaults = []fault{
 	{name: "stop holon for a while", weight: 1, inject: freeze},
 }
 
+// agentFaults are those of one agent, with those of its containers.
 var agentFaults = []fault{
-	{name: "kill agentd", weight: 5, inject: killAgentd},
-	{name: "docker kill", weight: 3, inject: docker("kill")},
-	{name: "docker rm", weight: 4, inject: docker("rm", "-f")},
-	{name: "docker stop", weight: 1, inject: docker("stop", "--time", "1")},
-	{name: "docker restart", weight: 1, inject: docker("restart", "--time", "1")},
-	{name: "docker pause", weight: 3, inject: pauseContainer},
 	{name: "abort", weight: 4, inject: func(ctx context.Context, w *world, b fault) { w.abort(ctx, b, wire.Abort{}) }},
 	{name: "abort and stop", weight: 2, inject: abortAndStop},
 	{name: "stop and start", weight: 3, inject: stopAndStart},
@@ -53,9 +46,10 @@ func (w *world) drawFaults() []fault {
 		return []fault{w.r.drawFault(daemonFaults)}
 	}
 	var faults []fault
+	list := append(w.place.faults(), agentFaults...)
 	first := w.r.rng.IntN(len(w.agents))
 	for i := range 1 + w.r.rng.IntN(3) {
-		b := w.r.drawFault(agentFaults)
+		b := w.r.drawFault(list)
 		b.agent = w.agents[(first+i)%len(w.agents)]
 		faults = append(faults, b)
 	}
@@ -91,7 +85,7 @@ func killServe(ctx context.Context, w *world, b fault) {
 // killAll kills the daemon and all containers, as a machine does that goes down.
 func killAll(ctx context.Context, w *world, _ fault) {
 	w.serve.Kill()
-	_ = load.RemoveContainers(w.serve.Home) // one may be about to go; the daemon finds another that is about to come
+	_ = w.place.remove(w.serve.Home) // one may be about to go; the daemon finds another that is about to come
 	load.Check(w.serve.Start(ctx))
 }
 
@@ -110,37 +104,6 @@ func freeze(ctx context.Context, w *world, b fault) {
 	load.Check(syscall.Kill(w.serve.PID(), syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(w.serve.PID(), syscall.SIGCONT) }() // if it cannot go on, nothing gets quiet
 	pause(ctx, 3*b.wait)
-}
-
-// docker does something to the containers of an agent, if it has any now.
-func docker(args ...string) func(ctx context.Context, w *world, b fault) {
-	return func(ctx context.Context, w *world, b fault) {
-		if ids := load.Must(load.Containers(ctx, w.serve.Home, b.agent)); len(ids) > 0 {
-			// it may be gone, or not started yet
-			_ = exec.CommandContext(ctx, "docker", append(args[:len(args):len(args)], ids...)...).Run()
-		}
-	}
-}
-
-// pauseContainer holds the container still for a while, under the daemon.
-func pauseContainer(ctx context.Context, w *world, b fault) {
-	docker("pause")(ctx, w, b)
-	pause(ctx, 2*b.wait)
-	docker("unpause")(ctx, w, b)
-}
-
-// killAgentd kills the first process of the container, which is agentd or the
-// little program that starts it.
-func killAgentd(ctx context.Context, w *world, b fault) {
-	for _, id := range load.Must(load.Containers(ctx, w.serve.Home, b.agent)) {
-		out, err := exec.CommandContext(ctx, "docker", "inspect", "--format", "{{.State.Pid}}", id).Output()
-		if err != nil {
-			continue // gone
-		}
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(out))); err == nil && pid > 1 {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-	}
 }
 
 func (w *world) abort(ctx context.Context, b fault, how wire.Abort) {

@@ -17,7 +17,8 @@ import (
 type world struct {
 	r         *round
 	serve     *load.Server
-	engine    *proxy
+	place     place
+	engine    *proxy // the way to it
 	agents    []string
 	listeners map[string]*load.Listener
 	woken     map[string]int               // wakes that an agent acknowledged
@@ -50,15 +51,12 @@ func (w *world) guard(job func()) {
 }
 
 func (r *round) newWorld(ctx context.Context, agents int, repositories []string, env ...string) *world {
-	w := &world{r: r, listeners: make(map[string]*load.Listener), woken: make(map[string]int),
+	w := &world{r: r, place: r.lab.place, listeners: make(map[string]*load.Listener), woken: make(map[string]int),
 		words: append(load.Words(), load.Idle), simple: load.Run}
 	w.also = w.drawOperator
 	r.tell("settings %s", strings.Join(env, " "))
-	w.engine = load.Must(openProxy(r.path("e"), engineSocket()))
-	r.later(func() error { w.engine.close(); return nil })
-	w.serve = load.Must(load.New(load.Options{Dir: r.dir, Engine: "unix://" + r.path("e"),
-		Env: append(env, r.mark, "HOLON_LINK="+r.lab.link), Roots: repositories}))
-	r.later(func() error { return load.RemoveContainers(w.serve.Home) })
+	w.serve = load.Must(load.New(load.Options{Dir: r.dir, Env: append(env, w.open()...), Roots: repositories}))
+	r.later(func() error { return w.place.remove(w.serve.Home) })
 	r.later(func() error { w.serve.Close(); return nil })
 	load.Check(w.serve.Start(ctx))
 	for n := range agents {
@@ -70,6 +68,15 @@ func (r *round) newWorld(ctx context.Context, agents int, repositories []string,
 		r.later(func() error { l.Stop(); return nil })
 	}
 	return w
+}
+
+// open returns the settings of a daemon that reaches the place through a proxy.
+func (w *world) open() (env []string) {
+	var err error
+	w.engine, env, err = w.place.open(w.r)
+	load.Check(err)
+	w.r.later(func() error { w.engine.close(); return nil })
+	return append(env, w.r.mark)
 }
 
 // strike sends messages, hits something meanwhile, waits until all is quiet, and
@@ -233,7 +240,7 @@ func (w *world) end(ctx context.Context) {
 	load.Check(w.serve.End())
 	led := load.Must(check.OpenLedger(w.serve.Ledger()))
 	load.Check(errors.Join(led.Sound(ctx), led.Lawful(ctx), led.Recorded(ctx), led.Close()))
-	if left := load.Must(load.Containers(ctx, w.serve.Home, "")); len(left) > 0 {
+	if left := load.Must(w.place.containers(ctx, w.serve.Home, "")); len(left) > 0 {
 		load.Failf("containers are left: %v", left)
 	}
 	load.Check(errors.Join(check.NoSocket(w.serve.Home), check.NoTemporary(w.serve.Home), check.NoLock(w.serve.Home),

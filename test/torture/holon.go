@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,7 +182,7 @@ func playContainer(ctx context.Context, r *round) {
 
 func playEngine(ctx context.Context, r *round) {
 	h := r.newHost(ctx, r.dir)
-	proxy := load.Must(openProxy(r.path("e"), engineSocket()))
+	proxy := openProxy(load.Must(net.Listen("unix", r.path("e"))), "unix", engineSocket())
 	defer proxy.close()
 	h.engine = "unix://" + r.path("e")
 	away := r.upTo(900 * time.Millisecond)

@@ -52,7 +52,7 @@ func victims() []victim {
 		{kindAgents, "agents", 1, needEngine, playAgents},
 		{kindTrees, "trees", 1, needEngine, playTrees},
 		{kindSessions, "sessions", 5, nil, playSessions},
-		{kindSessions, "sessions-docker", 1, needEngine, playSessionsInDocker},
+		{kindSessions, "sessions-contained", 1, needEngine, playSessionsInPlace},
 		{kindEndurance, "endurance", 1, needEngine, playEndurance},
 		{kindShared, "shared", 1, needEngineAndPostgres, playShared},
 	}
@@ -69,15 +69,25 @@ func namesOf(list []victim) (all []string) {
 
 type lab struct {
 	options
-	dir string
+	dir   string
+	place place
 
 	mu   sync.Mutex
 	kept bool
 }
 
 func openLab(o options) (*lab, error) {
-	dir, err := os.MkdirTemp("", "torture-") // short: sockets lie in it
-	return &lab{options: o, dir: dir}, err
+	l := &lab{options: o, place: dockers{o.link}}
+	if o.kubeconfig != "" {
+		cluster, err := o.cluster()
+		if err != nil {
+			return nil, err
+		}
+		l.place = cluster
+	}
+	var err error
+	l.dir, err = os.MkdirTemp("", "torture-") // short: sockets lie in it
+	return l, err
 }
 
 // close removes the lab, unless a round in it is kept.

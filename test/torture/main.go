@@ -45,6 +45,8 @@ type options struct {
 	seed                      uint64
 	kinds, only               []string
 	link                      string
+	kubeconfig                string // "": containers are those of the Docker engine
+	image, agentdImage        string // that the cluster has
 	keep                      bool
 }
 
@@ -78,6 +80,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.Uint64Var(&o.seed, "seed", rand.Uint64(), "`seed` that all choices are drawn from")
 	fs.StringVar(&only, "only", "", "comma-separated `victims`: "+strings.Join(names(), ", "))
 	fs.StringVar(&o.link, "link", "auto", "how containers are `reached`: mounts, stream or auto")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` of a cluster of .ci/with-kubernetes that runs agents, trees and sessions")
+	fs.StringVar(&o.image, "image", image, "`image` of agents in the cluster")
+	fs.StringVar(&o.agentdImage, "agentd-image", "", "`image` with agentd in the cluster")
 	fs.BoolVar(&o.keep, "keep", false, "keep the directories of all rounds")
 	if err := fs.Parse(args); err != nil {
 		return o, err

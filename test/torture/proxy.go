@@ -15,23 +15,19 @@ func engineSocket() string {
 	return "/var/run/docker.sock"
 }
 
-// proxy stands before the engine's socket, so that connections can be cut.
+// proxy stands before an engine, so that connections can be cut.
 type proxy struct {
-	target   string
-	listener net.Listener
-	group    sync.WaitGroup
+	network, target string
+	listener        net.Listener
+	group           sync.WaitGroup
 
 	mu   sync.Mutex
 	away bool
 	open []net.Conn // and those that have ended
 }
 
-func openProxy(path, target string) (*proxy, error) {
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	p := &proxy{target: target, listener: l}
+func openProxy(l net.Listener, network, target string) *proxy {
+	p := &proxy{network: network, target: target, listener: l}
 	p.group.Go(func() {
 		for {
 			in, err := l.Accept()
@@ -41,13 +37,13 @@ func openProxy(path, target string) (*proxy, error) {
 			p.group.Go(func() { p.pass(in) })
 		}
 	})
-	return p, nil
+	return p
 }
 
 // pass carries one connection until either side ends it or it is cut.
 func (p *proxy) pass(in net.Conn) {
 	defer in.Close()
-	out, err := net.Dial("unix", p.target)
+	out, err := net.Dial(p.network, p.target)
 	if err != nil {
 		return
 	}
@@ -62,7 +58,7 @@ func (p *proxy) pass(in net.Conn) {
 	var group sync.WaitGroup
 	one := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from) // a connection that ends is what this is for
-		if c, ok := to.(*net.UnixConn); ok {
+		if c, ok := to.(interface{ CloseWrite() error }); ok {
 			_ = c.CloseWrite() // an attached stream ends by halves
 		}
 	}

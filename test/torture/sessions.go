@@ -34,13 +34,13 @@ type daemon struct {
 // appToken is that of the clients that come over the port, who are another user than those of the socket.
 const appToken = "a-token-of-torture-that-is-long-enough-for-a-file"
 
-func playSessions(ctx context.Context, r *round)         { r.playConversations(ctx, "local") }
-func playSessionsInDocker(ctx context.Context, r *round) { r.playConversations(ctx, "docker") }
+func playSessions(ctx context.Context, r *round)        { r.playConversations(ctx, true) }
+func playSessionsInPlace(ctx context.Context, r *round) { r.playConversations(ctx, false) }
 
 // playConversations lets clients hold conversations while what answers them is hit. The rounds share a daemon and its
 // home.
-func (r *round) playConversations(ctx context.Context, engine string) {
-	d := r.newConversations(ctx, engine)
+func (r *round) playConversations(ctx context.Context, local bool) {
+	d := r.newConversations(ctx, local)
 	r.rounds = 0
 	for n := range r.lab.strikes {
 		r.tell("strike %d", n)
@@ -50,27 +50,27 @@ func (r *round) playConversations(ctx context.Context, engine string) {
 	d.guard(func() { d.end(ctx) })
 }
 
-func (r *round) newConversations(ctx context.Context, engine string) *daemon {
-	d := &daemon{local: engine == "local", seen: make(map[string]bool), repo: r.newRepository(ctx, 0)}
+func (r *round) newConversations(ctx context.Context, local bool) *daemon {
+	d := &daemon{local: local, seen: make(map[string]bool), repo: r.newRepository(ctx, 0)}
 	listener := load.Must(net.Listen("tcp", "127.0.0.1:0"))
 	address := listener.Addr().String()
 	load.Check(listener.Close())
 	tokens := r.path("tokens")
 	load.Check(os.WriteFile(tokens, []byte("app:"+appToken+":sessions+agents=all\n"), 0o600))
 	settings := []string{"--session-pause=" + one(r, "200ms", "1m"), "--session-stop=" + one(r, "1s", "15m")}
-	env := []string{"HOLON_ENGINE=" + engine, "HOLON_MAX_CONTAINERS=" + one(r, "2", "16"), r.mark}
+	env := []string{"HOLON_MAX_CONTAINERS=" + one(r, "2", "16")}
 	r.tell("settings %s %s", strings.Join(settings, " "), strings.Join(env, " "))
+	d.world = &world{r: r, place: r.lab.place}
+	if d.local {
+		env = append(env, "HOLON_ENGINE=local", r.mark)
+	} else {
+		env = append(env, d.open()...)
+	}
 	o := load.Options{Dir: r.dir, Env: env, Script: load.Must(json.Marshal(conversationScript())), // YAML includes JSON
 		Roots: []string{d.repo.dir}, Flags: append(settings, "--listen="+address, "--tokens-file="+tokens)}
-	d.world = &world{r: r}
-	if !d.local {
-		d.engine = load.Must(openProxy(r.path("e"), engineSocket()))
-		r.later(func() error { d.engine.close(); return nil })
-		o.Engine = "unix://" + r.path("e")
-	}
 	d.serve = load.Must(load.New(o))
 	if !d.local {
-		r.later(func() error { return load.RemoveContainers(d.serve.Home) })
+		r.later(func() error { return d.place.remove(d.serve.Home) })
 	}
 	r.later(func() error { d.serve.Close(); return nil })
 	load.Check(d.serve.Start(ctx))
@@ -174,7 +174,7 @@ func (d *daemon) drawFaults() []fault {
 	} else {
 		list = append(list, fault{name: "kill holon and remove its containers", weight: 3, inject: killAll},
 			fault{name: "cut the engine off", weight: 1, inject: cutEngine})
-		list = append(list, agentFaults[:6]...) // of containers
+		list = append(list, d.place.faults()...)
 	}
 	return []fault{d.r.drawFault(list)}
 }
@@ -355,7 +355,7 @@ func (d *daemon) end(ctx context.Context) {
 	d.inspect(ctx, d.askAgents(ctx))
 	load.Check(d.serve.End())
 	if !d.local {
-		if left := load.Must(load.Containers(ctx, d.serve.Home, "")); len(left) > 0 {
+		if left := load.Must(d.place.containers(ctx, d.serve.Home, "")); len(left) > 0 {
 			load.Failf("containers are left: %v", left)
 		}
 	}

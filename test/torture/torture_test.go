@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/clustertest"
 	"holon/test/load"
 )
 
@@ -30,7 +31,7 @@ func TestTorture(t *testing.T) {
 		{"-kind", kindShared, "-rounds", "1", "-seed", random},
 		{"-kind", kindAgents, "-rounds", "20", "-seed", random, "-link", "stream"},
 		{"-kind", kindTrees, "-rounds", "20", "-seed", random, "-link", "stream"},
-		{"-kind", kindSessions, "-rounds", "20", "-seed", random, "-link", "stream"},
+		{"-kind", kindSessions, "-only", "sessions-contained", "-rounds", "20", "-seed", random, "-link", "stream"},
 	}
 	if testing.Short() {
 		tests = [][]string{
@@ -39,9 +40,25 @@ func TestTorture(t *testing.T) {
 			{"-kind", kindTrees, "-rounds", "2", "-strikes", "2", "-seed", "1"},
 			{"-kind", kindSessions, "-only", "sessions", "-rounds", "3", "-strikes", "3", "-seed", "1"},
 			{"-kind", kindTrees, "-rounds", "3", "-strikes", "3", "-seed", "3", "-link", "stream"},
-			{"-kind", kindSessions, "-only", "sessions", "-rounds", "3", "-strikes", "3", "-seed", "2", "-link", "stream"},
+			{"-kind", kindSessions, "-only", "sessions-contained", "-rounds", "3", "-strikes", "3", "-seed", "2", "-link", "stream"},
 		}
 	}
+	playAll(t, tests)
+}
+
+// The full tier plays agents, trees and sessions in Pods, too.
+func TestKubernetes(t *testing.T) {
+	c := clustertest.Open(t)
+	in := []string{"-kubeconfig", c.Kubeconfig, "-agentd-image", c.AgentdImage, "-image", c.Load(image), "-seed",
+		fmt.Sprint(rand.Uint64N(1 << 32))}
+	playAll(t, [][]string{
+		append([]string{"-kind", kindAgents, "-rounds", "10", "-strikes", "5"}, in...),
+		append([]string{"-kind", kindTrees, "-rounds", "10", "-strikes", "5"}, in...),
+		append([]string{"-kind", kindSessions, "-only", "sessions-contained", "-rounds", "10", "-strikes", "5"}, in...),
+	})
+}
+
+func playAll(t *testing.T, tests [][]string) {
 	for _, args := range tests {
 		t.Run(args[1], func(t *testing.T) {
 			if testing.Short() {
@@ -156,10 +173,11 @@ func TestProxy(t *testing.T) {
 		}
 	}()
 	path := filepath.Join(dir, "p")
-	p, err := openProxy(path, target.Addr().String())
+	listener, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := openProxy(listener, "unix", target.Addr().String())
 	talk := func() (net.Conn, error) {
 		c, err := net.Dial("unix", path)
 		if err != nil {
